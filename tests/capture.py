@@ -26,7 +26,9 @@ def captured_round_trips_ms(capture: bytes) -> np.ndarray:
             sent_ns[whose] = stamp_ns
         elif icmp[0] == ECHO_REPLY:
             arrived_ns.setdefault(whose, stamp_ns)
-    return np.array([(arrived_ns[one] - at) / 1e6 if one in arrived_ns else np.nan for one, at in sent_ns.items()])
+    return np.array(
+        [(arrived_ns[packet] - at) / 1e6 if packet in arrived_ns else np.nan for packet, at in sent_ns.items()]
+    )
 
 
 def records(capture: bytes) -> Iterator[tuple[int, bytes]]:

@@ -153,23 +153,25 @@ def drain(url: str, spools: Sequence[tuple[Path, MadeSpool]], deadline_s: float)
     with ThreadPoolExecutor(len(spools) + 1) as threads:
         watching = threads.submit(_look_at_pages, url, done)
         try:
-            for one in [threads.submit(work, *spool) for spool in spools]:
-                one.result()
+            for future in [threads.submit(work, *spool) for spool in spools]:
+                future.result()
         finally:
             took_s = time.monotonic() - began_s
             done.set()
-        return Drained(took_s, answers, watching.result(), [one for _, spool in spools for one in spool.refused])
+        return Drained(
+            took_s, answers, watching.result(), [refusal for _, spool in spools for refusal in spool.refused]
+        )
 
 
 def _look_at_pages(url: str, done: threading.Event) -> list[float]:
     """Seconds that the sites page takes, again and again. A page that does not come raises URLError."""
-    found = []
-    while not done.wait(PAGE_EVERY_S if found else 0):
+    rss_bytes = []
+    while not done.wait(PAGE_EVERY_S if rss_bytes else 0):
         began_s = time.monotonic()
         with urllib.request.urlopen(f"{url}/sites/", timeout=120) as answer:
             answer.read()
-        found.append(time.monotonic() - began_s)
-    return found
+        rss_bytes.append(time.monotonic() - began_s)
+    return rss_bytes
 
 
 def make_crowd(folder: Path, agents: int, results: int, *, paths: int) -> list[tuple[Path, MadeSpool]]:

@@ -22,14 +22,16 @@ import tests.bench
 
 def main(names: list[str]) -> int:
     """Run the named benchmarks, or all but the long ones. Returns the exit status."""
-    known = sorted(module.name for module in pkgutil.iter_modules(tests.bench.__path__) if module.name != "__main__")
-    unknown = [name for name in names if name not in known]
+    module_names = sorted(
+        module.name for module in pkgutil.iter_modules(tests.bench.__path__) if module.name != "__main__"
+    )
+    unknown = [name for name in names if name not in module_names]
     if unknown:
-        print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
+        print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(module_names)}", file=sys.stderr)
         return 2
     print(f"machine  {processor()}, {os.cpu_count()} cores, Linux {platform.release()}")
     print(f"commit   {commit()}")
-    for name in names or [name for name in known if name not in tests.bench.LONG]:
+    for name in names or [name for name in module_names if name not in tests.bench.LONG]:
         table = Table("measure", "value", "reach", title=name, title_justify="left", box=None, pad_edge=False)
         for row in importlib.import_module(f"tests.bench.{name}").run():
             table.add_row(row.measure, row.value, row.reach)

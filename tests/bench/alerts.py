@@ -59,12 +59,12 @@ def run() -> list[Row]:
 
 def _ours(traces: list[LabelledSeries]) -> list[Row]:
     """Scores at the setting as shipped; then the threshold chosen on either half and shown on the other."""
-    found = [detector.changes(trace.rtts_ms, LEAST_EVIDENCES[0]) for trace in traces]
+    detected = [detector.changes(trace.rtts_ms, LEAST_EVIDENCES[0]) for trace in traces]
 
     def pooled(least_evidence: float, half: slice) -> DetectionScore:
         return _pooled(
             (trace, [(change.at, change.raised_at) for change in changes if change.evidence >= least_evidence])
-            for trace, changes in zip(traces[half], found[half], strict=True)
+            for trace, changes in zip(traces[half], detected[half], strict=True)
         )
 
     def across(chosen_on: slice, shown_on: slice) -> str:
@@ -72,7 +72,7 @@ def _ours(traces: list[LabelledSeries]) -> list[Row]:
         return f"{_figures(pooled(best, shown_on))}, threshold {best:.1f}"
 
     shipped, every, even, odd = detector.LEAST_EVIDENCE, slice(None), slice(0, None, 2), slice(1, None, 2)
-    kept = [[change for change in changes if change.evidence >= shipped] for changes in found]
+    kept = [[change for change in changes if change.evidence >= shipped] for changes in detected]
     warnings = [[change for change in changes if change.severity is ChangeSeverity.WARNING] for changes in kept]
     return [
         Row("ours, all traces", _figures(pooled(shipped, every)), "F1 0.70, raised within 15 samples"),
@@ -85,10 +85,10 @@ def _ours(traces: list[LabelledSeries]) -> list[Row]:
     ]
 
 
-def _false_alarms(traces: list[LabelledSeries], found: list[list[detector.RttChange]]) -> str:
+def _false_alarms(traces: list[LabelledSeries], detected: list[list[detector.RttChange]]) -> str:
     """Changes raised far from any mark, over the time that is far from any mark."""
     alarms, minutes = 0, 0.0
-    for trace, changes in zip(traces, found, strict=True):
+    for trace, changes in zip(traces, detected, strict=True):
         still = scoring.quiet(trace.changed_at, len(trace.rtts_ms))
         apart = np.diff(np.array([at.timestamp() for at in trace.measured_at])) / 60
         alarms += sum(bool(still[change.at]) for change in changes)
@@ -100,7 +100,10 @@ def _false_alarms(traces: list[LabelledSeries], found: list[list[detector.RttCha
 def _references(traces: list[LabelledSeries]) -> list[Row]:
     plateaus = [_scored(traces, partial(plateau, setting=setting)) for setting in PLATEAUS]
     medians = [_scored(traces, partial(median_steps, step_ms=step)) for step in MEDIAN_STEPS_MS]
-    best, step = int(np.argmax([_f1(one) for one in plateaus])), int(np.argmax([_f1(one) for one in medians]))
+    best, step = (
+        int(np.argmax([_f1(plateau) for plateau in plateaus])),
+        int(np.argmax([_f1(median) for median in medians])),
+    )
     shown = PLATEAUS[best]
     named = f"{shown.history} and {shown.trigger} samples, {shown.deviations:g} s, {shown.shift_ratio:.0%}"
     return [
@@ -121,8 +124,10 @@ def _scored(traces: list[LabelledSeries], method: Method) -> DetectionScore:
 
 def _pooled(reports: Iterable[tuple[LabelledSeries, list[Report]]], latest: int = scoring.LATEST) -> DetectionScore:
     scores = (
-        scoring.score(trace.changed_at, [at for at, _ in found], [raised for _, raised in found], latest=latest)
-        for trace, found in reports
+        scoring.score(
+            trace.changed_at, [at for at, _ in changes_found], [raised for _, raised in changes_found], latest=latest
+        )
+        for trace, changes_found in reports
     )
     return sum(scores, DetectionScore())
 
@@ -163,7 +168,7 @@ def plateau(rtts_ms: NDArray[np.float64], setting: Plateau) -> list[Report]:
     normal: deque[float] = deque(maxlen=setting.history)
     odd: deque[tuple[int, float]] = deque()
     total = squares = 0.0
-    found: list[Report] = []
+    reports: list[Report] = []
     for now in np.flatnonzero(~np.isnan(rtts_ms)).tolist():
         rtt = float(rtts_ms[now])
         mean = total / len(normal) if normal else rtt
@@ -180,13 +185,13 @@ def plateau(rtts_ms: NDArray[np.float64], setting: Plateau) -> list[Report]:
             continue
         values = [value for _, value in odd]
         if abs(sum(values) / len(values) - mean) >= setting.shift_ratio * mean:
-            found.append((odd[0][0], now))
+            reports.append((odd[0][0], now))
             normal = deque(values, maxlen=setting.history)
             total, squares = sum(values), sum(value**2 for value in values)
             odd.clear()
         else:
             odd.popleft()
-    return found
+    return reports
 
 
 def median_steps(rtts_ms: NDArray[np.float64], step_ms: float) -> list[Report]:
@@ -200,14 +205,14 @@ def median_steps(rtts_ms: NDArray[np.float64], step_ms: float) -> list[Report]:
     after = np.median(sliding_window_view(rtts[MEDIAN_BEFORE:], MEDIAN_AFTER), axis=1)
     steps = np.abs(after - before)
     rivals = sliding_window_view(np.pad(steps, (RIVALS_BEFORE, RIVALS_AFTER)), RIVALS_BEFORE + 1 + RIVALS_AFTER)
-    found = {}
+    detections = {}
     for place in np.flatnonzero((rivals.argmax(axis=1) == RIVALS_BEFORE) & (steps >= step_ms)).tolist():
         first, last = place + MEDIAN_BEFORE - 5, place + MEDIAN_BEFORE + MEDIAN_AFTER
         beyond = (rtts[first:last] > (before[place] + after[place]) / 2) == (after[place] > before[place])
         wrong = [beyond[:split].sum() + (~beyond[split:]).sum() for split in range(len(beyond))]
         raised = min(place + MEDIAN_BEFORE + MEDIAN_AFTER - 1 + RIVALS_AFTER, len(received) - 1)
-        found[int(received[first + int(np.argmin(wrong))])] = int(received[raised])
-    return list(found.items())
+        detections[int(received[first + int(np.argmin(wrong))])] = int(received[raised])
+    return list(detections.items())
 
 
 def _speed() -> list[Row]:

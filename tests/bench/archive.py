@@ -236,7 +236,7 @@ def _values(loads: list[Load]) -> list[tuple[object, ...]]:
     from tests.unit.archive.test_archive_copying import value_of
 
     results = (result for load in loads for batch in load.batches for result in batch.results)
-    return [tuple(value_of(one, column) for column in COLUMNS) for one in results]
+    return [tuple(value_of(result, column) for column in COLUMNS) for result in results]
 
 
 def _plain_copy(rows: list[tuple[object, ...]]) -> None:
@@ -288,16 +288,16 @@ def _wake(port: int) -> None:
     """Until every worker has loaded what the first request makes it load."""
     at_once = serving.workers * serving.threads
     with ThreadPoolExecutor(at_once) as pool:
-        for asked in [pool.submit(_ask, port, "GET", "/", {}, None) for _ in range(4 * at_once)]:
-            asked.result()
+        for number in [pool.submit(_ask, port, "GET", "/", {}, None) for _ in range(4 * at_once)]:
+            number.result()
 
 
 def _post_all(port: int, loads: list[Load], bodies: list[list[tuple[dict[str, str], bytes]]]) -> None:
     """Every site posts its batches, packed as its agent packs them, at the same time."""
     with ThreadPoolExecutor(len(loads)) as pool:
         done = [pool.submit(_post, port, load.token, packed) for load, packed in zip(loads, bodies, strict=True)]
-    for one in done:
-        one.result()
+    for future in done:
+        future.result()
 
 
 def _post(port: int, token: str, bodies: list[tuple[dict[str, str], bytes]]) -> None:

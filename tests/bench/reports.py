@@ -52,7 +52,7 @@ def build() -> None:
     make_mesh([f"laboratory-{number}" for number in range(SITES)], since)
     extra = list(Path.objects.order_by("-pk").values_list("pk", flat=True))[PATHS:]
     MeasurementPeriod.objects.filter(measurement__path__in=extra).delete()
-    asked = {
+    commands = {
         "since": since,
         "until": _week().until,
         "hours_since": _week().until - timedelta(days=BY_HOURS),
@@ -61,7 +61,7 @@ def build() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT setseed(0.47)")
         for statement in _DATA:
-            cursor.execute(statement, asked)
+            cursor.execute(statement, commands)
         cursor.execute("ANALYZE")
 
 
@@ -118,15 +118,15 @@ def report() -> None:
 
     numbers = Numbers()
     began = time.perf_counter()
-    found = report_of(ReportScope(), _week(), _week().until, numbers)
+    weekly = report_of(ReportScope(), _week(), _week().until, numbers)
     composed = time.perf_counter()
-    html = page.render(found, numbers)
+    html = page.render(weekly, numbers)
     paged = time.perf_counter()
-    made = pdf.render(found, numbers)
+    made = pdf.render(weekly, numbers)
     printed = time.perf_counter()
-    mailed = mail.html(found, numbers, "https://localhost/unsubscribe/token/")
+    mailed = mail.html(weekly, numbers, "https://localhost/unsubscribe/token/")
     memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    paths = f"{len(found.paths):,} paths"
+    paths = f"{len(weekly.paths):,} paths"
     for measure, value, reach in (
         (f"figures of {paths}", f"{composed - began:.2f} s", ""),
         ("page", f"{paged - composed:.2f} s, {len(html) / 1e6:.2f} MB", ""),

@@ -37,12 +37,12 @@ class Query:
 
 def queries() -> list[Query]:
     """All queries of all committed dashboards and alert rules."""
-    found = []
+    collected = []
     for file in sorted(JSON_DIR.glob("*.json")):
         name, dashboard = file.stem, json.loads(file.read_text())
-        found += [Query(name, f"${v['name']}", v["query"]) for v in dashboard["templating"]["list"]]
-        found += [Query(name, f"@{a['name']}", a["target"]["rawSql"]) for a in dashboard["annotations"]["list"]]
-        found += [
+        collected += [Query(name, f"${v['name']}", v["query"]) for v in dashboard["templating"]["list"]]
+        collected += [Query(name, f"@{a['name']}", a["target"]["rawSql"]) for a in dashboard["annotations"]["list"]]
+        collected += [
             Query(name, f"{panel['title']}/{target['refId']}", target["rawSql"])
             for panel in dashboard["panels"]
             for target in panel["targets"]
@@ -50,12 +50,12 @@ def queries() -> list[Query]:
     provisioned = json.loads((ALERTING_DIR / "soundings.json").read_text())
     for group in provisioned["groups"]:
         for rule in group["rules"]:
-            found += [
+            collected += [
                 Query("alert rules", rule["uid"], data["model"]["rawSql"])
                 for data in rule["data"]
                 if "rawSql" in data["model"]
             ]
-    return found
+    return collected
 
 
 def of_dashboard(name: str) -> dict[str, str]:
@@ -69,9 +69,9 @@ def _time_group(args: list[str], since: str, until: str) -> str:
 
 
 def _seconds(interval: str) -> int:
-    found = re.fullmatch(r"'?(\d+)([smhd])'?", interval)
-    assert found is not None, interval
-    return int(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[found[2]]
+    match = re.fullmatch(r"'?(\d+)([smhd])'?", interval)
+    assert match is not None, interval
+    return int(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[match[2]]
 
 
 MACROS: Mapping[str, Callable[[list[str], str, str], str]] = {
@@ -92,18 +92,18 @@ BUILT_IN = {"__interval": f"{INTERVAL_S}s", "__interval_ms": str(INTERVAL_S * 10
 def expand(sql: str, variables: Mapping[str, str], since: datetime, until: datetime) -> str:
     """The statement that reaches the database. A macro or variable that Grafana does not know is a KeyError."""
 
-    def variable(found: re.Match[str]) -> str:
-        name = found[1] or found[2]
+    def variable(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
         if name in BUILT_IN:
             return BUILT_IN[name]
         if name.startswith("__"):
-            return found[0]
+            return match[0]
         escaped = variables[name].replace("'", "''")
-        return {None: escaped, "raw": variables[name], "sqlstring": f"'{escaped}'"}[found[3]]
+        return {None: escaped, "raw": variables[name], "sqlstring": f"'{escaped}'"}[match[3]]
 
-    def macro(found: re.Match[str]) -> str:
-        args = [argument.strip(" ") for argument in found[2].split(",")]
-        return MACROS[found[1]](args, rfc3339(since), rfc3339(until))
+    def macro(match: re.Match[str]) -> str:
+        args = [argument.strip(" ") for argument in match[2].split(",")]
+        return MACROS[match[1]](args, rfc3339(since), rfc3339(until))
 
     return MACRO.sub(macro, VARIABLE.sub(variable, sql))
 

@@ -83,17 +83,17 @@ def main() -> None:
     executor = MigrationExecutor(connection)
     state = executor._create_project_state(with_applied_migrations=True)
     for migration, _ in executor.migration_plan(executor.loader.graph.leaf_nodes()):
-        found: dict[str, int] = {}
+        locks: dict[str, int] = {}
 
         def apply(migration=migration) -> None:
             nonlocal state
             state = executor.apply_migration(state, migration)
 
         if migration.atomic:
-            found = under_lock(apply)
+            locks = under_lock(apply)
         else:
             apply()
-        print(f"{migration}: {found or 'good'}")
+        print(f"{migration}: {locks or 'good'}")
 
 
 if __name__ == "__main__":

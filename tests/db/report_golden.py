@@ -93,7 +93,7 @@ def _round_trips(random: np.random.Generator, name: str, around_ms: float) -> np
 def _day(random: np.random.Generator, path: Path, at: datetime, loss: float, rtt_ms: float) -> BurstDay:
     sent = 24 * SENT
     of_hour = hour(path, at, sent, sent - int(random.binomial(sent, loss)), float(np.float32(rtt_ms)))
-    fields = {one.attname: getattr(of_hour, one.attname) for one in BurstSummary._meta.fields}
+    fields = {field.attname: getattr(of_hour, field.attname) for field in BurstSummary._meta.fields}
     return BurstDay(day=at, **fields)
 
 

@@ -26,29 +26,29 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=list(KNOWN), default=list(SCENARIOS), metavar="SCENARIO")
     parser.add_argument("--rtt-ms", type=float, default=RTT_MS, help=f"round trip of the path, ms ({RTT_MS})")
     parser.add_argument("--save", type=Path, help="folder for the runs, one file each")
-    asked = parser.parse_args()
-    counts = {name: Counter[str]() for name in asked.only}
+    arguments = parser.parse_args()
+    counts = {name: Counter[str]() for name in arguments.only}
     with RunningLab(LAB) as lab:
         prepare(lab)
-        for number in range(1, asked.repeats + 1):
-            for name in asked.only:
-                made = run(lab, KNOWN[name], asked.rtt_ms)
-                found = diagnose(recording(made))
-                counts[name][found.verdict] += 1
-                right = "" if found.verdict is KNOWN[name].verdict else "  WRONG"
-                print(f"{number:3} {name:18} {found.sentence}{right}", flush=True)
-                if asked.save is not None:
-                    (asked.save / f"{name}-{number}.json").write_bytes(msgspec.json.encode(made) + b"\n")
+        for number in range(1, arguments.repeats + 1):
+            for name in arguments.only:
+                made = run(lab, KNOWN[name], arguments.rtt_ms)
+                diagnosis = diagnose(recording(made))
+                counts[name][diagnosis.verdict] += 1
+                right = "" if diagnosis.verdict is KNOWN[name].verdict else "  WRONG"
+                print(f"{number:3} {name:18} {diagnosis.sentence}{right}", flush=True)
+                if arguments.save is not None:
+                    (arguments.save / f"{name}-{number}.json").write_bytes(msgspec.json.encode(made) + b"\n")
     return _print_table(counts)
 
 
 def _print_table(counts: dict[str, Counter[str]]) -> int:
     print(f"\n{'scenario':18} {'right':>7}  verdicts")
     short = False
-    for name, found in counts.items():
-        right, runs = found[KNOWN[name].verdict], found.total()
+    for name, count in counts.items():
+        right, runs = count[KNOWN[name].verdict], count.total()
         short |= right < WANTED_SHARE * runs
-        print(f"{name:18} {right:3}/{runs:<3}  {', '.join(f'{verdict} {n}' for verdict, n in found.most_common())}")
+        print(f"{name:18} {right:3}/{runs:<3}  {', '.join(f'{verdict} {n}' for verdict, n in count.most_common())}")
     return 1 if short else 0
 
 

@@ -41,9 +41,9 @@ def _transfer(lab: RunningLab, scenario: Scenario, server_options: tuple[str, ..
     server = lab.popen(receiver, "iperf3", "-s", "-1", "-J", "-i", "0.1", *server_options)
     try:
         wait_until(lambda: ":5201" in lab.exec(receiver, "ss", "-tlnH").stdout, "iperf3 listens")
-        asked = msgspec.json.encode(spec).decode()
+        encoded_spec = msgspec.json.encode(spec).decode()
         done = lab.exec(
-            SENDER, sys.executable, "-m", "tests.diagnosis.sender", asked, str(server.pid), *scenario.client
+            SENDER, sys.executable, "-m", "tests.diagnosis.sender", encoded_spec, str(server.pid), *scenario.client
         )
     finally:
         _end(server)

@@ -70,25 +70,25 @@ def listening(port: int) -> set[int]:
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
         if line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A"
     }
-    found = set()
+    processes = set()
     for process in Path("/proc").glob("[0-9]*"):
         try:
             names = {str(link.readlink()) for link in (process / "fd").iterdir()}
         except OSError:
             continue
         if any(f"socket:[{inode}]" in names for inode in inodes):
-            found.add(int(process.name))
-    return found
+            processes.add(int(process.name))
+    return processes
 
 
 def largest_bytes(port: int) -> int:
     """The most memory that one of them ever had, by the kernel's count."""
-    found = []
+    memory_kb = []
     for process in listening(port):
         status = Path(f"/proc/{process}/status").read_text().splitlines()
-        (line,) = [one for one in status if one.startswith("VmHWM")]
-        found.append(int(line.split()[1]) * 1024)
-    return max(found)
+        (line,) = [line for line in status if line.startswith("VmHWM")]
+        memory_kb.append(int(line.split()[1]) * 1024)
+    return max(memory_kb)
 
 
 def make_certificate(folder: Path, name: str, *, days: str = "-days 2") -> tuple[Path, Path]:

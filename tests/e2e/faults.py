@@ -108,16 +108,16 @@ def take(stack: RunningStack, since: datetime) -> Ledger:
 def cycles(stack: RunningStack, path_id: int, since: datetime, until: datetime) -> Counter[str]:
     """The pings of a path that were to begin in [since, until): `planned`, `measured` (any result), and the others by
     their reason, or outcome."""
-    asked = f"since={_query(since)}&until={_query(until)}"
-    told = stack.get(f"paths/{path_id}/ledger?{asked}")
+    query = f"since={_query(since)}&until={_query(until)}"
+    told = stack.get(f"paths/{path_id}/ledger?{query}")
     assert sum(line["count"] for line in told["lines"]) == told["planned"]
-    found = Counter[str]()
+    outcomes = Counter[str]()
     for line in told["lines"]:
         if line["test"] == "ping":
             has_result = line["reason"] is None and line["outcome"] not in OPEN
-            found["planned"] += line["count"]
-            found["measured" if has_result else line["reason"] or line["outcome"]] += line["count"]
-    return found
+            outcomes["planned"] += line["count"]
+            outcomes["measured" if has_result else line["reason"] or line["outcome"]] += line["count"]
+    return outcomes
 
 
 def spool_counts(path: Path) -> tuple[int, int]:

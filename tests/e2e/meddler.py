@@ -56,8 +56,12 @@ class Meddler:
 
     def deliveries(self, fault: Fault) -> list[Passed]:
         """The delivery that met the fault and all of its spool after it; none before it happened."""
-        met = [place for place, one in enumerate(self.passed) if one.fault is fault]
-        return [one for one in self.passed[met[0] :] if one.spool == self.passed[met[0]].spool] if met else []
+        met = [place for place, delivery in enumerate(self.passed) if delivery.fault is fault]
+        return (
+            [delivery for delivery in self.passed[met[0] :] if delivery.spool == self.passed[met[0]].spool]
+            if met
+            else []
+        )
 
     def serve(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):  # the listener is closed in the end

@@ -127,7 +127,7 @@ class RunningStack:
 
         They are known by the mark in their environment; Redis overwrites that with its title, which has our folder.
         """
-        found = []
+        values = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 environment = (folder / "environ").read_bytes().split(b"\0")
@@ -136,8 +136,8 @@ class RunningStack:
                 continue
             ours = f"{MARK}={self.mark}".encode() in environment or f"{self.data}/" in command
             if ours and command and all(word in command for word in words):
-                found.append(int(folder.name))
-        return found
+                values.append(int(folder.name))
+        return values
 
     def logs(self) -> str:
         """The ends of all logs, for a failure's message."""

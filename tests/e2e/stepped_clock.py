@@ -76,7 +76,7 @@ def _install_datetime(offset_s: Callable[[], float]) -> None:
     def stepped(_: type, tz: datetime.tzinfo | None = None) -> datetime.datetime:
         return now(tz) + datetime.timedelta(seconds=offset_s())
 
-    (of_type,) = (one for one in gc.get_referents(datetime.datetime.__dict__) if isinstance(one, dict))
+    (of_type,) = (referent for referent in gc.get_referents(datetime.datetime.__dict__) if isinstance(referent, dict))
     of_type["now"] = classmethod(stepped)
     of_type["utcnow"] = classmethod(lambda kind: stepped(kind, datetime.UTC).replace(tzinfo=None))
     pythonapi.PyType_Modified(py_object(datetime.datetime))

@@ -115,9 +115,9 @@ def test_a_file_goes_from_the_disk_of_one_agent_to_that_of_the_other(centre, age
     assert (slot.measurement.path_id, slot.outcome) == (row.path_id, "measured")
     assert slot.starts_at <= row.measured_at < slot.ends_at
     names = ("disk_to_disk_bps", "memory_to_memory_bps", "read_bps", "write_bps", "read_cached_ratio")
-    found = network_or_disk(DiskToDisk(**{name: getattr(row, name) for name in names}))
-    assert (row.verdict, row.sentence) == (found.limit, found.sentence)
-    assert found.sentence in html.unescape(got(centre, f"paths/{row.path_id}/?period=day"))
+    verdict = network_or_disk(DiskToDisk(**{name: getattr(row, name) for name in names}))
+    assert (row.verdict, row.sentence) == (verdict.limit, verdict.sentence)
+    assert verdict.sentence in html.unescape(got(centre, f"paths/{row.path_id}/?period=day"))
     told = json.loads(got(centre, f"api/v1/paths/{row.path_id}/disk-to-disk"))[0]
     assert (told["disk_to_disk_bps"], told["sentence"]) == (row.disk_to_disk_bps, row.sentence)
     assert [*tmp_path.glob("*/files/*")] == [], "files were left"

@@ -211,7 +211,7 @@ def test_moments_in_a_sentence_tell_the_local_time_too(browser, served, paths):
     page = open_page(browser, f"{served}/incidents/")
 
     said = page.locator(f'[data-incident="{incident.pk}"] .said')
-    titles = [one.get_attribute("title") for one in said.locator("time").all()]
+    titles = [element.get_attribute("title") for element in said.locator("time").all()]
 
     assert said.inner_text() == "loss from 2026-07-01 12:00 UTC to 2026-07-01 12:05:30 UTC & on"
     assert [title.split(";")[0] for title in titles] == ["2026-07-01 12:00:00 UTC", "2026-07-01 12:05:30 UTC"]

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(300)
 
 FILE = Path(__file__).with_name("pages.toml")
 SCENARIO = load_scenario(str(FILE))
-PAIRS = [(one, other) for one in SCENARIO.site_names for other in SCENARIO.site_names if one != other]
+PAIRS = [(site_name, other) for site_name in SCENARIO.site_names for other in SCENARIO.site_names if site_name != other]
 PASSWORD = "long and winding"
 
 PAGES = {
@@ -125,7 +125,9 @@ def measured(stack, watching):
 
 @pytest.fixture(scope="module")
 def path_ids(stack):
-    return {(one["source"], one["destination"]): one["path_id"] for one in stack.get("grid?metric=loss_ratio")["cells"]}
+    return {
+        (cell["source"], cell["destination"]): cell["path_id"] for cell in stack.get("grid?metric=loss_ratio")["cells"]
+    }
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +145,7 @@ def tested_path_id(stack, path_id):
     """The path once a throughput test of it has measured."""
 
     def tested():
-        return [one for one in stack.get(f"paths/{path_id}/throughput") if one["outcome"] == "measured"]
+        return [test for test in stack.get(f"paths/{path_id}/throughput") if test["outcome"] == "measured"]
 
     wait_for(tested, 240, "a throughput test has measured")
     return path_id
@@ -154,7 +156,7 @@ def incident_id(stack):
     """The scenario's loss, found."""
 
     def found():
-        return [one["id"] for one in stack.get("incidents?state=open") if one["rule"] == "loss"]
+        return [incident["id"] for incident in stack.get("incidents?state=open") if incident["rule"] == "loss"]
 
     return wait_for(found, 150, "an incident of loss is open")[0]
 
@@ -201,9 +203,9 @@ def subscription(stack):
 @pytest.fixture(scope="module", autouse=True)
 def sweeping(stack, measured):
     """A sweep of one cell, which goes on by itself for half a minute."""
-    asked = ("bern", "rome", "--windows", "64K", "--streams", "1", "--duration-s", "1")
+    arguments = ("bern", "rome", "--windows", "64K", "--streams", "1", "--duration-s", "1")
     with ThreadPoolExecutor() as pool:
-        yield pool.submit(stack.manage, "throughput", "sweep", *asked)
+        yield pool.submit(stack.manage, "throughput", "sweep", *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +229,7 @@ def of_visitor(request, name):
 
 
 def test_every_page_is_visited():
-    named = {one.name for one in (*monitor.web.urls.urlpatterns, *monitor.reports.urls.urlpatterns)}
+    named = {pattern.name for pattern in (*monitor.web.urls.urlpatterns, *monitor.reports.urls.urlpatterns)}
 
     assert named == PAGES.keys() | NOT_PAGES
 
@@ -363,18 +365,18 @@ def test_dragging_over_a_chart_zooms_and_back_undoes_it(browser, served, path_id
         page.mouse.up()
         page.wait_for_url("**since=**")
         page.wait_for_function(DRAWN)
-        asked = page.evaluate("() => Object.fromEntries(new URLSearchParams(location.search))")
+        query = page.evaluate("() => Object.fromEntries(new URLSearchParams(location.search))")
         told = page.get_by_label("Period").get_by_label("from").input_value()
         page.go_back()
         page.wait_for_url(re.compile(r"/paths/\d+/$"))
         page.wait_for_function(DRAWN)
 
-    since, until = (datetime.fromisoformat(asked[name]).replace(tzinfo=UTC) for name in ("since", "until"))
+    since, until = (datetime.fromisoformat(query[name]).replace(tzinfo=UTC) for name in ("since", "until"))
     now = datetime.now(UTC)
     # Half of the canvas, of which some is the axis, of a day.
     assert timedelta(hours=12) <= until - since <= timedelta(hours=15)
     assert now - timedelta(days=1) < since < until < now
-    assert told == asked["since"]
+    assert told == query["since"]
     assert visit.wrong == []
 
 
@@ -457,7 +459,7 @@ def test_a_page_fits_on_a_phone_and_prints_on_paper(request, browser, served, na
             visit.page.emulate_media(media="print")
             wrong["paper"] = [*too_wide(visit.page), *wrong_for_readers(visit.page, "color-contrast")]
             left_over = visit.page.locator(FOR_THE_SCREEN)
-            wrong["left over on paper"] = [one.evaluate("one => one.outerHTML") for one in left_over.all()]
+            wrong["left over on paper"] = [element.evaluate("one => one.outerHTML") for element in left_over.all()]
             paper = visit.page.evaluate("() => getComputedStyle(document.body).backgroundColor")
             assert paper == "rgb(255, 255, 255)"
 

@@ -77,8 +77,8 @@ def token(groups: None) -> str:
 
 
 def scrape(address: str, token: str) -> str:
-    asked = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(asked, timeout=30) as answer:
+    request = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
         return str(answer.read().decode())
 
 
@@ -93,8 +93,8 @@ def values(text: str) -> dict[tuple[str, ...], float]:
 def deliver(centre: str, token: str, number: int, result: Burst, path_id: int) -> None:
     body = msgspec.json.encode(batch(delivered(path_id, result, number), number=number, sent_at=datetime.now(UTC)))
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    asked = urllib.request.Request(f"{centre}/api/agent/results", data=body, headers=headers)
-    with urllib.request.urlopen(asked, timeout=30) as answer:
+    request = urllib.request.Request(f"{centre}/api/agent/results", data=body, headers=headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
         assert answer.status == 200
 
 
@@ -110,11 +110,11 @@ def test_every_process_tells_the_same_and_counts_never_fall(
         deliver(centre, agent, number, burst(1.0, None, at=at), mesh.slac_cern.pk)
         recompute.roll_up(now, 100)
         delivered_so_far += 1
-        found = values(scrape(f"{centre}/metrics", token))
+        scraped = values(scrape(f"{centre}/metrics", token))
         seen.append(
             (
-                found[("soundings_results_delivered_total", "site=slac")],
-                found[("soundings_deliveries_total", "status=200")],
+                scraped[("soundings_results_delivered_total", "site=slac")],
+                scraped[("soundings_deliveries_total", "status=200")],
             )
         )
 
@@ -156,12 +156,12 @@ def names_of(text: str) -> set[str]:
 
 
 def test_the_example_rules_ask_for_what_is_served(everything: str) -> None:
-    asked = {name for group in RULES for rule in group["rules"] for name in NAME.findall(rule["expr"])}
+    used_names = {name for group in RULES for rule in group["rules"] for name in NAME.findall(rule["expr"])}
     recorded = {rule.get("record", "").split(":")[-2] for group in RULES for rule in group["rules"] if "record" in rule}
 
-    assert len(asked) > 10
+    assert len(used_names) > 10
     assert recorded == {"smokeping_probe_success", "smokeping_response_duration_seconds"}
-    assert asked <= names_of(everything)
+    assert used_names <= names_of(everything)
 
 
 def test_the_documentation_names_all_that_is_served_and_nothing_else(everything: str, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_the_example_scrapes_what_there_is(centre: str, token: str) -> None:
         assert job["authorization"].keys() == {"credentials_file"}
         assert scrape(centre + job.get("metrics_path", "/metrics"), token) is not None
     by_site = jobs["soundings-paths"]["relabel_configs"]
-    assert [one["target_label"] for one in by_site] == ["__param_source", "__address__"]
+    assert [relabelling["target_label"] for relabelling in by_site] == ["__param_source", "__address__"]
     assert scrape(
         f"{centre}/metrics/paths?source={jobs['soundings-paths']['static_configs'][0]['targets'][0]}", token
     ) == (scrape(f"{centre}/metrics/paths?source=nowhere", token))

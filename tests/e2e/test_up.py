@@ -65,9 +65,11 @@ def test_without_namespaces_the_sites_measure_on_loopback(root_required):
         assert "no namespaces here (" in stack.output
         assert "without emulated delays" in stack.output
 
-        found = wait_for(lambda: len(cells := measured_cells(stack)) == 6 and cells, 90, "all six paths are measured")
+        cells_measured = wait_for(
+            lambda: len(cells := measured_cells(stack)) == 6 and cells, 90, "all six paths are measured"
+        )
 
-    assert all(cell["value"] < 5 for cell in found)
+    assert all(cell["value"] < 5 for cell in cells_measured)
 
 
 @pytest.mark.timeout(240)

@@ -42,9 +42,9 @@ def measured(stack, metric, sent):
     """The grid once each path has sent at least `sent` packets."""
     return wait_for(
         lambda: (
-            (found := cells(stack, metric))
-            and all((found.get(pair) or {}).get("sent") or sent <= 0 for pair in PAIRS)
-            and found
+            (cells_shown := cells(stack, metric))
+            and all((cells_shown.get(pair) or {}).get("sent") or sent <= 0 for pair in PAIRS)
+            and cells_shown
         ),
         120,
         f"every path has sent {sent} packets",
@@ -67,21 +67,21 @@ def dropped_ratio(counts, pair):
 
 @pytest.mark.timeout(240)
 def test_round_trips_are_those_of_the_scenario(stack):
-    found = measured(stack, "rtt_median_ms", sent=20)
+    rtts = measured(stack, "rtt_median_ms", sent=20)
 
     for source, destination in PAIRS:
         known_ms = SCENARIO.paths[source, destination].delay_ms + SCENARIO.paths[destination, source].delay_ms
-        assert found[source, destination]["value"] == pytest.approx(known_ms, abs=2.0)
+        assert rtts[source, destination]["value"] == pytest.approx(known_ms, abs=2.0)
 
 
 @pytest.mark.timeout(300)
 def test_loss_is_what_the_relay_counted(stack):
     def outside():
         """Paths whose loss is outside the 99% interval of the relay's own count."""
-        counts, found = relay_counts(stack), cells(stack, "loss_ratio")
+        counts, cells_shown = relay_counts(stack), cells(stack, "loss_ratio")
         wrong = {}
         for pair in PAIRS:
-            sent, lost = found[pair]["sent"], found[pair]["sent"] - found[pair]["received"]
+            sent, lost = cells_shown[pair]["sent"], cells_shown[pair]["sent"] - cells_shown[pair]["received"]
             low, high = binom.interval(0.99, sent, dropped_ratio(counts, pair))
             if not low <= lost <= high:
                 wrong[pair] = (low, lost, high, sent)
@@ -102,12 +102,12 @@ def test_throughput_stays_within_the_rate_of_the_scenario(stack):
     def some_path():
         return [cell for cell in cells(stack, "throughput_median_bps").values() if cell["value"] is not None]
 
-    found = wait_for(some_path, 300, "a throughput test has measured")
+    cells = wait_for(some_path, 300, "a throughput test has measured")
 
-    for cell in found:
+    for cell in cells:
         rate_bps = SCENARIO.paths[cell["source"], cell["destination"]].rate_mbps * 1e6
         assert 0 < cell["value"] <= rate_bps * 1.02
-    path_id = found[0]["path_id"]
+    path_id = cells[0]["path_id"]
     tests = stack.get(f"paths/{path_id}/throughput")
     assert all((test["throughput_bps"] is None) == (test["outcome"] != "measured") for test in tests)
 
@@ -135,7 +135,7 @@ def test_a_loss_regression_opens_one_incident_and_its_end_closes_it(stack):
     stack.lab("set", "bern-rome", "--loss", "0.5")
     try:
         opened = wait_for(
-            lambda: [one for one in stack.get("incidents?state=open") if one["rule"] == "loss"],
+            lambda: [incident for incident in stack.get("incidents?state=open") if incident["rule"] == "loss"],
             150,
             "an incident is open",
         )
@@ -146,11 +146,11 @@ def test_a_loss_regression_opens_one_incident_and_its_end_closes_it(stack):
     assert "bern" in opened[0]["summary"]
     assert "rome" in opened[0]["summary"]
     closed = wait_for(
-        lambda: [one for one in stack.get("incidents?state=all") if one["closed_at"] is not None],
+        lambda: [incident for incident in stack.get("incidents?state=all") if incident["closed_at"] is not None],
         180,
         "the incident is closed",
     )
-    assert [one["id"] for one in closed] == [opened[0]["id"]]
+    assert [incident["id"] for incident in closed] == [opened[0]["id"]]
     assert stack.get("incidents?state=open") == []
     assert "bern" in (stack.data / "log" / "worker.log").read_text()
 
@@ -190,10 +190,10 @@ def test_raw_results_are_in_hypertables_with_timescaledb(stack):
             "SELECT count(*) FROM pg_available_extensions WHERE name = 'timescaledb'"
         ).fetchone() == (1,)
         hypertables = "SELECT hypertable_name FROM timescaledb_information.hypertables WHERE num_chunks > 0"
-        found = {name for (name,) in connection.execute(hypertables)} if has_timescaledb else set()
+        hypertables_there = {name for (name,) in connection.execute(hypertables)} if has_timescaledb else set()
 
     assert has_timescaledb == ("SOUNDINGS_EXPECT_TIMESCALE" in os.environ) or given_database_url is None
-    assert found == ({"burst", "burst_hour", "throughput_test"} if has_timescaledb else set())
+    assert hypertables_there == ({"burst", "burst_hour", "throughput_test"} if has_timescaledb else set())
 
 
 @pytest.mark.timeout(240)

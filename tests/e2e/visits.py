@@ -81,8 +81,8 @@ def visiting(browser: Browser, *, width: int = 1280, height: int = 900, **option
 def wrong_for_readers(page: Page, *rules: str) -> list[tuple[str, list[str]]]:
     """What axe-core finds, by all its rules or those named: each rule that is broken, with where."""
     chosen = {"runOnly": list(rules)} if rules else {}
-    found = Axe().run(page, options={"resultTypes": ["violations"], **chosen}).response["violations"]
-    return [(one["id"], [node["html"][:120] for node in one["nodes"]]) for one in found]
+    violations = Axe().run(page, options={"resultTypes": ["violations"], **chosen}).response["violations"]
+    return [(violation["id"], [node["html"][:120] for node in violation["nodes"]]) for violation in violations]
 
 
 def too_wide(page: Page) -> list[str]:

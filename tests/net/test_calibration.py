@@ -42,9 +42,9 @@ def pinged_and_used(lab: RunningLab, loss_ratio: float) -> MeasuredDay:
     rtt = re.search(r"= [\d.]+/([\d.]+)/", said.stdout)
     assert counts is not None, said.stdout + said.stderr
     assert rtt is not None, said.stdout
-    found = measure(lab, run, print)
+    measured = measure(lab, run, print)
     sent, received = int(counts[1]), int(counts[2])
-    return MeasuredDay(float(rtt[1]), sent - received, sent, found.rate_bps)
+    return MeasuredDay(float(rtt[1]), sent - received, sent, measured.rate_bps)
 
 
 @pytest.mark.long
@@ -53,24 +53,26 @@ def test_a_path_is_calibrated_by_its_own_transfers(path: RunningLab) -> None:
     everything = [pinged_and_used(path, loss_ratio) for loss_ratio in LOSS_RATIOS]
     before, after = everything[:-HELD_OUT], everything[-HELD_OUT:]
 
-    found = calibrate(before, CongestionControl.RENO)
+    calibration = calibrate(before, CongestionControl.RENO)
 
-    print(found)
-    assert found is not None
-    assert found.helps
-    assert 0.35 < found.loss_factor < 0.75
+    print(calibration)
+    assert calibration is not None
+    assert calibration.helps
+    assert 0.35 < calibration.loss_factor < 0.75
     errors = {}
-    for name, by in (("raw", None), ("calibrated", found)):
+    for name, by in (("raw", None), ("calibrated", calibration)):
         estimates = [
             estimate(
-                Rtt(one.rtt_ms),
-                Loss.counted(one.lost, one.sent),
+                Rtt(transfer.rtt_ms),
+                Loss.counted(transfer.lost, transfer.sent),
                 TransferSettings(control=CongestionControl.RENO),
                 calibration=by,
             ).limits[0]
-            for one in after
+            for transfer in after
         ]
-        ratios = [one.measured_bps / limit.throughput_bps for one, limit in zip(after, estimates, strict=True)]
+        ratios = [
+            transfer.measured_bps / limit.throughput_bps for transfer, limit in zip(after, estimates, strict=True)
+        ]
         errors[name] = statistics.mean(abs(math.log(ratio)) for ratio in ratios)
         print(name, [f"{ratio:.2f}" for ratio in ratios])
     assert errors["calibrated"] < errors["raw"]

@@ -184,91 +184,93 @@ rates = pytest.mark.parametrize("mbps", [10, 50, 100])
 @rates
 def test_the_rate_of_a_link_is_found(path, mbps):
     with path.narrowed(mbps):
-        found = path.measure()
+        measured = path.measure()
 
-    assert found["verdict"] == "measured", found
-    assert found["capacity_bps"] == pytest.approx(truth_bps(mbps), rel=WITHIN)
-    assert (found["packet_bytes"], found["received"]) == (IP_BYTES - 28, found["sent"])
-    assert found["sent"] <= 200
+    assert measured["verdict"] == "measured", measured
+    assert measured["capacity_bps"] == pytest.approx(truth_bps(mbps), rel=WITHIN)
+    assert (measured["packet_bytes"], measured["received"]) == (IP_BYTES - 28, measured["sent"])
+    assert measured["sent"] <= 200
 
 
 @rates
 def test_traffic_of_a_third_of_the_rate_does_not_hide_it(path, mbps):
     with path.narrowed(mbps), path.other_traffic(mbps / 3):
-        found = path.measure()
+        measured = path.measure()
 
-    assert found["verdict"] == "measured", found
-    assert found["capacity_bps"] == pytest.approx(truth_bps(mbps), rel=WITHIN)
+    assert measured["verdict"] == "measured", measured
+    assert measured["capacity_bps"] == pytest.approx(truth_bps(mbps), rel=WITHIN)
 
 
 def test_a_narrow_link_on_the_way_back_is_found_over_ipv6(path):
     with path.narrowed(50, device="near"):
-        found = path.measure(FAR[6])
+        measured = path.measure(FAR[6])
 
-    assert (found["verdict"], found["family"], found["packet_bytes"]) == ("measured", 6, IP_BYTES - 48), found
-    assert found["capacity_bps"] == pytest.approx(truth_bps(50), rel=WITHIN)
+    assert (measured["verdict"], measured["family"], measured["packet_bytes"]) == ("measured", 6, IP_BYTES - 48), (
+        measured
+    )
+    assert measured["capacity_bps"] == pytest.approx(truth_bps(50), rel=WITHIN)
 
 
 def test_a_link_faster_than_this_host_gets_a_lower_bound(path):
-    found = path.measure()
+    measured = path.measure()
 
-    assert found["verdict"] in ("own_limit", "resolution"), found
-    assert found["capacity_bps"] is found["capacity_high_bps"] is None
-    assert found["capacity_low_bps"] > 100e6
-    assert found["detail"]
+    assert measured["verdict"] in ("own_limit", "resolution"), measured
+    assert measured["capacity_bps"] is measured["capacity_high_bps"] is None
+    assert measured["capacity_low_bps"] > 100e6
+    assert measured["detail"]
 
 
 def test_its_own_narrow_interface_is_no_finding_about_the_path(path):
     with path.narrowed(50, place="near", device="wan"):
-        found = path.measure()
+        measured = path.measure()
 
-    assert (found["verdict"], found["capacity_bps"]) == ("own_limit", None), found
-    assert found["capacity_low_bps"] == pytest.approx(truth_bps(50), rel=WITHIN)
+    assert (measured["verdict"], measured["capacity_bps"]) == ("own_limit", None), measured
+    assert measured["capacity_low_bps"] == pytest.approx(truth_bps(50), rel=WITHIN)
 
 
 def test_a_far_end_that_limits_icmp_is_recognised(path):
     path.at("far", sys.executable, str(LIMIT), "20", "4")
 
-    found = path.measure()
+    measured = path.measure()
 
-    assert (found["verdict"], found["capacity_bps"]) == ("rate_limited", None), found
-    assert "rate-limited" in found["detail"]
-    assert 0 < found["received"] < found["sent"]
+    assert (measured["verdict"], measured["capacity_bps"]) == ("rate_limited", None), measured
+    assert "rate-limited" in measured["detail"]
+    assert 0 < measured["received"] < measured["sent"]
 
 
 def test_an_icmp_rate_limit_is_reported_with_the_rate_of_pairs(path):
     path.at("far", sys.executable, str(LIMIT), "200", "5")
 
     with path.narrowed(50):
-        found = path.measure()
+        measured = path.measure()
 
-    assert (found["verdict"], found["method"]) == ("measured", "pairs"), found
-    assert found["capacity_bps"] == pytest.approx(truth_bps(50), rel=WITHIN)
-    assert "rate-limited" in found["detail"]
+    assert (measured["verdict"], measured["method"]) == ("measured", "pairs"), measured
+    assert measured["capacity_bps"] == pytest.approx(truth_bps(50), rel=WITHIN)
+    assert "rate-limited" in measured["detail"]
 
 
 def test_a_far_end_limited_to_an_echo_per_ms_is_not_taken_for_a_link(path):
     with path.slow_far_end():
-        found = path.measure()
+        measured = path.measure()
 
-    assert (found["verdict"], found["capacity_bps"]) == ("per_packet", None), found
+    assert (measured["verdict"], measured["capacity_bps"]) == ("per_packet", None), measured
 
 
 def test_packets_fit_the_smallest_mtu_of_the_path(path):
     path.at("router", "ip", "link", "set", "far", "mtu", "1300")
 
     with path.narrowed(50, ip_bytes=1300):
-        found = path.measure()
+        measured = path.measure()
 
-    assert (found["verdict"], found["packet_bytes"]) == ("measured", 1300 - 28), found
-    assert found["capacity_bps"] == pytest.approx(50e6 * 1300 / (1300 + ETHERNET_BYTES), rel=WITHIN)
+    assert (measured["verdict"], measured["packet_bytes"]) == ("measured", 1300 - 28), measured
+    assert measured["capacity_bps"] == pytest.approx(50e6 * 1300 / (1300 + ETHERNET_BYTES), rel=WITHIN)
 
 
 def test_an_absent_host_gets_four_requests_and_no_more(path):
-    found = path.measure("10.9.2.77")
+    measured = path.measure("10.9.2.77")
 
-    assert (found["outcome"], found["verdict"], found["capacity_bps"]) == ("measured", "no_reply", None)
-    assert (found["sent"], found["received"]) == (4, 0)
+    assert (measured["outcome"], measured["verdict"], measured["capacity_bps"]) == ("measured", "no_reply", None)
+    assert (measured["sent"], measured["received"]) == (4, 0)
 
 
 def test_without_a_route_it_is_not_measured(path):

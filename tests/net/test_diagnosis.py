@@ -37,8 +37,8 @@ def two_ends(namespaces_required: None) -> Iterator[RunningLab]:
 def test_the_verdict_is_the_limit_that_was_set(two_ends: RunningLab, name: str) -> None:
     scenario = SCENARIOS[name]
 
-    found = diagnose(recording(run(two_ends, scenario)))
-    if found.verdict is not scenario.verdict:
-        found = diagnose(recording(run(two_ends, scenario)))
+    diagnosis = diagnose(recording(run(two_ends, scenario)))
+    if diagnosis.verdict is not scenario.verdict:
+        diagnosis = diagnose(recording(run(two_ends, scenario)))
 
-    assert found.verdict is scenario.verdict, found.sentence
+    assert diagnosis.verdict is scenario.verdict, diagnosis.sentence

@@ -173,8 +173,8 @@ def test_a_slow_disk_of_the_receiver_is_found(port, folders, monkeypatch):
 
     run, _ = between(port, folders, file_bytes=10_000_000)
 
-    found = verdict(run)
-    assert found.limit is DiskLimit.RECEIVERS_DISK, found.sentence
+    judged = verdict(run)
+    assert judged.limit is DiskLimit.RECEIVERS_DISK, judged.sentence
 
 
 def test_a_wrong_key_is_not_permitted_and_the_sender_sees_nobody(port, folders):
@@ -216,8 +216,8 @@ def test_a_port_that_is_taken_is_busy(port, folders):
 
 def test_a_stranger_is_not_answered_and_the_receiver_still_is(port, folders):
     sender, receiver = folders
-    found = []
-    sending = threading.Thread(target=lambda: found.append(probe.measure(asked(port, sender), Deadline(30))))
+    results = []
+    sending = threading.Thread(target=lambda: results.append(probe.measure(asked(port, sender), Deadline(30))))
     sending.start()
     wait_until(lambda: listens(port), "the sender listens")
     with socket.socket() as stranger:
@@ -232,7 +232,7 @@ def test_a_stranger_is_not_answered_and_the_receiver_still_is(port, folders):
         receiving.join()
     sending.join()
 
-    assert found[0].outcome is Outcome.MEASURED
+    assert results[0].outcome is Outcome.MEASURED
 
 
 def test_where_no_filter_can_be_put_a_stranger_is_sent_away(port, folders, monkeypatch, caplog):
@@ -453,5 +453,5 @@ def test_over_a_narrow_path_it_is_the_network(two_ends, folders, key):
     assert run["outcome"] == "measured", run["detail"]
     assert 15e6 < run["disk_to_disk_bps"] < 50e6
     assert 25e6 < run["memory_to_memory_bps"] < 50e6
-    found = verdict(run)
-    assert found.limit is DiskLimit.NETWORK, found.sentence
+    judged = verdict(run)
+    assert judged.limit is DiskLimit.NETWORK, judged.sentence

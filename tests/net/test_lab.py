@@ -35,11 +35,11 @@ def ping(lab: RunningLab, source: str, address: str, count: int, spacing_s: floa
 
 
 def round_trips_ms(output: str) -> list[float]:
-    return [float(found) for found in re.findall(r"time=([\d.]+) ms", output)]
+    return [float(text) for text in re.findall(r"time=([\d.]+) ms", output)]
 
 
 def sequence_numbers(output: str) -> list[int]:
-    return [int(found) for found in re.findall(r"icmp_seq=(\d+)", output)]
+    return [int(text) for text in re.findall(r"icmp_seq=(\d+)", output)]
 
 
 def user_namespace_prefix() -> list[str]:
@@ -90,17 +90,17 @@ def binomial_interval(trials: int, chance: float, confidence: float) -> tuple[in
 
 @pytest.mark.parametrize(("pair", "rtt_ms"), RTT_MS.items(), ids=lambda value: str(value))
 def test_ping_finds_the_round_trip_of_the_scenario(lab: RunningLab, pair: tuple[str, str], rtt_ms: float) -> None:
-    found = round_trips_ms(ping(lab, pair[0], lab.address(pair[1]), count=20))
+    rtts_ms = round_trips_ms(ping(lab, pair[0], lab.address(pair[1]), count=20))
 
-    assert len(found) >= 10
-    assert min(found) >= rtt_ms
-    assert statistics.median(found) <= rtt_ms + 2.0
+    assert len(rtts_ms) >= 10
+    assert min(rtts_ms) >= rtt_ms
+    assert statistics.median(rtts_ms) <= rtt_ms + 2.0
 
 
 def test_ipv6_goes_the_same_way(lab: RunningLab) -> None:
-    found = round_trips_ms(ping(lab, "bern", "fd77:0:0:2::1", count=5))
+    rtts_ms = round_trips_ms(ping(lab, "bern", "fd77:0:0:2::1", count=5))
 
-    assert 20.0 <= statistics.median(found) <= 22.0
+    assert 20.0 <= statistics.median(rtts_ms) <= 22.0
 
 
 def test_a_20_ms_path_stays_within_1_ms_during_a_20_mbps_transfer(lab: RunningLab) -> None:
@@ -109,15 +109,15 @@ def test_a_20_ms_path_stays_within_1_ms_during_a_20_mbps_transfer(lab: RunningLa
         transfer = lab.popen("bern", "iperf3", "--client", lab.address("rome"), "--time", "4")
         try:
             wait_until(lambda: lab.counts("bern", "rome").forwarded > 1000, "the transfer is under way")
-            found = round_trips_ms(ping(lab, "bern", lab.address("oslo"), count=30))
+            rtts_ms = round_trips_ms(ping(lab, "bern", lab.address("oslo"), count=30))
             assert transfer.poll() is None, "the transfer ended before the pings did"
         finally:
             transfer.kill()
             transfer.wait()
 
-    assert len(found) == 30
-    assert min(found) >= 20.0
-    assert statistics.median(found) <= 21.0
+    assert len(rtts_ms) == 30
+    assert min(rtts_ms) >= 20.0
+    assert statistics.median(rtts_ms) <= 21.0
 
 
 def test_loss_is_what_the_relay_counted_and_what_the_setting_says(lab: RunningLab) -> None:
@@ -146,12 +146,12 @@ def test_the_policer_drops_excess_packets_and_delays_none(lab: RunningLab) -> No
     # The 84 bytes of a request are 67 ms at 0.01 Mbit/s: of 200 requests 5 ms apart, 15 in a second find their tokens.
     lab.set("bern-rome", "--policer-mbps", "0.01", "--policer-bytes", "100")
 
-    found = round_trips_ms(ping(lab, "bern", lab.address("rome"), count=200, spacing_s=0.005))
+    rtts_ms = round_trips_ms(ping(lab, "bern", lab.address("rome"), count=200, spacing_s=0.005))
 
     counts = lab.counts("bern", "rome")
     assert counts.received == 200
-    assert 10 <= len(found) == 200 - counts.dropped_policer <= 40
-    assert statistics.median(found) <= 21.0
+    assert 10 <= len(rtts_ms) == 200 - counts.dropped_policer <= 40
+    assert statistics.median(rtts_ms) <= 21.0
     assert re.search(r"^bern → rome .* 0\.01 ", lab.command("status").stdout, re.MULTILINE)
     lab.set("bern-rome", "--policer-mbps", "unlimited")
     assert len(round_trips_ms(ping(lab, "bern", lab.address("rome"), count=20, spacing_s=0.005))) == 20
@@ -200,9 +200,9 @@ def test_settings_change_while_it_runs(lab: RunningLab) -> None:
 def test_a_round_trip_can_differ_in_its_two_directions(lab: RunningLab) -> None:
     lab.set("bern-rome", "--delay-ms", "40")
 
-    found = round_trips_ms(ping(lab, "bern", lab.address("rome"), count=5))
+    rtts_ms = round_trips_ms(ping(lab, "bern", lab.address("rome"), count=5))
 
-    assert 50.0 <= statistics.median(found) <= 52.0
+    assert 50.0 <= statistics.median(rtts_ms) <= 52.0
 
 
 def test_ping_sees_each_duplicate_that_was_made(lab: RunningLab) -> None:
@@ -230,11 +230,11 @@ def test_jitter_spreads_the_round_trips_and_keeps_the_order(lab: RunningLab) -> 
 
     output = ping(lab, "bern", lab.address("rome"), count=200, spacing_s=0.01)
 
-    found, numbers = round_trips_ms(output), sequence_numbers(output)
+    rtts_ms, numbers = round_trips_ms(output), sequence_numbers(output)
     assert numbers == sorted(numbers)
-    assert min(found) >= 12.0
-    assert max(found) - min(found) > 6.0
-    assert 17.0 <= statistics.mean(found) <= 24.0
+    assert min(rtts_ms) >= 12.0
+    assert max(rtts_ms) - min(rtts_ms) > 6.0
+    assert 17.0 <= statistics.mean(rtts_ms) <= 24.0
 
 
 def test_counters_can_be_set_to_zero(lab: RunningLab) -> None:
@@ -354,13 +354,13 @@ def test_up_and_down_in_the_background(namespaces_required: None, tmp_path: Path
 
 def processes_of(namespaces: set[int]) -> list[int]:
     """Pids that live in one of these network namespaces, or hold one open."""
-    found = []
+    replies = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             links = [entry / "ns" / "net", *fds(entry)]
             if any(namespace_of(link) in namespaces for link in links):
-                found.append(int(entry.name))
-    return found
+                replies.append(int(entry.name))
+    return replies
 
 
 def fds(process: Path) -> list[Path]:
@@ -373,10 +373,10 @@ def fds(process: Path) -> list[Path]:
 def namespace_of(link: Path) -> int | None:
     """The inode that a link like net:[4026532008] names."""
     try:
-        found = re.fullmatch(r"net:\[(\d+)\]", str(link.readlink()))
+        match = re.fullmatch(r"net:\[(\d+)\]", str(link.readlink()))
     except OSError:
         return None
-    return None if found is None else int(found[1])
+    return None if match is None else int(match[1])
 
 
 def test_kill_9_leaves_no_process_and_no_namespace(start_lab: StartLab, tmp_path: Path) -> None:
@@ -410,8 +410,8 @@ def centre(path: Path) -> Iterator[None]:
                 connection, _ = listener.accept()
             except OSError:
                 return
-            with connection, connection.makefile("rb") as asked:
-                connection.sendall(asked.read().upper())
+            with connection, connection.makefile("rb") as stream:
+                connection.sendall(stream.read().upper())
 
     thread = threading.Thread(target=serve)
     thread.start()
@@ -522,7 +522,7 @@ def test_it_runs_without_root(start_lab: StartLab) -> None:
     state = lab.status().lab
     assert state.user_fd is not None
     assert Path(f"/proc/{state.pid}").stat().st_uid == (os.geteuid() or 65534)
-    found = round_trips_ms(ping(lab, "bern", lab.address("rome"), count=5, spacing_s=0.2))
-    assert 20.0 <= min(found) <= 22.0
+    rtts_ms = round_trips_ms(ping(lab, "bern", lab.address("rome"), count=5, spacing_s=0.2))
+    assert 20.0 <= min(rtts_ms) <= 22.0
     lab.set("bern-rome", "--loss", "1")
     assert lab.counts("bern", "rome").received == 5

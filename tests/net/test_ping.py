@@ -450,12 +450,12 @@ def test_a_request_too_large_for_the_path_tells_the_mtu(sites, routed, family, u
     elsewhere = far(family, address=ELSEWHERE[family])
 
     [told] = sites.measure(elsewhere, user=user, packet_bytes=(1400,), dont_fragment=True, count=3)
-    [known] = sites.measure(elsewhere, user=user, packet_bytes=(1400,), dont_fragment=True, count=3)
+    [burst] = sites.measure(elsewhere, user=user, packet_bytes=(1400,), dont_fragment=True, count=3)
 
     assert (told.received, told.path_mtu_bytes) == (0, NARROW_MTU)
     assert [error.mtu_bytes for error in told.errors] == [NARROW_MTU]
-    assert (known.outcome, known.sent, known.path_mtu_bytes) == (Outcome.NO_ROUTE, 0, NARROW_MTU)
-    assert str(NARROW_MTU) in (known.detail or "")
+    assert (burst.outcome, burst.sent, burst.path_mtu_bytes) == (Outcome.NO_ROUTE, 0, NARROW_MTU)
+    assert str(NARROW_MTU) in (burst.detail or "")
 
 
 @families

@@ -27,22 +27,22 @@ def published_path(namespaces_required: None) -> Iterator[RunningLab]:
 
 @pytest.mark.parametrize("cell", [Cell(0.01, 50.0, "reno", losses=60), Cell(0.01, 100.0, "reno", True, losses=60)])
 def test_reno_gets_what_mathis_says(published_path: RunningLab, cell: Cell) -> None:
-    found = measure(published_path, cell.run, print)
+    measured = measure(published_path, cell.run, print)
 
-    assert found.data.dropped_loss > 30
-    assert found.data.dropped_queue == 0
-    assert ratio_to_model(cell, found) == pytest.approx(1.0, abs=WITHIN)
-    assert (found.segments_per_answer < 1.3) == cell.each_ack
+    assert measured.data.dropped_loss > 30
+    assert measured.data.dropped_queue == 0
+    assert ratio_to_model(cell, measured) == pytest.approx(1.0, abs=WITHIN)
+    assert (measured.segments_per_answer < 1.3) == cell.each_ack
 
 
 def test_after_each_block_the_sender_waits_for_every_answer(published_path: RunningLab) -> None:
     # Ten segments take no time without a rate: a round trip until they are acknowledged, one for the second answer.
     plan = Plan(4.0, block_bytes=14_480, exchanges=2)
 
-    found = measure(published_path, Run(50.0, {}, plan, 1.0, backlogged=False), print)
+    measured = measure(published_path, Run(50.0, {}, plan, 1.0, backlogged=False), print)
 
-    blocks = found.acked_bytes / 14_481
-    assert 0.5 * found.seconds / 0.1 <= blocks <= found.seconds / 0.1 + 1
+    blocks = measured.acked_bytes / 14_481
+    assert 0.5 * measured.seconds / 0.1 <= blocks <= measured.seconds / 0.1 + 1
 
 
 def test_the_kernel_says_of_a_stream_what_it_did() -> None:

@@ -341,10 +341,10 @@ def refuses(port):
     return False
 
 
-def until_measured(asked):
+def until_measured(test_spec):
     """Try again while the server is being started again."""
     deadline = time.monotonic() + 10
-    while (run := measure(asked, Deadline(5))).outcome in (Outcome.REFUSED, Outcome.BUSY):
+    while (run := measure(test_spec, Deadline(5))).outcome in (Outcome.REFUSED, Outcome.BUSY):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     return run
@@ -352,13 +352,13 @@ def until_measured(asked):
 
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
 def test_a_transfer_over_ipv6_between_ends_that_let_nobody_else_in(port, protocol):
-    asked = ThroughputSpec(
+    test_spec = ThroughputSpec(
         address="::1", source="::1", family=6, port=port, duration_s=1, protocol=protocol, rate_bps=4_000_000
     )
-    server = Server(asked)
+    server = Server(test_spec)
     server.start()
 
-    run = until_measured(asked)
+    run = until_measured(test_spec)
     server.join()
 
     assert (run.outcome, run.detail, run.address, run.family) == (Outcome.MEASURED, None, "::1", 6)
@@ -505,12 +505,12 @@ def send_datagram(source, port):
 
 @pytest.mark.parametrize("streams", [1, 3])
 def test_all_streams_of_a_udp_test_come_in(port, streams):
-    asked = spec(port, protocol="udp", rate_bps=2_000_000, streams=streams)
-    server = Server(asked)
+    chart = spec(port, protocol="udp", rate_bps=2_000_000, streams=streams)
+    server = Server(chart)
     server.start()
     wait_until(lambda: listening(port))
 
-    run = measure(asked, Deadline(15))
+    run = measure(chart, Deadline(15))
     server.join()
 
     assert (run.outcome, run.detail, run.streams) == (Outcome.MEASURED, None, streams)

@@ -34,11 +34,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.planted", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(TABLES)}; all without one")
     parser.add_argument("--write", action="store_true", help=f"put the tables into docs/{DOCUMENT.name}")
-    asked = parser.parse_args()
-    for name in asked.names:
+    arguments = parser.parse_args()
+    for name in arguments.names:
         if name not in TABLES:
             parser.error(f"there is no table {name}: write {', '.join(TABLES)}")
-    return max([_table(name, asked.write) for name in asked.names or TABLES])
+    return max([_table(name, arguments.write) for name in arguments.names or TABLES])
 
 
 def _table(name: str, write: bool) -> int:

@@ -84,8 +84,8 @@ def table() -> Table:
     for what, settings, rule, bursts in cases:
         with RunningLab("three-sites") as lab:
             planted = [Stage(settings, bursts)] if rule else [Stage(settings, 1), Stage(QUIET, 20)]
-            alarms, found = replayed(measured(lab, [Stage(QUIET, CLEAN_BURSTS), *planted]))
-        after = [number - CLEAN_BURSTS + 1 for number in found]
+            alarms, found_at = replayed(measured(lab, [Stage(QUIET, CLEAN_BURSTS), *planted]))
+        after = [number - CLEAN_BURSTS + 1 for number in found_at]
         rules = ", ".join(alarm.rule for alarm in alarms) or "none"
         shown.rows.append(
             (what, rule or "none", rules, ", ".join(map(str, after)) or "-", f"{bursts}" if rule else "-")
@@ -97,12 +97,12 @@ def table() -> Table:
 
 def _stage(lab: RunningLab, stage: Stage) -> Floats:
     lab.set(PATH, *stage.settings)
-    left, found = stage.bursts, []
+    left, rtts_ms = stage.bursts, []
     while left:
         bursts = min(left, LONGEST_BURSTS)
-        found.append(_bursts(lab, bursts))
+        rtts_ms.append(_bursts(lab, bursts))
         left -= bursts
-    return np.concatenate(found)
+    return np.concatenate(rtts_ms)
 
 
 def _bursts(lab: RunningLab, bursts: int) -> Floats:

@@ -142,12 +142,12 @@ def throughput_falls(sizes: Sizes) -> Table:
         )
         tested = paths.apart(sizes.paths, "throughput", every_s=3600)
         scope = paths.scope({}, tested)
-        found = _first_found(scope, source, ("throughput",), BEGAN - timedelta(minutes=30), hours, 3600.0)
+        delays = _first_found(scope, source, ("throughput",), BEGAN - timedelta(minutes=30), hours, 3600.0)
         allowed = [
             theory.tests_for_fall(ratio, spread, ranks.MOST_BEFORE, throughput.ALARMS_AN_HOUR, power, ranks.NEWEST)
             for power in (0.5, 0.9)
         ]
-        _row(table, f"−{1 - ratio:.0%}", found, allowed, None)
+        _row(table, f"−{1 - ratio:.0%}", delays, allowed, None)
     return table
 
 
@@ -174,7 +174,7 @@ def causes(sizes: Sizes) -> Table:
     }
     rounds = 3
     for place, (should, is_hit) in places.items():
-        hit = np.array([is_hit(one.source, one.destination) for one in pinged.values()])
+        hit = np.array([is_hit(path.source, path.destination) for path in pinged.values()])
         cells = []
         for what, loss_ratio, step_ms, cycles in (("+20 ms", 0.001, 20.0, 90), ("loss", 0.03, 0.0, 150)):
             opened = 0
@@ -210,17 +210,17 @@ def blips(sizes: Sizes) -> Table:
     """Short troubles, at which nobody is to be woken."""
     table = Table(("blip, on each path", "paths", "alarms"))
     cycles, at = 150, BEFORE_CYCLES + 5
-    one = np.zeros(cycles)
-    one[at] = 1.0
+    single_cycle = np.zeros(cycles)
+    single_cycle[at] = 1.0
     bump = np.zeros(cycles)
     bump[at : at + 5] = 50.0
     half = np.zeros(cycles)
     half[at] = 0.5
     cases: dict[str, dict[str, Any]] = {
-        "a cycle with 100% loss": {"loss": one},
+        "a cycle with 100% loss": {"loss": single_cycle},
         "a cycle with 50% loss": {"loss": half},
         "five minutes of +50 ms": {"rtt": bump},
-        "one cycle of +500 ms": {"rtt": 500.0 * one},
+        "one cycle of +500 ms": {"rtt": 500.0 * single_cycle},
     }
     for name, blip in cases.items():
         random = np.random.default_rng(5)
@@ -244,11 +244,12 @@ def quiet(sizes: Sizes) -> Table:
         drawn = paths.bursts(sizes.quiet_paths, cycles, np.full(1, ratio), random)
         source = RecordedSource(drawn, past=paths.past(sizes.quiet_paths, ratio, random))
         hours = sizes.quiet_paths * sizes.quiet_hours
-        found = Counter(
-            one.rule for one in _incidents(paths.scope(paths.apart(sizes.quiet_paths)), source, _cycles(1, cycles))
+        opened = Counter(
+            incident.rule
+            for incident in _incidents(paths.scope(paths.apart(sizes.quiet_paths)), source, _cycles(1, cycles))
         )
-        alarms = found.total()
-        by_rule = ", ".join(f"{rule} {count}" for rule, count in found.items()) or "none"
+        alarms = opened.total()
+        by_rule = ", ".join(f"{rule} {count}" for rule, count in opened.items()) or "none"
         table.rows.append((f"{ratio:.1%}", f"{hours:,}", by_rule, f"{hours / 1e4:.1f}"))
         if alarms > most_alarms(hours / 1e4):
             table.failures.append(f"quiet paths at {ratio:.1%} loss: {alarms} alarms in {hours:,} path-hours")
@@ -300,11 +301,11 @@ def _cycles(first: int, last: int) -> Iterator[datetime]:
 
 
 def _row(
-    table: Table, what: str, found: Floats, allowed: list[int], bound: str | None, rule: str | None = None
+    table: Table, what: str, delays: Floats, allowed: list[int], bound: str | None, rule: str | None = None
 ) -> None:
     """A row of medians and of the ninth of ten, in samples, against what power allows."""
-    half, most = (float(np.quantile(found, share, method="higher")) for share in (0.5, 0.9))
-    share = f"{np.isfinite(found).mean():.1%}"
+    half, most = (float(np.quantile(delays, share, method="higher")) for share in (0.5, 0.9))
+    share = f"{np.isfinite(delays).mean():.1%}"
     if rule is None:
         cells = [what, f"{allowed[0]}", _number(half), f"{allowed[1]}", _number(most), share]
     else:

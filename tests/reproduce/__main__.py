@@ -26,16 +26,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.reproduce", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(REPRODUCTIONS)}; all without one")
     parser.add_argument("--write", action="store_true", help=f"put the tables into docs/{DOCUMENT.name}")
-    asked = parser.parse_args()
-    for name in asked.names:
+    arguments = parser.parse_args()
+    for name in arguments.names:
         if name not in REPRODUCTIONS:
             parser.error(f"there is no reproduction {name}: write {', '.join(REPRODUCTIONS)}")
     reason = namespaces_available()
     if reason is not None:
         print(f"the lab cannot run here: {reason}", file=sys.stderr)
         return 1
-    names = asked.names or list(REPRODUCTIONS)
-    return max([_reproduce(name, asked.write) for name in names])
+    names = arguments.names or list(REPRODUCTIONS)
+    return max([_reproduce(name, arguments.write) for name in names])
 
 
 def _reproduce(name: str, write: bool) -> int:

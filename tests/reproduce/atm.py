@@ -39,7 +39,7 @@ def reproduce(lab: RunningLab, say: Say) -> Table:
         cells = measure(lab, run(share, CELL_PAYLOAD_BYTES), say)
         packets = measure(lab, run(share, 0), say)
         rates_bps[share] = cells.rate_bps
-        lost = [found.data.dropped_policer / found.data.received for found in (cells, packets)]
+        lost = [measured.data.dropped_policer / measured.data.received for measured in (cells, packets)]
         table.rows.append(
             (
                 f"{share:.0%}", PUBLISHED.get(share, "–"), f"{cells.rate_bps / 1e6:.1f}", f"{lost[0]:.1%}",

@@ -43,9 +43,9 @@ def reproduce(lab: RunningLab, say: Say) -> Table:
         cells = []
         for streams in STREAMS:
             say(f"  {streams} × {product_kb / streams:g} KB")
-            found = measure(lab, _run(product_kb / streams, streams), say)
-            rates_mbps[streams, product_kb] = found.rate_bps * SCALE / 1e6
-            cells.append(_rate_and_deviation(found))
+            measured = measure(lab, _run(product_kb / streams, streams), say)
+            rates_mbps[streams, product_kb] = measured.rate_bps * SCALE / 1e6
+            cells.append(_rate_and_deviation(measured))
             say(f"    {cells[-1]}")
         table.rows.append((f"{product_kb:,}", f"{product_kb / BDP_KB:.0%}", PUBLISHED.get(product_kb, "–"), *cells))
     say(f"  {BBFTP_STREAMS} × {BBFTP_WINDOW_KB} KB")
@@ -80,10 +80,10 @@ def _run(window_kb: float, streams: int) -> Run:
     return Run(RTT_MS, path, plan, START_UP_S)
 
 
-def _rate_and_deviation(found: Measured) -> str:
+def _rate_and_deviation(measured: Measured) -> str:
     """As at the published rate: Mbit/s ± the deviation of the seconds."""
-    seconds_mbps = found.rates_bps(STEP_S) * SCALE / 1e6
-    return f"{found.rate_bps * SCALE / 1e6:.0f} ± {np.std(seconds_mbps):.1f}"
+    seconds_mbps = measured.rates_bps(STEP_S) * SCALE / 1e6
+    return f"{measured.rate_bps * SCALE / 1e6:.0f} ± {np.std(seconds_mbps):.1f}"
 
 
 def _failures(rates_mbps: dict[tuple[int, int], float], bbftp_mbps: float) -> list[str]:

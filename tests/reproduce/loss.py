@@ -76,9 +76,9 @@ def model_bps(cell: Cell, loss_ratio: float) -> float:
     return window * PAYLOAD_BYTES * 8 / cell.rtt_ms * 1000
 
 
-def ratio_to_model(cell: Cell, found: Measured) -> float:
+def ratio_to_model(cell: Cell, measured: Measured) -> float:
     """Measured over modelled rate of one stream, at the loss that was counted."""
-    return found.rate_bps / len(found.samples[-1].streams) / model_bps(cell, found.loss_ratio)
+    return measured.rate_bps / len(measured.samples[-1].streams) / model_bps(cell, measured.loss_ratio)
 
 
 def reproduce(lab: RunningLab, say: Say) -> Table:
@@ -94,29 +94,29 @@ def reproduce(lab: RunningLab, say: Say) -> Table:
             for rtt_ms in ROUND_TRIPS_MS:
                 cell = Cell(loss_ratio, rtt_ms, control, each_ack)
                 say(f"  {control}{', each segment acknowledged' if each_ack else ''}: {loss_ratio:.1%}, {rtt_ms:g} ms")
-                found = measure(lab, cell.run, say)
-                ratio = ratio_to_model(cell, found)
-                table.rows.append(_row(cell, found, ratio))
+                measured = measure(lab, cell.run, say)
+                ratio = ratio_to_model(cell, measured)
+                table.rows.append(_row(cell, measured, ratio))
                 say(f"    {' '.join(table.rows[-1])}")
                 if control == "reno" and abs(ratio - 1.0) > WITHIN:
                     table.failures.append(f"Reno at {loss_ratio:.1%}, {rtt_ms:g} ms: {ratio:.2f} of Mathis")
     return table
 
 
-def _row(cell: Cell, found: Measured, ratio: float) -> tuple[str, ...]:
+def _row(cell: Cell, measured: Measured, ratio: float) -> tuple[str, ...]:
     classic = ratio * MATHIS_EACH_ACK / MATHIS_DELAYED_ACKS
-    streams = len(found.samples[-1].streams)
+    streams = len(measured.samples[-1].streams)
     return (
         f"{cell.loss_ratio:.1%}",
         f"{cell.rtt_ms:g}",
         {"reno": "Reno", "cubic": "CUBIC", "bbr": "BBR"}[cell.control],
-        f"1 of {found.segments_per_answer:.1f}",
+        f"1 of {measured.segments_per_answer:.1f}",
         str(streams),
-        str(found.data.dropped_loss),
-        f"{found.loss_ratio:.3%}",
-        f"{found.rtt_ms:.1f}",
-        f"{found.rate_bps / streams / 1e6:.2f}",
-        f"{model_bps(cell, found.loss_ratio) / 1e6:.2f}",
+        str(measured.data.dropped_loss),
+        f"{measured.loss_ratio:.3%}",
+        f"{measured.rtt_ms:.1f}",
+        f"{measured.rate_bps / streams / 1e6:.2f}",
+        f"{model_bps(cell, measured.loss_ratio) / 1e6:.2f}",
         f"{ratio:.2f}",
         f"{classic:.2f}" if cell.control == "reno" and not cell.each_ack else "–",
     )

@@ -56,17 +56,25 @@ def reproduce(lab: RunningLab, say: Say) -> Table:
     say("  NERSC to ORNL, in blocks")
     back = measure(lab, _run(LARGE_QUEUE_BYTES, START_UP_S + OTHER_WAY_S, BLOCK_BYTES), say)
     for name, published, value in (
-        ("Mbit/s", "71 in reverse", lambda found: f"{found.rate_bps * SCALE / 1e6:.0f}"),
-        ("blocks of 32 MB", "32", lambda found: f"{_blocks_sent(found):.1f}"),
-        ("loss events", "33", lambda found: str(len(events(found)))),
-        ("blocks that begin with one", "each", lambda found: f"{len(hits(found))} of {len(blocks(found))}"),
-        ("segments retransmitted", "2,233", lambda found: f"{found.resent:,}"),
-        ("for each 32 MB", "70", lambda found: f"{found.resent / _blocks_sent(found):.0f}"),
+        ("Mbit/s", "71 in reverse", lambda measured: f"{measured.rate_bps * SCALE / 1e6:.0f}"),
+        ("blocks of 32 MB", "32", lambda measured: f"{_blocks_sent(measured):.1f}"),
+        ("loss events", "33", lambda measured: str(len(events(measured)))),
+        ("blocks that begin with one", "each", lambda measured: f"{len(hits(measured))} of {len(blocks(measured))}"),
+        ("segments retransmitted", "2,233", lambda measured: f"{measured.resent:,}"),
+        ("for each 32 MB", "70", lambda measured: f"{measured.resent / _blocks_sent(measured):.0f}"),
         ("MB between events", "30", _between),
-        ("pause before a block, ms", "200", lambda found: _mean([1e3 * one.pause_s for one in blocks(found)])),
-        ("burst after it, KB", "200", lambda found: _mean([one.burst_bytes * SCALE / 1e3 for one in blocks(found)])),
+        (
+            "pause before a block, ms",
+            "200",
+            lambda measured: _mean([1e3 * block.pause_s for block in blocks(measured)]),
+        ),
+        (
+            "burst after it, KB",
+            "200",
+            lambda measured: _mean([block.burst_bytes * SCALE / 1e3 for block in blocks(measured)]),
+        ),
     ):
-        table.rows.append((name, published, *(value(found) for found in (there, endless, back))))
+        table.rows.append((name, published, *(value(measured) for measured in (there, endless, back))))
         say(f"    {' '.join(table.rows[-1])}")
     if len(hits(there)) < BLOCKS_HIT_RATIO * len(blocks(there)) or not blocks(there):
         table.failures.append(f"only {len(hits(there))} of {len(blocks(there))} blocks begin with a loss")
@@ -77,15 +85,17 @@ def reproduce(lab: RunningLab, say: Say) -> Table:
     return table
 
 
-def hits(found: Measured) -> list[Block]:
+def hits(measured: Measured) -> list[Block]:
     """The blocks in whose first second something was sent again."""
-    return [block for block in blocks(found) if any(0.0 <= one.at_s - block.at_s < 1.0 for one in events(found))]
+    return [
+        block for block in blocks(measured) if any(0.0 <= event.at_s - block.at_s < 1.0 for event in events(measured))
+    ]
 
 
-def events(found: Measured) -> list[Event]:
+def events(measured: Measured) -> list[Event]:
     """The loss events of one stream, from its count of segments sent again."""
-    at_s, acked = found.progress()
-    resent = np.array([sample.streams[0].resent for sample in found.samples])
+    at_s, acked = measured.progress()
+    resent = np.array([sample.streams[0].resent for sample in measured.samples])
     more = np.flatnonzero(np.diff(resent)) + 1
     if more.size == 0:
         return []
@@ -100,9 +110,9 @@ def events(found: Measured) -> list[Event]:
     return result
 
 
-def blocks(found: Measured, block_bytes: int = BLOCK_BYTES // SCALE) -> list[Block]:
+def blocks(measured: Measured, block_bytes: int = BLOCK_BYTES // SCALE) -> list[Block]:
     """The blocks that began in the measured time, each after a pause in which nothing more was acknowledged."""
-    at_s, acked = found.progress()
+    at_s, acked = measured.progress()
     # In the pause only the byte is acknowledged that asks for the second answer.
     flat = np.flatnonzero(np.diff(acked) <= 1)
     result = []
@@ -110,7 +120,7 @@ def blocks(found: Measured, block_bytes: int = BLOCK_BYTES // SCALE) -> list[Blo
         # The block before ended here if the bytes are whole blocks; each asks a byte more, and the handshake one.
         if run.size and acked[run[0]] % block_bytes < 1000 and acked[run[0]] > 1000 and run[-1] + 2 < len(at_s):
             begin, end = run[0], run[-1] + 2
-            burst = found.samples[begin].streams[0].window_segments * (MSS_BYTES // SCALE)
+            burst = measured.samples[begin].streams[0].window_segments * (MSS_BYTES // SCALE)
             result.append(Block(float(at_s[end]) - RTT_MS / 1000, float(at_s[end] - at_s[begin]), burst))
     return result
 
@@ -128,12 +138,12 @@ def _run(queue_bytes: int, duration_s: float, block_bytes: int | None) -> Run:
     return Run(RTT_MS, path, plan, START_UP_S, backlogged=block_bytes is None)
 
 
-def _blocks_sent(found: Measured) -> float:
-    return found.acked_bytes * SCALE / BLOCK_BYTES
+def _blocks_sent(measured: Measured) -> float:
+    return measured.acked_bytes * SCALE / BLOCK_BYTES
 
 
-def _between(found: Measured) -> str:
-    return _mean([event.before_bytes * SCALE / 1e6 for event in events(found)[1:]])
+def _between(measured: Measured) -> str:
+    return _mean([event.before_bytes * SCALE / 1e6 for event in events(measured)[1:]])
 
 
 def _mean(values: list[float]) -> str:

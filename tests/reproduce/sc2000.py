@@ -46,7 +46,7 @@ def reproduce(lab: RunningLab, say: Say) -> Table:
         say(f"    {' '.join(table.rows[-1])}")
         if lock_step is not None and not 0.4 <= lock_step.rate_bps / hosts[window_mb].rate_bps <= 0.6:
             table.failures.append("lock-step did not halve the rate")
-    plateau = [_mbps(found) for window_mb, found in hosts.items() if window_mb >= PLATEAU_MB]
+    plateau = [_mbps(host) for window_mb, host in hosts.items() if window_mb >= PLATEAU_MB]
     if min(plateau) < 0.85 * max(plateau):
         table.failures.append(
             f"not flat from {PLATEAU_MB:g} MB on: {', '.join(f'{rate:.0f}' for rate in plateau)} Mbit/s"
@@ -56,9 +56,9 @@ def reproduce(lab: RunningLab, say: Say) -> Table:
     return table
 
 
-def idle_share(found: Measured) -> float:
+def idle_share(measured: Measured) -> float:
     """Of the time, in which the bottleneck had nothing to carry."""
-    return 1.0 - found.data.forwarded_bytes * 8 / found.seconds / (CAPACITY_MBPS / SCALE * 1e6)
+    return 1.0 - measured.data.forwarded_bytes * 8 / measured.seconds / (CAPACITY_MBPS / SCALE * 1e6)
 
 
 def _run(window_mb: float, **options: float | int) -> Run:
@@ -77,6 +77,6 @@ def _published(window_mb: float) -> str:
     return claims.get(window_mb, "–")
 
 
-def _mbps(found: Measured) -> float:
+def _mbps(measured: Measured) -> float:
     """As at the published rate."""
-    return found.rate_bps * SCALE / 1e6
+    return measured.rate_bps * SCALE / 1e6

@@ -35,8 +35,8 @@ def machine() -> str:
 def placed(document: str, name: str, table: str) -> str:
     """The document with `table` between the markers of `name`. Raises `ValueError` where it has none."""
     begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
-    before, found, rest = document.partition(begin)
+    before, marker, rest = document.partition(begin)
     _, found_end, after = rest.partition(end)
-    if not found or not found_end:
+    if not marker or not found_end:
         raise ValueError(f"{DOCUMENT.name} has no place for {name}: it needs the lines {begin.strip()} and {end}")
     return f"{before}{begin}\n{table}\n{end}{after}"

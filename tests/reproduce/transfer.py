@@ -130,24 +130,24 @@ def measure(lab: RunningLab, run: Run, say: Say) -> Measured:
     """Make the run, again if the machine was too busy. Raises `TooBusy` after `TRIES` such runs."""
     reason = ""
     for _ in range(TRIES):
-        found = _once(lab, run)
-        reason = lacking(found, run)
+        measured = _once(lab, run)
+        reason = lacking(measured, run)
         if not reason:
-            return found
+            return measured
         say(f"    not counted: {reason}; again")
     raise TooBusy(f"{TRIES} runs in a row: {reason}")
 
 
-def lacking(found: Measured, run: Run) -> str:
+def lacking(measured: Measured, run: Run) -> str:
     """Why the run does not count; empty if it does."""
-    if 2 * found.late_ms > MOST_LATE_RATIO * run.rtt_ms:
-        return f"the relay was {found.late_ms:.2f} ms late on average"
-    if found.waited_ratio > MOST_WAITED_RATIO:
-        return f"the relay waited {found.waited_ratio:.1%} of the time for a processor"
-    if run.backlogged and found.busy_ratio < LEAST_BUSY_RATIO:
-        return f"the sender had something to send for only {found.busy_ratio:.1%} of the time"
-    if run.backlogged and run.plan.window_bytes is None and found.held_ratio > MOST_HELD_RATIO:
-        return f"a buffer held the sender back for {found.held_ratio:.1%} of the time"
+    if 2 * measured.late_ms > MOST_LATE_RATIO * run.rtt_ms:
+        return f"the relay was {measured.late_ms:.2f} ms late on average"
+    if measured.waited_ratio > MOST_WAITED_RATIO:
+        return f"the relay waited {measured.waited_ratio:.1%} of the time for a processor"
+    if run.backlogged and measured.busy_ratio < LEAST_BUSY_RATIO:
+        return f"the sender had something to send for only {measured.busy_ratio:.1%} of the time"
+    if run.backlogged and run.plan.window_bytes is None and measured.held_ratio > MOST_HELD_RATIO:
+        return f"a buffer held the sender back for {measured.held_ratio:.1%} of the time"
     return ""
 
 

@@ -76,7 +76,7 @@ DURATION = re.compile(r"(\d+h)?(\d+m)?(\d+s)?")
 
 def interpolate(text: str) -> str:
     """The text with the defaults in place of the variables."""
-    return INTERPOLATION.sub(lambda found: "$" if found["name"] is None else found["default"], text)
+    return INTERPOLATION.sub(lambda match: "$" if match["name"] is None else match["default"], text)
 
 
 def interpolated(value: Any) -> Any:
@@ -115,12 +115,12 @@ class Mount:
 
 
 def mounts(name: str) -> list[Mount]:
-    found = []
+    volumes_written = []
     for line in SERVICES[name].get("volumes", []):
         source, target, *options = line.split(":")
         assert options in ([], ["ro"]), line
-        found.append(Mount(source, PurePosixPath(target), options == ["ro"]))
-    return found
+        volumes_written.append(Mount(source, PurePosixPath(target), options == ["ro"]))
+    return volumes_written
 
 
 def command_lines(name: str) -> Iterator[list[str]]:
@@ -233,8 +233,8 @@ def test_what_must_be_there_is_there() -> None:
 
 @every_service_of_ours
 def test_every_variable_of_our_image_is_one_that_the_settings_read(name: str) -> None:
-    known = VARIABLES.keys() | {f"{variable}_FILE" for variable in VARIABLES}
-    assert SERVICES[name].get("environment", {}).keys() <= known
+    variables = VARIABLES.keys() | {f"{variable}_FILE" for variable in VARIABLES}
+    assert SERVICES[name].get("environment", {}).keys() <= variables
 
 
 @pytest.mark.parametrize("name", ["web", "worker", "beat", "migrate"])
@@ -249,16 +249,16 @@ def test_compose_sets_retention_with_the_defaults_of_the_settings(name: str) -> 
 
 @pytest.mark.parametrize("name", sorted(SERVICES.keys() - OURS.keys()))
 def test_every_variable_of_another_image_is_one_that_it_documents(name: str) -> None:
-    known = IMAGE_VARIABLES[SERVICES[name]["image"].split(":")[0]]
+    image_variables = IMAGE_VARIABLES[SERVICES[name]["image"].split(":")[0]]
     given = SERVICES[name].get("environment", {}).keys()
-    assert given - known == (provisioned_variables() if name == "grafana" else set())
+    assert given - image_variables == (provisioned_variables() if name == "grafana" else set())
 
 
 def provisioned_variables() -> set[str]:
     """Variables that Grafana's provisioning files ask for."""
     texts = [file.read_text() for file in (ROOT / "dashboards/provisioning").rglob("*.*")]
     values = [line.partition(" #")[0] for text in texts for line in text.splitlines() if not line.startswith("#")]
-    return {found for value in values for found in re.findall(r"\$([A-Z]\w+)", value)}
+    return {text for value in values for text in re.findall(r"\$([A-Z]\w+)", value)}
 
 
 def test_every_setting_is_in_the_example_with_its_default() -> None:
@@ -267,7 +267,7 @@ def test_every_setting_is_in_the_example_with_its_default() -> None:
         for line in (ROOT / ".env.example").read_text().splitlines()
         if line and not line.startswith("#")
     )
-    used = {(found["name"], found["default"]) for found in INTERPOLATION.finditer(RAW) if found["name"]}
+    used = {(match["name"], match["default"]) for match in INTERPOLATION.finditer(RAW) if match["name"]}
     assert set(example.items()) == used
     assert not re.search(r"\$(?!\$|\{\w+:-)", RAW.replace("$$", "")), "every variable has a default"
 
@@ -277,16 +277,16 @@ def test_every_setting_is_in_the_example_with_its_default() -> None:
 
 def secret_files() -> list[tuple[str, str]]:
     """Which service reads which file: from its environment, its commands and Grafana's provisioning."""
-    found = [
+    mentioned_files = [
         (name, value)
         for name, service in SERVICES.items()
         for variable, value in service.get("environment", {}).items()
         if variable.endswith("_FILE")
     ]
-    found += [(name, line[-1]) for name, line in all_command_lines() if "--password-file" in line]
-    found += [("redis", word) for word in SERVICES["redis"]["command"] if word.startswith("/run/")]
+    mentioned_files += [(name, line[-1]) for name, line in all_command_lines() if "--password-file" in line]
+    mentioned_files += [("redis", word) for word in SERVICES["redis"]["command"] if word.startswith("/run/")]
     provisioning = (ROOT / "dashboards/provisioning/datasources/soundings.yaml").read_text()
-    return found + [("grafana", path) for path in re.findall(r"\$__file\{(.+?)\}", provisioning)]
+    return mentioned_files + [("grafana", path) for path in re.findall(r"\$__file\{(.+?)\}", provisioning)]
 
 
 @pytest.mark.parametrize(("name", "path"), secret_files())

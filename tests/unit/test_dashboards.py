@@ -124,7 +124,7 @@ def test_column_overrides_of_a_panel_name_columns_of_its_queries(panel: dict[str
                 assert setting["value"] in returned
 
 
-@pytest.mark.parametrize("panel", [one for one in panels() if one["type"] != "timeseries"], ids=panel_title)
+@pytest.mark.parametrize("panel", [panel for panel in panels() if panel["type"] != "timeseries"], ids=panel_title)
 def test_every_column_with_a_unit_is_shown_in_it(panel: dict[str, Any]) -> None:
     units = {
         override["matcher"]["options"]: setting["value"]
@@ -143,12 +143,12 @@ def shown_columns(sql: str) -> set[str]:
     return columns(sql[sql.rindex("\nSELECT") if "\nSELECT" in sql else 0 :])
 
 
-@pytest.mark.parametrize("panel", [one for one in panels() if one.get("transformations")], ids=panel_title)
+@pytest.mark.parametrize("panel", [panel for panel in panels() if panel.get("transformations")], ids=panel_title)
 def test_a_cell_of_a_matrix_without_a_figure_is_grey_and_says_so(panel: dict[str, Any]) -> None:
     """Grafana colours null as the least value of all, and an empty text as nothing."""
     [transformation] = panel["transformations"]
     defaults = panel["fieldConfig"]["defaults"]
-    [no_data] = [one for one in defaults["mappings"] if one["type"] == "special"]
+    [no_data] = [mapping for mapping in defaults["mappings"] if mapping["type"] == "special"]
 
     assert transformation["id"] == "groupingToMatrix"
     assert transformation["options"]["emptyValue"] == "null"
@@ -174,21 +174,21 @@ def test_a_dashboard_links_to_others_and_pages_and_shows_incidents(dashboard: di
 
 
 def test_dashboard_links_name_existing_dashboards_and_variables() -> None:
-    variables = {one["uid"]: {v["name"] for v in one["templating"]["list"]} for one in dashboards()}
-    found = re.findall(r'"url": "(/d/[^"]+)"', "".join(file.read_text() for file in render.JSON_DIR.glob("*.json")))
+    variables = {dashboard["uid"]: {v["name"] for v in dashboard["templating"]["list"]} for dashboard in dashboards()}
+    matches = re.findall(r'"url": "(/d/[^"]+)"', "".join(file.read_text() for file in render.JSON_DIR.glob("*.json")))
 
-    assert len(found) > 10
-    for url in found:
+    assert len(matches) > 10
+    for url in matches:
         uid, query = re.fullmatch(r"/d/([\w-]+)\?(.+)", url).groups()
         assert set(re.findall(r"var-(\w+)=", query)) <= variables[uid]
 
 
 def test_links_to_our_pages_name_addresses_that_are_there() -> None:
     text = "".join(file.read_text() for file in render.JSON_DIR.glob("*.json"))
-    found = {re.sub(r"\$\{[^}]+\}", "1", url) for url in re.findall(r'"url": "\$\{soundings\}([^"]+)"', text)}
+    addresses = {re.sub(r"\$\{[^}]+\}", "1", url) for url in re.findall(r'"url": "\$\{soundings\}([^"]+)"', text)}
 
-    assert {"/", "/paths/1/", "/incidents/1/", "/sites/"} <= found
-    for url in found:
+    assert {"/", "/paths/1/", "/incidents/1/", "/sites/"} <= addresses
+    for url in addresses:
         resolve(url)
 
 
@@ -196,8 +196,8 @@ def test_links_to_our_pages_name_addresses_that_are_there() -> None:
 def test_a_dashboard_is_what_the_models_of_the_sdk_take(dashboard: dict[str, Any]) -> None:
     """Read into the SDK's classes, which drop what they do not know, and written again: nothing is lost."""
     target_less = json.loads(json.dumps(dashboard))
-    for one in target_less["annotations"]["list"]:
-        del one["target"]  # the SDK knows only that of Grafana's own source
+    for annotation in target_less["annotations"]["list"]:
+        del annotation["target"]  # the SDK knows only that of Grafana's own source
 
     again = json.loads(render.text(Dashboard.from_json(target_less)))
 
@@ -283,14 +283,14 @@ def test_the_data_source_serves_grafana_10_to_12_without_a_secret() -> None:
 
 def test_a_query_uses_only_variables_that_come_before_it() -> None:
     for dashboard in dashboards():
-        known: set[str] = set()
+        names: set[str] = set()
         for variable in dashboard["templating"]["list"]:
-            assert variables_of(variable["query"]) <= known
-            known.add(variable["name"])
+            assert variables_of(variable["query"]) <= names
+            names.add(variable["name"])
         texts = [t["rawSql"] for panel in dashboard["panels"] for t in panel["targets"]]
-        texts += [one["target"]["rawSql"] for one in dashboard["annotations"]["list"]]
+        texts += [annotation["target"]["rawSql"] for annotation in dashboard["annotations"]["list"]]
         used = set().union(*(variables_of(text) for text in texts))
-        assert used <= known
+        assert used <= names
 
 
 def variables_of(sql: str) -> set[str]:

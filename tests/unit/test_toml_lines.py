@@ -20,9 +20,9 @@ def places(value, place=()):
 
 
 def line_with(text, needle):
-    found = [number for number, line in enumerate(text.split("\n"), 1) if needle in line]
-    assert len(found) == 1, (needle, found)
-    return found[0]
+    numbers = [number for number, line in enumerate(text.split("\n"), 1) if needle in line]
+    assert len(numbers) == 1, (needle, numbers)
+    return numbers[0]
 
 
 def test_each_key_is_found_on_its_line():
@@ -49,7 +49,7 @@ def test_each_key_is_found_on_its_line():
         ]
     )
 
-    found = lines.find_lines(text)
+    line_of = lines.find_lines(text)
 
     third = {
         ("fourth",): 9, ("fourth", "fifth"): 9, ("quoted.key",): 10, ("sixth",): 11, ("sixth", 0): 12, ("sixth", 1): 14,
@@ -57,7 +57,7 @@ def test_each_key_is_found_on_its_line():
         ("eighth", "ninth"): 17, ("eighth", "tenth"): 17, ("eighth", "tenth", "eleventh"): 17,
         ("eighth", "twelfth"): 18,
     }  # fmt: skip
-    assert found == {
+    assert line_of == {
         (): 1, ("first",): 2, ("second",): 3, ("third",): 8,
         **{("third", *place): line for place, line in third.items()},
     }  # fmt: skip
@@ -66,18 +66,18 @@ def test_each_key_is_found_on_its_line():
 def test_lists_of_tables_may_be_interleaved():
     text = "[[a]]\nx=1\n[[a.b]]\ny=2\n[c]\nz=3\n[[a]]\nx=4\n[[a.b]]\ny=5\n[[a.b]]\ny=6\n"
 
-    found = lines.find_lines(text)
+    line_of = lines.find_lines(text)
 
-    assert (found["a", 0], found["a", 1]) == (1, 7)
-    assert [found["a", 1, "b", number] for number in (0, 1)] == [9, 11]
-    assert [found["a", 1, "b", number, "y"] for number in (0, 1)] == [10, 12]
-    assert found["a", 0, "b", 0, "y"] == 4
+    assert (line_of["a", 0], line_of["a", 1]) == (1, 7)
+    assert [line_of["a", 1, "b", number] for number in (0, 1)] == [9, 11]
+    assert [line_of["a", 1, "b", number, "y"] for number in (0, 1)] == [10, 12]
+    assert line_of["a", 0, "b", 0, "y"] == 4
 
 
 def test_windows_line_ends_count_once():
-    found = lines.find_lines("a = 1\r\n\r\nb = 2\r\n")
+    line_of = lines.find_lines("a = 1\r\n\r\nb = 2\r\n")
 
-    assert (found["a",], found["b",]) == (1, 3)
+    assert (line_of["a",], line_of["b",]) == (1, 3)
 
 
 names = st.integers(0, 10**9).map(lambda number: f"k{number:010d}")
@@ -122,11 +122,11 @@ def documents(draw):
 
 @given(documents())
 def test_every_key_of_any_document_is_found_on_its_line(text):
-    found = lines.find_lines(text)
+    line_of = lines.find_lines(text)
 
-    assert set(found) == set(places(tomllib.loads(text)))
+    assert set(line_of) == set(places(tomllib.loads(text)))
     headers = [line for line in text.split("\n") if line.startswith("[[")]
-    for place, line in found.items():
+    for place, line in line_of.items():
         if place and isinstance(place[-1], str) and f"[[{place[-1]}]]" not in headers:
             assert line == line_with(text, place[-1])
 

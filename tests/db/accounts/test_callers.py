@@ -51,15 +51,15 @@ def test_a_network_that_is_none_is_refused_with_what_to_write(monkeypatch):
 @pytest.mark.django_db
 def test_behind_a_proxy_each_client_has_logins_of_its_own(client, settings, monkeypatch):
     settings.TRUSTED_PROXIES = OURS
-    asked = []
-    monkeypatch.setattr(rate_limits, "wait_s", lambda key, rate: asked.append(key) or 0)
+    addresses = []
+    monkeypatch.setattr(rate_limits, "wait_s", lambda key, rate: addresses.append(key) or 0)
     form = {"username": uuid.uuid4().hex, "password": "wrong"}
 
     for forwarded in ("198.51.100.1", "198.51.100.2"):
         client.post("/login/", form, REMOTE_ADDR="127.0.0.1", headers={"X-Forwarded-For": forwarded})
 
     account = token_digest(form["username"])
-    assert [key for key in asked if key != f"login:{account}"] == [
+    assert [key for key in addresses if key != f"login:{account}"] == [
         f"login:{prefix}{address}" for address in ("198.51.100.1", "198.51.100.2") for prefix in ("", f"{account}:")
     ]
 

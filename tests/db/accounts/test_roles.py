@@ -81,7 +81,7 @@ def test_each_role_may_do_this_and_no_more(client, roles, allowed):
     form = client.get("/form/", **ELSEWHERE)
 
     for action, both in answers.items():
-        assert [one.status_code for one in both] == [200 if action in allowed else 403] * 2, action
+        assert [response.status_code for response in both] == [200 if action in allowed else 403] * 2, action
     assert form.status_code == (200 if "operate" in allowed else 403), "a view says what it does, whatever the method"
     if "operate" not in allowed:
         assert "somebody has no role that may operate" in answers["operate"][0].content.decode()
@@ -197,13 +197,13 @@ def test_an_agents_token_reads_nothing_and_a_users_delivers_nothing(client):
 
 def test_a_token_that_asks_too_often_is_told_when_to_come_again(client, monkeypatch):
     token = issue_user_token(user_with("viewer").pk, "export", NOW)
-    asked = []
-    monkeypatch.setattr(rate_limits, "wait_s", lambda key, rate: asked.append((key, rate)) or 2.5)
+    requests = []
+    monkeypatch.setattr(rate_limits, "wait_s", lambda key, rate: requests.append((key, rate)) or 2.5)
 
     answer = client.get("/api/probe/read", **bearer(token))
 
     assert (answer.status_code, answer["Retry-After"]) == (429, "3")
-    assert asked == [(f"user:{token_digest(token)}", rate_limits.SCRIPT)]
+    assert requests == [(f"user:{token_digest(token)}", rate_limits.SCRIPT)]
 
 
 @pytest.fixture

@@ -207,7 +207,9 @@ def test_a_delivery_that_is_refused_leaves_no_trace(mesh, post):
 
 
 def dropping(*counts):
-    return Health(drops=tuple(InterfaceDrops(interface=f"eth{number}", received=one, sent=0) for number, one in counts))
+    return Health(
+        drops=tuple(InterfaceDrops(interface=f"eth{number}", received=drops, sent=0) for number, drops in counts)
+    )
 
 
 def test_what_interfaces_dropped_since_a_moment_is_told_by_its_rise(mesh):

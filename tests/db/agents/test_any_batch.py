@@ -149,7 +149,7 @@ def test_only_the_result_that_the_database_cannot_hold_is_refused(mesh, agent):
     answer = post(agent, msgspec.json.encode(told), "application/json")
 
     assert (answer.status_code, answer.json()["accepted"]) == (200, 99)
-    assert [one["sequence"] for one in answer.json()["refused"]] == [17, 64]
+    assert [refusal["sequence"] for refusal in answer.json()["refused"]] == [17, 64]
     assert "out of range for type real" in answer.json()["refused"][0]["reason"]
     assert stored() == [1, 98, 0, 0]
     assert RefusedResult.objects.get(sequence=17).result["result"]["rtt_mean_ms"] == 1e-50
@@ -172,7 +172,7 @@ def test_a_number_that_was_refused_is_not_stored_by_its_twin(mesh, agent):
 
     answer = post(agent, msgspec.json.encode(told), "application/json")
 
-    assert (answer.json()["accepted"], [one["sequence"] for one in answer.json()["refused"]]) == (0, [7])
+    assert (answer.json()["accepted"], [refusal["sequence"] for refusal in answer.json()["refused"]]) == (0, [7])
     assert stored() == [0, 0, 0, 0]
 
 

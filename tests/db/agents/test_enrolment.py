@@ -153,7 +153,7 @@ def test_a_code_to_rotate_ends_the_earlier_tokens_of_its_site_alone(mesh, site_c
 
     token = redeem(code, timezone.now()).token
 
-    assert [token_holds(site_client, one) for one in (old, others, token)] == [False, True, True]
+    assert [token_holds(site_client, some_token) for some_token in (old, others, token)] == [False, True, True]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -128,10 +128,10 @@ def test_of_many_at_once_one_holds_the_token(mesh, token):
     together = threading.Barrier(8)
 
     def claim(number):
-        found = AgentToken.objects.get()
+        token = AgentToken.objects.get()
         together.wait(30)
         try:
-            require_holder(found, f"{number:016x}.1", "", timezone.now())
+            require_holder(token, f"{number:016x}.1", "", timezone.now())
         except RequestRefused:
             return 0
         finally:

@@ -61,8 +61,8 @@ def test_no_text_of_an_agent_is_markup_on_a_page(client, paths, at_noon):
         document = msgspec.to_builtins(batch(result, health=HEALTH))
         for place in [(), *leaves(document["results"][0])]:
             number += 1
-            one = document["results"][0] if place == () else marked(document["results"][0], place)
-            receipt = arrive(site, {**document, "number": number, "results": [{**one, "sequence": number}]})
+            entry = document["results"][0] if place == () else marked(document["results"][0], place)
+            receipt = arrive(site, {**document, "number": number, "results": [{**entry, "sequence": number}]})
             accepted += receipt.accepted
     document = msgspec.to_builtins(batch(health=HEALTH))
     for place in [*((("health", *inner)) for inner in leaves(document["health"])), ("agent_version",)]:

@@ -55,7 +55,7 @@ def test_it_finds_what_the_live_evaluation_found_and_writes_nothing(path):
 
 
 def test_what_is_measured_later_changes_nothing_about_the_past(path):
-    asked = (
+    arguments = (
         "--from",
         "2026-11-21T10:00",
         "--to",
@@ -66,11 +66,11 @@ def test_what_is_measured_later_changes_nothing_about_the_past(path):
         "loss_regression",
         "--json",
     )
-    before = backtest(*asked)
+    before = backtest(*arguments)
 
     make_bursts(path, [9] * 30, NOW + 100 * MINUTE)
 
-    assert backtest(*asked) == before
+    assert backtest(*arguments) == before
 
 
 def test_people_see_a_table_and_the_incidents(path):

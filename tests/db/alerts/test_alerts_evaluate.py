@@ -74,7 +74,7 @@ def test_both_directions_of_a_pair_share_an_incident(paths):
 
     assert evaluate(NOW).opened == 2
 
-    assert sorted((one.cause, one.paths.count()) for one in Incident.objects.all()) == [
+    assert sorted((incident.cause, incident.paths.count()) for incident in Incident.objects.all()) == [
         ("cern ↔ fnal", 1),
         ("cern ↔ slac", 2),
     ]
@@ -163,9 +163,9 @@ def test_from_a_measurement_to_a_message_with_its_evidence(paths, settings):
         assert gather_due(NOW) == Incident.objects.count()
         deliver(NOW)
 
-    told = {one["incident"]["id"]: one["incident"] for one in server.bodies}
+    told = {body["incident"]["id"]: body["incident"] for body in server.bodies}
     assert told.keys() == set(Incident.objects.values_list("pk", flat=True))
-    assert all(one["likely_cause"] and one["where"] and one["began"] for one in told.values())
+    assert all(message["likely_cause"] and message["where"] and message["began"] for message in told.values())
 
 
 def test_another_path_of_a_lasting_cause_joins_its_incident(paths):
@@ -362,7 +362,7 @@ def test_incidents_of_a_path_are_those_that_were_open_in_the_period(paths):
     assert found(1, 2) == 0, "it had closed at the beginning of the period"
     assert found(-2, 0) == 0, "it opened at the end of the period, which is not part of it"
     assert found(-1, 2, path=paths["cern → slac"]) == 0
-    assert [one.closing for one in queries.recent_incidents(1)] == ["over"]
+    assert [incident.closing for incident in queries.recent_incidents(1)] == ["over"]
     assert queries.open_incidents() == []
 
 
@@ -389,7 +389,7 @@ def test_evaluators_at_once_open_and_notify_once(settings, caplog):
         evaluations = at_once(4, lambda number: evaluate(NOW))
         delivered = at_once(4, lambda number: deliver(NOW))
 
-    assert sum(one.opened for one in evaluations) == 1
+    assert sum(evaluation.opened for evaluation in evaluations) == 1
     assert sum(delivered) == 1
     assert [record.name for record in caplog.records].count("monitor.alerts") == 1
     assert [incident.paths.count() for incident in Incident.objects.all()] == [2]

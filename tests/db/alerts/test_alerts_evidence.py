@@ -79,11 +79,11 @@ def test_figures_before_and_after_match_bursts_counted_by_hand(paths):
     out, back = paths["slac → cern"], paths["cern → slac"]
     lossy(out, back)
 
-    found = gathered(incident(finding(out)))
+    facts = gathered(incident(finding(out)))
 
-    (one,) = found.paths
-    before, after = one.there.before, one.there.after
-    surely_old = Burst.objects.filter(path_id=out.pk, measured_at__lte=found.began.earliest).count()
+    (path,) = facts.paths
+    before, after = path.there.before, path.there.after
+    surely_old = Burst.objects.filter(path_id=out.pk, measured_at__lte=facts.began.earliest).count()
     assert 338 <= surely_old <= 340
     assert (before.sent, before.lost, before.bursts) == (surely_old * 4, 0, surely_old)
     assert (after.sent, after.lost, after.bursts) == (20 * 4, 20, 20)
@@ -95,9 +95,9 @@ def test_figures_before_and_after_match_bursts_counted_by_hand(paths):
     )
     differences = np.float32([0.2, -0.1] * 20)
     assert after.ipdv_ms == pytest.approx(np.subtract(*np.quantile(differences, [0.75, 0.25])), abs=1e-4)
-    assert one.back.after.lost == 0
-    assert one.back.name == "cern → slac"
-    assert one.back.before.rtt_median_ms == pytest.approx(21.25)
+    assert path.back.after.lost == 0
+    assert path.back.name == "cern → slac"
+    assert path.back.before.rtt_median_ms == pytest.approx(21.25)
 
 
 def test_it_began_between_the_last_good_burst_and_the_first_bad_one(paths):
@@ -173,26 +173,26 @@ def test_a_growing_incident_is_gathered_again_and_keeps_its_baseline(paths):
 
     assert gather.gather_due(NOW + MINUTE) == 1
 
-    found = evidence(queries.incident_with_paths(row.pk), NOW + MINUTE)
-    assert {one.name for one in found.paths} == {"slac → cern", "niit → cern"}
-    assert next(one for one in found.paths if one.name == "slac → cern").there.before == before
+    evidence_now = evidence(queries.incident_with_paths(row.pk), NOW + MINUTE)
+    assert {path.name for path in evidence_now.paths} == {"slac → cern", "niit → cern"}
+    assert next(path for path in evidence_now.paths if path.name == "slac → cern").there.before == before
 
 
 def test_the_number_of_questions_does_not_grow_with_the_paths(paths):
     lossy(paths["slac → cern"], paths["cern → slac"])
-    one = incident(finding(paths["slac → cern"]))
+    single = incident(finding(paths["slac → cern"]))
     many = incident(*(finding(path, "jitter") for path in paths.values()), cause="all 6 paths")
 
     def questions(row):
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries_run:
             gather.collect_facts(row, NOW)
-        return len(asked)
+        return len(queries_run)
 
-    assert questions(one) == questions(many) == 9
+    assert questions(single) == questions(many) == 9
     gather.store_facts(many, NOW)
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as queries_run:
         evidence(many, NOW)
-    assert len(asked) == 2
+    assert len(queries_run) == 2
 
 
 def test_an_incident_on_many_paths_details_the_gravest_counts_rest():
@@ -200,10 +200,10 @@ def test_an_incident_on_many_paths_details_the_gravest_counts_rest():
     all_paths = list(make_mesh(names, NOW - timedelta(days=2)).values())
     row = incident(*(finding(path) for path in all_paths), cause="all 20 paths")
 
-    found = gathered(row)
+    facts = gathered(row)
 
-    assert len(found.paths) == gather.PATHS_IN_DETAIL
-    assert found.paths_left_out == 20 - 2 * gather.PATHS_IN_DETAIL  # each is shown with its way back
+    assert len(facts.paths) == gather.PATHS_IN_DETAIL
+    assert facts.paths_left_out == 20 - 2 * gather.PATHS_IN_DETAIL  # each is shown with its way back
 
 
 def test_an_incident_that_fails_to_gather_does_not_stop_others(paths, monkeypatch, caplog):
@@ -231,9 +231,9 @@ def test_what_a_newer_version_kept_is_not_misread(paths):
     gather.store_facts(row, NOW)
     IncidentEvidence.objects.update(version=gather.VERSION + 1)
 
-    found = evidence(row, NOW)
+    evidence_now = evidence(row, NOW)
 
-    assert (found.gathered_at, found.paths) == (None, ())
+    assert (evidence_now.gathered_at, evidence_now.paths) == (None, ())
 
 
 # --- the likely cause
@@ -263,10 +263,10 @@ def test_a_longer_way(paths):
     bursts(out, NOW - timedelta(hours=6), BEGAN, [20.0, 20.2, 20.1, 20.4])
     bursts(out, BEGAN, NOW, [40.0, 40.2, 40.1, 40.4], ttl=54)
 
-    found = gathered(incident(finding(out, "rtt", since=BEGAN, figures={"figure": "median"})))
+    facts = gathered(incident(finding(out, "rtt", since=BEGAN, figures={"figure": "median"})))
 
-    assert found.likely.startswith("A longer route, or a queue that never empties: on slac → cern the minimum RTT rose")
-    assert (found.began.at, found.began.earliest, found.began.latest) == (BEGAN, BEGAN - MINUTE, BEGAN)
+    assert facts.likely.startswith("A longer route, or a queue that never empties: on slac → cern the minimum RTT rose")
+    assert (facts.began.at, facts.began.earliest, facts.began.latest) == (BEGAN, BEGAN - MINUTE, BEGAN)
 
 
 def test_another_route_by_the_ttl_of_replies(paths):
@@ -274,9 +274,9 @@ def test_another_route_by_the_ttl_of_replies(paths):
     bursts(out, NOW - timedelta(hours=6), BEGAN, [20.0, 20.2], ttl=54)
     bursts(out, BEGAN, NOW, [40.0, 40.2], ttl=51)
 
-    found = gathered(incident(finding(out, "rtt", since=BEGAN)))
+    facts = gathered(incident(finding(out, "rtt", since=BEGAN)))
 
-    assert found.likely == (
+    assert facts.likely == (
         "Route change: the TTL of replies on slac → cern went from 54 to 51, the minimum RTT changed by +20.0 ms."
     )
 
@@ -309,10 +309,10 @@ def test_an_interruption_that_a_router_tells_of(paths):
     said = {"name": "host_unreachable", "icmp_type": 3, "icmp_code": 1, "router": "203.0.113.7", "count": 10}
     bursts(out, BEGAN, NOW, [], lost=10, errors=[said], ttl=None)
 
-    found = gathered(incident(finding(out, "unreachable", since=BEGAN)))
+    facts = gathered(incident(finding(out, "unreachable", since=BEGAN)))
 
-    assert found.likely == "The path is interrupted at 203.0.113.7, which answers host unreachable (200 times)."
-    assert (found.began.at, found.began.latest) == (BEGAN, BEGAN)
+    assert facts.likely == "The path is interrupted at 203.0.113.7, which answers host unreachable (200 times)."
+    assert (facts.began.at, facts.began.latest) == (BEGAN, BEGAN)
 
 
 def test_an_agent_that_is_silent_and_one_that_cannot_measure(paths):
@@ -340,10 +340,10 @@ def test_an_agent_whose_own_interface_drops_packets(paths):
         drops_past=[[(BEGAN - MINUTE).timestamp(), 70], [NOW.timestamp(), 1270]],
     )  # fmt: skip
 
-    found = gathered(incident(finding(out)))
+    facts = gathered(incident(finding(out)))
 
-    assert found.likely == "The agent of slac itself: 1,200 NIC drops, and the reverse paths are normal."
-    assert found.agents[0].text == "agent of slac: last report 0 s before; 1,200 NIC drops"
+    assert facts.likely == "The agent of slac itself: 1,200 NIC drops, and the reverse paths are normal."
+    assert facts.agents[0].text == "agent of slac: last report 0 s before; 1,200 NIC drops"
 
 
 def test_what_cannot_be_told_is_said_to_be_unknown(paths):

@@ -234,14 +234,14 @@ def test_what_one_cause_explains_becomes_one_incident_of_that_cause(two_paths):
     assert lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5)) == 1
     assert lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5)) == 0
 
-    whole, part = (Incident.objects.get(pk=one.pk) for one in (first, second))
+    whole, part = (Incident.objects.get(pk=incident.pk) for incident in (first, second))
     assert (whole.cause, whole.state) == (WIDER, IncidentState.OPEN)
     assert set(whole.paths.values_list("path_id", "is_over")) == {(out.pk, False), (back.pk, False)}
     assert "cern → slac: loss is high" in whole.summary
     assert (part.state, part.closed_at, part.merged_into) == (IncidentState.RESOLVED, after(5), whole)
     assert part.closing == f"part of incident {whole.pk}: slac"
     assert list(part.paths.values_list("path_id", "is_over")) == [(back.pk, True)], "its own evidence stays with it"
-    assert [one.turn for one in part.turns.order_by("pk")][-1] == "merged"
+    assert [turn.turn for turn in part.turns.order_by("pk")][-1] == "merged"
 
 
 def test_the_end_of_a_merged_part_is_notified_once_with_the_whole(two_paths):
@@ -280,13 +280,15 @@ def test_the_end_of_a_merged_part_is_silent_while_the_whole_is_open(two_paths):
 
 def test_of_what_is_merged_that_goes_on_which_people_know(two_paths):
     out, back = two_paths
-    known = opened(out)
+    incident_before = opened(out)
     lifecycle.add_findings("another cause", [finding(back)], NOW - 2 * WAIT)
 
     assert lifecycle.merge({CAUSE, "another cause"}, WIDER, after(1)) == 1
 
-    assert [one.pk for one in Incident.objects.all()] == [known.pk], "the one that was pending is forgotten"
-    assert known.paths.filter(is_over=False).count() == 2
+    assert [incident.pk for incident in Incident.objects.all()] == [incident_before.pk], (
+        "the one that was pending is forgotten"
+    )
+    assert incident_before.paths.filter(is_over=False).count() == 2
 
 
 def test_an_evaluation_older_than_an_incident_merges_it_with_nothing(two_paths):

@@ -155,7 +155,9 @@ def test_a_webhook_gets_what_the_docs_say_it_gets(webhook, paths):
 def shape(value):
     """The keys of JSON, and the kinds of what they hold; null is of every kind."""
     if isinstance(value, dict):
-        return {key: None if key == "figures" else shape(one) for key, one in value.items() if shape(one) is not None}
+        return {
+            key: None if key == "figures" else shape(entry) for key, entry in value.items() if shape(entry) is not None
+        }
     if isinstance(value, list):
         return [shape(value[0])] if value else []
     return None if value is None else type(value).__name__
@@ -249,7 +251,7 @@ def test_each_channel_gets_what_its_route_asks_for(settings, paths):
 
         deliver(NOW)
 
-        assert (oncall.bodies, [one["incident"]["cause"] for one in hep.bodies]) == ([], ["niit inbound"])
+        assert (oncall.bodies, [body["incident"]["cause"] for body in hep.bodies]) == ([], ["niit inbound"])
 
 
 def test_a_critical_only_route_is_notified_on_escalation(settings, paths):
@@ -266,9 +268,9 @@ def test_a_critical_only_route_is_notified_on_escalation(settings, paths):
         close(incident, after(120))
         deliver(after(120))
 
-        assert [one["event"] for one in mail.bodies] == ["opened", "closed"]
-        assert [one["event"] for one in oncall.bodies] == ["reopened", "closed"] or [
-            one["event"] for one in oncall.bodies
+        assert [body["event"] for body in mail.bodies] == ["opened", "closed"]
+        assert [body["event"] for body in oncall.bodies] == ["reopened", "closed"] or [
+            body["event"] for body in oncall.bodies
         ] == ["opened", "closed"]
         assert oncall.bodies[0]["incident"]["severity"] == "critical"
 
@@ -286,7 +288,7 @@ def test_a_digest_lists_each_incident_of_its_day_once(webhook, paths):
 
     (body,) = webhook.bodies
     assert body["event"] == "digest"
-    assert [(one["cause"], one["state"]) for one in body["incidents"]] == [
+    assert [(incident["cause"], incident["state"]) for incident in body["incidents"]] == [
         ("cern ↔ slac", "resolved"), ("niit inbound", "open"),
     ]  # fmt: skip
     assert set(states()) == {DeliveryState.SENT}

@@ -41,10 +41,10 @@ def lossy(path, until, lost=2):
 
 def quiet_names(now=NOW):
     scope = scope_now()
-    found = quiet.quiet_paths_at(now, scope.pinged)
+    quiet_paths = quiet.quiet_paths_at(now, scope.pinged)
     return (
-        {scope.pinged[path_id].name for path_id in found.in_maintenance},
-        {scope.pinged[path_id].name for path_id in found.silenced},
+        {scope.pinged[path_id].name for path_id in quiet_paths.in_maintenance},
+        {scope.pinged[path_id].name for path_id in quiet_paths.silenced},
     )
 
 
@@ -124,7 +124,7 @@ def test_in_maintenance_nothing_opens(paths):
 
     evaluate(NOW)
 
-    assert [one.cause for one in Incident.objects.all()] == ["fnal ↔ slac"]
+    assert [incident.cause for incident in Incident.objects.all()] == ["fnal ↔ slac"]
 
 
 def test_what_was_lost_in_maintenance_opens_nothing_after_it(paths):
@@ -210,7 +210,7 @@ def test_what_is_not_possible_says_why_and_leaves_no_trace(paths):
         with pytest.raises(ActionRefused, match=words):
             attempt()
 
-    assert [one.who for one in AuditRecord.objects.all()] == ["les"]
+    assert [audit_record.who for audit_record in AuditRecord.objects.all()] == ["les"]
 
 
 class TestCorrections:

@@ -152,7 +152,7 @@ class TestLossRegression:
         path = mesh_with(loss_regression={})["slac → cern"]
         history(path)
         every_minute(path, 60, lost=lambda number: 1 if number % 10 == 0 else 0)
-        assert [one.rule for one in found()] == ["loss_regression"]
+        assert [finding.rule for finding in found()] == ["loss_regression"]
 
         hour = start_of("hour", NOW)
         BurstHour.objects.bulk_create(
@@ -318,7 +318,7 @@ class TestRoundTrips:
         )
         rtt_progress.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
 
-        assert "jitter" in {one.rule for one in found()}
+        assert "jitter" in {finding.rule for finding in found()}
 
     def test_days_that_become_slower_are_a_drift(self):
         path = mesh_with(rtt_drift={})["slac → cern"]
@@ -595,7 +595,7 @@ def test_a_rule_that_is_switched_off_for_a_site_finds_nothing_there():
     for path in paths.values():
         every_minute(path, 60, lost=10)
 
-    assert {one.path for one in found()} == {name for name in paths if not name.endswith("cern")}
+    assert {finding.path for finding in found()} == {name for name in paths if not name.endswith("cern")}
 
 
 def test_rules_on_a_pair_share_an_incident_headed_by_the_gravest():

@@ -57,15 +57,15 @@ class TestListing:
     def test_an_incident_says_what_it_is_and_which_paths_it_has(self, call, paths):
         incident = lossy(paths["slac → cern"])
 
-        [found] = call("GET", "incidents")[1]
+        [row] = call("GET", "incidents")[1]
 
-        assert (found["id"], found["state"], found["rule"]) == (incident.pk, "open", "loss")
-        assert (found["severity"], found["acknowledged_by"], found["closed_at"]) == (incident.severity, "", None)
-        assert found["path_ids"] == [paths["slac → cern"].pk]
-        assert found["summary"].startswith("slac → cern: loss 20% (20 of 100 packets")
+        assert (row["id"], row["state"], row["rule"]) == (incident.pk, "open", "loss")
+        assert (row["severity"], row["acknowledged_by"], row["closed_at"]) == (incident.severity, "", None)
+        assert row["path_ids"] == [paths["slac → cern"].pk]
+        assert row["summary"].startswith("slac → cern: loss 20% (20 of 100 packets")
 
     @pytest.mark.parametrize(
-        ("query", "found"),
+        ("query", "matching"),
         [
             ("", {"now"}),
             ("?state=all", {"now", "past"}),
@@ -84,14 +84,14 @@ class TestListing:
             ("?state=all&severity=notice", set()),
         ],
     )
-    def test_filters_choose_by_state_place_and_time(self, call, client, paths, query, found):
+    def test_filters_choose_by_state_place_and_time(self, call, client, paths, query, matching):
         past = ended(paths["fnal → cern"], NOW - 25 * HOUR)
         now = lossy(paths["slac → cern"])
         names = {past.pk: "past", now.pk: "now"}
 
         status, listed = call("GET", f"incidents{query}")
 
-        assert (status, {names[one["id"]] for one in listed}) == (200, found)
+        assert (status, {names[row["id"]] for row in listed}) == (200, matching)
 
     def test_a_path_chooses_its_own_incidents(self, call, paths):
         lossy(paths["slac → cern"])
@@ -106,7 +106,7 @@ class TestListing:
             client.get(f"/api/v1/incidents?state=all&limit=2&offset={offset}", headers=LOCAL) for offset in (0, 2, 4)
         ]
 
-        assert [[one["id"] for one in page.json()] for page in pages] == [days[:2], days[2:], []]
+        assert [[row["id"] for row in page.json()] for page in pages] == [days[:2], days[2:], []]
         assert {page["X-Total-Count"] for page in pages} == {"3"}
 
     @pytest.mark.parametrize(
@@ -139,27 +139,27 @@ class TestOne:
     def test_it_comes_with_evidence_history_and_the_text_for_a_ticket(self, call, paths):
         incident = lossy(paths["slac → cern"])
 
-        status, found = call("GET", f"incidents/{incident.pk}")
+        status, detail = call("GET", f"incidents/{incident.pk}")
 
         assert status == 200
-        [path] = found["evidence"]["paths"]
+        [path] = detail["evidence"]["paths"]
         before, after, back = path["there"]["before"], path["there"]["after"], path["back"]["after"]
         assert (before["lost"], after["lost"], back["lost"]) == (0, 20, 0)
         assert after["sent"] == 100
-        assert [one["turn"] for one in found["history"]] == ["found", "opened"]
-        assert found["findings"][0]["sentence"].startswith("loss 20%")
-        assert "192.0.2.1" in found["ticket"]
-        assert found["notifications"][0]["change"] == "opened"
+        assert [event["turn"] for event in detail["history"]] == ["found", "opened"]
+        assert detail["findings"][0]["sentence"].startswith("loss 20%")
+        assert "192.0.2.1" in detail["ticket"]
+        assert detail["notifications"][0]["change"] == "opened"
 
     def test_what_late_results_say_stays_in_the_history(self, call, paths):
         incident = lossy(paths["slac → cern"])
         for words in ("first", "second"):
             lifecycle.correct(incident.pk, words, NOW)
 
-        found = call("GET", f"incidents/{incident.pk}")[1]
+        answer = call("GET", f"incidents/{incident.pk}")[1]
 
-        assert found["correction"] == "second"
-        assert [one["note"] for one in found["history"] if one["turn"] == "corrected"] == ["first", "second"]
+        assert answer["correction"] == "second"
+        assert [event["note"] for event in answer["history"] if event["turn"] == "corrected"] == ["first", "second"]
 
     def test_one_that_there_is_not(self, call, paths):
         assert call("GET", "incidents/77") == (404, {"detail": "there is no incident 77; /api/v1/incidents lists them"})
@@ -179,10 +179,12 @@ class TestAcknowledging:
 
         answers = [call("PUT", address) for _ in range(2)]
 
-        assert [(status, one["state"], one["acknowledged_by"]) for status, one in answers] == [
+        assert [(status, body["state"], body["acknowledged_by"]) for status, body in answers] == [
             (200, "acknowledged", "les")
         ] * 2
-        assert [one.what for one in AuditRecord.objects.all()] == [f"acknowledged incident {incident.pk}"]
+        assert [audit_record.what for audit_record in AuditRecord.objects.all()] == [
+            f"acknowledged incident {incident.pk}"
+        ]
 
     def test_by_another_person_it_is_a_conflict_that_names_the_first(self, call, client, paths):
         incident = lossy(paths["slac → cern"])
@@ -200,7 +202,7 @@ class TestAcknowledging:
         states = [call(method, address)[1]["state"] for method in ("PUT", "DELETE", "DELETE", "PUT")]
 
         assert states == ["acknowledged", "open", "open", "acknowledged"]
-        turns = [one["turn"] for one in call("GET", f"incidents/{incident.pk}")[1]["history"]]
+        turns = [event["turn"] for event in call("GET", f"incidents/{incident.pk}")[1]["history"]]
         assert turns == ["found", "opened", "acknowledged", "unacknowledged", "acknowledged"]
 
     def test_one_that_is_over_cannot_be_acknowledged(self, call, paths):
@@ -224,7 +226,7 @@ class TestComments:
 
         assert [status for status, _ in answers] == [200, 200]
         assert answers[0] == answers[1]
-        assert [one.comment for one in AuditRecord.objects.all()] == ["the provider <b>knows</b>"]
+        assert [audit_record.comment for audit_record in AuditRecord.objects.all()] == ["the provider <b>knows</b>"]
 
     def test_a_key_of_something_else_is_a_conflict(self, call, paths):
         incident = lossy(paths["slac → cern"])
@@ -252,12 +254,12 @@ class TestSilences:
         status, made = call("POST", "silences", {"site": "cern", "until": until, "reason": "fibre cut"})
 
         assert (status, made["site"], made["standing"], made["ends_at"]) == (200, "cern", "in force", until)
-        assert [one["id"] for one in call("GET", "silences")[1]] == [made["id"]]
+        assert [row["id"] for row in call("GET", "silences")[1]] == [made["id"]]
         for _ in range(2):
             assert call("DELETE", f"silences/{made['id']}")[1]["standing"] == "ended"
         assert call("GET", "silences")[1] == []
-        assert [one["id"] for one in call("GET", "silences?past=true")[1]] == [made["id"]]
-        assert [one.what for one in AuditRecord.objects.order_by("pk")] == [
+        assert [row["id"] for row in call("GET", "silences?past=true")[1]] == [made["id"]]
+        assert [audit_record.what for audit_record in AuditRecord.objects.order_by("pk")] == [
             f"made silence {made['id']} for cern from 2026-11-21 12:30 to 2026-11-21 13:30 UTC",
             f"ended silence {made['id']}",
         ]
@@ -267,7 +269,7 @@ class TestSilences:
 
         answers = [call("POST", "silences", body, **{"Idempotency-Key": "s1"}) for _ in range(3)]
 
-        assert len({one["id"] for _, one in answers}) == 1
+        assert len({body["id"] for _, body in answers}) == 1
         assert QuietPeriod.objects.count() == AuditRecord.objects.count() == 1
 
     @pytest.mark.parametrize(
@@ -308,8 +310,8 @@ class TestMaintenance:
         seen = []
         for now in (NOW, NOW + timedelta(days=1, hours=14), NOW + timedelta(days=3)):
             monkeypatch.setattr("django.utils.timezone.now", lambda now=now: now)
-            one = call("GET", f"maintenance/{made['id']}")[1]
-            seen.append((one["standing"], one["next_starts_at"]))
+            answer = call("GET", f"maintenance/{made['id']}")[1]
+            seen.append((answer["standing"], answer["next_starts_at"]))
 
         assert seen == [
             ("to come", "2026-11-23T02:00:00Z"),
@@ -330,7 +332,7 @@ class TestMaintenance:
         assert other[0] == 409
         assert "was changed or ended since you read it" in other[1]["detail"]
         assert QuietPeriod.objects.get().reason == "updates"
-        assert [one.what for one in AuditRecord.objects.order_by("pk")][1] == (
+        assert [audit_record.what for audit_record in AuditRecord.objects.order_by("pk")][1] == (
             f"changed maintenance {made['id']}, now for group coast from 2026-11-23 02:00 to 2026-11-23 05:00 UTC, "
             "every 7 days"
         )
@@ -434,7 +436,7 @@ def test_a_token_writes_only_if_it_was_made_for_that(call, there, may_operate, s
     answers = {call(method, address.format(**there), body, **bearer)[0] for method, address, body in WRITES}
 
     assert answers == {status}
-    assert {one.who for one in AuditRecord.objects.all()} == ({"robot"} if may_operate else set())
+    assert {audit_record.who for audit_record in AuditRecord.objects.all()} == ({"robot"} if may_operate else set())
 
 
 def test_a_token_that_may_operate_does_not_outlive_the_role(call, there):
@@ -461,6 +463,6 @@ def test_the_trail_has_everything_newest_first_and_by_person(call, client, there
     trail = call("GET", "deeds")[1]
     of_les = call("GET", f"deeds?who=les&incident_id={there['incident']}")[1]
 
-    assert [(one["who"], one["comment"]) for one in trail] == [("warren", "from warren"), ("les", "from les")]
-    assert [one["who"] for one in of_les] == ["les"]
+    assert [(record["who"], record["comment"]) for record in trail] == [("warren", "from warren"), ("les", "from les")]
+    assert [record["who"] for record in of_les] == ["les"]
     assert call("GET", "deeds?limit=1&offset=1")[1] == [trail[1]]

@@ -183,7 +183,7 @@ def incident(path: Path, other: Path) -> None:
     """One on the path from 11:05 to 12:10, one on another path, and a pending one, which is none yet."""
     times = [(path, hour(11), hour(12), False), (other, hour(11), None, False), (path, hour(13), None, True)]
     for number, (of, opened_at, closed_at, is_pending) in enumerate(times):
-        one = Incident.objects.create(
+        opened = Incident.objects.create(
             rule="loss",
             cause=f"cause {number}",
             opened_at=opened_at + timedelta(minutes=5),
@@ -192,7 +192,7 @@ def incident(path: Path, other: Path) -> None:
             is_pending=is_pending,
         )
         IncidentPath.objects.create(
-            incident=one,
+            incident=opened,
             path=of,
             added_at=opened_at,
             rule="loss",
@@ -315,9 +315,9 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
 def test_a_query_returns_what_was_measured(where: str, archive: dict[str, str]) -> None:
     columns, rows = EXPECTED[where]
 
-    found = run(QUERIES[where], archive)
+    table_rows = run(QUERIES[where], archive)
 
-    assert found == [{name: about(value) for name, value in zip(columns, row, strict=True)} for row in rows]
+    assert table_rows == [{name: about(value) for name, value in zip(columns, row, strict=True)} for row in rows]
 
 
 def test_every_capacity_measurement_is_listed_with_why_it_found_none(archive: dict[str, str]) -> None:
@@ -325,43 +325,45 @@ def test_every_capacity_measurement_is_listed_with_why_it_found_none(archive: di
     at = [hour(number) + timedelta(minutes=40) for number in (13, 12, 11)]
     method, packets = "dispersion", (184, 180)
 
-    found = run(sql, archive)
+    table_rows = run(sql, archive)
 
     rows = [
         (at[0], "narrow", "measured", "measured", 5.0, None, None, method, *packets, "yes", None),
         (at[1], "narrow", "measured", "not_below", None, 1e9, None, method, *packets, "no", "stamps too coarse"),
         (at[2], "narrow", "measured", "measured", 1e8, 9e7, 1.1e8, method, *packets, "no", None),
     ]
-    assert found == [{name: about(value) for name, value in zip(CAPACITY_COLUMNS, row, strict=True)} for row in rows]
+    assert table_rows == [
+        {name: about(value) for name, value in zip(CAPACITY_COLUMNS, row, strict=True)} for row in rows
+    ]
 
 
 def test_the_paths_offered_are_those_between_the_two_sites(archive: dict[str, str]) -> None:
     path6 = Path.objects.get(family=6)
 
-    found = run(QUERIES["$path"], archive)
+    rows = run(QUERIES["$path"], archive)
 
-    assert found == [{"__text": "slac → cern (IPv4)", "__value": archive["path"]}]
+    assert rows == [{"__text": "slac → cern (IPv4)", "__value": archive["path"]}]
     assert run(QUERIES["$path"], archive | {"family": "6"}) == [
         {"__text": "slac6 → cern6 (IPv6)", "__value": str(path6.id)}
     ]
 
 
 def test_a_retired_path_is_still_offered_and_says_so(archive: dict[str, str]) -> None:
-    found = run(QUERIES["$path"], archive | {"destination": "kek"})
+    rows = run(QUERIES["$path"], archive | {"destination": "kek"})
 
-    assert [row["__text"] for row in found] == ["slac → kek (IPv4), retired"]
+    assert [row["__text"] for row in rows] == ["slac → kek (IPv4), retired"]
 
 
 @pytest.mark.parametrize("where", QUERIES)
 def test_a_query_without_a_choice_gives_no_rows_and_no_error(where: str, archive: dict[str, str]) -> None:
     nothing = dict.fromkeys(archive, "")
 
-    found = run(QUERIES[where], nothing)
+    rows = run(QUERIES[where], nothing)
 
     shows_without_choice = {"$soundings": 1, "$source": 2, "Coverage (bursts)/A": 4}
-    assert len(found) == shows_without_choice.get(where, 0)
+    assert len(rows) == shows_without_choice.get(where, 0)
     if where.startswith("Coverage"):
-        assert {value for row in found for name, value in row.items() if name != "time"} == {None}
+        assert {value for row in rows for name, value in row.items() if name != "time"} == {None}
 
 
 @pytest.mark.parametrize("where", QUERIES)
@@ -377,9 +379,9 @@ def test_an_hour_that_has_not_ended_is_not_said_to_lack_reports(archive: dict[st
     """The database's now() is when the test's transaction began, which may be in the hour before."""
     now = datetime.now(UTC)
 
-    found = run(QUERIES["Coverage (bursts)/A"], archive, now - timedelta(hours=3), now + timedelta(hours=2))
+    rows = run(QUERIES["Coverage (bursts)/A"], archive, now - timedelta(hours=3), now + timedelta(hours=2))
 
-    missing = [row["Not reported"] for row in found]
+    missing = [row["Not reported"] for row in rows]
     assert len(missing) >= 3
     assert missing[-1] is None
     assert set(missing[:-1]) == {60}
@@ -392,9 +394,9 @@ def test_what_is_due_follows_the_schedules_that_were_in_force(archive: dict[str,
     period(measurement, 120, [100, 1000], hour(17) + timedelta(minutes=15), hour(18))
     period(measurement, 10, [1000], hour(18))
 
-    found = run(QUERIES["Coverage (bursts)/A"], archive, hour(15), hour(19))
+    rows = run(QUERIES["Coverage (bursts)/A"], archive, hour(15), hour(19))
 
-    assert [row["Not reported"] for row in found] == [60, 30, 22, 0]
+    assert [row["Not reported"] for row in rows] == [60, 30, 22, 0]
 
 
 def test_the_role_reads_the_views_of_reporting_and_nothing_else(archive: dict[str, str]) -> None:

@@ -101,11 +101,11 @@ def scrape(client):
 
 
 def families(client, address):
-    return {one.name: one for one in text_string_to_metric_families(client.get(address).content.decode())}
+    return {family.name: family for family in text_string_to_metric_families(client.get(address).content.decode())}
 
 
 def deliver(mesh, *results, number=1, **fields):
-    numbered = [delivered(mesh.slac_cern, one, sequence) for sequence, one in enumerate(results, number)]
+    numbered = [delivered(mesh.slac_cern, result, sequence) for sequence, result in enumerate(results, number)]
     arrival = arrival_of(batch(*numbered, number=number, **fields))
     receipt = receive(mesh.slac.pk, arrival, NOW)
     health.record(mesh.slac.pk, arrival, NOW)
@@ -116,13 +116,13 @@ def deliver(mesh, *results, number=1, **fields):
 
 
 def test_a_new_centre_exports_only_metrics_that_it_has(mesh, scrape):
-    found = scrape()
+    scraped = scrape()
 
-    assert found[("soundings_build_info", ("version", probes.__version__))] == 1
-    assert found[("soundings_redis_up",)] == 1
-    assert found[("soundings_queue_tasks", ("state", "waiting"))] == 0
-    assert found[("soundings_summaries_waiting", ("tier", "hour"))] == 0
-    names = {name for name, *_ in found}
+    assert scraped[("soundings_build_info", ("version", probes.__version__))] == 1
+    assert scraped[("soundings_redis_up",)] == 1
+    assert scraped[("soundings_queue_tasks", ("state", "waiting"))] == 0
+    assert scraped[("soundings_summaries_waiting", ("tier", "hour"))] == 0
+    names = {name for name, *_ in scraped}
     assert names.isdisjoint({"soundings_beat_tick_timestamp_seconds", "soundings_newest_result_timestamp_seconds"})
 
 
@@ -132,15 +132,15 @@ def test_deliveries_queue_and_the_minutes_note_are_told(mesh, redis, scrape):
     redis.hset("unacked", "tag", "a third")
     sample = samples.take(NOW)
 
-    found = scrape()
+    scraped = scrape()
 
-    assert found[("soundings_results_delivered_total", ("site", "slac"))] == 2
-    assert found[("soundings_newest_result_timestamp_seconds",)] == (HOUR + timedelta(minutes=2)).timestamp()
-    assert found[("soundings_queue_tasks", ("state", "waiting"))] == 2
-    assert found[("soundings_queue_tasks", ("state", "taken"))] == 1
-    assert found[("soundings_beat_tick_timestamp_seconds",)] == NOW.timestamp()
-    assert found[("soundings_database_bytes",)] == sample.database_bytes > 1_000_000
-    assert found[("soundings_summaries_waiting", ("tier", "hour"))] == 1
+    assert scraped[("soundings_results_delivered_total", ("site", "slac"))] == 2
+    assert scraped[("soundings_newest_result_timestamp_seconds",)] == (HOUR + timedelta(minutes=2)).timestamp()
+    assert scraped[("soundings_queue_tasks", ("state", "waiting"))] == 2
+    assert scraped[("soundings_queue_tasks", ("state", "taken"))] == 1
+    assert scraped[("soundings_beat_tick_timestamp_seconds",)] == NOW.timestamp()
+    assert scraped[("soundings_database_bytes",)] == sample.database_bytes > 1_000_000
+    assert scraped[("soundings_summaries_waiting", ("tier", "hour"))] == 1
     assert (sample.accepted, sample.refused, sample.queue_length, sample.hours_waiting) == (2, 0, 2, 1)
 
 
@@ -179,9 +179,9 @@ def test_an_agent_is_as_its_newest_delivery_says(mesh, scrape):
     )
     deliver(mesh, burst(1.0), queued=41, dropped=9, health=told)
 
-    found = scrape()
+    scraped = scrape()
 
-    of_slac = {name: value for (name, *labels), value in found.items() if labels == [("site", "slac")]}
+    of_slac = {name: value for (name, *labels), value in scraped.items() if labels == [("site", "slac")]}
     assert {name: value for name, value in of_slac.items() if name.startswith("soundings_agent")} == {
         "soundings_agent_accepted_timestamp_seconds": NOW.timestamp(),
         "soundings_agent_spool_results": 41,
@@ -193,7 +193,7 @@ def test_an_agent_is_as_its_newest_delivery_says(mesh, scrape):
         "soundings_agent_dropped_results_total": 9,
         "soundings_agent_lost_cycles_total": 3,
     }
-    assert found[("soundings_agent_info", ("site", "slac"), ("version", "0.1.0"))] == 1
+    assert scraped[("soundings_agent_info", ("site", "slac"), ("version", "0.1.0"))] == 1
 
 
 def test_open_incidents_are_counted_by_severity_and_rule(mesh, scrape):
@@ -204,19 +204,19 @@ def test_open_incidents_are_counted_by_severity_and_rule(mesh, scrape):
             rule=rule, cause=str(number), opened_at=HOUR, closed_at=closed_at, is_pending=is_pending, summary="x"
         )
 
-    found = {key: value for key, value in scrape().items() if key[0] == "soundings_incidents_open"}
+    open_incidents = {key: value for key, value in scrape().items() if key[0] == "soundings_incidents_open"}
 
-    assert found == {("soundings_incidents_open", ("rule", "loss"), ("severity", "warning")): 2}
+    assert open_incidents == {("soundings_incidents_open", ("rule", "loss"), ("severity", "warning")): 2}
 
 
 def test_while_redis_is_away_the_rest_is_told(mesh, scrape, settings, tmp_path):
     settings.CELERY_BROKER_URL = f"redis+socket://{tmp_path / 'nothing.sock'}"
 
-    found = scrape()
+    scraped = scrape()
 
-    assert found[("soundings_redis_up",)] == 0
-    assert not any(name == "soundings_queue_tasks" for name, *_ in found)
-    assert ("soundings_summaries_waiting", ("tier", "hour")) in found
+    assert scraped[("soundings_redis_up",)] == 0
+    assert not any(name == "soundings_queue_tasks" for name, *_ in scraped)
+    assert ("soundings_summaries_waiting", ("tier", "hour")) in scraped
     assert samples.take(NOW).queue_length is None
 
 
@@ -238,17 +238,21 @@ def measured(mesh):
 
 
 def test_paths_have_the_names_types_and_labels_of_smokeping_prober(measured, client):
-    found = families(client, "/metrics/paths")
+    metric_families = families(client, "/metrics/paths")
 
-    assert {name: found[name].type for name in SMOKEPING} == SMOKEPING
+    assert {name: metric_families[name].type for name in SMOKEPING} == SMOKEPING
     for name in SMOKEPING:
-        assert all({"ip", "host", "source", "tos"} <= sample.labels.keys() for sample in found[name].samples)
-    buckets = [one.labels["le"] for one in found["smokeping_response_duration_seconds"].samples if "le" in one.labels]
+        assert all({"ip", "host", "source", "tos"} <= sample.labels.keys() for sample in metric_families[name].samples)
+    buckets = [
+        sample.labels["le"]
+        for sample in metric_families["smokeping_response_duration_seconds"].samples
+        if "le" in sample.labels
+    ]
     assert buckets[:21] == [*SMOKEPING_BUCKETS, "+Inf"]
 
 
 def test_a_path_is_counted_as_its_round_trips_were(measured, client):
-    found = families(client, "/metrics/paths")
+    metric_families = families(client, "/metrics/paths")
     labels = {
         "ip": "192.0.2.2",
         "host": "cern",
@@ -264,7 +268,7 @@ def test_a_path_is_counted_as_its_round_trips_were(measured, client):
     def of_path(family, suffix):
         return [
             sample
-            for sample in found[family].samples
+            for sample in metric_families[family].samples
             if sample.name == family + suffix and labels.items() <= sample.labels.items()
         ]
 

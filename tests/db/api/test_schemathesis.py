@@ -42,7 +42,7 @@ def described(transactional_db, settings):
     settings.PUBLIC_READ = True
     mesh = make_mesh()
     bursts = [burst(1.5 + minute, None, at=NOW - timedelta(minutes=minute)) for minute in range(3)]
-    results = [delivered(mesh.slac_cern, one, sequence) for sequence, one in enumerate(bursts, 1)]
+    results = [delivered(mesh.slac_cern, burst, sequence) for sequence, burst in enumerate(bursts, 1)]
     receive(mesh.slac.pk, arrival_of(batch(*results)), NOW)
     roll_up(NOW)
     Incident.objects.create(rule="loss", cause="cern", opened_at=NOW, summary="loss")
@@ -65,9 +65,9 @@ def operator(described):
 @pytest.mark.parametrize("mode", GenerationMode)
 def test_no_request_breaks_the_api(described, operator, mode):
     """Requests as the document has them, and such as it rules out, from somebody who may do all of it."""
-    asked = 0
-    for found in described.get_all_operations():
-        operation = found.ok()
+    operations = 0
+    for described_operation in described.get_all_operations():
+        operation = described_operation.ok()
         if mode is GenerationMode.NEGATIVE and not list(operation.iter_parameters()):
             continue  # nothing of it can be wrong
 
@@ -77,8 +77,8 @@ def test_no_request_breaks_the_api(described, operator, mode):
             case.call_and_validate(checks=CHECKS[mode], headers=operator)
 
         ask()
-        asked += 1
-    assert asked > 3
+        operations += 1
+    assert operations > 3
     if mode is GenerationMode.POSITIVE:
         # Whether one of the times above is near enough for a silence is left to chance.
         silence = {"site": "cern", "until": (timezone.now() + timedelta(hours=1)).isoformat(), "reason": "fibre cut"}

@@ -102,7 +102,7 @@ def test_without_a_database_one_is_told_to_come_again(client, monkeypatch):
 
     page, program = client.get("/", **SECURE), client.get("/api/v1/sites", **SECURE)
 
-    assert [(one.status_code, one["Retry-After"]) for one in (page, program)] == [(503, "5")] * 2
+    assert [(response.status_code, response["Retry-After"]) for response in (page, program)] == [(503, "5")] * 2
     assert "The database cannot be reached" in page.content.decode()
     assert "password" not in page.content.decode() + program.content.decode()
 

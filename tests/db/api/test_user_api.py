@@ -45,7 +45,7 @@ def test_paths_name_both_ends_in_one_query(ask, paths, django_assert_num_queries
         listed = ask("paths")
 
     assert len(listed) == 6
-    [path] = [one for one in listed if one["id"] == paths["slac", "cern"].pk]
+    [path] = [row for row in listed if row["id"] == paths["slac", "cern"].pk]
     assert path["source"] == {"site": "slac", "name": "slac", "address": "192.0.2.2"}
     assert (path["family"], path["retired_at"]) == (4, None)
 
@@ -56,7 +56,7 @@ def test_the_grid_has_a_ratio_a_bound_and_nulls(ask, paths):
 
     grid = ask("grid", period="hour")
 
-    cells = {(one["source"], one["destination"]): one for one in grid["cells"]}
+    cells = {(cell["source"], cell["destination"]): cell for cell in grid["cells"]}
     lossy, clean, empty = cells["slac", "cern"], cells["cern", "slac"], cells["slac", "uct"]
     assert (lossy["state"], lossy["loss_ratio"], lossy["loss_bound_ratio"]) == ("value", 0.021, None)
     assert (clean["state"], clean["loss_ratio"], clean["loss_bound_ratio"]) == ("none_lost", 0.0, 0.003)
@@ -80,7 +80,7 @@ def test_the_grid_of_throughput_counts_failures_apart(ask, paths):
 
     grid = ask("grid", metric="throughput_median_bps")
 
-    [cell] = [one for one in grid["cells"] if one["path_id"] == paths["slac", "cern"].pk]
+    [cell] = [cell for cell in grid["cells"] if cell["path_id"] == paths["slac", "cern"].pk]
     assert grid["packet_bytes"] is None
     assert cell["value"] == 94e6
     assert (cell["tests"], cell["tests_measured"], cell["not_measured"], cell["outcome"]) == (2, 1, 1, "busy")
@@ -164,7 +164,7 @@ def test_incidents_are_open_ones_unless_all_are_asked_for(ask, paths):
     everything = ask("incidents", state="all")
 
     assert (still["cause"], still["closed_at"], still["path_ids"]) == ("open", None, [path.pk])
-    assert {one["cause"] for one in everything} == {"open", "closed"}
+    assert {row["cause"] for row in everything} == {"open", "closed"}
 
 
 def test_a_throughput_test_comes_with_its_intervals_and_diagnosis(ask, paths):
@@ -178,7 +178,7 @@ def test_a_throughput_test_comes_with_its_intervals_and_diagnosis(ask, paths):
 
     assert listed["verdict"] == whole["verdict"] == "bottleneck queue"
     assert whole["transfer"]["sent"]["cwnd_bytes"] == list(run.transfer.sent.cwnd_bytes)
-    assert sum(one["resent_segments"] for one in whole["findings"]["recoveries"]) == run.retransmits
+    assert sum(recovery["resent_segments"] for recovery in whole["findings"]["recoveries"]) == run.retransmits
     assert whole["throughput_bps"] == listed["throughput_bps"] != whole["average_bps"] == run.throughput_bps
     assert ask(f"paths/{path.pk}/throughput/2026-11-21T12:00:01Z", status=404)["detail"].startswith(
         f"no throughput test of path {path.pk} began at"

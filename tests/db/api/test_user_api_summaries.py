@@ -30,9 +30,9 @@ def test_a_grid_can_be_of_any_metric_and_says_where_it_is_undefined(ask, paths):
 
     grid = ask("grid", metric="conditional_loss_ratio", period="hour")
 
-    found = {(one["source"], one["destination"]): (one["state"], one["value"]) for one in grid["cells"]}
-    assert (grid["metric"], found["slac", "cern"]) == ("conditional_loss_ratio", ("value", 0.25))
-    assert (found["cern", "slac"], found["slac", "uct"]) == (("undefined", None), ("no_data", None))
+    states = {(cell["source"], cell["destination"]): (cell["state"], cell["value"]) for cell in grid["cells"]}
+    assert (grid["metric"], states["slac", "cern"]) == ("conditional_loss_ratio", ("value", 0.25))
+    assert (states["cern", "slac"], states["slac", "uct"]) == (("undefined", None), ("no_data", None))
 
 
 def test_the_worst_paths_come_first_with_their_ends(ask, paths):
@@ -40,15 +40,15 @@ def test_the_worst_paths_come_first_with_their_ends(ask, paths):
     hour(paths["cern", "slac"], sent=1000, received=900, rtt_ms=20.0)
     hour(paths["slac", "uct"], sent=1000, received=1000, rtt_ms=300.0)
 
-    found = ask("worst", limit=2)
+    answer = ask("worst", limit=2)
     slowest = ask("worst", metric="rtt_median_ms", limit=1)
 
-    assert [(one["source"], one["destination"], one["value"], one["sent"]) for one in found["paths"]] == [
+    assert [(path["source"], path["destination"], path["value"], path["sent"]) for path in answer["paths"]] == [
         ("cern", "slac", 0.1, 1000),
         ("slac", "cern", 0.01, 1000),
     ]
-    assert (found["metric"], found["packet_bytes"]) == ("loss_ratio", 100)
-    assert [one["path_id"] for one in slowest["paths"]] == [paths["slac", "uct"].pk]
+    assert (answer["metric"], answer["packet_bytes"]) == ("loss_ratio", 100)
+    assert [path["path_id"] for path in slowest["paths"]] == [paths["slac", "uct"].pk]
 
 
 def test_throughput_has_no_worst_by_packet_size(ask, paths):
@@ -79,8 +79,10 @@ def test_a_table_has_medians_over_paths_with_their_number(ask, paths, by, expect
 
     table = ask("table", by=by, metric="rtt_avg_ms", tick="day")
 
-    assert {(one["source"], one["destination"]): (one["value"], one["paths"]) for one in table["cells"]} == expected
-    assert {one["at"] for one in table["cells"]} == {"2026-11-21T00:00:00Z"}
+    assert {
+        (cell["source"], cell["destination"]): (cell["value"], cell["paths"]) for cell in table["cells"]
+    } == expected
+    assert {cell["at"] for cell in table["cells"]} == {"2026-11-21T00:00:00Z"}
 
 
 def test_a_table_of_throughput_has_no_packet_size(ask, paths):
@@ -121,7 +123,7 @@ def test_completeness_counts_planned_measured_delivered_and_missing(ask, paths):
     numbers = Multirange([Range(1, 11), Range(31, 41)])
     DeliveredDay.objects.create(site=slac, spool="a", day=today, sequences=numbers)
 
-    told = {(one["site"], one["day"]): one for one in ask("completeness")}
+    told = {(row["site"], row["day"]): row for row in ask("completeness")}
 
     # yesterday from 12:00 on and today to 12:00: twelve hours of six cycles and two sizes each
     assert told["slac", "2026-11-20"] == {
@@ -154,9 +156,9 @@ def test_refused_results_come_newest_first_and_bounded(ask, paths):
             result={},
         )
 
-    found = ask("refused", limit=2)
+    answer = ask("refused", limit=2)
 
-    assert [(one["site"], one["sequence"], one["reason"]) for one in found] == [
+    assert [(row["site"], row["sequence"], row["reason"]) for row in answer] == [
         ("slac", 2, "path 99 is unknown"),
         ("slac", 1, "path 99 is unknown"),
     ]

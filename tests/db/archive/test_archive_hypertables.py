@@ -31,16 +31,16 @@ def test_a_run_that_is_meant_for_timescaledb_has_it():
 
 
 def test_the_time_series_are_hypertables_exactly_where_timescaledb_is():
-    found = {}
+    hypertables = {}
     if has_timescaledb():
         with connection.cursor() as cursor:
             cursor.execute(
                 "SELECT hypertable_name, column_name, time_interval FROM timescaledb_information.dimensions "
                 "WHERE hypertable_schema = current_schema()"
             )
-            found = {name: (column, interval) for name, column, interval in cursor.fetchall()}
+            hypertables = {name: (column, interval) for name, column, interval in cursor.fetchall()}
 
-    assert found == (CHUNKS_OF if has_timescaledb() else {})
+    assert hypertables == (CHUNKS_OF if has_timescaledb() else {})
 
 
 def test_a_week_of_bursts_is_seven_chunks_where_timescaledb_is():

@@ -87,7 +87,7 @@ def test_an_index_answers_its_question(mesh, name):
 
     plans = []
     with connection.cursor() as cursor:
-        for text in [one["sql"] for one in captured.captured_queries]:
+        for text in [query["sql"] for query in captured.captured_queries]:
             cursor.execute(f"EXPLAIN {text}")
             plans += [line for (line,) in cursor.fetchall()]
     # A chunk's index has the name of its table's after that of the chunk.
@@ -103,13 +103,13 @@ def test_no_index_is_the_beginning_of_another():
             "WHERE relnamespace = current_schema()::regnamespace AND indpred IS NULL AND relname = ANY(%s)",
             [[model._meta.db_table for model in apps.get_app_config("archive").get_models()]],
         )
-        found = cursor.fetchall()
+        fetched = cursor.fetchall()
 
     twice = [
         (name, other_name)
-        for table, name, columns, is_key in found
-        for other_table, other_name, other_columns, _ in found
+        for table, name, columns, is_key in fetched
+        for other_table, other_name, other_columns, _ in fetched
         if table == other_table and name != other_name and other_columns.startswith(columns) and not is_key
     ]
-    assert found
+    assert fetched
     assert twice == []

@@ -46,14 +46,14 @@ def some_bursts(kind):
 
 
 def expected(made, distance_km):
-    rtts_ms = np.array([[math.nan if rtt is None else rtt for rtt in one.rtts_ms] for one in made])
+    rtts_ms = np.array([[math.nan if rtt is None else rtt for rtt in burst.rtts_ms] for burst in made])
     rtt = pinger.rtt_summary(rtts_ms)
     throughput = pinger.throughput(rtts_ms)
     directness = pinger.directness(distance_km, None if rtt is None else rtt.min_ms)
-    sent, received = sum(one.sent for one in made), sum(one.received for one in made)
+    sent, received = sum(burst.sent for burst in made), sum(burst.received for burst in made)
     return {
         Metric.LOSS: pinger.loss_ratio(rtts_ms),
-        Metric.LOSS_MAX: max(1 - one.received / one.sent for one in made),
+        Metric.LOSS_MAX: max(1 - burst.received / burst.sent for burst in made),
         Metric.LOSS_FLOOR: loss.loss_bound_ratio(sent, received),
         Metric.RTT_MIN: rtt and rtt.min_ms,
         Metric.RTT_P25: rtt and rtt.p25_ms,
@@ -67,9 +67,9 @@ def expected(made, distance_km):
         Metric.IPDV: pinger.ipdv_ms(rtts_ms),
         Metric.CONDITIONAL_LOSS: pinger.conditional_loss_probability(rtts_ms),
         Metric.MEAN_LOSS_BURST: pinger.mean_loss_burst(rtts_ms),
-        Metric.DUPLICATES: pinger.duplicates([one.duplicates for one in made]).bursts_ratio,
-        Metric.OUT_OF_ORDER: pinger.out_of_order([one.reordered for one in made]).bursts_ratio,
-        Metric.LATE: pinger.late_ratio([one.late for one in made], [one.sent for one in made]),
+        Metric.DUPLICATES: pinger.duplicates([burst.duplicates for burst in made]).bursts_ratio,
+        Metric.OUT_OF_ORDER: pinger.out_of_order([burst.reordered for burst in made]).bursts_ratio,
+        Metric.LATE: pinger.late_ratio([burst.late for burst in made], [burst.sent for burst in made]),
         Metric.UNREACHABILITY: pinger.unreachability(rtts_ms),
         Metric.ZERO_LOSS: pinger.zero_loss_frequency(rtts_ms),
         Metric.UNPREDICTABILITY: pinger.unpredictability(rtts_ms),
@@ -86,7 +86,7 @@ def measured(request):
     Site.objects.filter(pk=mesh.slac.pk).update(latitude_deg=37.42, longitude_deg=-122.2)
     Site.objects.filter(pk=mesh.cern.pk).update(latitude_deg=46.23, longitude_deg=6.05)
     made = some_bursts(request.param)
-    receipt = store(mesh.slac.pk, batch(*(delivered(mesh.slac_cern, one, n) for n, one in enumerate(made, 1))), NOW)
+    receipt = store(mesh.slac.pk, batch(*(delivered(mesh.slac_cern, burst, n) for n, burst in enumerate(made, 1))), NOW)
     assert not receipt.refused
     roll_up(NOW)
     merge_all(NOW)
@@ -123,15 +123,15 @@ def test_the_view_of_each_tier_has_the_same_metrics(measured, tier):
         cursor.execute(f"SELECT {', '.join(metric.value for metric in measured)} FROM metrics_by_{tier}")
         [row] = cursor.fetchall()
 
-    for (metric, value), found in zip(measured.items(), row, strict=True):
+    for (metric, value), sql_value in zip(measured.items(), row, strict=True):
         exact = tier == "hour" or metric not in SKETCHED
-        assert found == close_to(value, 1e-5 if exact else 0.01), metric
+        assert sql_value == close_to(value, 1e-5 if exact else 0.01), metric
 
 
 def test_a_measured_burst_of_no_time_at_all_has_no_rate():
     mesh = make_mesh()
     made = [burst(0.0, 0.0, at=HOUR), burst(1.0, 1.0, at=HOUR + timedelta(minutes=1))]
-    store(mesh.slac.pk, batch(*(delivered(mesh.slac_cern, one, n) for n, one in enumerate(made, 1))), NOW)
+    store(mesh.slac.pk, batch(*(delivered(mesh.slac_cern, burst, n) for n, burst in enumerate(made, 1))), NOW)
     roll_up(NOW)
     merge_all(NOW)
 
@@ -152,10 +152,10 @@ def test_without_a_plan_no_coverage_without_packets_no_floor(sent, planned, cove
     with connection.cursor() as cursor:
         cursor.execute("SELECT coverage_ratio, loss_floor_ratio FROM metrics_by_hour")
         [row] = cursor.fetchall()
-    found = [
+    sql_values = [
         [cell.value for cell in tables.grid(metric, HOUR, HOUR + timedelta(hours=1))]
         for metric in (Metric.COVERAGE, Metric.LOSS_FLOOR)
     ]
 
     assert row == (coverage, floor)
-    assert found == [[coverage], [floor]]
+    assert sql_values == [[coverage], [floor]]

@@ -93,20 +93,20 @@ def scans_of(ask, of=TABLES):
     """What the statements of `ask` about these tables read: of each how and which chunks, as the planner says."""
     with CaptureQueriesContext(connection) as captured:
         ask()
-    texts = [one["sql"] for one in captured.captured_queries if re.search(rf"\b({'|'.join(of)})\b", one["sql"])]
+    texts = [query["sql"] for query in captured.captured_queries if re.search(rf"\b({'|'.join(of)})\b", query["sql"])]
     assert texts
-    found = []
+    scans = []
     with connection.cursor() as cursor:
         for text in texts:
             cursor.execute(f"EXPLAIN (FORMAT JSON) {text}")
             [(plan,)] = cursor.fetchall()
             plan = json.loads(plan) if isinstance(plan, str) else plan
-            found += [
+            scans += [
                 node
                 for node in nodes(plan[0]["Plan"])
                 if "Relation Name" in node and node["Node Type"] != "Custom Scan"
             ]
-    return found
+    return scans
 
 
 def condition(node):
@@ -192,9 +192,9 @@ QUESTIONS = {
 def test_a_query_uses_an_index_and_only_the_chunks_of_its_period(archive, name):
     ask, table = QUESTIONS[name]
 
-    found = scans_of(ask)
+    scans = scans_of(ask)
 
-    of_table = [node for node in found if table_of(node["Relation Name"]) == table]
+    of_table = [node for node in scans if table_of(node["Relation Name"]) == table]
     assert of_table
     assert {node["Node Type"] for node in of_table} <= {"Index Scan", "Index Only Scan", "Bitmap Heap Scan"}
     if has_timescaledb():
@@ -215,9 +215,9 @@ def test_the_refused_last_are_read_by_their_number(archive):
 
 
 def test_the_packet_sizes_are_read_by_indexes(archive):
-    found = scans_of(measured_packet_sizes)
+    scans = scans_of(measured_packet_sizes)
 
-    of_hours = [node for node in found if table_of(node["Relation Name"]) == "burst_hour"]
+    of_hours = [node for node in scans if table_of(node["Relation Name"]) == "burst_hour"]
     assert of_hours
     assert {node["Node Type"] for node in of_hours} <= {"Index Scan", "Index Only Scan", "Bitmap Heap Scan"}
 
@@ -226,9 +226,9 @@ def test_an_hour_is_rolled_up_by_the_key_of_raw_bursts(archive):
     last = END - timedelta(hours=1)
     DirtyHour.objects.bulk_create(DirtyHour(path_id=path_id, hour=last, marked_at=END) for path_id in (1, 2, 3))
 
-    found = scans_of_selects(lambda: recompute.roll_up(END))
+    scans = scans_of_selects(lambda: recompute.roll_up(END))
 
-    raw = [node for node in found if table_of(node["Relation Name"]) == "burst"]
+    raw = [node for node in scans if table_of(node["Relation Name"]) == "burst"]
     assert raw
     assert {node["Node Type"] for node in raw} <= {"Index Scan", "Bitmap Heap Scan"}
     if has_timescaledb():
@@ -241,9 +241,9 @@ def test_a_day_is_merged_by_the_key_of_the_hours(archive):
         DirtySummary(tier="day", path_id=path_id, starts_at=last, marked_at=START) for path_id in (1, 2, 3)
     )
 
-    found = scans_of_selects(lambda: recompute.merge(recompute.TIERS[0], END))
+    scans = scans_of_selects(lambda: recompute.merge(recompute.TIERS[0], END))
 
-    hours = [node for node in found if table_of(node["Relation Name"]) == "burst_hour"]
+    hours = [node for node in scans if table_of(node["Relation Name"]) == "burst_hour"]
     assert hours
     assert {node["Node Type"] for node in hours} <= {"Index Scan", "Bitmap Heap Scan"}
     if has_timescaledb():
@@ -254,7 +254,7 @@ def scans_of_selects(work):
     """As `scans_of`, of the statements of `work` that only read."""
     with CaptureQueriesContext(connection) as captured:
         work()
-    texts = [one["sql"] for one in captured.captured_queries]
+    texts = [query["sql"] for query in captured.captured_queries]
     [text] = [text for text in texts if "INNER JOIN burst" in text or "FROM burst_hour AS" in text]
     return scans_of(lambda: run(text))
 

@@ -129,8 +129,10 @@ def test_summaries_can_be_asked_by_size_and_path(mesh, deliver):
         (mesh.slac_anl, burst(3.0)),
     )
 
-    def found(**asked):
-        return [(one.path_id, one.packet_bytes) for one in path_summaries(HOUR, NOW, **asked)]
+    def found(**options):
+        return [
+            (path_summary.path_id, path_summary.packet_bytes) for path_summary in path_summaries(HOUR, NOW, **options)
+        ]
 
     assert found() == [(mesh.slac_cern.pk, 100), (mesh.slac_cern.pk, 1000), (mesh.slac_anl.pk, 100)]
     assert found(packet_bytes=1000) == [(mesh.slac_cern.pk, 1000)]
@@ -154,8 +156,8 @@ def test_a_minute_has_the_figures_of_all_its_packets(mesh, deliver):
     for point, bursts in zip(points, by_minute, strict=True):
         received = np.array([rtt for rtts in bursts for rtt in rtts if rtt is not None], dtype=np.float32)
         quantiles = np.quantile(received.astype(float), [0, 0.25, 0.5, 0.75, 0.95, 1])
-        found = [getattr(point, f"rtt_{name}_ms") for name in ("min", "p25", "median", "p75", "p95", "max")]
-        assert found == pytest.approx(quantiles.tolist(), rel=1e-12)
+        quantiles_ms = [getattr(point, f"rtt_{name}_ms") for name in ("min", "p25", "median", "p75", "p95", "max")]
+        assert quantiles_ms == pytest.approx(quantiles.tolist(), rel=1e-12)
         assert (point.sent, point.received) == (sum(map(len, bursts)), len(received))
         assert point.loss_max_ratio == pytest.approx(max(rtts.count(None) / len(rtts) for rtts in bursts))
 

@@ -139,7 +139,7 @@ def test_why_nothing_can_be_stored_is_told(lines, answer):
     [told] = [line for line in lines() if line.startswith("nothing can be stored")]
 
     assert told.startswith("nothing can be stored: the disk of the database is full, last seen at 20")
-    assert [one["kind"] for one in answer()["troubles"]] == ["the disk of the database is full"]
+    assert [trouble["kind"] for trouble in answer()["troubles"]] == ["the disk of the database is full"]
 
 
 def test_programs_read_the_same_as_json(answer, monkeypatch):
@@ -148,20 +148,20 @@ def test_programs_read_the_same_as_json(answer, monkeypatch):
     store(mesh.cern.pk, batch(delivered(mesh.cern_slac, burst(1.0, at=HOUR), 1)), NOW)
     store(mesh.slac.pk, batch(delivered(99998, burst(1.0, at=HOUR), 9), number=2), NOW)
 
-    found = answer()
+    status = answer()
 
-    assert {table["name"] for table in found["tables"]} == BOUNDS.keys()
-    assert found["at"] == "2026-03-14T12:30:00Z"
-    assert found["span"] == {"oldest_at": "2026-03-14T10:00:00Z", "newest_at": "2026-03-14T12:00:00Z"}
-    assert found["waiting"] == [{"tier": "hour", "summaries": 4, "since": "2026-03-14T12:30:00Z"}]
-    assert found["completeness"] == [
+    assert {table["name"] for table in status["tables"]} == BOUNDS.keys()
+    assert status["at"] == "2026-03-14T12:30:00Z"
+    assert status["span"] == {"oldest_at": "2026-03-14T10:00:00Z", "newest_at": "2026-03-14T12:00:00Z"}
+    assert status["waiting"] == [{"tier": "hour", "summaries": 4, "since": "2026-03-14T12:30:00Z"}]
+    assert status["completeness"] == [
         {"site": "cern", "delivered": 1, "missing": 0},
         {"site": "slac", "delivered": 5, "missing": 4},
     ]
-    [refused] = found["refused"]
+    [refused] = status["refused"]
     assert (refused["site"], refused["refused"], refused["newest_reason"]) == ("slac", 2, "path 99998 is unknown")
-    assert found["troubles"] == []
-    assert found["server"]["session_time_zone"] == "UTC"
+    assert status["troubles"] == []
+    assert status["server"]["session_time_zone"] == "UTC"
 
 
 def test_the_server_and_its_disk_are_told(lines, answer):
@@ -196,7 +196,7 @@ def test_chunks_are_told_where_there_are_any(lines, answer):
 def test_what_is_wrong_with_the_server_is_told_with_what_to_do(lines, answer, monkeypatch):
     monkeypatch.setattr("monitor.archive.upkeep.system_checks.CONNECTIONS_NEEDED", 10_000)
 
-    [problem] = [one for one in answer()["problems"] if one["id"] == "archive.W007"]
+    [problem] = [problem for problem in answer()["problems"] if problem["id"] == "archive.W007"]
 
     assert problem["level"] == "warning"
     place = lines().index(f"warning archive.W007: {problem['message']}")

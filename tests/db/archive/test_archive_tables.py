@@ -129,8 +129,8 @@ def test_the_worst_come_first_and_those_without_a_value_not_at_all(mesh, deliver
         (mesh.slac_anl, burst()),
     )
 
-    def worst(metric, **asked):
-        return [cell.path_id for cell in tables.worst(metric, HOUR, NOW, **asked)]
+    def worst(metric, **options):
+        return [cell.path_id for cell in tables.worst(metric, HOUR, NOW, **options)]
 
     assert worst(Metric.LOSS) == [mesh.slac_cern.pk, back.pk]
     assert worst(Metric.RTT_MAX) == [back.pk, mesh.slac_cern.pk]

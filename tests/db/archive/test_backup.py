@@ -309,10 +309,10 @@ UNFIT = {
 
 @pytest.mark.parametrize("case", UNFIT)
 def test_an_incompatible_backup_is_refused_before_anything_changes(case, monkeypatch, tmp_path):
-    found, message = UNFIT[case]
-    monkeypatch.setattr(backup, "contents", lambda file: found)
+    state, message = UNFIT[case]
+    monkeypatch.setattr(backup, "contents", lambda file: state)
     monkeypatch.setattr(backup, "_require_empty", lambda: None)
-    if has_timescaledb() and found.timescaledb:
+    if has_timescaledb() and state.timescaledb:
         message = "is from TimescaleDB 2.0.1, this database has .*restore, then ALTER EXTENSION timescaledb UPDATE"
 
     with pytest.raises(BackupError, match=message):

@@ -82,7 +82,7 @@ def test_an_absurd_sequence_number_is_refused_and_none_go_missing(mesh, number):
     receipt = store(mesh.slac.pk, batch(*results, delivered(mesh.slac_cern, burst(1.0), number)), NOW)
     deliver(mesh, [4])
 
-    assert [one.sequence for one in receipt.refused] == [number]
+    assert [refusal.sequence for refusal in receipt.refused] == [number]
     assert "<= 1099511627776" in receipt.refused[0].reason
     assert [day.missing for day in completeness.by_site_and_day(TODAY, TOMORROW)] == [3], "of the other spool"
 
@@ -209,6 +209,6 @@ def test_the_plan_of_a_site_is_what_the_mesh_counts_for_its_paths(mesh, periods)
         for (path_id, _), bursts in planned_bursts(begun, ended).items():
             site = mesh.cern if path_id == mesh.cern_slac.pk else mesh.slac
             expected[site.pk, day] += bursts
-    assert {(one.site_id, one.day): one.bursts_planned for one in told} == {
+    assert {(row.site_id, row.day): row.bursts_planned for row in told} == {
         key: bursts for key, bursts in expected.items() if bursts > 0
     }

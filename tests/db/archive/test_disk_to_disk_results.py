@@ -92,7 +92,7 @@ def test_both_ends_get_the_same_slot_and_key_with_their_roles():
     path = slot.measurement.path
 
     sends, receives = (
-        next(one for one in plan_for(site, NOW).disk_to_disk if one.slot_id == slot.pk)
+        next(planned_slot for planned_slot in plan_for(site, NOW).disk_to_disk if planned_slot.slot_id == slot.pk)
         for site in (path.source.site, path.destination.site)
     )
 
@@ -111,11 +111,11 @@ def test_no_host_has_two_slots_of_either_kind_at_a_time():
     kinds = {row.measurement.test.kind for row in rows}
 
     assert kinds == {"throughput", "disk-to-disk"}
-    for number, one in enumerate(rows):
+    for number, result_row in enumerate(rows):
         for other in rows[number + 1 :]:
-            ends = {one.measurement.path.source_id, one.measurement.path.destination_id}
+            ends = {result_row.measurement.path.source_id, result_row.measurement.path.destination_id}
             shared = ends & {other.measurement.path.source_id, other.measurement.path.destination_id}
-            assert not shared or one.ends_at <= other.starts_at or other.ends_at <= one.starts_at
+            assert not shared or result_row.ends_at <= other.starts_at or other.ends_at <= result_row.starts_at
 
 
 @pytest.mark.usefixtures("planned")
@@ -236,7 +236,7 @@ def test_the_series_of_a_path_has_every_outcome_in_order_of_time(mesh, django_as
     with django_assert_num_queries(1):
         points = disk_to_disk_series(mesh.slac_cern.pk, HOUR, HOUR + 3 * MINUTE)
 
-    assert [(one.at, one.outcome, one.disk_to_disk_bps) for one in points] == [
+    assert [(point.at, point.outcome, point.disk_to_disk_bps) for point in points] == [
         (HOUR, "measured", 80e6),
         (HOUR + MINUTE, "not_permitted", None),
     ]
@@ -270,7 +270,7 @@ def test_the_api_gives_figures_with_units_and_null_for_failures(mesh, fetch):
         f"&until={NOW + MINUTE:%Y-%m-%dT%H:%M:%SZ}"
     ).json()
 
-    assert [one["outcome"] for one in answer] == ["measured", "not_permitted"]
+    assert [row["outcome"] for row in answer] == ["measured", "not_permitted"]
     assert (answer[0]["disk_to_disk_bps"], answer[0]["verdict"], answer[0]["sentence"]) == (80e6, "network", SENTENCE)
     assert (answer[1]["disk_to_disk_bps"], answer[1]["write_bps"]) == (None, None)
     assert fetch("/api/v1/paths/4711/disk-to-disk").status_code == 404

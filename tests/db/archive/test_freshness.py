@@ -18,8 +18,8 @@ MINUTE = timedelta(minutes=1)
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 
 
-def works(found):
-    return [one.work for one in found]
+def works(late_works):
+    return [late_work.work for late_work in late_works]
 
 
 class TestDecision:
@@ -38,10 +38,10 @@ class TestDecision:
     )
     def test_what_is_older_than_it_should_be_is_told_with_its_time(self, field, work, limit):
         at = datetime(2026, 11, 21, 11, 0, tzinfo=UTC)
-        found = self.of(**{field: at})
+        work_state = self.of(**{field: at})
 
-        assert found.stale_at(at + limit) == ()
-        [stale] = found.stale_at(at + limit + timedelta(seconds=1))
+        assert work_state.stale_at(at + limit) == ()
+        [stale] = work_state.stale_at(at + limit + timedelta(seconds=1))
         assert (stale.work, stale.since) == (work, at)
         assert "2026-11-21 11:00 UTC" in stale.sentence
 
@@ -49,16 +49,16 @@ class TestDecision:
         assert self.of(least_every_s=None).stale_at(NOW) == ()
 
     def test_work_that_was_never_done_counts_from_the_mesh(self):
-        found = self.of(mesh_applied_at=NOW)
+        work_state = self.of(mesh_applied_at=NOW)
 
-        assert found.stale_at(NOW + 2 * MINUTE) == ()
-        assert works(found.stale_at(NOW + 6 * MINUTE)) == [RecurringWork.EVALUATION, RecurringWork.NOTIFICATION]
+        assert work_state.stale_at(NOW + 2 * MINUTE) == ()
+        assert works(work_state.stale_at(NOW + 6 * MINUTE)) == [RecurringWork.EVALUATION, RecurringWork.NOTIFICATION]
 
     def test_where_tests_are_hours_apart_so_are_deliveries(self):
-        found = self.of(delivered_at=NOW, least_every_s=3600)
+        work_state = self.of(delivered_at=NOW, least_every_s=3600)
 
-        assert found.stale_at(NOW + 119 * MINUTE) == ()
-        assert works(found.stale_at(NOW + 121 * MINUTE)) == [RecurringWork.DELIVERY]
+        assert work_state.stale_at(NOW + 119 * MINUTE) == ()
+        assert works(work_state.stale_at(NOW + 121 * MINUTE)) == [RecurringWork.DELIVERY]
 
     def test_where_nothing_is_measured_nothing_must_be_delivered(self):
         assert self.of(delivered_at=NOW, least_every_s=None).stale_at(NOW + 999 * MINUTE) == ()
@@ -82,9 +82,9 @@ class TestMarks:
             )
 
         with django_assert_num_queries(1):
-            found = freshness.load()
+            state = freshness.load()
 
-        assert found == Freshness(NOW, None, NOW - MINUTE, NOW - 3 * MINUTE, NOW - 2 * MINUTE, 60)
+        assert state == Freshness(NOW, None, NOW - MINUTE, NOW - 3 * MINUTE, NOW - 2 * MINUTE, 60)
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_the_api_says_what_is_stale(client, evaluated_long_ago):
     told = client.get("/api/v1/freshness", headers=LOCAL).json()
 
     assert told["evaluated_at"] == "2026-11-21T10:30:00Z"
-    assert [one["work"] for one in told["stale"]] == ["evaluation"]
+    assert [work["work"] for work in told["stale"]] == ["evaluation"]
     assert told["stale"][0]["since"] == "2026-11-21T10:30:00Z"
 
 

@@ -126,11 +126,11 @@ def test_a_refused_result_stays_refused_after_the_clock_catches_up(mesh):
 
 
 def test_half_of_a_batch_under_another_number_is_stored_once(mesh):
-    one = delivered(mesh.slac_cern, burst(1.0, at=HOUR), 1)
+    delivery = delivered(mesh.slac_cern, burst(1.0, at=HOUR), 1)
     two = delivered(mesh.slac_cern, burst(2.0, at=HOUR + timedelta(minutes=1)), 2)
 
-    store(mesh.slac.pk, batch(one, number=1), NOW)
-    store(mesh.slac.pk, batch(one, two, number=2), NOW)
+    store(mesh.slac.pk, batch(delivery, number=1), NOW)
+    store(mesh.slac.pk, batch(delivery, two, number=2), NOW)
 
     assert [row.rtts_ms for row in Burst.objects.order_by("measured_at")] == [[1.0], [2.0]]
 

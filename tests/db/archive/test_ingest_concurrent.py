@@ -75,11 +75,11 @@ def test_one_batch_on_four_connections_at_once_is_stored_once(mesh, threads):
 
 def test_a_delivery_does_not_wait_long_for_another_of_its_site(mesh, threads, monkeypatch):
     monkeypatch.setattr(store_batch, "LOCK_TIMEOUT_S", 1)
-    one = batch(delivered(mesh.slac_cern, burst(1.0)))
+    first_batch = batch(delivered(mesh.slac_cern, burst(1.0)))
 
     with transaction.atomic():
         store_batch._take_turn(mesh.slac.pk)
-        second = threads.submit(on_own_connection(lambda: store(mesh.slac.pk, one, NOW)))
+        second = threads.submit(on_own_connection(lambda: store(mesh.slac.pk, first_batch, NOW)))
         with pytest.raises(OperationalError) as waited:
             second.result(PATIENCE_S)
         other = threads.submit(on_own_connection(lambda: store(mesh.cern.pk, batch(), NOW)))
@@ -169,7 +169,9 @@ def test_deliveries_and_rollups_at_once_end_with_the_right_summaries(mesh, threa
         for first in range(1, 1001, 100)
     ]
     delivering = [
-        threads.submit(on_own_connection(lambda part=part: [store(mesh.slac.pk, one, NOW) for one in part]))
+        threads.submit(
+            on_own_connection(lambda part=part: [store(mesh.slac.pk, delivered_batch, NOW) for delivered_batch in part])
+        )
         for part in (batches, batches[::-1])
     ]
     rolling = [threads.submit(on_own_connection(lambda: _roll_up_until_done(delivering))) for _ in range(2)]

@@ -73,10 +73,10 @@ def archive():
     }
 
 
-def crash(mesh, one, step):
+def crash(mesh, crashed_batch, step):
     """Deliver a batch and lose the database at a step of it."""
     with mock.patch.object(store_batch, step, side_effect=OperationalError("gone")), pytest.raises(OperationalError):
-        store(mesh.slac.pk, one, NOW)
+        store(mesh.slac.pk, crashed_batch, NOW)
 
 
 deliveries = st.lists(
@@ -102,11 +102,11 @@ def test_any_interleaving_ends_as_one_clean_delivery(mesh, parts):
 
     for number, (first, count, backwards, fails_at, rolls_up) in enumerate(parts, 2):
         part = results[first : first + count]
-        one = batch(*(part[::-1] if backwards else part), number=number)
+        first_batch = batch(*(part[::-1] if backwards else part), number=number)
         if fails_at is not None:
-            crash(mesh, one, fails_at)
+            crash(mesh, first_batch, fails_at)
         else:
-            store(mesh.slac.pk, one, NOW)
+            store(mesh.slac.pk, first_batch, NOW)
         if rolls_up:
             roll_up()
     receipts = [store(mesh.slac.pk, batch(*results, number=1), NOW) for _ in range(2)]

@@ -246,10 +246,10 @@ def test_api_and_page_tell_the_same_hour_up_to_now(mesh, client, monkeypatch):
     results = [cycle(mesh.slac_cern, minute) for minute in range(20)]
     offline = gap(20, 25, GapReason.AGENT_OFFLINE, test=None)
     store(mesh.slac.pk, batch(*results, account=account(offline, until=None)), NOW)
-    asked = {"since": HOUR.isoformat(), "until": (HOUR + timedelta(hours=1)).isoformat()}
+    period = {"since": HOUR.isoformat(), "until": (HOUR + timedelta(hours=1)).isoformat()}
     headers = {"host": "localhost"}
 
-    told = client.get(f"/api/v1/paths/{mesh.slac_cern.pk}/ledger", asked, headers=headers).json()
+    told = client.get(f"/api/v1/paths/{mesh.slac_cern.pk}/ledger", period, headers=headers).json()
     page = client.get(f"/paths/{mesh.slac_cern.pk}/?period=hour", headers=headers).content.decode()
     unknown = client.get("/api/v1/paths/9999/ledger", headers=headers)
 
@@ -370,13 +370,13 @@ class Simulated:
         """Send a batch, perhaps twice; its acknowledgement may be lost."""
         if not self.running:
             return False
-        one = self.spool.next_batch(max_results=size, max_bytes=10**6, now=self.now, agent_version="0.1.0")
-        if one is None:
+        next_batch = self.spool.next_batch(max_results=size, max_bytes=10**6, now=self.now, agent_version="0.1.0")
+        if next_batch is None:
             return False
         for _ in range(times):
-            store(self.mesh.slac.pk, one, HOUR + timedelta(days=1))
+            store(self.mesh.slac.pk, next_batch, HOUR + timedelta(days=1))
         if acknowledged:
-            self.spool.acknowledge(one.number)
+            self.spool.acknowledge(next_batch.number)
         return acknowledged
 
 
@@ -399,42 +399,42 @@ def test_each_cycle_is_counted_once_across_stops_changes_and_delays(mesh, what):
     for model in (CycleDay, AgentGap, AgentAccount, Burst, ReceivedBatch, MeasurementPeriod):
         model.objects.all().delete()
     with TemporaryDirectory() as folder:
-        one = Simulated(mesh, Path(folder) / "spool.sqlite3")
+        simulated = Simulated(mesh, Path(folder) / "spool.sqlite3")
         plan(mesh.slac_cern, since=HOUR)
-        one.start()
+        simulated.start()
         store(mesh.slac.pk, batch(account=account(until=HOUR), number=0), LATER)
         for verb, argument in what:
             if verb == "step":
-                one.step(argument)
+                simulated.step(argument)
             elif verb == "deliver":
-                one.deliver(*argument)
+                simulated.deliver(*argument)
             elif argument is None:
-                getattr(one, verb)()
+                getattr(simulated, verb)()
             else:
-                getattr(one, verb)(argument)
-            lines = ledger_of_path(mesh.slac_cern.pk, HOUR, one.now)
-            assert count_planned(lines) == len(one.truth)
+                getattr(simulated, verb)(argument)
+            lines = ledger_of_path(mesh.slac_cern.pk, HOUR, simulated.now)
+            assert count_planned(lines) == len(simulated.truth)
 
-        settle(one)
+        settle(simulated)
 
         told: dict[str, int] = {}
-        for line in ledger_of_path(mesh.slac_cern.pk, HOUR, one.now):
+        for line in ledger_of_path(mesh.slac_cern.pk, HOUR, simulated.now):
             told[line.reason or line.outcome] = told.get(line.reason or line.outcome, 0) + line.count
-        assert sum(told.values()) == len(one.truth)
+        assert sum(told.values()) == len(simulated.truth)
         expected: dict[str, int] = {}
-        for outcome in one.truth.values():
+        for outcome in simulated.truth.values():
             expected[outcome] = expected.get(outcome, 0) + 1
         assert told == expected
 
 
-def settle(one):
+def settle(simulated):
     """The agent runs, has the plan, measures a cycle, and delivers everything."""
-    if one.minute in one.killed:
-        one.step("measured")
-    one.start()
-    one.fetch()
+    if simulated.minute in simulated.killed:
+        simulated.step("measured")
+    simulated.start()
+    simulated.fetch()
     for _ in range(4):
-        one.step("measured")
-    while one.deliver():
+        simulated.step("measured")
+    while simulated.deliver():
         continue
-    one.spool.close()
+    simulated.spool.close()

@@ -206,9 +206,9 @@ def found_of(*operations):
                 operation.database_forwards("archive", editor, before, state)
 
     with transaction.atomic():
-        found = under_lock(work)
+        locks = under_lock(work)
         transaction.set_rollback(True)
-    return found
+    return locks
 
 
 def update_all(of_then, editor):

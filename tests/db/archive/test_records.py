@@ -33,8 +33,8 @@ def test_a_long_path_beats_a_fast_one_in_bit_metres(ask, paths):
     by_rate = ask("/api/v1/records?by=rate")
     by_bit_metres = ask("/api/v1/records?by=bit-metres")
 
-    assert [(one["source"], one["throughput_bps"]) for one in by_rate] == [("cern", 94e6), ("slac", 92e6)]
-    assert [one["source"] for one in by_bit_metres] == ["slac", "cern"]
+    assert [(row["source"], row["throughput_bps"]) for row in by_rate] == [("cern", 94e6), ("slac", 92e6)]
+    assert [row["source"] for row in by_bit_metres] == ["slac", "cern"]
     assert by_bit_metres[0]["bit_metres_per_s"] == pytest.approx(92e6 * 9_378_000, rel=1e-3)
 
 
@@ -86,10 +86,10 @@ def test_the_spread_of_a_paths_tests(ask, paths):
     throughput(path, HOUR + 9 * MINUTE, 1e6, protocol="udp")
     throughput(path, HOUR + 10 * MINUTE, None)
 
-    found = ask(f"/api/v1/paths/{path.pk}/spread")
+    answer = ask(f"/api/v1/paths/{path.pk}/spread")
 
-    assert (found["tests"], found["min_bps"], found["max_bps"], found["mean_bps"]) == (4, 278e6, 393e6, 342.25e6)
-    assert found["deviation_bps"] == pytest.approx(statistics.stdev(rates))
+    assert (answer["tests"], answer["min_bps"], answer["max_bps"], answer["mean_bps"]) == (4, 278e6, 393e6, 342.25e6)
+    assert answer["deviation_bps"] == pytest.approx(statistics.stdev(rates))
     assert ask(f"/api/v1/paths/{path.pk}/spread?until=2026-11-20T00:00:00Z")["mean_bps"] is None
     ask("/api/v1/paths/999999/spread", 404)
 
@@ -99,13 +99,13 @@ def test_the_estimate_of_a_path(ask, paths):
     hour(path, 10_000, 9_900, 100.0)
     throughput(path, HOUR, 94.3e6, congestion_control="reno", verdict="bottleneck queue", diagnosis=PEER)
 
-    found = ask(f"/api/v1/paths/{path.pk}/estimate")
+    answer = ask(f"/api/v1/paths/{path.pk}/estimate")
 
     # As in test_pages_path: Reno's 12 segments of 1460 bytes each 100 ms are 1.4 Mbit/s before timeouts.
-    assert found["estimate"]["throughput_bps"] == pytest.approx(1.35e6, rel=0.04)
-    assert (found["estimate"]["binding"], found["estimate"]["sign"]) == ("loss", "about")
-    assert (found["lost"], found["sent"], found["congestion_control"]) == (100, 10_000, "reno")
-    assert (found["uncalibrated"], found["calibration"]) == (None, None)
+    assert answer["estimate"]["throughput_bps"] == pytest.approx(1.35e6, rel=0.04)
+    assert (answer["estimate"]["binding"], answer["estimate"]["sign"]) == ("loss", "about")
+    assert (answer["lost"], answer["sent"], answer["congestion_control"]) == (100, 10_000, "reno")
+    assert (answer["uncalibrated"], answer["calibration"]) == (None, None)
 
 
 def test_without_an_answered_ping_there_is_no_estimate(ask, paths):
@@ -124,9 +124,9 @@ def test_the_estimate_says_what_calibrates_it(ask, paths):
     hour(path, 20_000, 19_980, 100.0)
     a_test(path, NOW - timedelta(minutes=30))
 
-    found = ask(f"/api/v1/paths/{path.pk}/estimate")
+    answer = ask(f"/api/v1/paths/{path.pk}/estimate")
 
-    assert found["calibration"]["used"]
-    assert found["calibration"]["loss_factor"] == pytest.approx(0.5, rel=0.03)
-    ratio = found["estimate"]["throughput_bps"] / found["uncalibrated"]["throughput_bps"]
+    assert answer["calibration"]["used"]
+    assert answer["calibration"]["loss_factor"] == pytest.approx(0.5, rel=0.03)
+    ratio = answer["estimate"]["throughput_bps"] / answer["uncalibrated"]["throughput_bps"]
     assert ratio == pytest.approx(2**0.5, rel=0.02)

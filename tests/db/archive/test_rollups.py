@@ -61,14 +61,14 @@ def hour_of(moment):
 def oracle(results):
     """The summaries of these delivered bursts, one value at a time."""
     groups = defaultdict(list)
-    for one in results:
-        groups[one.path_id, one.result.packet_bytes, hour_of(one.result.started_at)].append(one)
+    for result in results:
+        groups[result.path_id, result.result.packet_bytes, hour_of(result.result.started_at)].append(result)
     return {key: _summary(members) for key, members in groups.items()}
 
 
 def _summary(members):
-    own = [one.result for one in members if one.during_test]
-    rest = [one.result for one in members if not one.during_test]
+    own = [member.result for member in members if member.during_test]
+    rest = [member.result for member in members if not member.during_test]
     measured = [result for result in rest if result.outcome == Outcome.MEASURED]
     apart = [result for result in measured if result.loaded_rtts_ms]
     loaded = [rtt for result in apart for rtt in result.loaded_rtts_ms]
@@ -142,11 +142,11 @@ def summaries():
 
 
 def assert_equals_oracle(results):
-    found, expected = summaries(), oracle(results)
-    assert found.keys() == expected.keys()
+    summary_rows, expected = summaries(), oracle(results)
+    assert summary_rows.keys() == expected.keys()
     for key, row in expected.items():
-        assert found[key].keys() == row.keys() | DERIVED | SKETCHES
-        assert {name: found[key][name] for name in row} == {
+        assert summary_rows[key].keys() == row.keys() | DERIVED | SKETCHES
+        assert {name: summary_rows[key][name] for name in row} == {
             name: value if value is None or isinstance(value, (bool, int)) else pytest.approx(value, rel=1e-6, abs=1e-6)
             for name, value in row.items()
         }, key
@@ -154,13 +154,13 @@ def assert_equals_oracle(results):
 
 def tiers():
     """All summaries of bursts and of throughput, by tier and key."""
-    found = {}
+    rows_by_key = {}
     for model in (*BURSTS, *THROUGHPUT):
         keys = [field.attname for field in model._meta.pk_fields]
         for row in model.objects.values(*(field.attname for field in model._meta.concrete_fields)):
             values = {k: bytes(v) if isinstance(v, memoryview) else v for k, v in row.items() if k not in keys}
-            found[keys[-1], *(row[key] for key in keys[:-1]), row[keys[-1]]] = values
-    return found
+            rows_by_key[keys[-1], *(row[key] for key in keys[:-1]), row[keys[-1]]] = values
+    return rows_by_key
 
 
 @pytest.fixture
@@ -352,17 +352,17 @@ def test_longer_summaries_are_within_1_percent_and_counts_exact(mesh):
     store(mesh.slac.pk, batch(*results), NOW)
     roll_up_all()
     merge_all(NOW)
-    found = tiers()
+    tier_rows = tiers()
 
     for tier in ("day", "month", "year"):
         groups = defaultdict(list)
-        for one in results:
-            groups[tier, one.path_id, 100, start_of(tier, one.result.started_at)].append(one)
-        assert {key for key in found if key[0] == tier} == groups.keys()
+        for result in results:
+            groups[tier, result.path_id, 100, start_of(tier, result.result.started_at)].append(result)
+        assert {key for key in tier_rows if key[0] == tier} == groups.keys()
         for key, members in groups.items():
             expected = _summary(members)
             del expected["loss_max_ratio"]
-            assert {name: found[key][name] for name in expected} == {
+            assert {name: tier_rows[key][name] for name in expected} == {
                 name: value
                 if value is None or isinstance(value, (bool, int))
                 else pytest.approx(value, rel=0.01 if name in QUANTILES else 1e-6)
@@ -569,7 +569,7 @@ class AnyOrder(TestCase):
                 st.tuples(some_bursts, st.sampled_from([mesh.slac_cern, mesh.slac_anl]), st.booleans()),
                 min_size=1,
                 max_size=12,
-                unique_by=lambda one: (one[1].pk, one[0].packet_bytes, one[0].started_at),
+                unique_by=lambda drawn: (drawn[1].pk, drawn[0].packet_bytes, drawn[0].started_at),
             )
         )
         results = [

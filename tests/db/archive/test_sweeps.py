@@ -32,22 +32,22 @@ class Agents:
     def __init__(self, failing=(), stop_after=None):
         self.failing, self.stop_after, self.ended = set(failing), stop_after, 0
 
-    def __call__(self, found):
+    def __call__(self, cells):
         if self.stop_after is not None and self.ended >= self.stop_after:
             raise KeyboardInterrupt
         for slot in (
             Slot.objects.filter(outcome=None).select_related("request", "measurement").order_by("starts_at")[:1]
         ):
-            asked = slot.parameters
+            parameters = slot.parameters
             self.ended += 1
-            if (asked["streams"], asked["window_bytes"]) in self.failing:
+            if (parameters["streams"], parameters["window_bytes"]) in self.failing:
                 Slot.objects.filter(pk=slot.pk).update(outcome="busy", detail="the server served somebody else")
                 continue
-            rate_bps = min(CAPACITY_BPS, asked["streams"] * asked["window_bytes"] * 8 / RTT_S)
+            rate_bps = min(CAPACITY_BPS, parameters["streams"] * parameters["window_bytes"] * 8 / RTT_S)
             Slot.objects.filter(pk=slot.pk).update(outcome="measured")
             throughput(
                 slot.measurement.path, slot.starts_at, rate_bps, slot_id=slot.pk, test="on-demand",
-                streams=asked["streams"], verdict="window-limited", sentence="window-limited", diagnosis=SAID,
+                streams=parameters["streams"], verdict="window-limited", sentence="window-limited", diagnosis=SAID,
             )  # fmt: skip
 
 
@@ -66,26 +66,26 @@ def a_sweep(path, windows=(256 * KIB, 1024 * KIB), streams=(1, 4), **settings):
     return throughput_sweeps.create(path, grid, name="slac to cern", by="somebody", now=timezone.now())
 
 
-def rates(found):
-    return {(cell.setting.streams, cell.setting.window_bytes / KIB): cell.throughput_bps for cell in found.cells}
+def rates(cells):
+    return {(cell.setting.streams, cell.setting.window_bytes / KIB): cell.throughput_bps for cell in cells.cells}
 
 
 def test_every_cell_is_run_once_and_kept(path):
-    found = throughput_sweeps.run(a_sweep(path), Agents())
+    rows = throughput_sweeps.run(a_sweep(path), Agents())
 
     # 256 KiB each 100 ms are 20.97 Mbit/s.
-    assert rates(found) == {(1, 256): 20_971_520, (4, 256): 50e6, (1, 1024): 50e6, (4, 1024): 50e6}
-    assert found.rtt_ms == 100.0
+    assert rates(rows) == {(1, 256): 20_971_520, (4, 256): 50e6, (1, 1024): 50e6, (4, 1024): 50e6}
+    assert rows.rtt_ms == 100.0
     assert Slot.objects.count() == 4
 
 
 def test_what_was_measured_outlives_its_slot(path):
     number = a_sweep(path)
-    found = throughput_sweeps.run(number, Agents())
+    rows = throughput_sweeps.run(number, Agents())
 
     Slot.objects.all().delete()
 
-    assert rates(throughput_sweeps.load(number, timezone.now())) == rates(found)
+    assert rates(throughput_sweeps.load(number, timezone.now())) == rates(rows)
 
 
 def test_a_test_that_ends_between_keeping_and_looking_is_kept(path, monkeypatch):
@@ -113,20 +113,18 @@ def test_a_sweep_that_is_stopped_keeps_what_it_has_and_goes_on(path):
     throughput_sweeps.stop(number, timezone.now())
     halfway = throughput_sweeps.load(number, timezone.now())
 
-    found = throughput_sweeps.run(number, Agents())
+    rows = throughput_sweeps.run(number, Agents())
 
     assert 1 <= halfway.ended < 4
     kept = {cell.place: cell.measured_at for cell in halfway.cells if cell.outcome}
-    assert {
-        place: at for place, at in ((cell.place, cell.measured_at) for cell in found.cells) if place in kept
-    } == kept
-    assert found.ended == 4
+    assert {place: at for place, at in ((cell.place, cell.measured_at) for cell in rows.cells) if place in kept} == kept
+    assert rows.ended == 4
 
 
 def test_a_failed_cell_shows_its_outcome_and_may_be_run_again(path):
     number = a_sweep(path)
-    found = throughput_sweeps.run(number, Agents(failing=[(4, 256 * KIB)]))
-    [failed] = [cell for cell in found.cells if cell.outcome != "measured"]
+    rows = throughput_sweeps.run(number, Agents(failing=[(4, 256 * KIB)]))
+    [failed] = [cell for cell in rows.cells if cell.outcome != "measured"]
 
     assert (failed.outcome, failed.throughput_bps, failed.detail) == ("busy", None, "the server served somebody else")
     assert throughput_sweeps.forget_failures(number) == 1
@@ -148,12 +146,12 @@ def test_a_test_that_nobody_reports_is_missed(path):
 
 def test_without_room_it_stops_with_the_reason(path, monkeypatch):
     number = a_sweep(path)
-    asked = throughput_sweeps.ask
+    request_test = throughput_sweeps.ask
 
     def ask(*args, **settings):
         if Slot.objects.count() >= 3:
             raise NoFreeSlot("slac has sent its 1 GB of today")
-        return asked(*args, **settings)
+        return request_test(*args, **settings)
 
     monkeypatch.setattr(throughput_sweeps, "ask", ask)
 
@@ -178,10 +176,10 @@ def test_a_grid_that_makes_no_sense_is_refused(grid, message):
 
 
 def test_all_combinations_are_cells():
-    found = throughput_sweeps.settings_of(Settings(), [2048, 4096], [1, 2], ["cubic", "bbr"], [1448])
+    settings = throughput_sweeps.settings_of(Settings(), [2048, 4096], [1, 2], ["cubic", "bbr"], [1448])
 
-    assert len(found) == 8
-    assert {(one.congestion_control, one.mss_bytes) for one in found} == {("cubic", 1448), ("bbr", 1448)}
+    assert len(settings) == 8
+    assert {(setting.congestion_control, setting.mss_bytes) for setting in settings} == {("cubic", 1448), ("bbr", 1448)}
 
 
 def test_the_page_draws_failures_apart_from_rates(client, path):
@@ -222,11 +220,11 @@ def test_the_api_has_cells_and_knees(client, path):
     throughput_sweeps.run(number, Agents(failing=[(1, 1024 * KIB)]))
 
     [line] = client.get("/api/v1/sweeps", headers={"host": "localhost"}).json()
-    found = client.get(f"/api/v1/sweeps/{number}", headers={"host": "localhost"}).json()
+    answer = client.get(f"/api/v1/sweeps/{number}", headers={"host": "localhost"}).json()
 
     assert (line["id"], line["path_id"]) == (number, path.pk)
-    assert sorted(cell["outcome"] for cell in found["cells"]) == ["busy", "measured", "measured", "measured"]
-    [knee] = found["knees"]
+    assert sorted(cell["outcome"] for cell in answer["cells"]) == ["busy", "measured", "measured", "measured"]
+    [knee] = answer["knees"]
     assert (knee["streams"], knee["window_bytes"], knee["congestion_control"]) == (4, 256 * KIB, "cubic")
     # 50 Mbit/s × 100 ms / 8 = 625,000 bytes, of four windows of 262,144.
     assert knee["bdp_bytes"] == 625_000
@@ -278,8 +276,8 @@ def test_interrupted_the_command_says_how_to_go_on(path, agents):
     assert re.search(rf"[12] of 4 cells have ended and are kept; go on with: .* --resume {number}$", str(stopped.value))
 
     agents(Agents())
-    found = json.loads(throughput_command("--resume", str(number), "--json"))
-    assert [cell["outcome"] for cell in found["cells"]] == ["measured"] * 4
+    answer = json.loads(throughput_command("--resume", str(number), "--json"))
+    assert [cell["outcome"] for cell in answer["cells"]] == ["measured"] * 4
 
 
 @pytest.mark.parametrize(

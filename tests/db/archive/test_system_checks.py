@@ -36,16 +36,16 @@ PLAIN = replace(GOOD, timescaledb=None, timescaledb_versions=None, preloads_time
 ROOM = Disk(total_bytes=100 * GIGABYTE, free_bytes=50 * GIGABYTE)
 
 
-def ids(found, space=ROOM, plain=()):
-    said = list(problems(found, space, plain))
+def ids(server_now, space=ROOM, plain=()):
+    said = list(problems(server_now, space, plain))
     assert all(message.hint for message in said)
     return [message.id for message in said]
 
 
-@pytest.mark.parametrize("found", [GOOD, PLAIN, replace(GOOD, version_number=180_004, timescaledb="2.30.2")])
-def test_a_good_server_gets_no_word(found):
-    assert ids(found) == []
-    assert ids(found, space=None) == []
+@pytest.mark.parametrize("good_server", [GOOD, PLAIN, replace(GOOD, version_number=180_004, timescaledb="2.30.2")])
+def test_a_good_server_gets_no_word(good_server):
+    assert ids(good_server) == []
+    assert ids(good_server, space=None) == []
 
 
 FAULTS = {
@@ -107,9 +107,9 @@ def test_of_the_server_of_the_tests_only_what_is_true_is_said(capsys):
     call_command("check", "--database", "default")
     said = capsys.readouterr()
 
-    found = ids(server(), disk(server()), plain_tables(server()))
+    problem_ids = ids(server(), disk(server()), plain_tables(server()))
 
-    assert [name for name in found if name != "archive.W006"] == expected
+    assert [name for name in problem_ids if name != "archive.W006"] == expected
     assert ("(archive.I001)" in said.err) == has_timescaledb()
     assert plain_tables(server()) == []
 
@@ -122,15 +122,15 @@ def test_without_being_asked_the_database_is_left_alone(django_assert_num_querie
 
 @pytest.mark.django_db
 def test_the_disk_is_that_of_the_data_where_the_server_is_here():
-    found = disk(server())
+    disk_problems = disk(server())
     if has_timescaledb():
-        assert found is None  # its folder is in another root
+        assert disk_problems is None  # its folder is in another root
         return
     folder = server().data_directory
     said = subprocess.run(["df", "-B1", "--output=size", folder], capture_output=True, text=True, check=True).stdout
 
-    assert found.total_bytes == int(said.splitlines()[1])
-    assert 0 < found.free_bytes <= found.total_bytes
+    assert disk_problems.total_bytes == int(said.splitlines()[1])
+    assert 0 < disk_problems.free_bytes <= disk_problems.total_bytes
 
 
 @pytest.mark.django_db

@@ -69,8 +69,8 @@ def test_all_that_the_probe_saw_is_read_again(mesh):
     assert stored.findings.rfc6349 == expected.rfc6349
     assert stored.findings.idle_rtt_ms == run.transfer.kernel.rtt_min_ms < min(run.transfer.sent.rtt_ms)
     assert stored.findings.peer_window_bytes == max(run.transfer.sent.peer_window_bytes)
-    assert [dataclasses.astuple(one) for one in stored.findings.evidence] == [
-        dataclasses.astuple(one) for one in expected.evidence
+    assert [dataclasses.astuple(sign) for sign in stored.findings.evidence] == [
+        dataclasses.astuple(sign) for sign in expected.evidence
     ]
 
 
@@ -159,9 +159,9 @@ def test_the_capacity_is_as_measured_and_at_least_the_best_test(mesh, capacities
     for days, bps, verdict in tests:
         earlier_test(mesh, days, bps, verdict)
 
-    found = background(mesh).capacity_bps
+    known_capacity_bps = background(mesh).capacity_bps
 
-    assert found == (None if capacity_bps is None else pytest.approx(capacity_bps))
+    assert known_capacity_bps == (None if capacity_bps is None else pytest.approx(capacity_bps))
 
 
 def test_a_known_capacity_says_what_window_the_path_needs(mesh):

@@ -51,7 +51,7 @@ TCP = ThroughputEntry("tcp", every_s=600)
 
 
 def mesh(*sites, tests=(PINGER, TCP), home=None, alerts=None):
-    names = tuple(one.name for one in sites)
+    names = tuple(site.name for site in sites)
     group = MeshGroup(name="all", sites=names, tests=tuple(test.name for test in tests))
     return MeshDocument("Mesh", home, tuple(sites), tuple(tests), (group,), alerts or {})
 
@@ -123,7 +123,9 @@ def test_what_is_applied_is_what_the_file_says():
     apply(document, NOW)
 
     wanted = expansion.measurements(document)
-    assert in_use()["measurements"] == {(one.source, one.destination, one.test) for one in wanted}
+    assert in_use()["measurements"] == {
+        (measurement.source, measurement.destination, measurement.test) for measurement in wanted
+    }
     assert models.Test.objects.get(name="pinger").parameters == {
         "packet_bytes": [100, 1000], "count": 10, "spacing_s": 1.0, "timeout_s": 2.0, "priming_bytes": 56,
         "dont_fragment": False,
@@ -231,8 +233,8 @@ TESTS = [
 
 @st.composite
 def meshes(draw):
-    sites = draw(st.lists(st.sampled_from(SITES), min_size=2, max_size=4, unique_by=lambda one: one.name))
-    tests = draw(st.lists(st.sampled_from(TESTS), min_size=1, max_size=3, unique_by=lambda one: one.name))
+    sites = draw(st.lists(st.sampled_from(SITES), min_size=2, max_size=4, unique_by=lambda entry: entry.name))
+    tests = draw(st.lists(st.sampled_from(TESTS), min_size=1, max_size=3, unique_by=lambda entry: entry.name))
     return mesh(*sites, tests=tuple(tests), home=draw(st.sampled_from([None, "a"])))
 
 

@@ -85,7 +85,7 @@ def test_an_on_demand_test_starts_in_15_s_and_both_ends_know_at_once(path):
 
     assert slot.starts_at == NOW + timedelta(seconds=15)
     assert slot.ends_at - slot.starts_at == timedelta(seconds=7 + 5)
-    [client], [server] = ([one for one in end if one.slot_id == slot.pk] for end in plan_of(path))
+    [client], [server] = ([part for part in end if part.slot_id == slot.pk] for end in plan_of(path))
     assert (client.role, server.role) == ("client", "server")
     assert client.spec == server.spec
     assert (client.test, client.path_id) == ("on-demand", path.pk)
@@ -98,7 +98,7 @@ def test_it_takes_its_hosts_as_every_slot_does(path):
     slot = asked(path)
 
     host = slot.hosts.first()
-    assert {one.host_id for one in slot.hosts.all()} == {path.source_id, path.destination_id}
+    assert {host.host_id for host in slot.hosts.all()} == {path.source_id, path.destination_id}
     with pytest.raises(IntegrityError, match="one_slot_per_host_at_a_time"), transaction.atomic():
         SlotHost.objects.create(slot=slot, host_id=host.host_id, starts_at=slot.starts_at, ends_at=slot.ends_at)
 
@@ -107,9 +107,9 @@ def test_several_come_one_after_the_other():
     apply(document(2, PingEntry("pinger", every_s=60)), NOW)
     path = find_path("s1", "s2")
 
-    found = [asked(path, duration_s=10) for _ in range(3)]
+    requested = [asked(path, duration_s=10) for _ in range(3)]
 
-    assert [one.starts_at - NOW for one in found] == [LEAD, LEAD + 15 * SECOND, LEAD + 30 * SECOND]
+    assert [slot.starts_at - NOW for slot in requested] == [LEAD, LEAD + 15 * SECOND, LEAD + 30 * SECOND]
     assert overlapping() == []
 
 
@@ -124,13 +124,15 @@ def test_a_planned_test_that_no_agent_has_in_hand_gives_way_and_slips(path):
     planned = Slot.objects.filter(request=None, outcome=None, starts_at__lt=horizon)
     assert overlapping() == []
     # Those whose agents have them already run first: the test comes after them, the others come after it.
-    in_hand = [one for one in before if one[1] <= NOW + timedelta(seconds=slots.IN_HAND_S)]
+    in_hand = [planned_slot for planned_slot in before if planned_slot[1] <= NOW + timedelta(seconds=slots.IN_HAND_S)]
     assert in_hand != []
-    assert {one for one in before if one in in_hand} <= set(planned.values_list("measurement", "starts_at"))
+    assert {planned_slot for planned_slot in before if planned_slot in in_hand} <= set(
+        planned.values_list("measurement", "starts_at")
+    )
     assert slot.starts_at - NOW <= timedelta(seconds=slots.IN_HAND_S + 2 * 15)
     moved = before - set(planned.values_list("measurement", "starts_at"))
     assert all(at < slot.ends_at for _, at in moved)
-    assert sorted(planned.values_list("measurement", flat=True)) == sorted(one for one, _ in before)
+    assert sorted(planned.values_list("measurement", flat=True)) == sorted(measurement for measurement, _ in before)
 
 
 def test_a_planned_test_that_must_give_way_and_finds_no_room_is_told(path):
@@ -141,7 +143,7 @@ def test_a_planned_test_that_must_give_way_and_finds_no_room_is_told(path):
     asked(path, duration_s=600)
 
     busy = Slot.objects.filter(outcome=Outcome.BUSY)
-    assert {one.detail for one in busy} == {slots.TOO_LATE}
+    assert {slot.detail for slot in busy} == {slots.TOO_LATE}
     assert Slot.objects.filter(request=None).count() >= before
     assert busy.count() > 0
 
@@ -207,9 +209,9 @@ def test_it_goes_from_planned_by_running_to_ended(path):
     assert states == [TestState.PLANNED, TestState.RUNNING, TestState.AWAITED]
 
     report(slot, measured(slot, sent_bytes=11_250_000))
-    found = on_demand(slot.pk, slot.ends_at)
-    assert (found.state, found.outcome, found.throughput_bps) == (TestState.ENDED, "measured", 9e6)
-    assert (found.measured_at, found.asked_by, found.path_id) == (slot.starts_at, "somebody", path.pk)
+    state = on_demand(slot.pk, slot.ends_at)
+    assert (state.state, state.outcome, state.throughput_bps) == (TestState.ENDED, "measured", 9e6)
+    assert (state.measured_at, state.asked_by, state.path_id) == (slot.starts_at, "somebody", path.pk)
     assert Slot.objects.get(pk=slot.pk).carried_bytes == 11_250_000
 
 
@@ -220,9 +222,9 @@ def test_it_has_ended_when_it_is_diagnosed(path):
 
     assert on_demand(slot.pk, slot.ends_at).state is TestState.AWAITED
     diagnose_awaited(slot.ends_at)
-    found = on_demand(slot.pk, slot.ends_at)
-    assert (found.state, found.verdict) == (TestState.ENDED, "bottleneck queue")
-    assert found.sentence.startswith("bottleneck of 9.65 Mbit/s")
+    state = on_demand(slot.pk, slot.ends_at)
+    assert (state.state, state.verdict) == (TestState.ENDED, "bottleneck queue")
+    assert state.sentence.startswith("bottleneck of 9.65 Mbit/s")
 
 
 def test_what_the_limits_of_the_sender_forbid_says_the_rule(path):
@@ -232,8 +234,8 @@ def test_what_the_limits_of_the_sender_forbid_says_the_rule(path):
 
     report(slot, not_measured(spec, slot.starts_at, Outcome.NOT_PERMITTED, rule))
 
-    found = on_demand(slot.pk, slot.ends_at)
-    assert (found.state, found.outcome, found.detail, found.throughput_bps) == (
+    state = on_demand(slot.pk, slot.ends_at)
+    assert (state.state, state.outcome, state.detail, state.throughput_bps) == (
         TestState.ENDED, "not_permitted", rule, None,
     )  # fmt: skip
 
@@ -248,20 +250,20 @@ def test_a_test_forbidden_by_the_receivers_limits_names_the_rule(path, server_fi
     for number, (said, site) in enumerate(reversed(reports) if server_first else reports, 1):
         report(slot, said, number, site)
 
-    found = on_demand(slot.pk, slot.ends_at)
-    assert (found.outcome, found.detail) == ("not_permitted", f"the other end: {rule}")
+    state = on_demand(slot.pk, slot.ends_at)
+    assert (state.outcome, state.detail) == ("not_permitted", f"the other end: {rule}")
     [point] = throughput_series(path.pk, NOW, slot.ends_at)
     assert (point.outcome, point.detail) == ("not_permitted", f"the other end: {rule}")
 
 
 def test_a_server_whose_client_never_reports_is_heard(path):
-    one, other = asked(path), asked(path)
-    report(one, said_by_server(one, Outcome.MISSED, "nobody came"), 1, path.destination.site)
-    report(other, said_by_server(other, Outcome.NOT_PERMITTED, "throughput.hours: closed"), 2, path.destination.site)
+    earlier, later = asked(path), asked(path)
+    report(earlier, said_by_server(earlier, Outcome.MISSED, "nobody came"), 1, path.destination.site)
+    report(later, said_by_server(later, Outcome.NOT_PERMITTED, "throughput.hours: closed"), 2, path.destination.site)
 
-    expire_slots(other.ends_at + timedelta(seconds=GRACE_S + 1))
+    expire_slots(later.ends_at + timedelta(seconds=GRACE_S + 1))
 
-    ends = [(found.outcome, found.detail) for found in (on_demand(slot.pk, NOW) for slot in (one, other))]
+    ends = [(ended.outcome, ended.detail) for ended in (on_demand(slot.pk, NOW) for slot in (earlier, later))]
     begins = "the agent that connects did not report within 10 minutes of its end; the other one: "
     assert ends == [("missed", f"{begins}nobody came"), ("not_permitted", f"{begins}throughput.hours: closed")]
 
@@ -274,7 +276,7 @@ def test_a_site_speaks_only_of_its_own_part(path):
 
     receipt = store(path.source.site.pk, batch(served, backwards, nowhere), slot.ends_at)
 
-    reasons = {one.sequence: one.reason for one in receipt.refused}
+    reasons = {refusal.sequence: refusal.reason for refusal in receipt.refused}
     assert reasons[1] == reasons[2] == f"path {path.pk} does not end at this site"
     assert reasons[3] == f"path {path.pk} does not end at this site"
     assert store(path.destination.site.pk, batch(nowhere, number=2), slot.ends_at).refused[0].reason == (
@@ -287,7 +289,7 @@ def test_its_result_is_listed_and_enters_no_summary(path):
     report(slot, measured(slot))
     roll_up(slot.ends_at)
 
-    assert [one.test for one in throughput_series(path.pk, NOW, slot.ends_at)] == ["on-demand"]
+    assert [point.test for point in throughput_series(path.pk, NOW, slot.ends_at)] == ["on-demand"]
     assert throughput_summaries(NOW, slot.ends_at) == []
 
 
@@ -309,7 +311,7 @@ def test_it_can_be_taken_back_until_an_agent_has_it_in_hand(path):
     assert cancel(second.pk, NOW)
     assert not cancel(second.pk, NOW)
     assert on_demand(second.pk, NOW) is None
-    assert {one[0] for one in SlotHost.objects.values_list("slot")} >= {first.pk}
+    assert {row[0] for row in SlotHost.objects.values_list("slot")} >= {first.pk}
 
 
 def test_a_planned_slot_is_no_test_on_demand(path):
@@ -361,9 +363,9 @@ def test_command_page_and_api_give_the_same_sentence(path, monkeypatch, client):
 
 
 def test_the_command_gives_one_json_object(path, monkeypatch):
-    found = json.loads(run_with(monkeypatch, "s1", "s2", "--json"))
+    answer = json.loads(run_with(monkeypatch, "s1", "s2", "--json"))
 
-    assert (found["state"], found["starts_at"], found["outcome"]) == ("planned", "2026-11-21 12:00:15+00:00", None)
+    assert (answer["state"], answer["starts_at"], answer["outcome"]) == ("planned", "2026-11-21 12:00:15+00:00", None)
 
 
 def test_the_command_fails_where_the_test_does(path, monkeypatch):

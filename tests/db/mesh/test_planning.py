@@ -43,7 +43,7 @@ HOURLY_SIX = (ThroughputEntry("tcp", every_s=600),)
 
 
 def mesh(*sites, tests=HOURLY_SIX, budgets=None):
-    names = tuple(one.name for one in sites)
+    names = tuple(site.name for site in sites)
     group = MeshGroup(name="all", sites=names, tests=tuple(test.name for test in tests))
     return MeshDocument("Mesh", None, sites, tests, (group,), {}, budgets=budgets or {})
 
@@ -58,10 +58,10 @@ def at_once(names):
     rows = Slot.objects.filter(outcome=None).select_related(
         "measurement__path__source", "measurement__path__destination"
     )
-    found = [
-        one for one in rows if {one.measurement.path.source.name, one.measurement.path.destination.name} & set(names)
+    intervals = [
+        row for row in rows if {row.measurement.path.source.name, row.measurement.path.destination.name} & set(names)
     ]
-    return [(a, b) for a, b in combinations(found, 2) if a.starts_at < b.ends_at and b.starts_at < a.ends_at]
+    return [(a, b) for a, b in combinations(intervals, 2) if a.starts_at < b.ends_at and b.starts_at < a.ends_at]
 
 
 def test_tests_that_share_an_uplink_exclude_each_other():
@@ -84,10 +84,15 @@ def test_without_the_uplink_they_would_run_side_by_side():
 def test_the_database_refuses_two_slots_on_an_uplink_at_a_time():
     apply(shared(), NOW)
     plan_slots(NOW)
-    one = SlotUplink.objects.order_by("starts_at").first()
+    reservation = SlotUplink.objects.order_by("starts_at").first()
 
     with pytest.raises(IntegrityError, match="one_slot_per_uplink_at_a_time"), transaction.atomic():
-        SlotUplink.objects.create(slot=one.slot, uplink=one.uplink, starts_at=one.starts_at, ends_at=one.ends_at)
+        SlotUplink.objects.create(
+            slot=reservation.slot,
+            uplink=reservation.uplink,
+            starts_at=reservation.starts_at,
+            ends_at=reservation.ends_at,
+        )
 
 
 def test_a_test_on_demand_waits_for_the_uplink():
@@ -146,9 +151,9 @@ def times_where_nothing_stood(document, test):
     with transaction.atomic():
         apply(document, NOW)
         plan_slots(NOW)
-        found = times(test)
+        start_times = times(test)
         transaction.set_rollback(True)
-    return found
+    return start_times
 
 
 def test_what_may_not_slip_that_far_is_busy_with_the_reason():
@@ -160,7 +165,7 @@ def test_what_may_not_slip_that_far_is_busy_with_the_reason():
     plan_slots(NOW)
 
     busy = Slot.objects.filter(outcome=Outcome.BUSY)
-    assert {(one.measurement.test.name, one.detail) for one in busy} == {("short", slots.TOO_LATE)}
+    assert {(slot.measurement.test.name, slot.detail) for slot in busy} == {("short", slots.TOO_LATE)}
 
 
 def minutes(**of_scope):
@@ -179,8 +184,8 @@ def test_what_is_over_a_budget_of_the_day_is_not_planned_and_told(scope, most):
 
     rows = Slot.objects.filter(starts_at__lt=midnight + timedelta(days=1), outcome=None)
     counts = {}
-    for one in rows.select_related("measurement__path__source__uplink", "measurement__path__destination__uplink"):
-        path = one.measurement.path
+    for row in rows.select_related("measurement__path__source__uplink", "measurement__path__destination__uplink"):
+        path = row.measurement.path
         names = {
             "path": [str(path)],
             "host": [path.source.name, path.destination.name],
@@ -191,9 +196,9 @@ def test_what_is_over_a_budget_of_the_day_is_not_planned_and_told(scope, most):
     assert max(counts.values()) == most
     refused = Slot.objects.filter(outcome=Outcome.NOT_PERMITTED)
     assert refused.count() > 0
-    for one in refused:
-        assert one.detail.startswith(f"budget.{scope}.max_minutes_per_day: 60 s after {most}.0 minutes of ")
-        assert not one.hosts.exists()
+    for row in refused:
+        assert row.detail.startswith(f"budget.{scope}.max_minutes_per_day: 60 s after {most}.0 minutes of ")
+        assert not row.hosts.exists()
 
 
 def test_the_ledger_tells_a_budget_from_a_sites_limits():
@@ -205,9 +210,9 @@ def test_the_ledger_tells_a_budget_from_a_sites_limits():
 
     lines = ledger_of_path(path.pk, NOW, NOW + HOUR)
 
-    found = {(line.outcome, line.reason): line.count for line in lines}
-    assert found[("not_permitted", "over_budget")] >= 4
-    assert found[("not_permitted", None)] == 1
+    counts = {(line.outcome, line.reason): line.count for line in lines}
+    assert counts[("not_permitted", "over_budget")] >= 4
+    assert counts[("not_permitted", None)] == 1
 
 
 def test_byte_budgets_count_bytes_carried_else_the_fastest_test():
@@ -285,7 +290,7 @@ tests = ["tcp"]
 """
     document = parse(text.encode(), "mesh.toml")
 
-    assert [host.uplink for one in document.sites for host in one.hosts] == ["wan", "lab", None]
+    assert [host.uplink for site in document.sites for host in site.hosts] == ["wan", "lab", None]
     assert document.budgets == {"path": {"max_minutes_per_day": 20.0}, "host": {"max_bytes_per_day": 50e9}}
     [test] = document.tests
     assert (test.reverse, test.priority, test.slip_s, test.parameters["reverse"]) == (True, 5, 600, True)
@@ -301,9 +306,9 @@ def reverse_slot():
 def test_with_reverse_the_receiver_connects_to_the_sender():
     path, slot = reverse_slot()
 
-    ends = [plan_for(one, NOW).throughput for one in (path.source.site, path.destination.site)]
+    ends = [plan_for(site, NOW).throughput for site in (path.source.site, path.destination.site)]
 
-    sender, receiver = (next(one for one in end if one.slot_id == slot.pk) for end in ends)
+    sender, receiver = (next(part for part in end if part.slot_id == slot.pk) for end in ends)
     assert (sender.role, receiver.role) == ("server", "client")
     assert sender.spec == receiver.spec
     assert (receiver.spec.address, receiver.spec.source) == (path.source.address, path.destination.address)

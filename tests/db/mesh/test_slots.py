@@ -90,7 +90,7 @@ def test_no_host_has_two_slots_at_a_time_whatever_the_mesh(sites, tests, steps_s
         assert overlapping() == []
         for slot in Slot.objects.filter(outcome=None).prefetch_related("hosts").select_related("measurement__path"):
             path = slot.measurement.path
-            assert {(one.host_id, one.starts_at, one.ends_at) for one in slot.hosts.all()} == {
+            assert {(host.host_id, host.starts_at, host.ends_at) for host in slot.hosts.all()} == {
                 (host_id, slot.starts_at, slot.ends_at) for host_id in (path.source_id, path.destination_id)
             }
         transaction.set_rollback(True)  # hypothesis runs all examples in the one transaction of the test

@@ -45,8 +45,8 @@ def made_pdf(report):
 
 def changes(report):
     return {
-        ("worse" if one.is_worse else "better", one.path.name, str(one.figure))
-        for one in (*report.changes.worse, *report.changes.better)
+        ("worse" if change.is_worse else "better", change.path.name, str(change.figure))
+        for change in (*report.changes.worse, *report.changes.better)
     }
 
 
@@ -55,24 +55,26 @@ def test_what_was_planted_is_named_and_noise_is_not(report):
 
 
 def test_the_paragraph_says_it(report):
-    (worse,) = [one.text for one in report.sentences if one.rule == "worse"]
+    (worse,) = [sentence.text for sentence in report.sentences if sentence.rule == "worse"]
 
     assert worse.startswith("Significantly worse than the eight weeks before: loss of slac → cern from 0.0")
-    assert "cern → slac" not in " ".join(one.text for one in report.sentences if one.rule in ("worse", "better"))
-    assert len({one.rule for one in report.sentences}) <= len(RULES)
+    assert "cern → slac" not in " ".join(
+        sentence.text for sentence in report.sentences if sentence.rule in ("worse", "better")
+    )
+    assert len({sentence.rule for sentence in report.sentences}) <= len(RULES)
 
 
 def test_the_page_is_the_golden_one(report, tmp_path):
     """Where a change of it is meant, the file that it names takes the place of the golden one."""
-    found = "\n".join(Text(page.render(report, ENGLISH)).lines) + "\n"
+    page_text = "\n".join(Text(page.render(report, ENGLISH)).lines) + "\n"
     kept = tmp_path / "golden.txt"
-    kept.write_text(found)
+    kept.write_text(page_text)
 
-    assert found.splitlines() == GOLDEN.read_text().splitlines(), f"the text is now in {kept}"
+    assert page_text.splitlines() == GOLDEN.read_text().splitlines(), f"the text is now in {kept}"
 
 
 def test_the_pdfs_text_has_every_section_and_every_path(report, made_pdf):
-    text = " ".join(one.extract_text() for one in PdfReader(io.BytesIO(made_pdf)).pages)
+    text = " ".join(page.extract_text() for page in PdfReader(io.BytesIO(made_pdf)).pages)
     said = " ".join(text.split())
 
     for sentence in report.sentences:
@@ -85,25 +87,25 @@ def test_the_pdfs_text_has_every_section_and_every_path(report, made_pdf):
 
 def test_the_pdf_has_bookmarks_page_numbers_and_is_small(made_pdf):
     reader = PdfReader(io.BytesIO(made_pdf))
-    titles = [one.title for one in _flat(reader.outline)]
+    titles = [bookmark.title for bookmark in _flat(reader.outline)]
 
     assert titles[0] == "Laboratories, week 2026-W47"
     assert {"Summary", "Incidents", "Service levels", "Throughput", "Coverage", "Paths"} <= set(titles)
-    for number, one in enumerate(reader.pages, 1):
-        assert f"page {number} of {len(reader.pages)}" in " ".join(one.extract_text().split())
+    for number, pdf_page in enumerate(reader.pages, 1):
+        assert f"page {number} of {len(reader.pages)}" in " ".join(pdf_page.extract_text().split())
     assert len(made_pdf) < 2_000_000
 
 
 def _flat(outline):
-    return [one for part in outline for one in (_flat(part) if isinstance(part, list) else [part])]
+    return [bookmark for part in outline for bookmark in (_flat(part) if isinstance(part, list) else [part])]
 
 
 def test_the_pdf_prints_in_black(made_pdf):
     """Every colour that its pages set is a grey."""
     colours = {
         tuple(round(float(part), 3) for part in operands)
-        for one in PdfReader(io.BytesIO(made_pdf)).pages
-        for operands, operator in one.get_contents().operations
+        for page in PdfReader(io.BytesIO(made_pdf)).pages
+        for operands, operator in page.get_contents().operations
         if operator in (b"rg", b"RG", b"scn", b"SCN")
     }
 

@@ -55,21 +55,21 @@ class Inbox:
 @pytest.fixture
 def inbox(settings):
     """A running server, and Django told of it."""
-    found = Inbox()
-    controller = Controller(found, hostname="127.0.0.1", port=free_port())
+    inbox_server = Inbox()
+    controller = Controller(inbox_server, hostname="127.0.0.1", port=free_port())
     controller.start()
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", controller.port
     settings.DEFAULT_FROM_EMAIL = "soundings@example.org"
     settings.PUBLIC_URL = "https://soundings.example.org"
-    yield found
+    yield inbox_server
     controller.stop()
 
 
 def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
 
 
 @pytest.fixture
@@ -271,14 +271,14 @@ def test_the_link_asks_and_one_post_ends_it(mesh, inbox):
     address = link.removeprefix("https://soundings.example.org")
     stranger = Client(enforce_csrf_checks=True, REMOTE_ADDR="198.51.100.7")
 
-    asked = stranger.get(address, secure=True)
+    response = stranger.get(address, secure=True)
     still = subscribers.active().count()
     done = stranger.post(address, {"List-Unsubscribe": "One-Click"}, secure=True)
 
     assert link in body(inbox.mails[0], "html")
     assert inbox.mails[0]["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
-    assert (asked.status_code, still) == (200, 1)
-    assert "Unsubscribe" in asked.content.decode()
+    assert (response.status_code, still) == (200, 1)
+    assert "Unsubscribe" in response.content.decode()
     assert "lead@example.org is unsubscribed" in done.content.decode()
     assert send_due(MONDAY_7 + timedelta(days=7)) == 0
     assert stranger.post(address, secure=True).status_code == 200
@@ -381,9 +381,9 @@ def test_when_a_week_is_due():
 )
 def test_the_server_is_one_address(monkeypatch, url, expected):
     monkeypatch.setenv("SOUNDINGS_SMTP_URL", url)
-    found = mail_server("SOUNDINGS_SMTP_URL")
+    mails = mail_server("SOUNDINGS_SMTP_URL")
 
-    assert (found.host, found.port, found.user, found.password, found.is_tls, found.starts_tls) == expected
+    assert (mails.host, mails.port, mails.user, mails.password, mails.is_tls, mails.starts_tls) == expected
 
 
 @pytest.mark.parametrize("url", ["mail.example.org", "http://mail", "smtp://", "smtp://host:port", "smtp://host/x"])

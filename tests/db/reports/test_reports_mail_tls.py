@@ -56,12 +56,12 @@ def served(request, certificate, settings, monkeypatch):
     """A server of either kind, and Django set as `monitor.settings` sets it. Our certificate is vouched for."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(*certificate)
-    found, port = Guarded(), free_port()
-    login = {"authenticator": found.check, "auth_required": True}
+    guarded, port = Guarded(), free_port()
+    login = {"authenticator": guarded.check, "auth_required": True}
     controller = (
-        TlsThroughout(found, hostname="127.0.0.1", port=port, ssl_context=context, auth_require_tls=False, **login)
+        TlsThroughout(guarded, hostname="127.0.0.1", port=port, ssl_context=context, auth_require_tls=False, **login)
         if request.param == "smtps"
-        else Controller(found, hostname="127.0.0.1", port=port, tls_context=context, require_starttls=True, **login)
+        else Controller(guarded, hostname="127.0.0.1", port=port, tls_context=context, require_starttls=True, **login)
     )
     controller.start()
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
@@ -75,8 +75,8 @@ def served(request, certificate, settings, monkeypatch):
 
     use(IN_THE_ADDRESS)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
-    found.use = use
-    yield found
+    guarded.use = use
+    yield guarded
     controller.stop()
 
 

@@ -64,18 +64,18 @@ def text_of(period=WEEK, now=NOW) -> str:
 
 def line(name: str, period=WEEK, numbers=ENGLISH):
     """The worded row of one path."""
-    found = report(period, NOW)
-    (path,) = [one for one in found.paths if one.name == name]
-    return row(path, found, numbers)
+    weekly = report(period, NOW)
+    (path,) = [path for path in weekly.paths if path.name == name]
+    return row(path, weekly, numbers)
 
 
 def path_report(name: str, period=WEEK, now=NOW):
-    (path,) = [one for one in report(period, now).paths if one.name == name]
+    (path,) = [path for path in report(period, now).paths if path.name == name]
     return path
 
 
-def sentences(found):
-    return {sentence.rule: sentence.text for sentence in found.sentences}
+def sentences(weekly):
+    return {sentence.rule: sentence.text for sentence in weekly.sentences}
 
 
 def test_the_figures_of_a_path(paths):
@@ -393,7 +393,7 @@ def test_written_reports_are_listed_newest_first(report_dir):
     (report_dir / "notes-W.html").write_text("")
     (report_dir / "2025-W53.html").write_text("")
 
-    assert [str(one.week) for one in written_reports()] == ["2027-W01", "2026-W47", "2026-W46"]
+    assert [str(written_report.week) for written_report in written_reports()] == ["2027-W01", "2026-W47", "2026-W46"]
     assert written_reports()[0].path == report_dir / "2027-W01.html"
 
 
@@ -402,17 +402,17 @@ def test_the_figures_are_those_of_the_pages(paths):
     for number, path in enumerate(paths.values()):
         make_hours(path, WEEK.since, lost=100 + number, rtt_ms=20.0 + number)
         hour(path, WEEK.until, 600, 0, None).save()
-    found = report()
-    ids = {path.path_id: path for path in found.paths}
+    weekly = report()
+    ids = {path.path_id: path for path in weekly.paths}
 
     for summary in path_summaries(WEEK.since, WEEK.until, packet_bytes=1000):
         assert ids[summary.path_id].summary == summary
     for metric, of in (
-        (Metric.LOSS, lambda one: one.loss_ratio),
-        (Metric.RTT_MEDIAN, lambda one: one.rtt_median_ms),
-        (Metric.IPDV, lambda one: one.ipdv_ms),
-        (Metric.ZERO_LOSS, lambda one: one.bursts_none_lost / one.bursts),
-        (Metric.ESTIMATE, lambda one: one.estimate_bps),
+        (Metric.LOSS, lambda summary: summary.loss_ratio),
+        (Metric.RTT_MEDIAN, lambda summary: summary.rtt_median_ms),
+        (Metric.IPDV, lambda summary: summary.ipdv_ms),
+        (Metric.ZERO_LOSS, lambda summary: summary.bursts_none_lost / summary.bursts),
+        (Metric.ESTIMATE, lambda summary: summary.estimate_bps),
     ):
         cells = {cell.path_id: cell.value for cell in grid(metric, WEEK.since, WEEK.until, packet_bytes=1000)}
         assert {path_id: of(path.summary) for path_id, path in ids.items()} == pytest.approx(cells)
@@ -463,23 +463,23 @@ def test_the_state_is_compared_with_last_week_and_a_year_before(paths):
     make_hours(path, BEFORE.since, lost=504)
     make_hours(path, datetime(2025, 11, 17, tzinfo=UTC), lost=252)
 
-    found = report()
+    weekly = report()
 
-    assert [(one.sent, one.lost) for one in (found.state, found.before, found.year_before)] == [
+    assert [(figures.sent, figures.lost) for figures in (weekly.state, weekly.before, weekly.year_before)] == [
         (100_800, 1008),
         (100_800, 504),
         (100_800, 252),
     ]
-    assert found.state.goals == {Goal.MISSED: 1, Goal.NO_DATA: 1}
+    assert weekly.state.goals == {Goal.MISSED: 1, Goal.NO_DATA: 1}
 
 
 def test_the_goal_cannot_be_told_of_too_few_packets(paths):
     hour(paths["slac → cern"], WEEK.since, 600, 600, 20.0).save()
     make_hours(paths["cern → slac"], WEEK.since)
 
-    found = report()
-    assert found.state.goals == {Goal.UNDETERMINED: 1, Goal.MET: 1}
-    assert sentences(found)["goal"] == (
+    weekly = report()
+    assert weekly.state.goals == {Goal.UNDETERMINED: 1, Goal.MET: 1}
+    assert sentences(weekly)["goal"] == (
         "1 of 1 path (100%) had less than 0.1% loss (1 more undetermined: too few packets)."
     )
 
@@ -512,10 +512,10 @@ def test_service_levels_say_what_of_their_error_budget_was_used(paths):
     for number, rate_bps in enumerate((91e6, 90e6, 89e6, 95e6, None)):
         make_throughput(path, WEEK.since + timedelta(hours=number), rate_bps)
 
-    found = report()
-    (one,) = [one for one in found.paths if one.path_id == path.pk]
+    weekly = report()
+    (path_row,) = [path_row for path_row in weekly.paths if path_row.path_id == path.pk]
 
-    assert {kept.target: kept.budget_used for kept in one.targets} == pytest.approx(
+    assert {kept.target: kept.budget_used for kept in path_row.targets} == pytest.approx(
         {
             ServiceTarget.LOSS: 126 / 100_800 / 0.001,
             ServiceTarget.AVAILABILITY: 20 / 10_080 / 0.005,
@@ -523,8 +523,8 @@ def test_service_levels_say_what_of_their_error_budget_was_used(paths):
             ServiceTarget.THROUGHPUT: 1 / 4 / 0.05,
         }
     )
-    assert [kept.target for kept in one.targets if kept.is_kept] == [ServiceTarget.AVAILABILITY]
-    assert sentences(found)["service levels"] == "1 of 1 path missed the service level: slac → cern."
+    assert [kept.target for kept in path_row.targets if kept.is_kept] == [ServiceTarget.AVAILABILITY]
+    assert sentences(weekly)["service levels"] == "1 of 1 path missed the service level: slac → cern."
 
 
 def test_one_family_only_is_said(paths):
@@ -534,10 +534,10 @@ def test_one_family_only_is_said(paths):
 def test_coverage_is_the_plan_of_the_mesh(paths):
     make_hours(paths["slac → cern"], WEEK.since, hours=10)
 
-    found = path_report("slac → cern")
+    path = path_report("slac → cern")
 
-    assert found.bursts_planned == planned_bursts(WEEK.since, WEEK.until)[found.path_id, 1000] == 10_080
-    assert found.bursts_measured == 600
+    assert path.bursts_planned == planned_bursts(WEEK.since, WEEK.until)[path.path_id, 1000] == 10_080
+    assert path.bursts_measured == 600
     assert sentences(report())["coverage"] == "Under 95% of the planned bursts were measured on 1 path: slac → cern."
 
 

@@ -93,7 +93,7 @@ def there(paths, at_noon, client):
 
 
 def filled(route, there, **others):
-    return re.sub(r"<(\w+)>", lambda found: str({**there, **others}.get(found[1], "1")), route)
+    return re.sub(r"<(\w+)>", lambda match: str({**there, **others}.get(match[1], "1")), route)
 
 
 def faults(answers):
@@ -135,7 +135,7 @@ def documented():
     paths = api.get_openapi_schema()["paths"]
     return {
         re.sub(r"{(\w+)}", r"<\1>", address): {
-            one["name"] for of in operations.values() for one in of.get("parameters", ())
+            parameter["name"] for of in operations.values() for parameter in of.get("parameters", ())
         }
         for address, operations in paths.items()
     }

@@ -66,10 +66,10 @@ def run(slot, **fields):
 def test_an_operator_asks_by_the_api_and_sees_what_becomes_of_it(path, clock):
     operator = logged_in("operator")
 
-    asked = post(operator, path, streams=4, window_bytes=65536, duration_s=10)
+    response = post(operator, path, streams=4, window_bytes=65536, duration_s=10)
 
-    assert asked.status_code == 201, asked.content
-    said = asked.json()
+    assert response.status_code == 201, response.content
+    said = response.json()
     slot = Slot.objects.get(pk=said["id"])
     assert (said["state"], said["asked_by"], said["starts_at"]) == ("planned", "operator", "2026-11-21T12:00:15Z")
     assert said["settings"] == {"duration_s": 10, "omit_s": 0, "streams": 4, "port": 5201, "window_bytes": 65536}
@@ -152,9 +152,9 @@ def state(text):
 def test_the_page_shows_the_state_until_the_result_is_there(path, clock):
     operator = logged_in("operator")
 
-    asked = operator.post(f"/paths/{path.pk}/run/", {"duration_s": "10", "streams": "1", "protocol": "tcp"})
+    response = operator.post(f"/paths/{path.pk}/run/", {"duration_s": "10", "streams": "1", "protocol": "tcp"})
 
-    assert (asked.status_code, asked["Location"]) == (302, f"/paths/{path.pk}/#run-now")
+    assert (response.status_code, response["Location"]) == (302, f"/paths/{path.pk}/#run-now")
     slot = Slot.objects.exclude(request=None).get()
     assert state(page(operator, path)) == (f"Test {slot.pk} begins at 12:00:15 UTC.", "3")
     clock.append(slot.starts_at + timedelta(seconds=1))

@@ -103,5 +103,5 @@ def test_it_is_that_of_the_time_that_is_shown(said, path):
     capacity(path, HOUR)
 
     assert said("?since=2026-11-20T00:00&until=2026-11-21T00:00").startswith("40 Mbit/s")
-    assert [one.capacity_bps for one in newest_capacities(path.pk, NOW - 35 * DAY)] == [30e6]
+    assert [capacity.capacity_bps for capacity in newest_capacities(path.pk, NOW - 35 * DAY)] == [30e6]
     assert newest_capacities(path.pk, NOW - 5 * DAY) == []

@@ -63,15 +63,15 @@ def test_a_test_begins_changes_and_ends(path, paths):
     ran(path, "pinger", HOUR + MINUTE, HOUR + 2 * MINUTE, every_s=30, sizes=(100,))
     ran(paths["cern", "slac"], "pinger", HOUR, None)
 
-    found = plan_changes(path.pk, HOUR, NOW)
+    schedule_changes = plan_changes(path.pk, HOUR, NOW)
 
     first, second = TestSchedule(60, (100, 1000)), TestSchedule(30, (100,))
-    assert found == [
+    assert schedule_changes == [
         PlanChange(HOUR, "pinger", None, first),
         PlanChange(HOUR + MINUTE, "pinger", first, second),
         PlanChange(HOUR + 2 * MINUTE, "pinger", second, None),
     ]
-    assert plan_changes(path.pk, HOUR + MINUTE, HOUR + 2 * MINUTE) == [found[1]]
+    assert plan_changes(path.pk, HOUR + MINUTE, HOUR + 2 * MINUTE) == [schedule_changes[1]]
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_change_taken_over_from_a_merged_incident_is_listed_once(path):
     for _ in ("the part", "the whole"):
         risen(path, 52, 50)
 
-    assert [one.at for one in changes_of(path.pk, 100, NOW - 2 * DAY, NOW, Incident.objects.all())] == [HOUR]
+    assert [change.at for change in changes_of(path.pk, 100, NOW - 2 * DAY, NOW, Incident.objects.all())] == [HOUR]
 
 
 def test_over_more_than_a_day_incidents_tell_of_routes(get, path, paths):

@@ -43,12 +43,12 @@ def spec(html, metric):
 
 def test_each_path_has_its_own_rows_in_its_own_style(get, measured):
     there, back = measured
-    found = spec(get(f"/compare/?path={there.pk}&path={back.pk}&period=hour"), "rtt")["datasets"]
+    datasets = spec(get(f"/compare/?path={there.pk}&path={back.pk}&period=hour"), "rtt")["datasets"]
 
-    begins = [(row["value"], row["t"]) for row in found["path-0"] if row["t2"] is not None]
+    begins = [(row["value"], row["t"]) for row in datasets["path-0"] if row["t2"] is not None]
     assert begins == [(150.0, ms(HOUR)), (160.0, ms(HOUR + 2 * MINUTE))]
-    assert [row["value"] for row in found["path-1"] if row["t2"] is not None] == [149.0]
-    assert [found[f"path-{place}"] for place in range(2, MOST_PATHS)] == [[]] * 4
+    assert [row["value"] for row in datasets["path-1"] if row["t2"] is not None] == [149.0]
+    assert [datasets[f"path-{place}"] for place in range(2, MOST_PATHS)] == [[]] * 4
 
 
 def test_a_gap_stays_a_gap(get, measured):
@@ -72,9 +72,9 @@ def test_throughput_is_the_tests_that_measured(get, measured):
 @pytest.mark.parametrize("metric", ["rtt", "min-rtt", "p95-rtt", "loss", "estimate", "throughput"])
 def test_vega_lite_takes_every_chart(get, measured, metric):
     hour(measured[0], sent=600, received=590, rtt_ms=150.0, estimate_bps=9e5, estimate_is_floor=False)
-    found = spec(get(f"/compare/?path={measured[0].pk}&path={measured[1].pk}&metric={metric}"), metric)
+    chart = spec(get(f"/compare/?path={measured[0].pk}&path={measured[1].pk}&metric={metric}"), metric)
 
-    assert vl_convert.vegalite_to_svg(found).startswith("<svg")
+    assert vl_convert.vegalite_to_svg(chart).startswith("<svg")
 
 
 def test_where_nothing_was_lost_the_axis_still_has_a_length(get, paths):

@@ -80,12 +80,12 @@ def test_a_day_has_its_share_of_the_plan_counts_and_missing_results(page, paths)
     delivered("slac", 2, (1, 1201))
     delivered("slac", 1, (1241, 2681))
 
-    found = cells(page(), "slac")
+    cells_shown = cells(page(), "slac")
 
-    assert found[1] == ("none-lost", ["100%", "1,440", "of", "1,440", "▼", "40", "missing"])
-    assert found[2] == ("loss-4", ["83.3%", "1,200", "of", "1,440"])
-    assert found[3] == ("no-data", ["none", "0", "of", "1,440"])
-    assert found[4] == ("unplanned", ["·"])
+    assert cells_shown[1] == ("none-lost", ["100%", "1,440", "of", "1,440", "▼", "40", "missing"])
+    assert cells_shown[2] == ("loss-4", ["83.3%", "1,200", "of", "1,440"])
+    assert cells_shown[3] == ("no-data", ["none", "0", "of", "1,440"])
+    assert cells_shown[4] == ("unplanned", ["·"])
 
 
 def test_the_running_day_counts_to_its_last_whole_hour(page, paths):

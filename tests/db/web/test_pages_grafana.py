@@ -27,7 +27,7 @@ def variables_of(uid):
     for file in JSON_DIR.glob("*.json"):
         dashboard = json.loads(file.read_text())
         if dashboard["uid"] == uid:
-            return {f"var-{one['name']}" for one in dashboard["templating"]["list"]}
+            return {f"var-{variable['name']}" for variable in dashboard["templating"]["list"]}
     raise AssertionError(f"there is no dashboard {uid}")
 
 
@@ -55,9 +55,9 @@ def test_a_path_leads_to_its_dashboard_with_what_is_shown(paths, links, settings
 def test_each_site_leads_to_its_dashboard(paths, links, settings):
     settings.GRAFANA_URL = "https://grafana.example.org"
 
-    found = links("/sites/")
+    addresses = links("/sites/")
 
-    assert sorted(found) == [
+    assert sorted(addresses) == [
         f"https://grafana.example.org/d/soundings-site?var-site={name}" for name in ("cern", "slac", "uct")
     ]
     assert "var-site" in variables_of("soundings-site")

@@ -28,9 +28,9 @@ def page(client):
 def cell(html: str, path: Path) -> tuple[str, str, str]:
     """Class, visible text and spoken sentence of a path's cell."""
     pattern = rf'<td class="([^"]*)"><a id="p{path.pk}" href="[^"]*" aria-label="([^"]*)">(.*?)</a></td>'
-    found = re.search(pattern, html)
-    assert found, f"no cell of path {path.pk}"
-    return found[1], re.sub(r"<[^>]*>", "", found[3]).replace("&lt;", "<"), found[2].replace("&lt;", "<")
+    match = re.search(pattern, html)
+    assert match, f"no cell of path {path.pk}"
+    return match[1], re.sub(r"<[^>]*>", "", match[3]).replace("&lt;", "<"), match[2].replace("&lt;", "<")
 
 
 def test_a_loss_is_in_the_cell_with_its_band(page, paths):

@@ -44,11 +44,11 @@ def test_each_metric_has_its_unit_and_its_colour(page, path, metric, style, text
     """1,460 bytes over 83.41 ms at 1% loss are 1460·8/0.08341/0.1 = 1.40 Mbit/s."""
     hour(path, sent=1000, received=990, rtt_ms=83.41, ipdv_ms=2.5, bursts_all_lost=2)
 
-    found = cell(page(f"?metric={metric}"), path)
+    cell_shown = cell(page(f"?metric={metric}"), path)
 
-    assert found[:2] == (f"{style} outage", f"✕{text}")
-    assert said in found[2]
-    assert "100% loss in 2 of 100 bursts" in found[2]
+    assert cell_shown[:2] == (f"{style} outage", f"✕{text}")
+    assert said in cell_shown[2]
+    assert "100% loss in 2 of 100 bursts" in cell_shown[2]
 
 
 def test_mos_is_judged_as_g107_does(page, path):
@@ -78,10 +78,10 @@ def test_a_change_has_its_sign_and_says_what_was(page, path, lost_before, lost_n
     hour(path, sent=1000, received=1000 - lost_now, rtt_ms=10.0)
     hour(path, sent=1000, received=1000 - lost_before, rtt_ms=10.0, hour=HOUR - WEEK)
 
-    found = cell(page("?against=week&period=hour"), path)
+    cell_shown = cell(page("?against=week&period=hour"), path)
 
-    assert found[:2] == expected
-    assert said in found[2]
+    assert cell_shown[:2] == expected
+    assert said in cell_shown[2]
 
 
 @pytest.mark.parametrize(("rtt_ms", "expected"), [(120.0, ("worse", "+20%")), (80.0, ("better", "−20%"))])
@@ -128,8 +128,8 @@ def test_the_api_gives_both_values(client, path):
     compared = client.get(f"/api/v1/grid{query}&against=week", headers={"host": "localhost"}).json()
 
     def figures(grid):
-        (found,) = [one for one in grid["cells"] if one["path_id"] == path.pk]
-        return grid["against"], found["value"], found["value_before"]
+        (shown,) = [shown_cell for shown_cell in grid["cells"] if shown_cell["path_id"] == path.pk]
+        return grid["against"], shown["value"], shown["value_before"]
 
     assert figures(plain) == (None, 120.0, None)
     assert figures(compared) == ("week", 120.0, 100.0)

@@ -223,16 +223,16 @@ class TestButtons:
         times = {"starts_at": "2026-11-23T02:00", "ends_at": "2026-11-23T04:00"}
 
         press("/maintenance/", **fields, **times)
-        one = QuietPeriod.objects.get()
+        window = QuietPeriod.objects.get()
         assert "group coast" in text(page("/maintenance/"))
-        form = page(f"/maintenance/{one.pk}/")
+        form = page(f"/maintenance/{window.pk}/")
         assert 'value="2026-11-23T04:00"' in form
-        press(f"/maintenance/{one.pk}/", **fields, **{**times, "ends_at": "2026-11-23T05:00"}, revision=0)
-        one.refresh_from_db()
-        assert (one.ends_at - one.starts_at, one.every_s, one.revision) == (3 * HOUR, 604_800, 1)
-        late = press(f"/maintenance/{one.pk}/", status=409, **{**fields, "reason": "else"}, **times, revision=0)
+        press(f"/maintenance/{window.pk}/", **fields, **{**times, "ends_at": "2026-11-23T05:00"}, revision=0)
+        window.refresh_from_db()
+        assert (window.ends_at - window.starts_at, window.every_s, window.revision) == (3 * HOUR, 604_800, 1)
+        late = press(f"/maintenance/{window.pk}/", status=409, **{**fields, "reason": "else"}, **times, revision=0)
         assert "was changed or ended since you read it" in text(late.content.decode())
-        press(f"/maintenance/{one.pk}/end/")
+        press(f"/maintenance/{window.pk}/end/")
 
         html = page("/maintenance/")
         assert "No scheduled maintenance." in html
@@ -322,8 +322,10 @@ def test_who_sees_and_does_what(client, paths, role, trail, buttons):
     assert {client.get(address.format(**there), headers=LOCAL).status_code for address in FOR_OPERATORS} == {trail}
     done = [client.post(address.format(**there), fields, headers=LOCAL) for address, fields in BUTTONS.items()]
 
-    assert {one.status_code for one in done} == {buttons}
-    assert all(("/login/" in one["Location"]) is (role is None) for one in done if one.status_code == 302)
+    assert {response.status_code for response in done} == {buttons}
+    assert all(
+        ("/login/" in response["Location"]) is (role is None) for response in done if response.status_code == 302
+    )
     assert AuditRecord.objects.count() == (len(BUTTONS) if may_operate else 0)
 
 

@@ -25,10 +25,10 @@ def page(client):
 
 def lines(html: str) -> dict[int, tuple[str, str]]:
     """Class and spoken sentence of each line, by the path that it opens."""
-    found = re.findall(
+    matches = re.findall(
         r'<a href="/paths/(\d+)/[^"]*" aria-label="([^"]*)">.*?<path class="line ([^"]*)"', html, re.DOTALL
     )
-    return {int(path): (style, unescape(said)) for path, said, style in found}
+    return {int(path): (style, unescape(said)) for path, said, style in matches}
 
 
 def test_each_pair_of_sites_is_a_line_in_its_worse_directions_state(page, paths):

@@ -225,15 +225,15 @@ def test_a_test_can_be_chosen_by_its_time(page, paths):
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("query", "message"),
     [
         ("2026-11-21T12:00:01Z", "no throughput test of this path began then"),
         ("2026-11-21T12:00:01", "add the time zone"),
         ("yesterday", "give when it began, like test="),
     ],
 )
-def test_a_test_that_there_is_not_is_not_found(client, paths, asked, message):
-    answer = client.get(f"/paths/{paths['slac', 'cern'].pk}/?test={asked}", headers={"host": "localhost"})
+def test_a_test_that_there_is_not_is_not_found(client, paths, query, message):
+    answer = client.get(f"/paths/{paths['slac', 'cern'].pk}/?test={query}", headers={"host": "localhost"})
 
     assert answer.status_code == 404
     assert message in answer.content.decode()

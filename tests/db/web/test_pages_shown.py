@@ -49,7 +49,7 @@ def test_what_was_zoomed_into_is_what_is_drawn(get, path):
 
     begins = [row["t"] for row in spec["datasets"]["steps"] if row["t2"] is not None]
     assert begins == [1000 * int(at.timestamp()) for at in (HOUR, HOUR + 2 * MINUTE)]
-    assert {one["name"]: one["value"] for one in spec["params"]} == {
+    assert {param["name"]: param["value"] for param in spec["params"]} == {
         "since": 1000 * int(HOUR.timestamp()),
         "until": 1000 * int((HOUR + 5 * MINUTE).timestamp()),
     }
@@ -74,7 +74,7 @@ def test_the_steps_as_csv_are_those_of_the_api(get, path):
         ("2026-11-21T12:00:00Z", "10", "10", "150.0"),
         ("2026-11-21T12:02:00Z", "10", "8", "160.0"),
     ]
-    assert [(one["sent"], one["received"]) for one in points] == [(10, 10), (10, 8)]
+    assert [(point["sent"], point["received"]) for point in points] == [(10, 10), (10, 8)]
     assert {(row["step_s"], row["packet_bytes"]) for row in rows} == {("60", "100")}
 
 

@@ -59,11 +59,11 @@ def measured(path, days_ago, loss_ratio):
 def rows(html, *, every=False):
     """Source, destination and the text and class of each cell of each row, of pairs with a figure or of every pair."""
     body = re.search(r"<tbody.*?</tbody>", html, re.DOTALL)[0]
-    found = [
+    table = [
         (*re.findall(r'<th scope="row">(.*?)</th>', row), *re.findall(r'<td class="(.*?)">(.*?)</td>', row))
         for row in re.findall(r"<tr>.*?</tr>", body, re.DOTALL)
     ]
-    return [row for row in found if every or row[2] != ("no-data", "–")]
+    return [row for row in table if every or row[2] != ("no-data", "–")]
 
 
 def test_the_worst_pair_is_first_and_each_cell_has_its_band(get, days):
@@ -77,10 +77,10 @@ def test_the_worst_pair_is_first_and_each_cell_has_its_band(get, days):
 def test_no_loss_has_a_style_of_its_own(get, paths):
     measured(paths["slac", "cern"], 0, 0.0)
 
-    (found,) = rows(get("/table/?tick=hour"))
+    (row,) = rows(get("/table/?tick=hour"))
 
     # 3 of 10,000 packets, as the grid has it.
-    assert found[2:] == (("none-lost", "&lt; 0.03%"),) * 3
+    assert row[2:] == (("none-lost", "&lt; 0.03%"),) * 3
 
 
 def delivered(path, minutes_ago, *rtts_ms):
@@ -170,11 +170,11 @@ def test_a_metric_of_rollups_says_as_of_when(get, paths):
     ],
 )
 def test_columns_sort_both_ways_with_missing_figures_last(get, days, sort, first):
-    found = rows(get(f"/table/?sort={sort}"))
+    table = rows(get(f"/table/?sort={sort}"))
 
-    assert found[0][0] == first
+    assert table[0][0] == first
     if "2026" in sort:
-        assert found[-1][:2] == ("uct", "cern")
+        assert table[-1][:2] == ("uct", "cern")
 
 
 def test_the_head_says_how_it_is_sorted_and_links_to_the_other_way(get, days):
@@ -199,11 +199,11 @@ def test_a_table_by_region_is_the_median_over_its_paths(get, paths):
         measured(path, 0, losses[pair])
     merge_hours(NOW)
 
-    (found,) = rows(get("/table/?by=region"))
+    (row,) = rows(get("/table/?by=region"))
 
-    assert found[:2] == ("North America", "North America")
-    assert found[2][1] == f"{median(losses.values()) * 100:.1f}%"
-    assert found[4][1] == found[2][1] + "<sup>6</sup>"
+    assert row[:2] == ("North America", "North America")
+    assert row[2][1] == f"{median(losses.values()) * 100:.1f}%"
+    assert row[4][1] == row[2][1] + "<sup>6</sup>"
 
 
 def test_a_source_and_a_destination_narrow_it(get, days):
@@ -215,10 +215,10 @@ def test_a_source_and_a_destination_narrow_it(get, days):
 
 
 def test_every_metric_can_be_asked_for(get, days):
-    found = re.findall(r'<option value="([a-z][a-z_0-9]+)"', get("/table/"))
+    matches = re.findall(r'<option value="([a-z][a-z_0-9]+)"', get("/table/"))
 
-    assert len(found) > 25
-    for metric in found:
+    assert len(matches) > 25
+    for metric in matches:
         get(f"/table/?metric={metric}")
 
 
@@ -264,11 +264,11 @@ def crowd(sites):
     hosts = Host.objects.bulk_create(
         Host(site=site, name=site.name, address=f"198.18.0.{number}", family=4) for number, site in enumerate(made)
     )
-    found = Path.objects.bulk_create(
+    created = Path.objects.bulk_create(
         Path(source=here, destination=there, family=4) for here in hosts for there in hosts if here is not there
     )
-    Measurement.objects.bulk_create(Measurement(path=path, test=test, started_at=NOW) for path in found)
-    return found
+    Measurement.objects.bulk_create(Measurement(path=path, test=test, started_at=NOW) for path in created)
+    return created
 
 
 @pytest.mark.parametrize(

@@ -51,12 +51,12 @@ def words(html):
 
 
 def test_what_gave_nothing_comes_first_and_then_the_slowest(get, tested):
-    found = rows(get("/throughput/"))
+    table = rows(get("/throughput/"))
 
-    assert [row[0] for row in found] == ["uct → cern", "cern → slac", "window-limited at 40 Mbit/s", "slac → cern"]
-    assert found[0][1:5] == ["–", "–", "–", "0 of 1"]
-    assert found[0][5].endswith("busy")
-    assert found[3][1:5] == ["100 Mbit/s", "90 Mbit/s", "110 Mbit/s", "2 of 3"]
+    assert [row[0] for row in table] == ["uct → cern", "cern → slac", "window-limited at 40 Mbit/s", "slac → cern"]
+    assert table[0][1:5] == ["–", "–", "–", "0 of 1"]
+    assert table[0][5].endswith("busy")
+    assert table[3][1:5] == ["100 Mbit/s", "90 Mbit/s", "110 Mbit/s", "2 of 3"]
 
 
 def test_the_counts_are_over_all(get, tested):

@@ -41,7 +41,7 @@ class SteppedAgent:
         (self.supervisor,) = faults.agent_processes(lab, SITE, "-m probes site")
         (worker,) = faults.agent_processes(lab, SITE, "probes.site.worker")
         variables = Path(f"/proc/{worker}/environ").read_text().split("\0")
-        self.environment = dict(one.partition("=")[::2] for one in variables if one)
+        self.environment = dict(variable.partition("=")[::2] for variable in variables if variable)
         self.set_by(0)
         # A supervisor that stands still starts nothing in the place of the worker.
         debugger.hold(self.supervisor)
@@ -131,7 +131,7 @@ def test_a_clock_set_by_an_hour_changes_no_rtt_and_is_flagged(lab, stepped, caps
     off_ms = sorted(abs(median_ms - true_ms[number]) for number, _, _, median_ms in stored)
     assert off_ms[-1] < LARGEST_MS
     assert off_ms[len(off_ms) * 3 // 4] < TOLERANCE_MS
-    recent = [one for one in stored if one[1] >= began]
+    recent = [burst for burst in stored if burst[1] >= began]
     assert len(recent) >= 3 * len(OFFSETS_S)
     # Beyond five minutes off the agent puts its times right: nothing lies an hour away.
     assert faults.rows(lab, "SELECT count(*) FROM burst WHERE measured_at > %s", now + timedelta(minutes=5)) == [(0,)]
@@ -145,5 +145,5 @@ def test_a_clock_set_by_an_hour_changes_no_rtt_and_is_flagged(lab, stepped, caps
     stepped.stop()
     assert faults.balanced(lab, 180, capsys).refused == 0
     with capsys.disabled():
-        stamps = {stamp: sum(one[2] == stamp for one in recent) for stamp in sorted({one[2] for one in recent})}
+        stamps = {stamp: sum(burst[2] == stamp for burst in recent) for stamp in sorted({burst[2] for burst in recent})}
         print(f"clock set at {', '.join(f'{at:%H:%M:%S}' for at in set_at)}; bursts by stamp: {stamps}")

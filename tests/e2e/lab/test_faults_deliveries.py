@@ -30,7 +30,7 @@ def test_a_batch_with_a_lost_acknowledgement_is_stored_once(lab, way, capsys):
     way.arm(Fault.ANSWER_LOST)
 
     met, *after = wait_for(
-        lambda: len(found := way.deliveries(Fault.ANSWER_LOST)) > 1 and found, 90, "the batch comes again"
+        lambda: len(deliveries := way.deliveries(Fault.ANSWER_LOST)) > 1 and deliveries, 90, "the batch comes again"
     )
 
     assert met.status == 200
@@ -47,14 +47,14 @@ def test_a_batch_cut_in_transfer_returns_in_halves_and_is_stored_once(lab, way, 
 
     def all_there():
         met, *after = way.deliveries(Fault.CUT) or [None]
-        return met is not None and sum(one.results for one in after) >= met.results and [met, *after]
+        return met is not None and sum(batch.results for batch in after) >= met.results and [met, *after]
 
     met, *after = wait_for(all_there, 90, "all of the batch comes again")
 
     assert met.status == 408
     assert met.results > 1
     assert (after[0].number, after[0].results, after[0].status) == (met.number, met.results // 2, 200)
-    assert [one.number for one in after] == list(range(met.number, met.number + len(after)))
+    assert [batch.number for batch in after] == list(range(met.number, met.number + len(after)))
     faults.balanced(lab, 120, capsys)
 
 

@@ -19,8 +19,8 @@ SHARE_MEASURED = 0.8
 
 def accounted(lab, since, until):
     """The cycles of the outage by what became of them; None while any is not accounted for."""
-    found = [faults.cycles(lab, number, since, until) for number in faults.path_ids(lab).values()]
-    whole = sum(found[1:], found[0])
+    cycle_counts = [faults.cycles(lab, number, since, until) for number in faults.path_ids(lab).values()]
+    whole = sum(cycle_counts[1:], cycle_counts[0])
     return None if any(whole[outcome] for outcome in faults.OPEN) else whole
 
 
@@ -68,12 +68,12 @@ def test_agents_cut_off_from_the_centre_deliver_each_slot_once(lab, capsys):
     since, until = boundary(cut_at), boundary(healed_at)
     assert all(waiting), "each agent keeps what it measured"
 
-    found = wait_for(lambda: accounted(lab, since, until), HEALED_WITHIN_S, "each slot is accounted for")
+    outcomes = wait_for(lambda: accounted(lab, since, until), HEALED_WITHIN_S, "each slot is accounted for")
     took_s = (datetime.now(UTC) - healed_at).total_seconds()
 
     cycles = (until - since).total_seconds() / PING_EVERY_S
-    assert found["planned"] == cycles * len(faults.path_ids(lab))
-    assert found["measured"] >= SHARE_MEASURED * found["planned"]
+    assert outcomes["planned"] == cycles * len(faults.path_ids(lab))
+    assert outcomes["measured"] >= SHARE_MEASURED * outcomes["planned"]
     ledger = faults.balanced(lab, 120, capsys)
     assert ledger.refused == 0
     # One that begins late may begin after its cycle's time; of each path and size that is one at either end.

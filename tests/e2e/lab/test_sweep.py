@@ -22,30 +22,30 @@ def test_a_small_grid_over_the_lab_finds_the_larger_window(lab):
         "throughput", "sweep", "rome", "oslo", "--json",
         "--windows", "32K,256K", "--streams", "1,2", "--duration-s", "2", "--cc", "cubic",
     )  # fmt: skip
-    found = json.loads(said)
-    number = str(found["id"])
+    sweep = json.loads(said)
+    number = str(sweep["id"])
     for _ in range(3):
         # A busy machine may spoil a test: that is an outcome, and such cells are run again.
-        if all(cell["outcome"] == "measured" for cell in found["cells"]):
+        if all(cell["outcome"] == "measured" for cell in sweep["cells"]):
             break
-        assert all((cell["throughput_bps"] is None) == (cell["outcome"] != "measured") for cell in found["cells"])
-        found = json.loads(lab.manage("throughput", "sweep", "--resume", number, "--retry", "--json"))
+        assert all((cell["throughput_bps"] is None) == (cell["outcome"] != "measured") for cell in sweep["cells"])
+        sweep = json.loads(lab.manage("throughput", "sweep", "--resume", number, "--retry", "--json"))
 
     shown = lab.get(f"sweeps/{number}")
     with urllib.request.urlopen(f"http://127.0.0.1:{lab.port}/sweeps/{number}/", timeout=30) as answer:
         page = answer.read().decode()
     print(lab.manage("throughput", "sweep", "--resume", number))
-    rates = {(cell["streams"], cell["window_bytes"]): cell["throughput_bps"] for cell in found["cells"]}
+    rates = {(cell["streams"], cell["window_bytes"]): cell["throughput_bps"] for cell in sweep["cells"]}
     # With two streams a busy machine may not end in time whatever is tried; the page then has that outcome.
-    assert all(rates[1, window] for window in WINDOWS_BYTES), found["cells"]
-    assert all((cell["throughput_bps"] is None) == (cell["outcome"] != "measured") for cell in found["cells"])
-    assert (found["lacking"] is None) == (None not in rates.values())
+    assert all(rates[1, window] for window in WINDOWS_BYTES), sweep["cells"]
+    assert all((cell["throughput_bps"] is None) == (cell["outcome"] != "measured") for cell in sweep["cells"])
+    assert (sweep["lacking"] is None) == (None not in rates.values())
     assert {(cell["streams"], cell["window_bytes"]): cell["throughput_bps"] for cell in shown["cells"]} == rates
     assert set(rates) == {(streams, window) for streams in STREAMS for window in WINDOWS_BYTES}
     # One window each round trip; Linux gives up to twice what it is asked for.
-    most_bps = 2 * WINDOWS_BYTES[0] * 8 / (found["rtt_ms"] / 1000)
+    most_bps = 2 * WINDOWS_BYTES[0] * 8 / (sweep["rtt_ms"] / 1000)
     assert 0 < rates[1, WINDOWS_BYTES[0]] < most_bps
     assert rates[1, WINDOWS_BYTES[1]] > 1.5 * rates[1, WINDOWS_BYTES[0]]
-    [knee] = found["knees"]
+    [knee] = sweep["knees"]
     assert knee["throughput_bps"] >= 0.9 * max(rate for rate in rates.values() if rate)
     assert knee["sentences"][0] in page.replace("&#x27;", "'")

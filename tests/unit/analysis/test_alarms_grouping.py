@@ -106,13 +106,13 @@ def test_a_link_crossed_by_all_bad_paths_and_no_other_is_the_cause():
     assert named(explain(SIX, bad, links={"geneva–chicago": bad})) == [(CauseKind.LINK, "geneva–chicago")]
 
 
-def price(chosen, bad, known):
+def price(chosen, bad, with_data):
     """What an account costs, reckoned without the programme."""
-    said = set().union(*(one.path_ids for one in chosen)) if chosen else set()
+    said = set().union(*(cause.path_ids for cause in chosen)) if chosen else set()
     return (
-        sum(PRICES[one.kind] for one in chosen)
+        sum(PRICES[cause.kind] for cause in chosen)
         + PRICES[CauseKind.PATH] * len(bad - said)
-        + EXCEPTION_PRICE * len((said & known) - bad)
+        + EXCEPTION_PRICE * len((said & with_data) - bad)
     )
 
 
@@ -121,30 +121,32 @@ def price(chosen, bad, known):
 def test_no_set_of_causes_is_cheaper(bad, unknown):
     """Against every set of up to four of the candidates of a mesh of four sites that pay for themselves."""
     lines = mesh("slac", "cern", "fnal", "niit")
-    bad_ids, known = frozenset(bad - unknown), frozenset(range(1, 13)) - unknown
+    bad_ids, with_data = frozenset(bad - unknown), frozenset(range(1, 13)) - unknown
     alone = PRICES[CauseKind.PATH]
     general = [
-        one
-        for one in grouping.candidates(lines, {})
-        if price([one], one.path_ids & bad_ids, known) < alone * len(one.path_ids & bad_ids)
+        candidate
+        for candidate in grouping.candidates(lines, {})
+        if price([candidate], candidate.path_ids & bad_ids, with_data) < alone * len(candidate.path_ids & bad_ids)
     ]
 
-    chosen = [general[place] for place in grouping.cheapest(general, bad_ids, known)] if bad_ids else []
+    chosen = [general[place] for place in grouping.cheapest(general, bad_ids, with_data)] if bad_ids else []
 
-    least = min(price(subset, bad_ids, known) for size in range(5) for subset in itertools.combinations(general, size))
-    assert price(chosen, bad_ids, known) <= least + 1e-6
+    least = min(
+        price(subset, bad_ids, with_data) for size in range(5) for subset in itertools.combinations(general, size)
+    )
+    assert price(chosen, bad_ids, with_data) <= least + 1e-6
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.sets(st.integers(1, 30), min_size=1), st.sets(st.integers(1, 30), max_size=3))
 def test_the_greedy_account_never_costs_more_than_separate_causes(bad, unknown):
-    bad_ids, known = frozenset(bad - unknown), frozenset(range(1, 31)) - unknown
+    bad_ids, with_data = frozenset(bad - unknown), frozenset(range(1, 31)) - unknown
     general = grouping.candidates(SIX, {})
 
-    chosen = [general[place] for place in grouping.greedy_choice(general, bad_ids, known)]
+    chosen = [general[place] for place in grouping.greedy_choice(general, bad_ids, with_data)]
 
-    assert price(chosen, bad_ids, known) <= PRICES[CauseKind.PATH] * len(bad_ids) + 1e-9
-    assert grouping.price(chosen, bad_ids, known) == pytest.approx(price(chosen, bad_ids, known))
+    assert price(chosen, bad_ids, with_data) <= PRICES[CauseKind.PATH] * len(bad_ids) + 1e-9
+    assert grouping.price(chosen, bad_ids, with_data) == pytest.approx(price(chosen, bad_ids, with_data))
 
 
 def test_a_site_is_found_without_time_for_the_exact_search(monkeypatch):
@@ -184,8 +186,8 @@ def test_planted_causes_are_found_with_a_tenth_of_paths_misleading(seed):
         hidden = chance.sample(sorted(where), len(where) // 10) if kind is not CauseKind.PAIR else []
         bad |= where - set(hidden)
 
-    found = explain(lines, bad)
+    causes = explain(lines, bad)
 
-    assert {(kind, name) for kind, name, _ in planted} <= set(named(found))
-    assert set().union(*(cause.path_ids for cause in found)) == bad
-    assert sum(len(cause.path_ids) for cause in found) == len(bad), "a path in two causes"
+    assert {(kind, name) for kind, name, _ in planted} <= set(named(causes))
+    assert set().union(*(cause.path_ids for cause in causes)) == bad
+    assert sum(len(cause.path_ids) for cause in causes) == len(bad), "a path in two causes"

@@ -20,7 +20,7 @@ def test_the_chance_is_that_of_all_orders_written_out(newest, before):
         wrong.append(sum(a >= b for a in chosen for b in others))
 
     for pairs in range(newest * before + 1):
-        share = sum(one <= pairs for one in wrong) / len(wrong)
+        share = sum(p_value <= pairs for p_value in wrong) / len(wrong)
         assert ranks.at_most(pairs, newest, before) == pytest.approx(share)
 
 
@@ -37,10 +37,10 @@ def test_each_comparison_is_scipys_exact_test(seed, number, shift):
         if 2 * count <= number
     ]
 
-    found = ranks.falls(values[np.newaxis, :])
+    chances = ranks.falls(values[np.newaxis, :])
 
     least = min(1.0, min(expected, default=1.0) * len(ranks.NEWEST))
-    assert found.chance[0] == pytest.approx(least)
+    assert chances.chance[0] == pytest.approx(least)
 
 
 def test_paths_of_different_lengths_are_judged_as_if_alone():
@@ -62,11 +62,11 @@ def test_three_values_prove_no_more_than_three_values_can():
     """All three under 40 before: one of C(43, 3) = 12,341 orders, six comparisons."""
     values = np.concatenate([np.arange(40.0) + 100, [3.0, 2.0, 1.0]])
 
-    found = ranks.falls(values[np.newaxis, :])
+    chances = ranks.falls(values[np.newaxis, :])
 
-    assert found.chance[0] == pytest.approx(6 / 12_341)
-    assert (found.count[0], found.before[0]) == (3, 40)
-    assert (found.newest_median[0], found.before_median[0]) == (2.0, 119.5)
+    assert chances.chance[0] == pytest.approx(6 / 12_341)
+    assert (chances.count[0], chances.before[0]) == (3, 40)
+    assert (chances.newest_median[0], chances.before_median[0]) == (2.0, 119.5)
 
 
 def test_equal_values_are_no_fall():
@@ -89,9 +89,9 @@ def test_the_cheap_look_rules_no_fall_out_that_the_test_would_find(seed, number,
     values[-number:] = random.lognormal(sigma=0.3, size=number)
     values[-5:] *= level
 
-    found = ranks.falls(values[np.newaxis, :])
+    chances = ranks.falls(values[np.newaxis, :])
 
-    if found.newest_median[0] < below_ratio * found.before_median[0]:
+    if chances.newest_median[0] < below_ratio * chances.before_median[0]:
         assert ranks.may_have_fallen(values[np.newaxis, :], below_ratio)[0]
 
 

@@ -32,10 +32,10 @@ def test_the_chance_adds_the_tail_at_the_bound_and_the_bounds_risk(bursts, data)
     base = data.draw(st.integers(1, 60))
     base_events = data.draw(st.integers(0, base - 1))
 
-    found = float(rises.chance(events, bursts, base_events, base, 0.01))
+    p_value = float(rises.chance(events, bursts, base_events, base, 0.01))
 
     expected = tail(events, bursts, upper_bound(base_events, base, 0.01)) + 0.01
-    assert found == pytest.approx(min(1.0, expected), abs=1e-9)
+    assert p_value == pytest.approx(min(1.0, expected), abs=1e-9)
 
 
 @pytest.mark.parametrize(("bursts", "base"), [(0, 100), (10, 0), (0, 0)])
@@ -48,9 +48,9 @@ def test_dispersion_is_hourly_over_independent_burst_variance():
     ratio = 0.1
     by_hand = sum((e - 100 * ratio) ** 2 / (100 * ratio * (1 - ratio)) for e in events) / 3
 
-    found = rises.dispersion((events**2 / bursts).sum(), events.sum(), bursts.sum(), 4)
+    estimated_ratio = rises.dispersion((events**2 / bursts).sum(), events.sum(), bursts.sum(), 4)
 
-    assert float(found) == pytest.approx(by_hand)
+    assert float(estimated_ratio) == pytest.approx(by_hand)
     assert float(rises.dispersion(0, 0, 400, 4)) == 1.0
     assert float(rises.dispersion(25.0, 10, 400, 1)) == 1.0, "one hour scatters about nothing"
 
@@ -108,26 +108,28 @@ def test_a_rise_is_found_within_1_5_times_the_minimum_samples(before, after):
     bits = after * math.log(after / max(before, 1e-5)) + (1 - after) * math.log((1 - after) / (1 - max(before, 1e-5)))
     least_minutes = math.log(600_000) / bits / (2 * packets_a_burst)
 
-    found = looked_at(1 - (1 - before) ** packets_a_burst, 1 - (1 - after) ** packets_a_burst, paths=200, minutes=240)
+    detections = looked_at(
+        1 - (1 - before) ** packets_a_burst, 1 - (1 - after) ** packets_a_burst, paths=200, minutes=240
+    )
 
-    assert (found > 0).mean() >= 0.95
-    assert np.median(found[found > 0]) <= 1.5 * least_minutes
+    assert (detections > 0).mean() >= 0.95
+    assert np.median(detections[detections > 0]) <= 1.5 * least_minutes
 
 
 def test_a_blip_of_one_cycle_proves_nothing_however_clean_the_path():
-    one = np.array([[2.0]])
+    single = np.array([[2.0]])
 
-    hits, _ = rises.proven(one, np.array([[20.0]]), np.zeros(1), np.full(1, 1e6), np.ones(1), np.full(1, 60.0), 1e-4)
+    hits, _ = rises.proven(single, np.array([[20.0]]), np.zeros(1), np.full(1, 1e6), np.ones(1), np.full(1, 60.0), 1e-4)
 
     assert not hits.any()
 
 
 def test_what_clusters_needs_more_proof():
     events, bursts = np.array([[12.0]]), np.array([[120.0]])
-    asked = (np.array([1000.0]), np.array([80_000.0]))
+    past = (np.array([1000.0]), np.array([80_000.0]))
 
-    alone, _ = rises.proven(events, bursts, *asked, np.ones(1), np.full(1, 60.0), 1e-4)
-    clustered, _ = rises.proven(events, bursts, *asked, np.full(1, 4.0), np.full(1, 60.0), 1e-4)
+    alone, _ = rises.proven(events, bursts, *past, np.ones(1), np.full(1, 60.0), 1e-4)
+    clustered, _ = rises.proven(events, bursts, *past, np.full(1, 4.0), np.full(1, 60.0), 1e-4)
 
     assert alone.all()
     assert not clustered.any()

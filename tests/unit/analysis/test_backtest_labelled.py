@@ -71,9 +71,9 @@ def test_the_changes_are_those_of_the_detector_on_the_bare_series(folder):
 
     for trace in traces:
         series = read((folder / f"{trace.name}.csv").read_text().split("\n"))
-        found = detector.changes(series.rtts_ms)
-        at = [trace.at_s[change.at] for change in found]
-        assert [one.at_s for one in outcome.changes if one.path_id == trace.path.path_id] == at
+        detected = detector.changes(series.rtts_ms)
+        at = [trace.at_s[change.at] for change in detected]
+        assert [change.at_s for change in outcome.changes if change.path_id == trace.path.path_id] == at
     assert outcome.score.matched == len(CHANGES) * len(traces)
 
 
@@ -88,7 +88,7 @@ def test_far_changes_are_false_and_missed_marks_are_counted(folder):
 
     assert (outcome.score.matched, outcome.score.false, outcome.score.missed) == (3, 3, 1)
     assert outcome.quiet().alarms == 2
-    quiet = sum(scoring.quiet(one.series.changed_at, 400).sum() for one in outcome.traces)
+    quiet = sum(scoring.quiet(trace.series.changed_at, 400).sum() for trace in outcome.traces)
     assert outcome.quiet().quiet_s == quiet * 240
 
 

@@ -63,9 +63,11 @@ def test_unpredictability_follows_from_the_means_and_the_greatest(made):
 def test_a_weighted_median_has_half_the_weight_at_or_below_it(entries):
     group, values, weights = np.array(entries).reshape(-1, 3).T
 
-    found = grouped_weighted_medians(group, values.astype(float), weights, GROUPS)
+    medians = grouped_weighted_medians(group, values.astype(float), weights, GROUPS)
 
     for number in range(GROUPS):
-        repeated = sorted(value for one, value, weight in entries if one == number for _ in range(weight))
+        repeated = sorted(
+            value for group_number, value, weight in entries if group_number == number for _ in range(weight)
+        )
         expected = repeated[(len(repeated) - 1) // 2] if repeated else math.nan
-        assert found[number] == pytest.approx(expected, nan_ok=True)
+        assert medians[number] == pytest.approx(expected, nan_ok=True)

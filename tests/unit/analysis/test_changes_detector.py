@@ -30,11 +30,11 @@ def test_a_step_is_found_where_it_is_and_raised_13_samples_later(step_ms):
     rtts_ms = quiet_path(400)
     rtts_ms[200:] += step_ms
 
-    found = detector.changes(rtts_ms)
+    detected = detector.changes(rtts_ms)
 
-    assert [(change.at, change.raised_at) for change in found] == [(200, 213)]
-    assert found[0].after_ms - found[0].before_ms == pytest.approx(step_ms, abs=0.5)
-    assert found[0].shift_ms == pytest.approx(step_ms, abs=0.5)
+    assert [(change.at, change.raised_at) for change in detected] == [(200, 213)]
+    assert detected[0].after_ms - detected[0].before_ms == pytest.approx(step_ms, abs=0.5)
+    assert detected[0].shift_ms == pytest.approx(step_ms, abs=0.5)
 
 
 def test_a_quiet_path_with_spikes_raises_nothing():
@@ -48,10 +48,10 @@ def test_congestion_is_found_at_its_onset_and_at_its_end():
     rtts_ms[150:200] += np.where(random.random(50) < 0.85, random.uniform(5, 40, 50), 0.0)
     rtts_ms[[150, 199]] = 190.0
 
-    found = places(rtts_ms)
+    positions = places(rtts_ms)
 
-    assert any(abs(at - 150) <= 2 for at in found)
-    assert any(abs(at - 200) <= 2 for at in found)
+    assert any(abs(at - 150) <= 2 for at in positions)
+    assert any(abs(at - 200) <= 2 for at in positions)
 
 
 def test_an_episode_shorter_than_the_windows_is_found_at_both_ends():
@@ -70,10 +70,10 @@ def test_a_single_spike_is_not_a_change_however_high():
 
 def test_alternating_milliseconds_rarely_notice_and_never_warn():
     """Quantised round trips leave some stretches without any deviation at all."""
-    found = detector.changes(np.round(quiet_path(5000, base_ms=30.3)))
+    detected = detector.changes(np.round(quiet_path(5000, base_ms=30.3)))
 
-    assert len(found) <= 5
-    assert {change.severity for change in found} <= {ChangeSeverity.NOTICE}
+    assert len(detected) <= 5
+    assert {change.severity for change in detected} <= {ChangeSeverity.NOTICE}
 
 
 def test_lost_samples_are_passed_over_and_indices_count_them():
@@ -81,9 +81,9 @@ def test_lost_samples_are_passed_over_and_indices_count_them():
     rtts_ms[200:] += 5.0
     rtts_ms[[50, 198, 203, 204]] = LOST
 
-    found = detector.changes(rtts_ms)
+    detected = detector.changes(rtts_ms)
 
-    assert [(change.at, change.raised_at) for change in found] == [(200, 215)]
+    assert [(change.at, change.raised_at) for change in detected] == [(200, 215)]
 
 
 @pytest.mark.parametrize("samples", [0, 1, WINDOW - 1])
@@ -115,11 +115,11 @@ def test_only_the_past_counts(steps_ms, seed, data):
 def test_changes_lie_within_15_samples_of_detection_and_apart(steps_ms, seed):
     rtts_ms = steps_ms + np.random.default_rng(seed).exponential(1.0, len(steps_ms))
 
-    found = detector.changes(rtts_ms)
+    detected = detector.changes(rtts_ms)
 
-    assert all(change.raised_at - change.at == AFTER - 1 for change in found)
-    assert all(change.evidence >= detector.LEAST_EVIDENCE for change in found)
-    assert [change.at for change in found] == sorted({change.at for change in found})
+    assert all(change.raised_at - change.at == AFTER - 1 for change in detected)
+    assert all(change.evidence >= detector.LEAST_EVIDENCE for change in detected)
+    assert [change.at for change in detected] == sorted({change.at for change in detected})
 
 
 @settings(deadline=None, max_examples=30)
@@ -185,9 +185,9 @@ def test_a_wider_spread_alone_is_no_shift():
     """The quartiles moved apart: 100 ± 0.1 before, 80 and 120 after."""
     rtts_ms = np.array([100.0, 100.1] * 20 + [80.0, 120.0] * 20)
 
-    found = detector.changes(rtts_ms)
+    detected = detector.changes(rtts_ms)
 
-    assert [(change.at, change.shift_ms, change.severity) for change in found] == [(40, 0.0, ChangeSeverity.NOTICE)]
+    assert [(change.at, change.shift_ms, change.severity) for change in detected] == [(40, 0.0, ChangeSeverity.NOTICE)]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ TRUE = 60
 
 
 def covered(onsets: list[Onset | None], true: int) -> float:
-    return float(np.mean([one is not None and one.earliest <= true <= one.latest for one in onsets]))
+    return float(np.mean([onset is not None and onset.earliest <= true <= onset.latest for onset in onsets]))
 
 
 @pytest.mark.parametrize(("before", "after"), [(0.0, 0.3), (0.01, 0.2), (0.05, 0.4), (0.0, 1.0)])
@@ -79,11 +79,15 @@ def test_the_boundary_of_events_is_the_likeliest_by_brute_force():
     for _ in range(50):
         events = random.random(50) < np.where(np.arange(50) < 30, 0.1, 0.6)
         likelihoods = {split: _by_hand(events, split) for split in range(3, 50)}
-        rising = {split: one for split, one in likelihoods.items() if events[split:].mean() > events[:split].mean()}
+        rising = {
+            split: likelihood
+            for split, likelihood in likelihoods.items()
+            if events[split:].mean() > events[:split].mean()
+        }
         if not rising:
             continue
         best = max(rising.values())
-        within = [split for split, one in rising.items() if one >= best - LIKELY_NATS - 1e-9]
+        within = [split for split, likelihood in rising.items() if likelihood >= best - LIKELY_NATS - 1e-9]
 
         onset = onset_of_events(events)
 

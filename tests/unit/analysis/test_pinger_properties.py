@@ -113,12 +113,12 @@ def test_losses_are_what_their_definitions_say(bursts):
     lost = [[rtt is None for rtt in burst] for burst in sent]
     followed = [pair for burst in lost for pair in itertools.pairwise(burst) if pair[0]]
 
-    found = figures(bursts)
+    figures_of_all = figures(bursts)
 
-    assert found["loss ratio"] == close(mean([one for burst in lost for one in burst]))
-    assert found["unreachability"] == close(mean([all(burst) for burst in lost]))
-    assert found["zero loss"] == close(mean([not any(burst) for burst in lost]))
-    assert found["conditional loss"] == close(mean([after for _, after in followed]))
+    assert figures_of_all["loss ratio"] == close(mean([was_lost for burst in lost for was_lost in burst]))
+    assert figures_of_all["unreachability"] == close(mean([all(burst) for burst in lost]))
+    assert figures_of_all["zero loss"] == close(mean([not any(burst) for burst in lost]))
+    assert figures_of_all["conditional loss"] == close(mean([after for _, after in followed]))
 
 
 @unhurried
@@ -127,14 +127,14 @@ def test_runs_of_losses_are_what_their_definition_says(bursts):
     runs = [run_lengths(burst) for burst in bursts]
     lengths = [length for burst in runs for length in burst]
 
-    found = pinger.loss_runs(*as_rows(bursts))
+    loss_runs = pinger.loss_runs(*as_rows(bursts))
     longest = pinger.longest_loss_run_by_burst(*as_rows(bursts))
 
     assert longest.tolist() == [max(burst, default=0) for burst in runs]
     if any(bursts):
-        assert found.runs_of_length == {length: lengths.count(length) for length in lengths}
-        assert found.longest_packets == max(lengths, default=0)
-        assert found.mean_packets == close(mean(lengths))
+        assert loss_runs.runs_of_length == {length: lengths.count(length) for length in lengths}
+        assert loss_runs.longest_packets == max(lengths, default=0)
+        assert loss_runs.mean_packets == close(mean(lengths))
 
 
 @unhurried
@@ -175,12 +175,12 @@ def test_variations_are_what_their_definitions_say(bursts):
     ranges = [iqr(replies(burst)) for burst in bursts]
     pooled = [jump for burst in bursts for jump in jumps(burst)]
 
-    found = figures(bursts)
+    figures_of_all = figures(bursts)
 
-    assert found["IQR"] == close(mean([one for one in ranges if one is not None]))
-    assert found["IPDV"] == close(iqr(pooled))
-    assert found["absolute IPDV"] == close(iqr([abs(jump) for jump in pooled]))
-    by_burst = [LOST if one is None else one for one in ranges]
+    assert figures_of_all["IQR"] == close(mean([iqr_ms for iqr_ms in ranges if iqr_ms is not None]))
+    assert figures_of_all["IPDV"] == close(iqr(pooled))
+    assert figures_of_all["absolute IPDV"] == close(iqr([abs(jump) for jump in pooled]))
+    by_burst = [LOST if iqr_ms is None else iqr_ms for iqr_ms in ranges]
     assert pinger.rtt_iqr_by_burst_ms(rtts_ms) == pytest.approx(by_burst, nan_ok=True, abs=1e-6)
     ipdv_by_burst = [iqr(jumps(burst)) if jumps(burst) else LOST for burst in bursts]
     assert pinger.ipdv_by_burst_ms(rtts_ms) == pytest.approx(ipdv_by_burst, nan_ok=True, abs=1e-6)
@@ -194,11 +194,13 @@ def test_what_is_derived_is_what_its_definition_says(bursts):
     lost = sent - len(received)
     jitter_ms = iqr([jump for burst in bursts for jump in jumps(burst)])
 
-    found = figures(bursts)
+    figures_of_all = figures(bursts)
 
-    assert found["unpredictability"] == close(plain_unpredictability([burst for burst in bursts if burst]))
-    assert found["throughput"] == close(plain_throughput_bps(mean(received), lost, sent) if received else None)
-    assert found["mos"] == close(None if jitter_ms is None else plain_mos(mean(received), jitter_ms, 100 * lost / sent))
+    assert figures_of_all["unpredictability"] == close(plain_unpredictability([burst for burst in bursts if burst]))
+    assert figures_of_all["throughput"] == close(plain_throughput_bps(mean(received), lost, sent) if received else None)
+    assert figures_of_all["mos"] == close(
+        None if jitter_ms is None else plain_mos(mean(received), jitter_ms, 100 * lost / sent)
+    )
 
 
 @unhurried
@@ -235,11 +237,11 @@ def test_bursts_read_backwards_vary_as_much_and_lose_in_the_same_runs(bursts):
 @given(bursts_of_packets, bursts_of_packets)
 def test_two_periods_pool_by_their_counts(first, second):
     """Shares weigh by packets or by bursts, never by period; runs, duplicates and minima add up."""
-    one, other, both = figures(first), figures(second), figures(first + second)
+    figures_of_all, other, both = figures(first), figures(second), figures(first + second)
 
     for name, weight in (("loss ratio", lambda burst: len(burst)), ("unreachability", bool), ("zero loss", bool)):
         weights = [sum(map(weight, first)), sum(map(weight, second))]
-        parts = [share * n for share, n in zip((one[name], other[name]), weights, strict=True) if n]
+        parts = [share * n for share, n in zip((figures_of_all[name], other[name]), weights, strict=True) if n]
         assert both[name] == close(sum(parts) / sum(weights) if sum(weights) else None), name
     minima_ms = [summary.min_ms for half in (first, second) if (summary := pinger.rtt_summary(as_rows(half)[0]))]
     if minima_ms:
@@ -249,10 +251,10 @@ def test_two_periods_pool_by_their_counts(first, second):
 @unhurried
 @given(counts, counts)
 def test_occurrences_pool_by_their_counts(first, second):
-    one, other, both = map(pinger.duplicates, (first, second, first + second))
+    earlier, other, both = map(pinger.duplicates, (first, second, first + second))
 
-    assert both.packets == one.packets + other.packets
-    with_any = one.bursts_ratio * len(first) + other.bursts_ratio * len(second)
+    assert both.packets == earlier.packets + other.packets
+    with_any = earlier.bursts_ratio * len(first) + other.bursts_ratio * len(second)
     assert both.bursts_ratio == pytest.approx(with_any / (len(first) + len(second)))
 
 
@@ -262,9 +264,9 @@ def test_what_was_not_sent_changes_nothing(bursts, more_packets, more_bursts):
     rtts_ms, sent = as_rows(bursts)
     padded_ms = np.pad(rtts_ms, ((0, more_bursts), (0, more_packets)), constant_values=LOST)
 
-    found = {name: metric(padded_ms, sent + [0] * more_bursts) for name, metric in OF_ALL_BURSTS.items()}
+    padded = {name: metric(padded_ms, sent + [0] * more_bursts) for name, metric in OF_ALL_BURSTS.items()}
 
-    assert found == {name: close(figure) for name, figure in figures(bursts).items()}
+    assert padded == {name: close(figure) for name, figure in figures(bursts).items()}
 
 
 @unhurried
@@ -292,22 +294,25 @@ def test_times_and_rates_scale_and_unpredictability_has_no_unit(bursts, factor):
 @unhurried
 @given(bursts_of_packets)
 def test_figures_keep_within_their_bounds(bursts):
-    found = figures(bursts)
+    figures_of_all = figures(bursts)
 
-    assert all(0.0 <= found[name] <= 1.0 for name in SHARES if found[name] is not None)
-    assert found["mos"] is None or 1.0 <= found["mos"] <= 4.5
-    assert found["mean loss burst"] is None or found["mean loss burst"] >= 1.0
-    assert all(found[name] is None or found[name] >= 0.0 for name in ("IQR", "IPDV", "absolute IPDV", "throughput"))
+    assert all(0.0 <= figures_of_all[name] <= 1.0 for name in SHARES if figures_of_all[name] is not None)
+    assert figures_of_all["mos"] is None or 1.0 <= figures_of_all["mos"] <= 4.5
+    assert figures_of_all["mean loss burst"] is None or figures_of_all["mean loss burst"] >= 1.0
+    assert all(
+        figures_of_all[name] is None or figures_of_all[name] >= 0.0
+        for name in ("IQR", "IPDV", "absolute IPDV", "throughput")
+    )
 
 
 @unhurried
 @given(st.integers(1, 6).flatmap(lambda size: st.lists(st.lists(packets, min_size=size, max_size=size), min_size=1)))
 def test_loss_lies_between_unreachability_and_lossy_share(bursts):
     """Where all bursts are of one length."""
-    found = figures(bursts)
+    figures_of_all = figures(bursts)
 
-    assert found["unreachability"] <= found["loss ratio"] + 1e-12
-    assert found["loss ratio"] <= 1.0 - found["zero loss"] + 1e-12
+    assert figures_of_all["unreachability"] <= figures_of_all["loss ratio"] + 1e-12
+    assert figures_of_all["loss ratio"] <= 1.0 - figures_of_all["zero loss"] + 1e-12
 
 
 @unhurried
@@ -342,12 +347,12 @@ def test_the_difference_of_two_sizes_is_what_its_definition_says(pairs):
     lost = [mean([rtt is None for burst in size for rtt in burst]) for size in (small, large)]
     (small_ms, small_sent), (large_ms, large_sent) = as_rows(small), as_rows(large)
 
-    found = pinger.size_difference(
+    difference = pinger.size_difference(
         small_ms, large_ms, small_bytes=100, large_bytes=600, small_sent=small_sent, large_sent=large_sent
     )
 
     step_ms = None if None in least else least[1] - least[0]
-    assert found.rtt_min_ms == close(step_ms)
-    assert found.rtt_ms_per_byte == close(None if step_ms is None else step_ms / 500)
-    assert found.rtt_paired_ms == close(statistics.median(steps) if steps else None)
-    assert found.loss_ratio == close(None if None in lost else lost[1] - lost[0])
+    assert difference.rtt_min_ms == close(step_ms)
+    assert difference.rtt_ms_per_byte == close(None if step_ms is None else step_ms / 500)
+    assert difference.rtt_paired_ms == close(statistics.median(steps) if steps else None)
+    assert difference.loss_ratio == close(None if None in lost else lost[1] - lost[0])

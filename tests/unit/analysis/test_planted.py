@@ -64,9 +64,9 @@ def test_the_bursts_above_a_threshold_are_the_minimum_for_the_power():
         proving = [k for k in range(10 * bursts + 1) if binom.sf(k - 1, 10 * bursts, 0.01) <= 1e-6]
         return binom.sf(min(proving, default=10 * bursts + 1) - 1, 10 * bursts, 0.05)
 
-    found = theory.bursts_above(0.05, 0.01, 10, 1e-6, 0.9, least_lossy=3)
+    needed = theory.bursts_above(0.05, 0.01, 10, 1e-6, 0.9, least_lossy=3)
 
-    assert power(found) >= 0.9 > max(power(fewer) for fewer in range(3, found))
+    assert power(needed) >= 0.9 > max(power(fewer) for fewer in range(3, needed))
 
 
 def test_the_bursts_for_a_rise_are_the_fewest_that_have_the_power():
@@ -78,9 +78,9 @@ def test_the_bursts_for_a_rise_are_the_fewest_that_have_the_power():
         proving = [k for k in range(3, bursts + 1) if binom.sf(k - 1, bursts, bound) <= 0.9 * size]
         return binom.sf(min(proving, default=bursts + 1) - 1, bursts, now)
 
-    found = theory.bursts_for_loss(base, now, 1000, size, 0.5, least=3)
+    needed = theory.bursts_for_loss(base, now, 1000, size, 0.5, least=3)
 
-    assert power(found) >= 0.5 > max(power(fewer) for fewer in range(1, found))
+    assert power(needed) >= 0.5 > max(power(fewer) for fewer in range(1, needed))
 
 
 def test_few_tests_prove_no_more_than_their_orders_allow():

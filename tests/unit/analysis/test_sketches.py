@@ -19,9 +19,9 @@ def relative_error(scale: Scale) -> float:
 
 @given(round_trips, st.sampled_from([RTT_MS, IPDV_MS]))
 def test_a_quantile_is_within_the_relative_error_of_the_exact_one(rtts_ms, scale):
-    found = Sketches.of_values([0] * len(rtts_ms), rtts_ms, 1, scale).quantiles(SHARES, scale)
+    quantiles = Sketches.of_values([0] * len(rtts_ms), rtts_ms, 1, scale).quantiles(SHARES, scale)
 
-    assert found[0] == pytest.approx(np.quantile(rtts_ms, SHARES), rel=relative_error(scale) * 1.0001)
+    assert quantiles[0] == pytest.approx(np.quantile(rtts_ms, SHARES), rel=relative_error(scale) * 1.0001)
 
 
 def test_the_scales_are_within_one_percent():
@@ -37,8 +37,8 @@ def test_sketches_of_parts_put_together_are_the_sketch_of_the_whole(parts):
         np.repeat(np.arange(len(parts)), [len(part) for part in parts]), numbers, len(parts), IPDV_MS
     ).to_bytes()
 
-    assert Sketches.of_bytes([b"".join(one or b"" for one in stored)]).to_bytes() == [whole]
-    assert Sketches.of_bytes([b"".join(one or b"" for one in reversed(stored))]).to_bytes() == [whole]
+    assert Sketches.of_bytes([b"".join(sketch or b"" for sketch in stored)]).to_bytes() == [whole]
+    assert Sketches.of_bytes([b"".join(sketch or b"" for sketch in reversed(stored))]).to_bytes() == [whole]
     assert Sketches.of_bytes(stored).to_bytes() == stored
 
 
@@ -60,7 +60,7 @@ def test_each_value_is_counted_once_in_a_bucket_around_it(numbers):
 def test_a_group_without_values_is_none_and_has_no_quantile():
     sketches = Sketches.of_values([1, 1], [np.nan, 3.0], 3, RTT_MS)
 
-    assert [one is None for one in sketches.to_bytes()] == [True, False, True]
+    assert [sketch is None for sketch in sketches.to_bytes()] == [True, False, True]
     assert np.isnan(sketches.quantiles((0.5,), RTT_MS)[:, 0]).tolist() == [True, False, True]
     assert Sketches.of_bytes([]).quantiles((0.5,), RTT_MS).shape == (0, 1)
 

@@ -55,13 +55,13 @@ def random_days(count, made, noise, seed):
 @pytest.mark.parametrize("made", [0.2, 0.5, 3.0])
 @pytest.mark.parametrize("streams", [1, 4])
 def test_the_factor_that_the_days_were_made_with_is_found(made, streams):
-    found = calibrate([day(loss, made, streams=streams) for loss in LOSSES], RENO, streams)
+    calibration = calibrate([day(loss, made, streams=streams) for loss in LOSSES], RENO, streams)
 
     # Half of the loss gives a rate of sqrt(2) times as much.
-    assert found.loss_factor == pytest.approx(made, rel=0.03)
-    assert found.raw_error_factor == pytest.approx(max(made, 1 / made) ** 0.5, rel=0.05)
-    assert found.error_factor < 1.02
-    assert found.helps
+    assert calibration.loss_factor == pytest.approx(made, rel=0.03)
+    assert calibration.raw_error_factor == pytest.approx(max(made, 1 / made) ** 0.5, rel=0.05)
+    assert calibration.error_factor < 1.02
+    assert calibration.helps
 
 
 def test_one_day_gone_wrong_changes_nothing():
@@ -74,20 +74,20 @@ def test_one_day_gone_wrong_changes_nothing():
 def test_calibration_does_not_help_where_the_model_is_right():
     scatter = [1.3, 1 / 1.3, 1.1, 1 / 1.1] * 3
 
-    found = calibrate([day(loss, 1.0, noise) for loss, noise in zip(LOSSES, scatter, strict=True)], RENO)
+    calibration = calibrate([day(loss, 1.0, noise) for loss, noise in zip(LOSSES, scatter, strict=True)], RENO)
 
-    assert not found.helps
-    assert found.error_factor >= found.raw_error_factor
+    assert not calibration.helps
+    assert calibration.error_factor >= calibration.raw_error_factor
 
 
 def test_a_stretch_is_estimated_without_its_own_figure():
     """Nine tests of one loss get 2^-1, 2^0 … 2^7 times what is expected: each is estimated by the other eight."""
-    found = calibrate([day(0.0002, 1.0, 2.0**power) for power in range(-1, 8)], RENO)
+    calibration = calibrate([day(0.0002, 1.0, 2.0**power) for power in range(-1, 8)], RENO)
 
     # By hand: all between the middle two of eight are as good, and the one is taken that changes least. Without one of
     # -1 to 2 that is 3, without one of 4 to 7 it is 2; and without 3 itself, it is 2 and not 3.
     by_hand = [4, 3, 2, 1, 1, 2, 3, 4, 5]
-    assert math.log2(found.error_factor) == pytest.approx(sum(by_hand) / 9, abs=0.03)
+    assert math.log2(calibration.error_factor) == pytest.approx(sum(by_hand) / 9, abs=0.03)
 
 
 def cubic(loss_ratio, rtt_ms):
@@ -105,26 +105,26 @@ def test_leaving_a_stretch_out_excludes_its_own_factor():
     wanted = [(3e-4, 2.0)] * 4 + [(1e-4, 16.0)] * 4 + [(1e-4, 8.0)]
     days = [MeasuredDay(100.0, round(1e6 * seen), 1_000_000, cubic(factor * seen, 100.0)) for seen, factor in wanted]
 
-    found = calibrate(days, CongestionControl.CUBIC)
+    calibration = calibrate(days, CongestionControl.CUBIC)
 
     # By hand, each error |log(factor taken/factor wanted)|/2 above 0.055%. For the eight others 8 would be as good as
     # 16, and change less; but 8 is the ninth's own. With 2 the four of 16 are further off than with 16 the four of 2,
     # since from 5.5 down the power is 3/4. So the ninth gets 16. Without one of the others 8 is a factor like any
     # other, and the best.
     by_hand = [math.log(8 / 2) / 2] * 4 + [math.log(16 / 8) / 2] * 4 + [math.log(16 / 8) / 2]
-    assert math.log(found.error_factor) == pytest.approx(sum(by_hand) / 9, abs=0.01)
+    assert math.log(calibration.error_factor) == pytest.approx(sum(by_hand) / 9, abs=0.01)
     # Timeouts, which the days here have none of, make the factor a little less.
-    assert found.loss_factor == pytest.approx(8.0, rel=0.06)
+    assert calibration.loss_factor == pytest.approx(8.0, rel=0.06)
 
 
 def test_days_with_few_losses_are_joined_and_none_is_dropped():
     lost = [0, 4, 0, 7, 30, 0, 3, 0, 8, 2]
 
-    found = stretches([MeasuredDay(10.0 + place, few, 1000, 1e6) for place, few in enumerate(lost)])
+    joined = stretches([MeasuredDay(10.0 + place, few, 1000, 1e6) for place, few in enumerate(lost)])
 
-    assert [(one.lost, one.sent) for one in found] == [(11, 4000), (30, 1000), (13, 5000)]
-    assert found[0].rtt_ms == 11.5
-    assert sum(one.sent for one in found) == 10_000
+    assert [(stretch.lost, stretch.sent) for stretch in joined] == [(11, 4000), (30, 1000), (13, 5000)]
+    assert joined[0].rtt_ms == 11.5
+    assert sum(stretch.sent for stretch in joined) == 10_000
 
 
 @pytest.mark.parametrize("lost", [[], [0] * 40, [1] * 9])
@@ -144,28 +144,30 @@ def test_what_the_capacity_held_back_is_not_laid_to_the_loss():
     """Half of the days the path was full at a quarter of what the loss let through."""
     full = [replace(day(loss), measured_bps=reno(loss) / 4, capacity_bps=reno(loss) / 4) for loss in LOSSES[:7]]
 
-    found = calibrate([*full, *(day(loss) for loss in LOSSES[7:])], RENO)
+    calibration = calibrate([*full, *(day(loss) for loss in LOSSES[7:])], RENO)
 
-    assert found.loss_factor == pytest.approx(1.0, abs=0.03)
+    assert calibration.loss_factor == pytest.approx(1.0, abs=0.03)
 
 
 def test_a_path_that_fills_against_its_loss_has_less_of_it():
     """Pings are dropped that data is not: 0.02% of them, and the path is full at four times what that would let."""
     full_bps = 4 * reno(0.0002)
 
-    found = calibrate([replace(day(0.0002), measured_bps=full_bps, capacity_bps=full_bps) for _ in range(9)], RENO)
+    calibration = calibrate(
+        [replace(day(0.0002), measured_bps=full_bps, capacity_bps=full_bps) for _ in range(9)], RENO
+    )
 
-    assert found.helps
-    assert found.loss_factor <= 1 / 16 * 1.05
+    assert calibration.helps
+    assert calibration.loss_factor <= 1 / 16 * 1.05
 
 
 def test_four_of_five_days_to_come_lie_in_the_interval():
     inside = []
     for seed in range(200):
         *before, after = random_days(10, 0.5, 0.3, seed)
-        found = calibrate(before, RENO)
-        expected = reno(found.loss_factor * after.lost / after.sent)
-        inside.append(found.low_ratio <= after.measured_bps / expected <= found.high_ratio)
+        calibration = calibrate(before, RENO)
+        expected = reno(calibration.loss_factor * after.lost / after.sent)
+        inside.append(calibration.low_ratio <= after.measured_bps / expected <= calibration.high_ratio)
 
     # 80% of 200 have a standard deviation of 2.8%.
     assert np.mean(inside) == pytest.approx(0.8, abs=0.085)
@@ -178,10 +180,10 @@ def test_calibrated_estimates_of_days_to_come_are_nearer():
         raw, used = [], []
         for seed in range(100):
             *before, after = random_days(13, made, 0.3, seed)
-            found = calibrate(before, RENO)
-            one, factor = after.lost / after.sent, found.loss_factor if found.helps else 1.0
-            raw.append(abs(math.log(after.measured_bps / reno(one))))
-            used.append(abs(math.log(after.measured_bps / reno(factor * one))))
+            calibration = calibrate(before, RENO)
+            loss_ratio, factor = after.lost / after.sent, calibration.loss_factor if calibration.helps else 1.0
+            raw.append(abs(math.log(after.measured_bps / reno(loss_ratio))))
+            used.append(abs(math.log(after.measured_bps / reno(factor * loss_ratio))))
         return np.mean(raw), np.mean(used)
 
     raw, used = mean_errors(0.25)
@@ -195,27 +197,27 @@ HALF = Calibration(0.5, 12, 1.1, 1.4, 0.8, 1.3)
 PLAIN = TransferSettings(control=RENO, window_bytes=1e9, capacity_bps=1e12)
 
 
-def limit(found, name="loss"):
-    return next(one for one in found.limits if one.name == name)
+def limit(estimated, name="loss"):
+    return next(limit for limit in estimated.limits if limit.name == name)
 
 
 def test_an_estimate_takes_the_loss_that_tcp_makes():
     seen = Loss.counted(40, 20_000)
 
-    found = estimate(Rtt(RTT_MS), seen, PLAIN, calibration=HALF)
+    estimated = estimate(Rtt(RTT_MS), seen, PLAIN, calibration=HALF)
 
-    assert found.throughput_bps == pytest.approx(estimate(Rtt(RTT_MS), Loss(0.001), PLAIN).throughput_bps, rel=1e-9)
-    assert found.reno_index_bps == estimate(Rtt(RTT_MS), seen, PLAIN).reno_index_bps
+    assert estimated.throughput_bps == pytest.approx(estimate(Rtt(RTT_MS), Loss(0.001), PLAIN).throughput_bps, rel=1e-9)
+    assert estimated.reno_index_bps == estimate(Rtt(RTT_MS), seen, PLAIN).reno_index_bps
 
 
 def test_the_interval_is_that_of_loss_and_calibration_together():
     seen = Loss.counted(40, 20_000)
     plain = limit(estimate(Rtt(RTT_MS), seen, PLAIN))
 
-    found = limit(estimate(Rtt(RTT_MS), seen, PLAIN, calibration=HALF))
+    loss_limit = limit(estimate(Rtt(RTT_MS), seen, PLAIN, calibration=HALF))
 
     # Errors of a product: the squares of the logarithms add up. That of the loss is the same at half of it.
-    low, high = (math.log(end / found.throughput_bps) for end in (found.low_bps, found.high_bps))
+    low, high = (math.log(end / loss_limit.throughput_bps) for end in (loss_limit.low_bps, loss_limit.high_bps))
     own_low, own_high = (math.log(end / plain.throughput_bps) for end in (plain.low_bps, plain.high_bps))
     assert low == pytest.approx(-math.hypot(own_low, math.log(0.8)), rel=0.02)
     assert high == pytest.approx(math.hypot(own_high, math.log(1.3)), rel=0.02)
@@ -224,12 +226,12 @@ def test_the_interval_is_that_of_loss_and_calibration_together():
 def test_with_no_loss_a_calibrated_floor_is_a_floor():
     seen = Loss.counted(0, 3000)
 
-    found = limit(estimate(Rtt(RTT_MS), seen, PLAIN, calibration=HALF))
+    loss_limit = limit(estimate(Rtt(RTT_MS), seen, PLAIN, calibration=HALF))
 
     # 3/N is 0.001; half of it, and the lower end of the interval.
     at_half = estimate(Rtt(RTT_MS), Loss(0.0005), PLAIN).throughput_bps
-    assert found.sign is Sign.AT_LEAST
-    assert found.throughput_bps == pytest.approx(0.8 * at_half, rel=1e-9)
+    assert loss_limit.sign is Sign.AT_LEAST
+    assert loss_limit.throughput_bps == pytest.approx(0.8 * at_half, rel=1e-9)
 
 
 def test_where_everything_was_lost_nothing_is_calibrated():
@@ -242,11 +244,11 @@ def test_where_everything_was_lost_nothing_is_calibrated():
 def test_advice_is_told_in_the_loss_that_ping_sees():
     seen = Loss.counted(40, 20_000)
 
-    found = estimate(Rtt(RTT_MS), seen, PLAIN, calibration=HALF)
+    estimated = estimate(Rtt(RTT_MS), seen, PLAIN, calibration=HALF)
 
     # Following it gives what it promises.
-    kept = estimate(Rtt(RTT_MS), Loss(found.advice.loss_ratio), PLAIN, calibration=HALF)
-    assert kept.throughput_bps == pytest.approx(2 * found.throughput_bps, rel=1e-6)
+    kept = estimate(Rtt(RTT_MS), Loss(estimated.advice.loss_ratio), PLAIN, calibration=HALF)
+    assert kept.throughput_bps == pytest.approx(2 * estimated.throughput_bps, rel=1e-6)
 
 
 def test_so_many_packets_without_a_loss_tell():
@@ -258,6 +260,6 @@ def test_so_many_packets_without_a_loss_tell():
 
 
 def test_no_factor_makes_more_than_all_of_a_loss():
-    found = estimate(Rtt(RTT_MS), Loss.counted(400, 1000), PLAIN, calibration=replace(HALF, loss_factor=100.0))
+    estimated = estimate(Rtt(RTT_MS), Loss.counted(400, 1000), PLAIN, calibration=replace(HALF, loss_factor=100.0))
 
-    assert 0.0 < found.throughput_bps < 10_000
+    assert 0.0 < estimated.throughput_bps < 10_000

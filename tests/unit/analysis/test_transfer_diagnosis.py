@@ -35,64 +35,68 @@ def by_second(full):
         dataclasses.replace(
             part[-1],
             start_s=part[0].start_s,
-            sent_bytes=sum(one.sent_bytes for one in part),
-            retransmits=sum(one.retransmits for one in part),
+            sent_bytes=sum(sample.sent_bytes for sample in part),
+            retransmits=sum(sample.retransmits for sample in part),
         )
         for part in parts
     )
     return dataclasses.replace(full, samples=samples, arrivals=(), kernel=None)
 
 
-def figure(found, name):
-    return next(one.value for one in found.evidence if one.name == name)
+def figure(diagnosis, name):
+    return next(sign.value for sign in diagnosis.evidence if sign.name == name)
 
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_real_report_gets_the_verdict_of_what_was_set(name):
-    found = diagnose(recording(run(name)))
+    diagnosis = diagnose(recording(run(name)))
 
-    assert found.verdict == expected(name)["verdict"]
-    assert expected(name)["sentence_has"] in found.sentence
+    assert diagnosis.verdict == expected(name)["verdict"]
+    assert expected(name)["sentence_has"] in diagnosis.sentence
 
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_the_steady_rate_is_that_of_the_receivers_own_figures(name):
-    found = diagnose(recording(run(name)))
+    diagnosis = diagnose(recording(run(name)))
 
     received = run(name).transfer.received
     intervals = zip(pairwise((0.0, *received.end_s)), received.received_bytes, strict=True)
-    later = [(start_s, end_s, moved) for (start_s, end_s), moved in intervals if start_s + end_s > 2 * found.start_s]
-    if found.steady_throughput_bps is None:
-        assert found.too_short
+    later = [
+        (start_s, end_s, moved) for (start_s, end_s), moved in intervals if start_s + end_s > 2 * diagnosis.start_s
+    ]
+    if diagnosis.steady_throughput_bps is None:
+        assert diagnosis.too_short
     else:
         rate_bps = 8 * sum(moved for _, _, moved in later) / (later[-1][1] - later[0][0])
-        assert found.steady_throughput_bps == pytest.approx(rate_bps, rel=0.1)
+        assert diagnosis.steady_throughput_bps == pytest.approx(rate_bps, rel=0.1)
 
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_the_figures_are_those_of_the_lab(name):
-    found = diagnose(recording(run(name)))
+    diagnosis = diagnose(recording(run(name)))
 
     for wanted in expected(name)["evidence"]:
-        assert figure(found, wanted["name"]) == pytest.approx(wanted["value"], rel=wanted["within"]), wanted["name"]
+        assert figure(diagnosis, wanted["name"]) == pytest.approx(wanted["value"], rel=wanted["within"]), wanted["name"]
 
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_what_every_second_of_one_end_tells_is_never_a_wrong_verdict(name):
-    found = diagnose(by_second(recording(run(name))))
+    diagnosis = diagnose(by_second(recording(run(name))))
 
     true = expected(name)["verdict"]
-    assert found.verdict in (true, Verdict.UNDETERMINED) or (found.verdict is Verdict.LOSS and true in WITH_LOSSES)
-    if found.verdict is Verdict.LOSS and true == Verdict.REORDERING:
-        assert "reordering" in found.sentence
+    assert diagnosis.verdict in (true, Verdict.UNDETERMINED) or (
+        diagnosis.verdict is Verdict.LOSS and true in WITH_LOSSES
+    )
+    if diagnosis.verdict is Verdict.LOSS and true == Verdict.REORDERING:
+        assert "reordering" in diagnosis.sentence
 
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_resent_segments_are_shared_out_to_the_events_without_rest(name):
-    found = diagnose(recording(run(name)))
+    diagnosis = diagnose(recording(run(name)))
 
     resent = sum(run(name).transfer.sent.retransmits)
-    assert sum(event.resent_segments for event in found.recoveries) == resent
+    assert sum(event.resent_segments for event in diagnosis.recoveries) == resent
 
 
 def window_limited(rtt_ms=125.0, window_bytes=1.5e6, **fields):
@@ -101,35 +105,35 @@ def window_limited(rtt_ms=125.0, window_bytes=1.5e6, **fields):
 
 
 def test_a_small_window_is_reported_with_the_need_and_the_fix():
-    found = diagnose(window_limited(capacity_bps=249.6e6))
+    diagnosis = diagnose(window_limited(capacity_bps=249.6e6))
 
-    assert found.verdict is Verdict.WINDOW_LIMITED
-    assert found.sentence == (
+    assert diagnosis.verdict is Verdict.WINDOW_LIMITED
+    assert diagnosis.sentence == (
         "window-limited at 96 Mbit/s: the receiver's window is 1.5 MB, the path needs 3.9 MB; raise tcp_rmem to 8 MB"
     )
 
 
 def test_the_two_megabytes_of_llnl_to_dallas_limit_as_published():
-    found = diagnose(window_limited(rtt_ms=50.0, window_bytes=2e6, capacity_bps=622e6))
+    diagnosis = diagnose(window_limited(rtt_ms=50.0, window_bytes=2e6, capacity_bps=622e6))
 
-    assert found.verdict is Verdict.WINDOW_LIMITED
-    assert found.steady_throughput_bps / 622e6 == pytest.approx(0.52, abs=0.01)
-    assert "the path needs 3.9 MB" in found.sentence
+    assert diagnosis.verdict is Verdict.WINDOW_LIMITED
+    assert diagnosis.steady_throughput_bps / 622e6 == pytest.approx(0.52, abs=0.01)
+    assert "the path needs 3.9 MB" in diagnosis.sentence
 
 
 def test_streams_share_the_buffer_that_is_asked_for():
-    found = diagnose(window_limited(capacity_bps=249.6e6, streams=4))
+    diagnosis = diagnose(window_limited(capacity_bps=249.6e6, streams=4))
 
-    assert "raise tcp_rmem to 2 MB for each stream" in found.sentence
+    assert "raise tcp_rmem to 2 MB for each stream" in diagnosis.sentence
 
 
 def test_a_full_send_buffer_is_the_senders_window():
     kernel = TcpInfo(age_s=10.0, busy_s=10.0, peer_window_limited_s=0.0, send_buffer_limited_s=8.0, duplicates=0)
 
-    found = diagnose(recorded(steady(24e6, cwnd_bytes=3e5), 10, kernel=kernel))
+    diagnosis = diagnose(recorded(steady(24e6, cwnd_bytes=3e5), 10, kernel=kernel))
 
-    assert found.verdict is Verdict.WINDOW_LIMITED
-    assert "tcp_wmem" in found.sentence
+    assert diagnosis.verdict is Verdict.WINDOW_LIMITED
+    assert "tcp_wmem" in diagnosis.sentence
 
 
 @pytest.mark.parametrize("end", ["sender", "receiver"])
@@ -143,20 +147,20 @@ def test_a_processor_over_90_percent_is_the_limit_of_either_end(end):
 
 
 def test_a_test_that_keeps_to_the_rate_asked_for_is_limited_by_that():
-    found = diagnose(recorded(steady(10e6, cwnd_bytes=1e6), 5, asked_bps=10e6))
+    diagnosis = diagnose(recorded(steady(10e6, cwnd_bytes=1e6), 5, asked_bps=10e6))
 
-    assert found.verdict is Verdict.APPLICATION_LIMITED
-    assert "requested 10 Mbit/s" in found.sentence
+    assert diagnosis.verdict is Verdict.APPLICATION_LIMITED
+    assert "requested 10 Mbit/s" in diagnosis.sentence
 
 
 def test_a_standing_queue_without_loss_is_a_bottleneck():
     def moment(now_s):
         return Moment(rate_bps=20e6, cwnd_bytes=4e5, rtt_ms=40.0 if now_s < 0.2 else 160.0)
 
-    found = diagnose(recorded(moment, 5))
+    diagnosis = diagnose(recorded(moment, 5))
 
-    assert found.verdict is Verdict.BOTTLENECK_QUEUE
-    assert "from 40.00 ms to 160.0 ms" in found.sentence
+    assert diagnosis.verdict is Verdict.BOTTLENECK_QUEUE
+    assert "from 40.00 ms to 160.0 ms" in diagnosis.sentence
 
 
 def test_a_host_that_answers_late_is_no_queue():
@@ -192,21 +196,21 @@ def test_bbr_without_loss_or_queue_is_at_its_bottleneck():
 
 
 def test_a_test_shorter_than_its_start_says_how_long_it_must_be():
-    found = diagnose(recorded(lambda now_s: Moment(1e6 * 4**now_s, 1e4 * 1.6 ** (now_s / 0.18), rtt_ms=180.0), 3))
+    diagnosis = diagnose(recorded(lambda now_s: Moment(1e6 * 4**now_s, 1e4 * 1.6 ** (now_s / 0.18), rtt_ms=180.0), 3))
 
-    assert (found.verdict, found.steady_s, found.too_short) == (Verdict.UNDETERMINED, 0.0, True)
-    assert found.steady_throughput_bps is None
-    assert "too short for its RTT of 180.0 ms" in found.sentence
-    assert "run at least 30 s" in found.sentence
+    assert (diagnosis.verdict, diagnosis.steady_s, diagnosis.too_short) == (Verdict.UNDETERMINED, 0.0, True)
+    assert diagnosis.steady_throughput_bps is None
+    assert "too short for its RTT of 180.0 ms" in diagnosis.sentence
+    assert "run at least 30 s" in diagnosis.sentence
 
 
 def test_a_sender_idle_by_its_kernel_is_application_limited():
     idle = recorded(steady(10e6, cwnd_bytes=1e6), 5, kernel=TcpInfo(age_s=5.0, busy_s=3.0))
 
-    found = diagnose(idle)
+    diagnosis = diagnose(idle)
 
-    assert found.verdict is Verdict.APPLICATION_LIMITED
-    assert "nothing to send for 40% of the time" in found.sentence
+    assert diagnosis.verdict is Verdict.APPLICATION_LIMITED
+    assert "nothing to send for 40% of the time" in diagnosis.sentence
 
 
 @pytest.mark.parametrize(
@@ -223,10 +227,10 @@ def test_two_losses_are_too_few():
     def moment(now_s):
         return Moment(rate_bps=8e6, cwnd_bytes=4e4, retransmits=1 if round(now_s * 10) in (20, 30) else 0)
 
-    found = diagnose(recorded(moment, 5))
+    diagnosis = diagnose(recorded(moment, 5))
 
-    assert found.verdict is Verdict.UNDETERMINED
-    assert "2 loss events, too few" in found.sentence
+    assert diagnosis.verdict is Verdict.UNDETERMINED
+    assert "2 loss events, too few" in diagnosis.sentence
 
 
 def bare(count=10):
@@ -236,20 +240,20 @@ def bare(count=10):
 
 
 def test_a_system_that_tells_no_windows_is_said_to():
-    found = diagnose(bare())
+    diagnosis = diagnose(bare())
 
-    assert found.verdict is Verdict.UNDETERMINED
-    assert "reports neither windows" in found.sentence
-    assert found.steady_throughput_bps == pytest.approx(8e6)
-    assert (found.path_mtu_bytes, found.jumbo_frames_pass) == (None, None)
-    assert found.rfc6349.efficiency_ratio is None
+    assert diagnosis.verdict is Verdict.UNDETERMINED
+    assert "reports neither windows" in diagnosis.sentence
+    assert diagnosis.steady_throughput_bps == pytest.approx(8e6)
+    assert (diagnosis.path_mtu_bytes, diagnosis.jumbo_frames_pass) == (None, None)
+    assert diagnosis.rfc6349.efficiency_ratio is None
 
 
 def test_no_intervals_are_no_figures():
-    found = diagnose(Recording(samples=()))
+    diagnosis = diagnose(Recording(samples=()))
 
-    assert (found.verdict, found.steady_throughput_bps, found.signs) == (Verdict.UNDETERMINED, None, None)
-    assert "no intervals" in found.sentence
+    assert (diagnosis.verdict, diagnosis.steady_throughput_bps, diagnosis.signs) == (Verdict.UNDETERMINED, None, None)
+    assert "no intervals" in diagnosis.sentence
 
 
 @pytest.mark.parametrize(
@@ -272,9 +276,9 @@ def test_jumbo_frames_pass_where_the_path_mtu_stays_large(mtus, passes):
         SenderInterval(start_s=n, end_s=n + 1.0, sent_bytes=10_000, path_mtu_bytes=mtus[n >= 3]) for n in range(6)
     )
 
-    found = diagnose(Recording(samples=samples))
+    diagnosis = diagnose(Recording(samples=samples))
 
-    assert (found.path_mtu_bytes, found.jumbo_frames_pass) == (min(mtus), passes)
+    assert (diagnosis.path_mtu_bytes, diagnosis.jumbo_frames_pass) == (min(mtus), passes)
 
 
 amounts = st.one_of(st.none(), st.integers(0, 10**9))
@@ -302,11 +306,11 @@ def test_for_any_intervals_times_add_up_and_there_is_a_sentence(values):
         for end_s, row in zip(ends_s, values, strict=True)
     )
 
-    found = diagnose(Recording(samples=samples))
+    diagnosis = diagnose(Recording(samples=samples))
 
-    assert found.sentence
-    assert "nan" not in found.sentence.lower()
-    assert 0.0 <= found.start_s <= found.duration_s * (1 + 1e-9)
-    assert found.start_s + found.steady_s == pytest.approx(found.duration_s)
-    for event in found.recoveries:
+    assert diagnosis.sentence
+    assert "nan" not in diagnosis.sentence.lower()
+    assert 0.0 <= diagnosis.start_s <= diagnosis.duration_s * (1 + 1e-9)
+    assert diagnosis.start_s + diagnosis.steady_s == pytest.approx(diagnosis.duration_s)
+    for event in diagnosis.recoveries:
         assert 0.0 <= event.lost_s <= event.end_s - event.start_s + 1e-6

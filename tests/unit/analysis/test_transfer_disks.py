@@ -11,7 +11,7 @@ M = 1e6
 
 def found(disk_to_disk, memory, read, write, cached=0.0):
     """All in Mbit/s, None where not known."""
-    rates = [None if one is None else one * M for one in (memory, read, write)]
+    rates = [None if rate is None else rate * M for rate in (memory, read, write)]
     return network_or_disk(
         DiskToDisk(
             disk_to_disk_bps=disk_to_disk * M,

@@ -50,10 +50,10 @@ def test_bytes_between_losses_are_those_that_arrived():
     def moment(now_s):
         return Moment(8e6, 4e4, retransmits=3 if tenth(now_s) in (10, 40, 45) else 0)
 
-    found = diagnose(recorded(moment, 6)).recoveries
+    recoveries = diagnose(recorded(moment, 6)).recoveries
 
-    assert [event.before_bytes for event in found] == pytest.approx([1e6, 3e6, 0.5e6])
-    assert [event.resent_segments for event in found] == [3, 3, 3]
+    assert [event.before_bytes for event in recoveries] == pytest.approx([1e6, 3e6, 0.5e6])
+    assert [event.resent_segments for event in recoveries] == [3, 3, 3]
 
 
 def test_ongoing_retransmission_is_an_event_until_the_next_cut():
@@ -62,9 +62,9 @@ def test_ongoing_retransmission_is_an_event_until_the_next_cut():
     def moment(now_s):
         return Moment(8e6, cut.get(tenth(now_s), 8e4), retransmits=2 if tenth(now_s) in cut else 0)
 
-    found = diagnose(recorded(moment, 5)).recoveries
+    recoveries = diagnose(recorded(moment, 5)).recoveries
 
-    assert [(round(event.start_s, 1), event.resent_segments) for event in found] == [(1.0, 6), (1.3, 4)]
+    assert [(round(event.start_s, 1), event.resent_segments) for event in recoveries] == [(1.0, 6), (1.3, 4)]
 
 
 def test_silence_after_a_loss_is_a_stall_and_no_pause():
@@ -72,10 +72,10 @@ def test_silence_after_a_loss_is_a_stall_and_no_pause():
         silent = 20 <= tenth(now_s) < 25
         return Moment(0.0 if silent else 8e6, 4e4, retransmits=1 if tenth(now_s) in (20, 24) else 0)
 
-    found = diagnose(recorded(moment, 5))
+    diagnosis = diagnose(recorded(moment, 5))
 
-    assert found.pauses == ()
-    assert sum(event.stalled_s for event in found.recoveries) == pytest.approx(0.5)
+    assert diagnosis.pauses == ()
+    assert sum(event.stalled_s for event in diagnosis.recoveries) == pytest.approx(0.5)
 
 
 def ornl_to_nersc(now_s):
@@ -87,23 +87,23 @@ def ornl_to_nersc(now_s):
 
 
 def test_the_pauses_of_ornl_to_nersc_are_found_as_published():
-    found = diagnose(recorded(ornl_to_nersc, 30.4))
+    diagnosis = diagnose(recorded(ornl_to_nersc, 30.4))
 
-    lengths = [pause.length_s for pause in found.pauses]
+    lengths = [pause.length_s for pause in diagnosis.pauses]
     assert lengths == pytest.approx([0.2] * 7)
-    assert found.pauses[0].burst_bytes == pytest.approx(200e3 + 71e6 / 8 * 0.102)
+    assert diagnosis.pauses[0].burst_bytes == pytest.approx(200e3 + 71e6 / 8 * 0.102)
 
 
 def test_the_events_of_ornl_to_nersc_are_counted_as_published():
     """2,233 retransmissions in 33 recovery events: 67 or 68 each."""
     resent = {10 * number + 5: 67 + (number <= 22) for number in range(1, 34)}
 
-    found = diagnose(
+    diagnosis = diagnose(
         recorded(lambda now_s: Moment(71e6, 9e5, rtt_ms=102.0, retransmits=resent.get(tenth(now_s), 0)), 40)
     )
 
-    assert len(found.recoveries) == 33
-    assert sum(event.resent_segments for event in found.recoveries) == 2233
+    assert len(diagnosis.recoveries) == 33
+    assert sum(event.resent_segments for event in diagnosis.recoveries) == 2233
 
 
 @settings(deadline=None)
@@ -113,12 +113,12 @@ def test_pauses_take_their_share_of_the_time(pause_tenths, every_s):
         silent = now_s > 0.95 and tenth(now_s) % (10 * every_s) < pause_tenths
         return Moment(0.0 if silent else 20e6, 3e5)
 
-    found = diagnose(recorded(moment, 10 * every_s))
+    diagnosis = diagnose(recorded(moment, 10 * every_s))
 
-    assert len(found.pauses) == 9
-    assert sum(pause.length_s for pause in found.pauses) == pytest.approx(0.9 * pause_tenths)
+    assert len(diagnosis.pauses) == 9
+    assert sum(pause.length_s for pause in diagnosis.pauses) == pytest.approx(0.9 * pause_tenths)
     if 0.9 * pause_tenths > 0.11 * 10 * every_s:
-        assert found.verdict is Verdict.APPLICATION_LIMITED
+        assert diagnosis.verdict is Verdict.APPLICATION_LIMITED
 
 
 def test_a_closed_window_is_the_receivers_pause_and_not_the_senders():
@@ -126,10 +126,10 @@ def test_a_closed_window_is_the_receivers_pause_and_not_the_senders():
         closed = tenth(now_s) % 4 < 2 and now_s > 1
         return Moment(0.0 if closed else 8e6, 3e5, window_bytes=0.0 if closed else 130e3)
 
-    found = diagnose(recorded(moment, 6))
+    diagnosis = diagnose(recorded(moment, 6))
 
-    assert found.pauses == ()
-    assert found.verdict is Verdict.SLOW_RECEIVER
+    assert diagnosis.pauses == ()
+    assert diagnosis.verdict is Verdict.SLOW_RECEIVER
 
 
 def test_a_full_window_explains_silence_with_only_sender_figures():

@@ -11,13 +11,13 @@ from monitor.analysis.transfer import Recording, SenderInterval, bit_metres_per_
 @settings(deadline=None)
 @given(st.lists(st.floats(1e3, 1e11), min_size=2, max_size=50))
 def test_the_spread_is_that_of_the_sample(throughputs_bps):
-    found = spread(throughputs_bps)
+    statistics = spread(throughputs_bps)
 
-    assert (found.tests, found.min_bps, found.max_bps) == (
+    assert (statistics.tests, statistics.min_bps, statistics.max_bps) == (
         len(throughputs_bps), min(throughputs_bps), max(throughputs_bps),
     )  # fmt: skip
-    assert found.mean_bps == pytest.approx(np.mean(throughputs_bps))
-    assert found.deviation_bps == pytest.approx(np.std(throughputs_bps, ddof=1), rel=1e-6, abs=1.0)
+    assert statistics.mean_bps == pytest.approx(np.mean(throughputs_bps))
+    assert statistics.deviation_bps == pytest.approx(np.std(throughputs_bps, ddof=1), rel=1e-6, abs=1.0)
 
 
 def test_one_test_has_no_deviation_and_none_no_spread():
@@ -47,9 +47,9 @@ def test_the_transfer_time_ratio_is_over_the_time_at_capacity():
 
 def test_the_efficiency_of_the_rfcs_example():
     """100,000 sent and 2,000 of them again: 98.03% (RFC 6349, section 4.2)."""
-    found = diagnose(transfer(retransmits=250))
+    diagnosis = diagnose(transfer(retransmits=250))
 
-    assert found.rfc6349.efficiency_ratio == pytest.approx(100_000 / 102_000)
+    assert diagnosis.rfc6349.efficiency_ratio == pytest.approx(100_000 / 102_000)
 
 
 def test_the_buffer_delay_of_the_rfcs_example():

@@ -28,18 +28,18 @@ def starting(growth, rtt_ms, full_bytes, first_bytes=14_480):
 def test_the_start_ends_where_growth_does(growth, rtt_ms, full_bytes):
     moment, true_s = starting(growth, rtt_ms, full_bytes)
 
-    found = diagnose(recorded(moment, 20))
+    diagnosis = diagnose(recorded(moment, 20))
 
-    assert found.start_s == pytest.approx(true_s, abs=2 * rtt_ms / 1000 + 2 * INTERVAL_S)
+    assert diagnosis.start_s == pytest.approx(true_s, abs=2 * rtt_ms / 1000 + 2 * INTERVAL_S)
 
 
 def test_the_start_agrees_with_what_theory_says_of_1_gbit_s_at_180_ms():
     moment, _ = starting(1.5, 180, 22.5e6)
 
-    found = diagnose(recorded(moment, 60, mss_bytes=1448))
+    diagnosis = diagnose(recorded(moment, 60, mss_bytes=1448))
 
-    assert found.start_s == pytest.approx(slow_start_s(1e9, 180, mss_bytes=1448, delayed_acks=True), rel=0.1)
-    assert not found.too_short
+    assert diagnosis.start_s == pytest.approx(slow_start_s(1e9, 180, mss_bytes=1448, delayed_acks=True), rel=0.1)
+    assert not diagnosis.too_short
 
 
 def test_a_start_of_6_s_wants_the_60_s_that_were_published():
@@ -51,21 +51,21 @@ def test_a_published_slow_start_is_too_long_for_a_short_test(duration_s, too_sho
     growth = (22.5e6 / 14_480) ** (0.18 / 5.5)
     moment, true_s = starting(growth, 180, 22.5e6)
 
-    found = diagnose(recorded(moment, duration_s))
+    diagnosis = diagnose(recorded(moment, duration_s))
 
     assert true_s == pytest.approx(5.5)
-    assert 5 <= found.start_s <= 6
-    assert found.too_short is too_short
-    assert 50 <= found.wanted_s <= 60
+    assert 5 <= diagnosis.start_s <= 6
+    assert diagnosis.too_short is too_short
+    assert 50 <= diagnosis.wanted_s <= 60
 
 
 def test_the_figure_leaves_the_start_out():
     moment, _ = starting(1.5, 180, 22.5e6)
 
-    found = diagnose(recorded(moment, 10))
+    diagnosis = diagnose(recorded(moment, 10))
 
-    assert found.steady_throughput_bps == pytest.approx(1e9, rel=0.02)
-    assert found.start_s + found.steady_s == pytest.approx(10)
+    assert diagnosis.steady_throughput_bps == pytest.approx(1e9, rel=0.02)
+    assert diagnosis.start_s + diagnosis.steady_s == pytest.approx(10)
 
 
 def test_the_first_loss_ends_the_start():
@@ -78,12 +78,12 @@ def test_the_first_loss_ends_the_start():
 
 def test_the_rate_alone_shows_slow_start_without_window_figures():
     moment, true_s = starting(1.6, 200, 5e6)
-    known = recorded(moment, 20)
+    whole = recorded(moment, 20)
     samples = tuple(
-        type(one)(start_s=one.start_s, end_s=one.end_s, sent_bytes=one.sent_bytes, rtt_ms=one.rtt_ms)
-        for one in known.samples
+        type(sample)(start_s=sample.start_s, end_s=sample.end_s, sent_bytes=sample.sent_bytes, rtt_ms=sample.rtt_ms)
+        for sample in whole.samples
     )
 
-    found = diagnose(type(known)(samples=samples))
+    diagnosis = diagnose(type(whole)(samples=samples))
 
-    assert found.start_s == pytest.approx(true_s, abs=0.6)
+    assert diagnosis.start_s == pytest.approx(true_s, abs=0.6)

@@ -29,27 +29,27 @@ def test_slac_to_in2p3_has_its_knee_at_two_megabytes():
     gave 70 to 80 Mbit/s (Matthews and Cottrell 2001)."""
     windows = [64 * KIB, 256 * KIB, MIB, 2 * MIB, 4 * MIB]
 
-    found = knee_of(grid(of_path(100e6, 175.0), windows, [1, 2, 8]), 175.0)
+    knee = knee_of(grid(of_path(100e6, 175.0), windows, [1, 2, 8]), 175.0)
 
-    assert found.knee.setting == SweepSetting.create(1, 2 * MIB)
-    assert found.bdp_bytes == pytest.approx(2.19e6, rel=0.01)
-    assert found.over_bdp == pytest.approx(0.96, abs=0.01)
+    assert knee.knee.setting == SweepSetting.create(1, 2 * MIB)
+    assert knee.bdp_bytes == pytest.approx(2.19e6, rel=0.01)
+    assert knee.over_bdp == pytest.approx(0.96, abs=0.01)
 
 
 def test_without_large_windows_it_takes_streams():
-    found = knee_of(grid(of_path(100e6, 175.0), [64 * KIB, 256 * KIB], [1, 4, 8, 16, 32]), 175.0)
+    knee = knee_of(grid(of_path(100e6, 175.0), [64 * KIB, 256 * KIB], [1, 4, 8, 16, 32]), 175.0)
 
-    assert found.knee.setting == SweepSetting.create(8, 256 * KIB)
+    assert knee.knee.setting == SweepSetting.create(8, 256 * KIB)
 
 
 @pytest.mark.parametrize("turn", [0, 1, 2, 3], ids=str)
 def test_the_cheapest_of_equally_fast_cells_wins_in_any_order(turn):
     cells = grid(of_path(50e6, 100.0), [256 * KIB, MIB], [1, 4])
 
-    found = knee_of(cells[turn:] + cells[:turn], 100.0)
+    knee = knee_of(cells[turn:] + cells[:turn], 100.0)
 
-    assert found.best is found.knee
-    assert found.best.setting == SweepSetting.create(1, MIB)
+    assert knee.best is knee.knee
+    assert knee.best.setting == SweepSetting.create(1, MIB)
 
 
 def test_a_cell_that_failed_is_not_a_slow_one():
@@ -74,24 +74,24 @@ def test_each_plane_has_its_own_knee_and_the_fastest_comes_first():
     cubic = grid(of_path(50e6, 100.0), [MIB], [1, 2], control="cubic")
     bbr = grid(of_path(120e6, 100.0), [MIB], [1, 2], control="bbr")
 
-    found = knees([*cubic, *bbr], 100.0)
+    sweet_spots = knees([*cubic, *bbr], 100.0)
 
-    assert list(found) == [("bbr", 0), ("cubic", 0)]
-    assert [knee.knee.setting.streams for knee in found.values()] == [2, 1]
+    assert list(sweet_spots) == [("bbr", 0), ("cubic", 0)]
+    assert [knee.knee.setting.streams for knee in sweet_spots.values()] == [2, 1]
 
 
 @pytest.mark.parametrize(("streams", "at_edge"), [([1, 2], True), ([1, 2, 8], True), ([1], False)])
 def test_it_is_said_when_the_best_lies_at_the_end_of_the_grid(streams, at_edge):
-    found = knee_of(grid(lambda number, window: 1e6 * number, [MIB], streams), None)
+    knee = knee_of(grid(lambda number, window: 1e6 * number, [MIB], streams), None)
 
-    assert found.best_at_edge == at_edge
+    assert knee.best_at_edge == at_edge
 
 
 def test_the_systems_own_window_is_not_compared():
-    found = knee_of([SettingResult(SweepSetting.create(1), 90e6, "measured")], 100.0)
+    knee = knee_of([SettingResult(SweepSetting.create(1), 90e6, "measured")], 100.0)
 
-    assert found.over_bdp is None
-    assert sentences(found, 100.0) == [
+    assert knee.over_bdp is None
+    assert sentences(knee, 100.0) == [
         "Sweet spot: 1 stream of the default window, 90 Mbit/s.",
         "The window is the system's default; the path holds the bandwidth-delay product, 1.12 MB "
         "(90 Mbit/s × 100.0 ms).",
@@ -118,11 +118,11 @@ def test_the_sentences_name_knee_best_and_product():
 @pytest.mark.parametrize(("window", "at_edge"), [(128 * KIB, True), (512 * KIB, False)])
 def test_a_window_that_the_path_does_not_fill_is_no_end_of_the_grid(window, at_edge):
     """10 Mbit/s × 120 ms are 150 kB: 128 KiB may be too little, 512 KiB cannot be."""
-    found = knee_of(grid(of_path(10e6, 120.0), [32 * KIB, window], [1]), 120.0)
+    knee = knee_of(grid(of_path(10e6, 120.0), [32 * KIB, window], [1]), 120.0)
 
-    assert found.best.setting.window_bytes == window
-    assert found.best_at_edge == at_edge
-    assert ("edge of the grid" in sentences(found, 120.0)[-1]) == at_edge
+    assert knee.best.setting.window_bytes == window
+    assert knee.best_at_edge == at_edge
+    assert ("edge of the grid" in sentences(knee, 120.0)[-1]) == at_edge
 
 
 @pytest.mark.parametrize(
@@ -140,12 +140,16 @@ RATES = st.one_of(st.none(), st.floats(1e3, 1e11))
 def test_the_knee_by_brute_force(rates, random):
     settings = [SweepSetting.create(streams, window) for streams in (1, 2, 4) for window in (KIB, MIB, 2 * MIB, None)]
     cells = [
-        SettingResult(one, rate, "measured" if rate else "busy") for one, rate in zip(settings, rates, strict=True)
+        SettingResult(setting, rate, "measured" if rate else "busy")
+        for setting, rate in zip(settings, rates, strict=True)
     ]
     random.shuffle(cells)
 
-    found = knee_of(cells, 20.0)
+    knee = knee_of(cells, 20.0)
 
-    known = [rate for rate in rates if rate]
-    first = next((one for one, rate in zip(settings, rates, strict=True) if rate and rate >= 0.9 * max(known)), None)
-    assert (found.knee.setting if found else None) == first
+    measured_rates = [rate for rate in rates if rate]
+    first = next(
+        (setting for setting, rate in zip(settings, rates, strict=True) if rate and rate >= 0.9 * max(measured_rates)),
+        None,
+    )
+    assert (knee.knee.setting if knee else None) == first

@@ -14,51 +14,53 @@ from tests.diagnosis.generated import independent_loss, policer, simulated
     ("rate_bps", "depth_bytes"), [(5e6, 1e5), (10e6, 3e5), (10e6, 1e6), (20e6, 2e5)], ids=lambda value: f"{value:g}"
 )
 def test_a_token_bucket_is_found_with_its_rate(rate_bps, depth_bytes):
-    found = diagnose(simulated(policer(rate_bps, depth_bytes), 20))
+    diagnosis = diagnose(simulated(policer(rate_bps, depth_bytes), 20))
 
-    assert found.verdict is Verdict.POLICER
-    assert found.signs.token_bucket.rate_bps == pytest.approx(rate_bps, rel=0.1)
+    assert diagnosis.verdict is Verdict.POLICER
+    assert diagnosis.signs.token_bucket.rate_bps == pytest.approx(rate_bps, rel=0.1)
 
 
 @pytest.mark.parametrize("depth_bytes", [1e6, 2e6, 4e6])
 def test_its_depth_is_what_passed_above_the_rate_at_first(depth_bytes):
-    found = diagnose(simulated(policer(10e6, depth_bytes), 30))
+    diagnosis = diagnose(simulated(policer(10e6, depth_bytes), 30))
 
-    assert found.signs.token_bucket.depth_bytes == pytest.approx(depth_bytes, rel=0.4)
+    assert diagnosis.signs.token_bucket.depth_bytes == pytest.approx(depth_bytes, rel=0.4)
 
 
 def test_a_depth_that_no_interval_shows_is_not_known():
-    found = diagnose(simulated(policer(10e6, 1e5), 20))
+    diagnosis = diagnose(simulated(policer(10e6, 1e5), 20))
 
-    assert found.signs.token_bucket.depth_bytes is None
-    assert "shallow" in found.sentence
+    assert diagnosis.signs.token_bucket.depth_bytes is None
+    assert "shallow" in diagnosis.sentence
 
 
 @settings(deadline=None)
 @given(st.sampled_from([0.0005, 0.002, 0.005, 0.02]), st.integers(0, 10_000))
 def test_independent_losses_are_no_policers(ratio, seed):
-    found = diagnose(simulated(independent_loss(ratio, seed), 20))
+    diagnosis = diagnose(simulated(independent_loss(ratio, seed), 20))
 
-    assert found.verdict is Verdict.RANDOM_LOSS
+    assert diagnosis.verdict is Verdict.RANDOM_LOSS
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_cause_of_losses_in_groups_at_any_rate_is_open(seed):
     rng = random.Random(seed)
 
-    found = diagnose(simulated(lambda _, segments: min(5, segments // 2) if rng.random() < 0.03 else 0, 20))
+    diagnosis = diagnose(simulated(lambda _, segments: min(5, segments // 2) if rng.random() < 0.03 else 0, 20))
 
-    assert found.verdict is Verdict.LOSS
-    assert "of 5 segments each" in found.sentence
+    assert diagnosis.verdict is Verdict.LOSS
+    assert "of 5 segments each" in diagnosis.sentence
 
 
 def test_regular_losses_after_a_queue_are_the_queues():
     policed = simulated(policer(10e6, 3e5), 20)
     rising = tuple(
-        type(one)(**{**{name: getattr(one, name) for name in one.__slots__}, "rtt_ms": 40 + one.cwnd_bytes / 2000})
-        for one in policed.samples
+        type(sample)(
+            **{**{name: getattr(sample, name) for name in sample.__slots__}, "rtt_ms": 40 + sample.cwnd_bytes / 2000}
+        )
+        for sample in policed.samples
     )
 
-    found = diagnose(type(policed)(samples=rising, arrivals=policed.arrivals, idle_rtt_ms=40.0))
+    diagnosis = diagnose(type(policed)(samples=rising, arrivals=policed.arrivals, idle_rtt_ms=40.0))
 
-    assert found.verdict is Verdict.BOTTLENECK_QUEUE
+    assert diagnosis.verdict is Verdict.BOTTLENECK_QUEUE

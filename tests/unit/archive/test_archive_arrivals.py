@@ -38,8 +38,8 @@ def envelope(results: str) -> bytes:
 
 def everything(arrival):
     read_all = [arrival.read(places) for places in arrival.portions()]
-    sound = {place: one for results, _ in read_all for place, one in results.items()}
-    return sound, [one for _, unreadable in read_all for one in unreadable]
+    sound = {place: result for results, _ in read_all for place, result in results.items()}
+    return sound, [refusal for _, unreadable in read_all for refusal in unreadable]
 
 
 def peak_bytes(work) -> int:
@@ -60,7 +60,9 @@ def test_a_batch_reads_the_same_from_either_format(written):
 
     sound, unreadable = everything(arrival)
     assert (arrival.envelope.number, unreadable) == (9, [])
-    assert [msgspec.to_builtins(one) for one in sound.values()] == [msgspec.to_builtins(one) for one in results]
+    assert [msgspec.to_builtins(result) for result in sound.values()] == [
+        msgspec.to_builtins(result) for result in results
+    ]
 
 
 @given(
@@ -81,11 +83,11 @@ def test_whatever_a_result_is_the_others_are_read(junk, place):
     arrival = read(msgspec.msgpack.encode({**body, "results": results}), MESSAGE_PACK)
 
     sound, unreadable = everything(arrival)
-    assert [one.sequence for one in sound.values()] == [41]
-    assert [one.place for one in unreadable] == [n for n, one in enumerate(results) if one is not good]
-    assert all(one.reason for one in unreadable)
-    for one in unreadable:
-        text = json.dumps(arrival.as_json(one.place), allow_nan=False)
+    assert [result.sequence for result in sound.values()] == [41]
+    assert [refusal.place for refusal in unreadable] == [n for n, refusal in enumerate(results) if refusal is not good]
+    assert all(refusal.reason for refusal in unreadable)
+    for refusal in unreadable:
+        text = json.dumps(arrival.as_json(refusal.place), allow_nan=False)
         assert "\\u0000" not in text
 
 
@@ -111,20 +113,20 @@ def test_a_result_that_is_none_is_named_by_its_number(result, words):
 def test_a_result_without_a_number_is_named_by_its_place(result):
     _, unreadable = everything(read(envelope(f"{result},{result}"), JSON))
 
-    assert [one.sequence for one in unreadable] == [-70001, -70002]
+    assert [refusal.sequence for refusal in unreadable] == [-70001, -70002]
 
 
 def test_an_impossible_value_from_a_spool_is_refused_alone(tmp_path):
     spool = Spool(tmp_path / "spool.sqlite3")
     results = [burst(1.0), burst(1.0, ttl=256), burst(float("nan")), burst(1.0, None, late=2), burst(2.0)]
-    spool.put([delivered(3, one, 0) for one in results])
+    spool.put([delivered(3, result, 0) for result in results])
     at = datetime(2026, 3, 14, tzinfo=UTC)
     sent = spool.next_batch(max_results=10, max_bytes=10**6, now=at, agent_version="1")
 
     sound, unreadable = everything(read(msgspec.msgpack.encode(sent), MESSAGE_PACK))
 
-    assert [one.result for one in sound.values()] == [results[0], results[4]]
-    assert [(one.sequence, one.reason) for one in unreadable] == [
+    assert [result.result for result in sound.values()] == [results[0], results[4]]
+    assert [(refusal.sequence, refusal.reason) for refusal in unreadable] == [
         (2, "Expected `int` <= 255 - at `$.result.ttl`"),
         (3, "received 1, but 0 RTTs - at `$.result`"),
         (4, "late 2 is more than the 1 lost - at `$.result`"),
@@ -137,14 +139,14 @@ LITERALS = ["NaN", "Infinity", "-Infinity"]
 @pytest.mark.parametrize("literal", LITERALS)
 def test_a_number_that_json_has_not_spoils_its_own_result_only(literal):
     bad, good, words = (
-        msgspec.json.encode(delivered(3, one, n)).decode()
-        for n, one in enumerate((burst(77.25), burst(1.0, None), burst(address=None, detail=f"said {literal}")), 41)
+        msgspec.json.encode(delivered(3, result, n)).decode()
+        for n, result in enumerate((burst(77.25), burst(1.0, None), burst(address=None, detail=f"said {literal}")), 41)
     )
 
     arrival = read(envelope(",".join([bad.replace("77.25", literal), good, words])), JSON)
 
     sound, unreadable = everything(arrival)
-    assert {place: one.sequence for place, one in sound.items()} == {1: 42, 2: 43}
+    assert {place: result.sequence for place, result in sound.items()} == {1: 42, 2: 43}
     assert sound[1].result.rtts_ms == (1.0, None)
     assert sound[2].result.detail == f"said {literal}"
     [(place, sequence, reason)] = unreadable
@@ -169,7 +171,7 @@ def test_beside_such_a_number_one_that_is_too_large_is_refused_alike():
         read(envelope('{"sequence":1,"path_id":NaN},{"sequence":2,"path_id":%s}' % (10**30)), JSON)
     )
 
-    assert [(one.sequence, "$.path_id" in one.reason) for one in unreadable] == [(1, True), (2, True)]
+    assert [(refusal.sequence, "$.path_id" in refusal.reason) for refusal in unreadable] == [(1, True), (2, True)]
 
 
 @pytest.mark.parametrize("body", [envelope("NaN")[:-1], envelope("NaN,"), envelope("nan"), envelope('"NaN')])
@@ -190,7 +192,7 @@ def test_text_that_is_not_unicode_spoils_its_own_result_only():
     arrival = read(body, JSON)
 
     sound, unreadable = everything(arrival)
-    assert ([*sound], [one.place for one in unreadable]) == ([1], [0])
+    assert ([*sound], [refusal.place for refusal in unreadable]) == ([1], [0])
     assert "\ufffd" in arrival.as_json(0)
 
 
@@ -198,7 +200,7 @@ def test_deep_nesting_is_refused_and_not_a_crash():
     nested = "[" * 500 + "]" * 500
     _, unreadable = everything(read(envelope(f'{{"sequence":1,"path_id":{nested}}}'), JSON))
 
-    assert [one.sequence for one in unreadable] == [1]
+    assert [refusal.sequence for refusal in unreadable] == [1]
     with pytest.raises(BatchRejected):
         read(envelope("[" * 100_000 + "]" * 100_000), JSON)
 

@@ -121,6 +121,6 @@ def test_exactly_is_to_the_hour_at_both_edges(since, until, expected):
 def test_exactly_has_each_hour_that_begins_in_the_period_once(since, length):
     parts = cover_exactly(since, since + length)
 
-    assert all(one.until == following.since for one, following in pairwise(parts))
+    assert all(part.until == following.since for part, following in pairwise(parts))
     if parts:
         assert (parts[0].since, parts[-1].until) == (end_of("hour", since), end_of("hour", since + length))

@@ -90,9 +90,9 @@ def test_advice_says_what_is_now_and_what_is_wanted():
 
 
 def test_json_has_the_figures_given_and_the_answer():
-    found = answer(f"{KNOWN} --loss-ratio 0.001 --sent 10000 --cc reno")
+    table_rows = answer(f"{KNOWN} --loss-ratio 0.001 --sent 10000 --cc reno")
 
-    assert found["given"] == {
+    assert table_rows["given"] == {
         "rtt_ms": 100.0,
         "rtt_p10_ms": None,
         "rtt_p90_ms": None,
@@ -104,11 +104,11 @@ def test_json_has_the_figures_given_and_the_answer():
         "control": "reno",
         "streams": 1,
     }
-    assert (found["sign"], found["binding"], found["not_known"]) == ("about", "loss", [])
-    assert found["low_bps"] < found["throughput_bps"] < found["high_bps"]
-    assert [limit["name"] for limit in found["limits"]] == ["window", "loss", "capacity"]
-    assert found["reno_index_bps"] == pytest.approx(1460 * 8 / 0.1 / 0.001**0.5)
-    assert found["at_this_rate"]["buffer_bytes"] == pytest.approx(found["throughput_bps"] * 0.1 / 8)
+    assert (table_rows["sign"], table_rows["binding"], table_rows["not_known"]) == ("about", "loss", [])
+    assert table_rows["low_bps"] < table_rows["throughput_bps"] < table_rows["high_bps"]
+    assert [limit["name"] for limit in table_rows["limits"]] == ["window", "loss", "capacity"]
+    assert table_rows["reno_index_bps"] == pytest.approx(1460 * 8 / 0.1 / 0.001**0.5)
+    assert table_rows["at_this_rate"]["buffer_bytes"] == pytest.approx(table_rows["throughput_bps"] * 0.1 / 8)
 
 
 @pytest.mark.parametrize("loss", ["--loss-ratio 0", "--loss-ratio 0 --sent 1000000"])

@@ -33,9 +33,9 @@ def measured(samples: list[Sample], **fields: float) -> Measured:
 def test_segments_sent_again_within_a_second_are_one_event() -> None:
     counts = [(0.0, 0, 0), (1.0, 1000, 3), (1.5, 1500, 5), (4.0, 9000, 5), (4.2, 9100, 6), (6.0, 9900, 6)]
 
-    found = nersc.events(measured([sample(*one) for one in counts]))
+    loss_events = nersc.events(measured([sample(*count) for count in counts]))
 
-    assert found == [nersc.Event(1.0, 5, 1000.0), nersc.Event(4.2, 1, 8100.0)]
+    assert loss_events == [nersc.Event(1.0, 5, 1000.0), nersc.Event(4.2, 1, 8100.0)]
 
 
 def test_a_transfer_without_loss_has_no_event() -> None:
@@ -48,9 +48,11 @@ def test_a_block_starts_after_whole_acknowledged_blocks_and_a_pause() -> None:
     at = [(0.0, 5000), (0.1, half), (0.2, half), (0.4, half), (0.5, whole), (0.6, whole + 1), (0.7, whole + 1)]
     after = [(0.71, whole + 20_000), (0.8, whole + 40_000)]
 
-    found = nersc.blocks(measured([sample(at_s, acked, window_segments=60) for at_s, acked in at + after]))
+    blocks_seen = nersc.blocks(measured([sample(at_s, acked, window_segments=60) for at_s, acked in at + after]))
 
-    assert [(round(one.at_s, 3), round(one.pause_s, 3), one.burst_bytes) for one in found] == [(0.608, 0.21, 60 * 289)]
+    assert [(round(block.at_s, 3), round(block.pause_s, 3), block.burst_bytes) for block in blocks_seen] == [
+        (0.608, 0.21, 60 * 289)
+    ]
 
 
 def test_the_sweet_spot_has_fewest_streams_then_smallest_window() -> None:
@@ -154,8 +156,8 @@ def test_a_table_is_markdown_with_the_machine_and_no_date() -> None:
 def test_every_reproduction_has_its_table_in_the_document(name: str) -> None:
     text = DOCUMENT.read_text()
 
-    found = re.search(rf"<!-- {name} -->\n\n((?:\|.*\|\n)+)\n\*Made on .+\*\n\n<!-- /{name} -->", text)
+    match = re.search(rf"<!-- {name} -->\n\n((?:\|.*\|\n)+)\n\*Made on .+\*\n\n<!-- /{name} -->", text)
 
-    assert found is not None
-    assert len(found[1].splitlines()) > 3
+    assert match is not None
+    assert len(match[1].splitlines()) > 3
     assert f"`python -m tests.reproduce {name}`" in text

@@ -33,9 +33,9 @@ def test_a_site_direction_is_compared_with_its_reverse_and_the_rest():
 
 
 def test_a_single_path_has_the_others_of_both_its_sites_beside_it():
-    one = ids("cern", "slac")
+    problem_ids = ids("cern", "slac")
 
-    assert [share.text for share in Shares(PATHS, one | ids("niit", "kek"), ()).others(one)] == [
+    assert [share.text for share in Shares(PATHS, problem_ids | ids("niit", "kek"), ()).others(problem_ids)] == [
         "other paths from cern: normal (3 paths)",
         "paths to cern: normal (4 paths)",
         "paths from slac: normal (4 paths)",
@@ -60,7 +60,7 @@ def test_each_count_is_that_of_counting_one_by_one(seed):
     bad = {number for number in PATHS if chance.random() < 0.3}
     unknown = {number for number in PATHS if chance.random() < 0.1} - bad
     own = {number for number in bad if chance.random() < 0.5} or {next(iter(PATHS))}
-    common = set.intersection(*({PATHS[one].source, PATHS[one].destination} for one in own))
+    common = set.intersection(*({PATHS[path_id].source, PATHS[path_id].destination} for path_id in own))
     rest = PATHS.keys() - own - unknown
 
     for share in Shares(PATHS, bad, unknown).others(own):
@@ -70,5 +70,5 @@ def test_each_count_is_that_of_counting_one_by_one(seed):
         elif way == "to":
             area = rest & ids(None, site)
         else:
-            area = {one for one in rest if not common & {PATHS[one].source, PATHS[one].destination}}
+            area = {path_id for path_id in rest if not common & {PATHS[path_id].source, PATHS[path_id].destination}}
         assert (share.bad, share.known) == (len(area & bad), len(area)), share

@@ -37,8 +37,8 @@ def test_what_is_permitted_never_exceeds_the_budget(tests, minutes, most_bytes):
     ran: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for account, at_s, seconds, size in tests:
         of_day = ran.setdefault((account[1], at_s // DAY_S), [])
-        fits = sum(one for one, _ in of_day) + seconds <= 60 * minutes
-        used = sum(one for _, one in of_day)
+        fits = sum(seconds_used for seconds_used, _ in of_day) + seconds <= 60 * minutes
+        used = sum(bytes_used for _, bytes_used in of_day)
         fits = fits and used < most_bytes and used + size <= most_bytes
         cost = Cost(seconds, size)
 

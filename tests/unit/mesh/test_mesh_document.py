@@ -47,8 +47,11 @@ def test_a_broken_rule_is_told_with_its_line_and_what_to_write(path):
 def test_measurements_follow_from_the_groups(path):
     document = read(path)
 
-    found = {f"{one.source} -> {one.destination} {one.test}" for one in expansion.measurements(document)}
-    assert found == set(expected(path))
+    names = {
+        f"{measurement.source} -> {measurement.destination} {measurement.test}"
+        for measurement in expansion.measurements(document)
+    }
+    assert names == set(expected(path))
 
 
 def test_the_example_says_what_it_shows():
@@ -122,9 +125,9 @@ def test_settings_for_one_path_hold_there_and_on_no_other():
         3: Place("slac", "cern", hosts=("slac", "cern-data")),
     }
 
-    found = settings_for(alerts, "rtt", places)
+    settings_of_path = settings_for(alerts, "rtt", places)
 
-    assert [found[path_id].least_rise_ms for path_id in (1, 2, 3)] == [50, 6, 6]
+    assert [settings_of_path[path_id].least_rise_ms for path_id in (1, 2, 3)] == [50, 6, 6]
 
 
 def test_a_file_that_is_not_there_is_told():

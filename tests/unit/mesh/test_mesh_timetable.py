@@ -23,7 +23,7 @@ def overlaps(placements):
     """Pairs of placements that have a host and a moment in common, by comparing each with each."""
     return [
         (a, b)
-        for a, b in combinations([one for one in placements if one.fits], 2)
+        for a, b in combinations([placement for placement in placements if placement.fits], 2)
         if set(a.job.hosts) & set(b.job.hosts) and a.start_s < b.end_s and b.start_s < a.end_s
     ]
 
@@ -54,22 +54,29 @@ def test_no_host_has_two_tests_at_a_time_whatever_the_mesh(jobs, from_s, horizon
     placements = place(jobs, timetable, from_s, from_s + horizon_s)
 
     assert overlaps(placements) == []
-    for one in placements:
-        if one.fits:
-            assert one.start_s >= from_s
-            assert not {1, 2} & set(one.job.hosts) or one.end_s <= from_s + 10 or one.start_s >= from_s + 100
-            assert one.job.is_new or one.start_s // one.job.every_s == (one.end_s - 1) // one.job.every_s
+    for placement in placements:
+        if placement.fits:
+            assert placement.start_s >= from_s
+            assert (
+                not {1, 2} & set(placement.job.hosts)
+                or placement.end_s <= from_s + 10
+                or placement.start_s >= from_s + 100
+            )
+            assert (
+                placement.job.is_new
+                or placement.start_s // placement.job.every_s == (placement.end_s - 1) // placement.job.every_s
+            )
 
 
 @given(jobs(), st.integers(NOW_S, NOW_S + 7200))
 def test_a_period_has_one_slot_or_is_told_to_have_no_room(jobs, from_s):
     placements = place(jobs, Timetable(), from_s, from_s + 3600)
 
-    found = [(one.job.measurement_id, one.start_s // one.job.every_s) for one in placements]
-    assert len(found) == len(set(found))
+    periods = [(placement.job.measurement_id, placement.start_s // placement.job.every_s) for placement in placements]
+    assert len(periods) == len(set(periods))
     for job in jobs:
         for period in range(from_s // job.every_s + 1, (from_s + 3600) // job.every_s):
-            assert (job.measurement_id, period) in found
+            assert (job.measurement_id, period) in periods
 
 
 @given(jobs(), st.integers(NOW_S, NOW_S + 7200))
@@ -77,10 +84,10 @@ def test_what_is_planned_is_not_planned_again(jobs, from_s):
     first = place(jobs, Timetable(), from_s, from_s + 3600)
     timetable = Timetable()
     planned = {job.measurement_id: set(job.planned) for job in jobs}
-    for one in first:
-        planned[one.job.measurement_id].add(one.start_s // one.job.every_s)
-        if one.fits:
-            timetable.take(one.job.hosts, one.start_s, one.end_s)
+    for placement in first:
+        planned[placement.job.measurement_id].add(placement.start_s // placement.job.every_s)
+        if placement.fits:
+            timetable.take(placement.job.hosts, placement.start_s, placement.end_s)
     again = [
         Job(job.measurement_id, *job.hosts, job.every_s, job.length_s, frozenset(planned[job.measurement_id]))
         for job in jobs
@@ -88,13 +95,13 @@ def test_what_is_planned_is_not_planned_again(jobs, from_s):
 
     second = place(again, timetable, from_s, from_s + 3600)
 
-    assert [one for one in second if one.fits] == []
+    assert [placement for placement in second if placement.fits] == []
 
 
 def test_five_sites_are_spread_evenly_over_the_hour():
     placements = place(full_mesh(5, 3600, 15), Timetable(), NOW_S, NOW_S + 3600)
 
-    starts = sorted(one.start_s for one in placements)
+    starts = sorted(placement.start_s for placement in placements)
     assert len(starts) == 20
     assert all(178 <= b - a <= 180 for a, b in pairwise(starts))
 
@@ -102,8 +109,8 @@ def test_five_sites_are_spread_evenly_over_the_hour():
 def test_a_new_mesh_has_its_first_tests_within_minutes():
     placements = place(full_mesh(5, 3600, 15, is_new=True), Timetable(), NOW_S, NOW_S + 3600)
 
-    first = {one.job.measurement_id: one.end_s for one in reversed(placements)}
-    assert min(one.start_s for one in placements) == NOW_S
+    first = {placement.job.measurement_id: placement.end_s for placement in reversed(placements)}
+    assert min(placement.start_s for placement in placements) == NOW_S
     # 20 tests of 15 s, at most two at a time among five hosts.
     assert max(first.values()) <= NOW_S + 20 * 15
 
@@ -114,7 +121,7 @@ def test_the_next_slot_has_the_same_place_in_the_next_period():
     placements = place(jobs, Timetable(), NOW_S, NOW_S + 3600)
 
     for job in jobs:
-        starts = sorted(one.start_s for one in placements if one.job == job)
+        starts = sorted(placement.start_s for placement in placements if placement.job == job)
         assert {b - a for a, b in pairwise(starts)} == {600}
 
 
@@ -124,7 +131,7 @@ def test_a_test_slips_to_the_next_free_time_of_its_period():
 
     placements = place([Job(1, 1, 2, 60, 15)], timetable, NOW_S, NOW_S + 60)
 
-    assert [one.start_s - NOW_S for one in placements] == [40]
+    assert [placement.start_s - NOW_S for placement in placements] == [40]
 
 
 def test_a_full_period_is_told_and_not_lost():
@@ -133,7 +140,7 @@ def test_a_full_period_is_told_and_not_lost():
 
     placements = place([Job(1, 1, 2, 60, 15)], timetable, NOW_S, NOW_S + 60)
 
-    assert [(one.start_s, one.fits) for one in placements] == [(NOW_S, False)]
+    assert [(placement.start_s, placement.fits) for placement in placements] == [(NOW_S, False)]
 
 
 def test_all_pairs_of_100_hosts_fit_at_two_thirds_of_the_time():
@@ -141,14 +148,14 @@ def test_all_pairs_of_100_hosts_fit_at_two_thirds_of_the_time():
     placements = place(full_mesh(100, 3600, 12), Timetable(), NOW_S, NOW_S + 3600)
 
     assert len(placements) == 9900
-    assert all(one.fits for one in placements)
+    assert all(placement.fits for placement in placements)
 
 
 def test_first_tests_of_many_hosts_run_side_by_side():
     placements = place(full_mesh(20, 7200, 15, is_new=True), Timetable(), NOW_S, NOW_S + 60)
 
     # 380 tests of 15 s, at best ten at a time among twenty hosts.
-    assert max(one.end_s for one in placements) - NOW_S <= 1.1 * (380 * 15 / 10)
+    assert max(placement.end_s for placement in placements) - NOW_S <= 1.1 * (380 * 15 / 10)
 
 
 def test_hosts_that_share_an_uplink_take_turns():
@@ -156,11 +163,11 @@ def test_hosts_that_share_an_uplink_take_turns():
 
     together = place(pair, Timetable(), NOW_S, NOW_S + 600)
 
-    (first, second) = sorted(one.start_s for one in together)
+    (first, second) = sorted(placement.start_s for placement in together)
     assert second >= first + 50
     apart = Timetable()
     apart.take([-9], NOW_S, NOW_S + 600)
-    assert [one.fits for one in place(pair, apart, NOW_S, NOW_S + 600)] == [False, False]
+    assert [placement.fits for placement in place(pair, apart, NOW_S, NOW_S + 600)] == [False, False]
 
 
 @given(st.integers(0, 600), st.integers(0, 600))
@@ -184,19 +191,23 @@ def jobs_that_stand(draw):
     ]
     taken, standing = Timetable(), []
     for job in reversed(made):
-        for one in place([job], taken, NOW_S, NOW_S + 1200):
-            if one.fits:
+        for placement in place([job], taken, NOW_S, NOW_S + 1200):
+            if placement.fits:
                 standing.append(
-                    ExistingSlot(len(standing), job.measurement_id, job.takes, one.start_s, one.end_s, job.priority)
+                    ExistingSlot(
+                        len(standing), job.measurement_id, job.takes, placement.start_s, placement.end_s, job.priority
+                    )
                 )
     kept = draw(st.integers(0, 2 ** len(standing) - 1))
     from_s = NOW_S + draw(st.integers(0, 500))
-    standing = [one for one in standing if kept >> one.slot_id & 1 and one.start_s >= from_s]
+    standing = [placement for placement in standing if kept >> placement.slot_id & 1 and placement.start_s >= from_s]
     return [replace(job, planned=_periods(job, standing)) for job in made], standing, from_s
 
 
 def _periods(job, standing):
-    return frozenset(one.start_s // job.every_s for one in standing if one.measurement_id == job.measurement_id)
+    return frozenset(
+        placement.start_s // job.every_s for placement in standing if placement.measurement_id == job.measurement_id
+    )
 
 
 @given(jobs_that_stand())
@@ -207,24 +218,29 @@ def test_slots_move_only_for_higher_priority_and_are_never_lost(given_jobs):
 
     arrangement = arrange(jobs, Timetable(), from_s, NOW_S + 1200, standing)
 
-    stays = [one for one in standing if one not in arrangement.moved]
-    placed = [(one.job.takes, one.start_s, one.end_s) for one in arrangement.placements if one.fits]
-    everything = placed + [(one.takes, one.start_s, one.end_s) for one in stays]
+    stays = [placement for placement in standing if placement not in arrangement.moved]
+    placed = [
+        (placement.job.takes, placement.start_s, placement.end_s)
+        for placement in arrangement.placements
+        if placement.fits
+    ]
+    everything = placed + [(stay.takes, stay.start_s, stay.end_s) for stay in stays]
     assert not [(a, b) for a, b in combinations(everything, 2) if set(a[0]) & set(b[0]) and a[1] < b[2] and b[1] < a[2]]
     for moved in arrangement.moved:
         for_whom = [
-            one.job
-            for one in arrangement.placements
-            if one.fits
-            and set(one.job.takes) & set(moved.takes)
-            and one.start_s < moved.end_s
-            and moved.start_s < one.end_s
+            placement.job
+            for placement in arrangement.placements
+            if placement.fits
+            and set(placement.job.takes) & set(moved.takes)
+            and placement.start_s < moved.end_s
+            and moved.start_s < placement.end_s
         ]
         assert any(job.priority > priority[moved.measurement_id] for job in for_whom)
         period = moved.start_s // every_s[moved.measurement_id]
         again = [
-            one
-            for one in arrangement.placements
-            if one.job.measurement_id == moved.measurement_id and one.start_s // one.job.every_s == period
+            placement
+            for placement in arrangement.placements
+            if placement.job.measurement_id == moved.measurement_id
+            and placement.start_s // placement.job.every_s == period
         ]
         assert len(again) == 1, "it has another time, or is told to have none"

@@ -59,7 +59,7 @@ def test_without_routes_every_channel_is_told_of_everything_at_once():
 
 
 def test_routes_are_read_from_mesh_toml():
-    found = routes(
+    routes_read = routes(
         alerts(
             '[[alerts.notify]]\nchannel = "oncall"\nseverity = "critical"\n'
             '[[alerts.notify]]\nchannel = "mail"\ngroup = "hep"\ndigest = "07:30"\nzone = "Europe/Zurich"\n'
@@ -67,7 +67,7 @@ def test_routes_are_read_from_mesh_toml():
         ["ignored"],
     )
 
-    assert found == [
+    assert routes_read == [
         Route("oncall", "critical"),
         Route("mail", "notice", time(7, 30), "Europe/Zurich", {"group": "hep"}),
     ]
@@ -118,12 +118,12 @@ def test_a_digest_is_due_at_its_time_of_day_where_its_readers_are(at, due_at):
 
 def test_the_severity_of_a_rule_is_its_default_or_what_mesh_toml_says():
     places = {1: CERN_OUT}
-    asked = alerts(
+    settings = alerts(
         '[alerts.loss]\nseverity = "critical"\n[[alerts.for]]\nfrom = "cern"\nrtt = { severity = "notice" }\n'
     )
 
     def severity(name):
-        return alert_rules.settings_for(asked, name, places)[1].severity
+        return alert_rules.settings_for(settings, name, places)[1].severity
 
     assert [severity(name) for name in ("loss", "rtt", "unreachable", "jitter", "no_data")] == [
         "critical", "notice", "critical", "notice", "warning",

@@ -106,10 +106,10 @@ def test_a_checksum_is_valid_if_the_sum_is_all_ones(rows, data):
     for row, (_, message) in enumerate(messages):
         table[row, : min(100, len(message))] = np.frombuffer(message[:100], np.uint8)
 
-    found = has_valid_checksum(
+    is_valid = has_valid_checksum(
         table, np.array([start for start, _ in messages]), np.array([len(message) for _, message in messages])
     )
 
-    assert found.tolist() == [
+    assert is_valid.tolist() == [
         start < len(message) <= 100 and rfc1071(message[start:]) == 0 for start, message in messages
     ]

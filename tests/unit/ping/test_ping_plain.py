@@ -49,10 +49,10 @@ class FakeSocket:
     def recvfrom_into(self, buffer: memoryview) -> tuple[int, tuple[object, ...]]:
         if not self.waiting:
             raise BlockingIOError
-        found = self.waiting.popleft()
-        if isinstance(found, OSError):
-            raise found
-        message, address = found
+        packet = self.waiting.popleft()
+        if isinstance(packet, OSError):
+            raise packet
+        message, address = packet
         length = min(len(message), len(buffer))
         buffer[:length] = message[:length]
         return length, address
@@ -354,11 +354,11 @@ def test_calls_that_are_not_there_or_forbidden_are_missing(monkeypatch, calls, m
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace(**calls))
     kernel._call.cache_clear()
     try:
-        found = kernel.missing_calls()
+        missing_now = kernel.missing_calls()
     finally:
         kernel._call.cache_clear()
 
-    assert found == missing
+    assert missing_now == missing
 
 
 def test_missing_calls_are_a_reason_against_batches(monkeypatch):

@@ -374,7 +374,7 @@ def run_for_an_hour(delivery, clock, *, until=lambda: False, put=lambda minute: 
 
 def has(*labels):
     """Whether a batch holds results of these."""
-    return lambda batch: any(one.path_id in labels for one in batch.results)
+    return lambda batch: any(result.path_id in labels for result in batch.results)
 
 
 def test_the_result_that_fails_the_centre_is_set_aside_alone(spool, delivery, server, clock):

@@ -140,11 +140,11 @@ def test_what_the_image_copies_exists_and_is_sent_to_the_builder() -> None:
 
 def blocks(path: Path) -> dict[str, list[str]]:
     """The lines of each requirement, its hashes included, by name."""
-    found: dict[str, list[str]] = {}
+    imports: dict[str, list[str]] = {}
     for block in re.split(r"(?m)^(?=[^\s#])", path.read_text()):
         if block.strip():
-            found.setdefault(canonicalize_name(re.match(r"[\w.-]+", block)[0]), []).append(block)
-    return found
+            imports.setdefault(canonicalize_name(re.match(r"[\w.-]+", block)[0]), []).append(block)
+    return imports
 
 
 AGENT = blocks(FOLDER / "requirements-agent.txt")
@@ -181,7 +181,7 @@ def test_all_that_probes_imports_is_among_it() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     by_module = metadata.packages_distributions()
-    distributions = {canonicalize_name(one) for module in loaded for one in by_module.get(module, [])}
+    distributions = {canonicalize_name(name) for module in loaded for name in by_module.get(module, [])}
 
     # Celery, Kombu and Billiard load these where they find them; the agent does without.
     assert distributions - AGENT.keys() <= {"brotli", "cffi", "django", "greenlet", "pyyaml", "setuptools"}

@@ -63,17 +63,17 @@ class Ends:
         self.asked = []
         self.declined = []
 
-    def can_run(self, asked):
+    def can_run(self, spec):
         return []
 
-    def run(self, asked, deadline):
-        self.asked.append(asked)
+    def run(self, spec, deadline):
+        self.asked.append(spec)
         if isinstance(self.end, Exception):
             raise self.end
         return self.end
 
-    def serve(self, asked, deadline):
-        self.run(asked, deadline)
+    def serve(self, spec, deadline):
+        self.run(spec, deadline)
         return "received"
 
     def decline(self, spec, outcome, detail, deadline):
@@ -114,8 +114,8 @@ def test_a_senders_slot_uses_the_sites_folder_and_is_spooled_once(spool, clock, 
 
     (result,) = spooled(spool)
     assert (result.slot_id, result.path_id, result.test, result.result) == (5, 7, "files", MEASURED)
-    (asked,) = ends.asked
-    assert (asked.folder, asked.spec.address) == (folder, "192.0.2.2")
+    (spec,) = ends.asked
+    assert (spec.folder, spec.spec.address) == (folder, "192.0.2.2")
     assert own_tests.overlap(NOW, NOW), "pings meanwhile are tagged"
     assert usage.today() == (20.0, 8 * 16_000_000)
     assert spool.unfinished_slots() == []
@@ -258,7 +258,7 @@ def test_slots_of_both_kinds_are_due_and_distinct_after_reading(spool, clock, fo
 
     assert slots.due(plan) == [throughput, slot()]
     assert msgspec.json.decode(msgspec.json.encode(plan), type=Plan) == plan
-    assert [read_slot(msgspec.json.encode(one)) for one in plan.slots] == [throughput, slot()]
+    assert [read_slot(msgspec.json.encode(slot)) for slot in plan.slots] == [throughput, slot()]
 
 
 def test_a_plan_of_a_centre_without_such_tests_is_read():

@@ -68,7 +68,7 @@ def test_a_clock_that_is_right_flags_nothing(site, stamping):
     assert site.delivery.run() == 1
 
     (batch,) = stamping.batches
-    assert [one.clock_off_s for one in batch.results] == [None]
+    assert [result.clock_off_s for result in batch.results] == [None]
     assert batch.health.clock_off is None
     assert abs(batch.health.clock_offset_s) <= batch.health.clock_uncertainty_s + 1e-3
 
@@ -84,9 +84,9 @@ def test_results_spooled_with_a_wrong_clock_keep_their_flag(site, stamping):
     assert site.delivery.run() == 4
 
     (batch,) = stamping.batches
-    assert [one.clock_off_s is not None for one in batch.results] == [False, True, True, False]
-    assert [one.clock_off_s for one in batch.results[1:3]] == pytest.approx([90.0, 90.0], abs=1.0)
-    started = [one.result.started_at for one in batch.results[1:3]]
+    assert [result.clock_off_s is not None for result in batch.results] == [False, True, True, False]
+    assert [result.clock_off_s for result in batch.results[1:3]] == pytest.approx([90.0, 90.0], abs=1.0)
+    started = [result.result.started_at for result in batch.results[1:3]]
     assert batch.health.clock_off == ClockOff(
         since=min(started), until=max(started), offset_s=batch.results[1].clock_off_s
     )
@@ -98,7 +98,7 @@ def test_before_the_centre_was_ever_heard_nothing_is_flagged(site):
     site.spool.put([result(1)])
 
     batch = site.spool.next_batch(max_results=10, max_bytes=10**6, now=NOW, agent_version="0.1.0")
-    assert [one.clock_off_s for one in batch.results] == [None]
+    assert [result.clock_off_s for result in batch.results] == [None]
 
 
 def test_a_delivery_notes_when_it_was_accepted(site, stamping):

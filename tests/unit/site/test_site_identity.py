@@ -26,21 +26,21 @@ def test_a_clock_that_was_set_back_makes_no_start_an_earlier_one(tmp_path):
 
 def test_two_folders_are_two_instances_and_a_copy_is_the_same_one(tmp_path):
     here, there = tmp_path / "here.json", tmp_path / "there.json"
-    one = begin(here)
-    assert begin(there).instance != one.instance
+    identity = begin(here)
+    assert begin(there).instance != identity.instance
 
     shutil.copy(here, there)
 
-    assert begin(there).instance == one.instance
+    assert begin(there).instance == identity.instance
 
 
 def test_a_damaged_file_is_another_instance(tmp_path):
     path = tmp_path / "identity.json"
-    one = begin(path)
+    identity = begin(path)
     path.write_text(json.dumps({"instance": 7}))
 
     assert read(path) is None
-    assert begin(path).instance != one.instance
+    assert begin(path).instance != identity.instance
 
 
 def test_it_travels_as_name_and_number(tmp_path):

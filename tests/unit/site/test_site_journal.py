@@ -31,7 +31,7 @@ def journal(clock):
 def test_what_is_measured_shows_until_it_ends_even_by_a_bug(journal, clock):
     def cycle():
         with journal.running("ping pinger"), journal.running("ping pinger"):
-            assert [one.name for one in journal.state(Health(), None).running] == ["ping pinger"] * 2
+            assert [task.name for task in journal.state(Health(), None).running] == ["ping pinger"] * 2
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

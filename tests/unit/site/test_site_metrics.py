@@ -68,10 +68,10 @@ def scrape(url):
 
 def test_a_working_agent_is_told_over_http(agent):
     with served("127.0.0.1:0", agent) as url:
-        found = scrape(url)
+        samples = scrape(url)
 
     cern = ("site", "cern")
-    assert found == {
+    assert samples == {
         ("soundings_site_up", cern): 1,
         ("soundings_site_plan_info", cern, ("version", "3f2a")): 1,
         ("soundings_site_plan_targets", cern): 0,
@@ -107,9 +107,9 @@ def test_a_spool_that_cannot_be_read_is_not_up(tmp_path, capsys):
     (tmp_path / "spool.sqlite3").write_text("no database" * 100)
 
     with served("127.0.0.1:0", tmp_path) as url:
-        found = scrape(url)
+        samples = scrape(url)
 
-    assert found == {("soundings_site_up",): 0}
+    assert samples == {("soundings_site_up",): 0}
     assert "site: metrics: spool" in capsys.readouterr().err
 
 
@@ -118,7 +118,9 @@ def test_the_files_are_read_again_after_a_few_seconds_only(agent):
     collector = AgentCollector(agent, clock=lambda: seconds[0])
 
     def waiting():
-        return next(one.samples[0].value for one in collector.collect() if one.name == "soundings_site_spool_results")
+        return next(
+            family.samples[0].value for family in collector.collect() if family.name == "soundings_site_spool_results"
+        )
 
     assert waiting() == 2
     spool = Spool(agent / "spool.sqlite3")

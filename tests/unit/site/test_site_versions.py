@@ -11,8 +11,8 @@ releases = st.lists(st.integers(0, 20), min_size=1, max_size=4).map(lambda numbe
 
 
 @given(releases, releases)
-def test_releases_compare_as_python_compares_them(one, other):
-    assert is_older(one, other) == (Version(one) < Version(other))
+def test_releases_compare_as_python_compares_them(version, other):
+    assert is_older(version, other) == (Version(version) < Version(other))
 
 
 @pytest.mark.parametrize("version", ["0.1.0rc1", "0.1.0+local", "0.1.0.dev3", "0.2"])

@@ -272,9 +272,12 @@ def test_a_result_that_does_not_decode_is_sent_to_the_centre(path):
 
 def test_a_value_beyond_its_bounds_is_sent_to_the_centre(path):
     spool = Spool(path)
-    one = result(1)
+    delivered_result = result(1)
     impossible = [{"ttl": 256}, {"detail": "a\0b"}, {"rtts_ms": (-1.0, float("nan"))}, {"late": 2**63}]
-    bad = [msgspec.structs.replace(one, result=msgspec.structs.replace(one.result, **fields)) for fields in impossible]
+    bad = [
+        msgspec.structs.replace(delivered_result, result=msgspec.structs.replace(delivered_result.result, **fields))
+        for fields in impossible
+    ]
     spool.put([*bad, result(2)])
 
     batch = next_batch(spool)
@@ -288,8 +291,15 @@ def test_a_value_beyond_its_bounds_is_sent_to_the_centre(path):
 
 def test_a_number_that_no_message_can_hold_is_quarantined(path):
     spool = Spool(path)
-    one = result(1)
-    spool.put([msgspec.structs.replace(one, result=msgspec.structs.replace(one.result, late=2**70)), result(2)])
+    delivered_result = result(1)
+    spool.put(
+        [
+            msgspec.structs.replace(
+                delivered_result, result=msgspec.structs.replace(delivered_result.result, late=2**70)
+            ),
+            result(2),
+        ]
+    )
 
     batch = next_batch(spool)
 
@@ -331,8 +341,8 @@ def test_results_of_a_cycle_say_so_by_the_centres_clock(path):
 
     spool.put([result(1)], cycle=Cycle("pinger", 60, 1000))
 
-    (one,) = next_batch(spool).results
-    assert (one.every_s, one.cycle, one.clock_off_s) == (60, 940, 3610.0)
+    (delivered,) = next_batch(spool).results
+    assert (delivered.every_s, delivered.cycle, delivered.clock_off_s) == (60, 940, 3610.0)
 
 
 @pytest.mark.parametrize(
@@ -349,10 +359,10 @@ def test_results_of_a_cycle_say_so_by_the_centres_clock(path):
 def test_a_time_far_off_is_corrected_if_the_clock_was_wrong(path, off_s, stamped_s, stored_s):
     wall_s = NOW.timestamp() + (off_s or 0)
     spool = Spool(path, now_s=lambda: wall_s, clock_off_s=lambda: off_s)
-    one = result(1)
-    burst = msgspec.structs.replace(one.result, started_at=NOW + timedelta(seconds=stamped_s))
+    delivered_result = result(1)
+    burst = msgspec.structs.replace(delivered_result.result, started_at=NOW + timedelta(seconds=stamped_s))
 
-    spool.put([msgspec.structs.replace(one, result=burst)])
+    spool.put([msgspec.structs.replace(delivered_result, result=burst)])
 
     (stored,) = next_batch(spool).results
     assert stored.result.started_at == NOW + timedelta(seconds=stored_s)
@@ -538,14 +548,14 @@ def test_killing_the_writer_loses_nothing_that_was_put(path):
     writer.wait()
 
     spool = Spool(path)
-    found = []
+    delivered_labels = []
     while (batch := next_batch(spool, max_results=1000)) is not None:
-        found += labels(batch)
+        delivered_labels += labels(batch)
         spool.acknowledge(batch.number)
     put = [int(line) for line in acknowledged if line.endswith("\n")]
     assert len(put) >= 50
-    assert found[: len(put)] == put
-    assert len(found) - len(put) in (0, 1)
+    assert delivered_labels[: len(put)] == put
+    assert len(delivered_labels) - len(put) in (0, 1)
 
 
 def test_the_spool_syncs_to_disk_at_each_commit(path):
@@ -582,8 +592,8 @@ class Deliveries(RuleBasedStateMachine):
     def form(self, max_results):
         batch = next_batch(self.spool, max_results=max_results)
         if batch is not None:
-            known = self.batches.setdefault(batch.number, batch.results)
-            assert known == batch.results, "a batch changed under its number"
+            first_results = self.batches.setdefault(batch.number, batch.results)
+            assert first_results == batch.results, "a batch changed under its number"
         self.in_flight = batch
 
     @rule()

@@ -21,7 +21,7 @@ from monitor.alerts.notify.system_checks import check_channels
 def test_each_word_is_a_channel_and_each_name_is_there_once(settings, urls, problems):
     settings.NOTIFY_URLS = urls
 
-    assert [one.msg for one in check_channels(None)] == problems
+    assert [problem.msg for problem in check_channels(None)] == problems
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o400, False), (0o640, True), (0o644, True)])
@@ -32,9 +32,9 @@ def test_a_file_that_others_can_read_is_warned_of(settings, monkeypatch, tmp_pat
     file.chmod(mode)
     monkeypatch.setenv("SOUNDINGS_NOTIFY_URLS_FILE", str(file))
 
-    found = check_channels(None)
+    problems = check_channels(None)
 
-    assert [one.hint for one in found] == ([f"its URLs hold passwords: chmod 600 {file}"] if warned else [])
+    assert [problem.hint for problem in problems] == ([f"its URLs hold passwords: chmod 600 {file}"] if warned else [])
 
 
 def test_a_file_has_a_channel_a_line_and_comments(monkeypatch, tmp_path):

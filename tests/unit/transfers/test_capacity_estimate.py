@@ -89,29 +89,29 @@ def test_over_an_idle_path_the_narrowest_link_is_found_wherever_it_is(narrow, ra
     hops = [Hop(narrow * ratio) for ratio in ratios]
     hops.insert(min(place, len(hops)), Hop(narrow))
 
-    found = estimate(trains_over(*hops))
+    estimated = estimate(trains_over(*hops))
 
-    assert (found.verdict, found.method) == (CapacityVerdict.MEASURED, "pairs and trains")
-    assert found.capacity_bps == pytest.approx(narrow * 1e6, rel=0.01)
-    assert found.low_bps <= found.capacity_bps <= found.high_bps
+    assert (estimated.verdict, estimated.method) == (CapacityVerdict.MEASURED, "pairs and trains")
+    assert estimated.capacity_bps == pytest.approx(narrow * 1e6, rel=0.01)
+    assert estimated.low_bps <= estimated.capacity_bps <= estimated.high_bps
 
 
 @settings(max_examples=60)
 @given(narrow=st.floats(1, 200), load=st.floats(0.05, 0.4), seed=st.integers(0, 10**6))
 def test_other_traffic_on_the_narrow_link_does_not_hide_it(narrow, load, seed):
-    found = estimate(trains_over(Hop(1000), Hop(narrow, load), Hop(1000), seed=seed))
+    estimated = estimate(trains_over(Hop(1000), Hop(narrow, load), Hop(1000), seed=seed))
 
-    assert found.verdict is CapacityVerdict.MEASURED
-    assert found.capacity_bps == pytest.approx(narrow * 1e6, rel=0.1)
+    assert estimated.verdict is CapacityVerdict.MEASURED
+    assert estimated.capacity_bps == pytest.approx(narrow * 1e6, rel=0.1)
 
 
 @settings(max_examples=60)
 @given(narrow=st.floats(5, 100), seed=st.integers(0, 10**6))
 def test_cross_traffic_does_not_hide_the_narrow_link(narrow, seed):
-    found = estimate(trains_over(Hop(2 * narrow, 0.3), Hop(narrow), Hop(2 * narrow, 0.3), seed=seed))
+    estimated = estimate(trains_over(Hop(2 * narrow, 0.3), Hop(narrow), Hop(2 * narrow, 0.3), seed=seed))
 
-    assert found.verdict is CapacityVerdict.MEASURED
-    assert found.capacity_bps == pytest.approx(narrow * 1e6, rel=0.2)
+    assert estimated.verdict is CapacityVerdict.MEASURED
+    assert estimated.capacity_bps == pytest.approx(narrow * 1e6, rel=0.2)
 
 
 def wavering(mbps: float, seed: int, deviation_ns: float):
@@ -169,81 +169,81 @@ def test_one_hold_up_of_the_sender_in_each_train_does_not_matter():
         held_ns = np.where(np.arange(len(train)) > 0, 2_000_000, 0) if len(train) > 2 else 0
         return replace(train, sent_ns=train.sent_ns + held_ns, arrived_ns=train.arrived_ns + held_ns)
 
-    found = changed(trains_over(Hop(1000), Hop(50)), held_up)
+    measured = changed(trains_over(Hop(1000), Hop(50)), held_up)
 
-    assert found.verdict is CapacityVerdict.MEASURED
-    assert found.capacity_bps == pytest.approx(50e6, rel=0.01)
+    assert measured.verdict is CapacityVerdict.MEASURED
+    assert measured.capacity_bps == pytest.approx(50e6, rel=0.01)
 
 
 def test_random_loss_is_no_limit_on_icmp():
     rng = np.random.default_rng(5)
 
-    found = changed(trains_over(Hop(1000), Hop(20)), lambda train: without(train, rng.random(len(train)) < 0.1))
+    measured = changed(trains_over(Hop(1000), Hop(20)), lambda train: without(train, rng.random(len(train)) < 0.1))
 
-    assert (found.verdict, found.detail) == (CapacityVerdict.MEASURED, None)
-    assert found.capacity_bps == pytest.approx(20e6, rel=0.01)
+    assert (measured.verdict, measured.detail) == (CapacityVerdict.MEASURED, None)
+    assert measured.capacity_bps == pytest.approx(20e6, rel=0.01)
 
 
 def test_so_much_loss_that_few_pairs_are_left_is_said():
     rng = np.random.default_rng(5)
 
-    found = changed(trains_over(Hop(1000), Hop(20)), lambda train: without(train, rng.random(len(train)) < 0.5))
+    measured = changed(trains_over(Hop(1000), Hop(20)), lambda train: without(train, rng.random(len(train)) < 0.5))
 
-    assert (found.verdict, found.capacity_bps) == (CapacityVerdict.LOSSY, None)
-    assert "of 30 pairs" in found.detail
+    assert (measured.verdict, measured.capacity_bps) == (CapacityVerdict.LOSSY, None)
+    assert "of 30 pairs" in measured.detail
 
 
 def test_trains_that_keep_only_their_heads_met_a_limit_on_icmp():
-    found = changed(trains_over(Hop(5000)), lambda train: without(train, np.arange(len(train)) >= 1))
+    measured = changed(trains_over(Hop(5000)), lambda train: without(train, np.arange(len(train)) >= 1))
 
-    assert (found.verdict, found.capacity_bps) == (CapacityVerdict.RATE_LIMITED, None)
-    assert "100%" in found.detail
-    assert "0%" in found.detail
+    assert (measured.verdict, measured.capacity_bps) == (CapacityVerdict.RATE_LIMITED, None)
+    assert "100%" in measured.detail
+    assert "0%" in measured.detail
 
 
 def test_pairs_that_pass_a_limit_on_icmp_whole_say_the_capacity():
-    found = changed(trains_over(Hop(1000), Hop(20)), lambda train: without(train, np.arange(len(train)) >= 4))
+    measured = changed(trains_over(Hop(1000), Hop(20)), lambda train: without(train, np.arange(len(train)) >= 4))
 
-    assert (found.verdict, found.method) == (CapacityVerdict.MEASURED, "pairs")
-    assert found.capacity_bps == pytest.approx(20e6, rel=0.01)
-    assert "rate-limited" in found.detail
+    assert (measured.verdict, measured.method) == (CapacityVerdict.MEASURED, "pairs")
+    assert measured.capacity_bps == pytest.approx(20e6, rel=0.01)
+    assert "rate-limited" in measured.detail
 
 
 def test_no_reply_at_all_is_said():
-    found = changed(trains_over(Hop(20)), lambda train: without(train, np.ones(len(train), bool)))
+    measured = changed(trains_over(Hop(20)), lambda train: without(train, np.ones(len(train), bool)))
 
-    assert (found.verdict, found.capacity_bps, found.low_bps) == (CapacityVerdict.NO_REPLY, None, None)
+    assert (measured.verdict, measured.capacity_bps, measured.low_bps) == (CapacityVerdict.NO_REPLY, None, None)
 
 
 def test_without_stamps_of_the_kernel_nothing_is_told():
-    found = changed(trains_over(Hop(20)), lambda train: replace(train, stamped=np.zeros(len(train), bool)))
+    measured = changed(trains_over(Hop(20)), lambda train: replace(train, stamped=np.zeros(len(train), bool)))
 
-    assert (found.verdict, found.capacity_bps, found.low_bps) == (CapacityVerdict.UNSTAMPED, None, None)
+    assert (measured.verdict, measured.capacity_bps, measured.low_bps) == (CapacityVerdict.UNSTAMPED, None, None)
 
 
 def test_gaps_that_the_requests_already_had_are_a_lower_bound():
     def sent_as_slowly(train: EchoTrain) -> EchoTrain:
         return replace(train, sent_ns=train.arrived_ns - 20_000_000)
 
-    found = changed(trains_over(Hop(1000), Hop(50)), sent_as_slowly)
+    measured = changed(trains_over(Hop(1000), Hop(50)), sent_as_slowly)
 
-    assert (found.verdict, found.capacity_bps, found.high_bps) == (CapacityVerdict.OWN_LIMIT, None, None)
-    assert found.low_bps == pytest.approx(50e6, rel=0.01)
+    assert (measured.verdict, measured.capacity_bps, measured.high_bps) == (CapacityVerdict.OWN_LIMIT, None, None)
+    assert measured.low_bps == pytest.approx(50e6, rel=0.01)
 
 
 def test_gaps_below_what_stamps_can_tell_tell_nothing():
     def drawn_together(train: EchoTrain) -> EchoTrain:
         return arriving(train, train.arrived_ns[0] + (train.arrived_ns - train.arrived_ns[0]) // 2)
 
-    found = changed(trains_over(Hop(5000)), drawn_together)
+    measured = changed(trains_over(Hop(5000)), drawn_together)
 
-    assert (found.verdict, found.capacity_bps, found.low_bps) == (CapacityVerdict.RESOLUTION, None, None)
+    assert (measured.verdict, measured.capacity_bps, measured.low_bps) == (CapacityVerdict.RESOLUTION, None, None)
 
 
 def test_identical_stamps_tell_nothing():
-    found = changed(trains_over(Hop(1000)), lambda train: arriving(train, np.full(len(train), train.arrived_ns[-1])))
+    measured = changed(trains_over(Hop(1000)), lambda train: arriving(train, np.full(len(train), train.arrived_ns[-1])))
 
-    assert (found.verdict, found.capacity_bps) == (CapacityVerdict.RESOLUTION, None)
+    assert (measured.verdict, measured.capacity_bps) == (CapacityVerdict.RESOLUTION, None)
 
 
 @given(every_us=st.integers(30, 60))
@@ -254,25 +254,25 @@ def test_replies_in_batches_tell_nothing(every_us):
         place = np.arange(len(train)) - np.searchsorted(batch, batch)
         return arriving(train, batch * step_ns + place * 900)
 
-    found = changed(trains_over(Hop(5000), Hop(900)), coalesced)
+    measured = changed(trains_over(Hop(5000), Hop(900)), coalesced)
 
-    assert (found.verdict, found.capacity_bps) == (CapacityVerdict.BATCHED, None)
+    assert (measured.verdict, measured.capacity_bps) == (CapacityVerdict.BATCHED, None)
 
 
 def test_spacing_by_packets_is_not_the_rate_of_a_link():
-    found = estimate(trains_over(Hop(1000), Hop(1000, per_packet_s=0.001), Hop(1000)))
+    estimated = estimate(trains_over(Hop(1000), Hop(1000, per_packet_s=0.001), Hop(1000)))
 
-    assert (found.verdict, found.capacity_bps) == (CapacityVerdict.PER_PACKET, None)
-    assert "988 echoes/s" in found.detail  # 1 ms, and 12 µs on the link
+    assert (estimated.verdict, estimated.capacity_bps) == (CapacityVerdict.PER_PACKET, None)
+    assert "988 echoes/s" in estimated.detail  # 1 ms, and 12 µs on the link
 
 
 def test_the_headers_of_a_link_are_not_taken_for_spacing_by_packets():
     ethernet_s = 38 * 8 / 100e6
 
-    found = estimate(trains_over(Hop(1000), Hop(100, per_packet_s=ethernet_s)))
+    estimated = estimate(trains_over(Hop(1000), Hop(100, per_packet_s=ethernet_s)))
 
-    assert found.verdict is CapacityVerdict.MEASURED
-    assert found.capacity_bps == pytest.approx(100e6 * 1500 / 1538, rel=0.01)
+    assert estimated.verdict is CapacityVerdict.MEASURED
+    assert estimated.capacity_bps == pytest.approx(100e6 * 1500 / 1538, rel=0.01)
 
 
 def test_trains_outweigh_pairs_sent_on_a_shapers_saved_credit():
@@ -280,10 +280,10 @@ def test_trains_outweigh_pairs_sent_on_a_shapers_saved_credit():
         credit_ns = np.where(np.arange(len(train)) > 0, 70_000, 0)
         return arriving(train, train.arrived_ns - credit_ns)
 
-    found = changed(trains_over(Hop(1000), Hop(50)), credited)
+    measured = changed(trains_over(Hop(1000), Hop(50)), credited)
 
-    assert (found.verdict, found.method) == (CapacityVerdict.MEASURED, "trains")
-    assert found.capacity_bps == pytest.approx(50e6, rel=0.01)
+    assert (measured.verdict, measured.method) == (CapacityVerdict.MEASURED, "trains")
+    assert measured.capacity_bps == pytest.approx(50e6, rel=0.01)
 
 
 def test_gaps_of_all_sizes_are_unsettled():
@@ -293,11 +293,11 @@ def test_gaps_of_all_sizes_are_unsettled():
         steps_ns = np.cumsum(10 ** rng.uniform(5, 6.5, len(train)))
         return arriving(train, train.arrived_ns[0] + steps_ns)
 
-    found = changed(trains_over(Hop(1000)), scattered)
+    measured = changed(trains_over(Hop(1000)), scattered)
 
-    assert (found.verdict, found.capacity_bps) == (CapacityVerdict.UNSETTLED, None)
-    assert 0 < found.low_bps < found.high_bps
-    assert "pairs" in found.detail
+    assert (measured.verdict, measured.capacity_bps) == (CapacityVerdict.UNSETTLED, None)
+    assert 0 < measured.low_bps < measured.high_bps
+    assert "pairs" in measured.detail
 
 
 def test_a_train_out_of_order_or_not_whole_is_left_aside():

@@ -176,9 +176,9 @@ def test_the_checksum_is_that_of_the_stretches(file):
     content = os.urandom(3_000_000)
     os.pwrite(file, content, 0)
 
-    found = disk.file_digest(file, [(0, 1_500_000), (2_000_000, 2_000_007)], soon())
+    digest = disk.file_digest(file, [(0, 1_500_000), (2_000_000, 2_000_007)], soon())
 
-    assert found == hashlib.sha256(content[:1_500_000] + content[2_000_000:2_000_007]).hexdigest()
+    assert digest == hashlib.sha256(content[:1_500_000] + content[2_000_000:2_000_007]).hexdigest()
 
 
 # The key
@@ -187,23 +187,23 @@ def test_the_checksum_is_that_of_the_stretches(file):
 def met(of_receiver=KEY, of_sender=KEY, what=CONTROL, number=0):
     """What both ends get of a connection: a session key, or what was raised."""
     here, there = socket.socketpair()
-    found = {}
+    parts_read = {}
 
     def receiver():
         try:
-            found["receiver"] = client_handshake(there, of_receiver, what, number, soon())
+            parts_read["receiver"] = client_handshake(there, of_receiver, what, number, soon())
         except ProbeError as error:
-            found["receiver"] = error
+            parts_read["receiver"] = error
 
     thread = threading.Thread(target=receiver)
     thread.start()
     try:
-        found["sender"] = server_handshake(here, of_sender, soon())
+        parts_read["sender"] = server_handshake(here, of_sender, soon())
     except ProbeError as error:
-        found["sender"] = error
+        parts_read["sender"] = error
         here.close()
     thread.join()
-    return found["sender"], found["receiver"], here, there
+    return parts_read["sender"], parts_read["receiver"], here, there
 
 
 def test_both_ends_with_the_key_agree_on_one_of_their_own():
@@ -255,12 +255,12 @@ def test_what_was_said_once_opens_nothing_again():
 def test_who_listens_cannot_show_the_key_by_saying_back_what_it_hears():
     here, there = socket.socketpair()
     here.sendall(bytes(32))
-    found = []
+    received = []
 
     def receiver():
         with pytest.raises(NotPermitted):
             client_handshake(there, KEY, CONTROL, 0, soon())
-        found.append("refused")
+        received.append("refused")
 
     thread = threading.Thread(target=receiver)
     thread.start()
@@ -268,7 +268,7 @@ def test_who_listens_cannot_show_the_key_by_saying_back_what_it_hears():
     here.sendall(said[-32:])
     thread.join()
 
-    assert found == ["refused"]
+    assert received == ["refused"]
 
 
 def talking():
@@ -335,7 +335,7 @@ def test_stretches_cover_a_file_once(file_bytes, count):
 
     assert len(parts) == count
     assert (parts[0][0], parts[-1][1]) == (0, file_bytes)
-    assert all(one[1] == other[0] for one, other in itertools.pairwise(parts))
+    assert all(part[1] == other[0] for part, other in itertools.pairwise(parts))
     assert max(end - start for start, end in parts) - min(end - start for start, end in parts) <= 1
 
 
@@ -343,12 +343,12 @@ def moved(content, file, count, until):
     """Send a file by streams from one file to another; what was sent and received by each."""
     parts = streams.byte_ranges(len(content), count)
     pairs = [socket.socketpair() for _ in range(count)]
-    found = []
+    received = []
     receiver = threading.Thread(
-        target=lambda: found.append(
+        target=lambda: received.append(
             streams.run_all(
                 [there for _, there in pairs],
-                lambda number, one: streams.receive_file(one, file, parts[number]),
+                lambda number, sock: streams.receive_file(sock, file, parts[number]),
                 soon(),
             )
         )
@@ -358,11 +358,11 @@ def moved(content, file, count, until):
         os.pwrite(source, content, 0)
         sent = streams.run_all(
             [here for here, _ in pairs],
-            lambda number, one: streams.send_file(one, source, parts[number], until),
+            lambda number, sock: streams.send_file(sock, source, parts[number], until),
             soon(),
         )
     receiver.join()
-    return sent, found[0]
+    return sent, received[0]
 
 
 @pytest.mark.parametrize("count", [1, 3, 8])
@@ -384,14 +384,14 @@ def test_what_there_was_no_time_for_is_not_sent(file):
 
 def test_memory_is_sent_until_the_time_is_over():
     here, there = socket.socketpair()
-    found = []
-    receiver = threading.Thread(target=lambda: found.append(streams.receive_memory(there)))
+    received = []
+    receiver = threading.Thread(target=lambda: received.append(streams.receive_memory(there)))
     receiver.start()
 
     sent = streams.send_memory(here, Deadline(0.1))
     receiver.join()
 
-    assert sent == found[0] > 0
+    assert sent == received[0] > 0
 
 
 def test_more_than_its_stretch_is_not_written(file):
@@ -407,10 +407,10 @@ def test_more_than_its_stretch_is_not_written(file):
 def test_a_stream_that_breaks_ends_the_others():
     pairs = [socket.socketpair() for _ in range(2)]
 
-    def work(number, one):
+    def work(number, sock):
         if number == 0:
             raise ConnectionLost("a stream failed")
-        return streams.receive_memory(one)
+        return streams.receive_memory(sock)
 
     with pytest.raises(ConnectionLost, match="a stream failed"):
         streams.run_all([there for _, there in pairs], work, soon())
@@ -420,7 +420,7 @@ def test_streams_that_do_not_end_in_time_are_cut():
     here, there = socket.socketpair()
 
     with pytest.raises(disk.StepTimeout):
-        streams.run_all([there], lambda _, one: streams.receive_memory(one), Deadline(0.05))
+        streams.run_all([there], lambda _, sock: streams.receive_memory(sock), Deadline(0.05))
     assert here.recv(1) == b"", "the other end sees it"
 
 
@@ -442,4 +442,4 @@ def test_a_slot_has_room_for_each_step():
 
 def test_nothing_of_this_machine_is_named_in_what_the_centre_asks():
     assert "folder" not in DiskToDiskSpec.__struct_fields__
-    assert Path("/") not in [Path(str(one)) for one in DiskToDiskSpec.__struct_defaults__]
+    assert Path("/") not in [Path(str(default)) for default in DiskToDiskSpec.__struct_defaults__]

@@ -47,13 +47,13 @@ def test_every_report_has_a_test():
     assert reports == {*MEASURED, *FAILED}
 
 
-def same(found, expected):
+def same(actual, expected):
     """Whether a part of a run has all values that jq found, and none that it did not."""
     if isinstance(expected, dict):
-        return all(same(found.get(name), value) for name, value in expected.items())
+        return all(same(actual.get(name), value) for name, value in expected.items())
     if expected is None or isinstance(expected, (str, bool)):
-        return found == expected
-    return (list(found) if isinstance(found, tuple) else found) == pytest.approx(expected, rel=1e-5, abs=1e-4)
+        return actual == expected
+    return (list(actual) if isinstance(actual, tuple) else actual) == pytest.approx(expected, rel=1e-5, abs=1e-4)
 
 
 @pytest.mark.parametrize("name", MEASURED)
@@ -63,9 +63,9 @@ def test_a_report_is_read_whole(name):
     run = read((FIXTURES / f"{name}.json").read_bytes())
 
     assert (run.target, run.address, run.started_at, run.detail) == ("lab.example", "10.77.2.1", STARTED_AT, None)
-    found = msgspec.to_builtins(run)
+    fields_of = msgspec.to_builtins(run)
     for field, value in expected.items():
-        there = (found["transfer"] if field in OF_TRANSFER else found).get(field)
+        there = (fields_of["transfer"] if field in OF_TRANSFER else fields_of).get(field)
         assert same(0.0 if (field, there) == ("omitted_s", None) else there, value), field
 
 
@@ -112,9 +112,9 @@ def test_a_report_of_another_version_is_read_whole(version, name):
     run = read((folder / f"{name}.json").read_bytes())
 
     assert run.tool == f"iperf {version}"
-    found = msgspec.to_builtins(run)
+    fields_of = msgspec.to_builtins(run)
     for field, value in expected.items():
-        there = (found["transfer"] if field in OF_TRANSFER else found).get(field)
+        there = (fields_of["transfer"] if field in OF_TRANSFER else fields_of).get(field)
         assert same(0.0 if (field, there) == ("omitted_s", None) else there, value), field
 
 
@@ -166,7 +166,7 @@ def without(given, *fields):
     """A report whose streams have not got these fields, at any place."""
     if isinstance(given, dict):
         return {name: without(value, *fields) for name, value in given.items() if name not in fields}
-    return [without(one, *fields) for one in given] if isinstance(given, list) else given
+    return [without(entry, *fields) for entry in given] if isinstance(given, list) else given
 
 
 def of_3_1(given):
@@ -184,8 +184,8 @@ def of_3_20(given):
     """As 3.20 writes it: times to the millisecond, and reordering beside the other counts."""
     given = copy.deepcopy(given)
     given["start"]["timestamp"]["timemillisecs"] = 1795256575123
-    for one in given["intervals"]:
-        for stream in one["streams"]:
+    for interval in given["intervals"]:
+        for stream in interval["streams"]:
             stream["reorder"] = 0
     return given
 

@@ -94,9 +94,9 @@ def test_known_versions_authenticate_as_real_iperf3_did(iperf3_is, client, serve
     the reports beside it, of Debian 11, 12, 13 and unstable."""
     tried = json.loads((FIXTURES / "authentication.json").read_text())
     let_in = {
-        (one["client_pads_as_before"], one["server_pads_as_before"])
-        for one in tried
-        if (one["client"], one["server"], one["said"]) == (client, server, None)
+        (pair["client_pads_as_before"], pair["server_pads_as_before"])
+        for pair in tried
+        if (pair["client"], pair["server"], pair["said"]) == (client, server, None)
     }
 
     iperf3_is(client)
@@ -143,15 +143,15 @@ def test_only_versions_with_a_clock_skew_option_get_it(iperf3_is, version, told)
 def test_an_iperf3_that_is_put_in_the_place_of_another_is_asked_anew(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     program = tmp_path / "iperf3"
-    found = []
+    samples = []
     for number, version in enumerate(("3.12", "3.22")):
         program.write_text(f"#!/bin/sh\necho iperf {version}\n")
         program.chmod(0o700)
         os.utime(program, (number, number))
-        found.append(authentication.version())
+        samples.append(authentication.version())
 
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    assert (found, authentication.version()) == (["3.12", "3.22"], None)
+    assert (samples, authentication.version()) == (["3.12", "3.22"], None)
 
 
 def test_an_iperf3_that_did_not_answer_in_time_is_asked_again(tmp_path, monkeypatch):

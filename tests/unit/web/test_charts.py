@@ -93,10 +93,11 @@ def test_no_line_crosses_a_total_loss():
 def test_each_absence_has_its_own_name():
     measured = series(point(0), point(1, received=0), point(2, received=0), point(3, sent=0, received=0), point(6))
 
-    found = absences(measured, window(7), own_tests=[START + 4 * MINUTE])
+    absent = absences(measured, window(7), own_tests=[START + 4 * MINUTE])
 
     spans = {
-        kind: [((one.since - START) // MINUTE, (one.until - START) // MINUTE) for one in found[kind]] for kind in found
+        kind: [((span.since - START) // MINUTE, (span.until - START) // MINUTE) for span in absent[kind]]
+        for kind in absent
     }
     assert spans == {
         Absence.ALL_LOST: [(1, 3)],
@@ -108,9 +109,9 @@ def test_each_absence_has_its_own_name():
 
 @pytest.mark.parametrize(("minutes_since", "gaps"), [(3, 0), (4, 1)])
 def test_the_newest_step_may_be_a_little_late_before_it_is_a_gap(minutes_since, gaps):
-    found = absences(series(point(0)), window(1 + minutes_since))
+    spans = absences(series(point(0)), window(1 + minutes_since))
 
-    assert len(found[Absence.NO_DATA]) == gaps
+    assert len(spans[Absence.NO_DATA]) == gaps
 
 
 def test_a_window_without_any_step_is_one_gap():
@@ -124,7 +125,7 @@ def test_loss_is_pooled_over_longer_steps_and_not_averaged():
 
     pooled = pool(measured, 900)
 
-    assert [(one.at, one.sent, one.received) for one in pooled.points] == [
+    assert [(point.at, point.sent, point.received) for point in pooled.points] == [
         (START, 100, 90),
         (START + 15 * MINUTE, 10, 9),
     ]

@@ -20,8 +20,8 @@ def tokens(mode: str) -> dict[str, str]:
     """The colour tokens of a mode; what dark does not say again stays as in light."""
     light, dark = STYLE.split("@media screen and (prefers-color-scheme: dark)", 1)
     dark = dark.split("\n}\n", 1)[0]
-    found = dict(re.findall(r"--([\w-]+):\s*(#[0-9a-f]{6})", light))
-    return found if mode == "light" else found | dict(re.findall(r"--([\w-]+):\s*(#[0-9a-f]{6})", dark))
+    colours = dict(re.findall(r"--([\w-]+):\s*(#[0-9a-f]{6})", light))
+    return colours if mode == "light" else colours | dict(re.findall(r"--([\w-]+):\s*(#[0-9a-f]{6})", dark))
 
 
 def luminance(colour: str) -> float:
@@ -31,8 +31,8 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one: str, other: str) -> float:
-    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+def contrast(colour: str, other: str) -> float:
+    lighter, darker = sorted((luminance(colour), luminance(other)), reverse=True)
     return (lighter + 0.05) / (darker + 0.05)
 
 

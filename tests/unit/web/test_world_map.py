@@ -90,18 +90,18 @@ def test_a_great_circle_has_equal_steps_and_is_the_shortest_way(start, end):
 
 
 def test_a_mesh_around_the_pacific_is_in_one_piece():
-    found = drawn({"tokyo": TOKYO, "sfo": SAN_FRANCISCO, "sydney": SYDNEY}, [path("tokyo", "sfo")])
+    drawing = drawn({"tokyo": TOKYO, "sfo": SAN_FRANCISCO, "sydney": SYDNEY}, [path("tokyo", "sfo")])
 
-    assert found.lines[0].pieces.count("M") == 1
-    assert found.width < 200
+    assert drawing.lines[0].pieces.count("M") == 1
+    assert drawing.width < 200
 
 
 def test_a_line_over_the_edge_of_the_map_is_drawn_in_two_pieces():
     sites = {"tokyo": TOKYO, "sfo": SAN_FRANCISCO, "geneva": GENEVA, "nyc": NEW_YORK, "in": (20.0, 77.0)}
 
-    found = drawn(sites, [path("tokyo", "sfo")])
+    drawing = drawn(sites, [path("tokyo", "sfo")])
 
-    pieces = found.lines[0].pieces.split("M")[1:]
+    pieces = drawing.lines[0].pieces.split("M")[1:]
     assert len(pieces) == 2
     for piece in pieces:
         xs = [float(point.split()[0]) for point in piece.split("L")]
@@ -110,15 +110,18 @@ def test_a_line_over_the_edge_of_the_map_is_drawn_in_two_pieces():
 
 @given(st.dictionaries(st.text("abcdefgh", min_size=1, max_size=12), places, min_size=1, max_size=25))
 def test_names_lie_on_no_other_name_and_within_the_world(at):
-    found = drawn(at)
+    drawing = drawn(at)
 
-    for factor, shown in ((1.0, found.places), (NARROW_FACTOR, [one for one in found.places if not one.wide_only])):
+    for factor, shown in (
+        (1.0, drawing.places),
+        (NARROW_FACTOR, [place for place in drawing.places if not place.wide_only]),
+    ):
         boxes = []
-        for one in shown:
-            if one.label is None:
+        for line in shown:
+            if line.label is None:
                 continue
-            x, baseline, anchor = one.label
-            width, letter = 0.6 * len(one.name) * found.letter * factor, found.letter * factor
+            x, baseline, anchor = line.label
+            width, letter = 0.6 * len(line.name) * drawing.letter * factor, drawing.letter * factor
             # Letters grow about the anchor, which the drawing keeps where it is.
             left = x - {"start": 0, "middle": width / 2, "end": width}[anchor]
             boxes.append((left, baseline - 0.75 * letter, left + width, baseline + 0.15 * letter))
@@ -146,10 +149,10 @@ def test_of_very_many_pairs_the_worst_are_drawn():
         for number, (a, b) in enumerate(pairs, 1)
     ]
 
-    found = drawn(at, figures)
+    drawing = drawn(at, figures)
 
-    assert found.pairs == len(pairs) == 780
-    assert sorted(line.path_id for line in found.lines) == list(range(780 - LINES_SHOWN + 1, 781))
+    assert drawing.pairs == len(pairs) == 780
+    assert sorted(line.path_id for line in drawing.lines) == list(range(780 - LINES_SHOWN + 1, 781))
 
 
 def test_without_sites_there_is_no_map():
