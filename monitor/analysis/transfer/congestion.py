@@ -30,6 +30,10 @@ QUEUE_MS, QUEUE_AT_LOSS, QUEUE_STANDING = 2.0, 1.1, 1.25
 """A queue that drops raises the RTT by at least 2 ms and 10%; a standing queue that does not drop by 25%, as delayed
 acknowledgements add a few percent."""
 
+QUEUE_SEGMENTS = 4.0
+"""Minimum length of a queue, by its delay at the rate of the bottleneck: a few milliseconds at 2 Mbit/s hold less than
+a segment, and are delayed acknowledgements or a busy host."""
+
 QUEUE_DEVIATION = 0.2
 """Maximum deviation of the rate with a standing queue, which keeps its link busy. With a larger deviation the RTT rose
 for another reason, such as a busy host."""
@@ -207,14 +211,20 @@ def cut_by_loss(signs: Signs, recording: Recording) -> TransferFinding | None:
 def queue_at_loss(signs: Signs) -> bool:
     """Whether the RTT is raised just before losses."""
     least_ms = max(signs.base_rtt_ms + QUEUE_MS, QUEUE_AT_LOSS * signs.base_rtt_ms)
-    return signs.rtt_at_loss_ms >= least_ms
+    return signs.rtt_at_loss_ms >= least_ms and _holds_segments(signs, signs.rtt_at_loss_ms)
 
 
 def queue_stands(signs: Signs) -> bool:
     """Whether the RTT is raised throughout at a steady rate, or rises with the window while their ratio is steady."""
-    long = signs.rtt_ms >= max(signs.base_rtt_ms + QUEUE_MS, QUEUE_STANDING * signs.base_rtt_ms)
+    least_ms = max(signs.base_rtt_ms + QUEUE_MS, QUEUE_STANDING * signs.base_rtt_ms)
+    long = signs.rtt_ms >= least_ms and _holds_segments(signs, signs.rtt_ms)
     fills = signs.window.fills_queue and signs.window.fill_deviation_ratio <= QUEUE_DEVIATION
     return long and (signs.rate_deviation_ratio <= QUEUE_DEVIATION or fills)
+
+
+def _holds_segments(signs: Signs, rtt_ms: float) -> bool:
+    queued_bytes = signs.throughput_bps / 8.0 * (rtt_ms - signs.base_rtt_ms) / 1000.0
+    return queued_bytes >= QUEUE_SEGMENTS * signs.mss_bytes
 
 
 def _is_bbr(recording: Recording) -> bool:

@@ -36,6 +36,7 @@ class Signs:
     """
 
     interval_s: float
+    mss_bytes: int
     steady_s: float
     steady_intervals: int
     throughput_bps: float
@@ -90,6 +91,7 @@ def read_signs(
     group = _median(np.array([event.resent_segments for event in events], dtype=np.float64))
     return Signs(
         interval_s=_median(series.width_s),
+        mss_bytes=recording.mss_bytes,
         steady_s=steady_s,
         steady_intervals=int(steady.sum()),
         throughput_bps=throughput_bps,

@@ -575,6 +575,18 @@ def test_what_limits_and_what_would_gain_most(paths):
     assert "window-limited 1 slac → cern: window-limited at 2 Mbit/s: the receiver's window is 25 kB" in text
 
 
+def test_no_site_is_told_to_raise_a_window_that_may_be_the_others(paths):
+    make_hours(paths["slac → cern"], WEEK.since, rtt_ms=100.0)
+    said = {
+        "verdict": "window-limited",
+        "sentence": "window-limited at 2 Mbit/s: the receiver's window or the send buffer is full",
+        "diagnosis": {"evidence": [{"name": "window open", "value": 1.0, "unit": ""}]},
+    }
+    make_throughput(paths["slac → cern"], WEEK.since, 2e6, **said)
+
+    assert report().advice == ()
+
+
 def test_numbers_in_the_readers_language(paths):
     make_hours(paths["slac → cern"], WEEK.since, lost=1008)
 

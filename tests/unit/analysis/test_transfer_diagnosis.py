@@ -163,6 +163,17 @@ def test_a_standing_queue_without_loss_is_a_bottleneck():
     assert "from 40.00 ms to 160.0 ms" in diagnosis.sentence
 
 
+def test_a_delay_of_less_than_a_segment_is_no_queue():
+    """3% of random loss on an idle path of 50 Mbit/s and a busy machine, as in the lab: 5 ms at 2 Mbit/s are 1.3 kB."""
+
+    def moment(now_s):
+        return Moment(2e6, 1e4, rtt_ms=40.0 if now_s < 0.2 else 45.0, retransmits=round(now_s * 10) % 4 == 0)
+
+    kernel = TcpInfo(age_s=5.0, busy_s=5.0, duplicates=0)
+
+    assert diagnose(recorded(moment, 5, kernel=kernel)).verdict is Verdict.RANDOM_LOSS
+
+
 def test_a_host_that_answers_late_is_no_queue():
     rates = np.random.default_rng(1).uniform(1e6, 16e6, 11)
 
