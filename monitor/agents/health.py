@@ -18,6 +18,7 @@ from django.db.models import F
 from django.db.models.functions import Greatest, Least
 
 from monitor.agents.models import AgentHealth, ClockOffPeriod
+from monitor.agents.problems import AgentProblem, ProblemKind
 from monitor.archive.ingest.arrivals import ParsedBatch
 from monitor.archive.ingest.checks import EARLIEST
 from monitor.archive.ingest.failing_results import CANNOT_BE_STORED, reason_of
@@ -60,20 +61,27 @@ class AgentReport:
         counts = [*before[-1:], *(dropped for at_s, dropped in self.drops_past if at_s > since.timestamp())]
         return sum(max(after - before, 0) for before, after in pairwise(counts))
 
-    def troubles(self, since: datetime) -> tuple[str, ...]:
-        """Problems of the agent or its machine since `since`, as text; empty where nothing is known."""
+    def problems(self, since: datetime) -> tuple[AgentProblem, ...]:
+        """Problems of the agent or its machine since `since`; empty where nothing is known.
+
+        The only judgement of an agent's health: pages, incidents and rules take theirs from it.
+        """
         problems = []
         dropped = self.interface_drops(since)
         if dropped:
-            problems.append(f"{dropped:,} NIC drops")
+            problems.append(AgentProblem(ProblemKind.NIC_DROPS, f"{dropped:,} NIC drops"))
         if self.clock_is_off and self.health is not None:
-            problems.append(f"clock offset {self.health.clock_offset_s:+.1f} s")
+            problems.append(AgentProblem(ProblemKind.CLOCK, f"clock offset {self.health.clock_offset_s:+.1f} s"))
         load, cpus = (self.health.load_1min, self.health.cpus) if self.health else (None, None)
         if load is not None and cpus and load > LOAD_PER_CPU * cpus:
-            problems.append(f"load {load:.1f} on {cpus} CPU{'s' if cpus > 1 else ''}")
+            problems.append(AgentProblem(ProblemKind.LOAD, f"load {load:.1f} on {cpus} CPU{'s' if cpus > 1 else ''}"))
         if self.queued >= SPOOL_IS_BEHIND:
-            problems.append(f"backlog of {self.queued:,} results")
+            problems.append(AgentProblem(ProblemKind.BACKLOG, f"backlog of {self.queued:,} results"))
         return tuple(problems)
+
+    def troubles(self, since: datetime) -> tuple[str, ...]:
+        """The problems as text."""
+        return tuple(problem.text for problem in self.problems(since))
 
     @property
     def clock_is_off(self) -> bool:

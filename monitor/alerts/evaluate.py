@@ -8,22 +8,24 @@ are over or their rules switched off. No data neither opens nor closes incidents
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from monitor.agents.health import agent_reports
+from monitor.agents.problems import AgentProblem, ProblemKind
 from monitor.alerts.advisory_lock import advisory_lock
 from monitor.alerts.detect import causes, rtt_progress
 from monitor.alerts.detect.baselines import Baselines
 from monitor.alerts.detect.causes import LastingIncident
+from monitor.alerts.detect.damage import severity_by_figures
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.detect.rules.finding import RuleFinding, Trouble
 from monitor.alerts.detect.shares import Shares
 from monitor.alerts.detect.snapshot import Snapshot, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
-from monitor.alerts.incidents import lifecycle, queries, quiet
+from monitor.alerts.incidents import levels, lifecycle, queries, quiet
 from monitor.alerts.incidents.quiet import QuietPaths
 from monitor.alerts.models import Incident, IncidentState
 from monitor.archive.upkeep import freshness
@@ -83,15 +85,18 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
     lasting = queries.lasting_incidents()
     watched = {row.path_id for incident in lasting for row in incident.paths.all()}
     every, counted_since = scope.pinged | scope.tested, now - COUNTED
+    problems = agent_problems(now)
     snapshot = replace(
         snapshot_at(now, scope, rtt_progress.read(), watched, baselines),
-        troubles=agent_troubles(now),
+        troubles=_texts(problems, lambda kind: True),
+        measuring_troubles=_texts(problems, lambda kind: kind.disturbs_measurements),
         ended_s=queries.ended_s(counted_since),
         maintained_s=quiet.maintained_s(counted_since, now, every),
     )
     quiet_paths = quiet.quiet_paths_at(now, every)
     firing = [finding for finding in findings(snapshot, scope) if finding.path_id not in quiet_paths.in_maintenance]
     _add_to_incidents(lasting, firing, snapshot, now)
+    levels.update_levels(lasting, snapshot, scope.settings)
     closed = _close_ended(lasting, snapshot, scope, quiet_paths, now)
     rtt_progress.write(snapshot.trips.judged_s)
     opened = _open_and_tell(quiet_paths, now)
@@ -126,16 +131,25 @@ def snapshot_at(
 def findings(snapshot: Snapshot, scope: RuleScope, names: Iterable[str] = RULES) -> list[RuleFinding]:
     """The findings of these rules, with the severities of mesh.toml."""
     return [
-        replace(finding, severity=scope.settings[name][finding.path_id].severity)
+        replace(finding, severity=severity_by_figures(scope.settings[name][finding.path_id], finding.figures))
         for name in names
         for finding in RULES[name].judge(snapshot, scope.settings[name])
     ]
 
 
-def agent_troubles(now: datetime) -> dict[str, tuple[str, ...]]:
-    """Problems of the last hour with agents or their machines, by site; sites without problems are left out."""
-    reports = agent_reports(now)
-    return {report.site: troubles for report in reports if (troubles := report.troubles(now - LAST_HOUR))}
+def agent_problems(now: datetime) -> dict[str, tuple[AgentProblem, ...]]:
+    """Problems of the last hour with agents or their machines, by site."""
+    return {report.site: report.problems(now - LAST_HOUR) for report in agent_reports(now)}
+
+
+def _texts(
+    problems: Mapping[str, tuple[AgentProblem, ...]], which: Callable[[ProblemKind], bool]
+) -> dict[str, tuple[str, ...]]:
+    """The problems of these kinds in words; sites without any are left out."""
+    texts = {
+        site: tuple(problem.text for problem in of_site if which(problem.kind)) for site, of_site in problems.items()
+    }
+    return {site: of_site for site, of_site in texts.items() if of_site}
 
 
 def _add_to_incidents(lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, now: datetime) -> None:

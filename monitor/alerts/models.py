@@ -49,6 +49,7 @@ class Incident(models.Model):
     )
     is_pending = models.BooleanField(default=False, help_text="Detected, not yet confirmed.")
     opened_at = models.DateTimeField(help_text="Time of detection; after a reopening, of the first.")
+    began_at = models.DateTimeField(null=True, help_text="The likeliest onset by its evidence; null before that.")
     closed_at = models.DateTimeField(null=True)
     summary = models.TextField()
     closing = models.TextField(blank=True, help_text="Reason of the resolution; empty while open.")
@@ -118,6 +119,9 @@ class IncidentPath(models.Model):
     since = models.DateTimeField(help_text="Beginning of the trouble, as estimated by the rule.")
     figures = models.JSONField(help_text="Figures by which the rule decides whether the finding is over, by rule.")
     is_over = models.BooleanField(default=False)
+    level = models.JSONField(
+        null=True, help_text="The present and the worst figure while it lasts, as levels.FindingLevel; null if unknown."
+    )
 
     class Meta:
         db_table = "incident_path"
@@ -149,6 +153,7 @@ class HistoryEvent(models.TextChoices):
 
     FOUND = "found"
     WIDENED = "widened"
+    WORSENED = "worsened"
     OPENED = "opened"
     ACKNOWLEDGED = "acknowledged"
     UNACKNOWLEDGED = "unacknowledged"

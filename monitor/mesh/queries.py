@@ -95,7 +95,7 @@ class MeasuredPath:
     """A path in use measured by tests of a kind, as the alert rules need it.
 
     `every_s` is the shortest interval of those tests, `packet_bytes` their smallest packet (None except for pings),
-    `started_at` the earliest start. `uplinks` are those of its hosts, as in `cern/geant`.
+    `started_at` the earliest start. `uplinks` are those of its hosts, as in `cern/geant`, `regions` those of its sites.
     """
 
     path_id: int
@@ -107,6 +107,7 @@ class MeasuredPath:
     packet_bytes: int | None
     started_at: datetime
     uplinks: frozenset[str] = frozenset()
+    regions: tuple[str, str] = ("", "")
 
     @property
     def name(self) -> str:
@@ -131,7 +132,10 @@ def measured_paths(kind: Kind) -> dict[int, MeasuredPath]:
         source_site,
         destination_site,
         family,
-        *uplinks,
+        source_uplink,
+        destination_uplink,
+        source_region,
+        destination_region,
         every_s,
         sizes,
         started_at,
@@ -143,16 +147,26 @@ def measured_paths(kind: Kind) -> dict[int, MeasuredPath]:
             every_s, started_at = min(every_s, other.every_s), min(started_at, other.started_at)
             smallest = min((size for size in (smallest, other.packet_bytes) if size is not None), default=None)
         place = Place(source_site, destination_site, within, (source, destination))
-        named = zip((source_site, destination_site), uplinks, strict=True)
-        links = frozenset(f"{site}/{uplink}" for site, uplink in named if uplink is not None)
-        paths[path_id] = MeasuredPath(path_id, source, destination, family, place, every_s, smallest, started_at, links)
+        named = ((source_site, source_uplink), (destination_site, destination_uplink))
+        paths[path_id] = MeasuredPath(
+            path_id,
+            source,
+            destination,
+            family,
+            place,
+            every_s,
+            smallest,
+            started_at,
+            uplinks=frozenset(f"{site}/{uplink}" for site, uplink in named if uplink is not None),
+            regions=(source_region, destination_region),
+        )
     return paths
 
 
 def _tests(kind: Kind) -> QuerySet[Measurement, Any]:
     ends = (
         "source__name", "destination__name", "source__site__name", "destination__site__name", "family",
-        "source__uplink__name", "destination__uplink__name",
+        "source__uplink__name", "destination__uplink__name", "source__site__region", "destination__site__region",
     )  # fmt: skip
     return (
         Measurement.objects.filter(retired_at=None, path__retired_at=None, test__kind=kind)

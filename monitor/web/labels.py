@@ -9,7 +9,11 @@ from monitor.overview.path_figures import PathFigures, PathState
 from probes.contract import Outcome
 
 _OUTCOMES = {Outcome.TOOL_FAILURE.value: "test error", Outcome.MISSED.value: "not run", AWAITED: "pending"}
-_TURNS = {HistoryEvent.FOUND.value: "detected", HistoryEvent.WIDENED.value: "path added"}
+_TURNS = {
+    HistoryEvent.FOUND.value: "detected",
+    HistoryEvent.WIDENED.value: "path added",
+    HistoryEvent.WORSENED.value: "more severe",
+}
 
 
 def outcome_label(outcome: str) -> str:

@@ -13,8 +13,9 @@ all paths of several lasting incidents, they are merged under the name of that c
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from monitor.alerts.detect.shares import ELSEWHERE
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.analysis.alarms.grouping import Cause, CauseKind, PathLocation, explain
 from monitor.mesh.queries import MeasuredPath
+
+SHARE_OF_FLOOR = 0.5
+"""If the minimum RTT rose by this share of the median's rise, all packets take longer: the route, not a busy host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ def _group(
     for cause in explain(lines, bad & paths.keys(), unknown, _links(paths.values())):
         of_cause = tuple(finding for finding in new if finding.path_id in cause.path_ids)
         if of_cause:
-            own = _agent_trouble(trouble, cause, snapshot)
+            own = _agent_trouble(trouble, cause, of_cause, snapshot)
             label = f"agent of {cause.name}" if own else _label(trouble, cause, paths)
             held = Counter(holder[path_id] for path_id in cause.path_ids if path_id in holder)
             merged = _mergeable(held.keys(), cause, label, lasting)
@@ -130,7 +134,8 @@ def paths_without_bursts(snapshot: Snapshot) -> frozenset[int]:
 
 def _line(path: MeasuredPath) -> PathLocation:
     place = path.place
-    return PathLocation(path.path_id, path.source, path.destination, place.source, place.destination, path.family)
+    ends = (path.source, path.destination, place.source, place.destination)
+    return PathLocation(path.path_id, *ends, path.family, *path.regions)
 
 
 def _links(paths: Iterable[MeasuredPath]) -> dict[str, set[int]]:
@@ -163,11 +168,23 @@ def _is_outbound_alone(cause: Cause) -> bool:
     return cause.kind is CauseKind.OUTBOUND and bool(cause.reverse_known) and not cause.reverse_bad
 
 
-def _agent_trouble(trouble: Trouble, cause: Cause, snapshot: Snapshot) -> tuple[str, ...]:
-    """The trouble that an agent reports of itself, if only its own measurements are bad and others reach its site."""
+def _agent_trouble(
+    trouble: Trouble, cause: Cause, findings: Sequence[RuleFinding], snapshot: Snapshot
+) -> tuple[str, ...]:
+    """The trouble that an agent reports of itself, if only its own measurements are bad and others reach its site.
+
+    A busy host delays some packets and not the fastest: where the minimum RTT rose as well, it is not the agent.
+    """
     if trouble is not Trouble.ROUND_TRIPS or not _is_outbound_alone(cause):
         return ()
-    return snapshot.troubles.get(cause.name, ())
+    if any(_minimum_rose(finding.figures) for finding in findings):
+        return ()
+    return snapshot.measuring_troubles.get(cause.name, ())
+
+
+def _minimum_rose(figures: Mapping[str, Any]) -> bool:
+    rise_ms = figures.get("after_ms", 0.0) - figures.get("before_ms", 0.0)
+    return bool(rise_ms > 0.0 and figures.get("minimum_rise_ms", 0.0) >= SHARE_OF_FLOOR * rise_ms)
 
 
 def _evidence_text(trouble: Trouble, cause: Cause, own: Sequence[str] = ()) -> str:

@@ -56,8 +56,9 @@ class Snapshot:
     a time NaN. `windows` has the counts, of shape (paths, 1), over those windows of the loss rule, by their seconds,
     that are no multiple of a step. `tests_bps`, `daily_rtts_ms` and `daily_estimates_bps` are inputs of
     `analysis.alarms.ranks`. `agents` has the time of the last contact with each site's agent, `troubles` the problems
-    it reports of itself. `ended_s` has the end of the last incident of a path by a rule, `maintained_s` the end of the
-    last maintenance of a path, as far as the counts reach back.
+    it reports of itself, `measuring_troubles` those that disturb its measurements. `ended_s` has the end of the last
+    incident of a path by a rule, `maintained_s` the end of the last maintenance of a path, as far as the counts reach
+    back.
     """
 
     now: datetime
@@ -77,6 +78,7 @@ class Snapshot:
     tested_at_s: Floats
     agents: Mapping[str, float]
     troubles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    measuring_troubles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ended_s: Mapping[Key, float] = field(default_factory=dict)
     maintained_s: Mapping[int, float] = field(default_factory=dict)
 

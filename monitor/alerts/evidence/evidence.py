@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from monitor.alerts.detect.rules.finding import Trouble
 from monitor.alerts.detect.shares import Share
 from monitor.alerts.evidence.facts import (
     AgentFacts,
@@ -26,10 +27,14 @@ from monitor.alerts.evidence.facts import (
 )
 from monitor.alerts.evidence.gather import add_last_hour, gravest_first, stored_facts
 from monitor.alerts.evidence.likely_cause import likely_cause
+from monitor.alerts.evidence.stated import LikelyCause
 from monitor.alerts.models import Incident
 from monitor.analysis import figures as shown
 
-__all__ = ["AgentEvidence", "Beginning", "Direction", "Evidence", "PathEvidence", "PeriodFigures", "Share", "evidence"]
+__all__ = [
+    "AgentEvidence", "Beginning", "Direction", "Evidence", "LikelyCause", "PathEvidence", "PeriodFigures", "Share",
+    "evidence",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,8 @@ class AgentEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The evidence of an incident. Until it has been gathered, `gathered_at` is None and the rest is empty."""
+    """The evidence of an incident; `likely` is the sentence of `cause`. Until it has been gathered, `gathered_at` is
+    None and the rest is empty."""
 
     incident_id: int
     gathered_at: datetime | None
@@ -73,6 +79,7 @@ class Evidence:
     failures: tuple[FailedBurst, ...]
     verdicts: tuple[TestVerdict, ...]
     likely: str
+    cause: LikelyCause
 
 
 def evidence(incident: Incident, now: datetime) -> Evidence:
@@ -80,10 +87,10 @@ def evidence(incident: Incident, now: datetime) -> Evidence:
     facts = stored_facts(incident)
     rows = gravest_first(incident.paths.all())
     rules = [row.rule for row in rows if not row.is_over] or [row.rule for row in rows] or [incident.rule]
-    cause = likely_cause(facts, rules)
+    cause = likely_cause(facts, rules, cause_place(incident.cause))
     shares = tuple(Share(**share) for share in incident.shares)
     if facts is None:
-        return Evidence(incident.pk, None, None, "", (), 0, shares, (), (), (), (), (), cause)
+        return Evidence(incident.pk, None, None, "", (), 0, shares, (), (), (), (), (), cause.sentence, cause)
     if incident.closed_at is None:
         facts = add_last_hour(facts, now)
     sentences: dict[int, list[str]] = {}
@@ -104,8 +111,15 @@ def evidence(incident: Incident, now: datetime) -> Evidence:
         routers=facts.routers,
         failures=facts.failures,
         verdicts=facts.verdicts,
-        likely=cause,
+        likely=cause.sentence,
+        cause=cause,
     )
+
+
+def cause_place(cause: str) -> str:
+    """The place in the name of a cause, without the prefix of its trouble."""
+    prefixes = [trouble.prefix for trouble in Trouble if trouble.prefix]
+    return next((cause.removeprefix(prefix) for prefix in prefixes if cause.startswith(prefix)), cause)
 
 
 def began_text(began: Beginning) -> str:

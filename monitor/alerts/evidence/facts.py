@@ -78,6 +78,10 @@ class PeriodFigures:
         """Pooled loss; None where nothing was sent."""
         return self.lost / self.sent if self.sent else None
 
+    @property
+    def received(self) -> int:
+        return self.sent - self.lost
+
 
 @dataclass(frozen=True, slots=True)
 class Direction:
@@ -101,6 +105,25 @@ class PathFacts:
     family: int
     there: Direction
     back: Direction | None
+    source_site: str = ""
+    destination_site: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PathTests:
+    """The throughput tests of a path before and since the beginning: how many, and the median rate; None without any.
+
+    `source` and `destination` are hosts.
+    """
+
+    source: str
+    destination: str
+    source_site: str
+    destination_site: str
+    before: int
+    before_bps: float | None
+    after: int
+    after_bps: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +138,17 @@ class HostTest:
 
 @dataclass(frozen=True, slots=True)
 class AgentFacts:
-    """The agent of a site: its last report, and problems of the agent or its machine, in words."""
+    """The agent of a site: its last report, and problems of the agent or its machine, in words.
+
+    `measuring_troubles` are those of them that disturb its measurements, `clock_troubles` those of its clock.
+    """
 
     site: str
     is_source: bool
     delivered_at: datetime | None
     troubles: tuple[str, ...]
+    measuring_troubles: tuple[str, ...] = ()
+    clock_troubles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +173,13 @@ class FailedBurst:
 
 @dataclass(frozen=True, slots=True)
 class TestVerdict:
-    """The bottleneck of the newest throughput test of a path since the beginning, in words."""
+    """The bottleneck of the newest throughput test of a path since the beginning, in words; `verdict` is its name."""
 
     path: str
     at: datetime
     throughput_bps: float
     sentence: str
+    verdict: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +194,7 @@ class Facts:
     routers: tuple[RouterErrors, ...]
     failures: tuple[FailedBurst, ...]
     verdicts: tuple[TestVerdict, ...]
+    tests: tuple[PathTests, ...] = ()
 
 
 def as_json(facts: Facts) -> dict[str, Any]:

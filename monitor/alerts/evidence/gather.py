@@ -1,11 +1,12 @@
 """Gather and store the evidence of incidents, since raw bursts may expire before anybody reads it.
 
-In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Ten questions to the database
-for an incident, however many paths it has: the `PATHS_IN_DETAIL` gravest are looked at, each in both directions.
+In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Eleven questions to the
+database for an incident, however many paths it has: the `PATHS_IN_DETAIL` gravest are looked at, in both directions.
 
 - Before is the day up to the earliest moment at which it may have begun, after is from the likeliest moment on, a day
   at most. Bursts between the two are in neither.
-- What was before is kept as it was first seen; after is gathered again when the incident grows or reopens.
+- What was before is kept as it was first seen; after is gathered again when the incident grows or reopens, and while it
+  is open (`queries.without_evidence`), since the first minutes show less than the first hour.
 
 It runs as a task of its own: an error here neither stops nor delays the evaluation.
 """
@@ -16,11 +17,13 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from statistics import median
 
-from django.db import Error
+from django.db import Error, transaction
 from django.db.models import Q
 
 from monitor.agents.health import agent_reports
+from monitor.agents.problems import ProblemKind
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.evidence import episode
 from monitor.alerts.evidence.facts import (
@@ -32,14 +35,17 @@ from monitor.alerts.evidence.facts import (
     FailedBurst,
     HostTest,
     PathFacts,
+    PathTests,
     RouterErrors,
     TestVerdict,
     as_json,
     from_json,
 )
+from monitor.alerts.evidence.likely_cause import likely_cause
 from monitor.alerts.incidents import queries
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
 from monitor.archive.queries.around import BurstColumns, bursts_around, icmp_errors, newest_addresses
+from monitor.archive.queries.for_alerts import newest_tests
 from monitor.archive.queries.paths import newest_failures
 from monitor.archive.queries.throughput.series import throughput_series
 from monitor.archive.statements import LONGEST_RAW
@@ -54,6 +60,11 @@ LEAST_SEARCH = timedelta(hours=1)
 NOW_S = 3600
 INCIDENTS_PER_RUN = 20
 LOOK_BACK = timedelta(days=30)
+TESTS_LOOK_BACK = timedelta(days=7)
+MOST_TESTS = 40
+"""Throughput tests of each path that are compared with those since the beginning."""
+MOST_TESTS_SINCE = 5
+"""The newest of those since the beginning, so that their median is about now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +83,7 @@ class _Pair:
 def gather_due(now: datetime) -> int:
     """Gather evidence for incidents that have none, or have grown or reopened since; returns for how many."""
     done = 0
-    for incident in queries.without_evidence(now - LOOK_BACK, INCIDENTS_PER_RUN):
+    for incident in queries.without_evidence(now - LOOK_BACK, now, INCIDENTS_PER_RUN):
         try:
             store_facts(incident, now)
             done += 1
@@ -87,10 +98,26 @@ def store_facts(incident: Incident, now: datetime) -> Facts:
     facts = collect_facts(incident, now)
     if earlier is not None and not incident.reopenings:
         facts = _with_before_of(facts, earlier)
-    IncidentEvidence.objects.update_or_create(
-        incident_id=incident.pk, defaults={"version": VERSION, "gathered_at": now, "facts": as_json(facts)}
-    )
+    if earlier is not None and _says_less(facts, earlier, incident):
+        facts = replace(earlier, gathered_at=now)
+    with transaction.atomic():
+        IncidentEvidence.objects.update_or_create(
+            incident_id=incident.pk, defaults={"version": VERSION, "gathered_at": now, "facts": as_json(facts)}
+        )
+        if facts.began is not None:
+            Incident.objects.filter(pk=incident.pk).update(began_at=facts.began.at)
     return facts
+
+
+def _says_less(facts: Facts, earlier: Facts, incident: Incident) -> bool:
+    """Whether facts of the same paths name no cause any more: towards its end an incident is diluted by good bursts."""
+    if {path.path_id for path in facts.paths} != {path.path_id for path in earlier.paths}:
+        return False
+    rules = [row.rule for row in gravest_first(incident.paths.all())]
+    return (
+        not likely_cause(facts, rules, incident.cause).is_certain
+        and likely_cause(earlier, rules, incident.cause).is_certain
+    )
 
 
 def stored_facts(incident: Incident) -> Facts | None:
@@ -140,6 +167,8 @@ def collect_facts(incident: Incident, now: datetime) -> Facts:
                 family=pair.path.family,
                 there=direction(pair.path),
                 back=None if pair.back is None else direction(pair.back),
+                source_site=pair.path.source.site.name,
+                destination_site=pair.path.destination.site.name,
             )
             for pair in pairs
         ),
@@ -154,6 +183,7 @@ def collect_facts(incident: Incident, now: datetime) -> Facts:
             for failure in newest_failures(is_since, max(until, is_since), path_ids)
         ),
         verdicts=_verdicts(pairs, after_since, until),
+        tests=_tests(pairs, is_since, max(until, is_since)),
     )
 
 
@@ -192,7 +222,7 @@ def _pairs(rows: Sequence[IncidentPath]) -> list[_Pair]:
         ends |= Q(source_id=path.destination_id, destination_id=path.source_id)
     backs = {
         (path.source_id, path.destination_id): path
-        for path in Path.objects.filter(ends).select_related("source", "destination")
+        for path in Path.objects.filter(ends).select_related("source__site", "destination__site")
     }
     pairs: list[_Pair] = []
     shown: set[int] = set()
@@ -250,7 +280,15 @@ def _agents(pairs: Sequence[_Pair], since: datetime, now: datetime) -> tuple[Age
         report = reports.get(site)
         if report is None:
             return AgentFacts(site, is_source, None, ())
-        return AgentFacts(site, is_source, report.accepted_at, report.troubles(since))
+        problems = report.problems(since)
+        return AgentFacts(
+            site,
+            is_source,
+            report.accepted_at,
+            tuple(problem.text for problem in problems),
+            tuple(problem.text for problem in problems if problem.kind.disturbs_measurements),
+            tuple(problem.text for problem in problems if problem.kind is ProblemKind.CLOCK),
+        )
 
     return tuple(
         of(site, is_source) for site, is_source in sorted(sites.items(), key=lambda item: (not item[1], item[0]))
@@ -268,7 +306,35 @@ def _verdicts(pairs: Sequence[_Pair], since: datetime, until: datetime) -> tuple
         test for test in throughput_series(tested.pk, since, until) if test.throughput_bps is not None and test.sentence
     ]
     return tuple(
-        TestVerdict(str(tested), test.at, test.throughput_bps or 0.0, test.sentence or "") for test in tests[-1:]
+        TestVerdict(str(tested), test.at, test.throughput_bps or 0.0, test.sentence or "", test.verdict)
+        for test in tests[-1:]
+    )
+
+
+def _tests(pairs: Sequence[_Pair], since: datetime, until: datetime) -> tuple[PathTests, ...]:
+    """The throughput tests of these paths in both directions, before and since `since`; paths without any left out."""
+    paths = [path for pair in pairs for path in (pair.path, pair.back) if path is not None]
+    columns = newest_tests([path.pk for path in paths], since - TESTS_LOOK_BACK, until, MOST_TESTS)
+    rates: dict[int, tuple[list[float], list[float]]] = {path.pk: ([], []) for path in paths}
+    newest_first = sorted(
+        zip(*(columns[name].tolist() for name in ("path_id", "place", "at_s", "throughput_bps")), strict=True)
+    )
+    for path_id, _, at_s, rate_bps in newest_first:
+        rates[int(path_id)][at_s >= since.timestamp()].append(rate_bps)
+    return tuple(
+        PathTests(
+            source=path.source.name,
+            destination=path.destination.name,
+            source_site=path.source.site.name,
+            destination_site=path.destination.site.name,
+            before=len(before),
+            before_bps=median(before) if before else None,
+            after=len(after),
+            after_bps=median(after[:MOST_TESTS_SINCE]) if after else None,
+        )
+        for path in paths
+        for before, after in [rates[path.pk]]
+        if before or after
     )
 
 

@@ -15,6 +15,7 @@ from monitor.analysis import figures as shown
 from probes.quantities import counted
 
 WIDTH = 26
+ADDRESS = "address pinged"
 
 
 def ticket_text(incident: Incident, evidence: Evidence) -> str:
@@ -40,6 +41,8 @@ def _summary(incident: Incident, evidence: Evidence) -> Iterator[str]:
     else:
         yield "Resolved:      no"
     yield f"Likely cause:  {evidence.likely}"
+    if evidence.cause.next_step:
+        yield f"Next step:     {evidence.cause.next_step}"
     for number, share in enumerate(evidence.shares):
         yield f"{'Where:' if number == 0 else '':<15}{share.text}"
     if incident.correction:
@@ -58,12 +61,13 @@ def _path(path: PathEvidence) -> Iterator[str]:
 def _table(direction: Direction) -> Iterator[str]:
     columns = [
         ("baseline", direction.before),
-        ("at detection", direction.after),
+        ("since the onset", direction.after),
         *([("last hour", direction.now)] if direction.now else []),
     ]
     yield f"  {direction.name:<{WIDTH - 2}}" + "".join(f"{name:<{WIDTH}}" for name, _ in columns)
     for title, of in ROWS:
-        yield f"    {title:<{WIDTH - 4}}" + "".join(f"{of(figures):<{WIDTH}}" for _, figures in columns)
+        if title != ADDRESS or any(figures.address for _, figures in columns):
+            yield f"    {title:<{WIDTH - 4}}" + "".join(f"{of(figures):<{WIDTH}}" for _, figures in columns)
 
 
 def _loss(of: PeriodFigures) -> str:
@@ -90,7 +94,7 @@ ROWS: tuple[tuple[str, Callable[[PeriodFigures], str]], ...] = (
     ("out of order", lambda of: shown.count(of.reordered)),
     ("duplicates", lambda of: shown.count(of.duplicates)),
     ("TTL of replies", lambda of: "unknown" if of.ttl is None else str(of.ttl)),
-    ("address pinged", lambda of: of.address or "unknown"),
+    (ADDRESS, lambda of: of.address or "–"),
 )
 
 
@@ -114,7 +118,7 @@ def _parts(evidence: Evidence) -> Iterator[tuple[str, list[str]]]:
         "During throughput tests (excluded from the figures):",
         [
             f"{test.path}: {test.starts_at:%Y-%m-%d %H:%M:%S} to {test.ends_at:%H:%M:%S} UTC, "
-            f"{test.outcome or 'not reported'}"
+            f"{test.outcome or 'no result yet'}"
             for test in evidence.own_tests
         ],
     )

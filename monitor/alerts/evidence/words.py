@@ -6,17 +6,17 @@ In: an incident with its paths, its evidence. Out: a headline, or a few lines. T
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 
 from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.detect.rules.finding import Trouble
-from monitor.alerts.evidence.evidence import Evidence
+from monitor.alerts.evidence.evidence import Evidence, cause_place
 from monitor.alerts.evidence.gather import gravest_first
-from monitor.alerts.models import Incident, IncidentChange
+from monitor.alerts.incidents.levels import LevelUnit, level_of
+from monitor.alerts.models import Incident, IncidentChange, IncidentPath
 from monitor.analysis import figures as shown
 
 CHANGE_WORDS = {
@@ -26,12 +26,6 @@ CHANGE_WORDS = {
     IncidentChange.CLOSED: "RESOLVED",
 }
 PATHS_NAMED = 5
-LIMIT_UNITS: Mapping[str, Callable[[float], str]] = {
-    "ms": shown.milliseconds,
-    "bps": shown.bit_rate,
-    "mos": "{:.2f}".format,
-}
-"""Units of absolute limits, by the ends of the keys of their findings' figures."""
 
 
 def link(incident_id: int) -> str:
@@ -52,19 +46,47 @@ def figure_text(rule: str, figures: Mapping[str, Any]) -> str:
         return f"{words} {shown.milliseconds(figures['after_ms'])} (was {shown.milliseconds(figures['before_ms'])})"
     if "after_bps" in figures:
         return f"{words} {shown.bit_rate(figures['after_bps'])} (was {shown.bit_rate(figures['before_bps'])})"
-    for unit, text in LIMIT_UNITS.items():
-        if f"limit_{unit}" in figures:
-            return f"{words} {text(figures[f'value_{unit}'])} (limit {text(figures[f'limit_{unit}'])})"
     return words
 
 
 def headline(incident: Incident, evidence: Evidence | None = None) -> str:
-    """For example `loss 2.1% on slac → cern, since 2026-11-21 10:00 UTC`; gives the number of paths if several."""
+    """For example `loss 20% now, peak 22.5% on cern ↔ slac, 2 paths, since 2026-11-21 10:00 UTC`.
+
+    The figures are of the worst path; an incident that is over has only the peak.
+    """
     rows = gravest_first(incident.paths.all())
-    symptom = figure_text(rows[0].rule, rows[0].figures) if rows else rule_of(incident.rule).words
+    of_gravest = [row for row in rows if row.rule == rows[0].rule]
+    symptom = _symptom(incident, of_gravest) if of_gravest else rule_of(incident.rule).words
     paths = len({row.path_id for row in rows})
     several = f", {paths} paths" if paths > 1 else ""
-    return f"{symptom} on {_where(incident)}{several}, since {since(incident, evidence):%Y-%m-%d %H:%M} UTC"
+    place = cause_place(incident.cause)
+    return f"{symptom} on {place}{several}, since {since(incident, evidence):%Y-%m-%d %H:%M} UTC"
+
+
+def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
+    """The figure of the worst of these findings of a rule, now and at its peak."""
+    by_level = [(row, level) for row in rows if (level := level_of(row)) is not None]
+    if not by_level:
+        return figure_text(rows[0].rule, rows[0].figures)
+    falls = by_level[0][1].unit is LevelUnit.BITS_PER_SECOND
+    row, level = max(by_level, key=lambda pair: -pair[1].peak if falls else pair[1].peak)
+    words, worst = rule_of(row.rule).words, "lowest" if falls else "peak"
+    was = _was(row.figures)
+    if incident.closed_at is not None:
+        return f"{words} {worst} {level.peak_text}{was}"
+    if level.now_text == level.peak_text:
+        return f"{words} {level.now_text} now{was}"
+    return f"{words} {level.now_text} now, {worst} {level.peak_text}{was}"
+
+
+def _was(figures: Mapping[str, Any]) -> str:
+    if "before_ms" in figures:
+        return f" (was {shown.milliseconds(figures['before_ms'])})"
+    if "before_bps" in figures:
+        return f" (was {shown.bit_rate(figures['before_bps'])})"
+    if "base_hits" in figures:
+        return f" (was {shown.loss(round(figures['base_hits']), round(figures['base_of']))})"
+    return ""
 
 
 def since(incident: Incident, evidence: Evidence | None = None) -> datetime:
@@ -90,6 +112,8 @@ def body(incident: Incident, change: str, evidence: Evidence) -> str:
     if change == IncidentChange.CORRECTED or incident.correction:
         lines.append(f"Correction: {incident.correction}.")
     lines.append(f"Likely cause: {evidence.likely}")
+    if evidence.cause.next_step and incident.closed_at is None:
+        lines.append(f"Next step: {evidence.cause.next_step}")
     if evidence.began_text:
         lines.append(f"Began: {evidence.began_text}.")
     if evidence.shares:
@@ -120,10 +144,3 @@ def _state(incident: Incident, change: str) -> str:
     reopened = f", reopened {incident.reopened_at:%Y-%m-%d %H:%M:%S} UTC" if incident.reopened_at else ""
     acknowledged = f" Acknowledged by {incident.acknowledged_by}." if incident.acknowledged_at else ""
     return f"Incident {incident.pk}, opened {opened}{reopened}.{acknowledged}"
-
-
-def _where(incident: Incident) -> str:
-    for trouble in Trouble:
-        if trouble.prefix and incident.cause.startswith(trouble.prefix):
-            return incident.cause.removeprefix(trouble.prefix)
-    return incident.cause

@@ -7,11 +7,27 @@ incidents. Times are aware UTC.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from django.db.models import Count, Max, OuterRef, Prefetch, Q, QuerySet, Subquery
+from django.db.models import (
+    Count,
+    DateTimeField,
+    ExpressionWrapper,
+    F,
+    Max,
+    OuterRef,
+    Prefetch,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+)
 
 from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentPath
+
+SHORTEST_REFRESH = timedelta(minutes=2)
+LONGEST_UNREFRESHED = timedelta(minutes=15)
+"""Evidence of an open incident is gathered again when the incident is twice as old, and at least as often as this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +90,26 @@ def incident_with_paths(incident_id: int) -> Incident | None:
     return _with_paths(_EVERY).filter(pk=incident_id).first()
 
 
-def without_evidence(since: datetime, most: int) -> list[Incident]:
-    """The newest incidents opened from `since` on without evidence, or which grew or reopened after it was gathered."""
+def without_evidence(since: datetime, now: datetime, most: int) -> list[Incident]:
+    """The newest incidents opened from `since` on without evidence, or which grew or reopened after it was gathered,
+    then those whose evidence is old for their age or from before their end."""
     newest = IncidentPath.objects.filter(incident=OuterRef("pk")).order_by("-added_at").values("added_at")[:1]
     lacking = Q(kept_evidence=None) | Q(kept_evidence__gathered_at__lt=Subquery(newest))
-    return list(_with_paths().filter(lacking, opened_at__gte=since)[:most])
+    recent = _with_paths().filter(opened_at__gte=since)
+    incidents = list(recent.filter(lacking)[:most])
+    outdated = recent.filter(_outdated(now)).exclude(pk__in=[incident.pk for incident in incidents])
+    return incidents + list(outdated[: most - len(incidents)])
+
+
+def _outdated(now: datetime) -> Q:
+    """Incidents whose evidence was gathered in the first half of their age, or a quarter of an hour ago; those that
+    have ended once more after late results."""
+    gathered_before = "kept_evidence__gathered_at__lt"
+    half_ago = ExpressionWrapper(F("opened_at") + (Value(now) - F("opened_at")) / 2, DateTimeField())
+    aged = Q(**{gathered_before: half_ago}) | Q(**{gathered_before: now - LONGEST_UNREFRESHED})
+    is_open = Q(closed_at__isnull=True, **{gathered_before: now - SHORTEST_REFRESH})
+    has_ended = Q(closed_at__lt=now - SHORTEST_REFRESH, **{gathered_before: F("closed_at") + SHORTEST_REFRESH})
+    return (is_open & aged) | has_ended
 
 
 _EVERY = Q()

@@ -110,6 +110,7 @@ def as_json(incident: Incident, evidence: Evidence) -> dict[str, Any]:
         "correction": incident.correction or None,
         "began": began and {"at": _stamp(began.at), "earliest": _stamp(began.earliest), "latest": _stamp(began.latest)},
         "likely_cause": evidence.likely,
+        "next_step": evidence.cause.next_step,
         "where": [{"where": share.where, "bad_paths": share.bad, "paths": share.known} for share in evidence.shares],
         "findings": [
             {

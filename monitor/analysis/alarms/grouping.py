@@ -1,4 +1,4 @@
-"""Find the common cause of simultaneously bad paths: a site, a direction of a site, a host, a link.
+"""Find the common cause of simultaneously bad paths: a site, a direction of a site, a host, a link, two regions.
 
 In: the measured paths, the bad and the unknown among them, and, where routes are available, the paths crossing each
 link. Out: the fewest causes that account for all bad paths with the fewest exceptions, each with its supporting
@@ -33,6 +33,7 @@ class CauseKind(StrEnum):
     LINK = "link"
     HOST = "host"
     SITE = "site"
+    REGIONS = "regions"
     FAMILY = "family"
     ALL = "all"
 
@@ -45,6 +46,7 @@ PRICES = {
     CauseKind.LINK: 1.55,
     CauseKind.HOST: 1.6,
     CauseKind.SITE: 1.7,
+    CauseKind.REGIONS: 1.8,
     CauseKind.FAMILY: 1.9,
     CauseKind.ALL: 2.0,
 }
@@ -53,7 +55,7 @@ PRICES = {
 
 @dataclass(frozen=True, slots=True)
 class PathLocation:
-    """Location of a path: the hosts and sites of its ends, and its address family."""
+    """Location of a path: the hosts, sites and regions of its ends ("" if unknown), and its address family."""
 
     path_id: int
     source: str
@@ -61,6 +63,8 @@ class PathLocation:
     source_site: str
     destination_site: str
     family: int
+    source_region: str = ""
+    destination_region: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +137,17 @@ def candidates(lines: Iterable[PathLocation], links: Mapping[str, Collection[int
             (CauseKind.ALL, ""),
         ):
             members[key].add(line.path_id)
+        if line.source_region and line.destination_region and line.source_region != line.destination_region:
+            between = " ↔ ".join(sorted((line.source_region, line.destination_region)))
+            members[CauseKind.REGIONS, between].add(line.path_id)
         hosts[line.source_site].add(line.source)
         hosts[line.destination_site].add(line.destination)
     alone = {host for of_site in hosts.values() if len(of_site) == 1 for host in of_site}
     if sum(kind is CauseKind.FAMILY for kind, _ in members) == 1:
         alone |= {"IPv4", "IPv6"}
-    others = [path_ids for (kind, _), path_ids in members.items() if kind is not CauseKind.PAIR]
+    others = [path_ids for (kind, _), path_ids in members.items() if kind not in (CauseKind.PAIR, CauseKind.REGIONS)]
+    for key in [key for key, path_ids in members.items() if key[0] is CauseKind.REGIONS and path_ids in others]:
+        del members[key]  # a region of a single site, which no others than those of the other region measure
     for name, path_ids in links.items():
         if set(path_ids) not in others:  # the only link of a site says no more than the site
             members[CauseKind.LINK, name] = set(path_ids)

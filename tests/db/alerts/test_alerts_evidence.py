@@ -15,12 +15,16 @@ from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.shares import Share
 from monitor.alerts.evidence import gather
 from monitor.alerts.evidence.evidence import evidence
+from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.models import Incident, IncidentEvidence, Severity
 from monitor.archive.models import Burst
 from monitor.mesh.models import Slot, SlotHost
+from monitor.web.pages.sites.load import AgentState, load_sites
 from tests.db.alert_rows import make_mesh
+from tests.db.mesh_of_three import batch, delivered, throughput
+from tests.deliveries import store
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
@@ -188,7 +192,7 @@ def test_the_number_of_questions_does_not_grow_with_the_paths(paths):
             gather.collect_facts(row, NOW)
         return len(queries_run)
 
-    assert questions(single) == questions(many) == 9
+    assert questions(single) == questions(many) == 10
     gather.store_facts(many, NOW)
     with CaptureQueriesContext(connection) as queries_run:
         evidence(many, NOW)
@@ -239,13 +243,50 @@ def test_what_a_newer_version_kept_is_not_misread(paths):
 # --- the likely cause
 
 
-def test_loss_without_delay(paths):
+def transfers(path, rates_bps, since, every=timedelta(hours=1)):
+    """Throughput tests of a path, delivered by its source."""
+    results = [
+        delivered(path, throughput(rate_bps, at=since + number * every), number + 1)
+        for number, rate_bps in enumerate(rates_bps)
+    ]
+    store(path.source.site_id, batch(*results), NOW)
+
+
+def test_loss_without_delay_names_no_direction(paths):
     lossy(paths["slac → cern"], paths["cern → slac"])
 
-    assert gathered(incident(finding(paths["slac → cern"]))).likely == (
-        "Loss without delay (25% on slac → cern, before < 0.23%, RTT unchanged): a faulty link or interface, a "
-        "policer, or a short queue."
-    )
+    cause = gathered(incident(finding(paths["slac → cern"]))).cause
+
+    assert (cause.fault, cause.toward) == (Fault.LOSS, None)
+    assert "between cern and slac, direction not known from pings" in cause.sentence
+    assert "25% since the onset (20 of 80 packets), before < 0.23%" in cause.sentence
+
+
+def test_throughput_tests_tell_the_direction_of_loss(paths):
+    out, back = paths["slac → cern"], paths["cern → slac"]
+    lossy(out, back)
+    transfers(out, [2.7e7, 2.6e7, 2.8e7, 4e5], NOW - timedelta(minutes=190))
+    transfers(back, [2.7e7, 2.8e7, 2.6e7, 2.68e7], NOW - timedelta(minutes=185))
+
+    cause = gathered(incident(finding(back))).cause
+
+    assert (cause.fault, cause.toward) == (Fault.LOSS, ("slac", "cern"))
+    assert "slac → cern 400 kbit/s (was 27 Mbit/s)" in cause.sentence
+    assert "cern → slac 26.8 Mbit/s (was 27 Mbit/s)" in cause.sentence
+    assert "so toward cern" in cause.sentence
+    assert "slac to cern" in cause.next_step
+
+
+def test_slow_tests_in_both_directions_tell_no_direction(paths):
+    out, back = paths["slac → cern"], paths["cern → slac"]
+    lossy(out, back)
+    transfers(out, [2.7e7, 2.6e7, 2.8e7, 4e5], NOW - timedelta(minutes=190))
+    transfers(back, [2.7e7, 2.8e7, 2.6e7, 5e5], NOW - timedelta(minutes=185))
+
+    cause = gathered(incident(finding(out))).cause
+
+    assert (cause.fault, cause.toward) == (Fault.LOSS, None)
+    assert "both directions" in cause.sentence
 
 
 def test_a_queue_that_fills(paths):
@@ -253,20 +294,78 @@ def test_a_queue_that_fills(paths):
     bursts(out, NOW - timedelta(hours=6), BEGAN, [20.0, 20.2, 20.1, 20.4])
     bursts(out, BEGAN, NOW, [20.3, 35.2, 38.1], lost=1)
 
-    assert gathered(incident(finding(out))).likely.startswith(
-        "Congestion: a queue fills and drops packets (25% on slac"
-    )
+    cause = gathered(incident(finding(out))).cause
+    assert cause.fault is Fault.QUEUE
+    assert "drops packets (25% since the onset" in cause.sentence
 
 
-def test_a_longer_way(paths):
-    out = paths["slac → cern"]
-    bursts(out, NOW - timedelta(hours=6), BEGAN, [20.0, 20.2, 20.1, 20.4])
-    bursts(out, BEGAN, NOW, [40.0, 40.2, 40.1, 40.4], ttl=54)
+def busy(path):
+    """An agent at the source of the path that reports a load of 8.5 on 2 CPUs."""
+    AgentHealth.objects.create(
+        site=path.source.site, accepted_at=NOW, agent_version="1", queued=0, dropped=0,
+        health={"load_1min": 8.5, "cpus": 2},
+    )  # fmt: skip
+
+
+def rtts(path, before_ms, after_ms):
+    bursts(path, NOW - timedelta(hours=6), BEGAN, before_ms)
+    bursts(path, BEGAN, NOW, after_ms)
+
+
+def test_a_longer_route_is_not_the_load_of_an_agent(paths):
+    out, back = paths["slac → cern"], paths["cern → slac"]
+    for path in (out, back):
+        rtts(path, [20.0, 20.2, 20.1, 20.4], [80.0, 80.2, 80.1, 80.4])
+    busy(out)
 
     facts = gathered(incident(finding(out, "rtt", since=BEGAN, figures={"figure": "median"})))
 
     assert facts.likely.startswith("A longer route, or a queue that never empties: on slac → cern the minimum RTT rose")
     assert (facts.began.at, facts.began.earliest, facts.began.latest) == (BEGAN, BEGAN - MINUTE, BEGAN)
+
+
+def test_load_is_not_blamed_where_the_minimum_moved(paths):
+    out, back = paths["slac → cern"], paths["cern → slac"]
+    rtts(out, [20.0, 20.2, 20.1, 20.4], [80.0, 80.2, 80.1, 80.4])
+    rtts(back, [20.0, 20.2, 20.1, 20.4], [20.0, 20.2, 20.1, 20.4])
+    busy(out)
+
+    cause = gathered(incident(finding(out, "rtt", since=BEGAN, figures={"figure": "median"}))).cause
+
+    assert cause.fault is Fault.ROUTE
+
+
+def test_load_is_not_blamed_where_the_reverse_path_is_slow(paths):
+    out, back = paths["slac → cern"], paths["cern → slac"]
+    for path in (out, back):
+        rtts(path, [20.0, 20.2, 20.1, 20.4], [20.3, 35.0, 38.0, 41.0])
+    busy(out)
+
+    cause = gathered(incident(finding(out, "rtt", since=BEGAN, figures={"figure": "median"}))).cause
+
+    assert cause.fault is Fault.QUEUE
+
+
+def test_load_is_blamed_where_only_the_agents_pings_are_slow(paths):
+    out, back = paths["slac → cern"], paths["cern → slac"]
+    rtts(out, [20.0, 20.2, 20.1, 20.4], [20.3, 35.0, 38.0, 41.0])
+    rtts(back, [20.0, 20.2, 20.1, 20.4], [20.0, 20.2, 20.1, 20.4])
+    busy(out)
+
+    cause = gathered(incident(finding(out, "rtt", since=BEGAN, figures={"figure": "median"}))).cause
+
+    assert cause.fault is Fault.AGENT
+    assert "slac itself: load 8.5 on 2 CPUs" in cause.sentence
+
+
+def test_the_sites_page_judges_the_load_as_incidents_do(paths, settings):
+    settings.LOCAL_READ = True
+    busy(paths["slac → cern"])
+
+    (card,) = (card for card in load_sites(NOW).cards if card.site.name == "slac")
+
+    assert card.state is AgentState.NOTICE
+    assert "load 8.5 on 2 CPUs" in [problem.text for problem in card.findings]
 
 
 def test_another_route_by_the_ttl_of_replies(paths):
@@ -288,9 +387,9 @@ def test_large_packets_only(paths):
     bursts(out, BEGAN, NOW, [20.0] * 10)
     bursts(out, BEGAN, NOW, [20.0] * 5, lost=5, size=1000)
 
-    assert gathered(incident(finding(out))).likely.startswith(
-        "Large packets are lost more than small ones (50% at 1000"
-    )
+    cause = gathered(incident(finding(out))).cause
+    assert cause.fault is Fault.LARGE_PACKETS
+    assert "50% loss at 1000 bytes" in cause.sentence
 
 
 def test_a_name_that_resolves_to_another_address(paths):

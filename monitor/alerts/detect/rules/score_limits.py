@@ -171,7 +171,7 @@ class MosLimit(AlertRule):
             ),
             since=snapshot.now - timedelta(seconds=lasting_s),
             figures={
-                "value_mos": score,
+                "mos": score,
                 "limit_mos": limit,
                 "window_s": lasting_s,
                 "sent": sent,

@@ -206,6 +206,8 @@ def _distance_km(path: Path) -> float:
 
 
 def _spans(incidents: Sequence[Incident], now: datetime) -> tuple[LabelledSpan, ...]:
+    """The incidents, each from its onset."""
     return tuple(
-        LabelledSpan(incident.opened_at, incident.closed_at or now, incident.summary) for incident in incidents
+        LabelledSpan(incident.began_at or incident.opened_at, incident.closed_at or now, incident.summary)
+        for incident in incidents
     )

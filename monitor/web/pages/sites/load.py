@@ -15,6 +15,7 @@ from enum import Enum
 import probes
 from monitor.agents.health import AgentReport, ClockWasOff, agent_reports, clock_off_periods
 from monitor.agents.holders import SecondAgent, second_agents
+from monitor.agents.problems import ProblemKind
 from monitor.analysis import figures
 from monitor.mesh.models import Site
 from monitor.overview.late_agents import is_late
@@ -22,8 +23,7 @@ from probes.site.health import Health
 from probes.site.versions import is_older
 
 CLOCKS_SHOWN = timedelta(days=7)
-MANY_QUEUED = 1000
-"""More than fits into a batch or two."""
+PROBLEMS_SINCE = timedelta(hours=1)
 POOR_STAMP = "user"
 DRIFTING_S = 0.1
 """An unsynchronised clock with this offset will soon be a second off."""
@@ -45,7 +45,7 @@ class AgentState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class AgentProblem:
+class CardProblem:
     """A problem, and the state that it puts the agent in."""
 
     state: AgentState
@@ -58,7 +58,7 @@ class SiteCard:
 
     site: Site
     report: AgentReport | None
-    findings: tuple[AgentProblem, ...]
+    findings: tuple[CardProblem, ...]
 
     @property
     def state(self) -> AgentState:
@@ -106,7 +106,7 @@ def load_sites(now: datetime) -> SitesView:
     states = list(AgentState)
     seconds = second_agents(now)
     cards = [
-        SiteCard(site, report, (*_second_agent_problems(site, seconds.get(site.pk), now), *_findings(report)))
+        SiteCard(site, report, (*_second_agent_problems(site, seconds.get(site.pk), now), *_findings(report, now)))
         for site in sites
         for report in [reports.get(site.pk)]
     ]
@@ -121,54 +121,55 @@ def load_sites(now: datetime) -> SitesView:
     )
 
 
-def _second_agent_problems(site: Site, second: SecondAgent | None, now: datetime) -> Iterator[AgentProblem]:
+def _second_agent_problems(site: Site, second: SecondAgent | None, now: datetime) -> Iterator[CardProblem]:
     if second is None:
         return
     ago = figures.duration((now - second.refused_at).total_seconds())
     where = f" at {second.address}" if second.address else ""
-    yield AgentProblem(
+    yield CardProblem(
         AgentState.TROUBLE,
         f"a second agent{where} shows this site's token and is refused, last {ago} ago: stop one of the two; "
         f"manage.py site rotate {site.name} gives the site to another",
     )
 
 
-def _findings(report: AgentReport | None) -> Iterator[AgentProblem]:
+def _findings(report: AgentReport | None, now: datetime) -> Iterator[CardProblem]:
     """The problems of an agent, worst first."""
     if report is None:
-        yield AgentProblem(AgentState.SILENT, "its agent never reported")
+        yield CardProblem(AgentState.SILENT, "its agent never reported")
         return
     if is_late(report.accepted_ago):
-        yield AgentProblem(AgentState.LATE, f"no report for {figures.duration(report.accepted_ago.total_seconds())}")
-    if report.clock_is_off and report.health is not None and report.health.clock_offset_s is not None:
-        yield AgentProblem(
-            AgentState.TROUBLE, f"its clock is {_clock(report.health.clock_offset_s)}; results are kept and flagged"
-        )
-    if report.queued > MANY_QUEUED:
-        yield AgentProblem(AgentState.NOTICE, f"backlog of {report.queued:,} results")
+        yield CardProblem(AgentState.LATE, f"no report for {figures.duration(report.accepted_ago.total_seconds())}")
+    for problem in report.problems(now - PROBLEMS_SINCE):
+        if problem.kind is ProblemKind.CLOCK and report.health is not None and report.health.clock_offset_s is not None:
+            yield CardProblem(
+                AgentState.TROUBLE, f"its clock is {_clock(report.health.clock_offset_s)}; results are kept and flagged"
+            )
+        else:
+            yield CardProblem(AgentState.NOTICE, problem.text)
     if is_older(report.agent_version, than=probes.__version__):
-        yield AgentProblem(
+        yield CardProblem(
             AgentState.NOTICE, f"version {report.agent_version} is older than the centre's, {probes.__version__}"
         )
     if report.health is not None:
         yield from _health_problems(report.health)
 
 
-def _health_problems(health: Health) -> Iterator[AgentProblem]:
+def _health_problems(health: Health) -> Iterator[CardProblem]:
     for drops in health.dropped:
-        yield AgentProblem(
+        yield CardProblem(
             AgentState.NOTICE, f"its spool dropped {drops.count:,} results of kind {drops.kind}: {_words(drops.reason)}"
         )
     if health.set_aside:
-        yield AgentProblem(AgentState.NOTICE, f"{health.set_aside:,} results quarantined: the centre rejected them")
+        yield CardProblem(AgentState.NOTICE, f"{health.set_aside:,} results quarantined: the centre rejected them")
     if health.lost_ticks:
-        yield AgentProblem(AgentState.NOTICE, f"{health.lost_ticks:,} missed cycles since it started")
+        yield CardProblem(AgentState.NOTICE, f"{health.lost_ticks:,} missed cycles since it started")
     if health.stamp == POOR_STAMP:
-        yield AgentProblem(
+        yield CardProblem(
             AgentState.NOTICE, "RTTs use timestamps of the program, not the kernel: they include its own delays"
         )
     if health.clock_offset_s is not None and abs(health.clock_offset_s) > DRIFTING_S and _no_ntp(health):
-        yield AgentProblem(AgentState.NOTICE, f"its clock is {_clock(health.clock_offset_s)}, not synchronised by NTP")
+        yield CardProblem(AgentState.NOTICE, f"its clock is {_clock(health.clock_offset_s)}, not synchronised by NTP")
 
 
 def _no_ntp(health: Health) -> bool:

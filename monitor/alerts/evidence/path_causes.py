@@ -1,0 +1,238 @@
+"""Likely causes in the network, by what pings and throughput tests show: interruption, route, queue, loss, rate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from monitor.alerts.detect.rules.finding import AlertRule, Effect
+from monitor.alerts.evidence.comparison import DelayRise, delay_rise, directions, loss_rose, loss_text
+from monitor.alerts.evidence.facts import Direction, Facts, PathTests
+from monitor.alerts.evidence.stated import Fault, LikelyCause
+from monitor.alerts.evidence.tested_direction import TestedDirection, tested_direction
+from monitor.analysis import binomial
+from monitor.analysis import figures as shown
+from monitor.analysis.transfer import Verdict
+from probes.quantities import counted
+
+CONFIDENCE = 0.975
+ALL_LOST = 0.9
+"""Loss of the large packets, of whose lower bound, from which on none passes."""
+
+
+def address_changed(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
+    for path in facts.paths:
+        was, now = path.there.before.address, path.there.after.address
+        if was is not None and now is not None and was != now:
+            return LikelyCause(
+                Fault.ADDRESS,
+                f"DNS change: {path.destination_address} now resolves to {now}, before to {was}.",
+                "Check whether the change of the name was meant.",
+            )
+    return None
+
+
+def interrupted(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
+    if rule.effect is not Effect.UNREACHABLE:
+        return None
+    if facts.routers:
+        router = facts.routers[0]
+        said = router.name.replace("_", " ")
+        return LikelyCause(
+            Fault.INTERRUPTED,
+            f"The path is interrupted at {router.router}, which replies {said} ({counted(router.count, 'time')}).",
+            f"Report it to the operator of {router.router}.",
+        )
+    back = [path.back.after for path in facts.paths if path.back is not None and path.back.after.sent]
+    if back and all(figures.received for figures in back):
+        return LikelyCause(
+            Fault.INTERRUPTED,
+            f"No reply {where}, but the reverse direction works: a filter of ICMP, or asymmetric routing.",
+            "Compare the filters at both ends; trace the route from both.",
+        )
+    if back and not any(figures.received for figures in back):
+        reporting = "; the agents of both ends report" if _agents_report(facts) else ""
+        return LikelyCause(
+            Fault.INTERRUPTED,
+            f"Interrupted {where}: 100% loss of pings from both ends, which one direction is enough for, and no ICMP "
+            f"errors from routers{reporting}.",
+            "Trace the route from both ends: the last router that answers is before the interruption.",
+        )
+    return LikelyCause(
+        Fault.INTERRUPTED,
+        f"Interrupted {where}, or the destination is down: 100% loss, no ICMP errors from routers.",
+        "Check whether the destination is up, then trace the route to it.",
+    )
+
+
+def throughput_fell(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
+    if rule.effect is not Effect.LOW_THROUGHPUT:
+        return None
+    lossy = [direction for direction in directions(facts) if loss_rose(direction)]
+    if lossy:
+        return _loss(facts, lossy, where, "; it slows TCP down")
+    slow = [test for test in facts.tests if _fell(test)]
+    if not slow and not facts.verdicts:
+        return None
+    newest = facts.verdicts[0] if facts.verdicts else None
+    said = "" if newest is None else f" Newest throughput test: {newest.sentence}"
+    is_policed = newest is not None and newest.verdict == Verdict.POLICER
+    named = [f"{test.source} → {test.destination} {_change(test)}" for test in slow[:3]]
+    more = f" and {len(slow) - 3} more" if len(slow) > 3 else ""
+    kept = [test for test in facts.tests if test not in slow and test.after_bps is not None]
+    normal = f", {kept[0].source} → {kept[0].destination} {shown.bit_rate(kept[0].after_bps)}" if kept else ""
+    fell = (
+        f"TCP throughput fell: {', '.join(named)}{more}{normal}; pings show no more loss than before." if slow else ""
+    )
+    return LikelyCause(
+        Fault.POLICER if is_policed else Fault.RATE,
+        f"{'A policer: ' if is_policed and fell else ''}{fell}{said}".strip(),
+        "Ask the providers of this direction about rate limits and changed links; check both hosts.",
+        (slow[0].source, slow[0].destination) if len(slow) == 1 else None,
+    )
+
+
+def large_packets(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
+    if rule.effect is not Effect.LOSS:
+        return None
+    for direction in directions(facts):
+        sizes = sorted(direction.after.sizes, key=lambda size: size.packet_bytes)
+        if len(sizes) < 2 or not sizes[0].sent or not sizes[-1].sent:
+            continue
+        small, large = sizes[0], sizes[-1]
+        least = float(binomial.lower_bound(large.lost, large.sent, CONFIDENCE))
+        if least <= 2.0 * float(binomial.upper_bound(small.lost, small.sent, CONFIDENCE)):
+            continue
+        figures = (
+            f"{shown.loss(large.lost, large.sent)} loss at {large.packet_bytes} bytes, "
+            f"{shown.loss(small.lost, small.sent)} at {small.packet_bytes}"
+        )
+        if large.lost / large.sent >= ALL_LOST:
+            return LikelyCause(
+                Fault.MTU,
+                f"MTU black hole {where}: large packets do not pass ({figures}).",
+                "Find the link with the smaller MTU (ping with DF and falling sizes), and let ICMP “fragmentation "
+                "needed” pass.",
+            )
+        return LikelyCause(
+            Fault.LARGE_PACKETS,
+            f"Large packets are lost more than small ones {where} ({figures}): bit errors, or a link with a smaller "
+            "MTU.",
+            "Check the error counters of the interfaces (CRC, input errors) and the MTU of each link.",
+        )
+    return None
+
+
+def route_changed(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
+    """Another TTL of replies, which go the other way: the route of the reverse direction changed."""
+    changed = [
+        direction
+        for direction in directions(facts)
+        if direction.before.ttl is not None
+        and direction.after.ttl is not None
+        and direction.before.ttl != direction.after.ttl
+    ]
+    if not changed:
+        return None
+    first = changed[0]
+    minima = [rise.minimum_ms for direction in directions(facts) if (rise := delay_rise(direction)) is not None]
+    moved = f"; the minimum RTT changed by {median(minima):+.1f} ms" if minima else ""
+    ends = {tuple(direction.name.split(" → ")[::-1]) for direction in changed}
+    lossy = [direction for direction in directions(facts) if loss_rose(direction)]
+    loss = f"; loss {loss_text(lossy)}" if lossy else ""
+    only = next(iter(ends)) if len(ends) == 1 else None
+    way = f", so the route from {only[0]} to {only[1]} changed" if only else ""
+    return LikelyCause(
+        Fault.ROUTE,
+        f"Route change {where}: the TTL of replies on {first.name} went from {first.before.ttl} to "
+        f"{first.after.ttl}{way}{moved}{loss}.",
+        "Trace the route from both ends and compare it with an earlier one; ask the provider.",
+        None if only is None else (only[0], only[1]),
+    )
+
+
+def delay_rose(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
+    rises = [rise for direction in directions(facts) if (rise := delay_rise(direction)) is not None]
+    if not rises:
+        return None
+    lossy = [direction for direction in directions(facts) if loss_rose(direction)]
+    moved = _moved(rises)
+    of_route = sum(rise.is_of_route for rise in rises)
+    if of_route == len(rises):
+        loss = f"; loss {loss_text(lossy)}" if lossy else ""
+        return LikelyCause(
+            Fault.ROUTE,
+            f"A longer route {where}, or a queue that never empties: {moved}{loss}.",
+            "Trace the route from both ends and compare it with an earlier one; ask the provider.",
+        )
+    if of_route:
+        return LikelyCause(
+            Fault.UNKNOWN,
+            f"Cannot tell: on some paths {where} the minimum RTT rose as well, on others only the median; {moved}.",
+            "Look at the charts of both directions.",
+        )
+    drops = f" and drops packets ({loss_text(lossy)})" if lossy else ""
+    return LikelyCause(
+        Fault.QUEUE,
+        f"Congestion {where}: a queue fills{drops}; {moved}.",
+        "Look at the utilisation of the links on this route, and at our own tests at these times.",
+    )
+
+
+def loss_alone(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
+    lossy = [direction for direction in directions(facts) if loss_rose(direction)]
+    if rule.effect is not Effect.LOSS or not lossy:
+        return None
+    return _loss(facts, lossy, where, ", RTT unchanged")
+
+
+def _loss(facts: Facts, lossy: Sequence[Direction], where: str, more: str) -> LikelyCause:
+    by_tests = tested_direction(facts)
+    return LikelyCause(
+        Fault.LOSS,
+        f"Loss {where}, {by_tests.text}: {loss_text(lossy)}{more}. A faulty link or interface, a policer, or a short "
+        "queue.",
+        _next_for_loss(by_tests),
+        by_tests.toward,
+    )
+
+
+def _next_for_loss(by_tests: TestedDirection) -> str:
+    if by_tests.toward is None:
+        return "Run throughput tests in both directions to learn which loses; check the interface errors at both ends."
+    source, destination = by_tests.toward
+    way = (
+        f"from {source} to {destination}"
+        if source and destination
+        else f"out of {source}"
+        if source
+        else f"into {destination}"
+    )
+    return f"Check errors and drops of the interfaces {way}; send the ticket below to the provider of that direction."
+
+
+def _moved(rises: Sequence[DelayRise]) -> str:
+    """The rises of the minimum and the median in words, on all paths whose RTT rose."""
+    names = " and ".join(rise.name for rise in rises) if len(rises) <= 2 else f"{len(rises)} paths"
+    level = "" if len(rises) == 1 else " (medians of the paths)" if len(rises) > 2 else ""
+    minimum_ms = max(median(rise.minimum_ms for rise in rises), 0.0)
+    return (
+        f"on {names} the minimum RTT rose by {minimum_ms:.1f} ms, the median by "
+        f"{median(rise.median_ms for rise in rises):.1f} ms{level}"
+    )
+
+
+def _agents_report(facts: Facts) -> bool:
+    """Whether the agents of both ends have reported since the beginning."""
+    sites = {site for path in facts.paths for site in (path.source_site, path.destination_site)}
+    since = min((path.there.after.since for path in facts.paths), default=facts.gathered_at)
+    reporting = {agent.site for agent in facts.agents if agent.delivered_at is not None and agent.delivered_at > since}
+    return bool(sites) and sites <= reporting
+
+
+def _fell(test: PathTests) -> bool:
+    return test.before_bps is not None and test.after_bps is not None and test.after_bps < 0.85 * test.before_bps
+
+
+def _change(test: PathTests) -> str:
+    return f"{shown.bit_rate(test.after_bps)} (was {shown.bit_rate(test.before_bps)})"

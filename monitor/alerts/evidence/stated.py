@@ -1,0 +1,43 @@
+"""A likely cause as it is stated: the kind of fault, a sentence, its direction, and the next step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Fault(StrEnum):
+    """Kinds of faults that a likely cause names."""
+
+    AGENT_SILENT = "agent silent"
+    AGENT = "agent"
+    CLOCK = "clock"
+    TESTS_FAIL = "tests fail"
+    SITE_DOWN = "site down"
+    ADDRESS = "address"
+    INTERRUPTED = "interrupted"
+    LOSS = "loss"
+    LARGE_PACKETS = "large packets"
+    MTU = "mtu"
+    ROUTE = "route"
+    QUEUE = "queue"
+    RATE = "rate"
+    POLICER = "policer"
+    USUAL = "usual"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class LikelyCause:
+    """A fault in a sentence. `toward` is the direction of the packets that it affects, from and to, where that is
+    known: of a site, the other end is empty. `next_step` says what to check first."""
+
+    fault: Fault
+    sentence: str
+    next_step: str = ""
+    toward: tuple[str, str] | None = None
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it names a fault."""
+        return self.fault is not Fault.UNKNOWN

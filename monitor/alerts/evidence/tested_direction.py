@@ -1,0 +1,127 @@
+"""The direction of a fault by throughput tests: a transfer slows down where its own packets are lost, and hardly where
+its acknowledgements are. Pings cannot tell: each crosses the network in both directions.
+
+In: the tests of an incident's paths before and since its beginning. Out: a `TestedDirection`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from monitor.alerts.evidence.facts import Facts, PathTests
+from monitor.analysis import figures as shown
+
+FELL = 0.5
+"""A direction is slow if its tests since the beginning are below this share of those before."""
+APART = 5.0
+"""Without tests before, a direction is slow if the other is so many times as fast."""
+
+Ends = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TestedDirection:
+    """A sentence part about the direction, and the direction if the tests tell it; a site's other end is empty."""
+
+    text: str
+    toward: Ends | None = None
+
+
+NOT_KNOWN = "direction not known from pings"
+
+
+@dataclass(frozen=True, slots=True)
+class _SideRates:
+    """The medians of the tests in one direction."""
+
+    label: str
+    ends: Ends
+    goal: str
+    before_bps: float | None
+    after_bps: float | None
+
+    @property
+    def share(self) -> float | None:
+        if self.before_bps is None or self.after_bps is None or not self.before_bps:
+            return None
+        return self.after_bps / self.before_bps
+
+    @property
+    def text(self) -> str:
+        was = "" if self.before_bps is None else f" (was {shown.bit_rate(self.before_bps)})"
+        return f"{self.label} {shown.bit_rate(self.after_bps)}{was}"
+
+
+def tested_direction(facts: Facts) -> TestedDirection:
+    """The direction of the fault by the throughput tests since the beginning."""
+    sides = _sides(facts)
+    if sides is None:
+        return TestedDirection(NOT_KNOWN)
+    there, back = sides
+    measured = [side for side in sides if side.after_bps is not None]
+    if not measured:
+        return TestedDirection(f"{NOT_KNOWN}; no throughput test since the onset")
+    tests = f"TCP tests: {', '.join(side.text for side in measured)}"
+    slow = [side for side, other in ((there, back), (back, there)) if _is_slow(side, other)]
+    if len(slow) == 1:
+        other = back if slow[0] is there else there
+        if other.after_bps is None:
+            return TestedDirection(f"{NOT_KNOWN}; {tests}")
+        return TestedDirection(f"{NOT_KNOWN}; {tests}, so {slow[0].goal}", slow[0].ends)
+    if len(slow) == 2:
+        return TestedDirection(f"{NOT_KNOWN}; {tests}: both directions")
+    return TestedDirection(f"{NOT_KNOWN}; {tests}: no direction is clearly slower")
+
+
+def _is_slow(side: _SideRates, other: _SideRates) -> bool:
+    if side.share is not None:
+        return side.share < FELL
+    if side.after_bps is None or other.after_bps is None or other.share is not None:
+        return False
+    return side.after_bps * APART < other.after_bps
+
+
+def _sides(facts: Facts) -> tuple[_SideRates, _SideRates] | None:
+    """Both directions of the incident: between two hosts, or out of and into the site or host that all paths share."""
+    pairs = {frozenset((path.source_site, path.destination_site)) for path in facts.paths}
+    if not facts.tests or not all(all(pair) for pair in pairs):
+        return None
+    hosts = {tuple(path.name.split(" → ")) for path in facts.paths}
+    if len({frozenset(ends) for ends in hosts}) == 1:
+        source, destination = next(iter(sorted(hosts)))
+        return (
+            _rates(facts.tests, f"{source} → {destination}", (source, destination), f"toward {destination}",
+                   lambda test: (test.source, test.destination) == (source, destination)),
+            _rates(facts.tests, f"{destination} → {source}", (destination, source), f"toward {source}",
+                   lambda test: (test.source, test.destination) == (destination, source)),
+        )  # fmt: skip
+    shared = frozenset.intersection(*(frozenset(ends) for ends in hosts)) or frozenset.intersection(*pairs)
+    if len(shared) != 1:
+        return None
+    (name,) = shared
+    return (
+        _rates(facts.tests, f"from {name}", (name, ""), f"out of {name}",
+               lambda test: name in (test.source, test.source_site)),
+        _rates(facts.tests, f"to {name}", ("", name), f"into {name}",
+               lambda test: name in (test.destination, test.destination_site)),
+    )  # fmt: skip
+
+
+def _rates(
+    tests: Sequence[PathTests], label: str, ends: Ends, goal: str, holds: Callable[[PathTests], bool]
+) -> _SideRates:
+    own = [test for test in tests if holds(test)]
+    return _SideRates(
+        label,
+        ends,
+        goal,
+        _median([test.before_bps for test in own if test.after]),
+        _median([test.after_bps for test in own]),
+    )
+
+
+def _median(rates_bps: Sequence[float | None]) -> float | None:
+    measured = [rate_bps for rate_bps in rates_bps if rate_bps is not None]
+    return median(measured) if measured else None

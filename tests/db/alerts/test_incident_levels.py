@@ -1,0 +1,93 @@
+"""The figures of an open incident now and at their worst, and the severity that follows the damage."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from monitor.alerts.evaluate import evaluate
+from monitor.alerts.evidence.words import headline
+from monitor.alerts.incidents import queries
+from monitor.alerts.incidents.levels import level_of
+from monitor.alerts.models import HistoryEvent, Incident, IncidentTurn
+from monitor.mesh.models import Mesh
+from tests.db.alert_rows import make_bursts, make_mesh, only
+
+pytestmark = pytest.mark.django_db
+ONSET = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def path():
+    paths = make_mesh(["slac", "cern", "niit"], ONSET - timedelta(days=2), loss={"above_ratio": 0.01, "window_s": 600})
+    make_bursts(paths["slac → cern"], [0] * 120, ONSET - 120 * MINUTE)
+    return paths["slac → cern"]
+
+
+def lose(path, lost_packets, since):
+    """A burst a minute, each with so many of ten packets lost; evaluated after each."""
+    for number, lost in enumerate(lost_packets):
+        make_bursts(path, [lost], since + number * MINUTE)
+        evaluate(since + (number + 1) * MINUTE)
+
+
+def open_incident():
+    (incident,) = queries.open_incidents()
+    return incident
+
+
+def test_the_title_follows_the_loss_and_keeps_its_peak(path):
+    lose(path, [2] * 30, ONSET)
+    during = headline(open_incident())
+    lose(path, [1] * 15, ONSET + 30 * MINUTE)
+    after = headline(open_incident())
+
+    assert "loss 20% now on cern ↔ slac" in during
+    assert "loss 10% now, peak 20% on cern ↔ slac" in after
+
+
+def test_loss_now_has_no_packets_from_before_the_finding(path):
+    lose(path, [2] * 9, ONSET)
+    (row,) = open_incident().paths.all()
+    found_after = (row.added_at - ONSET) / MINUTE
+
+    assert found_after < 9
+    assert level_of(row).now == pytest.approx(0.2)
+
+
+def test_severity_rises_with_the_damage_and_stays(path):
+    lose(path, [1, 1, 1, 0] * 8, ONSET)
+    before = open_incident()
+    lose(path, [3] * 10, ONSET + 32 * MINUTE)
+    during = open_incident()
+    lose(path, [1, 0] * 6, ONSET + 42 * MINUTE)
+
+    assert (before.severity, during.severity, open_incident().severity) == ("warning", "critical", "critical")
+    turn = IncidentTurn.objects.get(turn=HistoryEvent.WORSENED)
+    assert turn.note.startswith("warning to critical: slac → cern: loss ")
+    assert ONSET + 32 * MINUTE < turn.at <= ONSET + 42 * MINUTE
+
+
+def test_loss_of_a_fifth_is_critical_from_the_start(path):
+    lose(path, [2] * 15, ONSET)
+
+    assert Incident.objects.get().severity == "critical"
+
+
+def test_a_severity_set_in_mesh_toml_stays(path):
+    Mesh.objects.update(alerts=only(loss={"above_ratio": 0.01, "window_s": 600, "severity": "notice"}))
+
+    lose(path, [3] * 15, ONSET)
+
+    assert Incident.objects.get().severity == "notice"
+
+
+def test_the_title_of_a_resolved_incident_has_its_peak(path):
+    lose(path, [2] * 15, ONSET)
+    lose(path, [0] * 60, ONSET + 15 * MINUTE)
+
+    incident = Incident.objects.get()
+    assert incident.closed_at is not None
+    assert "loss peak 20%" in headline(incident)
