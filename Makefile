@@ -80,6 +80,9 @@ bench-alerts: setup system-test ## planted faults, labelled changes, an evaluati
 bench-faults: setup system-test ## 200 agents back at once with 100,000 results each; six minutes on two idle cores, 10 GB of disk
 	$(BIN)/python -m tests.bench faults
 
+causes: setup system-test ## planted faults in a simulated mesh: are the stated causes right; ten minutes, table into docs/method/causes.md
+	$(BIN)/python -m tests.causes --write
+
 screenshots: setup system-test ## the pictures of README and docs, of a lab that runs for a quarter of an hour
 	$(BIN)/python -m tests.screenshots
 
@@ -92,4 +95,4 @@ audit: setup ## known vulnerabilities of the pinned packages, from an advisory s
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-faults lint check bench bench-archive bench-alerts bench-faults reproduce screenshots reference audit lock
+.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-faults lint check bench bench-archive bench-alerts bench-faults reproduce causes screenshots reference audit lock

@@ -170,15 +170,3 @@ def test_data_after_a_moment_changes_nothing_about_it(paths, drawn, then):
         is_the_same(before, after)
         assert findings(before, scope) == findings(after, scope)
     is_the_same(*(snapshots[0] for snapshots in (in_arrays, in_archive)))
-
-
-def test_a_ping_interval_of_a_day_has_a_snapshot(paths, drawn):
-    """Raw bursts are read for a day at most, which is fewer than four cycles."""
-    store(paths, drawn, TESTS)
-    MeshTest.objects.filter(name="pinger").update(every_s=86_400)
-
-    snapshot = snapshots_of(STORED, scope_now(), NOW)
-
-    assert snapshot.every_s.tolist() == [86_400.0, 86_400.0]
-    assert snapshot.recent_s == 86_400.0
-    assert (snapshot.recent["bursts"].sum(axis=1) > 200).all()

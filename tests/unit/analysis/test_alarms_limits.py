@@ -143,7 +143,7 @@ def test_a_low_score_alarms_until_it_is_back(cause, every_s):
     (alarm,) = opened(runner)
     (finding,) = alarm.ever.values()
     oracle = pinger.mos(rtts[0, :bad])
-    assert finding.figures["value_mos"] == pytest.approx(oracle, abs=0.4)
+    assert finding.figures["mos"] == pytest.approx(oracle, abs=0.4)
     assert BEGAN < alarm.found_at < BEGAN + timedelta(seconds=bad * every_s)
     assert alarm.ended_at > BEGAN + timedelta(seconds=bad * every_s)
 

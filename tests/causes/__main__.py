@@ -1,0 +1,98 @@
+"""Plant faults in a simulated mesh and score the stated causes: `python -m tests.causes [--write]`.
+
+The table goes to docs/method/causes.md. Starts a PostgreSQL of its own, or uses SOUNDINGS_DATABASE_URL (an empty
+database).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import django
+from django.core.management import call_command
+
+from tests.bench.archive import database
+from tests.reproduce.table import Table, placed
+
+if TYPE_CHECKING:
+    from tests.causes.scoring import Score
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "method" / "causes.md"
+SEEDS = 3
+RIGHT_SHARE = 0.9
+
+
+def main() -> int:
+    """Exit status 0 where 9 of 10 statements are right and none is wrong, 1 otherwise, 2 usage."""
+    parser = argparse.ArgumentParser(prog="python -m tests.causes", description=__doc__)
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help="kinds of faults; all without any")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"faults of each kind ({SEEDS})")
+    parser.add_argument("--write", action="store_true", help=f"put the table into docs/method/{DOCUMENT.name}")
+    arguments = parser.parse_args()
+    with database():
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
+        django.setup()
+        call_command("migrate", verbosity=0)
+        scores = _run(arguments.kinds, arguments.seeds)
+    table = _table(scores)
+    print(f"\n{table.markdown()}")
+    if arguments.write:
+        DOCUMENT.write_text(placed(DOCUMENT.read_text(), "causes", table.markdown()))
+    for failure in table.failures:
+        print(failure, file=sys.stderr)
+    return 1 if table.failures else 0
+
+
+def _run(kinds: list[str], seeds: int) -> list[Score]:
+    from django.db import connection
+
+    from tests.causes.faults import MAKERS, planted
+    from tests.causes.runs import prepare, run
+    from tests.causes.scoring import Mark, score
+
+    unknown = set(kinds) - MAKERS.keys()
+    if unknown:
+        raise SystemExit(f"there is no kind {', '.join(unknown)}: write {', '.join(MAKERS)}")
+    mesh = prepare()
+    scores = []
+    for fault in planted(seeds, kinds):
+        scores.append(score(fault, run(mesh, fault)))
+        newest = scores[-1]
+        print(
+            f"{fault.kind} {fault.seed}: {newest.mark}{'' if newest.has_right_paths else ', other paths'}", flush=True
+        )
+        if newest.mark is not Mark.RIGHT or not newest.has_right_paths or not newest.has_direction:
+            print("".join(f"    {sentence}\n" for sentence in newest.sentences), end="", flush=True)
+    connection.close()
+    return scores
+
+
+def _table(scores: list[Score]) -> Table:
+    from tests.causes.scoring import Mark, totals
+
+    table = Table(("fault", "planted", "right", "cannot tell", "missed", "wrong", "paths right", "direction"))
+    of_kind: dict[str, list[Score]] = defaultdict(list)
+    for score in scores:
+        of_kind[score.fault.kind].append(score)
+    for kind, of_same in [*of_kind.items(), ("all", scores)]:
+        marks = totals(of_same)
+        directed = [score for score in of_same if any(expected.toward for expected in score.fault.expected)]
+        ways = f"{sum(score.has_direction for score in directed)} of {len(directed)}" if directed else "–"
+        paths = sum(score.has_right_paths for score in of_same)
+        numbers = (str(marks[mark]) for mark in (Mark.RIGHT, Mark.UNKNOWN, Mark.MISSED, Mark.WRONG))
+        table.rows.append((kind, str(len(of_same)), *numbers, str(paths), ways))
+    marks = totals(scores)
+    if marks[Mark.WRONG]:
+        table.failures.append(f"{marks[Mark.WRONG]} statements are wrong and certain, should be none")
+    if marks[Mark.RIGHT] < RIGHT_SHARE * len(scores):
+        table.failures.append(f"{marks[Mark.RIGHT]} of {len(scores)} right, should be {RIGHT_SHARE:.0%}")
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

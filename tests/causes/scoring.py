@@ -1,0 +1,81 @@
+"""Are the stated causes of a planted fault right? The truth is the fault as planted, never the code that states it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from monitor.alerts.evidence.stated import Fault
+from tests.causes.faults import Expectation, PlantedFault
+from tests.causes.runs import StatedIncident
+
+
+class Mark(StrEnum):
+    """How good the statements about a planted fault are, worst first."""
+
+    WRONG = "wrong"
+    MISSED = "missed"
+    UNKNOWN = "cannot tell"
+    RIGHT = "right"
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The mark of a fault, whether its incidents have the right paths, and the sentences."""
+
+    fault: PlantedFault
+    mark: Mark
+    has_right_paths: bool
+    has_direction: bool
+    sentences: tuple[str, ...]
+
+
+def score(fault: PlantedFault, stated: Sequence[StatedIncident]) -> Score:
+    """Compare the incidents with the expectations; an incident without a fault behind it is a wrong statement."""
+    left, marks, paths, ways = list(stated), list[Mark](), list[bool](), list[bool]()
+    for expectation in fault.expected:
+        match = max(left, key=lambda incident: _overlap(incident, expectation), default=None)
+        if match is None or not _overlap(match, expectation):
+            marks.append(Mark.MISSED)
+            paths.append(False)
+            continue
+        left.remove(match)
+        marks.append(_mark(match, expectation))
+        paths.append(match.paths == expectation.paths)
+        if expectation.toward is not None:
+            ways.append(match.evidence.cause.toward == expectation.toward)
+    marks += [_mark_besides(incident, fault) for incident in left]
+    order = list(Mark)
+    sentences = tuple(f"{incident.incident.cause}: {incident.evidence.likely}" for incident in stated)
+    return Score(fault, min(marks, key=order.index, default=Mark.RIGHT), all(paths) and not left, all(ways), sentences)
+
+
+def _mark(stated: StatedIncident, expectation: Expectation) -> Mark:
+    cause = stated.evidence.cause
+    if not cause.is_certain or cause.fault in expectation.vaguer:
+        return Mark.UNKNOWN
+    if cause.fault not in expectation.faults or not all(word in cause.sentence for word in expectation.place):
+        return Mark.WRONG
+    if cause.toward is not None and cause.toward != expectation.toward:
+        return Mark.WRONG
+    return Mark.RIGHT
+
+
+def _mark_besides(stated: StatedIncident, fault: PlantedFault) -> Mark:
+    """An incident that nothing planted explains is wrong, unless it says that transfers are slow, and they are."""
+    slow = {pair for pair in stated.paths if any(transfers.hits(*pair) for transfers in fault.transfers)}
+    if stated.evidence.cause.fault is Fault.RATE and stated.paths == slow:
+        return Mark.RIGHT
+    return Mark.WRONG if stated.evidence.cause.is_certain else Mark.UNKNOWN
+
+
+def _overlap(stated: StatedIncident, expectation: Expectation) -> float:
+    """How alike the paths are, with a little for the right fault, which tells apart incidents on the same paths."""
+    both = len(stated.paths & expectation.paths) / len(stated.paths | expectation.paths)
+    return both + 0.01 * (stated.evidence.cause.fault in expectation.faults) if both else 0.0
+
+
+def totals(scores: Iterable[Score]) -> dict[Mark, int]:
+    every = list(scores)
+    return {mark: sum(score.mark is mark for score in every) for mark in Mark}
