@@ -39,6 +39,7 @@ BEGIN = b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0)
 END = struct.pack("!h", -1)
 NULL = struct.pack("!i", -1)
 REAL_OID = 700
+ELEMENT = struct.Struct("!if")
 INET_FAMILY = {4: 2, 6: 3}
 JSONB_VERSION = "\1"
 ROWS_AT_ONCE = 1000
@@ -216,11 +217,8 @@ def round_trips(bursts: Sequence[Burst]) -> list[bytes]:
 
 def _array(rtts_ms: tuple[float | None, ...]) -> bytes:
     """Encode RTTs of which some may be lost."""
-    length = len(rtts_ms)
-    if length and None not in rtts_ms:
-        return _complete(length, [rtts_ms])[0]
-    elements = b"".join([NULL if rtt_ms is None else struct.pack("!if", 4, rtt_ms) for rtt_ms in rtts_ms])
-    return _array_head(length, len(elements), has_nulls=True) + elements
+    elements = b"".join([NULL if rtt_ms is None else ELEMENT.pack(4, rtt_ms) for rtt_ms in rtts_ms])
+    return _array_head(len(rtts_ms), len(elements), has_nulls=None in rtts_ms) + elements
 
 
 def _complete(length: int, bursts: list[tuple[float | None, ...]]) -> list[bytes]:
