@@ -45,5 +45,5 @@ def incident_value(metric: Metric, findings: Iterable[IncidentPath]) -> float | 
     """The worst value of the metric among these findings."""
     rules = _VALUES.get(metric, {})
     values = [rules[finding.rule](finding.figures) for finding in findings if finding.rule in rules]
-    known = [value for value in values if value is not None]
-    return (min if metric.lower_is_worse else max)(known, default=None)
+    present = [value for value in values if value is not None]
+    return (min if metric.lower_is_worse else max)(present, default=None)

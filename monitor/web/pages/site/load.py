@@ -109,8 +109,8 @@ def _peers(site: Site, shown: ShownPeriod, packet_bytes: int, lasting: Iterable[
     }
     tests = {summary.path_id: summary for summary in throughput_summaries(shown.since, shown.until, path_ids=ids)}
     troubled = {entry.path_id for incident in lasting for entry in incident.paths.all() if not entry.is_over}
-    known = [(pk, site.name, site.name, 0, None, False) for pk in ids]
-    states = {path.path_id: path for path in figures_of(known, summaries.values(), shown.since, shown.until)}
+    places = [(pk, site.name, site.name, 0, None, False) for pk in ids]
+    states = {path.path_id: path for path in figures_of(places, summaries.values(), shown.since, shown.until)}
     ways = {
         path.pk: _way(path, states[path.pk], summaries.get(path.pk), tests.get(path.pk), path.pk in troubled)
         for path in of_site

@@ -182,12 +182,12 @@ def _states(
         for ends, path_ids in tables.planned_pairs(query.by, kind, family=query.family).items()
         if ends not in current
     }
-    known = [(path_id, *ends, 0, None, False) for ends, path_ids in lacking.items() for path_id in path_ids]
-    if not known:
+    places = [(path_id, *ends, 0, None, False) for ends, path_ids in lacking.items() for path_id in path_ids]
+    if not places:
         return {}
     size = choose_packet_bytes(sizes, query.packet_bytes)
     by_pair: dict[Ends, list[PathFigures]] = {}
-    for path in figures_over(query.metric, size, known, running, now, only_these=True):
+    for path in figures_over(query.metric, size, places, running, now, only_these=True):
         by_pair.setdefault((path.source, path.destination), []).append(path)
     states = {ends: worst(query.metric, paths) for ends, paths in by_pair.items()}
     if not cells and all(path.state is PathState.NO_DATA for path in states.values()):
