@@ -13,10 +13,7 @@ raw AS (
         CASE WHEN received = sent THEN rtts_ms ELSE array_replace(rtts_ms, NULL, 'NaN'::real) END AS rtts_ms,
         CASE WHEN loaded_rtts_ms IS NOT NULL THEN
             array_replace(CASE WHEN during_test THEN rtts_ms ELSE loaded_rtts_ms END, NULL, 'NaN'::real)
-        END AS loaded_rtts_ms,
-        coalesce(cardinality(loaded_rtts_ms), 0) AS loaded,
-        CASE WHEN received = 0 THEN coalesce(cardinality(array_remove(loaded_rtts_ms, NULL)), 0) = 0
-            ELSE FALSE END AS is_all_lost
+        END AS loaded_rtts_ms
     FROM marked
     INNER JOIN burst USING (path_id)
     WHERE
@@ -28,7 +25,9 @@ counted AS (
     SELECT
         path_id, packet_bytes, hour,
         count(*) FILTER (WHERE counts) AS bursts,
-        count(*) FILTER (WHERE counts AND is_all_lost) AS bursts_all_lost,
+        count(*) FILTER (
+            WHERE counts AND received = 0 AND NOT coalesce('NaN'::real <> ANY (loaded_rtts_ms), FALSE)
+        ) AS bursts_all_lost,
         count(*) FILTER (WHERE counts AND received = sent) AS bursts_none_lost,
         count(*) FILTER (WHERE during_test) AS bursts_during_test,
         count(*) FILTER (WHERE NOT counts AND NOT during_test) AS bursts_not_measured,
@@ -39,8 +38,12 @@ counted AS (
         coalesce(sum(late) FILTER (WHERE counts), 0) AS late,
         coalesce(sum(duplicates) FILTER (WHERE counts), 0) AS duplicates,
         coalesce(sum(reordered) FILTER (WHERE counts), 0) AS reordered,
-        max((sent - received)::real / nullif(sent + loaded, 0)) FILTER (WHERE counts) AS loss_max_ratio,
-        sum(loaded::double precision / (sent + loaded)) FILTER (WHERE counts AND loaded > 0) AS bursts_excluded,
+        max(CASE
+            WHEN received < sent THEN (sent - received)::real / (sent + coalesce(cardinality(loaded_rtts_ms), 0))
+            ELSE 0
+        END) FILTER (WHERE counts) AS loss_max_ratio,
+        sum(cardinality(loaded_rtts_ms)::double precision / (sent + cardinality(loaded_rtts_ms)))
+            FILTER (WHERE counts) AS bursts_excluded,
         string_agg(int2send(packets), '') FILTER (WHERE counts) AS packets,
         string_agg(array_send(rtts_ms), '') FILTER (WHERE counts) AS rtts,
         string_agg(int2send(cardinality(loaded_rtts_ms)::smallint), '') FILTER (WHERE loaded_rtts_ms IS NOT NULL)
