@@ -75,7 +75,8 @@ class GridCell:
 @dataclass(frozen=True, slots=True)
 class TableCell:
     """Median of a metric over the `paths` paths from `source` to `destination` that have it, beginning at `at`. Where
-    that is a loss of 0, `loss_bound_ratio` is its upper 95% bound 3/N, N the median of what the paths sent."""
+    that is a loss of 0, `loss_bound_ratio` is its upper 95% bound 3/N, N the median of what the paths sent.
+    `has_outage`: a path lost all packets of some bursts, and not of all."""
 
     source: str
     destination: str
@@ -83,6 +84,7 @@ class TableCell:
     value: float
     paths: int
     loss_bound_ratio: float | None = None
+    has_outage: bool = False
 
 
 def grid(
@@ -162,6 +164,7 @@ def table(
     parts = {
         "value": metric.sql,
         "packets": "sent" if metric is Metric.LOSS else "NULL",
+        "outage": "FALSE" if of_tests else "bursts_all_lost > 0 AND received > 0",
         "tick": tick.value,
     }
     running = ""
@@ -187,12 +190,12 @@ def table(
             "family": family,
         },
     )
-    assert names == ("source", "destination", "at", "packed", "packets")
+    assert names == ("source", "destination", "at", "packed", "packets", "has_outage")
     medians = medians_of([row[3] for row in rows])
     with_bound = metric is Metric.LOSS
     packets = [sent for sent, _ in medians_of([row[4] for row in rows])] if with_bound else [None] * len(rows)
     return [
-        TableCell(row[0], row[1], row[2], value, paths, _bound(value, sent))
+        TableCell(row[0], row[1], row[2], value, paths, _bound(value, sent), row[5])
         for row, (value, paths), sent in zip(rows, medians, packets, strict=True)
     ]
 

@@ -212,7 +212,7 @@ def test_a_table_of_measured_throughput(mesh, deliver):
 
     [cell] = tables.table(Grouping.COUNTRY, Metric.THROUGHPUT, Tick.HOUR, HOUR, NOW, 100)
 
-    assert astuple(cell) == ("US", "CH", HOUR, 70e6, 1, None)
+    assert astuple(cell) == ("US", "CH", HOUR, 70e6, 1, None, False)
 
 
 def test_pooled_views_add_sizes_and_families_up_by_name(mesh, deliver):

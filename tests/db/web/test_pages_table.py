@@ -129,6 +129,22 @@ def test_a_refused_path_is_refused_on_every_page(get, paths):
         assert ">refused</a>" in get(address), address
 
 
+def test_an_outage_is_marked_in_its_day_and_nowhere_else(get, paths):
+    delivered(paths["slac", "cern"], 24 * 60, *[10.0] * 99, None)
+    for minutes_ago in range(60, 50, -1):
+        delivered(paths["slac", "cern"], minutes_ago, None)
+    delivered(paths["slac", "cern"], 40, *[10.0] * 1430)
+    roll_up_raw(NOW)
+    merge_all(NOW)
+
+    (row,) = rows(get("/table/"))
+
+    # Today 10 of 1,440, yesterday a packet of a hundred.
+    today, yesterday = row[4:]
+    assert (today[0], today[1].endswith("0.69%"), "100% loss for a time" in today[1]) == ("loss-1 outage", True, True)
+    assert yesterday == ("loss-2", "1%")
+
+
 def test_after_midnight_the_day_before_is_as_current(get, paths, monkeypatch):
     midnight = HOUR.replace(hour=0)
     monkeypatch.setattr(timezone, "now", lambda: midnight + timedelta(minutes=5))

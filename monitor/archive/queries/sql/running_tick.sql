@@ -2,7 +2,7 @@
     UNION ALL
     SELECT
         source, destination, %(tick_{number})s::timestamptz, ({value})::double precision AS value,
-        ({packets})::double precision AS packets
+        ({packets})::double precision AS packets, {outage} AS outage
     FROM (
 {pooled}
     ) AS summary

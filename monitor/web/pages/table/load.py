@@ -60,6 +60,7 @@ class TableCellView:
     style: str
     text: str
     paths: int
+    has_outage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,13 +275,15 @@ def _row(
         tuple(
             (state if at == running else NOTHING)
             if cell is None
-            else _cell(measure, cell.value, cell.loss_bound_ratio or 0.0, cell.paths)
+            else _cell(measure, cell.value, cell.loss_bound_ratio or 0.0, cell.paths, cell.has_outage)
             for at, cell in ((at, pair.figures.get(at)) for at in ticks)
         ),
     )
 
 
-def _cell(measure: MetricFormat, value: float, loss_bound_ratio: float, paths: int = 0) -> TableCellView:
+def _cell(
+    measure: MetricFormat, value: float, loss_bound_ratio: float, paths: int = 0, has_outage: bool = False
+) -> TableCellView:
     """A loss of 0 is shown as its upper bound, as everywhere."""
     text = shown.loss_bound(loss_bound_ratio) if loss_bound_ratio > 0 else measure.words(value)
-    return TableCellView(measure.style(value), text, paths)
+    return TableCellView(measure.style(value) + " outage" * has_outage, text, paths, has_outage)
