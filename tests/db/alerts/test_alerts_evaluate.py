@@ -57,7 +57,7 @@ def test_a_lossy_path_opens_one_incident_and_a_healthy_one_none(paths):
     (incident,) = queries.open_incidents()
     assert (incident.rule, incident.cause) == ("loss", "cern ↔ slac")
     assert incident.summary.startswith(
-        "slac → cern: loss 20% (20 of 100 packets in 10 min to 2026-11-21 10:05 UTC; at least "
+        "slac → cern: loss 20% (20 of 100 packets in 10 min to 2026-11-21 10:05:00 UTC; at least "
     )
 
 
@@ -220,7 +220,7 @@ def test_an_incident_closes_when_all_of_its_paths_are_clear(paths):
     assert evaluate(NOW + 2 * WINDOW) == Evaluation(opened=0, closed=1)
     incident = Incident.objects.get()
     assert incident.closed_at == NOW + 2 * WINDOW
-    assert "slac → cern: loss < 3% (0 of 100 packets in 10 min to 2026-11-21 10:25 UTC)" in incident.closing
+    assert "slac → cern: loss < 3% (0 of 100 packets in 10 min to 2026-11-21 10:25:00 UTC)" in incident.closing
     assert "cern → slac: loss < 3%" in incident.closing
 
 

@@ -111,7 +111,7 @@ class TestLossRegression:
 
         assert (finding.rule, finding.path) == ("loss_regression", "slac → cern")
         assert finding.figures["base_ratio"] == 0.0
-        assert finding.sentence.startswith("loss 1.3% (4 of 300 packets) in 30 min to 2026-11-21 10:30 UTC, was < ")
+        assert finding.sentence.startswith("loss 1.3% (4 of 300 packets) in 30 min to 2026-11-21 10:30:00 UTC, was < ")
 
     def test_the_same_loss_on_a_path_that_always_loses_is_none(self):
         path = mesh_with(loss_regression={})["slac → cern"]

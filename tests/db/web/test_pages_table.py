@@ -157,7 +157,9 @@ def test_after_midnight_the_day_before_is_as_current(get, paths, monkeypatch):
 
     (row,) = rows(get("/table/"))
 
-    assert [text for _, text in row[4:]] == ["&lt; 30%", "50%"]
+    today, yesterday = (text for _, text in row[4:])
+    assert today == "&lt; 30%"
+    assert yesterday.endswith("</b> 50%")  # after the mark of an outage
 
 
 def test_a_metric_of_rollups_says_as_of_when(get, paths):

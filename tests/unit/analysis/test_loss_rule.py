@@ -133,7 +133,7 @@ def test_the_sentence_gives_the_figures_the_bound_and_the_threshold():
     text = rules.describe(judged(40, 1140), datetime(2026, 11, 21, 10, 5, tzinfo=UTC))
 
     assert text == (
-        "loss 3.5% (40 of 1,140 packets in 10 min to 2026-11-21 10:05 UTC; at least 2.7% with 95% confidence), "
+        "loss 3.5% (40 of 1,140 packets in 10 min to 2026-11-21 10:05:00 UTC; at least 2.7% with 95% confidence), "
         "threshold 1%"
     )
 

@@ -150,7 +150,7 @@ class Rise(AlertRule):
         lasting_s = of.lasting_s[window]
         sentence = (
             f"{self.words} {self._shown(hits, number)} in {shown.duration(lasting_s)} to "
-            f"{snapshot.now:%Y-%m-%d %H:%M} UTC, was {self._shown(base_hits, base_of)}; "
+            f"{snapshot.now:%Y-%m-%d %H:%M:%S} UTC, was {self._shown(base_hits, base_of)}; "
             f"probability by chance {chance:.0e}"
         )
         return RuleFinding(

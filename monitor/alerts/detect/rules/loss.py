@@ -282,5 +282,5 @@ def describe_clear(counted: LossCounts, until: datetime) -> str:
 def _counts(counted: LossCounts, until: datetime) -> str:
     return (
         f"{shown.count(counted.lost)} of {shown.count(counted.sent)} packets in "
-        f"{shown.duration(counted.window_s)} to {until:%Y-%m-%d %H:%M} UTC"
+        f"{shown.duration(counted.window_s)} to {until:%Y-%m-%d %H:%M:%S} UTC"
     )
