@@ -113,6 +113,11 @@ def make_silence(request: HttpRequest, body: SilenceIn, key: RequestKey = None) 
     return _out(_quiet_or_404(made.pk, QuietPeriod.Kind.SILENCE), now)
 
 
+@router.get("/silences/{int:quiet_id}", response={200: SilenceOut, 404: ProblemOut}, summary="A silence")
+def get_silence(request: HttpRequest, quiet_id: int) -> dict[str, object]:
+    return _out(_quiet_or_404(quiet_id, QuietPeriod.Kind.SILENCE), timezone.now())
+
+
 @router.delete(
     "/silences/{int:quiet_id}",
     response={200: SilenceOut, 404: ProblemOut},

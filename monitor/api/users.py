@@ -21,6 +21,7 @@ from monitor.alerts.incidents.listing import UnknownFilter
 from monitor.alerts.incidents.queries import incidents_of_path
 from monitor.api import freshness, incidents, on_demand, quiet
 from monitor.api.incidents import status_of
+from monitor.api.json_renderer import ApiRenderer
 from monitor.api.parameters import Moment, PacketBytes, ProblemOut, Range
 from monitor.api.schemas import (
     CapacityOut,
@@ -54,6 +55,7 @@ api = NinjaAPI(
     description="Measurements of Soundings. Units are in the names; null means unknown. Times are UTC.",
     urls_namespace="v1",
     docs_url=None,
+    renderer=ApiRenderer(),
 )
 api.add_router("", router)
 api.add_router("", sweeps_router)

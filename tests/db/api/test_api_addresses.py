@@ -1,0 +1,101 @@
+"""Every address that the API lists can be requested: ids, and the times that identify throughput tests."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import Group as Role
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from monitor.accounts.models import issue_user_token
+from monitor.alerts.incidents import actions
+from monitor.alerts.models import Incident
+from monitor.archive import throughput_sweeps
+from monitor.archive.models import SweepCell
+from monitor.mesh.models import Slot
+from monitor.mesh.schedule.on_demand import Settings, ask
+from tests.db.pages_mesh import MINUTE, NOW, hour, throughput
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
+
+ODD = timedelta(microseconds=123_457)
+"""Agents report the start of a test to the microsecond."""
+OBJECTS = {
+    "id": {"/sweeps": "/sweeps/{}", "/incidents": "/incidents/{}", "/silences": "/silences/{}"}
+    | {"/maintenance": "/maintenance/{}", "/paths": "/paths/{}/throughput"},
+    "path_id": "/paths/{}/series",
+    "slot_id": "/on-demand/{}",
+    "incident_id": "/incidents/{}",
+}
+
+
+@pytest.fixture
+def ask_api(client):
+    """GET as an operator, who sees everything."""
+    user = User.objects.create_user("robot")
+    user.groups.add(Role.objects.get(name="operator"))
+    bearer = f"Bearer {issue_user_token(user.pk, 'everything', NOW, may_operate=True)}"
+
+    def get(address, **query):
+        answer = client.get(f"/api/v1{address}", query, headers={"host": "localhost", "authorization": bearer})
+        return answer.status_code, answer.json()
+
+    return get
+
+
+@pytest.fixture
+def planted(paths):
+    """Something at every address: tests that began between two milliseconds, a sweep, an incident, quiet times."""
+    path = paths["slac", "cern"]
+    hour(path, sent=600, received=590, rtt_ms=150.0)
+    throughput(path, NOW - 20 * MINUTE + ODD, 94e6)
+    grid = [Settings(duration_s=2, streams=4)]
+    sweep_id = throughput_sweeps.create(path, grid, name="slac to cern", by="ann", now=NOW)
+    slot = ask(path, grid[0], by="ann", now=timezone.now())
+    throughput(path, slot.starts_at + ODD, 90e6, slot_id=slot.pk, test="on-demand")
+    Slot.objects.filter(pk=slot.pk).update(outcome="measured")
+    SweepCell.objects.filter(sweep=sweep_id).update(slot_id=slot.pk)
+    incident = Incident.objects.create(rule="loss", cause="slac → cern", opened_at=NOW, summary="loss")
+    actions.comment(incident.pk, "looking", "ann", NOW)
+    scope = actions.find_scope(path.pk, None, None)
+    actions.silence(scope, NOW + 60 * MINUTE, "works", "ann", NOW)
+    actions.maintain(scope, NOW + MINUTE, NOW + 60 * MINUTE, "works", "ann", NOW)
+
+
+def listed(address, answer, path_id=None):
+    """The addresses that an answer names, of itself and of all objects in it."""
+    if isinstance(answer, list):
+        for item in answer:
+            yield from listed(address, item, path_id)
+    elif isinstance(answer, dict):
+        path_id = answer.get("path_id", path_id)
+        for name, value in answer.items():
+            pattern = OBJECTS.get(name)
+            pattern = pattern.get(address) if isinstance(pattern, dict) else pattern
+            if pattern is not None and value is not None:
+                yield pattern.format(value)
+            if name == "measured_at" and value is not None:
+                yield f"/paths/{path_id}/throughput/{value}"
+            yield from listed(address, value, path_id)
+        if "throughput_bps" in answer and "at" in answer:
+            yield f"/paths/{path_id or address.split('/')[2]}/throughput/{answer['at']}"
+
+
+def test_every_address_that_the_api_lists_is_found(ask_api, planted):
+    _, described = ask_api("/openapi.json")
+    gets = [address.removeprefix("/api/v1") for address, methods in described["paths"].items() if "get" in methods]
+    waiting, visited = [address for address in gets if "{" not in address], {}
+
+    while waiting:
+        address = waiting.pop()
+        if address in visited:
+            continue
+        visited[address], answer = ask_api(address)
+        waiting += listed(address, answer)
+
+    assert {address: status for address, status in visited.items() if status != 200} == {}
+    tests = [address for address in visited if "/throughput/" in address]
+    assert len(tests) == 2
+    assert all(f"{ODD.microseconds}Z" in address for address in tests)
+    for kind in ("/sweeps/", "/incidents/", "/silences/", "/maintenance/", "/on-demand/"):
+        assert any(address.startswith(kind) for address in visited), kind
