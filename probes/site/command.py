@@ -34,6 +34,7 @@ from probes.site.settings import (
     SettingsError,
     check_centre,
     identity_file,
+    keep_start_options,
     limits_file,
     lock_file,
     read_joined,
@@ -56,6 +57,7 @@ WRITTEN = (
     "centre.json",
     "identity.json",
     "plan.json",
+    "start.json",
     "state.json",
     "usage.json",
     "spool*.sqlite3*",
@@ -179,6 +181,7 @@ def run(args: argparse.Namespace) -> int:
         with _only_agent_of(data):
             begun = identity.begin(identity_file(data))
             settings = msgspec.structs.replace(settings, identity=str(begun))
+            keep_start_options(settings)
             with _metrics(args.metrics, data):
                 _supervise(settings, args.redis is None, stop)
     except StartInterrupted:

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from probes.private_files import replace_privately
+
 VARIABLE = "SOUNDINGS_AGENT_SETTINGS"
 
 
@@ -26,6 +28,15 @@ class JoinedCentre(msgspec.Struct, frozen=True, kw_only=True):
 
     centre: str
     site: str
+    allow_plain_http: bool = False
+
+
+class StartOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of the agent's latest start, without the address of its Redis, which may contain a password."""
+
+    centre: str
+    token_file: str
+    limits_file: str | None = None
     allow_plain_http: bool = False
 
 
@@ -106,6 +117,35 @@ def identity_file(data: Path) -> Path:
 
 def joined_file(data: Path) -> Path:
     return data / "centre.json"
+
+
+def start_file(data: Path) -> Path:
+    """Where the supervisor keeps its `StartOptions`, for `site doctor`."""
+    return data / "start.json"
+
+
+def keep_start_options(settings: AgentSettings) -> None:
+    """Store the options of this start. Raises OSError."""
+    options = StartOptions(
+        centre=settings.centre,
+        token_file=settings.token_file,
+        limits_file=settings.limits_file,
+        allow_plain_http=settings.allow_plain_http,
+    )
+    path = start_file(Path(settings.data))
+    with replace_privately(path, path.with_suffix(".new")) as file:
+        file.write(msgspec.json.encode(options))
+
+
+def read_start_options(data: Path) -> StartOptions | None:
+    """Options of the agent's latest start; None if it never started, the file is damaged, or the site joined since."""
+    try:
+        options = msgspec.json.decode(start_file(data).read_bytes(), type=StartOptions)
+        started_ns = start_file(data).stat().st_mtime_ns
+    except (OSError, msgspec.DecodeError):
+        return None
+    joined = joined_file(data)
+    return None if joined.exists() and joined.stat().st_mtime_ns > started_ns else options
 
 
 def read_joined(data: Path) -> JoinedCentre | None:

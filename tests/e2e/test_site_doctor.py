@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import socket
 import threading
 import time
@@ -15,6 +16,7 @@ import pytest
 
 from probes.__main__ import main
 from probes.ping.spec import PingSpec, PingTarget, PingTask
+from probes.site import command
 from probes.site.doctor import check_network
 from probes.site.doctor.check_network import check_ports
 from probes.site.doctor.run import check_kinds
@@ -22,6 +24,7 @@ from probes.site.doctor.site_setup import SiteSetup
 from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks
 from probes.site.plan import PlanCache
+from probes.site.settings import JoinedCentre
 from probes.site.wire import RECEIVED_HEADER, SENT_HEADER, Plan
 from probes.throughput.spec import ThroughputSlot, ThroughputSpec
 from tests.unit.site.test_deliver import FakeCentre
@@ -114,8 +117,44 @@ def test_a_site_that_has_not_joined_is_told_how(examine, folder):
 
     findings = examine()
 
-    assert findings["centre"]["mend"] == "python -m probes site join URL CODE"
+    assert findings["centre"]["mend"].startswith("python -m probes site join URL CODE")
     assert "join" in findings["token"]["mend"]
+
+
+@pytest.fixture
+def started(folder, centre, monkeypatch):
+    """Start the agent with a centre and a token file elsewhere, without the processes that it supervises."""
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    token = (folder / "token").rename(elsewhere / "token")
+    monkeypatch.setattr(command, "_supervise", lambda settings, own_redis, stop: None)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    monkeypatch.setattr(os, "umask", lambda mask: mask)
+    redis_url = folder / "redis-url"
+    redis_url.write_text("redis://:s3cret-redis@localhost")
+    options = ["--centre", centre.url, "--token-file", str(token), "--redis", str(redis_url)]
+    centre.plan = Plan(version="v1", site="cern", mesh="test")
+    return lambda: main(["site", "--data", str(folder), *options])
+
+
+def test_the_doctor_uses_the_options_that_the_agent_started_with(examine, folder, started):
+    assert started() == 0
+
+    findings = examine()
+
+    assert (findings["centre"]["found"], findings["centre"]["mend"]) == ("site cern; plan v1", None)
+    assert findings["token"]["mend"] is None
+    assert "s3cret-redis" not in (folder / "start.json").read_text()
+
+
+def test_a_centre_joined_since_the_start_replaces_it(examine, folder, started):
+    started()
+    joined = JoinedCentre(centre=f"http://127.0.0.1:{free_port()}", site="cern")
+    (folder / "token").write_text("s3cret-token\n")
+    (folder / "centre.json").write_bytes(msgspec.json.encode(joined))
+    os.utime(folder / "centre.json", (time.time() + 1, time.time() + 1))
+
+    assert joined.centre.removeprefix("http://") in examine()["centre"]["found"]
 
 
 @pytest.mark.parametrize(

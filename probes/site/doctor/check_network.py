@@ -20,6 +20,7 @@ from probes.site.wire import Plan
 
 CONNECTIONS_AT_ONCE = 16
 SHOWN_FORBIDDEN = 3
+JOIN = "python -m probes site join URL CODE, or give --centre and --token-file"
 NOBODY_LISTENS = (errno.ECONNREFUSED,)
 
 
@@ -27,7 +28,7 @@ def check_centre(site: SiteSetup) -> Iterator[CheckResult]:
     """Check that it answers, has a valid certificate and accepts the token."""
     answer = site.answer
     if answer is None:
-        yield CheckResult(check="centre", detail="not joined", fix="python -m probes site join URL CODE")
+        yield CheckResult(check="centre", detail="not joined", fix=JOIN)
     elif isinstance(answer, Plan):
         yield CheckResult(check="centre", detail=f"site {answer.site}; plan {answer.version}")
     else:

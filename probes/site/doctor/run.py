@@ -1,6 +1,7 @@
 """`python -m probes site doctor`: checks this site's set-up, with a fix for each failed check.
 
-A check is a small function from `SiteSetup` to `CheckResult`s. Nothing is changed, and nothing is sent but requests for
+A check is a small function from `SiteSetup` to `CheckResult`s. Options that are not given are those of the agent's
+latest start, else of the joined centre. Nothing is changed, and nothing is sent but requests for
 the plan, DNS queries, echoes to loopback and connections to the ports of the plan that the limits allow. Exit status 0
 if all checks pass, else 1. Run it as the agent's user: root has permissions that the agent lacks.
 """
@@ -35,6 +36,7 @@ from probes.site.settings import (
     limits_file,
     plan_file,
     read_joined,
+    read_start_options,
     token_file,
 )
 from probes.site.wire import Plan
@@ -67,8 +69,10 @@ def lines(findings: list[CheckResult]) -> list[str]:
 
 def _read_setup(args: argparse.Namespace) -> SiteSetup:
     data = args.data.resolve()
-    token = args.token_file or token_file(data)
-    file = limits_file(data, args.limits)
+    start = read_start_options(data)
+    token = args.token_file or (token_file(data) if start is None else Path(start.token_file))
+    given_limits = args.limits or (None if start is None or start.limits_file is None else Path(start.limits_file))
+    file = limits_file(data, given_limits)
     try:
         limits = read_limits(file)
     except LimitsError:  # reported by check_files
@@ -83,9 +87,9 @@ def _ask(
 ) -> tuple[Centre | None, Plan | CentreError | None]:
     """The centre, and its answer to a request for the plan."""
     try:
-        joined = read_joined(data) if url is None else None
-        if joined is not None:
-            url, allow_plain_http = joined.centre, allow_plain_http or joined.allow_plain_http
+        kept = None if url is not None else read_start_options(data) or read_joined(data)
+        if kept is not None:
+            url, allow_plain_http = kept.centre, allow_plain_http or kept.allow_plain_http
         if url is None:
             return None, None
         who = identity.read(identity_file(data))
