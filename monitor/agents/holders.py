@@ -81,3 +81,8 @@ def second_agents(now: datetime) -> dict[int, SecondAgent]:
     return {
         row.site_id: SecondAgent(row.site_id, row.refused_at, row.refused_from or "") for row in rows if row.refused_at
     }
+
+
+def enrolled_sites() -> set[str]:
+    """Names of the sites whose agent has a valid token."""
+    return set(AgentToken.objects.filter(revoked_at=None).values_list("site__name", flat=True))

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 from django.utils.html import format_html
 
+from monitor.agents.holders import enrolled_sites
 from monitor.analysis import figures
 from monitor.archive.queries.deliveries import AgentContact, agent_contacts
 from monitor.archive.queries.paths import newest_measurement_at
@@ -100,10 +101,18 @@ def tests_wait(now: datetime) -> list[str]:
 
 
 def _never_delivered(silent: Sequence[str]) -> str:
-    return (
-        f"No report yet from: {', '.join(silent)}. An agent fetches its plan when it starts; "
-        "manage.py site enrol NAME prints the command that enrols one."
-    )
+    enrolled = enrolled_sites()
+    without_token = [name for name in silent if name not in enrolled]
+    with_token = [name for name in silent if name in enrolled]
+    said = [f"No report yet from: {', '.join(silent)}. An agent fetches its plan when it starts."]
+    if without_token:
+        whose = f" ({', '.join(without_token)})" if with_token else ""
+        said.append(f"manage.py site enrol NAME prints the command that enrols an agent{whose}.")
+    if with_token:
+        whose = ", ".join(with_token) if without_token else "They"
+        verb = "has" if len(with_token) == 1 and without_token else "have"
+        said.append(f"{whose} {verb} a token: check that the agents run, with python -m probes site status.")
+    return " ".join(said)
 
 
 def _due(due_at: datetime, now: datetime) -> str:

@@ -9,6 +9,7 @@ from html import unescape
 
 import pytest
 
+from monitor.agents.models import issue_token
 from monitor.archive.models import ReceivedBatch
 from monitor.mesh.models import Measurement, Mesh, Path, Site, Slot
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
@@ -62,6 +63,26 @@ def test_after_applying_a_mesh_a_page_says_when_results_are_due(text, paths, add
     assert "manage.py site enrol NAME" in said
     # As on the grid: 21 s of packets, 3 s of waiting, 20 s of delivery and roll-up from 12:30:00 on.
     assert "The first result is due at 12:30:44 UTC , in 44 s" in said
+
+
+def test_an_agent_with_a_token_is_not_to_be_enrolled_again(text, paths):
+    for site in Site.objects.all():
+        issue_token(site.pk, NOW)
+
+    said = text("/")
+
+    assert "No report yet from: cern, slac, uct" in said
+    assert "site enrol" not in said
+    assert "python -m probes site status" in said
+
+
+def test_only_sites_without_a_token_are_to_be_enrolled(text, paths):
+    issue_token(Site.objects.get(name="slac").pk, NOW)
+
+    said = text("/")
+
+    assert "enrols an agent (cern, uct)" in said
+    assert "slac has a token" in said
 
 
 @pytest.mark.parametrize("address", [*PAGES, "/sites/slac/"])
