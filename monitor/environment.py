@@ -44,7 +44,10 @@ VARIABLES = {
         "default smtp://localhost:25"
     ),
     "SOUNDINGS_MAIL_FROM": "sender of mailed reports; default soundings@localhost",
-    "SOUNDINGS_PUBLIC_URL": "URL of the pages in mails, as https://host; default http://localhost:8000",
+    "SOUNDINGS_PUBLIC_URL": (
+        "URL of the pages in mails, notifications and tickets, as https://host; default where `manage.py up` serves "
+        "them, such as http://127.0.0.1:8000"
+    ),
     "SOUNDINGS_GRAFANA_URL": "URL of Grafana, as https://host; if set, pages link to its dashboards",
     "SOUNDINGS_RETENTION_BURSTS_DAYS": "days that raw bursts are kept, 0 is forever; default 730 (rollups stay)",
     "SOUNDINGS_RETENTION_THROUGHPUT_DAYS": "days that throughput tests are kept; default 3650",

@@ -50,6 +50,12 @@ def _database() -> dict[str, object]:
     }
 
 
+def _served_url() -> str:
+    """Address at which `manage.py up` with this data folder serves the pages, or served them last."""
+    kept = DATA_DIR / "web_url"
+    return kept.read_text().strip() if kept.exists() else "http://127.0.0.1:8000"
+
+
 SECRET_KEY = _secret_key()
 DEBUG = environment.flag("SOUNDINGS_DEBUG")
 ALLOWED_HOSTS = [
@@ -61,7 +67,8 @@ ALLOW_PLAIN_HTTP = environment.flag("SOUNDINGS_ALLOW_PLAIN_HTTP")
 TRUSTED_PROXIES = environment.trusted_proxies()
 NOTIFY_URLS = environment.words("SOUNDINGS_NOTIFY_URLS", "log://")
 REPORT_DIR = DATA_DIR / "reports"
-PUBLIC_URL = environment.read("SOUNDINGS_PUBLIC_URL", "http://localhost:8000").rstrip("/")
+SERVED_URL = _served_url()
+PUBLIC_URL = environment.read("SOUNDINGS_PUBLIC_URL", SERVED_URL).rstrip("/")
 GRAFANA_URL = environment.web_address("SOUNDINGS_GRAFANA_URL")
 MAIL = environment.mail_server("SOUNDINGS_SMTP_URL")
 EMAIL_HOST, EMAIL_PORT = MAIL.host, MAIL.port

@@ -29,7 +29,7 @@ from monitor import environment
 from monitor.stack import health, postgres
 from probes import broker
 from probes.liveness import FileHeartbeat, LivenessCheck
-from probes.private_files import UMASK, close_to_others, is_open_to_others
+from probes.private_files import UMASK, close_to_others, is_open_to_others, replace_privately
 from probes.processes import machine_load
 from probes.supervise import REPORT_WAIT_EVERY_S, Child, StartError, Supervisor, make_socket_dir, socket_dir
 
@@ -40,7 +40,9 @@ READY_TIMEOUT_S = 60.0
 SILENCE_LIMIT_S = 120.0
 """Limit for web, worker and beat, whose heartbeats come every few seconds, on a busy machine too."""
 
-WRITTEN = ("celerybeat-schedule*", "lab", "log", "secret_key", "sites", "socket", "trouble", "up.lock", "web")
+WRITTEN = (
+    "celerybeat-schedule*", "lab", "log", "secret_key", "sites", "socket", "trouble", "up.lock", "web", "web_url"
+)  # fmt: skip
 """Entries of the data folder; PostgreSQL's is separate, since another user may own it."""
 
 
@@ -76,6 +78,12 @@ class Stack:
             raise StartError(
                 f"{self.data} belongs to another user, and others can enter it; use another --data, or chmod 700 it"
             )
+
+    def keep_url(self) -> None:
+        """Store the address of the pages for `monitor.settings`: links in mails, notifications and tickets have it."""
+        path = self.data / "web_url"
+        with replace_privately(path, path.with_suffix(".new")) as file:
+            file.write(self.url.encode())
 
     @property
     def web_socket(self) -> Path:

@@ -1,6 +1,14 @@
 """Which servers `manage.py up` leaves to others, and how it runs commands."""
 
+import io
+import os
+import signal
+import socket
+import subprocess
+import sys
+
 import pytest
+from django.core.management import call_command
 
 from monitor.stack import services
 from monitor.stack.services import Stack
@@ -52,3 +60,22 @@ def test_a_long_command_is_reported_while_it_runs(stack, said, monkeypatch):
     stack.manage("version")
 
     assert any("manage.py version runs for" in line and "load" in line for line in said)
+
+
+def test_links_have_the_port_that_up_serves_on(tmp_path, monkeypatch):
+    monkeypatch.delenv("SOUNDINGS_PUBLIC_URL", raising=False)
+    for step in ("start_database", "start_broker", "start_centre"):
+        monkeypatch.setattr(Stack, step, lambda stack: None)
+    monkeypatch.setattr(Stack, "home_site", lambda stack: None)
+    monkeypatch.setattr(services.Supervisor, "run_until", lambda supervisor, stop: None)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    monkeypatch.setattr(os, "umask", lambda mask: mask)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+
+    call_command("up", data=tmp_path, port=port, stdout=io.StringIO())
+
+    code = "from monitor import settings; print(settings.PUBLIC_URL, settings.SERVED_URL)"
+    environment = {**os.environ, "SOUNDINGS_DATA": str(tmp_path)}
+    shown = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == [f"http://127.0.0.1:{port}"] * 2

@@ -25,7 +25,6 @@ from monitor.mesh.models import Site
 from probes.quantities import counted
 from probes.subcommands import add_subcommand
 
-HERE = "http://127.0.0.1:8000"
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 HOUR = timedelta(hours=1)
 LONGEST_HOURS = 24 * 30
@@ -129,7 +128,7 @@ def _site_named(name: str) -> Site:
 def _own_url() -> str:
     """URL of this centre by its first public host name, else as served by `manage.py up`."""
     names = [name for name in settings.ALLOWED_HOSTS if name not in LOCAL_NAMES and not name.startswith(("*", "."))]
-    return f"https://{names[0]}" if names else HERE
+    return f"https://{names[0]}" if names else settings.SERVED_URL
 
 
 def _issue(site: Site) -> str:

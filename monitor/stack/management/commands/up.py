@@ -79,6 +79,7 @@ class Command(BaseCommand):
         self._say(f"starting Soundings; data: {stack.data}, logs: {stack.data / 'log'}")
         steps: tuple[Callable[[], None], ...] = (
             stack.close,
+            stack.keep_url,
             stack.start_database,
             stack.start_broker,
             lambda: self._start_sites(stack, lab, mesh, limits),
