@@ -134,7 +134,9 @@ def _plan(plan: Plan) -> str:
 def _running(status: AgentStatus, now: datetime) -> str:
     cycles = status.state.running if status.measures and status.state is not None else ()
     named = [f"{cycle.name} for {_age(now, cycle.since)}" for cycle in cycles]
-    named += [f"throughput slot {slot_id}" for slot_id in (status.spool.slots if status.spool is not None else ())]
+    if status.spool is not None:
+        slots = zip(status.spool.slot_kinds, status.spool.slots, strict=False)
+        named += [f"{kind} slot {slot_id}" for kind, slot_id in slots]
     return ", ".join(named) or "nothing"
 
 

@@ -15,13 +15,14 @@ from probes.site.spool.database import SpoolError
 @dataclass(frozen=True, slots=True)
 class SpoolContents:
     """How much is in a spool: results not yet acknowledged, results in quarantine, results ever dropped, and the
-    numbers of the slots that run. `dropped_for` are the dropped results by kind and reason, `set_aside_for` the most
-    frequent reasons in the quarantine with their numbers of results."""
+    numbers of the slots that run, with their kinds. `dropped_for` are the dropped results by kind and reason,
+    `set_aside_for` the most frequent reasons in the quarantine with their numbers of results."""
 
     queued: int
     set_aside: int
     dropped: int
     slots: tuple[int, ...]
+    slot_kinds: tuple[str, ...] = ()
     dropped_for: tuple[Dropped, ...] = ()
     set_aside_for: tuple[tuple[str, int], ...] = ()
 
@@ -35,6 +36,7 @@ def read_contents(path: Path) -> SpoolContents:
                 set_aside=losses.count_quarantined(connection),
                 dropped=losses.count_dropped(connection),
                 slots=slots.unfinished_numbers(connection),
+                slot_kinds=slots.unfinished_kinds(connection),
                 dropped_for=losses.dropped_by_kind(connection),
                 set_aside_for=losses.commonest_reasons(connection),
             )

@@ -11,6 +11,7 @@ from datetime import datetime
 import msgspec
 
 from probes.contract import Slot
+from probes.kinds import KIND_OF_SLOT
 from probes.site.wire import read_slot
 
 
@@ -42,6 +43,19 @@ def unfinished_numbers(connection: sqlite3.Connection) -> tuple[int, ...]:
     return tuple(slot_id for (slot_id,) in rows)
 
 
+def unfinished_kinds(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Names of the kinds of these slots, in their order; "unknown" for a kind of another version of the agent."""
+    rows = connection.execute("SELECT body FROM slot WHERE ended = 0 ORDER BY slot_id").fetchall()
+    return tuple(_kind_name(body) for (body,) in rows)
+
+
 def forget_ended(connection: sqlite3.Connection, before: datetime) -> None:
     """Delete ended slots that were taken before a moment."""
     connection.execute("DELETE FROM slot WHERE ended = 1 AND taken_at < ?", (before.isoformat(),))
+
+
+def _kind_name(body: bytes) -> str:
+    try:
+        return KIND_OF_SLOT[type(read_slot(body))].name
+    except msgspec.DecodeError:
+        return "unknown"

@@ -9,12 +9,14 @@ import msgspec
 import pytest
 
 from probes.__main__ import main
+from probes.disk_to_disk.spec import DiskToDiskSlot, DiskToDiskSpec
 from probes.site.health import Health, InterfaceDrops, KernelClock
 from probes.site.journal import DatedMessage, RunningCycle, WorkerState, write_state
 from probes.site.plan import PlanCache
 from probes.site.spool.spool import Spool
 from probes.site.status import lines, read_status
 from probes.site.wire import Plan, Refusal
+from probes.throughput.spec import ThroughputSlot, ThroughputSpec
 from tests.unit.site.test_spool import result
 
 HEALTH = Health(
@@ -96,6 +98,17 @@ def test_what_was_set_aside_and_dropped_is_told_with_the_reasons(tmp_path, now):
 
     assert shown["quarantined"] == "3 × b; 1 × a; 1 × c; 1 × d; 1 × e; 2 for other reasons"
     assert shown["dropped"] == "1 ping (too_many)"
+
+
+def test_a_running_slot_is_named_by_its_kind(agent, now):
+    spool = Spool(agent / "spool.sqlite3")
+    times = {"starts_at": now, "ends_at": now + timedelta(seconds=60), "path_id": 1, "test": "files", "role": "client"}
+    spec = DiskToDiskSpec(address="192.0.2.2", source="192.0.2.1", duration_s=10, file_bytes=10**6, one_time_key="k")
+    spool.claim_slot(DiskToDiskSlot(slot_id=5, spec=spec, **times), now)
+    spool.claim_slot(ThroughputSlot(slot_id=6, spec=ThroughputSpec(address="192.0.2.2"), **times), now)
+    spool.close()
+
+    assert told(agent, now)["running"] == "ping pinger for 7 s, disk-to-disk slot 5, throughput slot 6"
 
 
 def test_programs_get_the_same_as_json_and_the_exit_status(agent, capsys):
