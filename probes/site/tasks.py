@@ -20,6 +20,7 @@ from probes.contract import CycleKind
 from probes.kinds import CYCLE_KINDS
 from probes.site.agent import Agent
 from probes.site.runner.schedule import task_name
+from probes.site.runner.slot import AHEAD as SLOTS_AHEAD
 from probes.site.wire import read_slot
 
 REMEMBER_SLACK = timedelta(minutes=1)
@@ -61,7 +62,11 @@ def _add_chores(app: AgentApp, dispatch: Callable[[], None]) -> None:
 
     @app.task(name="site.pull_plan")
     def pull_plan() -> None:
+        before = agent.plans.current()
         if agent.puller.run():
+            plan = agent.plans.current()
+            if plan is not None:
+                agent.slots.learn(before, plan)
             # A test that somebody asked for begins soon.
             dispatch()
 
@@ -90,14 +95,23 @@ def _add_measurements(app: AgentApp) -> Callable[[], None]:
     def run_slot(slot: dict[str, Any]) -> None:
         agent.slots.run(read_slot(msgspec.json.encode(slot)))
 
+    @app.task(name="site.prepare_slots")
+    def prepare_slots(slots: list[dict[str, Any]]) -> None:
+        for slot in slots:
+            agent.slots.prepare(read_slot(msgspec.json.encode(slot)))
+
     def dispatch() -> None:
         plan = agent.plans.current()
-        for slot in agent.slots.due(plan) if plan is not None else []:
+        new = []
+        for slot in sorted(agent.slots.due(plan), key=lambda slot: slot.starts_at) if plan is not None else []:
             now = agent.centre.clock.utc_now()
             remembered = slot.ends_at - now + REMEMBER_SLACK
             if client.set(f"slot:{slot.slot_id}", 1, nx=True, ex=max(remembered, REMEMBER_SLACK)):
                 wait_s = (agent.slots.starts_at(slot) - now).total_seconds()
                 run_slot.apply_async((msgspec.to_builtins(slot),), countdown=max(wait_s, 0.0))
+                new.append(msgspec.to_builtins(slot))
+        if new:
+            prepare_slots.apply_async((new,), expires=SLOTS_AHEAD.total_seconds())
 
     @app.task(name="site.dispatch_slots")
     def dispatch_slots() -> None:

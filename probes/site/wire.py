@@ -128,6 +128,10 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cycle: Count | None = None
 
 
+PLANNED_LATE = "the agent got the plan with this slot"
+"""Begin of the detail of a slot that had begun before its agent knew of it."""
+
+
 class GapReason(StrEnum):
     """Reason why scheduled cycles have no result, most certain first."""
 

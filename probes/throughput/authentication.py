@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,8 +34,10 @@ OAEP_SINCE = (3, 17)
 CLIENT_OAEP_ONLY_SINCE = (3, 20)
 """From this version on only servers have that option (https://github.com/esnet/iperf/pull/1894)."""
 
-CACHED_KEYS = 4
-"""More than the concurrent tests of an agent, so that a client's retry finds its keys in the cache."""
+CACHED_KEYS = 64
+"""More than the tests of an agent in the minute ahead for which it makes keys."""
+
+_deriving = threading.Lock()
 
 Version = tuple[int, int]
 
@@ -96,7 +99,7 @@ def common_padding(client: Version | None, server: Version | None) -> Padding | 
 
 
 def prepare_keys(secret: str | None) -> None:
-    """Derive the keys before a test starts: this takes tenths of a second, longer under load."""
+    """Derive the keys before a test starts: this takes tenths of a second, several seconds under load."""
     if secret is not None and is_supported():
         _key_pair(secret)
 
@@ -119,8 +122,14 @@ def version() -> str | None:
     return None if own is None else f"{own[0]}.{own[1]}"
 
 
-@lru_cache(maxsize=CACHED_KEYS)
 def _key_pair(secret: str) -> KeyPair:
+    # One at a time: two at once take as long, and a test would derive its keys again that are being prepared.
+    with _deriving:
+        return _cached_key_pair(secret)
+
+
+@lru_cache(maxsize=CACHED_KEYS)
+def _cached_key_pair(secret: str) -> KeyPair:
     return key_pair(secret)
 
 

@@ -18,7 +18,7 @@ from monitor.mesh.document.budgets import RULE
 from monitor.mesh.kinds import MESH_KINDS
 from monitor.mesh.schedule.endings import NOT_REPORTED, ONE_REPORTED
 from probes.kinds import CYCLE_KINDS
-from probes.site.wire import GapReason
+from probes.site.wire import PLANNED_LATE, GapReason
 
 AWAITED = "awaited"
 """Outcome of scheduled measurements without a report so far."""
@@ -53,8 +53,14 @@ def ledger_of_paths(path_ids: Sequence[int], since: datetime, until: datetime) -
 
 
 _IN_CYCLES = [kind.name for kind in CYCLE_KINDS]
-_SLOTS = {"not_reported": [f"{NOT_REPORTED}%", f"{ONE_REPORTED}%"], "budget": f"{RULE}%"}
-"""Prefixes of the details of slots."""
+_SLOTS = {
+    "not_reported": [f"{NOT_REPORTED}%", f"{ONE_REPORTED}%"],
+    "budget": f"{RULE}%",
+    "planned_late": f"{PLANNED_LATE}%",
+    "connection_refused": "%connection refused%",
+    "timed_out": "%timed out%",
+}
+"""Patterns of the details of slots."""
 
 
 def count_planned(lines: Iterable[LedgerLine]) -> int:

@@ -2,7 +2,7 @@
 
 As client the agent measures at `starts_at` and spools the result; as server it listens from shortly before `starts_at`
 until the test was served or `ends_at`. A client's slot that was seen or begun too late, or during which the agent was
-killed, ends as `missed`. Slots come from the plan; `probes.site.tasks` calls `run`.
+killed, ends as `missed`. Slots come from the plan; `probes.site.tasks` calls `prepare` and `run`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from probes.kinds import SLOT_KINDS
 from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.permit import Declined, Permit
 from probes.site.spool.spool import Spool
-from probes.site.wire import Delivered, Plan
+from probes.site.wire import PLANNED_LATE, Delivered, Plan
 
 logger = logging.getLogger(__name__)
 
 AHEAD = timedelta(seconds=60)
 LEAD = timedelta(seconds=2)
-"""How long before its slot begins a test is made ready: keys are made, the server listens."""
+"""How long before its slot begins a test is made ready: the server listens, keys that are still missing are made."""
 LATEST_START = timedelta(seconds=5)
 SET_UP_S = 2.0
 """Time to connect and to exchange results: 1 to 2 s at an RTT of 120 ms, more on a busy machine."""
@@ -56,6 +56,22 @@ class Slots:
         self._kinds: dict[type[Any], SlotKind] = {kind.task: kind for kind in kinds}
         self._now = now
         self._pause = threading.Event()
+        self._learnt_at: dict[int, datetime] = {}
+
+    def learn(self, before: Plan | None, plan: Plan) -> None:
+        """Note which slots of a new plan had begun before the agent got it."""
+        now, known = self._now(), set() if before is None else {slot.slot_id for slot in before.slots}
+        self._learnt_at = {
+            slot.slot_id: self._learnt_at.get(slot.slot_id, now)
+            for slot in plan.slots
+            if slot.slot_id in self._learnt_at or (slot.slot_id not in known and slot.starts_at < now)
+        }
+
+    def prepare(self, slot: Slot) -> None:
+        """Make keys before the slot begins, in either role: under load it takes longer than the `LEAD`."""
+        kind = self._kind(slot)
+        if kind.prepare is not None and self._left_s(slot) > 0:
+            kind.prepare(slot.spec)
 
     def due(self, plan: Plan) -> list[Slot]:
         """Unclaimed slots to enqueue now: they begin within the next minute, or have begun."""
@@ -107,8 +123,7 @@ class Slots:
             kind.prepare(slot.spec)
             self._pause.wait(max(0.0, -self._late(slot).total_seconds()))
         if self._is_too_late(slot):
-            late_s = self._late(slot).total_seconds()
-            return self._not_run(slot, Outcome.MISSED, f"agent started {late_s:.1f} s late")
+            return self._not_run(slot, Outcome.MISSED, self._why_late(slot))
         try:
             with self._permit.client(kind, slot) as (spec, used), self._own_tests.running():
                 run = self._measure(kind, slot, spec)
@@ -139,6 +154,12 @@ class Slots:
 
     def _is_too_late(self, slot: Slot) -> bool:
         return self._late(slot) > LATEST_START or self._left_s(slot) < _needed_s(slot)
+
+    def _why_late(self, slot: Slot) -> str:
+        learnt_at = self._learnt_at.get(slot.slot_id)
+        if learnt_at is not None:
+            return f"{PLANNED_LATE} {(learnt_at - slot.starts_at).total_seconds():.1f} s after it began"
+        return f"agent started {self._late(slot).total_seconds():.1f} s late"
 
     def _late(self, slot: Slot) -> timedelta:
         return self._now() - slot.starts_at

@@ -20,7 +20,7 @@ from monitor.mesh.schedule.endings import NOT_REPORTED, expire_slots
 from probes.contract import Outcome
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.spool import Spool
-from probes.site.wire import Account, Delivered, Gap, GapReason
+from probes.site.wire import PLANNED_LATE, Account, Delivered, Gap, GapReason
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 from tests.deliveries import store
 
@@ -144,6 +144,7 @@ def test_slots_are_lines_as_well_and_say_why_they_were_missed(mesh):
         (20, "missed", NOT_REPORTED),
         (30, "missed", NOT_REPORTED),
         (40, None, ""),
+        (50, "missed", f"{PLANNED_LATE} 6.0 s after it began"),
         (60, "measured", ""),
     ):
         slot = mesh.slot(mesh.slac_cern, HOUR + minute * MINUTE)
@@ -157,6 +158,7 @@ def test_slots_are_lines_as_well_and_say_why_they_were_missed(mesh):
         ("tcp", "missed", "late"): 1,
         ("tcp", "missed", "not_reported"): 1,
         ("tcp", "missed", "agent_offline"): 1,
+        ("tcp", "missed", "not_in_plan"): 1,
         ("tcp", "awaited", None): 1,
     }
 

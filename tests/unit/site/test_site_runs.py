@@ -19,7 +19,7 @@ from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.permit import Permit
 from probes.site.runner.slot import Slots
 from probes.site.spool.spool import Spool
-from probes.site.wire import Plan
+from probes.site.wire import PLANNED_LATE, Plan
 from probes.throughput import kind as throughput
 from probes.throughput.iperf3 import Iperf3Server, ServerStatistics
 from probes.throughput.limits import ThroughputLimits
@@ -290,6 +290,23 @@ def test_a_slot_that_is_seen_too_late_is_missed(spool, own_tests, clock, late_s)
     assert (result.result.outcome, result.result.detail) == (Outcome.MISSED, f"agent started {late_s} s late")
     assert result.result.throughput_bps is None
     assert probe.ran == 0
+
+
+def test_a_slot_that_began_before_its_plan_came_is_not_called_late(spool, own_tests, clock):
+    slots = make_slots(spool, own_tests, clock)
+    known, new = slot(slot_id=4), slot(slot_id=5)
+    plans = [Plan(version=str(number), site="cern", mesh="m", throughput=(known, new)[:number]) for number in (1, 2)]
+    clock.now = NOW + timedelta(seconds=6)
+    slots.learn(*plans)
+    clock.now += timedelta(seconds=1)
+
+    slots.run(known)
+    slots.run(new)
+
+    late, planned_late = (one.result.detail for one in spooled(spool))
+    assert late == "agent started 7.0 s late"
+    assert planned_late.startswith(PLANNED_LATE)
+    assert "6.0 s after it began" in planned_late
 
 
 class Lasting(ThroughputProbe):

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from argparse import Namespace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,7 +21,9 @@ from probes.ping.spec import PingSpec, PingTarget, PingTask
 from probes.site import command
 from probes.site.plan import PlanCache
 from probes.site.runner.schedule import CHORES, DISPATCH, Aligned, PlanScheduler, chores, cycle_entries, task_name
+from probes.site.runner.slot import Slots
 from probes.site.settings import AgentSettings, SettingsError, from_environment
+from probes.site.spool.spool import Spool
 from probes.site.tasks import make_app
 from probes.site.wire import Plan
 from probes.throughput.spec import ThroughputSlot, ThroughputSpec
@@ -277,3 +280,38 @@ def test_the_worker_knows_every_task_that_beat_and_slots_send(same_current_app):
 
     assert ran == [("ping", "narrowest"), ("capacity", "narrowest")]
     assert {*CHORES, "site.run_slot", "site.ping_cycle", "site.capacity_cycle"} <= set(app.tasks)
+
+
+@pytest.mark.parametrize("role", ["client", "server"])
+def test_keys_are_made_a_minute_ahead_not_in_the_slot(tmp_path, same_current_app, monkeypatch, role):
+    """On a busy machine a key takes several seconds; a slot has room for three."""
+    now, keys, sent = datetime.now(UTC), [], []
+    spec = ThroughputSpec(address="192.0.2.2", one_time_key="of this slot")
+    begins = now + timedelta(seconds=50)
+    slot = ThroughputSlot(
+        slot_id=5, path_id=7, test="tcp", role=role, starts_at=begins, ends_at=begins + timedelta(seconds=10), spec=spec
+    )
+    plan = Plan(version="1", site="cern", mesh="m", throughput=(slot,))
+    agent = SimpleNamespace(
+        settings=SimpleNamespace(redis_url="redis://localhost:1/0"),
+        plans=SimpleNamespace(current=lambda: plan),
+        slots=Slots(Spool(tmp_path / "spool.sqlite3"), None, None, now=lambda: now),
+        centre=SimpleNamespace(clock=SimpleNamespace(utc_now=lambda: now)),
+    )
+    monkeypatch.setattr("probes.throughput.authentication.prepare_keys", keys.append)
+    monkeypatch.setattr("redis.Redis.set", lambda *_, **__: True)
+    app = make_app(agent)
+
+    def send(task, arguments, **options):
+        sent.append((task.name, options.get("countdown")))
+        if "countdown" not in options:
+            task.run(*arguments)
+
+    for name, task in app.tasks.items():
+        if name.startswith("site."):
+            monkeypatch.setattr(task, "apply_async", partial(send, task))
+
+    app.tasks["site.dispatch_slots"].run()
+
+    assert ("site.run_slot", pytest.approx(48)) in sent
+    assert keys == ["of this slot"]

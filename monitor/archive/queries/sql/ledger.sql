@@ -148,6 +148,7 @@ line AS (
                     AND agent_gap.since <= slot.starts_at AND agent_gap.until > slot.starts_at
             ) THEN 'agent_offline'
             WHEN slot.detail LIKE ANY(%(not_reported)s::text[]) THEN 'not_reported'
+            WHEN slot.detail LIKE %(planned_late)s THEN 'not_in_plan'
             ELSE 'late'
         END AS reason,
         1 AS count
