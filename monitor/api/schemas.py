@@ -159,8 +159,8 @@ class DiskToDiskOut(Schema):
 
 
 class LedgerLineOut(Schema):
-    """Planned measurements of a test with the same outcome. `reason` says why they were missed; `awaited` are not
-    reported yet, `unknown` were planned before the first report of the agent."""
+    """Planned measurements of a test with the same outcome. `missed` were not run, `awaited` are not reported yet,
+    `unknown` were planned before the first report of the agent. `reason` says why they were missed or refused."""
 
     test: str
     outcome: str

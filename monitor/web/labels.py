@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from monitor.alerts.models import HistoryEvent
 from monitor.analysis import figures
-from monitor.archive.queries.ledger import AWAITED
+from monitor.overview.outcomes import outcome_words
 from monitor.overview.path_figures import PathFigures, PathState
-from probes.contract import Outcome
 
-_OUTCOMES = {Outcome.TOOL_FAILURE.value: "test error", Outcome.MISSED.value: "not run", AWAITED: "pending"}
 _TURNS = {
     HistoryEvent.FOUND.value: "detected",
     HistoryEvent.WIDENED.value: "path added",
@@ -17,8 +15,8 @@ _TURNS = {
 
 
 def outcome_label(outcome: str) -> str:
-    """An outcome or a reason as words: "dns_failure" is "dns failure"."""
-    return _OUTCOMES.get(outcome, outcome.replace("_", " "))
+    """An outcome or another name as words: "missed" is "not run"."""
+    return outcome_words(outcome)
 
 
 STATE_STYLES = {

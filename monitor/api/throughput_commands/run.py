@@ -13,6 +13,7 @@ from monitor.analysis import figures
 from monitor.archive.queries.throughput.on_demand import OnDemand, TestState, on_demand, wait
 from monitor.mesh.schedule.endings import GRACE_S
 from monitor.mesh.schedule.on_demand import OnDemandError, Settings, ask, find_path
+from monitor.overview.outcomes import outcome_words
 from probes.contract import Deadline, Outcome
 
 SUMMARY = "run a throughput test as soon as the agents are free"
@@ -54,6 +55,8 @@ def run(command: BaseCommand, options: dict[str, Any]) -> None:
     if not options["as_json"]:
         begins_s = (slot.starts_at - now).total_seconds()
         command.stdout.write(f"test {slot.pk} of {path} begins at {slot.starts_at:%H:%M:%S} UTC, in {begins_s:.0f} s")
+        if not options["wait"]:
+            command.stdout.write("its result will be on the page of the path; --wait waits for it and prints it")
     if options["wait"]:
         test = wait(slot.pk, Deadline((slot.ends_at - now).total_seconds() + REPORTED_S))
     else:
@@ -91,8 +94,9 @@ def _measured(test: OnDemand) -> str:
 
 def _not_measured(test: OnDemand) -> str:
     if test.state is not TestState.ENDED:
-        return f"test {test.id} is {test.state}: no result yet; it becomes missed {GRACE_S // 60} minutes after its end"
-    return f"{test.outcome}: {test.detail or 'no reason given'}"
+        late_min = GRACE_S // 60
+        return f"test {test.id} is {test.state}: no result yet; it counts as not run {late_min} minutes after its end"
+    return f"{outcome_words(test.outcome or '')}: {test.detail or 'no reason given'}"
 
 
 def _plain(test: OnDemand) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from monitor.api.sweeps import sweep_out
 from monitor.archive import throughput_sweeps
 from monitor.archive.throughput_sweeps import Sweep, SweepCellResult
 from monitor.mesh.schedule.on_demand import OnDemandError, Settings, find_path
+from monitor.overview.outcomes import outcome_words
 from probes.quantities import counted
 
 SUMMARY = "test a grid of window sizes and streams; show a heat map and the sweet spot"
@@ -187,7 +188,7 @@ def _rate(cell: SweepCellResult) -> str:
     if cell.throughput_bps is not None:
         return figures.bit_rate(cell.throughput_bps)
     if cell.outcome is not None:
-        return cell.outcome.replace("_", " ")
+        return outcome_words(cell.outcome)
     return "waits" if cell.state is None else str(cell.state)
 
 

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from monitor.archive.statements import check_period, records, run_statement
 from monitor.mesh.document.budgets import RULE
@@ -22,14 +23,26 @@ from probes.site.wire import PLANNED_LATE, GapReason
 
 AWAITED = "awaited"
 """Outcome of scheduled measurements without a report so far."""
+UNKNOWN = "unknown"
+"""Outcome of measurements scheduled before the first account of their agent."""
 DAY_S = 86_400
+
+
+class SlotReason(StrEnum):
+    """Reason of an outcome, besides the `GapReason`s of an agent. The last two are of a test that was refused."""
+
+    NOT_IN_PLAN = "not_in_plan"
+    NOT_REPORTED = "not_reported"
+    OVER_BUDGET = "over_budget"
+    CONNECTION_REFUSED = "connection_refused"
+    TIMEOUT = "timeout"
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerLine:
     """Number of scheduled measurements of a path's test with the same outcome. `reason` is a `GapReason`, `not_in_plan`
-    or `not_reported` where the outcome is `missed`, `over_budget` where a budget of mesh.toml did not permit it, else
-    None."""
+    or `not_reported` where the outcome is `missed`, `over_budget` where a budget of mesh.toml did not permit it,
+    `connection_refused` or `timeout` where it is `refused` and the tool said so, else None."""
 
     path_id: int
     test: str

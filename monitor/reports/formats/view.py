@@ -12,6 +12,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from monitor.archive.queries.throughput.under_load import LatencyUnderLoad
+from monitor.overview.outcomes import outcome_words
 from monitor.reports.contents.changes import FALSE_SHARE
 from monitor.reports.contents.collect import SPARKLINE_DAYS
 from monitor.reports.contents.report import (
@@ -36,19 +37,6 @@ LEAST_SCORED = 5
 LEAST_RIGHT_RATIO = 0.5
 Line = tuple[str, ...]
 """The cells of a row of a small table."""
-
-OUTCOME_WORDS = {
-    "measured": "measured",
-    "missed": "missed",
-    "awaited": "pending",
-    "unknown": "planned before the agent first reported",
-    "dns_failure": "name did not resolve",
-    "not_permitted": "not permitted",
-    "no_route": "no route",
-    "tool_failure": "test error",
-    "busy": "host busy",
-    "refused": "refused by the agent's limits",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,8 +337,7 @@ def _coverage(report: Report, numbers: Numbers) -> tuple[Line, ...]:
     return tuple(
         (
             line.test,
-            OUTCOME_WORDS.get(line.outcome, line.outcome)
-            + (f": {line.reason.replace('_', ' ')}" if line.reason is not None else ""),
+            outcome_words(line.outcome, line.reason),
             numbers.count(line.count),
             numbers.percent(line.count / planned[line.test]),
         )

@@ -362,6 +362,10 @@ def test_command_page_and_api_give_the_same_sentence(path, monkeypatch, client):
     assert sentence in html.unescape(page.content.decode())
 
 
+def test_the_command_without_wait_says_how_to_get_the_result(path, monkeypatch):
+    assert "--wait" in run_with(monkeypatch, "s1", "s2")
+
+
 def test_the_command_gives_one_json_object(path, monkeypatch):
     answer = json.loads(run_with(monkeypatch, "s1", "s2", "--json"))
 
@@ -377,7 +381,7 @@ def test_the_command_fails_where_the_test_does(path, monkeypatch):
         spec = plan_of(path)[0][0].spec
         return not_measured(spec, slot.starts_at, Outcome.NOT_PERMITTED, rule)
 
-    with pytest.raises(CommandError, match=r"not_permitted: throughput\.max_minutes_per_day"):
+    with pytest.raises(CommandError, match=r"not permitted: throughput\.max_minutes_per_day"):
         run_with(monkeypatch, "s1", "s2", "--wait", result=forbidden)
     with pytest.raises(CommandError, match="is awaited: no result yet"):
         run_with(monkeypatch, "s1", "s2", "--wait")

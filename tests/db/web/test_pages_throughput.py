@@ -66,6 +66,17 @@ def test_the_counts_are_over_all(get, tested):
     assert "<b>2</b> failed" in html
 
 
+def test_a_test_that_was_not_run_is_not_a_failed_one(get, tested):
+    late = {"outcome": "missed", "detail": "agent started 6.0 s late"}
+    throughput(tested["uct", "slac"], HOUR + 3 * MINUTE, None, **late)
+
+    html = get("/throughput/")
+
+    assert "<b>2</b> failed" in html
+    assert "<b>1</b> not run" in html
+    assert any(row[5].endswith("not run : agent started 6.0 s late") for row in rows(html) if row[0] == "uct → slac")
+
+
 def test_a_verdict_is_counted_and_shows_those_it_limits(get, tested):
     assert 'href="?limit=window-limited">window-limited 1</a>' in get("/throughput/")
     assert rows(get("/throughput/?limit=window-limited"))[0][0] == "cern → slac"

@@ -140,6 +140,8 @@ line AS (
         coalesce(slot.outcome, 'awaited') AS outcome,
         CASE
             WHEN slot.outcome = 'not_permitted' AND slot.detail LIKE %(budget)s THEN 'over_budget'
+            WHEN slot.outcome = 'refused' AND slot.detail ILIKE %(connection_refused)s THEN 'connection_refused'
+            WHEN slot.outcome = 'refused' AND slot.detail ILIKE %(timed_out)s THEN 'timeout'
             WHEN slot.outcome IS DISTINCT FROM 'missed' THEN NULL
             WHEN EXISTS (
                 SELECT FROM agent_gap

@@ -1,5 +1,5 @@
 -- One row for each path with a TCP throughput test that began in [since, until): the fields of
--- monitor.archive.queries.throughput.series.ThroughputSummary. The latest test may be one that was not measured.
+-- monitor.archive.queries.throughput.series.PathThroughput. The latest test may be one that was not measured.
 -- Those that somebody asked for are left out: their settings are anybody's.
 SELECT
     path_id,
@@ -10,7 +10,9 @@ SELECT
     max(throughput_bps) AS throughput_max_bps,
     max(measured_at) AS latest_at,
     (array_agg(outcome ORDER BY measured_at DESC))[1] AS latest_outcome,
-    (array_agg(throughput_bps ORDER BY measured_at DESC))[1] AS latest_bps
+    (array_agg(throughput_bps ORDER BY measured_at DESC))[1] AS latest_bps,
+    (array_agg(detail ORDER BY measured_at DESC))[1] AS latest_detail,
+    count(*) FILTER (WHERE outcome = 'missed') AS not_run
 FROM throughput_test
 WHERE
     protocol = 'tcp' AND test <> 'on-demand'

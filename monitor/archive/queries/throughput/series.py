@@ -44,7 +44,8 @@ class ThroughputPoint:
 
 @dataclass(frozen=True, slots=True)
 class PathThroughput:
-    """Throughput tests of a path over a period. `latest_bps` is None where the latest test failed."""
+    """Throughput tests of a path over a period. `latest_bps` is None where the latest test failed; `not_run` are those
+    that their agent missed, such as when it was late."""
 
     path_id: int
     tests: int
@@ -55,6 +56,8 @@ class PathThroughput:
     latest_at: datetime
     latest_outcome: str
     latest_bps: float | None
+    latest_detail: str | None
+    not_run: int
 
 
 @dataclass(frozen=True, slots=True)

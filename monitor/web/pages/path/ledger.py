@@ -7,12 +7,13 @@ from datetime import datetime
 from itertools import groupby
 
 from monitor.archive.queries.ledger import count_planned, ledger_of_path
+from monitor.overview.outcomes import outcome_words
 from probes.contract import Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class TestRow:
-    """Measurements of a test planned and measured; `others` are the rest by outcome, or by reason if missed."""
+    """Measurements of a test planned and measured; `others` are the rest by outcome and reason, in words."""
 
     test: str
     planned: int
@@ -26,6 +27,8 @@ def ledger_rows(path_id: int, since: datetime, until: datetime) -> tuple[TestRow
     for test, of_test in groupby(ledger_of_path(path_id, since, until), key=lambda line: line.test):
         lines = list(of_test)
         measured = sum(line.count for line in lines if line.outcome == Outcome.MEASURED)
-        others = tuple((line.reason or line.outcome, line.count) for line in lines if line.outcome != Outcome.MEASURED)
+        others = tuple(
+            (outcome_words(line.outcome, line.reason), line.count) for line in lines if line.outcome != Outcome.MEASURED
+        )
         rows.append(TestRow(test, count_planned(lines), measured, others))
     return tuple(rows)

@@ -35,7 +35,8 @@ class PathRow:
 
     @property
     def failed(self) -> int:
-        return self.tests.tests - self.tests.measured
+        """Tests that ran without a result."""
+        return self.tests.tests - self.tests.measured - self.tests.not_run
 
     @property
     def order(self) -> tuple[bool, float, int]:
@@ -63,6 +64,7 @@ def throughput_page(request: HttpRequest) -> HttpResponse:
         "paths": len(rows),
         "tests": sum(row.tests.tests for row in rows),
         "failed": sum(row.failed for row in rows),
+        "not_run": sum(row.tests.not_run for row in rows),
         "periods": parameters.options(
             request, "period", [(period, period) for period in HistoryPeriod], shown.period, without=("since", "until")
         ),
