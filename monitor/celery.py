@@ -83,7 +83,7 @@ app.conf.beat_schedule = {
     },
     "last week's report, where it is missing": {
         "task": "reports.weekly",
-        "schedule": crontab(minute="15"),
+        "schedule": crontab(minute="15"),  # as monitor.reports.files.WRITTEN_AT_MINUTE
         "options": {"expires": 3000},
     },
     "mail reports that are due": {

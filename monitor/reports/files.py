@@ -7,11 +7,13 @@ a site or a group end with its name.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 from django.conf import settings
 
+from monitor.mesh.models import Measurement
 from monitor.reports.contents.compose import report_of
 from monitor.reports.contents.report import Report, ReportScope
 from monitor.reports.formats import page, pdf
@@ -19,6 +21,9 @@ from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
 
 SUFFIXES = (".html", ".pdf")
+WRITTEN_AT_MINUTE = 15
+"""Minute of the hour at which the worker writes last week's report, where it is missing; in `monitor.celery`."""
+_UTC = ZoneInfo("UTC")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -48,6 +53,22 @@ def written_reports() -> list[WrittenReport]:
         except ValueError:
             continue  # somebody else's file
     return sorted(reports, reverse=True)
+
+
+def due_report(now: datetime) -> Period | None:
+    """Last week, if its report of the whole mesh is missing and something was scheduled in it."""
+    period = Period.of_week(Week.containing(now, _UTC).before, _UTC)
+    if all(report_path(period, ReportScope(), suffix).exists() for suffix in SUFFIXES):
+        return None
+    return period if Measurement.objects.filter(started_at__lt=period.until).exists() else None
+
+
+def next_report_at(now: datetime) -> datetime:
+    """When the worker writes the next report of the whole mesh: within the hour if it is due, else on Monday."""
+    if due_report(now) is not None:
+        this_hour = now.replace(minute=WRITTEN_AT_MINUTE, second=0, microsecond=0)
+        return this_hour if this_hour >= now else this_hour + timedelta(hours=1)
+    return Period.of_week(Week.containing(now, _UTC), _UTC).until + timedelta(minutes=WRITTEN_AT_MINUTE)
 
 
 def write_report(

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from zoneinfo import ZoneInfo
-
 from celery import shared_task
 from django.utils import timezone
 
 from monitor.reports.contents.report import ReportScope
-from monitor.reports.files import SUFFIXES, report_path, write_report
+from monitor.reports.files import due_report, write_report
 from monitor.reports.numbers import Numbers
-from monitor.reports.periods import Period, Week
 from monitor.reports.sending import send_due
-
-UTC = ZoneInfo("UTC")
 
 
 @shared_task(name="reports.weekly")
 def write_last_week() -> None:
-    """Last week's report of the whole mesh, to its place in the data folder, unless it is there already."""
+    """Last week's report of the whole mesh, to its place in the data folder, unless it is there already or nothing was
+    scheduled in that week."""
     now = timezone.now()
-    period = Period.of_week(Week.containing(now, UTC).before, UTC)
-    if not all(report_path(period, ReportScope(), suffix).exists() for suffix in SUFFIXES):
+    period = due_report(now)
+    if period is not None:
         write_report(ReportScope(), period, now, Numbers())
 
 

@@ -112,3 +112,10 @@ def capacities(since: datetime, until: datetime, path_ids: Sequence[int]) -> lis
 
 def _series(series: Sequence[PathAndSize]) -> dict[str, Any]:
     return {"path_ids": [path_id for path_id, _ in series], "sizes": [size for _, size in series]}
+
+
+def data_since(path_ids: Sequence[int]) -> datetime | None:
+    """Begin of the first hour in which any of these paths was measured; None where none ever was."""
+    ((since,),) = run_statement("data_since", path_ids=list(path_ids))[1]
+    first: datetime | None = since
+    return first

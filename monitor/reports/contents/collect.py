@@ -63,7 +63,8 @@ class PathInMesh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """All data of a scope in a period. `sizes` has each path's largest packet size."""
+    """All data of a scope in a period. `sizes` has each path's largest packet size; `data_since` is the begin of the
+    first hour with data, loaded only where the period has none."""
 
     mesh: str
     scope: ReportScope
@@ -92,6 +93,7 @@ class Material:
     coverage: tuple[LedgerLine, ...]
     incidents: tuple[Incident, ...]
     under_load: Mapping[int, LatencyUnderLoad]
+    data_since: datetime | None
 
 
 def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
@@ -108,6 +110,7 @@ def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
     first_day, last_day = end_of("day", since), start_of("day", until)
     series = list(sizes.items())
     levels = _levels(mesh, told)
+    has_data = any(summary.sent for summary in summaries) or any(tests.measured for tests in throughput.values())
     return Material(
         mesh="" if mesh is None else mesh.name,
         scope=scope,
@@ -140,6 +143,7 @@ def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
         coverage=tuple(ledger_of_paths(list(told), since, until)),
         incidents=_incidents(scope, set(paths), since, until),
         under_load=_by_size(under_load(since, until, path_ids=ids, exact=True), sizes),
+        data_since=None if has_data else for_reports.data_since(ids),
     )
 
 

@@ -62,6 +62,7 @@ def compose(material: Material, numbers: Numbers) -> Report:
         scores=throughput.scores(everything, limits, throughput.calibrated(everything, material.days_of_tests)),
         forecasts=throughput.forecast_result(material.forecasts),
         coverage=_coverage(material),
+        data_since=material.data_since,
         sentences=(),
     )
     return replace(report, sentences=sentences.summary_sentences(report, numbers))

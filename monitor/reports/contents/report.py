@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from monitor.analysis.loss import loss_bound_ratio
+from monitor.analysis.binomial import lower_bound
+from monitor.analysis.loss import zero_loss_bound_ratio
 from monitor.archive.queries.for_reports import TransferVerdict
 from monitor.archive.queries.paths import PathSummary
 from monitor.archive.queries.throughput.series import PathThroughput
@@ -125,12 +126,16 @@ class PathReport:
 
 
 def goal_of(summary: PathSummary | None) -> Goal:
-    """Compare the loss with the goal; without loss, its upper bound, which is above the goal for too few packets."""
+    """Compare the loss with the goal.
+
+    With too few packets to bound the loss below the goal even if none was lost, the goal can only be missed, where the
+    lower 95% bound is above it: a path with a lost packet or two is then not worse than a path without.
+    """
     if summary is None or summary.loss_ratio is None:
         return Goal.NO_DATA
-    bound = loss_bound_ratio(summary.sent, summary.received)
-    if bound is not None:
-        return Goal.MET if bound < GOAL_LOSS_RATIO else Goal.UNDETERMINED
+    if zero_loss_bound_ratio(summary.sent) >= GOAL_LOSS_RATIO:
+        is_missed = summary.lost > 0 and lower_bound(summary.lost, summary.sent) >= GOAL_LOSS_RATIO
+        return Goal.MISSED if is_missed else Goal.UNDETERMINED
     return Goal.MET if summary.loss_ratio < GOAL_LOSS_RATIO else Goal.MISSED
 
 
@@ -265,7 +270,8 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A report. `paths` are the pinged paths by name; `throughput_only` the paths that are never pinged."""
+    """A report. `paths` are the pinged paths by name; `throughput_only` the paths that are never pinged. `data_since` is
+    only loaded for a period without data: when the first data begin."""
 
     mesh: str
     scope: ReportScope
@@ -282,11 +288,17 @@ class Report:
     scores: tuple[ModelScore, ...]
     forecasts: ForecastResult
     coverage: tuple[CoverageLine, ...]
+    data_since: datetime | None
     sentences: tuple[Sentence, ...]
 
     @property
     def is_over(self) -> bool:
         return self.written_at >= self.period.until
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was measured in it."""
+        return not self.state.measured and self.state.throughput_median_bps is None
 
     @property
     def until(self) -> datetime:

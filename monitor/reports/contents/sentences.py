@@ -29,9 +29,6 @@ Rule = Callable[[Report, Numbers], Sentence | None]
 
 def summary_sentences(report: Report, numbers: Numbers) -> tuple[Sentence, ...]:
     """The sentences of the summary, in their order."""
-    if not report.paths:
-        words = "No pings were planned or measured in this period."
-        return (Sentence("nothing", words, {"paths": 0}),)
     candidates = (rule(report, numbers) for rule in RULES)
     return tuple(sentence for sentence in candidates if sentence is not None)
 
@@ -47,27 +44,44 @@ def listed(names: Sequence[str], numbers: Numbers) -> str:
     return f"{shown} and {numbers.count(more)} more" if more > 0 else shown
 
 
+def _empty(report: Report, numbers: Numbers) -> Sentence | None:
+    if not report.is_empty:
+        return None
+    words = "Nothing was measured in this period"
+    if not report.paths and not report.throughput_only:
+        words += ", and nothing was planned"
+    if report.data_since is None:
+        words += "; there are no data yet"
+    else:
+        words += f"; the first data are of {report.data_since.astimezone(report.period.zone):%Y-%m-%d %H:%M}"
+    return Sentence("nothing", f"{words}.", {"measured": 0, "data_since": report.data_since})
+
+
 def _goal(report: Report, numbers: Numbers) -> Sentence | None:
     met, judged = met_of(report.state)
-    if not judged:
-        return None
+    measured, undetermined = report.state.measured, report.state.measured - judged
     was_met, was_judged = met_of(report.before)
-    words = (
-        f"{numbers.count(met)} of {paths(judged, numbers)} ({numbers.percent(met / judged)}) had less than 0.1% loss"
-    )
-    undetermined = report.state.measured - judged
+    if not measured:
+        return None
+    words = ""
     if undetermined:
-        words += f" ({numbers.count(undetermined)} more undetermined: too few packets)"
-    if was_judged:
-        words += f", against {numbers.percent(was_met / was_judged)} {the_time_before(report)}"
+        words = (
+            f"Undetermined, too few packets to tell whether loss was below 0.1%: {numbers.count(undetermined)} of "
+            f"{paths(measured, numbers)}. "
+        )
+    if judged:
+        words += f"{numbers.count(met)} of {'the other ' if undetermined else ''}{paths(judged, numbers)} "
+        words += f"({numbers.percent(met / judged)}) had less than 0.1% loss"
+        words += f", against {numbers.percent(was_met / was_judged)} {the_time_before(report)}." if was_judged else "."
     figures = {
+        "goal.undetermined": undetermined,
         "goal.met": met,
         "goal.judged": judged,
-        "measured": report.state.measured,
+        "measured": measured,
         "before.goal.met": was_met,
         "before.goal.judged": was_judged,
     }
-    return Sentence("goal", f"{words}.", figures)
+    return Sentence("goal", words.strip(), figures)
 
 
 def met_of(state: ScopeFigures) -> tuple[int, int]:
@@ -127,7 +141,7 @@ def _steady(report: Report, numbers: Numbers) -> Sentence | None:
 def _incidents(report: Report, numbers: Numbers) -> Sentence | None:
     incidents = report.incidents
     if not incidents:
-        return Sentence("incidents", "No incidents.", {"incidents": 0})
+        return None if report.is_empty else Sentence("incidents", "No incidents.", {"incidents": 0})
     longest = max(incidents, key=lambda incident: incident.seconds)
     touched = {name for incident in incidents for name in incident.paths}
     length = numbers.duration(longest.seconds)
@@ -217,6 +231,7 @@ def advice_words(report: Report, numbers: Numbers) -> list[str]:
 
 
 RULES: tuple[Rule, ...] = (
+    _empty,
     _goal,
     _worse,
     _better,

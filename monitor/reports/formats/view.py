@@ -170,7 +170,9 @@ def _goal(state: ScopeFigures, numbers: Numbers) -> str:
     met, judged = met_of(state)
     if not judged:
         return "no data" if not state.measured else "undetermined"
-    return f"{numbers.percent(met / judged)} ({numbers.count(met)} of {numbers.count(judged)} paths)"
+    undetermined = state.measured - judged
+    apart = f"; {numbers.count(undetermined)} undetermined" if undetermined else ""
+    return f"{numbers.percent(met / judged)} ({numbers.count(met)} of {numbers.count(judged)} paths{apart})"
 
 
 def _change(change: FigureChange, numbers: Numbers) -> Line:
@@ -189,11 +191,14 @@ def _change(change: FigureChange, numbers: Numbers) -> Line:
 def _changes_note(report: Report, numbers: Numbers) -> str:
     changes = report.changes
     if not changes.tests:
-        return "No tests: they need 3 days of data in the period and 14 in the eight weeks before it."
+        return (
+            "No path was tested for changes: that needs 3 whole days of data in the period and 14 in the eight weeks "
+            "before it."
+        )
     skipped = f"; too few days on {number_of_paths(changes.not_tested, numbers)}" if changes.not_tested else ""
     return (
-        f"{numbers.count(changes.tests)} tests of the days against those of the eight weeks before{skipped}. "
-        "p is the probability of such a change by noise alone; changes with p up to "
+        f"{numbers.count(changes.tests)} tests for changes, of the days against those of the eight weeks before"
+        f"{skipped}. p is the probability of such a change by noise alone; changes with p up to "
         f"{numbers.percent(FALSE_SHARE)}, corrected for the number of tests (Benjamini–Hochberg), are listed."
     )
 

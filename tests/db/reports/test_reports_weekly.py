@@ -15,11 +15,11 @@ from monitor.archive.models import BurstHour
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import path_summaries
 from monitor.archive.queries.tables import grid
-from monitor.mesh.models import Group, Measurement, Mesh, Site
+from monitor.mesh.models import Group, Measurement, Mesh, Site, Slot, Test
 from monitor.mesh.queries import planned_bursts
 from monitor.reports.contents.compose import report_of
 from monitor.reports.contents.report import Goal, ReportScope, ServiceTarget
-from monitor.reports.files import report_path, write_report, written_reports
+from monitor.reports.files import next_report_at, report_path, write_report, written_reports
 from monitor.reports.formats import page
 from monitor.reports.formats.cells import row
 from monitor.reports.formats.view import view_of
@@ -275,7 +275,7 @@ def test_the_incidents_of_the_week_are_told_and_others_are_not(paths):
 def test_an_empty_installation_has_a_report():
     text = text_of()
 
-    assert "No pings were planned or measured in this period." in text
+    assert "Nothing was measured in this period, and nothing was planned; there are no data yet." in text
     assert "0%" not in text.partition("Method")[0]
 
 
@@ -332,7 +332,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_paths(django_ass
     for path in make_mesh(["slac", "cern", "fnal", "desy"][:sites], WEEK.since).values():
         make_hours(path, WEEK.since, hours=1)
 
-    with django_assert_num_queries(20):
+    with django_assert_num_queries(21):  # its days are not merged yet: one asks since when there are data
         report_of(ReportScope(), WEEK, NOW, ENGLISH)
 
 
@@ -479,9 +479,87 @@ def test_the_goal_cannot_be_told_of_too_few_packets(paths):
 
     weekly = report()
     assert weekly.state.goals == {Goal.UNDETERMINED: 1, Goal.MET: 1}
-    assert sentences(weekly)["goal"] == (
-        "1 of 1 path (100%) had less than 0.1% loss (1 more undetermined: too few packets)."
-    )
+    goal = next(sentence for sentence in weekly.sentences if sentence.rule == "goal")
+    counts = ("goal.undetermined", "goal.met", "goal.judged", "measured")
+    assert [goal.figures[count] for count in counts] == [1, 1, 1, 2]
+    assert goal.text.startswith("Undetermined, too few packets")
+
+
+def test_paths_with_too_few_packets_are_not_called_lossy_for_a_packet():
+    """A day of few packets: of 300, one lost has the exact lower bound 0.017%, two 0.12%, none the upper bound 1%."""
+    day = Period.between(WEEK.first, WEEK.first, UTC)
+    names = ["anl", "cern", "desy", "fnal", "slac"]
+    for number, path in enumerate(make_mesh(names, WEEK.since - timedelta(days=100)).values()):
+        lost = 2 if number == 0 else 1 if number < 8 else 0
+        hour(path, WEEK.since, 300, 300 - lost, 20.0).save()
+
+    weekly = report(day)
+
+    assert weekly.state.goals == {Goal.UNDETERMINED: 19, Goal.MISSED: 1}
+    goal = sentences(weekly)["goal"]
+    assert goal.startswith("Undetermined, too few packets to tell whether loss was below 0.1%: 19 of 20 paths.")
+    assert "0 of the other 1 path (0%)" in goal
+    assert "0% (0 of 1 paths; 19 undetermined)" in text_of(day)
+
+
+def test_a_period_without_data_says_since_when_there_are_data(paths):
+    make_hours(paths["slac → cern"], WEEK.until + timedelta(hours=2), hours=1)
+
+    now = WEEK.until + timedelta(hours=4)
+    text = text_of(now=now)
+
+    assert sentences(report(now=now))["nothing"].endswith("the first data are of 2026-11-23 02:00.")
+    assert "no bytes" not in text
+    assert "No path was tested for changes: that needs 3 whole days" in text
+
+
+@pytest.mark.parametrize(
+    ("detail", "words"),
+    [
+        ("iperf3: unable to connect to server - server may have stopped: Connection refused", "connection refused"),
+        ("iperf3: unable to connect to server: Connection timed out", "timeout"),
+        ("unable to send control message: Bad file descriptor", ""),
+    ],
+)
+def test_a_refused_test_is_counted_by_its_own_reason(paths, detail, words):
+    test = Test.objects.create(name="tcp", kind="throughput", every_s=3600, parameters={"duration_s": 10})
+    measurement = Measurement.objects.create(path=paths["slac → cern"], test=test, started_at=WEEK.since)
+    for minutes, outcome, said in ((0, "refused", detail), (10, "not_permitted", "throughput.hours: …")):
+        at = WEEK.since + timedelta(minutes=minutes)
+        Slot.objects.create(
+            measurement=measurement, starts_at=at, ends_at=at + timedelta(seconds=15), outcome=outcome, detail=said
+        )
+
+    text = text_of()
+
+    assert f"tcp no connection{words and ': ' + words} 1 50%" in text
+    assert "tcp not permitted 1 50%" in text
+    assert "limits" not in text.partition("Coverage")[2].partition("Paths")[0]
+
+
+def test_small_tables_keep_their_heads_on_a_phone(paths):
+    make_hours(paths["slac → cern"], WEEK.since)
+
+    html = page.render(report(), ENGLISH)
+
+    small = re.search(r'<table class="small">.*?</table>', html, re.DOTALL)[0]
+    cells = re.findall(r"<td([^>]*)>", small.partition("<tbody>")[2])
+    assert cells
+    assert all("data-label=" in cell for cell in cells)
+
+
+def test_the_task_writes_no_report_of_a_week_before_the_mesh(monkeypatch):
+    make_mesh(["slac", "cern"], WEEK.until + timedelta(minutes=5))
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
+
+    write_last_week()
+
+    assert written_reports() == []
+    assert next_report_at(NOW) == WEEK.until + timedelta(days=7, minutes=15)
+
+
+def test_the_next_report_is_within_the_hour_where_last_weeks_is_missing(paths):
+    assert next_report_at(NOW + timedelta(minutes=1)) == NOW + timedelta(hours=1)
 
 
 def test_a_site_has_only_its_own_paths_and_a_group_those_within():

@@ -12,7 +12,7 @@ from monitor.mesh.models import Test as MeshTest
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, of_a_day, throughput
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
-GRID_QUERIES = 14
+GRID_QUERIES = 15
 
 
 @pytest.fixture
@@ -306,3 +306,11 @@ def test_the_page_keeps_to_its_queries_whatever_the_number_of_paths(page, paths,
 
     with django_assert_num_queries(GRID_QUERIES):
         page()
+
+
+def test_the_first_report_is_announced_with_its_date(page, paths, settings, tmp_path):
+    """On Saturday 21 November; a mesh applied today has nothing to report of last week."""
+    settings.REPORT_DIR = tmp_path
+
+    assert "the first is written on <time" in page()
+    assert "2026-11-23 00:15 UTC" in page()

@@ -16,7 +16,7 @@ from monitor.archive.queries.deliveries import AgentContact, RefusedReport, agen
 from monitor.mesh.models import Mesh, Site
 from monitor.overview.late_agents import is_late
 from monitor.overview.measures import MEASURES
-from monitor.reports.files import written_reports
+from monitor.reports.files import next_report_at, written_reports
 from monitor.web.pages.first_run import first_run
 from monitor.web.pages.grid import matrix
 from monitor.web.request.grid_choices import load_chosen_grid, options_of_grid
@@ -42,6 +42,7 @@ def grid_page(request: HttpRequest) -> HttpResponse:
     grid = load_chosen_grid(request, now)
     contacts = agent_contacts()
     refused = newest_refused(REFUSED_SHOWN)
+    reports = written_reports()
     context = {
         "mesh": Mesh.objects.first(),
         "grid": grid,
@@ -60,7 +61,8 @@ def grid_page(request: HttpRequest) -> HttpResponse:
         ][:CLOSED_INCIDENTS],
         "agents": _agent_rows(contacts, refused, now),
         "refused": refused,
-        "reports": written_reports(),
+        "reports": reports,
+        "next_report_at": None if reports else next_report_at(now),
     }
     return render(request, "pages/grid/grid.html", context)
 

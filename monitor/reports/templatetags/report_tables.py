@@ -1,0 +1,15 @@
+"""Template filter of the reports' tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django import template
+
+register = template.Library()
+
+
+@register.filter
+def with_heads(line: Sequence[str], heads: Sequence[str]) -> list[tuple[str, str]]:
+    """The cells of a row with the heads of their columns, which narrow screens show before each cell."""
+    return list(zip(line, heads, strict=False)) if heads else [(cell, "") for cell in line]
