@@ -10,6 +10,8 @@ from zoneinfo import ZoneInfo
 
 from monitor.analysis.sketches import IPDV_MS, Sketches
 from monitor.archive.models import BurstHour, ThroughputTest
+from monitor.archive.upkeep import freshness
+from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import Path
 from monitor.reports.contents.compose import report_of
 from monitor.reports.contents.report import Report, ReportScope
@@ -101,8 +103,9 @@ def make_throughput(path: Path, at: datetime, throughput_bps: float | None, **fi
 def report(
     period: Period = WEEK, now: datetime = NOW, scope: ReportScope | None = None, numbers: Numbers = ENGLISH
 ) -> Report:
-    """The report, after all hours there are were merged into days."""
+    """The report, after all hours there are were merged into days and the alert rules were evaluated."""
     merge_hours(now)
+    freshness.note(RecurringWork.EVALUATION, now)
     return report_of(scope or ReportScope(), period, now, numbers)
 
 

@@ -18,6 +18,7 @@ class CentreSample(models.Model):
     hours_waiting = models.IntegerField(help_text="pending rollups")
     waited_s = models.FloatField(help_text="age of the oldest; 0 without any")
     database_bytes = models.BigIntegerField()
+    evaluated_at = models.DateTimeField(null=True, help_text="of the alert rules; null in samples of earlier releases")
 
     class Meta:
         db_table = "centre_sample"

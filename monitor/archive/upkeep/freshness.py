@@ -1,4 +1,4 @@
-"""Freshness of the centre's data: last evaluation, notification, rollup and delivery.
+"""Freshness of the centre's data: last evaluation, notification, rollup and delivery; pauses of the evaluation.
 
 In: marks left by the worker's tasks (`note`), dirty hours, each agent's newest delivery. Out: `Freshness`, and from it
 the overdue work with a message for users: pages, API and metrics call `stale_at`. A centre whose worker is down opens
@@ -31,6 +31,8 @@ LIMITS = {
 }
 """Maximum age of each; well above the delays of a busy machine."""
 CYCLES_WITHOUT_DELIVERY = 2
+LEAST_PAUSE = timedelta(minutes=5)
+"""Shorter pauses of the evaluation are not told from samples, taken each minute, of which one is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,20 @@ SENTENCES = {
     RecurringWork.SUMMARIES: "Hourly and longer summaries are not current: results delivered since {at} are missing.",
     RecurringWork.DELIVERY: "No site has delivered results since {at}.",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPause:
+    """Time in which the alert rules were not evaluated. `until` is None if they have not been since."""
+
+    since: datetime
+    until: datetime | None
+
+
+def evaluation_pauses(since: datetime, until: datetime) -> list[EvaluationPause]:
+    """Pauses of the evaluation that overlap [since, until), oldest first; `until` must not be in the future. Pauses
+    before the oldest sample kept are unknown."""
+    return records(EvaluationPause, *run_statement("evaluation_pauses", since=since, until=until, least=LEAST_PAUSE))
 
 
 def load() -> Freshness:

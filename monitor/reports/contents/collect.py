@@ -24,6 +24,7 @@ from monitor.archive.queries.throughput.calibrations import DayOfTests, days_of_
 from monitor.archive.queries.throughput.forecasts import Replayed, forecasts_of_tests
 from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
 from monitor.archive.queries.throughput.under_load import LatencyUnderLoad, under_load
+from monitor.archive.upkeep.freshness import EvaluationPause, evaluation_pauses
 from monitor.mesh.document import service_levels
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.document.service_levels import ServiceLevel
@@ -91,6 +92,7 @@ class Material:
     days_of_tests: Mapping[int, list[DayOfTests]]
     forecasts: Sequence[Replayed]
     coverage: tuple[LedgerLine, ...]
+    pauses: tuple[EvaluationPause, ...]
     incidents: tuple[Incident, ...]
     under_load: Mapping[int, LatencyUnderLoad]
     data_since: datetime | None
@@ -141,6 +143,7 @@ def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
             capacity.path_id: capacity.capacity_bps for capacity in for_reports.capacities(since, until, list(told))
         },
         coverage=tuple(ledger_of_paths(list(told), since, until)),
+        pauses=tuple(evaluation_pauses(since, until)),
         incidents=_incidents(scope, set(paths), since, until),
         under_load=_by_size(under_load(since, until, path_ids=ids, exact=True), sizes),
         data_since=None if has_data else for_reports.data_since(ids),

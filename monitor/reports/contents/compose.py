@@ -57,6 +57,7 @@ def compose(material: Material, numbers: Numbers) -> Report:
         paths=paths,
         throughput_only=tuple(path for path in everything if path.packet_bytes is None),
         changes=path_changes,
+        pauses=material.pauses,
         incidents=tuple(_incident(incident, material.now) for incident in material.incidents),
         advice=throughput.advice(everything, limits),
         scores=throughput.scores(everything, limits, throughput.calibrated(everything, material.days_of_tests)),

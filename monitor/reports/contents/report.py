@@ -17,6 +17,7 @@ from monitor.archive.queries.for_reports import TransferVerdict
 from monitor.archive.queries.paths import PathSummary
 from monitor.archive.queries.throughput.series import PathThroughput
 from monitor.archive.queries.throughput.under_load import LatencyUnderLoad
+from monitor.archive.upkeep.freshness import EvaluationPause
 from monitor.reports.periods import Period
 
 GOAL_LOSS_RATIO = 0.001
@@ -270,8 +271,8 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A report. `paths` are the pinged paths by name; `throughput_only` the paths that are never pinged. `data_since` is
-    only loaded for a period without data: when the first data begin."""
+    """A report. `paths` are the pinged paths by name; `throughput_only` the paths that are never pinged. `pauses` are
+    those of the alert evaluation. `data_since` is only loaded for a period without data: when the first data begin."""
 
     mesh: str
     scope: ReportScope
@@ -283,6 +284,7 @@ class Report:
     paths: tuple[PathReport, ...]
     throughput_only: tuple[PathReport, ...]
     changes: FigureChanges
+    pauses: tuple[EvaluationPause, ...]
     incidents: tuple[IncidentReport, ...]
     advice: tuple[SiteAdvice, ...]
     scores: tuple[ModelScore, ...]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from monitor.archive.upkeep.freshness import EvaluationPause
 from monitor.reports.contents.report import (
     ComparedFigure,
     FigureChange,
@@ -18,6 +19,7 @@ from monitor.reports.contents.report import (
     ScopeFigures,
     Sentence,
 )
+from monitor.reports.contents.times import pause_words
 from monitor.reports.numbers import Numbers
 
 MOST_NAMED = 5
@@ -138,10 +140,36 @@ def _steady(report: Report, numbers: Numbers) -> Sentence | None:
     )
 
 
+def _pauses(report: Report, numbers: Numbers) -> Sentence | None:
+    if not report.pauses:
+        return None
+    longest = max(report.pauses, key=lambda pause: _pause_s(pause, report))
+    words = pause_words(longest, report, numbers)
+    others = len(report.pauses) - 1
+    if others:
+        words += f" {numbers.count(others)} shorter {'pause' if others == 1 else 'pauses'} besides."
+    words += " Problems of that time may be missing from the incidents."
+    total_s = sum(_pause_s(pause, report) for pause in report.pauses)
+    return Sentence("not evaluated", words, {"pauses": len(report.pauses), "seconds": total_s})
+
+
+def _pause_s(pause: EvaluationPause, report: Report) -> float:
+    """Seconds of the pause within the period."""
+    until = report.until if pause.until is None else min(pause.until, report.until)
+    return (until - max(pause.since, report.period.since)).total_seconds()
+
+
+def _covers_period(pause: EvaluationPause, report: Report) -> bool:
+    return pause.since <= report.period.since and (pause.until is None or pause.until >= report.until)
+
+
 def _incidents(report: Report, numbers: Numbers) -> Sentence | None:
     incidents = report.incidents
     if not incidents:
-        return None if report.is_empty else Sentence("incidents", "No incidents.", {"incidents": 0})
+        if report.is_empty or any(_covers_period(pause, report) for pause in report.pauses):
+            return None
+        words = "No incidents at other times." if report.pauses else "No incidents."
+        return Sentence("incidents", words, {"incidents": 0})
     longest = max(incidents, key=lambda incident: incident.seconds)
     touched = {name for incident in incidents for name in incident.paths}
     length = numbers.duration(longest.seconds)
@@ -238,6 +266,7 @@ RULES: tuple[Rule, ...] = (
     _steady,
     _dead,
     _silent,
+    _pauses,
     _incidents,
     _levels,
     _advice,

@@ -27,6 +27,7 @@ from monitor.reports.contents.report import (
 )
 from monitor.reports.contents.sentences import advice_words, change_figures, met_of, the_time_before
 from monitor.reports.contents.sentences import paths as number_of_paths
+from monitor.reports.contents.times import pause_words, short_moment
 from monitor.reports.formats.cells import SIGN_WORDS, Row, TextCell, measured, row
 from monitor.reports.numbers import Numbers
 
@@ -68,7 +69,9 @@ class View:
     best: tuple[Line, ...]
     levels: tuple[Line, ...]
     budgets: tuple[Line, ...]
+    pauses: Line
     incidents: tuple[Event, ...]
+    no_incidents: str
     advice: tuple[str, ...]
     verdicts: tuple[Line, ...]
     scores: tuple[str, ...]
@@ -105,7 +108,9 @@ def view_of(report: Report, numbers: Numbers) -> View:
         best=best,
         levels=_levels(report, numbers),
         budgets=_budgets(report, numbers),
+        pauses=tuple(pause_words(pause, report, numbers) for pause in report.pauses),
         incidents=tuple(_event(incident, report, numbers) for incident in report.incidents),
+        no_incidents=_no_incidents(report),
         advice=tuple(advice_words(report, numbers)),
         verdicts=_verdicts(report, numbers),
         scores=_scores(report, numbers),
@@ -268,16 +273,18 @@ def _target_words(target: TargetResult, numbers: Numbers) -> Line:
 
 def _event(incident: IncidentReport, report: Report, numbers: Numbers) -> Event:
     length = numbers.duration(incident.seconds)
-    opened = _short_moment(incident.opened_at, report)
+    opened = short_moment(incident.opened_at, report)
     if incident.closed_at is None:
         lasted = f"Since {opened}, still open after {length}"
     else:
-        lasted = f"{opened} to {_short_moment(incident.closed_at, report)} ({length})"
+        lasted = f"{opened} to {short_moment(incident.closed_at, report)} ({length})"
     return Event(incident.cause, incident.rule.replace("_", " "), lasted, incident.summary.rstrip("."), incident.paths)
 
 
-def _short_moment(at: datetime, report: Report) -> str:
-    return f"{at.astimezone(report.period.zone):%a %d %b %H:%M}"
+def _no_incidents(report: Report) -> str:
+    """The summary's sentence; empty where the rules were not evaluated at all."""
+    said = (sentence.text for sentence in report.sentences if sentence.rule == "incidents")
+    return next(said, "" if report.pauses else "No incidents.")
 
 
 def _verdicts(report: Report, numbers: Numbers) -> tuple[Line, ...]:

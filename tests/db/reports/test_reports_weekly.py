@@ -15,6 +15,9 @@ from monitor.archive.models import BurstHour
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import path_summaries
 from monitor.archive.queries.tables import grid
+from monitor.archive.upkeep import freshness
+from monitor.archive.upkeep.freshness import RecurringWork
+from monitor.archive.upkeep.samples import take as take_sample
 from monitor.mesh.models import Group, Measurement, Mesh, Site, Slot, Test
 from monitor.mesh.queries import planned_bursts
 from monitor.reports.contents.compose import report_of
@@ -332,7 +335,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_paths(django_ass
     for path in make_mesh(["slac", "cern", "fnal", "desy"][:sites], WEEK.since).values():
         make_hours(path, WEEK.since, hours=1)
 
-    with django_assert_num_queries(21):  # its days are not merged yet: one asks since when there are data
+    with django_assert_num_queries(22):  # its days are not merged yet: one asks since when there are data
         report_of(ReportScope(), WEEK, NOW, ENGLISH)
 
 
@@ -511,6 +514,45 @@ def test_a_period_without_data_says_since_when_there_are_data(paths):
     assert sentences(report(now=now))["nothing"].endswith("the first data are of 2026-11-23 02:00.")
     assert "no bytes" not in text
     assert "No path was tested for changes: that needs 3 whole days" in text
+
+
+def test_a_pause_of_the_evaluation_is_reported_before_the_incidents(paths):
+    """The centre worked and noted its samples, but did not evaluate on Wednesday from 01:12 to 03:24."""
+    make_hours(paths["slac → cern"], WEEK.since)
+    stalled, resumed = WEEK.since + timedelta(days=2, minutes=72), WEEK.since + timedelta(days=2, minutes=204)
+    for minute in range(60, 300, 4):
+        at = WEEK.since + timedelta(days=2, minutes=minute)
+        if not stalled < at < resumed:
+            freshness.note(RecurringWork.EVALUATION, at)
+        take_sample(at)
+
+    weekly = report(now=WEEK.since + timedelta(days=2, minutes=300))
+
+    [pause] = weekly.pauses
+    assert (pause.since, pause.until) == (stalled, resumed)
+    rules = list(sentences(weekly))
+    assert rules.index("not evaluated") < rules.index("incidents")
+    assert "from Wed 18 Nov 01:12 to Wed 18 Nov 03:24 (2.2 h)" in sentences(weekly)["not evaluated"]
+    assert sentences(weekly)["incidents"] == "No incidents at other times."
+    assert "No incidents." not in str(Text(page.render(weekly, ENGLISH)))
+
+
+def test_a_stalled_evaluation_is_reported_since_its_last_run(paths):
+    stalled = WEEK.since + timedelta(days=2)
+    freshness.note(RecurringWork.EVALUATION, stalled)
+
+    weekly = report_of(ReportScope(), WEEK, NOW, ENGLISH)
+
+    assert [(pause.since, pause.until) for pause in weekly.pauses] == [(stalled, None)]
+    assert "since Wed 18 Nov 00:00" in sentences(weekly)["not evaluated"]
+
+
+def test_an_evaluation_that_never_ran_has_no_incidents_to_report(paths):
+    weekly = report_of(ReportScope(), WEEK, NOW, ENGLISH)
+
+    assert [pause.until for pause in weekly.pauses] == [None]
+    assert "since Mon 16 Nov 00:00" in sentences(weekly)["not evaluated"]
+    assert "incidents" not in sentences(weekly)
 
 
 @pytest.mark.parametrize(

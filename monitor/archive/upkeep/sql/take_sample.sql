@@ -1,12 +1,13 @@
 -- Notes how the centre is; the row, with the fields of monitor.archive.upkeep.samples.Sample. Deliveries are counted from the
 -- sample before on, by site, since that is what received_batch has an index for.
 INSERT INTO centre_sample (
-    at, since, accepted, refused, newest_measured_at, queued, queue_length, hours_waiting, waited_s, database_bytes
+    at, since, accepted, refused, newest_measured_at, queued, queue_length, hours_waiting, waited_s, database_bytes,
+    evaluated_at
 )
 SELECT
     %(at)s::timestamptz, previous.at, arrived.accepted, arrived.refused, %(newest_measured_at)s::timestamptz,
     (SELECT coalesce(sum(queued), 0) FROM agent_health), %(queue_length)s::integer, waiting.hours, waiting.longest_s,
-    pg_database_size(current_database())
+    pg_database_size(current_database()), (SELECT at FROM last_run WHERE name = 'evaluation')
 FROM (
     SELECT greatest(coalesce(max(at), %(shortest)s::timestamptz), %(earliest)s::timestamptz) AS at
     FROM centre_sample
