@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from django.utils import timezone
+
 from monitor.analysis.sketches import RTT_MS, Sketches
 from monitor.analysis.tcp import (
     Forecast,
@@ -149,7 +151,7 @@ def _round_trip(summary: PathSummary, since: datetime, until: datetime) -> Rtt:
 def _tails(summary: PathSummary, since: datetime, until: datetime) -> tuple[float | None, float | None]:
     parameters: dict[str, object] = {"packet_bytes": summary.packet_bytes, "path_ids": [summary.path_id]}
     pieces = []
-    for number, stretch in enumerate(cover(since, until)):
+    for number, stretch in enumerate(cover(since, until, timezone.now())):
         parameters |= {f"since_{number}": stretch.since, f"until_{number}": stretch.until}
         pieces.append(statement("piece", tier=stretch.tier, number=str(number), columns="rtt_sketch"))
     _, rows = run_statement("rtt_sketch", {"pieces": "\nUNION ALL\n".join(pieces)}, **parameters)

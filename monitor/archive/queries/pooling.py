@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from django.utils import timezone
 
 from monitor.analysis.summaries import grouped_weighted_medians
 from monitor.archive.columns import nullable
@@ -53,13 +54,13 @@ def pieces_of(
     first: int = 0,
 ) -> tuple[str, dict[str, Any]]:
     """These columns of the summaries of a period, sql/piece.sql for each stretch, and the parameters; see `pooled`."""
-    stretches = (cover_exactly if exact else cover)(since, until) or [Stretch("hour", since, since)]
+    stretches = cover_exactly(since, until) if exact else cover(since, until, timezone.now())
     parameters: dict[str, Any] = {
         "packet_bytes": packet_bytes,
         "path_ids": optional_list(path_ids),
     }
     pieces = []
-    for number, stretch in enumerate(stretches, first):
+    for number, stretch in enumerate(stretches or [Stretch("hour", since, since)], first):
         parameters |= {f"since_{number}": stretch.since, f"until_{number}": stretch.until}
         pieces.append(statement("piece", tier=stretch.tier, number=str(number), columns=columns))
     return "\nUNION ALL\n".join(pieces), parameters

@@ -61,6 +61,13 @@ def test_the_longest_summaries_fill_a_period_shorter_ones_its_edges(since, until
     assert cover(at(since), at(until)) == [Stretch(tier, at(first), at(last)) for tier, first, last in expected]
 
 
+def test_a_past_period_has_the_summaries_of_its_last_day_and_month():
+    week = cover(at("2026-11-16"), at("2026-11-23"), now=at("2026-11-23T01:00"))
+    assert week == [Stretch("day", at("2026-11-16"), at("2026-11-23"))]
+    year = cover(at("2025-01-01"), at("2026-01-01"), now=at("2026-01-02"))
+    assert year == [Stretch("month", at("2025-01-01"), at("2026-01-01"))]
+
+
 def test_an_empty_period_has_no_stretch():
     assert cover(at("2026-01-01"), at("2026-01-01")) == []
 
