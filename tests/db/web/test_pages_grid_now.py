@@ -129,10 +129,10 @@ def test_a_metric_of_whole_hours_has_no_now(client, paths):
     assert "hour, day, week, month" in answer.content.decode()
 
 
-def test_a_refused_path_says_so_now(page, path):
-    burst(path, NOW - 2 * MINUTE, outcome="refused")
+def test_a_path_not_permitted_says_so_now(page, path):
+    burst(path, NOW - 2 * MINUTE, outcome="not_permitted")
 
-    assert cell(page(), path)[:2] == ("not-measured", "refused")
+    assert cell(page(), path)[:2] == ("not-measured", "not permitted")
 
 
 @pytest.fixture

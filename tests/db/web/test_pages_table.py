@@ -115,18 +115,18 @@ def test_no_loss_is_the_same_bound_in_the_table_and_the_grid(get, paths):
     assert ">&lt; 0.91%</a>" in get("/?period=day")
 
 
-def test_a_refused_path_is_refused_on_every_page(get, paths):
+def test_a_path_not_permitted_says_so_on_every_page(get, paths):
     delivered(paths["slac", "cern"], 20, *[10.0] * 10)
-    burst(paths["slac", "uct"], NOW - timedelta(minutes=5), outcome="refused")
+    burst(paths["slac", "uct"], NOW - timedelta(minutes=5), outcome="not_permitted")
     roll_up_raw(NOW)
 
     table = {row[:2]: row[-1] for row in rows(get("/table/"), every=True)}
 
-    assert table["slac", "uct"] == ("not-measured", "refused")
+    assert table["slac", "uct"] == ("not-measured", "not permitted")
     assert table["uct", "slac"] == ("no-data", "no data")
     assert len(table) == len(paths)
     for address in ("/?period=hour", "/", "/sites/uct/"):
-        assert ">refused</a>" in get(address), address
+        assert ">not permitted</a>" in get(address), address
 
 
 def test_an_outage_is_marked_in_its_day_and_nowhere_else(get, paths):
