@@ -28,7 +28,10 @@ REDIS_TIMEOUT_S = 5.0
 
 
 class AgentApp(Celery):
-    """A Celery application that knows its agent; `probes.site.runner.schedule` reads the plan through it."""
+    """A Celery application that knows its agent; `probes.site.runner.schedule` reads the plan through it.
+
+    Its tasks are not shared: they close over the agent, and Celery would add them to each later application too.
+    """
 
     agent: Agent
 
@@ -56,11 +59,11 @@ def make_app(agent: Agent) -> AgentApp:
 def _add_chores(app: AgentApp, dispatch: Callable[[], None]) -> None:
     agent = app.agent
 
-    @app.task(name="site.pulse")
+    @app.task(name="site.pulse", shared=False)
     def heartbeat() -> None:
         agent.beat()
 
-    @app.task(name="site.pull_plan")
+    @app.task(name="site.pull_plan", shared=False)
     def pull_plan() -> None:
         before = agent.plans.current()
         if agent.puller.run():
@@ -70,7 +73,7 @@ def _add_chores(app: AgentApp, dispatch: Callable[[], None]) -> None:
             # A test that somebody asked for begins soon.
             dispatch()
 
-    @app.task(name="site.deliver")
+    @app.task(name="site.deliver", shared=False)
     def deliver() -> None:
         agent.delivery.run()
 
@@ -78,7 +81,7 @@ def _add_chores(app: AgentApp, dispatch: Callable[[], None]) -> None:
 def _add_cycle(app: AgentApp, kind: CycleKind) -> None:
     """Add the task that runs a cycle of a kind."""
 
-    @app.task(name=task_name(kind))
+    @app.task(name=task_name(kind), shared=False)
     def run_cycle(test: str) -> None:
         app.agent.cycle(kind, test)
 
@@ -91,11 +94,11 @@ def _add_measurements(app: AgentApp) -> Callable[[], None]:
     for kind in CYCLE_KINDS:
         _add_cycle(app, kind)
 
-    @app.task(name="site.run_slot")
+    @app.task(name="site.run_slot", shared=False)
     def run_slot(slot: dict[str, Any]) -> None:
         agent.slots.run(read_slot(msgspec.json.encode(slot)))
 
-    @app.task(name="site.prepare_slots")
+    @app.task(name="site.prepare_slots", shared=False)
     def prepare_slots(slots: list[dict[str, Any]]) -> None:
         for slot in slots:
             agent.slots.prepare(read_slot(msgspec.json.encode(slot)))
@@ -113,7 +116,7 @@ def _add_measurements(app: AgentApp) -> Callable[[], None]:
         if new:
             prepare_slots.apply_async((new,), expires=SLOTS_AHEAD.total_seconds())
 
-    @app.task(name="site.dispatch_slots")
+    @app.task(name="site.dispatch_slots", shared=False)
     def dispatch_slots() -> None:
         dispatch()
 

@@ -55,6 +55,13 @@ def test_json_of_plans_and_batches_stays_as_released(message, file):
     assert msgspec.json.decode(written, type=type(message)) == message
 
 
+def test_results_without_fields_added_later_are_read():
+    written = (WIRE / "batch_before_loaded_rtts.json").read_bytes()
+
+    assert b"loaded_rtts_ms" not in written
+    assert msgspec.json.decode(written, type=Batch) == BATCH
+
+
 def test_slots_are_told_apart_by_their_tag():
     assert [read_slot(msgspec.json.encode(slot)) for slot in PLAN.slots] == list(PLAN.slots)
     with pytest.raises(msgspec.ValidationError, match="telepathy"):
