@@ -50,7 +50,7 @@ def _period() -> Table:
     return table(
         "Statistics by packet size",
         "Loss is lost over sent in the whole period. Without loss in N packets, its upper bound 3/N (95% confidence) "
-        "is shown instead of 0. Bursts during throughput tests are excluded.",
+        "is shown instead of 0. Packets sent during throughput tests are excluded.",
         "period",
         {
             "Loss": "percentunit",

@@ -74,6 +74,8 @@ def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
     was = _was(row.figures)
     if incident.closed_at is not None:
         return f"{words} {worst} {level.peak_text}{was}"
+    if level.now is None:
+        return f"{words} {worst} {level.peak_text}{was}, no newer data"
     if level.now_text == level.peak_text:
         return f"{words} {level.now_text} now{was}"
     return f"{words} {level.now_text} now, {worst} {level.peak_text}{was}"

@@ -4,7 +4,7 @@ In: the path's summary and its throughput tests of the period. Out: a `PathEstim
 up to the end of the period, where there are any, and the estimate of the model, a `ThroughputEstimate` of
 `monitor.analysis.tcp`, with its inputs:
 
-  - RTT and loss are the pings', bursts during throughput tests excluded;
+  - RTT and loss are the pings', packets sent during throughput tests excluded;
   - the window is the largest that the receiver granted to a stream in the tests of the period;
   - the capacity is that of `monitor.archive.queries.throughput.transfers.backgrounds`: measured, and at least that of
     the best test;

@@ -1,9 +1,10 @@
 """Retention of delivered data, by kind, and compression of old chunks.
 
 In: the days of `settings.RETENTION_DAYS`, 0 for ever. Out: rows deleted, by whole days, or whole chunks of hypertables
-dropped. Summaries and `delivered_day` are never deleted; `records` handles the other tables, and `bounds` lists the
-bound of each. Older chunks are compressed where TimescaleDB's licence allows. A dirty hour keeps its results, and
-ingest rejects results past retention, so that no summary is computed from partly deleted data.
+dropped. Summaries and `delivered_day` are never deleted; `records` handles the other tables, and
+`monitor.archive.retention_bounds` lists the bound of each. Older chunks are compressed where TimescaleDB's licence
+allows. A dirty hour keeps its results, and ingest rejects results past retention, so that no summary is computed from
+partly deleted data.
 """
 
 from __future__ import annotations

@@ -326,7 +326,8 @@ def _under_load(report: Report, numbers: Numbers) -> tuple[Line, ...]:
         loaded, idle_ms = path.under_load, None if path.summary is None else path.summary.rtt_median_ms
         if loaded is not None and idle_ms is not None:
             increase_ms = float("inf") if loaded.rtt_p95_ms is None else loaded.rtt_p95_ms - idle_ms
-            increases.append((increase_ms, path.name, idle_ms, loaded))
+            if increase_ms > 0:
+                increases.append((increase_ms, path.name, idle_ms, loaded))
     increases.sort(key=lambda increase: (-increase[0], increase[1]))
     return tuple(
         (name, numbers.milliseconds(idle_ms), *_loaded_cells(loaded, numbers))

@@ -71,7 +71,8 @@
       if ("zoom" in element.dataset) zoomable(element, result.view);
     } catch (error) {
       element.classList.add("failed");
-      element.textContent = `This chart could not be drawn: ${error.message}`;
+      const reason = typeof vegaEmbed === "undefined" ? "its program did not load; reload the page" : error.message;
+      element.textContent = `This chart could not be drawn: ${reason}`;
       throw error;
     }
   }
