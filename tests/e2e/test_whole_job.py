@@ -102,12 +102,12 @@ def test_throughput_stays_within_the_rate_of_the_scenario(stack):
     def some_path():
         return [cell for cell in cells(stack, "throughput_median_bps").values() if cell["value"] is not None]
 
-    cells = wait_for(some_path, 300, "a throughput test has measured")
+    tested = wait_for(some_path, 300, "a throughput test has measured")
 
-    for cell in cells:
+    for cell in tested:
         rate_bps = SCENARIO.paths[cell["source"], cell["destination"]].rate_mbps * 1e6
         assert 0 < cell["value"] <= rate_bps * 1.02
-    path_id = cells[0]["path_id"]
+    path_id = tested[0]["path_id"]
     tests = stack.get(f"paths/{path_id}/throughput")
     assert all((test["throughput_bps"] is None) == (test["outcome"] != "measured") for test in tests)
 
