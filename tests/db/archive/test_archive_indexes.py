@@ -41,6 +41,12 @@ SELECT (jsonb_populate_record(one, jsonb_build_object(
 FROM {table} AS one CROSS JOIN path CROSS JOIN generate_series(1, 2000) AS step
 """
 """Of few rows the server may take any index; of a fortnight on each path it takes the one that is made for the day."""
+MORE_BATCHES = """
+INSERT INTO received_batch
+SELECT (jsonb_populate_record(one, jsonb_build_object(
+    'id', one.id + step, 'number', one.number + step, 'received_at', one.received_at - step * interval '1 minute'))).*
+FROM received_batch AS one CROSS JOIN generate_series(1, 2000) AS step
+"""
 
 
 def other_indexes():
@@ -72,6 +78,8 @@ def mesh():
         for table in ("burst", "throughput_test"):
             cursor.execute(MORE_ROWS.format(table=table))
             cursor.execute(f"ANALYZE {table}")
+        cursor.execute(MORE_BATCHES)
+        cursor.execute("ANALYZE received_batch")
         cursor.execute("SET LOCAL enable_seqscan = off")
     return mesh
 
