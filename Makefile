@@ -61,7 +61,7 @@ timescale: system-test  # a folder with the database
 	@bash scripts/timescale.sh .cache/timescale
 
 test-timescale-beside: setup system-test  # so that it disturbs no timed packet
-	nice -n 19 $(BIN)/python -m tests.timescale
+	nice -n 10 $(BIN)/python -m tests.timescale
 
 bench: setup system-test ## benchmarks, side by side with the usual tools, as ratios
 	$(BIN)/python -m tests.bench

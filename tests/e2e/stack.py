@@ -73,7 +73,7 @@ class RunningStack:
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-        wait_for(lambda: "web interface:" in self.output or self.process.poll() is not None, 120, "the page is up")
+        wait_for(lambda: "web interface:" in self.output or self.process.poll() is not None, 240, "the page is up")
         assert self.process.poll() is None, self.output + self.logs()
 
     def stop(self) -> None:
