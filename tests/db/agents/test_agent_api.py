@@ -19,6 +19,7 @@ from monitor.archive.upkeep import trouble
 from probes.site.health import Health
 from probes.site.wire import Plan, Receipt
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh
+from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
 PLAN = "/api/agent/plan"
@@ -200,7 +201,7 @@ def test_a_small_body_that_grows_beyond_the_bound_is_answered_413(mesh, agent, s
     response = post(agent, bomb, **{"Content-Encoding": encoding.partition(" ")[0]})
 
     assert response.status_code == 413
-    assert "more than 100000 bytes when decompressed" in response.json()["error"]
+    assert lacks(response.json()["error"], "more than 100000 bytes", "decompressed") == []
 
 
 def test_too_many_results_are_answered_413(mesh, agent):
@@ -210,7 +211,7 @@ def test_too_many_results_are_answered_413(mesh, agent):
     response = post(agent, msgspec.json.encode(batch(*results)))
 
     assert response.status_code == 413
-    assert response.json()["error"] == "more than 10000 results; send smaller batches"
+    assert lacks(response.json()["error"], "more than 10000 results", "smaller batches") == []
 
 
 def test_rows_that_would_take_too_much_memory_are_answered_413(mesh, agent, monkeypatch):
@@ -220,7 +221,7 @@ def test_rows_that_would_take_too_much_memory_are_answered_413(mesh, agent, monk
     response = post(agent, msgspec.json.encode(batch(delivered(mesh.slac_cern, burst(*[1.0] * 50, at=at)))))
 
     assert response.status_code == 413
-    assert response.json()["error"] == "its rows take more than 200 bytes; send smaller batches"
+    assert lacks(response.json()["error"], "rows", "more than 200 bytes", "smaller batches") == []
     assert not Burst.objects.exists()
 
 
@@ -235,7 +236,7 @@ def test_while_the_database_is_away_agents_are_told_to_come_again(mesh, agent, m
 
     assert response.status_code == 503
     assert response["Retry-After"] == "5"
-    assert response.json()["error"] == "the database is unavailable; try again"
+    assert response.json()["error"] == f"{trouble.TroubleKind.AWAY}; try again"
 
 
 def fail_with(sqlstate):
@@ -290,7 +291,7 @@ def test_trouble_that_cannot_be_noted_is_logged(settings, tmp_path, caplog):
 
     trouble.record_trouble(trouble.TroubleKind.DISK_FULL)
 
-    assert "the pages will not show that the disk of the database is full" in caplog.text
+    assert lacks(caplog.text, str(settings.DATA_DIR), "pages will not show", trouble.TroubleKind.DISK_FULL) == []
 
 
 def test_no_batch_waits_in_memory_while_others_are_stored(mesh, agent, monkeypatch):
@@ -304,7 +305,7 @@ def test_no_batch_waits_in_memory_while_others_are_stored(mesh, agent, monkeypat
 
     assert response.status_code == 503
     assert response["Retry-After"] == "5"
-    assert "2 batches are being stored already" in response.json()["error"]
+    assert lacks(response.json()["error"], "2 batches", "stored already", "try again") == []
     assert post(agent, msgspec.json.encode(a_batch(mesh))).status_code == 200
 
 
@@ -366,10 +367,9 @@ def test_a_token_file_is_private_and_kept_while_it_is_valid(mesh, client, tmp_pa
     assert client.get(PLAN, headers={"Authorization": f"Bearer {first.strip()}"}).status_code == 200
     assert out.read_text() == first
     assert AgentToken.objects.count() == 1
-    assert capsys.readouterr().out.splitlines() == [
-        f"slac: new token written to {out}",
-        f"slac: kept the valid token in {out}",
-    ]
+    written, kept = capsys.readouterr().out.splitlines()
+    assert lacks(written, "slac: new token", str(out)) == []
+    assert lacks(kept, "slac: kept", "valid token", str(out)) == []
 
 
 def test_a_token_of_another_site_or_a_revoked_one_is_replaced(mesh, tmp_path):
@@ -388,25 +388,22 @@ def test_a_token_of_another_site_or_a_revoked_one_is_replaced(mesh, tmp_path):
 def test_a_file_that_cannot_be_written_leaves_no_token_behind(mesh, tmp_path):
     (tmp_path / "file").touch()
 
-    with pytest.raises(CommandError, match="give a file that can be written"):
+    with pytest.raises(CommandError, match=r"file/token: .*give a file"):
         call_command("site", "token", "slac", out=tmp_path / "file" / "token")
 
     assert not AgentToken.objects.exists()
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "facts"),
     [
-        ("cren", 'site "cren" is not in the mesh (did you mean "cern"?); `manage.py mesh apply FILE` adds sites'),
-        (
-            "xyz",
-            'site "xyz" is not in the mesh (sites with an agent: cern, slac); `manage.py mesh apply FILE` adds sites',
-        ),
-        ("anl", 'site "anl" has no agent; set agent = true in mesh.toml and apply it'),
+        ("cren", ('site "cren"', "not in the mesh", 'did you mean "cern"', "`manage.py mesh apply FILE`")),
+        ("xyz", ('site "xyz"', "not in the mesh", "with an agent: cern, slac)", "`manage.py mesh apply FILE`")),
+        ("anl", ('site "anl"', "no agent", "agent = true", "mesh.toml", "apply")),
     ],
 )
-def test_a_site_without_an_agent_gets_no_token(mesh, name, message):
+def test_a_site_without_an_agent_gets_no_token(mesh, name, facts):
     with pytest.raises(CommandError) as error:
         call_command("site", "token", name)
 
-    assert str(error.value) == message
+    assert lacks(str(error.value), *facts) == []

@@ -18,6 +18,7 @@ from monitor.agents.enrolment import LIFETIME, WRONG_CODES, CodeRefused, issue_c
 from monitor.agents.models import AgentToken, EnrolmentCode, issue_token
 from probes.site.wire import RECEIVED_HEADER, SENT_HEADER, Enrolment, EnrolmentRequest, Welcome
 from tests.db.mesh_of_three import NOW, make_mesh
+from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
 ENROL = "/api/agent/enrol"
@@ -93,10 +94,10 @@ def test_codes_are_long_random_and_easily_read(mesh):
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
-        (lambda mesh, code: redeem(code, NOW), r"was used at 2026-03-14 12:30:00\+00:00; `manage.py site rotate cern`"),
+        (lambda mesh, code: redeem(code, NOW), r"used at 2026-03-14 12:30:00\+00:00.*`manage.py site rotate cern`"),
         (
             lambda mesh, code: issue_code(mesh.cern.pk, NOW),
-            r"valid until 2026-03-14 12:30:00\+00:00; `manage.py site enrol",
+            r"valid until 2026-03-14 12:30:00\+00:00.*`manage.py site enrol cern`",
         ),
         (lambda mesh, code: withdraw_codes(mesh.cern.pk, NOW), r"valid until 2026-03-14 12:30:00"),
         (
@@ -283,7 +284,8 @@ def test_enrol_prints_the_one_command_and_nothing_else(mesh, capsys, settings):
     words = said.out.split()
     assert said.out.count("\n") == 1
     assert words[:6] == ["python", "-m", "probes", "site", "join", "https://soundings.example.org"]
-    assert said.err == "run this at cern; the code works once, valid for 24 hours\n"
+    assert lacks(said.err, "at cern", "once", "valid", " 24 hours") == []
+    assert said.err.count("\n") == 1
     assert redeem(words[6], timezone.now()).site == "cern"
 
 

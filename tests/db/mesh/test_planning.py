@@ -24,6 +24,7 @@ from probes.contract import Outcome
 from probes.throughput.spec import ThroughputRun
 from tests.db.mesh_of_three import batch, delivered
 from tests.deliveries import store
+from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
 
@@ -117,9 +118,9 @@ def test_an_uplink_comes_and_goes_with_the_file():
     assert gone.slots_deleted > 0, "what was planned for these hosts is planned anew"
     back = apply(shared(), NOW)
     assert Uplink.objects.get(retired_at=None).name == "wan"
-    assert [str(change) for change in back.select("added", "uplink")] == [
-        "added uplink a/wan: in use again, with its history"
-    ]
+    [again] = back.select("added", "uplink")
+    assert lacks(str(again), "added uplink a/wan", "in use again", "history") == []
+    assert "→" not in str(again)
 
 
 def test_the_more_important_test_gets_the_time():
@@ -197,7 +198,8 @@ def test_what_is_over_a_budget_of_the_day_is_not_planned_and_told(scope, most):
     refused = Slot.objects.filter(outcome=Outcome.NOT_PERMITTED)
     assert refused.count() > 0
     for row in refused:
-        assert row.detail.startswith(f"budget.{scope}.max_minutes_per_day: 60 s after {most}.0 minutes of ")
+        assert row.detail.startswith(f"budget.{scope}.max_minutes_per_day: ")
+        assert lacks(row.detail, " 60 s after", f" {most}.0 minutes") == []
         assert not row.hosts.exists()
 
 
@@ -229,9 +231,9 @@ def test_byte_budgets_count_bytes_carried_else_the_fastest_test():
     with pytest.raises(NoFreeSlot) as raised:
         ask(path, Settings(), by="somebody", now=later)
 
-    assert str(raised.value) == (
-        "budget.path.max_bytes_per_day: about 1 GB after 3 GB of b → c on 2026-11-21, 3.5 GB allowed"
-    )
+    refused = str(raised.value)
+    assert refused.startswith("budget.path.max_bytes_per_day: ")
+    assert lacks(refused, "about 1 GB after", " 3 GB", " b → c ", "2026-11-21", " 3.5 GB allowed") == []
     assert ask(path, Settings(duration_s=4), by="somebody", now=later).pk, "a shorter one has room"
 
 
@@ -364,7 +366,7 @@ shape = "mesh"
 sites = ["a", "b"]
 tests = ["tcp"]
 """
-    with pytest.raises(MeshError, match='uplink "wan" of site "a" takes part in 8 tests of 45 s every 300 s'):
+    with pytest.raises(MeshError, match=r'uplink "wan".* site "a" .* 8 tests .*45 s .*every 300 s'):
         parse(text.encode(), "mesh.toml")
 
 
