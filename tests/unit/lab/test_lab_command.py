@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from probes.__main__ import main
+from tests.facts import lacks
 
 
 def test_mesh_prints_the_mesh_of_the_default_scenario(capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,9 +22,9 @@ def test_mesh_prints_the_mesh_of_the_default_scenario(capsys: pytest.CaptureFixt
 def test_an_unknown_scenario_is_an_error_with_the_names_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lab", "up", "six-sites"]) == 1
 
-    assert capsys.readouterr().err == (
-        'lab: no scenario "six-sites": use five-sites, three-sites, or the path of a file\n'
-    )
+    said = capsys.readouterr().err
+    assert lacks(said, "lab: ", 'no scenario "six-sites"', "five-sites", "three-sites", "path of a file") == []
+    assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize("verb", [["status"], ["down"], ["set", "a-b", "--loss", "0"], ["exec", "a", "true"]])
@@ -32,9 +33,9 @@ def test_without_a_lab_it_is_said_how_to_start_one(
 ) -> None:
     assert main(["lab", verb[0], "--run-dir", str(tmp_path), *verb[1:]]) == 1
 
-    assert capsys.readouterr().err == (
-        f"lab: no lab is running in {tmp_path}: start a lab with `python -m probes lab up`, or give its --run-dir\n"
-    )
+    said = capsys.readouterr().err
+    assert lacks(said, "lab: ", f"no lab is running in {tmp_path}:", "`python -m probes lab up`", "--run-dir") == []
+    assert said.count("\n") == 1
 
 
 def test_set_without_a_setting_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,7 +70,9 @@ def test_a_run_folder_that_is_a_file_is_refused(tmp_path: Path, capsys: pytest.C
 
     assert main(["lab", "up", "three-sites", "--run-dir", str(run_dir)]) == 1
 
-    assert capsys.readouterr().err == f"lab: run folder {run_dir}: File exists; give another path with --run-dir\n"
+    said = capsys.readouterr().err
+    assert lacks(said, "lab: ", f" {run_dir}:", "File exists", "another path", "--run-dir") == []
+    assert said.count("\n") == 1
 
 
 def test_a_size_is_a_whole_number(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,7 +80,7 @@ def test_a_size_is_a_whole_number(capsys: pytest.CaptureFixture[str]) -> None:
         main(["lab", "set", "a-b", "--policer-bytes", "1.5"])
 
     assert raised.value.code == 2
-    assert "argument --policer-bytes: invalid int value: '1.5'" in capsys.readouterr().err
+    assert lacks(capsys.readouterr().err, "argument --policer-bytes:", "invalid int", "'1.5'") == []
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "many"])
@@ -86,4 +89,4 @@ def test_a_setting_is_a_finite_number(number: str, capsys: pytest.CaptureFixture
         main(["lab", "set", "a-b", "--loss", number])
 
     assert raised.value.code == 2
-    assert f'argument --loss: "{number}" is not a number' in capsys.readouterr().err
+    assert lacks(capsys.readouterr().err, "argument --loss:", f'"{number}"', "not a number") == []

@@ -20,6 +20,7 @@ from probes.lab.scenario import (
     resolve_path,
     shipped_scenarios,
 )
+from tests.facts import lacks
 
 SITES = """
 title = "Test"
@@ -76,80 +77,90 @@ def test_the_queue_is_in_bytes_or_in_time_at_the_rate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("text", "facts"),
     [
-        ("[[path]\n", "this is not valid TOML"),
-        ("colour = 1", '1: unknown key "colour"; it takes title, '),
+        ("[[path]\n", ("not valid TOML",)),
+        ("colour = 1", ('1: unknown key "colour"', "it takes title, ")),
         (
             '[[path]]\nbetween = ["slac", "cern"]\nloss = 0.1',
-            '[[path]]: unknown key "loss"; it takes jitter_ms, loss_ratio, ',
+            ('[[path]]: unknown key "loss"', "it takes jitter_ms, loss_ratio, "),
         ),
         (
             '[[path]]\nbetween = ["slac", "cern"]\nloss_ratio = 2',
-            "loss_ratio must be a number from 0 to 1, not 2",
+            ("loss_ratio must be", "a number", " from 0 to 1,", "not 2"),
         ),
         (
             '[[path]]\nbetween = ["slac", "cern"]\nrtt_ms = -1',
-            "rtt_ms must be a number from 0 to 60000, not -1",
+            ("rtt_ms must be", "a number", " from 0 to 60000,", "not -1"),
         ),
         (
             '[[path]]\nbetween = ["slac", "cern"]\nrate_mbps = "fast"',
-            'from 0.001 to 10000, not the string "fast"',
+            ("rate_mbps must be", "a number", " from 0.001 to 10000,", 'not the string "fast"'),
         ),
-        ('[[path]]\nbetween = ["slac"]', 'between must be two sites, as in between = ["slac", "cern"], not ["slac"]'),
+        (
+            '[[path]]\nbetween = ["slac"]',
+            ("between must be", "two sites", 'between = ["slac", "cern"]', 'not ["slac"]'),
+        ),
         (
             '[[path]]\nbetween = ["slac", "cren"]',
-            '[[path]] number 1: site "cren" is not defined (did you mean "cern"?)',
+            ("[[path]] number 1: ", 'site "cren"', "not defined", 'did you mean "cern"?'),
         ),
-        ('[[path]]\nbetween = ["slac", "slac"]', '[[path]] number 1: goes from "slac" to itself: name two sites'),
+        (
+            '[[path]]\nbetween = ["slac", "slac"]',
+            ("[[path]] number 1: ", 'from "slac"', "to itself", "two sites"),
+        ),
         (
             "[[path]]\nrtt_ms = 1",
-            'write `between = ["a", "b"]` for both directions, or `from` and `to` for a single direction',
+            ('`between = ["a", "b"]`', "both directions", "`from` and `to`", "a single direction"),
         ),
-        ('[[path]]\nfrom = "slac"', "or `from` and `to` for a single direction"),
-        ('[[path]]\nbetween = ["slac", "cern"]\nfrom = "slac"', "has both `between` and `from`/`to`"),
-        ('[[path]]\nbetween = ["slac", "cern"]\ndelay_ms = 1', "with `between` use `rtt_ms`"),
-        ('[[path]]\nfrom = "slac"\nto = "cern"\nrtt_ms = 1', "with `from` and `to` use `delay_ms`"),
+        ('[[path]]\nfrom = "slac"', ("`from` and `to`", "a single direction")),
+        ('[[path]]\nbetween = ["slac", "cern"]\nfrom = "slac"', ("has both `between` and `from`/`to`",)),
+        ('[[path]]\nbetween = ["slac", "cern"]\ndelay_ms = 1', ("with `between` use `rtt_ms`",)),
+        ('[[path]]\nfrom = "slac"\nto = "cern"\nrtt_ms = 1', ("with `from` and `to`", "use `delay_ms`")),
         (
             '[[path]]\nbetween = ["slac", "cern"]\n[[path]]\nbetween = ["cern", "slac"]',
-            "[[path]] number 2: path cern-slac has two `between` tables",
+            ("[[path]] number 2: ", " cern-slac ", "two `between`"),
         ),
-        ("[measure.ping]\nevery_s = 0", "[measure.ping]: every_s must be an integer of at least 1, not 0"),
-        ("[measure.trace]\nevery_s = 1", "[measure]: unknown table [measure.trace]; it takes ping, throughput"),
+        ("[measure.ping]\nevery_s = 0", ("[measure.ping]: every_s must be", "an integer", "at least 1,", "not 0")),
+        (
+            "[measure.trace]\nevery_s = 1",
+            ("[measure]: ", "unknown table [measure.trace]", "it takes ping, throughput"),
+        ),
         (
             "[alerts.loss]\nabove_ratio = 1.0\nwindow_s = 60",
-            "above_ratio must be a number of more than 0 and less than 1",
+            ("above_ratio must be", "a number", "more than 0 ", "less than 1,", "not 1"),
         ),
-        ("[default]\nrtt_ms = 3", '[default]: unknown key "rtt_ms"'),
+        ("[default]\nrtt_ms = 3", ('[default]: unknown key "rtt_ms"',)),
     ],
 )
-def test_what_is_wrong_is_said(text: str, reason: str) -> None:
+def test_what_is_wrong_is_said(text: str, facts: tuple[str, ...]) -> None:
     with pytest.raises(ScenarioError) as raised:
         parse_scenario("test", text + SITES if text.startswith("colour") else SITES + text)
 
-    assert reason in str(raised.value)
+    assert lacks(str(raised.value), *facts) == []
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "reason"),
+    ("old", "new", "facts"),
     [
-        ('"cern"', '"slac"', '[[site]] "slac" is defined 2 times'),
-        ('"cern"', '"CERN"', 'site "CERN": name must be small letters, digits and "-"'),
-        ("46.23", "91.0", "latitude_deg must be a number from -90 to 90, not 91"),
-        ('"CH"', '"Switzerland"', 'country must be two capital letters, as "CH", not "Switzerland"'),
-        ('title = "CERN"\n', "", 'site "cern": title is missing; write title = …'),
+        ('"cern"', '"slac"', ('[[site]] "slac"', "defined 2 times")),
+        ('"cern"', '"CERN"', ('site "CERN": name must be', "small letters", "digits", '"-"')),
+        ("46.23", "91.0", ("latitude_deg must be", "a number", " from -90 to 90,", "not 91")),
+        ('"CH"', '"Switzerland"', ("country must be", "two capital letters", '"CH"', 'not "Switzerland"')),
+        ('title = "CERN"\n', "", ('site "cern": title is missing', "write title = …")),
     ],
 )
-def test_wrong_sites_are_refused(old: str, new: str, reason: str) -> None:
+def test_wrong_sites_are_refused(old: str, new: str, facts: tuple[str, ...]) -> None:
     with pytest.raises(ScenarioError) as raised:
         parse_scenario("test", SITES.replace(old, new))
 
-    assert reason in str(raised.value)
+    assert lacks(str(raised.value), *facts) == []
 
 
 def test_one_site_is_no_lab() -> None:
-    with pytest.raises(ScenarioError, match=r"^1 \[\[site\]\] tables: a lab has 2 to 64 sites$"):
+    with pytest.raises(ScenarioError, match=r"^1 \[\[site\]\]") as raised:
         parse_scenario("test", SITES[: SITES.rindex("[[site]]")])
+    assert lacks(str(raised.value), " 2 to 64 sites") == []
 
 
 def test_an_error_names_the_file(tmp_path: Path) -> None:
@@ -160,15 +171,15 @@ def test_an_error_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError) as raised:
         read_scenario(file)
 
-    assert (
-        str(raised.value)
-        == f"{file}:{line}: unknown table [colour]; it takes title, seed, site, default, path, measure, alerts"
-    )
+    assert str(raised.value).startswith(f"{file}:{line}: ")
+    tables = "title, seed, site, default, path, measure, alerts"
+    assert lacks(str(raised.value), "unknown table [colour]", f"it takes {tables}") == []
 
 
 def test_an_unknown_scenario_lists_those_there_are() -> None:
-    with pytest.raises(ScenarioError, match=r'no scenario "six-sites": use five-sites, three-sites, or'):
+    with pytest.raises(ScenarioError) as raised:
         load_scenario("six-sites")
+    assert lacks(str(raised.value), 'no scenario "six-sites"', "five-sites", "three-sites", "path of a file") == []
 
 
 @pytest.mark.parametrize("name", shipped_scenarios())
@@ -200,19 +211,19 @@ def test_paths_are_read_where_names_have_hyphens() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "reason"),
+    ("written", "facts"),
     [
-        ("a-b-c", 'path "a-b-c" can be read in 2 ways: write a:b-c or a-b:c'),
-        ("slac-slac", '"slac-slac" is not a path: write SRC-DST with two different sites of'),
-        ("slac", '"slac" is not a path'),
-        ("slac:cren", 'site "cren" is not defined (did you mean "cern"?)'),
+        ("a-b-c", ('"a-b-c"', " 2 ways", "write a:b-c or a-b:c")),
+        ("slac-slac", ('"slac-slac"', "not a path", "SRC-DST", "two different sites", ", ".join(NAMES))),
+        ("slac", ('"slac"', "not a path")),
+        ("slac:cren", ('site "cren"', "not defined", 'did you mean "cern"?')),
     ],
 )
-def test_what_is_no_path_is_said(written: str, reason: str) -> None:
+def test_what_is_no_path_is_said(written: str, facts: tuple[str, ...]) -> None:
     with pytest.raises(LabError) as raised:
         resolve_path(written, NAMES)
 
-    assert reason in str(raised.value)
+    assert lacks(str(raised.value), *facts) == []
 
 
 @given(
@@ -228,5 +239,5 @@ def test_every_pair_of_sites_can_be_written(names: list[str], data: st.DataObjec
     if readings == 1:
         assert resolve_path(written, names) == pair
     else:
-        with pytest.raises(LabError, match=f"can be read in {readings} ways"):
+        with pytest.raises(LabError, match=f" {readings} ways"):
             resolve_path(written, names)

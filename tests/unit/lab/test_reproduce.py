@@ -10,6 +10,7 @@ import statistics
 import pytest
 
 from probes.lab.emulated_path import PathCounters
+from tests.facts import lacks
 from tests.reproduce import atm, in2p3, loss, nersc
 from tests.reproduce.__main__ import REPRODUCTIONS
 from tests.reproduce.ends import Plan, Sample, StreamInfo
@@ -62,23 +63,26 @@ def test_the_sweet_spot_has_fewest_streams_then_smallest_window() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "backlogged", "reason"),
+    ("fields", "backlogged", "facts"),
     [
-        ({}, True, ""),
-        ({"late_ms": 1.2}, True, ""),
-        ({"late_ms": 1.3}, True, "the relay was 1.30 ms late on average"),
-        ({"waited_ratio": 0.06}, True, "the relay waited 6.0% of the time for a processor"),
-        ({"busy_ratio": 0.9}, True, "the sender had something to send for only 90.0% of the time"),
-        ({"busy_ratio": 0.9, "held_ratio": 0.5}, False, ""),
-        ({"held_ratio": 0.03}, True, "a buffer held the sender back for 3.0% of the time"),
+        ({}, True, ()),
+        ({"late_ms": 1.2}, True, ()),
+        ({"late_ms": 1.3}, True, ("relay", " 1.30 ms late", "average")),
+        ({"waited_ratio": 0.06}, True, ("relay waited", " 6.0% of the time", "processor")),
+        ({"busy_ratio": 0.9}, True, ("sender", "something to send", "only 90.0% of the time")),
+        ({"busy_ratio": 0.9, "held_ratio": 0.5}, False, ()),
+        ({"held_ratio": 0.03}, True, ("buffer held the sender", " 3.0% of the time")),
     ],
 )
 def test_a_run_counts_only_if_the_machine_kept_the_path(
-    fields: dict[str, float], backlogged: bool, reason: str
+    fields: dict[str, float], backlogged: bool, facts: tuple[str, ...]
 ) -> None:
     run = Run(50.0, {}, Plan(10.0), 2.0, backlogged=backlogged)
 
-    assert lacking(measured([sample(0.0, 0)], **fields), run) == reason
+    reason = lacking(measured([sample(0.0, 0)], **fields), run)
+
+    assert bool(reason) is bool(facts)
+    assert lacks(reason, *facts) == []
 
 
 @pytest.mark.parametrize("loss_ratio", loss.LOSS_RATIOS)
@@ -141,8 +145,9 @@ def test_a_table_replaces_what_was_between_its_markers() -> None:
 
 
 def test_a_document_without_markers_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"has no place for loss: it needs the lines <!-- loss --> and <!-- /loss -->"):
+    with pytest.raises(ValueError, match="no place for loss") as raised:
         placed("<!-- atm -->\n<!-- /atm -->\n", "loss", "new\n")
+    assert lacks(str(raised.value), DOCUMENT.name, "<!-- loss -->", "<!-- /loss -->") == []
 
 
 def test_a_table_is_markdown_with_the_machine_and_no_date() -> None:

@@ -16,6 +16,7 @@ from monitor.mesh.document.reader import MeshError, parse, read
 from monitor.mesh.document.service_levels import ServiceLevel
 from monitor.mesh.kinds.ping import PingEntry
 from monitor.mesh.kinds.throughput import ThroughputEntry
+from tests.facts import lacks
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures" / "mesh"
 EXAMPLE = Path(__file__).parent.parent.parent.parent / "mesh.example.toml"
@@ -134,15 +135,15 @@ def test_a_file_that_is_not_there_is_told():
     with pytest.raises(MeshError) as raised:
         read("no-such-folder/mesh.toml")
 
-    assert raised.value.lines == [
-        "no-such-folder/mesh.toml: cannot be read: No such file or directory; give the path of a file that you may read"
-    ]
+    (problem,) = raised.value.lines
+    assert lacks(problem, "no-such-folder/mesh.toml: ", "cannot be read", "No such file or directory", "path") == []
 
 
 def test_a_file_that_is_not_utf_8_is_told_with_the_line():
     content = '[mesh]\nname = "Genève"\n'.encode("latin-1")
 
-    assert problems_of(content) == ["mesh.toml:2: this is not UTF-8; save the file as UTF-8 text"]
+    (problem,) = problems_of(content)
+    assert lacks(problem, "mesh.toml:2: ", "not UTF-8", "UTF-8 text") == []
 
 
 def test_an_empty_file_is_told():

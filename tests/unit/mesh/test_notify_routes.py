@@ -10,6 +10,7 @@ from monitor.mesh.document import alert_rules
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.document.notify_routes import Route, chosen, routes
 from monitor.mesh.document.reader import MeshError, parse
+from tests.facts import lacks
 
 CERN_OUT = Place("cern", "slac", frozenset({"hep"}))
 MESH = """
@@ -131,22 +132,23 @@ def test_the_severity_of_a_rule_is_its_default_or_what_mesh_toml_says():
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "facts"),
     [
-        ('severity = "notice"', 'channel is missing; write channel = "…" (a name in SOUNDINGS_NOTIFY_URLS)'),
+        ('severity = "notice"', ("channel is missing", 'write channel = "…"', "SOUNDINGS_NOTIFY_URLS")),
         (
             'channel = "slack://token@host"',
-            'channel must be the name of a channel in SOUNDINGS_NOTIFY_URLS, as "oncall"; its URL stays there',
+            ("channel must be", "name", "SOUNDINGS_NOTIFY_URLS", '"oncall"', "URL stays there"),
         ),
-        ('channel = "a"\nseverity = "bad"', 'severity must be "notice", "warning" or "critical", not "bad"'),
-        ('channel = "a"\ndigest = "7am"', 'digest must be a time of day, as "07:00", not "7am"'),
-        ('channel = "a"\ndigest = "07:00"\nzone = "Mars"', 'zone = "Mars" is not known; write it as "Europe/Zurich"'),
-        ('channel = "a"\nzone = "UTC"', 'zone is for a digest; add digest = "07:00", or leave the line out'),
-        ('channel = "a"\ngroup = "hap"', 'group "hap" is not defined (did you mean "hep"?)'),
-        ('channel = "a"\nseverty = "notice"', 'unknown key "severty" (did you mean "severity"?)'),
+        ('channel = "a"\nseverity = "bad"', ("severity must be", '"notice"', '"warning"', '"critical"', 'not "bad"')),
+        ('channel = "a"\ndigest = "7am"', ("digest must be", "time of day", '"07:00"', 'not "7am"')),
+        ('channel = "a"\ndigest = "07:00"\nzone = "Mars"', ('zone = "Mars"', "not known", '"Europe/Zurich"')),
+        ('channel = "a"\nzone = "UTC"', ("zone is", "for a digest", 'add digest = "07:00"', "leave the line out")),
+        ('channel = "a"\ngroup = "hap"', ('group "hap"', "not defined", 'did you mean "hep"?')),
+        ('channel = "a"\nseverty = "notice"', ('unknown key "severty"', 'did you mean "severity"?')),
     ],
 )
-def test_what_is_wrong_with_a_route_is_told_with_what_to_write(text, message):
+def test_what_is_wrong_with_a_route_is_told_with_what_to_write(text, facts):
     (problem,) = problems("[[alerts.notify]]\n" + text + "\n")
 
-    assert problem.startswith(f"[[alerts.notify]]: {message}")
+    assert problem.startswith(f"[[alerts.notify]]: {facts[0]}")
+    assert lacks(problem, *facts) == []

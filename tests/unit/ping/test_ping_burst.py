@@ -10,6 +10,7 @@ from probes.ping import cycle as cycle_module
 from probes.ping.burst import IcmpProbe, measure, problems, summary
 from probes.ping.command import as_json, loss_text
 from probes.ping.spec import Burst, PingSpec, PingTarget
+from tests.facts import lacks
 
 LOOPBACK = PingTarget(address="127.0.0.1")
 
@@ -76,25 +77,25 @@ def test_none_lost_of_n_shows_as_less_than_3_of_n(rtts_ms, text):
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "facts"),
     [
-        ({"packet_bytes": (15,)}, "packet_bytes 15: must be from 16 to 65000"),
-        ({"packet_bytes": (65_001,)}, "packet_bytes 65001"),
-        ({"packet_bytes": ()}, "at least one size"),
-        ({"count": 0}, "count 0"),
-        ({"spacing_s": 0.001}, "spacing_s 0.001"),
-        ({"spacing_s": math.nan}, "spacing_s nan"),
-        ({"timeout_s": 0.0}, "timeout_s 0.0"),
-        ({"late_s": -1.0}, "late_s -1.0: must be from 0 to 60"),
-        ({"priming_bytes": 8}, "packet_bytes 8: must be from 16"),
+        ({"packet_bytes": (15,)}, ("packet_bytes 15:", " 16 to 65000")),
+        ({"packet_bytes": (65_001,)}, ("packet_bytes 65001",)),
+        ({"packet_bytes": ()}, ("at least one size",)),
+        ({"count": 0}, ("count 0",)),
+        ({"spacing_s": 0.001}, ("spacing_s 0.001",)),
+        ({"spacing_s": math.nan}, ("spacing_s nan",)),
+        ({"timeout_s": 0.0}, ("timeout_s 0.0",)),
+        ({"late_s": -1.0}, ("late_s -1.0:", " 0 to 60")),
+        ({"priming_bytes": 8}, ("packet_bytes 8:", " 16 ")),
     ],
 )
-def test_a_spec_with_wrong_numbers_is_not_run(change, says):
+def test_a_spec_with_wrong_numbers_is_not_run(change, facts):
     spec = PingSpec(targets=(LOOPBACK,), **change)
 
-    assert says in problems(spec)[0]
-    assert says in IcmpProbe().can_run(spec)[0]
-    with pytest.raises(ProbeError, match=says.split(":")[0]):
+    assert lacks(problems(spec)[0], *facts) == []
+    assert lacks(IcmpProbe().can_run(spec)[0], *facts) == []
+    with pytest.raises(ProbeError, match=facts[0]):
         measure(spec, Deadline(1.0))
 
 
@@ -150,5 +151,6 @@ def test_the_command_says_first_how_long_it_takes(capsys):
     ) in (0, 1)
 
     said = capsys.readouterr()
-    assert said.err.startswith("pinging 127.0.0.1: 2 requests each of 100 and 200 bytes, 0.01 s apart; takes about 2 s")
+    assert said.err.startswith("pinging 127.0.0.1: 2 requests each ")
+    assert lacks(said.err, " 100 and 200 bytes", " 0.01 s apart", "about 2 s") == []
     assert said.out.startswith("host")

@@ -25,6 +25,7 @@ from probes.site.runner.schedule import spread
 from probes.site.settings import SettingsError
 from probes.site.spool.spool import NoRoom, Spool
 from probes.site.wire import IDENTITY_HEADER, Batch, Plan, Receipt, Refusal
+from tests.facts import lacks
 from tests.spools import count_queued
 from tests.unit.site.test_spool import result
 
@@ -202,31 +203,31 @@ def test_an_agent_without_zstandard_sends_gzip(spool, server, delivery, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "facts"),
     [
-        ((400, b"bad"), "cannot parse the request"),
-        ((401, b"no"), "does not know this site's token"),
-        ((403, b"no"), "not permitted"),
-        ((404, b""), "check --centre"),
-        ((500, b"<html>oops</html>"), "answered 500"),
-        ((503, b"", [("Retry-After", "7")]), "cannot store now"),
-        ((503, b"", [("Retry-After", "\u00b2")]), "cannot store now"),
-        ((301, b"", [("Location", "http://127.0.0.1:9/elsewhere")]), "answered 301"),
-        ((200, b"not json"), "answer is not a Receipt"),
-        ((200, b'{"number": 77, "accepted": 1}'), "receipt is for batch 77"),
-        ("hang up", "cannot be reached"),
-        ("store and hang up", "cannot be reached"),
-        ("store and cut", "answer is not a Receipt"),
-        ("reset", "Connection reset by peer"),
+        ((400, b"bad"), ("cannot parse the request",)),
+        ((401, b"no"), ("does not know", "site's token", "token file")),
+        ((403, b"no"), ("not permitted",)),
+        ((404, b""), ("check --centre",)),
+        ((500, b"<html>oops</html>"), ("answered 500",)),
+        ((503, b"", [("Retry-After", "7")]), ("cannot store now",)),
+        ((503, b"", [("Retry-After", "\u00b2")]), ("cannot store now",)),
+        ((301, b"", [("Location", "http://127.0.0.1:9/elsewhere")]), ("answered 301",)),
+        ((200, b"not json"), ("answer is not a Receipt",)),
+        ((200, b'{"number": 77, "accepted": 1}'), ("receipt is for batch 77",)),
+        ("hang up", ("cannot be reached",)),
+        ("store and hang up", ("cannot be reached",)),
+        ("store and cut", ("answer is not a Receipt",)),
+        ("reset", ("Connection reset by peer",)),
     ],
     ids=str,
 )
-def test_a_failed_batch_is_sent_again_after_the_pause(spool, delivery, server, clock, caplog, answer, said):
+def test_a_failed_batch_is_sent_again_after_the_pause(spool, delivery, server, clock, caplog, answer, facts):
     spool.put([result(1), result(2)])
     server.answers.append(answer)
 
     assert delivery.run() == 0
-    assert said in caplog.text
+    assert lacks(caplog.text, *facts) == []
     assert TOKEN not in caplog.text
     assert count_queued(spool) == 2
     spool.put([result(3)])
@@ -299,7 +300,7 @@ def test_a_centre_that_is_away_is_named_and_asked_again(tmp_path, spool, clock, 
 
     assert DeliveryLoop(spool, away, back_off=BackOff(clock=clock)).run() == 0
 
-    assert "http://127.0.0.1:9 cannot be reached: [Errno 111] Connection refused" in caplog.text
+    assert lacks(caplog.text, "http://127.0.0.1:9 ", "cannot be reached", "[Errno 111] Connection refused") == []
     assert count_queued(spool) == 1
 
 
@@ -345,9 +346,7 @@ def test_a_bad_result_is_quarantined_with_the_centres_reason(spool, delivery, se
     assert delivery.run() == 598
 
     assert sorted(server.stored.values()) == [label for label in range(600) if label not in (17, 180)]
-    assert [refusal.reason for refusal in spool.quarantined()] == [
-        "the centre answered 400: boom: it spoils the batch"
-    ] * 2
+    assert [lacks(refusal.reason, " 400:", "boom: it spoils the batch") for refusal in spool.quarantined()] == [[]] * 2
     assert count_queued(spool) == 0
 
 
@@ -384,7 +383,7 @@ def test_the_result_that_fails_the_centre_is_set_aside_alone(spool, delivery, se
     run_for_an_hour(delivery, clock, until=lambda: count_queued(spool) == 0)
 
     assert sorted(server.stored.values()) == [label for label in range(600) if label not in (17, 18, 180)]
-    assert [refusal.reason for refusal in spool.quarantined()] == ["the centre answered 500 to it, and took others"] * 3
+    assert [lacks(refusal.reason, " 500 ", "took others") for refusal in spool.quarantined()] == [[]] * 3
     assert count_queued(spool) == 0
 
 
@@ -559,7 +558,7 @@ def test_an_unwritable_spool_ends_no_thread_and_is_retried(spool, centre, clock,
     clock.now += MAX_PAUSE_S
 
     assert delivery.run() == 1
-    assert "the disk is full; retry in" in caplog.text
+    assert lacks(caplog.text, "spool", "the disk is full", "retry in ") == []
 
 
 def test_pauses_double_up_to_a_cap_with_jitter_below_them(clock):

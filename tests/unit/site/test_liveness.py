@@ -11,6 +11,7 @@ from probes import supervise
 from probes.liveness import FileHeartbeat, LivenessCheck
 from probes.processes import descendants, is_stopped
 from probes.supervise import Supervisor
+from tests.facts import lacks
 from tests.unit.site.test_supervise import SLEEP, alive, wait_for
 
 LIMIT_S = 2.0
@@ -65,7 +66,9 @@ class TestStopped:
         os.kill(first, signal.SIGSTOP)
         look_until(supervisor, lambda: child.running and child.process.pid != first)
 
-        assert any(f"process {first} was stopped for 1 s; killed" in line for line in supervisor.lines)
+        assert any(
+            lacks(line, "sleeper", f"process {first} ", "stopped", " 1 s", "killed") == [] for line in supervisor.lines
+        )
         assert not alive(first)
 
     def test_a_stopped_grandchild_in_a_group_of_its_own_is_killed(self, supervisor, tmp_path):
@@ -98,7 +101,7 @@ class TestSilent:
 
         look_until(supervisor, lambda: child.restarts == 1)
 
-        assert any("wedged: no heartbeat for 0 s; killed" in line for line in supervisor.lines)
+        assert any(lacks(line, "wedged", "no heartbeat", " 0 s", "killed") == [] for line in supervisor.lines)
 
     @pytest.mark.parametrize("script", [BEATING, SPINNING], ids=["idle", "busy"])
     def test_a_child_with_a_heartbeat_is_left_alone(self, supervisor, tmp_path, script):
@@ -150,7 +153,8 @@ class TestSilent:
         look_for(supervisor, 1.5)
 
         assert child.restarts == 0
-        assert supervisor.lines == ["fine: liveness check failed: ValueError: no such check"]
+        (line,) = supervisor.lines
+        assert lacks(line, "fine", "liveness check", "failed", "ValueError: no such check") == []
 
     def test_a_pause_of_the_supervisor_itself_is_no_silence(self, supervisor, tmp_path):
         path = tmp_path / "heartbeat"

@@ -24,6 +24,7 @@ from probes.site.runner.permit import Permit
 from probes.site.runner.schedule import cycle_entries
 from probes.site.spool.spool import Spool
 from probes.site.wire import Plan
+from tests.facts import lacks
 from tests.spools import count_queued
 from tests.unit.site.test_spool import next_batch
 
@@ -200,9 +201,8 @@ def test_an_address_gets_no_more_packets_an_hour_than_allowed(spool, own_tests, 
     results = [delivered.result for delivered in spooled(spool)]
     by_time = sorted(results, key=lambda result: result.started_at)
     assert [result.outcome.value for result in by_time] == ["measured", "measured", "not_permitted", "measured"]
-    assert by_time[2].detail == (
-        f"capacity.max_packets_per_hour: {MAX_PACKETS} to 192.0.2.1 after 368 within an hour, {2 * MAX_PACKETS} allowed"
-    )
+    figures = f" {MAX_PACKETS} to 192.0.2.1 ", " 368 ", "an hour", f" {2 * MAX_PACKETS} allowed"
+    assert lacks(by_time[2].detail, "capacity.max_packets_per_hour:", *figures) == []
 
 
 def test_a_test_of_ours_meanwhile_is_noted(spool, own_tests, clock):

@@ -21,6 +21,7 @@ from probes.site.spool.spool import Spool
 from probes.site.wire import Plan, read_slot
 from probes.throughput.limits import ThroughputLimits
 from probes.throughput.spec import ThroughputSlot, ThroughputSpec
+from tests.facts import lacks
 from tests.unit.site.test_site_runs import NOW, Clock, spooled
 
 SPEC = DiskToDiskSpec(address="192.0.2.2", source="192.0.2.1", duration_s=10, file_bytes=5_000_000, one_time_key="k")
@@ -147,41 +148,52 @@ def test_a_transfer_starting_with_the_sites_hours_is_permitted(spool, clock, fol
 
 
 RULES = [
-    ({"disk": DiskLimits()}, "disk.folder: this site names none, so that no file may be written"),
+    ({"disk": DiskLimits()}, ("disk.folder: ", "none", "no file may be written")),
     (
         {"disk": DiskLimits(folder="/dev/shm", max_file_bytes=4e6)},
-        "disk.max_file_bytes: 5,000,000 wanted, 4,000,000 al",
+        ("disk.max_file_bytes: 5,000,000 wanted", " 4,000,000 allowed"),
     ),
-    ({"disk": DiskLimits(folder="/dev/shm", min_free_bytes=1e17)}, "disk.min_free_bytes: a file of 5,000,000 would le"),
-    ({"throughput": ThroughputLimits(max_duration_s=19)}, "throughput.max_duration_s: 20 s wanted, 19 s allowed"),
-    ({"throughput": ThroughputLimits(hours=("20:00-06:00",))}, "throughput.hours: 12:00 UTC for 20 s is not within"),
+    (
+        {"disk": DiskLimits(folder="/dev/shm", min_free_bytes=1e17)},
+        ("disk.min_free_bytes: ", " 5,000,000 ", "would leave"),
+    ),
+    (
+        {"throughput": ThroughputLimits(max_duration_s=19)},
+        ("throughput.max_duration_s: 20 s wanted", " 19 s allowed"),
+    ),
+    (
+        {"throughput": ThroughputLimits(hours=("20:00-06:00",))},
+        ("throughput.hours: 12:00 UTC", " 20 s ", "not within", " 20:00-06:00"),
+    ),
 ]
 
 
-@pytest.mark.parametrize(("fields", "rule"), RULES)
-def test_what_a_rule_forbids_is_not_permitted_with_its_name(spool, clock, fields, rule):
+@pytest.mark.parametrize(("fields", "facts"), RULES)
+def test_what_a_rule_forbids_is_not_permitted_with_its_name(spool, clock, fields, facts):
     ends = Ends()
     slots, *_ = make_slots(spool, clock, ends, Limits(**fields))
 
     slots.run(slot())
 
     (result,) = spooled(spool)
-    assert (result.result.outcome, result.result.detail[: len(rule)]) == (Outcome.NOT_PERMITTED, rule)
+    assert (result.result.outcome, lacks(result.result.detail, *facts)) == (Outcome.NOT_PERMITTED, [])
+    assert result.result.detail.startswith(facts[0])
     assert result.result.disk_to_disk_bps is None
     assert ends.asked == []
 
 
-@pytest.mark.parametrize(("fields", "rule"), RULES)
-def test_the_sender_is_told_by_which_rule_the_receiver_may_not_write(spool, clock, caplog, fields, rule):
+@pytest.mark.parametrize(("fields", "facts"), RULES)
+def test_the_sender_is_told_by_which_rule_the_receiver_may_not_write(spool, clock, caplog, fields, facts):
     ends = Ends()
     slots, *_ = make_slots(spool, clock, ends, Limits(**fields))
 
     slots.run(slot(role="server"))
 
     ((outcome, detail),) = ends.declined
-    assert (outcome, detail[: len(rule)]) == (Outcome.NOT_PERMITTED, rule)
+    assert (outcome, lacks(detail, *facts)) == (Outcome.NOT_PERMITTED, [])
+    assert detail.startswith(facts[0])
     assert ends.asked == []
-    assert f"disk-to-disk slot 5: not served: {rule}" in caplog.text
+    assert lacks(caplog.text, "disk-to-disk slot 5:", "not served", *facts) == []
 
 
 @pytest.mark.parametrize("role", ["client", "server"])
@@ -205,7 +217,7 @@ def test_minutes_of_the_day_count_both_kinds_of_tests(spool, clock, folder):
 
     first, second = spooled(spool)
     assert first.result.outcome is Outcome.MEASURED
-    assert second.result.detail.startswith("throughput.max_minutes_per_day: 20 s after 0.3 minutes today")
+    assert lacks(second.result.detail, "throughput.max_minutes_per_day:", " 20 s ", " 0.3 minutes today") == []
 
 
 @pytest.mark.parametrize("late_s", [6, 60])
@@ -237,10 +249,8 @@ def test_a_slot_that_ran_when_the_agent_was_killed_is_missed(spool, clock, folde
     slots.settle(None)
 
     (result,) = spooled(spool)
-    assert (result.result.outcome, result.result.detail) == (
-        Outcome.MISSED,
-        "the agent was restarted during the test",
-    )
+    assert result.result.outcome is Outcome.MISSED
+    assert lacks(result.result.detail, "agent", "restarted") == []
 
 
 def test_slots_of_both_kinds_are_due_and_distinct_after_reading(spool, clock, folder):
@@ -271,8 +281,9 @@ def test_a_folder_that_is_not_absolute_is_a_mistake_in_the_file(tmp_path):
     file = tmp_path / "limits.toml"
     file.write_text('[disk]\nfolder = "disk"\n')
 
-    with pytest.raises(LimitsError, match=r'2: \[disk\]: folder must be an absolute path, not "disk"'):
+    with pytest.raises(LimitsError) as refused:
         read_limits(file)
+    assert lacks(str(refused.value), "limits.toml:2: [disk]: folder", "absolute path", 'not "disk"') == []
 
 
 def test_the_receiver_that_declines_raises_the_rule(clock):

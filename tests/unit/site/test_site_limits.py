@@ -21,6 +21,7 @@ from probes.site.limits.read import LimitsError, read_limits, rules
 from probes.site.runner.permit import Permit
 from probes.throughput.limits import ThroughputLimits
 from probes.throughput.spec import ThroughputSpec
+from tests.facts import lacks
 
 ROOT = Path(__file__).parents[3]
 
@@ -67,7 +68,9 @@ def test_site_dependent_addresses_are_measured_only_where_allowed(address, rule)
 def test_own_networks_are_measured_only_in_the_parts_that_are_allowed(rule):
     rules = {"allowed": ("0.0.0.0/0", "192.0.2.64/26"), rule: ("192.0.2.0/24",)}
 
-    assert forbids("192.0.2.1", **rules).startswith(f"networks.{rule}: 192.0.2.1 is in 192.0.2.0/24; a network inside")
+    reason = forbids("192.0.2.1", **rules)
+    assert reason.startswith(f"networks.{rule}: 192.0.2.1 ")
+    assert lacks(reason, " in 192.0.2.0/24;", "a network inside", "networks.allowed") == []
     assert forbids("192.0.2.65", **rules) is None
     assert forbids("198.51.100.1", **rules) is None
 
@@ -76,7 +79,8 @@ def test_the_broadcast_address_of_an_own_network_is_none_to_measure():
     rules = {"allowed": ("192.0.2.0/24",), "own": ("192.0.2.0/24",)}
 
     assert forbids("192.0.2.254", **rules) is None
-    assert forbids("192.0.2.255", **rules).startswith("networks.broadcast: 192.0.2.255 is the broadcast address of")
+    reason = forbids("192.0.2.255", **rules)
+    assert lacks(reason, "networks.broadcast: 192.0.2.255 ", "broadcast address", "192.0.2.0/24") == []
 
 
 @pytest.mark.parametrize("rule", ["own", "management"])
@@ -95,10 +99,8 @@ def test_a_file_that_allows_what_is_never_measured_is_wrong(tmp_path):
     with pytest.raises(LimitsError) as error:
         read_limits(file)
 
-    assert str(error.value).startswith(
-        f'{file}:2: [networks]: allowed: "239.1.0.0/16" (networks.multicast) is no host\'s address: whoever answers '
-        "has another, so nothing could be measured; no rule opens it"
-    )
+    assert str(error.value).startswith(f'{file}:2: [networks]: allowed: "239.1.0.0/16" (networks.multicast)')
+    assert lacks(str(error.value), "no host's address", "no rule opens it") == []
 
 
 def test_the_agents_own_addresses_are_for_management_unless_allowed(monkeypatch):
@@ -106,8 +108,9 @@ def test_the_agents_own_addresses_are_for_management_unless_allowed(monkeypatch)
         "probes.site.limits.networks.is_own", lambda address, family: address[0] in ("192.0.2.9", "2001:db8::9")
     )
 
-    assert forbids("192.0.2.9").startswith("networks.management: 192.0.2.9 is this agent's own;")
-    assert forbids("2001:db8::9").startswith("networks.management: 2001:db8::9 is this agent's own;")
+    for address in ("192.0.2.9", "2001:db8::9"):
+        assert forbids(address).startswith(f"networks.management: {address} ")
+        assert lacks(forbids(address), "this agent's own") == []
     assert forbids("192.0.2.8") is None
     assert forbids("192.0.2.9", allowed=("0.0.0.0/0", "192.0.2.9/32")) is None
 
@@ -132,7 +135,7 @@ def test_a_forbidden_network_is_taken_from_the_allowed_ones():
 
     assert forbids("10.2.0.1", **rules) is None
     assert forbids("10.1.0.1", **rules) == "networks.forbidden: 10.1.0.1 is in 10.1.0.0/16"
-    assert forbids("192.0.2.1", **rules) == "networks.allowed: 192.0.2.1 is in none of them"
+    assert lacks(forbids("192.0.2.1", **rules), "networks.allowed: 192.0.2.1 ", "in none") == []
     assert forbids("2001:db8::1", **rules) is not None
 
 
@@ -216,9 +219,8 @@ def test_a_test_is_as_long_as_its_omitted_start_too():
     limits = Limits(throughput=ThroughputLimits(max_duration_s=20))
 
     assert limits.forbids_length(ThroughputSpec(address="192.0.2.1", duration_s=15, omit_s=5)) is None
-    assert limits.forbids_length(ThroughputSpec(address="192.0.2.1", duration_s=16, omit_s=5)) == (
-        "throughput.max_duration_s: 21 s wanted, 20 s allowed"
-    )
+    reason = limits.forbids_length(ThroughputSpec(address="192.0.2.1", duration_s=16, omit_s=5))
+    assert lacks(reason, "throughput.max_duration_s: 21 s wanted", " 20 s allowed") == []
 
 
 def test_a_file_may_set_any_part(tmp_path):
@@ -234,49 +236,52 @@ def test_a_file_may_set_any_part(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "facts"),
     [
-        ("\n[network]\n", '2: unknown table [network] (did you mean "networks"?); it takes networks, ping, '),
-        ("[ping]\nmin_spacing = 1\n", '2: [ping]: unknown key "min_spacing" (did you mean "min_spacing_s"?); it takes'),
+        ("\n[network]\n", (":2: unknown table [network]", 'did you mean "networks"?', "it takes networks, ping, ")),
+        (
+            "[ping]\nmin_spacing = 1\n",
+            (':2: [ping]: unknown key "min_spacing"', 'did you mean "min_spacing_s"?', "it takes "),
+        ),
         (
             '[ping]\nmin_spacing_s = "1"\n',
-            "2: [ping]: min_spacing_s must be a number of at least 0 and less than 1e+18",
+            (":2: [ping]: min_spacing_s ", "a number", "at least 0 ", "less than 1e+18", 'not the string "1"'),
         ),
         (
             "[ping]\nmin_spacing_s = -1\n",
-            "2: [ping]: min_spacing_s must be a number of at least 0 and less than 1e+18",
+            (":2: [ping]: min_spacing_s ", "a number", "at least 0 ", "less than 1e+18", "not -1"),
         ),
-        ("[ping]\nmax_packets_per_s = nan\n", "2: [ping]: max_packets_per_s must be a number of at least 0 and less"),
-        ("[ping]\nmax_packets_per_s = inf\n", "2: [ping]: max_packets_per_s must be a number of at least 0 and less"),
-        ("ping = 3\n", "1: ping must be a table, [ping], not 3"),
+        (
+            "[ping]\nmax_packets_per_s = nan\n",
+            (":2: [ping]: max_packets_per_s ", "a number", "at least 0 ", "less than"),
+        ),
+        (
+            "[ping]\nmax_packets_per_s = inf\n",
+            (":2: [ping]: max_packets_per_s ", "a number", "at least 0 ", "less than"),
+        ),
+        ("ping = 3\n", (":1: ping ", "a table", "[ping]", "not 3")),
         (
             '[networks]\nallowed = ["0.0.0.0/0",\n"10.0.0.1/8"]\n',
-            '3: [networks]: allowed: "10.0.0.1/8" has host bits set; write "10.0.0.0/8"',
+            (':3: [networks]: allowed: "10.0.0.1/8" ', "host bits", 'write "10.0.0.0/8"'),
         ),
-        ('[throughput]\npeers = ["cern.ch"]\n', '2: [throughput]: peers: "cern.ch" is not a network; write it as "10'),
-        (
-            "[throughput]\npeers = [3]\n",
-            "2: [throughput]: peers: each must be a string, not 3",
-        ),
-        (
-            '[ping]\n\nhours = ["8-10"]\n',
-            '3: [ping]: hours: each must be HH:MM-HH:MM in UTC, as "20:00-06:00", not ',
-        ),
+        ('[throughput]\npeers = ["cern.ch"]\n', (':2: [throughput]: peers: "cern.ch" ', "not a network", '"10')),
+        ("[throughput]\npeers = [3]\n", (":2: [throughput]: peers: ", "a string", "not 3")),
+        ('[ping]\n\nhours = ["8-10"]\n', (":3: [ping]: hours: ", "HH:MM-HH:MM", "UTC", '"20:00-06:00"', 'not "8-10"')),
         (
             "[capacity]\nmax_packets_per_hour = 1.5\n",
-            "2: [capacity]: max_packets_per_hour must be an integer of at",
+            (":2: [capacity]: max_packets_per_hour ", "an integer", "at least"),
         ),
-        ("networks = [\n", ": this is not valid TOML, at "),
+        ("networks = [\n", ("not valid TOML", "at ")),
     ],
 )
-def test_a_mistake_in_the_file_is_named_with_its_line_and_the_mend(tmp_path, text, message):
+def test_a_mistake_in_the_file_is_named_with_its_line_and_the_mend(tmp_path, text, facts):
     file = tmp_path / "limits.toml"
     file.write_text(text)
 
     with pytest.raises(LimitsError) as error:
         read_limits(file)
     assert str(error.value).startswith(f"{file}:")
-    assert message in str(error.value)
+    assert lacks(str(error.value), *facts) == []
 
 
 def test_all_mistakes_are_told_at_once(tmp_path):
@@ -319,7 +324,8 @@ def test_a_measurement_lies_in_the_hours_as_a_whole(hours, begins, length_s, is_
     rule = Limits(throughput=ThroughputLimits(hours=hours)).forbids_time("throughput", begins_at, length_s)
 
     assert (rule is None) == is_open
-    assert is_open or rule.startswith(f"throughput.hours: {begins} UTC for {length_s} s is not within")
+    assert is_open or rule.startswith("throughput.hours: ")
+    assert is_open or lacks(rule, f" {begins} UTC", f" {length_s} s ", "not within", ", ".join(hours)) == []
 
 
 windows = st.lists(st.tuples(st.integers(0, 1439), st.integers(0, 1440)).filter(lambda w: w[0] != w[1]), max_size=3)
@@ -350,9 +356,9 @@ def test_peers_default_to_the_permitted_destinations():
     named = Limits(throughput=ThroughputLimits(peers=("10.1.0.0/16",)), networks=Networks(forbidden=("10.1.9.0/24",)))
 
     assert named.forbids_peer("10.1.0.7") is None
-    assert named.forbids_peer("192.0.2.1") == "throughput.peers: 192.0.2.1 is in none of them"
+    assert lacks(named.forbids_peer("192.0.2.1"), "throughput.peers: 192.0.2.1 ", "in none") == []
     assert named.forbids_peer("10.1.9.1").startswith("networks.forbidden")
-    assert named.forbids_peer(None) == "throughput.peers: the plan does not say who comes"
+    assert lacks(named.forbids_peer(None), "throughput.peers: ", "plan", "not", "who comes") == []
     assert Limits().forbids_peer("192.0.2.1") is None
     assert Limits().forbids_peer("10.1.0.7").startswith("networks.private")
 
@@ -377,8 +383,8 @@ def test_the_command_prints_what_holds_and_what_was_used(tmp_path, capsys):
 
     shown = capsys.readouterr().out
     assert f"limits in {tmp_path / 'limits.toml'}\n" in shown
-    assert "ping.max_packets_per_s          50: total rate of this agent\n" in shown
-    assert 'networks.allowed                ["0.0.0.0/0", "::/0"] (default): networks that may be measured\n' in shown
+    assert "\nping.max_packets_per_s          50: " in shown
+    assert '\nnetworks.allowed                ["0.0.0.0/0", "::/0"] (default): ' in shown
     assert "throughput.max_bits_per_day     no limit (default): " in shown
 
 
@@ -386,4 +392,4 @@ def test_the_command_fails_where_the_agent_would_not_start(tmp_path, capsys):
     (tmp_path / "limits.toml").write_text("[ping]\nmax = 50\n")
 
     assert show_limits(argparse.Namespace(data=tmp_path, json=True)) == 1
-    assert 'limits.toml:2: [ping]: unknown key "max"; it takes min_spacing_s' in capsys.readouterr().err
+    assert lacks(capsys.readouterr().err, 'limits.toml:2: [ping]: unknown key "max"', "it takes min_spacing_s") == []

@@ -26,6 +26,7 @@ from probes.throughput.limits import ThroughputLimits
 from probes.throughput.report import ServerBusy, ToolFailure
 from probes.throughput.report import ServerRefused as Refused
 from probes.throughput.spec import KernelCounts, ServerReport, ThroughputRun, ThroughputSlot, ThroughputSpec
+from tests.facts import lacks
 from tests.spools import count_queued
 from tests.unit.site.test_spool import next_batch
 
@@ -334,7 +335,7 @@ def test_a_late_test_cut_off_by_the_end_of_its_slot_is_missed(spool, own_tests, 
 
     (result,) = spooled(spool)
     assert (result.result.outcome, result.result.throughput_bps) == (Outcome.MISSED, None)
-    assert result.result.detail == f"started 2.5 s late, its slot ended before it finished: {NOT_ENDED}"
+    assert lacks(result.result.detail, "started 2.5 s late", "slot ended before", str(NOT_ENDED)) == []
 
 
 @pytest.mark.parametrize(("late_s", "lasted_s"), [(0.0, 15.0), (2.5, 5.0)])
@@ -430,7 +431,7 @@ def test_limits_hold_for_both_ends(spool, own_tests, clock):
     (sent, received) = spooled(spool)
     for result in (sent.result, received.result):
         assert result.outcome is Outcome.NOT_PERMITTED
-        assert result.detail == "throughput.max_duration_s: 10 s wanted, 5 s allowed"
+        assert lacks(result.detail, "throughput.max_duration_s: 10 s wanted", " 5 s allowed") == []
     assert isinstance(received.result, ServerReport)
     assert served == []
 

@@ -17,6 +17,7 @@ from probes.site.spool.spool import Spool
 from probes.site.status import lines, read_status
 from probes.site.wire import Plan, Refusal
 from probes.throughput.spec import ThroughputSlot, ThroughputSpec
+from tests.facts import lacks
 from tests.unit.site.test_spool import result
 
 HEALTH = Health(
@@ -73,13 +74,13 @@ def test_a_working_agent_is_told_with_all_that_it_does(agent, now):
 
     assert shown["agent"].startswith(f"works (process {os.getpid()}, since ")
     assert shown["agent"].endswith("version 0.1.0) for https://centre.example")
-    assert shown["plan"].startswith("3f2a of site cern: 0 ping tests")
+    assert shown["plan"].startswith("3f2a ")
+    assert lacks(shown["plan"], " cern:", " 0 ping tests") == []
     assert shown["running"] == "ping pinger for 7 s"
-    assert shown["queued"] == "2 results in the backlog, 1 quarantined, 0 dropped in total; last accepted 4 s ago"
-    assert shown["health"] == (
-        "clock 0.002 s behind the centre's (± 0.004 s), not synchronised by NTP, load 0.31 on 2 CPUs, 3 missed cycles, "
-        "eth0 dropped 5 in, 1 out"
-    )
+    assert shown["queued"].startswith("2 results ")
+    assert lacks(shown["queued"], "backlog", " 1 quarantined", " 0 dropped", "last accepted 4 s ago") == []
+    clock = "clock 0.002 s behind", "the centre's", "± 0.004 s", "not synchronised by NTP"
+    assert lacks(shown["health"], *clock, "load 0.31 on 2 CPUs", " 3 missed cycles", "eth0 dropped 5 in, 1 out") == []
     assert shown["quarantined"] == "1 × path 1 is unknown"
     assert "dropped" not in shown
     assert shown["error"].endswith("deliver: batch 7: away")
@@ -134,7 +135,8 @@ def test_without_an_agent_the_spool_is_told_all_the_same(agent, now, tmp_path):
     shown = told(agent, now)
 
     assert "not running" in shown["agent"]
-    assert shown["queued"].startswith("2 results in the backlog, 1 quarantined")
+    assert shown["queued"].startswith("2 results ")
+    assert lacks(shown["queued"], "backlog", " 1 quarantined") == []
 
 
 def test_an_empty_folder_is_told_and_nothing_is_written_into_it(tmp_path, capsys):
@@ -149,7 +151,7 @@ def test_a_spool_that_cannot_be_read_is_an_error_with_its_name(tmp_path, capsys)
 
     assert main(["site", "status", "--data", str(tmp_path)]) == 1
 
-    assert f"spool {tmp_path}/spool.sqlite3: file is not a database" in capsys.readouterr().err
+    assert lacks(capsys.readouterr().err, f" {tmp_path}/spool.sqlite3:", "not a database") == []
 
 
 def test_an_agent_that_the_centre_refuses_says_so_and_what_to_do(agent, now, capsys):
@@ -159,8 +161,8 @@ def test_an_agent_that_the_centre_refuses_says_so_and_what_to_do(agent, now, cap
 
     shown = told(agent, now)
 
-    assert shown["agent"].endswith("but https://centre.example refuses its results; they stay in the backlog")
     assert shown["agent"].startswith("measures (process")
+    assert lacks(shown["agent"], "https://centre.example refuses", "results", "stay in the backlog") == []
     assert shown["running"] == "ping pinger for 7 s"
     assert shown["refused"].endswith(said)
     assert main(["site", "status", "--data", str(agent)]) == 1

@@ -9,6 +9,7 @@ from probes.site.limits.limits import Limits
 from probes.site.limits.usage import Usage, UsageError
 from probes.throughput.limits import ThroughputLimits
 from probes.throughput.spec import ThroughputSpec
+from tests.facts import lacks
 
 PEER = "192.0.2.2"
 TEN_S = ThroughputSpec(address=PEER, duration_s=8, omit_s=2)
@@ -40,7 +41,8 @@ def test_minutes_are_those_of_whole_tests_and_begin_again_at_midnight(clock):
     with pytest.raises(ProbeError) as refused, usage.testing(TEN_S, PEER):
         pass
     assert refused.value.outcome is Outcome.NOT_PERMITTED
-    assert str(refused.value) == "throughput.max_minutes_per_day: 10 s after 0.5 minutes today, 0.5 minutes allowed"
+    figures = " 10 s ", " 0.5 minutes today", " 0.5 minutes allowed"
+    assert lacks(str(refused.value), "throughput.max_minutes_per_day:", *figures) == []
 
     clock.now = datetime(2026, 11, 22, tzinfo=UTC)
     with usage.testing(TEN_S, PEER):
@@ -54,10 +56,10 @@ def test_the_next_test_is_expected_to_carry_the_bits_of_the_last(clock):
             used.bits = 1e9
 
     assert usage.today() == (20.0, 2e9)
-    with pytest.raises(
-        ProbeError, match=r"throughput.max_bits_per_day: about 1 Gbit after 2 Gbit today, 2.5 Gbit allo"
-    ):
+    with pytest.raises(ProbeError) as refused:
         usage.testing(TEN_S, PEER).__enter__()
+    figures = "about 1 Gbit ", " 2 Gbit today", " 2.5 Gbit allowed"
+    assert lacks(str(refused.value), "throughput.max_bits_per_day: ", *figures) == []
     with usage.testing(TEN_S, "192.0.2.3"):  # nothing is known of it yet
         pass
     with usage.testing(ThroughputSpec(address=PEER, duration_s=2), PEER):  # a fifth of the time, of the bits
@@ -128,5 +130,6 @@ def test_a_file_that_cannot_be_read_is_not_taken_for_nothing_used(clock, tmp_pat
     file = tmp_path / "usage.json"
     file.write_text("{")
 
-    with pytest.raises(UsageError, match=r"usage.json: .*; remove it to count from nothing again"):
+    with pytest.raises(UsageError) as refused:
         Usage(limits(), file, now=clock)
+    assert lacks(str(refused.value), f"{file}: ", "remove it", "from nothing") == []

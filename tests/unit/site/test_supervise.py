@@ -10,6 +10,7 @@ import pytest
 
 from probes import supervise
 from probes.supervise import StartError, StartInterrupted, Supervisor, make_socket_dir, socket_dir
+from tests.facts import lacks
 
 SPINNING = [sys.executable, "-c", "while True: pass"]
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -109,14 +110,16 @@ class TestSlowStart:
         monkeypatch.setattr(supervise, "LONGEST_START_S", 2.0)
         child = supervisor.add("web", SPINNING)
 
-        with pytest.raises(StartError, match="web is not ready after 2 s"):
+        with pytest.raises(StartError) as failed:
             supervisor.wait_ready(child, lambda: False, timeout_s=60.0)
+        assert lacks(str(failed.value), "web ", "not ready", " 2 s ") == []
 
     def test_an_idle_child_with_an_empty_log_fails_and_says_so(self, supervisor):
         child = supervisor.add("web", SLEEP)
 
-        with pytest.raises(StartError, match=rf"idle for .*its log is empty: {child.log}"):
+        with pytest.raises(StartError) as failed:
             supervisor.wait_ready(child, lambda: False, timeout_s=1.5)
+        assert lacks(str(failed.value), "idle for ", "log is empty", str(child.log)) == []
 
     def test_a_stop_ends_the_wait(self, tmp_path):
         stop = threading.Event()
@@ -124,15 +127,16 @@ class TestSlowStart:
         child = supervisor.add("web", SLEEP)
         stop.set()
 
-        with pytest.raises(StartInterrupted, match="web: stopped before it was ready"):
+        with pytest.raises(StartInterrupted, match=r"web: stopped .*ready"):
             supervisor.wait_ready(child, lambda: False, timeout_s=60.0)
 
         supervisor.stop()
 
 
 def test_a_program_that_is_not_there_is_named(supervisor):
-    with pytest.raises(StartError, match=r"ghost: cannot start /nowhere/ghost: No such file or directory"):
+    with pytest.raises(StartError) as failed:
         supervisor.add("ghost", ["/nowhere/ghost"])
+    assert lacks(str(failed.value), "ghost: ", "cannot start /nowhere/ghost:", "No such file or directory") == []
 
 
 def test_children_end_when_their_supervisor_is_killed(tmp_path):
@@ -192,7 +196,8 @@ def test_a_socket_folder_that_others_can_write_to_is_refused(tmp_path):
     taken.mkdir()
     taken.chmod(0o777)
     try:
-        with pytest.raises(StartError, match="belongs to another user or is not private"):
+        with pytest.raises(StartError) as failed:
             make_socket_dir(deep)
+        assert lacks(str(failed.value), f"{taken} ", "another user", "not private") == []
     finally:
         taken.rmdir()

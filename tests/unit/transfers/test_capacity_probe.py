@@ -16,6 +16,7 @@ from probes.capacity.probe import MAX_PACKETS, problems
 from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityVerdict
 from probes.contract import Outcome
 from probes.kinds import KINDS
+from tests.facts import lacks
 
 RUN = CapacityRun(
     target="far.example",
@@ -58,19 +59,21 @@ def test_kinds_of_trains_are_mixed():
 
 
 @pytest.mark.parametrize(
-    ("family", "packet_bytes", "wrong"),
+    ("family", "packet_bytes", "facts"),
     [
-        (4, None, []),
-        (4, 1472, []),
-        (4, 1473, ["packet_bytes 1473: must be from 200 to 1472 over IPv4"]),
-        (6, 1473, ["packet_bytes 1473: must be from 200 to 1452 over IPv6"]),
-        (4, 199, ["packet_bytes 199: must be from 200 to 1472 over IPv4"]),
+        (4, None, ()),
+        (4, 1472, ()),
+        (4, 1473, ("packet_bytes 1473:", " 200 to 1472 ", "IPv4")),
+        (6, 1473, ("packet_bytes 1473:", " 200 to 1452 ", "IPv6")),
+        (4, 199, ("packet_bytes 199:", " 200 to 1472 ", "IPv4")),
     ],
 )
-def test_sizes_that_make_no_sense_are_refused(family, packet_bytes, wrong):
+def test_sizes_that_make_no_sense_are_refused(family, packet_bytes, facts):
     spec = CapacitySpec(address="127.0.0.1", family=family, packet_bytes=packet_bytes)
 
-    assert problems(spec) == wrong
+    wrong = problems(spec)
+
+    assert [lacks(problem, *facts) for problem in wrong] == ([[]] if facts else [])
     assert KINDS["capacity"].probe().can_run(spec)[: len(wrong)] == wrong
 
 
@@ -78,15 +81,18 @@ def test_a_size_that_makes_no_sense_is_a_usage_error(capsys):
     status = main(["capacity", "127.0.0.1", "--packet-bytes", "5"])
 
     assert status == 2
-    assert capsys.readouterr().err == "capacity: packet_bytes 5: must be from 200 to 1472 over IPv4\n"
+    said = capsys.readouterr().err
+    assert lacks(said, "capacity: packet_bytes 5:", " 200 to 1472 ", "IPv4") == []
+    assert said.count("\n") == 1
 
 
 def test_an_estimate_in_words():
     estimate, counts = as_text(RUN)
 
     assert estimate.startswith("far.example (10.9.2.2): ")
-    assert "49.9 Mbit/s (48 Mbit/s to 51.3 Mbit/s, from pairs and trains" in estimate
-    assert counts == "183 of 184 echo requests of 1472 bytes answered"
+    assert lacks(estimate, " 49.9 Mbit/s ", "(48 Mbit/s to 51.3 Mbit/s", "pairs and trains") == []
+    assert counts.startswith("183 of 184 ")
+    assert lacks(counts, "echo requests", " 1472 bytes", "answered") == []
 
 
 def test_where_it_cannot_tell_it_says_why_and_what_it_knows():
@@ -101,10 +107,9 @@ def test_where_it_cannot_tell_it_says_why_and_what_it_knows():
         detail="this host is the limit",
     )
 
-    assert as_text(unknown)[:2] == [
-        "far.example: no estimate (own_limit), at least 1.47 Gbit/s",
-        "this host is the limit",
-    ]
+    verdict, detail = as_text(unknown)[:2]
+    assert lacks(verdict, "far.example: ", "no estimate", "own_limit", "at least 1.47 Gbit/s") == []
+    assert detail == "this host is the limit"
 
 
 def test_what_was_not_measured_says_its_outcome():

@@ -264,7 +264,7 @@ def test_numbers_that_were_never_sent_are_somebody_elses(packets):
     given = fixture("udp")
     given["server_output_json"]["end"]["sum"]["packets"] = packets
 
-    with pytest.raises(report.ServerBusy, match="another host sends to its port"):
+    with pytest.raises(report.ServerBusy, match=r"another host .*port"):
         read_json(given)
 
 
