@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 from monitor.alerts.backtest import labelled
 from monitor.analysis.changes import detector, scoring
 from monitor.analysis.changes.labelled import read
+from tests.facts import lacks
 
 BEGAN = datetime(2026, 1, 7, 9, 0, tzinfo=UTC)
 CHANGES = (120, 240, 330)
@@ -106,27 +107,29 @@ def test_a_clock_that_was_set_back_loses_no_sample(folder):
 def test_the_table_for_people_has_the_scores(folder):
     shown = backtest("--dataset", str(folder))
 
-    assert shown.startswith("2 series, 800 samples, 6 marked changes, 0.3 path-weeks")
+    head = shown.splitlines()[0]
+    assert head.startswith("2 series")
+    assert lacks(head, " 800 samples", " 6 marked changes", " 0.3 path-weeks") == []
     assert "F1" in shown
     assert "1.000" in shown
     assert "13 samples" in shown
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "facts"),
     [
-        ("epoch;rtt;cp\n2026-01-01 00:00:00;1;0\n2026-01-01 00:04:00;x;0\n", "1.csv: line 3: "),
-        ("time,rtt\n", '1.csv: line 1: "time,rtt" is not the head "epoch;rtt;cp"'),
-        ("epoch;rtt;cp\n2026-01-01 00:00:00;1;0\n", "1.csv: has 1 samples; a series needs 2 at least"),
+        ("epoch;rtt;cp\n2026-01-01 00:00:00;1;0\n2026-01-01 00:04:00;x;0\n", ["1.csv: line 3: "]),
+        ("time,rtt\n", ["1.csv: line 1: ", '"time,rtt"', "not", '"epoch;rtt;cp"']),
+        ("epoch;rtt;cp\n2026-01-01 00:00:00;1;0\n", ["1.csv: ", " 1 samples", " 2 at least"]),
     ],
 )
-def test_a_file_in_another_format_is_named_with_its_line(tmp_path, content, message):
+def test_a_file_in_another_format_is_named_with_its_line(tmp_path, content, facts):
     (tmp_path / "1.csv").write_text(content)
 
     with pytest.raises(CommandError) as error:
         backtest("--dataset", str(tmp_path))
 
-    assert message in str(error.value)
+    assert lacks(str(error.value), *facts) == []
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path):
@@ -140,7 +143,7 @@ def test_a_folder_without_series_says_where_some_are(tmp_path):
     (tmp_path / "real").mkdir()
     write_trace(tmp_path / "real" / "1.csv", 1)
 
-    with pytest.raises(CommandError, match=r"no \.csv file in it; there are some in real: name one of these"):
+    with pytest.raises(CommandError, match=r"no \.csv file.* in real\b"):
         backtest("--dataset", str(tmp_path))
     with pytest.raises(CommandError, match="nothing: no such folder"):
         backtest("--dataset", str(tmp_path / "nothing"))
@@ -149,12 +152,12 @@ def test_a_folder_without_series_says_where_some_are(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--rule", "los", "--dataset", "x"], 'there is no rule "los" \\(did you mean "loss"\\?\\); write unreach'),
+        (["--rule", "los", "--dataset", "x"], 'no rule "los".*did you mean "loss"\\?.*write unreach'),
         (["--dataset", "x", "--from", "2026-01-01"], "cannot be combined"),
-        (["--from", "2026-01-01"], "give --from and --to, or --dataset DIR"),
+        (["--from", "2026-01-01"], r"give --from and --to\b.*--dataset DIR"),
         (["--from", "2026-01-02", "--to", "2026-01-01"], "is not after --from"),
         (["--from", "yesterday", "--to", "2026-01-01"], '"yesterday" is not a time'),
-        (["--dataset", "x", "--every-s", "0"], "write seconds from 1 to 43200"),
+        (["--dataset", "x", "--every-s", "0"], r"seconds.* 1 to 43200\b"),
     ],
 )
 def test_what_cannot_be_asked_is_told(arguments, message):

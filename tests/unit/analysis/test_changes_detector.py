@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from monitor.analysis.changes import detector
 from monitor.analysis.changes.detector import AFTER, BEFORE, ChangeSeverity
+from tests.facts import lacks
 
 WINDOW = BEFORE + AFTER
 LOST = math.nan
@@ -191,15 +192,15 @@ def test_a_wider_spread_alone_is_no_shift():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "facts"),
     [
-        (lambda: detector.changes([[1.0]]), "2 dimensions; give a single series"),
-        (lambda: detector.evidence(np.ones((3, WINDOW + 1))), "windows have shape (3, 29); give (paths, 28)"),
-        (lambda: detector.raised(np.full((1, WINDOW), LOST)), "lost samples; give the last received ones"),
+        (lambda: detector.changes([[1.0]]), [" 2 dimensions", "give", "single series"]),
+        (lambda: detector.evidence(np.ones((3, WINDOW + 1))), ["windows", "shape (3, 29)", "give", "(paths, 28)"]),
+        (lambda: detector.raised(np.full((1, WINDOW), LOST)), ["lost samples", "give", "received"]),
     ],
 )
-def test_arrays_of_the_wrong_kind_are_refused_by_name(call, message):
+def test_arrays_of_the_wrong_kind_are_refused_by_name(call, facts):
     with pytest.raises(ValueError, match="give") as error:
         call()
 
-    assert message in str(error.value)
+    assert lacks(str(error.value), *facts) == []

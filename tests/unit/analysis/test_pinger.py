@@ -9,6 +9,7 @@ import pytest
 
 from monitor.analysis import loss
 from monitor.analysis.loss import LossBand
+from tests.facts import lacks
 from tests.oracles import pinger
 from tests.oracles.pinger import LossRuns, Occurrence
 
@@ -188,12 +189,12 @@ def test_one_number_of_packets_sent_may_stand_for_all_bursts():
 
 @pytest.mark.parametrize("sent", [-1, 4, [1, 4]])
 def test_packets_sent_must_fit_the_rows(sent):
-    with pytest.raises(ValueError, match="sent must be between 0 and the 3 packets of a row"):
+    with pytest.raises(ValueError, match=r"\bsent\b.* 0 .* 3 packets"):
         pinger.loss_ratio([[1.0, LOST, LOST], [1.0, LOST, LOST]], sent)
 
 
 def test_a_reply_to_what_was_not_sent_is_an_error():
-    with pytest.raises(ValueError, match="a round trip after the packets that it sent"):
+    with pytest.raises(ValueError, match=r"round trip after the packets.* sent"):
         pinger.loss_ratio([[1.0, LOST, 2.0]], 2)
 
 
@@ -221,7 +222,7 @@ def test_late_packets_are_a_share_of_those_sent():
 
 @pytest.mark.parametrize("late", [[-1], [11]])
 def test_late_packets_are_among_those_sent(late):
-    with pytest.raises(ValueError, match="between 0 and the packets sent"):
+    with pytest.raises(ValueError, match=r"late packets.* 0 .*packets sent"):
         pinger.late_ratio(late, [10])
 
 
@@ -321,10 +322,8 @@ def test_faster_than_light_in_fibre_is_not_clamped_but_explained():
     direct = pinger.directness(8300.0, 40.0)
 
     assert direct.alpha == pytest.approx(2.075)
-    assert direct.problem == (
-        "8,300 km and back take light in fibre 83.00 ms, a reply came in 40.00 ms: check the coordinates of both sites,"
-        " and that the address answers from its site"
-    )
+    assert direct.problem.startswith("8,300 km and back")
+    assert lacks(direct.problem, "fibre 83.00 ms", "reply", " 40.00 ms", "coordinates of both sites", "address") == []
 
 
 @pytest.mark.parametrize("rtt_min_ms", [None, LOST, 0.0])
@@ -376,12 +375,12 @@ def test_the_sizes_need_not_have_sent_the_same_number():
 
 
 def test_bursts_of_two_sizes_must_pair_up():
-    with pytest.raises(ValueError, match="1 bursts of small packets, 2 of large ones"):
+    with pytest.raises(ValueError, match=r"^1 bursts of small.*\b2 of large"):
         pinger.size_difference([[1.0]], [[1.0], [2.0]], small_bytes=100, large_bytes=1000)
 
 
 def test_the_sizes_must_be_small_and_large():
-    with pytest.raises(ValueError, match="100 bytes are not more than 1000"):
+    with pytest.raises(ValueError, match=r"^100 bytes.* not more than 1000\b"):
         pinger.size_difference([[1.0]], [[1.0]], small_bytes=1000, large_bytes=100)
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from monitor.analysis.transfer import Recording, RecordingError, SenderInterval, TcpInfo, Verdict, diagnose
 from tests.diagnosis.generated import Moment, recorded, steady
 from tests.diagnosis.reading import read, recording
+from tests.facts import lacks
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "iperf3" / "diagnosis"
 WITH_LOSSES = (Verdict.RANDOM_LOSS, Verdict.POLICER, Verdict.BOTTLENECK_QUEUE, Verdict.REORDERING)
@@ -108,9 +109,9 @@ def test_a_small_window_is_reported_with_the_need_and_the_fix():
     diagnosis = diagnose(window_limited(capacity_bps=249.6e6))
 
     assert diagnosis.verdict is Verdict.WINDOW_LIMITED
-    assert diagnosis.sentence == (
-        "window-limited at 96 Mbit/s: the receiver's window is 1.5 MB, the path needs 3.9 MB; raise tcp_rmem to 8 MB"
-    )
+    assert diagnosis.sentence.startswith("window-limited")
+    window, fix = ("receiver's window", " 1.5 MB", "path needs 3.9 MB"), ("raise tcp_rmem", " 8 MB")
+    assert lacks(diagnosis.sentence, " 96 Mbit/s", *window, *fix) == []
 
 
 def test_the_two_megabytes_of_llnl_to_dallas_limit_as_published():
@@ -124,7 +125,7 @@ def test_the_two_megabytes_of_llnl_to_dallas_limit_as_published():
 def test_streams_share_the_buffer_that_is_asked_for():
     diagnosis = diagnose(window_limited(capacity_bps=249.6e6, streams=4))
 
-    assert "raise tcp_rmem to 2 MB for each stream" in diagnosis.sentence
+    assert lacks(diagnosis.sentence, "raise tcp_rmem", " 2 MB", "each stream") == []
 
 
 def test_a_full_send_buffer_is_the_senders_window():
@@ -160,7 +161,7 @@ def test_a_standing_queue_without_loss_is_a_bottleneck():
     diagnosis = diagnose(recorded(moment, 5))
 
     assert diagnosis.verdict is Verdict.BOTTLENECK_QUEUE
-    assert "from 40.00 ms to 160.0 ms" in diagnosis.sentence
+    assert lacks(diagnosis.sentence, "from 40.00 ms", "to 160.0 ms") == []
 
 
 def test_a_delay_of_less_than_a_segment_is_no_queue():
@@ -211,8 +212,7 @@ def test_a_test_shorter_than_its_start_says_how_long_it_must_be():
 
     assert (diagnosis.verdict, diagnosis.steady_s, diagnosis.too_short) == (Verdict.UNDETERMINED, 0.0, True)
     assert diagnosis.steady_throughput_bps is None
-    assert "too short for its RTT of 180.0 ms" in diagnosis.sentence
-    assert "run at least 30 s" in diagnosis.sentence
+    assert lacks(diagnosis.sentence, "too short", "RTT", " 180.0 ms", "at least 30 s") == []
 
 
 def test_a_sender_idle_by_its_kernel_is_application_limited():
@@ -221,7 +221,7 @@ def test_a_sender_idle_by_its_kernel_is_application_limited():
     diagnosis = diagnose(idle)
 
     assert diagnosis.verdict is Verdict.APPLICATION_LIMITED
-    assert "nothing to send for 40% of the time" in diagnosis.sentence
+    assert lacks(diagnosis.sentence, "nothing to send", " 40%") == []
 
 
 @pytest.mark.parametrize(
@@ -270,8 +270,8 @@ def test_no_intervals_are_no_figures():
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        ([(0, 1), (1, 1)], "interval number 2 ends at 1 s, not after its start"),
-        ([(0, 1), (0.5, 2)], "interval number 2 starts before the previous interval ends"),
+        ([(0, 1), (1, 1)], r"interval number 2\b.* 1 s\b.*not after its start"),
+        ([(0, 1), (0.5, 2)], r"interval number 2\b.*starts before the previous"),
     ],
 )
 def test_intervals_that_contradict_each_other_are_refused(times, message):

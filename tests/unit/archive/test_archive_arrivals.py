@@ -1,6 +1,7 @@
 """A batch as it arrives: each result is read by itself, and nothing that comes takes more memory than its bound."""
 
 import json
+import re
 import tracemalloc
 from datetime import UTC, datetime
 
@@ -26,6 +27,7 @@ from probes.site.spool.spool import Spool
 from probes.site.wire import Delivered
 from probes.throughput.spec import CpuUse, KernelCounts, ReceivedIntervals, SentIntervals, Transfer, UdpCounts
 from tests.db.mesh_of_three import batch, burst, delivered
+from tests.facts import lacks
 
 SENT_AT = "2026-03-14T12:30:00Z"
 MEGABYTE = 2**20
@@ -92,21 +94,21 @@ def test_whatever_a_result_is_the_others_are_read(junk, place):
 
 
 @pytest.mark.parametrize(
-    ("result", "words"),
+    ("result", "facts"),
     [
-        ('{"sequence":5,"path_id":"x"}', "Expected `int`, got `str` - at `$.path_id`"),
-        ('{"sequence":5}', "Object missing required field `path_id`"),
-        ('{"sequence":5,"path_id":1e999}', "out of range"),
-        ('{"sequence":5,"path_id":1,"test":"t","result":{"kind":"other"}}', "Invalid value 'other' - at"),
+        ('{"sequence":5,"path_id":"x"}', ["Expected `int`", "got `str`", "`$.path_id`"]),
+        ('{"sequence":5}', ["missing", "`path_id`"]),
+        ('{"sequence":5,"path_id":1e999}', ["out of range"]),
+        ('{"sequence":5,"path_id":1,"test":"t","result":{"kind":"other"}}', ["Invalid value 'other'", " at "]),
     ],
 )
-def test_a_result_that_is_none_is_named_by_its_number(result, words):
+def test_a_result_that_is_none_is_named_by_its_number(result, facts):
     _, ((place, sequence, reason),) = everything(read(envelope(result), JSON))
 
     assert place == 0
     # What is no JSON has no number that one could read.
     assert sequence in (5, -(7 * LARGEST_BATCH + 1))
-    assert words in reason
+    assert lacks(reason, *facts) == []
 
 
 @pytest.mark.parametrize("result", ["7", "null", "{}", '{"sequence":-1}', '{"sequence":"x"}', '{"sequence":1e30}'])
@@ -126,11 +128,11 @@ def test_an_impossible_value_from_a_spool_is_refused_alone(tmp_path):
     sound, unreadable = everything(read(msgspec.msgpack.encode(sent), MESSAGE_PACK))
 
     assert [result.result for result in sound.values()] == [results[0], results[4]]
-    assert [(refusal.sequence, refusal.reason) for refusal in unreadable] == [
-        (2, "Expected `int` <= 255 - at `$.result.ttl`"),
-        (3, "received 1, but 0 RTTs - at `$.result`"),
-        (4, "late 2 is more than the 1 lost - at `$.result`"),
-    ]
+    assert [refusal.sequence for refusal in unreadable] == [2, 3, 4]
+    ttl, received, late = (refusal.reason for refusal in unreadable)
+    assert lacks(ttl, "`int` <= 255 ", "`$.result.ttl`") == []
+    assert lacks(received, "received 1,", " 0 RTTs", "`$.result`") == []
+    assert lacks(late, "late 2 ", "more than", " 1 lost", "`$.result`") == []
 
 
 LITERALS = ["NaN", "Infinity", "-Infinity"]
@@ -151,10 +153,8 @@ def test_a_number_that_json_has_not_spoils_its_own_result_only(literal):
     assert sound[2].result.detail == f"said {literal}"
     [(place, sequence, reason)] = unreadable
     assert (place, sequence) == (0, 41)
-    assert reason in {
-        "Expected `float` >= 0.0 - at `$.result.rtts_ms[0]`",
-        "Expected `float` <= 60000.0 - at `$.result.rtts_ms[0]`",
-    }
+    assert re.search(r"`float` (>= 0\.0|<= 60000\.0) ", reason)
+    assert "`$.result.rtts_ms[0]`" in reason
     assert arrival.as_json(0)["result"]["rtts_ms"] == [None]
 
 
@@ -176,12 +176,12 @@ def test_beside_such_a_number_one_that_is_too_large_is_refused_alike():
 
 @pytest.mark.parametrize("body", [envelope("NaN")[:-1], envelope("NaN,"), envelope("nan"), envelope('"NaN')])
 def test_what_is_no_json_otherwise_is_still_none(body):
-    with pytest.raises(BatchRejected, match=r"not a batch: (JSON is malformed|Input data was truncated)"):
+    with pytest.raises(BatchRejected, match=r"not a batch: .*(malformed|truncated)"):
         read(body, JSON)
 
 
 def test_such_a_number_among_very_many_wants_smaller_batches():
-    with pytest.raises(BatchTooLarge, match="NaN or Infinity among more than 250000 values; send smaller batches"):
+    with pytest.raises(BatchTooLarge, match=r"NaN or Infinity .*more than 250000 .*smaller batches"):
         read(envelope("NaN," * 250_001 + "0"), JSON)
 
 
@@ -211,7 +211,7 @@ def test_a_batch_of_one_result_too_many_is_too_large(written):
     results = [delivered(3, burst(), n) for n in range(LARGEST_BATCH)]
     assert len(read(encode(batch(*results)), how)) == LARGEST_BATCH
 
-    with pytest.raises(BatchTooLarge, match="more than 10000 results; send smaller batches"):
+    with pytest.raises(BatchTooLarge, match=r"more than 10000 results.*smaller batches"):
         read(encode(batch(*results, results[0])), how)
 
 
