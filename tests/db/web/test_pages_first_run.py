@@ -13,6 +13,7 @@ from monitor.agents.models import issue_token
 from monitor.archive.models import ReceivedBatch
 from monitor.mesh.models import Measurement, Mesh, Path, Site, Slot
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
+from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 
@@ -59,10 +60,10 @@ def test_after_applying_a_mesh_a_page_says_when_results_are_due(text, paths, add
 
     said = text(address)
 
-    assert "No report yet from: cern, slac, uct" in said
+    assert lacks(said, "No report", "cern, slac, uct") == []
     assert "manage.py site enrol NAME" in said
     # As on the grid: 21 s of packets, 3 s of waiting, 20 s of delivery and roll-up from 12:30:00 on.
-    assert "The first result is due at 12:30:44 UTC , in 44 s" in said
+    assert lacks(said, "first result is due", "12:30:44 UTC", "in 44 s") == []
 
 
 def test_an_agent_with_a_token_is_not_to_be_enrolled_again(text, paths):
@@ -71,7 +72,7 @@ def test_an_agent_with_a_token_is_not_to_be_enrolled_again(text, paths):
 
     said = text("/")
 
-    assert "No report yet from: cern, slac, uct" in said
+    assert lacks(said, "No report", "cern, slac, uct") == []
     assert "site enrol" not in said
     assert "python -m probes site status" in said
 
@@ -93,7 +94,7 @@ def test_once_there_are_results_a_page_says_no_more_of_it(text, paths, address):
     said = text(address)
 
     assert "due at" not in said
-    assert "No report yet from" not in said
+    assert "No report" not in said
 
 
 @pytest.mark.parametrize("address", TEST_PAGES)
@@ -101,7 +102,7 @@ class TestOfThroughput:
     def test_a_mesh_without_such_a_test_is_told(self, text, paths, address):
         Measurement.objects.filter(test__kind="throughput").update(retired_at=NOW)
 
-        assert "add a test of kind throughput to mesh.toml" in text(address)
+        assert lacks(text(address), "kind throughput", "mesh.toml") == []
 
     def test_what_has_no_time_yet_is_told(self, text, paths, address):
         for site in Site.objects.all():
@@ -120,8 +121,8 @@ class TestOfThroughput:
 
         said = text(address)
 
-        assert "No report yet from: cern, slac, uct" in said
-        assert "The next one, slac → cern, begins at 12:40:00 UTC , in 10 min." in said
+        assert lacks(said, "No report", "cern, slac, uct") == []
+        assert lacks(said, "next", "slac → cern", "12:40:00 UTC", "in 10 min.") == []
 
     def test_one_that_was_measured_is_shown_instead(self, text, paths, address):
         throughput(paths["slac", "cern"], HOUR, 94e6)
@@ -143,7 +144,7 @@ class TestOfAPath:
         words = said()
 
         assert "No report yet from: slac." in words
-        assert "The first result is due at 12:30:44 UTC , in 44 s" in words
+        assert lacks(words, "first result is due", "12:30:44 UTC", "in 44 s") == []
 
     def test_an_agent_that_delivers_without_it_is_named(self, said):
         Measurement.objects.update(started_at=NOW - timedelta(days=3))
@@ -151,8 +152,7 @@ class TestOfAPath:
 
         words = said("?period=hour")
 
-        assert "The agent of slac last delivered 60 s ago." in words
-        assert "Results have been due since 2026-11-21 11:30 UTC" in words
+        assert lacks(words, "agent of slac", "delivered 60 s ago", "due since 2026-11-21 11:30 UTC") == []
 
     def test_a_size_that_no_test_sends_is_not_said_to_be_due(self, said):
         Measurement.objects.update(started_at=NOW - timedelta(days=3))
@@ -160,21 +160,21 @@ class TestOfAPath:
 
         words = said("?period=hour&size=56")
 
-        assert "Ping tests of mesh.toml measure this path with packets of 100 and 1000 bytes, not of 56." in words
+        assert lacks(words, "mesh.toml", " 100 and 1000 bytes", "not of 56") == []
         assert "due since" not in words
 
     def test_a_retired_path_is_said_to_be_one(self, said):
         Path.objects.update(retired_at=HOUR)
 
-        assert "The path has been retired since 2026-11-21 12:00 UTC: nothing measures it." in said()
+        assert lacks(said(), "retired since 2026-11-21 12:00 UTC", "nothing measures") == []
 
     def test_a_path_without_pings_is_told(self, said):
         Measurement.objects.filter(test__name="pinger").update(retired_at=HOUR)
 
-        assert "No ping test of mesh.toml measures this path." in said()
+        assert lacks(said(), "No ping test", "mesh.toml") == []
 
     def test_of_a_time_that_is_over_only_the_gap_is_told(self, said):
         words = said("?since=2026-11-20T00:00&until=2026-11-20T01:00")
 
-        assert "No data in the time from 2026-11-20 00:00 to 01:00 UTC" in words
+        assert re.search(r"No data [^.]*2026-11-20 00:00 to 01:00 UTC", words)
         assert "due" not in words

@@ -15,6 +15,7 @@ from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import Group, Site
 from tests.db.incident_rows import HOUR, MINUTE, NOW, lossy, person, watched
+from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 LOCAL = {"host": "localhost"}
@@ -91,24 +92,24 @@ class TestTheList:
 
         assert "No open incidents" in said
         # Only the rule of loss is on in this mesh: the others were switched off when it was made.
-        assert "6 paths are watched for: loss." in said
+        assert lacks(said, "6 paths", "watched", ": loss.") == []
 
     def test_without_a_mesh_it_says_what_to_do(self, page, db):
         assert "manage.py mesh apply mesh.toml" in page("/incidents/")
 
     @pytest.mark.parametrize(
-        ("query", "message"),
+        ("query", "facts"),
         [
-            ("state=odd", "choose one of open, unacknowledged"),
-            ("site=nowhere", "there is no such site; there are cern, fnal, slac"),
-            ("severity=odd", "there is no such severity"),
-            ("path=9999", "there is no such path"),
-            ("path=x", "give a whole number"),
-            ("page=0", "give a whole number"),
+            ("state=odd", ["choose", "open, unacknowledged"]),
+            ("site=nowhere", ["no such site", "cern, fnal, slac"]),
+            ("severity=odd", ["no such severity"]),
+            ("path=9999", ["no such path"]),
+            ("path=x", ["whole number"]),
+            ("page=0", ["whole number"]),
         ],
     )
-    def test_a_wrong_filter_is_named(self, page, paths, query, message):
-        assert message in page(f"/incidents/?{query}", status=404)
+    def test_a_wrong_filter_is_named(self, page, paths, query, facts):
+        assert lacks(page(f"/incidents/?{query}", status=404), query, *facts) == []
 
     def test_long_lists_come_in_sheets(self, page, paths):
         for number in range(30):
@@ -204,7 +205,7 @@ class TestButtons:
 
         said = text(press(f"/incidents/{incident.pk}/acknowledge/", status=409).content.decode())
 
-        assert f"Somebody else was first Warren acknowledged incident {incident.pk} at 12:30 UTC." in said
+        assert lacks(said, "first", "Warren acknowledged", f"incident {incident.pk}", "12:30 UTC") == []
 
     def test_a_silence_from_an_incident_is_said_there(self, page, press, paths):
         incident = lossy(paths["slac → cern"])
@@ -214,9 +215,9 @@ class TestButtons:
             press("/silences/", incident=incident.pk, **fields)
 
         assert QuietPeriod.objects.get().ends_at == NOW + 4 * HOUR
-        said = text(page(f"/incidents/{incident.pk}/"))
-        assert "silence by les until 2026-11-21 16:30 UTC : known" in said
-        assert "Notifications of this incident are muted." in said
+        html = page(f"/incidents/{incident.pk}/")
+        said = text(re.search(r'<span class="swatch maintenance">.*?</p>', html, re.DOTALL)[0])
+        assert lacks(said, "silence", "by les", "until 2026-11-21 16:30 UTC", "known", "Notifications", "muted") == []
 
     def test_maintenance_is_planned_changed_and_ended(self, page, press, paths):
         fields = {"scope": "group:coast", "every_s": "604800", "reason": "updates"}
@@ -231,7 +232,7 @@ class TestButtons:
         window.refresh_from_db()
         assert (window.ends_at - window.starts_at, window.every_s, window.revision) == (3 * HOUR, 604_800, 1)
         late = press(f"/maintenance/{window.pk}/", status=409, **{**fields, "reason": "else"}, **times, revision=0)
-        assert "was changed or ended since you read it" in text(late.content.decode())
+        assert "changed or ended" in text(late.content.decode())
         press(f"/maintenance/{window.pk}/end/")
 
         html = page("/maintenance/")
@@ -244,23 +245,23 @@ class TestButtons:
         ]
 
     @pytest.mark.parametrize(
-        ("wrong", "message"),
+        ("wrong", "facts"),
         [
-            ({"ends_at": "2026-11-23T01:00"}, "before it starts or in the past"),
-            ({"ends_at": "tomorrow"}, "Enter a valid date/time."),
-            ({"scope": "site:nowhere"}, "Select a valid choice"),
-            ({"starts_at": "1990-01-01T00:00", "ends_at": "2150-12-31T23:59"}, "in 1990, more than 10 years"),
-            ({"ends_at": "2028-01-01T00:00"}, "longer than 366 days"),
-            ({"every_s": "77"}, "Select a valid choice"),
-            ({"every_s": "86400", "ends_at": "2026-11-24T03:00"}, "It is longer than its repeat interval of 24 h"),
+            ({"ends_at": "2026-11-23T01:00"}, ["before it starts"]),
+            ({"ends_at": "tomorrow"}, ["valid date/time"]),
+            ({"scope": "site:nowhere"}, ["Select a valid choice"]),
+            ({"starts_at": "1990-01-01T00:00", "ends_at": "2150-12-31T23:59"}, ["1990,", "more than 10 years"]),
+            ({"ends_at": "2028-01-01T00:00"}, ["longer than 366 days"]),
+            ({"every_s": "77"}, ["Select a valid choice"]),
+            ({"every_s": "86400", "ends_at": "2026-11-24T03:00"}, ["longer than", "repeat interval of 24 h"]),
         ],
     )
-    def test_a_wrong_window_is_explained_beside_the_form(self, press, paths, wrong, message):
+    def test_a_wrong_window_is_explained_beside_the_form(self, press, paths, wrong, facts):
         fields = {"scope": "mesh", "starts_at": "2026-11-23T02:00", "ends_at": "2026-11-23T04:00", **wrong}
 
         answer = press("/maintenance/", status=422, **fields)
 
-        assert message in unescape(answer.content.decode())
+        assert lacks(unescape(answer.content.decode()), *facts) == []
         assert not QuietPeriod.objects.exists()
 
     def test_a_silence_of_nothing_known_is_explained(self, press, paths):

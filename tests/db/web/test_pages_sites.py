@@ -13,6 +13,7 @@ from probes.site.health import ClockOff, Dropped, Health, InterfaceDrops, Kernel
 from tests.db.mesh_of_three import batch
 from tests.db.pages_mesh import NOW
 from tests.deliveries import arrival_of
+from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon", "paths")]
 SITES_QUERIES = 6
@@ -84,17 +85,18 @@ def test_what_is_wrong_is_said_and_the_worst_comes_first(page):
     text = page()
 
     assert text.index(" slac SLAC ") < text.index(" cern CERN ") < text.index(" uct UCT ")
-    assert "▲&nbsp; late no report for 12 min" in text
-    assert "▲&nbsp; in trouble its clock is 60 min ahead; results are kept and flagged" in text
+    assert lacks(card(text, "slac", " cern CERN "), "▲&nbsp; late", "no report", " 12 min") == []
+    shown = card(text, "cern", " uct UCT ")
+    assert lacks(shown, "▲&nbsp; in trouble", "clock is 60 min ahead", "kept and flagged") == []
     for finding in (
-        "backlog of 5,000 results",
-        "version 0.0.1 is older than the centre's",
-        "its spool dropped 1,200 results of kind ping: disk full",
-        "4 results quarantined",
-        "2 missed cycles",
-        "timestamps of the program",
+        ["backlog of 5,000 results"],
+        ["version 0.0.1", "older than the centre"],
+        ["dropped 1,200 results", "ping: disk full"],
+        ["4 results quarantined"],
+        ["2 missed cycles"],
+        ["timestamps of the program"],
     ):
-        assert finding.replace("'", "&#x27;") in text
+        assert lacks(shown, *finding) == []
     assert "1 ▲ late 1 ▲ in trouble 1 ○ never reported" in text
 
 
@@ -108,8 +110,8 @@ def test_a_second_agent_is_shown_with_its_address_and_what_to_do(page):
 
     shown = card(page(), "slac", "Clock errors")
 
-    assert "▲&nbsp; in trouble a second agent at 192.0.2.77 shows this site&#x27;s token and is refused" in shown
-    assert "last 9 s ago: stop one of the two; manage.py site rotate slac gives the site to another" in shown
+    assert lacks(shown, "▲&nbsp; in trouble", "second agent at 192.0.2.77", "token", "refused", "last 9 s ago") == []
+    assert lacks(shown, "last 9 s ago", "stop one of the two", "manage.py site rotate slac") == []
 
 
 def test_a_clock_that_nothing_keeps_is_a_finding_once_it_drifts(page):
@@ -125,7 +127,7 @@ def test_a_clock_that_nothing_keeps_is_a_finding_once_it_drifts(page):
     text = page()
 
     assert "clock 0.010 s behind, no NTP" in card(text, "slac", "Clock errors")
-    assert "●&nbsp; needs attention its clock is 0.300 s ahead, not synchronised by NTP" in text
+    assert lacks(text, "●&nbsp; needs attention", "clock is 0.300 s ahead", "not synchronised by NTP") == []
     assert "✓&nbsp; OK" in card(text, "slac", "Clock errors")
 
 
