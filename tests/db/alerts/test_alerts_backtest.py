@@ -13,6 +13,7 @@ from monitor.alerts.evaluate import evaluate
 from monitor.alerts.models import Incident, JudgedPath
 from monitor.archive.models import Burst
 from tests.db.alert_rows import make_bursts, make_mesh
+from tests.facts import lacks
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -84,14 +85,13 @@ def test_a_period_without_measurements_says_what_there_is(path):
     with pytest.raises(CommandError) as error:
         backtest("--from", "2026-10-01", "--to", "2026-10-01T01:00")
 
-    assert str(error.value) == (
-        "no burst was measured from 2026-10-01 00:00 to 2026-10-01 01:00 UTC; the archive has bursts from "
-        "2026-11-21 10:00 to 2026-11-21 11:39 UTC"
-    )
+    asked = ("from 2026-10-01 00:00", "to 2026-10-01 01:00 UTC")
+    held = ("from 2026-11-21 10:00", "to 2026-11-21 11:39 UTC")
+    assert lacks(str(error.value), "no burst", *asked, "archive has", *held) == []
 
 
 def test_an_empty_archive_and_a_mesh_without_paths_are_told():
-    with pytest.raises(CommandError, match=r"no path is measured; apply a mesh\.toml"):
+    with pytest.raises(CommandError, match=r"no path is measured.*mesh\.toml"):
         backtest("--from", "2026-10-01", "--to", "2026-10-02")
     make_mesh(["slac", "cern"], NOW, loss={})
     assert not Burst.objects.exists()

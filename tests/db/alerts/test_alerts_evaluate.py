@@ -20,6 +20,7 @@ from monitor.celery import app
 from monitor.mesh.models import Measurement, Mesh
 from tests.db.alert_rows import at_once, make_bursts, make_mesh, only
 from tests.db.notify_servers import http_server
+from tests.facts import lacks
 
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
 WINDOW = timedelta(seconds=600)
@@ -56,9 +57,8 @@ def test_a_lossy_path_opens_one_incident_and_a_healthy_one_none(paths):
 
     (incident,) = queries.open_incidents()
     assert (incident.rule, incident.cause) == ("loss", "cern ↔ slac")
-    assert incident.summary.startswith(
-        "slac → cern: loss 20% (20 of 100 packets in 10 min to 2026-11-21 10:05:00 UTC; at least "
-    )
+    window = (" 10 min", "to 2026-11-21 10:05:00 UTC")
+    assert lacks(incident.summary, "slac → cern: loss 20%", "(20 of 100 packets", *window, "at least ") == []
 
 
 def test_one_lost_packet_opens_nothing(paths):
@@ -88,11 +88,9 @@ def test_paths_of_a_site_losing_together_share_an_incident(paths):
 
     incident = Incident.objects.get()
     assert (incident.cause, incident.paths.count()) == ("cern outbound", 2)
-    assert incident.summary.startswith(
-        "cern outbound: 2 of 2 paths, inbound normal (2 paths), all other paths normal (2 paths); pings from other "
-        "sites to cern cross the same network and are normal, so check the agent of cern and its host first; "
-        "cern → fnal: loss "
-    )
+    shares = ("cern outbound: 2 of 2 paths", "inbound normal (2 paths)", "all other paths normal (2 paths)")
+    excluded = ("pings from other sites to cern", "are normal", "check the agent of cern and its host")
+    assert lacks(incident.summary, *shares, *excluded, "cern → fnal: loss ") == []
 
 
 def test_what_excludes_other_causes_is_kept_with_the_incident(paths):
@@ -123,7 +121,7 @@ def test_an_agent_with_nic_drops_is_the_cause_of_its_own_losses(paths):
 
     incident = Incident.objects.get()
     assert incident.cause == "agent of cern"
-    assert "; it is the agent of cern itself: 900 NIC drops; cern → " in incident.summary
+    assert lacks(incident.summary, "agent of cern itself", " 900 NIC drops", "cern → ") == []
 
 
 def test_the_severity_of_an_incident_is_that_of_its_gravest_finding(paths):
@@ -220,7 +218,8 @@ def test_an_incident_closes_when_all_of_its_paths_are_clear(paths):
     assert evaluate(NOW + 2 * WINDOW) == Evaluation(opened=0, closed=1)
     incident = Incident.objects.get()
     assert incident.closed_at == NOW + 2 * WINDOW
-    assert "slac → cern: loss < 3% (0 of 100 packets in 10 min to 2026-11-21 10:25:00 UTC)" in incident.closing
+    window = (" 10 min", "to 2026-11-21 10:25:00 UTC")
+    assert lacks(incident.closing, "slac → cern: loss < 3%", "(0 of 100 packets", *window) == []
     assert "cern → slac: loss < 3%" in incident.closing
 
 
@@ -276,7 +275,7 @@ def test_the_incident_of_a_retired_path_closes_and_says_why(paths):
 
     assert evaluate(NOW + timedelta(seconds=10)).closed == 1
 
-    assert Incident.objects.get().closing == "slac → cern: retired, no longer measured"
+    assert lacks(Incident.objects.get().closing, "slac → cern", "retired", "no longer measured") == []
 
 
 def test_a_path_whose_pings_are_retired_counts_as_retired(paths):

@@ -25,6 +25,7 @@ from monitor.web.pages.sites.load import AgentState, load_sites
 from tests.db.alert_rows import make_mesh
 from tests.db.mesh_of_three import batch, delivered, throughput
 from tests.deliveries import store
+from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
@@ -226,7 +227,7 @@ def test_an_incident_that_fails_to_gather_does_not_stop_others(paths, monkeypatc
     assert gather.gather_due(NOW) == 1
 
     assert list(IncidentEvidence.objects.values_list("incident_id", flat=True)) == [good.pk]
-    assert f"evidence of incident {bad.pk}: gathering failed" in caplog.text
+    assert lacks(caplog.text, f"incident {bad.pk}:", "failed") == []
 
 
 def test_what_a_newer_version_kept_is_not_misread(paths):
@@ -258,8 +259,8 @@ def test_loss_without_delay_names_no_direction(paths):
     cause = gathered(incident(finding(paths["slac → cern"]))).cause
 
     assert (cause.fault, cause.toward) == (Fault.LOSS, None)
-    assert "between cern and slac, direction not known from pings" in cause.sentence
-    assert "25% since the onset (20 of 80 packets), before < 0.23%" in cause.sentence
+    place = ("between cern and slac", "direction not known")
+    assert lacks(cause.sentence, *place, " 25% since the onset", "(20 of 80 packets)", "before < 0.23%") == []
 
 
 def test_throughput_tests_tell_the_direction_of_loss(paths):
@@ -271,9 +272,8 @@ def test_throughput_tests_tell_the_direction_of_loss(paths):
     cause = gathered(incident(finding(back))).cause
 
     assert (cause.fault, cause.toward) == (Fault.LOSS, ("slac", "cern"))
-    assert "slac → cern 400 kbit/s (was 27 Mbit/s)" in cause.sentence
-    assert "cern → slac 26.8 Mbit/s (was 27 Mbit/s)" in cause.sentence
-    assert "so toward cern" in cause.sentence
+    assert lacks(cause.sentence, "slac → cern 400 kbit/s (was 27 Mbit/s)", "toward cern") == []
+    assert lacks(cause.sentence, "cern → slac 26.8 Mbit/s (was 27 Mbit/s)", "toward cern") == []
     assert "slac to cern" in cause.next_step
 
 
@@ -296,7 +296,7 @@ def test_a_queue_that_fills(paths):
 
     cause = gathered(incident(finding(out))).cause
     assert cause.fault is Fault.QUEUE
-    assert "drops packets (25% since the onset" in cause.sentence
+    assert lacks(cause.sentence, "drops packets", "(25% since the onset") == []
 
 
 def busy(path):
@@ -320,8 +320,8 @@ def test_a_longer_route_is_not_the_load_of_an_agent(paths):
 
     facts = gathered(incident(finding(out, "rtt", since=BEGAN, figures={"figure": "median"})))
 
-    assert facts.likely.startswith("A longer route between cern and slac, or a queue that never empties")
-    assert "the minimum RTT rose by 60.0 ms" in facts.likely
+    assert lacks(facts.likely, "longer route", "between cern and slac", "or a queue") == []
+    assert lacks(facts.likely, "minimum RTT rose", " 60.0 ms", "median", " 60.0 ms") == []
     assert (facts.began.at, facts.began.earliest, facts.began.latest) == (BEGAN, BEGAN - MINUTE, BEGAN)
 
 
@@ -356,7 +356,7 @@ def test_load_is_blamed_where_only_the_agents_pings_are_slow(paths):
     cause = gathered(incident(finding(out, "rtt", since=BEGAN, figures={"figure": "median"}))).cause
 
     assert cause.fault is Fault.AGENT
-    assert "slac itself: load 8.5 on 2 CPUs" in cause.sentence
+    assert lacks(cause.sentence, "slac itself", "load 8.5 on 2 CPUs") == []
 
 
 def test_the_sites_page_judges_the_load_as_incidents_do(paths, settings):
@@ -376,8 +376,9 @@ def test_another_route_by_the_ttl_of_replies(paths):
 
     facts = gathered(incident(finding(out, "rtt", since=BEGAN)))
 
-    assert facts.likely.startswith("Route change between cern and slac: the TTL of replies on slac → cern went from 54")
-    assert "so the route from cern to slac changed; the minimum RTT changed by +20.0 ms" in facts.likely
+    ttl = ("TTL", "slac → cern", "from 54 to 51")
+    changed = ("route from cern to slac changed", "minimum RTT", " +20.0 ms")
+    assert lacks(facts.likely, "Route change", "between cern and slac", *ttl, *changed) == []
 
 
 def test_large_packets_only(paths):
@@ -397,9 +398,9 @@ def test_a_name_that_resolves_to_another_address(paths):
     bursts(out, NOW - timedelta(hours=6), BEGAN, [20.0], address="192.0.2.2")
     bursts(out, BEGAN, NOW, [40.0], address="192.0.2.99")
 
-    assert gathered(incident(finding(out, "rtt", since=BEGAN))).likely == (
-        "DNS change: 192.0.2.2 now resolves to 192.0.2.99, before to 192.0.2.2."
-    )
+    cause = gathered(incident(finding(out, "rtt", since=BEGAN))).cause
+    assert cause.fault is Fault.ADDRESS
+    assert lacks(cause.sentence, "DNS", "192.0.2.2 ", "now resolves to 192.0.2.99,", "before to 192.0.2.2.") == []
 
 
 def test_an_interruption_that_a_router_tells_of(paths):
@@ -410,7 +411,7 @@ def test_an_interruption_that_a_router_tells_of(paths):
 
     facts = gathered(incident(finding(out, "unreachable", since=BEGAN)))
 
-    assert facts.likely == "The path is interrupted at 203.0.113.7, which replies host unreachable (200 times)."
+    assert lacks(facts.likely, "interrupted", " 203.0.113.7,", "host unreachable", "(200 times)") == []
     assert (facts.began.at, facts.began.latest) == (BEGAN, BEGAN)
 
 
@@ -420,15 +421,14 @@ def test_an_agent_that_is_silent_and_one_that_cannot_measure(paths):
         site=out.source.site, accepted_at=BEGAN, agent_version="1", queued=0, dropped=0, health=None
     )
     silent = gathered(incident(finding(out, "no_data", since=BEGAN)))
-    assert silent.likely == (
-        "No report from the agent of slac for 20 min: its machine, its service or its route to the centre is down."
-    )
+    suspects = ("machine", "service", "route to the centre", "down")
+    assert lacks(silent.likely, "No report", "agent of slac", " 20 min", *suspects) == []
+    assert "answers pings" not in silent.likely
 
     bursts(out, BEGAN, NOW, [], outcome="not_permitted", detail="ping_group_range")
 
-    assert gathered(queries.incident_with_paths(silent.incident_id)).likely == (
-        "The agent's tests fail with outcome not_permitted: ping_group_range."
-    )
+    failing = gathered(queries.incident_with_paths(silent.incident_id)).likely
+    assert lacks(failing, "tests fail", "not_permitted", "ping_group_range") == []
 
 
 def test_an_agent_whose_own_interface_drops_packets(paths):
@@ -441,8 +441,8 @@ def test_an_agent_whose_own_interface_drops_packets(paths):
 
     facts = gathered(incident(finding(out)))
 
-    assert facts.likely.startswith("The agent of slac itself: 1,200 NIC drops; pings from other sites to it")
-    assert facts.agents[0].text == "agent of slac: last report 0 s before; 1,200 NIC drops"
+    assert lacks(facts.likely, "agent of slac itself", " 1,200 NIC drops", "pings from other sites", "normal") == []
+    assert lacks(facts.agents[0].text, "agent of slac", "last report 0 s before", " 1,200 NIC drops") == []
 
 
 def test_what_cannot_be_told_is_said_to_be_unknown(paths):
@@ -464,7 +464,7 @@ def test_the_ticket_has_utc_addresses_figures_and_excluded_causes(paths, setting
 
     text = ticket_text(row, gathered(row))
 
-    assert text.startswith("loss 25% on cern ↔ slac, since 2026-11-21 09:45 UTC\n")
+    assert lacks(text.splitlines()[0], "loss 25%", "cern ↔ slac", "since 2026-11-21 09:45 UTC") == []
     for part in (
         "(critical)",
         "paths to slac: normal (2 paths)",

@@ -31,6 +31,7 @@ from monitor.mesh.models import Mesh
 from tests.db.alert_rows import at_once, make_mesh
 from tests.db.notify_servers import http_server, mail_server
 from tests.db.scratch import own_dsn
+from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
@@ -92,16 +93,15 @@ def states() -> list[str]:
 
 def test_the_default_channel_is_the_log(settings, caplog, paths):
     assert settings.NOTIFY_URLS == ["log://"]
-    opened(finding(paths["slac → cern"]))
+    incident = opened(finding(paths["slac → cern"]))
 
     with caplog.at_level(logging.INFO, logger="monitor.alerts"):
         assert deliver(NOW) == 1
 
     (record,) = [record for record in caplog.records if record.name == "monitor.alerts"]
     assert record.levelname == "WARNING"
-    assert record.getMessage().startswith(
-        "OPEN warning: loss 2.1% on cern ↔ slac, since 2026-11-21 09:55 UTC. Incident"
-    )
+    facts = ("loss 2.1%", "cern ↔ slac", "since 2026-11-21 09:55 UTC", f"Incident {incident.pk},")
+    assert lacks(record.getMessage(), "OPEN warning", *facts) == []
 
 
 def test_a_mail_says_what_where_how_bad_and_since_when_and_has_a_link(settings, paths):
@@ -113,14 +113,15 @@ def test_a_mail_says_what_where_how_bad_and_since_when_and_has_a_link(settings, 
         assert deliver(after(1500)) == 1
 
     opening, closing = server.mails
-    assert opening["subject"] == "OPEN warning: loss 2.1% on cern ↔ slac, 2 paths, since 2026-11-21 09:55 UTC"
+    facts = ("loss 2.1%", "cern ↔ slac", " 2 paths")
+    assert lacks(opening["subject"], "OPEN warning", *facts, "since 2026-11-21 09:55 UTC") == []
     assert opening["to"] == "ops@example.org"
     text = opening.get_body(("plain",)).get_content()
     assert "Likely cause: " in text
     assert f"slac → cern: {SENTENCE}" in text
     assert f"https://soundings.example.org/incidents/{incident.pk}/" in text
-    assert closing["subject"].startswith("RESOLVED after 25 min: loss 2.1% on cern ↔ slac, 2 paths")
-    assert "Resolved: slac → cern: loss < 0.26%." in closing.get_body(("plain",)).get_content()
+    assert lacks(closing["subject"], "RESOLVED", " 25 min", *facts) == []
+    assert lacks(closing.get_body(("plain",)).get_content(), "Resolved", "slac → cern: loss < 0.26%") == []
 
 
 def test_a_mail_server_that_refuses_is_quoted(settings, paths):
@@ -294,7 +295,7 @@ def test_a_digest_lists_each_incident_of_its_day_once(webhook, paths):
     assert set(states()) == {DeliveryState.SENT}
 
 
-def test_a_digest_reads_well(settings, caplog, paths):
+def test_a_digest_in_text_has_its_figures_and_times(settings, caplog, paths):
     route(channel="ops", digest="11:00")
     settings.NOTIFY_URLS = ["ops=log://"]
     close(opened(finding(paths["slac → cern"])), after(600))
@@ -303,11 +304,9 @@ def test_a_digest_reads_well(settings, caplog, paths):
         deliver(after(3600))
 
     (record,) = [record for record in caplog.records if record.name == "monitor.alerts"]
-    assert record.getMessage().startswith(
-        "Digest 2026-11-21 11:05 UTC: 1 incident, 0 still open. warning: loss 2.1% on cern ↔ slac, since 2026-11-21 "
-        "09:55 "
-        "UTC resolved at 2026-11-21 10:15 UTC, after 10 min"
-    )
+    counts = ("Digest 2026-11-21 11:05 UTC", " 1 incident,", " 0 still open")
+    begun = ("warning", "loss 2.1%", "cern ↔ slac", "since 2026-11-21 09:55 UTC")
+    assert lacks(record.getMessage(), *counts, *begun, "resolved at 2026-11-21 10:15 UTC", "after 10 min") == []
 
 
 def test_a_route_to_a_channel_that_does_not_exist_says_so(settings, paths):
@@ -332,7 +331,7 @@ def test_a_broken_channel_is_logged_and_tried_again_later(webhook, paths, caplog
     assert deliver(after(29)) == 0
     assert deliver(after(30)) == 1
 
-    assert "failed, attempt 1 of 10: the server answered 500 Internal Server Error; will be retried" in caplog.text
+    assert lacks(caplog.text, "failed", "attempt 1 of 10", "500 Internal Server Error", "will be retried") == []
     assert (Notification.objects.get().attempts, Notification.objects.get().problem) == (2, "")
 
 
@@ -377,7 +376,7 @@ def test_a_hanging_channel_is_ended_and_delays_others_no_longer(settings, paths,
         assert time.monotonic() - started < 60
         assert len(well.bodies) == 1
     problem = Notification.objects.get(channel="a").problem
-    assert problem == "timed out after 6 s; the message may have arrived"
+    assert lacks(problem, "timed out", " 6 s", "may have arrived") == []
 
 
 def test_a_failing_channel_is_tried_once_a_run_others_keep_attempts(webhook, paths):
@@ -484,8 +483,7 @@ def test_a_channel_that_apprise_does_not_know_is_told_as_such(settings, paths):
 
     deliver(NOW)
 
-    problem = Notification.objects.get().problem
-    assert problem == "Apprise does not support this URL; see its list of services"
+    assert lacks(Notification.objects.get().problem, "Apprise", "does not support", "URL") == []
 
 
 # --- secrets
@@ -549,14 +547,15 @@ def dead(paths) -> Notification:
 def test_dead_letters_are_listed_and_sent_again(webhook, paths):
     letter = dead(paths)
 
-    assert command("dead-letters").splitlines() == [
-        f"{letter.pk}: incident {letter.incident_id} opened (cern ↔ slac), channel ops, 10 attempts: the server "
-        "answered "
-        "500 Oops",
-        "1 dead letter",
-    ]
+    listed, total = command("dead-letters").splitlines()
+    assert listed.startswith(f"{letter.pk}:")
+    message = (f"incident {letter.incident_id} opened", "cern ↔ slac", "channel ops")
+    assert lacks(listed, *message, " 10 attempts", "500 Oops") == []
+    assert total == "1 dead letter"
     assert json.loads(command("dead-letters", "list", "--json"))[0]["number"] == letter.pk
-    assert command("dead-letters", "retry", str(letter.pk)) == "1 dead letter queued for retry"
+    retried = command("dead-letters", "retry", str(letter.pk))
+    assert retried.startswith("1 dead letter ")
+    assert "queued" in retried
     assert deliver(datetime.now(UTC)) == 1
     assert len(webhook.bodies) == 1
 
@@ -570,19 +569,19 @@ def test_dead_letters_are_dropped(paths):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "facts"),
     [
-        (["retry"], "give numbers from `dead-letters list`, or --all"),
-        (["drop", "999999"], "no dead letter with number 999999; nothing changed"),
+        (["retry"], ["numbers", "`dead-letters list`", "or --all"]),
+        (["drop", "999999"], ["no dead letter", " 999999;", "nothing changed"]),
     ],
 )
-def test_what_cannot_be_done_with_dead_letters_is_told(paths, arguments, message):
+def test_what_cannot_be_done_with_dead_letters_is_told(paths, arguments, facts):
     dead(paths)
 
     with pytest.raises(CommandError) as error:
         command("dead-letters", *arguments)
 
-    assert str(error.value) == message
+    assert lacks(str(error.value), *facts) == []
     assert states() == [DeliveryState.DEAD]
 
 
@@ -600,14 +599,14 @@ def test_a_test_message_that_fails_says_why(webhook):
     with pytest.raises(CommandError) as error:
         command("test-notification", "ops")
 
-    assert str(error.value) == "channel ops rejected the test message: the server answered 404 Not Found"
+    assert lacks(str(error.value), "channel ops rejected", "404 Not Found") == []
 
 
 def test_a_test_of_a_channel_that_is_misspelt_says_which_there_are(webhook):
     with pytest.raises(CommandError) as error:
         command("test-notification", "opps")
 
-    assert str(error.value) == 'SOUNDINGS_NOTIFY_URLS has no channel "opps" (did you mean "ops"?)'
+    assert lacks(str(error.value), "SOUNDINGS_NOTIFY_URLS", 'no channel "opps"', 'did you mean "ops"') == []
     assert error.value.returncode == 2
 
 

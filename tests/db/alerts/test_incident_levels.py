@@ -13,6 +13,7 @@ from monitor.alerts.incidents.levels import level_of
 from monitor.alerts.models import HistoryEvent, Incident, IncidentTurn
 from monitor.mesh.models import Mesh
 from tests.db.alert_rows import make_bursts, make_mesh, only
+from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
 ONSET = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
@@ -44,8 +45,9 @@ def test_the_title_follows_the_loss_and_keeps_its_peak(path):
     lose(path, [1] * 15, ONSET + 30 * MINUTE)
     after = headline(open_incident())
 
-    assert "loss 20% now on cern ↔ slac" in during
-    assert "loss 10% now, peak 20% on cern ↔ slac" in after
+    assert lacks(during, "loss 20% now", "cern ↔ slac") == []
+    assert "peak" not in during
+    assert lacks(after, "loss 10% now", "peak 20%", "cern ↔ slac") == []
 
 
 def test_loss_now_has_no_packets_from_before_the_finding(path):
@@ -66,7 +68,7 @@ def test_severity_rises_with_the_damage_and_stays(path):
 
     assert (before.severity, during.severity, open_incident().severity) == ("warning", "critical", "critical")
     turn = IncidentTurn.objects.get(turn=HistoryEvent.WORSENED)
-    assert turn.note.startswith("warning to critical: slac → cern: loss ")
+    assert lacks(turn.note, "warning to critical", "slac → cern", "loss ") == []
     assert ONSET + 32 * MINUTE < turn.at <= ONSET + 42 * MINUTE
 
 

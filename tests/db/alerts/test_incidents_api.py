@@ -13,6 +13,7 @@ from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import AuditRecord, Incident, QuietPeriod
 from tests.db.alert_rows import at_once
 from tests.db.incident_rows import HOUR, MINUTE, NOW, lossy, person, watched
+from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 LOCAL = {"host": "localhost"}
@@ -62,7 +63,7 @@ class TestListing:
         assert (row["id"], row["state"], row["rule"]) == (incident.pk, "open", "loss")
         assert (row["severity"], row["acknowledged_by"], row["closed_at"]) == (incident.severity, "", None)
         assert row["path_ids"] == [paths["slac → cern"].pk]
-        assert row["summary"].startswith("slac → cern: loss 20% (20 of 100 packets")
+        assert lacks(row["summary"], "slac → cern: loss 20%", "(20 of 100 packets") == []
 
     @pytest.mark.parametrize(
         ("query", "matching"),
@@ -110,21 +111,21 @@ class TestListing:
         assert {page["X-Total-Count"] for page in pages} == {"3"}
 
     @pytest.mark.parametrize(
-        ("query", "message"),
+        ("query", "facts"),
         [
-            ("site=nowhere", "site=nowhere: there is no such site; there are cern, fnal, slac"),
-            ("group=nobody", "group=nobody: there is no such group; there are coast"),
-            ("since=2026-11-21T00:00:00", "timezone"),
-            ("since=9999-12-31T23:59:59-12:00", "within the years 1970 to 2199"),
-            ("severity=bad", "'notice', 'warning' or 'critical'"),
-            ("limit=1000", "less than or equal to 200"),
+            ("site=nowhere", ["site=nowhere", "no such site", "cern, fnal, slac"]),
+            ("group=nobody", ["group=nobody", "no such group", "coast"]),
+            ("since=2026-11-21T00:00:00", ["timezone"]),
+            ("since=9999-12-31T23:59:59-12:00", ["within", " 1970 to 2199"]),
+            ("severity=bad", ["'notice', 'warning' or 'critical'"]),
+            ("limit=1000", ["less than or equal", " 200"]),
         ],
     )
-    def test_a_wrong_filter_is_named(self, call, paths, query, message):
+    def test_a_wrong_filter_is_named(self, call, paths, query, facts):
         status, answer = call("GET", f"incidents?{query}")
 
         assert status == 422
-        assert message in json.dumps(answer)
+        assert lacks(json.dumps(answer), *facts) == []
 
     def test_the_list_keeps_to_its_queries(self, call, paths, django_assert_num_queries):
         lossy(paths["slac → cern"])
@@ -162,7 +163,10 @@ class TestOne:
         assert [event["note"] for event in answer["history"] if event["turn"] == "corrected"] == ["first", "second"]
 
     def test_one_that_there_is_not(self, call, paths):
-        assert call("GET", "incidents/77") == (404, {"detail": "there is no incident 77; /api/v1/incidents lists them"})
+        status, answer = call("GET", "incidents/77")
+
+        assert (status, answer.keys()) == (404, {"detail"})
+        assert lacks(answer["detail"], "no incident 77;", "/api/v1/incidents") == []
 
     def test_it_keeps_to_its_queries(self, call, paths, django_assert_num_queries):
         incident = lossy(paths["slac → cern"])
@@ -193,7 +197,8 @@ class TestAcknowledging:
 
         status, answer = call("PUT", f"incidents/{incident.pk}/acknowledgement")
 
-        assert (status, answer["detail"]) == (409, f"les acknowledged incident {incident.pk} at 12:30 UTC")
+        assert status == 409
+        assert lacks(answer["detail"], "les acknowledged", f"incident {incident.pk} ", " 12:30 UTC") == []
 
     def test_it_can_be_taken_back_and_given_again(self, call, paths):
         incident = lossy(paths["slac → cern"])
@@ -210,7 +215,8 @@ class TestAcknowledging:
 
         for method in ("PUT", "DELETE"):
             status, answer = call(method, f"incidents/{incident.pk}/acknowledgement")
-            assert (status, answer["detail"]) == (409, f"incident {incident.pk} closed at 2026-11-21 11:30 UTC")
+            assert status == 409
+            assert lacks(answer["detail"], f"incident {incident.pk} ", "closed", "2026-11-21 11:30 UTC") == []
 
     def test_one_that_there_is_not(self, call, paths):
         assert call("PUT", "incidents/77/acknowledgement") == (404, {"detail": "there is no incident 77"})
@@ -236,7 +242,8 @@ class TestComments:
         status, answer = call("POST", address, {"text": "two"}, **key)
 
         assert status == 409
-        assert f"the key c1 was used before, and les then commented on incident {incident.pk}" in answer["detail"]
+        before = ("les", "commented", f"incident {incident.pk}")
+        assert lacks(answer["detail"], "key c1 ", "used before", *before) == []
 
     @pytest.mark.parametrize("text", ["", "   ", "a\x00b", "x" * 4001])
     def test_what_is_no_comment_is_refused(self, call, paths, text):
@@ -259,10 +266,10 @@ class TestSilences:
             assert call("DELETE", f"silences/{made['id']}")[1]["standing"] == "ended"
         assert call("GET", "silences")[1] == []
         assert [row["id"] for row in call("GET", "silences?past=true")[1]] == [made["id"]]
-        assert [audit_record.what for audit_record in AuditRecord.objects.order_by("pk")] == [
-            f"made silence {made['id']} for cern from 2026-11-21 12:30 to 2026-11-21 13:30 UTC",
-            f"ended silence {made['id']}",
-        ]
+        begun, over = [audit_record.what for audit_record in AuditRecord.objects.order_by("pk")]
+        period = ("for cern from 2026-11-21 12:30", "to 2026-11-21 13:30 UTC")
+        assert lacks(begun, f"made silence {made['id']} ", *period) == []
+        assert over == f"ended silence {made['id']}"
 
     def test_sent_again_with_its_key_it_is_one(self, call, paths):
         body = {"group": "coast", "until": (NOW + HOUR).isoformat()}
@@ -273,24 +280,24 @@ class TestSilences:
         assert QuietPeriod.objects.count() == AuditRecord.objects.count() == 1
 
     @pytest.mark.parametrize(
-        ("body", "message"),
+        ("body", "facts"),
         [
-            ({"site": "nowhere"}, "site nowhere: not in use"),
-            ({"path_id": 9999}, "path 9999: not in use"),
-            ({"site": "cern", "group": "coast"}, "not several"),
-            ({"until": "2026-11-21T12:30:00Z"}, "before it starts or in the past"),
-            ({"until": "tomorrow"}, "until"),
-            ({"until": "2150-12-31T23:59:59Z"}, "it ends in 2150, more than 10 years from now"),
-            ({"until": "2027-12-31T23:59:59Z"}, "it is longer than 366 days"),
-            ({"sight": "cern"}, "Extra inputs are not permitted"),
-            ({"reason": "a\x00b"}, "String should match pattern"),
+            ({"site": "nowhere"}, ["site nowhere: not in use"]),
+            ({"path_id": 9999}, ["path 9999: not in use"]),
+            ({"site": "cern", "group": "coast"}, ["not several"]),
+            ({"until": "2026-11-21T12:30:00Z"}, ["ends", "2026-11-21 12:30 UTC", "before it starts", "in the past"]),
+            ({"until": "tomorrow"}, ["until"]),
+            ({"until": "2150-12-31T23:59:59Z"}, ["ends in 2150", "more than 10 years"]),
+            ({"until": "2027-12-31T23:59:59Z"}, ["longer than 366 days"]),
+            ({"sight": "cern"}, ["Extra inputs are not permitted"]),
+            ({"reason": "a\x00b"}, ["String should match pattern"]),
         ],
     )
-    def test_what_makes_no_sense_is_named_and_makes_nothing(self, call, paths, body, message):
+    def test_what_makes_no_sense_is_named_and_makes_nothing(self, call, paths, body, facts):
         status, answer = call("POST", "silences", {"until": (NOW + HOUR).isoformat(), **body})
 
         assert status == 422
-        assert message in json.dumps(answer)
+        assert lacks(json.dumps(answer), *facts) == []
         assert not QuietPeriod.objects.exists()
 
 
@@ -330,12 +337,11 @@ class TestMaintenance:
         assert (first[0], first[1]["revision"], first[1]["ends_at"]) == (200, 1, "2026-11-23T05:00:00Z")
         assert again == first, "what is so already stays so"
         assert other[0] == 409
-        assert "was changed or ended since you read it" in other[1]["detail"]
+        assert lacks(other[1]["detail"], f"maintenance {made['id']} ", "changed or ended", "since you read it") == []
         assert QuietPeriod.objects.get().reason == "updates"
-        assert [audit_record.what for audit_record in AuditRecord.objects.order_by("pk")][1] == (
-            f"changed maintenance {made['id']}, now for group coast from 2026-11-23 02:00 to 2026-11-23 05:00 UTC, "
-            "every 7 days"
-        )
+        what = [audit_record.what for audit_record in AuditRecord.objects.order_by("pk")][1]
+        period = ("for group coast from 2026-11-23 02:00", "to 2026-11-23 05:00 UTC", "every 7 days")
+        assert lacks(what, f"changed maintenance {made['id']},", *period) == []
 
     def test_one_that_was_ended_is_not_changed(self, call, paths):
         made = call("POST", "maintenance", self.WEEKLY)[1]
@@ -344,26 +350,26 @@ class TestMaintenance:
         assert call("PUT", f"maintenance/{made['id']}", {**self.WEEKLY, "revision": 0})[0] == 409
 
     @pytest.mark.parametrize(
-        ("wrong", "message"),
+        ("wrong", "facts"),
         [
-            ({"ends_at": "2026-11-23T02:00:00Z"}, "before it starts"),
-            ({"every_s": 3600}, "it is longer than its repeat interval of 60 min"),
-            ({"until": "2026-11-20T00:00:00Z"}, "it stops repeating, 2026-11-20 00:00 UTC, before it starts"),
-            ({"every_s": None, "until": "2027-01-01T00:00:00Z"}, "it does not repeat"),
-            ({"every_s": 10**12}, "less than or equal"),
+            ({"ends_at": "2026-11-23T02:00:00Z"}, ["before it starts"]),
+            ({"every_s": 3600}, ["longer than", "repeat interval", " 60 min"]),
+            ({"until": "2026-11-20T00:00:00Z"}, ["stops repeating", "2026-11-20 00:00 UTC", "before it starts"]),
+            ({"every_s": None, "until": "2027-01-01T00:00:00Z"}, ["it does not repeat"]),
+            ({"every_s": 10**12}, ["less than or equal"]),
             (
                 {"starts_at": "1990-01-01T00:00:00Z", "ends_at": "2150-12-31T23:59:59Z", "every_s": None},
-                "starts in 1990,",
+                ["starts in 1990,"],
             ),
-            ({"ends_at": "2027-12-01T00:00:00Z", "every_s": None}, "it is longer than 366 days"),
-            ({"until": "2150-12-31T23:59:59Z"}, "it stops repeating in 2150, more than 10 years from now"),
+            ({"ends_at": "2027-12-01T00:00:00Z", "every_s": None}, ["longer than 366 days"]),
+            ({"until": "2150-12-31T23:59:59Z"}, ["stops repeating in 2150", "more than 10 years"]),
         ],
     )
-    def test_what_makes_no_sense_is_named_and_makes_nothing(self, call, paths, wrong, message):
+    def test_what_makes_no_sense_is_named_and_makes_nothing(self, call, paths, wrong, facts):
         status, answer = call("POST", "maintenance", {**self.WEEKLY, **wrong})
 
         assert status == 422
-        assert message in json.dumps(answer)
+        assert lacks(json.dumps(answer), *facts) == []
         assert not QuietPeriod.objects.exists()
 
     def test_a_silence_is_no_maintenance(self, call, paths):
