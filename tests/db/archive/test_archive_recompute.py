@@ -59,8 +59,8 @@ def test_times_may_have_an_offset(mesh, capsys):
 @pytest.mark.parametrize(
     ("since", "until", "message"),
     [
-        ("yesterday", "2026-03-14", '"yesterday" is not a time; write it as in 2026-03-14 or 2026-03-14T12:00'),
-        ("2026-03-14", "2026-03-13", "--to 2026-03-13T00:00: is not after --from 2026-03-14T00:00"),
+        ("yesterday", "2026-03-14", '"yesterday" is not a time.* 2026-03-14 or 2026-03-14T12:00'),
+        ("2026-03-14", "2026-03-13", "--to 2026-03-13T00:00.* not after --from 2026-03-14T00:00"),
     ],
 )
 def test_a_period_that_makes_no_sense_is_refused(mesh, since, until, message):

@@ -162,7 +162,7 @@ def test_only_an_empty_database_is_restored_into(mesh, tmp_path):
     file = tmp_path / "soundings.dump"
     call_command("archive", "backup", "--out", str(file))
 
-    with pytest.raises(CommandError, match=r"is not empty: it has \d+ tables, such as .*createdb"):
+    with pytest.raises(CommandError, match=r" not empty.* \d+ tables.* createdb"):
         call_command("archive", "restore", str(file))
 
 
@@ -181,7 +181,7 @@ def test_a_file_that_is_no_whole_backup_changes_nothing(mesh, scratch, tmp_path,
     expected = {
         "missing": "no such file",
         "cut": "could not ",
-        "text": "input file appears to be a text format dump. Please use psql",
+        "text": "text format dump",
     }
     assert expected[broken] in complained
     assert rows(scratch, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == [(0,)]
@@ -294,15 +294,15 @@ HERE = BackupContents(
 UNFIT = {
     "from a later release": (
         replace(HERE, migrations=frozenset({("archive", "0999_later")})),
-        "is from a later release, with archive.0999_later; install that one first",
+        r"from a later release.* archive\.0999_later",
     ),
     "from a newer server": (
         replace(HERE, server_major=99),
-        r"is from PostgreSQL 99, this server is 1\d\.\d+; restore it into 99 or later",
+        r"from PostgreSQL 99,.* this server is 1\d\.\d+;.* 99 or later",
     ),
     "from another TimescaleDB": (
         replace(HERE, timescaledb="2.0.1"),
-        r"needs TimescaleDB 2.0.1, this server has .*; restore it where that version is installed and preloaded",
+        r"needs TimescaleDB 2\.0\.1, this server has .*installed and preloaded",
     ),
 }
 
@@ -313,19 +313,19 @@ def test_an_incompatible_backup_is_refused_before_anything_changes(case, monkeyp
     monkeypatch.setattr(backup, "contents", lambda file: state)
     monkeypatch.setattr(backup, "_require_empty", lambda: None)
     if has_timescaledb() and state.timescaledb:
-        message = "is from TimescaleDB 2.0.1, this database has .*restore, then ALTER EXTENSION timescaledb UPDATE"
+        message = r"from TimescaleDB 2\.0\.1, this database .*restore.* ALTER EXTENSION timescaledb UPDATE"
 
     with pytest.raises(BackupError, match=message):
         backup.restore(tmp_path / "soundings.dump", lambda: None)
 
 
 def test_a_missing_program_is_named_with_what_to_install(monkeypatch, tmp_path):
-    with pytest.raises(PostgresError, match=r"pg_dump of PostgreSQL 99 or later is needed, there is .* of 18"):
+    with pytest.raises(PostgresError, match=r"pg_dump of PostgreSQL 99 .*needed.* of 18"):
         client_program("pg_dump", 99)
     monkeypatch.setattr(postgres.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(postgres, "PACKAGED", tmp_path)
     monkeypatch.setattr(postgres.shutil, "which", lambda name: None)
-    with pytest.raises(PostgresError, match="there is none at all; install postgresql-client-18"):
+    with pytest.raises(PostgresError, match=r"none at all.* install postgresql-client-18"):
         client_program("pg_dump", 18)
 
 

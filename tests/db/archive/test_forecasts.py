@@ -73,7 +73,7 @@ def test_the_test_since_the_loss_is_the_forecast(client, path, at_noon):
     assert (made.throughput_bps, made.tests, made.newest_at) == (pytest.approx(0.225e6), 1, TEST_SINCE)
     assert made.low_bps < 0.225e6 < made.high_bps
     assert verdict_of(html).startswith("about 225 kbit/s (80%: ")
-    assert "From a single test, the newest 8 min before" in html
+    assert re.search(r"single test[^<]* newest 8 min before", html)
 
 
 def test_before_the_next_test_the_loss_widens_the_forecast(client, path, at_noon):
@@ -89,14 +89,14 @@ def test_before_the_next_test_the_loss_widens_the_forecast(client, path, at_noon
     assert (made.now.lost, made.now.sent, made.then.lost, made.then.sent) == (60, 300, 0, 300)
     assert made.throughput_bps < 45e6 / 2
     assert made.high_bps / made.low_bps > 4 * before.high_bps / before.low_bps
-    assert re.search(r"The path changed since: loss (&lt;|<) 1%, now 20%\.", html)
-    assert re.search(r"Median of 10 tests since 2026-11-21 \d\d:\d\d UTC, the newest [\d. hmin]+ before", html)
+    assert re.search(r"changed since: loss (&lt;|<) 1%, now 20%\.", html)
+    assert re.search(r"Median of 10 tests[^<]* 2026-11-21 \d\d:\d\d UTC[^<]* newest [\d. hmin]+ before", html)
 
 
 def test_the_page_scores_earlier_forecasts(client, path, at_noon):
     html = page_of(client, path)
 
-    assert "Earlier forecasts of this path: 23 of 23 within a factor of two of the next test, 23 with" in html
+    assert re.search(r"Earlier forecasts[^<]* 23 of 23 [^<]*factor of two[^<]*, 23 ", html)
 
 
 def test_later_data_changes_no_forecast(path):
@@ -128,7 +128,7 @@ def test_a_path_without_tests_says_that_the_model_is_alone(client, paths, at_noo
     html = page_of(client, path)
 
     assert estimated(path).forecast is None
-    assert "No test of this kind to forecast from" in html
+    assert re.search(r"No test [^<]*to forecast from", html)
     assert verdict_of(html).startswith("at most ")
 
 

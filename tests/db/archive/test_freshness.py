@@ -119,7 +119,8 @@ def text(client, address):
 
 def test_every_page_says_that_incidents_are_not_current(client, evaluated_long_ago):
     for address in pages(evaluated_long_ago):
-        assert "the alert rules have not been evaluated since 2026-11-21 10:30 UTC" in text(client, address), address
+        said = text(client, address)
+        assert re.search(r"not current[^.]* not been evaluated [^.]*2026-11-21 10:30 UTC", said), address
 
 
 def test_no_page_says_so_while_all_is_done(client, evaluated_now):

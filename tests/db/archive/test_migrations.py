@@ -22,6 +22,7 @@ from tests.db.migration_locks import LARGE, READ, WRITTEN, under_lock
 from tests.db.scratch import TOP, execute, manage, own_dsn, rows, scratch_database
 from tests.deliveries import store
 from tests.e2e.stack import wait_for
+from tests.facts import lacks
 from tests.postgres import superuser_url
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timescale]
@@ -143,7 +144,7 @@ def test_a_migration_gives_way_to_deliveries_and_comes_again(full, delivering):
             reader.rollback()
             _, rest = migrating.communicate(timeout=120)
 
-    assert "attempt 1 of 10: canceling statement due to lock timeout; rolled back" in said
+    assert lacks(said, "attempt 1 of 10:", "lock timeout", "rolled back") == []
     assert migrating.returncode == 0, rest
     assert rows(full, "SELECT count(planted) FROM burst") == [(0,)]
     assert manage(full, "migrate", "--check")[0] == 0
@@ -161,7 +162,7 @@ def test_a_migration_that_never_gets_its_lock_says_who_may_hold_it(monkeypatch):
     with psycopg.connect(own_dsn()) as reader:
         reader.execute("SELECT FROM burst LIMIT 1")
 
-        with pytest.raises(CommandError, match=r"each of 2 attempts: .*Retry when no backup and no long query"):
+        with pytest.raises(CommandError, match=r"each of 2 attempts: .*Retry .*no backup .*no long query"):
             call_command("migrate", verbosity=0)
 
     with connection.cursor() as cursor:

@@ -1,5 +1,6 @@
 """Records, spread and estimate: the record page, and what the API says of transfers."""
 
+import re
 import statistics
 from datetime import timedelta
 
@@ -7,6 +8,7 @@ import pytest
 
 from monitor.web.pages.records.view import bit_metres
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, hour, throughput
+from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 PEER = {"duration_s": 10.0, "start_s": 0.2, "too_short": False, "wanted_s": 2.0, "peer_window_bytes": 3e6}
@@ -61,7 +63,7 @@ def test_the_record_page_links_to_the_test(ask, paths):
 def test_a_mesh_without_a_test_has_no_record(ask, paths):
     throughput(paths["slac", "cern"], HOUR, None)
 
-    assert "No TCP test in the last month" in ask("/records/")
+    assert re.search(r"No TCP test [^<]*month", ask("/records/"))
 
 
 def test_a_wrong_choice_names_the_right_ones(client, paths):
@@ -112,7 +114,8 @@ def test_without_an_answered_ping_there_is_no_estimate(ask, paths):
     path = paths["slac", "cern"]
     hour(paths["cern", "slac"], 10, 10, 1.0)
 
-    assert "no ping of 100 bytes was answered" in ask(f"/api/v1/paths/{path.pk}/estimate", 404)["detail"]
+    detail = ask(f"/api/v1/paths/{path.pk}/estimate", 404)["detail"]
+    assert lacks(detail, "no ping", " 100 bytes", "answered") == []
     ask("/api/v1/paths/999999/estimate", 404)
 
 

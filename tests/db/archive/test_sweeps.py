@@ -165,9 +165,9 @@ def test_without_room_it_stops_with_the_reason(path, monkeypatch):
     ("grid", "message"),
     [
         ({"windows_bytes": [], "streams": [1]}, "grid has 0 cells"),
-        ({"windows_bytes": range(2048, 2148), "streams": range(1, 6)}, "grid has 500 cells; .* 1 to 400"),
-        ({"windows_bytes": [1], "streams": [1]}, "window_bytes must be an integer from 2048"),
-        ({"windows_bytes": [2048], "streams": [0]}, "streams must be an integer from 1 to 128"),
+        ({"windows_bytes": range(2048, 2148), "streams": range(1, 6)}, "grid has 500 cells.* 1 to 400"),
+        ({"windows_bytes": [1], "streams": [1]}, "window_bytes .*integer from 2048"),
+        ({"windows_bytes": [2048], "streams": [0]}, "streams .*integer from 1 to 128"),
     ],
 )
 def test_a_grid_that_makes_no_sense_is_refused(grid, message):
@@ -196,9 +196,9 @@ def test_the_page_draws_failures_apart_from_rates(client, path):
     assert all(row["bps"] > 0 for row in chart["datasets"]["measured"])
     [knee] = chart["datasets"]["knee"]
     assert (knee["streams"], knee["window"]) == ("1", "1 MiB")
-    assert "Sweet spot: 1 stream of 1 MiB, 50 Mbit/s." in html
+    assert re.search(r"Sweet spot: 1 stream [^<.]*\b1 MiB[^<.]* 50 Mbit/s\.", html)
     assert re.search(r"busy</b></td></tr>\s*<tr class=\"said\"><td colspan=\"3\">the server served somebody else", html)
-    assert "1 of 4 cells have no result (1 busy)" in html
+    assert re.search(r"\b1 of 4 cells [^<]*no result[^<]*\(1 busy\)", html)
 
 
 def test_a_sweep_that_has_not_run_has_a_page(client, path):
@@ -263,7 +263,7 @@ def test_the_command_runs_the_grid_and_shows_it(path, agents):
     assert "busy: the server served somebody else" in said
     assert re.search(r"1 MiB\s+│\s+50 Mbit/s\s+│\s+50 Mbit/s", said)
     assert re.search(r"256 KiB\s+│\s+21 Mbit/s\s+│\s+busy", said)
-    assert "Sweet spot: 1 stream of 1 MiB, 50 Mbit/s." in said
+    assert re.search(r"Sweet spot: 1 stream [^.]*\b1 MiB[^.]* 50 Mbit/s\.", said)
     assert " 0 " not in said
 
 
@@ -273,7 +273,7 @@ def test_interrupted_the_command_says_how_to_go_on(path, agents):
         throughput_command("slac", "cern", "--windows", "256K,1M", "--streams", "1,4")
 
     number = SweepCell.objects.values_list("sweep_id", flat=True).first()
-    assert re.search(rf"[12] of 4 cells have ended and are kept; go on with: .* --resume {number}$", str(stopped.value))
+    assert re.search(rf"[12] of 4 cells .*kept.* --resume {number}$", str(stopped.value))
 
     agents(Agents())
     answer = json.loads(throughput_command("--resume", str(number), "--json"))
@@ -285,7 +285,7 @@ def test_interrupted_the_command_says_how_to_go_on(path, agents):
     [
         (["slac", "cern"], "give the grid"),
         (["--windows", "1M", "--streams", "1"], "give the two ends"),
-        (["slac", "nowhere", "--windows", "1M", "--streams", "1"], "no path from slac to nowhere"),
+        (["slac", "nowhere", "--windows", "1M", "--streams", "1"], "no path .*slac to nowhere"),
         (["--resume", "77"], "there is no sweep 77"),
         (["slac", "cern", "--resume", "1"], "give its number alone"),
         (["slac", "cern", "--windows", "1X", "--streams", "1"], "write bytes, as 262144, 256K"),

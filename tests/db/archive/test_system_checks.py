@@ -14,6 +14,7 @@ from monitor.archive.upkeep.server import Disk, disk, plain_tables, server
 from monitor.archive.upkeep.system_checks import problems
 from tests.db.archive.test_archive_hypertables import has_timescaledb
 from tests.db.scratch import TOP, execute, manage, rows, scratch_database
+from tests.facts import lacks
 from tests.unit.test_compose import SERVICES
 
 pytestmark = pytest.mark.timescale
@@ -145,8 +146,8 @@ def test_a_database_that_is_away_is_an_error_with_what_to_do():
     status, _, said = manage("postgresql://nobody@127.0.0.1:1/nothing", "check", "--database", "default")
 
     assert status == 1
-    assert "(archive.E002) the database cannot be used" in said
-    assert "HINT: Start it with manage.py up; if that runs with --data DIR, set SOUNDINGS_DATA=DIR" in said
+    assert lacks(said, "(archive.E002)", "database cannot be used") == []
+    assert lacks(said, "HINT: Start", "manage.py up", "--data DIR", "SOUNDINGS_DATA=DIR") == []
 
 
 @pytest.mark.django_db(transaction=True)

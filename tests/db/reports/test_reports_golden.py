@@ -16,6 +16,7 @@ from monitor.reports.contents.sentences import RULES
 from monitor.reports.formats import mail, page, pdf
 from tests.db.report_golden import PLANTED, make_golden
 from tests.db.report_rows import ENGLISH, NOW, WEEK, Text
+from tests.facts import lacks
 
 GOLDEN = Path(__file__).parent.parent.parent / "fixtures" / "reports" / "golden.txt"
 
@@ -57,7 +58,7 @@ def test_what_was_planted_is_named_and_noise_is_not(report):
 def test_the_paragraph_says_it(report):
     (worse,) = [sentence.text for sentence in report.sentences if sentence.rule == "worse"]
 
-    assert worse.startswith("Significantly worse than the eight weeks before: loss of slac → cern from 0.0")
+    assert lacks(worse, "Significantly worse", "eight weeks", ": loss of slac → cern from 0.0") == []
     assert "cern → slac" not in " ".join(
         sentence.text for sentence in report.sentences if sentence.rule in ("worse", "better")
     )
@@ -118,7 +119,7 @@ def test_the_mail_states_the_days_of_its_sparklines(report):
     bars = re.findall(r"white-space:nowrap\">([^<]+)</span>", html)
 
     assert {len(line) for line in bars} == {14}
-    assert "sparklines show the last 14 days" in html
+    assert re.search(r"sparklines [^<.]* 14 days", html)
 
 
 def test_a_large_mesh_stays_within_the_sizes(report):
@@ -136,6 +137,6 @@ def test_a_large_mesh_stays_within_the_sizes(report):
 
     assert len(large.paths) > 1000
     assert len(html.encode()) < 200_000
-    assert "Only the 60 paths with the most loss are listed; the PDF format has 948 more." in html
-    assert "Lists show their first 25 entries" in html
+    assert re.search(r"Only the 60 paths [^<]*most loss[^<]* PDF [^<]* 948 more", html)
+    assert re.search(r"Lists [^<]* first 25 entries", html)
     assert len(of_paths) < 2_000_000

@@ -24,6 +24,7 @@ from monitor.reports.subscribers import Subscription, SubscriptionError, subscri
 from tests.db.alert_rows import at_once, make_mesh
 from tests.db.merging import merge_hours
 from tests.db.report_rows import NOW, WEEK, make_hours
+from tests.facts import lacks
 
 MONDAY_7 = WEEK.until + timedelta(hours=7)
 BEFORE_IT = WEEK.since + timedelta(days=1)
@@ -167,8 +168,7 @@ def test_a_server_that_says_no_is_asked_again_later_and_later(mesh, inbox):
     later = [send_due(at) for at in (second, third - timedelta(seconds=1), third)]
 
     assert (early, later) == ([0, 0], [0, 0, 1])
-    assert problem.startswith("the mail server rejected the mail: ")
-    assert "451" in problem
+    assert lacks(problem, "rejected", "451") == []
     assert len(inbox.raw) == 1
     delivery = Delivery.objects.get()
     assert (delivery.attempts, delivery.sent_at, delivery.problem) == (3, third, "")
@@ -198,7 +198,7 @@ def test_a_mail_cut_off_in_transfer_is_not_sent_again(mesh, inbox):
 
     assert sent == [0, 0, 0]
     assert len(inbox.raw) == 1
-    assert "connection to the mail server lost while sending" in Delivery.objects.get().problem
+    assert lacks(Delivery.objects.get().problem, "connection", "lost while sending") == []
     assert "2026-W47 may have been sent" in told()
 
 
@@ -244,7 +244,7 @@ def test_the_mail_is_right_without_pictures_and_styles(mesh, inbox):
     assert "slac → cern" in html
     assert "100 of" not in html  # the counts are on the page
     assert len(html.encode()) < 200_000
-    assert "0 of 1 path (0%) had less than 0.1% loss" in body(mail, "plain")
+    assert lacks(body(mail, "plain"), "0 of 1 path (0%)", "less than 0.1% loss") == []
 
 
 def test_a_pdf_is_attached_for_those_who_want_it(mesh, inbox):
@@ -308,22 +308,23 @@ def test_the_commands_keep_the_list(mesh, inbox, monkeypatch):
     listed = told()
     call_command("report", "unsubscribe", "lead@example.org", "--site=cern", stdout=out)
 
-    assert out.getvalue().splitlines() == [
-        "lead@example.org gets the report of site cern from Tuesday 2026-11-17 09:00 Europe/Zurich on",
-        "lead@example.org gets no more reports of site cern",
-    ]
-    assert listed == "lead@example.org: site cern, html, tuesday 09:00 Europe/Zurich, numbers en; none sent yet\n"
-    assert told() == "no subscribers; add them with manage.py report subscribe\n"
+    subscribed, unsubscribed = out.getvalue().splitlines()
+    [row] = listed.splitlines()
+    assert lacks(subscribed, "lead@example.org", "site cern", "from Tuesday 2026-11-17 09:00 Europe/Zurich") == []
+    assert lacks(unsubscribed, "lead@example.org", "no more", "site cern") == []
+    settings = ("site cern", "html", "tuesday 09:00 Europe/Zurich", "numbers en")
+    assert lacks(row, "lead@example.org:", *settings, "none sent") == []
+    assert lacks(told(), "no subscribers", "manage.py report subscribe\n") == []
 
 
 def test_the_commands_say_what_cannot_be(mesh, inbox):
     subscribe(wish(), BEFORE_IT)
 
     for arguments, complaint in (
-        (["subscribe", "lead"], '"lead" is not a mail address; write it as name@example.org'),
-        (["subscribe", "lead@example.org"], "already subscribed to the report of mesh; to change"),
+        (["subscribe", "lead"], '"lead" is not a mail address.* name@example.org'),
+        (["subscribe", "lead@example.org"], "lead@example.org is already subscribed .*mesh"),
         (["subscribe", "a@example.org", "--group=x"], 'group "x" is not known'),
-        (["unsubscribe", "b@example.org"], "b@example.org does not get the report of mesh"),
+        (["unsubscribe", "b@example.org"], "b@example.org .*not .*report of mesh"),
     ):
         with pytest.raises(CommandError, match=complaint):
             call_command("report", *arguments)
@@ -340,7 +341,7 @@ def test_mailing_by_hand_sends_to_those_who_do_not_have_it_yet(mesh, inbox, monk
 
     assert out.getvalue().splitlines() == ["1 of 1 mail sent", "0 of 1 mail sent"]
     assert [mail["To"] for mail in inbox.mails] == ["a@example.org"]
-    with pytest.raises(CommandError, match="the report of site slac has no subscribers"):
+    with pytest.raises(CommandError, match=r"site slac .*no subscribers"):
         call_command("report", "weekly", "--mail", "--site=slac", stdout=out)
 
 
@@ -349,7 +350,7 @@ def test_mailing_by_hand_says_what_went_wrong(mesh, inbox, monkeypatch):
     inbox.answers = ["550 no such user"]
     subscribe(wish(), BEFORE_IT)
 
-    with pytest.raises(CommandError, match=r"lead@example\.org: the mail server rejected the mail: .*no such user"):
+    with pytest.raises(CommandError, match=r"lead@example\.org: .*rejected .*no such user"):
         call_command("report", "weekly", "--mail", stdout=StringIO())
 
 
@@ -400,5 +401,5 @@ def test_a_password_that_smtp_cannot_carry_is_said_at_the_start(monkeypatch):
     """Python's smtplib encodes logins as ASCII and raises where that cannot be."""
     monkeypatch.setenv("SOUNDINGS_SMTP_URL", "smtps://me:w%C3%B6rd@mail.example.org")
 
-    with pytest.raises(Exception, match="SOUNDINGS_SMTP_URL: user and password must be ASCII"):
+    with pytest.raises(Exception, match=r"SOUNDINGS_SMTP_URL: user and password .*ASCII"):
         mail_server("SOUNDINGS_SMTP_URL")

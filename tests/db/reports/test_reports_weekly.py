@@ -43,6 +43,7 @@ from tests.db.report_rows import (
     report,
     sketch_of,
 )
+from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
 
@@ -63,6 +64,12 @@ def paths():
 
 def text_of(period=WEEK, now=NOW) -> str:
     return str(Text(page.render(report(period, now), ENGLISH)))
+
+
+def text_with(words: str, period=WEEK, now=NOW) -> str:
+    """The only text of the page that has the words."""
+    [found] = [text for text in Text(page.render(report(period, now), ENGLISH)).lines if words in text]
+    return found
 
 
 def line(name: str, period=WEEK, numbers=ENGLISH):
@@ -127,7 +134,7 @@ def test_total_loss_all_week(paths):
     assert (shown.loss.value, shown.loss.mark, shown.loss.tone) == ("100%", "all lost", "bad")
     assert (shown.rtt.value, shown.estimate.value) == ("no reply", "none")
     assert shown.coverage.value == "100%"
-    assert "100% loss on 1 path: slac → cern." in text_of()
+    assert lacks(text_with("100% loss"), "100% loss", " 1 path", "slac → cern.") == []
 
 
 def test_a_path_without_data_is_no_data_and_never_zero(paths):
@@ -137,7 +144,7 @@ def test_a_path_without_data_is_no_data_and_never_zero(paths):
 
     assert (shown.loss.value, shown.loss.tone, shown.rtt.value) == ("no data", "gap", "no data")
     assert (shown.coverage.value, shown.coverage.note, shown.coverage.tone) == ("0%", "0 of 10,080", "gap")
-    assert "No data for 1 path: cern → slac." in text_of()
+    assert lacks(text_with("No data for"), "No data", " 1 path", "cern → slac.") == []
 
 
 def test_a_path_that_could_not_be_measured_is_no_data_too(paths):
@@ -152,7 +159,7 @@ def test_a_new_path_has_no_week_before(paths):
     make_hours(paths["cern → slac"], WEEK.since)
     Measurement.objects.filter(path=paths["cern → slac"]).update(started_at=WEEK.since + timedelta(days=2))
 
-    assert line("slac → cern").loss.note.endswith("; no data in the week before")
+    assert lacks(line("slac → cern").loss.note, "; no data", "week before") == []
     assert line("cern → slac").loss.note.endswith("; new this week")
 
 
@@ -268,18 +275,20 @@ def test_the_incidents_of_the_week_are_told_and_others_are_not(paths):
 
     text = text_of()
 
-    assert "3 incidents on 1 path, the longest cause of still open for 3.2 h." in text
+    assert lacks(text_with("3 incidents"), "3 incidents", " 1 path", "longest", "cause of still open", " 3.2 h") == []
     assert [word in text for word in ("of the week before", "of the next week")] == [False, False]
     assert "reaching in" in text
-    assert "in the week. Tue 17 Nov 00:00 to Tue 17 Nov 00:25 (25 min). Paths: slac → cern." in text
-    assert "Since Sun 22 Nov 21:00, still open after 3.2 h" in text
+    assert "in the week. Tue 17 Nov 00:00" in text
+    closed = text_with("Tue 17 Nov 00:00")
+    assert lacks(closed, "Tue 17 Nov 00:00", "Tue 17 Nov 00:25", "(25 min)", "Paths: slac → cern.") == []
+    assert lacks(text_with("Sun 22 Nov 21:00"), "Since", "Sun 22 Nov 21:00", "still open", " 3.2 h") == []
 
 
 def test_an_empty_installation_has_a_report():
-    text = text_of()
+    said = text_with("Nothing was measured")
 
-    assert "Nothing was measured in this period, and nothing was planned; there are no data yet." in text
-    assert "0%" not in text.partition("Method")[0]
+    assert lacks(said, "Nothing was measured", "nothing was planned", "no data yet") == []
+    assert "0%" not in text_of().partition("Method")[0]
 
 
 def test_a_week_that_is_not_over_says_so_and_plans_only_up_to_now(paths):
@@ -296,18 +305,17 @@ def test_more_paths_than_are_named_are_counted():
     """Of four sites twelve paths, none of which was measured: five are named."""
     make_mesh(["anl", "cern", "desy", "slac"], BEFORE.since)
 
-    assert sentences(report())["no data"] == (
-        "No data for 12 paths: anl → cern, anl → desy, anl → slac, cern → anl, cern → desy and 7 more."
-    )
+    named = "anl → cern, anl → desy, anl → slac, cern → anl, cern → desy"
+    assert lacks(sentences(report())["no data"], "No data", " 12 paths", f": {named} and", " 7 more") == []
 
 
 def test_a_path_with_throughput_tests_only_is_listed_apart(paths):
     Measurement.objects.filter(path=paths["slac → cern"]).get().periods.all().delete()
     make_throughput(paths["slac → cern"], WEEK.since, 50e6)
 
-    text = text_of()
+    apart = text_of().partition(" not pinged ")[2].partition("Method")[0]
 
-    assert "Throughput of paths that are not pinged Path TCP, measured slac → cern 50 Mbit/s 1 of 1 tests" in text
+    assert lacks(apart, "TCP, measured", "slac → cern 50 Mbit/s 1 of 1 tests") == []
 
 
 def test_failed_tests_are_no_result_and_not_zero(paths):
@@ -370,14 +378,14 @@ def test_a_week_that_has_not_begun_is_refused(monkeypatch):
 def test_an_unwritable_target_is_reported_and_left_untouched(tmp_path):
     (tmp_path / "folder.html").mkdir()
 
-    with pytest.raises(CommandError, match=r"cannot write .*folder.html: Is a directory .*another file with --out"):
+    with pytest.raises(CommandError, match=r"cannot write .*folder\.html: Is a directory.* --out"):
         call_command("report", "weekly", "--week", "2026-W46", "--out", str(tmp_path / "folder.html"))
 
     assert [path.name for path in tmp_path.iterdir()] == ["folder.html"]
 
 
 def test_a_bad_week_is_a_usage_error():
-    with pytest.raises(CommandError, match="write the year and the week, as in 2026-W47"):
+    with pytest.raises(CommandError, match=r"'47' is not an ISO week.* 2026-W47"):
         call_command("report", "weekly", "--week", "47")
 
 
@@ -442,7 +450,7 @@ def test_a_week_in_which_the_clocks_change_plans_its_own_hours(week, hours):
     shown = line("slac → cern", period)
 
     assert shown.coverage.note == f"{60 * hours:,} of {60 * hours:,}"
-    assert f"The clocks changed: the week has {hours} hours." in text_of(period)
+    assert lacks(text_with("clocks changed", period), "clocks changed", "week", f" {hours} hours") == []
     assert ", Europe/Zurich" in text_of(period)
 
 
@@ -500,8 +508,8 @@ def test_paths_with_too_few_packets_are_not_called_lossy_for_a_packet():
 
     assert weekly.state.goals == {Goal.UNDETERMINED: 19, Goal.MISSED: 1}
     goal = sentences(weekly)["goal"]
-    assert goal.startswith("Undetermined, too few packets to tell whether loss was below 0.1%: 19 of 20 paths.")
-    assert "0 of the other 1 path (0%)" in goal
+    assert lacks(goal, "Undetermined", "too few packets", "below 0.1%", " 19 of 20 paths") == []
+    assert lacks(goal, " 19 of 20 paths", " 0 of ", " 1 path ", "(0%)", "less than 0.1%") == []
     assert "0% (0 of 1 paths; 19 undetermined)" in text_of(day)
 
 
@@ -511,9 +519,9 @@ def test_a_period_without_data_says_since_when_there_are_data(paths):
     now = WEEK.until + timedelta(hours=4)
     text = text_of(now=now)
 
-    assert sentences(report(now=now))["nothing"].endswith("the first data are of 2026-11-23 02:00.")
+    assert lacks(sentences(report(now=now))["nothing"], "first data", " 2026-11-23 02:00.") == []
     assert "no bytes" not in text
-    assert "No path was tested for changes: that needs 3 whole days" in text
+    assert lacks(text_with("tested for changes", now=now), "No path", "tested for changes", " 3 whole days") == []
 
 
 def test_a_pause_of_the_evaluation_is_reported_before_the_incidents(paths):
@@ -532,7 +540,8 @@ def test_a_pause_of_the_evaluation_is_reported_before_the_incidents(paths):
     assert (pause.since, pause.until) == (stalled, resumed)
     rules = list(sentences(weekly))
     assert rules.index("not evaluated") < rules.index("incidents")
-    assert "from Wed 18 Nov 01:12 to Wed 18 Nov 03:24 (2.2 h)" in sentences(weekly)["not evaluated"]
+    said = sentences(weekly)["not evaluated"]
+    assert lacks(said, "not evaluated", "from Wed 18 Nov 01:12", "to Wed 18 Nov 03:24", "(2.2 h)") == []
     assert sentences(weekly)["incidents"] == "No incidents at other times."
     assert "No incidents." not in str(Text(page.render(weekly, ENGLISH)))
 
@@ -644,7 +653,9 @@ def test_service_levels_say_what_of_their_error_budget_was_used(paths):
         }
     )
     assert [kept.target for kept in path_row.targets if kept.is_kept] == [ServiceTarget.AVAILABILITY]
-    assert sentences(weekly)["service levels"] == "1 of 1 path missed the service level: slac → cern."
+    levels = sentences(weekly)["service levels"]
+    assert levels.startswith("1 of 1 path ")
+    assert lacks(levels, "missed", "service level", ": slac → cern.") == []
 
 
 def test_one_family_only_is_said(paths):
@@ -658,7 +669,8 @@ def test_coverage_is_the_plan_of_the_mesh(paths):
 
     assert path.bursts_planned == planned_bursts(WEEK.since, WEEK.until)[path.path_id, 1000] == 10_080
     assert path.bursts_measured == 600
-    assert sentences(report())["coverage"] == "Under 95% of the planned bursts were measured on 1 path: slac → cern."
+    said = sentences(report())["coverage"]
+    assert lacks(said, "Under 95%", "planned bursts", "measured", " 1 path", ": slac → cern.") == []
 
 
 def test_what_was_planned_and_not_measured_has_a_reason(paths):
@@ -690,9 +702,10 @@ def test_what_limits_and_what_would_gain_most(paths):
     assert (advice.measure, advice.site, advice.paths) == ("raise the receive buffer", "cern", ("slac → cern",))
     assert advice.times == pytest.approx(rate_bps / 2e6, rel=1e-3)
     assert advice.window_bytes == pytest.approx(rate_bps / 8 * 0.1, rel=1e-3)
-    text = text_of()
-    assert "Raise the receive buffer at cern to at least 680 kB: 1 path, about 27 times (slac → cern)." in text
-    assert "window-limited 1 slac → cern: window-limited at 2 Mbit/s: the receiver's window is 25 kB" in text
+    gain = text_with(" 680 kB")
+    assert lacks(gain, "Raise the receive buffer", " cern", "at least 680 kB", " 1 path") == []
+    assert lacks(gain, " 1 path", " 27 times", "(slac → cern)") == []
+    assert f"window-limited 1 slac → cern: {said['sentence']}" in text_of()
 
 
 def test_no_site_is_told_to_raise_a_window_that_may_be_the_others(paths):
@@ -739,12 +752,12 @@ def test_any_days(paths, monkeypatch, tmp_path):
     ("arguments", "complaint"),
     [
         (["--from", "2026-11-16"], "give both --from and --to"),
-        (["--from", "2026-11-16", "--to", "2026-11-15"], "give the first day and the last"),
+        (["--from", "2026-11-16", "--to", "2026-11-15"], "2026-11-16 to 2026-11-15 is 0 days.*first day.* last"),
         (["--from", "2026-11-16", "--to", "2026-11-17", "--week", "2026-W47"], "give either --week or --from"),
-        (["--from", "monday", "--to", "2026-11-17"], '"monday" is not a day; write it as 2026-11-16'),
-        (["--out", "report.doc"], "ends neither in .html nor in .pdf"),
-        (["--zone", "Mars"], '"Mars" is not a time zone'),
-        (["--site", "nowhere"], 'site "nowhere" is not known; there are: cern, slac'),
+        (["--from", "monday", "--to", "2026-11-17"], '"monday" is not a day.* 2026-11-16'),
+        (["--out", "report.doc"], r'"report\.doc".* neither .*\.html nor .*\.pdf'),
+        (["--zone", "Mars"], '"Mars" is not .*time zone'),
+        (["--site", "nowhere"], 'site "nowhere" is not known.* cern, slac'),
     ],
 )
 def test_a_command_line_that_cannot_be_is_said(paths, arguments, complaint):
