@@ -115,8 +115,8 @@ def figures_over(
     """The paths with the figures of the hours that overlap the period, or of its throughput tests. With `only_these`
     the archive is not asked for all paths."""
     if metric is Metric.THROUGHPUT:
-        summaries = {summary.path_id: summary for summary in throughput_summaries(since, until)}
-        return tuple(_with_tests(path, summaries.get(path[0])) for path in paths)
+        summaries = throughput_summaries(since, until)
+        return _of_tests(paths, {tests.path_id: (tests, tests.throughput_median_bps) for tests in summaries})
     path_ids = [path[0] for path in paths] if only_these else None
     cells = tables.grid(metric, since, until, packet_bytes=packet_bytes, path_ids=path_ids)
     return _of_bursts(metric, paths, cells, since, until)
@@ -149,8 +149,8 @@ def figures_now(
     """The paths with the figures of their newest bursts, each path's since its moment in `begins`, or with their newest
     throughput test since then."""
     if metric is Metric.THROUGHPUT:
-        newest = {tests.path_id: tests for tests in newest_throughput(begins, until)}
-        return tuple(_with_newest_test(path, newest.get(path[0])) for path in paths)
+        newest = newest_throughput(begins, until)
+        return _of_tests(paths, {tests.path_id: (tests, tests.throughput_bps) for tests in newest})
     cells = recent.grid(metric, begins, until, packet_bytes)
     return _of_bursts(metric, paths, cells, min(begins.values(), default=until), until)
 
@@ -214,29 +214,22 @@ def _ping_state(metric: Metric, cell: tables.GridCell) -> PathState:
     return PathState.NONE_LOST if metric is Metric.LOSS and cell.received == cell.sent else PathState.VALUE
 
 
-def _with_tests(path: KnownFields, summary: PathThroughput | None) -> PathFigures:
-    if summary is None:
-        return PathFigures(*path)
-    return PathFigures(
-        *path,
-        state=PathState.NOT_MEASURED if summary.throughput_median_bps is None else PathState.VALUE,
-        value=summary.throughput_median_bps,
-        tests=summary.tests,
-        tests_measured=summary.measured,
-        not_measured=summary.tests - summary.measured,
-        outcome=None if summary.latest_outcome == Outcome.MEASURED else summary.latest_outcome,
-    )
+def _of_tests(
+    paths: Sequence[KnownFields], by_path: Mapping[int, tuple[PathThroughput | NewestThroughput, float | None]]
+) -> tuple[PathFigures, ...]:
+    """The paths with their throughput tests, each with the throughput that is shown for them."""
+    return tuple(_with_tests(path, *by_path[path[0]]) if path[0] in by_path else PathFigures(*path) for path in paths)
 
 
-def _with_newest_test(path: KnownFields, newest: NewestThroughput | None) -> PathFigures:
-    if newest is None:
-        return PathFigures(*path)
+def _with_tests(
+    path: KnownFields, tests: PathThroughput | NewestThroughput, throughput_bps: float | None
+) -> PathFigures:
     return PathFigures(
         *path,
-        state=PathState.NOT_MEASURED if newest.throughput_bps is None else PathState.VALUE,
-        value=newest.throughput_bps,
-        tests=newest.tests,
-        tests_measured=newest.measured,
-        not_measured=newest.tests - newest.measured,
-        outcome=None if newest.latest_outcome == Outcome.MEASURED else newest.latest_outcome,
+        state=PathState.NOT_MEASURED if throughput_bps is None else PathState.VALUE,
+        value=throughput_bps,
+        tests=tests.tests,
+        tests_measured=tests.measured,
+        not_measured=tests.tests - tests.measured,
+        outcome=None if tests.latest_outcome == Outcome.MEASURED else tests.latest_outcome,
     )
