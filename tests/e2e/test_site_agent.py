@@ -288,15 +288,15 @@ def test_two_agents_test_throughput_in_their_slot(tmp_path, agents, centres):
     assert server_centre.runs() == []
     ended_at = runs[1].started_at + timedelta(seconds=runs[1].duration_s)
     wait_until(
-        lambda: any(one.result.started_at > ended_at and not is_loaded(one) for one in client_centre.measured()),
+        lambda: any(burst.result.started_at > ended_at and not is_loaded(burst) for burst in client_centre.measured()),
         why=client.log,
     )
     bursts = client_centre.measured()
     during = [one for one in bursts if runs[1].started_at <= one.result.started_at <= ended_at]
     before = [one for one in bursts if one.result.started_at < starts_at - timedelta(seconds=1)]
-    assert all(is_loaded(one) for one in during)
-    assert not any(is_loaded(one) for one in before)
-    assert any(is_loaded(one) for one in bursts)
+    assert all(is_loaded(burst) for burst in during)
+    assert not any(is_loaded(burst) for burst in before)
+    assert any(is_loaded(burst) for burst in bursts)
 
 
 @pytest.mark.skipif(shutil.which("iperf3") is None and not os.environ.get("CI"), reason="iperf3 is not installed")

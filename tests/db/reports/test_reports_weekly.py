@@ -207,7 +207,7 @@ def test_packet_sizes_are_never_mixed_and_the_largest_is_told(paths):
 
 
 def test_packets_during_our_own_tests_are_not_covered(paths):
-    """Sixty bursts, of which a fifth of the packets was excluded, and 20 of which no packet counts."""
+    """60 bursts with a fifth of their packets excluded, and 20 bursts with all packets excluded."""
     make_hours(paths["slac → cern"], WEEK.since, hours=1, during_test=20)
     BurstHour.objects.update(bursts_excluded=12.0)
 

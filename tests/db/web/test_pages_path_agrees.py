@@ -22,8 +22,8 @@ DEAD = slice(60, 72)
 
 @pytest.fixture
 def path(paths):
-    """A burst of four packets a minute for two hours to 12:30, of which twelve minutes from 11:30 lost half; 10 ms
-    until then, 74 ms after; and some days before, a burst that lost two of four."""
+    """A burst of four packets a minute from 10:30 to 12:30. From 11:30 half is lost for twelve minutes, and the RTT is
+    74 ms instead of 10. Some days before, a burst lost two of four."""
     path = paths["slac", "cern"]
     since = NOW - PATH_MINUTES * MINUTE
     for minute in range(PATH_MINUTES):
@@ -133,6 +133,6 @@ def test_where_raw_bursts_are_deleted_the_hours_answer(get, path):
 
     html = get("", "since=2026-11-21T11:00&until=2026-11-21T12:00")
 
-    # Thirty minutes of four, of which twelve lost two, and thirty before.
+    # 30 minutes of four packets, twelve of them with two lost; and 30 minutes before.
     assert tile(html, "loss")[1] == "24 of 240 lost"
     assert [of_text(row["text"]) for row in steps(html, "loss")] == [(24, 240)]

@@ -20,8 +20,8 @@ from tests.facts import lacks
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 DAY = timedelta(days=1)
 QUERIES = 7
-"""The mesh, its packet sizes, its paths, the table, the planned pairs and the state of those without a figure; what is
-current."""
+"""The mesh, its packet sizes, its paths, the table, the planned pairs, the state of pairs without a figure, and how
+current the rollups are."""
 
 
 @pytest.fixture

@@ -81,8 +81,8 @@ class Trouble:
 
 
 def latest_end(trouble: Trouble, figures) -> datetime:
-    """After a clean window as long as the one that fired, it is over; half an hour and `window_s` are the shortest, six
-    steps where cycles are long, and windows of hours end with the running hour."""
+    """Latest time at which a finding is over: a window without trouble as long as the window that fired, at least half
+    an hour or two cycles, then two cycles and, since windows of hours end with the running hour, an hour."""
     least_s = max(1800.0, 2 * trouble.every_s)
     return trouble.ends + timedelta(seconds=max(figures["window_s"], least_s) + 2 * trouble.every_s) + HOUR
 

@@ -183,7 +183,7 @@ def test_loss_is_over_after_no_less_than_it_took_to_fire():
 
     fired = [one for alarm in alarms for one in alarm.ever.values() if one.figures["window_s"] > window_s]
     assert fired
-    assert all(one.figures["clear_s"] == one.figures["window_s"] for one in fired)
+    assert all(finding.figures["clear_s"] == finding.figures["window_s"] for finding in fired)
 
 
 def test_windows_begin_at_half_of_window_s():

@@ -72,7 +72,7 @@ def test_the_ends_lie_on_their_sides_and_every_figure_is_finite(given_figures):
     ends = [end for end in (found.low_bps, found.throughput_bps, found.high_bps) if end is not None]
     assert ends == sorted(ends)
     assert all(math.isfinite(end) for end in ends)
-    assert (found.sign is None) == all(one.sign is Sign.AT_LEAST for one in found.limits)
+    assert (found.sign is None) == all(limit.sign is Sign.AT_LEAST for limit in found.limits)
     assert (found.sign is Sign.BETWEEN) == (found.throughput_bps is None and found.sign is not None)
 
 
@@ -82,7 +82,7 @@ def test_about_is_said_only_where_nothing_unknown_can_hold_it(given_figures):
 
     if found.sign is Sign.ABOUT:
         assert not found.not_known or found.throughput_bps == 0.0
-        assert all(one.sign is Sign.ABOUT for one in found.limits if one.name is found.binding)
+        assert all(limit.sign is Sign.ABOUT for limit in found.limits if limit.name is found.binding)
 
 
 @given(figures(), st.floats(1.05, 5))

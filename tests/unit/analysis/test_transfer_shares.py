@@ -85,7 +85,7 @@ def test_efficiency_of_a_public_report_is_of_the_bytes_that_arrived(report):
 
 
 def stuck(**fields):
-    """3.9 MB written at once into the send buffer, of which 57 kB arrived in 10 s, with 8 segments resent."""
+    """3.9 MB are written to the send buffer at once; 57 kB arrive in 10 s, with 8 segments retransmitted."""
     samples = tuple(
         SenderInterval(
             start_s=second,

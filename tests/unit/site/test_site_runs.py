@@ -304,7 +304,7 @@ def test_a_slot_that_began_before_its_plan_came_is_not_called_late(spool, own_te
     slots.run(known)
     slots.run(new)
 
-    late, planned_late = (one.result.detail for one in spooled(spool))
+    late, planned_late = (delivered.result.detail for delivered in spooled(spool))
     assert late == "agent started 7.0 s late"
     assert planned_late.startswith(PLANNED_LATE)
     assert "6.0 s after it began" in planned_late
