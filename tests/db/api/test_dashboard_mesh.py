@@ -1,225 +1,28 @@
-"""The queries of the dashboards about many paths, and of the alert rules: the answers by hand, from the rows inserted
-here; and which tables the plan of every query reads, as the period grows.
-
-A mesh of slac, cern and anl (slac and cern have agents) is measured for the two hours before noon, a day and a month
-ago. Figures are chosen so that each answer can be done in the head.
+"""The queries of the dashboards about many paths, and of the alert rules: the answers by hand, from the rows
+in `tests.db.dashboard_rows`; and which tables the plan of every query reads, as the period grows.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
 
-from dashboards.reader import grant
-from monitor.agents.models import AgentHealth
-from monitor.alerts.models import Incident, IncidentPath
-from monitor.archive.models import (
-    Burst,
-    BurstDay,
-    BurstHour,
-    BurstMonth,
-    CapacityResult,
-    CentreSample,
-    DeliveredDay,
-    DirtyHour,
-    ReceivedBatch,
-    RefusedResult,
-    ThroughputDay,
-    ThroughputHour,
-    ThroughputMonth,
-    ThroughputTest,
-)
+from monitor.alerts.models import Incident
+from monitor.archive.models import BurstHour, CentreSample
 from monitor.mesh import models
-from monitor.mesh.models import Group, Measurement, MeasurementPeriod
+from monitor.mesh.models import Group
+from tests.db.dashboard_rows import DAY, HOURS, NOON, SINCE, UNTIL, make_rows, variables
 from tests.db.grafana import Query, about, of_dashboard, queries, run, tables_read
-from tests.db.mesh_of_three import MeshOfThree, make_mesh
-
-NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=1)
-"""Yesterday's: some questions are about now."""
-SINCE, UNTIL = NOON - timedelta(hours=2), NOON
-HOURS = (SINCE, SINCE + timedelta(hours=1))
-DAY = NOON.replace(hour=0)
-MONTH = DAY.replace(day=1)
-
-PINGED = {"bursts": 60, "bursts_all_lost": 0, "bursts_none_lost": 60, "bursts_during_test": 0, "bursts_not_measured": 0}
-COUNTS = {"duplicates": 0, "reordered": 0}
-HEALTH = {
-    "clock_offset_s": 0.25,
-    "kernel_clock": {"is_synchronised": True},
-    "load_1min": 1.5,
-    "cpus": 2,
-    "lost_ticks": 3,
-    "set_aside": 1,
-}
+from tests.db.mesh_of_three import MeshOfThree
 
 
 @pytest.fixture
 def mesh(db: None) -> MeshOfThree:
     """With every kind of row that a dashboard asks for."""
-    three = make_mesh()
-    plan(three)
-    pings(three)
-    throughput(three)
-    incidents(three)
-    deliveries(three)
-    centre()
-    with connection.cursor() as cursor:
-        grant(cursor, "of the test")
-    return three
-
-
-def plan(three: MeshOfThree) -> None:
-    group = Group.objects.create(name="labs", shape="mesh")
-    group.sites.set([three.slac, three.cern])
-    ping = models.Test.objects.create(name="pinger", kind="ping", every_s=60)
-    for path in (three.slac_cern, three.slac_anl, three.cern_slac):
-        measurement = Measurement.objects.create(path=path, test=ping, started_at=MONTH)
-        MeasurementPeriod.objects.create(
-            measurement=measurement, every_s=60, packet_bytes=[100, 1000], started_at=MONTH
-        )
-
-
-def pings(three: MeshOfThree) -> None:
-    """In each hour: slac to cern loses 6 of 600 at 10 ms, cern to slac none of 600 at 20 ms, slac to anl all of 300 and
-    half of the plan; a day and a month are those two hours."""
-    of_path = {
-        three.slac_cern: {"sent": 600, "received": 594, "rtt_min_ms": 8.0, "rtt_avg_ms": 10.0, "bursts_planned": 60},
-        three.cern_slac: {"sent": 600, "received": 600, "rtt_min_ms": 18.0, "rtt_avg_ms": 20.0, "bursts_planned": 60},
-        three.slac_anl: {"sent": 300, "received": 0, "bursts": 30, "bursts_all_lost": 30, "bursts_planned": 60},
-    }
-    for path, values in of_path.items():
-        row = {"path_id": path.pk, "packet_bytes": 100, **PINGED, **COUNTS, **values}
-        counted = {name: value * 2 if isinstance(value, int) else value for name, value in row.items()}
-        whole = {**counted, "path_id": path.pk, "packet_bytes": 100}
-        for hour in HOURS:
-            BurstHour.objects.create(hour=hour, **row)
-        BurstDay.objects.create(day=DAY, **whole)
-        BurstMonth.objects.create(month=MONTH, **whole)
-    # A raw burst, which no dashboard may read.
-    burst = {"outcome": "measured", "sent": 1, "received": 1, "during_test": False, "rtts_ms": [1.0]}
-    Burst.objects.create(path_id=three.slac_cern.pk, measured_at=SINCE, packet_bytes=100, **COUNTS, **burst)
-
-
-def throughput(three: MeshOfThree) -> None:
-    """slac to cern: 10 and 30 Mbit/s in the hours, of three slots; a capacity of 100 Mbit/s."""
-    path_id = three.slac_cern.pk
-    for hour, bps, slots in zip(HOURS, (1e7, 3e7), (1, 2), strict=True):
-        of_hour = {
-            "tests": 1,
-            "tests_measured": 1,
-            "slots_planned": slots,
-            **{f"throughput_{name}_bps": bps for name in ("min", "median", "max", "avg")},
-        }
-        ThroughputHour.objects.create(path_id=path_id, hour=hour, **of_hour)
-        ThroughputTest.objects.create(
-            path_id=path_id,
-            measured_at=hour + timedelta(minutes=10),
-            test="tcp",
-            outcome="measured",
-            streams=1,
-            throughput_bps=bps,
-            verdict="window" if bps == 1e7 else "loss",
-        )
-    whole = {
-        "tests": 2,
-        "tests_measured": 2,
-        "slots_planned": 3,
-        "throughput_min_bps": 1e7,
-        "throughput_median_bps": 2e7,
-        "throughput_max_bps": 3e7,
-        "throughput_avg_bps": 2e7,
-    }
-    ThroughputDay.objects.create(path_id=path_id, day=DAY, **whole)
-    ThroughputMonth.objects.create(path_id=path_id, month=MONTH, **whole)
-    CapacityResult.objects.create(
-        path_id=path_id,
-        measured_at=SINCE + timedelta(minutes=5),
-        test="narrow",
-        outcome="measured",
-        verdict="measured",
-        capacity_bps=1e8,
-        sent=184,
-        received=184,
-        during_test=False,
-    )
-
-
-def incidents(three: MeshOfThree) -> None:
-    """One that is open since 11:00 with two paths, one resolved within ten minutes, and a pending one."""
-    rows = [
-        ("unreachable", "anl", HOURS[1], None, False, [three.slac_anl, three.slac_cern]),
-        ("loss", "slac → cern", SINCE, SINCE + timedelta(minutes=10), False, [three.slac_cern]),
-        ("rtt", "cern", SINCE, None, True, [three.cern_slac]),
-    ]
-    for rule, cause, opened_at, closed_at, is_pending, paths in rows:
-        incident = Incident.objects.create(
-            rule=rule,
-            cause=cause,
-            opened_at=opened_at,
-            closed_at=closed_at,
-            is_pending=is_pending,
-            summary=f"{cause} {rule}",
-            closing="well again" if closed_at else "",
-        )
-        for path in paths:
-            IncidentPath.objects.create(
-                incident=incident,
-                path=path,
-                added_at=opened_at,
-                rule=rule,
-                sentence="x",
-                since=opened_at,
-                figures={},
-                is_over=closed_at is not None,
-            )
-
-
-def deliveries(three: MeshOfThree) -> None:
-    """slac delivered 90 of 100 results an hour before noon and was well; cern has an agent of which nothing came."""
-    slac = three.slac
-    at = NOON - timedelta(hours=1)
-    batch = {"sent_at": at, "agent_version": "0.1.0", "accepted": 90, "refused": 1, "queued": 7, "dropped": 2}
-    ReceivedBatch.objects.create(site=slac, spool="x", number=1, received_at=at, **batch)
-    AgentHealth.objects.create(site=slac, accepted_at=at, agent_version="0.1.0", queued=7, dropped=2, health=HEALTH)
-    DeliveredDay.objects.create(site=slac, spool="x", day=DAY.date(), sequences="{[1,81),[91,101)}")
-    RefusedResult.objects.create(site=slac, spool="x", sequence=5, refused_at=at, reason="path 9 is unknown", result={})
-    DirtyHour.objects.create(path_id=1, hour=HOURS[1], marked_at=at)
-
-
-def centre() -> None:
-    """At 11:59 and 12:00: 600 and 60 results in a minute, of which 6 and 0 refused."""
-    for minutes, accepted, refused, waiting in ((1, 600, 6, 4), (0, 60, 0, None)):
-        at = NOON - timedelta(minutes=minutes)
-        CentreSample.objects.create(
-            at=at,
-            since=at - timedelta(minutes=1),
-            accepted=accepted,
-            refused=refused,
-            newest_measured_at=at - timedelta(seconds=20),
-            queued=7,
-            queue_length=waiting,
-            hours_waiting=1,
-            waited_s=30.0,
-            database_bytes=10**9,
-        )
-
-
-def variables(three: MeshOfThree, **changed: str) -> dict[str, str]:
-    return {
-        "group": "*",
-        "family": "4",
-        "packet_bytes": "100",
-        "site": "slac",
-        "source": "slac",
-        "destination": "cern",
-        "path": str(three.slac_cern.pk),
-        "soundings": "http://localhost:8000",
-        **changed,
-    }
+    return make_rows()
 
 
 def answer(
