@@ -130,7 +130,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--centre", metavar="URL", help="address of the centre (default: the joined centre)")
+    parser.add_argument(
+        "--centre",
+        metavar="URL",
+        help="address of the centre, https://… or unix:///PATH (default: the joined centre)",
+    )
     parser.add_argument(
         "--token-file", type=Path, metavar="FILE", help="file with the site's token (default: from join)"
     )

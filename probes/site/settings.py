@@ -17,6 +17,8 @@ import msgspec
 from probes.private_files import replace_privately
 
 VARIABLE = "SOUNDINGS_AGENT_SETTINGS"
+UNIX = "unix"
+"""Scheme of a centre behind a Unix socket, as unix:///run/soundings/web.sock."""
 
 
 class SettingsError(Exception):
@@ -168,8 +170,12 @@ def from_environment() -> AgentSettings:
 
 
 def check_centre(url: str, allow_plain_http: bool) -> None:
-    """Raises `SettingsError` unless `url` is https, or http to this very machine."""
+    """Raises `SettingsError` unless `url` is https, http to this very machine, or a Unix socket."""
     parts = urlsplit(url)
+    if parts.scheme == UNIX:
+        if parts.netloc or not parts.path.startswith("/"):
+            raise SettingsError(f"--centre {url}: not an absolute path; write unix:///PATH")
+        return
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise SettingsError(f"--centre {url}: not a web address; write https://HOST[:PORT]")
     if parts.scheme == "http" and not allow_plain_http and not _is_loopback(parts.hostname):

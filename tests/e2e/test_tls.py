@@ -2,6 +2,7 @@
 
 import contextlib
 import http.server
+import socketserver
 import ssl
 import subprocess
 import threading
@@ -60,9 +61,9 @@ class Plans(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def server(certificate=None, key=None, **options):
+def server(certificate=None, key=None, kind=http.server.ThreadingHTTPServer, address=("127.0.0.1", 0), **options):
     """An HTTP server, with a certificate over TLS; gives it and its port."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Plans) as running:
+    with kind(address, Plans) as running:
         running.shown = []
         running.handle_error = lambda *_: None  # an agent that hangs up in the handshake
         if certificate is not None:
@@ -78,6 +79,14 @@ def server(certificate=None, key=None, **options):
         finally:
             running.shutdown()
             thread.join()
+
+
+class UnixServer(socketserver.ThreadingUnixStreamServer):
+    """Behind a Unix socket, whose clients have no address."""
+
+    def get_request(self):
+        connection, _ = super().get_request()
+        return connection, ("", 0)
 
 
 @pytest.fixture
@@ -150,3 +159,23 @@ def test_plain_http_leaves_this_machine_only_where_that_is_said(token_file):
         Centre(f"http://127.0.0.1:{port}", token_file).plan("v1")
 
     assert running.shown == [f"Bearer {TOKEN}"]
+
+
+def test_a_centre_behind_a_unix_socket_gets_the_token(tmp_path, token_file):
+    path = tmp_path / "web.sock"
+    with server(kind=UnixServer, address=str(path)) as (running, _):
+        assert Centre(f"unix://{path}", token_file).plan("v1") is None
+
+    assert running.shown == [f"Bearer {TOKEN}"]
+
+
+@pytest.mark.parametrize("url", ["unix:///", "unix:///nowhere/web.sock"])
+def test_a_centre_without_its_socket_cannot_be_reached(token_file, url):
+    with pytest.raises(CentreError, match="cannot be reached"):
+        Centre(url, token_file).plan("v1")
+
+
+@pytest.mark.parametrize("url", ["unix://web.sock", "unix:web.sock", "unix://host/run/web.sock"])
+def test_a_unix_socket_is_named_by_its_absolute_path(token_file, url):
+    with pytest.raises(SettingsError, match="unix:///PATH"):
+        Centre(url, token_file)
