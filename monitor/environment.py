@@ -20,7 +20,9 @@ VARIABLES = {
     "SOUNDINGS_REDIS_URL": "Redis of the centre, as redis://host:port/0 or redis+socket:///path",
     "SOUNDINGS_SECRET_KEY": "Django's secret key; `manage.py up` creates it in the data folder",
     "SOUNDINGS_DATA": "folder for everything that is written; default ./data",
-    "SOUNDINGS_ALLOWED_HOSTS": "host names under which the pages are served, separated by commas",
+    "SOUNDINGS_ALLOWED_HOSTS": (
+        "host names under which the pages are served, separated by commas; the names of loopback always are"
+    ),
     "SOUNDINGS_PUBLIC_READ": "1 opens the pages without a login",
     "SOUNDINGS_LOCAL_READ": (
         "1 opens the pages without a login to whoever works on this machine itself; `manage.py up` sets it"
@@ -45,8 +47,8 @@ VARIABLES = {
     ),
     "SOUNDINGS_MAIL_FROM": "sender of mailed reports; default soundings@localhost",
     "SOUNDINGS_PUBLIC_URL": (
-        "URL of the pages in mails, notifications and tickets, as https://host; default where `manage.py up` serves "
-        "them, such as http://127.0.0.1:8000"
+        "URL of the pages in mails, notifications and tickets, and by which sites enrol, as https://host; default "
+        "where `manage.py up` serves them, such as http://127.0.0.1:8000"
     ),
     "SOUNDINGS_GRAFANA_URL": "URL of Grafana, as https://host; if set, pages link to its dashboards",
     "SOUNDINGS_RETENTION_BURSTS_DAYS": "days that raw bursts are kept, 0 is forever; default 730 (rollups stay)",
@@ -63,6 +65,7 @@ VARIABLES = {
 }
 
 LONGEST_DAYS = 36_500
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
 def read(name: str, default: str = "") -> str:
@@ -92,6 +95,13 @@ def flag(name: str) -> bool:
     if value not in ("0", "1"):
         raise ImproperlyConfigured(f"{name}={value!r}: write 1 or 0")
     return value == "1"
+
+
+def allowed_hosts() -> list[str]:
+    """The host names of SOUNDINGS_ALLOWED_HOSTS and those of loopback, for health checks and the agent beside us."""
+    names = [name.strip() for name in read("SOUNDINGS_ALLOWED_HOSTS", ",".join(LOOPBACK_HOSTS)).split(",")]
+    given = [name for name in names if name]
+    return [*given, *(name for name in LOOPBACK_HOSTS if name not in given)] if given else []
 
 
 def trusted_proxies() -> list[str]:

@@ -58,9 +58,7 @@ def _served_url() -> str:
 
 SECRET_KEY = _secret_key()
 DEBUG = environment.flag("SOUNDINGS_DEBUG")
-ALLOWED_HOSTS = [
-    name for name in environment.read("SOUNDINGS_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",") if name
-]
+ALLOWED_HOSTS = environment.allowed_hosts()
 PUBLIC_READ = environment.flag("SOUNDINGS_PUBLIC_READ")
 LOCAL_READ = environment.flag("SOUNDINGS_LOCAL_READ")
 ALLOW_PLAIN_HTTP = environment.flag("SOUNDINGS_ALLOW_PLAIN_HTTP")

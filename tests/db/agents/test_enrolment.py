@@ -277,7 +277,7 @@ def printed(capsys, *arguments):
 
 
 def test_enrol_prints_the_one_command_and_nothing_else(mesh, capsys, settings):
-    settings.ALLOWED_HOSTS = ["localhost", "soundings.example.org"]
+    settings.PUBLIC_URL = "https://soundings.example.org"
 
     said = printed(capsys, "enrol", "cern")
 
@@ -289,18 +289,26 @@ def test_enrol_prints_the_one_command_and_nothing_else(mesh, capsys, settings):
     assert redeem(words[6], timezone.now()).site == "cern"
 
 
+HERE = "http://127.0.0.1:8000"
+
+
 @pytest.mark.parametrize(
-    ("hosts", "arguments", "url"),
+    ("public_url", "hosts", "arguments", "url"),
     [
-        (["localhost", "127.0.0.1", "[::1]"], [], "http://127.0.0.1:8000"),
-        (["*", ".example.org"], [], "http://127.0.0.1:8000"),
-        (["a.example"], ["--url", "https://b.example:8443"], "https://b.example:8443"),
+        (HERE, ["localhost", "127.0.0.1", "[::1]"], [], HERE),
+        (HERE, ["*", ".example.org"], [], HERE),
+        (HERE, ["localhost", "a.example"], [], "https://a.example"),
+        ("https://c.example:8443", ["a.example"], [], "https://c.example:8443"),
+        ("https://c.example", ["a.example"], ["--url", "https://b.example:8443"], "https://b.example:8443"),
     ],
 )
-def test_the_command_names_the_centre_as_sites_reach_it(mesh, capsys, settings, hosts, arguments, url):
-    settings.ALLOWED_HOSTS = hosts
+def test_the_command_names_the_centre_as_sites_reach_it(mesh, capsys, settings, public_url, hosts, arguments, url):
+    settings.PUBLIC_URL, settings.ALLOWED_HOSTS = public_url, hosts
 
-    assert f" join {url} " in printed(capsys, "enrol", "cern", *arguments).out
+    said = printed(capsys, "enrol", "cern", *arguments)
+
+    assert f" join {url} " in said.out
+    assert ("SOUNDINGS_PUBLIC_URL" in said.err) == (url == HERE)
 
 
 def test_the_code_holds_as_long_as_was_asked(mesh, capsys):

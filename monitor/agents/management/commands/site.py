@@ -12,6 +12,7 @@ from argparse import ArgumentParser
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -21,11 +22,11 @@ from django.utils import timezone
 from monitor.accounts.models import token_digest
 from monitor.agents.enrolment import LIFETIME, issue_code, withdraw_codes
 from monitor.agents.models import AgentToken, issue_token
+from monitor.environment import LOOPBACK_HOSTS
 from monitor.mesh.models import Site
 from probes.quantities import counted
 from probes.subcommands import add_subcommand
 
-LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 HOUR = timedelta(hours=1)
 LONGEST_HOURS = 24 * 30
 
@@ -42,9 +43,7 @@ class Command(BaseCommand):
         ):
             verb = add_subcommand(commands, name, summary)
             verb.add_argument("name", help="the site, as in mesh.toml")
-            verb.add_argument(
-                "--url", help="URL of this centre as the site reaches it; default from SOUNDINGS_ALLOWED_HOSTS"
-            )
+            verb.add_argument("--url", help="URL of this centre as the site reaches it; default SOUNDINGS_PUBLIC_URL")
             verb.add_argument(
                 "--hours",
                 type=int,
@@ -79,7 +78,10 @@ class Command(BaseCommand):
         if not 1 <= hours <= LONGEST_HOURS:
             raise CommandError(f"--hours {hours}: write 1 to {LONGEST_HOURS}")
         code = issue_code(site.pk, timezone.now(), lifetime=timedelta(hours=hours), replaces_tokens=replaces_tokens)
-        self.stdout.write(f"python -m probes site join {url or _own_url()} {code}")
+        centre = url or _own_url()
+        self.stdout.write(f"python -m probes site join {centre} {code}")
+        if _is_loopback(centre):
+            self.stderr.write(f"{centre} leads to this machine only: set SOUNDINGS_PUBLIC_URL, or give --url")
         self.stderr.write(f"run this at {site.name}; the code works once, valid for {hours} hours")
 
     def _token(self, sites: list[Site], out: Path | None, out_dir: Path | None) -> None:
@@ -126,9 +128,15 @@ def _site_named(name: str) -> Site:
 
 
 def _own_url() -> str:
-    """URL of this centre by its first public host name, else as served by `manage.py up`."""
-    names = [name for name in settings.ALLOWED_HOSTS if name not in LOCAL_NAMES and not name.startswith(("*", "."))]
-    return f"https://{names[0]}" if names else settings.SERVED_URL
+    """URL of this centre: SOUNDINGS_PUBLIC_URL, else of its first public host name, else as `manage.py up` serves it."""
+    if not _is_loopback(settings.PUBLIC_URL):
+        return str(settings.PUBLIC_URL)
+    names = [name for name in settings.ALLOWED_HOSTS if name not in LOOPBACK_HOSTS and not name.startswith(("*", "."))]
+    return f"https://{names[0]}" if names else settings.PUBLIC_URL
+
+
+def _is_loopback(url: str) -> bool:
+    return (urlsplit(url).hostname or "") in {name.strip("[]") for name in LOOPBACK_HOSTS}
 
 
 def _issue(site: Site) -> str:
