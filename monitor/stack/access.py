@@ -73,26 +73,30 @@ def require_passwords(directory: Path) -> None:
 
 def make_application_role(connection: psycopg.Connection, directory: Path) -> None:
     """Create the application's role if missing, with the rights of this release and a new password."""
-    role = sql.Identifier(APPLICATION)
-    if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [APPLICATION]).rowcount == 0:
+    set_role(connection, APPLICATION, new_password(directory, APPLICATION))
+
+
+def set_role(connection: psycopg.Connection, name: str, password: str) -> None:
+    """Create an application's role if missing; give it the rights of this release and the password."""
+    role = sql.Identifier(name)
+    if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [name]).rowcount == 0:
         connection.execute(sql.SQL("CREATE ROLE {}").format(role))
-    password = new_password(directory, APPLICATION).encode()
-    verifier = connection.pgconn.encrypt_password(password, APPLICATION.encode(), b"scram-sha-256").decode()
+    verifier = connection.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
     connection.execute(sql.SQL("ALTER ROLE {} {} PASSWORD {}").format(role, sql.SQL(RIGHTS), sql.Literal(verifier)))
     connection.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(SEES_SETTINGS), role))
 
 
-def give_to_application(connection: psycopg.Connection) -> None:
+def give_to_application(connection: psycopg.Connection, name: str = APPLICATION) -> None:
     """Transfer the database and its superuser-owned objects, made by earlier releases, to the application.
 
     The connection commits each statement: all tables at once, with their chunks, could need too many locks.
     """
     # The application can create functions in the schema public, which a superuser must not call.
     connection.execute("SET search_path = pg_catalog")
-    role, database = sql.Identifier(APPLICATION), sql.Identifier(connection.info.dbname)
+    role, database = sql.Identifier(name), sql.Identifier(connection.info.dbname)
     connection.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(database, role))
-    for kind, name in connection.execute(OWNED_BY_SUPERUSERS).fetchall():
-        connection.execute(sql.SQL("ALTER {} {} OWNER TO {}").format(sql.SQL(kind), sql.SQL(name), role))
+    for kind, owned in connection.execute(OWNED_BY_SUPERUSERS).fetchall():
+        connection.execute(sql.SQL("ALTER {} {} OWNER TO {}").format(sql.SQL(kind), sql.SQL(owned), role))
 
 
 def _hba_file(directory: Path) -> Path:
