@@ -128,7 +128,7 @@ def _site_named(name: str) -> Site:
 
 
 def _own_url() -> str:
-    """URL of this centre: SOUNDINGS_PUBLIC_URL, else of its first public host name, else as `manage.py up` serves it."""
+    """SOUNDINGS_PUBLIC_URL, else the URL of our first public host name, else as `manage.py up` serves it."""
     if not _is_loopback(settings.PUBLIC_URL):
         return str(settings.PUBLIC_URL)
     names = [name for name in settings.ALLOWED_HOSTS if name not in LOOPBACK_HOSTS and not name.startswith(("*", "."))]
