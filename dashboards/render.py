@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
@@ -15,7 +17,22 @@ Builders = Mapping[str, Callable[[], object]]
 
 def text(built: object) -> str:
     """Encode as JSON for Grafana, with sorted keys so that diffs stay small."""
-    return JSONEncoder(sort_keys=True, indent=2, ensure_ascii=False).encode(built) + "\n"
+    content = json.loads(JSONEncoder().encode(built))
+    _drop_defaults(content)
+    return json.dumps(content, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
+
+
+def _drop_defaults(content: dict[str, Any]) -> None:
+    """Drop two defaults that the SDK writes and Grafana misreads, in place.
+
+    All variables have the same `id`, by which Grafana 11 tells them apart; a panel with `repeatDirection` and no
+    `repeat` becomes as wide as the dashboard.
+    """
+    for variable in content.get("templating", {}).get("list", []):
+        del variable["id"]
+    for panel in content.get("panels", []):
+        if "repeat" not in panel:
+            del panel["repeatDirection"]
 
 
 def write(builders: Builders, folder: Path = JSON_DIR) -> list[Path]:
