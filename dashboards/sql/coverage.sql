@@ -11,9 +11,9 @@ WITH step AS (
 due AS (
     SELECT
         step.at,
-        SUM(GREATEST(0, FLOOR(EXTRACT(EPOCH FROM
-            LEAST(plan.ended_at, step.ends_at) - GREATEST(plan.started_at, step.at)
-        ) / plan.every_s))) AS bursts
+        SUM(reporting.cycles(
+            plan.every_s, GREATEST(plan.started_at, step.at), LEAST(plan.ended_at, step.ends_at)
+        )) AS bursts
     FROM step
     CROSS JOIN reporting.plan
     WHERE plan.path_id = NULLIF(${path:sqlstring}, '')::integer

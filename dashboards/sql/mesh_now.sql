@@ -1,6 +1,6 @@
 -- One row: state of the mesh. Paths in use, those of which packets were sent in the period, the loss of all of them
--- together, bursts measured over bursts planned, incidents open now, and agents of which nothing came for
--- {late_after_min} minutes.
+-- together, bursts measured over bursts planned up to the last whole hour, incidents open now, and agents of which
+-- nothing came for {late_after_min} minutes.
 WITH chosen AS (
     SELECT path_id
     FROM reporting.path
@@ -15,23 +15,29 @@ pooled AS (
     SELECT
         COUNT(DISTINCT path_id) FILTER (WHERE sent > 0) AS paths,
         SUM(sent) AS sent,
-        SUM(received) AS received,
-        SUM(bursts_counted) AS bursts,
-        SUM(bursts_planned) AS planned
+        SUM(received) AS received
     FROM reporting.ping
     WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
         AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
         AND at < $__timeTo()::timestamptz
         AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
         AND path_id IN (SELECT path_id FROM chosen)
+),
+covered AS (
+    SELECT SUM(bursts_measured) AS bursts, SUM(bursts_planned) AS planned
+    FROM reporting.path_coverage(
+        reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo(), now()
+    )
+    WHERE packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer AND path_id IN (SELECT path_id FROM chosen)
 )
 SELECT
     (SELECT COUNT(*) FROM chosen)::float8 AS "Paths in use",
     pooled.paths::float8 AS "Paths measured",
     (pooled.sent - pooled.received)::float8 / NULLIF(pooled.sent, 0) AS "Packets lost",
-    CASE WHEN pooled.planned > 0 THEN LEAST(pooled.bursts::float8 / pooled.planned, 1) END AS "Coverage",
+    CASE WHEN covered.planned > 0 THEN LEAST(covered.bursts / covered.planned, 1) END AS "Coverage",
     (SELECT COUNT(*) FROM reporting.incident WHERE closed_at IS NULL)::float8 AS "Open incidents",
     (
         SELECT COUNT(*) FROM reporting.agent WHERE accepted_at IS NULL OR accepted_at < now() - INTERVAL '{late_after_min} minutes'
     )::float8 AS "Silent agents"
 FROM pooled
+CROSS JOIN covered

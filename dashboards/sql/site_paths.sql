@@ -6,14 +6,21 @@ WITH ping AS (
         SUM(sent) AS sent,
         SUM(received) AS received,
         MIN(rtt_min_ms) AS rtt_min_ms,
-        SUM(rtt_avg_ms * received) / NULLIF(SUM(received), 0) AS rtt_avg_ms,
-        SUM(bursts_counted) AS bursts,
-        SUM(bursts_planned) AS planned
+        SUM(rtt_avg_ms * received) / NULLIF(SUM(received), 0) AS rtt_avg_ms
     FROM reporting.ping
     WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
         AND at >= reporting.start_of(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom())
         AND at < $__timeTo()::timestamptz
         AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
+        AND path_id IN (SELECT path_id FROM reporting.path WHERE ${site:sqlstring} IN (source, destination))
+    GROUP BY path_id
+),
+covered AS (
+    SELECT path_id, SUM(bursts_measured) AS bursts, SUM(bursts_planned) AS planned
+    FROM reporting.path_coverage(
+        reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo(), now()
+    )
+    WHERE packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
         AND path_id IN (SELECT path_id FROM reporting.path WHERE ${site:sqlstring} IN (source, destination))
     GROUP BY path_id
 ),
@@ -39,9 +46,10 @@ SELECT
     ping.rtt_min_ms AS "RTT minimum",
     ping.rtt_avg_ms AS "RTT mean",
     tcp.throughput_bps AS "Throughput",
-    CASE WHEN ping.planned > 0 THEN LEAST(ping.bursts::float8 / ping.planned, 1) END AS "Coverage"
+    CASE WHEN covered.planned > 0 THEN LEAST(covered.bursts / covered.planned, 1) END AS "Coverage"
 FROM reporting.path
 LEFT JOIN ping USING (path_id)
+LEFT JOIN covered USING (path_id)
 LEFT JOIN tcp USING (path_id)
 WHERE ${site:sqlstring} IN (path.source, path.destination) AND NOT path.is_retired
 ORDER BY "Loss" DESC NULLS LAST, path.source <> ${site:sqlstring}, path.name

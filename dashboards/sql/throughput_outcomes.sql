@@ -1,11 +1,10 @@
 -- One row per hour that the period touches (a day beyond two days, a month beyond 92): measured throughput
--- tests, failed tests, and planned slots without a test.
+-- tests, failed tests, and planned slots without a test, those up to the last whole hour.
 WITH pooled AS (
     SELECT
         throughput.at,
         SUM(tests_measured) AS measured,
-        SUM(tests - tests_measured) AS failed,
-        SUM(GREATEST(0, slots_planned - tests)) AS untried
+        SUM(tests - tests_measured) AS failed
     FROM reporting.throughput
     INNER JOIN reporting.path USING (path_id)
     WHERE tier = reporting.pooled_tier($__timeFrom(), $__timeTo())
@@ -16,6 +15,18 @@ WITH pooled AS (
         AND destination IN (SELECT site FROM reporting.site_group WHERE group_name = ${group:sqlstring})
     ))
     GROUP BY throughput.at
+),
+due AS (
+    SELECT whole.at, SUM(GREATEST(0, whole.slots_planned - whole.tests)) AS untried
+    FROM reporting.throughput_in_whole_hours(
+        reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo(), now()
+    ) AS whole
+    INNER JOIN reporting.path USING (path_id)
+    WHERE ${group:sqlstring} IN ('', '*') OR (
+        source IN (SELECT site FROM reporting.site_group WHERE group_name = ${group:sqlstring})
+        AND destination IN (SELECT site FROM reporting.site_group WHERE group_name = ${group:sqlstring})
+    )
+    GROUP BY whole.at
 )
 SELECT
     step.at AS "time",
@@ -24,5 +35,6 @@ SELECT
     untried::float8 AS "No test"
 FROM reporting.steps(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()) AS step
 LEFT JOIN pooled ON pooled.at = step.at
+LEFT JOIN due ON due.at = step.at
 WHERE EXISTS (SELECT FROM pooled)
 ORDER BY step.at

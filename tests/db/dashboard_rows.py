@@ -71,10 +71,11 @@ def plan(three: MeshOfThree) -> None:
     group.sites.set([three.slac, three.cern])
     ping = models.Test.objects.create(name="pinger", kind="ping", every_s=60)
     for path in (three.slac_cern, three.slac_anl, three.cern_slac):
-        measurement = Measurement.objects.create(path=path, test=ping, started_at=MONTH)
-        MeasurementPeriod.objects.create(
-            measurement=measurement, every_s=60, packet_bytes=[100, 1000], started_at=MONTH
-        )
+        measurement = Measurement.objects.create(path=path, test=ping, started_at=SINCE)
+        for started_at, ended_at in ((SINCE, UNTIL), (NOON + timedelta(days=2), None)):
+            MeasurementPeriod.objects.create(
+                measurement=measurement, every_s=60, packet_bytes=[100], started_at=started_at, ended_at=ended_at
+            )
 
 
 def pings(three: MeshOfThree) -> None:

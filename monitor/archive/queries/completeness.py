@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 
-from monitor.archive.periods import start_of
 from monitor.archive.statements import records, run_statement
 
 LARGEST_GAP = 10**9
@@ -66,10 +65,8 @@ def by_site_and_day(since: date, until: date, *, site_ids: Sequence[int] | None 
 def coverage_by_site_and_day(since: date, until: date, now: datetime) -> list[SiteCoverage]:
     """Each site and day in [since, until) with bursts scheduled or measured, by site and day."""
     _check_days(since, until)
-    parameters = {"since": _midnight(since), "until": _midnight(until)}
-    return records(
-        SiteCoverage, *run_statement("coverage", **parameters, hour=start_of("hour", now), today=start_of("day", now))
-    )
+    parameters = {"since": _midnight(since), "until": _midnight(until), "now": now}
+    return records(SiteCoverage, *run_statement("coverage", **parameters))
 
 
 def days_of_sites(since: date, until: date, now: datetime) -> list[tuple[SiteDay, SiteCoverage]]:

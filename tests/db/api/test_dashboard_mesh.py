@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from monitor.alerts.models import Incident
-from monitor.archive.models import BurstHour, CentreSample
+from monitor.archive.models import CentreSample
 from monitor.mesh import models
-from monitor.mesh.models import Group
+from monitor.mesh.models import Group, MeasurementPeriod
 from tests.db.dashboard_rows import DAY, HOURS, NOON, SINCE, UNTIL, make_rows, variables
 from tests.db.grafana import Query, about, of_dashboard, queries, run, tables_read
 from tests.db.mesh_of_three import MeshOfThree
@@ -306,18 +306,22 @@ def test_a_query_reads_the_summaries_that_its_period_wants(query: Query, mesh: M
         single = "hour" if days <= 83 else "day" if days <= 1999 else "month"
         tier = pooled if "pooled_tier" in query.sql else single
 
+        # Coverage of the day or month that runs is counted from smaller summaries.
+        tiers = ["hour", "day", "month"] if re.search(r"_(coverage|in_whole_hours)\(", query.sql) else [tier]
+        tiers = tiers[: tiers.index(tier) + 1]
+
         read = tables_read(query.sql, variables(mesh), UNTIL - timedelta(days=days), UNTIL)
 
         summaries = {
             table for table in read if table.startswith(("burst_", "throughput_")) and table != "throughput_test"
         }
         assert "burst" not in read
-        assert summaries <= {f"burst_{tier}", f"throughput_{tier}"}, days
-        assert bool(summaries) == bool(re.search(r"reporting\.(ping|throughput)\b", query.sql))
+        assert summaries <= {f"{kind}_{tier}" for tier in tiers for kind in ("burst", "throughput")}, days
+        assert bool(summaries) == bool(re.search(r"reporting\.(ping|throughput|site_coverage)\b", query.sql))
 
 
 def test_a_path_without_a_plan_is_not_said_to_be_measured_in_full(mesh: MeshOfThree) -> None:
-    BurstHour.objects.update(bursts_planned=None)
+    MeasurementPeriod.objects.all().delete()
 
     assert {row[-1] for row in answer("site", "Paths, outgoing and incoming/A", mesh)} == {None}
     assert {row[-1] for row in answer("alerts", "Measurement coverage, by site/A", mesh)} == {None}

@@ -220,7 +220,7 @@ def update_all(of_then, editor):
     "operations",
     [
         [migrations.AddIndex("burst", models.Index(fields=["outcome"], name="by_outcome"))],
-        [migrations.AlterField("burst", "sent", models.BigIntegerField())],
+        [migrations.AlterField("burst", "waited", models.BigIntegerField())],
         [migrations.AddConstraint("burst", models.CheckConstraint(condition=models.Q(sent__gte=0), name="sent"))],
         [
             migrations.AddField("burst", "more", models.IntegerField(null=True)),

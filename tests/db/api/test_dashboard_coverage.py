@@ -1,0 +1,124 @@
+"""Measurement coverage while an hour runs: the page and the dashboards call one function, and say the same.
+
+Bursts of two whole hours and of the minutes of the running one are delivered and rolled up; what is due of the running
+hour and day must not count as missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from dashboards.reader import grant
+from monitor.archive.models import ThroughputDay, ThroughputHour
+from monitor.archive.periods import start_of
+from monitor.archive.queries.completeness import coverage_by_site_and_day
+from monitor.archive.rollup.recompute import roll_up
+from monitor.mesh.models import Measurement, MeasurementPeriod
+from monitor.mesh.models import Test as MeshTest
+from tests.db.grafana import of_dashboard, run
+from tests.db.merging import merge_all
+from tests.db.mesh_of_three import MeshOfThree, batch, burst, delivered, make_mesh
+from tests.deliveries import store
+
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+PERIODS = [pytest.param(6 * HOUR, id="hours"), pytest.param(5 * DAY, id="days"), pytest.param(120 * DAY, id="months")]
+MISSING = 6
+"""Bursts of the last whole hour that the agent did not report: 114 of 120 are measured, 95%."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningHour:
+    """The planted mesh, the database's time, and when the plan began: two hours before the running hour."""
+
+    mesh: MeshOfThree
+    now: datetime
+    since: datetime
+
+    def rows(self, dashboard: str, where: str, length: timedelta) -> list[dict[str, Any]]:
+        variables = {"group": "*", "family": "4", "packet_bytes": "100", "site": "slac"}
+        return run(of_dashboard(dashboard)[where], variables, self.now - length, self.now)
+
+
+@pytest.fixture
+def running_hour() -> RunningHour:
+    mesh = make_mesh()
+    with connection.cursor() as cursor:
+        grant(cursor, "of the test")
+        cursor.execute("SELECT now()")
+        now = cursor.fetchone()[0].astimezone(UTC)
+    since = start_of("hour", now) - 2 * HOUR
+    test = MeshTest.objects.create(name="pinger", kind="ping", every_s=60, parameters={})
+    measurement = Measurement.objects.create(path=mesh.slac_cern, test=test, started_at=since)
+    MeasurementPeriod.objects.create(measurement=measurement, every_s=60, packet_bytes=[100], started_at=since)
+    minutes = [since + number * MINUTE for number in range(180) if since + number * MINUTE < now]
+    reported = minutes[: 120 - MISSING] + minutes[120:]
+    bursts = [
+        delivered(mesh.slac_cern, burst(*[10.0] * 10, at=at), number) for number, at in enumerate(reported, start=1)
+    ]
+    store(mesh.slac.pk, batch(*bursts), now)
+    while roll_up(now):
+        continue
+    merge_all(now)
+    return RunningHour(mesh, now, since)
+
+
+def page_coverage(planted: RunningHour) -> tuple[int, int]:
+    """Planned and measured bursts on the completeness page, of yesterday and today."""
+    days = coverage_by_site_and_day(planted.now.date() - DAY, planted.now.date() + DAY, planted.now)
+    return sum(day.bursts_planned for day in days), sum(day.bursts_measured for day in days)
+
+
+def test_the_page_counts_the_plan_up_to_the_last_whole_hour(running_hour: RunningHour) -> None:
+    assert page_coverage(running_hour) == (120, 114)
+
+
+@pytest.mark.parametrize("length", PERIODS)
+def test_dashboards_show_the_coverage_of_the_page(length: timedelta, running_hour: RunningHour) -> None:
+    planned, measured = page_coverage(running_hour)
+    [overview] = running_hour.rows("mesh", "Overview/A", length)
+    [path] = [row for row in running_hour.rows("site", "Paths, outgoing and incoming/A", length) if row["To"] == "cern"]
+    [site] = running_hour.rows("alerts", "Measurement coverage, by site/A", length)
+
+    assert [row["Coverage"] for row in (overview, path, site)] == [measured / planned] * 3 == [0.95] * 3
+    assert (site["Planned"], site["Measured"], site["Not measured"]) == (120, 114, 0)
+
+
+@pytest.mark.parametrize("length", PERIODS)
+def test_what_a_site_did_not_report_leaves_out_the_running_hour(length: timedelta, running_hour: RunningHour) -> None:
+    rows = running_hour.rows("site", "Coverage (bursts)/A", length)
+
+    assert sum(row["Not reported"] or 0 for row in rows) == MISSING
+    assert sum(row["Measured"] or 0 for row in rows) >= 114
+
+
+def test_an_agent_that_is_silent_for_whole_hours_lowers_coverage(running_hour: RunningHour) -> None:
+    """Hours without any result have no summary, but a plan."""
+    MeasurementPeriod.objects.update(started_at=running_hour.since - 2 * HOUR)
+
+    [overview] = running_hour.rows("mesh", "Overview/A", 6 * HOUR)
+    [site] = running_hour.rows("alerts", "Measurement coverage, by site/A", 6 * HOUR)
+
+    assert overview["Coverage"] == site["Coverage"] == 114 / 240
+
+
+@pytest.mark.parametrize("length", [6 * HOUR, 5 * DAY])
+def test_slots_that_are_still_to_come_are_no_missing_tests(length: timedelta, running_hour: RunningHour) -> None:
+    """A slot in each of the three hours, none of them tested; that of the running hour may still be."""
+    path_id = running_hour.mesh.slac_cern.pk
+    for number in range(3):
+        hour = running_hour.since + number * HOUR
+        ThroughputHour.objects.create(path_id=path_id, hour=hour, tests=0, tests_measured=0, slots_planned=1)
+        day, _ = ThroughputDay.objects.get_or_create(
+            path_id=path_id, day=start_of("day", hour), defaults={"tests": 0, "tests_measured": 0, "slots_planned": 0}
+        )
+        ThroughputDay.objects.filter(pk=day.pk).update(slots_planned=day.slots_planned + 1)
+
+    rows = running_hour.rows("throughput", "Test outcomes (tests)/A", length)
+
+    assert sum(row["No test"] or 0 for row in rows) == 2
