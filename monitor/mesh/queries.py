@@ -197,7 +197,8 @@ def next_slot(kind: Kind, now: datetime) -> Slot | None:
 
 
 def slots_of_hosts(host_ids: Sequence[int], since: datetime, until: datetime, most: int) -> list[Slot]:
-    """Throughput slots of these hosts that overlap [since, until), oldest first, `most` at most."""
+    """The newest `most` throughput slots of these hosts that overlap [since, until), oldest first."""
     ends = ("measurement__path__source", "measurement__path__destination")
     within = Slot.objects.filter(hosts__host__in=host_ids, starts_at__lt=until, ends_at__gt=since)
-    return list(within.select_related(*ends).order_by("starts_at", "pk").distinct()[:most])
+    newest = within.select_related(*ends).order_by("-starts_at", "-pk").distinct()[:most]
+    return list(reversed(newest))

@@ -150,6 +150,23 @@ def test_own_tests_on_either_host_are_named(paths):
     assert (test.path, test.starts_at, test.outcome) == ("niit → cern", slot.starts_at, "measured")
 
 
+def test_of_many_own_tests_the_newest_are_named(paths):
+    out = paths["slac → cern"]
+    lossy(out, paths["cern → slac"])
+    measurement = paths["niit → cern"].measurements.get()
+    starts = [NOW - (25 - number) * timedelta(seconds=40) for number in range(25)]
+    for starts_at in starts:
+        slot = Slot.objects.create(
+            measurement=measurement, starts_at=starts_at, ends_at=starts_at + timedelta(seconds=10), outcome="measured"
+        )
+        SlotHost.objects.create(slot=slot, host=measurement.path.source, starts_at=starts_at, ends_at=slot.ends_at)
+        SlotHost.objects.create(slot=slot, host=measurement.path.destination, starts_at=starts_at, ends_at=slot.ends_at)
+
+    own_tests = gathered(incident(finding(out))).own_tests
+
+    assert [test.starts_at for test in own_tests] == starts[-gather.MOST_OWN_TESTS :]
+
+
 def test_what_was_kept_at_the_opening_stays_when_raw_bursts_expire(paths):
     out = paths["slac → cern"]
     lossy(out, paths["cern → slac"])
