@@ -50,6 +50,12 @@ class Incident(models.Model):
     is_pending = models.BooleanField(default=False, help_text="Detected, not yet confirmed.")
     opened_at = models.DateTimeField(help_text="Time of detection; after a reopening, of the first.")
     began_at = models.DateTimeField(null=True, help_text="The likeliest onset by its evidence; null before that.")
+    toward = models.TextField(
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Direction that loses packets, as throughput tests tell it where pings cannot; empty if unknown.",
+    )
     closed_at = models.DateTimeField(null=True)
     summary = models.TextField()
     closing = models.TextField(blank=True, help_text="Reason of the resolution; empty while open.")
@@ -116,7 +122,10 @@ class IncidentPath(models.Model):
     added_at = models.DateTimeField()
     rule = models.TextField()
     sentence = models.TextField()
-    since = models.DateTimeField(help_text="Beginning of the trouble, as estimated by the rule.")
+    since = models.DateTimeField(
+        help_text="Start as the rule dates it: of its window of packets or tests, the last reply before, or the first "
+        "burst at a new RTT. The onset is the incident's began_at."
+    )
     figures = models.JSONField(help_text="Figures by which the rule decides whether the finding is over, by rule.")
     is_over = models.BooleanField(default=False)
     level = models.JSONField(

@@ -18,6 +18,7 @@ from pydantic import StringConstraints
 from monitor.accounts.roles import Action, may
 from monitor.alerts.evidence.evidence import Evidence, evidence
 from monitor.alerts.evidence.ticket import ticket_text
+from monitor.alerts.evidence.words import headline
 from monitor.alerts.incidents import actions, listing
 from monitor.alerts.models import (
     AuditRecord,
@@ -53,14 +54,18 @@ router = Router(tags=["incidents"])
 
 
 class IncidentOut(Schema):
-    """A cause with the paths it explains. `closed_at` is null while open; `acknowledged_by` is empty while
-    unacknowledged. `rule` and `severity` are those of the most severe finding."""
+    """A cause with the paths it explains. `title` is that of the pages, with the present and the worst figure;
+    `summary` has the figures at detection. `began_at` is the likeliest onset by the evidence, null until that is
+    gathered; `closed_at` is null while open; `acknowledged_by` is empty while unacknowledged. `rule` and `severity` are
+    those of the most severe finding."""
 
     id: int
+    title: str
     state: InState
     severity: Severity
     rule: str
     cause: str
+    began_at: datetime | None
     opened_at: datetime
     closed_at: datetime | None
     reopened_at: datetime | None
@@ -72,9 +77,17 @@ class IncidentOut(Schema):
     correction: str
     path_ids: list[int]
 
+    @staticmethod
+    def resolve_title(row: Incident | dict[str, str]) -> str:
+        """Of an incident, or of this schema's own answer in `IncidentInFullOut`."""
+        return row["title"] if isinstance(row, dict) else headline(row)
+
 
 class FindingOut(Schema):
-    """The finding of a rule on a path of the incident; `since` is the estimated onset."""
+    """The finding of a rule on a path of the incident. `since` is the start as its rule dates it: of the window of
+    packets or tests by which it fired, which may lie well before the onset; the last reply or result before; or the
+    first burst at a new RTT. `began` is the onset of the incident by the bursts around it, as `evidence.began.at`; null
+    until the evidence is gathered."""
 
     path_id: int
     source: str
@@ -83,8 +96,13 @@ class FindingOut(Schema):
     rule: str
     sentence: str
     since: datetime
+    began: datetime | None
     added_at: datetime
     is_over: bool
+
+    @staticmethod
+    def resolve_began(row: IncidentPath) -> datetime | None:
+        return row.incident.began_at
 
     @staticmethod
     def resolve_source(row: IncidentPath) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitor.alerts.detect.rules.finding import Trouble
 from monitor.alerts.detect.shares import Share
 from monitor.alerts.evidence.facts import (
     AgentFacts,
@@ -25,8 +24,7 @@ from monitor.alerts.evidence.facts import (
     RouterErrors,
     TestVerdict,
 )
-from monitor.alerts.evidence.gather import add_last_hour, gravest_first, stored_facts
-from monitor.alerts.evidence.likely_cause import likely_cause
+from monitor.alerts.evidence.gather import add_last_hour, gravest_first, stated_cause, stored_facts
 from monitor.alerts.evidence.stated import LikelyCause
 from monitor.alerts.models import Incident
 from monitor.analysis import figures as shown
@@ -86,8 +84,7 @@ def evidence(incident: Incident, now: datetime) -> Evidence:
     """Build the evidence of an incident at `now`."""
     facts = stored_facts(incident)
     rows = gravest_first(incident.paths.all())
-    rules = [row.rule for row in rows if not row.is_over] or [row.rule for row in rows] or [incident.rule]
-    cause = likely_cause(facts, rules, cause_place(incident.cause))
+    cause = stated_cause(facts, incident)
     shares = tuple(Share(**share) for share in incident.shares)
     if facts is None:
         return Evidence(incident.pk, None, None, "", (), 0, shares, (), (), (), (), (), cause.sentence, cause)
@@ -114,12 +111,6 @@ def evidence(incident: Incident, now: datetime) -> Evidence:
         likely=cause.sentence,
         cause=cause,
     )
-
-
-def cause_place(cause: str) -> str:
-    """The place in the name of a cause, without the prefix of its trouble."""
-    prefixes = [trouble.prefix for trouble in Trouble if trouble.prefix]
-    return next((cause.removeprefix(prefix) for prefix in prefixes if cause.startswith(prefix)), cause)
 
 
 def began_text(began: Beginning) -> str:

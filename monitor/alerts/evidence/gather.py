@@ -41,7 +41,8 @@ from monitor.alerts.evidence.facts import (
     as_json,
     from_json,
 )
-from monitor.alerts.evidence.likely_cause import likely_cause
+from monitor.alerts.evidence.likely_cause import cause_place, likely_cause
+from monitor.alerts.evidence.stated import Fault, LikelyCause
 from monitor.alerts.incidents import queries
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
 from monitor.archive.queries.around import BurstColumns, bursts_around, icmp_errors, newest_addresses
@@ -104,9 +105,27 @@ def store_facts(incident: Incident, now: datetime) -> Facts:
         IncidentEvidence.objects.update_or_create(
             incident_id=incident.pk, defaults={"version": VERSION, "gathered_at": now, "facts": as_json(facts)}
         )
-        if facts.began is not None:
-            Incident.objects.filter(pk=incident.pk).update(began_at=facts.began.at)
+        incident.began_at = incident.began_at if facts.began is None else facts.began.at
+        incident.toward = _toward(stated_cause(facts, incident))
+        Incident.objects.filter(pk=incident.pk).update(began_at=incident.began_at, toward=incident.toward)
     return facts
+
+
+def stated_cause(facts: Facts | None, incident: Incident) -> LikelyCause:
+    """The likely cause of an incident by these facts, and by its findings that are not over."""
+    rows = gravest_first(incident.paths.all())
+    rules = [row.rule for row in rows if not row.is_over] or [row.rule for row in rows] or [incident.rule]
+    return likely_cause(facts, rules, cause_place(incident.cause))
+
+
+def _toward(cause: LikelyCause) -> str:
+    """The direction of a loss in the name of a place; empty where no tests tell it."""
+    if cause.fault is not Fault.LOSS or cause.toward is None:
+        return ""
+    source, destination = cause.toward
+    if source and destination:
+        return f"{source} → {destination}"
+    return f"{source} outbound" if source else f"{destination} inbound"
 
 
 def _says_less(facts: Facts, earlier: Facts, incident: Incident) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.detect.rules.finding import AlertRule
+from monitor.alerts.detect.rules.finding import AlertRule, Trouble
 from monitor.alerts.evidence.agent_causes import agent_is_silent, agent_itself, cannot_be_measured, site_is_down
 from monitor.alerts.evidence.facts import Facts
 from monitor.alerts.evidence.path_causes import (
@@ -54,6 +54,12 @@ def likely_cause(facts: Facts | None, rules: Sequence[str], cause: str) -> Likel
     if stated is not None:
         return stated
     return LikelyCause(Fault.USUAL, rule.usual_cause) if rule.usual_cause else LikelyCause(Fault.UNKNOWN, UNKNOWN)
+
+
+def cause_place(cause: str) -> str:
+    """The place in the name of a cause, without the prefix of its trouble."""
+    prefixes = [trouble.prefix for trouble in Trouble if trouble.prefix]
+    return next((cause.removeprefix(prefix) for prefix in prefixes if cause.startswith(prefix)), cause)
 
 
 def where_text(cause: str) -> str:

@@ -20,7 +20,7 @@ ADDRESS = "address pinged"
 
 def ticket_text(incident: Incident, evidence: Evidence) -> str:
     """Write the ticket of an incident: all that a provider needs to start."""
-    lines = [words.headline(incident, evidence), "", *_summary(incident, evidence)]
+    lines = [words.headline(incident), "", *_summary(incident, evidence)]
     for path in evidence.paths:
         lines += ["", *_path(path)]
     if evidence.paths_left_out:

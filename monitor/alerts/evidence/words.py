@@ -13,8 +13,9 @@ from typing import Any
 from django.conf import settings
 
 from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.evidence.evidence import Evidence, cause_place
+from monitor.alerts.evidence.evidence import Evidence
 from monitor.alerts.evidence.gather import gravest_first
+from monitor.alerts.evidence.likely_cause import cause_place
 from monitor.alerts.incidents.levels import LevelUnit, level_of
 from monitor.alerts.models import Incident, IncidentChange, IncidentPath
 from monitor.analysis import figures as shown
@@ -49,18 +50,29 @@ def figure_text(rule: str, figures: Mapping[str, Any]) -> str:
     return words
 
 
-def headline(incident: Incident, evidence: Evidence | None = None) -> str:
-    """For example `loss 20% now, peak 22.5% on cern ↔ slac, 2 paths, since 2026-11-21 10:00 UTC`.
+def headline(incident: Incident) -> str:
+    """The title of an incident wherever it is named, for example `loss 20% now, peak 22.5% on cern ↔ slac, 2 paths,
+    since 2026-11-21 10:00 UTC`. It reads the incident and its paths, no evidence.
 
     The figures are of the worst path; an incident that is over has only the peak.
     """
+    paths = len(incident.path_ids)
+    several = f", {paths} paths" if paths > 1 else ""
+    return f"{symptom(incident)} on {place(incident)}{several}, since {since(incident):%Y-%m-%d %H:%M} UTC"
+
+
+def symptom(incident: Incident) -> str:
+    """The figure of the gravest rule on the worst path, now and at its peak: `loss 20% now, peak 22.5%`."""
     rows = gravest_first(incident.paths.all())
     of_gravest = [row for row in rows if row.rule == rows[0].rule]
-    symptom = _symptom(incident, of_gravest) if of_gravest else rule_of(incident.rule).words
-    paths = len({row.path_id for row in rows})
-    several = f", {paths} paths" if paths > 1 else ""
-    place = cause_place(incident.cause)
-    return f"{symptom} on {place}{several}, since {since(incident, evidence):%Y-%m-%d %H:%M} UTC"
+    return _symptom(incident, of_gravest) if of_gravest else rule_of(incident.rule).words
+
+
+def place(incident: Incident) -> str:
+    """The paths of an incident: in the direction that throughput tests tell, otherwise as its cause names them."""
+    if incident.toward:
+        return f"{incident.toward} (direction by TCP tests)"
+    return cause_place(incident.cause)
 
 
 def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
@@ -91,19 +103,19 @@ def _was(figures: Mapping[str, Any]) -> str:
     return ""
 
 
-def since(incident: Incident, evidence: Evidence | None = None) -> datetime:
-    """When it began: by the evidence, otherwise by the rules."""
-    if evidence is not None and evidence.began is not None:
-        return evidence.began.at
+def since(incident: Incident) -> datetime:
+    """When it began: by its evidence, before that by the rules."""
+    if incident.began_at is not None:
+        return incident.began_at
     return min((row.since for row in incident.paths.all()), default=incident.opened_at)
 
 
-def subject(incident: Incident, change: str, evidence: Evidence | None = None) -> str:
+def subject(incident: Incident, change: str) -> str:
     """The first line of a message: `OPEN warning: loss 2.1% on cern ↔ slac, 2 paths, since 2026-11-21 10:00 UTC`."""
     word = CHANGE_WORDS[IncidentChange(change)]
     if change == IncidentChange.CLOSED and incident.closed_at is not None:
-        return f"{word} after {open_duration(incident)}: {headline(incident, evidence)}"
-    return f"{word} {incident.severity}: {headline(incident, evidence)}"
+        return f"{word} after {open_duration(incident)}: {headline(incident)}"
+    return f"{word} {incident.severity}: {headline(incident)}"
 
 
 def body(incident: Incident, change: str, evidence: Evidence) -> str:

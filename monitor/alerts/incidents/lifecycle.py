@@ -232,6 +232,7 @@ def _reopen(cause: str, findings: Sequence[RuleFinding], now: datetime, because:
             Incident.objects.filter(pk=incident.pk).update(
                 closed_at=None,
                 closing="",
+                toward="",
                 reopened_at=now,
                 reopenings=F("reopenings") + 1,
                 acknowledged_at=None,

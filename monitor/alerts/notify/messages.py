@@ -40,7 +40,7 @@ class Composer:
         change = notification.change
         return Message(
             key=str(notification),
-            title=words.subject(incident, change, evidence),
+            title=words.subject(incident, change),
             body=words.body(incident, change, evidence),
             severity=GOOD if change == IncidentChange.CLOSED else incident.severity,
             payload=self._payload(str(notification), change, incident=as_json(incident, evidence)),
@@ -97,7 +97,7 @@ def as_json(incident: Incident, evidence: Evidence) -> dict[str, Any]:
     return {
         "id": incident.pk,
         "url": words.link(incident.pk),
-        "headline": words.headline(incident, evidence),
+        "headline": words.headline(incident),
         "state": str(incident.state),
         "severity": incident.severity,
         "rule": incident.rule,
@@ -135,7 +135,7 @@ def _digest_lines(incident: Incident, evidence: Evidence) -> list[str]:
     else:
         state = f"acknowledged by {incident.acknowledged_by}" if incident.acknowledged_by else "still open"
     times = f", opened {incident.reopenings + 1} times" if incident.reopenings else ""
-    head = f"{incident.severity}: {words.headline(incident, evidence)}"
+    head = f"{incident.severity}: {words.headline(incident)}"
     return [head, f"  {state}{times}", f"  {evidence.likely}", f"  {words.link(incident.pk)}", ""]
 
 

@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from monitor.alerts.evidence.words import headline
 from monitor.alerts.models import Incident, IncidentState
 from monitor.analysis import figures
 from monitor.archive.queries.paths import PathSummary
@@ -30,6 +31,7 @@ register.filter("clock", times.clock)
 register.filter("words", labels.outcome_label)
 register.filter("turn", labels.turn_label)
 register.filter("ordinal", labels.ordinal)
+register.filter("headline", headline)
 
 
 @register.filter

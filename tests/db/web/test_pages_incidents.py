@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
 from html import unescape
@@ -9,12 +10,17 @@ from html import unescape
 import pytest
 from django.utils import timezone
 
+from monitor.alerts.evaluate import evaluate
+from monitor.alerts.evidence import gather
+from monitor.alerts.evidence.words import headline, subject
 from monitor.alerts.incidents import actions, lifecycle
 from monitor.alerts.models import AuditRecord, Incident, QuietPeriod
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import Group, Site
+from tests.db.alert_rows import make_bursts
 from tests.db.incident_rows import HOUR, MINUTE, NOW, lossy, person, watched
+from tests.db.pages_mesh import throughput
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
@@ -68,7 +74,7 @@ class TestTheList:
         html = page("/incidents/")
 
         row = re.search(rf'<li class="open [a-z]+" data-incident="{incident.pk}".*?</li>', html, re.DOTALL)[0]
-        assert f'href="/incidents/{incident.pk}/">cern ↔ slac</a>' in row
+        assert f'href="/incidents/{incident.pk}/">Loss 20% on cern ↔ slac, since ' in row
         assert "▲" in row
         assert "open since 2026-11-21 12:30 UTC" in text(row)
         assert "1 unacknowledged" in text(html)
@@ -132,6 +138,55 @@ class TestTheList:
             page("/incidents/")
 
 
+@pytest.fixture
+def waning(paths, monkeypatch):
+    """Loss from slac to cern, which pings show both ways: 40% for ten minutes, then 20%; throughput tests fell one
+    way."""
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+    both = [paths["slac → cern"], paths["cern → slac"]]
+    for path in both:
+        make_bursts(path, [0] * 120, NOW - 140 * MINUTE)
+        make_bursts(path, [4] * 10, NOW - 20 * MINUTE)
+    for seconds in (10, 0):
+        evaluate(NOW - 10 * MINUTE - timedelta(seconds=seconds))
+    for path, rate_bps in zip(both, (4e5, 2.7e7), strict=True):
+        make_bursts(path, [2] * 10, NOW - 10 * MINUTE)
+        for hours in (3, 2, 1):
+            throughput(path, NOW - hours * HOUR, 2.7e7)
+        throughput(path, NOW - 5 * MINUTE, rate_bps)
+    evaluate(NOW)
+    incident = Incident.objects.get()
+    gather.store_facts(incident, NOW)
+    return incident
+
+
+class TestTitles:
+    """An incident is named in the same words everywhere."""
+
+    def test_it_has_the_loss_now_its_peak_and_the_direction_that_tests_tell(self, page, waning):
+        title = re.search(r"<h1[^>]*>.*?</span>(.*?)</h1>", page(f"/incidents/{waning.pk}/"), re.DOTALL)[1].strip()
+
+        assert title.startswith("Loss 20% now, peak 40% on slac → cern (direction by TCP tests), 2 paths, since 2026")
+
+    def test_lists_api_ticket_and_messages_have_that_of_the_page(self, page, client, paths, waning):
+        title = headline(waning)
+
+        for address in ("/", "/incidents/", "/sites/cern/", f"/paths/{paths['slac → cern'].pk}/"):
+            row = re.search(rf'<li[^>]*data-incident="{waning.pk}".*?</li>', page(address), re.DOTALL)[0]
+            assert title in text(row).replace("Loss", "loss"), address
+            assert "cern → slac:" not in row, "the summary of the opening begins with the direction that is well"
+        in_full = client.get(f"/api/v1/incidents/{waning.pk}", headers=LOCAL).json()
+        assert in_full["title"] == title
+        assert client.get("/api/v1/incidents", headers=LOCAL).json()[0]["title"] == title
+        assert in_full["ticket"].splitlines()[0] == title
+        assert title in subject(waning, "opened")
+
+    def test_without_tests_it_names_the_pair(self, page, paths):
+        incident = lossy(paths["slac → cern"])
+
+        assert "Loss 20% on cern ↔ slac, since" in page(f"/incidents/{incident.pk}/")
+
+
 class TestOneIncident:
     def test_it_shows_both_directions_before_and_after(self, page, paths):
         incident = lossy(paths["slac → cern"])
@@ -144,6 +199,22 @@ class TestOneIncident:
         assert re.search(r"loss < 0\.\d+% \(0 of 1,\d\d\d\) < 3% \(0 of 100\)", text(back))
         assert html.count("data-chart=") == 4
         assert re.search(r'"incidents": \[\{"t": \d+', html), "the moment is marked in the charts"
+
+    def test_both_charts_have_the_same_steps(self, page, paths):
+        incident = lossy(paths["slac → cern"])
+
+        html = page(f"/incidents/{incident.pk}/")
+
+        key = f"d{paths['slac → cern'].pk}"
+        loss, rtt = (
+            json.loads(re.search(rf'<script id="{key}-{name}" type="application/json">(.*?)</script>', html)[1])
+            for name in ("loss", "rtt")
+        )
+        bars = [row for row in loss["datasets"]["steps"] if row["ratio"] is not None]
+        # Each burst of ten minutes lost packets.
+        assert [bar["t2"] - bar["t"] for bar in bars] == [60_000] * 10
+        steps = {row["t"]: row["t2"] for row in rtt["datasets"]["steps"] if row["t2"] is not None}
+        assert all(steps[bar["t"]] == bar["t2"] for bar in bars)
 
     def test_the_ticket_can_be_copied_without_inline_script(self, page, paths):
         incident = lossy(paths["slac → cern"])
@@ -359,7 +430,7 @@ def test_the_grid_shows_maintenance_and_incidents_by_sign_and_words(page, paths)
     )
     other = re.search(rf'<td class="([^"]*)"><a id="p{paths["slac → fnal"].pk}"[^>]*>(.*?)</a>', html)
     assert both[1].split()[1:] == ["incident", "maintenance"]
-    assert both[2].endswith("incident open, in maintenance")
+    assert both[2].endswith("incident open, peak 20%, in maintenance")
     assert both[3].index("▲") < both[3].index("⚒")
     assert "maintenance" not in other[1]
     assert "⚒" not in other[2]

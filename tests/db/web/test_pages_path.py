@@ -112,7 +112,7 @@ def test_without_packets_under_load_there_is_no_figure_of_them(page, paths):
 def test_incidents_are_shaded_over_their_time(page, paths):
     path = paths["slac", "cern"]
     incident = Incident.objects.create(
-        rule="loss", cause="x", opened_at=HOUR, closed_at=HOUR + 10 * MINUTE, summary="Loss 4% from slac to cern"
+        rule="loss", cause="cern ↔ slac", opened_at=HOUR, closed_at=HOUR + 10 * MINUTE, summary="as detected"
     )
     IncidentPath.objects.create(
         incident=incident,
@@ -121,14 +121,15 @@ def test_incidents_are_shaded_over_their_time(page, paths):
         rule="loss",
         sentence="loss 4%",
         since=HOUR,
-        figures={},
+        figures={"lost": 4, "sent": 100},
     )
 
     html = page(path)
 
     [span] = spec(html, "loss")["datasets"]["incidents"]
-    assert (span["t2"] - span["t"], span["label"]) == (600_000, "Loss 4% from slac to cern")
-    assert "Loss 4% from slac to cern" in html
+    assert span["t2"] - span["t"] == 600_000
+    assert lacks(span["label"], "loss 4%", "cern ↔ slac") == []
+    assert "Loss 4% on cern ↔ slac" in html
 
 
 def test_a_failed_throughput_test_is_listed_with_its_outcome(page, paths):

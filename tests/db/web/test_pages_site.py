@@ -72,7 +72,7 @@ def test_an_incident_comes_before_total_loss_and_that_before_a_loss(get, paths):
     html = get("/sites/uct/")
 
     assert [(row[0], row[1]) for row in rows(html)] == [("slac", "▲ 0.1%"), ("cern", "all lost")]
-    assert "Loss from uct" in html
+    assert "Loss on uct, since" in html
 
 
 def test_of_several_paths_between_two_sites_the_worst_is_shown(get, paths):

@@ -22,7 +22,7 @@ from monitor.archive.queries.paths import measured_packet_sizes, path_series
 from monitor.mesh.models import Group, Measurement, Mesh, Path, Site
 from monitor.mesh.queries import alerts, groups_of_sites, place_of
 from monitor.web.charts.marks import LabelledSpan, Spec, TimeAxis
-from monitor.web.charts.series import loss_chart, pool, rtt_chart
+from monitor.web.charts.series import loss_chart, rtt_chart
 
 BEFORE_AND_AFTER = timedelta(hours=2)
 """Minimum time shown on either side of an incident."""
@@ -86,7 +86,6 @@ class IncidentView:
     """The data of the page of an incident."""
 
     incident: Incident
-    title: str
     evidence: Evidence
     ticket: str
     shown: PathEvidence | None
@@ -127,12 +126,11 @@ def load_incident(incident_id: int, path_id: int | None, now: datetime) -> Incid
     directions = (
         [] if chosen is None else [direction for direction in (chosen.there, chosen.back) if direction is not None]
     )
-    window = _window(incident, gathered, now)
+    window = _window(incident, now)
     holding = _quiet_of(incident, now)
     paths = {row.path_id: row.path for row in incident.paths.all()}
     return IncidentView(
         incident=incident,
-        title=words.headline(incident, gathered),
         evidence=gathered,
         ticket=ticket_text(incident, gathered),
         shown=chosen,
@@ -152,12 +150,12 @@ def _watch() -> WatchedScope:
     return WatchedScope(paths, rules)
 
 
-def _window(incident: Incident, gathered: Evidence, now: datetime) -> TimeAxis:
+def _window(incident: Incident, now: datetime) -> TimeAxis:
     """The time axis: the incident with as much on either side, but no less than two hours and no more than two days."""
-    began = words.since(incident, gathered)
+    began = words.since(incident)
     over = incident.closed_at or now
     side = min(max(over - began, BEFORE_AND_AFTER), LONGEST_SIDE)
-    return TimeAxis(began - side, min(over + side, now), (LabelledSpan(began, over, incident.cause),))
+    return TimeAxis(began - side, min(over + side, now), (LabelledSpan(began, over, words.headline(incident)),))
 
 
 def _direction(direction: Direction, window: TimeAxis) -> DirectionView:
@@ -175,7 +173,7 @@ def _direction(direction: Direction, window: TimeAxis) -> DirectionView:
         has_now=direction.now is not None,
         key=f"d{direction.path_id}",
         rtt_chart=rtt_chart(series, window),
-        loss_chart=loss_chart(pool(series, max(step_s, series.step_s)), window),
+        loss_chart=loss_chart(series, window, max(step_s, series.step_s)),
     )
 
 

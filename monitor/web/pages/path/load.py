@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from monitor.alerts.evidence import words
 from monitor.alerts.incidents.queries import incidents_of_path
 from monitor.alerts.models import Incident
 from monitor.analysis.geography import great_circle_km
@@ -208,6 +209,6 @@ def _distance_km(path: Path) -> float:
 def _spans(incidents: Sequence[Incident], now: datetime) -> tuple[LabelledSpan, ...]:
     """The incidents, each from its onset."""
     return tuple(
-        LabelledSpan(incident.began_at or incident.opened_at, incident.closed_at or now, incident.summary)
+        LabelledSpan(incident.began_at or incident.opened_at, incident.closed_at or now, words.headline(incident))
         for incident in incidents
     )
