@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -17,7 +16,7 @@ import msgspec
 import numpy as np
 from django.db import transaction
 
-from monitor.alerts.detect.damage import severity_of
+from monitor.alerts.detect.damage import CRITICAL_TESTS, severity_of
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.detect.snapshot import RECENT_STEPS, Snapshot
@@ -85,17 +84,29 @@ def update_levels(lasting: Sequence[Incident], snapshot: Snapshot, settings: Set
                 changed.append(row)
     IncidentPath.objects.bulk_update(changed, ["level"])
     for incident in lasting:
-        _raise_severity(incident, settings, snapshot.now)
+        _raise_severity(incident, settings, snapshot)
 
 
 def measure(row: IncidentPath, snapshot: Snapshot) -> FindingLevel | None:
     """The level of a finding in this snapshot, its peak included; None if its rule has no figure that changes."""
     newest = _newest(row, snapshot)
+    if newest is None:
+        return None
     before = level_of(row)
-    if newest is None or before is None:
-        return newest if newest is None or newest.now is not None else None
+    peak = _at_detection(row.figures) if before is None else before.peak
+    if newest.now is None:
+        return None if before is None else replace(newest, peak=before.peak)
+    if peak is None:
+        return newest
     worst = min if newest.unit is LevelUnit.BITS_PER_SECOND else max
-    return replace(newest, peak=before.peak if newest.now is None else worst(newest.now, before.peak))
+    return replace(newest, peak=worst(newest.now, peak))
+
+
+def _at_detection(figures: Mapping[str, Any]) -> float | None:
+    """The figure with which a finding fired, in the unit of its level."""
+    if figures.get("sent") and "lost" in figures:
+        return float(figures["lost"]) / float(figures["sent"])
+    return next((float(figures[name]) for name in ("ratio", "after_ms", "after_bps") if name in figures), None)
 
 
 def _newest(row: IncidentPath, snapshot: Snapshot) -> FindingLevel | None:
@@ -129,14 +140,14 @@ def _loss(row: IncidentPath, snapshot: Snapshot) -> FindingLevel:
     return FindingLevel(LevelUnit.LOSS_RATIO, ratio, ratio, round(sent))
 
 
-def _raise_severity(incident: Incident, settings: Settings, now: datetime) -> None:
+def _raise_severity(incident: Incident, settings: Settings, snapshot: Snapshot) -> None:
     """Raise the severity to that of the worst damage of its findings. It does not fall while the incident lasts."""
     worst, of = incident.severity, None
     for row in incident.paths.all():
         level, rule = level_of(row), settings.get(row.rule, {}).get(row.path_id)
         if row.is_over or level is None or rule is None:
             continue
-        severity = _severity(level, row.figures, rule)
+        severity = _severity(row, level, rule, snapshot)
         if Severity(severity).rank > Severity(worst).rank:
             worst, of = severity, f"{row.path}: {rule_of(row.rule).words} {level.peak_text}"
     if of is None:
@@ -145,13 +156,14 @@ def _raise_severity(incident: Incident, settings: Settings, now: datetime) -> No
         raised = Incident.objects.filter(pk=incident.pk, closed_at__isnull=True, severity=incident.severity)
         if raised.update(severity=worst, has_grown=incident.told_at is not None):
             note = f"{incident.severity} to {worst}: {of}"
-            IncidentTurn.objects.create(incident_id=incident.pk, at=now, turn=HistoryEvent.WORSENED, note=note)
+            IncidentTurn.objects.create(incident_id=incident.pk, at=snapshot.now, turn=HistoryEvent.WORSENED, note=note)
             incident.severity = worst
 
 
-def _severity(level: FindingLevel, figures: Mapping[str, Any], rule: RuleSettings) -> str:
+def _severity(row: IncidentPath, level: FindingLevel, rule: RuleSettings, snapshot: Snapshot) -> str:
     if level.unit is LevelUnit.LOSS_RATIO:
         return severity_of(rule, level.peak)
-    if level.unit is LevelUnit.BITS_PER_SECOND and figures.get("before_bps"):
-        return severity_of(rule, None, level.peak / float(figures["before_bps"]))
+    if level.unit is LevelUnit.BITS_PER_SECOND and row.figures.get("before_bps"):
+        newest_bps = snapshot.tests_bps[snapshot.test_rows[row.path_id], -CRITICAL_TESTS:]
+        return severity_of(rule, None, float(newest_bps.max()) / float(row.figures["before_bps"]))  # NaN is not below
     return rule.severity

@@ -66,6 +66,30 @@ def test_a_fall_to_a_tenth_is_a_notice_at_the_second_test(path):
     assert "27.9 Mbit/s" in incident.summary, "the lowest of those before"
 
 
+def severity_after(path, rates_mbps):
+    """The incident's severity after each of these hourly tests; None while there is none."""
+    severities = []
+    for number, rate in enumerate(rates_mbps):
+        measure(path, [rate], NOW + number * HOUR)
+        for seconds in (60, 70):
+            evaluate(NOW + number * HOUR + timedelta(seconds=seconds))
+        severities.append(Incident.objects.values_list("severity", flat=True).first())
+    return severities
+
+
+def test_a_loss_of_throughput_is_critical_at_the_third_test(path):
+    measure(path, USUAL, NOW - 24 * HOUR)
+
+    # Below a tenth of the usual 30.2 Mbit/s each.
+    assert severity_after(path, [0.9, 1.1, 0.8]) == [None, "warning", "critical"]
+
+
+def test_a_third_test_that_is_well_leaves_it_a_warning(path):
+    measure(path, USUAL, NOW - 24 * HOUR)
+
+    assert severity_after(path, [0.9, 1.1, 28.0, 1.2, 29.0]) == [None, *["warning"] * 4]
+
+
 def test_the_rank_test_proves_the_fall_in_the_same_incident(path):
     measure(path, USUAL, NOW - 24 * HOUR)
     low = [3.3, 3.1, 3.4, 3.2, 3.6, 3.2, 3.4, 3.5]  # below a tenth it is critical
