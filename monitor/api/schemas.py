@@ -52,8 +52,12 @@ class PathOut(Schema):
 
 class CellOut(Schema):
     """A path of the grid: `value` is the metric's. `loss_bound_ratio` is the upper 95% bound if there was no loss, else
-    null; `outcome` is that of the newest failed test; `bursts_all_lost` counts those of `bursts` without any reply.
-    Where `value` is that of an open incident, `value_measured` is that of the newest bursts."""
+    null, `loss_lower_ratio` the lower 95% bound if there was; `outcome` is that of the newest failed test;
+    `bursts_all_lost` counts those of `bursts` without any reply.
+
+    For the period `now`: where `value` is the present level of an open incident, `value_measured` is that of the whole
+    window; `value_peak` is the incident's worst. `ended_at` is the end of the path's last incident if it ended within
+    the window; all other figures are those since then if `is_since_end`."""
 
     path_id: int
     source: str
@@ -75,12 +79,17 @@ class CellOut(Schema):
     bursts: int | None
     bursts_all_lost: int | None
     value_measured: float | None
+    loss_lower_ratio: float | None
+    value_peak: float | None
+    ended_incident_id: int | None
+    ended_at: datetime | None
+    is_since_end: bool
 
 
 class GridOut(Schema):
     """The grid as the page shows it: over the whole hours that overlap [since, until), or, for the period `now`, each
-    path over the last ten minutes or three cycles, whichever is longer, with an open incident's figure where that is
-    worse. `against` is the period of `value_before`: a week or 52 weeks before; both are null unless requested."""
+    path over the last ten minutes or three cycles, whichever is longer, with the present level of open incidents.
+    `against` is the period of `value_before`: a week or 52 weeks before; both are null unless requested."""
 
     metric: Metric
     period: GridPeriod

@@ -6,12 +6,13 @@ The pages and the REST API share it, so that they agree. In: a metric, a period,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from monitor.alerts.incidents import quiet
-from monitor.alerts.incidents.queries import open_incidents
+from monitor.alerts.incidents.queries import ended_findings, open_incidents
 from monitor.alerts.models import Incident, IncidentPath, QuietPeriod
 from monitor.archive.periods import cover
 from monitor.archive.queries import recent
@@ -20,7 +21,14 @@ from monitor.archive.queries.paths import measured_packet_sizes, newest_measurem
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.models import Group, Kind, Path, Site
 from monitor.overview.incident_values import incident_value
-from monitor.overview.path_figures import KnownFields, PathFigures, by_incident, figures_now, figures_over
+from monitor.overview.path_figures import (
+    KnownFields,
+    PathFigures,
+    after_incident,
+    by_incident,
+    figures_now,
+    figures_over,
+)
 
 DEFAULT_PACKET_BYTES = 100
 
@@ -94,8 +102,8 @@ class GridSite:
 @dataclass(frozen=True, slots=True)
 class Grid:
     """All paths of a metric. `packet_bytes` is None for throughput. For the period `NOW`, `since` is where the longest
-    window begins, and a path with an open incident has the incident's figure where the newest is better.
-    `covered_since` is where the summaries of the period begin."""
+    window begins, a path with an open incident has the incident's present level, and one whose incident ended in its
+    window has the figures since then. `covered_since` is where the summaries of the period begin."""
 
     metric: Metric
     period: GridPeriod
@@ -166,7 +174,9 @@ def load_grid(
             replace(current, value_before=old.value) for current, old in zip(figures, load(earlier), strict=True)
         )
     if period is GridPeriod.NOW:
-        figures = _with_incidents(metric, figures, incidents)
+        is_smallest_size = metric is Metric.THROUGHPUT or size == min(sizes, default=size)
+        figures = _with_incidents(metric, figures, incidents, is_smallest_size=is_smallest_size)
+        figures = _with_ended(metric, size, planned, figures, begins, now)
     return Grid(
         metric=metric,
         period=period,
@@ -277,9 +287,9 @@ def _planned_fields(
 
 
 def _with_incidents(
-    metric: Metric, figures: tuple[PathFigures, ...], incidents: list[Incident]
+    metric: Metric, figures: tuple[PathFigures, ...], incidents: list[Incident], *, is_smallest_size: bool
 ) -> tuple[PathFigures, ...]:
-    """The figures, with an open incident's where the newest of a measured path is better."""
+    """The figures, with the present level of an open incident on a measured path."""
     findings: dict[int, list[IncidentPath]] = {}
     for incident in incidents:
         for finding in incident.paths.all():
@@ -288,6 +298,50 @@ def _with_incidents(
     return tuple(
         path
         if path.path_id not in findings
-        else by_incident(metric, path, incident_value(metric, findings[path.path_id]))
+        else by_incident(
+            metric, path, incident_value(metric, findings[path.path_id]), is_smallest_size=is_smallest_size
+        )
         for path in figures
     )
+
+
+def _with_ended(
+    metric: Metric,
+    packet_bytes: int,
+    planned: list[KnownFields],
+    figures: tuple[PathFigures, ...],
+    begins: Mapping[int, datetime],
+    now: datetime,
+) -> tuple[PathFigures, ...]:
+    """The figures, with those since its end for a path whose last incident ended within its window."""
+    open_now = {path.path_id for path in figures if path.incident_id is not None}
+    last: dict[int, list[IncidentPath]] = {}
+    for finding in ended_findings(min(begins.values(), default=now), now):
+        path_id, ended_at = finding.path_id, _end_of(finding)
+        if path_id not in begins or path_id in open_now or ended_at < begins[path_id]:
+            continue
+        findings = last.setdefault(path_id, [])
+        if not findings or findings[0].incident_id == finding.incident_id:
+            findings.append(finding)
+    if not last:
+        return figures
+    ends = {path_id: _end_of(findings[0]) for path_id, findings in last.items()}
+    of_ended = [path for path in planned if path[0] in last]
+    since_end = {path.path_id: path for path in figures_now(metric, packet_bytes, of_ended, ends, now)}
+    return tuple(
+        path if path.path_id not in last else _ended(metric, path, last[path.path_id], since_end[path.path_id])
+        for path in figures
+    )
+
+
+def _ended(metric: Metric, path: PathFigures, findings: list[IncidentPath], since_end: PathFigures) -> PathFigures:
+    worst = incident_value(metric, findings)
+    peak = None if worst is None else worst.peak
+    return after_incident(path, findings[0].incident_id, _end_of(findings[0]), peak, since_end)
+
+
+def _end_of(finding: IncidentPath) -> datetime:
+    """When the incident of a finding ended; it has."""
+    ended_at = finding.incident.closed_at
+    assert ended_at is not None
+    return ended_at

@@ -1,17 +1,53 @@
-"""The figures by which the alert rules found incidents, as values of the grid's metrics.
+"""The figures of incidents as values of the grid's metrics: those of now and the worst while it lasts.
 
-In: the findings of a path in its open incidents. Out: the metric's value, None where no finding is about that metric.
+In: the findings of a path in its open incidents, or in the last that ended. Out: an `IncidentValue`, None where no
+finding is about that metric.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from monitor.alerts.incidents.levels import LevelUnit, level_of
 from monitor.alerts.models import IncidentPath
 from monitor.archive.queries.metrics import Metric
 
 Figures = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentValue:
+    """The metric now, None where the rules follow no level of it or have no newer measurement, and at its worst.
+
+    `is_level`: measured since the detection, not at it.
+    """
+
+    now: float | None
+    peak: float
+    is_level: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _MetricOfRule:
+    """How a rule tells a metric: by the level that it follows, in this unit, until there is a level by its figures.
+
+    `is_now` says whether those figures count as the present ones: they do not where they are of whole days.
+    """
+
+    of_figures: Callable[[Figures], float | None]
+    unit: LevelUnit | None = None
+    is_now: bool = True
+
+    def value(self, finding: IncidentPath) -> IncidentValue | None:
+        fired = self.of_figures(finding.figures)
+        level = level_of(finding)
+        if fired is None:
+            return None
+        if level is None or level.unit is not self.unit:
+            return IncidentValue(fired if self.is_now else None, fired)
+        return IncidentValue(level.now, level.peak, is_level=True)
 
 
 def _lost(figures: Figures) -> float | None:
@@ -30,20 +66,33 @@ def _rtt(figure: str) -> Callable[[Figures], float | None]:
     return lambda figures: figures.get("after_ms") if figures.get("figure") == figure else None
 
 
-_VALUES: dict[Metric, dict[str, Callable[[Figures], float | None]]] = {
-    Metric.LOSS: {"loss": _lost, "loss_regression": _figure("ratio"), "unreachable": _unreachable},
-    Metric.UNREACHABILITY: {"unreachable": _unreachable},
-    Metric.RTT_MEDIAN: {"rtt": _rtt("median"), "rtt_drift": _figure("after_ms")},
-    Metric.RTT_MIN: {"rtt": _rtt("minimum")},
-    Metric.THROUGHPUT: {"throughput": _figure("after_bps")},
-    Metric.ESTIMATE: {"estimate": _figure("after_bps")},
+_OF_TESTS = _MetricOfRule(_figure("after_bps"), LevelUnit.BITS_PER_SECOND)
+_OF_METRIC: dict[Metric, dict[str, _MetricOfRule]] = {
+    Metric.LOSS: {
+        "loss": _MetricOfRule(_lost, LevelUnit.LOSS_RATIO),
+        "loss_regression": _MetricOfRule(_figure("ratio"), LevelUnit.LOSS_RATIO),
+        "unreachable": _MetricOfRule(_unreachable),
+    },
+    Metric.UNREACHABILITY: {"unreachable": _MetricOfRule(_unreachable)},
+    Metric.RTT_MEDIAN: {
+        "rtt": _MetricOfRule(_rtt("median"), LevelUnit.MILLISECONDS),
+        "rtt_drift": _MetricOfRule(_figure("after_ms"), is_now=False),
+    },
+    Metric.RTT_MIN: {"rtt": _MetricOfRule(_rtt("minimum"), LevelUnit.MILLISECONDS)},
+    Metric.THROUGHPUT: {"throughput": _OF_TESTS, "throughput_drop": _OF_TESTS},
+    Metric.ESTIMATE: {"estimate": _MetricOfRule(_figure("after_bps"), is_now=False)},
 }
-"""Of each metric, by the name of a rule, what its figures say. Jitter of the rules is not IPDV: it has none."""
+"""Of each metric, by the name of a rule. Jitter of the rules is not IPDV: it has none."""
 
 
-def incident_value(metric: Metric, findings: Iterable[IncidentPath]) -> float | None:
-    """The worst value of the metric among these findings."""
-    rules = _VALUES.get(metric, {})
-    values = [rules[finding.rule](finding.figures) for finding in findings if finding.rule in rules]
-    present = [value for value in values if value is not None]
-    return (min if metric.lower_is_worse else max)(present, default=None)
+def incident_value(metric: Metric, findings: Iterable[IncidentPath]) -> IncidentValue | None:
+    """The worst values of the metric among these findings."""
+    rules = _OF_METRIC.get(metric, {})
+    told = [rules[finding.rule].value(finding) for finding in findings if finding.rule in rules]
+    values = [value for value in told if value is not None]
+    if not values:
+        return None
+    worst = min if metric.lower_is_worse else max
+    present = [value.now for value in values if value.now is not None]
+    is_level = all(value.is_level for value in values if value.now is not None)
+    return IncidentValue(worst(present, default=None), worst(value.peak for value in values), is_level)

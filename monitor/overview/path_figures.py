@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from monitor.analysis import binomial
 from monitor.analysis.loss import loss_bound_ratio
 from monitor.archive.queries import recent, tables
 from monitor.archive.queries.metrics import Metric
@@ -22,6 +23,7 @@ from monitor.archive.queries.throughput.series import (
     throughput_summaries,
 )
 from monitor.archive.statements import LONGEST_RAW
+from monitor.overview.incident_values import IncidentValue
 from probes.contract import Outcome
 
 
@@ -42,8 +44,12 @@ class PathState(StrEnum):
 class PathFigures:
     """A path over the period. `value` is the metric's, in the unit of its name. Unknown values are None; `outcome` is
     that of the newest failed test, `value_before` the metric's in the period compared with; `bursts_all_lost` counts
-    those of `bursts` without any reply. Where `value` is that by which an open incident was detected, `value_measured`
-    is that of the window."""
+    those of `bursts` without any reply. `loss_lower_ratio` is the lower 95% bound of a loss.
+
+    Where `value` is the present level of an open incident, `value_measured` is that of the window; `value_peak` is the
+    incident's worst. `ended_at` is when the path's last incident ended, if within the window; its worst is then
+    `value_peak`, and all figures are those since its end if `is_since_end`.
+    """
 
     path_id: int
     source: str
@@ -65,6 +71,22 @@ class PathFigures:
     bursts: int | None = None
     bursts_all_lost: int | None = None
     value_measured: float | None = None
+    loss_lower_ratio: float | None = None
+    value_peak: float | None = None
+    ended_incident_id: int | None = None
+    ended_at: datetime | None = None
+    is_since_end: bool = False
+
+    @property
+    def proven_loss_ratio(self) -> float | None:
+        """The loss by which a path is classed: the lower bound of a loss of its own packets. An incident has a proof of
+        its own, so its level stands."""
+        return self.value if self.value_measured is not None else self.loss_lower_ratio
+
+    @property
+    def is_of_ended(self) -> bool:
+        """Whether its figure is from an incident that ended, for want of any since."""
+        return self.ended_at is not None and self.value_peak is not None and not self.is_since_end
 
     @property
     def has_figure(self) -> bool:
@@ -155,16 +177,39 @@ def figures_now(
     return _of_bursts(metric, paths, cells, min(begins.values(), default=until), until)
 
 
-def by_incident(metric: Metric, path: PathFigures, value: float | None) -> PathFigures:
-    """The path with the value of its open incident where that is worse than its own; one that is not measured now stays
-    so."""
-    if value is None or path.value is None or path.state is PathState.TOTAL_LOSS:
+def by_incident(
+    metric: Metric, path: PathFigures, incident: IncidentValue | None, *, is_smallest_size: bool
+) -> PathFigures:
+    """The path with the present level of its open incident; a path that is not measured now stays so.
+
+    The rules count packets of all sizes and time the smallest: unless the figures are of the smallest, a path that is
+    worse by its own keeps them. So does a path of which only the figure at detection is known.
+    """
+    if incident is None:
         return path
-    if (path.value <= value) if metric.lower_is_worse else (path.value >= value):
+    path = replace(path, value_peak=incident.peak)
+    if not incident.now or path.value is None or path.state is PathState.TOTAL_LOSS or path.value == incident.now:
         return path
-    is_total = metric is Metric.LOSS and value >= 1.0
+    is_worse = (path.value > incident.now) != metric.lower_is_worse
+    if is_worse and not (is_smallest_size and incident.is_level):
+        return path
+    is_total = metric is Metric.LOSS and incident.now >= 1.0
+    state = PathState.TOTAL_LOSS if is_total else PathState.VALUE
+    return replace(path, state=state, value=incident.now, value_measured=path.value)
+
+
+def after_incident(
+    path: PathFigures, incident_id: int, ended_at: datetime, peak: float | None, since_end: PathFigures
+) -> PathFigures:
+    """The path after an incident that ended within its window: with the figures since then where there are any."""
+    is_since_end = bool(since_end.sent or since_end.tests_measured)
     return replace(
-        path, state=PathState.TOTAL_LOSS if is_total else PathState.VALUE, value=value, value_measured=path.value
+        since_end if is_since_end else path,
+        value_before=path.value_before,
+        value_peak=peak,
+        ended_incident_id=incident_id,
+        ended_at=ended_at,
+        is_since_end=is_since_end,
     )
 
 
@@ -173,7 +218,8 @@ def _of_bursts(
 ) -> tuple[PathFigures, ...]:
     """The paths with the figures of their bursts; where none was measured, with the newest outcome of a day."""
     by_path = {cell.path_id: cell for cell in cells}
-    figures = [_with_bursts(metric, path, by_path.get(path[0])) for path in paths]
+    lowest = _lowest_losses(by_path)
+    figures = [_with_bursts(metric, path, by_path.get(path[0]), lowest.get(path[0])) for path in paths]
     wanted = [path.path_id for path in figures if path.state is PathState.NOT_MEASURED]
     if not wanted:
         return tuple(figures)
@@ -185,7 +231,18 @@ def _of_bursts(
     )
 
 
-def _with_bursts(metric: Metric, path: KnownFields, cell: tables.GridCell | None) -> PathFigures:
+def _lowest_losses(cells: Mapping[int, tables.GridCell]) -> dict[int, float]:
+    """The lower 95% bounds of the loss of all paths with loss, at once."""
+    lossy = [(key, cell.sent - cell.received, cell.sent) for key, cell in cells.items() if cell.received < cell.sent]
+    if not lossy:
+        return {}
+    path_ids, lost, sent = zip(*lossy, strict=True)
+    return dict(zip(path_ids, binomial.lower_bound(lost, sent).tolist(), strict=True))
+
+
+def _with_bursts(
+    metric: Metric, path: KnownFields, cell: tables.GridCell | None, loss_lower_ratio: float | None
+) -> PathFigures:
     if cell is None:
         return PathFigures(*path)
     return PathFigures(
@@ -199,6 +256,7 @@ def _with_bursts(metric: Metric, path: KnownFields, cell: tables.GridCell | None
         not_measured=cell.bursts_not_measured,
         bursts=cell.bursts,
         bursts_all_lost=cell.bursts_all_lost,
+        loss_lower_ratio=loss_lower_ratio,
     )
 
 

@@ -64,6 +64,18 @@ def ended_s(since: datetime) -> dict[tuple[int, str], float]:
     return {(path_id, rule): at.timestamp() for path_id, rule, at in newest}
 
 
+def ended_findings(since: datetime, until: datetime) -> list[IncidentPath]:
+    """The findings of incidents that ended in [since, until], the last end first. An incident that was merged goes on
+    as part of another, and is not among them."""
+    ended = IncidentPath.objects.filter(
+        incident__closed_at__gte=since,
+        incident__closed_at__lte=until,
+        incident__is_pending=False,
+        incident__merged_into=None,
+    )
+    return list(ended.select_related("incident").order_by("-incident__closed_at", "pk"))
+
+
 def untold_incidents() -> list[Incident]:
     """Every pending incident, and every open incident that was not notified, oldest first."""
     return list(_with_paths(UNTOLD | Q(is_pending=True)).order_by("opened_at", "pk"))

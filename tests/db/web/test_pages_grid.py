@@ -42,7 +42,7 @@ def test_a_loss_is_in_the_cell_with_its_band(page, paths):
 
     assert (style, text) == ("loss-2", "2.1%")
     assert lacks(said, "slac to cern", "loss 2.1%", "acceptable") == []
-    assert said.endswith(" 979 of 1,000 answered")
+    assert said.endswith(" 21 of 1,000 lost")
 
 
 def test_none_lost_is_shown_as_a_bound_and_not_as_zero(page, paths):

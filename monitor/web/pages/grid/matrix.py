@@ -27,6 +27,7 @@ OWN_TEST_SIGN = "⇄"
 DENSE_FROM_SITES = 16
 
 OUTAGE_SIGN = "✕"
+ENDED_SIGN = "✓"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,20 @@ class Count:
 
 def cell_style(grid: Grid, path: PathFigures) -> str:
     """The class of a cell: its band where there is a value, that of its change where changes are shown, else its
-    state."""
+    state. A figure that is of an incident that ended, for want of any since, is in no band."""
     if grid.against is not None and path.has_figure:
         return _change_style(grid.metric, path)
+    if path.is_of_ended and path.state in (PathState.VALUE, PathState.TOTAL_LOSS):
+        return "ended"
     if path.state is PathState.VALUE and path.value is not None:
-        return MEASURES[grid.metric].band(path.value).style
+        return MEASURES[grid.metric].band(_classed(grid.metric, path)).style
     return STATE_STYLES[path.state]
+
+
+def _classed(metric: Metric, path: PathFigures) -> float:
+    """The figure by which a cell is in a band: of a loss the part that is proven, so that 1 lost of 10 is not 10%."""
+    value = path.value or 0.0
+    return value if metric is not Metric.LOSS or path.proven_loss_ratio is None else path.proven_loss_ratio
 
 
 def _change_style(metric: Metric, path: PathFigures) -> str:
@@ -110,7 +119,10 @@ def sentence(grid: Grid, path: PathFigures) -> str:
     if path.has_outage and path.bursts is not None and path.bursts_all_lost is not None:
         parts.append(f"100% loss in {path.bursts_all_lost:,} of {path.bursts:,} bursts")
     if path.incident_id is not None:
-        parts.append("incident open")
+        parts.append(f"incident open{_peak(grid.metric, path, ', peak')}")
+    if path.ended_at is not None:
+        since = "since the " if path.is_since_end else ""
+        parts.append(f"{since}incident ended {path.ended_at:%H:%M} UTC{_peak(grid.metric, path, ', was')}")
     if path.in_maintenance:
         parts.append("in maintenance")
     return ", ".join(parts)
@@ -119,7 +131,7 @@ def sentence(grid: Grid, path: PathFigures) -> str:
 def _finding(grid: Grid, path: PathFigures) -> str:
     match path.state:
         case PathState.VALUE if path.value is not None:
-            return _value_in_words(grid.metric, path) + _newest(grid.metric, path) + _against(grid, path)
+            return _value_in_words(grid.metric, path) + _whole_window(grid.metric, path) + _against(grid, path)
         case PathState.NONE_LOST:
             return f"no loss: loss {_loss(path)} with 95% confidence" + _against(grid, path)
         case PathState.TOTAL_LOSS:
@@ -134,16 +146,23 @@ def _finding(grid: Grid, path: PathFigures) -> str:
 
 def _value_in_words(metric: Metric, path: PathFigures) -> str:
     """The figure with the name of its band, if the band is a judgement."""
-    measure = MEASURES[metric]
-    word, comma, _ = measure.band(path.value or 0.0).label.partition(",")
+    measure, classed = MEASURES[metric], _classed(metric, path)
+    word, comma, _ = measure.band(classed).label.partition(",")
+    if comma and measure.band(classed) != measure.band(path.value or 0.0):
+        word += f" or worse: at least {measure.write(classed)} with 95% confidence"
     return f"{measure.title} {_figure(metric, path)}" + (f" ({word})" if comma else "")
 
 
-def _newest(metric: Metric, path: PathFigures) -> str:
-    """The newest value, where the cell has that of an open incident."""
+def _whole_window(metric: Metric, path: PathFigures) -> str:
+    """The value over the whole window, where the cell has the level of an open incident."""
     if path.value_measured is None:
         return ""
-    return f" when the incident was detected, {MEASURES[metric].write(path.value_measured)} now"
+    return f" in the newest minutes, {MEASURES[metric].write(path.value_measured)} over the whole time shown"
+
+
+def _peak(metric: Metric, path: PathFigures, words: str) -> str:
+    """The worst value of the path's incident after these words; empty where it is not about this metric."""
+    return "" if path.value_peak is None else f"{words} {MEASURES[metric].write(path.value_peak)}"
 
 
 def _against(grid: Grid, path: PathFigures) -> str:
@@ -169,7 +188,10 @@ def _evidence(grid: Grid, path: PathFigures) -> Iterator[str]:
             yield f"latest test {outcome_label(path.outcome)}"
         return
     if path.sent is not None and path.received is not None:
-        yield f"{path.received:,} of {path.sent:,} answered"
+        if grid.metric is Metric.LOSS and path.state is not PathState.NONE_LOST:
+            yield f"{path.sent - path.received:,} of {path.sent:,} lost"
+        else:
+            yield f"{path.received:,} of {path.sent:,} answered"
 
 
 def body_html(grid: Grid) -> SafeString:
@@ -217,7 +239,7 @@ def _conditions(path: PathFigures) -> list[str]:
     has_incident = path.incident_id is not None
     conditions = {
         "incident": has_incident,
-        "outage": path.has_outage and not has_incident,
+        "outage": path.has_outage and not has_incident and path.ended_at is None,
         "maintenance": path.in_maintenance,
     }
     return [name for name, is_so in conditions.items() if is_so]
@@ -227,6 +249,8 @@ def _signs(path: PathFigures) -> Iterator[tuple[str, str]]:
     """Each with its style."""
     if path.incident_id is not None:
         yield "sign", INCIDENT_SIGN
+    elif path.ended_at is not None:
+        yield "sign calm", ENDED_SIGN
     elif path.has_outage:
         yield "sign outage", OUTAGE_SIGN
     if path.in_maintenance:
@@ -271,9 +295,16 @@ def legend(grid: Grid) -> list[LegendEntry]:
         LegendEntry("not-measured", "not run", "test failed"),
         LegendEntry("own-test", f"{OWN_TEST_SIGN} during test", "measured only during a throughput test"),
         LegendEntry("incident", INCIDENT_SIGN, "incident open"),
+        *_ended_entries(grid),
         *_outage_entries(grid),
         LegendEntry("maintenance", MAINTENANCE_SIGN, "in maintenance: alerts suppressed"),
     ]
+
+
+def _ended_entries(grid: Grid) -> list[LegendEntry]:
+    if grid.period is not GridPeriod.NOW:
+        return []
+    return [LegendEntry("ended", ENDED_SIGN, "incident ended in this time: the figure since then, if any")]
 
 
 def _outage_entries(grid: Grid) -> list[LegendEntry]:

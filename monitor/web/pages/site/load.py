@@ -142,7 +142,7 @@ def _way(
     ratio = summary.lost / summary.sent
     return DirectionSummary(
         path=path,
-        style=MEASURES[Metric.LOSS].style(ratio),
+        style=MEASURES[Metric.LOSS].style(ratio if state.loss_lower_ratio is None else state.loss_lower_ratio),
         loss=figures.loss(summary.lost, summary.sent),
         rtt=figures.milliseconds(summary.rtt_median_ms),
         estimate=floor + figures.bit_rate(summary.estimate_bps),
