@@ -61,8 +61,8 @@ def make_bursts(
     path: Path, lost_packets: Iterable[int], first_at: datetime, *, every_s: int = 60, packet_bytes: int = 100
 ) -> None:
     """Bursts of ten packets, one every `every_s` seconds; each entry of `lost_packets` is how many one burst lost."""
-    for number, lost in enumerate(lost_packets):
-        Burst.objects.create(
+    Burst.objects.bulk_create(
+        Burst(
             path_id=path.pk,
             packet_bytes=packet_bytes,
             measured_at=first_at + timedelta(seconds=number * every_s),
@@ -74,6 +74,8 @@ def make_bursts(
             during_test=False,
             rtts_ms=[None] * lost + [20.0] * (10 - lost),
         )
+        for number, lost in enumerate(lost_packets)
+    )
 
 
 def at_once(count: int, work: Callable[[int], T]) -> list[T]:
