@@ -26,7 +26,7 @@ from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 from tests.db.scratch import manage, own_dsn, piped, rows, scratch_database
 from tests.deliveries import store
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timescale]
+pytestmark = pytest.mark.django_db(transaction=True)
 SUMMARIES = [f"{what}_{tier}" for what in ("burst", "throughput") for tier in ("hour", "day", "month", "year")]
 TABLES = ["burst", "throughput_test", "received_batch", "refused_result", "delivered_day", "dirty_hour", *SUMMARIES]
 FIRST_BATCHES, RESULTS = 20, 50
@@ -97,6 +97,7 @@ def content(dsn, table, condition="TRUE"):
     return [text for (text,) in rows(dsn, f"SELECT t::text FROM {table} AS t WHERE {condition} ORDER BY t::text")]
 
 
+@pytest.mark.timescale
 def test_a_backup_during_deliveries_restores_the_same_rows(mesh, delivering, scratch, tmp_path, capsys):
     file = tmp_path / "soundings.dump"
     call_command("archive", "backup", "--out", str(file))
@@ -119,6 +120,7 @@ def test_a_backup_during_deliveries_restores_the_same_rows(mesh, delivering, scr
         assert content(scratch, table) == content(own_dsn(), table) != []
 
 
+@pytest.mark.timescale
 def test_a_restored_database_needs_nothing_and_computes_the_same(mesh, scratch, tmp_path):
     file = tmp_path / "soundings.dump"
     call_command("archive", "backup", "--out", str(file))
@@ -134,6 +136,7 @@ def test_a_restored_database_needs_nothing_and_computes_the_same(mesh, scratch, 
     assert rows(scratch, indexes) == rows(own_dsn(), indexes)
 
 
+@pytest.mark.timescale
 def test_what_was_in_chunks_is_in_chunks_again_and_takes_results(mesh, scratch, tmp_path):
     file = tmp_path / "soundings.dump"
     call_command("archive", "backup", "--out", str(file))
@@ -158,6 +161,7 @@ def test_through_pipes_no_file_is_needed(mesh, scratch):
     assert content(scratch, "burst_day") == content(own_dsn(), "burst_day") != []
 
 
+@pytest.mark.timescale
 def test_only_an_empty_database_is_restored_into(mesh, tmp_path):
     file = tmp_path / "soundings.dump"
     call_command("archive", "backup", "--out", str(file))

@@ -1,5 +1,6 @@
 """Hostile values at every address of the centre, in its path, its query and its body: none is answered with a fault."""
 
+import functools
 import json
 import re
 from datetime import timedelta
@@ -130,6 +131,7 @@ def names_read(monkeypatch):
     return names
 
 
+@functools.cache
 def documented():
     """The names of all parameters in the document of the API, by address."""
     paths = api.get_openapi_schema()["paths"]
