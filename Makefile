@@ -39,6 +39,9 @@ test-faults: setup system-test ## outages of ten minutes, twenty rounds of kill 
 	SOUNDINGS_TEST_FAULTS=whole $(BIN)/python -m pytest -m "long or not long" tests/e2e/lab/test_faults_*.py tests/e2e/test_faults_many.py tests/e2e/test_full_disk.py \
 	    tests/e2e/test_spool_full_disk.py tests/e2e/lab/test_agent_life.py
 
+test-grafana: setup system-test ## the dashboards' queries through Grafana's own plugin; needs Go; ten minutes the first time, table into docs/grafana.md
+	nice -n 10 $(BIN)/python -m tests.grafana --write
+
 lint: setup ## style, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -95,4 +98,4 @@ audit: setup ## known vulnerabilities of the pinned packages, from an advisory s
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-faults lint check bench bench-archive bench-alerts bench-faults reproduce causes screenshots reference audit lock
+.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-faults test-grafana lint check bench bench-archive bench-alerts bench-faults reproduce causes screenshots reference audit lock

@@ -1,0 +1,99 @@
+"""Faults in the plugin's answers are seen: each test plants a fault in a result that is well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.grafana.frames import (
+    Frame,
+    alert_faults,
+    annotation_faults,
+    name_faults,
+    panel_faults,
+    query_faults,
+    read,
+)
+
+CHART = {"type": "timeseries"}
+
+
+def answer(*columns: tuple[str, str, Sequence[Any]], **meta: Any) -> dict[str, Any]:
+    """A result as Grafana's data source writes it."""
+    fields = [{"name": name, "type": kind} for name, kind, _ in columns]
+    return {
+        "status": 200,
+        "frames": [{"schema": {"fields": fields, "meta": meta}, "data": {"values": [v for *_, v in columns]}}],
+    }
+
+
+def frames(*columns: tuple[str, str, Sequence[Any]]) -> list[Frame]:
+    return read(answer(*columns))
+
+
+TIME, NUMBER, TEXT = ("time", "time", [1, 2]), ("Loss", "number", [0.5, None]), ("path", "string", ["a", "b"])
+
+
+def test_a_chart_over_time_is_well() -> None:
+    assert list(panel_faults(CHART, frames(TIME, NUMBER))) == []
+    assert list(panel_faults(CHART, frames())) == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "word"),
+    [
+        ([NUMBER], "no time field"),
+        ([TIME], "no field of numbers"),
+        ([TIME, NUMBER, TEXT], "path does not become a series"),
+        ([("time", "time", [2, 1]), NUMBER], "order of time"),
+        ([("time", "time", [1, None]), NUMBER], "without a time"),
+        ([TIME, NUMBER, NUMBER], "two columns of a name"),
+    ],
+)
+def test_a_fault_of_a_chart_is_seen(columns: list[Any], word: str) -> None:
+    (fault,) = panel_faults(CHART, frames(*columns))
+
+    assert word in fault
+
+
+def test_a_table_needs_no_time() -> None:
+    assert list(panel_faults({"type": "table"}, frames(NUMBER, TEXT))) == []
+
+
+def test_errors_and_notices_of_the_plugin_are_faults() -> None:
+    assert query_faults({"status": 500, "error": "no such column"}) == ["no such column"]
+    assert query_faults(answer(TIME, notices=[{"severity": "warning", "text": "cut"}])) == ["cut"]
+    assert query_faults(answer(TIME, NUMBER)) == []
+
+
+def test_an_alert_rule_needs_a_number_and_labels_that_differ() -> None:
+    seconds = ("silent_s", "number", [1.0, 2.0])
+
+    assert list(alert_faults(frames(TEXT, seconds))) == []
+    assert list(alert_faults(frames())) == ["not numeric: no fields"]
+    assert list(alert_faults(frames(TIME, seconds))) == ["not numeric: time (time), silent_s (number)"]
+    assert list(alert_faults(frames(TEXT, seconds, NUMBER)))
+    assert list(alert_faults(frames(("site", "string", ["a", "a"]), seconds))) == ["two rows with the labels ('a',)"]
+    assert list(alert_faults(frames(TEXT, NUMBER))) == ["no number in Loss"]
+
+
+def test_an_annotation_needs_a_time_and_texts() -> None:
+    words = [("text", "string", ["x", "y"]), ("tags", "string", ["a,b", "c"])]
+
+    assert list(annotation_faults(frames(TIME, ("timeEnd", "time", [2, 3]), *words))) == []
+    assert list(annotation_faults(frames(("time", "string", ["1", "2"]), *words))) == ["time is string"]
+    assert list(annotation_faults(frames(TIME, ("timeEnd", "string", ["2", "3"]), *words))) == ["timeEnd is string"]
+    assert list(annotation_faults(frames(TIME, words[0]))) == ["tags is missing"]
+
+
+def test_overrides_and_links_name_columns_that_are_returned() -> None:
+    link = {"id": "links", "value": [{"url": "/d/x?var-site=${__data.fields.From}&n=${__data.fields.Number}"}]}
+    panel = {"fieldConfig": {"overrides": [{"matcher": {"id": "byName", "options": "Path"}, "properties": [link]}]}}
+
+    assert list(name_faults(panel, {"Path", "From", "Number"})) == []
+    assert list(name_faults(panel, {"From"})) == [
+        "an override names Path, which no query returns",
+        "a link names Number, which no query returns",
+    ]
