@@ -15,6 +15,8 @@ from django.db import connection
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from tests.postgres import superuser_url
+
 TOP = Path(__file__).resolve().parents[2]
 
 
@@ -28,7 +30,8 @@ def scratch_database() -> Iterator[str]:
     try:
         yield make_conninfo(dsn, dbname=name)
     finally:
-        with psycopg.connect(dsn, autocommit=True) as server:
+        # A superuser may end autovacuum too, which may be at work there.
+        with psycopg.connect(superuser_url("postgres"), autocommit=True) as server:
             server.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 

@@ -142,7 +142,7 @@ def test_a_migration_gives_way_to_deliveries_and_comes_again(full, delivering):
             before = delivering()
             wait_for(lambda: delivering() > before, 60, "bursts are written while the migration waits")
             reader.rollback()
-            _, rest = migrating.communicate(timeout=120)
+            _, rest = migrating.communicate(timeout=240)
 
     assert lacks(said, "attempt 1 of 10:", "lock timeout", "rolled back") == []
     assert migrating.returncode == 0, rest
