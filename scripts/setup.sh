@@ -10,7 +10,7 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
     exit 1
 fi
 if [ ! -x "$venv/bin/python" ]; then
-    echo "setup: making $venv"
+    echo "setup: making the virtual environment $venv (a few seconds)"
     if ! "$python" -m venv "$venv" 2>/dev/null; then
         rm -rf "$venv"
         if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -22,7 +22,22 @@ if [ ! -x "$venv/bin/python" ]; then
         fi
     fi
 fi
-echo "setup: installing the pinned dependencies (about a minute the first time)"
+# Prints a line for every twenty packages that pip takes up, and one when it unpacks them.
+progress() {
+    local taken=0 line
+    while IFS= read -r line; do
+        case $line in
+            Collecting\ *)
+                taken=$((taken + 1))
+                [ $((taken % 20)) != 0 ] || echo "setup: $taken of $packages packages fetched" ;;
+            Installing\ collected\ packages*) echo "setup: unpacking them (usually half a minute to two minutes)" ;;
+        esac
+    done
+}
+packages=$(grep -c '==' requirements-dev.txt)
+echo "setup: fetching the $packages pinned packages (usually one to three minutes)"
 # Python compiles a module at its first import: compiling all of them takes a minute, and most are never imported.
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements-dev.txt
+"$venv/bin/python" -m pip install --progress-bar off --disable-pip-version-check --no-compile --require-hashes \
+    -r requirements-dev.txt | progress
 touch "$venv/.installed"
+echo "setup: done"

@@ -33,10 +33,13 @@ if [ "$sudo" = none ] || ! command -v apt-get >/dev/null; then
     echo "        Going on with what works." >&2
     exit 0
 fi
-echo "system: installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
+echo "system: updating the list of packages (usually under half a minute)"
 $sudo apt-get update -qq
+number=0
 for package in "${missing[@]}"; do
+    number=$((number + 1))
+    echo "system: installing $package, $number of ${#missing[@]} (usually some seconds)"
     if ! $sudo apt-get install -y -qq --no-install-recommends "$package" >/dev/null 2>&1; then
         echo "system: $package could not be installed; try: sudo apt-get install $package. Going on without it." >&2
     fi
