@@ -74,7 +74,8 @@ class AgentReport:
             problems.append(AgentProblem(ProblemKind.CLOCK, f"clock offset {self.health.clock_offset_s:+.1f} s"))
         load, cpus = (self.health.load_1min, self.health.cpus) if self.health else (None, None)
         if load is not None and cpus and load > LOAD_PER_CPU * cpus:
-            problems.append(AgentProblem(ProblemKind.LOAD, f"load {load:.1f} on {cpus} CPU{'s' if cpus > 1 else ''}"))
+            on = f"{cpus} CPU{'s' if cpus > 1 else ''} (above {LOAD_PER_CPU:g} per CPU)"
+            problems.append(AgentProblem(ProblemKind.LOAD, f"load {load:.1f} on {on}"))
         if self.queued >= SPOOL_IS_BEHIND:
             problems.append(AgentProblem(ProblemKind.BACKLOG, f"backlog of {self.queued:,} results"))
         return tuple(problems)

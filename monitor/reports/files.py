@@ -19,6 +19,7 @@ from monitor.reports.contents.report import Report, ReportScope
 from monitor.reports.formats import page, pdf
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
+from probes.private_files import replace_privately
 
 SUFFIXES = (".html", ".pdf")
 WRITTEN_AT_MINUTE = 15
@@ -92,10 +93,11 @@ def as_bytes(report: Report, numbers: Numbers, suffix: str) -> bytes:
 
 
 def _write(target: Path, content: bytes) -> None:
+    """Write a file that only its owner can read: a report names sites, providers and their troubles."""
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f".{target.name}.part")
     try:
-        part.write_bytes(content)
-        part.replace(target)
+        with replace_privately(target, part) as file:
+            file.write(content)
     finally:
         part.unlink(missing_ok=True)

@@ -237,7 +237,7 @@ def test_counts_are_kept_for_an_hour_and_at_most_one_a_minute(mesh):
     ("health", "queued", "troubles"),
     [
         (HEALTH, 0, ()),
-        (Health(load_1min=9.0, cpus=4), 0, ("load 9.0 on 4 CPUs",)),
+        (Health(load_1min=9.0, cpus=4), 0, ("load 9.0 on 4 CPUs (above 2 per CPU)",)),
         (Health(clock_offset_s=-3.0, clock_uncertainty_s=0.1), 0, ("clock offset -3.0 s",)),
         (None, 1000, ("backlog of 1,000 results",)),
         (Health(load_1min=9.0), 0, ()),

@@ -383,7 +383,7 @@ def test_the_sites_page_judges_the_load_as_incidents_do(paths, settings):
     (card,) = (card for card in load_sites(NOW).cards if card.site.name == "slac")
 
     assert card.state is AgentState.NOTICE
-    assert "load 8.5 on 2 CPUs" in [problem.text for problem in card.findings]
+    assert "load 8.5 on 2 CPUs (above 2 per CPU)" in [problem.text for problem in card.findings]
 
 
 def test_another_route_by_the_ttl_of_replies(paths):
