@@ -66,6 +66,10 @@ class Numbers:
                 return self._marked(f"{float(f'{size_bytes / scale:.2g}'):g} {unit}")
         return f"{size_bytes:.0f} B"
 
+    def figures_of(self, text: str) -> str:
+        """A text whose only marks are those of figures, as `loss 2.1% now`."""
+        return self._marked(text)
+
     def _marked(self, text: str) -> str:
         if self.language == "en":
             return text

@@ -144,6 +144,7 @@ def _make_incident(path: Path) -> None:
         rule="loss_regression",
         sentence="loss has risen",
         since=opened_at,
-        figures={},
+        figures={"hits": 120, "of": 10_000, "ratio": 0.012, "base_hits": 50, "base_of": 100_000},
+        level={"unit": "loss_ratio", "now": 0.0005, "peak": 0.012, "sent": 2_000},
         is_over=True,
     )

@@ -6,18 +6,20 @@ In: an incident with its paths, its evidence. Out: a headline, or a few lines. T
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from django.conf import settings
 
-from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.catalogue import RULES, rule_of
+from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.evidence.evidence import Evidence
 from monitor.alerts.evidence.gather import gravest_first
 from monitor.alerts.evidence.likely_cause import cause_place
-from monitor.alerts.incidents.levels import LevelUnit, level_of
-from monitor.alerts.models import Incident, IncidentChange, IncidentPath
+from monitor.alerts.incidents.levels import LevelUnit, at_detection, level_of
+from monitor.alerts.models import Incident, IncidentChange, IncidentPath, Severity
 from monitor.analysis import figures as shown
 
 CHANGE_WORDS = {
@@ -63,9 +65,23 @@ def headline(incident: Incident) -> str:
 
 def symptom(incident: Incident) -> str:
     """The figure of the gravest rule on the worst path, now and at its peak: `loss 20% now, peak 22.5%`."""
+    rows = _of_gravest_rule(incident)
+    return _symptom(incident, rows) if rows else rule_of(incident.rule).words
+
+
+def damage(incident: Incident) -> tuple[int, int, float]:
+    """Orders incidents by their damage: severity, then the gravest rule, then its worst figure."""
+    order = {name: place for place, name in enumerate(reversed(RULES))}
+    rows = _of_gravest_rule(incident)
+    peaks = [at_detection(row.figures) if (level := level_of(row)) is None else level.peak for row in rows]
+    sign = -1.0 if rule_of(incident.rule).effect is Effect.LOW_THROUGHPUT else 1.0
+    worst = max((sign * peak for peak in peaks if peak is not None), default=-math.inf)
+    return Severity(incident.severity).rank, order.get(rows[0].rule if rows else incident.rule, -1), worst
+
+
+def _of_gravest_rule(incident: Incident) -> list[IncidentPath]:
     rows = gravest_first(incident.paths.all())
-    of_gravest = [row for row in rows if row.rule == rows[0].rule]
-    return _symptom(incident, of_gravest) if of_gravest else rule_of(incident.rule).words
+    return [row for row in rows if row.rule == rows[0].rule]
 
 
 def place(incident: Incident) -> str:

@@ -93,7 +93,7 @@ def measure(row: IncidentPath, snapshot: Snapshot) -> FindingLevel | None:
     if newest is None:
         return None
     before = level_of(row)
-    peak = _at_detection(row.figures) if before is None else before.peak
+    peak = at_detection(row.figures) if before is None else before.peak
     if newest.now is None:
         return None if before is None else replace(newest, peak=before.peak)
     if peak is None:
@@ -102,7 +102,7 @@ def measure(row: IncidentPath, snapshot: Snapshot) -> FindingLevel | None:
     return replace(newest, peak=worst(newest.now, peak))
 
 
-def _at_detection(figures: Mapping[str, Any]) -> float | None:
+def at_detection(figures: Mapping[str, Any]) -> float | None:
     """The figure with which a finding fired, in the unit of its level."""
     if figures.get("sent") and "lost" in figures:
         return float(figures["lost"]) / float(figures["sent"])

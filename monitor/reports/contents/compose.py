@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from monitor.alerts.evidence import words
 from monitor.alerts.models import Incident
 from monitor.archive.queries.for_reports import PathDay
 from monitor.archive.queries.paths import PathSummary
@@ -151,13 +152,14 @@ def _median(values: Iterable[float | None]) -> float | None:
 def _incident(incident: Incident, now: datetime) -> IncidentReport:
     ended_at = now if incident.closed_at is None else incident.closed_at
     return IncidentReport(
-        cause=incident.cause,
-        rule=incident.rule,
-        summary=incident.summary,
+        title=words.headline(incident),
+        symptom=words.symptom(incident),
+        place=words.place(incident),
+        damage=words.damage(incident),
         opened_at=incident.opened_at,
         closed_at=incident.closed_at,
         seconds=(ended_at - incident.opened_at).total_seconds(),
-        paths=tuple(str(row.path) for row in incident.paths.all()),
+        paths=tuple(dict.fromkeys(str(row.path) for row in incident.paths.all())),
     )
 
 

@@ -192,11 +192,15 @@ class FigureChanges:
 
 @dataclass(frozen=True, slots=True)
 class IncidentReport:
-    """An incident that was open in the period; `seconds` is its length, up to now if still open."""
+    """An incident that was open in the period; `seconds` is its length, up to now if still open.
 
-    cause: str
-    rule: str
-    summary: str
+    `title` is that of its page, of which `symptom` and `place` are parts; `damage` orders incidents.
+    """
+
+    title: str
+    symptom: str
+    place: str
+    damage: tuple[int, int, float]
     opened_at: datetime
     closed_at: datetime | None
     seconds: float

@@ -170,16 +170,15 @@ def _incidents(report: Report, numbers: Numbers) -> Sentence | None:
             return None
         words = "No incidents at other times." if report.pauses else "No incidents."
         return Sentence("incidents", words, {"incidents": 0})
-    longest = max(incidents, key=lambda incident: incident.seconds)
-    touched = {name for incident in incidents for name in incident.paths}
-    length = numbers.duration(longest.seconds)
+    worst = max(incidents, key=lambda incident: (incident.damage, incident.seconds))
+    touched = paths(len({name for incident in incidents for name in incident.paths}), numbers)
+    told = f"{numbers.figures_of(worst.symptom)} on {worst.place} for {numbers.duration(worst.seconds)}"
     words = (
-        f"One incident on {paths(len(touched), numbers)}, {longest.cause} for {length}."
+        f"One incident on {touched}: {told}."
         if len(incidents) == 1
-        else f"{numbers.count(len(incidents))} incidents on {paths(len(touched), numbers)}, the longest "
-        f"{longest.cause} for {length}."
+        else f"{numbers.count(len(incidents))} incidents on {touched}, the worst: {told}."
     )
-    return Sentence("incidents", words, {"incidents": len(incidents), "longest.seconds": longest.seconds})
+    return Sentence("incidents", words, {"incidents": len(incidents), "worst.seconds": worst.seconds})
 
 
 def _levels(report: Report, numbers: Numbers) -> Sentence | None:

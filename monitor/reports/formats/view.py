@@ -44,10 +44,8 @@ Line = tuple[str, ...]
 class Event:
     """An incident in words."""
 
-    cause: str
-    rule: str
+    title: str
     lasted: str
-    summary: str
     paths: tuple[str, ...]
 
 
@@ -278,7 +276,7 @@ def _event(incident: IncidentReport, report: Report, numbers: Numbers) -> Event:
         lasted = f"Since {opened}, still open after {length}"
     else:
         lasted = f"{opened} to {short_moment(incident.closed_at, report)} ({length})"
-    return Event(incident.cause, incident.rule.replace("_", " "), lasted, incident.summary.rstrip("."), incident.paths)
+    return Event(incident.title[:1].upper() + incident.title[1:], lasted, incident.paths)
 
 
 def _no_incidents(report: Report) -> str:

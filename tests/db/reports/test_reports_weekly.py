@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import datetime, timedelta
 from io import StringIO
@@ -275,13 +276,39 @@ def test_the_incidents_of_the_week_are_told_and_others_are_not(paths):
 
     text = text_of()
 
-    assert lacks(text_with("3 incidents"), "3 incidents", " 1 path", "longest", "cause of still open", " 3.2 h") == []
+    worst = ("3 incidents", " 1 path", "worst", "loss", "cause of still open", " 3.2 h")
+    assert lacks(text_with("3 incidents"), *worst) == []
     assert [word in text for word in ("of the week before", "of the next week")] == [False, False]
     assert "reaching in" in text
-    assert "in the week. Tue 17 Nov 00:00" in text
+    assert "cause of in the week, since 2026-11-17 00:00 UTC Tue 17 Nov 00:00" in text
     closed = text_with("Tue 17 Nov 00:00")
     assert lacks(closed, "Tue 17 Nov 00:00", "Tue 17 Nov 00:25", "(25 min)", "Paths: slac → cern.") == []
     assert lacks(text_with("Sun 22 Nov 21:00"), "Since", "Sun 22 Nov 21:00", "still open", " 3.2 h") == []
+
+
+def test_the_summary_names_the_worst_incident_with_place_size_and_length(paths):
+    """20% for a quarter of an hour, beside a smaller loss and a changed route that both lasted longer."""
+
+    def make_incident(rule, cause, severity, minutes, path, **finding):
+        opened_at = WEEK.since + timedelta(days=2)
+        incident = Incident.objects.create(
+            rule=rule, cause=cause, severity=severity, opened_at=opened_at, summary="as detected",
+            closed_at=opened_at + timedelta(minutes=minutes),
+        )  # fmt: skip
+        IncidentPath.objects.create(
+            incident=incident, path=paths[path], added_at=opened_at, rule=rule, sentence="", since=opened_at,
+            is_over=True, **finding,
+        )  # fmt: skip
+
+    level = {"unit": "loss_ratio", "now": 0.0, "peak": 0.2, "sent": 100}
+    make_incident("loss", "cern ↔ slac", "critical", 15, "slac → cern", figures={"lost": 9, "sent": 100}, level=level)
+    make_incident("loss", "desy ↔ slac", "critical", 90, "cern → slac", figures={"lost": 11, "sent": 100})
+    make_incident("rtt", "all 2 paths", "warning", 900, "cern → slac", figures={"before_ms": 1.0, "after_ms": 90.0})
+
+    said = text_with("3 incidents")
+
+    assert lacks(said, "3 incidents", " 2 paths", "worst", "loss peak 20%", "cern ↔ slac", " 15 min") == []
+    assert lacks(text_of(), "Summary", "loss peak 20%", "Compared with earlier periods") == []
 
 
 def test_an_empty_installation_has_a_report():
@@ -357,6 +384,21 @@ def test_the_command_writes_the_last_whole_week_and_prints_where(paths, monkeypa
     assert "week 2026-W47" in (report_dir / "2026-W47.html").read_text()
     assert (report_dir / "2026-W47.pdf").read_bytes()[:5] == b"%PDF-"
     assert len(list(report_dir.iterdir())) == 2
+
+
+def test_only_the_owner_can_read_the_files_of_a_report(paths, report_dir, tmp_path, monkeypatch):
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
+    target = tmp_path / "week.html"
+    before = os.umask(0o022)
+    try:
+        call_command("report", "weekly", stdout=StringIO())
+        call_command("report", "weekly", "--out", str(target), stdout=StringIO())
+    finally:
+        os.umask(before)
+
+    written = [target, *report_dir.iterdir()]
+    assert {path.suffix for path in written} == {".html", ".pdf"}
+    assert {path.stat().st_mode & 0o777 for path in written} == {0o600}
 
 
 def test_the_command_writes_the_week_and_the_file_that_it_is_given(paths, tmp_path, monkeypatch):
