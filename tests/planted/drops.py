@@ -1,7 +1,8 @@
 """Throughput that scatters as tests do, without a fall: how often two in a row are below half of the lowest before.
 
 In: kinds of series, an hourly test each. Out: false alarms of a path and year by the number of tests before, counted
-with NumPy alone; those of the rule that runs live; and the falls that it finds at the second test.
+with NumPy alone; those of the rule that runs live; how often two and three in a row are below a tenth, which make a
+warning and a critical incident; and the falls that the rule finds at the second test.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 
 from monitor.alerts.backtest.recorded import MeasuredTests, RecordedBursts, RecordedSource
 from monitor.alerts.backtest.replay import Replay, moments
-from monitor.alerts.detect.rules.throughput import DROP_BEFORE, THROUGHPUT_DROP
+from monitor.alerts.detect.damage import CRITICAL_TESTS, CRITICAL_THROUGHPUT_SHARE
+from monitor.alerts.detect.rules.throughput import DROP_BEFORE, DROP_TESTS, THROUGHPUT_DROP
 from monitor.alerts.evaluate import findings
 from tests.planted import paths
 from tests.planted.paths import BEGAN
@@ -70,15 +72,18 @@ KINDS: dict[str, Callable[[np.random.Generator, tuple[int, int]], Floats]] = {
 def table(sizes: Sizes) -> Table:
     """False alarms by the number of tests before, and falls to 60%, 40% and 10% found at the second test."""
     columns = [f"{before} before: a path-year" for before in BEFORE]
-    shown = Table(("throughput, a test an hour", *columns, "the rule", "to 60%", "to 40%", "to 10%"))
+    lost = [f"{tests} below a tenth" for tests in (DROP_TESTS, CRITICAL_TESTS)]
+    shown = Table(("throughput, a test an hour", *columns, "the rule", *lost, "to 60%", "to 40%", "to 10%"))
     for name, draw in KINDS.items():
         random = np.random.default_rng(12)
         rates = 9.4e8 * draw(random, (PATHS, DAYS * 24))
         years = rates.size / YEAR_H
         counted = [len(_begins(rates, before)) / years for before in BEFORE]
         by_rule = _by_rule(rates[:RULE_PATHS]) * PATHS / RULE_PATHS / years
+        critical = [_lost(rates, tests) / years for tests in (DROP_TESTS, CRITICAL_TESTS)]
         found = [f"{_found(draw, ratio):.0%}" for ratio in (0.6, 0.4, 0.1)]
-        shown.rows.append((name, *(f"{count:.2f}" for count in counted), f"{by_rule:.2f}", *found))
+        told = [f"{count:.2f}" for count in (*counted, by_rule)] + [f"{count:.3f}" for count in critical]
+        shown.rows.append((name, *told, *found))
         if by_rule > MOST_A_YEAR:
             shown.failures.append(f"{name}: {by_rule:.2f} false alarms a path-year, where {MOST_A_YEAR:g} are allowed")
     return shown
@@ -91,6 +96,14 @@ def _begins(rates: Floats, before: int) -> list[tuple[int, int]]:
     is_low = highest < 0.5 * lowest
     begins = is_low & ~np.pad(is_low, ((0, 0), (1, 0)))[:, :-1]
     return [(int(path), int(place) + before + 1) for path, place in np.argwhere(begins)]
+
+
+def _lost(rates: Floats, tests: int) -> int:
+    """How often so many tests in a row are below a tenth of the median of those before, each run once."""
+    usual = np.median(np.lib.stride_tricks.sliding_window_view(rates, DROP_BEFORE, axis=1), axis=2)
+    newest = np.lib.stride_tricks.sliding_window_view(rates[:, DROP_BEFORE:], tests, axis=1).max(axis=2)
+    is_lost = newest < CRITICAL_THROUGHPUT_SHARE * usual[:, : newest.shape[1]]
+    return int((is_lost & ~np.pad(is_lost, ((0, 0), (1, 0)))[:, :-1]).sum())
 
 
 def _by_rule(rates: Floats) -> int:
