@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from msgspec import Meta, Struct, field
 
@@ -30,8 +30,30 @@ HOLDS_A_CYCLE = Meta(extra={"holds_a_cycle": True})
 """A time that must be at least as long as the interval between ping cycles."""
 
 
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeastSchedule:
+    """The slowest schedule of pings at which a rule can fire: `words` say what it needs.
+
+    `longest_s` is the interval between cycles with a single packet size, times the number of sizes if `per_size`.
+    """
+
+    words: str
+    longest_s: float
+    per_size: bool = False
+
+    def longest_every_s(self, sizes: int) -> int:
+        """The longest interval, in whole seconds, with this number of packet sizes."""
+        return int(self.longest_s * (sizes if self.per_size else 1))
+
+
 class RuleSettings(Struct, frozen=True, kw_only=True):
     """Keys that every rule has; a rule with another default severity declares the key again."""
+
+    schedule: ClassVar[LeastSchedule | None] = None
+    """None where any schedule of mesh.toml will do."""
 
     enabled: Annotated[bool, meaning("Whether the rule is on.")] = True
     severity: RuleSeverity = "warning"

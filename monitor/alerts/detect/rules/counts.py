@@ -20,6 +20,7 @@ from typing import Annotated, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.alerts.detect.baselines import BASELINE_DAYS
 from monitor.alerts.detect.rules.finding import LOSSY, AlertRule, BadBursts, Effect, RuleFinding
 from monitor.alerts.detect.rules.windows import (
     CLEAR_SHARE,
@@ -33,7 +34,7 @@ from monitor.alerts.detect.rules.windows import (
 from monitor.alerts.detect.snapshot import RECENT_STEPS, Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import rises
-from monitor.mesh.document.alert_rules import RuleSettings, RuleSeverity, Share
+from monitor.mesh.document.alert_rules import DAY_S, LeastSchedule, RuleSettings, RuleSeverity, Share
 from probes.toml.keys import meaning
 
 Floats = NDArray[np.float64]
@@ -41,6 +42,9 @@ Bools = NDArray[np.bool_]
 
 LEAST_BASE_BURSTS = 100
 """A path with fewer has no baseline."""
+SCHEDULE = LeastSchedule(
+    f"{LEAST_BASE_BURSTS} bursts within {BASELINE_DAYS} days", BASELINE_DAYS * DAY_S / LEAST_BASE_BURSTS, per_size=True
+)
 
 LEAST_STEPS_TO_CLEAR = 6
 CLEAR_SHARE_OF_RISE = 0.5
@@ -50,12 +54,14 @@ BURSTS_ENOUGH_TO_BE_PAST = 100
 class RegressionRule(RuleSettings, frozen=True, kw_only=True):
     """Loss has risen above the path's own baseline by at least `least_rise_ratio`."""
 
+    schedule = SCHEDULE
     least_rise_ratio: Annotated[Share, meaning("Minimum rise of the loss above the baseline.")] = 0.001
 
 
 class AppearanceRule(RuleSettings, frozen=True, kw_only=True):
     """Reordering or duplicates have become more frequent by at least this share of the bursts."""
 
+    schedule = SCHEDULE
     severity: RuleSeverity = "notice"
 
     least_rise_ratio: Annotated[Share, meaning("Minimum rise of the share of bursts with such packets.")] = 0.02

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 from msgspec import Meta
@@ -27,13 +27,16 @@ from monitor.alerts.detect.rules.loss import ALARMS_AN_HOUR, MIN_LOSSY_BURSTS_TO
 from monitor.alerts.detect.rules.windows import bursts_to_clear, settled_s
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
-from monitor.mesh.document.alert_rules import LimitSettings, RuleSettings
+from monitor.mesh.document.alert_rules import DAY_S, LeastSchedule, LimitSettings, RuleSettings
 from probes.toml.keys import meaning
 
 Floats = NDArray[np.float64]
 
 BURSTS = np.array([7, 14, 22, 28])
 """Numbers of newest bursts; 22 are the fewest that prove a median with a cycle a minute."""
+
+LEAST_BURSTS = 15
+"""The fewest that prove a median at the interval at which there are so many in a day, over which RTTs are read."""
 
 LimitMs = Annotated[
     float, Meta(ge=0.001, le=60_000), meaning("RTT above which an incident opens; without it the rule is off.")
@@ -43,6 +46,9 @@ LimitMs = Annotated[
 class MedianRule(LimitSettings, frozen=True, kw_only=True):
     """The median RTT is significantly above `above_ms`."""
 
+    schedule: ClassVar[LeastSchedule | None] = LeastSchedule(
+        f"{LEAST_BURSTS} cycles within a day", DAY_S / (LEAST_BURSTS - 1)
+    )
     above_ms: LimitMs | None = None
 
     @property
@@ -52,6 +58,8 @@ class MedianRule(LimitSettings, frozen=True, kw_only=True):
 
 class P95Rule(MedianRule, frozen=True, kw_only=True):
     """The 95th percentile of the RTT is significantly above `above_ms`."""
+
+    schedule = None
 
 
 class MinimumRule(MedianRule, frozen=True, kw_only=True):

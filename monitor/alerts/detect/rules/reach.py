@@ -18,16 +18,19 @@ from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.archive.queries.paths import LossWindow
 from monitor.archive.statements import LONGEST_RAW
-from monitor.mesh.document.alert_rules import RuleSettings, RuleSeverity, WaitS
+from monitor.mesh.document.alert_rules import DAY_S, LeastSchedule, RuleSettings, RuleSeverity, WaitS
 from probes.toml.keys import meaning
 
 CYCLES = 3
 CLEAR_CYCLES = 2
+SCHEDULE = LeastSchedule(f"{CYCLES} cycles within a day", DAY_S / CYCLES)
+"""Counts reach back a day."""
 
 
 class UnreachableRule(RuleSettings, frozen=True, kw_only=True):
     """No reply for `after_s`, and for at least three cycles."""
 
+    schedule = SCHEDULE
     severity: RuleSeverity = "critical"
 
     after_s: Annotated[WaitS, meaning("Time without a reply after which an incident opens.")] = 180
@@ -36,6 +39,7 @@ class UnreachableRule(RuleSettings, frozen=True, kw_only=True):
 class NoDataRule(RuleSettings, frozen=True, kw_only=True):
     """No measurement for `after_s`, and for at least three cycles."""
 
+    schedule = SCHEDULE
     after_s: Annotated[WaitS, meaning("Time without a measurement after which an incident opens.")] = 300
 
 

@@ -29,7 +29,7 @@ from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
 from monitor.analysis.changes import detector
 from monitor.analysis.changes.detector import AFTER, BEFORE, RttChange
-from monitor.mesh.document.alert_rules import RiseMs, RuleSettings, RuleSeverity
+from monitor.mesh.document.alert_rules import DAY_S, LeastSchedule, RiseMs, RuleSettings, RuleSeverity
 from probes.toml.keys import meaning
 
 Floats = NDArray[np.float64]
@@ -41,6 +41,9 @@ LEAST_TO_ASK_MS = 0.1
 LEAST_BY_RATIO_MS = 1.0
 """The minimum rise for `least_rise_ratio`: the detector cannot resolve less."""
 
+SCHEDULE = LeastSchedule(f"{BEFORE + AFTER} cycles within a day", DAY_S / (BEFORE + AFTER - 1))
+"""RTTs are read a day back: so many bursts, and the intervals between them."""
+
 NEW_NORMAL_AFTER = timedelta(days=1)
 NEW_NORMAL_AFTER_DRIFT = timedelta(days=7)
 DRIFT_CHANCE_A_DAY = 24 * 1e-5
@@ -51,6 +54,7 @@ class RoundTripRule(RuleSettings, frozen=True, kw_only=True):
     """RTT has risen suddenly, by `least_rise_ms` or by `least_rise_ratio` of its baseline; with `every_change`, any
     significant step, falls included."""
 
+    schedule = SCHEDULE
     least_rise_ms: Annotated[RiseMs, meaning("Minimum rise of the RTT.")] = 6.0
     least_rise_ratio: Annotated[
         float,
@@ -63,6 +67,7 @@ class RoundTripRule(RuleSettings, frozen=True, kw_only=True):
 class JitterRule(RuleSettings, frozen=True, kw_only=True):
     """Jitter has risen suddenly, by at least `least_rise_ms`."""
 
+    schedule = SCHEDULE
     severity: RuleSeverity = "notice"
 
     least_rise_ms: Annotated[RiseMs, meaning("Minimum rise of the jitter.")] = 6.0

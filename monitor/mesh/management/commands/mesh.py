@@ -17,6 +17,7 @@ from monitor.mesh.apply import ACTIONS, MeshChanges, apply
 from monitor.mesh.document import expansion
 from monitor.mesh.document.notify_routes import channels, unknown_channels
 from monitor.mesh.document.reader import MeshDocument, MeshError, read
+from monitor.mesh.document.rule_schedules import rules_without_effect
 from monitor.mesh.schedule.slots import plan_slots
 from probes.quantities import counted
 from probes.subcommands import add_subcommand
@@ -82,9 +83,9 @@ class Command(BaseCommand):
 
 
 def _warnings(document: MeshDocument) -> list[str]:
-    """Warnings about channels missing in this environment; the file may be for another."""
+    """Rules that cannot fire, and channels missing in this environment; the file may be for another."""
     configured = channels()
-    return [
+    return rules_without_effect(document) + [
         f'[[alerts.notify]]: SOUNDINGS_NOTIFY_URLS has no channel "{name}" here{suggestion(name, configured)}; '
         "notifications to it become dead letters"
         for name in unknown_channels(document.alerts, configured)

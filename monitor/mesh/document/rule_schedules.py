@@ -1,0 +1,76 @@
+"""Alert rules that cannot fire at the ping intervals of a mesh.toml: warnings, since the measurements are valid.
+
+In: the document. Out: a sentence for each group and interval. A rule declares the slowest schedule that it can do with
+in its settings (`alert_rules.LeastSchedule`). A path in several groups has the shortest of its intervals.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from monitor.analysis import figures
+from monitor.mesh.document import expansion
+from monitor.mesh.document.alert_rules import RULES, LeastSchedule, Place, settings_for
+from monitor.mesh.document.entries import MeshDocument
+from monitor.mesh.kinds import packet_sizes
+from probes.quantities import counted
+
+
+@dataclass(frozen=True, slots=True)
+class _PingSchedule:
+    """The shortest interval of the pings of a path, and the group and the number of sizes of that test."""
+
+    every_s: int
+    group: str
+    sizes: int
+
+
+def rules_without_effect(document: MeshDocument) -> list[str]:
+    """A sentence for each group, interval and need of rules that cannot fire there."""
+    schedules = _schedules(document)
+    pairs = list(schedules)
+    places = {number: _place(document, pair) for number, pair in enumerate(pairs)}
+    names: dict[tuple[str, int, LeastSchedule, int], list[str]] = defaultdict(list)
+    paths: dict[tuple[str, int, LeastSchedule, int], set[int]] = defaultdict(set)
+    for name, rule in RULES.items():
+        if rule.schedule is None:
+            continue
+        for number in settings_for(document.alerts, name, places):
+            pings = schedules[pairs[number]]
+            if pings.every_s > rule.schedule.longest_every_s(pings.sizes):
+                key = (pings.group, pings.every_s, rule.schedule, pings.sizes)
+                names[key] = list(dict.fromkeys([*names[key], name]))
+                paths[key].add(number)
+    return [_sentence(*key, names[key], len(paths[key])) for key in names]
+
+
+def _sentence(group: str, every_s: int, needed: LeastSchedule, sizes: int, names: list[str], paths: int) -> str:
+    rules = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    longest_s = needed.longest_every_s(sizes)
+    return (
+        f'group "{group}": {rules} cannot fire on {counted(paths, "path")}, pinged every {figures.duration(every_s)}: '
+        f"{'they need' if len(names) > 1 else 'it needs'} {needed.words}, every_s = {longest_s} "
+        f"({figures.duration(longest_s)}) at most"
+    )
+
+
+def _schedules(document: MeshDocument) -> dict[tuple[str, str], _PingSchedule]:
+    """The pings of each path, by its hosts."""
+    tests = {test.name: test for test in document.tests if packet_sizes(test)}
+    schedules: dict[tuple[str, str], _PingSchedule] = {}
+    for wanted, group in expansion.measurements(document).items():
+        if wanted.test not in tests:
+            continue
+        test = tests[wanted.test]
+        present = schedules.get(wanted.hosts)
+        if present is None or test.every_s < present.every_s:
+            schedules[wanted.hosts] = _PingSchedule(test.every_s, group, len(packet_sizes(test)))
+    return schedules
+
+
+def _place(document: MeshDocument, hosts: tuple[str, str]) -> Place:
+    sites = {host.name: site.name for site in document.sites for host in site.hosts}
+    source, destination = sites[hosts[0]], sites[hosts[1]]
+    within = {group.name for group in document.groups if {source, destination} <= set(group.site_names)}
+    return Place(source, destination, frozenset(within), hosts)
