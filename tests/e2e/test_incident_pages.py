@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from monitor.alerts.incidents import actions, lifecycle
-from monitor.alerts.models import AuditRecord, Incident, QuietPeriod
+from monitor.alerts.models import AuditRecord, Incident, IncidentTurn, QuietPeriod
 from monitor.mesh.models import Group
 from tests.db.incident_rows import HOUR, lossy, person, watched
 from tests.db.pages_mesh import throughput
@@ -207,10 +207,10 @@ def test_times_tell_the_local_time_on_hover(browser, served, paths):
 
 def test_moments_in_a_sentence_tell_the_local_time_too(browser, served, paths):
     incident = lossy(paths["slac → cern"], now())
-    Incident.objects.update(summary="loss from 2026-07-01 12:00 UTC to 2026-07-01 12:05:30 UTC & on")
-    page = open_page(browser, f"{served}/incidents/")
+    IncidentTurn.objects.update(note="loss from 2026-07-01 12:00 UTC to 2026-07-01 12:05:30 UTC & on")
+    page = open_page(browser, f"{served}/incidents/{incident.pk}/")
 
-    said = page.locator(f'[data-incident="{incident.pk}"] .said')
+    said = page.locator("#history .said").first
     titles = [element.get_attribute("title") for element in said.locator("time").all()]
 
     assert said.inner_text() == "loss from 2026-07-01 12:00 UTC to 2026-07-01 12:05:30 UTC & on"
@@ -262,11 +262,11 @@ def test_new_parts_come_to_somebody_who_may_write_and_does_not(browser, served, 
 
 
 def test_what_is_no_moment_is_left_as_it_was_written(browser, served, paths):
-    lossy(paths["slac → cern"], now())
-    Incident.objects.update(summary="until 2026-07-01 25:00 UTC, not 2026-07-01 12:00 UTC")
-    page = open_page(browser, f"{served}/incidents/")
+    incident = lossy(paths["slac → cern"], now())
+    IncidentTurn.objects.update(note="until 2026-07-01 25:00 UTC, not 2026-07-01 12:00 UTC")
+    page = open_page(browser, f"{served}/incidents/{incident.pk}/")
 
-    times = page.locator("[data-incident] .said time").all_inner_texts()
+    times = page.locator("#history .said").first.locator("time").all_inner_texts()
 
     assert times == ["2026-07-01 12:00 UTC"]
     assert page.said == []
