@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from probes.capacity.trains import EchoTrain
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.ping.addresses import SocketAddress
-from probes.ping.engine.packet_table import NS_PER_MS, SendPattern
+from probes.ping.engine.packet_outcomes import NS_PER_MS, SendPattern
 from probes.ping.engine.session import PingSession, run_sessions
 from probes.ping.icmp.channel import Channel
 from probes.ping.icmp.icmp_errors import HEADER_BYTES

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from probes.ping.addresses import FAMILY
 from probes.ping.arrays import Bools, Int64s
-from probes.ping.engine.packet_table import EchoErrors, EchoResults
+from probes.ping.engine.packet_outcomes import EchoErrors, EchoResults
 from probes.ping.icmp.icmp_errors import name_of
 from probes.ping.spec import IcmpError, Stamp
 

@@ -24,7 +24,7 @@ from probes.ping import rate_limit
 from probes.ping.addresses import SocketAddress, is_own, path_mtu_bytes
 from probes.ping.arrays import Bools
 from probes.ping.burst_counts import BurstCounts, sent_within
-from probes.ping.engine.packet_table import EchoResults, SendPattern
+from probes.ping.engine.packet_outcomes import EchoResults, SendPattern
 from probes.ping.engine.plain import PlainChannel
 from probes.ping.engine.session import CORE_PACKETS_PER_S, PingSession, run_sessions
 from probes.ping.icmp.channel import Channel

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probes.ping.engine.packet_table import PacketTable, SendPattern
+from probes.ping.engine.packet_outcomes import PacketTable, SendPattern
 from probes.ping.engine.receiver import ReplyMatcher, message_bytes
 from probes.ping.icmp import kernel
 from probes.ping.icmp.clock import StampClock

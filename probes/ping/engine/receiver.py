@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from probes.ping.arrays import Bools, Bytes, Int64s
-from probes.ping.engine.packet_table import PacketTable
+from probes.ping.engine.packet_outcomes import PacketTable
 from probes.ping.icmp import echo, icmp_errors, kernel
 from probes.ping.icmp.channel import Channel, ReceiveBatch
 from probes.ping.icmp.clock import StampClock

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from probes.ping.addresses import FAMILY, SocketAddress
-from probes.ping.engine.packet_table import PacketTable
+from probes.ping.engine.packet_outcomes import PacketTable
 from probes.ping.icmp import echo, kernel
 from probes.ping.icmp.channel import Channel
 from probes.ping.icmp.stamp_keys import StampKeys

@@ -21,7 +21,7 @@ import numpy as np
 
 from probes.contract import Deadline
 from probes.ping.addresses import SocketAddress
-from probes.ping.engine.packet_table import NS_PER_MS, EchoResults, PacketTable, SendPattern
+from probes.ping.engine.packet_outcomes import NS_PER_MS, EchoResults, PacketTable, SendPattern
 from probes.ping.engine.receiver import Receiver
 from probes.ping.engine.schedule import Schedule, random_phases_ns
 from probes.ping.engine.sender import Sender

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probes.ping.burst_counts import BurstCounts, changes, reordered, sent_within
-from probes.ping.engine.packet_table import PacketTable, SendPattern
+from probes.ping.engine.packet_outcomes import PacketTable, SendPattern
 from probes.ping.icmp.icmp_errors import Errors, name_of
 
 SECOND = 1_000_000_000

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from probes.ping.arrays import Bytes, Int64s
 from probes.ping.engine import receiver, sender
 from probes.ping.engine import session as session_module
-from probes.ping.engine.packet_table import SendPattern
+from probes.ping.engine.packet_outcomes import SendPattern
 from probes.ping.engine.session import PingSession
 
 MS = 1_000_000

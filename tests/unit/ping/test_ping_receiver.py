@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from probes.ping.burst_counts import BurstCounts
 from probes.ping.engine import plain
-from probes.ping.engine.packet_table import HARDWARE_SLACK_NS
+from probes.ping.engine.packet_outcomes import HARDWARE_SLACK_NS
 from probes.ping.engine.receiver import DOUBT_NS, Receiver
 from probes.ping.icmp import kernel
 from probes.ping.icmp.stamp_keys import StampKeys
