@@ -7,6 +7,7 @@ agents: the home site's, or with a lab those of all its sites. Every process is 
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -36,6 +37,8 @@ from probes.supervise import REPORT_WAIT_EVERY_S, Child, StartError, Supervisor,
 PYTHON = [sys.executable]
 MANAGE = [*PYTHON, str(Path(__file__).resolve().parents[2] / "manage.py")]
 WORKER_THREADS = 4
+LOOPBACK = "127.0.0.1"
+EVERY_ADDRESS = ("0.0.0.0", "::")
 READY_TIMEOUT_S = 60.0
 SILENCE_LIMIT_S = 120.0
 """Limit for web, worker and beat, whose heartbeats come every few seconds, on a busy machine too."""
@@ -55,21 +58,27 @@ class Stack:
     supervisor: Supervisor
     report: Callable[[str], None]
     environment: dict[str, str]
+    bind: str = LOOPBACK
 
     @classmethod
     def in_folder(
-        cls, data: Path, port: int, report: Callable[[str], None], stop: threading.Event | None = None
+        cls,
+        data: Path,
+        port: int,
+        report: Callable[[str], None],
+        stop: threading.Event | None = None,
+        bind: str = LOOPBACK,
     ) -> Stack:
         """Create a stack in `data`, with the environment shared by its processes. `stop` ends its start."""
         environment = {
             "SOUNDINGS_DATA": str(data),
             "DJANGO_SETTINGS_MODULE": "monitor.settings",
             "SOUNDINGS_SECRET_KEY_FILE": str(_secret_key_file(data)),
-            # It serves on loopback only, so readers are local; cookies use plain HTTP there.
+            # On loopback readers are local, and cookies use plain HTTP; elsewhere a proxy with TLS is in front.
             "SOUNDINGS_LOCAL_READ": os.environ.get("SOUNDINGS_LOCAL_READ", "1"),
-            "SOUNDINGS_ALLOW_PLAIN_HTTP": os.environ.get("SOUNDINGS_ALLOW_PLAIN_HTTP", "1"),
+            "SOUNDINGS_ALLOW_PLAIN_HTTP": os.environ.get("SOUNDINGS_ALLOW_PLAIN_HTTP", str(int(bind == LOOPBACK))),
         }
-        return cls(data, port, Supervisor(data / "log", report, stop=stop), report, environment)
+        return cls(data, port, Supervisor(data / "log", report, stop=stop), report, environment, bind)
 
     def close(self) -> None:
         """Close the data folder and its contents to other users, including data of earlier releases."""
@@ -216,9 +225,14 @@ class Stack:
         return f"http://127.0.0.1:{self.port}"
 
     def _gunicorn(self) -> list[str]:
+        # Every address includes that of loopback.
+        addresses = [self.bind] if self.bind in EVERY_ADDRESS else sorted({LOOPBACK, self.bind})
+        places = [
+            *(f"[{address}]:{self.port}" if ":" in address else f"{address}:{self.port}" for address in addresses)
+        ]
         return [
             *PYTHON, "-m", "gunicorn", "--config", "python:monitor.stack.serving", "--umask", oct(UMASK),
-            "--bind", f"127.0.0.1:{self.port}", "--bind", f"unix:{self.web_socket}",
+            *(word for place in (*places, f"unix:{self.web_socket}") for word in ("--bind", place)),
         ]  # fmt: skip
 
     def _add_celery(self, name: str, *options: str) -> Child:
@@ -263,14 +277,16 @@ class Stack:
         return subprocess.run(self.lab_command("status"), capture_output=True, check=False).returncode == 0
 
 
-def require_free_port(port: int) -> None:
-    """Raises `StartError` when `port` is already in use."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise StartError(f"port {port}: {error.strerror}; choose another with --port") from error
+def require_free_port(port: int, bind: str = LOOPBACK) -> None:
+    """Raises `StartError` when `port` is already in use, or `bind` is not an address of this machine."""
+    for address in {LOOPBACK, bind}:
+        with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+            except OSError as error:
+                other = "--bind" if error.errno == errno.EADDRNOTAVAIL else "--port"
+                raise StartError(f"{address} port {port}: {error.strerror}; choose another with {other}") from error
 
 
 def _secret_key_file(data: Path) -> Path:

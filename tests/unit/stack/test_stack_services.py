@@ -79,3 +79,28 @@ def test_links_have_the_port_that_up_serves_on(tmp_path, monkeypatch):
     environment = {**os.environ, "SOUNDINGS_DATA": str(tmp_path)}
     shown = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert shown.stdout.split() == [f"http://127.0.0.1:{port}"] * 2
+
+
+@pytest.mark.parametrize(
+    ("bind", "places", "allows_plain_http"),
+    [
+        ("127.0.0.1", ["127.0.0.1:8000"], "1"),
+        ("192.0.2.7", ["127.0.0.1:8000", "192.0.2.7:8000"], "0"),
+        ("2001:db8::7", ["127.0.0.1:8000", "[2001:db8::7]:8000"], "0"),
+        ("0.0.0.0", ["0.0.0.0:8000"], "0"),
+    ],
+)
+def test_another_address_is_served_without_plain_http(tmp_path, monkeypatch, bind, places, allows_plain_http):
+    monkeypatch.delenv("SOUNDINGS_ALLOW_PLAIN_HTTP", raising=False)
+    stack = Stack.in_folder(tmp_path, 8000, print, bind=bind)
+
+    words = stack._gunicorn()
+
+    binds = [words[index + 1] for index, word in enumerate(words) if word == "--bind"]
+    assert binds == [*places, f"unix:{stack.web_socket}"]
+    assert stack.environment["SOUNDINGS_ALLOW_PLAIN_HTTP"] == allows_plain_http
+
+
+def test_an_address_of_another_machine_is_told():
+    with pytest.raises(StartError, match=r"192\.0\.2\.77 .*--bind"):
+        services.require_free_port(0, "192.0.2.77")

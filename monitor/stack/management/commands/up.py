@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import ipaddress
 import os
 import signal
 import threading
 import time
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,7 +19,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from monitor.mesh.document import reader
 from monitor.stack.postgres import PostgresError
-from monitor.stack.services import Stack, require_free_port
+from monitor.stack.services import LOOPBACK, Stack, require_free_port
 from probes.broker import BrokerError
 from probes.lab.mesh import limits_toml, loopback_addresses, mesh_toml, namespace_addresses
 from probes.lab.namespaces import namespaces_available
@@ -50,11 +51,26 @@ class Command(BaseCommand):
         )
         parser.add_argument("--data", type=Path, metavar="DIR", help="data folder (default: SOUNDINGS_DATA, or data)")
         parser.add_argument(
-            "--port", type=int, default=8000, metavar="N", help="port of the web interface on 127.0.0.1 (default 8000)"
+            "--port", type=int, default=8000, metavar="N", help="port of the web interface (default 8000)"
+        )
+        parser.add_argument(
+            "--bind",
+            type=_address,
+            default=LOOPBACK,
+            metavar="ADDRESS",
+            help="serve on this address too, for a proxy with TLS on another machine (default: loopback only)",
         )
 
     def handle(
-        self, *, lab: str | None, mesh: Path | None, limits: Path | None, data: Path | None, port: int, **_: Any
+        self,
+        *,
+        lab: str | None,
+        mesh: Path | None,
+        limits: Path | None,
+        data: Path | None,
+        port: int,
+        bind: str = LOOPBACK,
+        **_: Any,
     ) -> None:
         folder = (data or settings.DATA_DIR).resolve()
         os.umask(UMASK)
@@ -63,11 +79,11 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: stop.set())
         try:
             with _only_one(folder):
-                require_free_port(port)
+                require_free_port(port, bind)
                 if mesh is not None:
                     reader.read(mesh)
                 read_limits(limits)
-                self._run(Stack.in_folder(folder, port, self._say, stop), lab, mesh, limits, stop)
+                self._run(Stack.in_folder(folder, port, self._say, stop, bind), lab, mesh, limits, stop)
         except (StartError, PostgresError, LabError, BrokerError, LimitsError, reader.MeshError) as error:
             if not stop.is_set():
                 raise CommandError(str(error)) from error
@@ -152,3 +168,11 @@ def _only_one(folder: Path) -> Iterator[None]:
         lock.write(str(os.getpid()))
         lock.flush()
         yield
+
+
+def _address(text: str) -> str:
+    """An IP address to serve on."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError as error:
+        raise ArgumentTypeError(f"{error}; write for example 192.0.2.7") from error
