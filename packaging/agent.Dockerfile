@@ -2,19 +2,21 @@
 #   docker build --file packaging/agent.Dockerfile --tag soundings-agent .
 FROM python:3.12.14-slim-bookworm AS environment
 
-ENV PIP_NO_CACHE_DIR=1 \
-    PIP_DISABLE_PIP_VERSION_CHECK=1
-COPY packaging/requirements-agent.txt ./
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends binutils \
+    && rm -rf /var/lib/apt/lists/*
+
+COPY packaging/requirements-agent.txt scripts/slim-environment.sh ./
 RUN python -m venv /opt/soundings/.venv \
-    && /opt/soundings/.venv/bin/pip install --require-hashes -r requirements-agent.txt \
-    && /opt/soundings/.venv/bin/pip uninstall --yes pip
+    && /opt/soundings/.venv/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements-agent.txt \
+    && sh slim-environment.sh /opt/soundings/.venv
 
 FROM python:3.12.14-slim-bookworm
 
 # What the agent runs beside Python: throughput tests, and the Redis of its own.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends iperf3 redis-server \
-    && rm -rf /var/lib/apt/lists/*
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/*
 
 # As in the image of the centre: a fixed number, so that files in volumes keep their owner from one release to the next.
 RUN groupadd --gid 10001 soundings \
@@ -31,9 +33,15 @@ ENV PATH=/opt/soundings/.venv/bin:$PATH \
 WORKDIR /opt/soundings
 RUN python -m compileall -q probes
 
+ARG VERSION=0.1.0
+LABEL org.opencontainers.image.title="Soundings agent" \
+    org.opencontainers.image.description="The agent of a site: measures its network for a centre elsewhere" \
+    org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.version="$VERSION"
+
 # It pings over datagram sockets: Docker's default for containers, net.ipv4.ping_group_range = 0 2147483647, is enough.
 USER soundings
 VOLUME /data
-HEALTHCHECK --interval=30s --timeout=10s --start-period=1m CMD ["python", "-m", "probes", "site", "status", "--data", "/data"]
+HEALTHCHECK --interval=15s --timeout=10s --start-period=1m CMD ["python", "-m", "probes", "site", "status", "--data", "/data"]
 ENTRYPOINT ["python", "-m", "probes"]
 CMD ["site", "--data", "/data"]

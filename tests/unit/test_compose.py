@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import ipaddress
+import os
 import re
 import shlex
 import subprocess
@@ -50,24 +52,37 @@ IMAGE_VARIABLES = {
         "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH",
     },
     "redis": set(),
+    "nginx": {"SOUNDINGS_TRUSTED_PROXIES"},  # read by scripts/compose-proxy.sh
 }
 # Keys of a service and their types, by the Compose Specification; only those in use.
 SERVICE_KEYS: dict[str, type | tuple[type, ...]] = {
     "build": str,
+    "cap_add": list,
     "cap_drop": list,
     "command": list,
+    "cpu_shares": int,
     "depends_on": dict,
+    "entrypoint": list,
     "environment": dict,
     "healthcheck": dict,
     "image": str,
     "init": bool,
+    "labels": dict,
     "logging": dict,
+    "mem_limit": str,
     "network_mode": str,
+    "networks": list,
+    "pids_limit": int,
     "ports": list,
+    "profiles": list,
+    "pull_policy": str,
+    "read_only": bool,
     "restart": str,
     "security_opt": list,
+    "shm_size": str,
     "stop_grace_period": str,
     "sysctls": dict,
+    "tmpfs": list,
     "user": str,
     "volumes": list,
 }
@@ -90,7 +105,7 @@ def interpolated(value: Any) -> Any:
 RAW = (ROOT / "docker-compose.yml").read_text()
 COMPOSE = interpolated(yaml.safe_load(RAW))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = {name: service for name, service in SERVICES.items() if "build" in service}
+OURS = {name: service for name, service in SERVICES.items() if service["image"].startswith("soundings:")}
 every_service = pytest.mark.parametrize("name", SERVICES)
 every_service_of_ours = pytest.mark.parametrize("name", OURS)
 
@@ -111,7 +126,7 @@ class Mount:
 
     @property
     def is_file(self) -> bool:
-        return self.source.startswith("./")
+        return self.source.startswith(("./", "/"))
 
 
 def mounts(name: str) -> list[Mount]:
@@ -126,9 +141,12 @@ def mounts(name: str) -> list[Mount]:
 def command_lines(name: str) -> Iterator[list[str]]:
     """The programs that a service starts; a shell script is taken apart into its lines."""
     command = SERVICES[name].get("command", [])
-    if command[:2] == ["sh", "-ec"]:
+    if SERVICES[name].get("entrypoint", [])[:1] == ["python"]:
+        yield [*SERVICES[name]["entrypoint"], *command]
+    elif command[:2] == ["sh", "-ec"]:
         for line in command[2].strip().splitlines():
-            yield shlex.split(line)
+            if not line.startswith("export "):
+                yield shlex.split(line)
     elif command:
         yield command
 
@@ -219,7 +237,7 @@ def test_a_health_check_in_python_or_celery_is_one_that_parses(name: str) -> Non
         case ["CMD-SHELL", line]:
             assert subprocess.run(["sh", "-n", "-c", line], check=False).returncode == 0
         case None:
-            assert name in ("secrets", "migrate"), "only what ends by itself needs no health check"
+            assert name in ("secrets", "migrate", "token", "admin"), "only what ends by itself needs no health check"
         case other:
             pytest.fail(f"unknown health check: {other}")
 
@@ -268,7 +286,9 @@ def test_every_setting_is_in_the_example_with_its_default() -> None:
         if line and not line.startswith("#")
     )
     used = {(match["name"], match["default"]) for match in INTERPOLATION.finditer(RAW) if match["name"]}
+    profiles = example.pop("COMPOSE_PROFILES").split(",")  # read by Compose itself
     assert set(example.items()) == used
+    assert set(profiles) == {"agent", "grafana"}
     assert not re.search(r"\$(?!\$|\{\w+:-)", RAW.replace("$$", "")), "every variable has a default"
 
 
@@ -281,9 +301,11 @@ def secret_files() -> list[tuple[str, str]]:
         (name, value)
         for name, service in SERVICES.items()
         for variable, value in service.get("environment", {}).items()
-        if variable.endswith("_FILE")
+        if variable.endswith("_FILE") and variable != "SOUNDINGS_PULSE_FILE"
     ]
-    mentioned_files += [(name, line[-1]) for name, line in all_command_lines() if "--password-file" in line]
+    mentioned_files += [
+        (name, line[-1]) for name, line in all_command_lines() if {"--password-file", "--superuser-url-file"} & {*line}
+    ]
     mentioned_files += [("redis", word) for word in SERVICES["redis"]["command"] if word.startswith("/run/")]
     provisioning = (ROOT / "dashboards/provisioning/datasources/soundings.yaml").read_text()
     return mentioned_files + [("grafana", path) for path in re.findall(r"\$__file\{(.+?)\}", provisioning)]
@@ -297,13 +319,13 @@ def test_every_secret_that_is_read_is_made_and_mounted(name: str, path: str, sec
 
     assert mount.read_only
     made = secrets / made_at.relative_to("/secrets") / file.relative_to(mount.target)
-    assert len(made.read_text()) >= 64
-    assert made.stat().st_mode & 0o777 == 0o644
+    assert len(made.read_text()) >= (6 if file.name in ("notify_urls", "smtp_url") else 64)
+    assert made.stat().st_mode & 0o777 == (0o400 if made_at.name == "centre" else 0o644)
 
 
 def test_secrets_once_made_are_kept(secrets: Path) -> None:
     before = {file: file.read_text() for file in secrets.rglob("*") if file.is_file()}
-    assert len(set(before.values())) == len(before) == 8
+    assert len(set(before.values())) == len(before) == 12
 
     subprocess.run(["sh", ROOT / "scripts/compose-secrets.sh", secrets], check=True)
 
@@ -315,8 +337,37 @@ def test_the_database_url_is_that_of_the_database_service(secrets: Path) -> None
     environment = SERVICES["timescaledb"]["environment"]
 
     assert (url.scheme, url.hostname, url.port) == ("postgresql", "timescaledb", 5432)
+    assert (url.username, url.path) == ("soundings", f"/{environment['POSTGRES_DB']}")
+    assert url.password == (secrets / "centre/database_password").read_text()
+
+
+def test_only_jobs_log_in_as_the_superuser_of_the_database(secrets: Path) -> None:
+    url = urlsplit((secrets / "superuser/database_url").read_text())
+    environment = SERVICES["timescaledb"]["environment"]
+    knowing = {name for name in SERVICES for mount in mounts(name) if mount.source == "superuser-secrets"}
+
     assert (url.username, url.path) == (environment["POSTGRES_USER"], f"/{environment['POSTGRES_DB']}")
     assert url.password == (secrets / "database/password").read_text()
+    assert url.password not in (secrets / "centre/database_url").read_text()
+    assert knowing == {"secrets", "migrate", "admin"}
+
+
+def test_secrets_in_files_of_yours_go_before_variables(tmp_path: Path) -> None:
+    given, made = tmp_path / "given", tmp_path / "made"
+    given.mkdir()
+    (given / "smtp_url").write_text("smtps://soundings:hunter2@mail.example.org")
+    (given / "key").write_text("-----BEGIN PRIVATE KEY-----")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "SOUNDINGS_NOTIFY_URLS": "slack://a/b/c",
+        "SOUNDINGS_SMTP_URL": "smtp://x",
+    }
+
+    subprocess.run(["sh", ROOT / "scripts/compose-secrets.sh", made, given], check=True, env=environment)
+
+    assert "hunter2" in (made / "centre/smtp_url").read_text()
+    assert (made / "centre/notify_urls").read_text().strip() == "slack://a/b/c"
+    assert (made / "proxy/key").read_text() == (given / "key").read_text()
 
 
 def test_the_database_sorts_in_as_much_memory_as_that_of_one_machine() -> None:
@@ -371,7 +422,7 @@ def test_grafana_finds_the_dashboards_where_its_provisioning_looks() -> None:
 
 def images() -> list[str]:
     bases = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
-    return bases + [service["image"] for service in SERVICES.values() if "build" not in service]
+    return sorted({*bases, *(SERVICES[name]["image"] for name in SERVICES.keys() - OURS.keys())})
 
 
 @pytest.mark.parametrize("image", images())
@@ -385,6 +436,7 @@ OLDEST_IMAGES = {
     "timescale/timescaledb": (2, 30, 2),
     "grafana/grafana": (12, 4, 12),
     "python": (3, 12, 14),
+    "nginx": (1, 30, 5),
 }
 
 
@@ -397,11 +449,20 @@ def test_every_image_has_the_security_fixes_of_its_line(image: str) -> None:
 def test_our_image_has_the_version_of_the_project() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert {service["image"] for service in OURS.values()} == {f"soundings:{version}"}
+    for text in (DOCKERFILE, (ROOT / "packaging/agent.Dockerfile").read_text()):
+        assert f"ARG VERSION={version}\n" in text
+    assert f'default = "{version}"' in (ROOT / "docker-bake.hcl").read_text()
+    assert f"image: soundings-agent:{version}\n" in (ROOT / "packaging/agent.compose.yml").read_text()
+
+
+def test_our_image_is_built_by_a_single_service() -> None:
+    assert [name for name, service in SERVICES.items() if "build" in service] == ["secrets"]
+    assert {OURS[name]["pull_policy"] for name in OURS.keys() - {"secrets"}} == {"never"}
 
 
 def copied() -> list[str]:
     lines = re.findall(r"^COPY (.+)$", DOCKERFILE, re.MULTILINE)
-    return [source for line in lines for source in line.split()[:-1]]
+    return [source for line in lines if not line.startswith("--from=") for source in line.split()[:-1]]
 
 
 @pytest.mark.parametrize("source", copied())
@@ -411,16 +472,26 @@ def test_what_the_image_copies_exists_and_is_sent_to_the_builder(source: str) ->
 
 
 def test_the_image_installs_by_hash_and_runs_as_nobody_special() -> None:
-    assert "pip install --require-hashes -r requirements.txt" in DOCKERFILE
+    assert re.search(r"pip install [^\n]*--require-hashes -r requirements\.txt", DOCKERFILE)
     assert re.findall(r"^USER (\S+)$", DOCKERFILE, re.MULTILINE) == ["soundings"]
     assert {name for name in OURS if SERVICES[name].get("user", "").startswith("0")} == {"secrets"}
-    for name in OURS:
-        assert SERVICES[name]["cap_drop"] == ["ALL"]
-        assert "cap_add" not in SERVICES[name]
+
+
+@every_service
+def test_a_container_has_no_privileges_and_a_bound_of_each_resource(name: str) -> None:
+    service = SERVICES[name]
+    assert service["cap_drop"] == ["ALL"]
+    # As root in new volumes, without a network, and for a moment.
+    assert service.get("cap_add", []) == (["CHOWN", "DAC_READ_SEARCH"] if name == "secrets" else [])
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["read_only"] is True
+    assert service["pids_limit"] > 0
+    assert re.fullmatch(r"\d+[mg]", service["mem_limit"])
+    assert all("size=" in place or place.startswith("/run/") for place in service["tmpfs"])
 
 
 def test_folders_that_volumes_cover_belong_to_the_user_of_the_image() -> None:
-    (made,) = re.findall(r"install -d -o soundings -g soundings -m 0750 (.+)$", DOCKERFILE, re.MULTILINE)
+    (made,) = re.findall(r"install -d -o soundings -g soundings -m 0750 ([/\w ]+)", DOCKERFILE)
     written = {
         str(mount.target)
         for name in OURS.keys() - {"secrets"}
@@ -438,32 +509,65 @@ def test_the_mesh_of_compose_is_valid_and_its_home_site_has_the_agent() -> None:
     mesh = tomllib.loads((ROOT / source).read_text())
     reader.read(ROOT / source)
 
-    (token,) = [line for line in command_lines("migrate") if line[2:4] == ["site", "token"]]
+    (token,) = command_lines("token")
     assert mesh["mesh"]["home"] in token
     assert [site["name"] for site in mesh["site"] if site.get("agent", True)] == [mesh["mesh"]["home"]]
     assert {host["address"] for site in mesh["site"] for host in site["host"]} <= SERVICES.keys()
 
 
-def test_the_agent_reaches_the_centre_on_loopback_with_its_token() -> None:
+def test_the_agent_reaches_the_centre_by_a_socket_with_its_token() -> None:
     agent = dict(zip(*[iter(SERVICES["agent"]["command"][4:])] * 2, strict=True))
-    (token,) = [line for line in command_lines("migrate") if line[2:4] == ["site", "token"]]
+    (token,) = command_lines("token")
     made_at, read_at = (
-        {mount.source: mount.target for mount in mounts(name)}["agent-token"] for name in ("migrate", "agent")
+        {mount.source: mount.target for mount in mounts(name)}["agent-token"] for name in ("token", "agent")
     )
-    centre = urlsplit(agent["--centre"])
+    folders = {mount.target for name in ("agent", "proxy") for mount in mounts(name) if mount.source == "web-socket"}
+    socket = urlsplit(agent["--centre"])
 
-    assert SERVICES["agent"]["network_mode"] == "service:web"
-    assert centre.hostname == "127.0.0.1"
-    assert f"--bind=0.0.0.0:{centre.port}" in SERVICES["web"]["command"]
+    assert socket.scheme == "unix"
+    assert {PurePosixPath(socket.path).parent} == folders
+    assert f"socket={socket.path}\n" in (ROOT / "scripts/compose-proxy.sh").read_text()
     assert PurePosixPath(agent["--token-file"]).is_relative_to(read_at)
     assert PurePosixPath(token[-1]).relative_to(made_at) == PurePosixPath(agent["--token-file"]).relative_to(read_at)
 
 
 def test_an_ordinary_user_may_ping_in_the_agents_network() -> None:
     """The range of groups that may open ICMP datagram sockets; the image's group is within it."""
-    first, last = map(int, SERVICES["web"]["sysctls"]["net.ipv4.ping_group_range"].split())
+    first, last = map(int, SERVICES["agent"]["sysctls"]["net.ipv4.ping_group_range"].split())
     (group,) = map(int, re.findall(r"groupadd --gid (\d+)", DOCKERFILE))
     assert first <= group <= last
+
+
+# --- networks
+
+
+def test_database_and_broker_have_no_way_out_and_no_agent() -> None:
+    def members(network: str) -> set[str]:
+        return {name for name, service in SERVICES.items() if network in service.get("networks", [])}
+
+    assert {name for name, network in COMPOSE["networks"].items() if network.get("internal")} == {"backend", "front"}
+    assert {SERVICES[name]["networks"][0] for name in ("timescaledb", "redis", "beat")} == {"backend"}
+    assert members("front") == {"web", "proxy", "tls"}
+    assert "agent" not in members("backend") | members("front")
+    publishing = {name for name, service in SERVICES.items() if "ports" in service}
+    assert publishing == {"proxy", "tls", "agent", "grafana"}
+    assert publishing <= members("outside")
+
+
+def test_the_web_server_trusts_the_proxys_addresses_only() -> None:
+    """The gateway's is that of every user of this machine."""
+    (range_,) = COMPOSE["networks"]["front"]["ipam"]["config"]
+    trusted, _, others = SERVICES["web"]["environment"]["SOUNDINGS_TRUSTED_PROXIES"].partition(",")
+
+    assert (trusted, others) == (range_["ip_range"], "")
+    assert ipaddress.ip_network(trusted).subnet_of(ipaddress.ip_network(range_["subnet"]))
+    assert ipaddress.ip_address(range_["gateway"]) not in ipaddress.ip_network(trusted)
+
+
+def test_health_is_asked_of_the_web_server_alone() -> None:
+    from monitor.stack.health import HEALTH
+
+    assert f"http://127.0.0.1:8000{HEALTH}" in SERVICES["web"]["healthcheck"]["test"][-1]
 
 
 # --- the shape of the file
@@ -488,6 +592,8 @@ def test_what_a_service_waits_for_exists_and_can_come_true(name: str) -> None:
     for other, wait in SERVICES[name].get("depends_on", {}).items():
         assert wait.keys() <= {"condition", "restart"}
         match wait["condition"]:
+            case "service_started":
+                assert SERVICES[other]["restart"] != "no"
             case "service_healthy":
                 assert "healthcheck" in SERVICES[other]
             case "service_completed_successfully":
@@ -505,4 +611,4 @@ def test_services_sharing_a_network_publish_no_ports_themselves() -> None:
 
 
 def test_the_file_has_only_what_compose_knows_at_its_top() -> None:
-    assert {key for key in COMPOSE if not key.startswith("x-")} == {"name", "services", "volumes"}
+    assert {key for key in COMPOSE if not key.startswith("x-")} == {"name", "services", "networks", "volumes"}

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OPTIONS_OF_OTHERS = {
     *("--cap-drop", "--command", "--detach", "--force-recreate", "--network", "--no-deps", "--now", "--publish"),
-    *("--restart", "--rm", "--tag", "--volume"),
+    *("--read-only", "--restart", "--rm", "--tag", "--tmpfs", "--volume"),
 }
 """Options of Docker, psql and systemctl in examples."""
 

@@ -119,7 +119,7 @@ def test_the_image_says_it_is_healthy_by_a_command_that_exists() -> None:
 
 
 def test_the_image_stands_on_that_of_the_centre_with_the_same_user() -> None:
-    (base,) = re.findall(r"^FROM (\S+)", IMAGE_OF_THE_CENTRE, re.MULTILINE)
+    (base,) = set(re.findall(r"^FROM (\S+)", IMAGE_OF_THE_CENTRE, re.MULTILINE))
     user = re.compile(r"groupadd --gid (\d+) soundings.*?useradd --uid (\d+)", re.DOTALL)
 
     assert {line.split()[0] for line in instructions("FROM")} == {base}
