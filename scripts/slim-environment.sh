@@ -5,7 +5,7 @@ packages=$(echo "$1"/lib/python3*/site-packages)
 cd "$packages"
 
 "$1/bin/python" -m pip uninstall --quiet --yes pip
-rm -rf setuptools pkg_resources _distutils_hack
+rm -rf setuptools pkg_resources _distutils_hack distutils-precedence.pth
 
 # Tests, headers and sources of compiled modules.
 find . -depth -type d \( -name tests -o -name include \) ! -path './celery/*' ! -path './django/*' -exec rm -rf {} +

@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -231,3 +232,18 @@ def test_all_that_probes_imports_is_among_it() -> None:
 
     # Celery, Kombu and Billiard load these where they find them; the agent does without.
     assert distributions - AGENT.keys() <= {"brotli", "cffi", "django", "greenlet", "pyyaml", "setuptools"}
+
+
+# --- the agent in containers elsewhere
+
+
+def test_the_compose_file_of_an_agent_elsewhere_gives_it_no_privileges() -> None:
+    (agent,) = yaml.safe_load((FOLDER / "agent.compose.yml").read_text())["services"].values()
+
+    assert (agent["read_only"], agent["cap_drop"]) == (True, ["ALL"])
+    assert agent["security_opt"] == ["no-new-privileges:true"]
+    assert min(agent["pids_limit"], agent["cpu_shares"]) > 0
+    assert parse(agent["command"][1:]).limits == Path("/etc/soundings/limits.toml")
+    assert (FOLDER / agent["build"]["context"] / agent["build"]["dockerfile"]).exists()
+    first, _ = map(int, agent["sysctls"]["net.ipv4.ping_group_range"].split())
+    assert first == 0
