@@ -42,6 +42,9 @@ test-faults: setup system-test ## outages of ten minutes, twenty rounds of kill 
 test-grafana: setup system-test ## the dashboards' queries through Grafana's own plugin; needs Go; ten minutes the first time, table into docs/grafana.md
 	nice -n 10 $(BIN)/python -m tests.grafana --write
 
+test-compose: setup ## docker-compose.yml on a Docker engine of its own, as root on Debian 12; ten minutes, 6 GB of disk
+	$(BIN)/python -m tests.compose --write
+
 lint: setup ## style, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -98,4 +101,4 @@ audit: setup ## known vulnerabilities of the pinned packages, from an advisory s
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-faults test-grafana lint check bench bench-archive bench-alerts bench-faults reproduce causes screenshots reference audit lock
+.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-compose test-faults test-grafana lint check bench bench-archive bench-alerts bench-faults reproduce causes screenshots reference audit lock

@@ -1,0 +1,111 @@
+"""Base images for a machine that no registry can be reached from: Debian's packages, tagged as the files name them.
+
+Python is Debian's 3.11 where the files say 3.12; PostgreSQL 17 with TimescaleDB 2.19, Redis 7.0 and nginx 1.22 stand in
+for newer ones. For Grafana there is no package, so its profile is left out.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.compose.engine import Engine
+
+ROOT = Path(__file__).parents[2]
+MINIMAL = "soundings-test/minimal"
+AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
+
+# What an image of a registry does not carry either.
+TRIM = "rm -rf /var/cache/apt /var/lib/apt/lists/* /usr/share/doc /usr/share/man /usr/share/locale /var/log/*"
+INSTALL = f"RUN apt-get update && apt-get install -y --no-install-recommends {{packages}} && {TRIM}"
+PYTHON = INSTALL.format(packages="python3 python3-venv") + " && ln -s python3 /usr/bin/python"
+REDIS = INSTALL.format(packages="redis-server")
+NGINX = INSTALL.format(packages="nginx-light wget") + " && rm -rf /etc/nginx/sites-enabled"
+POSTGRES = f"""
+ENV PATH=/usr/lib/postgresql/17/bin:$PATH PGDATA=/var/lib/postgresql/data
+RUN install -d -o postgres -g postgres -m 0700 /var/lib/postgresql/data && chmod 3777 /run/postgresql && {TRIM}
+COPY entrypoint.sh /usr/local/bin/
+VOLUME /var/lib/postgresql/data
+ENTRYPOINT ["sh", "/usr/local/bin/entrypoint.sh"]
+CMD ["postgres"]
+"""
+# What the official image does with these variables, in short.
+ENTRYPOINT = """set -eu
+export PGHOST=/run/postgresql
+if [ ! -s "$PGDATA/PG_VERSION" ]; then
+    initdb --username="$POSTGRES_USER" --pwfile="$POSTGRES_PASSWORD_FILE" --encoding=UTF8 --locale=C.UTF-8 \\
+        --auth-local=trust --auth-host=scram-sha-256
+    echo "host all all all scram-sha-256" >>"$PGDATA/pg_hba.conf"
+    echo "shared_preload_libraries = 'timescaledb'" >>"$PGDATA/postgresql.conf"
+    pg_ctl --wait --options="-c listen_addresses= -c unix_socket_directories=$PGHOST" start
+    createdb --username="$POSTGRES_USER" "$POSTGRES_DB"
+    psql --username="$POSTGRES_USER" --dbname="$POSTGRES_DB" --command="CREATE EXTENSION timescaledb"
+    pg_ctl --wait --mode=fast stop
+fi
+exec "$@" -c listen_addresses='*' -c unix_socket_directories="$PGHOST"
+"""
+
+
+def names() -> dict[str, str]:
+    """The images that the files name, by their name without the tag."""
+    compose = (ROOT / "docker-compose.yml").read_text()
+    images = [*re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)]
+    images += re.findall(r"^ +image: (\S+)", compose, re.MULTILINE)
+    return {image.partition(":")[0]: image for image in images}
+
+
+def next_release() -> Path:
+    """A tree of the next Debian release with PostgreSQL and TimescaleDB, as the other tests use it."""
+    tree = ROOT / ".cache" / "timescale"
+    subprocess.run(["bash", "scripts/timescale.sh", tree], check=True, cwd=ROOT)
+    return tree
+
+
+def make(engine: Engine, folder: Path, postgres_tree: Path) -> None:
+    """Make the base images that the engine does not have yet."""
+    tags = names()
+    has = engine.run("docker", "images", "--format", "{{.Repository}}:{{.Tag}}")[1].split()
+    if f"{MINIMAL}:latest" not in has:
+        tree = folder / "minimal"
+        shutil.rmtree(tree, ignore_errors=True)
+        subprocess.run(
+            ["debootstrap", "--variant=minbase", "--include=ca-certificates", "bookworm", tree],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        # A proxy of this machine may answer with its own certificates.
+        shutil.copy2(AUTHORITIES, tree / "etc/ssl/certs/ca-certificates.crt")
+        subprocess.run(["chroot", tree, "sh", "-c", TRIM], check=True)
+        _import(engine, tree, MINIMAL)
+        shutil.rmtree(tree)
+    for name, steps in (("redis", REDIS), ("nginx", NGINX)):
+        if tags[name] not in has:
+            _build(engine, folder, f"FROM {MINIMAL}\n{steps}\n", tags[name])
+    if tags["python"] not in has:
+        _build(engine, folder, f"FROM {MINIMAL}\n{PYTHON}\n", "soundings-test/python")
+        _flatten(engine, "soundings-test/python", tags["python"])
+    if tags["timescale/timescaledb"] not in has:
+        _import(engine, postgres_tree, "soundings-test/trixie")
+        _build(engine, folder, f"FROM soundings-test/trixie\n{POSTGRES}", tags["timescale/timescaledb"])
+
+
+def _build(engine: Engine, folder: Path, dockerfile: str, tag: str) -> None:
+    context = folder / "context"
+    context.mkdir(parents=True, exist_ok=True)
+    (context / "Dockerfile").write_text(dockerfile)
+    (context / "entrypoint.sh").write_text(ENTRYPOINT)
+    engine.run("docker", "build", "--tag", tag, context)
+
+
+def _import(engine: Engine, tree: Path, tag: str) -> None:
+    pack = f"tar --directory={tree} --create --exclude=./proc/* --exclude=./sys/* --exclude=./dev/* ."
+    engine.run("sh", "-c", f"{pack} | docker import - {tag}")
+
+
+def _flatten(engine: Engine, image: str, tag: str) -> None:
+    """One layer of an image's files: what later layers removed takes no room, as in an image of a registry."""
+    container = engine.run("docker", "create", image, "true")[1].split()[-1]
+    engine.run("sh", "-c", f"docker export {container} | docker import - {tag}")
+    engine.run("docker", "rm", container)

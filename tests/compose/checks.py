@@ -1,0 +1,281 @@
+"""What must be true of the containers: each check does something to them, and returns a line for the table.
+
+A check raises where that is not so. They run in the order of `CHECKS`, each on the state that the one before left.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import signal
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from http.cookies import SimpleCookie
+from urllib.parse import urlencode
+
+from tests.compose.engine import CommandError
+from tests.compose.stack import GATEWAY, NAME, PORT, PUBLIC_URL, TLS_PORT, Stack, name_of, wait_for
+
+LONG_RUNNING = ("timescaledb", "redis", "web", "worker", "beat", "proxy", "tls", "agent")
+PASSWORD = "correct-horse-battery"
+
+
+def check_health(stack: Stack) -> str:
+    states = {name_of(one): one["State"]["Health"]["Status"] for one in stack.containers()}
+    ended = {name_of(one): one["State"]["ExitCode"] for one in stack.containers(ended=True)}
+    require(states == dict.fromkeys(LONG_RUNNING, "healthy"), f"running: {states}")
+    require(ended == {"secrets": 0, "migrate": 0, "token": 0}, f"ended: {ended}")
+    return f"{len(states)} services healthy, {len(ended)} jobs ended with 0"
+
+
+def check_results(stack: Stack) -> str:
+    return f"first new result after {stack.new_bursts('here'):.0f} s"
+
+
+def check_hypertables(stack: Stack) -> str:
+    count = int(stack.sql("SELECT count(*) FROM timescaledb_information.hypertables"))
+    version = stack.sql("SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'")
+    require(count > 0, "no hypertable")
+    return f"{count} hypertables, TimescaleDB {version}"
+
+
+def check_role(stack: Stack) -> str:
+    superusers = stack.sql("SELECT string_agg(rolname, ',') FROM pg_roles WHERE rolsuper")
+    owner = stack.sql("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'soundings'")
+    tables = stack.sql("SELECT string_agg(DISTINCT tableowner, ',') FROM pg_tables WHERE schemaname = 'public'")
+    require((superusers, owner, tables) == ("postgres", "soundings", "soundings"), f"{superusers}; {owner}; {tables}")
+    return "the centre owns the database and is no superuser"
+
+
+def check_login(stack: Stack) -> str:
+    said = stack.compose(
+        "exec", "-T", "web", "python", "manage.py", "user", "add", "ada", "--role", "operator", stdin=PASSWORD.encode()
+    )
+    require("ada" in said, said)
+    form, cookies, text = get(stack, "/login/", {})
+    token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', text)
+    require(form == 200 and token is not None, f"login page: {form}")
+    assert token is not None
+    body = urlencode({"username": "ada", "password": PASSWORD, "csrfmiddlewaretoken": token[1]})
+    status, cookies, _ = get(stack, "/login/", cookies, body)
+    require(status == 302 and "sessionid" in cookies, f"login: {status}")
+    status, _, text = get(stack, "/", cookies)
+    require(status == 200 and "This machine" in text, f"page: {status}")
+    return "over HTTPS, by password"
+
+
+def check_report(stack: Stack) -> str:
+    """Needs every library of charts and PDFs, of which the image leaves parts out."""
+    today = datetime.now(UTC).date().isoformat()
+    report = "/data/test.pdf"
+    words = ("report", "weekly", "--from", today, "--to", today, "--out", report)
+    stack.compose("exec", "-T", "web", "python", "manage.py", *words)
+    size = int(stack.compose("exec", "-T", "web", "stat", "--format=%s", report).split()[-1])
+    require(size > 10_000, f"{size} bytes")
+    return f"PDF of {size / 1e3:.0f} kB"
+
+
+def check_plain_http(stack: Stack) -> str:
+    """A proxy on this machine connects from the gateway's address, which is trusted; others are redirected."""
+    answers = {}
+    for scheme in ("", "https"):
+        connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=30)
+        headers = {"Host": NAME, **({"X-Forwarded-Proto": scheme} if scheme else {})}
+        connection.request("GET", "/login/", headers=headers)
+        answer = connection.getresponse()
+        answers[scheme] = (answer.status, (answer.getheader("Location") or "").partition("://")[0])
+        connection.close()
+    require(answers == {"": (301, "https"), "https": (200, "")}, str(answers))
+    return "HTTP redirected; a trusted proxy's HTTPS served"
+
+
+def check_far_site(stack: Stack) -> str:
+    said = stack.compose("exec", "-T", "web", "python", "manage.py", "site", "enrol", "far")
+    command = re.search(r"python -m probes (site join (\S+) \S+)", said)
+    require(command is not None and command[2] == PUBLIC_URL, said)
+    assert command is not None
+    stack.far("run", "--rm", "--build", "agent", *command[1].split(), "--data", "/data")
+    stack.far("up", "--detach", "--wait")
+    return f"joined {command[2]}; first result after {stack.new_bursts('far'):.0f} s"
+
+
+def check_web_alone(stack: Stack) -> str:
+    stack.compose("restart", "web")
+    wait_healthy(stack, "web")
+    restarts = stack.container("agent")["RestartCount"]
+    waited = stack.new_bursts("here")
+    require(restarts == stack.container("agent")["RestartCount"], "the agent restarted")
+    return f"next result of the agent after {waited:.0f} s"
+
+
+def check_kills(stack: Stack) -> str:
+    back = []
+    for service in LONG_RUNNING:
+        before = stack.container(service)
+        started = time.monotonic()
+        # By its process: what `docker kill` ends is not started again.
+        os.kill(before["State"]["Pid"], signal.SIGKILL)
+        wait_for(
+            lambda service=service, count=before["RestartCount"]: stack.container(service)["RestartCount"] > count,
+            f"{service} did not start again",
+        )
+        wait_healthy(stack, service)
+        back.append(f"{service} {time.monotonic() - started:.0f}")
+    stack.new_bursts("here")
+    stack.new_bursts("far")
+    return f"healthy again after s: {', '.join(back)}; results go on"
+
+
+def check_down_and_up(stack: Stack) -> str:
+    before = stack.bursts("here")
+    stack.compose("down")
+    seconds = stack.up()
+    require(stack.bursts("here") >= before > 0, "results are gone")
+    stack.new_bursts("here")
+    return f"{before} bursts kept; `up --wait` {seconds:.0f} s"
+
+
+def check_second_up(stack: Stack) -> str:
+    before = {name_of(one): one["Id"] for one in stack.containers()}
+    seconds = stack.up("--build")
+    require(before == {name_of(one): one["Id"] for one in stack.containers()}, "containers were made anew")
+    return f"keeps every container; {seconds:.0f} s"
+
+
+def check_backup(stack: Stack) -> str:
+    dump = stack.folder / "soundings.dump"
+    redirect = "docker compose --project-name soundings-test run --rm -T admin archive backup --out - >"
+    stack.shell(f"{redirect} {dump}")
+    before = stack.bursts("here")
+    stack.compose("down", "--volumes")
+    stack.up("timescaledb")
+    stack.shell(f"docker compose --project-name soundings-test run --rm --no-deps -T admin archive restore - < {dump}")
+    restored = stack.bursts("here")
+    stack.up()
+    require(0 < restored <= before, f"{restored} of {before}")
+    stack.new_bursts("here")
+    return f"{dump.stat().st_size / 1e6:.1f} MB; {restored} bursts in new volumes"
+
+
+def check_scale(stack: Stack) -> str:
+    seconds = stack.up("--scale", "web=2", "--scale", "worker=2")
+    counts = [name_of(one) for one in stack.containers() if one["State"]["Health"]["Status"] == "healthy"]
+    require((counts.count("web"), counts.count("worker")) == (2, 2), str(counts))
+    statuses = {get(stack, "/login/", {})[0] for _ in range(20)}
+    require(statuses == {200}, str(statuses))
+    stack.new_bursts("here")
+    return f"2 web, 2 worker healthy after {seconds:.0f} s; 20 of 20 pages served"
+
+
+def check_earlier_volume(stack: Stack) -> str:
+    """A database in which the centre is the superuser, with the results of the backup."""
+    stack.compose("down", "--volumes")
+    stack.compose("up", "--detach", "--wait", "timescaledb", files=("tests/compose/before.yml",))
+    url = "postgresql://soundings:$(cat /run/soundings/database/password)@timescaledb:5432/soundings"
+    stack.shell(
+        "docker compose --project-name soundings-test run --rm --no-deps -T --entrypoint sh "
+        "--volume soundings-test_database-secrets:/run/soundings/database:ro admin "
+        f"-ec 'unset SOUNDINGS_DATABASE_URL_FILE; export SOUNDINGS_DATABASE_URL={url}; "
+        f"exec python manage.py archive restore -' < {stack.folder / 'soundings.dump'}"
+    )
+    before = int(stack.sql_as("soundings", "SELECT count(*) FROM burst"))
+    stack.up()
+    require(int(stack.sql("SELECT count(*) FROM burst")) >= before > 0, "results are gone")
+    stack.new_bursts("here")
+    return f"{before} bursts kept; {check_role(stack)}"
+
+
+def check_inspect(stack: Stack) -> str:
+    files = stack.compose(
+        *("run", "--rm", "--no-deps", "-T", "--entrypoint", "sh", "secrets"),
+        *("-c", "for file in /secrets/*/*; do echo; cat $file; done"),
+    )
+    secrets = {word for word in re.split(r"[\s:/@]+", files) if re.fullmatch(r"[0-9a-f]{64}", word)}
+    secrets |= {"hunter2", "hunter3"}
+    require(len(secrets) >= 8, f"{len(secrets)} secrets found")
+    shown = str([*stack.containers(), *stack.containers(ended=True)])
+    shown += stack.engine.run("docker", "history", "--no-trunc", "soundings:0.1.0")[1]
+    require(not [word for word in secrets if word in shown], "a secret is shown")
+    return f"none of {len(secrets)} secrets in docker inspect and docker history"
+
+
+def check_hardening(stack: Stack) -> str:
+    for one in stack.containers():
+        host, name = one["HostConfig"], name_of(one)
+        require(host["ReadonlyRootfs"] and host["CapDrop"] == ["ALL"] and not host["CapAdd"], name)
+        require(host["Memory"] > 0 and host["PidsLimit"] > 0, f"{name}: no limits")
+        lines = open(f"/proc/{one['State']['Pid']}/status").read()  # noqa: SIM115, PTH123
+        status = dict(line.split(":\t", 1) for line in lines.splitlines() if ":\t" in line)
+        require(status["NoNewPrivs"] == "1" and int(status["CapEff"], 16) == 0, f"{name}: privileges")
+        require(status["Uid"].split()[0] != "0", f"{name}: root")
+    return "no root, no capability, no new privileges, read-only root, limits of memory and processes"
+
+
+def check_volumes(stack: Stack) -> str:
+    volumes = stack.engine.run("docker", "volume", "ls", "--quiet")[1].split()
+    require([name for name in volumes if not name.startswith("soundings-test")] == [], str(volumes))
+    return f"{len(volumes)} volumes, none anonymous"
+
+
+def check_bake(stack: Stack) -> str:
+    said = stack.engine.run("docker", "buildx", "bake", "--print", cwd=stack.root)[1]
+    require(said.count("linux/arm64") == said.count("linux/amd64") == 2, said)
+    return "docker-bake.hcl: 2 images for amd64 and arm64 (read, not built here for arm64)"
+
+
+CHECKS: tuple[tuple[str, Callable[[Stack], str]], ...] = (
+    ("all healthy", check_health),
+    ("results arrive", check_results),
+    ("hypertables", check_hypertables),
+    ("role of the centre", check_role),
+    ("login and page", check_login),
+    ("plain HTTP", check_plain_http),
+    ("second site from the agent's image", check_far_site),
+    ("report", check_report),
+    ("web restarted alone", check_web_alone),
+    ("`up --build` again", check_second_up),
+    ("each service killed (SIGKILL)", check_kills),
+    ("down and up", check_down_and_up),
+    ("nothing secret shown", check_inspect),
+    ("privileges", check_hardening),
+    ("volumes", check_volumes),
+    ("backup, restore into new volumes", check_backup),
+    ("`--scale web=2 --scale worker=2`", check_scale),
+    ("volume of an earlier release", check_earlier_volume),
+    ("two architectures", check_bake),
+)
+
+
+def get(stack: Stack, path: str, cookies: dict[str, str], body: str | None = None) -> tuple[int, dict[str, str], str]:
+    """Status, cookies and text of a page over HTTPS, by the name of the certificate."""
+    context = ssl.create_default_context(cafile=str(stack.folder / "ca.pem"))
+    connection = http.client.HTTPSConnection(NAME, TLS_PORT, timeout=30, context=context)
+    plain = socket.create_connection((GATEWAY, TLS_PORT), timeout=30)
+    connection.sock = context.wrap_socket(plain, server_hostname=NAME)
+    headers = {"Host": f"{NAME}:{TLS_PORT}", "Cookie": "; ".join(f"{name}={cookies[name]}" for name in cookies)}
+    if body is not None:
+        headers |= {"Content-Type": "application/x-www-form-urlencoded", "Referer": f"{PUBLIC_URL}{path}"}
+    connection.request("GET" if body is None else "POST", path, body, headers)
+    answer = connection.getresponse()
+    jar: SimpleCookie = SimpleCookie()
+    for value in answer.headers.get_all("Set-Cookie") or []:
+        jar.load(value)
+    text = answer.read().decode(errors="replace")
+    connection.close()
+    return answer.status, {**cookies, **{name: morsel.value for name, morsel in jar.items()}}, text
+
+
+def wait_healthy(stack: Stack, service: str) -> None:
+    wait_for(
+        lambda: stack.container(service)["State"].get("Health", {}).get("Status") == "healthy",
+        f"{service} is not healthy",
+    )
+
+
+def require(condition: bool, failure: str) -> None:
+    if not condition:
+        raise CommandError(failure)

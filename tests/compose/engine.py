@@ -1,0 +1,151 @@
+"""A Docker engine of our own: data, socket and bridge apart from those of the machine.
+
+In: a folder. Out: `Engine`, whose `run` starts Docker's client on it. Compose and Buildx come from the next Debian
+release: those of Debian 12 are too old, and their binaries run here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+BRIDGE, BRIDGE_NETWORK = "soundings-test", "172.31.253.1/24"
+PLUGINS = ("docker-compose", "docker-buildx")
+READY_S = 60.0
+STOP_S = 60.0
+COMMAND_S = 900.0
+
+
+class CommandError(Exception):
+    """A command failed; the message has the end of its output."""
+
+
+@dataclass(slots=True)
+class Engine:
+    """A running engine in `folder`. `log` gets every command with its output."""
+
+    folder: Path
+    daemon: subprocess.Popen[bytes] | None = field(default=None)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "DOCKER_HOST": f"unix://{self.folder}/docker.sock",
+            "DOCKER_CONFIG": str(self.folder / "config"),
+            "DOCKER_BUILDKIT": "1",
+            "BUILDKIT_PROGRESS": "plain",
+        }
+
+    def start(self) -> None:
+        """Start the engine on a bridge of its own. Raises `CommandError`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["ip", "link", "add", BRIDGE, "type", "bridge"], check=False, capture_output=True)
+        subprocess.run(["ip", "address", "replace", BRIDGE_NETWORK, "dev", BRIDGE], check=True)
+        subprocess.run(["ip", "link", "set", BRIDGE, "up"], check=True)
+        command = [
+            *("dockerd", "--data-root", self.folder / "data", "--exec-root", self.folder / "exec"),
+            *("--pidfile", self.folder / "docker.pid", "--host", f"unix://{self.folder}/docker.sock"),
+            *("--bridge", BRIDGE),
+        ]
+        with (self.folder / "dockerd.log").open("wb") as log:
+            self.daemon = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log, start_new_session=True)
+        deadline = time.monotonic() + READY_S
+        while self.run("docker", "info", check=False)[0] != 0:
+            if self.daemon.poll() is not None or time.monotonic() > deadline:
+                raise CommandError(f"dockerd did not start; see {self.folder}/dockerd.log")
+            time.sleep(0.5)
+
+    def stop(self) -> None:
+        """Stop the engine with its containers, by its process id."""
+        if self.daemon is not None and self.daemon.poll() is None:
+            self.daemon.send_signal(signal.SIGTERM)
+            try:
+                self.daemon.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self.daemon.kill()
+                self.daemon.wait()
+        subprocess.run(["ip", "link", "delete", BRIDGE], check=False, capture_output=True)
+
+    def run(
+        self,
+        *command: str | Path,
+        check: bool = True,
+        stdin: bytes = b"",
+        timeout_s: float = COMMAND_S,
+        environment: dict[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> tuple[int, str]:
+        """Run a command on this engine; its status, and its output. Raises `CommandError` if it fails with `check`."""
+        words = list(map(str, command))
+        done = subprocess.run(
+            words,
+            env={**self.environment, **(environment or {})},
+            input=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+            check=False,
+            cwd=cwd,
+        )
+        said = done.stdout.decode(errors="replace")
+        with (self.folder / "commands.log").open("a") as log:
+            log.write(f"$ {' '.join(words)}\n{said}[{done.returncode}]\n")
+        if check and done.returncode != 0:
+            raise CommandError(f"{' '.join(words[:6])}: {last_lines(said)}")
+        return done.returncode, said
+
+
+def last_lines(said: str, count: int = 12) -> str:
+    return "\n".join(said.strip().splitlines()[-count:])
+
+
+def install_engine() -> None:
+    """Install Debian's engine and debootstrap where they are missing; the package's own engine is never started."""
+    missing = [
+        name
+        for name, program in (("docker.io", "dockerd"), ("debootstrap", "debootstrap"))
+        if not shutil.which(program)
+    ]
+    if missing:
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        subprocess.run(["apt-get", "update", "-qq"], check=True, env=environment, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing],
+            check=True,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+        )
+
+
+def install_plugins(config: Path, next_release: Path) -> None:
+    """Put Compose and Buildx of the next release, whose tree is given, where Docker's client looks for plugins."""
+    target = config / "cli-plugins"
+    if all((target / name).exists() for name in PLUGINS):
+        return
+    target.mkdir(parents=True, exist_ok=True)
+    work = config.parent / "packages"
+    shutil.rmtree(work, ignore_errors=True)
+    for folder in ("lists/partial", "cache/archives/partial", "files"):
+        (work / folder).mkdir(parents=True)
+    sources = work / "sources.list"
+    sources.write_text((next_release / "etc/apt/sources.list").read_text())
+    apt: Sequence[str | Path] = [
+        *("apt-get", "-qq", "-o", f"Dir::Etc::sourcelist={sources}", "-o", "Dir::Etc::sourceparts=-"),
+        *("-o", f"Dir::State::lists={work}/lists", "-o", f"Dir::Cache={work}/cache", "-o", "APT::Sandbox::User=root"),
+        *("-o", f"Dir::Etc::trustedparts={next_release}/etc/apt/trusted.gpg.d"),
+    ]
+    subprocess.run([*apt, "update"], check=True)
+    subprocess.run([*apt, "download", *PLUGINS], check=True, cwd=work / "files")
+    for package in (work / "files").glob("*.deb"):
+        subprocess.run(["dpkg-deb", "-x", package, work / "tree"], check=True)
+    for name in PLUGINS:
+        (program,) = (work / "tree").rglob(f"cli-plugins/{name}")
+        shutil.copy2(program, target / name)
+    shutil.rmtree(work)
