@@ -1,7 +1,7 @@
 """Forecast of a path's next TCP throughput test from its earlier tests.
 
 In: tests of a path with the same congestion control and streams, oldest first, each with the pings before it, and the
-pings before the moment of the forecast. Out: a `Forecast`: the median of recent tests, its 80% interval from the errors
+pings before the moment of the forecast. Out: a `Forecast`: medians of recent tests, the 80% interval from the errors
 of earlier forecasts of the same path, and the score of those. Later data is never used: the forecast of test 20 is
 computed from tests 1 to 19.
 
@@ -10,7 +10,8 @@ computed from tests 1 to 19.
   2. Of those only the tests since the last level shift: three or more that all lie beyond the ten before and differ by
      30% in the median (after He, Dovrolis and Ammar, "On the predictability of large transfer TCP throughput", SIGCOMM
      2005, section 5.2). An outlier among them does not move a median.
-  3. The median of the last ten, five or three, whichever had the smallest mean error so far.
+  3. The medians of the last ten, five and three, combined by the inverse square of their mean errors so far (Bates and
+     Granger, "The combination of forecasts", Operational Research Quarterly 20, 1969). The mean is of logarithms.
   4. The interval: the 10% and 90% quantiles of log(test / forecast) of earlier forecasts. With fewer than nine errors
      they do not reach the tenths; a spread of 25% is then assumed, with the weight of four errors (Vazhkudai and
      Schopf, "Predicting sporadic grid data transfers" (2002) have errors of 15 to 25%).
@@ -35,10 +36,8 @@ from monitor.analysis.tcp.models import Bools
 MOST_TESTS = 10
 """Tests in a median."""
 LENGTHS = (10, 5, 3)
-LEAST_GAIN = 0.95
-"""A shorter median is only used if its mean error is below this share of the error of the longer."""
 COMPARED_TESTS = 20
-"""Tests among which those on an alike path are looked for."""
+"""Tests among which those on an alike path are looked for, and whose errors weigh the medians."""
 
 SHIFT_TESTS = 3
 SHIFT_LOG = math.log(1.3)
@@ -94,8 +93,8 @@ class ForecastScore:
 class Forecast:
     """The next test's throughput with its 80% interval.
 
-    `tests` is the number of tests in the median, from `oldest_at` to `newest_at`. `changes` says how the path differs
-    from that of these tests, and `uncorrected_bps` is their median. `score` is None before the second test.
+    `tests` is the number of tests behind it, from `oldest_at` to `newest_at`. `changes` says how the path differs from
+    that of these tests, and `uncorrected_bps` is the forecast without it. `score` is None before the second test.
     """
 
     throughput_bps: float
@@ -171,8 +170,9 @@ class _Replay:
         alike, changes = self._alike(number)
         since_shift = alike[_shift([self.rates[test] for test in alike]) :]
         medians = [statistics.median(self.rates[test] for test in since_shift[-length:]) for length in LENGTHS]
-        choice = self._choice()
-        basis, uncorrected = since_shift[-LENGTHS[choice] :], medians[choice]
+        weights = self._weights()
+        basis = since_shift[-max(length for length, weight in zip(LENGTHS, weights, strict=True) if weight) :]
+        uncorrected = sum(weight * median for weight, median in zip(weights, medians, strict=True))
         then, now = self._states[basis[-1]], self._states[number]
         moved = 0.0
         if changes:
@@ -197,14 +197,14 @@ class _Replay:
         changes = tuple(change for change, differs in self._differences.items() if differs[newest, number])
         return [test for test in recent if not self._differs[test, newest]], changes
 
-    def _choice(self) -> int:
-        """Index of the length with the smallest mean error so far; the longest where it is as good."""
+    def _weights(self) -> tuple[float, ...]:
+        """Weights of the medians, which sum to 1: only the longest counts before there are errors enough."""
         errors = self._errors_of_lengths[-COMPARED_TESTS:]
         if len(errors) < LEAST_ERRORS:
-            return 0
-        totals = [sum(error[choice] for error in errors) for choice in range(len(LENGTHS))]
-        best = min(range(len(LENGTHS)), key=totals.__getitem__)
-        return best if totals[best] < LEAST_GAIN * totals[0] else 0
+            return 1.0, *[0.0] * (len(LENGTHS) - 1)
+        means = [sum(of_length) / len(errors) for of_length in zip(*errors, strict=True)]
+        shares = [1.0 / max(mean, LEAST_WIDTH_LOG) ** 2 for mean in means]
+        return tuple(share / sum(shares) for share in shares)
 
 
 def _differences(states: Sequence[PathState]) -> dict[PathChange, Bools]:
