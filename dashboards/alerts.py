@@ -6,8 +6,10 @@ from grafana_foundation_sdk.builders.table import Panel as Table
 from grafana_foundation_sdk.builders.timeseries import Panel as TimeSeries
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from dashboards.mesh import open_incidents
-from dashboards.panels import Panel, assemble, bars, table, time_series, with_incident_link, with_path_links
+from dashboards.colours import RULE_COLOURS
+from dashboards.mesh import COVERAGE_LIMITS, open_incidents
+from dashboards.panels import Panel, assemble, bars, time_series
+from dashboards.tables import coloured_text, table, with_incident_link, with_path_links, with_site_link
 
 
 def build() -> Dashboard:
@@ -19,7 +21,7 @@ def build() -> Dashboard:
         since="now-7d",
         variables=[],
         panels=_panels(),
-        page="/completeness/",
+        page="/incidents/",
     )
 
 
@@ -29,9 +31,9 @@ def _panels() -> list[Panel]:
 
 def _by_day() -> TimeSeries:
     panel = time_series("Incidents opened, by day and rule (incidents)", "none", ["incidents_by_day"]).description(
-        "Whole UTC days of the period. A day without incidents is shown as zero of the rule none."
+        "Whole UTC days of the period. A day without a bar had no incident."
     )
-    return bars(panel, {})
+    return bars(panel.no_value("no incidents"), RULE_COLOURS)
 
 
 def _paths() -> Table:
@@ -42,8 +44,8 @@ def _paths() -> Table:
         {"Incidents": "none"},
         height=9,
         span=12,
-    ).no_value("no incident")
-    return with_path_links(panel)
+    ).no_value("no incidents")
+    return with_path_links(panel, keep_size=False)
 
 
 def _incidents() -> Table:
@@ -59,19 +61,20 @@ def _incidents() -> Table:
 
 
 def _coverage() -> Table:
-    return table(
+    panel = table(
         "Measurement coverage, by site",
-        "Scheduled bursts of each site's agent, measured bursts, and bursts that the agent reported as not measured. "
-        "Lowest coverage first.",
+        "Scheduled bursts of each site's agent up to the last whole hour, measured bursts, and bursts that the agent "
+        "reported as not measured. Lowest coverage first.",
         "coverage_sites",
         {"Coverage": "percentunit"},
         height=9,
         span=12,
     )
+    return with_site_link(coloured_text(panel, {"Coverage": COVERAGE_LIMITS}))
 
 
 def _completeness() -> Table:
-    return table(
+    panel = table(
         "Completeness, by site",
         "Results received, by the agents' sequence numbers. Missing: dropped or lost by the agent.",
         "completeness",
@@ -79,10 +82,11 @@ def _completeness() -> Table:
         height=9,
         span=12,
     )
+    return with_site_link(coloured_text(panel, {"Complete": COVERAGE_LIMITS}))
 
 
 def _refused() -> Table:
-    return table(
+    panel = table(
         "Rejected results",
         "Delivered results that cannot be stored, with the reason sent to the agent.",
         "refused",
@@ -90,3 +94,4 @@ def _refused() -> Table:
         height=8,
         span=24,
     ).no_value("no rejected results")
+    return with_site_link(panel)

@@ -1,52 +1,22 @@
-"""The dashboard "Soundings: mesh", the home: all paths as matrices, the worst paths and open incidents."""
+"""The dashboard "Soundings: mesh", the home: all paths as matrices and on a map, the worst paths and open incidents."""
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders.dashboard import FieldColor, ThresholdsConfig
+from grafana_foundation_sdk.builders.geomap import Panel as Geomap
 from grafana_foundation_sdk.builders.stat import Panel as Stat
 from grafana_foundation_sdk.builders.table import Panel as Table
-from grafana_foundation_sdk.models.dashboard import (
-    Dashboard,
-    DashboardSpecialValueMapOptions,
-    DynamicConfigValue,
-    FieldColorModeId,
-    SpecialValueMap,
-    SpecialValueMatch,
-    Threshold,
-    ThresholdsMode,
-    ValueMap,
-    ValueMappingResult,
-)
+from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from dashboards.panels import (
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    RED,
-    SKY,
-    YELLOW,
-    Panel,
-    assemble,
-    matrix,
-    of_the_mesh,
-    stat,
-    table,
-    with_incident_link,
-    with_path_links,
-)
+from dashboards.colours import LOSS_BANDS, ORANGE, RED, RTT_BANDS, THROUGHPUT_BANDS, limits, texts, without_a_figure
+from dashboards.maps import site_map
+from dashboards.panels import Panel, assemble, of_the_mesh, stat
 from dashboards.postgres import LATE_AFTER_MIN
-from monitor.analysis.loss import LOSS_BAND_UPPER_RATIOS
+from dashboards.tables import coloured_text, legend, matrix, table, with_incident_link, with_path_links
 
-# Excellent and good loss have a single colour, apart from no loss; no data sorts below all.
-LOSS_COLOURS = (
-    (None, GREY),
-    (0.0, GREEN),
-    (1e-9, SKY),
-    *zip((upper for upper, _ in LOSS_BAND_UPPER_RATIOS[1:]), (YELLOW, ORANGE, RED, PURPLE), strict=True),
-)
-FILLED = DynamicConfigValue("custom.cellOptions", {"type": "color-background", "mode": "basic"})
-WORST_OF = "With several paths of the family between two sites, the worst of them. Grey: no data, or no path."
+LITTLE_LOSS, MUCH_LOSS = LOSS_BANDS[2][0], LOSS_BANDS[4][0]
+COVERAGE_LIMITS = limits((0.95, ORANGE), (0.99, "text"), below=RED)
+LOSS_LIMITS = limits((LITTLE_LOSS, ORANGE), (MUCH_LOSS, RED))
+WORST_OF = "With several paths of the family between two sites, the worst of them. Dash: no path."
 
 
 def build() -> Dashboard:
@@ -62,16 +32,23 @@ def build() -> Dashboard:
 
 
 def _panels() -> list[Panel]:
-    return [_now(), open_incidents(), _loss(), _worst(), _rtt(), _throughput()]
+    return [_now(), open_incidents(), _loss(), _map(), _rtt(), _throughput(), *_legends(), _worst()]
 
 
 def _now() -> Stat:
     return stat(
         "Overview",
-        "The selected group, family and packet size over the period; open incidents and silent agents are current, of "
-        f"the whole mesh. An agent is silent if it delivered nothing for {LATE_AFTER_MIN} minutes.",
+        "The selected group, family and packet size over the period, coverage up to the last whole hour; open "
+        "incidents and silent agents are current, of the whole mesh. An agent is silent if it delivered nothing for "
+        f"{LATE_AFTER_MIN} minutes.",
         "mesh_now",
         {"Packets lost": "percentunit", "Coverage": "percentunit"},
+        {
+            "Packets lost": LOSS_LIMITS,
+            "Coverage": COVERAGE_LIMITS,
+            "Open incidents": limits((1.0, ORANGE)),
+            "Silent agents": limits((1.0, RED)),
+        },
     )
 
 
@@ -95,13 +72,43 @@ def _loss() -> Table:
         "matrix_loss",
         "Loss",
         "percentunit",
+        LOSS_BANDS,
     )
-    steps = [Threshold(value=value, color=colour) for value, colour in LOSS_COLOURS]
-    no_loss = ValueMap(options={"0": ValueMappingResult(text="no loss", color=GREEN)})
-    return _filled(
-        panel.thresholds(ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps)).mappings([no_loss, _no_data()]),
-        FieldColorModeId.THRESHOLDS,
+    return panel.mappings([texts([("no loss", LOSS_BANDS[0][1])]), *without_a_figure()])
+
+
+def _map() -> Geomap:
+    return site_map(
+        "Sites",
+        "Each site by the loss of all paths from and to it in the period; the selected group, family and packet size.",
+        "map",
+        LOSS_BANDS,
     )
+
+
+def _rtt() -> Table:
+    return matrix(
+        "Mean RTT matrix (ms)", "Mean of all RTTs of the period. " + WORST_OF, "matrix_rtt", "RTT", "ms", RTT_BANDS
+    )
+
+
+def _throughput() -> Table:
+    return matrix(
+        "Throughput matrix (bit/s)",
+        "Mean of the successful throughput tests of the period. " + WORST_OF,
+        "matrix_throughput",
+        "Throughput",
+        "bps",
+        THROUGHPUT_BANDS,
+    )
+
+
+def _legends() -> list[Table]:
+    return [
+        legend("Legend: packet loss", LOSS_BANDS),
+        legend("Legend: RTT", RTT_BANDS),
+        legend("Legend: throughput", THROUGHPUT_BANDS),
+    ]
 
 
 def _worst() -> Table:
@@ -113,42 +120,4 @@ def _worst() -> Table:
         height=8,
         span=24,
     ).no_value("no loss")
-    return with_path_links(panel)
-
-
-def _rtt() -> Table:
-    panel = matrix(
-        "Mean RTT matrix (ms)",
-        "Mean of all RTTs of the period. " + WORST_OF,
-        "matrix_rtt",
-        "RTT",
-        "ms",
-    )
-    return _filled(panel.mappings([_no_data()]), FieldColorModeId.CONTINUOUS_BLUES)
-
-
-def _throughput() -> Table:
-    panel = matrix(
-        "Throughput matrix (bit/s)",
-        "Mean of the successful throughput tests of the period. " + WORST_OF,
-        "matrix_throughput",
-        "Throughput",
-        "bps",
-    )
-    return _filled(panel.mappings([_no_data()]), FieldColorModeId.CONTINUOUS_BLUES)
-
-
-def _no_data() -> SpecialValueMap:
-    """Map null to grey "no data": by default Grafana colours it like the minimum."""
-    result = ValueMappingResult(text="no data", color=GREY)
-    return SpecialValueMap(DashboardSpecialValueMapOptions(match=SpecialValueMatch.NULL_AND_NAN, result=result))
-
-
-def _filled(panel: Table, mode: FieldColorModeId) -> Table:
-    """Fill all cells with their colour, except the row names: their override comes last and takes precedence."""
-    panel.color_scheme(FieldColor().mode(mode))
-    config = panel.build().field_config
-    assert config is not None
-    assert config.defaults is not None
-    config.defaults.custom = {"cellOptions": FILLED.value}
-    return panel
+    return with_path_links(coloured_text(panel, {"Loss": LOSS_LIMITS}))

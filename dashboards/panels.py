@@ -1,6 +1,7 @@
-"""Building blocks of all dashboards: layout, variables, annotations, links, colours and the kinds of panel.
+"""Building blocks of all dashboards: layout, variables, annotations, links and the kinds of panel.
 
-Each dashboard's module combines them with its queries, units and texts. The queries are in `sql/`.
+Each dashboard's module combines them with its queries, units and texts. The queries are in `sql/`, the colours in
+`dashboards.colours`.
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ from typing import Any
 
 from grafana_foundation_sdk.builders import common as common_builder
 from grafana_foundation_sdk.builders import dashboard as dashboard_builder
+from grafana_foundation_sdk.builders.geomap import Panel as Geomap
 from grafana_foundation_sdk.builders.stat import Panel as Stat
 from grafana_foundation_sdk.builders.table import Panel as Table
 from grafana_foundation_sdk.builders.timeseries import Panel as TimeSeries
 from grafana_foundation_sdk.models.common import (
+    BarAlignment,
     BigValueColorMode,
     BigValueGraphMode,
     BigValueTextMode,
     GraphDrawStyle,
     LegendDisplayMode,
     LegendPlacement,
+    LineInterpolation,
     SortOrder,
     StackingMode,
     TooltipDisplayMode,
@@ -29,35 +33,22 @@ from grafana_foundation_sdk.models.dashboard import (
     Dashboard,
     DashboardCursorSync,
     DashboardLinkType,
-    DataTransformerConfig,
     DynamicConfigValue,
     VariableHide,
     VariableRefresh,
     VariableSort,
 )
 
-from dashboards.postgres import DATA_SOURCE, SqlQuery, sql
+from dashboards.colours import PURPLE, RED, TEXT, thresholds
+from dashboards.postgres import DATA_SOURCE, Direction, SqlQuery, sql
 
 TAG = "soundings"
 
-# Okabe and Ito's palette, which colour-blind people can tell apart.
-ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
-BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
-YELLOW, GREY = "#F0E442", "#8E8E8E"
-
-Panel = Stat | Table | TimeSeries
+Panel = Geomap | Stat | Table | TimeSeries
 Properties = list[DynamicConfigValue]
 
-ON_LOAD, ON_PERIOD = VariableRefresh.ON_DASHBOARD_LOAD, VariableRefresh.ON_TIME_RANGE_CHANGED
 
-SITE_DASHBOARD = "/d/soundings-site?var-site={site}&${{__url_time_range}}"
-PATH_DASHBOARD = (
-    "/d/soundings-path?var-source=${__data.fields.From}&var-destination=${__data.fields.To}"
-    "&var-family=${__data.fields.Family}&var-path=${__data.fields.Number}&${__url_time_range}"
-)
-PATH_OF_CELL = "/d/soundings-path?var-source=${__data.fields[0]}&var-destination=${__field.name}&${__url_time_range}"
-PATH_PAGE = "${soundings}/paths/${__data.fields.Number}/"
-INCIDENT_PAGE = "${soundings}/incidents/${__data.fields.Number}/"
+ON_LOAD, ON_PERIOD = VariableRefresh.ON_DASHBOARD_LOAD, VariableRefresh.ON_TIME_RANGE_CHANGED
 
 
 def assemble(
@@ -70,8 +61,10 @@ def assemble(
     panels: Iterable[Panel],
     annotation: str = "annotation_mesh",
     page: str = "/",
+    with_routes: bool = False,
 ) -> Dashboard:
-    """Build a dashboard. `page` is the corresponding web page; incidents come from sql/`annotation`.sql."""
+    """Build a dashboard. `page` is the corresponding web page; incidents come from sql/`annotation`.sql, route changes
+    of the selected path from sql/annotation_routes.sql."""
     builder = (
         dashboard_builder.Dashboard(title)
         .uid(uid)
@@ -84,9 +77,11 @@ def assemble(
         .readonly()
         .link(_other_dashboards())
         .link(_our_page(page))
-        .annotation(_incidents(annotation))
+        .annotation(_annotation("Incidents", annotation, RED))
         .with_variable(_pages())
     )
+    if with_routes:
+        builder.annotation(_annotation("Route changes", "annotation_routes", PURPLE))
     for query_variable in variables:
         builder.with_variable(query_variable)
     for panel_id, panel in enumerate(panels, start=1):
@@ -156,74 +151,21 @@ def _our_page(page: str) -> dashboard_builder.DashboardLink:
     )
 
 
-def _incidents(query: str) -> dashboard_builder.AnnotationQuery:
+def _annotation(name: str, query: str, icon_colour: str) -> dashboard_builder.AnnotationQuery:
     # The SDK models the target of its built-in source only; other sources take a query as in a panel.
-    target: Any = SqlQuery("Incidents", sql(query), "table")
+    target: Any = SqlQuery(name, sql(query), "table")
     return (
         dashboard_builder.AnnotationQuery()
-        .name("Incidents")
+        .name(name)
         .datasource(DATA_SOURCE)
         .enable(True)
-        .icon_color(RED)
+        .icon_color(icon_colour)
         .target(target)
     )
 
 
-def table(title: str, description: str, query: str, units: Mapping[str, str], *, height: int, span: int) -> Table:
-    """A table of the query's rows; `units` by column."""
-    panel = (
-        Table()
-        .title(title)
-        .description(description)
-        .with_target(SqlQuery("A", sql(query), "table"))
-        .show_header(True)
-        .no_value("–")
-        .height(height)
-        .span(span)
-    )
-    for column, unit in units.items():
-        panel.override_by_name(column, [DynamicConfigValue("unit", unit)])
-    return panel
-
-
-def with_path_links(panel: Table) -> Table:
-    """Link the columns From, To, Path and Number to the dashboards of sites and path, and to the path's web page."""
-    panel.override_by_name("Path", link("Path in Grafana", PATH_DASHBOARD))
-    panel.override_by_name("Number", link("Path in Soundings", PATH_PAGE, new_tab=True))
-    for end in ("From", "To"):
-        panel.override_by_name(end, link("Site in Grafana", SITE_DASHBOARD.format(site="${__value.text}")))
-    return panel
-
-
-def with_incident_link(panel: Table) -> Table:
-    """Link the column Number of a table of incidents to the incident's web page."""
-    properties = link("Incident in Soundings", INCIDENT_PAGE, new_tab=True)
-    return panel.override_by_name("Number", properties).no_value("no incidents")
-
-
-def matrix(title: str, description: str, query: str, value: str, unit: str) -> Table:
-    """A matrix with a row per source and a column per destination. Cells without data are grey, never green."""
-    panel = (
-        table(title, description, query, {}, height=12, span=24)
-        .no_value("no data")
-        .unit(unit)
-        .with_transformation(
-            DataTransformerConfig(
-                id_val="groupingToMatrix",
-                options={"rowField": "From", "columnField": "To", "valueField": value, "emptyValue": "null"},
-            )
-        )
-        .data_links([_data_link("Path in Grafana", PATH_OF_CELL)])
-    )
-    header = [
-        DynamicConfigValue("custom.cellOptions", {"type": "auto"}),
-        *link("Site in Grafana", SITE_DASHBOARD.format(site="${__value.text}")),
-    ]
-    return panel.override_by_name("From\\To", header)
-
-
-def stat(title: str, description: str, query: str, units: Mapping[str, str], *, height: int = 4) -> Stat:
-    """A single row of figures; `units` by column."""
+def stat(title: str, description: str, query: str, units: Mapping[str, str], limits: Mapping[str, Properties]) -> Stat:
+    """A single row of figures; `units` by column, and the limits at which a figure is coloured."""
     panel = (
         Stat()
         .title(title)
@@ -231,19 +173,27 @@ def stat(title: str, description: str, query: str, units: Mapping[str, str], *, 
         .with_target(SqlQuery("A", sql(query), "table"))
         .reduce_options(common_builder.ReduceDataOptions().calcs(["lastNotNull"]).fields("/.*/").values(False))
         .text_mode(BigValueTextMode.VALUE_AND_NAME)
-        .color_mode(BigValueColorMode.NONE)
+        .color_mode(BigValueColorMode.VALUE)
+        .thresholds(thresholds([(None, TEXT)]))
         .graph_mode(BigValueGraphMode.NONE)
         .no_value("no data")
-        .height(height)
+        .height(4)
         .span(24)
     )
     for column, unit in units.items():
         panel.override_by_name(column, [DynamicConfigValue("unit", unit)])
+    for column, properties in limits.items():
+        panel.override_by_name(column, properties)
     return panel
 
 
-def time_series(title: str, unit: str, queries: Sequence[str], *, span: int = 12) -> TimeSeries:
-    """A time series chart; lines have gaps where data are missing."""
+def time_series(
+    title: str, unit: str, queries: Sequence[str], *, span: int = 12, direction: Direction = "forward"
+) -> TimeSeries:
+    """A time series chart; lines have gaps where data are missing.
+
+    A point stands at the start of its hour or day, so lines and bars extend from there to the right.
+    """
     legend = common_builder.VizLegendOptions().display_mode(LegendDisplayMode.LIST).placement(LegendPlacement.BOTTOM)
     panel = (
         TimeSeries()
@@ -254,12 +204,14 @@ def time_series(title: str, unit: str, queries: Sequence[str], *, span: int = 12
         .height(9)
         .span(span)
         .span_nulls(False)
+        .line_interpolation(LineInterpolation.STEP_AFTER)
+        .bar_alignment(BarAlignment.AFTER)
         .show_points(VisibilityMode.AUTO)
         .legend(legend.show_legend(True))
         .tooltip(common_builder.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.NONE))
     )
     for letter, query in zip("ABCDEF", queries, strict=False):
-        panel.with_target(SqlQuery(letter, sql(query), "time_series"))
+        panel.with_target(SqlQuery(letter, sql(query, direction), "time_series"))
     return panel
 
 
@@ -287,11 +239,3 @@ def points(size: int) -> Properties:
         DynamicConfigValue("custom.pointSize", size),
         DynamicConfigValue("custom.fillOpacity", 0),
     ]
-
-
-def link(title: str, url: str, *, new_tab: bool = False) -> Properties:
-    return [DynamicConfigValue("links", [{"title": title, "url": url, "targetBlank": new_tab}])]
-
-
-def _data_link(title: str, url: str) -> Any:
-    return dashboard_builder.DashboardLink(title).url(url)

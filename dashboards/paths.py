@@ -7,14 +7,8 @@ from grafana_foundation_sdk.builders.timeseries import Panel as TimeSeries
 from grafana_foundation_sdk.models.common import VisibilityMode
 from grafana_foundation_sdk.models.dashboard import Dashboard, DynamicConfigValue
 
+from dashboards.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 from dashboards.panels import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    RED,
-    SKY,
     Panel,
     Properties,
     assemble,
@@ -23,9 +17,17 @@ from dashboards.panels import (
     coloured,
     of_a_path,
     points,
-    table,
     time_series,
 )
+from dashboards.postgres import Direction
+from dashboards.tables import table
+
+DIRECTIONS: tuple[Direction, ...] = ("forward", "reverse")
+OF_DIRECTION: dict[Direction, str] = {"forward": "", "reverse": ", reverse path"}
+ABOUT_DIRECTION: dict[Direction, str] = {
+    "forward": "",
+    "reverse": " Measured from the destination's host to the source's; no data if that has no agent.",
+}
 
 
 def build() -> Dashboard:
@@ -34,16 +36,26 @@ def build() -> Dashboard:
         "Soundings: path",
         "soundings-path",
         "A path between two sites: RTT, loss, jitter, throughput and coverage.",
-        since="now-7d",
+        since="now-24h",
         variables=of_a_path(),
         panels=_panels(),
         annotation="annotation_path",
         page="/paths/${path}/",
+        with_routes=True,
     )
 
 
 def _panels() -> list[Panel]:
-    return [_period(), _rtt(), _loss(), _ipdv(), _coverage(), throughput(span=24), throughput_tests()]
+    return [
+        _period(),
+        *(_rtt(direction) for direction in DIRECTIONS),
+        *(_loss(direction) for direction in DIRECTIONS),
+        _ipdv(),
+        _coverage(),
+        throughput(),
+        retransmits(),
+        throughput_tests(),
+    ]
 
 
 def _period() -> Table:
@@ -64,23 +76,29 @@ def _period() -> Table:
     )
 
 
-def _rtt() -> TimeSeries:
-    panel = time_series("RTT (ms)", "ms", ["rtt"]).description(
-        "Quantiles of all RTTs by hour, or by day for periods longer than 83 days. Gaps: no reply, or not measured."
+def _rtt(direction: Direction) -> TimeSeries:
+    panel = time_series(f"RTT{OF_DIRECTION[direction]} (ms)", "ms", ["rtt"], direction=direction).description(
+        "Quantiles of the RTTs of each burst up to two days, beyond by hour, or by day beyond 83 days: "
+        "median, interquartile range, and minimum to maximum. Gaps: no reply, or not measured."
+        + ABOUT_DIRECTION[direction]
     )
-    panel.override_by_name("Median", [*colour(BLUE), DynamicConfigValue("custom.lineWidth", 2)])
-    panel.override_by_name("75%", [*colour(SKY), *_band_down_to("25%")])
-    panel.override_by_name("Maximum", [*colour(GREY), DynamicConfigValue("custom.lineStyle", {"fill": "dot"})])
-    return coloured(panel, {"25%": SKY, "95%": ORANGE, "Minimum": GREEN})
+    panel.override_by_name("Maximum", [*colour(GREY), *_band_down_to("Minimum", 15), *_line_width(0)])
+    panel.override_by_name("75%", [*colour(SKY), *_band_down_to("25%", 35), *_line_width(0)])
+    panel.override_by_name("Median", [*colour(BLUE), *_line_width(2)])
+    for column, column_colour in (("25%", SKY), ("Minimum", GREY)):
+        panel.override_by_name(column, [*colour(column_colour), *_line_width(0)])
+    return coloured(panel, {"95%": ORANGE})
 
 
-def _loss() -> TimeSeries:
-    panel = time_series("Packet loss (% of packets sent)", "percentunit", ["loss"]).description(
-        "Lost over sent by hour, or by day for periods longer than 83 days. Without loss in N packets, a point shows "
-        "its upper bound 3/N (95% confidence). No bar and no point: nothing sent."
+def _loss(direction: Direction) -> TimeSeries:
+    title = f"Packet loss{OF_DIRECTION[direction]} (% of packets sent)"
+    panel = time_series(title, "percentunit", ["loss", "loss_bound"], direction=direction).description(
+        "Lost over sent: of each burst with loss up to two days, beyond by hour, or by day for periods longer than 83 "
+        "days. An hour without loss in N packets has a point at its upper bound 3/N (95% confidence). No bar and no "
+        "point: nothing sent." + ABOUT_DIRECTION[direction]
     )
     bars(panel, {"Lost": RED}, stacked=False)
-    return panel.override_by_name("No loss: upper bound 3/N", [*colour(GREEN), *points(4)])
+    return panel.override_by_name("No loss: upper bound 3/N", [*colour(GREY), *points(4)])
 
 
 def _ipdv() -> TimeSeries:
@@ -100,10 +118,10 @@ def _coverage() -> TimeSeries:
     return bars(panel, {**colours, "Not measured": ORANGE, "Not reported": GREY})
 
 
-def throughput(*, span: int) -> TimeSeries:
+def throughput() -> TimeSeries:
     """Measured throughput, the estimate and the capacity of the selected path."""
     queries = ["throughput_measured", "throughput_estimated", "capacity"]
-    panel = time_series("Throughput: measured, estimated, capacity (bit/s)", "bps", queries, span=span).description(
+    panel = time_series("Throughput: measured, estimated, capacity (bit/s)", "bps", queries, span=16).description(
         "Measured: a point per test. Estimated: Mathis (Reno), MSS·8/(RTT·√loss), from the loss and RTT of each hour "
         "or day; without loss it is a lower bound, computed from the upper 95% bound of the loss. CUBIC gets more on "
         "long paths. Capacity: the bottleneck of the path, in either direction."
@@ -115,6 +133,14 @@ def throughput(*, span: int) -> TimeSeries:
         floor, [*colour(GREY), *_visible_points(), DynamicConfigValue("custom.lineStyle", {"fill": "dash"})]
     )
     return panel.override_by_name("Capacity", [*colour(GREEN), *points(6)])
+
+
+def retransmits() -> TimeSeries:
+    """Retransmitted segments of each test of the selected path."""
+    panel = time_series("Retransmits by test (segments)", "none", ["retransmits"], span=8).description(
+        "TCP segments that the sender transmitted again in a throughput test. No point: the tool gave no count."
+    )
+    return panel.override_by_name("Retransmits", [*colour(RED), *points(8)])
 
 
 def throughput_tests() -> Table:
@@ -134,5 +160,12 @@ def _visible_points() -> Properties:
     return [DynamicConfigValue("custom.showPoints", VisibilityMode.ALWAYS)]
 
 
-def _band_down_to(column: str) -> Properties:
-    return [DynamicConfigValue("custom.fillBelowTo", column), DynamicConfigValue("custom.fillOpacity", 25)]
+def _band_down_to(column: str, opacity_percent: int) -> Properties:
+    return [
+        DynamicConfigValue("custom.fillBelowTo", column),
+        DynamicConfigValue("custom.fillOpacity", opacity_percent),
+    ]
+
+
+def _line_width(width_px: int) -> Properties:
+    return [DynamicConfigValue("custom.lineWidth", width_px)]

@@ -26,13 +26,21 @@ DATA_SOURCE_UID = "soundings"
 DATA_SOURCE = DataSourceRef(type_val=DATA_SOURCE_TYPE, uid=DATA_SOURCE_UID)
 
 
-def sql(name: str) -> str:
+Direction = Literal["forward", "reverse"]
+"""The selected path, or the path between the same hosts in the reverse direction."""
+
+_SELECTED = "NULLIF(${path:sqlstring}, '')::integer"
+_PATH_ID = {"forward": _SELECTED, "reverse": f"reporting.reverse_of({_SELECTED})"}
+
+
+def sql(name: str, direction: Direction = "forward") -> str:
     """The text of `sql/NAME.sql` with its comment, which the panel's editor shows.
 
-    `{late_after_min}` in it is the time without a delivery after which an agent counts as late, in minutes.
+    `{late_after_min}` in it is the time without a delivery after which an agent counts as late, in minutes; `{path}` is
+    the ID of the selected path, or of its reverse path.
     """
     text = (SQL_DIR / f"{name}.sql").read_text(encoding="utf-8").strip()
-    return text.replace("{late_after_min}", str(LATE_AFTER_MIN))
+    return text.replace("{late_after_min}", str(LATE_AFTER_MIN)).replace("{path}", _PATH_ID[direction])
 
 
 @dataclass(frozen=True, slots=True)

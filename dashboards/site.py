@@ -7,24 +7,11 @@ from grafana_foundation_sdk.builders.table import Panel as Table
 from grafana_foundation_sdk.builders.timeseries import Panel as TimeSeries
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from dashboards.panels import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    RED,
-    Panel,
-    assemble,
-    bars,
-    coloured,
-    stat,
-    table,
-    time_series,
-    variable,
-    with_incident_link,
-    with_path_links,
-)
+from dashboards.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, limits
+from dashboards.mesh import COVERAGE_LIMITS, LOSS_LIMITS
+from dashboards.panels import Panel, assemble, bars, coloured, stat, time_series, variable
+from dashboards.system import AGENT_LIMITS
+from dashboards.tables import coloured_text, table, with_incident_link, with_path_links
 
 
 def build() -> Dashboard:
@@ -40,7 +27,7 @@ def build() -> Dashboard:
         ],
         panels=_panels(),
         annotation="annotation_site",
-        page="/sites/",
+        page="/sites/${site}/",
     )
 
 
@@ -54,6 +41,7 @@ def _agent() -> Stat:
         "Status at the latest delivery. No data: the site has no agent, or it has never reported.",
         "site_agent",
         {"Last delivery": "s", "Clock offset": "s"},
+        {**AGENT_LIMITS, "Dropped (total)": limits((1.0, ORANGE))},
     )
 
 
@@ -61,7 +49,7 @@ def _paths() -> Table:
     panel = table(
         "Paths, outgoing and incoming",
         "Figures of the whole period, highest loss first. Without loss in N packets, its upper bound is 3/N (95% "
-        "confidence). No loss and no bound: nothing sent.",
+        "confidence). No loss and no bound: nothing sent. Coverage: up to the last whole hour.",
         "site_paths",
         {
             "Loss": "percentunit",
@@ -74,7 +62,7 @@ def _paths() -> Table:
         height=10,
         span=24,
     )
-    return with_path_links(panel)
+    return with_path_links(coloured_text(panel, {"Loss": LOSS_LIMITS, "Coverage": COVERAGE_LIMITS}))
 
 
 def _loss() -> TimeSeries:
@@ -88,15 +76,15 @@ def _loss() -> TimeSeries:
 
 def _coverage() -> TimeSeries:
     panel = time_series("Coverage (bursts)", "none", ["site_coverage"]).description(
-        "Not measured: the agent reported why. Not reported: scheduled, but no result received. By hour, or by day "
-        "for periods longer than two days. Gaps: no rollup."
+        "Not measured: the agent reported why. Not reported: scheduled up to the last whole hour, but no result "
+        "received. By hour, or by day for periods longer than two days. Gaps: no rollup."
     )
     colours = {"Measured": GREEN, "During throughput test": PURPLE}
     return bars(panel, {**colours, "Not measured": ORANGE, "Not reported": GREY})
 
 
 def _completeness() -> TimeSeries:
-    panel = time_series("Completeness, by day (results)", "none", ["site_completeness"]).description(
+    panel = time_series("Completeness, by day (results)", "none", ["site_completeness"], span=8).description(
         "Results received, and results missing by the gaps in their sequence numbers: dropped or lost by the agent."
     )
     return bars(panel, {"Delivered": GREEN, "Missing": RED})
@@ -109,6 +97,6 @@ def _incidents() -> Table:
         "site_incidents",
         {"Opened": "dateTimeAsIso", "Resolved": "dateTimeAsIso"},
         height=9,
-        span=12,
+        span=16,
     )
     return with_incident_link(panel)

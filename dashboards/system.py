@@ -5,10 +5,18 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders.stat import Panel as Stat
 from grafana_foundation_sdk.builders.table import Panel as Table
 from grafana_foundation_sdk.builders.timeseries import Panel as TimeSeries
+from grafana_foundation_sdk.models.common import LineInterpolation
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from dashboards.panels import BLUE, GREEN, ORANGE, PURPLE, RED, Panel, assemble, coloured, stat, table, time_series
+from dashboards.colours import BLUE, GREEN, ORANGE, PURPLE, RED, TEXT, limits
+from dashboards.panels import Panel, assemble, coloured, stat, time_series
+from dashboards.postgres import LATE_AFTER_MIN
+from dashboards.tables import coloured_text, table, with_site_link
 
+AGENT_LIMITS = {
+    "Last delivery": limits((LATE_AFTER_MIN * 60.0, RED)),
+    "Clock offset": limits((-0.1, TEXT), (0.1, ORANGE), below=ORANGE),
+}
 EACH_MINUTE = "Sampled by the centre each minute; gaps: beat or worker did not run."
 
 
@@ -33,15 +41,20 @@ def _now() -> Stat:
     return stat(
         "Status",
         "Time since the last heartbeat of beat and worker and since the last delivery, and backlogs. Beat and worker "
-        "above two minutes: one of them has stopped.",
+        "above two minutes: one of them has stopped. Overdue rollups: those that waited for longer than they should.",
         "system_now",
         {"Beat and worker": "s", "Latest delivery": "s", "Database": "bytes"},
+        {
+            "Beat and worker": limits((120.0, RED)),
+            "Latest delivery": limits((LATE_AFTER_MIN * 60.0, RED)),
+            "Overdue rollups": limits((1.0, ORANGE)),
+        },
     )
 
 
 def _each_minute(title: str, unit: str, query: str, description: str, colours: dict[str, str]) -> TimeSeries:
     return coloured(
-        time_series(title, unit, [query]).interval("1m").description(f"{description} {EACH_MINUTE}"),
+        _by_minute(time_series(title, unit, [query])).description(f"{description} {EACH_MINUTE}"),
         colours,
     )
 
@@ -87,11 +100,14 @@ def _spools() -> TimeSeries:
 
 
 def _spool_of_sites() -> TimeSeries:
-    return (
-        time_series("Backlog by agent, last day of the period (results)", "none", ["spool_of_sites"])
-        .interval("1m")
-        .description("Results left in the agent's spool after a delivery, maximum of each interval. Gaps: no delivery.")
+    panel = time_series("Backlog by agent, last day of the period (results)", "none", ["spool_of_sites"])
+    return _by_minute(panel).description(
+        "Results left in the agent's spool after a delivery, maximum of each interval. Gaps: no delivery."
     )
+
+
+def _by_minute(panel: TimeSeries) -> TimeSeries:
+    return panel.interval("1m").line_interpolation(LineInterpolation.LINEAR)
 
 
 def _database() -> TimeSeries:
@@ -101,7 +117,7 @@ def _database() -> TimeSeries:
 
 
 def _agents() -> Table:
-    return table(
+    panel = table(
         "Agents, longest silent first",
         "Status at the latest delivery. Dropped: results that its spool could not keep, in total. Quarantined: results "
         "that the centre rejected. Missed cycles: since the agent started. No figures: never reported.",
@@ -110,3 +126,4 @@ def _agents() -> Table:
         height=10,
         span=24,
     )
+    return with_site_link(coloured_text(panel, AGENT_LIMITS))

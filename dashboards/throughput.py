@@ -6,20 +6,10 @@ from grafana_foundation_sdk.builders.table import Panel as Table
 from grafana_foundation_sdk.builders.timeseries import Panel as TimeSeries
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from dashboards.panels import (
-    GREEN,
-    GREY,
-    ORANGE,
-    Panel,
-    assemble,
-    bars,
-    of_a_path,
-    table,
-    time_series,
-    variable,
-    with_path_links,
-)
-from dashboards.paths import throughput, throughput_tests
+from dashboards.colours import GREEN, GREY, ORANGE
+from dashboards.panels import Panel, assemble, bars, of_a_path, time_series, variable
+from dashboards.paths import retransmits, throughput, throughput_tests
+from dashboards.tables import table, with_path_links
 
 BPS = "bps"
 
@@ -34,11 +24,13 @@ def build() -> Dashboard:
         variables=[variable("group", "Group", "Paths between sites of this group"), *of_a_path()],
         panels=_panels(),
         annotation="annotation_path",
+        page="/throughput/",
+        with_routes=True,
     )
 
 
 def _panels() -> list[Panel]:
-    return [_paths(), _outcomes(), _verdicts(), throughput(span=24), throughput_tests(), _capacities()]
+    return [_paths(), _outcomes(), _verdicts(), throughput(), retransmits(), throughput_tests(), _capacities()]
 
 
 def _paths() -> Table:
@@ -57,8 +49,8 @@ def _paths() -> Table:
 
 def _outcomes() -> TimeSeries:
     panel = time_series("Test outcomes (tests)", "none", ["throughput_outcomes"]).description(
-        "Tests of the selected group. Failed: run without a result. No test: scheduled, but no result received. By "
-        "hour, or by day for periods longer than two days."
+        "Tests of the selected group. Failed: run without a result. No test: scheduled up to the last whole hour, "
+        "but no result received. By hour, or by day for periods longer than two days."
     )
     return bars(panel, {"Measured": GREEN, "Failed": ORANGE, "No test": GREY})
 

@@ -1,10 +1,16 @@
--- One row per UTC day of the period and rule: incidents that opened. A day without any has zero, for all rules
--- together.
+-- One row per UTC day of the period and rule: incidents that opened, zero on days without; no row for a rule that opened
+-- none in the whole period.
 SELECT
     step.at AS "time",
-    COALESCE(incident.rule, 'none') AS "metric",
+    opened.rule AS "metric",
     COUNT(incident.incident_id)::float8 AS "Incidents"
 FROM reporting.steps('day', $__timeFrom(), $__timeTo()) AS step
-LEFT JOIN reporting.incident ON incident.opened_at >= step.at AND incident.opened_at < step.ends_at
-GROUP BY step.at, incident.rule
-ORDER BY step.at, incident.rule
+CROSS JOIN (
+    SELECT DISTINCT rule
+    FROM reporting.incident
+    WHERE opened_at >= reporting.start_of('day', $__timeFrom()) AND opened_at < $__timeTo()::timestamptz
+) AS opened
+LEFT JOIN reporting.incident
+    ON incident.rule = opened.rule AND incident.opened_at >= step.at AND incident.opened_at < step.ends_at
+GROUP BY step.at, opened.rule
+ORDER BY step.at, opened.rule

@@ -1,15 +1,26 @@
--- One row per hour in which packets were sent, or a day beyond 83 days: the ratio lost, pooled. Without loss in N
--- packets the ratio is null and the upper 95% bound 3/N (at most 1) stands in its own column, since no loss seen is not
--- no loss.
+-- The ratio lost: a row per burst that lost packets up to two days, beyond a row per hour with loss, beyond 83 days per
+-- day. Bursts that are no longer kept are shown by the hour.
+WITH burst AS (
+    SELECT *
+    FROM reporting.burst
+    WHERE $__timeTo()::timestamptz - $__timeFrom()::timestamptz <= INTERVAL '2 days'
+        AND $__timeFilter(measured_at)
+        AND path_id = {path}
+        AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
+)
 SELECT
-    at AS "time",
-    CASE WHEN received < sent THEN (sent - received)::float8 / sent END AS "Lost",
-    CASE WHEN received = sent THEN reporting.loss_bound_ratio(sent) END AS "No loss: upper bound 3/N"
+    measured_at AS "time",
+    (sent - received)::float8 / sent AS "Lost"
+FROM burst
+WHERE received < sent AND NOT during_test
+UNION ALL
+SELECT at, (sent - received)::float8 / sent
 FROM reporting.ping
 WHERE tier = reporting.tier($__timeFrom(), $__timeTo())
     AND at >= reporting.start_of(reporting.tier($__timeFrom(), $__timeTo()), $__timeFrom())
     AND at < $__timeTo()::timestamptz
-    AND path_id = NULLIF(${path:sqlstring}, '')::integer
+    AND path_id = {path}
     AND packet_bytes = NULLIF(${packet_bytes:sqlstring}, '')::integer
-    AND sent > 0
-ORDER BY at
+    AND received < sent
+    AND NOT EXISTS (SELECT FROM burst)
+ORDER BY 1

@@ -1,5 +1,5 @@
 -- One row for each site that paths begin at and each that paths end at: the loss in the period, pooled over it, of the
--- worst path between the two; null where nothing was sent, and where there is no path.
+-- worst path between the two; null where nothing was sent, NaN where there is no path.
 WITH pooled AS (
     SELECT path_id, SUM(sent) AS sent, SUM(received) AS received
     FROM reporting.ping
@@ -22,7 +22,7 @@ chosen AS (
 SELECT
     source.name AS "From",
     destination.name AS "To",
-    MAX((sent - received)::float8 / NULLIF(sent, 0)) AS "Loss"
+    CASE WHEN COUNT(chosen.path_id) = 0 THEN 'NaN' ELSE MAX((sent - received)::float8 / NULLIF(sent, 0)) END AS "Loss"
 FROM (SELECT DISTINCT source AS name FROM chosen) AS source
 CROSS JOIN (SELECT DISTINCT destination AS name FROM chosen) AS destination
 LEFT JOIN chosen ON chosen.source = source.name AND chosen.destination = destination.name

@@ -1,5 +1,5 @@
 -- One row for each site that paths begin at and each that paths end at: the mean RTT in the period, ms, of the
--- slowest path between the two; null without replies, and where there is no path.
+-- slowest path between the two; null without replies, NaN where there is no path.
 WITH pooled AS (
     SELECT path_id, SUM(rtt_avg_ms * received) / NULLIF(SUM(received), 0) AS rtt_avg_ms
     FROM reporting.ping
@@ -22,7 +22,7 @@ chosen AS (
 SELECT
     source.name AS "From",
     destination.name AS "To",
-    MAX(rtt_avg_ms) AS "RTT"
+    CASE WHEN COUNT(chosen.path_id) = 0 THEN 'NaN' ELSE MAX(rtt_avg_ms) END AS "RTT"
 FROM (SELECT DISTINCT source AS name FROM chosen) AS source
 CROSS JOIN (SELECT DISTINCT destination AS name FROM chosen) AS destination
 LEFT JOIN chosen ON chosen.source = source.name AND chosen.destination = destination.name

@@ -1,5 +1,5 @@
 -- One row for each site that paths begin at and each that paths end at: the mean of the throughput tests in the period,
--- bit/s, of the slowest path between the two; null without a result, and where there is no path.
+-- bit/s, of the slowest path between the two; null without a result, NaN where there is no path.
 WITH pooled AS (
     SELECT path_id, SUM(throughput_avg_bps * tests_measured) / NULLIF(SUM(tests_measured), 0) AS throughput_bps
     FROM reporting.throughput
@@ -21,7 +21,7 @@ chosen AS (
 SELECT
     source.name AS "From",
     destination.name AS "To",
-    MIN(throughput_bps) AS "Throughput"
+    CASE WHEN COUNT(chosen.path_id) = 0 THEN 'NaN' ELSE MIN(throughput_bps) END AS "Throughput"
 FROM (SELECT DISTINCT source AS name FROM chosen) AS source
 CROSS JOIN (SELECT DISTINCT destination AS name FROM chosen) AS destination
 LEFT JOIN chosen ON chosen.source = source.name AND chosen.destination = destination.name

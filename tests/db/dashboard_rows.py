@@ -94,9 +94,26 @@ def pings(three: MeshOfThree) -> None:
             BurstHour.objects.create(hour=hour, **row)
         BurstDay.objects.create(day=DAY, **whole)
         BurstMonth.objects.create(month=MONTH, **whole)
-    # A raw burst, which no dashboard may read.
-    burst = {"outcome": "measured", "sent": 1, "received": 1, "during_test": False, "rtts_ms": [1.0]}
-    Burst.objects.create(path_id=three.slac_cern.pk, measured_at=SINCE, packet_bytes=100, **COUNTS, **burst)
+    bursts(three)
+
+
+def bursts(three: MeshOfThree) -> None:
+    """Every ten minutes a burst of ten packets; slac to cern loses one of each, and replies of the second hour come by
+    another route."""
+    for path, lost, rtt_ms in ((three.slac_cern, 1, 10.0), (three.cern_slac, 0, 20.0)):
+        for number in range(12):
+            Burst.objects.create(
+                path_id=path.pk,
+                measured_at=SINCE + number * timedelta(minutes=10),
+                packet_bytes=100,
+                outcome="measured",
+                sent=10,
+                received=10 - lost,
+                during_test=False,
+                ttl=57 if number < 6 else 56,
+                rtts_ms=[rtt_ms] * (10 - lost) + [None] * lost,
+                **COUNTS,
+            )
 
 
 def throughput(three: MeshOfThree) -> None:
@@ -117,6 +134,7 @@ def throughput(three: MeshOfThree) -> None:
             outcome="measured",
             streams=1,
             throughput_bps=bps,
+            retransmits=3,
             verdict="window" if bps == 1e7 else "loss",
         )
     whole = {

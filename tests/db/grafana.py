@@ -146,4 +146,4 @@ def _relations(node: dict[str, Any]) -> set[str]:
 
 def about(value: Any) -> Any:
     """Equal up to the precision of a `real` column, for a number; anything else must be the same."""
-    return pytest.approx(value, rel=1e-6) if isinstance(value, (int, float)) else value
+    return pytest.approx(value, rel=1e-6, nan_ok=True) if isinstance(value, (int, float)) else value

@@ -16,17 +16,18 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from dashboards import __main__ as command
 from dashboards import paths, render
 from dashboards.postgres import SQL_DIR, sql
+from monitor.alerts.detect.rules.catalogue import RULES
 from tests.facts import lacks
 
 ROW_NAMES = "From\\To"
 """What Grafana's transformation calls the column of a matrix that names the rows."""
-GREY = "#8E8E8E"
+NO_DATA = "#6B6B6B"
 PACKETS_OR_COUNTS = {("Statistics by packet size", "Packets lost")}
 PROVISIONING = Path(render.__file__).parent / "provisioning"
 DATA_SOURCES = yaml.safe_load((PROVISIONING / "datasources/soundings.yaml").read_text())["datasources"]
 [PROVIDER] = yaml.safe_load((PROVISIONING / "dashboards/soundings.yaml").read_text())["providers"]
 # Grafana 12 has no AngularJS any more; these panels went with it.
-UNITS = r"s|ms|bytes|bit/s|results/s|bursts|results|tests|tasks|hours|incidents|% of packets sent"
+UNITS = r"s|ms|bytes|bit/s|results/s|bursts|results|tests|segments|tasks|hours|incidents|% of packets sent"
 UNITS_OF_COLUMNS = (
     (r"^(Loss|Loss, upper bound|Packets lost|Coverage|Complete)$", "percentunit"),
     (r"^RTT ", "ms"),
@@ -67,7 +68,7 @@ def test_a_changed_a_missing_and_a_left_over_file_are_stale(tmp_path: Path) -> N
 
     assert len(list(tmp_path.iterdir())) == len(command.DASHBOARDS) == 6
     written = tmp_path / "paths.json"
-    written.write_text(written.read_text().replace("now-7d", "now-8d"))
+    written.write_text(written.read_text().replace("now-24h", "now-25h"))
     (tmp_path / "gone.json").write_text("{}")
     assert render.stale(command.DASHBOARDS, tmp_path) == ["gone.json", "paths.json"]
 
@@ -129,7 +130,7 @@ def test_a_panel_explains_itself(panel: dict[str, Any]) -> None:
     assert panel["description"].endswith(".")
     assert panel["type"] not in LEGACY_PANELS
     assert panel["fieldConfig"]["defaults"]["noValue"] not in ("", "0")
-    assert panel["type"] in {"stat", "table", "timeseries"}
+    assert panel["type"] in {"stat", "table", "timeseries", "geomap"}
     if panel["type"] == "timeseries":
         assert panel["fieldConfig"]["defaults"]["unit"]
         assert re.search(rf"\(({UNITS})(, ({UNITS}))*\)$", panel["title"]), "the title says the unit"
@@ -139,6 +140,8 @@ def test_a_panel_explains_itself(panel: dict[str, Any]) -> None:
 @pytest.mark.parametrize("panel", panels(), ids=panel_title)
 def test_column_overrides_of_a_panel_name_columns_of_its_queries(panel: dict[str, Any]) -> None:
     returned = set().union(*(columns(target["rawSql"]) for target in panel["targets"]))
+    if "metric" in returned:
+        returned |= set(RULES)
     for override in panel["fieldConfig"]["overrides"]:
         assert override["matcher"]["id"] == "byName"
         assert override["matcher"]["options"] in returned | {ROW_NAMES}
@@ -171,29 +174,56 @@ def test_a_cell_of_a_matrix_without_a_figure_is_grey_and_says_so(panel: dict[str
     """Grafana colours null as the least value of all, and an empty text as nothing."""
     [transformation] = panel["transformations"]
     defaults = panel["fieldConfig"]["defaults"]
-    [no_data] = [mapping for mapping in defaults["mappings"] if mapping["type"] == "special"]
+    special = {
+        mapping["options"]["match"]: mapping["options"]["result"]
+        for mapping in defaults["mappings"]
+        if mapping["type"] == "special"
+    }
 
     assert transformation["id"] == "groupingToMatrix"
     assert transformation["options"]["emptyValue"] == "null"
     assert {transformation["options"][name] for name in ("rowField", "columnField", "valueField")} <= columns(
         panel["targets"][0]["rawSql"]
     )
-    assert no_data["options"] == {"match": "null+nan", "result": {"text": "no data", "color": GREY}}
+    assert special == {"null": {"text": "no data", "color": NO_DATA}, "nan": {"text": "–", "color": "transparent"}}
     assert defaults["custom"]["cellOptions"]["type"] == "color-background"
-    for step in defaults.get("thresholds", {}).get("steps", [])[:1]:
-        assert (step["value"], step["color"]) == (None, GREY)
+    assert defaults["thresholds"]["steps"][0] == {"value": None, "color": NO_DATA}
 
 
 @pytest.mark.parametrize("dashboard", dashboards(), ids=lambda dashboard: str(dashboard["uid"]))
 def test_a_dashboard_links_to_others_and_pages_and_shows_incidents(dashboard: dict[str, Any]) -> None:
     others, page = dashboard["links"]
-    [incidents] = dashboard["annotations"]["list"]
+    incidents, *routes = dashboard["annotations"]["list"]
 
     assert (others["type"], others["tags"]) == ("dashboards", dashboard["tags"])
     assert (page["type"], page["url"].startswith("${soundings}/")) == ("link", True)
     assert dashboard["templating"]["list"][0]["name"] == "soundings"
     assert incidents["enable"] is True
     assert {"time", "timeEnd", "text", "tags"} == columns(incidents["target"]["rawSql"])
+    assert bool(routes) == ("path" in {variable["name"] for variable in dashboard["templating"]["list"]})
+    for annotation in routes:
+        assert {"time", "text", "tags"} == columns(annotation["target"]["rawSql"])
+
+
+def test_a_dashboard_of_an_item_links_to_the_page_of_that_item() -> None:
+    pages = {dashboard["uid"]: dashboard["links"][1]["url"] for dashboard in dashboards()}
+
+    assert pages["soundings-site"] == "${soundings}/sites/${site}/"
+    assert pages["soundings-path"] == "${soundings}/paths/${path}/"
+
+
+@pytest.mark.parametrize("dashboard", dashboards(), ids=lambda dashboard: str(dashboard["uid"]))
+def test_links_keep_the_choices_of_their_dashboard(dashboard: dict[str, Any]) -> None:
+    """A variable that the dashboard does not have would stay in the address as text."""
+    names = {variable["name"] for variable in dashboard["templating"]["list"]}
+    urls = re.findall(r'"url": "(/d/[^"]+)"', json.dumps(dashboard))
+
+    for url in urls:
+        assert set(re.findall(r"\$\{(\w+)\}", url)) - {"__url_time_range"} <= names
+        if "packet_bytes" in names:
+            assert "&var-packet_bytes=${packet_bytes}" in url
+        if "__data.fields[0]" in url:
+            assert "&var-family=${family}&" in url
 
 
 def test_dashboard_links_name_existing_dashboards_and_variables() -> None:
@@ -210,7 +240,7 @@ def test_links_to_our_pages_name_addresses_that_are_there() -> None:
     text = "".join(file.read_text() for file in render.JSON_DIR.glob("*.json"))
     addresses = {re.sub(r"\$\{[^}]+\}", "1", url) for url in re.findall(r'"url": "\$\{soundings\}([^"]+)"', text)}
 
-    assert {"/", "/paths/1/", "/incidents/1/", "/sites/"} <= addresses
+    assert {"/", "/paths/1/", "/incidents/1/", "/sites/1/"} <= addresses
     for url in addresses:
         resolve(url)
 

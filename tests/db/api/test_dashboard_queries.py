@@ -58,6 +58,8 @@ def archive(db: None) -> dict[str, str]:
     burst_hours(path.id)
     for other in (path6, back):
         BurstHour.objects.create(**burst_hour(other.id, 500, 11, sent=600, received=300, rtt=999.0))
+    BurstHour.objects.create(**burst_hour(back.id, 100, 11, sent=200, received=190, rtt=40.0))
+    BurstHour.objects.create(**burst_hour(back.id, 100, 12, sent=200, received=200, rtt=40.0))
     throughput_tests(path.id, back.id)
     capacities(path.id)
     incident(path, back)
@@ -276,10 +278,24 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
         ("time", "IPDV"),
         [(hour(10), 2.5), (hour(11), None), (hour(12), None), (hour(13), None)],
     ),
-    "Packet loss (% of packets sent)/A": (
-        ("time", "Lost", "No loss: upper bound 3/N"),
-        [(hour(10), 0.01, None), (hour(11), None, 3 / 580), (hour(12), 1, None)],
+    "Packet loss (% of packets sent)/A": (("time", "Lost"), [(hour(10), 0.01), (hour(12), 1)]),
+    "Packet loss (% of packets sent)/B": (("time", "No loss: upper bound 3/N"), [(hour(11), 3 / 580)]),
+    "RTT, reverse path (ms)/A": (
+        RTT_COLUMNS,
+        [
+            (hour(10), None, None, None, None, None, None),
+            (hour(11), 38, 39, 40, 41, 42, 43),
+            (hour(12), 38, 39, 40, 41, 42, 43),
+            (hour(13), None, None, None, None, None, None),
+        ],
     ),
+    "Packet loss, reverse path (% of packets sent)/A": (("time", "Lost"), [(hour(11), 0.05)]),
+    "Packet loss, reverse path (% of packets sent)/B": (
+        ("time", "No loss: upper bound 3/N"),
+        [(hour(12), 3 / 200)],
+    ),
+    "Retransmits by test (segments)/A": (("time", "Retransmits"), [(hour(11) + timedelta(minutes=20), 3)]),
+    "@Route changes": (("time", "text", "tags"), []),
     "Throughput: measured, estimated, capacity (bit/s)/A": (
         ("time", "Measured"),
         [(hour(11) + timedelta(minutes=20), 9.4e6)],

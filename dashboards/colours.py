@@ -1,0 +1,113 @@
+"""Colours of the dashboards: of lines and bars, of filled cells, and of figures that passed a limit.
+
+Okabe and Ito's palette, which colour-blind people can tell apart. Grafana writes in dark letters on a fill whose
+brightness is above 180 of 255 and in white ones on all others, so fills are light or dark and nothing between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from grafana_foundation_sdk.builders.dashboard import ThresholdsConfig
+from grafana_foundation_sdk.models.dashboard import (
+    DashboardSpecialValueMapOptions,
+    DynamicConfigValue,
+    SpecialValueMap,
+    SpecialValueMatch,
+    Threshold,
+    ThresholdsMode,
+    ValueMap,
+    ValueMapping,
+    ValueMappingResult,
+)
+
+from monitor.analysis.loss import LOSS_BAND_UPPER_RATIOS
+
+ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
+BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
+YELLOW, GREY = "#F0E442", "#8E8E8E"
+TEXT = "text"
+"""Grafana's name for the colour of text in its theme: nothing to note."""
+
+NO_DATA = "#6B6B6B"
+NO_PATH = "transparent"
+
+Bands = Sequence[tuple[float | None, str, str]]
+"""Lower bound (None is below all), colour of the fill, and label, ascending."""
+
+# Excellent and good loss have a single colour, apart from no loss.
+_LOSS_FILLS = ("#F0E442", "#FFB84D", "#B34700", "#8A3A6B")
+_LOSS_LABELS = ("1 to 2.5%", "2.5 to 5%", "5 to 12%", "12% or more")
+LOSS_BANDS: Bands = (
+    (0.0, "#00664B", "no loss"),
+    (1e-9, "#9AD4F5", "below 1%"),
+    *zip((upper for upper, _ in LOSS_BAND_UPPER_RATIOS[1:]), _LOSS_FILLS, _LOSS_LABELS, strict=True),
+)
+RTT_BANDS: Bands = (
+    (0.0, "#DCEBF8", "below 10 ms"),
+    (10.0, "#9CC7EA", "10 to 50 ms"),
+    (50.0, "#1F6FB0", "50 to 150 ms"),
+    (150.0, "#174F80", "150 to 300 ms"),
+    (300.0, "#0B2C4A", "300 ms or more"),
+)
+THROUGHPUT_BANDS: Bands = (
+    (0.0, "#B34700", "below 10 Mbit/s"),
+    (1e7, "#FFB84D", "10 to 100 Mbit/s"),
+    (1e8, "#DCEBF8", "100 Mbit/s to 1 Gbit/s"),
+    (1e9, "#9CC7EA", "1 to 10 Gbit/s"),
+    (1e10, "#1F6FB0", "10 Gbit/s or more"),
+)
+
+# A hue for each family of rules, none of them green: an incident is never good news.
+RULE_COLOURS: Mapping[str, str] = {
+    "unreachable": "#7A1F00",
+    "loss": RED,
+    "loss_regression": "#F2935C",
+    "rtt": BLUE,
+    "rtt_median": "#3D94C9",
+    "rtt_p95": SKY,
+    "rtt_minimum": "#9AD4F5",
+    "rtt_drift": "#004C77",
+    "jitter": PURPLE,
+    "mos": "#8A3A6B",
+    "throughput": ORANGE,
+    "throughput_limit": "#FFB84D",
+    "throughput_drop": YELLOW,
+    "estimate": "#B8A51F",
+    "reordering": "#A88BD4",
+    "duplicates": "#6F4FA8",
+    "no_data": GREY,
+}
+
+
+def thresholds(steps: Sequence[tuple[float | None, str]]) -> ThresholdsConfig:
+    """Colours from these values up."""
+    coloured = [Threshold(value=value, color=colour) for value, colour in steps]
+    return ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(coloured)
+
+
+def limits(*steps: tuple[float | None, str], below: str = TEXT) -> list[DynamicConfigValue]:
+    """Settings of a column whose figures change colour at these values."""
+    return [DynamicConfigValue("thresholds", thresholds(((None, below), *steps)).build())]
+
+
+def without_a_figure() -> list[ValueMapping]:
+    """Map null to "no data" and NaN, which says that there is no path, to a dash: Grafana colours both like zero."""
+    return [
+        _special(SpecialValueMatch.NULL, "no data", NO_DATA),
+        _special(SpecialValueMatch.NA_N, "–", NO_PATH),
+    ]
+
+
+def _special(match: SpecialValueMatch, text: str, colour: str) -> SpecialValueMap:
+    result = ValueMappingResult(text=text, color=colour)
+    return SpecialValueMap(DashboardSpecialValueMapOptions(match=match, result=result))
+
+
+def texts(entries: Sequence[tuple[str, str]]) -> ValueMap:
+    """Map the numbers 0, 1, … to these labels on their colours."""
+    return ValueMap(
+        options={
+            str(number): ValueMappingResult(text=label, color=colour) for number, (label, colour) in enumerate(entries)
+        }
+    )

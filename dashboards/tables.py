@@ -1,0 +1,169 @@
+"""Tables: columns with units, widths and links to dashboards and pages; matrices of sites, and their legends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from grafana_foundation_sdk.builders import dashboard as dashboard_builder
+from grafana_foundation_sdk.builders.table import Panel as Table
+from grafana_foundation_sdk.models.dashboard import DataTransformerConfig, DynamicConfigValue, FieldColorModeId
+
+from dashboards.colours import NO_DATA, TEXT, Bands, texts, thresholds, without_a_figure
+from dashboards.panels import Properties
+from dashboards.postgres import SqlQuery, sql
+
+FILLED = {"type": "color-background", "mode": "basic"}
+
+# Links from a dashboard with a choice of packet sizes keep it.
+SIZE = "&var-packet_bytes=${packet_bytes}"
+SITE_DASHBOARD = "/d/soundings-site?var-site=${__value.text}&${__url_time_range}"
+PATH_DASHBOARD = (
+    "/d/soundings-path?var-source=${__data.fields.From}&var-destination=${__data.fields.To}"
+    "&var-family=${__data.fields.Family}&var-path=${__data.fields.Number}&${__url_time_range}"
+)
+PATH_OF_CELL = (
+    "/d/soundings-path?var-source=${__data.fields[0]}&var-destination=${__field.name}&var-family=${family}"
+    f"{SIZE}&${{__url_time_range}}"
+)
+PATH_PAGE = "${soundings}/paths/${__data.fields.Number}/"
+SITE_PAGE = "${soundings}/sites/${__value.text}/"
+INCIDENT_PAGE = "${soundings}/incidents/${__data.fields.Number}/"
+
+# Widths of columns in px whose texts are short. The others share the rest, each with MIN_WIDTH_PX at least, so that a
+# table of the whole width fits on a screen of 1440 px.
+MIN_WIDTH_PX = 72
+WIDTHS_PX = {
+    "time": 160, "Opened": 160, "Resolved": 160, "Newest": 160, "Duration": 88, "Family": 64, "Number": 76,
+    "Severity": 84, "State": 108, "Rule": 132, "Paths": 64, "Incidents": 84, "Loss, upper bound": 124,
+    "RTT minimum": 100, "During throughput test": 100, "Bursts with 100% loss": 150, "Version": 80,
+}  # fmt: skip
+LONG_TEXTS = ("Summary", "Reason", "Resolution", "Limit or error", "Rules")
+"""Columns whose whole text is shown on request, since a cell shows its beginning."""
+
+
+def table(title: str, description: str, query: str, units: Mapping[str, str], *, height: int, span: int) -> Table:
+    """A table of the query's rows; `units` by column."""
+    text = sql(query)
+    panel = _bare_table(title, description, text, height=height, span=span)
+    for column in re.findall(r'AS "([^"]+)"', text[text.rindex("\nSELECT") :]):
+        properties = [DynamicConfigValue("unit", units[column])] if column in units else []
+        if column in WIDTHS_PX:
+            properties.append(DynamicConfigValue("custom.width", WIDTHS_PX[column]))
+        if column in LONG_TEXTS:
+            properties.append(DynamicConfigValue("custom.inspect", True))
+        if properties:
+            panel.override_by_name(column, properties)
+    return panel
+
+
+def _bare_table(title: str, description: str, text: str, *, height: int, span: int) -> Table:
+    panel = (
+        Table()
+        .title(title)
+        .description(description)
+        .with_target(SqlQuery("A", text, "table"))
+        .show_header(True)
+        .no_value("–")
+        .thresholds(thresholds([(None, TEXT)]))
+        .height(height)
+        .span(span)
+    )
+    _set_custom(panel, {"minWidth": MIN_WIDTH_PX})
+    return panel
+
+
+def _set_custom(panel: Table, custom: dict[str, object]) -> None:
+    """Set the table's own settings of all columns, which the SDK cannot write otherwise."""
+    config = panel.build().field_config
+    assert config is not None
+    assert config.defaults is not None
+    config.defaults.custom = custom
+
+
+def with_path_links(panel: Table, *, keep_size: bool = True) -> Table:
+    """Link the columns From, To, Path and Number to the dashboards of sites and path, and to the path's web page.
+
+    `keep_size` where the dashboard has a choice of packet sizes.
+    """
+    size = SIZE if keep_size else ""
+    panel.override_by_name("Path", link("Path in Grafana", PATH_DASHBOARD + size))
+    panel.override_by_name("Number", link("Path in Soundings", PATH_PAGE, new_tab=True))
+    for end in ("From", "To"):
+        panel.override_by_name(end, link("Site in Grafana", SITE_DASHBOARD + size))
+    return panel
+
+
+def with_site_link(panel: Table) -> Table:
+    """Link the column Site to the site's web page."""
+    return panel.override_by_name("Site", link("Site in Soundings", SITE_PAGE, new_tab=True))
+
+
+def with_incident_link(panel: Table) -> Table:
+    """Link the columns Summary and Number of a table of incidents to the incident's web page."""
+    for column in ("Summary", "Number"):
+        panel.override_by_name(column, link("Incident in Soundings", INCIDENT_PAGE, new_tab=True))
+    return panel.no_value("no incidents")
+
+
+def coloured_text(panel: Table, columns: Mapping[str, Properties]) -> Table:
+    """Colour the figures of these columns by their limits (`dashboards.colours.limits`)."""
+    cell = DynamicConfigValue("custom.cellOptions", {"type": "color-text"})
+    for column, properties in columns.items():
+        panel.override_by_name(column, [cell, *properties])
+    return panel
+
+
+def matrix(title: str, description: str, query: str, value: str, unit: str, bands: Bands) -> Table:
+    """A matrix with a row per source and a column per destination, filled by `bands`.
+
+    A cell without data is grey and says so, never green; one without a path, as of a site to itself, is empty.
+    """
+    panel = (
+        table(title, description, query, {}, height=10, span=12)
+        .no_value("no data")
+        .unit(unit)
+        .thresholds(thresholds([(None, NO_DATA), *((lower, fill) for lower, fill, _ in bands)]))
+        .color_scheme(dashboard_builder.FieldColor().mode(FieldColorModeId.THRESHOLDS))
+        .mappings(without_a_figure())
+        .with_transformation(
+            DataTransformerConfig(
+                id_val="groupingToMatrix",
+                options={"rowField": "From", "columnField": "To", "valueField": value, "emptyValue": "null"},
+            )
+        )
+        .data_links([_data_link("Path in Grafana", PATH_OF_CELL)])
+    )
+    _set_custom(panel, {"minWidth": MIN_WIDTH_PX, "cellOptions": FILLED, "align": "center"})
+    # The row names come last and so win over the fill of all cells.
+    header = [
+        DynamicConfigValue("custom.cellOptions", {"type": "auto"}),
+        DynamicConfigValue("custom.align", "left"),
+        *link("Site in Grafana", SITE_DASHBOARD + SIZE),
+    ]
+    return panel.override_by_name("From\\To", header)
+
+
+def legend(title: str, bands: Bands) -> Table:
+    """A row of cells that names the fills of a matrix, and the one of a cell without data."""
+    entries = [*((label, fill) for _, fill, label in bands), ("no data", NO_DATA)]
+    columns = ", ".join(f'{number} AS "{label}"' for number, (label, _) in enumerate(entries))
+    panel = _bare_table(
+        title,
+        "Fills of the matrix. A dash: no path.",
+        f"-- One row: a number per fill.\nSELECT {columns}",
+        height=4,
+        span=8,
+    )
+    panel.show_header(False).mappings([texts(entries)])
+    _set_custom(panel, {"minWidth": 50, "cellOptions": FILLED, "align": "center"})
+    return panel
+
+
+def link(title: str, url: str, *, new_tab: bool = False) -> Properties:
+    return [DynamicConfigValue("links", [{"title": title, "url": url, "targetBlank": new_tab}])]
+
+
+def _data_link(title: str, url: str) -> Any:
+    return dashboard_builder.DashboardLink(title).url(url)

@@ -1,0 +1,157 @@
+"""Dashboards read well on a screen of 1440 × 900 px, light and dark: contrast, widths, colours, limits, legends."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from dashboards.colours import LOSS_BANDS, RTT_BANDS, RULE_COLOURS, THROUGHPUT_BANDS
+from monitor.alerts.detect.rules.catalogue import RULES
+from monitor.analysis.loss import LOSS_BAND_UPPER_RATIOS
+from tests.unit.test_dashboards import columns, panel_title, panels, shown_columns
+
+SCREEN_PX = 1400
+"""The width of the grid on a screen of 1440 px: without the page's padding and the scroll bar, with the menu closed."""
+GREENS = ("#009E73", "#00664B")
+DARK_TEXT, LIGHT_TEXT = "#202226", "#F7F8FA"
+"""Grafana's, on a filled cell."""
+TABLES = [panel for panel in panels() if panel["type"] == "table"]
+SERIES = [panel for panel in panels() if panel["type"] == "timeseries"]
+STATS = [panel for panel in panels() if panel["type"] == "stat"]
+
+
+def rgb(colour: str) -> tuple[int, ...]:
+    return tuple(int(colour[at : at + 2], 16) for at in (1, 3, 5))
+
+
+def contrast(first: str, second: str) -> float:
+    """The contrast ratio of WCAG 2.1."""
+
+    def luminance(colour: str) -> float:
+        linear = [
+            part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+            for part in (value / 255 for value in rgb(colour))
+        ]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    darker, lighter = sorted((luminance(first), luminance(second)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def text_on(fill: str) -> str:
+    """The colour of Grafana's text on a fill: packages/grafana-ui/src/utils/colors.ts, getTextColorForBackground."""
+    red, green, blue = rgb(fill)
+    return DARK_TEXT if (299 * red + 587 * green + 114 * blue) / 1000 > 180 else LIGHT_TEXT
+
+
+@pytest.mark.parametrize("bands", [LOSS_BANDS, RTT_BANDS, THROUGHPUT_BANDS])
+def test_text_on_each_fill_of_a_matrix_is_legible(bands: Any) -> None:
+    fills = [fill for _, fill, _ in bands]
+
+    assert len(set(fills)) == len(fills)
+    assert min(contrast(fill, text_on(fill)) for fill in [*fills, "#6B6B6B"]) >= 4.5
+    assert [lower for lower, _, _ in bands] == sorted(lower for lower, _, _ in bands)
+
+
+def test_the_bands_of_loss_are_those_of_the_analysis() -> None:
+    assert [lower for lower, _, _ in LOSS_BANDS][2:] == [upper for upper, _ in LOSS_BAND_UPPER_RATIOS[1:]]
+
+
+def test_every_matrix_has_a_legend_of_its_fills() -> None:
+    matrices = [panel for panel in panels() if panel.get("transformations")]
+    legends = [panel for panel in panels() if panel["title"].startswith("Legend")]
+
+    assert len(matrices) == len(legends) == 3
+    for matrix, legend in zip(matrices, legends, strict=True):
+        steps = [step["color"] for step in matrix["fieldConfig"]["defaults"]["thresholds"]["steps"]]
+        [mapping] = legend["fieldConfig"]["defaults"]["mappings"]
+        entries = [mapping["options"][str(number)] for number in range(len(steps))]
+        assert [entry["color"] for entry in entries] == [*steps[1:], steps[0]]
+        assert entries[-1]["text"] == "no data"
+        assert {entry["text"] for entry in entries} == columns(legend["targets"][0]["rawSql"])
+
+
+@pytest.mark.parametrize("panel", TABLES, ids=panel_title)
+def test_all_columns_of_a_table_are_on_the_screen(panel: dict[str, Any]) -> None:
+    if panel.get("transformations"):
+        return  # as many columns as sites
+    config = panel["fieldConfig"]
+    widths = {
+        override["matcher"]["options"]: setting["value"]
+        for override in config["overrides"]
+        for setting in override["properties"]
+        if setting["id"] == "custom.width"
+    }
+    least = config["defaults"]["custom"]["minWidth"]
+    needed = sum(widths.get(column, least) for column in shown_columns(panel["targets"][0]["rawSql"]))
+
+    assert needed <= panel["gridPos"]["w"] / 24 * SCREEN_PX - 16
+
+
+@pytest.mark.parametrize("panel", SERIES, ids=panel_title)
+def test_bars_and_lines_extend_from_the_start_of_their_hour(panel: dict[str, Any]) -> None:
+    custom = panel["fieldConfig"]["defaults"]["custom"]
+
+    assert custom["barAlignment"] == 1
+    assert custom["lineInterpolation"] == ("linear" if panel.get("interval") == "1m" else "stepAfter")
+
+
+@pytest.mark.parametrize("panel", SERIES, ids=panel_title)
+def test_loss_is_never_green_and_no_series_is_called_none(panel: dict[str, Any]) -> None:
+    """Grafana's own palette begins with green, so every series has a colour of ours, unless it is a site's."""
+    fixed = {
+        override["matcher"]["options"]: setting["value"]["fixedColor"]
+        for override in panel["fieldConfig"]["overrides"]
+        for setting in override["properties"]
+        if setting["id"] == "color"
+    }
+    names = set().union(*(shown_columns(target["rawSql"]) for target in panel["targets"])) - {"time"}
+
+    if "metric" not in names:
+        assert names - {"Tasks"} <= fixed.keys() | {"time"} or panel.get("interval") == "1m"
+    if "loss" in panel["title"].lower():
+        assert not set(fixed.values()) & set(GREENS)
+    assert not any(name.lower() == "none" for name in names)
+    assert all("'none'" not in target["rawSql"] for target in panel["targets"])
+
+
+def test_each_alert_rule_has_its_own_colour_and_none_is_green() -> None:
+    assert RULE_COLOURS.keys() == RULES.keys()
+    assert len(set(RULE_COLOURS.values())) == len(RULES)
+    for colour in RULE_COLOURS.values():
+        red, green, blue = rgb(colour)
+        assert green <= max(red, blue)
+
+
+@pytest.mark.parametrize("panel", STATS, ids=panel_title)
+def test_figures_change_colour_at_a_limit(panel: dict[str, Any]) -> None:
+    limited = [
+        setting["value"]["steps"]
+        for override in panel["fieldConfig"]["overrides"]
+        for setting in override["properties"]
+        if setting["id"] == "thresholds"
+    ]
+
+    assert panel["options"]["colorMode"] == "value"
+    assert len(limited) >= 3
+    for steps in limited:
+        bounds = [step["value"] for step in steps]
+        assert bounds[0] is None
+        assert all(lower < upper for lower, upper in pairwise(bounds[1:]))
+        assert not {step["color"] for step in steps} & set(GREENS)
+
+
+def test_the_map_places_each_site_by_its_coordinates() -> None:
+    [panel] = [panel for panel in panels() if panel["type"] == "geomap"]
+    [layer] = panel["options"]["layers"]
+    location, style = layer["location"], layer["config"]["style"]
+
+    assert location["mode"] == "coords"
+    used = {location["latitude"], location["longitude"], style["color"]["field"], style["text"]["field"]}
+    assert used <= columns(panel["targets"][0]["rawSql"])
+    assert [step["color"] for step in panel["fieldConfig"]["defaults"]["thresholds"]["steps"]] == [
+        "#6B6B6B",
+        *(fill for _, fill, _ in LOSS_BANDS),
+    ]
