@@ -23,6 +23,7 @@ SCREENS = {"desktop": (1280, 900, "light"), "phone": (390, 844, "light"), "dark"
 SHOTS = os.environ.get("SOUNDINGS_TEST_SHOTS")
 """Where screenshots are put, for people who want to look at them."""
 PATIENCE_MS = 60_000
+CUT_OFF = "(frames) => frames.filter((frame) => frame.scrollWidth > frame.clientWidth).map((frame) => frame.id)"
 
 
 @pytest.fixture
@@ -297,4 +298,6 @@ def test_pages_fit_and_are_right_for_screen_readers(browser, served, paths, scre
         shot(page, f"{name}-{screen}")
         assert wrong_for_readers(page) == [], name
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), f"{name} is too wide"
+        cut_off = page.locator(".scrolls:has(> table)").evaluate_all(CUT_OFF)
+        assert cut_off == [], f"{name} has tables with a column beyond the edge"
     assert page.said == []

@@ -181,6 +181,12 @@ class TestTitles:
         assert in_full["ticket"].splitlines()[0] == title
         assert title in subject(waning, "opened")
 
+    def test_the_direction_that_loses_is_shown_first(self, page, waning):
+        heads = re.findall(r'<h2 id="d\d+-head">.*?</h2>', page(f"/incidents/{waning.pk}/"), re.DOTALL)
+
+        assert lacks(text(heads[0]), "slac → cern") == []
+        assert lacks(text(heads[1]), "cern → slac", "reverse direction") == []
+
     def test_without_tests_it_names_the_pair(self, page, paths):
         incident = lossy(paths["slac → cern"])
 

@@ -123,8 +123,11 @@ def load_incident(incident_id: int, path_id: int | None, now: datetime) -> Incid
     incident = listing.incident(incident_id)
     gathered = evidence(incident, now)
     chosen = next((path for path in gathered.paths if path.path_id == path_id), next(iter(gathered.paths), None))
-    directions = (
-        [] if chosen is None else [direction for direction in (chosen.there, chosen.back) if direction is not None]
+    both = () if chosen is None else (chosen.there, chosen.back)
+    # The direction that loses packets first, where it is known.
+    directions = sorted(
+        (direction for direction in both if direction is not None),
+        key=lambda direction: direction.name != incident.toward,
     )
     window = _window(incident, now)
     holding = _quiet_of(incident, now)
