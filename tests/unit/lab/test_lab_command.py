@@ -1,4 +1,4 @@
-"""The lab's command line, as far as it needs no lab."""
+"""The lab's command line: everything that can be tested without a running lab."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ def test_mesh_prints_the_mesh_of_the_default_scenario(capsys: pytest.CaptureFixt
     assert mesh["site"][0]["host"] == [{"address": "127.77.1.1"}]
 
 
-def test_an_unknown_scenario_is_an_error_with_the_names_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_scenario_lists_the_scenarios_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lab", "up", "six-sites"]) == 1
 
-    said = capsys.readouterr().err
-    assert lacks(said, "lab: ", 'no scenario "six-sites"', "five-sites", "three-sites", "path of a file") == []
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert lacks(message, "lab: ", 'no scenario "six-sites"', "five-sites", "three-sites", "path of a file") == []
+    assert message.count("\n") == 1
 
 
 @pytest.mark.parametrize("verb", [["status"], ["down"], ["set", "a-b", "--loss", "0"], ["exec", "a", "true"]])
-def test_without_a_lab_it_is_said_how_to_start_one(
+def test_without_a_lab_the_error_says_how_to_start_one(
     verb: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["lab", verb[0], "--run-dir", str(tmp_path), *verb[1:]]) == 1
 
-    said = capsys.readouterr().err
-    assert lacks(said, "lab: ", f"no lab is running in {tmp_path}:", "`python -m probes lab up`", "--run-dir") == []
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert lacks(message, "lab: ", f"no lab is running in {tmp_path}:", "`python -m probes lab up`", "--run-dir") == []
+    assert message.count("\n") == 1
 
 
 def test_set_without_a_setting_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +46,7 @@ def test_set_without_a_setting_is_an_error(tmp_path: Path, capsys: pytest.Captur
     assert "path to change: SRC-DST" in capsys.readouterr().err
 
 
-def test_a_round_trip_and_a_one_way_delay_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rtt_and_one_way_delay_are_mutually_exclusive(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as raised:
         main(["lab", "set", "a-b", "--rtt-ms", "1", "--delay-ms", "1"])
 
@@ -54,7 +54,7 @@ def test_a_round_trip_and_a_one_way_delay_exclude_each_other(capsys: pytest.Capt
     assert "not allowed with argument" in capsys.readouterr().err
 
 
-def test_a_run_folder_with_too_long_a_path_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_folder_whose_path_is_too_long_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_dir = tmp_path / ("x" * 100)
 
     assert main(["lab", "up", "three-sites", "--run-dir", str(run_dir)]) == 1
@@ -70,9 +70,9 @@ def test_a_run_folder_that_is_a_file_is_refused(tmp_path: Path, capsys: pytest.C
 
     assert main(["lab", "up", "three-sites", "--run-dir", str(run_dir)]) == 1
 
-    said = capsys.readouterr().err
-    assert lacks(said, "lab: ", f" {run_dir}:", "File exists", "another path", "--run-dir") == []
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert lacks(message, "lab: ", f" {run_dir}:", "File exists", "another path", "--run-dir") == []
+    assert message.count("\n") == 1
 
 
 def test_a_size_is_a_whole_number(capsys: pytest.CaptureFixture[str]) -> None:

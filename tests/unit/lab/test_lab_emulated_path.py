@@ -1,4 +1,4 @@
-"""The rule that packets of a path meet, on a clock of the test's own."""
+"""The emulation of a path (delay, rate, queue, policer, loss, jitter, reordering), driven by a simulated clock."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def emulated(seed: int = 1, **settings: float | None) -> EmulatedPath:
     return EmulatedPath("a", "b", PathSettings(**values), random.Random(seed))  # type: ignore[arg-type]
 
 
-def test_a_plain_path_only_delays() -> None:
+def test_a_path_without_impairments_only_delays() -> None:
     path = emulated(delay_ms=87.5)
 
     assert path.admit(START_S, 1500) == (pytest.approx(START_S + 0.0875),)
     assert (path.counts.received, path.counts.dropped_loss, path.counts.dropped_queue) == (1, 0, 0)
 
 
-def test_the_rate_spaces_packets_that_come_together() -> None:
+def test_the_rate_spaces_packets_that_arrive_together() -> None:
     # 1,250 bytes at 10 Mbit/s take 1 ms.
     path = emulated(delay_ms=10, rate_mbps=10, queue_ms=100)
 
@@ -38,8 +38,9 @@ def test_the_rate_spaces_packets_that_come_together() -> None:
     assert exits == pytest.approx([0.011, 0.012, 0.013])
 
 
-def test_the_queue_takes_what_it_holds_and_drops_the_next() -> None:
-    # On the wire one, in the queue of 5,000 bytes four of 1,000 bytes with the rest of the one: the sixth is too much.
+def test_a_full_queue_drops_the_next_packet() -> None:
+    # One packet is on the wire; the queue of 5,000 bytes holds four of 1,000 bytes and the rest of the first: the sixth
+    # does not fit.
     path = emulated(rate_mbps=8, queue_bytes=5000)
 
     accepted = [bool(path.admit(START_S, 1000)) for _ in range(7)]
@@ -47,7 +48,7 @@ def test_the_queue_takes_what_it_holds_and_drops_the_next() -> None:
     assert accepted == [True] * 5 + [False] * 2
     assert path.counts.dropped_queue == 2
     assert path.counts.dropped_loss == 0
-    # After 1 ms one packet has left, and there is room for one.
+    # After 1 ms one packet has left, so one more fits.
     assert [bool(path.admit(START_S + 0.001, 1000)) for _ in range(2)] == [True, False]
 
 
@@ -57,7 +58,7 @@ def test_an_idle_link_takes_a_packet_larger_than_its_queue() -> None:
     assert path.admit(START_S, 1500) == (pytest.approx(START_S + 0.12),)
 
 
-def test_a_policer_lets_its_depth_through_at_once_and_then_its_rate() -> None:
+def test_a_policer_passes_a_burst_of_its_depth_then_its_rate() -> None:
     # 8 Mbit/s fill a packet of 1,000 bytes in 1 ms, the bucket holds five.
     path = emulated(policer_mbps=8, policer_bytes=5000)
 
@@ -70,8 +71,9 @@ def test_a_policer_lets_its_depth_through_at_once_and_then_its_rate() -> None:
     assert path.counts.dropped_queue == path.counts.dropped_loss == 0
 
 
-def test_a_cell_too_many_loses_its_packet_earlier_ones_keep_tokens() -> None:
-    # Packets of 10 cells; the bucket holds 25 and gets none in this time: the third packet passes 5 cells and is lost.
+def test_a_packet_with_a_cell_too_many_is_lost_and_costs_tokens() -> None:
+    # Packets of 10 cells; the bucket holds 25 and is not refilled meanwhile: 5 cells of the third packet pass, the
+    # packet is lost.
     path = emulated(policer_mbps=0.001, policer_bytes=25 * 48, policer_cell_bytes=48)
 
     passed = [bool(path.admit(START_S, 480)) for _ in range(3)]
@@ -83,9 +85,9 @@ def test_a_cell_too_many_loses_its_packet_earlier_ones_keep_tokens() -> None:
 
 
 @pytest.mark.parametrize(("share", "lost"), [(0.99, 0), (1.03, 30)])
-def test_a_link_3_percent_above_contract_loses_a_cell_per_packet(share: float, lost: int) -> None:
-    # 32 cells of 48 bytes a packet of 1,536. 3% too fast, 1,024 cells are 30 too many, and each takes a packet with it
-    # but for the two that the bucket holds and a packet in which there are two.
+def test_3_percent_above_the_contract_loses_a_cell_per_packet(share: float, lost: int) -> None:
+    # 32 cells of 48 bytes make a packet of 1,536. At 3% above the contract, 30 of 1,024 cells are too many, and each
+    # costs a packet, except for the two that the bucket holds and for a packet that loses two.
     path = emulated(rate_mbps=10 * share, queue_ms=1000, policer_mbps=10, policer_bytes=2 * 48, policer_cell_bytes=48)
 
     passed = sum(bool(path.admit(START_S, 1536)) for _ in range(32))
@@ -94,12 +96,12 @@ def test_a_link_3_percent_above_contract_loses_a_cell_per_packet(share: float, l
     assert path.counts.dropped_policer == 32 - passed
 
 
-def test_loss_is_independent_and_at_its_ratio() -> None:
+def test_loss_is_independent_and_has_the_configured_ratio() -> None:
     path = emulated(loss_ratio=0.1)
 
     lost = [path.admit(START_S + number, 100) == () for number in range(20_000)]
 
-    # Four standard deviations of a binomial count; and of pairs lost together.
+    # Four standard deviations of a binomial count; the same for pairs of consecutive losses.
     assert abs(sum(lost) - 2000) < 4 * math.sqrt(20_000 * 0.1 * 0.9)
     pairs = sum(a and b for a, b in itertools.pairwise(lost))
     assert abs(pairs - 200) < 4 * math.sqrt(200)
@@ -116,7 +118,7 @@ def test_jitter_is_within_its_bounds_with_mean_zero() -> None:
     assert statistics.stdev(offsets) > 0.0015
 
 
-def test_dense_traffic_is_not_pushed_to_the_largest_jitter() -> None:
+def test_dense_traffic_is_not_pushed_to_the_maximum_jitter() -> None:
     path = emulated(delay_ms=50, jitter_ms=5)
 
     offsets = [path.admit(START_S + n / 1000, 100)[0] - START_S - n / 1000 - 0.050 for n in range(20_000)]
@@ -130,13 +132,13 @@ def test_jitter_moves_without_jumps() -> None:
 
     exits = [path.admit(START_S + n * step_s, 100)[0] for n in range(10_000)]
 
-    # From one end of ± 5 ms to the other in no less than 20 ms: exits move by half to one and a half of a step.
+    # From one end of ± 5 ms to the other in no less than 20 ms: departures are 0.5 to 1.5 intervals apart.
     steps = [later - earlier for earlier, later in itertools.pairwise(exits)]
     assert min(steps) >= 0.5 * step_s - 1e-9
     assert max(steps) <= 1.5 * step_s + 1e-9
 
 
-def test_order_is_kept_when_the_delay_becomes_shorter() -> None:
+def test_packets_keep_their_order_when_the_delay_decreases() -> None:
     path = emulated(delay_ms=100)
     before = path.admit(START_S, 100)[0]
 
@@ -146,18 +148,18 @@ def test_order_is_kept_when_the_delay_becomes_shorter() -> None:
     assert path.admit(START_S + 1, 100) == (pytest.approx(START_S + 1.001),)
 
 
-def test_a_held_packet_does_not_hold_back_the_others() -> None:
+def test_a_reordered_packet_does_not_delay_the_others() -> None:
     path = emulated(delay_ms=10, reorder_ratio=1.0, reorder_hold_ms=5)
-    held = path.admit(START_S, 100)[0]
+    reordered = path.admit(START_S, 100)[0]
     path.change(PathSettings(delay_ms=10))
 
     next_one = path.admit(START_S + 0.001, 100)[0]
 
-    assert held == pytest.approx(START_S + 0.015)
+    assert reordered == pytest.approx(START_S + 0.015)
     assert next_one == pytest.approx(START_S + 0.011)
 
 
-def test_reordered_counts_those_that_leave_after_a_later_one() -> None:
+def test_packets_that_leave_after_later_packets_are_reordered() -> None:
     path = emulated()
 
     # RFC 4737, section 3.3: 4 and 5 come after 6, they are reordered; 6 and 7 are not.
@@ -211,7 +213,7 @@ def test_every_packet_is_accounted_for(
 
 
 @given(first=SETTINGS, then=SETTINGS, arrivals=ARRIVALS, seed=st.integers(0, 99))
-def test_nothing_overtakes_unless_it_is_asked_for(
+def test_packets_keep_order_unless_reordering_is_configured(
     first: PathSettings, then: PathSettings, arrivals: list[tuple[float, int]], seed: int
 ) -> None:
     path = EmulatedPath("a", "b", first, random.Random(seed))
@@ -243,7 +245,7 @@ def test_a_packet_waits_at_most_queue_plus_delay_plus_jitter(
 
 
 @given(rate_mbps=st.floats(1, 100), queue_ms=st.floats(5, 200), sizes=st.lists(st.integers(64, 1500), min_size=50))
-def test_no_more_than_the_rate_gets_through(rate_mbps: float, queue_ms: float, sizes: list[int]) -> None:
+def test_throughput_does_not_exceed_the_rate(rate_mbps: float, queue_ms: float, sizes: list[int]) -> None:
     path = emulated(rate_mbps=rate_mbps, queue_ms=queue_ms)
 
     passed = [(exits[0], size) for size in sizes if (exits := path.admit(START_S, size))]

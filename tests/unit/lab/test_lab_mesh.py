@@ -1,4 +1,4 @@
-"""The mesh.toml that a scenario becomes, read back by an independent TOML reader."""
+"""The mesh.toml generated from a scenario, parsed by an independent TOML reader."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from probes.lab.scenario import load_scenario, parse_scenario, shipped_scenarios
 from probes.site.limits.read import read_limits
 
 
-def test_three_sites_become_this_mesh() -> None:
+def test_three_sites_give_the_expected_mesh() -> None:
     scenario = load_scenario("three-sites")
 
     mesh = tomllib.loads(mesh_toml(scenario, namespace_addresses(scenario)))
@@ -56,7 +56,7 @@ def test_loopback_addresses_are_loopback_and_differ() -> None:
 
 
 @pytest.mark.parametrize("ipv6", [False, True])
-def test_the_labs_limits_allow_its_own_addresses_and_nothing_else(tmp_path: Path, ipv6: bool) -> None:
+def test_the_labs_limits_allow_only_its_own_addresses(tmp_path: Path, ipv6: bool) -> None:
     addresses = namespace_addresses(load_scenario(), ipv6=ipv6)
     file = tmp_path / "limits.toml"
     file.write_text(limits_toml(addresses))
@@ -69,7 +69,7 @@ def test_the_labs_limits_allow_its_own_addresses_and_nothing_else(tmp_path: Path
     assert limits.forbids_address("192.0.2.1") is not None
 
 
-def test_ipv6_hosts_are_added_for_ping_under_names_of_their_own() -> None:
+def test_ipv6_hosts_are_added_for_ping_with_names_of_their_own() -> None:
     scenario = load_scenario()
 
     mesh = tomllib.loads(mesh_toml(scenario, namespace_addresses(scenario, ipv6=True)))
@@ -80,7 +80,7 @@ def test_ipv6_hosts_are_added_for_ping_under_names_of_their_own() -> None:
     ]
 
 
-def test_a_scenario_that_measures_nothing_has_no_tests() -> None:
+def test_a_scenario_without_measurements_has_no_tests() -> None:
     sites = "".join(
         f'[[site]]\nname = "{name}"\ntitle = "T"\nregion = "R"\ncountry = "XX"\nlatitude_deg = 0\nlongitude_deg = 1\n'
         for name in ("a", "b")

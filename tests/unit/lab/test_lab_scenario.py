@@ -1,4 +1,4 @@
-"""Scenario files: what they mean, and what is said when they are wrong."""
+"""Scenario files: their meaning, and the error messages for invalid files."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def paths_of(text: str) -> dict[tuple[str, str], PathSettings]:
     return dict(parse_scenario("test", SITES + text).paths)
 
 
-def test_half_the_round_trip_is_each_way() -> None:
+def test_each_direction_has_half_of_the_rtt() -> None:
     paths = paths_of('[[path]]\nbetween = ["slac", "cern"]\nrtt_ms = 180\nloss_ratio = 0.01')
 
     assert paths["slac", "cern"] == paths["cern", "slac"] == PathSettings(delay_ms=90.0, loss_ratio=0.01)
 
 
-def test_one_direction_overrides_both_wherever_it_stands() -> None:
+def test_one_direction_overrides_both_in_any_order() -> None:
     override = '[[path]]\nfrom = "cern"\nto = "slac"\nloss_ratio = 0.5\n'
     both = '[[path]]\nbetween = ["slac", "cern"]\nrtt_ms = 180\nrate_mbps = 10\nloss_ratio = 0.1\n'
 
@@ -61,8 +61,9 @@ def test_one_direction_overrides_both_wherever_it_stands() -> None:
         assert paths["slac", "cern"] == PathSettings(delay_ms=90.0, rate_mbps=10.0, loss_ratio=0.1)
 
 
-def test_a_path_not_named_is_as_long_as_the_great_circle() -> None:
-    # The metre was made for this: 10,000 km from the equator to the pole, which is 100 ms at 100 km a millisecond.
+def test_a_path_without_a_delay_has_that_of_the_great_circle() -> None:
+    # The metre was defined so that the distance from the equator to the pole is 10,000 km, which is 100 ms at 100
+    # km/ms.
     text = SITES.replace("37.42", "0").replace("-122.20", "6.05").replace("46.23", "90")
     paths = parse_scenario("test", text + "[default]\nloss_ratio = 0.001").paths
 
@@ -70,7 +71,7 @@ def test_a_path_not_named_is_as_long_as_the_great_circle() -> None:
     assert paths["slac", "cern"].loss_ratio == 0.001
 
 
-def test_the_queue_is_in_bytes_or_in_time_at_the_rate() -> None:
+def test_the_queue_is_given_in_bytes_or_as_a_time_at_the_rate() -> None:
     assert PathSettings(delay_ms=0, rate_mbps=8, queue_ms=50).queue_limit_bytes == 50_000
     assert PathSettings(delay_ms=0, rate_mbps=8, queue_ms=50, queue_bytes=3000).queue_limit_bytes == 3000
     assert PathSettings(delay_ms=0).queue_limit_bytes == float("inf")
@@ -133,7 +134,7 @@ def test_the_queue_is_in_bytes_or_in_time_at_the_rate() -> None:
         ("[default]\nrtt_ms = 3", ('[default]: unknown key "rtt_ms"',)),
     ],
 )
-def test_what_is_wrong_is_said(text: str, facts: tuple[str, ...]) -> None:
+def test_errors_in_scenarios_are_reported(text: str, facts: tuple[str, ...]) -> None:
     with pytest.raises(ScenarioError) as raised:
         parse_scenario("test", text + SITES if text.startswith("colour") else SITES + text)
 
@@ -150,14 +151,14 @@ def test_what_is_wrong_is_said(text: str, facts: tuple[str, ...]) -> None:
         ('title = "CERN"\n', "", ('site "cern": title is missing', "write title = …")),
     ],
 )
-def test_wrong_sites_are_refused(old: str, new: str, facts: tuple[str, ...]) -> None:
+def test_invalid_sites_are_refused(old: str, new: str, facts: tuple[str, ...]) -> None:
     with pytest.raises(ScenarioError) as raised:
         parse_scenario("test", SITES.replace(old, new))
 
     assert lacks(str(raised.value), *facts) == []
 
 
-def test_one_site_is_no_lab() -> None:
+def test_a_lab_needs_two_sites() -> None:
     with pytest.raises(ScenarioError, match=r"^1 \[\[site\]\]") as raised:
         parse_scenario("test", SITES[: SITES.rindex("[[site]]")])
     assert lacks(str(raised.value), " 2 to 64 sites") == []
@@ -176,7 +177,7 @@ def test_an_error_names_the_file(tmp_path: Path) -> None:
     assert lacks(str(raised.value), "unknown table [colour]", f"it takes {tables}") == []
 
 
-def test_an_unknown_scenario_lists_those_there_are() -> None:
+def test_an_unknown_scenario_lists_the_existing_scenarios() -> None:
     with pytest.raises(ScenarioError) as raised:
         load_scenario("six-sites")
     assert lacks(str(raised.value), 'no scenario "six-sites"', "five-sites", "three-sites", "path of a file") == []
@@ -189,7 +190,8 @@ def test_shipped_scenarios_are_no_faster_than_light(name: str) -> None:
 
     for (source, destination), settings in scenario.paths.items():
         rtt_ms = settings.delay_ms + scenario.paths[destination, source].delay_ms
-        # Light in fibre covers 200 km in a millisecond, 100 km there and back (PingER's alpha is at most 1).
+        # Light in fibre covers 200 km in a millisecond, or 100 km of distance per millisecond of RTT (PingER's alpha is
+        # at most 1).
         assert great_circle_km(sites[source], sites[destination]) <= 100 * rtt_ms, (source, destination)
 
 
@@ -203,7 +205,7 @@ def test_the_default_scenario_has_the_published_round_trips() -> None:
 NAMES = ["slac", "cern", "in2p3", "a", "a-b", "b", "b-c", "c"]
 
 
-def test_paths_are_read_where_names_have_hyphens() -> None:
+def test_paths_are_parsed_when_names_have_hyphens() -> None:
     assert resolve_path("slac-cern", NAMES) == ("slac", "cern")
     assert resolve_path("a-b-slac", NAMES) == ("a-b", "slac")
     assert resolve_path("a-b", NAMES) == ("a", "b")
@@ -219,7 +221,7 @@ def test_paths_are_read_where_names_have_hyphens() -> None:
         ("slac:cren", ('site "cren"', "not defined", 'did you mean "cern"?')),
     ],
 )
-def test_what_is_no_path_is_said(written: str, facts: tuple[str, ...]) -> None:
+def test_an_invalid_path_is_reported(written: str, facts: tuple[str, ...]) -> None:
     with pytest.raises(LabError) as raised:
         resolve_path(written, NAMES)
 

@@ -1,4 +1,4 @@
-"""The reproductions, as far as they need no lab: what is read from samples, how a run is chosen, where tables go."""
+"""The parts of the reproductions that need no lab: parsing samples, selecting valid runs, writing tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def measured(samples: list[Sample], **fields: float) -> Measured:
     )  # type: ignore[arg-type]
 
 
-def test_segments_sent_again_within_a_second_are_one_event() -> None:
+def test_retransmits_within_a_second_are_one_loss_event() -> None:
     counts = [(0.0, 0, 0), (1.0, 1000, 3), (1.5, 1500, 5), (4.0, 9000, 5), (4.2, 9100, 6), (6.0, 9900, 6)]
 
     loss_events = nersc.events(measured([sample(*count) for count in counts]))
@@ -43,8 +43,9 @@ def test_a_transfer_without_loss_has_no_event() -> None:
     assert nersc.events(measured([sample(number, number * 1000) for number in range(5)])) == []
 
 
-def test_a_block_starts_after_whole_acknowledged_blocks_and_a_pause() -> None:
-    # The pause of 0.2 s is at one block; the flat of 0.3 s before it is a recovery in the middle of the block.
+def test_a_block_starts_after_complete_blocks_and_a_pause() -> None:
+    # The pause of 0.2 s is at a block boundary; the flat part of 0.3 s before it is a recovery in the middle of the
+    # block.
     half, whole = BLOCK_BYTES // 2, BLOCK_BYTES + 1
     at = [(0.0, 5000), (0.1, half), (0.2, half), (0.4, half), (0.5, whole), (0.6, whole + 1), (0.7, whole + 1)]
     after = [(0.71, whole + 20_000), (0.8, whole + 40_000)]
@@ -74,7 +75,7 @@ def test_the_sweet_spot_has_fewest_streams_then_smallest_window() -> None:
         ({"held_ratio": 0.03}, True, ("buffer held the sender", " 3.0% of the time")),
     ],
 )
-def test_a_run_counts_only_if_the_machine_kept_the_path(
+def test_a_run_counts_only_if_the_machine_kept_up_with_the_path(
     fields: dict[str, float], backlogged: bool, facts: tuple[str, ...]
 ) -> None:
     run = Run(50.0, {}, Plan(10.0), 2.0, backlogged=backlogged)
@@ -87,17 +88,17 @@ def test_a_run_counts_only_if_the_machine_kept_the_path(
 
 @pytest.mark.parametrize("loss_ratio", loss.LOSS_RATIOS)
 @pytest.mark.parametrize("rtt_ms", loss.ROUND_TRIPS_MS)
-def test_a_cell_lasts_until_its_losses_are_there(loss_ratio: float, rtt_ms: float) -> None:
+def test_a_cell_runs_until_it_has_enough_losses(loss_ratio: float, rtt_ms: float) -> None:
     run = loss.Cell(loss_ratio, rtt_ms, "reno").run
 
-    # By hand, without the model's code: 1.2247 / sqrt(p) segments a round trip, of which a share p is lost.
+    # By hand, without the model's code: 1.2247 / sqrt(p) segments per RTT, of which a fraction p is lost.
     losses_s = run.plan.streams * 1.2247 * math.sqrt(loss_ratio) / (rtt_ms / 1000)
     assert (run.plan.duration_s - run.start_up_s) * losses_s > 99
     assert run.plan.streams == 1 or run.plan.streams * 1.2247 / math.sqrt(loss_ratio) / rtt_ms * 1448 * 8 / 1000 <= 20
 
 
 @pytest.mark.parametrize("loss_ratio", loss.LOSS_RATIOS)
-def test_the_sampling_error_is_what_a_simulated_reno_shows(loss_ratio: float) -> None:
+def test_the_sampling_error_matches_a_simulated_reno_flow(loss_ratio: float) -> None:
     rng, losses = random.Random(1), 100
 
     ratios = [simulated_ratio(rng, loss_ratio, losses) for _ in range(300)]
@@ -108,7 +109,8 @@ def test_the_sampling_error_is_what_a_simulated_reno_shows(loss_ratio: float) ->
 
 
 def simulated_ratio(rng: random.Random, loss_ratio: float, losses: int) -> float:
-    """Rate over Mathis at the loss that was counted, of a window that gains a segment a round trip and is halved."""
+    """Rate divided by Mathis at the measured loss, for a window that grows by a segment per RTT and is halved at each
+    loss."""
     window, packets, rounds, lost, cycles = 1.22 / math.sqrt(loss_ratio), 0, 0.0, 0, 0
     while lost < losses:
         cycles += 1
@@ -135,7 +137,7 @@ def test_the_policed_rates_are_shares_of_the_contract_in_cells() -> None:
     assert by_cells["rate_mbps"] == pytest.approx(0.99 * packets_s * 1500 * 8 / 1e6, rel=1e-4)
 
 
-def test_a_table_replaces_what_was_between_its_markers() -> None:
+def test_a_table_replaces_the_text_between_its_markers() -> None:
     text = "a\n<!-- loss -->\nold\n<!-- /loss -->\nb\n<!-- atm -->\nkept\n<!-- /atm -->\n"
 
     once = placed(text, "loss", "new\n")

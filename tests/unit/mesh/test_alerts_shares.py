@@ -1,4 +1,4 @@
-"""What speaks for a cause and against others: the counts, against counting one by one."""
+"""How many other paths are bad or normal, as evidence for and against a cause: compared with a plain count."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def ids(source=None, destination=None):
     }
 
 
-def test_a_site_direction_is_compared_with_its_reverse_and_the_rest():
+def test_a_site_direction_is_compared_with_its_reverse():
     outbound = ids("cern")
 
     assert Shares(PATHS, outbound, ()).others(outbound) == [Share("paths to cern", 0, 4), Share("elsewhere", 0, 12)]
 
 
-def test_a_single_path_has_the_others_of_both_its_sites_beside_it():
+def test_a_single_path_is_compared_with_paths_of_both_its_sites():
     problem_ids = ids("cern", "slac")
 
     assert [share.text for share in Shares(PATHS, problem_ids | ids("niit", "kek"), ()).others(problem_ids)] == [
@@ -44,18 +44,18 @@ def test_a_single_path_has_the_others_of_both_its_sites_beside_it():
     ]
 
 
-def test_paths_of_which_nothing_is_known_count_nowhere():
+def test_paths_without_data_are_not_counted():
     outbound = ids("cern")
 
     assert Shares(PATHS, outbound, ids(None, "cern")).others(outbound) == [Share("elsewhere", 0, 12)]
 
 
-def test_where_everything_is_bad_nothing_is_beside_it():
+def test_where_every_path_is_bad_there_is_no_comparison():
     assert Shares(PATHS, PATHS, ()).others(PATHS) == []
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_each_count_is_that_of_counting_one_by_one(seed):
+def test_each_share_equals_a_plain_count(seed):
     chance = random.Random(seed)
     bad = {number for number in PATHS if chance.random() < 0.3}
     unknown = {number for number in PATHS if chance.random() < 0.1} - bad

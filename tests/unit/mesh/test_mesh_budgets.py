@@ -1,4 +1,5 @@
-"""Budgets of a day: what is over one is told with its rule, and days do not mix. The oracle is counting by hand."""
+"""Daily budgets: an exceeded budget is reported with its rule, and each day counts by itself. The oracle counts by
+hand."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from tests.facts import lacks
 SLAC, CERN = ("host", "slac"), ("host", "cern")
 
 
-def test_a_day_that_is_used_up_leaves_the_next_one_whole():
+def test_an_exhausted_day_leaves_the_next_day_untouched():
     budgets = Budgets({"host": {"max_minutes_per_day": 1}})
     budgets.spend([SLAC], 10, Cost(50))
 
@@ -21,7 +22,7 @@ def test_a_day_that_is_used_up_leaves_the_next_one_whole():
     assert budgets.forbids([CERN], 10, Cost(60)) is None
 
 
-def test_a_budget_of_nothing_permits_nothing_and_none_permits_all():
+def test_a_budget_of_zero_permits_nothing_and_none_permits_all():
     assert Budgets({"path": {"max_bytes_per_day": 0}}).forbids([("path", "a → b")], 0, Cost(1)) is not None
     assert Budgets({}).forbids([SLAC], 0, Cost(1e9, 1e18)) is None
 
@@ -33,7 +34,7 @@ def test_a_budget_of_nothing_permits_nothing_and_none_permits_all():
     st.integers(1, 3),
     st.integers(1, 30),
 )
-def test_what_is_permitted_never_exceeds_the_budget(tests, minutes, most_bytes):
+def test_permitted_tests_never_exceed_the_budget(tests, minutes, most_bytes):
     budgets = Budgets({"host": {"max_minutes_per_day": minutes, "max_bytes_per_day": most_bytes}})
     ran: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for account, at_s, seconds, size in tests:

@@ -1,5 +1,5 @@
-"""What `monitor.mesh.document.reader` takes and refuses. Each file in fixtures/mesh/bad breaks one rule, and its first
-lines say with which message; each in fixtures/mesh/good says which measurements follow from it."""
+"""Files that `monitor.mesh.document.reader` accepts and refuses. Each file in fixtures/mesh/bad breaks a rule, and its
+first lines give the expected message; those of each file in fixtures/mesh/good list the resulting measurements."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ GOOD = sorted((FIXTURES / "good").glob("*.toml"))
 
 
 def expected(path):
-    """What the comments `# expect: …` of a fixture say."""
+    """The comments `# expect: …` of a fixture."""
     start = "# expect: "
     return [line.removeprefix(start) for line in path.read_text().split("\n") if line.startswith(start)]
 
@@ -37,7 +37,7 @@ def problems_of(content, file="mesh.toml"):
 
 
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
-def test_a_broken_rule_is_told_with_its_line_and_what_to_write(path):
+def test_a_broken_rule_is_reported_with_its_line_and_a_fix(path):
     with pytest.raises(MeshError) as raised:
         read(path)
 
@@ -55,7 +55,7 @@ def test_measurements_follow_from_the_groups(path):
     assert names == set(expected(path))
 
 
-def test_the_example_says_what_it_shows():
+def test_the_example_is_parsed_completely():
     document = read(EXAMPLE)
 
     assert (document.name, document.home) == ("Three laboratories", "slac")
@@ -89,7 +89,7 @@ def alerts_of(text):
     return parse(content.encode(), "mesh.toml").alerts
 
 
-def test_of_the_alerts_what_is_written_is_kept_and_no_more():
+def test_only_alert_settings_from_the_file_are_stored():
     assert alerts_of("") == {}
     assert alerts_of("[alerts.rtt]\nleast_rise_ms = 20\n[alerts.jitter]\nenabled = false\n") == {
         "rtt": {"least_rise_ms": 20.0},
@@ -97,7 +97,7 @@ def test_of_the_alerts_what_is_written_is_kept_and_no_more():
     }
 
 
-def test_settings_for_a_group_or_a_site_come_after_those_of_the_mesh():
+def test_settings_for_a_group_or_site_follow_those_of_the_mesh():
     alerts = alerts_of(
         "[alerts.rtt]\nleast_rise_ms = 20\n"
         '[[alerts.for]]\ngroup = "bulk-data"\nrtt = { least_rise_ms = 50 }\n'
@@ -117,8 +117,8 @@ def test_settings_for_a_group_or_a_site_come_after_those_of_the_mesh():
     assert settings_for(alerts, "loss", places)[3] == LossRule(above_ratio=0.1)
 
 
-def test_settings_for_one_path_hold_there_and_on_no_other():
-    """Not on the way back, and not between other hosts of the same sites."""
+def test_settings_for_one_path_apply_to_that_path_only():
+    """Not to the reverse direction, and not to other hosts of the same sites."""
     alerts = alerts_of('[[alerts.for]]\npath = ["slac", "cern"]\nrtt = { least_rise_ms = 50 }\n')
     places = {
         1: Place("slac", "cern", hosts=("slac", "cern")),
@@ -131,7 +131,7 @@ def test_settings_for_one_path_hold_there_and_on_no_other():
     assert [settings_of_path[path_id].least_rise_ms for path_id in (1, 2, 3)] == [50, 6, 6]
 
 
-def test_a_file_that_is_not_there_is_told():
+def test_a_missing_file_is_reported():
     with pytest.raises(MeshError) as raised:
         read("no-such-folder/mesh.toml")
 
@@ -139,21 +139,21 @@ def test_a_file_that_is_not_there_is_told():
     assert lacks(problem, "no-such-folder/mesh.toml: ", "cannot be read", "No such file or directory", "path") == []
 
 
-def test_a_file_that_is_not_utf_8_is_told_with_the_line():
+def test_a_file_that_is_not_utf_8_is_reported_with_the_line():
     content = '[mesh]\nname = "Genève"\n'.encode("latin-1")
 
     (problem,) = problems_of(content)
     assert lacks(problem, "mesh.toml:2: ", "not UTF-8", "UTF-8 text") == []
 
 
-def test_an_empty_file_is_told():
+def test_an_empty_file_is_reported():
     assert len(problems_of("")) == 4
     assert all(problem.startswith("mesh.toml:1: ") for problem in problems_of(""))
 
 
 @given(st.data())
 def test_any_edit_of_a_good_file_gives_a_document_or_problems(data):
-    """Whatever is written into the file, the answer is a document or problems with lines, never another exception."""
+    """Any edit of the file gives a document or problems with lines, never another exception."""
     content = EXAMPLE.read_text().split("\n")
     number = data.draw(st.integers(0, len(content) - 1))
     content[number] = data.draw(
@@ -192,7 +192,7 @@ def test_any_edit_of_a_good_file_gives_a_document_or_problems(data):
         "xn--p1ai",
     ],
 )
-def test_an_address_of_one_host_is_good(address):
+def test_an_address_of_one_host_is_accepted(address):
     assert addresses.fault(address) is None
 
 
@@ -200,16 +200,16 @@ def test_an_address_of_one_host_is_good(address):
     "address",
     ["", " ", "1.2.3", "10.0.0.1 ", "http://x.org", "a b", "-x.org", "x..org", "[::1]", "1.2.3.4.5", "x.123", "é.org"],
 )
-def test_what_is_no_address_is_refused(address):
+def test_an_invalid_address_is_refused(address):
     assert addresses.fault(address) is not None
 
 
-def test_one_address_has_one_canonical_spelling():
+def test_an_address_has_a_single_canonical_spelling():
     assert addresses.canonical("2001:DB8:0:0::1") == addresses.canonical("2001:db8::1")
     assert addresses.canonical("Pinger.Example.ORG.") == addresses.canonical("pinger.example.org")
 
 
-def test_a_later_service_level_wins_key_by_key():
+def test_a_later_service_level_overrides_key_by_key():
     text = EXAMPLE.read_text() + (
         "\n[service_level]\nloss_ratio = 0.001\nrtt_ms = 200\n"
         '\n[[service_level.for]]\nfrom = "slac"\nrtt_ms = 180\n'

@@ -1,4 +1,4 @@
-"""Where throughput tests are placed: never two on a host, one in each period, as early as can be for what is new."""
+"""Placement of throughput tests: at most one at a time on a host, one per period, and as early as possible when new."""
 
 from dataclasses import replace
 from itertools import combinations, pairwise, permutations
@@ -20,7 +20,7 @@ def full_mesh(hosts, every_s, length_s, *, is_new=False):
 
 
 def overlaps(placements):
-    """Pairs of placements that have a host and a moment in common, by comparing each with each."""
+    """Pairs of placements that share a host and overlap in time, by comparing all pairs."""
     return [
         (a, b)
         for a, b in combinations([placement for placement in placements if placement.fits], 2)
@@ -47,7 +47,7 @@ def jobs(draw):
 
 
 @given(jobs(), st.integers(NOW_S, NOW_S + 7200), st.integers(0, 3600))
-def test_no_host_has_two_tests_at_a_time_whatever_the_mesh(jobs, from_s, horizon_s):
+def test_a_host_never_has_two_tests_at_a_time(jobs, from_s, horizon_s):
     timetable = Timetable()
     timetable.take([1, 2], from_s + 10, from_s + 100)
 
@@ -69,7 +69,7 @@ def test_no_host_has_two_tests_at_a_time_whatever_the_mesh(jobs, from_s, horizon
 
 
 @given(jobs(), st.integers(NOW_S, NOW_S + 7200))
-def test_a_period_has_one_slot_or_is_told_to_have_no_room(jobs, from_s):
+def test_a_period_has_a_slot_or_is_reported_as_having_no_room(jobs, from_s):
     placements = place(jobs, Timetable(), from_s, from_s + 3600)
 
     periods = [(placement.job.measurement_id, placement.start_s // placement.job.every_s) for placement in placements]
@@ -80,7 +80,7 @@ def test_a_period_has_one_slot_or_is_told_to_have_no_room(jobs, from_s):
 
 
 @given(jobs(), st.integers(NOW_S, NOW_S + 7200))
-def test_what_is_planned_is_not_planned_again(jobs, from_s):
+def test_a_planned_slot_is_not_planned_again(jobs, from_s):
     first = place(jobs, Timetable(), from_s, from_s + 3600)
     timetable = Timetable()
     planned = {job.measurement_id: set(job.planned) for job in jobs}
@@ -125,7 +125,7 @@ def test_the_next_slot_has_the_same_place_in_the_next_period():
         assert {b - a for a, b in pairwise(starts)} == {600}
 
 
-def test_a_test_slips_to_the_next_free_time_of_its_period():
+def test_a_test_moves_to_the_next_free_time_of_its_period():
     timetable = Timetable()
     timetable.take([2], NOW_S - 5, NOW_S + 40)
 
@@ -134,7 +134,7 @@ def test_a_test_slips_to_the_next_free_time_of_its_period():
     assert [placement.start_s - NOW_S for placement in placements] == [40]
 
 
-def test_a_full_period_is_told_and_not_lost():
+def test_a_full_period_is_reported():
     timetable = Timetable()
     timetable.take([2], NOW_S, NOW_S + 50)
 
@@ -151,7 +151,7 @@ def test_all_pairs_of_100_hosts_fit_at_two_thirds_of_the_time():
     assert all(placement.fits for placement in placements)
 
 
-def test_first_tests_of_many_hosts_run_side_by_side():
+def test_first_tests_of_many_hosts_run_in_parallel():
     placements = place(full_mesh(20, 7200, 15, is_new=True), Timetable(), NOW_S, NOW_S + 60)
 
     # 380 tests of 15 s, at best ten at a time among twenty hosts.
@@ -171,26 +171,26 @@ def test_hosts_that_share_an_uplink_take_turns():
 
 
 @given(st.integers(0, 600), st.integers(0, 600))
-def test_a_slot_slips_no_further_than_it_may(taken_s, slip_s):
+def test_a_slot_is_delayed_by_at_most_its_slip(taken_s, slip_s):
     timetable = Timetable()
     timetable.take([2], NOW_S, NOW_S + taken_s)
 
     [placement] = place([Job(1, 1, 2, 1200, 15, slip_s=slip_s)], timetable, NOW_S, NOW_S + 1200)
 
-    # By hand: alone it wants to begin with its period, and can when its host is free.
+    # By hand: without other tests it starts with its period, and with them as soon as its host is free.
     assert (placement.fits, placement.start_s - NOW_S) == ((True, taken_s) if taken_s <= slip_s else (False, 0))
 
 
 @st.composite
-def jobs_that_stand(draw):
-    """A few jobs of three priorities, and where some of their slots stand since the last of them were placed first."""
+def jobs_with_existing_slots(draw):
+    """A few jobs of three priorities, with the existing slots of some of them."""
     pairs = draw(st.lists(st.sampled_from(list(permutations(range(3), 2))), min_size=2, max_size=6))
-    made = [
+    all_jobs = [
         Job(number, *pair, every_s=600, length_s=draw(st.integers(20, 120)), priority=draw(st.integers(0, 2)))
         for number, pair in enumerate(pairs)
     ]
     taken, standing = Timetable(), []
-    for job in reversed(made):
+    for job in reversed(all_jobs):
         for placement in place([job], taken, NOW_S, NOW_S + 1200):
             if placement.fits:
                 standing.append(
@@ -198,10 +198,12 @@ def jobs_that_stand(draw):
                         len(standing), job.measurement_id, job.takes, placement.start_s, placement.end_s, job.priority
                     )
                 )
-    kept = draw(st.integers(0, 2 ** len(standing) - 1))
+    kept_slots = draw(st.integers(0, 2 ** len(standing) - 1))
     from_s = NOW_S + draw(st.integers(0, 500))
-    standing = [placement for placement in standing if kept >> placement.slot_id & 1 and placement.start_s >= from_s]
-    return [replace(job, planned=_periods(job, standing)) for job in made], standing, from_s
+    standing = [
+        placement for placement in standing if kept_slots >> placement.slot_id & 1 and placement.start_s >= from_s
+    ]
+    return [replace(job, planned=_periods(job, standing)) for job in all_jobs], standing, from_s
 
 
 def _periods(job, standing):
@@ -210,7 +212,7 @@ def _periods(job, standing):
     )
 
 
-@given(jobs_that_stand())
+@given(jobs_with_existing_slots())
 def test_slots_move_only_for_higher_priority_and_are_never_lost(given_jobs):
     jobs, standing, from_s = given_jobs
     priority = {job.measurement_id: job.priority for job in jobs}

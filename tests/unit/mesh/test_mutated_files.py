@@ -1,7 +1,8 @@
-"""4,500 mesh and limits files, each a good or a bad one with a few places spoilt: taken, or refused with a message.
+"""4,500 mesh and limits files, each a valid or invalid file with a few random mutations: accepted, or refused with a
+message.
 
-Anything but `MeshError` and `LimitsError` would reach whoever wrote the file as a traceback. The mutations follow from
-a seed, so that a failure comes again; it says which number of which file it was.
+Any exception other than `MeshError` and `LimitsError` would reach the file's author as a traceback. The mutations
+follow from a seed, so that a failure can be reproduced; it names the seed and the number of the file.
 """
 
 import random
@@ -23,7 +24,7 @@ LIMITS = ROOT / "limits.example.toml"
 MUTATED_MESHES = 3000
 MUTATED_LIMITS = 1500
 PARTS = 10
-# Values that a parser, a number type, an address or a database is known to stumble over.
+# Values that commonly break parsers, numeric types, addresses or databases.
 VALUES = [
     *(
         "0",
@@ -68,7 +69,7 @@ PIECES = [*"\0\r\n\t\"'[]{}=,.#\\", "[[", "]]", '"""', "\ufeff", "\u2028", "é",
 
 
 def mutated(content, random):
-    """The content with one to four places spoilt."""
+    """The content with one to four mutations."""
     for _ in range(random.randint(1, 4)):
         content = random.choice(MUTATIONS)(content, random)
     return content
@@ -114,7 +115,7 @@ MUTATIONS = [spoil_value, spoil_value, insert_piece, cut, repeat, swap_lines, dr
 
 
 def as_bytes(content, random):
-    """The text as UTF-8; of one in ten a byte is spoilt."""
+    """The text as UTF-8; in 10% of the files a byte is replaced."""
     data = bytearray(content.encode("utf-8", "surrogatepass"))
     if data and random.random() < 0.1:
         data[random.randrange(len(data))] = random.randrange(256)
@@ -122,7 +123,7 @@ def as_bytes(content, random):
 
 
 def refusals(check, content, number):
-    """What is wrong with a file, line by line; nothing where it is taken."""
+    """The errors of a file, line by line; empty when it is accepted."""
     try:
         check(content)
     except (MeshError, LimitsError) as refused:
@@ -133,7 +134,7 @@ def refusals(check, content, number):
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_mutated_mesh_is_taken_or_refused_with_lines(part):
+def test_a_mutated_mesh_is_accepted_or_refused_with_lines(part):
     def check(content):
         expansion.measurements(parse(content, "mesh.toml"))
 
@@ -145,7 +146,7 @@ def test_a_mutated_mesh_is_taken_or_refused_with_lines(part):
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_mutated_limits_are_taken_or_refused_with_lines(part, tmp_path):
+def test_mutated_limits_are_accepted_or_refused_with_lines(part, tmp_path):
     file = tmp_path / "limits.toml"
 
     def check(content):

@@ -1,4 +1,4 @@
-"""Who is told: routes of mesh.toml, which incident takes which, and when a digest is due."""
+"""Notification routes of mesh.toml: which incidents each takes, and when a digest is due."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def problems(text):
     return [line.partition(": ")[2] for line in error.value.lines]
 
 
-def test_without_routes_every_channel_is_told_of_everything_at_once():
+def test_without_routes_every_channel_gets_everything_at_once():
     assert routes({}, ["mail", "oncall"]) == [Route("mail"), Route("oncall")]
 
 
@@ -75,19 +75,20 @@ def test_routes_are_read_from_mesh_toml():
 
 
 @pytest.mark.parametrize(
-    ("severity", "told"), [("notice", {"all"}), ("warning", {"all", "some"}), ("critical", {"all", "some", "oncall"})]
+    ("severity", "channels"),
+    [("notice", {"all"}), ("warning", {"all", "some"}), ("critical", {"all", "some", "oncall"})],
 )
-def test_a_route_takes_its_severity_and_what_is_graver(severity, told):
+def test_a_route_takes_its_severity_and_higher_ones(severity, channels):
     of = [Route("oncall", "critical"), Route("some", "warning"), Route("all")]
 
-    assert set(chosen(of, severity, [CERN_OUT])) == told
+    assert set(chosen(of, severity, [CERN_OUT])) == channels
 
 
 @pytest.mark.parametrize(
     ("selector", "takes"),
     [({"group": "hep"}, True), ({"group": "tier2"}, False), ({"from": "cern"}, True), ({"to": "cern"}, False)],
 )
-def test_a_route_of_a_place_takes_incidents_with_any_path_there(selector, takes):
+def test_a_route_of_a_site_takes_incidents_with_any_path_there(selector, takes):
     elsewhere = Place("niit", "ictp")
 
     assert Route("mail", selector=selector).takes("warning", [elsewhere, CERN_OUT]) is takes
@@ -110,14 +111,14 @@ def test_a_digest_omits_notifications_sent_to_the_channel_at_once():
         ),  # 07:00 in Zurich is 06:00 UTC
         (datetime(2026, 11, 21, 6, tzinfo=UTC), datetime(2026, 11, 22, 6, tzinfo=UTC)),
         (datetime(2026, 11, 21, 23, 30, tzinfo=UTC), datetime(2026, 11, 22, 6, tzinfo=UTC)),
-        (datetime(2026, 7, 1, 12, tzinfo=UTC), datetime(2026, 7, 2, 5, tzinfo=UTC)),  # and 05:00 UTC in summer
+        (datetime(2026, 7, 1, 12, tzinfo=UTC), datetime(2026, 7, 2, 5, tzinfo=UTC)),  # 05:00 UTC in summer
     ],
 )
-def test_a_digest_is_due_at_its_time_of_day_where_its_readers_are(at, due_at):
+def test_a_digest_is_due_at_its_time_of_day_in_its_time_zone(at, due_at):
     assert Route("mail", digest=time(7), zone="Europe/Zurich").due_at(at) == due_at
 
 
-def test_the_severity_of_a_rule_is_its_default_or_what_mesh_toml_says():
+def test_a_rules_severity_is_its_default_or_that_of_mesh_toml():
     places = {1: CERN_OUT}
     settings = alerts(
         '[alerts.loss]\nseverity = "critical"\n[[alerts.for]]\nfrom = "cern"\nrtt = { severity = "notice" }\n'
@@ -147,7 +148,7 @@ def test_the_severity_of_a_rule_is_its_default_or_what_mesh_toml_says():
         ('channel = "a"\nseverty = "notice"', ('unknown key "severty"', 'did you mean "severity"?')),
     ],
 )
-def test_what_is_wrong_with_a_route_is_told_with_what_to_write(text, facts):
+def test_errors_in_a_route_are_reported_with_a_fix(text, facts):
     (problem,) = problems("[[alerts.notify]]\n" + text + "\n")
 
     assert problem.startswith(f"[[alerts.notify]]: {facts[0]}")

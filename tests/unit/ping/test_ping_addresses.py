@@ -23,19 +23,19 @@ def network_order(address: str) -> bytes:
         ("fe80::1", 0, "give fe80::1%INTERFACE"),
     ],
 )
-def test_addresses_that_are_no_ones_own_are_refused(address, scope, says):
+def test_multicast_and_unusable_addresses_are_refused(address, scope, says):
     assert says in (refusal_reason(network_order(address), scope) or "")
 
 
 @pytest.mark.parametrize(
     ("address", "scope"), [("192.0.2.1", 0), ("2001:db8::1", 0), ("fe80::1", 2), ("223.255.0.1", 0)]
 )
-def test_ordinary_addresses_are_not_refused(address, scope):
+def test_unicast_addresses_are_accepted(address, scope):
     assert refusal_reason(network_order(address), scope) is None
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_what_is_refused_of_ipv4_is_what_the_registry_calls_so(number):
+def test_refused_ipv4_addresses_are_those_of_the_registry(number):
     address = ipaddress.IPv4Address(number)
 
     refused = refusal_reason(address.packed) is not None
@@ -44,7 +44,7 @@ def test_what_is_refused_of_ipv4_is_what_the_registry_calls_so(number):
 
 
 @given(st.integers(0, 2**128 - 1) | st.integers(0, 2**34) | st.integers(0xFE80 << 112, 0xFEFF << 112))
-def test_what_is_refused_of_ipv6_is_what_the_registry_calls_so(number):
+def test_refused_ipv6_addresses_are_those_of_the_registry(number):
     address = ipaddress.IPv6Address(number)
 
     refused = refusal_reason(address.packed) is not None

@@ -43,23 +43,23 @@ def test_the_summary_of_the_reference_set():
     }
 
 
-def test_a_round_trip_of_zero_is_a_number():
+def test_an_rtt_of_zero_is_a_number():
     assert summary(burst(0.0, 0.0))["rtt_max_ms"] == 0.0
 
 
-def test_a_lost_probe_breaks_the_pairs_of_ipdv():
+def test_a_lost_probe_interrupts_the_pairs_of_ipdv():
     assert summary(burst(10.0, None, 50.0))["ipdv_ms"] is None
     assert summary(burst(10.0, 11.0, None, 50.0, 51.0))["ipdv_ms"] == 0.0
 
 
-def test_total_loss_has_a_loss_and_no_round_trips():
+def test_total_loss_has_a_loss_and_no_rtts():
     numbers = summary(burst(None, None))
 
     assert numbers.pop("loss_ratio") == 1.0
     assert set(numbers.values()) == {None}
 
 
-def test_nothing_sent_has_no_loss_either():
+def test_without_sent_packets_there_is_no_loss():
     assert set(summary(burst()).values()) == {None}
 
 
@@ -72,7 +72,7 @@ def test_nothing_sent_has_no_loss_either():
         ((), "not measured"),
     ],
 )
-def test_none_lost_of_n_shows_as_less_than_3_of_n(rtts_ms, text):
+def test_no_loss_in_n_is_shown_as_less_than_3_of_n(rtts_ms, text):
     assert loss_text(burst(*rtts_ms)) == text
 
 
@@ -90,7 +90,7 @@ def test_none_lost_of_n_shows_as_less_than_3_of_n(rtts_ms, text):
         ({"priming_bytes": 8}, ("packet_bytes 8:", " 16 ")),
     ],
 )
-def test_a_spec_with_wrong_numbers_is_not_run(change, facts):
+def test_an_invalid_spec_is_not_run(change, facts):
     spec = PingSpec(targets=(LOOPBACK,), **change)
 
     assert lacks(problems(spec)[0], *facts) == []
@@ -99,11 +99,11 @@ def test_a_spec_with_wrong_numbers_is_not_run(change, facts):
         measure(spec, Deadline(1.0))
 
 
-def test_sizes_at_the_limits_are_right():
+def test_sizes_at_the_limits_are_accepted():
     assert problems(PingSpec(targets=(LOOPBACK,), packet_bytes=(16, 65_000))) == []
 
 
-def test_without_permission_every_burst_says_which_setting_to_change(monkeypatch):
+def test_without_permission_every_burst_names_the_setting(monkeypatch):
     def refuse(*_: object, **__: object) -> None:
         raise NotPermitted("run sysctl")
 
@@ -118,7 +118,7 @@ def test_without_permission_every_burst_says_which_setting_to_change(monkeypatch
     assert {b.detail for b in bursts} == {"run sysctl"}
 
 
-def test_the_json_line_has_exactly_the_promised_keys():
+def test_the_json_line_has_exactly_the_documented_keys():
     line = json.loads(json.dumps(as_json(burst(1.0, None))))
 
     assert list(line) == [
@@ -132,7 +132,7 @@ def test_the_json_line_has_exactly_the_promised_keys():
 
 
 @pytest.mark.parametrize("options", [["--sizes", "8"], ["--sizes", "70000"], ["--count", "0"], ["--spacing-s", "0"]])
-def test_wrong_numbers_are_a_usage_error(options, capsys):
+def test_invalid_numbers_are_a_usage_error(options, capsys):
     assert main(["ping", "127.0.0.1", *options]) == 2
     assert "must be from" in capsys.readouterr().err
 
@@ -145,12 +145,12 @@ def test_a_size_that_is_no_number_is_a_usage_error(capsys):
     assert "100,1000" in capsys.readouterr().err
 
 
-def test_the_command_says_first_how_long_it_takes(capsys):
+def test_the_command_first_prints_how_long_it_takes(capsys):
     assert main(
         ["ping", "127.0.0.1", "--count", "2", "--sizes", "100,200", "--spacing-s", "0.01", "--late-s", "0"]
     ) in (0, 1)
 
-    said = capsys.readouterr()
-    assert said.err.startswith("pinging 127.0.0.1: 2 requests each ")
-    assert lacks(said.err, " 100 and 200 bytes", " 0.01 s apart", "about 2 s") == []
-    assert said.out.startswith("host")
+    output = capsys.readouterr()
+    assert output.err.startswith("pinging 127.0.0.1: 2 requests each ")
+    assert lacks(output.err, " 100 and 200 bytes", " 0.01 s apart", "about 2 s") == []
+    assert output.out.startswith("host")

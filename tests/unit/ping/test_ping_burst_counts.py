@@ -17,7 +17,7 @@ MS = 1_000_000
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(1, 8)), min_size=1, max_size=12))
-def test_reordered_replies_are_those_that_a_later_request_overtook(arrivals):
+def test_a_reply_is_reordered_if_a_later_request_overtook_it(arrivals):
     arrived_ns = np.array([[0 if arrival is None else arrival for arrival in arrivals]])
     in_time = np.array([[arrival is not None for arrival in arrivals]])
 
@@ -31,7 +31,7 @@ def test_reordered_replies_are_those_that_a_later_request_overtook(arrivals):
 
 
 def filled_table(count: int = 3) -> PacketTable:
-    """Two targets, two sizes; every request answered after 5 ms, stamped by the kernel."""
+    """Two targets, two sizes; every request answered after 5 ms, with kernel timestamps."""
     table = PacketTable(2, SendPattern((100, 1000), count, 1.0, 2.0))
     table.next = len(table.called_ns)
     table.called_ns[:] = SECOND * (1 + np.arange(table.next))
@@ -47,7 +47,7 @@ def burst_counts(table: PacketTable) -> BurstCounts:
     return BurstCounts(table.results(np.array([1, 0]), 2 * SECOND, 0), 2)
 
 
-def test_packets_are_sorted_back_to_their_targets_and_sizes():
+def test_packets_are_mapped_back_to_their_targets_and_sizes():
     counted = burst_counts(filled_table())
 
     assert counted.sent == counted.received == [[3, 3], [3, 3]]
@@ -67,7 +67,7 @@ def test_a_late_reply_is_lost():
     assert counted.received == [[2, 3], [3, 3]]
 
 
-def test_without_a_send_stamp_the_call_counts_and_the_burst_says_so():
+def test_without_a_send_stamp_the_call_time_is_used_and_reported():
     table = filled_table()
     table.stamped_ns[1] = 0
 
@@ -98,15 +98,15 @@ def test_duplicates_are_counted_beyond_the_first():
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(1, 3)), min_size=1, max_size=12))
-def test_changes_are_counted_between_known_values_across_gaps(values):
-    known = [value for value in values if value is not None]
+def test_changes_are_counted_across_gaps(values):
+    present = [value for value in values if value is not None]
 
     counted = changes(
         np.array([[-1 if value is None else value for value in values]]),
         np.array([[value is not None for value in values]]),
     )
 
-    assert counted.tolist() == [sum(before != after for before, after in pairwise(known))]
+    assert counted.tolist() == [sum(before != after for before, after in pairwise(present))]
 
 
 AFTER_NS = st.integers(-50, 3_000_000).map(lambda after_us: after_us * 1000)
@@ -127,15 +127,15 @@ PACKET = st.fixed_dictionaries(
 
 @settings(max_examples=200, deadline=None)
 @given(st.data(), st.integers(1, 3), st.integers(1, 2), st.integers(1, 4), st.booleans())
-def test_every_count_is_that_of_a_look_at_each_packet(data, targets, sizes, count, primed):
-    """Those under load are in no count, unless the burst has no others."""
+def test_every_count_equals_a_count_packet_by_packet(data, targets, sizes, count, primed):
+    """Packets under load are in no count, unless the burst has no others."""
     turns = primed + sizes * count
     total = targets * turns
     packets = data.draw(st.lists(PACKET, min_size=total, max_size=total))
-    asked = data.draw(st.integers(0, total))
+    requested = data.draw(st.integers(0, total))
     rank_of_target = np.array(data.draw(st.permutations(range(targets))))
-    table = entered(
-        packets, asked, targets, SendPattern((100, 1000)[:sizes], count, 1.0, 2.0, 1.0, 56 if primed else None)
+    table = packet_table(
+        packets, requested, targets, SendPattern((100, 1000)[:sizes], count, 1.0, 2.0, 1.0, 56 if primed else None)
     )
 
     results = table.results(rank_of_target, 2 * SECOND, 0)
@@ -149,14 +149,14 @@ def test_every_count_is_that_of_a_look_at_each_packet(data, targets, sizes, coun
         for column in range(sizes):
             first = primed + column * count
             burst = [(turn * targets + rank) for turn in range(first, first + count)]
-            check(counted, row, column, [(packet, packets[packet]) for packet in burst], asked)
+            check(counted, row, column, [(packet, packets[packet]) for packet in burst], requested)
 
 
-def entered(packets: list[dict], asked: int, targets: int, pattern: SendPattern) -> PacketTable:
-    """The table of these packets, as the receiver would leave it: unsent packets have no reply, stamp or error."""
+def packet_table(packets: list[dict], requested: int, targets: int, pattern: SendPattern) -> PacketTable:
+    """The packet table that the receiver would produce: unsent packets have no reply, timestamp or error."""
     table = PacketTable(targets, pattern)
-    table.next = asked
-    for number, packet in enumerate(packets[:asked]):
+    table.next = requested
+    for number, packet in enumerate(packets[:requested]):
         called_ns = SECOND * (1 + number)
         table.called_ns[number] = called_ns
         table.waited[number] = packet["waited"]
@@ -172,18 +172,20 @@ def entered(packets: list[dict], asked: int, targets: int, pattern: SendPattern)
             table.hop_limit[number] = packet["hop_limit"]
         if packet["error"] is not None:
             enter_error(table, number, *packet["error"])
-    table.waited[asked:] = True
+    table.waited[requested:] = True
     return table
 
 
 def enter_error(table: PacketTable, packet: int, icmp_type: int, icmp_code: int, mtu_bytes: int) -> None:
-    one, nothing = np.ones(1, np.int64), np.zeros((1, 4), np.uint8)
-    errors = Errors(one * icmp_type, one * icmp_code, one * mtu_bytes, nothing, np.zeros((1, 24), np.uint8), one * 24)
+    ones, nothing = np.ones(1, np.int64), np.zeros((1, 4), np.uint8)
+    errors = Errors(
+        ones * icmp_type, ones * icmp_code, ones * mtu_bytes, nothing, np.zeros((1, 24), np.uint8), ones * 24
+    )
     table.enter_errors(np.array([packet]), errors, np.array([[10, 0, 0, 1]], np.uint8))
 
 
-def check(counted: BurstCounts, row: int, column: int, burst: list[tuple[int, dict]], asked: int) -> None:
-    sent = [packet for number, packet in burst if number < asked and not packet["refused"]]
+def check(counted: BurstCounts, row: int, column: int, burst: list[tuple[int, dict]], requested: int) -> None:
+    sent = [packet for number, packet in burst if number < requested and not packet["refused"]]
     apart = [packet for packet in sent if packet["under_load"]]
     if apart and len(apart) < len(sent):
         assert counted.loaded_rtts_ms(row, column) == tuple(
@@ -195,11 +197,11 @@ def check(counted: BurstCounts, row: int, column: int, burst: list[tuple[int, di
     rtts_ms = [round_trip_ms(packet) for packet in sent]
     in_time = [packet for packet, rtt_ms in zip(sent, rtts_ms, strict=True) if rtt_ms is not None]
     lost_stamps = sum(not by_kernel(packet) for packet in in_time)
-    known = [packet["hop_limit"] for packet in in_time if packet["hop_limit"] >= 0]
-    told = Counter(
+    hop_limits = [packet["hop_limit"] for packet in in_time if packet["hop_limit"] >= 0]
+    error_counts = Counter(
         packet["error"] for packet, rtt_ms in zip(sent, rtts_ms, strict=True) if packet["error"] and rtt_ms is None
     )
-    refusals = [packet["refused"] for number, packet in burst if number < asked and packet["refused"]]
+    refusals = [packet["refused"] for number, packet in burst if number < requested and packet["refused"]]
 
     assert counted.sent[row][column] == len(sent)
     assert counted.rtts_ms(row, column) == tuple(
@@ -212,17 +214,18 @@ def check(counted: BurstCounts, row: int, column: int, burst: list[tuple[int, di
     assert counted.refused_errno[row][column] == (refusals[0] if refusals else 0)
     assert counted.stamps_lost[row][column] == lost_stamps
     assert counted.stamp(row, column) == (None if not in_time else "user" if lost_stamps else "kernel")
-    assert counted.ttl_changes[row][column] == sum(before != after for before, after in pairwise(known))
+    assert counted.ttl_changes[row][column] == sum(before != after for before, after in pairwise(hop_limits))
     assert counted.ttl(row, column) == (in_time[0]["hop_limit"] if in_time and in_time[0]["hop_limit"] >= 0 else None)
     assert {(error.name, error.mtu_bytes, error.router): error.count for error in counted.errors(row, column)} == {
         (name_of(4, kind, code), mtu_bytes or None, "10.0.0.1"): times
-        for (kind, code, mtu_bytes), times in told.items()
+        for (kind, code, mtu_bytes), times in error_counts.items()
     }
     assert sum(error.count for error in counted.errors(row, column)) <= len(sent) - len(in_time)
 
 
 def test_a_packet_is_under_load_if_it_was_sent_in_a_period():
-    """Packets leave a microsecond after each full second from the epoch, target 0 at 2, 4, … and target 1 at 1, 3, …"""
+    """Packets leave a microsecond after each full second since the epoch, target 0 at 2, 4, … and target 1 at 1, 3,
+    …"""
     epoch, microsecond = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
     results = filled_table().results(np.array([1, 0]), 2 * SECOND, 0)
 
@@ -237,7 +240,7 @@ def test_a_packet_is_under_load_if_it_was_sent_in_a_period():
 
 
 def left_after_ns(packet: dict) -> int:
-    """When the packet left, after the call: the kernel's stamp, unless the reply was there before it."""
+    """When the packet left, relative to the call: the kernel's timestamp, unless the reply arrived before it."""
     after_ns = packet["stamped_after_ns"]
     return 0 if after_ns is None or (packet["replies"] and after_ns > packet["rtt_ns"]) else after_ns
 
@@ -252,7 +255,7 @@ def round_trip_ms(packet: dict) -> float | None:
     return rtt_ns / MS if packet["replies"] and rtt_ns <= 2 * SECOND else None
 
 
-def test_an_error_about_a_request_that_was_answered_is_no_loss():
+def test_an_error_about_an_answered_request_is_no_loss():
     table = filled_table()
     enter_error(table, 3, 3, 1, 0)
     table.replies[5] = 0
@@ -261,7 +264,7 @@ def test_an_error_about_a_request_that_was_answered_is_no_loss():
     assert [(error.name, error.count) for error in burst_counts(table).errors(0, 0)] == [("host_unreachable", 1)]
 
 
-def test_what_waited_and_never_went_is_not_counted_as_waited():
+def test_packets_never_sent_are_not_counted_as_waited():
     table = filled_table()
     table.next = 6
     table.waited[4:] = True

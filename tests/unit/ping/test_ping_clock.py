@@ -16,14 +16,14 @@ def to_monotonic(clock: StampClock, stamp_ns: int, *, after_ns: int, before_ns: 
     return int(times_ns[0]), bool(trusted[0])
 
 
-def test_a_stamp_becomes_monotonic_by_the_difference_of_the_clocks():
+def test_a_stamp_becomes_monotonic_by_the_clocks_difference():
     clock = clock_reading((0, WALL), (100 * MS, WALL + 40))  # 40 ns: the noise of reading two clocks
     clock.observe()
 
     assert to_monotonic(clock, WALL + 50 * MS, after_ns=49 * MS, before_ns=100 * MS) == (50 * MS, True)
 
 
-def test_a_stamp_from_before_a_step_is_read_with_the_old_difference():
+def test_a_stamp_before_a_clock_step_uses_the_old_difference():
     for step in (-3600_000 * MS, 3600_000 * MS):
         clock = clock_reading((0, WALL), (100 * MS, WALL + step))
         clock.observe()
@@ -34,13 +34,13 @@ def test_a_stamp_from_before_a_step_is_read_with_the_old_difference():
         assert (before, after) == ((50 * MS, True), (60 * MS, True))
 
 
-def test_where_both_differences_fit_the_stamp_is_not_trusted():
+def test_a_stamp_that_fits_both_differences_is_not_trusted():
     clock = clock_reading((0, WALL), (100 * MS, WALL + 10 * MS))
     clock.observe()
 
     at_the_latest_ns, trusted = to_monotonic(clock, WALL + 50 * MS, after_ns=20 * MS, before_ns=100 * MS)
 
-    assert (at_the_latest_ns, trusted) == (50 * MS, False)  # 40 ms if it was made after the step
+    assert (at_the_latest_ns, trusted) == (50 * MS, False)  # 40 ms if the timestamp was taken after the step
 
 
 def test_after_the_step_the_old_difference_is_forgotten():
@@ -51,7 +51,7 @@ def test_after_the_step_the_old_difference_is_forgotten():
     assert to_monotonic(clock, WALL + 150 * MS, after_ns=20 * MS, before_ns=200 * MS) == (140 * MS, True)
 
 
-def test_a_missing_stamp_or_one_before_its_call_is_not_trusted():
+def test_a_stamp_missing_or_before_its_call_is_not_trusted():
     clock = clock_reading((0, WALL), (100 * MS, WALL))
     clock.observe()
 

@@ -11,7 +11,7 @@ SECRET = b"twelve bytes"
 
 
 def rfc1071(data: bytes) -> int:
-    """The checksum as RFC 1071 section 4.1 writes it, word by word in network order."""
+    """The checksum as defined in RFC 1071 section 4.1, word by word in network order."""
     total = 0
     for high, low in zip(data[::2], (data + b"\0")[1::2], strict=False):
         total += (high << 8) + low
@@ -42,12 +42,12 @@ def read(*messages: bytes, ip_header: bool = False):
 
 
 @given(st.binary(max_size=300))
-def test_the_checksum_is_that_of_rfc_1071(data):
+def test_the_checksum_equals_that_of_rfc_1071(data):
     assert internet_checksum(np.array([word_sum(data)])).tolist() == [rfc1071(data)]
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**20), st.integers(16, 300), st.binary(min_size=284, max_size=284))
-def test_a_request_has_its_fields_in_place_and_checks_out(number, sequence, size, padding):
+def test_a_requests_fields_are_in_place_and_its_checksum_valid(number, sequence, size, padding):
     packet = request(number, sequence, size, padding)
 
     assert len(packet) == 8 + size
@@ -62,7 +62,7 @@ def test_over_ipv6_the_checksum_is_left_to_the_kernel():
     assert packet[:4] == bytes([128, 0, 0, 0])
 
 
-def test_a_reply_is_read_back():
+def test_a_reply_is_parsed():
     replies = read(as_reply(request(7, 3, 100, bytes(84))))
 
     assert replies.plausible.tolist() == [True]
@@ -80,7 +80,7 @@ def test_the_ip_header_is_skipped_whatever_its_length(options):
     assert (replies.number[0], replies.icmp_bytes[0], replies.hop_limit[0]) == (7, 24, 57)
 
 
-def test_requests_forgeries_and_truncated_replies_are_not_plausible():
+def test_requests_forgeries_and_cut_replies_are_not_plausible():
     good = as_reply(request(7, 3, 16, b""))
     wrong_secret = good[:-1] + b"?"
     wrong_identifier = good[:4] + b"\0\1" + good[6:]
@@ -92,7 +92,7 @@ def test_requests_forgeries_and_truncated_replies_are_not_plausible():
 
 
 @given(st.lists(st.binary(max_size=120), min_size=1, max_size=20), st.booleans())
-def test_garbage_is_never_plausible_and_never_an_error(messages, ip_header):
+def test_random_bytes_are_never_plausible_and_never_an_error(messages, ip_header):
     assert not read(*messages, ip_header=ip_header).plausible.any()
 
 

@@ -1,9 +1,10 @@
-"""What reaches the receiver is hostile until shown otherwise: corrupted, cut, forged and stale messages of any form.
+"""Everything that reaches the receiver is hostile until shown otherwise: corrupted, truncated, forged and stale
+messages of any form.
 
-A machine sends a session's requests bit by bit and delivers true replies and true errors, in any order and number, in
-one batch with messages that each differ from a true one. After every step the table must say what a plain model
-says that saw only the true ones. What the kernel never hands out is not tried: over IPv6, and on a datagram socket, an
-ICMP message with a wrong checksum; over IPv4, an IP header shorter than 20 bytes passed off as a whole message.
+A state machine sends a session's requests and delivers true replies and true errors, in any order and number, in one
+batch with messages that each differ from a true one. After every step the table must equal that of a plain model that
+saw only the true ones. Messages that the kernel never delivers are left out: over IPv6, and on a datagram socket, an
+ICMP message with a wrong checksum; over IPv4, an IP header shorter than 20 bytes at the start of a whole message.
 """
 
 from __future__ import annotations
@@ -45,34 +46,34 @@ SIZES = [(16,), (16, 61), (40, 20, 301)]
 TYPES = {4: (3, 11, 12), 6: (1, 2, 3, 4)}
 
 
-def flipped(draw: Draw, session: PartialSession, packet: int) -> Arrival:
-    """One byte is another. The kernel has checked the sum, so that only a forger could change what it covers, the sum
-    put right; it is then up to the fields."""
+def flipped_byte(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+    """A byte is changed. The kernel has verified the checksum where it does so, hence only a forger could have changed
+    the covered bytes and corrected the sum; the fields must then reveal it."""
     reply = bytearray(session.reply(packet))
     covered = range(len(reply)) if session.form.has_ip_header else [0, 1, *range(4, 24)]
     reply[draw(st.sampled_from(covered))] ^= draw(st.integers(1, 255))
     return session.arrival(bytes(reply), session.host(packet))
 
 
-def resealed(draw: Draw, session: PartialSession, packet: int) -> Arrival:
-    """One byte of the fields is another, and the checksum is right."""
+def flipped_with_valid_checksum(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+    """A byte of the fields is changed, and the checksum corrected."""
     reply = bytearray(session.reply(packet))
     reply[draw(st.sampled_from([0, 1, *range(4, 24)]))] ^= draw(st.integers(1, 255))
     return session.arrival(checked(bytes(reply)), session.host(packet))
 
 
-def cut(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+def truncated(draw: Draw, session: PartialSession, packet: int) -> Arrival:
     whole = session.answer(packet, options=draw(st.integers(0, 10)))
     return Arrival(whole.data[: draw(st.integers(0, len(whole.data) - 1))], whole.source)
 
 
-def cut_and_resealed(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+def truncated_with_valid_checksum(draw: Draw, session: PartialSession, packet: int) -> Arrival:
     reply = session.reply(packet)
     return session.arrival(checked(reply[: draw(st.integers(8, len(reply) - 1))]), session.host(packet))
 
 
 def extended(draw: Draw, session: PartialSession, packet: int) -> Arrival:
-    """Longer, the checksum right; often longer than what is read of a message."""
+    """Longer than the reply, with a valid checksum; often longer than the part of a message that is read."""
     return session.arrival(checked(session.reply(packet) + bytes(draw(st.integers(1, 900)))), session.host(packet))
 
 
@@ -81,12 +82,12 @@ def from_elsewhere(draw: Draw, session: PartialSession, packet: int) -> Arrival:
     return session.arrival(session.reply(packet), draw(st.sampled_from(others)))
 
 
-def of_an_earlier_flight(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+def reply_of_an_earlier_session(draw: Draw, session: PartialSession, packet: int) -> Arrival:
     earlier = PartialSession(session.form, targets=session.targets, sizes=(16, 61), secret=OTHER_SECRET)
     return session.arrival(earlier.reply(packet % earlier.table.total), session.host(packet))
 
 
-def of_the_other_family(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+def reply_of_the_other_family(draw: Draw, session: PartialSession, packet: int) -> Arrival:
     other = REPLY[10 - session.family]
     return session.arrival(checked(bytes([other]) + session.reply(packet)[1:]), session.host(packet))
 
@@ -95,28 +96,28 @@ def our_own_request(draw: Draw, session: PartialSession, packet: int) -> Arrival
     return session.arrival(session.request(packet), session.host(packet))
 
 
-def of_another_sequence(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+def reply_with_another_sequence(draw: Draw, session: PartialSession, packet: int) -> Arrival:
     sequence = packet // session.targets + draw(st.integers(1, 0xFFFF))
     return session.arrival(session.reply(packet, sequence=sequence), session.host(packet))
 
 
-def of_another_size(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+def reply_of_another_size(draw: Draw, session: PartialSession, packet: int) -> Arrival:
     right = len(session.request(packet)) - 8
     size = draw(st.integers(16, int(session.table.packet_bytes.max())).filter(lambda size: size != right))
     return session.arrival(session.reply(packet, size=size), session.host(packet))
 
 
-def not_sent_yet(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+def reply_to_an_unsent_packet(draw: Draw, session: PartialSession, packet: int) -> Arrival:
     ahead = st.integers(session.table.next, session.table.next + 2 * session.targets)
     number = draw(st.one_of(ahead, st.integers(session.table.next, 2**32 - 1)))
     return session.arrival(session.reply(number), session.host(number))
 
 
-def error_of_a_forger(draw: Draw, session: PartialSession, packet: int) -> Arrival:
-    """The secret is not known; all else is."""
+def forged_error(draw: Draw, session: PartialSession, packet: int) -> Arrival:
+    """An error whose sender knows everything except the secret."""
     earlier = PartialSession(session.form, targets=session.targets, sizes=SIZES[1], count=20, secret=OTHER_SECRET)
-    kept = draw(st.sampled_from([8, 24, 1000]))
-    quoted = session.quoted(packet, earlier.request(packet)[:kept])
+    quoted_bytes = draw(st.sampled_from([8, 24, 1000]))
+    quoted = session.quoted(packet, earlier.request(packet)[:quoted_bytes])
     return session.arrival(icmp_error(draw(st.sampled_from(TYPES[session.family])), 0, quoted), ROUTER[session.family])
 
 
@@ -131,20 +132,21 @@ def noise_behind_any_ip_header(draw: Draw, session: PartialSession, packet: int)
 
 
 HOSTILE = [
-    flipped, resealed, cut, cut_and_resealed, extended, from_elsewhere, of_an_earlier_flight, of_the_other_family,
-    our_own_request, of_another_sequence, not_sent_yet, error_of_a_forger, noise, noise_behind_any_ip_header,
+    flipped_byte, flipped_with_valid_checksum, truncated, truncated_with_valid_checksum, extended, from_elsewhere,
+    reply_of_an_earlier_session, reply_of_the_other_family, our_own_request, reply_with_another_sequence,
+    reply_to_an_unsent_packet, forged_error, noise, noise_behind_any_ip_header,
 ]  # fmt: skip
 
 
 class Receiving(RuleBasedStateMachine):
-    """A ping session, and the true replies to its requests."""
+    """A ping session with the true replies to its requests."""
 
     form: Form
 
     @initialize(hosts=st.integers(1, 5), sizes=st.sampled_from(SIZES), count=st.integers(1, 4))
     def begin(self, hosts: int, sizes: tuple[int, ...], count: int) -> None:
         self.session = PartialSession(self.form, targets=hosts, sizes=sizes, count=count, sent=0)
-        self.hostile = [*HOSTILE, *([of_another_size] if max(sizes) > 16 else [])]
+        self.hostile = [*HOSTILE, *([reply_of_another_size] if max(sizes) > 16 else [])]
         self.answered: Counter[int] = Counter()
         self.first: dict[int, tuple[int, int]] = {}
         self.errors: dict[int, tuple[int, int, int, bytes]] = {}
@@ -168,7 +170,7 @@ class Receiving(RuleBasedStateMachine):
     @precondition(lambda self: self.session.table.next > 0)
     @rule(data=st.data())
     def receive(self, data: st.DataObject) -> None:
-        """A batch of any true and hostile messages, mixed."""
+        """Deliver a batch of true and hostile messages, mixed."""
         batch = []
         for true in data.draw(st.lists(st.booleans(), min_size=1, max_size=12)):
             batch.append(self._true(data.draw) if true and self.sent else self._hostile(data.draw))
@@ -199,7 +201,7 @@ class Receiving(RuleBasedStateMachine):
         return draw(st.sampled_from(self.hostile))(draw, self.session, draw(st.integers(0, table.next - 1)))
 
     @invariant()
-    def only_what_is_true_counts(self) -> None:
+    def only_true_messages_count(self) -> None:
         if not hasattr(self, "session"):
             return
         table = self.session.table
@@ -210,7 +212,7 @@ class Receiving(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
-def test_only_true_replies_and_errors_enter_the_records(form):
+def test_only_true_replies_and_errors_enter_the_table(form):
     class OfThisForm(Receiving):
         pass
 
@@ -220,16 +222,16 @@ def test_only_true_replies_and_errors_enter_the_records(form):
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: hostile.__name__)
-def test_each_hostile_message_alone_counts_as_nothing(form, hostile):
+def test_each_hostile_message_alone_is_ignored(form, hostile):
     @settings(max_examples=40, deadline=None)
     @given(st.data())
-    def counts_as_nothing(data):
+    def is_ignored(data):
         session = PartialSession(form, sizes=(61, 301), count=3, sent=14)
         session.deliver([hostile(data.draw, session, data.draw(st.integers(0, 13)))])
         assert not any(session.replies)
         assert session.errors == []
 
-    counts_as_nothing()
+    is_ignored()
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
@@ -238,7 +240,7 @@ def test_each_hostile_message_alone_counts_as_nothing(form, hostile):
     messages=st.lists(st.tuples(st.binary(max_size=120), st.binary(max_size=256)), min_size=1, max_size=8),
     queued=st.lists(st.tuples(st.binary(max_size=64), st.binary(max_size=256)), min_size=1, max_size=8),
 )
-def test_noise_with_noise_for_control_messages_changes_nothing(form, messages, queued):
+def test_random_control_messages_change_nothing(form, messages, queued):
     session = PartialSession(form)
 
     session.deliver([Arrival(data, session.hosts[0], control) for data, control in messages])
@@ -250,7 +252,7 @@ def test_noise_with_noise_for_control_messages_changes_nothing(form, messages, q
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_of_a_datagram_sockets_error_queue_only_true_errors_enter(data):
+def test_only_true_errors_enter_from_a_datagram_error_queue(data):
     family = data.draw(st.sampled_from([4, 6]))
     session = PartialSession(Form(family, is_raw=False), sent=8)
     expected: dict[int, tuple[int, int, int, bytes]] = {}
@@ -273,10 +275,10 @@ def test_of_a_datagram_sockets_error_queue_only_true_errors_enter(data):
                 request = bytearray(session.request(data.draw(st.integers(8, session.table.total + 5))))
         else:
             expected.setdefault(packet, (REQUEST[family], 9, 0, ROUTER[family]))
-        told = extended_error(
+        error = extended_error(
             family, code=113, origin=origin, kind=REQUEST[family], icmp_code=9, info=7, offender=ROUTER[family]
         )
-        rows.append((bytes(request), host, control_messages(told)))
+        rows.append((bytes(request), host, control_messages(error)))
 
     session.queue(rows)
 
@@ -284,7 +286,7 @@ def test_of_a_datagram_sockets_error_queue_only_true_errors_enter(data):
 
 
 @given(st.integers(0, 15), st.binary(max_size=200), st.integers(0, 2**16))
-def test_a_length_longer_than_what_was_read_counts_as_nothing(words, rest, more):
+def test_a_length_beyond_the_bytes_read_is_ignored(words, rest, more):
     session = PartialSession(Form(4, is_raw=True))
     whole = bytes([0x40 + words]) + session.answer(0).data[1:]
 
@@ -293,7 +295,7 @@ def test_a_length_longer_than_what_was_read_counts_as_nothing(words, rest, more)
     assert not any(session.replies)
 
 
-def test_the_stamps_of_hostile_messages_are_not_entered():
+def test_timestamps_of_hostile_messages_are_ignored():
     session = PartialSession(Form(4, is_raw=True))
     forged = session.arrival(
         session.reply(1), session.hosts[0], control=control_messages(stamps(kernel_ns=1, hardware_ns=1))

@@ -39,14 +39,14 @@ def deliver(session: PartialSession, *errors: bytes, router: bytes | None = None
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_the_types_are_the_errors_of_the_rfcs(family):
+def test_the_types_are_those_of_the_rfcs(family):
     assert set(TYPES[family]) == set(RFC_TYPES[family])
 
 
 @pytest.mark.parametrize(
     ("form", "icmp_type"), [(form, kind) for form in RAW for kind in RFC_TYPES[form.family]], ids=str
 )
-def test_errors_of_every_type_and_code_are_kept_as_what_they_are(form, icmp_type):
+def test_errors_of_every_type_and_code_are_stored_unchanged(form, icmp_type):
     session = PartialSession(form, targets=8, count=16)
     errors = [icmp_error(icmp_type, code, session.quoted(code)) for code in range(256)]
 
@@ -58,7 +58,7 @@ def test_errors_of_every_type_and_code_are_kept_as_what_they_are(form, icmp_type
 
 @pytest.mark.parametrize("outer", range(11))
 @pytest.mark.parametrize("inner", range(11))
-def test_ipv4_options_may_stand_in_either_header(outer, inner):
+def test_ipv4_options_are_accepted_in_either_header(outer, inner):
     session = PartialSession(RAW4)
     quoted = ipv4(OUR_HOST[4], session.host(5), session.request(5), options=inner)
 
@@ -67,10 +67,10 @@ def test_ipv4_options_may_stand_in_either_header(outer, inner):
     assert session.errors == [(5, 11, 0, 0, ROUTER[4])]
 
 
-@pytest.mark.parametrize("kept", [8, 9, 23, 24, 25, 69])
-def test_over_ipv4_eight_quoted_bytes_are_enough(kept):
+@pytest.mark.parametrize("quoted_bytes", [8, 9, 23, 24, 25, 69])
+def test_over_ipv4_eight_quoted_bytes_are_enough(quoted_bytes):
     session = PartialSession(RAW4)
-    quoted = ipv4(OUR_HOST[4], session.host(7), session.request(7)[:kept])
+    quoted = ipv4(OUR_HOST[4], session.host(7), session.request(7)[:quoted_bytes])
 
     deliver(session, icmp_error(3, 1, quoted))
 
@@ -78,16 +78,16 @@ def test_over_ipv4_eight_quoted_bytes_are_enough(kept):
 
 
 @pytest.mark.parametrize(("form", "least"), [(RAW4, 8), (RAW6, 24)], ids=str)
-def test_what_quotes_too_little_is_left_out(form, least):
-    for kept in range(least):
+def test_a_quote_that_is_too_short_is_ignored(form, least):
+    for quoted_bytes in range(least):
         session = PartialSession(form)
-        quoted = session.quoted(0, session.request(0)[:kept])
+        quoted = session.quoted(0, session.request(0)[:quoted_bytes])
         deliver(session, icmp_error(TYPES[form.family][0], 0, quoted))
         assert session.errors == []
 
 
-def test_a_quote_that_is_filled_up_and_extended_is_read():
-    """RFC 4884: the quote is filled up to 128 bytes, its length told in words, and MPLS labels follow (RFC 4950)."""
+def test_a_padded_quote_with_extensions_is_parsed():
+    """RFC 4884: the quote is padded to 128 bytes, its length counted in words, and MPLS labels follow (RFC 4950)."""
     session = PartialSession(RAW4)
     quoted = session.quoted(3).ljust(128, b"\0")
     labels = struct.pack(">HHHBBI", 0x2000, 0, 8, 1, 1, 24001 << 12 | 0x101)
@@ -109,7 +109,7 @@ def test_over_ipv4_the_mtu_is_the_last_half_of_the_word(mtu_bytes):
 
 @pytest.mark.parametrize("code", [0, 1, 255])
 @pytest.mark.parametrize(("told_bytes", "mtu_bytes"), [(1, 1), (1280, 1280), (1447, 1447), (0x10500, 0)])
-def test_over_ipv6_the_mtu_is_the_whole_word_whatever_the_code(told_bytes, mtu_bytes, code):
+def test_over_ipv6_the_mtu_is_the_whole_word_for_any_code(told_bytes, mtu_bytes, code):
     """RFC 4443, section 3.2: the code is ignored by the receiver. Of 0x10500, half a word would be 1280."""
     session = PartialSession(RAW6, sizes=(1400,))
 
@@ -120,7 +120,7 @@ def test_over_ipv6_the_mtu_is_the_whole_word_whatever_the_code(told_bytes, mtu_b
 
 @pytest.mark.parametrize(("form", "icmp_type", "header"), [(RAW4, 3, 20), (RAW6, 2, 40)], ids=str)
 @pytest.mark.parametrize("more", [0, 1, 30_000])
-def test_an_mtu_that_the_packet_would_have_fitted_is_not_believed(form, icmp_type, header, more):
+def test_an_mtu_in_which_the_packet_would_fit_is_ignored(form, icmp_type, header, more):
     """RFC 8201, section 4: such a message is stale or false."""
     session = PartialSession(form, sizes=(1000,))
     rest = struct.pack(">I", header + 8 + 1000 + more)
@@ -131,7 +131,7 @@ def test_an_mtu_that_the_packet_would_have_fitted_is_not_believed(form, icmp_typ
 
 
 @pytest.mark.parametrize("form", RAW, ids=str)
-def test_only_errors_about_size_carry_an_mtu(form):
+def test_only_packet_too_big_errors_carry_an_mtu(form):
     kinds = [kind for kind in TYPES[form.family] if (form.family, kind) != (6, 2)]
     session = PartialSession(form, sizes=(1400,), targets=len(kinds))
 
@@ -143,7 +143,7 @@ def test_only_errors_about_size_carry_an_mtu(form):
 
 
 @pytest.mark.parametrize("form", RAW, ids=str)
-def test_of_a_packet_only_the_first_error_is_kept(form):
+def test_only_the_first_error_of_a_packet_is_stored(form):
     session = PartialSession(form)
     kind = TYPES[form.family][0]
     other = ROUTER[form.family][:-1] + b"\2"
@@ -155,7 +155,7 @@ def test_of_a_packet_only_the_first_error_is_kept(form):
 
 
 def forgeries(session: PartialSession) -> dict[str, bytes]:
-    """Quotes of packet 4, each with a single field wrong; packet 10 is not sent yet, packet 2 was refused."""
+    """Quotes of packet 4, each with a single wrong field; packet 10 is not sent yet, packet 2 was refused."""
     family, host = session.family, session.host(4)
     request = session.request(4)
     stale = PartialSession(session.form, secret=OTHER_SECRET, count=4).request(4)
@@ -170,7 +170,7 @@ def forgeries(session: PartialSession) -> dict[str, bytes]:
         "no target of ours": session.quoted(4, host=OUR_HOST[family]),
         "not sent yet": session.quoted(10),
         "not sent yet, cut": session.quoted(10, session.request(10)[:8]),
-        "a number beyond all": session.quoted(2**32 - 1),
+        "a number out of range": session.quoted(2**32 - 1),
         "refused": session.quoted(2),
         "a reply": session.quoted(4, checked(bytes([REPLY[family]]) + request[1:])),
         "another code": session.quoted(4, checked(request[:1] + b"\1" + request[2:])),
@@ -182,12 +182,12 @@ def forgeries(session: PartialSession) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("form", RAW, ids=str)
-@pytest.mark.parametrize("what", list(forgeries(PartialSession(RAW4, count=4))))
-def test_a_forged_error_does_not_enter(form, what):
+@pytest.mark.parametrize("forgery", list(forgeries(PartialSession(RAW4, count=4))))
+def test_a_forged_error_is_ignored(form, forgery):
     session = PartialSession(form, count=4, sent=10, refused=[2])
     kind = TYPES[form.family][0]
 
-    deliver(session, icmp_error(kind, 0, forgeries(session)[what]))
+    deliver(session, icmp_error(kind, 0, forgeries(session)[forgery]))
     assert session.errors == []
 
     deliver(session, icmp_error(kind, 0, session.quoted(4)))
@@ -195,7 +195,7 @@ def test_a_forged_error_does_not_enter(form, what):
 
 
 @given(st.integers(1, 0xFFFF))
-def test_over_ipv4_the_quoted_checksum_must_be_that_of_the_request(change):
+def test_over_ipv4_the_quoted_checksum_must_match_the_request(change):
     session = PartialSession(RAW4)
     request = session.request(6)
     (checksum,) = struct.unpack(">H", request[2:4])
@@ -208,8 +208,8 @@ def test_over_ipv4_the_quoted_checksum_must_be_that_of_the_request(change):
 
 @settings(deadline=None)
 @given(st.data())
-def test_over_ipv4_an_error_corrupted_on_its_way_does_not_enter(data):
-    """The kernel hands a raw IPv4 socket what does not check out too: a corrupted code or MTU must not be believed."""
+def test_over_ipv4_a_corrupted_error_is_ignored(data):
+    """A raw IPv4 socket also receives messages with a wrong checksum: a corrupted code or MTU must not be used."""
     session = PartialSession(RAW4)
     error = bytearray(icmp_error(3, 4, session.quoted(0), rest=bytes([0, 0, 0, 40])))
     error[data.draw(st.integers(0, len(error) - 1))] ^= data.draw(st.integers(1, 255))
@@ -222,7 +222,7 @@ def test_over_ipv4_an_error_corrupted_on_its_way_does_not_enter(data):
 @pytest.mark.parametrize("form", RAW, ids=str)
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_a_cut_error_is_left_out_or_about_the_right_packet(form, data):
+def test_a_truncated_error_is_ignored_or_names_the_right_packet(form, data):
     session = PartialSession(form)
     packet = data.draw(st.integers(0, 11))
     error = icmp_error(TYPES[form.family][0], 0, session.quoted(packet))
@@ -234,18 +234,18 @@ def test_a_cut_error_is_left_out_or_about_the_right_packet(form, data):
 
 
 @pytest.mark.parametrize("inner", range(16))
-def test_a_quoted_header_length_that_lies_matches_nothing(inner):
+def test_a_wrong_quoted_header_length_matches_no_packet(inner):
     session = PartialSession(RAW4)
     quoted = session.quoted(4)
     lying = bytes([0x40 + inner]) + quoted[1:]
 
     deliver(session, icmp_error(11, 0, lying), icmp_error(11, 0, lying[:28]))
 
-    # Less than five words cannot be, and is read as five.
+    # Less than five words is invalid, and is parsed as five.
     assert [packet for packet, *_ in session.errors] == ([4] if inner <= 5 else [])
 
 
-def test_a_turn_beyond_16_bits_is_told_by_its_number_only():
+def test_a_sequence_beyond_16_bits_is_matched_by_its_number_only():
     session = PartialSession(RAW4, targets=1, sizes=(16,), count=0x10002)
     high = 0x10001
 
@@ -257,14 +257,14 @@ def test_a_turn_beyond_16_bits_is_told_by_its_number_only():
 
 
 @pytest.mark.parametrize("family", [4, 6])
-def test_a_datagram_sockets_error_queue_tells_the_same(family):
-    """ip(7), IP_RECVERR: the message is the quoted ICMP packet, its name where that went; the error is a control
-    message: `ee_info` is the MTU, behind it lies the address of who sent the error."""
+def test_a_datagram_sockets_error_queue_gives_the_same_errors(family):
+    """ip(7), IP_RECVERR: the message is the quoted ICMP packet, its address is the destination of that packet; the
+    error is a control message: `ee_info` is the MTU, followed by the address of the error's sender."""
     session = PartialSession(Form(family, is_raw=False), sizes=(1400,))
     too_big = {4: (3, 4), 6: (2, 0)}[family]
     origin = {4: 2, 6: 3}[family]
 
-    def told(kind: int, code: int) -> bytes:
+    def error_message(kind: int, code: int) -> bytes:
         return control_messages(
             extended_error(
                 family, code=90, origin=origin, kind=kind, icmp_code=code, info=1300, offender=ROUTER[family]
@@ -273,28 +273,28 @@ def test_a_datagram_sockets_error_queue_tells_the_same(family):
 
     session.queue(
         [
-            (session.request(0), session.host(0), told(*too_big)),
-            (session.request(4), session.host(4), told(TYPES[family][-1], 1)),
-            (session.request(5), session.host(4), told(*too_big)),
+            (session.request(0), session.host(0), error_message(*too_big)),
+            (session.request(4), session.host(4), error_message(TYPES[family][-1], 1)),
+            (session.request(5), session.host(4), error_message(*too_big)),
         ]
     )
 
     assert session.errors == [(0, *too_big, 1300, ROUTER[family]), (4, TYPES[family][-1], 1, 0, ROUTER[family])]
 
 
-def test_a_priming_requests_error_is_no_bursts():
+def test_an_error_about_a_priming_request_is_not_counted():
     session = PartialSession(RAW4)
     session.table._first_counted = 1
 
     deliver(session, icmp_error(3, 1, session.quoted(0)), icmp_error(3, 1, session.quoted(4)))
 
-    seen = session.table.results(np.arange(3), 2 * SECOND, 0).errors
-    assert (seen.target.tolist(), seen.turn.tolist()) == ([1], [0])
+    errors = session.table.results(np.arange(3), 2 * SECOND, 0).errors
+    assert (errors.target.tolist(), errors.turn.tolist()) == ([1], [0])
 
 
 @pytest.mark.parametrize("data", [b"", b"\x45", b"\x4f" * 60, b"\xff" * 1500, bytes(152)])
 @pytest.mark.parametrize("form", RAW, ids=str)
-def test_what_is_no_message_at_all_is_left_out(form, data):
+def test_a_message_that_is_no_icmp_error_is_ignored(form, data):
     session = PartialSession(form)
 
     session.deliver([Arrival(data, ROUTER[form.family])])
@@ -302,7 +302,7 @@ def test_what_is_no_message_at_all_is_left_out(form, data):
     assert session.errors == []
 
 
-def test_an_error_without_a_word_is_called_by_its_numbers():
+def test_an_error_without_a_name_is_called_by_its_numbers():
     assert (name_of(4, 3, 13), name_of(4, 3, 99)) == ("administratively_prohibited", "icmp_type_3_code_99")
 
 

@@ -19,7 +19,7 @@ def send_error(key: int, *, code: int = 42, origin: int = 4, info: int = 0) -> t
 
 
 def scm_timestamping(kernel_ns: int, hardware_ns: int) -> tuple[int, int, bytes]:
-    """Three timespecs: the kernel's stamp, one that is no longer used, the interface's (timestamping.rst)."""
+    """Three timespecs: the kernel's timestamp, an obsolete field, and the interface's timestamp (timestamping.rst)."""
     seconds, nanoseconds = divmod(kernel_ns, 10**9)
     return (1, 37, struct.pack("=6q", seconds, nanoseconds, 0, 0, *divmod(hardware_ns, 10**9)))
 
@@ -45,7 +45,7 @@ def test_the_structures_have_the_sizes_of_the_64_bit_abi():
     assert MMSGHDR.fields["length"][1] == 56
 
 
-def test_control_messages_are_found_in_any_order():
+def test_control_messages_are_parsed_in_any_order():
     controls = read(packed(STAMP, TTL), packed(TTL, STAMP), packed(HOP_LIMIT), packed(STAMP, send_error(77)), b"")
 
     assert controls.stamp_ns.tolist() == [1_700_000_000_123_456_789] * 2 + [0, 1_700_000_000_123_456_789, 0]
@@ -58,18 +58,18 @@ def test_an_error_that_is_no_send_stamp_gives_no_key(other):
     assert read(packed(STAMP, send_error(77, **other))).key.tolist() == [-1]
 
 
-def test_a_message_of_another_kind_is_passed_over():
+def test_control_messages_of_other_kinds_are_skipped():
     controls = read(packed((1, 29, bytes(16)), (41, 37, bytes(48)), TTL))
 
     assert (controls.stamp_ns[0], controls.hop_limit[0]) == (0, 57)
 
 
-def test_a_message_that_reaches_beyond_its_end_is_not_read():
+def test_a_control_message_longer_than_the_buffer_is_not_read():
     assert read(packed(TTL, STAMP), cut=1).stamp_ns.tolist() == [0]
 
 
 @given(st.lists(st.binary(max_size=8 * CONTROL_WORDS), min_size=1, max_size=8))
-def test_garbage_ends_the_walk_and_is_no_error(rows):
+def test_invalid_control_messages_are_no_error(rows):
     assert len(read(*rows).key) == len(rows)
 
 
@@ -78,19 +78,19 @@ def test_the_constants_are_those_of_the_kernel_headers():
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**60), st.integers(0, 2**60)), min_size=1, max_size=6))
-def test_the_kernels_stamp_is_the_first_of_three_the_nics_the_third(given_ns):
+def test_the_kernels_stamp_is_the_first_the_nics_the_third(given_ns):
     controls = read(*[packed(TTL, scm_timestamping(*stamps)) for stamps in given_ns])
 
     assert list(zip(controls.stamp_ns.tolist(), controls.hardware_ns.tolist(), strict=True)) == given_ns
 
 
-@pytest.mark.parametrize("kept", range(48))
-def test_a_cut_stamp_gives_no_part_of_a_stamp(kept):
+@pytest.mark.parametrize("length", range(48))
+def test_a_truncated_stamp_gives_no_stamp(length):
     level, kind, data = scm_timestamping(1_700_000_000_123_456_789, 5_000_000_007)
 
-    controls = read(packed((level, kind, data[:kept])))
+    controls = read(packed((level, kind, data[:length])))
 
-    assert controls.stamp_ns.tolist() == [1_700_000_000_123_456_789 if kept >= 16 else 0]
+    assert controls.stamp_ns.tolist() == [1_700_000_000_123_456_789 if length >= 16 else 0]
     assert controls.hardware_ns.tolist() == [0]
 
 
@@ -101,7 +101,7 @@ def test_the_number_of_a_send_stamp_is_unsigned(key):
 
 @pytest.mark.parametrize(("level", "kind", "origin"), [(0, 11, 2), (41, 25, 3)])
 def test_an_icmp_error_has_its_type_code_word_and_offender(level, kind, origin):
-    """`struct sock_extended_err` (ip(7)): errno, origin, type, code, padding, info, data; behind it the offender."""
+    """`struct sock_extended_err` (ip(7)): errno, origin, type, code, padding, info, data; followed by the offender."""
     offender = bytes(range(1, 29))
     error = struct.pack("=IBBBxII", 113, origin, 3, 4, 2**32 - 1, 0) + offender
 
@@ -119,7 +119,7 @@ def test_an_icmp_error_has_its_type_code_word_and_offender(level, kind, origin):
         st.sampled_from([(STAMP,), (TTL, STAMP), (STAMP, TTL), (HOP_LIMIT,), (STAMP, send_error(9)), ()]), min_size=1
     )
 )
-def test_rows_of_a_batch_are_read_as_they_would_be_alone(layouts):
+def test_rows_of_a_batch_are_parsed_as_they_would_be_alone(layouts):
     rows = [packed(*layout) for layout in layouts]
 
     together = read(*rows)

@@ -1,9 +1,9 @@
-"""What a session puts on the wire when its process wakes late and its send buffer fills, by a clock of our own.
+"""The pacing of a session whose process wakes late and whose send buffer fills, with a simulated clock.
 
-The bounds: a packet waits for others at most `wait`, the longer of 2 ms and the least of 50 ms and half of the spacing;
-a lateness of at most `late`, the least of 20 ms and a quarter of the spacing, is caught up. A longer one moves all that
-is left. So no target's two packets are closer than the spacing less `wait` and `late`, and at no moment go out more
-packets than have phases within `wait` and `late` of each other.
+The bounds: a packet waits for others at most `wait`, which is the longer of 2 ms and min(50 ms, half of the spacing); a
+delay of at most `late`, min(20 ms, a quarter of the spacing), is caught up. A longer delay moves all remaining packets.
+So two packets to a target are never closer than the spacing less `wait` and `late`, and at no moment are more packets
+sent than have phases within `wait` and `late` of each other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MS = 1_000_000
 
 
 class Clock:
-    """Stands in for the module `time`."""
+    """Replaces the module `time`."""
 
     def __init__(self) -> None:
         self.now_ns = 10**12
@@ -36,7 +36,8 @@ class Clock:
 
 
 class Wire:
-    """A channel that notes when each message went, and takes no more than it has room for. Nothing ever comes."""
+    """A channel that notes when each message was sent, and accepts no more than it has room for. It receives
+    nothing."""
 
     family, identifier, descriptor, receive_buffer_bytes = 4, 7, -1, 16 << 20
     is_raw = has_ip_header = errors_among_replies = is_stamped = True
@@ -58,7 +59,7 @@ class Wire:
         return None
 
     def set_destinations(self, places: Int64s, tail_bytes: Int64s) -> None:
-        """All go the same way."""
+        """All packets have the same destination."""
 
     def send_room(self, charge_bytes: int) -> int:
         return self.room
@@ -91,7 +92,7 @@ wake_ups = st.lists(
 def run_session(
     targets: int, count: int, spacing_s: float, late_and_room: list[tuple[int, int]]
 ) -> tuple[Wire, PingSession]:
-    """Step a session until all is sent, waking as it asks to and so much later."""
+    """Step a session until all packets are sent, waking at the requested times plus the given delays."""
     clock = Clock()
     wire = Wire(clock)
     with (
@@ -101,7 +102,7 @@ def run_session(
     ):
         addresses = [(f"192.0.2.{1 + target}", 0) for target in range(targets)]
         session = PingSession(wire, addresses, SendPattern((100,), count, spacing_s, 1.0))
-        # After all that was drawn, a sender in time with room enough, so that it ends.
+        # After the drawn delays, a sender without delay and with enough room, so that the session ends.
         for late_ns, room in [*late_and_room, *[(0, 10**6)] * (10 * targets * count + 100)]:
             wire.room = room
             session.step()
@@ -121,7 +122,7 @@ def allowed_ns(spacing_s: float) -> tuple[int, int, int]:
 
 @settings(max_examples=150, deadline=None)
 @given(sessions, wake_ups)
-def test_late_wakeups_and_full_buffers_keep_packets_to_a_target_apart(session, late_and_room):
+def test_late_wakeups_and_full_buffers_keep_packets_spaced(session, late_and_room):
     targets, count, spacing_s = session
     spacing_ns, wait_ns, late_ns = allowed_ns(spacing_s)
 
@@ -162,14 +163,14 @@ def test_a_sender_in_time_keeps_the_spacing_to_the_longest_wait(session):
     assert not planned.results().waited.any()
 
 
-def test_the_packets_of_a_single_target_do_not_wait_for_each_other():
+def test_packets_of_a_single_target_do_not_wait_for_each_other():
     wire, _ = run_session(1, 50, 0.02, [(0, 10**6)])
 
-    # Only for a look at what has come, 2 ms at most.
+    # They wait only for a poll of the receive queue, 2 ms at most.
     assert all(abs(later - earlier - 20 * MS) <= 2 * MS for earlier, later in pairwise(wire.sent_ns))
 
 
-def test_a_full_send_buffer_is_counted_and_the_packet_still_sent():
+def test_a_full_send_buffer_is_counted_and_the_packet_sent_later():
     wire, session = run_session(4, 5, 1.0, [(0, 10**6), *[(0, 0)] * 300])
 
     results = session.results()
@@ -178,8 +179,8 @@ def test_a_full_send_buffer_is_counted_and_the_packet_still_sent():
     assert 0 < results.waited.sum() < 20
 
 
-def test_a_flight_has_its_stamps_numbered_from_its_own_first_packet():
-    """Another may have session on the same socket before."""
+def test_a_session_numbers_its_stamps_from_its_first_packet():
+    """Another session may have used the same socket before."""
     wire, _ = run_session(2, 2, 1.0, [(0, 10**6)])
 
     assert wire.restarted_after == [0]

@@ -9,7 +9,8 @@ OTHER = 0xBEEE
 
 
 def passes(instructions: list[Instruction], packet: bytes) -> bool:
-    """What classic BPF makes of a packet (bpf(4), as in McCanne and Jacobson 1993): a load beyond its end drops it."""
+    """Run classic BPF on a packet (bpf(4), as in McCanne and Jacobson 1993): a load beyond the packet's end drops
+    it."""
     at = accumulator = index = 0
     while True:
         code, if_true, if_false, operand = instructions[at]
@@ -62,7 +63,7 @@ def test_replies_pass_only_with_our_identifier(words):
 @pytest.mark.parametrize("outer", [5, 15])
 @pytest.mark.parametrize("inner", [5, 7, 15])
 @pytest.mark.parametrize("kind", [3, 11, 12])
-def test_errors_pass_only_where_they_quote_our_request(outer, inner, kind):
+def test_errors_pass_only_if_they_quote_our_request(outer, inner, kind):
     def error(quoted: bytes, protocol: int = 1) -> bytes:
         return ip(outer) + icmp(kind) + ip(inner, protocol) + quoted
 
@@ -74,14 +75,14 @@ def test_errors_pass_only_where_they_quote_our_request(outer, inner, kind):
 
 
 @pytest.mark.parametrize("kind", [1, 2, 3, 4])
-def test_errors_over_ipv6_pass_only_where_they_quote_our_request(kind):
+def test_errors_over_ipv6_pass_only_if_they_quote_our_request(kind):
     assert passes(program(6, IDENTIFIER), icmp(kind) + ip6() + icmp(128, IDENTIFIER))
     assert not passes(program(6, IDENTIFIER), icmp(kind) + ip6() + icmp(128, OTHER))
     assert not passes(program(6, IDENTIFIER), icmp(kind) + ip6() + icmp(129, IDENTIFIER))
     assert not passes(program(6, IDENTIFIER), icmp(kind) + ip6(17) + icmp(128, IDENTIFIER))
 
 
-def test_errors_about_a_request_that_was_cut_pass_too():
+def test_errors_about_a_fragmented_request_pass():
     cut = bytes([58, 0, 0, 1]) + bytes(4)
 
     assert passes(program(6, IDENTIFIER), icmp(1) + ip6(44) + cut + icmp(128, IDENTIFIER))
@@ -95,6 +96,6 @@ def test_other_messages_never_pass(kind):
 
 
 @pytest.mark.parametrize("packet", [b"", b"\x45", ip(), ip() + b"\0", ip() + icmp(3), icmp(1)])
-def test_what_is_cut_never_passes(packet):
+def test_truncated_packets_never_pass(packet):
     assert not passes(program(4, IDENTIFIER), packet)
     assert not passes(program(6, IDENTIFIER), packet)

@@ -1,4 +1,5 @@
-"""Plain sockets without a network: what systems hand out, sends that fail, and the choice between the tools."""
+"""Plain sockets without a network: messages as operating systems deliver them, failing sends, and the choice between
+the tools."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ FAMILIES = pytest.mark.parametrize("family", [4, 6])
 
 
 class PlainForm(Form):
-    """What `plain.PlainReceiveBatch` gives, whatever it got: no IP header, errors among the replies."""
+    """The form of messages in `plain.PlainReceiveBatch` for any socket: no IP header, errors among the replies."""
 
     @property
     def has_ip_header(self) -> bool:
@@ -40,7 +41,7 @@ class PlainForm(Form):
 
 
 class FakeSocket:
-    """A socket that hands out what it is given to, and keeps or refuses what it is to send."""
+    """A socket that delivers the messages it is given, and stores or refuses the messages to send."""
 
     def __init__(self) -> None:
         self.waiting: deque[tuple[bytes, tuple[object, ...]] | OSError] = deque()
@@ -93,7 +94,7 @@ def with_identifier(icmp: bytes, identifier: int) -> bytes:
 
 @FAMILIES
 @pytest.mark.parametrize("identifier", [IDENTIFIER, REWRITTEN])
-def test_a_reply_counts_with_our_identifier_or_the_systems(family, identifier):
+def test_a_reply_matches_by_our_identifier_or_the_systems(family, identifier):
     receiving = Receiving(family)
     receiving.arrive(with_identifier(receiving.session.reply(4), identifier), receiving.session.host(4))
 
@@ -103,7 +104,7 @@ def test_a_reply_counts_with_our_identifier_or_the_systems(family, identifier):
 
 
 @pytest.mark.parametrize("options", [0, 1, 10])
-def test_an_ip_header_in_front_is_taken_off_and_tells_the_ttl(options):
+def test_an_ip_header_is_stripped_and_gives_the_ttl(options):
     receiving = Receiving()
     reply, host = receiving.session.reply(4), receiving.session.host(4)
     receiving.arrive(ipv4(host, OUR_HOST[4], reply, options=options, ttl=61), host)
@@ -114,7 +115,7 @@ def test_an_ip_header_in_front_is_taken_off_and_tells_the_ttl(options):
 
 
 @FAMILIES
-def test_without_an_ip_header_the_ttl_is_not_known(family):
+def test_without_an_ip_header_the_ttl_is_unknown(family):
     receiving = Receiving(family)
     receiving.arrive(receiving.session.reply(0), receiving.session.host(0))
 
@@ -123,7 +124,7 @@ def test_without_an_ip_header_the_ttl_is_not_known(family):
     assert (receiving.session.replies[0], receiving.session.table.hop_limit[0]) == (1, -1)
 
 
-def test_a_reply_that_was_damaged_on_its_way_counts_as_nothing():
+def test_a_corrupted_reply_is_ignored():
     receiving = Receiving()
     reply, host = receiving.session.reply(4), receiving.session.host(4)
     receiving.arrive(ipv4(host, OUR_HOST[4], reply[:-1] + bytes([reply[-1] ^ 1])), host)
@@ -132,7 +133,7 @@ def test_a_reply_that_was_damaged_on_its_way_counts_as_nothing():
 
 
 @FAMILIES
-def test_what_another_program_pings_counts_as_nothing(family):
+def test_another_programs_pings_are_ignored(family):
     receiving = Receiving(family)
     stranger = PartialSession(PlainForm(family, is_raw=True), secret=b"another's...")
     receiving.arrive(with_identifier(stranger.reply(4), IDENTIFIER), receiving.session.host(4))
@@ -145,7 +146,7 @@ def test_what_another_program_pings_counts_as_nothing(family):
 
 
 @given(st.lists(st.binary(max_size=200), max_size=12))
-def test_whatever_comes_is_read_and_counts_as_nothing(messages):
+def test_any_message_is_read_and_ignored(messages):
     receiving = Receiving()
     for message in messages:
         receiving.arrive(message, receiving.session.host(0))
@@ -158,7 +159,7 @@ def test_whatever_comes_is_read_and_counts_as_nothing(messages):
     assert sum(receiving.session.replies) == 0
 
 
-def test_each_reply_has_the_moment_at_which_it_was_read(monkeypatch):
+def test_each_reply_has_the_time_at_which_it_was_read(monkeypatch):
     receiving = Receiving(rows=3)
     clock = iter(range(receiving.session.now_ns + 1_000, receiving.session.now_ns + 9_000, 1_000))
     monkeypatch.setattr(plain, "time", SimpleNamespace(monotonic_ns=lambda: next(clock)))
@@ -185,7 +186,7 @@ def test_an_error_keeps_its_router_despite_a_length_changed_by_bsd():
     assert receiving.session.errors == [(4, 3, 13, 0, ROUTER[4])]
 
 
-def test_an_error_about_an_earlier_packet_does_not_end_the_reading():
+def test_an_error_about_an_earlier_packet_does_not_stop_reading():
     receiving = Receiving()
     receiving.socket.waiting.append(OSError(errno.ECONNREFUSED, "refused"))
     receiving.arrive(receiving.session.reply(0), receiving.session.host(0))
@@ -194,30 +195,30 @@ def test_an_error_about_an_earlier_packet_does_not_end_the_reading():
 
 
 def send_batch(opened: FakeSocket) -> plain.PlainSendBatch:
-    made = plain.PlainSendBatch(opened, [("192.0.2.1", 0), ("192.0.2.2", 0)], 3, 4, b"tail")  # type: ignore[arg-type]
-    made.heads[:] = np.frombuffer(b"AAAABBBBCCCC", np.uint8).reshape(3, 4)
-    made.set_destinations(np.array([1, 0, 1]), np.array([0, 4, 2]))
-    return made
+    batch = plain.PlainSendBatch(opened, [("192.0.2.1", 0), ("192.0.2.2", 0)], 3, 4, b"tail")  # type: ignore[arg-type]
+    batch.heads[:] = np.frombuffer(b"AAAABBBBCCCC", np.uint8).reshape(3, 4)
+    batch.set_destinations(np.array([1, 0, 1]), np.array([0, 4, 2]))
+    return batch
 
 
-def test_one_packet_goes_out_at_a_time_each_to_its_own_address():
+def test_packets_are_sent_singly_each_to_its_own_address():
     opened = FakeSocket()
-    made = send_batch(opened)
+    batch = send_batch(opened)
 
-    taken = [made.send(0, 3), made.send(1, 3), made.send(2, 3)]
+    taken = [batch.send(0, 3), batch.send(1, 3), batch.send(2, 3)]
 
     assert taken == [1, 1, 1]
     assert opened.sent == [(b"AAAA", ("192.0.2.2", 0)), (b"BBBBtail", ("192.0.2.1", 0)), (b"CCCCta", ("192.0.2.2", 0))]
 
 
-def test_a_neighbour_cached_as_down_by_bsd_is_a_loss_not_an_error():
+def test_a_neighbour_cached_as_down_by_bsd_is_a_loss_no_error():
     opened = FakeSocket()
     opened.refusal = errno.EHOSTDOWN
 
     assert send_batch(opened).send(0, 1) == 1
 
 
-def test_what_the_system_refuses_is_told():
+def test_a_refusal_by_the_system_is_raised():
     opened = FakeSocket()
     opened.refusal = errno.EHOSTUNREACH
 
@@ -239,7 +240,7 @@ def test_an_address_survives_packing(address, scope):
 
 
 class Tool:
-    """A probe that can or cannot, and whose result is its own name."""
+    """A probe that can or cannot run, and whose result is its own name."""
 
     def __init__(self, name: str, *reasons: str) -> None:
         self.name = name
@@ -261,7 +262,7 @@ class Tool:
         ([Tool("best", "no right"), Tool("next", "no right")], "next", ["no right"]),
     ],
 )
-def test_the_first_working_tool_measures_else_the_last_gives_why(tools, measured_by, reasons):
+def test_the_first_working_tool_measures_else_reasons_are_given(tools, measured_by, reasons):
     choice = Choice(*tools)
 
     assert choice.can_run("x") == reasons
@@ -269,7 +270,7 @@ def test_the_first_working_tool_measures_else_the_last_gives_why(tools, measured
 
 
 def refusing(monkeypatch: pytest.MonkeyPatch, refusals: dict[socket.SocketKind, int]) -> list[socket.SocketKind]:
-    """Let no socket be opened, each kind for its reason. Returns the kinds in the order in which they are tried."""
+    """Refuse to open any socket, with a reason per kind. Returns the kinds in the order in which they are tried."""
     tried: list[socket.SocketKind] = []
 
     def opened(family: int, kind: socket.SocketKind, protocol: int) -> socket.socket:
@@ -289,13 +290,13 @@ def refusing(monkeypatch: pytest.MonkeyPatch, refusals: dict[socket.SocketKind, 
         (errno.EMFILE, errno.EMFILE, ProbeError),
     ],
 )
-def test_a_socket_that_cannot_be_had_has_its_outcome(monkeypatch, datagram, raw, raised):
+def test_a_socket_that_cannot_be_opened_has_its_outcome(monkeypatch, datagram, raw, raised):
     refusing(monkeypatch, {socket.SOCK_DGRAM: datagram, socket.SOCK_RAW: raw})
 
-    with pytest.raises(ProbeError) as told:
+    with pytest.raises(ProbeError) as error:
         plain.PlainChannel(4)
 
-    assert type(told.value) is raised
+    assert type(error.value) is raised
 
 
 def test_the_socket_that_needs_no_privilege_is_tried_first(monkeypatch):
@@ -316,7 +317,7 @@ def test_a_missing_address_family_does_not_stop_the_other(monkeypatch):
     assert PlainIcmpProbe().can_run(SPEC) == []
 
 
-def test_without_permission_both_tools_say_so_once(monkeypatch):
+def test_without_permission_both_tools_report_it_once(monkeypatch):
     refusing(monkeypatch, dict.fromkeys((socket.SOCK_DGRAM, socket.SOCK_RAW), errno.EPERM))
 
     reasons = PING.can_run(SPEC)
@@ -324,7 +325,7 @@ def test_without_permission_both_tools_say_so_once(monkeypatch):
     assert [reason.partition(":")[0] for reason in reasons] == ["ping over IPv4", "ping over IPv6"]
 
 
-def test_another_system_is_a_reason_against_batches(monkeypatch):
+def test_batches_need_linux(monkeypatch):
     monkeypatch.setattr("sys.platform", "darwin")
 
     (reason,) = IcmpProbe().can_run(SPEC)
@@ -332,13 +333,13 @@ def test_another_system_is_a_reason_against_batches(monkeypatch):
 
 
 def forbidden(*_: object) -> int:
-    """What a sandbox makes of a call."""
+    """The call as a sandbox refuses it."""
     ctypes.set_errno(errno.EPERM)
     return -1
 
 
 def without_a_socket(*_: object) -> int:
-    """What the kernel makes of one."""
+    """The call as the kernel refuses it without a socket."""
     ctypes.set_errno(errno.EBADF)
     return -1
 
@@ -352,7 +353,7 @@ def without_a_socket(*_: object) -> int:
         ({}, ["sendmmsg", "recvmmsg"]),
     ],
 )
-def test_calls_that_are_not_there_or_forbidden_are_missing(monkeypatch, calls, missing):
+def test_absent_or_forbidden_system_calls_are_missing(monkeypatch, calls, missing):
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace(**calls))
     kernel._call.cache_clear()
     try:
@@ -363,14 +364,14 @@ def test_calls_that_are_not_there_or_forbidden_are_missing(monkeypatch, calls, m
     assert missing_now == missing
 
 
-def test_missing_calls_are_a_reason_against_batches(monkeypatch):
+def test_batches_need_the_system_calls(monkeypatch):
     monkeypatch.setattr(kernel, "missing_calls", lambda: ["sendmmsg", "recvmmsg"])
 
     (reason,) = IcmpProbe().can_run(SPEC)
     assert "sendmmsg and recvmmsg" in reason
 
 
-def test_a_wrong_spec_is_told_once_though_there_are_two_tools(monkeypatch):
+def test_an_invalid_spec_is_reported_once_by_two_tools(monkeypatch):
     refusing(monkeypatch, dict.fromkeys((socket.SOCK_DGRAM, socket.SOCK_RAW), errno.EAFNOSUPPORT))
 
     (reason,) = PING.can_run(PingSpec(targets=SPEC.targets, count=0))
@@ -379,7 +380,7 @@ def test_a_wrong_spec_is_told_once_though_there_are_two_tools(monkeypatch):
 
 
 def test_dont_fragment_is_refused_where_it_is_not_supported(monkeypatch):
-    class Opened(FakeSocket):
+    class OptionSocket(FakeSocket):
         def setsockopt(self, *_: object) -> None: ...
         def getsockopt(self, *_: object) -> int:
             return 1 << 20
@@ -387,7 +388,7 @@ def test_dont_fragment_is_refused_where_it_is_not_supported(monkeypatch):
         def setblocking(self, _: bool) -> None: ...
         def close(self) -> None: ...
 
-    monkeypatch.setattr(socket, "socket", lambda *_: Opened())
+    monkeypatch.setattr(socket, "socket", lambda *_: OptionSocket())
     monkeypatch.setattr("sys.platform", "darwin")
     monkeypatch.setattr(socket, "IPV6_DONTFRAG", 62, raising=False)
 
@@ -398,7 +399,7 @@ def test_dont_fragment_is_refused_where_it_is_not_supported(monkeypatch):
     assert PlainIcmpProbe().can_run(PingSpec(targets=SPEC.targets)) == []
 
 
-def test_bursts_that_were_never_sent_say_nothing_of_clocks(monkeypatch):
+def test_bursts_never_sent_report_nothing_about_clocks(monkeypatch):
     refusing(monkeypatch, dict.fromkeys((socket.SOCK_DGRAM, socket.SOCK_RAW), errno.EAFNOSUPPORT))
 
     bursts = PlainIcmpProbe().run(PingSpec(targets=SPEC.targets[:1], count=1), Deadline(5.0))

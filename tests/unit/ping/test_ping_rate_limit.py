@@ -9,18 +9,18 @@ floors_s = st.floats(0.0, 60)
 
 
 @given(st.data(), st.integers(1, 400), st.integers(1, 40))
-def test_the_verdict_is_that_of_fishers_exact_test(data, slow_sent, fast_sent):
+def test_the_verdict_equals_fishers_exact_test(data, slow_sent, fast_sent):
     slow_lost, fast_lost = data.draw(st.integers(0, slow_sent)), data.draw(st.integers(0, fast_sent))
 
     table = [[fast_lost, fast_sent - fast_lost], [slow_lost, slow_sent - slow_lost]]
     probability = fisher_exact(table, alternative="greater").pvalue
 
-    # Two ways of summing the same may differ in the last digits, which decide only at the limit itself.
+    # Two ways of computing the same sum may differ in the last digits, which matter only at the limit itself.
     if abs(probability - 0.01) > 1e-9:
         assert loses_more(slow_sent, slow_lost, fast_sent, fast_lost) == (probability < 0.01)
 
 
-def test_an_equal_loss_is_not_more_and_a_much_higher_one_is():
+def test_only_a_much_higher_loss_is_significant():
     assert not loses_more(20, 10, 15, 8)
     assert loses_more(20, 1, 15, 15)
 
@@ -37,7 +37,7 @@ def test_without_requests_on_either_side_there_is_no_verdict():
 
 
 @given(spacings_s, floors_s)
-def test_the_check_keeps_between_its_floors_and_the_measured_rate(spacing_s, floor_s):
+def test_the_checks_rate_is_between_its_floor_and_the_measured(spacing_s, floor_s):
     faster_s = faster_spacing_s(spacing_s, floor_s)
 
     assert faster_s <= spacing_s
@@ -46,7 +46,7 @@ def test_the_check_keeps_between_its_floors_and_the_measured_rate(spacing_s, flo
 
 
 @given(spacings_s, st.floats(0.001, 60), floors_s)
-def test_the_check_takes_as_long_as_its_requests_and_their_timeouts(spacing_s, timeout_s, floor_s):
+def test_the_check_lasts_for_its_requests_and_their_timeouts(spacing_s, timeout_s, floor_s):
     longest = longest_s(spacing_s, timeout_s, floor_s)
 
     last_request_s = (REQUESTS - 1) * faster_spacing_s(spacing_s, floor_s)
@@ -55,7 +55,7 @@ def test_the_check_takes_as_long_as_its_requests_and_their_timeouts(spacing_s, t
 
 
 @given(st.integers(1, 10_000), spacings_s, floors_s)
-def test_no_more_packets_a_second_leave_than_in_the_measurement(targets, spacing_s, floor_s):
+def test_the_check_sends_no_faster_than_the_measurement(targets, spacing_s, floor_s):
     together = max_targets(targets, spacing_s, floor_s)
 
     assert 1 <= together <= targets

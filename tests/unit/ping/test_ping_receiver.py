@@ -1,4 +1,4 @@
-"""Receive time, hop limit and timestamp of packets from a batch of messages. test_ping_fuzz.py has hostile input."""
+"""Receive time, hop limit and timestamps of packets from a batch of messages. test_ping_fuzz.py has hostile input."""
 
 import socket
 
@@ -32,7 +32,7 @@ MS = 1_000_000
 RAW4 = Form(4, is_raw=True)
 CALLED_NS = 100 * SECOND
 INTERFACE_NS = 555 * SECOND
-"""What the interface's clock showed when the first packet was asked for: it is nobody else's clock."""
+"""The interface clock's reading when the first packet was requested: no other clock has this reading."""
 
 
 after_call_ns = st.integers(-100, 1_000_000).map(lambda after_us: after_us * 1000)
@@ -41,13 +41,13 @@ after_call_ns = st.integers(-100, 1_000_000).map(lambda after_us: after_us * 100
 def send_stamp(
     session: PartialSession, packet: int, *, after_ns: int | None = None, hardware_after_ns: int | None = None
 ) -> None:
-    """The kernel's, or the interface's, word of when a packet left: so long after the call."""
-    given = stamps(
+    """Store the send timestamp of a packet, from the kernel or the interface: so long after the call."""
+    timestamps = stamps(
         kernel_ns=0 if after_ns is None else CLOCK_OFFSET_NS + CALLED_NS + after_ns,
         hardware_ns=0 if hardware_after_ns is None else INTERFACE_NS + hardware_after_ns,
     )
-    told = extended_error(session.family, code=42, origin=4, data=packet)
-    controls = controls_of([control_messages(given, told)])
+    error = extended_error(session.family, code=42, origin=4, data=packet)
+    controls = controls_of([control_messages(timestamps, error)])
     keys = StampKeys(session.table.total)
     keys.sent(0, session.table.next)
     session.matcher.store_send_stamps(keys.packets(controls.key), controls, session.now_ns)
@@ -56,11 +56,11 @@ def send_stamp(
 def answered(
     session: PartialSession, packet: int, *, after_ns: int | None = None, hardware_after_ns: int | None = None
 ) -> Arrival:
-    given = stamps(
+    timestamps = stamps(
         kernel_ns=0 if after_ns is None else CLOCK_OFFSET_NS + CALLED_NS + after_ns,
         hardware_ns=0 if hardware_after_ns is None else INTERFACE_NS + hardware_after_ns,
     )
-    return session.answer(packet, control=control_messages(given))
+    return session.answer(packet, control=control_messages(timestamps))
 
 
 def one_burst(form: Form = RAW4, packets: int = 1) -> PartialSession:
@@ -76,7 +76,7 @@ def burst_counts(session: PartialSession) -> BurstCounts:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
-def test_an_rtt_runs_from_kernel_stamp_to_kernel_stamp(form):
+def test_an_rtt_is_the_difference_of_kernel_stamps(form):
     session = one_burst(form)
 
     send_stamp(session, 0, after_ns=30_000)
@@ -86,7 +86,7 @@ def test_an_rtt_runs_from_kernel_stamp_to_kernel_stamp(form):
     assert (counted.rtts_ms(0, 0), counted.stamp(0, 0), counted.stamps_lost) == ((5.0,), "kernel", [[0]])
 
 
-def test_without_the_send_stamp_the_round_trip_runs_from_the_call():
+def test_without_the_send_stamp_the_rtt_starts_at_the_call():
     session = one_burst()
 
     session.deliver([answered(session, 0, after_ns=5 * MS)])
@@ -95,7 +95,7 @@ def test_without_the_send_stamp_the_round_trip_runs_from_the_call():
     assert (counted.rtts_ms(0, 0), counted.stamp(0, 0), counted.stamps_lost) == ((5.0,), "user", [[1]])
 
 
-def test_without_the_receive_stamp_it_runs_to_the_moment_of_reading():
+def test_without_the_receive_stamp_the_rtt_ends_at_the_read():
     session = one_burst()
 
     send_stamp(session, 0, after_ns=MS)
@@ -117,8 +117,8 @@ def test_a_stamp_before_the_call_or_in_the_future_is_not_trusted(after_ns):
 
 
 @given(after_call_ns, after_call_ns, st.booleans(), st.booleans())
-def test_no_round_trip_is_below_zero(sent_after_ns, arrived_after_ns, send_stamped, arrival_stamped):
-    """A clock that is read a little wrongly may put the kernel's stamp before the call that caused it."""
+def test_no_rtt_is_below_zero(sent_after_ns, arrived_after_ns, send_stamped, arrival_stamped):
+    """With a small clock reading error the kernel's timestamp may precede the call that caused it."""
     session = one_burst()
 
     send_stamp(session, 0, after_ns=sent_after_ns if send_stamped else None)
@@ -129,7 +129,7 @@ def test_no_round_trip_is_below_zero(sent_after_ns, arrived_after_ns, send_stamp
     assert rtt_ms >= 0
 
 
-def test_stamps_are_in_doubt_until_a_trusted_stamp_and_after_a_bad():
+def test_stamps_are_doubted_until_a_trusted_one_and_after_a_bad():
     session = one_burst(packets=4)
     doubts = [session.matcher.doubts_stamps]
     stamped = [True, False, True, True]
@@ -142,7 +142,7 @@ def test_stamps_are_in_doubt_until_a_trusted_stamp_and_after_a_bad():
     assert doubts == [True, False, True, True, False]
 
 
-def test_a_reply_that_is_none_of_ours_casts_no_doubt_on_stamps():
+def test_a_reply_to_others_casts_no_doubt_on_stamps():
     earlier, session = PartialSession(RAW4, secret=OTHER_SECRET), one_burst()
     session.deliver([answered(session, 0, after_ns=MS)])
 
@@ -151,7 +151,7 @@ def test_a_reply_that_is_none_of_ours_casts_no_doubt_on_stamps():
     assert not session.matcher.doubts_stamps
 
 
-def test_hardware_stamps_of_both_ends_make_a_hardware_round_trip():
+def test_hardware_stamps_of_both_ends_make_a_hardware_rtt():
     session = one_burst()
 
     send_stamp(session, 0, after_ns=10_000)
@@ -163,7 +163,7 @@ def test_hardware_stamps_of_both_ends_make_a_hardware_round_trip():
 
 
 @pytest.mark.parametrize("end", ["sent", "arrived"])
-def test_a_hardware_stamp_of_one_end_is_of_no_use(end):
+def test_a_hardware_stamp_of_one_end_is_not_used(end):
     session = one_burst()
 
     send_stamp(session, 0, after_ns=10_000)
@@ -177,7 +177,7 @@ def test_a_hardware_stamp_of_one_end_is_of_no_use(end):
 
 @given(st.one_of(st.integers(-3000, 3000).map(lambda saved_us: saved_us * 1000), st.integers(-(10**10), 10**10)))
 def test_a_hardware_rtt_counts_only_if_slightly_below_the_kernels(saved_ns):
-    """Stamps of two interfaces differ by whatever their clocks do."""
+    """Timestamps of two interfaces differ by an arbitrary clock offset."""
     session = one_burst()
     session.now_ns = CALLED_NS + SECOND
     kernel_ns = 500 * MS
@@ -192,7 +192,7 @@ def test_a_hardware_rtt_counts_only_if_slightly_below_the_kernels(saved_ns):
     assert counted.rtts_ms(0, 0) == (round((kernel_ns - saved_ns * sound) / MS, 6),)
 
 
-def test_a_hardware_round_trip_needs_the_kernels_beside_it():
+def test_a_hardware_rtt_needs_the_kernels_rtt():
     session = one_burst()
 
     send_stamp(session, 0, hardware_after_ns=0)
@@ -202,7 +202,7 @@ def test_a_hardware_round_trip_needs_the_kernels_beside_it():
     assert (counted.rtts_ms(0, 0), counted.stamp(0, 0)) == ((5.0,), "user")
 
 
-def test_one_round_trip_without_hardware_makes_it_a_kernel_burst():
+def test_one_rtt_without_hardware_makes_it_a_kernel_burst():
     session = one_burst(packets=2)
     for packet in (0, 1):
         send_stamp(session, packet, after_ns=0)
@@ -215,7 +215,7 @@ def test_one_round_trip_without_hardware_makes_it_a_kernel_burst():
     assert burst_counts(session).stamp(0, 0) == "kernel"
 
 
-def test_of_duplicates_in_one_batch_the_first_to_arrive_counts():
+def test_the_first_of_duplicates_in_a_batch_counts():
     session = one_burst()
 
     session.deliver([answered(session, 0, after_ns=after_ns * MS) for after_ns in (7, 5, 9)])
@@ -243,8 +243,8 @@ def test_an_ipv6_reply_without_a_hop_limit_has_none():
     assert burst_counts(session).ttl(0, 0) is None
 
 
-def test_a_send_stamp_with_a_number_that_was_not_given_is_nobodys():
-    """The kernel numbers with 32 bits. No session comes near: its packets' own numbers have no more."""
+def test_a_send_stamp_with_an_unused_number_is_ignored():
+    """The kernel numbers with 32 bits. No session sends that many packets."""
     session = PartialSession(RAW4, sent=3)
     session.now_ns = CALLED_NS + SECOND
 
@@ -263,7 +263,7 @@ def test_a_stale_reply_of_an_earlier_batch_is_ignored():
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
-def test_a_reply_to_what_the_kernel_refused_counts_as_nothing(form):
+def test_a_reply_to_a_refused_request_is_ignored(form):
     session = PartialSession(form, refused=[4])
 
     session.deliver([session.answer(4), session.answer(5)])
@@ -281,8 +281,8 @@ def test_a_batch_without_messages_is_no_error():
     assert not any(session.replies)
 
 
-class NeverDry:
-    """A socket on which a reply to somebody else always waits."""
+class AlwaysReadable:
+    """A socket on which a reply to another program is always waiting."""
 
     def __init__(self):
         other = PartialSession(RAW4, targets=1, sizes=(40,), count=1, secret=OTHER_SECRET)
@@ -294,19 +294,19 @@ class NeverDry:
 
 
 class PlainChannel:
-    """What the receiver asks of its channel."""
+    """The part of a channel that the receiver uses."""
 
     family, is_raw, has_ip_header = 4, True, False
 
     def receive_batch(self, rows, data_bytes):
-        return plain.PlainReceiveBatch(NeverDry(), self.family, IDENTIFIER, rows, data_bytes)
+        return plain.PlainReceiveBatch(AlwaysReadable(), self.family, IDENTIFIER, rows, data_bytes)
 
     def error_queue(self, rows):
         return None
 
 
 @pytest.mark.timeout(30)
-def test_replies_to_others_that_never_end_do_not_stop_the_sending():
+def test_endless_replies_to_others_do_not_stop_sending():
     session = one_burst()
     names = np.zeros((1, kernel.SOCKADDR_BYTES), np.uint8)
 

@@ -8,7 +8,7 @@ SECOND = 1_000_000_000
 
 
 @given(st.integers(1, 60), st.integers(1, 8), st.integers(1, 3 * SECOND), st.integers(0, 2**32 - 1))
-def test_each_target_keeps_its_spacing_and_no_two_share_a_part_of_it(targets, turns, spacing_ns, seed):
+def test_each_target_keeps_its_spacing_in_a_phase_of_its_own(targets, turns, spacing_ns, seed):
     phases_ns = random_phases_ns(targets, spacing_ns, np.random.default_rng(seed))
 
     schedule = Schedule(0, phases_ns, turns, spacing_ns)
@@ -23,7 +23,7 @@ def test_each_target_keeps_its_spacing_and_no_two_share_a_part_of_it(targets, tu
 
 
 @given(st.integers(1, 20), st.integers(1, 5), st.integers(1, SECOND), st.integers(-SECOND, 6 * SECOND))
-def test_what_is_due_agrees_with_each_packets_own_time(targets, turns, spacing_ns, now_ns):
+def test_packets_due_agree_with_each_packets_own_time(targets, turns, spacing_ns, now_ns):
     schedule = Schedule(0, random_phases_ns(targets, spacing_ns, np.random.default_rng(1)), turns, spacing_ns)
 
     due = schedule.due(now_ns)
@@ -31,7 +31,7 @@ def test_what_is_due_agrees_with_each_packets_own_time(targets, turns, spacing_n
     assert due == sum(schedule.due_at_ns(packet) <= now_ns for packet in range(schedule.total))
 
 
-def test_a_late_wake_up_moves_the_rest_back_and_bunches_nothing():
+def test_a_late_wake_up_postpones_the_rest_without_bunching():
     schedule = Schedule(0, random_phases_ns(100, SECOND, np.random.default_rng(1)), 10, SECOND)
     planned_ns = [schedule.due_at_ns(packet) for packet in range(schedule.total)]
     now_ns = planned_ns[50] + 3 * SECOND
@@ -42,7 +42,7 @@ def test_a_late_wake_up_moves_the_rest_back_and_bunches_nothing():
     assert [schedule.due_at_ns(packet) for packet in range(50, 1000)] == [t + 3 * SECOND for t in planned_ns[50:]]
 
 
-def test_a_little_lateness_is_caught_up():
+def test_a_small_delay_is_caught_up():
     schedule = Schedule(0, random_phases_ns(100, SECOND, np.random.default_rng(1)), 10, SECOND)
     planned_ns = schedule.due_at_ns(50)
 
@@ -51,5 +51,5 @@ def test_a_little_lateness_is_caught_up():
     assert schedule.due_at_ns(50) == planned_ns
 
 
-def test_without_spacing_all_is_due_at_once():
+def test_without_spacing_all_packets_are_due_at_once():
     assert Schedule(5, random_phases_ns(3, 0, np.random.default_rng(1)), 4, 0).due(5) == 12

@@ -15,7 +15,7 @@ def test_numbers_follow_the_packets_that_were_sent():
     assert packets(keys, 0, 1, 2, 3) == [0, 1, 3, 4]
 
 
-def test_a_number_that_was_not_given_is_no_packets():
+def test_a_number_that_was_not_used_belongs_to_no_packet():
     keys = StampKeys(10)
     keys.sent(0, 2)
 

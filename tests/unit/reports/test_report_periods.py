@@ -22,7 +22,7 @@ def test_a_week_of_another_zone_begins_at_its_own_midnight():
     assert Period.of_week(Week(2026, 47), ZURICH).since == datetime(2026, 11, 15, 23, tzinfo=UTC)
 
 
-def test_a_zone_half_an_hour_off_begins_at_the_next_whole_hour_of_utc():
+def test_a_zone_half_an_hour_off_begins_at_the_next_utc_hour():
     """Midnight in Kolkata is 18:30 UTC."""
     assert Period.of_week(Week(2026, 47), KOLKATA).since == datetime(2026, 11, 15, 19, tzinfo=UTC)
 
@@ -45,7 +45,7 @@ def test_the_week_a_year_before_has_the_same_number_if_it_exists():
     assert Week(2026, 53).year_before == Week(2026, 1)
 
 
-def test_the_week_of_a_moment_is_that_of_the_zone():
+def test_the_week_of_a_moment_follows_the_time_zone():
     """Monday 00:30 in Zurich is still Sunday in UTC."""
     moment = datetime(2026, 11, 23, 0, 30, tzinfo=ZURICH)
 
@@ -65,14 +65,14 @@ def test_the_days_of_a_week_are_that_week():
     assert Period.between(date(2026, 11, 16), date(2026, 11, 22), ETC) == Period.of_week(Week(2026, 47), ETC)
 
 
-def test_days_in_the_wrong_order_and_too_many_are_refused():
+def test_reversed_and_too_many_days_are_refused():
     with pytest.raises(ValueError, match="2026-11-02 to 2026-11-01 is 0 days; give the first day and the last"):
         Period.between(date(2026, 11, 2), date(2026, 11, 1), ETC)
     with pytest.raises(ValueError, match="at most 366 days"):
         Period.between(date(2025, 1, 1), date(2026, 1, 2), ETC)
 
 
-def test_a_zone_that_is_not_one_is_said_with_the_nearest():
+def test_an_unknown_time_zone_is_reported_with_the_nearest():
     with pytest.raises(ValueError, match='"Europe/Zürich" is not a time zone; did you mean "Europe/Zurich"'):
         zone_named("Europe/Zürich")
 
@@ -100,6 +100,6 @@ def test_every_moment_lies_in_its_week(moment, zone):
         ("2026-W00", "there is no such ISO week"),
     ],
 )
-def test_what_is_not_a_week_is_said(text, complaint):
+def test_an_invalid_week_is_reported(text, complaint):
     with pytest.raises(ValueError, match=complaint):
         Week.parse(text)

@@ -1,4 +1,4 @@
-"""Numbers in the reader's language, and small charts."""
+"""Number formats of the reader's language, and small charts."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_numbers_have_the_marks_of_their_language(language, count, rate, loss):
     assert (numbers.count(1_234_567), numbers.bit_rate(93.4e6), numbers.loss(0, 100_800)) == (count, rate, loss)
 
 
-def test_a_language_that_is_not_known_is_said():
+def test_an_unknown_language_is_reported():
     with pytest.raises(ValueError, match='number format "xx" is unknown; valid: en, de, fr, ch'):
         Numbers("xx")
 
@@ -36,7 +36,7 @@ def test_sizes_have_two_digits_and_no_power_of_ten():
     ]
 
 
-def test_chances():
+def test_chances_have_two_digits_or_a_bound():
     assert [Numbers().chance(chance) for chance in (0.25, 0.0131, 0.00099, 2.5e-9, 0.0)] == [
         "0.25",
         "0.013",
@@ -46,14 +46,14 @@ def test_chances():
     ]
 
 
-def test_bars_go_from_the_least_to_the_greatest_with_dots_for_gaps():
+def test_bars_scale_from_minimum_to_maximum_with_dots_for_gaps():
     assert text([0.0, None, 7.0, 3.5]) == "▁·█▅"
     assert text([None, None]) == ""
     assert text([5.0, 5.0]) == "▁▁"
 
 
-def test_a_line_breaks_at_gaps_and_a_day_alone_is_a_dot():
-    """Four days across 30: 0, 10, 20, 30; the least at the foot (10), the greatest at the head (0)."""
+def test_a_line_breaks_at_gaps_and_a_single_day_is_a_dot():
+    """Four days across 30: 0, 10, 20, 30; the minimum at the bottom (10), the maximum at the top (0)."""
     assert svg_path([1.0, 3.0, None, 2.0], 30, 10) == "M0 10L10 0M30 5h.4"
     assert svg_path([2.0, 2.0], 10, 10) == "M0 5L10 5"
     assert svg_path([None], 10, 10) == ""

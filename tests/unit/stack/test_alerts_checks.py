@@ -1,4 +1,4 @@
-"""What is wrong with SOUNDINGS_NOTIFY_URLS is told by a system check, without a word of the URLs."""
+"""Errors in SOUNDINGS_NOTIFY_URLS are reported by a system check that prints no part of the URLs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from monitor.alerts.notify.system_checks import check_channels
         (["a=", "json://host/"], ["SOUNDINGS_NOTIFY_URLS: entry 1 is not a URL"]),
     ],
 )
-def test_each_word_is_a_channel_and_each_name_is_there_once(settings, urls, problems):
+def test_each_word_is_a_channel_and_names_are_unique(settings, urls, problems):
     settings.NOTIFY_URLS = urls
 
     assert [problem.msg for problem in check_channels(None)] == problems
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o400, False), (0o640, True), (0o644, True)])
-def test_a_file_that_others_can_read_is_warned_of(settings, monkeypatch, tmp_path, mode, warned):
+def test_a_file_that_others_can_read_gives_a_warning(settings, monkeypatch, tmp_path, mode, warned):
     settings.NOTIFY_URLS = ["log://"]
     file = tmp_path / "channels"
     file.write_text("log://")
@@ -37,7 +37,7 @@ def test_a_file_that_others_can_read_is_warned_of(settings, monkeypatch, tmp_pat
     assert [problem.hint for problem in problems] == ([f"its URLs hold passwords: chmod 600 {file}"] if warned else [])
 
 
-def test_a_file_has_a_channel_a_line_and_comments(monkeypatch, tmp_path):
+def test_a_file_has_a_channel_per_line_and_comments(monkeypatch, tmp_path):
     file = tmp_path / "channels"
     file.write_text("# of the night shift\noncall=slack://a/b/c\n\n  # later: pager\nmail=mailto://host\n")
     monkeypatch.setenv("SOUNDINGS_NOTIFY_URLS_FILE", str(file))

@@ -1,4 +1,4 @@
-"""What the centre does at which time."""
+"""The schedule of the centre's periodic tasks."""
 
 from celery.signals import import_modules
 
@@ -28,7 +28,7 @@ def test_beat_sends_only_tasks_that_the_worker_knows():
     }
 
 
-def test_a_report_that_an_outage_kept_back_is_looked_for_each_hour():
+def test_a_report_delayed_by_an_outage_is_retried_each_hour():
     schedule = next(entry["schedule"] for entry in app.conf.beat_schedule.values() if entry["task"] == "reports.weekly")
 
     assert (len(schedule.hour), len(schedule.day_of_week), schedule.minute) == (24, 7, {15})

@@ -1,4 +1,4 @@
-"""The Redis of docker-compose.yml, started on this machine by the same command and with the same secrets."""
+"""The Redis of docker-compose.yml, started here by the same command and with the same secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.test_compose import SERVICES
 
 @pytest.fixture
 def redis_port(secrets: Path, tmp_path: Path) -> Iterator[int]:
-    """The port of a Redis that was started as the service `redis` is, with the secrets of this test."""
+    """The port of a Redis started like the service `redis`, with the secrets of this test."""
     program, *arguments = [word.replace("/run/soundings/redis", f"{secrets}/redis") for word in redis_command()]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -54,7 +54,7 @@ def answers_with_tcp(port: int) -> bool:
 
 
 def centre_redis(secrets: Path, port: int) -> redis.Redis:
-    """A client of the URL that the centre reads, by the way that the centre takes."""
+    """A client of the URL that the centre reads, created as the centre creates it."""
     file = PurePosixPath(SERVICES["web"]["environment"]["SOUNDINGS_REDIS_URL_FILE"])
     url = (secrets / "centre" / file.name).read_text()
     assert "@redis:6379/" in url
@@ -62,7 +62,7 @@ def centre_redis(secrets: Path, port: int) -> redis.Redis:
     return client
 
 
-def test_redis_refuses_who_has_no_password_and_takes_the_centre(redis_port: int, secrets: Path) -> None:
+def test_redis_refuses_a_wrong_password_and_accepts_the_centre(redis_port: int, secrets: Path) -> None:
     for password in (None, "guessed"):
         with pytest.raises(redis.AuthenticationError):
             redis.Redis(port=redis_port, password=password).ping()
@@ -70,7 +70,7 @@ def test_redis_refuses_who_has_no_password_and_takes_the_centre(redis_port: int,
     assert centre_redis(secrets, redis_port).ping()
 
 
-def test_redis_has_a_bound_and_drops_no_task_at_it(redis_port: int, secrets: Path) -> None:
+def test_redis_has_a_memory_limit_and_evicts_no_task(redis_port: int, secrets: Path) -> None:
     client = centre_redis(secrets, redis_port)
 
     assert client.config_get("maxmemory") == {"maxmemory": str(256 * 2**20)}
@@ -81,7 +81,7 @@ def test_redis_has_a_bound_and_drops_no_task_at_it(redis_port: int, secrets: Pat
 @pytest.mark.skipif(
     shutil.which("redis-cli") is None and not os.environ.get("CI"), reason="needs redis-cli, which the image has"
 )
-def test_the_health_check_of_redis_asks_with_the_password(redis_port: int, secrets: Path) -> None:
+def test_the_health_check_of_redis_uses_the_password(redis_port: int, secrets: Path) -> None:
     kind, line = SERVICES["redis"]["healthcheck"]["test"]
     assert kind == "CMD-SHELL"
     here = line.replace("redis-cli", f"redis-cli -p {redis_port}")

@@ -15,7 +15,7 @@ from probes.liveness import FileHeartbeat
 
 @pytest.fixture
 def serve(tmp_path):
-    """Answers each connection to a Unix socket with what it is given; with None, never."""
+    """Answers each connection to a Unix socket with the given bytes; with None, never."""
     servers = []
 
     def start(name, answer):
@@ -23,13 +23,13 @@ def serve(tmp_path):
         servers.append(server)
 
         def run():
-            kept = []
+            clients = []
             while True:
                 try:
                     client, _ = server.accept()
                 except OSError:
                     return
-                kept.append(client)
+                clients.append(client)
                 client.recv(4096)
                 if answer is not None:
                     client.sendall(answer)
@@ -106,20 +106,20 @@ class TestWorker:
 
         return shows
 
-    def test_its_heart_beats_however_long_some_threads_are_busy(self, worker):
+    def test_the_worker_has_a_heartbeat_with_busy_threads(self, worker):
         worker.busy[0] = 3
         worker.now[0] = 10 * LONGEST_STALL_S
 
         assert worker.shows()
 
-    def test_its_heart_beats_with_all_threads_busy_while_tasks_end(self, worker):
+    def test_the_worker_has_a_heartbeat_with_all_threads_busy(self, worker):
         worker.busy[0] = 4
         for _ in range(5):
             worker.now[0] += LONGEST_STALL_S - 1
             assert worker.shows()
             worker.heartbeat.task_ended()
 
-    def test_with_all_threads_hanging_it_has_no_heartbeat(self, worker):
+    def test_the_worker_has_no_heartbeat_with_all_threads_hanging(self, worker):
         worker.busy[0] = 4
         worker.now[0] = LONGEST_STALL_S + 1
 
@@ -131,7 +131,7 @@ class TestWorker:
         assert "cannot be touched: No such file or directory" in caplog.text
 
 
-def test_a_heartbeat_is_seen_once_for_each_touch(tmp_path):
+def test_a_heartbeat_is_seen_once_per_touch(tmp_path):
     has_beaten = FileHeartbeat(tmp_path / "heartbeat")
     assert not has_beaten()
     (tmp_path / "heartbeat").touch()

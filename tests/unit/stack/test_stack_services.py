@@ -1,4 +1,4 @@
-"""Which servers `manage.py up` leaves to others, and how it runs commands."""
+"""Which servers `manage.py up` does not start itself, and how it runs commands."""
 
 import io
 import os
@@ -16,27 +16,27 @@ from probes.supervise import StartError
 
 
 @pytest.fixture
-def said():
+def messages():
     return []
 
 
 @pytest.fixture
-def stack(tmp_path, said):
-    return Stack.in_folder(tmp_path, 0, said.append)
+def stack(tmp_path, messages):
+    return Stack.in_folder(tmp_path, 0, messages.append)
 
 
-def test_the_redis_url_may_come_from_a_file(stack, said, tmp_path, monkeypatch):
+def test_the_redis_url_may_come_from_a_file(stack, messages, tmp_path, monkeypatch):
     (tmp_path / "redis_url").write_text("redis://:hunter2@redis.example:6379/0")
     monkeypatch.setenv("SOUNDINGS_REDIS_URL_FILE", str(tmp_path / "redis_url"))
 
     stack.start_broker()
 
-    [line] = said
+    [line] = messages
     assert line.split() == ["redis", "as", "set", "in", "SOUNDINGS_REDIS_URL"]
     assert "SOUNDINGS_REDIS_URL" not in stack.environment
 
 
-def test_the_database_url_may_come_from_a_file(stack, said, tmp_path, monkeypatch):
+def test_the_database_url_may_come_from_a_file(stack, messages, tmp_path, monkeypatch):
     (tmp_path / "database_url").write_text("postgresql://soundings:hunter2@database.example/soundings")
     monkeypatch.setenv("SOUNDINGS_DATABASE_URL_FILE", str(tmp_path / "database_url"))
     monkeypatch.delenv("SOUNDINGS_DATABASE_URL", raising=False)
@@ -44,8 +44,8 @@ def test_the_database_url_may_come_from_a_file(stack, said, tmp_path, monkeypatc
 
     stack.start_database()
 
-    assert [line.split()[0] for line in said] == ["postgres", "schema"]
-    assert "as set in SOUNDINGS_DATABASE_URL" in said[0]
+    assert [line.split()[0] for line in messages] == ["postgres", "schema"]
+    assert "as set in SOUNDINGS_DATABASE_URL" in messages[0]
     assert "SOUNDINGS_DATABASE_URL" not in stack.environment
 
 
@@ -54,15 +54,15 @@ def test_a_failing_command_is_reported_with_its_output(stack):
         stack.manage("nonsense")
 
 
-def test_a_long_command_is_reported_while_it_runs(stack, said, monkeypatch):
+def test_a_long_command_is_reported_while_it_runs(stack, messages, monkeypatch):
     monkeypatch.setattr(services, "REPORT_WAIT_EVERY_S", 0.2)
 
     stack.manage("version")
 
-    assert any("manage.py version runs for" in line and "load" in line for line in said)
+    assert any("manage.py version runs for" in line and "load" in line for line in messages)
 
 
-def test_links_have_the_port_that_up_serves_on(tmp_path, monkeypatch):
+def test_links_have_the_port_of_up(tmp_path, monkeypatch):
     monkeypatch.delenv("SOUNDINGS_PUBLIC_URL", raising=False)
     for step in ("start_database", "start_broker", "start_centre"):
         monkeypatch.setattr(Stack, step, lambda stack: None)

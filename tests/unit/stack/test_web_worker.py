@@ -1,4 +1,5 @@
-"""When a request is there whole, by the web server's worker and by gunicorn's own parser: a thread never waits."""
+"""When a request is complete, by the web server's worker and by gunicorn's own parser: a thread never waits for
+input."""
 
 import contextlib
 
@@ -27,33 +28,33 @@ class WouldWait(Exception):
 
 
 def parsed(content):
-    """The request in these bytes; raises `WouldWait` where the parser asks for more."""
+    """Parse the request in these bytes; raises `WouldWait` where the parser needs more."""
 
-    def come():
+    def pieces():
         yield content
         raise WouldWait
 
-    return Request(Config(), IterUnreader(come()), ("192.0.2.1", 1))
+    return Request(Config(), IterUnreader(pieces()), ("192.0.2.1", 1))
 
 
 @given(st.lists(PIECES, max_size=12).map(b"".join))
-def test_the_parser_never_waits_for_headers_that_are_there(content):
+def test_the_parser_never_waits_for_complete_headers(content):
     if end_of_headers(content) is None and not is_hopeless(content):
-        return  # it is not given to a thread
+        return  # this request is not given to a thread
     with contextlib.suppress(*REFUSED):
         parsed(content)
 
 
 @given(st.lists(PIECES, max_size=12).map(b"".join), st.integers(0, 200))
-def test_in_two_pieces_the_end_is_where_it_is_in_one(content, cut):
-    seen = max(0, min(cut, len(content)) - 3)
+def test_the_end_of_headers_is_the_same_in_two_pieces(content, cut):
+    searched = max(0, min(cut, len(content)) - 3)
     if end_of_headers(content[:cut]) is None and not is_hopeless(content[:cut]):
-        assert end_of_headers(content, seen) == end_of_headers(content)
-        assert is_hopeless(content, seen) == is_hopeless(content)
+        assert end_of_headers(content, searched) == end_of_headers(content)
+        assert is_hopeless(content, searched) == is_hopeless(content)
 
 
 @given(st.lists(PIECES, max_size=12).map(b"".join))
-def test_the_parser_never_waits_for_a_body_that_is_there(content):
+def test_the_parser_never_waits_for_a_complete_body(content):
     end = end_of_headers(content)
     length = None if end is None else length_of(content[:end])
     if length is None:
@@ -63,7 +64,7 @@ def test_the_parser_never_waits_for_a_body_that_is_there(content):
 
 
 @pytest.mark.parametrize(
-    ("said", "body_bytes"),
+    ("headers", "body_bytes"),
     [
         (b"", 0),
         (b"Content-Length: 7\r\n", 7),
@@ -76,7 +77,7 @@ def test_the_parser_never_waits_for_a_body_that_is_there(content):
         (b"Content-Length: 7\r\nExpect: 100-continue\r\n", None),
     ],
 )
-def test_a_body_is_held_that_has_one_length_which_is_small(said, body_bytes):
-    head = b"POST / HTTP/1.1\r\nHost: a\r\n" + said + b"\r\n"
+def test_a_body_is_buffered_if_it_has_a_single_small_length(headers, body_bytes):
+    head = b"POST / HTTP/1.1\r\nHost: a\r\n" + headers + b"\r\n"
 
     assert length_of(head) == (None if body_bytes is None else len(head) + body_bytes)

@@ -1,4 +1,4 @@
-"""The charts' specs: their rows, what becomes of gaps, floors and failures, and that Vega-Lite can compile them."""
+"""The charts' specs: their rows, the treatment of gaps, floors and failures, and that Vega-Lite can compile them."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -65,7 +65,7 @@ def rows(spec, name):
     return spec["datasets"][name]
 
 
-def test_a_step_is_drawn_over_all_of_its_time():
+def test_an_interval_is_drawn_over_its_whole_length():
     [step, end] = rows(rtt_chart(series(point(3)), window()), "steps")
 
     assert (step["t"], step["t2"]) == (START_MS + 3 * MINUTE_MS, START_MS + 4 * MINUTE_MS)
@@ -90,7 +90,7 @@ def test_no_line_crosses_a_total_loss():
     assert [row["run"] for row in steps] == [0, 0, 1, 1]
 
 
-def test_each_absence_has_its_own_name():
+def test_each_reason_for_missing_data_has_its_own_name():
     measured = series(point(0), point(1, received=0), point(2, received=0), point(3, sent=0, received=0), point(6))
 
     absent = absences(measured, window(7), own_tests=[START + 4 * MINUTE])
@@ -108,19 +108,19 @@ def test_each_absence_has_its_own_name():
 
 
 @pytest.mark.parametrize(("minutes_since", "gaps"), [(3, 0), (4, 1)])
-def test_the_newest_step_may_be_a_little_late_before_it_is_a_gap(minutes_since, gaps):
+def test_the_newest_interval_may_be_late_before_it_is_a_gap(minutes_since, gaps):
     spans = absences(series(point(0)), window(1 + minutes_since))
 
     assert len(spans[Absence.NO_DATA]) == gaps
 
 
-def test_a_window_without_any_step_is_one_gap():
+def test_a_window_without_data_is_a_single_gap():
     [gap] = absences(series(), window(10))[Absence.NO_DATA]
 
     assert (gap.since, gap.until) == (START, START + 10 * MINUTE)
 
 
-def test_loss_is_pooled_over_longer_steps_and_not_averaged():
+def test_loss_is_pooled_over_longer_intervals_and_not_averaged():
     measured = series(point(0, sent=10, received=0), point(1, sent=90, received=90), point(20, sent=10, received=9))
 
     pooled = pool(measured, 900)
@@ -132,13 +132,13 @@ def test_loss_is_pooled_over_longer_steps_and_not_averaged():
     assert [row["ratio"] for row in rows(loss_chart(pooled, window(30)), "steps")] == [0.1, 0.1]
 
 
-def test_pooling_to_a_shorter_step_changes_nothing():
+def test_pooling_to_a_shorter_interval_changes_nothing():
     hours = series(point(0), step_s=3600)
 
     assert pool(hours, 900) is hours
 
 
-def test_none_lost_is_a_bound_and_never_a_zero():
+def test_no_loss_is_drawn_as_a_bound_and_never_as_zero():
     [clean, lossy] = rows(loss_chart(series(point(0, 100, 100), point(1, 100, 99)), window()), "steps")
 
     assert (clean["ratio"], clean["bound"]) == (None, 0.03)
@@ -147,11 +147,11 @@ def test_none_lost_is_a_bound_and_never_a_zero():
     assert lossy["text"] == "1 of 100 lost: 1%"
 
 
-def test_what_was_not_sent_has_no_loss():
+def test_an_interval_without_sent_packets_has_no_loss():
     assert rows(loss_chart(series(point(0, sent=0, received=0)), window()), "steps") == []
 
 
-def test_a_floor_is_another_line_than_an_estimate():
+def test_a_floor_is_drawn_differently_from_an_estimate():
     hours = series(
         point(0, estimate_bps=2e6, estimate_is_floor=True),
         point(1, estimate_bps=1e6, estimate_is_floor=False),
@@ -169,7 +169,7 @@ def test_a_floor_is_another_line_than_an_estimate():
     assert [row["bps"] for row in rows(spec, "floors")] == [2e6]
 
 
-def test_a_failed_test_is_a_mark_with_its_outcome_and_not_a_rate():
+def test_a_failed_test_is_marked_with_its_outcome_not_a_rate():
     spec = throughput_chart(series(), [tcp_test(1, 9e6), tcp_test(5, None, "tool_failure")], window())
 
     assert [row["bps"] for row in rows(spec, "measured")] == [9e6]
@@ -178,7 +178,7 @@ def test_a_failed_test_is_a_mark_with_its_outcome_and_not_a_rate():
     ]
 
 
-def test_labels_that_would_overlap_are_left_to_the_tooltip():
+def test_labels_that_would_overlap_are_in_the_tooltip_only():
     failures = [tcp_test(minute, None, "busy") for minute in (0, 1, 50)]
 
     assert [row["shown"] for row in rows(throughput_chart(series(), failures, window(100)), "failed")] == [
@@ -198,15 +198,15 @@ def test_incidents_are_cut_to_the_window():
 
 def all_charts():
     measured = series(point(0), point(1, received=8), point(2, received=0), point(6, estimate_bps=1e6))
-    shown = window(10, LabelledSpan(START + MINUTE, START + 2 * MINUTE, "Loss 4%"))
+    chart_window = window(10, LabelledSpan(START + MINUTE, START + 2 * MINUTE, "Loss 4%"))
     tests = [tcp_test(1, 9e6), tcp_test(5, None, "busy")]
     return {
-        "rtt": rtt_chart(measured, shown),
-        "loss": loss_chart(measured, shown),
-        "throughput": throughput_chart(measured, tests, shown),
-        "rtt of nothing": rtt_chart(series(), shown),
-        "loss of nothing": loss_chart(series(), shown),
-        "throughput of nothing": throughput_chart(series(), [], shown),
+        "rtt": rtt_chart(measured, chart_window),
+        "loss": loss_chart(measured, chart_window),
+        "throughput": throughput_chart(measured, tests, chart_window),
+        "rtt without data": rtt_chart(series(), chart_window),
+        "loss without data": loss_chart(series(), chart_window),
+        "throughput without data": throughput_chart(series(), [], chart_window),
     }
 
 
@@ -239,13 +239,15 @@ def test_a_spec_is_strict_json():
         json.dumps(spec, allow_nan=False)
 
 
-def test_steps_without_loss_share_a_bound_of_at_least_its_length():
+def test_intervals_without_loss_share_a_bound_of_minimum_length():
     clean, lossy = [point(minute) for minute in range(13)], point(13, received=9)
 
     spec = loss_chart(series(*clean, lossy, point(14), point(20)), window(30), 300)
 
-    # 13 minutes are two parts of 6 and 7, of 60 and 70 packets; one minute after the loss stays alone, as after a gap.
-    found = [((row["t"] - START_MS) // MINUTE_MS, (row["t2"] - START_MS) // MINUTE_MS) for row in rows(spec, "steps")]
-    assert found == [(0, 6), (6, 13), (13, 14), (14, 15), (20, 21)]
+    # 13 minutes are split into 6 and 7, with 60 and 70 packets; a minute after the loss stays alone, as after a gap.
+    intervals = [
+        ((row["t"] - START_MS) // MINUTE_MS, (row["t2"] - START_MS) // MINUTE_MS) for row in rows(spec, "steps")
+    ]
+    assert intervals == [(0, 6), (6, 13), (13, 14), (14, 15), (20, 21)]
     assert [row["bound"] for row in rows(spec, "steps")] == [3 / 60, 3 / 70, None, 0.3, 0.3]
     assert [row["ratio"] for row in rows(spec, "steps")] == [None, None, 0.1, None, None]

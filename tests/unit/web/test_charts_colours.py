@@ -1,4 +1,4 @@
-"""The style sheet's colours: WCAG 2.2 AA contrast in light and in dark, and one token for each style of the charts."""
+"""The style sheet's colours: WCAG 2.2 AA contrast in light and dark mode, and a token for each style of the charts."""
 
 import re
 from itertools import pairwise
@@ -17,7 +17,7 @@ MARK_AA = 3.0
 
 
 def tokens(mode: str) -> dict[str, str]:
-    """The colour tokens of a mode; what dark does not say again stays as in light."""
+    """The colour tokens of a mode; tokens that dark mode does not redefine are those of light mode."""
     light, dark = STYLE.split("@media screen and (prefers-color-scheme: dark)", 1)
     dark = dark.split("\n}\n", 1)[0]
     colours = dict(re.findall(r"--([\w-]+):\s*(#[0-9a-f]{6})", light))
@@ -42,7 +42,7 @@ def test_the_formula_gives_the_published_extremes():
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
-def test_every_cell_can_be_read(mode):
+def test_every_cell_is_readable(mode):
     colours = tokens(mode)
 
     pairs = [name.removesuffix("-ink") for name in colours if name.endswith("-ink")]
@@ -54,7 +54,7 @@ def test_every_cell_can_be_read(mode):
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 @pytest.mark.parametrize("ground", ["page", "panel"])
-def test_text_and_links_can_be_read(mode, ground):
+def test_text_and_links_are_readable(mode, ground):
     colours = tokens(mode)
 
     for ink in ("ink", "ink-quiet", "link", "trouble", "calm", "sign"):
@@ -64,7 +64,7 @@ def test_text_and_links_can_be_read(mode, ground):
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_loss_gets_stronger_with_every_band(mode):
-    """Bands differ in luminance, not only in hue, so that they are told apart without colour vision."""
+    """Bands differ in luminance, not only in hue, so that they can be told apart without colour vision."""
     colours = tokens(mode)
 
     steps = [contrast(colours[f"loss-{band}"], colours["panel"]) for band in range(6)]

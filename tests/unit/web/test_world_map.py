@@ -1,4 +1,4 @@
-"""The map's geometry: where the world is cut, great circles against published waypoints, names that do not overlap."""
+"""The map's geometry: where the world is cut, great circles through published waypoints, labels that do not overlap."""
 
 from datetime import UTC, datetime
 from itertools import combinations, pairwise
@@ -60,7 +60,7 @@ def angle_deg(a, b):
     ("longitudes", "cut"),
     [((10, 20), -165), ((139.7, -122.4), 8.65), ((6.1, -74.0, 139.7), -147.15), ((0,), -180), ((-180, 180), 0)],
 )
-def test_the_world_is_cut_where_it_is_emptiest(longitudes, cut):
+def test_the_world_is_cut_at_its_emptiest_longitude(longitudes, cut):
     assert empty_meridian(longitudes) == pytest.approx(cut)
 
 
@@ -89,14 +89,14 @@ def test_a_great_circle_has_equal_steps_and_is_the_shortest_way(start, end):
         assert max(steps) - min(steps) < 0.02
 
 
-def test_a_mesh_around_the_pacific_is_in_one_piece():
+def test_a_mesh_around_the_pacific_is_not_cut():
     drawing = drawn({"tokyo": TOKYO, "sfo": SAN_FRANCISCO, "sydney": SYDNEY}, [path("tokyo", "sfo")])
 
     assert drawing.lines[0].pieces.count("M") == 1
     assert drawing.width < 200
 
 
-def test_a_line_over_the_edge_of_the_map_is_drawn_in_two_pieces():
+def test_a_line_across_the_edge_of_the_map_is_in_two_pieces():
     sites = {"tokyo": TOKYO, "sfo": SAN_FRANCISCO, "geneva": GENEVA, "nyc": NEW_YORK, "in": (20.0, 77.0)}
 
     drawing = drawn(sites, [path("tokyo", "sfo")])
@@ -109,27 +109,27 @@ def test_a_line_over_the_edge_of_the_map_is_drawn_in_two_pieces():
 
 
 @given(st.dictionaries(st.text("abcdefgh", min_size=1, max_size=12), places, min_size=1, max_size=25))
-def test_names_lie_on_no_other_name_and_within_the_world(at):
+def test_labels_do_not_overlap_and_are_inside_the_map(at):
     drawing = drawn(at)
 
-    for factor, shown in (
+    for factor, visible in (
         (1.0, drawing.places),
         (NARROW_FACTOR, [place for place in drawing.places if not place.wide_only]),
     ):
         boxes = []
-        for line in shown:
+        for line in visible:
             if line.label is None:
                 continue
             x, baseline, anchor = line.label
             width, letter = 0.6 * len(line.name) * drawing.letter * factor, drawing.letter * factor
-            # Letters grow about the anchor, which the drawing keeps where it is.
+            # Letters grow about the anchor, whose position is fixed.
             left = x - {"start": 0, "middle": width / 2, "end": width}[anchor]
             boxes.append((left, baseline - 0.75 * letter, left + width, baseline + 0.15 * letter))
         for a, b in combinations(boxes, 2):
             assert a[2] <= b[0] + 0.02 or b[2] <= a[0] + 0.02 or a[3] <= b[1] + 0.02 or b[3] <= a[1] + 0.02
 
 
-def test_both_directions_are_one_line_in_the_state_of_the_worse():
+def test_both_directions_are_one_line_in_the_worse_state():
     better = path("geneva", "nyc", 1, state=PathState.VALUE, value=0.001, sent=1000, received=999)
     worse = path("nyc", "geneva", 2, incident_id=7, state=PathState.TOTAL_LOSS, sent=1000, received=0)
 
@@ -141,7 +141,7 @@ def test_both_directions_are_one_line_in_the_state_of_the_worse():
     assert line.sign_at is not None
 
 
-def test_of_very_many_pairs_the_worst_are_drawn():
+def test_of_too_many_pairs_the_worst_are_drawn():
     at = {f"s{number}": (float(number % 70), float(number)) for number in range(40)}
     pairs = list(combinations(at, 2))
     figures = [
