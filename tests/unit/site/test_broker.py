@@ -1,4 +1,4 @@
-"""The Redis that a supervisor starts, beside the one of a supervisor that was killed."""
+"""A Redis whose supervisor was killed, next to the Redis that the next supervisor starts."""
 
 import os
 import signal
@@ -24,11 +24,11 @@ time.sleep(600)
 """
 
 
-def test_one_whose_supervisor_was_killed_takes_nothing_from_the_next(tmp_path):
+def test_an_orphaned_redis_does_not_remove_the_next_ones_socket(tmp_path):
     path = tmp_path / "redis.sock"
     killed = subprocess.Popen([sys.executable, "-c", STARTS, str(path)], stdout=subprocess.PIPE, text=True)
     first = int(killed.stdout.readline())
-    # Whatever its end takes it long over, as a busy machine does.
+    # Its shutdown takes long, as on a busy machine.
     os.kill(first, signal.SIGSTOP)
     killed.kill()
     killed.wait()

@@ -1,4 +1,4 @@
-"""Delivery against a real HTTP server on loopback that fails in each way."""
+"""Delivery to a real HTTP server on loopback that fails in each way."""
 
 import contextlib
 import gzip
@@ -34,7 +34,7 @@ TOKEN = "s3cret-token"
 
 
 class FakeCentre(ThreadingHTTPServer):
-    """Answers as `answers` says, in turn, then normally: stores each result once by its sequence."""
+    """Answers from the list `answers`, in turn, then normally: stores each result once by its sequence."""
 
     daemon_threads = True
 
@@ -52,8 +52,8 @@ class FakeCentre(ThreadingHTTPServer):
         self.max_results = 10**9
         self.plan: Plan | None = None
 
-    def spoilt(self, batch):
-        """The answer to a batch that the centre fails on."""
+    def injected_failure(self, batch):
+        """The answer to a batch on which the centre fails."""
         if any(delivered.path_id in self.poison for delivered in batch.results):
             return 400, b'{"error": "boom: it spoils the batch"}'
         status = self.fails(batch)
@@ -84,8 +84,8 @@ class Handler(BaseHTTPRequestHandler):
         if answer == "trickle":
             self.trickle()
             return
-        if (spoilt := self.server.spoilt(batch)) is not None:
-            self.reply(*spoilt)
+        if (failure := self.server.injected_failure(batch)) is not None:
+            self.reply(*failure)
             return
         if isinstance(answer, tuple):
             self.reply(*answer)
@@ -110,7 +110,7 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(200, msgspec.json.encode(receipt))
 
     def trickle(self):
-        """An answer of which a byte comes now and then, and which never ends."""
+        """An endless answer, sent a byte at a time."""
         self.send_response(200)
         self.send_header("Content-Length", "1000000")
         self.end_headers()
@@ -137,7 +137,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body[: len(body) - cut])
 
     def log_message(self, *_):
-        """Nothing: the tests look at what was received."""
+        """Log nothing: the tests assert the received requests."""
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def delivery(spool, centre, clock):
     return DeliveryLoop(spool, centre, back_off=BackOff(clock=clock, uniform=lambda _, high: high))
 
 
-def test_the_whole_queue_is_delivered_with_the_token_and_compressed(spool, delivery, server):
+def test_the_queue_is_delivered_compressed_and_with_the_token(spool, delivery, server):
     spool.put([result(label) for label in range(2500)])
 
     assert delivery.run() == 2500
@@ -222,7 +222,7 @@ def test_an_agent_without_zstandard_sends_gzip(spool, server, delivery, monkeypa
     ],
     ids=str,
 )
-def test_a_failed_batch_is_sent_again_after_the_pause(spool, delivery, server, clock, caplog, answer, facts):
+def test_a_failed_batch_is_retried_after_the_pause(spool, delivery, server, clock, caplog, answer, facts):
     spool.put([result(1), result(2)])
     server.answers.append(answer)
 
@@ -259,18 +259,18 @@ def test_a_failed_batch_is_sent_again_after_the_pause(spool, delivery, server, c
         ("Sun, 06 Nov 1994 08:49:37 +9999999999", None),
     ],
 )
-def test_retry_after_is_seconds_or_a_date_or_ignored(header, seconds):
+def test_retry_after_is_seconds_or_a_date_or_is_ignored(header, seconds):
     assert retry_after_s(header) == seconds
 
 
-def test_an_agent_identifies_itself_and_keeps_why_it_is_refused(tmp_path, spool, server, clock):
+def test_an_agent_sends_its_identity_and_stores_refusals(tmp_path, spool, server, clock):
     (tmp_path / "token").write_text(TOKEN)
     centre = Centre(server.url, tmp_path / "token", identity="00aa.7")
     delivery = DeliveryLoop(spool, centre, back_off=BackOff(clock=clock))
     server.answers = [(409, b'{"error": "another agent works for cern; stop one of the two"}'), (503, b"")]
     spool.put([result(1)])
 
-    for _ in range(2):  # an answer that is of something else leaves the refusal as it was
+    for _ in range(2):  # an unrelated answer leaves the refusal unchanged
         assert delivery.run() == 0
         assert centre.refusal.message == "409 Conflict: another agent works for cern; stop one of the two"
         clock.now += MAX_PAUSE_S
@@ -280,20 +280,20 @@ def test_an_agent_identifies_itself_and_keeps_why_it_is_refused(tmp_path, spool,
     assert centre.refusal is None
 
 
-def test_a_protocol_mismatch_keeps_all_and_names_the_upgrade(spool, delivery, centre, server, clock):
-    said = "the agent speaks protocol 1, the centre 2 to 3: upgrade the agent"
+def test_a_protocol_mismatch_drops_nothing_and_asks_to_upgrade(spool, delivery, centre, server, clock):
+    message = "the agent speaks protocol 1, the centre 2 to 3: upgrade the agent"
     server.fails = lambda batch: 426
-    server.said = json.dumps({"error": said}).encode()
+    server.said = json.dumps({"error": message}).encode()
     spool.put([result(label) for label in range(50)])
 
     run_for_an_hour(delivery, clock)
 
     assert {headers["Soundings-Protocol"] for _, headers in server.requests} == {"1"}
     assert (count_queued(spool), spool.quarantined()) == (50, [])
-    assert centre.refusal.message == f"426 Upgrade Required: {said}"
+    assert centre.refusal.message == f"426 Upgrade Required: {message}"
 
 
-def test_a_centre_that_is_away_is_named_and_asked_again(tmp_path, spool, clock, caplog):
+def test_an_unreachable_centre_is_named_and_retried(tmp_path, spool, clock, caplog):
     (tmp_path / "token").write_text(TOKEN)
     away = Centre("http://127.0.0.1:9", tmp_path / "token")
     spool.put([result(1)])
@@ -304,7 +304,7 @@ def test_a_centre_that_is_away_is_named_and_asked_again(tmp_path, spool, clock, 
     assert count_queued(spool) == 1
 
 
-def test_batches_that_are_too_large_are_halved_until_they_pass(spool, delivery, server):
+def test_batches_that_are_too_large_are_halved_until_accepted(spool, delivery, server):
     server.max_results = 3
     spool.put([result(label) for label in range(20)])
 
@@ -328,7 +328,7 @@ def test_a_result_that_is_too_large_is_quarantined_alone(spool, delivery, server
     assert server.batches[0].number == 1
 
 
-def test_what_the_centre_refuses_is_set_aside_with_its_reason(spool, delivery, server):
+def test_a_result_that_the_centre_refuses_is_quarantined(spool, delivery, server):
     server.refuse = {2: "path 2 is unknown"}
     spool.put([result(1), result(2), result(3)])
 
@@ -350,7 +350,7 @@ def test_a_bad_result_is_quarantined_with_the_centres_reason(spool, delivery, se
     assert count_queued(spool) == 0
 
 
-def test_all_is_kept_if_the_centre_rejects_even_an_empty_batch(spool, delivery, server, clock):
+def test_nothing_is_lost_if_the_centre_rejects_an_empty_batch(spool, delivery, server, clock):
     server.answers = [(400, b'{"error": "not a batch"}')] * 2
     spool.put([result(label) for label in range(50)])
 
@@ -362,7 +362,7 @@ def test_all_is_kept_if_the_centre_rejects_even_an_empty_batch(spool, delivery, 
 
 
 def run_for_an_hour(delivery, clock, *, until=lambda: False, put=lambda minute: None):
-    """Deliver once a minute, which is the longest pause."""
+    """Deliver once a minute, which is the maximum pause."""
     for minute in range(60):
         put(minute)
         delivery.run()
@@ -372,11 +372,11 @@ def run_for_an_hour(delivery, clock, *, until=lambda: False, put=lambda minute: 
 
 
 def has(*labels):
-    """Whether a batch holds results of these."""
+    """Whether a batch holds results of these paths."""
     return lambda batch: any(result.path_id in labels for result in batch.results)
 
 
-def test_the_result_that_fails_the_centre_is_set_aside_alone(spool, delivery, server, clock):
+def test_a_result_that_fails_the_centre_is_quarantined_alone(spool, delivery, server, clock):
     server.fails = lambda batch: 500 if has(17, 18, 180)(batch) else None
     spool.put([result(label) for label in range(600)])
 
@@ -388,8 +388,8 @@ def test_the_result_that_fails_the_centre_is_set_aside_alone(spool, delivery, se
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
-@pytest.mark.parametrize("takes_nothing", [False, True], ids=["whatever comes", "all but a batch of nothing"])
-def test_where_the_centre_fails_every_batch_all_is_kept(spool, delivery, server, clock, status, takes_nothing):
+@pytest.mark.parametrize("takes_nothing", [False, True], ids=["every batch", "every batch with results"])
+def test_nothing_is_lost_while_the_centre_fails_every_batch(spool, delivery, server, clock, status, takes_nothing):
     server.fails = lambda batch: status if batch.results or not takes_nothing else None
     spool.put([result(label) for label in range(40)])
 
@@ -402,7 +402,7 @@ def test_where_the_centre_fails_every_batch_all_is_kept(spool, delivery, server,
     assert spool.quarantined() == []
 
 
-def test_a_lone_result_is_set_aside_only_when_others_were_taken(spool, delivery, server, clock):
+def test_a_lone_result_is_quarantined_only_if_others_pass(spool, delivery, server, clock):
     server.fails = lambda batch: 500 if has(1)(batch) else None
     spool.put([result(1)])
     run_for_an_hour(delivery, clock)
@@ -414,7 +414,7 @@ def test_a_lone_result_is_set_aside_only_when_others_were_taken(spool, delivery,
     assert sorted(server.stored.values()) == [100 + minute for minute in range(60)]
 
 
-def test_a_batch_too_slow_to_store_is_halved_never_quarantined(spool, delivery, server, clock):
+def test_a_batch_too_slow_to_store_is_halved_not_quarantined(spool, delivery, server, clock):
     server.fails = lambda batch: 503 if len(batch.results) > 10 or has(3)(batch) else None
     spool.put([result(label) for label in range(100)])
 
@@ -426,7 +426,7 @@ def test_a_batch_too_slow_to_store_is_halved_never_quarantined(spool, delivery, 
     assert spool.quarantined() == []
 
 
-def test_a_centre_that_fails_now_and_then_costs_no_result(spool, delivery, server, clock):
+def test_a_centre_that_fails_sometimes_costs_no_result(spool, delivery, server, clock):
     chance = random.Random(7)
     server.fails = lambda batch: 500 if chance.random() < 0.5 else None
 
@@ -438,7 +438,7 @@ def test_a_centre_that_fails_now_and_then_costs_no_result(spool, delivery, serve
     assert spool.quarantined() == []
 
 
-def test_a_batch_that_did_not_come_whole_in_time_is_halved_at_once(spool, delivery, server, clock):
+def test_a_batch_received_incompletely_is_halved_at_once(spool, delivery, server, clock):
     server.answers = [(408, b'{"error": "70 of 100 bytes came in time"}')]
     spool.put([result(label) for label in range(100)])
 
@@ -450,7 +450,7 @@ def test_a_batch_that_did_not_come_whole_in_time_is_halved_at_once(spool, delive
     assert sorted(server.stored.values()) == list(range(100))
 
 
-def test_a_single_result_that_did_not_come_in_time_is_never_set_aside(spool, delivery, server, clock):
+def test_a_single_result_received_too_late_is_not_quarantined(spool, delivery, server, clock):
     server.answers = [(408, b'{"error": "too slow"}')] * 3
     spool.put([result(1)])
 
@@ -463,7 +463,7 @@ def test_a_single_result_that_did_not_come_in_time_is_never_set_aside(spool, del
 
 
 @pytest.mark.parametrize("answer", ["silent", "trickle"])
-def test_a_batch_that_takes_too_long_twice_is_halved(tmp_path, spool, server, clock, answer):
+def test_a_batch_that_is_too_slow_twice_is_halved(tmp_path, spool, server, clock, answer):
     (tmp_path / "token").write_text(TOKEN)
     centre = Centre(server.url, tmp_path / "token", timeout_s=0.3)
     delivery = DeliveryLoop(spool, centre, back_off=BackOff(clock=clock))
@@ -481,7 +481,7 @@ def test_a_batch_that_takes_too_long_twice_is_halved(tmp_path, spool, server, cl
 
 
 class TimedCentre:
-    """Takes everything, each batch in as many seconds as `takes_s` says; notes when each came and how large it was."""
+    """Accepts everything, each batch after `takes_s` seconds; records when each arrived and its size."""
 
     def __init__(self, clock, takes_s=lambda batch: 0.1):
         self.clock = clock
@@ -498,7 +498,7 @@ class TimedCentre:
         return Receipt(number=batch.number, accepted=len(batch.results))
 
 
-def test_batches_grow_with_quick_answers_and_shrink_with_slow_ones(spool, clock):
+def test_batch_size_grows_with_fast_and_falls_with_slow_answers(spool, clock):
     spool.put([result(label) for label in range(20_000)])
     centre = TimedCentre(clock, lambda batch: len(batch.results) * 2 * SLOW_S / 1000)
     quick = TimedCentre(clock, lambda batch: QUICK_S / 2)
@@ -514,7 +514,7 @@ def test_batches_grow_with_quick_answers_and_shrink_with_slow_ones(spool, clock)
 
 
 def test_sites_start_small_and_staggered_after_an_outage(tmp_path, clock, monkeypatch):
-    """200 sites with a long queue: each knocks with a small batch; the rest of theirs begins over SPREAD_S seconds."""
+    """200 sites with a long queue: each sends a small batch first; the others begin spread over SPREAD_S seconds."""
     monkeypatch.setattr("probes.site.delivery.deliver.FIRST_RESULTS", 5)
     began = []
     for number in range(200):
@@ -532,13 +532,14 @@ def test_sites_start_small_and_staggered_after_an_outage(tmp_path, clock, monkey
         began.append(second_at - 1000.0)
         spool.close()
 
-    # Evenly, 200 of 60 half seconds are 3.3 in each; Poisson with that mean is above 12 once in 40,000 times.
+    # 200 sites in 60 intervals of half a second are 3.3 per interval; Poisson with that mean is above 12 once in 40,000
+    # times.
     most = max(sum(step <= at < step + 0.5 for at in began) for step in (0.5 * n for n in range(62)))
     assert most <= 12
     assert max(began) > 0.9 * SPREAD_S
 
 
-def test_an_outage_that_left_little_delays_nothing(spool, clock):
+def test_a_short_queue_after_an_outage_is_delivered_at_once(spool, clock):
     centre = TimedCentre(clock)
     delivery = DeliveryLoop(spool, centre, spread=lambda: 1.0, clock=clock, back_off=BackOff(clock=clock))
     centre.is_away = True
@@ -550,7 +551,7 @@ def test_an_outage_that_left_little_delays_nothing(spool, clock):
     assert delivery.run() == 2
 
 
-def test_an_unwritable_spool_ends_no_thread_and_is_retried(spool, centre, clock, caplog):
+def test_an_unwritable_spool_is_retried_and_ends_no_thread(spool, centre, clock, caplog):
     delivery = DeliveryLoop(spool, centre, back_off=BackOff(clock=clock))
     spool.put([result(1)])
     with mock.patch.object(spool, "next_batch", side_effect=NoRoom("spool: the disk is full")):
@@ -561,7 +562,7 @@ def test_an_unwritable_spool_ends_no_thread_and_is_retried(spool, centre, clock,
     assert lacks(caplog.text, "spool", "the disk is full", "retry in ") == []
 
 
-def test_pauses_double_up_to_a_cap_with_jitter_below_them(clock):
+def test_pauses_double_up_to_a_cap_and_have_jitter(clock):
     ceilings = BackOff(clock=clock, uniform=lambda _, high: high)
     floors = BackOff(clock=clock, uniform=lambda low, _: low)
 
@@ -569,14 +570,14 @@ def test_pauses_double_up_to_a_cap_with_jitter_below_them(clock):
     assert [floors.failed() for _ in range(3)] == [0.5, 1, 2]
 
 
-def test_the_centre_may_ask_for_a_longer_pause_but_not_for_ever(clock):
+def test_the_centre_may_request_a_longer_pause_within_a_limit(clock):
     back_off = BackOff(clock=clock, uniform=lambda _, high: high)
 
     assert back_off.failed(retry_after_s=7.0) == 7.0 + 1
     assert back_off.failed(retry_after_s=86400.0) == MAX_RETRY_AFTER_S + 2
 
 
-def test_plain_http_is_for_loopback_only(tmp_path):
+def test_plain_http_is_accepted_for_loopback_only(tmp_path):
     for url in ("http://127.0.0.1:8000", "http://[::1]:8000", "http://localhost", "https://centre.example"):
         Centre(url, tmp_path / "token")
     for url in ("http://centre.example", "http://192.0.2.1:8000"):
@@ -588,8 +589,8 @@ def test_plain_http_is_for_loopback_only(tmp_path):
             Centre(url, tmp_path / "token")
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path, server):
-    """The server's own key pair, signed by itself: the handshake must fail before the token is sent."""
+def test_an_untrusted_certificate_is_refused(tmp_path, server):
+    """The server's self-signed certificate: the handshake must fail before the token is sent."""
     import ssl
     import subprocess
 
@@ -623,7 +624,7 @@ def cache(tmp_path):
     return PlanCache(tmp_path / "plan.json")
 
 
-def test_a_plan_is_pulled_once_and_kept_on_disk(tmp_path, server, centre, cache):
+def test_a_plan_is_fetched_once_and_stored_on_disk(tmp_path, server, centre, cache):
     server.plan = plan("v1")
     puller = PlanPuller(cache, centre)
 
@@ -648,7 +649,7 @@ def test_a_new_plan_replaces_the_old_one_for_every_reader(tmp_path, server, cent
     assert reader.current().version == "v2"
 
 
-def test_with_the_centre_away_the_kept_plan_goes_on(tmp_path, cache, clock, caplog):
+def test_without_the_centre_the_stored_plan_is_used(tmp_path, cache, clock, caplog):
     cache.store(plan("v1"))
     (tmp_path / "token").write_text(TOKEN)
     puller = PlanPuller(cache, Centre("http://127.0.0.1:9", tmp_path / "token"), back_off=BackOff(clock=clock))
@@ -669,7 +670,7 @@ def test_an_answer_that_is_not_a_plan_changes_nothing(server, centre, cache, cap
     assert "is not a Plan" in caplog.text
 
 
-def test_a_plan_that_cannot_be_stored_is_pulled_again(server, centre, cache, clock, caplog):
+def test_a_plan_that_cannot_be_stored_is_fetched_again(server, centre, cache, clock, caplog):
     cache.store(plan("v1"))
     server.plan = plan("v2")
     puller = PlanPuller(cache, centre, back_off=BackOff(clock=clock))
@@ -684,7 +685,7 @@ def test_a_plan_that_cannot_be_stored_is_pulled_again(server, centre, cache, clo
     assert cache.current().version == "v2"
 
 
-def test_a_plan_file_that_cannot_be_read_is_pulled_anew(tmp_path, server, centre, cache, caplog):
+def test_an_unreadable_plan_file_is_fetched_again(tmp_path, server, centre, cache, caplog):
     (tmp_path / "plan.json").write_text('{"version": "v1", "si')
     server.plan = plan("v1")
 

@@ -1,4 +1,4 @@
-"""The supervisor kills stopped and hung processes, and leaves busy ones alone."""
+"""The supervisor kills stopped and hung processes, and leaves busy processes alone."""
 
 import os
 import signal
@@ -82,7 +82,7 @@ class TestStopped:
 
         assert child.restarts <= 1
 
-    def test_a_child_that_is_continued_in_time_is_left_alone(self, supervisor):
+    def test_a_child_that_is_continued_in_time_is_not_restarted(self, supervisor):
         child = supervisor.add("sleeper", SLEEP)
         os.kill(child.process.pid, signal.SIGSTOP)
         wait_for(lambda: is_stopped(child.process.pid))
@@ -104,7 +104,7 @@ class TestSilent:
         assert any(lacks(line, "wedged", "no heartbeat", " 0 s", "killed") == [] for line in supervisor.lines)
 
     @pytest.mark.parametrize("script", [BEATING, SPINNING], ids=["idle", "busy"])
-    def test_a_child_with_a_heartbeat_is_left_alone(self, supervisor, tmp_path, script):
+    def test_a_child_with_a_heartbeat_is_not_restarted(self, supervisor, tmp_path, script):
         path = tmp_path / "heartbeat"
         child = started(supervisor, "well", script.format(str(path)), heartbeat_check(path))
 
@@ -112,7 +112,7 @@ class TestSilent:
 
         assert (child.restarts, child.running) == (0, True)
 
-    def test_a_restarted_child_has_its_whole_time(self, supervisor, tmp_path):
+    def test_a_restarted_child_gets_its_full_time_again(self, supervisor, tmp_path):
         path = tmp_path / "heartbeat"
         late = f"import time; time.sleep({LIMIT_S / 4})\n" + BEATING.format(str(path))
         child = started(supervisor, "late", late, heartbeat_check(path))
@@ -123,7 +123,7 @@ class TestSilent:
 
         assert (child.restarts, child.running) == (1, True)
 
-    def test_a_check_that_hangs_hides_no_other_child(self, supervisor, tmp_path):
+    def test_a_check_that_hangs_does_not_hide_other_children(self, supervisor, tmp_path):
         never = threading.Event()
         hanging = started(supervisor, "hanging", "import time; time.sleep(600)", LivenessCheck(never.wait, 600.0, 0.1))
         silent = started(
@@ -136,7 +136,7 @@ class TestSilent:
 
         assert hanging.restarts == 0
 
-    def test_a_check_that_hangs_is_silence(self, supervisor):
+    def test_a_check_that_hangs_counts_as_no_heartbeat(self, supervisor):
         never = threading.Event()
         child = started(supervisor, "deaf", "import time; time.sleep(600)", LivenessCheck(never.wait, SHORT_S, 0.1))
         try:
@@ -144,7 +144,7 @@ class TestSilent:
         finally:
             never.set()
 
-    def test_a_check_that_fails_kills_nobody_and_is_told_once(self, supervisor):
+    def test_a_check_that_fails_kills_nothing_and_is_reported_once(self, supervisor):
         def broken():
             raise ValueError("no such check")
 
@@ -156,7 +156,7 @@ class TestSilent:
         (line,) = supervisor.lines
         assert lacks(line, "fine", "liveness check", "failed", "ValueError: no such check") == []
 
-    def test_a_pause_of_the_supervisor_itself_is_no_silence(self, supervisor, tmp_path):
+    def test_a_pause_of_the_supervisor_is_not_taken_for_silence(self, supervisor, tmp_path):
         path = tmp_path / "heartbeat"
         child = started(supervisor, "well", BEATING.format(str(path)), heartbeat_check(path, limit_s=60.0))
         look_until(supervisor, path.exists)
@@ -169,7 +169,7 @@ class TestSilent:
         assert (child.restarts, child.running) == (0, True)
 
 
-def test_a_wedged_child_goes_with_what_it_started_in_other_groups(supervisor):
+def test_a_hung_child_is_killed_with_children_in_other_groups(supervisor):
     script = f"import subprocess; subprocess.Popen({SLEEP!r}, start_new_session=True).wait()"
     silent = LivenessCheck(lambda: False, SHORT_S, every_s=0.1)
     child = supervisor.add("parent", [sys.executable, "-c", script], liveness=silent)

@@ -1,4 +1,4 @@
-"""Logs that processes write by themselves stay small, and lose no line that was written while nobody rotated."""
+"""Rotation of logs that processes write themselves: bounded size, and no line lost between rotations."""
 
 import re
 import sys
@@ -17,7 +17,7 @@ def all_of(log):
     return sorted(log.parent.glob(f"{log.name}*"))
 
 
-def test_a_small_log_is_left_alone(tmp_path):
+def test_a_small_log_is_not_rotated(tmp_path):
     log = tmp_path / "worker.log"
     log.write_text("all is well\n")
 
@@ -26,7 +26,7 @@ def test_a_small_log_is_left_alone(tmp_path):
     assert all_of(log) == [log]
 
 
-def test_a_large_log_is_moved_to_the_next_name_and_two_are_kept(tmp_path):
+def test_a_large_log_is_rotated_and_two_copies_are_kept(tmp_path):
     log = tmp_path / "worker.log"
     for letter in "abcd":
         log.write_text(letter * (LARGEST + 1))
@@ -36,7 +36,7 @@ def test_a_large_log_is_moved_to_the_next_name_and_two_are_kept(tmp_path):
     assert kept == {"worker.log": "", "worker.log.1": "d", "worker.log.2": "c"}
 
 
-def test_of_a_huge_log_the_newest_lines_are_kept(tmp_path):
+def test_the_newest_lines_of_a_huge_log_are_kept(tmp_path):
     log = tmp_path / "worker.log"
     log.write_bytes(b"old\n" * 10_000 + b"newest\n")
 
@@ -47,7 +47,7 @@ def test_of_a_huge_log_the_newest_lines_are_kept(tmp_path):
     assert copy.endswith(b"newest\n")
 
 
-def test_a_copy_is_for_its_owner_only(tmp_path):
+def test_a_copy_is_readable_by_its_owner_only(tmp_path):
     log = tmp_path / "web.log"
     log.write_text("x" * (LARGEST + 1))
 
@@ -56,7 +56,7 @@ def test_a_copy_is_for_its_owner_only(tmp_path):
     assert (tmp_path / "web.log.1").stat().st_mode & 0o777 == 0o600
 
 
-def test_on_a_full_disk_it_is_emptied_all_the_same(tmp_path, monkeypatch):
+def test_on_a_full_disk_the_log_is_truncated_anyway(tmp_path, monkeypatch):
     def no_room(*_):
         raise OSError(28, "No space left on device")
 
@@ -72,7 +72,7 @@ def test_on_a_full_disk_it_is_emptied_all_the_same(tmp_path, monkeypatch):
 
 @pytest.fixture
 def chatty(tmp_path, monkeypatch):
-    """A supervised child that writes numbered lines without end, 100 kB a second or so."""
+    """A supervised child that writes numbered lines without end, about 100 kB/s."""
     monkeypatch.setattr(supervise, "LOOK_EVERY_S", 0.1)
     monkeypatch.setattr(logs.rotate, "__defaults__", (20_000, 2))
     supervisor = Supervisor(tmp_path / "log", lambda line: None)
@@ -82,7 +82,7 @@ def chatty(tmp_path, monkeypatch):
     supervisor.stop()
 
 
-def test_what_a_child_writes_without_end_stays_bounded(chatty, tmp_path):
+def test_the_log_of_a_child_that_never_stops_writing_is_bounded(chatty, tmp_path):
     log = tmp_path / "log" / "chatty.log"
     newest = []
 

@@ -1,4 +1,5 @@
-"""The service and the small image of the agent held against the project: neither systemd nor a container runs here."""
+"""The service and the small image of the agent, checked against the project: neither systemd nor a container runs
+here."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def directives(name: str) -> list[str]:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """What follows `python -m probes site`. Raises SystemExit where the parser refuses it."""
+    """Parse the arguments after `python -m probes site`. Raises SystemExit where the parser refuses them."""
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     return parser.parse_args(arguments)
@@ -42,7 +43,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 # --- the service
 
 
-def test_the_service_runs_the_agent_on_the_folder_of_systemd() -> None:
+def test_the_service_runs_the_agent_on_systemds_folder() -> None:
     (start,) = directives("ExecStart")
     program, *words = shlex.split(start)
 
@@ -51,20 +52,20 @@ def test_the_service_runs_the_agent_on_the_folder_of_systemd() -> None:
     assert parse(words[3:]).data == Path("%S") / directives("StateDirectory")[0]
 
 
-def test_the_service_has_the_one_capability_and_no_user_of_its_own() -> None:
+def test_the_service_has_a_single_capability_and_a_dynamic_user() -> None:
     assert directives("AmbientCapabilities") == directives("CapabilityBoundingSet") == ["CAP_NET_RAW"]
     assert directives("DynamicUser") == directives("NoNewPrivileges") == ["yes"]
     assert directives("ProtectSystem") == ["strict"]
     assert directives("User") == []
 
 
-def test_the_journal_takes_so_many_lines_of_the_service_and_no_more() -> None:
+def test_the_services_journal_rate_is_limited() -> None:
     assert directives("LogRateLimitIntervalSec") == ["30s"]
     assert int(directives("LogRateLimitBurst")[0]) <= 200
 
 
-def test_the_service_may_ask_the_kernel_how_the_clock_is_kept() -> None:
-    """ProtectClock= forbids these calls, and the read that the agent makes with them."""
+def test_the_service_may_read_the_kernels_clock_state() -> None:
+    """ProtectClock= forbids these calls, including the read that the agent makes."""
     (calls,) = directives("SystemCallFilter")
 
     assert {"adjtimex", "clock_adjtime"} <= set(calls.split())
@@ -74,7 +75,7 @@ def test_the_service_may_ask_the_kernel_how_the_clock_is_kept() -> None:
 @pytest.mark.skipif(
     shutil.which("systemd-analyze") is None and not os.environ.get("CI"), reason="needs systemd-analyze"
 )
-def test_systemd_takes_the_service_and_finds_little_exposed(tmp_path: Path) -> None:
+def test_systemd_accepts_the_service_with_low_exposure(tmp_path: Path) -> None:
     unit = tmp_path / "soundings-agent.service"
     unit.write_text(UNIT.replace("/opt/soundings/.venv/bin/python", sys.executable))
 
@@ -100,7 +101,7 @@ def instructions(name: str) -> list[str]:
     return re.findall(rf"^{name} (.+)$", DOCKERFILE.replace("\\\n", " "), re.MULTILINE)
 
 
-def test_the_image_runs_the_agent_as_nobody_special() -> None:
+def test_the_image_runs_the_agent_as_an_unprivileged_user() -> None:
     (entry,), (words,) = instructions("ENTRYPOINT"), instructions("CMD")
     assert json.loads(entry) == ["python", "-m", "probes"]
     program, *arguments = json.loads(words)
@@ -111,7 +112,7 @@ def test_the_image_runs_the_agent_as_nobody_special() -> None:
     assert "setcap" not in DOCKERFILE
 
 
-def test_the_image_says_it_is_healthy_by_a_command_that_exists() -> None:
+def test_the_images_health_check_is_an_existing_command() -> None:
     (check,) = instructions("HEALTHCHECK")
     words = json.loads(check.partition("CMD ")[2])
 
@@ -119,7 +120,7 @@ def test_the_image_says_it_is_healthy_by_a_command_that_exists() -> None:
     assert parse(words[4:]).data == Path("/data")
 
 
-def test_the_image_stands_on_that_of_the_centre_with_the_same_user() -> None:
+def test_the_image_has_the_centres_base_and_user() -> None:
     (base,) = set(re.findall(r"^FROM (\S+)", IMAGE_OF_THE_CENTRE, re.MULTILINE))
     user = re.compile(r"groupadd --gid (\d+) soundings.*?useradd --uid (\d+)", re.DOTALL)
 
@@ -127,7 +128,7 @@ def test_the_image_stands_on_that_of_the_centre_with_the_same_user() -> None:
     assert user.search(DOCKERFILE).groups() == user.search(IMAGE_OF_THE_CENTRE).groups()
 
 
-def test_what_the_image_copies_exists_and_is_sent_to_the_builder() -> None:
+def test_files_copied_into_the_image_are_in_the_build_context() -> None:
     copied = [source for line in instructions("COPY") if not line.startswith("--from=") for source in line.split()[:-1]]
     sent = (FOLDER / "agent.Dockerfile.dockerignore").read_text().splitlines()
 
@@ -151,26 +152,26 @@ def blocks(path: Path) -> dict[str, list[str]]:
 AGENT = blocks(FOLDER / "requirements-agent.txt")
 
 
-def test_the_agent_has_the_versions_and_hashes_of_the_whole() -> None:
+def test_the_agents_versions_and_hashes_are_the_projects() -> None:
     whole = blocks(ROOT / "requirements.txt")
 
     assert {name: block for name, block in AGENT.items() if whole.get(name) != block} == {}
 
 
-def test_all_that_the_agent_needs_is_there_and_no_more() -> None:
+def test_the_agents_requirements_are_complete_and_minimal() -> None:
     needed: set[str] = set()
-    left = [Requirement(line) for line in (FOLDER / "requirements-agent.in").read_text().split()]
-    while left:
-        wanted = left.pop()
-        extras = {"", *wanted.extras}
-        needed.add(canonicalize_name(wanted.name))
-        for line in metadata.requires(wanted.name) or []:
+    unresolved = [Requirement(line) for line in (FOLDER / "requirements-agent.in").read_text().split()]
+    while unresolved:
+        next_requirement = unresolved.pop()
+        extras = {"", *next_requirement.extras}
+        needed.add(canonicalize_name(next_requirement.name))
+        for line in metadata.requires(next_requirement.name) or []:
             requirement = Requirement(line)
             if not requirement.extras and canonicalize_name(requirement.name) in needed:
                 continue
             marker = requirement.marker
             if marker is None or any(marker.evaluate({**default_environment(), "extra": extra}) for extra in extras):
-                left.append(requirement)
+                unresolved.append(requirement)
 
     elsewhere = {name for name, (block, *_) in AGENT.items() if ";" in block.splitlines()[0]}
     assert needed <= AGENT.keys()
@@ -206,7 +207,7 @@ app.Worker(pool="threads", quiet=True)
 
 
 def test_the_agent_starts_with_its_requirements_alone(agent_packages: Path) -> None:
-    """Kombu, for example, loads a transport and what that needs only when it connects."""
+    """Kombu, for example, imports a transport and its dependencies only when it connects."""
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{agent_packages}:{ROOT}"}
 
     done = subprocess.run(
@@ -221,8 +222,8 @@ def test_the_agent_starts_with_its_requirements_alone(agent_packages: Path) -> N
     assert done.returncode == 0, done.stderr
 
 
-def test_all_that_probes_imports_is_among_it() -> None:
-    """Asked of an interpreter that has loaded every entry of the agent."""
+def test_every_module_that_probes_imports_is_a_requirement() -> None:
+    """Run in an interpreter that imports every entry point of the agent."""
     modules = ["worker", "command", "join", "status", "doctor.run", "limits.command"]
     code = f"import sys, {', '.join(f'probes.site.{name}' for name in modules)}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -230,7 +231,7 @@ def test_all_that_probes_imports_is_among_it() -> None:
     by_module = metadata.packages_distributions()
     distributions = {canonicalize_name(name) for module in loaded for name in by_module.get(module, [])}
 
-    # Celery, Kombu and Billiard load these where they find them; the agent does without.
+    # Celery, Kombu and Billiard import these if installed; the agent does not need them.
     assert distributions - AGENT.keys() <= {"brotli", "cffi", "django", "greenlet", "pyyaml", "setuptools"}
 
 

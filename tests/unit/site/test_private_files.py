@@ -1,4 +1,4 @@
-"""What is closed to other users of the machine, whatever the umask is, and what an open folder is left."""
+"""Files and folders closed to other users of the machine for any umask, and folders that were left open."""
 
 import os
 import stat
@@ -23,7 +23,7 @@ def mode(path):
     return stat.S_IMODE(path.lstat().st_mode)
 
 
-def test_a_folder_that_was_left_open_is_closed_with_what_is_named(tmp_path):
+def test_an_open_folder_and_the_named_folders_are_closed(tmp_path):
     top, outside = tmp_path / "data", tmp_path / "outside"
     for path in (top / "sites" / "rome" / "spool.sqlite3", top / "kept.toml", outside):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,13 +38,13 @@ def test_a_folder_that_was_left_open_is_closed_with_what_is_named(tmp_path):
     assert not is_open_to_others(top)
 
 
-def test_a_folder_that_is_missing_is_made_closed(tmp_path):
+def test_a_missing_folder_is_created_closed(tmp_path):
     close_to_others(tmp_path / "a" / "b", [])
 
     assert mode(tmp_path / "a" / "b") == 0o700
 
 
-def test_what_belongs_to_another_user_is_left(tmp_path, monkeypatch):
+def test_folders_of_another_user_are_not_changed(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     tmp_path.chmod(0o755)
 
@@ -54,7 +54,7 @@ def test_what_belongs_to_another_user_is_left(tmp_path, monkeypatch):
     assert is_open_to_others(tmp_path)
 
 
-def test_a_replaced_file_is_its_owners_even_where_an_open_one_was(tmp_path):
+def test_a_replaced_file_is_closed_even_if_the_old_was_open(tmp_path):
     path, beside = tmp_path / "file", tmp_path / "file.new"
     path.write_text("old")
     beside.write_text("left over")

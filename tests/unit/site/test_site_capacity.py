@@ -1,4 +1,4 @@
-"""Capacity cycles of an agent, with a probe of our own in the place of the network; when they are due; their limits."""
+"""Capacity cycles of an agent, with a fake probe in place of the network; when they are due; their limits."""
 
 import threading
 from dataclasses import replace
@@ -40,7 +40,7 @@ class Clock:
 
 
 class CapacityProbe:
-    """Finds 50 Mbit/s, 14 s later; calls `meanwhile` in the middle."""
+    """Returns 50 Mbit/s after 14 s; calls `meanwhile` in the middle."""
 
     def __init__(self, clock, meanwhile=lambda: None, sent=184):
         self.clock = clock
@@ -98,12 +98,12 @@ def task(*addresses, test="narrowest", every_s=3600, **fields):
 
 
 def make_cycles(spool, limits, own_tests, probe, *, now):
-    """The runner of cycles, for this kind with this probe."""
+    """The runner of cycles for this kind with this probe."""
     cycles = Cycles(spool, Permit(limits, now=now), own_tests, now=now)
     return SimpleNamespace(run=partial(cycles.run, replace(KIND, probe=lambda: probe)))
 
 
-def test_a_cycle_measures_its_paths_one_after_the_other(spool, own_tests, clock):
+def test_a_cycle_measures_its_paths_sequentially(spool, own_tests, clock):
     probe = CapacityProbe(clock)
 
     make_cycles(spool, Limits(), own_tests, probe, now=clock).run(task("192.0.2.1", "192.0.2.2"))
@@ -124,7 +124,7 @@ def test_a_result_is_spooled_before_the_next_path_is_measured(spool, own_tests, 
     assert waiting == [0, 1, 2]
 
 
-def test_paths_are_taken_in_an_order_of_its_own_each_cycle(spool, own_tests, clock):
+def test_the_order_of_paths_differs_from_cycle_to_cycle(spool, own_tests, clock):
     probe = CapacityProbe(clock)
     cycles = make_cycles(spool, Limits(), own_tests, probe, now=clock)
     addresses = [f"192.0.2.{number}" for number in range(1, 9)]
@@ -138,7 +138,7 @@ def test_paths_are_taken_in_an_order_of_its_own_each_cycle(spool, own_tests, clo
     assert len(set(orders)) > 1
 
 
-def test_a_name_stays_the_target(spool, own_tests, clock):
+def test_a_host_name_stays_the_target(spool, own_tests, clock):
     probe = CapacityProbe(clock)
 
     limits = Limits(networks=Networks(allowed=("127.0.0.1/32",)))
@@ -149,7 +149,7 @@ def test_a_name_stays_the_target(spool, own_tests, clock):
     assert (delivered.result.target, delivered.result.address) == ("localhost", "127.0.0.1")
 
 
-def test_forbidden_and_failing_tests_are_reported_the_rest_measured(spool, own_tests, clock):
+def test_forbidden_and_failing_tests_do_not_stop_the_others(spool, own_tests, clock):
     limits = Limits(networks=Networks(forbidden=("198.51.100.0/24",)))
     probe = CapacityProbe(clock)
 
@@ -168,7 +168,7 @@ def test_forbidden_and_failing_tests_are_reported_the_rest_measured(spool, own_t
     assert [spec.address for spec in probe.specs] == ["192.0.2.1"]
 
 
-def test_a_probe_that_cannot_ends_in_its_outcome(spool, own_tests, clock):
+def test_a_probe_error_is_stored_as_its_outcome(spool, own_tests, clock):
     def fail():
         raise ProbeError("deadline reached after 3 of 42 trains", outcome=Outcome.MISSED)
 
@@ -179,7 +179,7 @@ def test_a_probe_that_cannot_ends_in_its_outcome(spool, own_tests, clock):
     assert delivered.result.detail == "deadline reached after 3 of 42 trains"
 
 
-def test_trains_keep_to_the_spacing_that_pings_keep(spool, own_tests, clock):
+def test_trains_keep_the_spacing_of_pings(spool, own_tests, clock):
     probe = CapacityProbe(clock)
     cycles = make_cycles(spool, Limits(ping=PingLimits(min_spacing_s=0.3)), own_tests, probe, now=clock)
 
@@ -189,7 +189,7 @@ def test_trains_keep_to_the_spacing_that_pings_keep(spool, own_tests, clock):
     assert [spec.spacing_s for spec in probe.specs] == [0.3, 0.5]
 
 
-def test_an_address_gets_no_more_packets_an_hour_than_allowed(spool, own_tests, clock):
+def test_an_address_gets_at_most_the_allowed_packets_per_hour(spool, own_tests, clock):
     limits = Limits(capacity=CapacityLimits(max_packets_per_hour=2 * MAX_PACKETS))
     cycles = make_cycles(spool, limits, own_tests, CapacityProbe(clock), now=clock)
 
@@ -205,7 +205,7 @@ def test_an_address_gets_no_more_packets_an_hour_than_allowed(spool, own_tests, 
     assert lacks(by_time[2].detail, "capacity.max_packets_per_hour:", *figures) == []
 
 
-def test_a_test_of_ours_meanwhile_is_noted(spool, own_tests, clock):
+def test_a_concurrent_test_of_this_site_is_recorded(spool, own_tests, clock):
     with own_tests.running():
         make_cycles(spool, Limits(), own_tests, CapacityProbe(clock), now=clock).run(task("192.0.2.1"))
 
@@ -213,7 +213,7 @@ def test_a_test_of_ours_meanwhile_is_noted(spool, own_tests, clock):
     assert delivered.during_test
 
 
-def test_paths_whose_turn_does_not_come_within_the_period_are_missed(spool, own_tests, clock):
+def test_paths_that_do_not_fit_into_the_period_are_missed(spool, own_tests, clock):
     cycles = make_cycles(spool, Limits(), own_tests, CapacityProbe(clock), now=clock)
 
     cycles.run(task(*[f"192.0.2.{number}" for number in range(1, 6)], every_s=60))
@@ -222,7 +222,7 @@ def test_paths_whose_turn_does_not_come_within_the_period_are_missed(spool, own_
     assert outcomes == ["measured"] * 3 + ["missed"] * 2  # begun at 0, 14 and 28 s; 42 s leaves no 30 s
 
 
-def test_a_cycle_that_meets_the_one_before_is_busy_and_sends_nothing(spool, own_tests, clock):
+def test_a_cycle_that_overlaps_the_previous_is_busy(spool, own_tests, clock):
     cycles = None
 
     def meanwhile():
@@ -239,7 +239,7 @@ def test_a_cycle_that_meets_the_one_before_is_busy_and_sends_nothing(spool, own_
     assert len(probe.specs) == 1
 
 
-def test_two_tests_at_once_take_turns(spool, own_tests, clock):
+def test_two_concurrent_tests_take_turns(spool, own_tests, clock):
     at_work, most = [], []
 
     def meanwhile():
@@ -249,7 +249,7 @@ def test_two_tests_at_once_take_turns(spool, own_tests, clock):
 
     cycles = make_cycles(spool, Limits(), own_tests, CapacityProbe(clock, meanwhile), now=clock)
     addresses = [f"192.0.2.{number}" for number in range(1, 30)]
-    threads = [threading.Thread(target=cycles.run, args=(task(*addresses, test=name),)) for name in ("one", "two")]
+    threads = [threading.Thread(target=cycles.run, args=(task(*addresses, test=name),)) for name in ("first", "second")]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -260,7 +260,7 @@ def test_two_tests_at_once_take_turns(spool, own_tests, clock):
 
 
 @pytest.mark.parametrize("value", ["-1", '"many"', "1.5"])
-def test_a_limit_that_is_no_number_of_packets_is_told(tmp_path, value):
+def test_an_invalid_packet_limit_is_reported(tmp_path, value):
     path = tmp_path / "limits.toml"
     path.write_text(f"[capacity]\nmax_packets_per_hour = {value}\n")
 
@@ -282,7 +282,7 @@ def test_sites_are_spread_over_the_whole_period():
     assert cycle_entries(None, KIND) == []
 
 
-def test_a_plan_of_before_there_were_capacity_tests_is_read():
+def test_a_plan_without_capacity_tests_is_read():
     old = b'{"version": "v1", "site": "slac", "mesh": "test", "ping": [], "throughput": []}'
 
     assert msgspec.json.decode(old, type=Plan).capacity == ()

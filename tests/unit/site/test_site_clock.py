@@ -1,4 +1,4 @@
-"""The offset of a site's clock, told by simulated requests between two clocks whose truth is known."""
+"""The offset of a site's clock, measured by simulated requests between two clocks whose offset is known."""
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ CENTRE_EPOCH_S = 1_763_740_800.0
 
 
 class World:
-    """A site and a centre with a true time of their own; the site's wall clock is `ahead_s` of the centre's."""
+    """A site and a centre with a common true time; the site's wall clock is `ahead_s` ahead of the centre's."""
 
     def __init__(self, ahead_s=0.0):
         self.true_s = 5000.0
@@ -29,7 +29,7 @@ class World:
         self.clock.note(sent_s, received, answered, self.clock.now_s())
 
 
-def test_before_the_first_answer_nothing_is_known():
+def test_before_the_first_answer_the_offset_is_unknown():
     world = World(ahead_s=90.0)
 
     assert world.clock.offset() is None
@@ -37,7 +37,7 @@ def test_before_the_first_answer_nothing_is_known():
 
 
 @pytest.mark.parametrize("ahead_s", [-86_400.0, -3.0, 0.0, 0.4, 90.0])
-def test_a_symmetric_exchange_gives_the_offset_at_any_centre_delay(ahead_s):
+def test_a_symmetric_exchange_gives_the_offset_at_any_delay(ahead_s):
     world = World(ahead_s)
 
     world.request(there_s=0.15, at_centre_s=2.5, back_s=0.15)
@@ -50,17 +50,17 @@ delays = st.floats(0.0, 30.0)
 
 
 @given(ahead_s=st.floats(-1e6, 1e6), exchanges=st.lists(st.tuples(delays, delays, delays), min_size=1, max_size=20))
-def test_the_truth_is_within_the_uncertainty_whichever_way_is_slower(ahead_s, exchanges):
+def test_the_true_offset_is_within_the_uncertainty(ahead_s, exchanges):
     world = World(ahead_s)
 
     for exchange in exchanges:
         world.request(*exchange)
 
     offset = world.clock.offset()
-    assert abs(offset.seconds - ahead_s) <= offset.uncertainty_s + 1e-5  # the stamps are written to the microsecond
+    assert abs(offset.seconds - ahead_s) <= offset.uncertainty_s + 1e-5  # timestamps are written in microseconds
 
 
-def test_the_fastest_of_the_newest_exchanges_counts():
+def test_the_fastest_of_the_newest_exchanges_is_used():
     world = World(ahead_s=0.2)
     world.request(there_s=0.001, back_s=0.001)
     for _ in range(EXCHANGES_KEPT - 1):
@@ -72,7 +72,7 @@ def test_the_fastest_of_the_newest_exchanges_counts():
     assert world.clock.offset().seconds == pytest.approx(0.2 - 2.0, abs=1e-3)
 
 
-def test_a_step_of_our_clock_shows_at_once_and_without_the_centre():
+def test_a_clock_step_is_detected_at_once_without_the_centre():
     world = World()
     world.request()
 
@@ -81,7 +81,7 @@ def test_a_step_of_our_clock_shows_at_once_and_without_the_centre():
     assert world.clock.off_s() == pytest.approx(7.0, abs=1e-3)
 
 
-def test_the_longer_the_centre_is_away_the_less_is_known():
+def test_uncertainty_grows_while_the_centre_is_unreachable():
     world = World()
     world.request()
     fresh_s = world.clock.offset().uncertainty_s
@@ -91,7 +91,7 @@ def test_the_longer_the_centre_is_away_the_less_is_known():
     assert world.clock.offset().uncertainty_s - fresh_s == pytest.approx(86_400.0 * DRIFT)
 
 
-def test_a_clock_is_off_only_where_that_is_sure():
+def test_a_clock_is_off_only_if_the_offset_is_significant():
     just_right, surely_off, unsure = World(CLOCK_OFF_S - 0.1), World(-CLOCK_OFF_S - 0.1), World(CLOCK_OFF_S + 0.1)
     just_right.request()
     surely_off.request()
@@ -113,7 +113,7 @@ def test_a_clock_is_off_only_where_that_is_sure():
         ("1763740800.0", "1763740900.0"),  # longer at the centre than the whole exchange took
     ],
 )
-def test_an_answer_with_stamps_that_cannot_be_says_nothing(received, answered):
+def test_an_answer_with_impossible_timestamps_is_ignored(received, answered):
     world = World()
 
     world.clock.note(5000.0, received, answered, 5000.1)
@@ -122,7 +122,7 @@ def test_an_answer_with_stamps_that_cannot_be_says_nothing(received, answered):
 
 
 @pytest.mark.parametrize("ahead_s", [-3600.0, 0.3, 3600.0])
-def test_the_time_is_the_centres_where_ours_is_surely_off(ahead_s):
+def test_the_centres_time_is_used_where_the_clock_is_off(ahead_s):
     world = World(ahead_s)
     before = world.clock.utc_now().timestamp()
     world.request()

@@ -1,4 +1,4 @@
-"""Disk-to-disk slots at a site: its rules, both ends, and what is spooled; no network here."""
+"""Disk-to-disk slots at a site: its rules, both ends, and the spooled results; no network here."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -57,7 +57,7 @@ def folder(tmp_path):
 
 
 class Ends:
-    """Notes what each end was asked, and ends as it is told."""
+    """Records the spec passed to each end, and returns or raises `end`."""
 
     def __init__(self, end=MEASURED):
         self.end = end
@@ -82,7 +82,7 @@ class Ends:
 
 
 def slot(**fields):
-    given = {
+    defaults = {
         "slot_id": 5,
         "path_id": 7,
         "test": "files",
@@ -91,7 +91,7 @@ def slot(**fields):
         "ends_at": NOW + timedelta(seconds=65),
         "spec": SPEC,
     }
-    return DiskToDiskSlot(**{**given, **fields})
+    return DiskToDiskSlot(**{**defaults, **fields})
 
 
 def make_slots(spool, clock, ends, limits):
@@ -106,7 +106,7 @@ def allowing(folder, **fields):
     return Limits(disk=DiskLimits(folder=folder, min_free_bytes=0), **fields)
 
 
-def test_a_senders_slot_uses_the_sites_folder_and_is_spooled_once(spool, clock, folder):
+def test_a_senders_slot_uses_the_sites_folder_and_spools_once(spool, clock, folder):
     ends = Ends()
     slots, own_tests, usage = make_slots(spool, clock, ends, allowing(folder))
 
@@ -169,7 +169,7 @@ RULES = [
 
 
 @pytest.mark.parametrize(("fields", "facts"), RULES)
-def test_what_a_rule_forbids_is_not_permitted_with_its_name(spool, clock, fields, facts):
+def test_a_forbidden_transfer_names_the_rule(spool, clock, fields, facts):
     ends = Ends()
     slots, *_ = make_slots(spool, clock, ends, Limits(**fields))
 
@@ -183,7 +183,7 @@ def test_what_a_rule_forbids_is_not_permitted_with_its_name(spool, clock, fields
 
 
 @pytest.mark.parametrize(("fields", "facts"), RULES)
-def test_the_sender_is_told_by_which_rule_the_receiver_may_not_write(spool, clock, caplog, fields, facts):
+def test_the_sender_learns_the_rule_that_forbids_the_receiver(spool, clock, caplog, fields, facts):
     ends = Ends()
     slots, *_ = make_slots(spool, clock, ends, Limits(**fields))
 
@@ -197,7 +197,7 @@ def test_the_sender_is_told_by_which_rule_the_receiver_may_not_write(spool, cloc
 
 
 @pytest.mark.parametrize("role", ["client", "server"])
-def test_a_peer_in_a_forbidden_network_is_not_even_told(spool, clock, folder, role):
+def test_a_peer_in_a_forbidden_network_is_not_contacted(spool, clock, folder, role):
     ends = Ends()
     limits = allowing(folder, networks=Networks(forbidden=("192.0.2.0/24",)))
     slots, *_ = make_slots(spool, clock, ends, limits)
@@ -221,7 +221,7 @@ def test_minutes_of_the_day_count_both_kinds_of_tests(spool, clock, folder):
 
 
 @pytest.mark.parametrize("late_s", [6, 60])
-def test_a_slot_that_is_seen_too_late_is_missed(spool, clock, folder, late_s):
+def test_a_slot_that_is_noticed_too_late_is_missed(spool, clock, folder, late_s):
     clock.now = NOW + timedelta(seconds=late_s)
     slots, *_ = make_slots(spool, clock, Ends(), allowing(folder))
 
@@ -253,7 +253,7 @@ def test_a_slot_that_ran_when_the_agent_was_killed_is_missed(spool, clock, folde
     assert lacks(result.result.detail, "agent", "restarted") == []
 
 
-def test_slots_of_both_kinds_are_due_and_distinct_after_reading(spool, clock, folder):
+def test_slots_of_both_kinds_are_due_and_distinct_when_parsed(spool, clock, folder):
     throughput = ThroughputSlot(
         slot_id=6,
         path_id=7,
@@ -271,13 +271,13 @@ def test_slots_of_both_kinds_are_due_and_distinct_after_reading(spool, clock, fo
     assert [read_slot(msgspec.json.encode(slot)) for slot in plan.slots] == [throughput, slot()]
 
 
-def test_a_plan_of_a_centre_without_such_tests_is_read():
+def test_a_plan_without_disk_to_disk_tests_is_read():
     plan = msgspec.json.decode(b'{"version": "1", "site": "cern", "mesh": "m"}', type=Plan)
 
     assert plan.slots == ()
 
 
-def test_a_folder_that_is_not_absolute_is_a_mistake_in_the_file(tmp_path):
+def test_a_folder_that_is_not_absolute_is_an_error(tmp_path):
     file = tmp_path / "limits.toml"
     file.write_text('[disk]\nfolder = "disk"\n')
 
@@ -286,7 +286,7 @@ def test_a_folder_that_is_not_absolute_is_a_mistake_in_the_file(tmp_path):
     assert lacks(str(refused.value), "limits.toml:2: [disk]: folder", "absolute path", 'not "disk"') == []
 
 
-def test_the_receiver_that_declines_raises_the_rule(clock):
+def test_a_receiver_that_declines_raises_the_rule(clock):
     permit = Permit(Limits(), now=clock)
 
     with pytest.raises(Declined, match=r"disk\.folder"), permit.server(KIND, slot(role="server")):

@@ -1,4 +1,4 @@
-"""The doctor's checks that need no machine in a certain state: each result with its fix."""
+"""The doctor's checks that do not depend on the machine: each result with its fix."""
 
 import msgspec
 import pytest
@@ -7,7 +7,7 @@ from probes.contract import CheckResult
 from probes.site.doctor.check_host import about_privileges, has_net_raw, is_in_range
 from probes.site.doctor.run import lines
 
-# The lines of /proc/self/status of: root, an ordinary user, and a service with AmbientCapabilities=CAP_NET_RAW.
+# The lines of /proc/self/status of root, an ordinary user, and a service with AmbientCapabilities=CAP_NET_RAW.
 STATUS = "Name:\tpython\nUid:\t0\t0\t0\t0\nCapInh:\t{0}\nCapPrm:\t{0}\nCapEff:\t{0}\nCapBnd:\t000001ffffffffff\n"
 
 
@@ -28,13 +28,13 @@ def test_the_capability_is_read_from_the_effective_set(effective, capable):
         ("1000\t1999\n", {999, 2000}, False),
     ],
 )
-def test_a_group_is_in_the_range_with_both_ends(group_range, groups, inside):
+def test_a_group_range_includes_both_ends(group_range, groups, inside):
     assert is_in_range(group_range, groups) is inside
 
 
 @pytest.mark.parametrize("capable", [True, False])
 @pytest.mark.parametrize("in_range", [True, False])
-def test_one_of_the_two_ways_to_a_socket_is_enough(capable, in_range):
+def test_either_way_to_open_a_socket_is_enough(capable, in_range):
     findings = list(about_privileges(capable, in_range, "1 0"))
 
     assert [finding.check for finding in findings] == ["privileges", "ping_group_range"]

@@ -1,4 +1,4 @@
-"""Results that are spooled while the clock is wrong are kept, flagged, and told with the delivery."""
+"""Results that are spooled while the clock is wrong are stored, flagged, and reported with the delivery."""
 
 import argparse
 import time
@@ -25,11 +25,11 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
 @pytest.fixture
-def stamping(server: FakeCentre):  # noqa: F811
-    """The fake centre, with its clock on its answers as the real one has it."""
+def centre_with_clock(server: FakeCentre):  # noqa: F811
+    """The fake centre, which adds its clock to its answers as the real centre does."""
     received_at = []
 
-    class Stamping(server.RequestHandlerClass):
+    class ClockHandler(server.RequestHandlerClass):
         def parse_request(self):
             received_at.append(time.time())
             return super().parse_request()
@@ -39,13 +39,13 @@ def stamping(server: FakeCentre):  # noqa: F811
             self.send_header(SENT_HEADER, f"{time.time():.6f}")
             super().end_headers()
 
-    server.RequestHandlerClass = Stamping
+    server.RequestHandlerClass = ClockHandler
     server.plan = Plan(version="v1", site="slac", mesh="test")
     return server
 
 
 class Site:
-    """The parts of an agent that have to do with its clock, which is `ahead_s` of the centre's."""
+    """The parts of an agent that use its clock, which is `ahead_s` ahead of the centre's."""
 
     def __init__(self, folder, url):
         (folder / "token").write_text("s3cret")
@@ -58,23 +58,23 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path, stamping):
-    return Site(tmp_path, stamping.url)
+def site(tmp_path, centre_with_clock):
+    return Site(tmp_path, centre_with_clock.url)
 
 
-def test_a_clock_that_is_right_flags_nothing(site, stamping):
+def test_with_a_correct_clock_nothing_is_flagged(site, centre_with_clock):
     site.centre.plan(None)
     site.spool.put([result(1)])
 
     assert site.delivery.run() == 1
 
-    (batch,) = stamping.batches
+    (batch,) = centre_with_clock.batches
     assert [result.clock_off_s for result in batch.results] == [None]
     assert batch.health.clock_off is None
     assert abs(batch.health.clock_offset_s) <= batch.health.clock_uncertainty_s + 1e-3
 
 
-def test_results_spooled_with_a_wrong_clock_keep_their_flag(site, stamping):
+def test_results_spooled_with_a_wrong_clock_keep_their_flag(site, centre_with_clock):
     site.centre.plan(None)
     site.spool.put([result(1)])
     site.ahead_s = 90.0
@@ -84,7 +84,7 @@ def test_results_spooled_with_a_wrong_clock_keep_their_flag(site, stamping):
 
     assert site.delivery.run() == 4
 
-    (batch,) = stamping.batches
+    (batch,) = centre_with_clock.batches
     assert [result.clock_off_s is not None for result in batch.results] == [False, True, True, False]
     assert [result.clock_off_s for result in batch.results[1:3]] == pytest.approx([90.0, 90.0], abs=1.0)
     started = [result.result.started_at for result in batch.results[1:3]]
@@ -93,7 +93,7 @@ def test_results_spooled_with_a_wrong_clock_keep_their_flag(site, stamping):
     )
 
 
-def test_before_the_centre_was_ever_heard_nothing_is_flagged(site):
+def test_before_the_first_contact_nothing_is_flagged(site):
     site.ahead_s = 90.0
 
     site.spool.put([result(1)])
@@ -102,9 +102,9 @@ def test_before_the_centre_was_ever_heard_nothing_is_flagged(site):
     assert [result.clock_off_s for result in batch.results] == [None]
 
 
-def test_a_delivery_notes_when_it_was_accepted(site, stamping):
+def test_a_delivery_records_when_it_was_accepted(site, centre_with_clock):
     assert site.delivery.last_accepted_at is None
-    stamping.answers.append((503, b""))
+    centre_with_clock.answers.append((503, b""))
     site.spool.put([result(1)])
 
     site.delivery.run()
@@ -112,14 +112,14 @@ def test_a_delivery_notes_when_it_was_accepted(site, stamping):
     DeliveryLoop.run(delivery := DeliveryLoop(site.spool, site.centre, now=lambda: NOW))
 
     assert delivery.last_accepted_at == NOW
-    assert stamping.batches[0].health is None
+    assert centre_with_clock.batches[0].health is None
 
 
-def test_a_batch_without_health_reads_as_one_from_an_older_agent():
+def test_a_batch_without_health_is_that_of_an_older_agent():
     assert Health() == msgspec.json.decode(b"{}", type=Health)
 
 
-def test_a_spool_is_looked_into_while_its_agent_writes(tmp_path):
+def test_a_spool_can_be_read_while_its_agent_writes(tmp_path):
     spool = Spool(tmp_path / "spool.sqlite3", max_bytes=1)
     spool.put([result(1), result(2)])
 
@@ -128,7 +128,7 @@ def test_a_spool_is_looked_into_while_its_agent_writes(tmp_path):
     assert (contents.queued, contents.set_aside, contents.dropped, contents.slots) == (0, 0, 2, ())
 
 
-# --- what joining left behind
+# --- settings written by `join`
 
 
 def arguments(folder, *words):
@@ -137,7 +137,7 @@ def arguments(folder, *words):
     return parser.parse_args(["--data", str(folder), *words])
 
 
-def test_a_folder_that_joined_needs_to_be_told_nothing(tmp_path):
+def test_a_joined_folder_needs_no_options(tmp_path):
     (tmp_path / "token").write_text("s3cret")
     joined = JoinedCentre(centre="http://centre.example", site="cern", allow_plain_http=True)
     joined_file(tmp_path).write_bytes(msgspec.json.encode(joined))
@@ -151,9 +151,9 @@ def test_a_folder_that_joined_needs_to_be_told_nothing(tmp_path):
 def test_the_command_line_takes_precedence_over_the_join(tmp_path):
     (tmp_path / "other").write_text("other")
     joined_file(tmp_path).write_bytes(msgspec.json.encode(JoinedCentre(centre="https://centre.example", site="cern")))
-    given = arguments(tmp_path, "--centre", "https://other.example", "--token-file", str(tmp_path / "other"))
+    options = arguments(tmp_path, "--centre", "https://other.example", "--token-file", str(tmp_path / "other"))
 
-    settings = command._settings(given, tmp_path)
+    settings = command._settings(options, tmp_path)
 
     assert (settings.centre, settings.token_file) == ("https://other.example", str(tmp_path / "other"))
 
@@ -165,7 +165,7 @@ def test_the_command_line_takes_precedence_over_the_join(tmp_path):
         ("{", ("join again", "--centre")),
     ],
 )
-def test_a_folder_that_did_not_join_is_told_what_to_do(tmp_path, capsys, monkeypatch, content, facts):
+def test_a_folder_that_did_not_join_gets_instructions(tmp_path, capsys, monkeypatch, content, facts):
     monkeypatch.setattr(command.signal, "signal", lambda *_: None)
     if content is not None:
         joined_file(tmp_path).write_text(content)
@@ -176,7 +176,7 @@ def test_a_folder_that_did_not_join_is_told_what_to_do(tmp_path, capsys, monkeyp
 
 
 @pytest.mark.parametrize("order", [["--data", "D", "status", "--json"], ["status", "--data", "D", "--json"]])
-def test_options_count_before_and_after_a_verb(order):
+def test_options_are_accepted_before_and_after_a_verb(order):
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
 

@@ -1,4 +1,4 @@
-"""What the kernel tells of a machine's health, by samples taken from running machines."""
+"""The kernel's report of a machine's health, parsed from samples of running machines."""
 
 import platform
 import struct
@@ -30,19 +30,20 @@ from probes.throughput.spec import ThroughputRun
 
 AT = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
-# What adjtimex filled in on a virtual machine (Linux 6.18, x86-64) that no NTP looked after; it returned 5.
+# The result of adjtimex on a virtual machine (Linux 6.18, x86-64) without NTP; it returned 5.
 NOT_KEPT = bytes.fromhex(
     "0000000000000000000000000000000000000000000000000024f400000000000024f4000000000040000000000000000200000000000000"
     "01000000000000000000f401000000005bca016b00000000462d0800000000001027000000000000"
 ).ljust(208, b"\0")
-# struct timex by adjtimex(2), as the compiler lays it out; Python's `struct` counts in our stead.
+# struct timex as in adjtimex(2), with the compiler's layout; the size is computed by Python's `struct`.
 TIMEX = "@I4li3l2l3li5li44x"
 
-# As Linux 6.18 wrote it after a tunnel with a queue of ten was sent 700 packets; lo's drops and eth1.77 were put in.
+# From Linux 6.18, after 700 packets were sent through a tunnel with a queue of ten; the drops of lo and eth1.77 were
+# added.
 NET_DEV = (Path(__file__).parents[2] / "fixtures" / "proc" / "net_dev.txt").read_text()
 
 
-def test_a_clock_that_nobody_keeps_is_told():
+def test_an_unsynchronised_clock_is_reported():
     assert kernel_clock_of(5, NOT_KEPT) == KernelClock(
         state="error",
         is_synchronised=False,
@@ -59,12 +60,12 @@ def test_an_ntp_clock_offset_in_nanoseconds_is_converted():
         values = [0, -1500, 65536 * -3, 2500, 12, status, 7, 1, 32768000, 1_763_740_800, 5, 10000, *[0] * 8, 37]
         return struct.pack(TIMEX, *values)
 
-    kept = kernel_clock_of(0, timex(status=0x2001))
+    kernel_clock = kernel_clock_of(0, timex(status=0x2001))
 
     assert struct.calcsize(TIMEX) == TIMEX_BYTES == len(NOT_KEPT)
-    assert (kept.state, kept.is_synchronised) == ("ok", True)
-    assert (kept.offset_s, kept.frequency_ppm) == (-1.5e-6, -3.0)
-    assert (kept.max_error_s, kept.estimated_error_s) == (0.0025, 12e-6)
+    assert (kernel_clock.state, kernel_clock.is_synchronised) == ("ok", True)
+    assert (kernel_clock.offset_s, kernel_clock.frequency_ppm) == (-1.5e-6, -3.0)
+    assert (kernel_clock.max_error_s, kernel_clock.estimated_error_s) == (0.0025, 12e-6)
     assert kernel_clock_of(0, timex(status=0x0001)).offset_s == -1.5e-3
 
 
@@ -72,14 +73,14 @@ def test_the_load_of_the_last_minute_is_the_first_figure():
     assert parse_loadavg("2.92 2.06 1.74 6/169 3991\n") == 2.92
 
 
-def test_interfaces_with_drops_are_listed_worst_first_never_loopback():
+def test_interfaces_are_listed_by_drops_without_loopback():
     assert parse_net_dev(NET_DEV) == (
         InterfaceDrops(interface="eth1.77", received=905, sent=2),
         InterfaceDrops(interface="wan0", received=0, sent=691),
     )
 
 
-def test_this_machine_tells_its_health():
+def test_the_health_of_this_machine_can_be_read():
     health = read_health()
 
     assert health.cpus >= 1
@@ -105,13 +106,13 @@ def throughput():
     return Delivered(sequence=2, path_id=7, test="tcp", result=run)
 
 
-def test_the_poorest_stamp_of_a_batch_is_told():
+def test_the_least_accurate_stamp_of_a_batch_is_reported():
     assert poorest_stamp([delivered(stamp="hardware"), delivered(stamp="user"), delivered(), throughput()]) == "user"
     assert poorest_stamp([delivered(stamp="hardware"), delivered()]) == "kernel"
     assert poorest_stamp([delivered(stamp=None), throughput()]) is None
 
 
-def test_the_stretch_of_a_batch_with_a_wrong_clock_is_told():
+def test_the_period_of_a_batch_with_a_wrong_clock_is_reported():
     minute = timedelta(minutes=1)
     results = [
         delivered(AT),
@@ -124,14 +125,14 @@ def test_the_stretch_of_a_batch_with_a_wrong_clock_is_told():
     assert clock_off(results[:1]) is None
 
 
-def test_a_result_that_does_not_decode_does_not_hinder_the_report():
+def test_an_undecodable_result_does_not_prevent_the_report():
     unchecked = UncheckedResult(sequence=3, path_id=7, test="x", result={"kind": "telepathy"}, clock_off_s=9.0)
 
     assert clock_off([delivered(AT, clock_off_s=2.0), unchecked]) == ClockOff(since=AT, until=AT, offset_s=2.0)
     assert poorest_stamp([unchecked, delivered()]) == "kernel"
 
 
-def test_a_delivery_carries_what_agent_and_machine_know(tmp_path):
+def test_a_delivery_carries_the_health_of_agent_and_machine(tmp_path):
     clock = CentreClock(wall_s=lambda: 1000.5, steady_s=lambda: 100.0)
     clock.note(99.0, "999.5", "999.5", 100.0)
     spool = Spool(tmp_path / "spool.sqlite3")

@@ -1,4 +1,4 @@
-"""What an agent notes of itself: lost ticks, what runs, the newest trouble."""
+"""The agent's journal: lost ticks, running tasks, the newest problem."""
 
 import logging
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ def journal(clock):
     return Journal("https://centre.example", now=clock)
 
 
-def test_what_is_measured_shows_until_it_ends_even_by_a_bug(journal, clock):
+def test_a_running_task_is_listed_until_it_ends_even_by_a_bug(journal, clock):
     def cycle():
         with journal.running("ping pinger"), journal.running("ping pinger"):
             assert [task.name for task in journal.state(Health(), None).running] == ["ping pinger"] * 2
@@ -40,7 +40,7 @@ def test_what_is_measured_shows_until_it_ends_even_by_a_bug(journal, clock):
     assert journal.state(Health(), None).running == ()
 
 
-def test_the_newest_warning_is_kept_and_what_is_no_trouble_is_not(journal):
+def test_the_newest_warning_is_stored_and_infos_are_not(journal):
     logger = logging.Logger("agent")
     logger.addHandler(journal.handler)
 
@@ -53,7 +53,7 @@ def test_the_newest_warning_is_kept_and_what_is_no_trouble_is_not(journal):
     assert len(message) == MAX_MESSAGE_CHARACTERS
 
 
-def test_the_state_file_is_replaced_and_read_back(tmp_path, journal, clock):
+def test_the_state_file_is_replaced_and_can_be_read(tmp_path, journal, clock):
     path = tmp_path / "state.json"
     write_state(path, journal.state(Health(lost_ticks=1), None))
     newest = journal.state(Health(lost_ticks=2), NOON)
@@ -65,7 +65,7 @@ def test_the_state_file_is_replaced_and_read_back(tmp_path, journal, clock):
 
 
 @pytest.mark.parametrize("content", [None, "", '{"written_at": "soon"}'])
-def test_a_state_file_that_cannot_be_read_is_no_state(tmp_path, content):
+def test_an_unreadable_state_file_is_no_state(tmp_path, content):
     path = tmp_path / "state.json"
     if content is not None:
         path.write_text(content)

@@ -1,4 +1,4 @@
-"""What a site lets itself be used for."""
+"""A site's limits: which measurements it permits."""
 
 import argparse
 import tomllib
@@ -31,7 +31,7 @@ def forbids(address, **rules):
 
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "172.15.0.1", "172.32.0.1", "11.0.0.1", "2001:db8::1", "2600::1"])
-def test_without_a_file_what_is_public_may_be_measured(address):
+def test_without_a_file_public_addresses_may_be_measured(address):
     assert forbids(address) is None
 
 
@@ -52,7 +52,7 @@ GUARDED = {
 
 
 @pytest.mark.parametrize(("address", "rule"), GUARDED.items())
-def test_site_dependent_addresses_are_measured_only_where_allowed(address, rule):
+def test_site_dependent_addresses_are_measured_only_if_allowed(address, rule):
     literal = address.partition("%")[0]
     bits = 128 if ":" in literal else 32
 
@@ -65,7 +65,7 @@ def test_site_dependent_addresses_are_measured_only_where_allowed(address, rule)
 
 
 @pytest.mark.parametrize("rule", ["own", "management"])
-def test_own_networks_are_measured_only_in_the_parts_that_are_allowed(rule):
+def test_own_networks_are_measured_only_in_their_allowed_parts(rule):
     rules = {"allowed": ("0.0.0.0/0", "192.0.2.64/26"), rule: ("192.0.2.0/24",)}
 
     reason = forbids("192.0.2.1", **rules)
@@ -75,7 +75,7 @@ def test_own_networks_are_measured_only_in_the_parts_that_are_allowed(rule):
     assert forbids("198.51.100.1", **rules) is None
 
 
-def test_the_broadcast_address_of_an_own_network_is_none_to_measure():
+def test_the_broadcast_address_of_an_own_network_is_forbidden():
     rules = {"allowed": ("192.0.2.0/24",), "own": ("192.0.2.0/24",)}
 
     assert forbids("192.0.2.254", **rules) is None
@@ -84,7 +84,7 @@ def test_the_broadcast_address_of_an_own_network_is_none_to_measure():
 
 
 @pytest.mark.parametrize("rule", ["own", "management"])
-def test_a_hosts_broadcast_address_is_opened_alone_point_links_none(rule):
+def test_a_broadcast_address_can_be_allowed_explicitly(rule):
     link, network = ("192.0.2.128/31",), ("192.0.2.0/24",)
 
     assert forbids("192.0.2.129", **{"allowed": link, rule: link}) is None  # RFC 3021
@@ -92,7 +92,7 @@ def test_a_hosts_broadcast_address_is_opened_alone_point_links_none(rule):
     assert forbids("192.0.2.255", **{"allowed": (*network, "192.0.2.255/32"), rule: network}) is None
 
 
-def test_a_file_that_allows_what_is_never_measured_is_wrong(tmp_path):
+def test_allowing_addresses_that_are_never_measured_is_an_error(tmp_path):
     file = tmp_path / "limits.toml"
     file.write_text('[networks]\nallowed = ["0.0.0.0/0", "239.1.0.0/16"]\n')
 
@@ -103,7 +103,7 @@ def test_a_file_that_allows_what_is_never_measured_is_wrong(tmp_path):
     assert lacks(str(error.value), "no host's address", "no rule opens it") == []
 
 
-def test_the_agents_own_addresses_are_for_management_unless_allowed(monkeypatch):
+def test_the_agents_own_addresses_are_forbidden_unless_allowed(monkeypatch):
     monkeypatch.setattr(
         "probes.site.limits.networks.is_own", lambda address, family: address[0] in ("192.0.2.9", "2001:db8::9")
     )
@@ -126,11 +126,11 @@ def test_the_agents_own_addresses_are_for_management_unless_allowed(monkeypatch)
         ("::", "networks.unspecified"),
     ],
 )
-def test_what_is_no_hosts_address_is_never_measured(address, rule):
+def test_an_address_that_is_no_hosts_is_never_measured(address, rule):
     assert forbids(address, allowed=("0.0.0.0/0", "::/0", address)).startswith(f"{rule}: {address}")
 
 
-def test_a_forbidden_network_is_taken_from_the_allowed_ones():
+def test_a_forbidden_network_takes_precedence_over_allowed_ones():
     rules = {"allowed": ("10.0.0.0/8",), "forbidden": ("10.1.0.0/16",)}  # the whole of 10/8 lies inside 10/8
 
     assert forbids("10.2.0.1", **rules) is None
@@ -147,14 +147,14 @@ def test_a_forbidden_network_is_taken_from_the_allowed_ones():
         "2002:{hex}::1",  # RFC 3056, 2
     ],
 )
-def test_an_ipv4_address_in_ipv6_clothes_does_not_slip_through(dressed):
-    def clothed(address):
+def test_an_ipv4_address_embedded_in_ipv6_is_checked_as_ipv4(dressed):
+    def embedded(address):
         a, b, c, d = (int(part) for part in address.split("."))
         return dressed.format(a=address, hex=f"{a:02x}{b:02x}:{c:02x}{d:02x}")
 
-    assert forbids(clothed("10.1.0.1")).startswith("networks.private: 10.1.0.1")
-    assert forbids(clothed("224.0.0.1")).startswith("networks.multicast: 224.0.0.1")
-    assert forbids(clothed("192.0.2.1"), forbidden=("192.0.2.0/24",)).startswith("networks.forbidden: 192.0.2.1")
+    assert forbids(embedded("10.1.0.1")).startswith("networks.private: 10.1.0.1")
+    assert forbids(embedded("224.0.0.1")).startswith("networks.multicast: 224.0.0.1")
+    assert forbids(embedded("192.0.2.1"), forbidden=("192.0.2.0/24",)).startswith("networks.forbidden: 192.0.2.1")
 
 
 def ping(*addresses, spacing_s=1.0):
@@ -162,7 +162,7 @@ def ping(*addresses, spacing_s=1.0):
 
 
 def verdicts(limits, spec, *in_flight):
-    """The rule against each target, or None, while other cycles run."""
+    """The rule that forbids each target, or None, while other cycles run."""
     permit = Permit(limits)
     with ExitStack() as stack:
         for number, cycle in enumerate(in_flight):
@@ -173,7 +173,7 @@ def verdicts(limits, spec, *in_flight):
     return [None if isinstance(verdict, Target) else str(verdict) for verdict in answers]
 
 
-def test_the_first_targets_get_what_packets_there_are():
+def test_the_first_targets_get_the_available_packets():
     limits = Limits(ping=PingLimits(max_packets_per_s=3))
     spec = ping("192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4")
 
@@ -183,13 +183,13 @@ def test_the_first_targets_get_what_packets_there_are():
     assert verdicts(limits, spec)[3] == "ping.max_packets_per_s: 4 wanted, 3 allowed"
 
 
-def test_a_forbidden_target_uses_up_nothing():
+def test_a_forbidden_target_uses_no_packets():
     limits = Limits(networks=Networks(forbidden=("192.0.2.1/32",)), ping=PingLimits(max_packets_per_s=1))
 
     assert [rule is None for rule in verdicts(limits, ping("192.0.2.1", "192.0.2.2"))] == [False, True]
 
 
-def test_packets_to_an_address_keep_their_distance_across_cycles():
+def test_packets_to_an_address_keep_their_spacing_across_cycles():
     limits = Limits(ping=PingLimits(min_spacing_s=0.5))
     busy = InFlight(1.0, frozenset({"192.0.2.1"}))
     busier = InFlight(1.0, frozenset({"192.0.2.1", "192.0.2.3"}))
@@ -207,7 +207,7 @@ def test_targets_with_the_same_address_share_its_packets():
 
 
 @pytest.mark.parametrize("spacing_s", [0.0, -1.0])
-def test_no_spacing_at_all_is_forbidden(spacing_s):
+def test_a_spacing_of_zero_is_forbidden(spacing_s):
     assert verdicts(Limits(), ping("192.0.2.1", spacing_s=spacing_s))[0] is not None
 
 
@@ -215,7 +215,7 @@ def test_the_default_spacing_allows_exactly_its_own_value():
     assert verdicts(Limits(), ping("192.0.2.1", spacing_s=0.1)) == [None]
 
 
-def test_a_test_is_as_long_as_its_omitted_start_too():
+def test_the_length_of_a_test_includes_its_omitted_start():
     limits = Limits(throughput=ThroughputLimits(max_duration_s=20))
 
     assert limits.forbids_length(ThroughputSpec(address="192.0.2.1", duration_s=15, omit_s=5)) is None
@@ -274,7 +274,7 @@ def test_a_file_may_set_any_part(tmp_path):
         ("networks = [\n", ("not valid TOML", "at ")),
     ],
 )
-def test_a_mistake_in_the_file_is_named_with_its_line_and_the_mend(tmp_path, text, facts):
+def test_an_error_in_the_file_is_reported_with_line_and_fix(tmp_path, text, facts):
     file = tmp_path / "limits.toml"
     file.write_text(text)
 
@@ -284,7 +284,7 @@ def test_a_mistake_in_the_file_is_named_with_its_line_and_the_mend(tmp_path, tex
     assert lacks(str(error.value), *facts) == []
 
 
-def test_all_mistakes_are_told_at_once(tmp_path):
+def test_all_errors_are_reported_together(tmp_path):
     file = tmp_path / "limits.toml"
     file.write_text("[pign]\n[ping]\nhours = 3\nspacing = 1\n")
 
@@ -294,7 +294,7 @@ def test_all_mistakes_are_told_at_once(tmp_path):
     assert [line.split(":")[1] for line in str(error.value).splitlines()] == ["1", "3", "4"]
 
 
-def test_a_limits_file_that_is_not_there_is_not_no_limits(tmp_path):
+def test_a_missing_limits_file_is_an_error(tmp_path):
     with pytest.raises(LimitsError, match="No such file"):
         read_limits(tmp_path / "limits.toml")
 
@@ -319,7 +319,7 @@ AT = datetime(2026, 11, 21, tzinfo=UTC)
         ((), "08:30", 1, False),
     ],
 )
-def test_a_measurement_lies_in_the_hours_as_a_whole(hours, begins, length_s, is_open):
+def test_a_measurement_must_lie_entirely_within_the_hours(hours, begins, length_s, is_open):
     begins_at = AT + timedelta(hours=int(begins[:2]), minutes=int(begins[3:]))
     rule = Limits(throughput=ThroughputLimits(hours=hours)).forbids_time("throughput", begins_at, length_s)
 
@@ -332,7 +332,7 @@ windows = st.lists(st.tuples(st.integers(0, 1439), st.integers(0, 1440)).filter(
 
 
 @given(windows, st.integers(0, 1439), st.integers(1, 2000))
-def test_hours_agree_with_looking_at_every_minute(windows, begins_min, length_min):
+def test_hours_agree_with_checking_every_minute(windows, begins_min, length_min):
     hours = tuple(f"{a // 60:02}:{a % 60:02}-{b // 60:02}:{b % 60:02}" for a, b in windows)
     in_hours = [any(a <= m < b if a < b else m >= a or m < b for a, b in windows) for m in range(1440)]
     expected = all(in_hours[minute % 1440] for minute in range(begins_min, begins_min + length_min))
@@ -353,12 +353,14 @@ def test_times_of_other_zones_are_compared_in_utc():
 
 
 def test_peers_default_to_the_permitted_destinations():
-    named = Limits(throughput=ThroughputLimits(peers=("10.1.0.0/16",)), networks=Networks(forbidden=("10.1.9.0/24",)))
+    explicit = Limits(
+        throughput=ThroughputLimits(peers=("10.1.0.0/16",)), networks=Networks(forbidden=("10.1.9.0/24",))
+    )
 
-    assert named.forbids_peer("10.1.0.7") is None
-    assert lacks(named.forbids_peer("192.0.2.1"), "throughput.peers: 192.0.2.1 ", "in none") == []
-    assert named.forbids_peer("10.1.9.1").startswith("networks.forbidden")
-    assert lacks(named.forbids_peer(None), "throughput.peers: ", "plan", "not", "who comes") == []
+    assert explicit.forbids_peer("10.1.0.7") is None
+    assert lacks(explicit.forbids_peer("192.0.2.1"), "throughput.peers: 192.0.2.1 ", "in none") == []
+    assert explicit.forbids_peer("10.1.9.1").startswith("networks.forbidden")
+    assert lacks(explicit.forbids_peer(None), "throughput.peers: ", "plan", "not", "who comes") == []
     assert Limits().forbids_peer("192.0.2.1") is None
     assert Limits().forbids_peer("10.1.0.7").startswith("networks.private")
 
@@ -375,17 +377,17 @@ def test_the_example_file_has_every_rule_and_the_agent_reads_it():
     assert limits.forbids_address("10.2.0.1").startswith("networks.private")
 
 
-def test_the_command_prints_what_holds_and_what_was_used(tmp_path, capsys):
+def test_the_command_prints_limits_and_usage(tmp_path, capsys):
     (tmp_path / "limits.toml").write_text("[ping]\nmax_packets_per_s = 50\n")
     arguments = argparse.Namespace(data=tmp_path, json=False)
 
     assert show_limits(arguments) == 0
 
-    shown = capsys.readouterr().out
-    assert f"limits in {tmp_path / 'limits.toml'}\n" in shown
-    assert "\nping.max_packets_per_s          50: " in shown
-    assert '\nnetworks.allowed                ["0.0.0.0/0", "::/0"] (default): ' in shown
-    assert "throughput.max_bits_per_day     no limit (default): " in shown
+    output = capsys.readouterr().out
+    assert f"limits in {tmp_path / 'limits.toml'}\n" in output
+    assert "\nping.max_packets_per_s          50: " in output
+    assert '\nnetworks.allowed                ["0.0.0.0/0", "::/0"] (default): ' in output
+    assert "throughput.max_bits_per_day     no limit (default): " in output
 
 
 def test_the_command_fails_where_the_agent_would_not_start(tmp_path, capsys):

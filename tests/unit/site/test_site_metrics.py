@@ -1,4 +1,4 @@
-"""What an agent serves for Prometheus: read over HTTP by prometheus_client's own parser, from a data folder."""
+"""The agent's Prometheus metrics: read over HTTP by prometheus_client's parser, from a data folder."""
 
 import fcntl
 import os
@@ -29,7 +29,7 @@ HEALTH = Health(clock_offset_s=-0.0021, clock_uncertainty_s=0.004, kernel_clock=
 
 @pytest.fixture
 def agent(tmp_path):
-    """A folder as a working agent leaves it: two results wait, one is set aside, and the lock is held."""
+    """The folder of a working agent: two results wait, another is quarantined, and the lock is held."""
     now = datetime.now(UTC)
     spool = Spool(tmp_path / "spool.sqlite3")
     spool.put([result(1), result(2), result(3)])
@@ -67,7 +67,7 @@ def scrape(url):
     }
 
 
-def test_a_working_agent_is_told_over_http(agent):
+def test_a_working_agent_is_exported_over_http(agent):
     with served("127.0.0.1:0", agent) as url:
         samples = scrape(url)
 
@@ -91,20 +91,20 @@ def test_a_working_agent_is_told_over_http(agent):
     }
 
 
-def test_the_documentation_names_all_that_is_served_and_nothing_else(agent):
+def test_the_documentation_lists_exactly_the_exported_metrics(agent):
     with served("127.0.0.1:0", agent) as url, urllib.request.urlopen(url, timeout=10) as answer:
         types = set(re.findall(r"^# TYPE (\S+)", answer.read().decode(), re.MULTILINE))
 
     assert set(re.findall(r"^\| `(soundings_site_\w+)", DOCS.read_text(), re.MULTILINE)) == types
 
 
-def test_a_folder_without_an_agent_is_not_up_and_nothing_else_is_said(tmp_path):
+def test_a_folder_without_an_agent_exports_only_up_0(tmp_path):
     with served("[::1]:0", tmp_path) as url:
         assert url.startswith("http://[::1]:")
         assert scrape(url) == {("soundings_site_up", ("site", "")): 0}
 
 
-def test_a_spool_that_cannot_be_read_is_not_up(tmp_path, capsys):
+def test_an_unreadable_spool_is_not_up(tmp_path, capsys):
     (tmp_path / "spool.sqlite3").write_text("no database" * 100)
 
     with served("127.0.0.1:0", tmp_path) as url:
@@ -114,38 +114,38 @@ def test_a_spool_that_cannot_be_read_is_not_up(tmp_path, capsys):
     assert "site: metrics: spool" in capsys.readouterr().err
 
 
-def test_the_files_are_read_again_after_a_few_seconds_only(agent):
+def test_the_files_are_read_again_only_after_a_few_seconds(agent):
     seconds = [100.0]
     collector = AgentCollector(agent, clock=lambda: seconds[0])
 
-    def waiting():
+    def spooled_results():
         return next(
             family.samples[0].value for family in collector.collect() if family.name == "soundings_site_spool_results"
         )
 
-    assert waiting() == 2
+    assert spooled_results() == 2
     spool = Spool(agent / "spool.sqlite3")
     spool.put([result(4)])
     spool.close()
-    assert waiting() == 2
+    assert spooled_results() == 2
     seconds[0] += KEPT_S + 0.1
-    assert waiting() == 3
+    assert spooled_results() == 3
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"), [("127.0.0.1:9375", ("127.0.0.1", 9375)), ("[::1]:9375", ("::1", 9375))]
+    ("text", "expected"), [("127.0.0.1:9375", ("127.0.0.1", 9375)), ("[::1]:9375", ("::1", 9375))]
 )
-def test_an_address_and_a_port_are_read(given, expected):
-    assert parse_address(given) == expected
+def test_an_address_and_port_are_parsed(text, expected):
+    assert parse_address(text) == expected
 
 
-@pytest.mark.parametrize("given", ["", "9375", ":9375", "127.0.0.1", "127.0.0.1:x", "::1:9375", "a:1/b", "a:99999"])
-def test_what_is_no_address_and_port_says_what_to_write(given):
+@pytest.mark.parametrize("text", ["", "9375", ":9375", "127.0.0.1", "127.0.0.1:x", "::1:9375", "a:1/b", "a:99999"])
+def test_an_invalid_address_and_port_is_reported_with_the_form(text):
     with pytest.raises(SettingsError, match=r"write ADDRESS:PORT, as 127\.0\.0\.1:9375"):
-        parse_address(given)
+        parse_address(text)
 
 
-def test_a_taken_port_is_told_and_the_agent_does_not_start(agent, tmp_path_factory, capsys):
+def test_a_port_in_use_is_reported_and_the_agent_does_not_start(agent, tmp_path_factory, capsys):
     data = tmp_path_factory.mktemp("other")
     (data / "token").write_text("x")
 

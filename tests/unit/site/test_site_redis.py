@@ -1,4 +1,4 @@
-"""How an agent is told of a Redis with a password: not on the command line."""
+"""The Redis URL of an agent: a password must not be on the command line."""
 
 import argparse
 
@@ -9,17 +9,17 @@ from probes.site.settings import SettingsError
 from tests.facts import lacks
 
 
-def redis_url(tmp_path, given):
+def redis_url(tmp_path, option):
     token = tmp_path / "token"
     token.write_text("token")
     token.chmod(0o600)
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
-    arguments = ["--centre", "https://centre.example", "--token-file", str(token), "--redis", given]
+    arguments = ["--centre", "https://centre.example", "--token-file", str(token), "--redis", option]
     return command._settings(parser.parse_args(arguments), tmp_path).redis_url
 
 
-def test_a_url_without_a_password_is_taken(tmp_path):
+def test_a_url_without_a_password_is_accepted(tmp_path):
     assert redis_url(tmp_path, "redis://localhost:6379/3") == "redis://localhost:6379/3"
 
 
@@ -30,13 +30,13 @@ def test_a_password_visible_in_ps_is_refused_and_not_repeated(tmp_path):
     assert "hunter2" not in str(error.value)
 
 
-def test_it_can_be_in_a_file(tmp_path):
+def test_the_url_can_be_in_a_file(tmp_path):
     (tmp_path / "redis").write_text("redis://:hunter2@localhost:6379/3\n")
 
     assert redis_url(tmp_path, str(tmp_path / "redis")) == "redis://:hunter2@localhost:6379/3"
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path):
+def test_a_missing_url_file_is_reported(tmp_path):
     with pytest.raises(SettingsError) as error:
         redis_url(tmp_path, str(tmp_path / "nowhere"))
     assert lacks(str(error.value), f"--redis {tmp_path / 'nowhere'}:", "give a URL", "a file") == []

@@ -1,4 +1,4 @@
-"""Ping cycles and throughput slots, with probes of our own in the place of the network."""
+"""Ping cycles and throughput slots, with fake probes in place of the network."""
 
 import threading
 from dataclasses import replace
@@ -101,27 +101,32 @@ def task(*addresses, test="pinger", **fields):
 
 
 def make_cycles(spool, limits, own_tests, probe, *, now):
-    """The runner of cycles, for pings with this probe."""
+    """The runner of cycles for pings with this probe."""
     cycles = Cycles(spool, Permit(limits, now=now), own_tests, now=now)
     return SimpleNamespace(run=partial(cycles.run, replace(ping.KIND, probe=lambda: probe)), probe=probe)
 
 
-def test_a_cycle_spools_one_burst_for_each_target_and_size(spool, own_tests, clock):
+def test_a_cycle_spools_a_burst_per_target_and_size(spool, own_tests, clock):
     make_cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", "192.0.2.2"))
 
     results = spooled(spool)
-    assert [(one.path_id, one.result.packet_bytes) for one in results] == [(1, 100), (1, 1000), (2, 100), (2, 1000)]
-    assert {one.test for one in results} == {"pinger"}
-    assert not any(one.during_test for one in results)
+    assert [(result.path_id, result.result.packet_bytes) for result in results] == [
+        (1, 100),
+        (1, 1000),
+        (2, 100),
+        (2, 1000),
+    ]
+    assert {result.test for result in results} == {"pinger"}
+    assert not any(result.during_test for result in results)
 
 
-def test_two_paths_to_one_address_keep_their_bursts_apart(spool, own_tests, clock):
+def test_two_paths_to_the_same_address_have_separate_bursts(spool, own_tests, clock):
     make_cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock).run(task("192.0.2.1", "192.0.2.1"))
 
-    assert {(one.path_id, one.result.rtts_ms) for one in spooled(spool)} == {(1, (0.0,)), (2, (1.0,))}
+    assert {(result.path_id, result.result.rtts_ms) for result in spooled(spool)} == {(1, (0.0,)), (2, (1.0,))}
 
 
-def test_a_name_is_resolved_once_and_stays_the_target(spool, own_tests, clock):
+def test_a_host_name_is_resolved_once_and_stays_the_target(spool, own_tests, clock):
     probe = PingProbe(clock)
 
     limits = Limits(networks=Networks(allowed=("127.0.0.1/32",)))
@@ -132,14 +137,14 @@ def test_a_name_is_resolved_once_and_stays_the_target(spool, own_tests, clock):
     assert (result.result.target, result.result.address) == ("localhost", "127.0.0.1")
 
 
-def test_forbidden_and_failing_tests_are_reported_the_rest_measured(spool, own_tests, clock):
+def test_forbidden_and_failing_targets_do_not_stop_the_others(spool, own_tests, clock):
     probe = PingProbe(clock)
     limits = Limits(networks=Networks(forbidden=("198.51.100.0/24",)))
     cycle = task("198.51.100.1", "nowhere.invalid", "192.0.2.1", "224.0.0.1", packet_bytes=(100,))
 
     make_cycles(spool, limits, own_tests, probe, now=clock).run(cycle)
 
-    outcomes = {one.path_id: one.result.outcome for one in spooled(spool)}
+    outcomes = {result.path_id: result.result.outcome for result in spooled(spool)}
     assert outcomes == {
         1: Outcome.NOT_PERMITTED,
         2: Outcome.DNS_FAILURE,
@@ -149,7 +154,7 @@ def test_forbidden_and_failing_tests_are_reported_the_rest_measured(spool, own_t
     assert [target.address for target in probe.specs[0].targets] == ["192.0.2.1"]
 
 
-def test_a_forbidden_burst_names_the_rule_and_sent_nothing(spool, own_tests, clock):
+def test_a_forbidden_burst_names_the_rule_and_sends_nothing(spool, own_tests, clock):
     limits = Limits(networks=Networks(forbidden=("192.0.2.0/24",)))
     probe = PingProbe(clock)
 
@@ -161,32 +166,32 @@ def test_a_forbidden_burst_names_the_rule_and_sent_nothing(spool, own_tests, clo
     assert probe.specs == []
 
 
-def test_a_cycle_that_meets_the_one_before_is_busy(spool, own_tests, clock):
+def test_a_cycle_that_overlaps_the_previous_is_busy(spool, own_tests, clock):
     cycle = task("192.0.2.1", packet_bytes=(100,))
     cycles = make_cycles(spool, Limits(), own_tests, PingProbe(clock), now=clock)
     cycles.probe.meanwhile = lambda: cycles.run(cycle)
 
     cycles.run(cycle)
 
-    assert [one.result.outcome for one in spooled(spool)] == [Outcome.BUSY, Outcome.MEASURED]
+    assert [result.result.outcome for result in spooled(spool)] == [Outcome.BUSY, Outcome.MEASURED]
     cycles.probe.meanwhile = lambda: None
     cycles.run(cycle)
     assert count_queued(spool) == 3
 
 
-def test_a_probe_that_cannot_gives_its_outcome_to_every_target(spool, own_tests, clock):
+def test_a_probe_error_is_the_outcome_of_every_target(spool, own_tests, clock):
     def refuse():
         raise NotPermitted("no ICMP socket; set net.ipv4.ping_group_range")
 
     make_cycles(spool, Limits(), own_tests, PingProbe(clock, refuse), now=clock).run(task("192.0.2.1", "192.0.2.2"))
 
     results = spooled(spool)
-    assert {one.result.outcome for one in results} == {Outcome.NOT_PERMITTED}
-    assert {one.result.detail for one in results} == {"no ICMP socket; set net.ipv4.ping_group_range"}
+    assert {result.result.outcome for result in results} == {Outcome.NOT_PERMITTED}
+    assert {result.result.detail for result in results} == {"no ICMP socket; set net.ipv4.ping_group_range"}
     assert len(results) == 4
 
 
-def test_a_bug_in_the_probe_is_not_stored_as_anything(spool, own_tests, clock):
+def test_a_bug_in_the_probe_is_not_stored_as_a_result(spool, own_tests, clock):
     def fail():
         raise ZeroDivisionError
 
@@ -197,7 +202,7 @@ def test_a_bug_in_the_probe_is_not_stored_as_anything(spool, own_tests, clock):
     assert count_queued(spool) == 0
 
 
-def test_a_ping_probe_learns_the_periods_of_our_own_tests(spool, own_tests, clock):
+def test_a_ping_probe_gets_the_periods_of_throughput_tests(spool, own_tests, clock):
     clock.now = NOW - timedelta(seconds=20)
     with own_tests.running():
         clock.now = NOW - timedelta(seconds=10)
@@ -213,7 +218,7 @@ def test_a_ping_probe_learns_the_periods_of_our_own_tests(spool, own_tests, cloc
 
 @pytest.mark.parametrize(("loaded_rtts_ms", "tagged"), [(None, False), ((5.0, None), False), ((), True)])
 def test_a_burst_is_tagged_if_all_its_packets_were_under_load(spool, own_tests, clock, loaded_rtts_ms, tagged):
-    """Others deliver the packets under load apart."""
+    """Other bursts report the packets under load separately."""
     probe = PingProbe(clock)
     probe.loaded_rtts_ms = loaded_rtts_ms
 
@@ -246,7 +251,7 @@ GOOD = ThroughputRun(
 
 
 def slot(**fields):
-    given = {
+    defaults = {
         "slot_id": 5,
         "path_id": 7,
         "test": "tcp",
@@ -255,7 +260,7 @@ def slot(**fields):
         "ends_at": NOW + timedelta(seconds=15),
         "spec": ThroughputSpec(address="192.0.2.2", source="192.0.2.1", duration_s=10),
     }
-    return ThroughputSlot(**{**given, **fields})
+    return ThroughputSlot(**{**defaults, **fields})
 
 
 def make_slots(spool, own_tests, clock, probe=None, serve=lambda spec, deadline: ServerStatistics(), limits=None):
@@ -281,7 +286,7 @@ def test_a_clients_slot_is_measured_once_and_its_result_names_it(spool, own_test
 
 
 @pytest.mark.parametrize("late_s", [3.5, 6.0, 60.0, 3600.0])
-def test_a_slot_that_is_seen_too_late_is_missed(spool, own_tests, clock, late_s):
+def test_a_slot_that_is_noticed_too_late_is_missed(spool, own_tests, clock, late_s):
     clock.now = NOW + timedelta(seconds=late_s)
     probe = ThroughputProbe(GOOD)
 
@@ -293,15 +298,15 @@ def test_a_slot_that_is_seen_too_late_is_missed(spool, own_tests, clock, late_s)
     assert probe.ran == 0
 
 
-def test_a_slot_that_began_before_its_plan_came_is_not_called_late(spool, own_tests, clock):
+def test_a_slot_that_began_before_its_plan_arrived_is_not_late(spool, own_tests, clock):
     slots = make_slots(spool, own_tests, clock)
-    known, new = slot(slot_id=4), slot(slot_id=5)
-    plans = [Plan(version=str(number), site="cern", mesh="m", throughput=(known, new)[:number]) for number in (1, 2)]
+    old, new = slot(slot_id=4), slot(slot_id=5)
+    plans = [Plan(version=str(number), site="cern", mesh="m", throughput=(old, new)[:number]) for number in (1, 2)]
     clock.now = NOW + timedelta(seconds=6)
     slots.learn(*plans)
     clock.now += timedelta(seconds=1)
 
-    slots.run(known)
+    slots.run(old)
     slots.run(new)
 
     late, planned_late = (delivered.result.detail for delivered in spooled(spool))
@@ -310,8 +315,8 @@ def test_a_slot_that_began_before_its_plan_came_is_not_called_late(spool, own_te
     assert "6.0 s after it began" in planned_late
 
 
-class Lasting(ThroughputProbe):
-    """Takes so long, by the clock, until its end."""
+class TimedProbe(ThroughputProbe):
+    """Takes the given time, by the fake clock."""
 
     def __init__(self, clock, seconds, *ends):
         super().__init__(*ends)
@@ -329,7 +334,7 @@ NOT_ENDED = ToolFailure("iperf3 did not finish within the time of the test: 9,00
 @pytest.mark.parametrize("servers_clock_ahead_s", [0.0, 0.7])
 def test_a_late_test_cut_off_by_the_end_of_its_slot_is_missed(spool, own_tests, clock, servers_clock_ahead_s):
     clock.now = NOW + timedelta(seconds=2.5)
-    probe = Lasting(clock, 12.5 - servers_clock_ahead_s, NOT_ENDED)
+    probe = TimedProbe(clock, 12.5 - servers_clock_ahead_s, NOT_ENDED)
 
     make_slots(spool, own_tests, clock, probe).run(slot())
 
@@ -339,18 +344,18 @@ def test_a_late_test_cut_off_by_the_end_of_its_slot_is_missed(spool, own_tests, 
 
 
 @pytest.mark.parametrize(("late_s", "lasted_s"), [(0.0, 15.0), (2.5, 5.0)])
-def test_a_test_that_failed_by_itself_was_not_missed(spool, own_tests, clock, late_s, lasted_s):
+def test_a_test_that_failed_on_its_own_was_not_missed(spool, own_tests, clock, late_s, lasted_s):
     """It had begun in time, or there was time left."""
     clock.now = NOW + timedelta(seconds=late_s)
 
-    make_slots(spool, own_tests, clock, Lasting(clock, lasted_s, NOT_ENDED)).run(slot())
+    make_slots(spool, own_tests, clock, TimedProbe(clock, lasted_s, NOT_ENDED)).run(slot())
 
     (result,) = spooled(spool)
     assert (result.result.outcome, result.result.detail) == (Outcome.TOOL_FAILURE, str(NOT_ENDED))
 
 
-def test_what_takes_long_is_made_ready_before_a_test_begins(spool, own_tests, clock, monkeypatch):
-    """On a machine that makes keys in 1.5 s, a client that is called 2 s ahead begins when its slot does."""
+def test_slow_preparation_is_done_before_a_test_begins(spool, own_tests, clock, monkeypatch):
+    """On a machine that generates keys in 1.5 s, a client that is called 2 s ahead begins when its slot does."""
     deeds = []
 
     def prepare(secret):
@@ -378,14 +383,14 @@ def test_what_takes_long_is_made_ready_before_a_test_begins(spool, own_tests, cl
 
 
 @pytest.mark.parametrize("role", ["client", "server"])
-def test_a_test_that_begins_with_the_hours_of_its_site_is_permitted(spool, own_tests, clock, role):
+def test_a_test_that_starts_with_its_sites_hours_is_permitted(spool, own_tests, clock, role):
     limits = Limits(throughput=ThroughputLimits(hours=("12:00-13:00",)))
     slots = make_slots(spool, own_tests, clock, limits=limits)
     clock.now = slots.starts_at(slot(role=role))
 
     slots.run(slot(role=role))
 
-    assert [one.result.outcome for one in spooled(spool)] == [Outcome.MEASURED]
+    assert [result.result.outcome for result in spooled(spool)] == [Outcome.MEASURED]
 
 
 def test_a_failure_is_spooled_as_its_outcome(spool, own_tests, clock):
@@ -405,22 +410,22 @@ def test_a_peer_that_is_down_or_busy_is_retried(spool, own_tests, clock, monkeyp
 
     make_slots(spool, own_tests, clock, probe).run(slot())
 
-    assert [one.result.outcome for one in spooled(spool)] == [Outcome.MEASURED]
+    assert [result.result.outcome for result in spooled(spool)] == [Outcome.MEASURED]
     assert probe.ran == 3
 
 
-def test_a_peer_that_never_comes_up_has_refused(spool, own_tests, clock, monkeypatch):
+def test_a_peer_that_never_answers_has_refused(spool, own_tests, clock, monkeypatch):
     monkeypatch.setattr("probes.site.runner.slot.TRY_AGAIN_S", 0.01)
 
-    probe = Lasting(clock, 1.0, Refused("connection refused"))
+    probe = TimedProbe(clock, 1.0, Refused("connection refused"))
 
     make_slots(spool, own_tests, clock, probe).run(slot())
 
-    assert [one.result.outcome for one in spooled(spool)] == [Outcome.REFUSED]
+    assert [result.result.outcome for result in spooled(spool)] == [Outcome.REFUSED]
     assert probe.ran == 3
 
 
-def test_limits_hold_for_both_ends(spool, own_tests, clock):
+def test_limits_apply_to_both_ends(spool, own_tests, clock):
     served = []
     limits = Limits(throughput=ThroughputLimits(max_duration_s=5))
     slots = make_slots(spool, own_tests, clock, serve=lambda spec, deadline: served.append(spec), limits=limits)
@@ -444,12 +449,12 @@ def test_a_peer_in_a_forbidden_network_is_neither_called_nor_served(spool, own_t
     slots.run(slot())
     slots.run(slot(slot_id=6, role="server"))
 
-    assert [one.result.outcome for one in spooled(spool)] == [Outcome.NOT_PERMITTED] * 2
+    assert [result.result.outcome for result in spooled(spool)] == [Outcome.NOT_PERMITTED] * 2
     assert served == []
     assert "not served: networks.forbidden: 192.0.2.1" in caplog.text
 
 
-def test_a_server_listens_to_the_slots_end_and_reports_no_client(spool, own_tests, clock):
+def test_a_server_listens_until_the_slots_end_without_a_client(spool, own_tests, clock):
     deadlines = []
     slots = make_slots(spool, own_tests, clock, serve=lambda spec, deadline: deadlines.append(deadline.remaining_s))
     clock.now = NOW - timedelta(seconds=2)
@@ -457,15 +462,15 @@ def test_a_server_listens_to_the_slots_end_and_reports_no_client(spool, own_test
     slots.run(slot(role="server"))
 
     assert deadlines == [pytest.approx(17, abs=0.5)]
-    (told,) = spooled(spool)
-    assert (told.slot_id, told.path_id, told.test) == (5, 7, "tcp")
-    assert (told.result.outcome, told.result.detail, told.result.sends) == (Outcome.MISSED, "nobody came", False)
+    (result,) = spooled(spool)
+    assert (result.slot_id, result.path_id, result.test) == (5, 7, "tcp")
+    assert (result.result.outcome, result.result.detail, result.result.sends) == (Outcome.MISSED, "nobody came", False)
     assert spool.unfinished_slots() == []
 
 
 @pytest.mark.parametrize(("ends_s", "loaded"), [(-1.5, []), (12, [(-1, 12)])])
 def test_a_server_is_under_load_from_its_slots_begin(spool, own_tests, clock, ends_s, loaded):
-    """It listens from 2 s before, when no client comes; a client's clock may be a second ahead."""
+    """It listens from 2 s before the slot, when no client connects; a client's clock may be a second ahead."""
 
     def serve(spec, deadline):
         clock.now = NOW + timedelta(seconds=ends_s)
@@ -478,28 +483,28 @@ def test_a_server_is_under_load_from_its_slots_begin(spool, own_tests, clock, en
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_server_reports_what_only_its_end_can_know(spool, own_tests, clock, reverse):
+def test_a_server_reports_its_own_statistics(spool, own_tests, clock, reverse):
     counts = KernelCounts(
         age_s=10.0, busy_s=9.0, peer_window_limited_s=0.0, send_buffer_limited_s=0.0, resent_bytes=0, duplicates=0,
         reordering_seen=0,
     )  # fmt: skip
-    seen = ServerStatistics(wanted_ratio=0.93, kernel=counts if reverse else None)
+    statistics = ServerStatistics(wanted_ratio=0.93, kernel=counts if reverse else None)
     spec = ThroughputSpec(address="192.0.2.1", source="192.0.2.2", reverse=reverse)
 
-    make_slots(spool, own_tests, clock, serve=lambda spec, deadline: seen).run(slot(role="server", spec=spec))
+    make_slots(spool, own_tests, clock, serve=lambda spec, deadline: statistics).run(slot(role="server", spec=spec))
 
-    (told,) = spooled(spool)
-    assert (told.result.outcome, told.result.wanted_ratio) == (Outcome.MEASURED, 0.93)
-    assert (told.result.sends, told.result.kernel) == (reverse, seen.kernel)
+    (result,) = spooled(spool)
+    assert (result.result.outcome, result.result.wanted_ratio) == (Outcome.MEASURED, 0.93)
+    assert (result.result.sends, result.result.kernel) == (reverse, statistics.kernel)
     assert spool.unfinished_slots() == []
 
 
 @pytest.mark.parametrize("role", ["client", "server"])
-def test_both_ends_make_ready_before_their_slot_begins(spool, own_tests, clock, role):
+def test_both_ends_prepare_before_their_slot_begins(spool, own_tests, clock, role):
     assert make_slots(spool, own_tests, clock).starts_at(slot(role=role)) == NOW - timedelta(seconds=2)
 
 
-def test_only_the_next_minute_is_due_and_only_what_was_not_taken(spool, own_tests, clock):
+def test_slots_of_the_next_minute_are_due_unless_claimed(spool, own_tests, clock):
     slots = make_slots(spool, own_tests, clock)
     planned = tuple(
         slot(slot_id=number, starts_at=NOW + timedelta(seconds=seconds), ends_at=NOW + timedelta(seconds=seconds + 15))
@@ -509,10 +514,10 @@ def test_only_the_next_minute_is_due_and_only_what_was_not_taken(spool, own_test
 
     due = slots.due(Plan(version="v1", site="slac", mesh="test", throughput=planned))
 
-    assert [one.slot_id for one in due] == [0, 2]
+    assert [slot.slot_id for slot in due] == [0, 2]
 
 
-def test_a_slot_in_which_the_agent_was_killed_is_missed(spool, own_tests, clock):
+def test_a_slot_during_which_the_agent_was_killed_is_missed(spool, own_tests, clock):
     spool.claim_slot(slot(), NOW)
     spool.claim_slot(slot(slot_id=6, role="server"), NOW)
     slots = make_slots(spool, own_tests, clock)
@@ -537,10 +542,10 @@ def test_slots_that_passed_while_the_agent_was_down_are_missed(spool, own_tests,
 
     make_slots(spool, own_tests, clock).settle(Plan(version="v1", site="slac", mesh="test", throughput=planned))
 
-    assert [(one.slot_id, one.result.outcome) for one in spooled(spool)] == [(1, Outcome.MISSED)]
+    assert [(result.slot_id, result.result.outcome) for result in spooled(spool)] == [(1, Outcome.MISSED)]
 
 
-def test_slots_of_past_days_are_forgotten(spool, own_tests, clock):
+def test_slots_of_past_days_are_deleted(spool, own_tests, clock):
     slots = make_slots(spool, own_tests, clock)
     slots.run(slot(slot_id=4))
     clock.now = NOW + timedelta(days=2)
@@ -550,13 +555,13 @@ def test_slots_of_past_days_are_forgotten(spool, own_tests, clock):
     assert spool.claimed_slots() == {5}
 
 
-def test_a_slot_survives_the_way_through_the_queue():
+def test_a_slot_is_unchanged_by_the_queue():
     sent = slot()
 
     assert msgspec.convert(msgspec.json.decode(msgspec.json.encode(msgspec.to_builtins(sent))), ThroughputSlot) == sent
 
 
-def test_own_tests_may_be_noted_from_many_threads(own_tests):
+def test_own_tests_can_be_recorded_from_many_threads(own_tests):
     def note():
         for _ in range(50):
             with own_tests.running():

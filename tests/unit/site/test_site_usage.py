@@ -1,4 +1,4 @@
-"""What of the limits was used: never more than a day allows, and not forgotten."""
+"""The usage counted against daily limits: never above a day's limit, and stored across restarts."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -32,7 +32,7 @@ def limits(**rules):
     return Limits(throughput=ThroughputLimits(**rules))
 
 
-def test_minutes_are_those_of_whole_tests_and_begin_again_at_midnight(clock):
+def test_minutes_count_whole_tests_and_reset_at_midnight(clock):
     usage = Usage(limits(max_minutes_per_day=0.5), now=clock)
     for _ in range(3):
         with usage.testing(TEN_S, PEER):
@@ -49,7 +49,7 @@ def test_minutes_are_those_of_whole_tests_and_begin_again_at_midnight(clock):
         assert usage.today() == (10.0, 0.0)
 
 
-def test_the_next_test_is_expected_to_carry_the_bits_of_the_last(clock):
+def test_the_next_test_is_expected_to_carry_as_much_as_the_last(clock):
     usage = Usage(limits(max_bits_per_day=2.5e9), now=clock)
     for _ in range(2):
         with usage.testing(TEN_S, PEER) as used:
@@ -60,13 +60,15 @@ def test_the_next_test_is_expected_to_carry_the_bits_of_the_last(clock):
         usage.testing(TEN_S, PEER).__enter__()
     figures = "about 1 Gbit ", " 2 Gbit today", " 2.5 Gbit allowed"
     assert lacks(str(refused.value), "throughput.max_bits_per_day: ", *figures) == []
-    with usage.testing(TEN_S, "192.0.2.3"):  # nothing is known of it yet
+    with usage.testing(TEN_S, "192.0.2.3"):  # no test to this peer yet
         pass
-    with usage.testing(ThroughputSpec(address=PEER, duration_s=2), PEER):  # a fifth of the time, of the bits
+    with usage.testing(
+        ThroughputSpec(address=PEER, duration_s=2), PEER
+    ):  # a fifth of the duration, so a fifth of the bits
         pass
 
 
-def test_a_test_that_is_told_its_rate_is_taken_to_keep_to_it(clock):
+def test_a_test_with_a_rate_limit_is_assumed_to_keep_it(clock):
     usage = Usage(limits(max_bits_per_day=1e9), now=clock)
 
     with pytest.raises(ProbeError, match="max_bits_per_day"):
@@ -75,14 +77,14 @@ def test_a_test_that_is_told_its_rate_is_taken_to_keep_to_it(clock):
         pass
 
 
-def test_no_bits_left_forbids_also_what_is_not_known(clock):
+def test_a_limit_of_zero_bits_forbids_tests_of_unknown_size(clock):
     usage = Usage(limits(max_bits_per_day=0), now=clock)
 
     with pytest.raises(ProbeError, match="max_bits_per_day"):
         usage.testing(TEN_S, PEER).__enter__()
 
 
-def test_a_restart_gives_nothing_back(clock, tmp_path):
+def test_a_restart_does_not_reset_the_usage(clock, tmp_path):
     file = tmp_path / "usage.json"
     first = Usage(limits(), file, now=clock)
     with first.testing(TEN_S, PEER) as used:
@@ -96,7 +98,7 @@ def test_a_restart_gives_nothing_back(clock, tmp_path):
     assert again.packets_within_hour("192.0.2.3") == 0
 
 
-def test_a_kill_in_the_middle_of_a_test_gives_nothing_back_either(clock, tmp_path):
+def test_a_kill_during_a_test_does_not_reset_the_usage(clock, tmp_path):
     file = tmp_path / "usage.json"
     running = Usage(limits(), file, now=clock).testing(TEN_S, PEER)
     running.__enter__()
@@ -104,7 +106,7 @@ def test_a_kill_in_the_middle_of_a_test_gives_nothing_back_either(clock, tmp_pat
     assert Usage(limits(), file, now=clock).today() == (10.0, 0.0)
 
 
-def test_packets_are_forgotten_after_an_hour(clock):
+def test_packets_are_counted_for_an_hour(clock):
     usage = Usage(limits(), now=clock)
     usage.note_packets(PEER, 100)
     clock.now += timedelta(minutes=59)
@@ -115,7 +117,7 @@ def test_packets_are_forgotten_after_an_hour(clock):
     assert usage.packets_within_hour(PEER) == 10
 
 
-def test_where_the_file_cannot_be_written_the_counts_go_on(clock, tmp_path, caplog):
+def test_where_the_file_cannot_be_written_counting_continues(clock, tmp_path, caplog):
     usage = Usage(limits(max_minutes_per_day=0.2), tmp_path / "gone" / "usage.json", now=clock)
 
     with usage.testing(TEN_S, PEER):
@@ -126,7 +128,7 @@ def test_where_the_file_cannot_be_written_the_counts_go_on(clock, tmp_path, capl
         usage.testing(TEN_S, PEER).__enter__()
 
 
-def test_a_file_that_cannot_be_read_is_not_taken_for_nothing_used(clock, tmp_path):
+def test_an_unreadable_usage_file_is_an_error(clock, tmp_path):
     file = tmp_path / "usage.json"
     file.write_text("{")
 

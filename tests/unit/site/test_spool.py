@@ -1,4 +1,4 @@
-"""The spool's promises: nothing put is lost, batches repeat until acknowledged, everything arrives once."""
+"""The spool's guarantees: no stored result is lost, batches repeat until acknowledged, everything arrives once."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
 def result(label: int, detail: str | None = None) -> Delivered:
-    """A result that can be told from all others by its path."""
+    """A result that its path id tells from all others."""
     burst = Burst(
         target="192.0.2.1",
         address="192.0.2.1",
@@ -63,7 +63,7 @@ class Clock:
 
 
 def change(path: Path, statement: str) -> None:
-    """Change the file behind the spool's back."""
+    """Change the file while the spool is open."""
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(statement)
 
@@ -73,7 +73,7 @@ def path(tmp_path):
     return tmp_path / "spool.sqlite3"
 
 
-def test_results_leave_in_the_order_they_came(path):
+def test_results_leave_in_order(path):
     spool = Spool(path)
     spool.put([result(1), result(2)])
     spool.put([result(3)])
@@ -113,7 +113,7 @@ def test_numbers_have_no_gaps_and_sequences_are_never_used_again(path):
     assert len(set(sequences)) == 3
 
 
-def test_a_receipt_that_comes_twice_takes_nothing_with_it(path):
+def test_a_repeated_receipt_acknowledges_nothing_more(path):
     spool = Spool(path)
     spool.put([result(1)])
     first = next_batch(spool)
@@ -126,7 +126,7 @@ def test_a_receipt_that_comes_twice_takes_nothing_with_it(path):
     assert labels(next_batch(spool)) == [2]
 
 
-def test_a_batch_stays_below_its_bytes_but_always_takes_one(path):
+def test_a_batch_stays_below_its_bytes_but_has_at_least_a_result(path):
     spool = Spool(path)
     spool.put([result(1, "x" * 5000), result(2, "y" * 5000)])
 
@@ -135,7 +135,7 @@ def test_a_batch_stays_below_its_bytes_but_always_takes_one(path):
     assert labels(next_batch(spool, max_bytes=10)) == [2]
 
 
-def test_a_refused_result_is_set_aside_with_the_reason(path):
+def test_a_refused_result_is_quarantined_with_the_reason(path):
     spool = Spool(path)
     spool.put([result(1), result(2)])
     batch = next_batch(spool)
@@ -146,7 +146,7 @@ def test_a_refused_result_is_set_aside_with_the_reason(path):
     assert spool.quarantined() == [Refusal(sequence=batch.results[1].sequence, reason="path 2 is retired")]
 
 
-def test_a_full_spool_drops_the_oldest_that_wait_and_counts_them(path):
+def test_a_full_spool_drops_the_oldest_waiting_and_counts_them(path):
     spool = Spool(path, max_bytes=30_000)
     spool.put([result(0, "x" * 5000)])
     open_batch = next_batch(spool)
@@ -169,21 +169,21 @@ def test_the_count_of_dropped_results_survives_a_restart(path):
     assert Spool(path).count_dropped() == 1
 
 
-def test_a_batch_that_is_too_large_is_halved_and_its_rest_comes_next(path):
+def test_a_batch_that_is_too_large_is_halved_the_rest_is_next(path):
     spool = Spool(path)
     spool.put([result(label) for label in range(5)])
     batch = next_batch(spool)
 
-    kept = spool.halve_batch(batch.number, "too large")
+    first_half = spool.halve_batch(batch.number, "too large")
 
     half = next_batch(spool)
-    assert kept == 2
+    assert first_half == 2
     assert (half.number, labels(half)) == (batch.number, [0, 1])
     spool.acknowledge(half.number)
     assert labels(next_batch(spool)) == [2, 3, 4]
 
 
-def test_one_result_that_is_too_large_is_set_aside_and_leaves_no_gap(path):
+def test_a_result_that_is_too_large_is_quarantined_without_a_gap(path):
     spool = Spool(path)
     spool.put([result(1)])
     batch = next_batch(spool)
@@ -196,7 +196,7 @@ def test_one_result_that_is_too_large_is_set_aside_and_leaves_no_gap(path):
     assert (following.number, labels(following)) == (batch.number, [2])
 
 
-def test_what_is_too_old_is_dropped_and_counted_by_kind(path):
+def test_results_that_are_too_old_are_dropped_and_counted(path):
     clock = Clock()
     spool = Spool(path, max_age=timedelta(days=90), now_s=clock)
     spool.put([result(1), result(2)])
@@ -210,7 +210,7 @@ def test_what_is_too_old_is_dropped_and_counted_by_kind(path):
     assert spool.dropped_by_kind() == (Dropped(kind="ping", reason="too_old", count=2),)
 
 
-def test_a_clock_that_is_known_to_run_ahead_makes_nothing_old(path):
+def test_a_clock_known_to_run_ahead_makes_no_result_old(path):
     clock, off_s = Clock(), [None]
     spool = Spool(path, max_age=timedelta(days=90), now_s=clock, clock_off_s=lambda: off_s[0])
     spool.put([result(1)])
@@ -222,8 +222,10 @@ def test_a_clock_that_is_known_to_run_ahead_makes_nothing_old(path):
     assert labels(next_batch(spool)) == [1, 2]
 
 
-@pytest.mark.parametrize("damage", [b"this is not a database, but it was once" * 200, b""], ids=["overwritten", "cut"])
-def test_a_damaged_spool_is_moved_aside_and_a_new_one_begun(path, caplog, damage):
+@pytest.mark.parametrize(
+    "damage", [b"this is not a database, but it used to be" * 200, b""], ids=["overwritten", "cut"]
+)
+def test_a_damaged_spool_is_moved_aside_and_replaced(path, caplog, damage):
     spool = Spool(path)
     spool.put([result(1)])
     first_id = spool.id
@@ -240,7 +242,7 @@ def test_a_damaged_spool_is_moved_aside_and_a_new_one_begun(path, caplog, damage
     assert len(list(path.parent.glob("spool.damaged-*.sqlite3"))) == 1
 
 
-def test_a_spool_of_another_format_is_not_touched(path):
+def test_a_spool_of_another_format_is_not_changed(path):
     Spool(path).close()
     change(path, "UPDATE meta SET value = 99 WHERE name = 'format'")
 
@@ -249,7 +251,7 @@ def test_a_spool_of_another_format_is_not_touched(path):
     assert path.exists()
 
 
-def test_a_result_that_cannot_be_read_does_not_hold_up_the_others(path):
+def test_an_unreadable_result_does_not_block_the_others(path):
     spool = Spool(path)
     spool.put([result(1), result(2)])
     change(path, "UPDATE result SET body = '{\"broken\"' WHERE sequence = 1")
@@ -333,7 +335,7 @@ def test_a_spool_of_the_first_format_is_upgraded_with_its_contents(path):
     assert (spool.id, batch.number, labels(batch), batch.dropped) == ("abc", 7, [1, 2], 3)
 
 
-def test_results_of_a_cycle_say_so_by_the_centres_clock(path):
+def test_results_of_a_cycle_have_its_time_by_the_centres_clock(path):
     off_s = [3610.0]
     spool = Spool(path, clock_off_s=lambda: off_s[0])
     spool.claim_cycle(Cycle("pinger", 60, 1000))
@@ -349,14 +351,14 @@ def test_results_of_a_cycle_say_so_by_the_centres_clock(path):
     ("off_s", "stamped_s", "stored_s"),
     [
         (None, -30, -30),
-        (120, 90, 90),  # flagged only: what the centre bears
+        (120, 90, 90),  # flagged only: the centre tolerates this
         (3600, 3570, -30),
         (-3600, -3630, -30),
-        (3600, -30, -30),  # it began before the clock was set forward
-        (-3600, -30, -30),  # or back
+        (3600, -30, -30),  # the burst began before the clock was set forward
+        (-3600, -30, -30),  # before it was set back
     ],
 )
-def test_a_time_far_off_is_corrected_if_the_clock_was_wrong(path, off_s, stamped_s, stored_s):
+def test_a_far_off_time_is_corrected_if_the_clock_was_wrong(path, off_s, stamped_s, stored_s):
     wall_s = NOW.timestamp() + (off_s or 0)
     spool = Spool(path, now_s=lambda: wall_s, clock_off_s=lambda: off_s)
     delivered_result = result(1)
@@ -369,7 +371,7 @@ def test_a_time_far_off_is_corrected_if_the_clock_was_wrong(path, off_s, stamped
     assert stored.clock_off_s == off_s
 
 
-def test_a_cycle_is_taken_once_across_restarts_and_clock_steps(path):
+def test_a_cycle_is_claimed_once_across_restarts_and_steps(path):
     spool = Spool(path)
     assert spool.claim_cycle(Cycle("pinger", 60, 1000))
     assert not spool.claim_cycle(Cycle("pinger", 60, 1000))
@@ -381,7 +383,7 @@ def test_a_cycle_is_taken_once_across_restarts_and_clock_steps(path):
 
 
 def gaps(spool: Spool) -> list[tuple[str | None, str, float, float]]:
-    """Test, reason, and minutes after NOW from when to when, of the gaps that the next batch tells."""
+    """Test, reason, and minutes after NOW of start and end, of the gaps that the next batch reports."""
     spool.put([result(0)])
     return [
         (gap.test, gap.reason.value, (gap.since - NOW) / timedelta(minutes=1), (gap.until - NOW) / timedelta(minutes=1))
@@ -393,7 +395,7 @@ def minute(number: int, test: str = "pinger") -> Cycle:
     return Cycle.at(test, 60, NOW + timedelta(minutes=number))
 
 
-def test_cycles_that_never_began_are_a_counted_gap_per_stretch(path):
+def test_cycles_that_never_began_are_a_counted_gap(path):
     spool = Spool(path, now_s=Clock())
     for number in (0, 1, 5, 6, 9):
         spool.claim_cycle(minute(number))
@@ -419,7 +421,7 @@ def test_a_month_away_is_two_gaps(path):
     assert spool.lost_cycles == 1
 
 
-def test_a_cycle_in_which_the_agent_was_killed_or_failed_is_a_gap(path):
+def test_a_cycle_in_which_the_agent_was_killed_is_a_gap(path):
     clock = Clock()
     spool = Spool(path, now_s=clock)
     spool.claim_cycle(minute(0, "killed"))
@@ -438,7 +440,7 @@ def test_a_cycle_in_which_the_agent_was_killed_or_failed_is_a_gap(path):
     ]
 
 
-def test_what_was_dropped_or_set_aside_is_a_gap(path):
+def test_dropped_and_quarantined_results_are_gaps(path):
     spool = Spool(path, max_bytes=4500, now_s=Clock())
     for number in range(4):
         spool.claim_cycle(minute(number))
@@ -456,10 +458,10 @@ def test_gaps_are_reported_until_they_are_acknowledged(path):
     spool = Spool(path, now_s=Clock())
     spool.claim_cycle(minute(0))
     spool.claim_cycle(minute(2))
-    told = gaps(spool)
+    reported = gaps(spool)
     spool.claim_cycle(minute(4))
 
-    assert gaps(spool)[:1] == told
+    assert gaps(spool)[:1] == reported
     spool.acknowledge(1)
     assert gaps(spool) == []
     spool.claim_cycle(minute(9))
@@ -467,23 +469,23 @@ def test_gaps_are_reported_until_they_are_acknowledged(path):
     assert gaps(spool) == [("pinger", "late", 5.0, 9.0)]
 
 
-def test_the_last_batch_accounts_up_to_the_oldest_unfinished_cycle(path):
+def test_the_last_batch_accounts_until_the_unfinished_cycle(path):
     spool = Spool(path, now_s=Clock())
     spool.set_planned([minute(-1), minute(0, "other")])
     spool.claim_cycle(minute(0))
     spool.put([result(1)], cycle=minute(0), more=True)
     spool.put([result(2)], cycle=minute(0), more=True)
 
-    def until(max_results=100, now=NOW):
+    def accounted_until(max_results=100, now=NOW):
         batch = spool.next_batch(max_results=max_results, max_bytes=10**6, now=now, agent_version="test")
         return batch.account.until
 
-    assert until(max_results=1) is None
+    assert accounted_until(max_results=1) is None
     spool.acknowledge(1)
-    assert until() == NOW
+    assert accounted_until() == NOW
     spool.end_cycle(minute(0))
-    assert until(now=NOW + timedelta(seconds=30)) == NOW + timedelta(seconds=30)
-    assert until(now=NOW + timedelta(minutes=5)) == NOW + timedelta(minutes=1)
+    assert accounted_until(now=NOW + timedelta(seconds=30)) == NOW + timedelta(seconds=30)
+    assert accounted_until(now=NOW + timedelta(minutes=5)) == NOW + timedelta(minutes=1)
 
 
 def slot(slot_id: int) -> ThroughputSlot:
@@ -498,7 +500,7 @@ def slot(slot_id: int) -> ThroughputSlot:
     )
 
 
-def test_a_slot_is_taken_once_also_after_a_restart(path):
+def test_a_slot_is_claimed_once_also_after_a_restart(path):
     spool = Spool(path)
     assert spool.claim_slot(slot(5), NOW)
     assert not spool.claim_slot(slot(5), NOW)
@@ -533,8 +535,8 @@ WRITER = textwrap.dedent("""
 """)
 
 
-def test_killing_the_writer_loses_nothing_that_was_put(path):
-    """SIGKILL at an arbitrary moment: every put that had returned is there, in order, whole."""
+def test_killing_the_writer_loses_no_stored_result(path):
+    """SIGKILL at an arbitrary moment: the results of every finished `put` are stored, in order and whole."""
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path)],
         stdout=subprocess.PIPE,
@@ -567,7 +569,8 @@ def test_the_spool_syncs_to_disk_at_each_commit(path):
 
 class Deliveries(RuleBasedStateMachine):
     """Any interleaving of results, sends, lost requests, lost receipts and restarts, against a centre that stores a
-    result by its sequence, once. The model is two sets: what was put and what the centre holds."""
+    result by its sequence, once. The model is two sets: the results put into the spool and those that the centre
+    stored."""
 
     def __init__(self):
         super().__init__()
@@ -589,7 +592,7 @@ class Deliveries(RuleBasedStateMachine):
         assert self.spool.put([result(label) for label in new])
 
     @rule(max_results=st.integers(1, 4))
-    def form(self, max_results):
+    def form_batch(self, max_results):
         batch = next_batch(self.spool, max_results=max_results)
         if batch is not None:
             first_results = self.batches.setdefault(batch.number, batch.results)
@@ -598,7 +601,7 @@ class Deliveries(RuleBasedStateMachine):
 
     @rule()
     @precondition(lambda self: self.in_flight is not None)
-    def arrives_but_the_receipt_is_lost(self):
+    def arrives_but_receipt_is_lost(self):
         self._store(self.in_flight)
         self.in_flight = None
 
@@ -612,7 +615,7 @@ class Deliveries(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.in_flight is not None and len(self.in_flight.results) > 0)
     def is_too_large(self):
-        """The centre did not read it: under the same number something smaller comes. Unless it was stored before."""
+        """The centre did not read it: under the same number a smaller batch follows, unless it was stored before."""
         batch = self.in_flight
         if not any(delivered.sequence in self.stored for delivered in batch.results):
             if self.spool.halve_batch(batch.number, "too large") == 0:

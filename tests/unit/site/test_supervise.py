@@ -40,7 +40,7 @@ def supervisor(tmp_path):
     supervisor.stop()
 
 
-def test_a_child_that_is_killed_is_started_again(supervisor):
+def test_a_killed_child_is_restarted(supervisor):
     child = supervisor.add("sleeper", SLEEP)
     first = child.process.pid
 
@@ -53,7 +53,7 @@ def test_a_child_that_is_killed_is_started_again(supervisor):
 
 @pytest.fixture
 def family(supervisor, tmp_path):
-    """A child that has a child of its own: the supervised child, and the other's process id."""
+    """A child with a child of its own: the supervised child, and the process id of its child."""
     pid_file = tmp_path / "pid"
     script = (
         f"import subprocess; process = subprocess.Popen({SLEEP!r})\n"
@@ -64,7 +64,7 @@ def family(supervisor, tmp_path):
     return child, int(pid_file.read_text())
 
 
-def test_stopping_ends_grandchildren_too(supervisor, family):
+def test_stopping_ends_grandchildren(supervisor, family):
     _, grandchild = family
 
     supervisor.stop()
@@ -72,7 +72,7 @@ def test_stopping_ends_grandchildren_too(supervisor, family):
     wait_for(lambda: not alive(grandchild))
 
 
-def test_orphans_of_a_killed_child_are_ended_before_its_restart(supervisor, family):
+def test_orphans_of_a_killed_child_end_before_its_restart(supervisor, family):
     child, grandchild = family
 
     os.kill(child.process.pid, signal.SIGKILL)
@@ -81,7 +81,7 @@ def test_orphans_of_a_killed_child_are_ended_before_its_restart(supervisor, fami
     wait_for(lambda: not alive(grandchild))
 
 
-def test_a_child_that_never_gets_ready_fails_with_its_log_tail(supervisor):
+def test_a_child_that_never_gets_ready_fails_with_its_log(supervisor):
     child = supervisor.add("broken", [sys.executable, "-c", "raise SystemExit('no such database')"])
 
     with pytest.raises(StartError, match=r"restarted \d times?.*\n.*no such database"):
@@ -97,7 +97,7 @@ class TestSlowStart:
         monkeypatch.setattr(supervise, "PROGRESS_CPU_S", 0.01)
         monkeypatch.setattr(supervise, "SLOW_READY_POLL_S", 0.05)
 
-    def test_a_computing_child_has_more_than_its_timeout(self, supervisor, monkeypatch):
+    def test_a_computing_child_may_exceed_its_timeout(self, supervisor, monkeypatch):
         monkeypatch.setattr(os, "getloadavg", lambda: (31.4, 0.0, 0.0))
         child = supervisor.add("web", SPINNING)
         began = time.monotonic()
@@ -106,7 +106,7 @@ class TestSlowStart:
 
         assert any("web is not ready" in line and "busy, load 31.4" in line for line in supervisor.lines)
 
-    def test_a_computing_child_has_a_limit_too(self, supervisor, monkeypatch):
+    def test_a_computing_child_has_a_limit(self, supervisor, monkeypatch):
         monkeypatch.setattr(supervise, "LONGEST_START_S", 2.0)
         child = supervisor.add("web", SPINNING)
 
@@ -114,7 +114,7 @@ class TestSlowStart:
             supervisor.wait_ready(child, lambda: False, timeout_s=60.0)
         assert lacks(str(failed.value), "web ", "not ready", " 2 s ") == []
 
-    def test_an_idle_child_with_an_empty_log_fails_and_says_so(self, supervisor):
+    def test_an_idle_child_with_an_empty_log_fails_and_is_reported(self, supervisor):
         child = supervisor.add("web", SLEEP)
 
         with pytest.raises(StartError) as failed:
@@ -133,7 +133,7 @@ class TestSlowStart:
         supervisor.stop()
 
 
-def test_a_program_that_is_not_there_is_named(supervisor):
+def test_a_missing_program_is_named(supervisor):
     with pytest.raises(StartError) as failed:
         supervisor.add("ghost", ["/nowhere/ghost"])
     assert lacks(str(failed.value), "ghost: ", "cannot start /nowhere/ghost:", "No such file or directory") == []
@@ -155,28 +155,28 @@ def test_children_end_when_their_supervisor_is_killed(tmp_path):
     wait_for(lambda: not alive(child))
 
 
-def test_sockets_of_a_deep_folder_are_kept_where_their_path_fits(tmp_path):
+def test_sockets_of_a_deep_folder_get_a_path_that_fits(tmp_path):
     deep = tmp_path / ("deep" * 40)
 
-    made = make_socket_dir(deep)
+    folder = make_socket_dir(deep)
 
     try:
-        assert len(os.fsencode(made / ".s.PGSQL.5432.lock")) < 107
-        assert made == socket_dir(deep)
-        assert made.parent.stat().st_mode & 0o777 == made.stat().st_mode & 0o777 == 0o700
+        assert len(os.fsencode(folder / ".s.PGSQL.5432.lock")) < 107
+        assert folder == socket_dir(deep)
+        assert folder.parent.stat().st_mode & 0o777 == folder.stat().st_mode & 0o777 == 0o700
     finally:
-        shutil.rmtree(made.parent)
+        shutil.rmtree(folder.parent)
     assert socket_dir(Path("/srv/soundings")) == Path("/srv/soundings/socket")
 
 
-def test_a_socket_folder_that_was_left_open_is_closed(tmp_path):
+def test_an_open_socket_folder_is_closed(tmp_path):
     (tmp_path / "socket").mkdir()
     (tmp_path / "socket").chmod(0o777)
 
     assert make_socket_dir(tmp_path).stat().st_mode & 0o777 == 0o700
 
 
-def test_what_children_write_is_closed_whatever_the_umask(tmp_path):
+def test_files_of_children_are_closed_for_any_umask(tmp_path):
     before = os.umask(0)
     supervisor = Supervisor(tmp_path / "log", print)
     try:
@@ -190,7 +190,7 @@ def test_what_children_write_is_closed_whatever_the_umask(tmp_path):
     assert modes == [0o700, 0o600, 0o600]
 
 
-def test_a_socket_folder_that_others_can_write_to_is_refused(tmp_path):
+def test_a_socket_folder_writable_by_others_is_refused(tmp_path):
     deep = tmp_path / ("deep" * 40)
     taken = socket_dir(deep).parent
     taken.mkdir()
