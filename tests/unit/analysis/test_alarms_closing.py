@@ -1,5 +1,5 @@
-"""A finding is over once its trouble is, at every interval of pings, and not before: troubles planted in drawn bursts,
-judged by the rules that run live."""
+"""An alarm ends once its trouble is over, at every ping interval, and not before: troubles planted in random bursts,
+evaluated by the live rules."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ EVENT = {"loss": "lost", "loss_regression": "lost", "reordering": "reordered", "
 
 
 class Trouble:
-    """A path without events, except for a trouble of TROUBLE_H hours, and an evaluation at any moment."""
+    """A path without events, except for a trouble of TROUBLE_H hours, evaluated at any moment."""
 
     def __init__(self, rule: str, every_s: int, ratio: float, seed: int = 1, slower_s: int | None = None) -> None:
-        """After the trouble its pings come every `slower_s` seconds, if given."""
+        """After the trouble its ping interval is `slower_s` seconds, if not None."""
         self.rule, self.every_s = rule, every_s
         self.begins = BEGAN + QUIET_H * HOUR
         self.ends = self.begins + TROUBLE_H * HOUR
@@ -63,7 +63,7 @@ class Trouble:
         return snapshot_at(now, self.scopes[now >= self.ends], {}, (), baselines, self.source)
 
     def first(self):
-        """When the rule fires first, and its figures; None if it does not while the trouble lasts."""
+        """The time at which the rule first fires, with its figures; None if it does not during the trouble."""
         scope = self.scopes[False]
         for now in self.moments(self.begins, self.ends, 90):
             for finding in RULES[self.rule].judge(self.snapshot(now), scope.settings[self.rule]):
@@ -71,7 +71,7 @@ class Trouble:
         return None
 
     def moments(self, since: datetime, until: datetime, most: int):
-        """Half a cycle after some cycle, at most so many."""
+        """Half a cycle after some cycle, at most `count` moments."""
         cycles = int((until - since).total_seconds() / self.every_s)
         for number in sorted({int(place) for place in np.linspace(1, cycles - 1, min(most, cycles - 1))}):
             yield since + timedelta(seconds=(number + 0.5) * self.every_s)
@@ -81,8 +81,8 @@ class Trouble:
 
 
 def latest_end(trouble: Trouble, figures) -> datetime:
-    """Latest time at which a finding is over: a window without trouble as long as the window that fired, at least half
-    an hour or two cycles, then two cycles and, since windows of hours end with the running hour, an hour."""
+    """Latest time at which an alarm ends: a window without trouble as long as the window that fired, at least half an
+    hour or two cycles, then two cycles and, since windows of hours end with the running hour, an hour."""
     least_s = max(1800.0, 2 * trouble.every_s)
     return trouble.ends + timedelta(seconds=max(figures["window_s"], least_s) + 2 * trouble.every_s) + HOUR
 
@@ -90,7 +90,7 @@ def latest_end(trouble: Trouble, figures) -> datetime:
 @pytest.mark.parametrize("rule", EVENT)
 @settings(max_examples=6, deadline=None, derandomize=True)
 @given(every_s=st.sampled_from([10, 20, 60, 120, 300, 600, 900, 1800, 3600]), ratio=st.sampled_from([0.05, 0.3, 0.9]))
-def test_a_trouble_at_any_ping_interval_ends_its_finding(rule, every_s, ratio):
+def test_an_alarm_ends_after_its_trouble_at_any_ping_interval(rule, every_s, ratio):
     trouble = Trouble(rule, every_s, ratio)
     fired = trouble.first()
     assume(fired is not None)
@@ -104,14 +104,14 @@ def test_a_trouble_at_any_ping_interval_ends_its_finding(rule, every_s, ratio):
 
 @pytest.mark.parametrize("rule", EVENT)
 @pytest.mark.parametrize("every_s", [10, 300, 3600])
-def test_every_ping_interval_detects_a_trouble(rule, every_s):
-    """Otherwise the test above would say nothing."""
+def test_a_trouble_is_detected_at_every_ping_interval(rule, every_s):
+    """Otherwise the test above would prove nothing."""
     assert Trouble(rule, every_s, 0.9).first() is not None
 
 
 @pytest.mark.parametrize("rule", EVENT)
-def test_an_hourly_path_that_took_half_a_day_to_fire_closes(rule):
-    """Thirteen bursts in thirteen hours: the last hour has a single one."""
+def test_an_hourly_path_that_took_half_a_day_to_fire_ends(rule):
+    """Thirteen bursts in thirteen hours: the last hour has a single burst."""
     trouble = Trouble(rule, 3600, 0.9)
     _, figures = trouble.first()
     long_fired = dict(figures) | {"window_s": 12.5 * 3600, "bursts": 13, "sent": 130, "of": 13, "events": 12}
@@ -121,8 +121,8 @@ def test_an_hourly_path_that_took_half_a_day_to_fire_closes(rule):
 
 
 @pytest.mark.parametrize("rule", EVENT)
-def test_a_finding_ends_after_a_change_to_a_slower_schedule(rule):
-    """No window of hourly pings holds half of the bursts that fired at ten a minute."""
+def test_an_alarm_ends_after_a_change_to_a_slower_schedule(rule):
+    """No window of hourly pings holds half of the bursts that fired at ten per minute."""
     trouble = Trouble(rule, 10, 0.3, slower_s=3600)
     _, figures = trouble.first()
     long_fired = dict(figures) | {"window_s": 3600.0, "bursts": 360.0, "sent": 3600, "of": 3600.0}

@@ -1,4 +1,4 @@
-"""Causes of paths that are bad together: planted ones are found, and no cheaper account exists."""
+"""Common causes of bad paths: planted causes are identified, and no cheaper explanation exists."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.analysis.alarms.grouping import EXCEPTION_PRICE, PRICES, CauseKind,
 
 
 def mesh(*sites, hosts=1):
-    """A full mesh; with two hosts a site they are called a.1 and a.2."""
+    """A full mesh; with two hosts per site these are called a.1 and a.2."""
     names = {site: [site] if hosts == 1 else [f"{site}.{number}" for number in range(1, hosts + 1)] for site in sites}
     pairs = [(a, b, x, y) for a in sites for b in sites if a != b for x in names[a] for y in names[b]]
     return [PathLocation(number, x, y, a, b, 4) for number, (a, b, x, y) in enumerate(pairs, start=1)]
@@ -35,18 +35,18 @@ def named(causes):
     return [(cause.kind, cause.name) for cause in causes]
 
 
-def test_nothing_bad_has_no_cause():
+def test_no_bad_path_has_no_cause():
     assert explain(SIX, set()) == []
 
 
-def test_all_paths_of_a_site_are_the_site():
+def test_all_paths_of_a_site_are_explained_by_the_site():
     (cause,) = explain(SIX, touching(SIX, "cern"))
 
     assert (cause.kind, cause.name) == (CauseKind.SITE, "cern")
     assert (cause.bad, cause.measured, cause.elsewhere_bad, cause.elsewhere_known) == (10, 10, 0, 20)
 
 
-def test_four_of_five_outbound_with_inbound_clean_are_that_direction():
+def test_four_of_five_outbound_paths_are_explained_by_direction():
     out = ids(SIX, source_site="cern")
 
     (cause,) = explain(SIX, set(sorted(out)[:4]))
@@ -55,7 +55,7 @@ def test_four_of_five_outbound_with_inbound_clean_are_that_direction():
     assert (cause.bad, cause.measured, cause.reverse_bad, cause.reverse_known) == (4, 5, 0, 5)
 
 
-def test_what_is_not_known_speaks_against_nothing():
+def test_paths_without_data_are_no_counter_evidence():
     out = sorted(ids(SIX, source_site="cern"))
 
     (cause,) = explain(SIX, set(out[:2]), unknown=set(out[2:]))
@@ -63,7 +63,7 @@ def test_what_is_not_known_speaks_against_nothing():
     assert (cause.kind, cause.measured) == (CauseKind.OUTBOUND, 2)
 
 
-def test_both_bad_directions_make_a_pair_a_single_one_a_path():
+def test_two_bad_directions_are_a_pair_a_single_one_a_path():
     there, back = ids(SIX, source="cern", destination="slac"), ids(SIX, source="slac", destination="cern")
 
     assert named(explain(SIX, there | back)) == [(CauseKind.PAIR, "cern ↔ slac")]
@@ -72,13 +72,13 @@ def test_both_bad_directions_make_a_pair_a_single_one_a_path():
     assert (alone.reverse_bad, alone.reverse_known) == (0, 1)
 
 
-def test_two_bad_paths_of_ten_are_no_site():
+def test_two_bad_paths_of_ten_are_not_explained_by_the_site():
     bad = ids(SIX, source="cern", destination="slac") | ids(SIX, source="cern", destination="fnal")
 
     assert {cause.kind for cause in explain(SIX, bad)} == {CauseKind.PATH}
 
 
-def test_two_causes_at_once_are_told_apart():
+def test_two_simultaneous_causes_are_distinguished():
     bad = (
         touching(SIX, "cern")
         | ids(SIX, source="slac", destination="fnal")
@@ -88,18 +88,18 @@ def test_two_causes_at_once_are_told_apart():
     assert named(explain(SIX, bad)) == [(CauseKind.SITE, "cern"), (CauseKind.PAIR, "fnal ↔ slac")]
 
 
-def test_one_of_two_hosts_is_the_host():
+def test_a_bad_host_of_two_is_named_as_the_host():
     lines = mesh("slac", "cern", "fnal", hosts=2)
     bad = ids(lines, source="cern.1") | ids(lines, destination="cern.1")
 
     assert named(explain(lines, bad)) == [(CauseKind.HOST, "cern.1")]
 
 
-def test_everything_bad_is_everything():
+def test_if_every_path_is_bad_the_cause_is_the_whole_mesh():
     assert named(explain(SIX, {line.path_id for line in SIX})) == [(CauseKind.ALL, "")]
 
 
-def test_a_link_crossed_by_all_bad_paths_and_no_other_is_the_cause():
+def test_a_link_crossed_by_exactly_the_bad_paths_is_the_cause():
     bad = ids(SIX, source_site="slac", destination_site="cern") | ids(SIX, source_site="fnal", destination_site="desy")
     bad |= ids(SIX, source_site="anl", destination_site="cern")
 
@@ -107,19 +107,19 @@ def test_a_link_crossed_by_all_bad_paths_and_no_other_is_the_cause():
 
 
 def price(chosen, bad, with_data):
-    """What an account costs, reckoned without the programme."""
-    said = set().union(*(cause.path_ids for cause in chosen)) if chosen else set()
+    """The cost of an explanation, computed independently of the code."""
+    explained = set().union(*(cause.path_ids for cause in chosen)) if chosen else set()
     return (
         sum(PRICES[cause.kind] for cause in chosen)
-        + PRICES[CauseKind.PATH] * len(bad - said)
-        + EXCEPTION_PRICE * len((said & with_data) - bad)
+        + PRICES[CauseKind.PATH] * len(bad - explained)
+        + EXCEPTION_PRICE * len((explained & with_data) - bad)
     )
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.sets(st.integers(1, 12), min_size=1), st.sets(st.integers(1, 12), max_size=3))
 def test_no_set_of_causes_is_cheaper(bad, unknown):
-    """Against every set of up to four of the candidates of a mesh of four sites that pay for themselves."""
+    """Compared with every set of up to four candidates in a mesh of four sites that cost less than separate paths."""
     lines = mesh("slac", "cern", "fnal", "niit")
     bad_ids, with_data = frozenset(bad - unknown), frozenset(range(1, 13)) - unknown
     alone = PRICES[CauseKind.PATH]
@@ -139,7 +139,7 @@ def test_no_set_of_causes_is_cheaper(bad, unknown):
 
 @settings(max_examples=60, deadline=None)
 @given(st.sets(st.integers(1, 30), min_size=1), st.sets(st.integers(1, 30), max_size=3))
-def test_the_greedy_account_never_costs_more_than_separate_causes(bad, unknown):
+def test_the_greedy_choice_never_costs_more_than_single_paths(bad, unknown):
     bad_ids, with_data = frozenset(bad - unknown), frozenset(range(1, 31)) - unknown
     general = grouping.candidates(SIX, {})
 
@@ -149,7 +149,7 @@ def test_the_greedy_account_never_costs_more_than_separate_causes(bad, unknown):
     assert grouping.price(chosen, bad_ids, with_data) == pytest.approx(price(chosen, bad_ids, with_data))
 
 
-def test_a_site_is_found_without_time_for_the_exact_search(monkeypatch):
+def test_a_site_is_identified_without_time_for_exact_search(monkeypatch):
     monkeypatch.setattr(grouping, "LONGEST_SEARCH_S", 0.0)
     sites = [f"s{number}" for number in range(20)]
     lines = mesh(*sites)
@@ -163,8 +163,9 @@ def test_a_site_is_found_without_time_for_the_exact_search(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_planted_causes_are_found_with_a_tenth_of_paths_misleading(seed):
-    """One or two sites, directions or pairs, far apart, in a mesh of nine; paths fail to show it by chance."""
+def test_planted_causes_are_identified_with_10_percent_noise(seed):
+    """One or two sites, directions or pairs without common sites, in a mesh of nine; paths deviate from the cause at
+    random."""
     chance = random.Random(seed)
     sites = [f"s{number}" for number in range(9)]
     lines = mesh(*sites)

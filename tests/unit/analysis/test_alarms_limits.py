@@ -1,4 +1,4 @@
-"""Absolute limits, on bursts and tests drawn at random, through the snapshot and the rules that run live."""
+"""Absolute limits, on random bursts and tests, through the snapshot and the live rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOISE_MS = 5.0
 
 
 def replayed(rtts_ms, alerts, every_s=60, rules=None):
-    """The alarms, and the findings, on bursts of shape (paths, bursts, packets), evaluated after each burst."""
+    """The alarms, and their figures, on bursts of shape (paths, bursts, packets), evaluated after each burst."""
     count, bursts, _ = rtts_ms.shape
     at_s = BEGAN.timestamp() + every_s * np.arange(bursts)
     ids = np.repeat(np.arange(1, count + 1), bursts)
@@ -40,7 +40,7 @@ def opened(runner):
 
 
 def noisy(levels_ms, count=1, seed=3):
-    """Exponential noise above a level of each burst."""
+    """Exponential noise above the level of each burst."""
     shape = (count, len(levels_ms), PACKETS)
     return np.asarray(levels_ms)[:, np.newaxis] + np.random.default_rng(seed).exponential(NOISE_MS, shape)
 
@@ -53,7 +53,7 @@ def test_limits_are_off_by_default():
     assert off == {*RTT_RULES, "mos", "throughput_limit"}
 
 
-def test_a_limit_holds_for_a_path_or_a_group():
+def test_a_limit_applies_to_a_path_or_a_group():
     alerts = {
         "rtt_median": {"above_ms": 100.0},
         "for": [
@@ -75,8 +75,8 @@ def test_a_limit_holds_for_a_path_or_a_group():
         ("rtt_minimum", 40.0 + NOISE_MS * np.log(2.0) / PACKETS),
     ],
 )
-def test_a_path_at_its_limit_alarms_nobody(rule, limit_ms):
-    """40 paths for two hours are 80 path-hours, in which a hundredth of an alarm is allowed."""
+def test_a_path_at_its_limit_raises_no_alarm(rule, limit_ms):
+    """40 paths for two hours are 80 path-hours, with 0.01 expected false alarms."""
     if rule == "rtt_median":
         many = noisy(np.full(20_000, 40.0), seed=9)[0]
         limit_ms = float(np.median(np.median(many, axis=1)))
@@ -87,7 +87,7 @@ def test_a_path_at_its_limit_alarms_nobody(rule, limit_ms):
 @pytest.mark.parametrize("rule", RTT_RULES)
 @pytest.mark.parametrize("every_s", [10, 600, 3600])
 def test_a_path_above_its_limit_alarms_until_it_is_below(rule, every_s):
-    """It has been slow for ever: no baseline would show it."""
+    """It has always been slow: no baseline would show it."""
     levels = np.r_[np.full(60, 80.0), np.full(40, 20.0)]
 
     runner = replayed(noisy(levels), {rule: {"above_ms": 50.0}}, every_s)
@@ -103,8 +103,8 @@ def test_a_path_above_its_limit_alarms_until_it_is_below(rule, every_s):
     assert alarm.reopenings == 0
 
 
-def test_the_95th_percentile_is_found_where_the_median_is_well():
-    """A fifth of the replies takes 80 ms."""
+def test_a_high_95th_percentile_alarms_with_a_normal_median():
+    """A fifth of the replies take 80 ms."""
     rtts = noisy(np.full(60, 20.0))
     rtts[np.random.default_rng(5).random(rtts.shape) < 0.2] += 80.0
     alerts = {rule: {"above_ms": 50.0} for rule in RTT_RULES}
@@ -116,7 +116,7 @@ def test_the_95th_percentile_is_found_where_the_median_is_well():
     assert finding.figures["above"] / finding.figures["counted"] == pytest.approx(0.2, abs=0.08)
 
 
-def test_a_single_slow_cycle_is_above_no_limit():
+def test_a_single_slow_cycle_is_not_above_a_limit():
     rtts = noisy(np.full(60, 20.0))
     rtts[0, 40:42] += 500.0
 
@@ -125,14 +125,14 @@ def test_a_single_slow_cycle_is_above_no_limit():
 
 @pytest.mark.parametrize(("rtt_ms", "ipdv_ms"), [(0.0, 0.0), (20.0, 1.0), (170.0, 3.0), (400.0, 60.0), (2000.0, 0.0)])
 @pytest.mark.parametrize("loss", [0.0, 0.01, 0.1, 1.0])
-def test_the_score_is_that_of_pinger(rtt_ms, ipdv_ms, loss):
+def test_the_score_equals_pingers(rtt_ms, ipdv_ms, loss):
     assert float(mos(rtt_ms, ipdv_ms, loss)) == pytest.approx(pinger.mos_of(rtt_ms, ipdv_ms, loss))
 
 
 @pytest.mark.parametrize("every_s", [60, 600])
 @pytest.mark.parametrize("cause", ["loss", "latency"])
-def test_a_low_score_alarms_until_it_is_back(cause, every_s):
-    """A quarter lost makes a MOS of 1.5, a mean RTT of 410 ms one of 3.0; without either it is above 4."""
+def test_a_low_score_alarms_until_it_recovers(cause, every_s):
+    """25% loss gives a MOS of 1.5, a mean RTT of 410 ms a MOS of 3.0; without either it is above 4."""
     bad, cycles = 50, 150
     rtts = noisy(np.where(np.arange(cycles) < bad, 405.0 if cause == "latency" else 20.0, 20.0))
     if cause == "loss":
@@ -148,7 +148,7 @@ def test_a_low_score_alarms_until_it_is_back(cause, every_s):
     assert alarm.ended_at > BEGAN + timedelta(seconds=bad * every_s)
 
 
-def test_a_score_at_its_limit_alarms_nobody():
+def test_a_score_at_its_limit_raises_no_alarm():
     rtts = noisy(np.full(80, 20.0), count=10)
     rtts[np.random.default_rng(7).random(rtts.shape) < 0.05] = np.nan
     at_limit = pinger.mos_of(25.0, 0.0, 0.05)
@@ -157,7 +157,7 @@ def test_a_score_at_its_limit_alarms_nobody():
 
 
 def throughput_alarms(rates_mbps, alerts):
-    """The alarms on a path with these tests, one an hour, evaluated after each."""
+    """The alarms on a path with these hourly tests, evaluated after each."""
     every_s = 3600
     at_s = BEGAN.timestamp() + every_s * np.arange(len(rates_mbps), dtype=np.float64)
     tests = MeasuredTests(np.ones(len(at_s), dtype=np.int64), at_s, 1e6 * np.asarray(rates_mbps, dtype=np.float64))
@@ -170,7 +170,7 @@ def throughput_alarms(rates_mbps, alerts):
     return opened(runner)
 
 
-def test_tests_below_a_limit_alarm_at_the_fourth_and_end_with_good_tests():
+def test_a_fourth_test_below_a_limit_alarms_until_they_are_good():
     """0.05 to the fourth, times six comparisons, is 3.75e-5, and 1e-4 an hour is allowed; to the third it is not."""
     (alarm,) = throughput_alarms([*[80] * 6, *[200] * 6], {"throughput_limit": {"below_bps": 100e6}})
 
@@ -182,7 +182,7 @@ def test_tests_below_a_limit_alarm_at_the_fourth_and_end_with_good_tests():
 
 
 @pytest.mark.parametrize("rates", [[80, 80, 80], [100] * 12, [200] * 12, [*[200] * 10, 50, *[200] * 10]])
-def test_too_few_slow_tests_are_below_no_limit(rates):
+def test_too_few_slow_tests_are_not_below_a_limit(rates):
     assert throughput_alarms(rates, {"throughput_limit": {"below_bps": 100e6}}) == []
 
 
@@ -190,7 +190,7 @@ def test_too_few_slow_tests_are_below_no_limit(rates):
     ("rule", "key", "strict", "loose"),
     [("rtt_p95", "above_ms", 50.0, 70.0), ("mos", "mos_below", 3.8, 3.0), ("loss", "above_ratio", 0.01, 0.2)],
 )
-def test_a_less_strict_limit_ends_the_finding_of_the_old(rule, key, strict, loose):
+def test_a_less_strict_limit_ends_alarms_of_the_old_limit(rule, key, strict, loose):
     rtts = noisy(np.full(60, 60.0 if rule == "rtt_p95" else 400.0))
     rtts[np.random.default_rng(8).random(rtts.shape) < (0.1 if rule != "rtt_p95" else 0.0)] = np.nan
     (alarm,) = opened(replayed(rtts, {rule: {key: strict}}))

@@ -1,4 +1,4 @@
-"""The exact rank test, against all orders written out, against SciPy's, and at its stated rate of false alarms."""
+"""The exact rank test, compared with an enumeration of all orders and with SciPy, and its rate of false alarms."""
 
 import itertools
 
@@ -12,7 +12,7 @@ from monitor.analysis.alarms import ranks
 
 
 @pytest.mark.parametrize(("newest", "before"), [(1, 1), (2, 3), (3, 3), (3, 5), (4, 4)])
-def test_the_chance_is_that_of_all_orders_written_out(newest, before):
+def test_the_probability_equals_an_enumeration_of_all_orders(newest, before):
     places = range(newest + before)
     wrong = []
     for chosen in itertools.combinations(places, newest):
@@ -25,7 +25,7 @@ def test_the_chance_is_that_of_all_orders_written_out(newest, before):
 
 
 @given(st.integers(0, 1000), st.integers(3, 60), st.floats(-3, 3))
-def test_each_comparison_is_scipys_exact_test(seed, number, shift):
+def test_each_comparison_equals_scipys_exact_test(seed, number, shift):
     random = np.random.default_rng(seed)
     values = random.normal(size=number)
     values[-6:] += shift
@@ -43,7 +43,7 @@ def test_each_comparison_is_scipys_exact_test(seed, number, shift):
     assert chances.chance[0] == pytest.approx(least)
 
 
-def test_paths_of_different_lengths_are_judged_as_if_alone():
+def test_paths_of_different_lengths_are_evaluated_as_if_alone():
     random = np.random.default_rng(2)
     rows = np.full((5, ranks.LONGEST), np.nan)
     for row, number in enumerate((0, 5, 6, 20, ranks.LONGEST)):
@@ -58,8 +58,8 @@ def test_paths_of_different_lengths_are_judged_as_if_alone():
     assert together.chance[:2].tolist() == [1.0, 1.0], "two and three values compare with nothing"
 
 
-def test_three_values_prove_no_more_than_three_values_can():
-    """All three under 40 before: one of C(43, 3) = 12,341 orders, six comparisons."""
+def test_the_significance_of_three_values_is_bounded():
+    """All three below the 40 before: one of C(43, 3) = 12,341 orders, six comparisons."""
     values = np.concatenate([np.arange(40.0) + 100, [3.0, 2.0, 1.0]])
 
     chances = ranks.falls(values[np.newaxis, :])
@@ -69,11 +69,11 @@ def test_three_values_prove_no_more_than_three_values_can():
     assert (chances.newest_median[0], chances.before_median[0]) == (2.0, 119.5)
 
 
-def test_equal_values_are_no_fall():
+def test_equal_values_are_not_a_decrease():
     assert ranks.falls(np.full((1, 50), 9.4e8)).chance[0] == 1.0
 
 
-def test_false_alarms_of_one_look_are_at_most_as_allowed():
+def test_the_false_alarm_rate_of_a_single_look_is_as_allowed():
     random = np.random.default_rng(3)
     chances = ranks.falls(random.lognormal(size=(20_000, ranks.LONGEST))).chance
 
@@ -83,7 +83,7 @@ def test_false_alarms_of_one_look_are_at_most_as_allowed():
 
 
 @given(st.integers(0, 1000), st.integers(6, 60), st.floats(0.05, 2.0), st.floats(0.1, 0.99))
-def test_the_cheap_look_rules_no_fall_out_that_the_test_would_find(seed, number, level, below_ratio):
+def test_the_cheap_check_excludes_no_decrease_the_test_detects(seed, number, level, below_ratio):
     random = np.random.default_rng(seed)
     values = np.full(ranks.LONGEST, np.nan)
     values[-number:] = random.lognormal(sigma=0.3, size=number)

@@ -1,4 +1,4 @@
-"""The test of counts: against sums written out, at its stated rate of false alarms, and within its power."""
+"""The test of counts: compared with explicit sums, its rate of false alarms, and its power."""
 
 import math
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from monitor.analysis.alarms import rises
 
-WINDOWS = np.array([10, 20, 30, 60, 120, 240, 480])  # minutes; a path has two bursts a minute
+WINDOWS = np.array([10, 20, 30, 60, 120, 240, 480])  # minutes; a path has two bursts per minute
 
 
 def tail(events: int, bursts: int, ratio: float) -> float:
@@ -17,7 +17,7 @@ def tail(events: int, bursts: int, ratio: float) -> float:
 
 
 def upper_bound(events: int, bursts: int, chance: float) -> float:
-    """The ratio at which at most so many events have this chance, by bisection."""
+    """The ratio at which at most this many events have this probability, by bisection."""
     low, high = 0.0, 1.0
     for _ in range(200):
         middle = (low + high) / 2
@@ -27,7 +27,7 @@ def upper_bound(events: int, bursts: int, chance: float) -> float:
 
 
 @given(st.integers(1, 40), st.data())
-def test_the_chance_adds_the_tail_at_the_bound_and_the_bounds_risk(bursts, data):
+def test_the_chance_is_the_tail_at_the_bound_plus_its_risk(bursts, data):
     events = data.draw(st.integers(0, bursts))
     base = data.draw(st.integers(1, 60))
     base_events = data.draw(st.integers(0, base - 1))
@@ -39,7 +39,7 @@ def test_the_chance_adds_the_tail_at_the_bound_and_the_bounds_risk(bursts, data)
 
 
 @pytest.mark.parametrize(("bursts", "base"), [(0, 100), (10, 0), (0, 0)])
-def test_without_bursts_on_either_side_nothing_is_improbable(bursts, base):
+def test_without_bursts_on_either_side_nothing_is_significant(bursts, base):
     assert rises.chance(bursts, bursts, 0, base, 1e-6) == 1.0
 
 
@@ -52,18 +52,18 @@ def test_dispersion_is_hourly_over_independent_burst_variance():
 
     assert float(estimated_ratio) == pytest.approx(by_hand)
     assert float(rises.dispersion(0, 0, 400, 4)) == 1.0
-    assert float(rises.dispersion(25.0, 10, 400, 1)) == 1.0, "one hour scatters about nothing"
+    assert float(rises.dispersion(25.0, 10, 400, 1)) == 1.0, "a single hour has no variance"
 
 
-def test_a_season_counts_only_where_it_is_proven_worse():
+def test_a_season_counts_only_where_it_is_significantly_worse():
     events, bursts = rises.seasonal([10, 10, 10], [10_000] * 3, [200, 0, 1], [1000, 1000, 1000])
 
     assert events.tolist() == [200, 10, 10]
     assert bursts.tolist() == [1000, 10_000, 10_000]
 
 
-def looked_at(ratio_before, ratio_after, *, paths, minutes, base=80_640, alarms_an_hour=1e-4, seed=1):
-    """When each path alarms, in minutes after the change; -1 where it does not. One look a minute."""
+def alarm_minutes(ratio_before, ratio_after, *, paths, minutes, base=80_640, alarms_an_hour=1e-4, seed=1):
+    """When each path alarms, in minutes after the change; -1 where it does not. Evaluated each minute."""
     random = np.random.default_rng(seed)
     longest = int(WINDOWS[-1])
     base_events = random.binomial(base, ratio_before, paths).astype(float)
@@ -89,10 +89,10 @@ def looked_at(ratio_before, ratio_after, *, paths, minutes, base=80_640, alarms_
 
 @pytest.mark.parametrize("ratio", [0.0, 0.0005, 0.01, 0.1])
 @pytest.mark.parametrize("base", [80_640, 2_880])
-def test_false_alarms_are_at_most_as_many_as_stated(ratio, base):
+def test_the_false_alarm_rate_is_at_most_as_stated(ratio, base):
     """At 1 alarm in 100 path-hours, where there are enough to count."""
     path_hours = 300 * 5
-    alarms = (looked_at(ratio, ratio, paths=300, minutes=300, base=base, alarms_an_hour=0.01) > 0).sum()
+    alarms = (alarm_minutes(ratio, ratio, paths=300, minutes=300, base=base, alarms_an_hour=0.01) > 0).sum()
 
     expected = path_hours * 0.01
     assert alarms <= expected + 3 * expected**0.5
@@ -101,14 +101,14 @@ def test_false_alarms_are_at_most_as_many_as_stated(ratio, base):
 @pytest.mark.parametrize(
     ("before", "after"), [(0.0, 0.003), (0.001, 0.01), (0.01, 0.03)], ids=["0 to 0.3%", "0.1 to 1%", "1 to 3%"]
 )
-def test_a_rise_is_found_within_1_5_times_the_minimum_samples(before, after):
-    """No test with a false alarm in 10,000 path-hours (600,000 looks) can be quicker on average than their logarithm
-    over the information of a packet (G. Lorden, Annals of Mathematical Statistics 42, 1971)."""
+def test_a_rise_is_detected_within_1_5_times_the_minimum_samples(before, after):
+    """No test with a false alarm in 10,000 path-hours (600,000 evaluations) can be quicker on average than their
+    logarithm over the information of a packet (G. Lorden, Annals of Mathematical Statistics 42, 1971)."""
     packets_a_burst = 10
     bits = after * math.log(after / max(before, 1e-5)) + (1 - after) * math.log((1 - after) / (1 - max(before, 1e-5)))
     least_minutes = math.log(600_000) / bits / (2 * packets_a_burst)
 
-    detections = looked_at(
+    detections = alarm_minutes(
         1 - (1 - before) ** packets_a_burst, 1 - (1 - after) ** packets_a_burst, paths=200, minutes=240
     )
 
@@ -116,7 +116,7 @@ def test_a_rise_is_found_within_1_5_times_the_minimum_samples(before, after):
     assert np.median(detections[detections > 0]) <= 1.5 * least_minutes
 
 
-def test_a_blip_of_one_cycle_proves_nothing_however_clean_the_path():
+def test_a_single_lossy_cycle_is_never_significant():
     single = np.array([[2.0]])
 
     hits, _ = rises.proven(single, np.array([[20.0]]), np.zeros(1), np.full(1, 1e6), np.ones(1), np.full(1, 60.0), 1e-4)
@@ -124,7 +124,7 @@ def test_a_blip_of_one_cycle_proves_nothing_however_clean_the_path():
     assert not hits.any()
 
 
-def test_what_clusters_needs_more_proof():
+def test_clustered_events_need_more_evidence():
     events, bursts = np.array([[12.0]]), np.array([[120.0]])
     past = (np.array([1000.0]), np.array([80_000.0]))
 

@@ -1,4 +1,4 @@
-"""Labelled series through the live rules: made-up traces with known changes, no dataset and no database."""
+"""Labelled series through the live rules: synthetic traces with known changes, no dataset and no database."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def backtest(*arguments):
     return out.getvalue()
 
 
-def test_every_planted_change_is_found_and_alarms_come_of_rises_only(folder):
+def test_every_planted_change_is_detected_and_only_rises_alarm(folder):
     figures = json.loads(backtest("--dataset", str(folder), "--json"))
 
     assert (figures["traces"], figures["samples"], figures["marked_changes"]) == (2, 800, 6)
@@ -57,7 +57,7 @@ def test_every_planted_change_is_found_and_alarms_come_of_rises_only(folder):
     assert (rule["rule"], rule["fired"]) == ("rtt", 2), "80 to 100 ms on both; it lasts a day, the second rise is in it"
 
 
-def test_it_does_not_matter_how_often_the_rules_are_evaluated(folder):
+def test_the_evaluation_interval_does_not_matter(folder):
     traces = labelled.load(folder)
 
     often, seldom = (labelled.replay(traces, {}, every_s=every_s).changes for every_s in (240.0, 20_000.0))
@@ -65,8 +65,8 @@ def test_it_does_not_matter_how_often_the_rules_are_evaluated(folder):
     assert often == seldom
 
 
-def test_the_changes_are_those_of_the_detector_on_the_bare_series(folder):
-    """What runs live sees the same as the pure function."""
+def test_the_changes_are_those_of_the_detector_on_the_series(folder):
+    """The live rules and the pure function detect the same changes."""
     traces = labelled.load(folder)
     outcome = labelled.replay(traces, {})
 
@@ -78,7 +78,7 @@ def test_the_changes_are_those_of_the_detector_on_the_bare_series(folder):
     assert outcome.score.matched == len(CHANGES) * len(traces)
 
 
-def test_far_changes_are_false_and_missed_marks_are_counted(folder):
+def test_distant_changes_are_false_and_missed_marks_are_counted(folder):
     file = folder / "2.csv"
     head, *lines = file.read_text().split("\n")
     marked_elsewhere = [head, *(f"{line[:-1]}0" for line in lines)]
@@ -93,7 +93,7 @@ def test_far_changes_are_false_and_missed_marks_are_counted(folder):
     assert outcome.quiet().quiet_s == quiet * 240
 
 
-def test_a_clock_that_was_set_back_loses_no_sample(folder):
+def test_no_sample_is_lost_when_the_clock_is_set_back(folder):
     lines = (folder / "1.csv").read_text().split("\n")
     back = [line.replace("2026-01-07 1", "2026-01-07 0") if place > 40 else line for place, line in enumerate(lines)]
     (folder / "1.csv").write_text("\n".join(back))
@@ -104,15 +104,15 @@ def test_a_clock_that_was_set_back_loses_no_sample(folder):
     assert len(trace.at_s) == 400
 
 
-def test_the_table_for_people_has_the_scores(folder):
-    shown = backtest("--dataset", str(folder))
+def test_the_printed_table_has_the_scores(folder):
+    output = backtest("--dataset", str(folder))
 
-    head = shown.splitlines()[0]
+    head = output.splitlines()[0]
     assert head.startswith("2 series")
     assert lacks(head, " 800 samples", " 6 marked changes", " 0.3 path-weeks") == []
-    assert "F1" in shown
-    assert "1.000" in shown
-    assert "13 samples" in shown
+    assert "F1" in output
+    assert "1.000" in output
+    assert "13 samples" in output
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_table_for_people_has_the_scores(folder):
         ("epoch;rtt;cp\n2026-01-01 00:00:00;1;0\n", ["1.csv: ", " 1 samples", " 2 at least"]),
     ],
 )
-def test_a_file_in_another_format_is_named_with_its_line(tmp_path, content, facts):
+def test_a_file_in_another_format_is_reported_with_its_line(tmp_path, content, facts):
     (tmp_path / "1.csv").write_text(content)
 
     with pytest.raises(CommandError) as error:
@@ -132,14 +132,14 @@ def test_a_file_in_another_format_is_named_with_its_line(tmp_path, content, fact
     assert lacks(str(error.value), *facts) == []
 
 
-def test_a_file_that_is_no_text_is_named(tmp_path):
+def test_a_binary_file_is_reported(tmp_path):
     (tmp_path / "1.csv").write_bytes(b"\xff\xfe\x00")
 
     with pytest.raises(CommandError, match=r"1\.csv: is not UTF-8 text"):
         backtest("--dataset", str(tmp_path))
 
 
-def test_a_folder_without_series_says_where_some_are(tmp_path):
+def test_a_folder_without_series_says_where_to_get_them(tmp_path):
     (tmp_path / "real").mkdir()
     write_trace(tmp_path / "real" / "1.csv", 1)
 
@@ -160,7 +160,7 @@ def test_a_folder_without_series_says_where_some_are(tmp_path):
         (["--dataset", "x", "--every-s", "0"], r"seconds.* 1 to 43200\b"),
     ],
 )
-def test_what_cannot_be_asked_is_told(arguments, message):
+def test_invalid_options_are_reported(arguments, message):
     with pytest.raises(CommandError, match=message) as error:
         backtest(*arguments)
 

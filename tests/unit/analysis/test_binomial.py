@@ -1,4 +1,4 @@
-"""Exact binomial bounds, against published intervals, closed forms and the binomial sum itself."""
+"""Exact binomial bounds, compared with published intervals, closed forms and the binomial sum itself."""
 
 from math import comb
 
@@ -14,14 +14,14 @@ def probability_of_at_most(lost, sent, ratio):
     return sum(comb(sent, k) * ratio**k * (1 - ratio) ** (sent - k) for k in range(lost + 1))
 
 
-def test_ten_of_a_hundred_is_the_published_interval():
+def test_ten_of_a_hundred_has_the_published_interval():
     # R's binom.confint(10, 100, methods = "exact"), two-sided 95%
     assert lower_bound(10, 100, confidence=0.975) == pytest.approx(0.04900469, abs=1e-8)
     assert upper_bound(10, 100, confidence=0.975) == pytest.approx(0.17622260, abs=1e-8)
 
 
 @pytest.mark.parametrize("sent", [1, 10, 1000])
-def test_none_and_all_lost_have_closed_forms(sent):
+def test_no_loss_and_total_loss_have_closed_forms(sent):
     assert lower_bound(0, sent) == 0.0
     assert upper_bound(0, sent) == pytest.approx(1 - 0.05 ** (1 / sent))
     assert lower_bound(sent, sent) == pytest.approx(0.05 ** (1 / sent))
@@ -29,7 +29,7 @@ def test_none_and_all_lost_have_closed_forms(sent):
 
 
 @given(st.integers(1, 120).flatmap(lambda sent: st.tuples(st.integers(0, sent), st.just(sent))))
-def test_a_loss_at_the_bound_would_show_so_many_lost_once_in_twenty(counts):
+def test_the_bound_of_a_loss_has_a_tail_of_5_percent(counts):
     lost, sent = counts
 
     if lost > 0:
@@ -40,7 +40,7 @@ def test_a_loss_at_the_bound_would_show_so_many_lost_once_in_twenty(counts):
         assert at_most == pytest.approx(0.05, abs=1e-6)
 
 
-def test_arrays_broadcast_and_nothing_sent_has_no_bound():
+def test_arrays_broadcast_and_zero_sent_has_no_bound():
     lower = lower_bound([0, 0, 5], [0, 10, 10])
     upper = upper_bound([0, 0, 5], [0, 10, 10])
 

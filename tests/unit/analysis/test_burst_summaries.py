@@ -1,4 +1,4 @@
-"""The figures of many groups at once against those that `pinger` gives for each group by itself."""
+"""The figures of many groups computed at once, compared with `pinger` for each group."""
 
 import math
 
@@ -25,9 +25,9 @@ def close_to(value):
 
 
 @given(st.lists(bursts, max_size=20))
-def test_each_group_has_the_figures_of_its_bursts(made):
-    group = np.array([number for number, _ in made], dtype=np.int64)
-    rows, sent = filled([rtts for _, rtts in made]), np.array([len(rtts) for _, rtts in made], dtype=np.int64)
+def test_each_group_has_the_figures_of_its_bursts(columns):
+    group = np.array([number for number, _ in columns], dtype=np.int64)
+    rows, sent = filled([rtts for _, rtts in columns]), np.array([len(rtts) for _, rtts in columns], dtype=np.int64)
 
     figures = burst_figures(group, rows, sent, GROUPS)
 
@@ -44,9 +44,9 @@ def test_each_group_has_the_figures_of_its_bursts(made):
 
 
 @given(st.lists(bursts, max_size=20))
-def test_unpredictability_follows_from_the_means_and_the_greatest(made):
-    group = np.array([number for number, _ in made], dtype=np.int64)
-    rows, sent = filled([rtts for _, rtts in made]), np.array([len(rtts) for _, rtts in made], dtype=np.int64)
+def test_unpredictability_follows_from_means_and_maxima(columns):
+    group = np.array([number for number, _ in columns], dtype=np.int64)
+    rows, sent = filled([rtts for _, rtts in columns]), np.array([len(rtts) for _, rtts in columns], dtype=np.int64)
 
     figures = burst_figures(group, rows, sent, GROUPS)
 
@@ -60,7 +60,7 @@ def test_unpredictability_follows_from_the_means_and_the_greatest(made):
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(-50, 50), st.integers(0, 5)), max_size=40))
-def test_a_weighted_median_has_half_the_weight_at_or_below_it(entries):
+def test_a_weighted_median_has_half_of_the_weight_at_or_below_it(entries):
     group, values, weights = np.array(entries).reshape(-1, 3).T
 
     medians = grouped_weighted_medians(group, values.astype(float), weights, GROUPS)

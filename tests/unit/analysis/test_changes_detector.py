@@ -1,4 +1,4 @@
-"""Changes of round-trip times, on generated series whose changes are known."""
+"""RTT change detection, on generated series with known changes."""
 
 import math
 import statistics
@@ -17,7 +17,7 @@ LOST = math.nan
 
 
 def quiet_path(samples: int, base_ms: float = 170.0, seed: int = 1) -> np.ndarray:
-    """A floor with exponential noise of 0.2 ms and a spike of some milliseconds in one sample of thirty."""
+    """A floor with exponential noise of 0.2 ms and a spike of some milliseconds in one of thirty samples."""
     random = np.random.default_rng(seed)
     return base_ms + random.exponential(0.2, samples) + (random.random(samples) < 1 / 30) * random.gamma(2, 5, samples)
 
@@ -27,7 +27,7 @@ def places(rtts_ms: np.ndarray) -> list[int]:
 
 
 @pytest.mark.parametrize("step_ms", [5.0, -5.0, 40.0])
-def test_a_step_is_found_where_it_is_and_raised_13_samples_later(step_ms):
+def test_a_step_is_located_and_reported_13_samples_later(step_ms):
     rtts_ms = quiet_path(400)
     rtts_ms[200:] += step_ms
 
@@ -38,12 +38,12 @@ def test_a_step_is_found_where_it_is_and_raised_13_samples_later(step_ms):
     assert detected[0].shift_ms == pytest.approx(step_ms, abs=0.5)
 
 
-def test_a_quiet_path_with_spikes_raises_nothing():
+def test_a_quiet_path_with_spikes_has_no_change():
     assert places(quiet_path(20_000)) == []
 
 
-def test_congestion_is_found_at_its_onset_and_at_its_end():
-    """Most samples are queued while it lasts; some still meet the floor."""
+def test_congestion_is_detected_at_its_onset_and_its_end():
+    """Most samples are queued while it lasts; some still have the minimum RTT."""
     rtts_ms = quiet_path(400)
     random = np.random.default_rng(2)
     rtts_ms[150:200] += np.where(random.random(50) < 0.85, random.uniform(5, 40, 50), 0.0)
@@ -55,7 +55,7 @@ def test_congestion_is_found_at_its_onset_and_at_its_end():
     assert any(abs(at - 200) <= 2 for at in positions)
 
 
-def test_an_episode_shorter_than_the_windows_is_found_at_both_ends():
+def test_an_episode_shorter_than_the_windows_is_detected():
     rtts_ms = quiet_path(400)
     rtts_ms[200:210] += 10.0
 
@@ -70,14 +70,14 @@ def test_a_single_spike_is_not_a_change_however_high():
 
 
 def test_alternating_milliseconds_rarely_notice_and_never_warn():
-    """Quantised round trips leave some stretches without any deviation at all."""
+    """Quantised RTTs have stretches without any deviation."""
     detected = detector.changes(np.round(quiet_path(5000, base_ms=30.3)))
 
     assert len(detected) <= 5
     assert {change.severity for change in detected} <= {ChangeSeverity.NOTICE}
 
 
-def test_lost_samples_are_passed_over_and_indices_count_them():
+def test_lost_samples_are_skipped_and_indices_count_them():
     rtts_ms = quiet_path(400)
     rtts_ms[200:] += 5.0
     rtts_ms[[50, 198, 203, 204]] = LOST
@@ -88,7 +88,7 @@ def test_lost_samples_are_passed_over_and_indices_count_them():
 
 
 @pytest.mark.parametrize("samples", [0, 1, WINDOW - 1])
-def test_too_few_samples_prove_nothing(samples):
+def test_too_few_samples_have_no_change(samples):
     rtts_ms = np.concatenate([np.full(samples // 2, 10.0), np.full(samples - samples // 2, 90.0), [LOST]])
 
     assert detector.changes(rtts_ms) == []
@@ -101,8 +101,8 @@ step_series = st.lists(st.tuples(st.integers(1, 60), st.floats(1.0, 300.0)), min
 
 @settings(deadline=None)
 @given(step_series, st.integers(0, 2**16), st.data())
-def test_only_the_past_counts(steps_ms, seed, data):
-    """What the first samples of a series prove does not depend on those that follow."""
+def test_later_samples_do_not_affect_earlier_changes(steps_ms, seed, data):
+    """Changes in the first samples of a series do not depend on the following samples."""
     rtts_ms = steps_ms + np.random.default_rng(seed).exponential(1.0, len(steps_ms))
     now = data.draw(st.integers(0, len(rtts_ms)))
 
@@ -125,7 +125,7 @@ def test_changes_lie_within_15_samples_of_detection_and_apart(steps_ms, seed):
 
 @settings(deadline=None, max_examples=30)
 @given(step_series, st.integers(0, 2**16), st.floats(-0.5, 500.0))
-def test_the_distance_of_a_path_does_not_matter(steps_ms, seed, further_ms):
+def test_detection_is_independent_of_the_rtt_level(steps_ms, seed, further_ms):
     rtts_ms = steps_ms + np.random.default_rng(seed).exponential(1.0, len(steps_ms))
     series = np.concatenate([quiet_path(WINDOW), rtts_ms])
     windows = np.lib.stride_tricks.sliding_window_view(series, WINDOW)
@@ -134,7 +134,7 @@ def test_the_distance_of_a_path_does_not_matter(steps_ms, seed, further_ms):
 
 
 def test_the_evidence_is_the_mean_log_likelihood_ratio():
-    """Written out in plain Python from the definition in docs/method/changes.md."""
+    """Computed in plain Python from the definition in docs/method/changes.md."""
     random = np.random.default_rng(5)
     window = (170.0 + random.exponential(0.2, WINDOW) + np.repeat([0.0, 4.0], [BEFORE, AFTER])).tolist()
 
@@ -152,7 +152,7 @@ def test_the_evidence_is_the_mean_log_likelihood_ratio():
     assert detector.evidence([window]) == pytest.approx([statistics.fmean(ratios)])
 
 
-def test_many_paths_at_once_give_what_each_gives_alone():
+def test_many_paths_at_once_equal_each_path_alone():
     series = [quiet_path(WINDOW, seed=seed) for seed in range(40)]
     for number, rtts_ms in enumerate(series[::2]):
         rtts_ms[BEFORE:] += 1.0 + number
@@ -164,7 +164,7 @@ def test_many_paths_at_once_give_what_each_gives_alone():
         assert detector.changes(rtts_ms) == ([together[row]] if row in together else [])
 
 
-def test_more_paths_than_one_block_holds():
+def test_more_paths_than_fit_into_a_block_are_processed():
     windows = np.tile(quiet_path(WINDOW), (9000, 1))
     windows[8999, BEFORE:] += 30.0
 
@@ -182,8 +182,8 @@ def test_only_a_large_rise_is_a_warning(rise_ms, severity):
     assert [change.severity for change in detector.changes(rtts_ms)] == [severity]
 
 
-def test_a_wider_spread_alone_is_no_shift():
-    """The quartiles moved apart: 100 ± 0.1 before, 80 and 120 after."""
+def test_a_wider_spread_alone_is_not_a_shift():
+    """Quartiles further apart: 100 ± 0.1 before, 80 and 120 after."""
     rtts_ms = np.array([100.0, 100.1] * 20 + [80.0, 120.0] * 20)
 
     detected = detector.changes(rtts_ms)
@@ -199,7 +199,7 @@ def test_a_wider_spread_alone_is_no_shift():
         (lambda: detector.raised(np.full((1, WINDOW), LOST)), ["lost samples", "give", "received"]),
     ],
 )
-def test_arrays_of_the_wrong_kind_are_refused_by_name(call, facts):
+def test_arrays_of_a_wrong_type_are_refused_by_name(call, facts):
     with pytest.raises(ValueError, match="give") as error:
         call()
 

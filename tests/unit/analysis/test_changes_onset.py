@@ -1,4 +1,4 @@
-"""When a change began: the interval holds the true boundary as often as it says, on series whose boundary is known."""
+"""The onset of a change: its confidence interval has the stated coverage, on series with a known boundary."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_interval_of_events_covers_95_percent_of_series(before, after):
 
     onsets = [onset_of_events(random.random(len(chances)) < chances) for _ in range(SERIES)]
 
-    # With 150 series, a true 0.95 gives less than 0.90 in one case of a hundred; more is cautious, never wrong.
+    # With 150 series, a true 0.95 gives less than 0.90 in one of a hundred cases; more is cautious, never wrong.
     assert covered(onsets, TRUE) >= 0.90
 
 
@@ -42,13 +42,13 @@ def test_the_interval_of_values_covers_95_percent_of_series(noise, step_ms):
     assert covered(onsets, TRUE) >= 0.90
 
 
-def test_a_clean_step_is_placed_exactly_and_surely():
+def test_a_clean_step_has_an_exact_onset():
     values = np.array([20.0, 20.1] * 30 + [35.0, 35.1] * 10)
 
     assert onset_of_values(values) == Onset(60, 60, 60)
 
 
-def test_a_rise_that_hardly_shows_has_a_wide_interval():
+def test_a_barely_visible_rise_has_a_wide_interval():
     random = np.random.default_rng(9)
     values = random.normal(20.0, 1.0, 90)
     values[TRUE:] += 0.5
@@ -64,17 +64,17 @@ def test_total_loss_begins_with_the_first_unanswered_burst():
     assert onset.earliest >= 39
 
 
-def test_a_fall_of_events_is_no_beginning():
+def test_a_decrease_of_events_has_no_onset():
     assert onset_of_events([True] * 30 + [False] * 30) is None
 
 
 @pytest.mark.parametrize("samples", [0, 1, 3])
-def test_too_few_samples_say_nothing(samples):
+def test_too_few_samples_have_no_onset(samples):
     assert onset_of_events([True] * samples) is None
     assert onset_of_values(np.arange(float(samples))) is None
 
 
-def test_the_boundary_of_events_is_the_likeliest_by_brute_force():
+def test_the_onset_of_events_is_the_likeliest_by_brute_force():
     random = np.random.default_rng(10)
     for _ in range(50):
         events = random.random(50) < np.where(np.arange(50) < 30, 0.1, 0.6)

@@ -1,4 +1,4 @@
-"""Scoring against brute force over every one-to-one matching."""
+"""Scoring, compared with brute force over every one-to-one matching."""
 
 import itertools
 
@@ -14,7 +14,7 @@ few_places = st.lists(st.integers(0, 18), unique=True, max_size=6).map(sorted)
 
 
 def best_by_force(changes: list[int], reports: list[int], window: int) -> tuple[int, int]:
-    """The greatest number of matches and, with the sign turned, its least total distance."""
+    """The maximum number of matches and, negated, its minimum total distance."""
     best = (0, 0)
     for count in range(1, min(len(changes), len(reports)) + 1):
         for some in itertools.combinations(changes, count):
@@ -26,7 +26,7 @@ def best_by_force(changes: list[int], reports: list[int], window: int) -> tuple[
 
 
 @given(few_places, few_places, st.integers(0, 4))
-def test_matches_are_the_most_and_then_the_nearest(changes, reports, window):
+def test_matches_are_maximal_in_number_then_in_proximity(changes, reports, window):
     pairs = scoring.match(changes, reports, window)
 
     distances = [abs(changes[row] - reports[column]) for row, column in pairs]
@@ -35,8 +35,8 @@ def test_matches_are_the_most_and_then_the_nearest(changes, reports, window):
     assert (len(pairs), -sum(distances)) == best_by_force(changes, reports, window)
 
 
-def test_more_matches_count_above_nearer_ones():
-    """12 lies nearest to 12, but then 10 would have no partner: 10-12 and 12-14 are two matches."""
+def test_more_matches_take_precedence_over_nearer_matches():
+    """12 is nearest to 12, but then 10 would have no match: 10-12 and 12-14 are two matches."""
     assert scoring.match([10, 12], [12, 14]) == [(0, 0), (1, 1)]
 
 
@@ -44,14 +44,14 @@ def test_a_change_is_matched_once():
     assert scoring.score([100], [99, 100, 101]) == DetectionScore(matched=1, false=2, missed=0)
 
 
-def test_raised_too_late_is_a_miss_and_a_false_alarm():
+def test_a_report_that_is_too_late_is_a_miss_and_a_false_alarm():
     in_time, late = (scoring.score([100], [101], [raised_at]) for raised_at in (115, 116))
 
     assert in_time == DetectionScore(matched=1, delays=(15,))
     assert late == DetectionScore(false=1, missed=1)
 
 
-def test_scores_of_traces_are_pooled_not_averaged():
+def test_scores_of_traces_are_pooled_and_not_averaged():
     pooled = sum(
         [DetectionScore(1, 0, 0, (4,)), DetectionScore(1, 2, 3, (8,)), DetectionScore(0, 1, 0)], DetectionScore()
     )
@@ -68,21 +68,21 @@ def test_published_counts_give_published_ratios():
     assert [round(value, 3) for value in (published.precision, published.recall, published.f1)] == [0.386, 0.693, 0.496]
 
 
-def test_nothing_reported_has_no_precision():
+def test_without_reports_there_is_no_precision():
     silent = scoring.score([5], [])
 
     assert (silent.precision, silent.recall, silent.f1, silent.median_delay) == (None, 0.0, 0.0, None)
 
 
 @given(few_places, st.integers(0, 18), st.integers(0, 5))
-def test_quiet_is_what_is_far_from_every_mark(marked, samples, margin):
+def test_quiet_samples_are_those_far_from_every_mark(marked, samples, margin):
     still = scoring.quiet(marked, samples, margin)
 
     assert still.tolist() == [all(abs(at - mark) > margin for mark in marked) for at in range(samples)]
 
 
-def test_large_traces_keep_more_matches_above_distance():
-    """Every change is matched by the report 2 away, although each second report is nearer to the change after it."""
+def test_large_traces_prefer_more_matches_to_distance():
+    """Every change is matched by the report 2 away, although each second report is nearer to the next change."""
     changes = np.arange(0, 900, 3)
 
     pairs = scoring.match(changes, changes + 2)

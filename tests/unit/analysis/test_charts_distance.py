@@ -1,4 +1,4 @@
-"""Great-circle distances against figures that do not come from the formula."""
+"""Great-circle distances, compared with figures from other sources than the formula."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def test_pole_to_equator_is_a_quarter_of_the_circumference():
     assert great_circle_km(90, 0, 0, 77) == pytest.approx(QUARTER_OF_A_MERIDIAN_KM, abs=0.1)
 
 
-def test_antipodes_are_half_of_it():
+def test_antipodes_are_half_of_the_circumference():
     assert great_circle_km(37.42, -122.2, -37.42, 57.8) == pytest.approx(2 * QUARTER_OF_A_MERIDIAN_KM, abs=0.2)
 
 
@@ -20,5 +20,5 @@ def test_the_published_distance_of_paris_and_new_york():
     assert great_circle_km(48.8566, 2.3522, 40.7128, -74.0060) == pytest.approx(5837, abs=3)
 
 
-def test_a_place_is_no_distance_from_itself_even_across_the_date_line():
+def test_the_distance_to_itself_is_zero_across_the_date_line():
     assert great_circle_km(10, 180, 10, -180) == pytest.approx(0, abs=1e-6)

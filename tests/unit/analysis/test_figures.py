@@ -25,12 +25,12 @@ from monitor.analysis import figures
         (0, 0, "no data"),
     ],
 )
-def test_loss(lost, sent, text):
+def test_loss_is_a_percentage_or_a_bound(lost, sent, text):
     assert figures.loss(lost, sent) == text
 
 
 @given(st.integers(1, 10**7).flatmap(lambda sent: st.tuples(st.integers(0, sent), st.just(sent))))
-def test_a_partial_loss_never_reads_as_none_or_all(counts):
+def test_a_partial_loss_is_never_shown_as_0_or_100_percent(counts):
     lost, sent = counts
 
     text = figures.loss(lost, sent)
@@ -59,7 +59,7 @@ def test_the_bound_of_no_loss_is_never_below_three_over_n(sent):
         (math.nan, "no data"),
     ],
 )
-def test_milliseconds(value_ms, text):
+def test_milliseconds_have_three_significant_digits(value_ms, text):
     assert figures.milliseconds(value_ms) == text
 
 
@@ -74,12 +74,12 @@ def test_milliseconds(value_ms, text):
         (None, "no data"),
     ],
 )
-def test_bit_rate(value_bps, text):
+def test_bit_rates_have_three_digits_and_a_unit(value_bps, text):
     assert figures.bit_rate(value_bps) == text
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(90, "90 s"), (600, "10 min"), (9000, "2.5 h"), (7200, "2 h"), (259_200, "3 days")]
 )
-def test_duration(seconds, text):
+def test_durations_have_the_largest_fitting_unit(seconds, text):
     assert figures.duration(seconds) == text

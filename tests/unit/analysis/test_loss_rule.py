@@ -1,5 +1,5 @@
-"""The loss rule as a decision on counts. Chances come from the binomial distribution summed term by term, or from paths
-drawn at random."""
+"""The loss rule as a decision on counts. Probabilities come from the binomial distribution summed term by term, or from
+random paths."""
 
 import math
 from datetime import UTC, datetime
@@ -18,11 +18,11 @@ from tests.planted import paths, simulated
 
 PATH = paths.apart(1)[1]
 SIZE = 6e-8
-"""About what a path with a cycle a minute is allowed at each comparison."""
+"""About the probability allowed for each comparison of a path with a cycle per minute."""
 
 
 def judged(lost: int, sent: int, threshold: float = 0.01, lossy: int | None = None) -> LossCounts:
-    """Bursts of one packet, so that none are lost together, unless so many are `lossy`."""
+    """Bursts of one packet, so that no losses are correlated, unless `lossy` bursts are given."""
     bursts, had = (sent, lost) if lossy is None else (sent // 10, lossy)
     return rules.loss_window((bursts, had, sent, sent - lost), threshold, 600)
 
@@ -36,7 +36,7 @@ thresholds = st.floats(0.0005, 0.5)
 
 
 @given(counts, thresholds)
-def test_it_fires_only_where_the_loss_is_improbable_at_the_threshold(counted, threshold):
+def test_it_fires_only_if_the_loss_is_improbable_at_the_limit(counted, threshold):
     lost, sent = counted
     chance = probability_of_at_least(lost, sent, threshold)
 
@@ -48,14 +48,18 @@ def test_it_fires_only_where_the_loss_is_improbable_at_the_threshold(counted, th
 
 @pytest.mark.parametrize("lost", [1, 2])
 @given(st.integers(2, 100_000), st.floats(1e-6, 0.99))
-def test_it_never_fires_for_one_lost_packet_or_two(lost, sent, threshold):
+def test_it_never_fires_for_one_or_two_lost_packets(lost, sent, threshold):
     assert not judged(lost, sent, threshold).fires(1.0)
 
 
 @pytest.mark.parametrize(
     ("lost", "sent", "fires"),
     [
-        (6, 200, False),  # 3%, at least 1.3% with 95% confidence: one look proves it, a year of looks does not
+        (
+            6,
+            200,
+            False,
+        ),  # 3%, at least 1.3% with 95% confidence: significant for a single evaluation, not for a year of them
         (13, 200, False),
         (14, 200, True),
         (20, 1000, False),
@@ -75,19 +79,19 @@ def test_an_interruption_shorter_than_a_cycle_does_not_fire(lossy, fires):
     assert rules.loss_window((10, lossy, 100, 100 - 10 * lossy), 0.01, 600).fires(1e-6) is fires
 
 
-def test_packets_lost_together_prove_less_than_as_many_lost_apart():
+def test_correlated_losses_are_weaker_evidence():
     apart, together = judged(40, 1000, lossy=33), judged(40, 1000, lossy=4)
 
     assert together.chance > 100 * apart.chance
 
 
-def test_bursts_that_lose_all_or_nothing_count_as_one_packet_each():
-    """Half of them lost would have hit all bursts, packet by packet: 999 of 1,000."""
+def test_bursts_that_lose_all_or_nothing_count_as_one_packet():
+    """If half of their packets had been lost independently, 999 of 1,000 bursts would have lost some."""
     assert binomial.clustering(1000, 500, 10_000, 5000) == pytest.approx(1000 * (1 - 2.0**-10) / 500)
     assert binomial.clustering(1000, 10, 10_000, 100) == pytest.approx(10, rel=0.05)
 
 
-def test_packets_lost_each_for_itself_count_as_many_as_they_are():
+def test_independent_losses_count_each():
     random = np.random.default_rng(1)
     lost = random.binomial(10, 0.05, (400, 500))
 
@@ -101,7 +105,7 @@ def test_packets_lost_each_for_itself_count_as_many_as_they_are():
     [
         (0, 200, 200, True),
         (0, 100, 200, True),
-        (0, 99, 200, False),  # under half of the packets that fired
+        (0, 99, 200, False),  # less than half of the packets that fired
         (0, 1000, 5000, False),
         (1, 200, 200, True),
         (2, 200, 200, False),  # 1%: between half the threshold and firing
@@ -109,7 +113,7 @@ def test_packets_lost_each_for_itself_count_as_many_as_they_are():
     ],
 )
 def test_clear_needs_half_the_threshold_and_enough_packets(lost, sent, sent_when_fired, clear):
-    """A fifth was lost when it fired, over ten minutes; a longer window still holds that."""
+    """20% was lost over ten minutes when it fired; a longer window still holds that."""
     lengths = Windows({"bursts": np.array([sent, sent])}, (600.0, 6000.0))
     is_low = np.array([judged(lost, sent).is_low, False])
     fired = FiredLevel(0.0, 600.0, 0.2, sent_when_fired)
@@ -120,7 +124,7 @@ def test_clear_needs_half_the_threshold_and_enough_packets(lost, sent, sent_when
 
 
 @pytest.mark.parametrize(("lost", "sent", "ratio"), [(0, 100, 0.02), (1, 600, 0.02), (2, 200, 0.05), (3, 1000, 0.015)])
-def test_clear_needs_a_loss_improbable_at_the_level_that_fired(lost, sent, ratio):
+def test_clear_needs_a_loss_improbable_at_the_fired_level(lost, sent, ratio):
     chance = math.fsum(math.comb(sent, k) * ratio**k * (1 - ratio) ** (sent - k) for k in range(lost + 1))
     lengths = Windows({"bursts": np.array([sent, 0])}, (600.0, 6000.0))
     columns = (np.array([True, False]), np.array([lost, 0.0]), np.array([sent, 0.0]))
@@ -130,15 +134,15 @@ def test_clear_needs_a_loss_improbable_at_the_level_that_fired(lost, sent, ratio
     assert (place == 0) is (chance <= CLEAR_CHANCE)
 
 
-def test_the_sentence_gives_the_figures_the_bound_and_the_threshold():
+def test_the_sentence_has_the_figures_the_bound_and_the_limit():
     text = rules.describe(judged(40, 1140), datetime(2026, 11, 21, 10, 5, tzinfo=UTC))
 
     packets = ("(40 of 1,140 packets", " 10 min ", " 2026-11-21 10:05:00 UTC")
     assert lacks(text, "loss 3.5%", *packets, "at least 2.7%", " 95% confidence", "threshold 1%") == []
 
 
-def found(ratio, cycles, count=40, alerts=None):
-    """The alarms of the rule on paths that lose so much from cycle to cycle, of shape (cycles,), drawn at random."""
+def alarms_at(ratio, cycles, count=40, alerts=None):
+    """The alarms of the rule on random paths with these losses per cycle, of shape (cycles,)."""
     random = np.random.default_rng(11)
     source = simulated.RecordedSource(
         paths.bursts(count, cycles, ratio, random), past=paths.past(count, float(ratio[0]), random)
@@ -149,39 +153,39 @@ def found(ratio, cycles, count=40, alerts=None):
     return [alarm for alarm in runner.alarms if alarm.opened_at is not None]
 
 
-def test_paths_that_lose_as_much_as_they_may_alarm_nobody():
-    assert found(np.full(300, LossRule().above_ratio), 300) == []
+def test_a_path_at_its_permitted_loss_raises_no_alarm():
+    assert alarms_at(np.full(300, LossRule().above_ratio), 300) == []
 
 
 def test_half_an_hour_of_loss_is_a_single_incident_that_ends():
-    """Windows of hours still hold that loss long after it."""
+    """Windows of hours still contain the loss long after it."""
     ratio = np.zeros(360)
     ratio[60:90] = 0.5
 
-    (alarm,) = found(ratio, 360, count=1)
+    (alarm,) = alarms_at(ratio, 360, count=1)
 
     ends_at = paths.BEGAN + (90 + LossRule().window_s / 60) * simulated.timedelta(minutes=1)
     assert alarm.reopenings == 0
     assert ends_at - simulated.timedelta(minutes=5) < alarm.ended_at < ends_at + simulated.timedelta(minutes=20)
 
 
-def test_loss_that_passes_the_threshold_by_little_is_found_in_hours():
-    """3% of packets, 20 a minute: the power of the test asks for an hour and a half for nine of ten paths."""
+def test_loss_slightly_above_the_threshold_is_detected_in_hours():
+    """3% of packets, 20 per minute: the power of the test needs an hour and a half for nine of ten paths."""
     ratio = np.r_[np.zeros(60), np.full(180, 0.03)]
 
-    paths_found = {path_id for alarm in found(ratio, 240) for path_id, _ in alarm.ever}
+    paths_found = {path_id for alarm in alarms_at(ratio, 240) for path_id, _ in alarm.ever}
 
     assert len(paths_found) >= 36
 
 
-def test_loss_is_over_after_no_less_than_it_took_to_fire():
-    """It fires over longer than `window_s`, as loss that passes the threshold by little does."""
+def test_an_alarm_ends_no_sooner_than_it_took_to_fire():
+    """It fires over longer windows than `window_s`, as does loss slightly above the threshold."""
     ratio = np.r_[np.zeros(60), np.full(360, 0.02)]
     window_s = 7200
 
-    alarms = found(ratio, 420, count=5, alerts={"loss": {"window_s": window_s}})
+    alarms = alarms_at(ratio, 420, count=5, alerts={"loss": {"window_s": window_s}})
 
-    fired = [one for alarm in alarms for one in alarm.ever.values() if one.figures["window_s"] > window_s]
+    fired = [rise for alarm in alarms for rise in alarm.ever.values() if rise.figures["window_s"] > window_s]
     assert fired
     assert all(finding.figures["clear_s"] == finding.figures["window_s"] for finding in fired)
 
@@ -190,5 +194,5 @@ def test_windows_begin_at_half_of_window_s():
     ratio = np.zeros(120)
     ratio[60:65] = 0.5
 
-    assert len(found(ratio, 120, count=1, alerts={"loss": {"above_ratio": 0.2}})) == 1
-    assert found(ratio, 120, count=1, alerts={"loss": {"above_ratio": 0.2, "window_s": 7200}}) == []
+    assert len(alarms_at(ratio, 120, count=1, alerts={"loss": {"above_ratio": 0.2}})) == 1
+    assert alarms_at(ratio, 120, count=1, alerts={"loss": {"above_ratio": 0.2, "window_s": 7200}}) == []

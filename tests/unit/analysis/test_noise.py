@@ -1,4 +1,4 @@
-"""What counts as a change beyond a path's own noise: false finds by simulation, planted changes, other formulas."""
+"""Changes beyond a path's own noise: false positives by simulation, planted changes, other formulas."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def correlated(random, paths, days, correlation, spread):
 
 
 def losses(random, ratio, paths, days):
-    """Packets lost a day, overdispersed: the ratio itself varies from day to day (beta-binomial)."""
+    """Lost packets per day, overdispersed: the ratio itself varies from day to day (beta-binomial)."""
     return random.binomial(SENT, random.beta(0.8, 0.8 / ratio, size=(paths, days)))
 
 
@@ -39,9 +39,9 @@ def value_changes(values):
     return noise.value_changes(values[:, -DAYS:], values[:, :-DAYS])
 
 
-def test_overdispersed_loss_gives_fewer_false_changes_than_binomial():
-    """With nothing changed every find is false, and one in twenty such weeks may have one: 40 weeks, at most 5
-    (a binomial of 40 with 0.05 has more with a chance of 1%)."""
+def test_overdispersed_loss_has_fewer_false_changes():
+    """Without any change every detection is false, and at most one in twenty such weeks may have some: 40 weeks, at
+    most 5 (a binomial of 40 with 0.05 exceeds this with a probability of 1%)."""
     random = np.random.default_rng(20261116)
     weeks_with_a_find, by_a_plain_binomial = 0, 0
     for _ in range(40):
@@ -59,7 +59,7 @@ def test_overdispersed_loss_gives_fewer_false_changes_than_binomial():
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.7])
-def test_round_trips_that_drift_from_day_to_day_give_hardly_a_find(correlation):
+def test_autocorrelated_rtts_give_hardly_any_false_change(correlation):
     random = np.random.default_rng(47)
     weeks_with_a_find = 0
     for _ in range(40):
@@ -69,7 +69,7 @@ def test_round_trips_that_drift_from_day_to_day_give_hardly_a_find(correlation):
     assert weeks_with_a_find <= 5
 
 
-def test_heavy_tails_give_hardly_a_find():
+def test_heavy_tails_give_hardly_any_false_change():
     random = np.random.default_rng(3)
     weeks_with_a_find = 0
     for _ in range(40):
@@ -79,7 +79,7 @@ def test_heavy_tails_give_hardly_a_find():
     assert weeks_with_a_find <= 5
 
 
-def test_planted_changes_are_found_among_noise():
+def test_planted_changes_are_detected_in_noise():
     random = np.random.default_rng(8)
     lost = losses(random, 5e-4, PATHS, DAYS + BEFORE)
     lost[:5, -DAYS:] = losses(random, 2e-2, 5, DAYS)
@@ -94,14 +94,14 @@ def test_planted_changes_are_found_among_noise():
     assert np.delete(of_values, range(5, 10)).sum() <= 1
 
 
-def test_one_terrible_day_is_no_change_of_the_week():
+def test_a_single_bad_day_is_not_a_change_of_the_week():
     lost = np.full((1, DAYS + BEFORE), 2)
     lost[0, -3] = 3000
 
     assert not found(loss_changes(lost)).any()
 
 
-def test_a_fall_is_found_too():
+def test_a_decrease_is_detected():
     values = np.concatenate([np.linspace(100, 101, BEFORE), np.linspace(70, 71, DAYS)])[np.newaxis]
 
     changes = value_changes(values)
@@ -111,8 +111,8 @@ def test_a_fall_is_found_too():
     assert found(changes)[0]
 
 
-def test_the_rank_part_is_scipys_exact_test():
-    """With the scale part all but certain, what is left is Mann and Whitney's chance; no ties."""
+def test_the_rank_part_equals_scipys_exact_test():
+    """With the scale part practically certain, the Mann-Whitney probability remains; no ties."""
     random = np.random.default_rng(1)
     now, past = random.normal(10, 1, 7), random.normal(10, 1, 30)
     expected = stats.mannwhitneyu(now, past, method="exact").pvalue
@@ -136,7 +136,7 @@ def test_too_few_days_are_not_tested():
     assert np.isnan(value_changes(values).chance).all()
 
 
-def test_days_without_data_are_no_days():
+def test_days_without_data_are_not_counted():
     random = np.random.default_rng(5)
     values = np.exp(random.normal(0, 0.1, (1, DAYS + BEFORE)))
     gaps = np.insert(values, [3, 20, 60], np.nan, axis=1)
@@ -144,7 +144,7 @@ def test_days_without_data_are_no_days():
     assert noise.value_changes(gaps[:, -8:], gaps[:, :-8]).now[0] == pytest.approx(value_changes(values).now[0])
 
 
-def test_the_correction_is_benjamini_and_hochbergs():
+def test_the_correction_equals_benjamini_and_hochbergs():
     chances = np.array([0.01, 0.04, np.nan, 0.03, 0.005, 0.6])
 
     expected = stats.false_discovery_control(chances[~np.isnan(chances)])

@@ -1,4 +1,4 @@
-"""PingER's metrics against published vectors and figures worked by hand, and what they say where there is no answer."""
+"""PingER's metrics compared with published vectors and figures computed by hand, including undefined cases."""
 
 import doctest
 import math
@@ -43,14 +43,14 @@ def answered(sequences, sent=10):
 
 
 def with_losses(lost, sent, rtt_ms=100.0):
-    """Bursts of ten, the first `lost` packets of all lost one in each burst."""
+    """Bursts of ten with `lost` losses in all, the first packet of each burst."""
     rtts_ms = np.full((sent // 10, 10), rtt_ms)
     rtts_ms[:lost, 0] = LOST
     return rtts_ms
 
 
-def test_a_published_burst_of_slac():
-    """A line of PingER's raw data: min, average and max as `ping` printed them for these ten round trips."""
+def test_a_published_burst_of_slac_has_its_summary():
+    """A line of PingER's raw data: min, average and max as printed by `ping` for these ten RTTs."""
     burst = [0.287, 0.380, 0.467, 0.391, 0.327, 0.387, 0.291, 0.332, 0.255, 0.299]
 
     summary = pinger.rtt_summary(burst)
@@ -61,7 +61,7 @@ def test_a_published_burst_of_slac():
     assert pinger.loss_ratio(burst) == 0.0
 
 
-def test_published_example_of_five_round_trips():
+def test_the_published_example_of_five_rtts():
     summary = pinger.rtt_summary(FIVE_ROUND_TRIPS)
 
     assert (summary.min_ms, summary.max_ms, summary.median_ms) == (99, 103, 100)
@@ -79,12 +79,12 @@ def test_quantiles_lie_between_order_statistics():
     assert pinger.rtt_quantiles_ms(rtts_ms, (0.0, 0.01, 0.999, 1.0)) == pytest.approx((0.0, 1.0, 99.9, 100.0))
 
 
-def test_none_may_stand_for_a_lost_packet():
+def test_none_is_a_lost_packet():
     assert pinger.loss_ratio([100, None, 103, None, 99]) == 2 / 5
     assert pinger.rtt_summary([100, None, 103, None, 99]).max_ms == 103
 
 
-def test_the_iqr_of_a_period_is_the_mean_of_the_bursts():
+def test_the_iqr_of_a_period_is_the_mean_over_bursts():
     """1…5 has 2, 10…50 has 20; pooled they would have 24.25, since the bursts differ more than their packets do."""
     bursts = [[1, 2, 3, 4, 5], [10, 20, 30, 40, 50], [LOST] * 5]
 
@@ -92,15 +92,16 @@ def test_the_iqr_of_a_period_is_the_mean_of_the_bursts():
     assert pinger.rtt_iqr_ms(bursts) == pytest.approx(11.0)
 
 
-def test_ipdv_keeps_signs_and_perfsonars_jitter_does_not():
+def test_ipdv_is_signed_and_perfsonars_jitter_is_not():
     """Differences +2, +1, -3, -1 have quartiles -1.5 and 1.25; their absolute values have 1 and 2.25."""
     assert pinger.ipdv_ms(FIVE_ROUND_TRIPS) == pytest.approx(2.75)
     assert pinger.ipdv_by_burst_ms(FIVE_ROUND_TRIPS) == pytest.approx([2.75])
     assert pinger.absolute_ipdv_ms(FIVE_ROUND_TRIPS) == pytest.approx(1.25)
 
 
-def test_a_lost_packet_takes_both_of_its_differences_away():
-    """Left are +2 (100 to 102) and -1 (100 to 99), three quarters of 3 apart; 102 and 100 were not neighbours."""
+def test_a_lost_packet_removes_both_of_its_differences():
+    """The remaining differences are +2 (100 to 102) and -1 (100 to 99), with an IQR of half of 3; 102 and 100 were not
+    consecutive."""
     assert pinger.ipdv_ms([100, 102, LOST, 100, 99]) == pytest.approx(1.5)
 
 
@@ -130,15 +131,15 @@ def test_conditional_loss_probability_stays_within_a_burst():
 
 
 def test_loss_runs_that_never_end_have_no_mean():
-    """The probability is 1, and 1/(1 - 1) has no value; the longest run is still known."""
+    """The probability is 1, and 1/(1 - 1) is undefined; the longest run is still known."""
     assert pinger.conditional_loss_probability(ALL_LOST) == 1.0
     assert pinger.mean_loss_burst(ALL_LOST) is None
     assert pinger.loss_runs(ALL_LOST) == LossRuns({10: 3}, longest_packets=10, mean_packets=10.0)
 
 
-def test_the_mean_loss_burst_of_a_gilbert_path_is_that_of_its_chain():
-    """A lost packet is followed by a loss with probability 0.75, so that 4 are lost in a row: more than the mean of
-    the runs in bursts of ten, which cut many of them off."""
+def test_the_mean_loss_run_of_a_gilbert_path_equals_its_chains():
+    """A lost packet is followed by a loss with probability 0.75, so that the mean run is 4: more than the mean of the
+    runs in bursts of ten, which truncate many of them."""
     random = np.random.default_rng(1995)
     lost = np.zeros((20_000, 10), dtype=bool)
     state = random.random(20_000) < 0.2
@@ -152,14 +153,14 @@ def test_the_mean_loss_burst_of_a_gilbert_path_is_that_of_its_chain():
     assert pinger.loss_runs(rtts_ms).mean_packets < 3.5
 
 
-def test_runs_of_losses_have_lengths_and_a_longest():
+def test_loss_runs_have_lengths_and_a_maximum():
     bursts = [answered({0, 2, 3, 7, 9}), answered(range(10)), answered({4, 5})]
 
     assert pinger.loss_runs(bursts) == LossRuns({1: 2, 3: 1, 4: 2}, longest_packets=4, mean_packets=13 / 5)
     assert pinger.longest_loss_run_by_burst(bursts).tolist() == [3, 0, 4]
 
 
-def test_nothing_lost_has_no_runs():
+def test_without_losses_there_are_no_runs():
     assert pinger.loss_runs(FIVE_ROUND_TRIPS) == LossRuns({}, longest_packets=0, mean_packets=None)
 
 
@@ -171,8 +172,8 @@ def test_loss_is_pooled_over_packets_and_counted_over_bursts():
     assert pinger.zero_loss_frequency(bursts) == 2 / 4
 
 
-def test_what_was_not_sent_is_not_lost():
-    """Three sent, the second lost, and a burst that could not begin: 1 of 3 lost, in the only burst there is."""
+def test_packets_not_sent_are_not_lost():
+    """Three sent, the second lost, and a burst that could not begin: 1 of 3 lost, in the only burst that was sent."""
     rows, sent = [[5.0, LOST, 6.0, LOST, LOST], [LOST] * 5], [3, 0]
 
     assert pinger.loss_ratio(rows, sent) == pytest.approx(1 / 3)
@@ -183,51 +184,52 @@ def test_what_was_not_sent_is_not_lost():
     assert pinger.unpredictability(rows, sent) == 0.0
 
 
-def test_one_number_of_packets_sent_may_stand_for_all_bursts():
+def test_a_single_number_of_sent_packets_applies_to_all_bursts():
     assert pinger.loss_ratio([[1.0, 2.0, LOST], [1.0, LOST, LOST]], 2) == 1 / 4
 
 
 @pytest.mark.parametrize("sent", [-1, 4, [1, 4]])
-def test_packets_sent_must_fit_the_rows(sent):
+def test_sent_packets_must_fit_the_rows(sent):
     with pytest.raises(ValueError, match=r"\bsent\b.* 0 .* 3 packets"):
         pinger.loss_ratio([[1.0, LOST, LOST], [1.0, LOST, LOST]], sent)
 
 
-def test_a_reply_to_what_was_not_sent_is_an_error():
+def test_a_reply_to_an_unsent_packet_is_an_error():
     with pytest.raises(ValueError, match=r"round trip after the packets.* sent"):
         pinger.loss_ratio([[1.0, LOST, 2.0]], 2)
 
 
-def test_duplicates_and_reordering_count_per_burst_and_per_packet():
+def test_duplicates_and_reordering_count_per_burst_and_packet():
     assert pinger.duplicates([0, 3, 0, 1]) == Occurrence(bursts_ratio=0.5, packets=4)
     assert pinger.out_of_order([0, 0, 2, 0]) == Occurrence(bursts_ratio=0.25, packets=2)
     assert pinger.duplicates(0) == Occurrence(bursts_ratio=0.0, packets=0)
 
 
-def test_without_bursts_there_is_neither_duplicate_nor_none():
+def test_without_bursts_duplicates_are_undefined():
     assert pinger.duplicates([]) is None
     assert pinger.out_of_order([]) is None
 
 
-def test_a_count_below_nothing_is_an_error():
+def test_a_negative_count_is_an_error():
     with pytest.raises(ValueError, match="below 0"):
         pinger.out_of_order([0, -1])
 
 
-def test_late_packets_are_a_share_of_those_sent():
+def test_late_packets_are_a_ratio_of_those_sent():
     assert pinger.late_ratio([0, 2, 1], [10, 10, 30]) == pytest.approx(3 / 50)
     assert pinger.late_ratio([0, 2, 1], 10) == pytest.approx(3 / 30)
     assert pinger.late_ratio([0], [0]) is None
 
 
 @pytest.mark.parametrize("late", [[-1], [11]])
-def test_late_packets_are_among_those_sent(late):
+def test_late_packets_must_not_exceed_those_sent(late):
     with pytest.raises(ValueError, match=r"late packets.* 0 .*packets sent"):
         pinger.late_ratio(late, [10])
 
 
-def test_published_unpredictability():
-    """Success 91 of at most 100%, rate 4.75 of at most 10.15 bytes/ms: one burst at the best, nine at 90% and 4.15."""
+def test_the_published_unpredictability():
+    """Success 91 of at most 100%, rate 4.75 of at most 10.15 bytes/ms: one burst at the maximum, nine at 90% and
+    4.15."""
     rtts_ms = np.full((10, 100), 2000.0 / 4.15)
     rtts_ms[1:, :10] = LOST
     rtts_ms[0] = 2000.0 / 10.15
@@ -235,12 +237,12 @@ def test_published_unpredictability():
     assert pinger.unpredictability(rtts_ms) == pytest.approx(0.381, abs=0.001)
 
 
-def test_a_path_that_is_always_the_same_is_predictable():
+def test_a_constant_path_is_predictable():
     assert pinger.unpredictability([[10.0, LOST, 10.0], [LOST, 10.0, 10.0]]) == pytest.approx(0.0)
 
 
-def test_a_burst_lost_whole_counts_in_the_success_and_not_in_the_rate():
-    """Success 1 of 2 at most 1, rate the best: sqrt(0.5² / 2)."""
+def test_a_lost_burst_counts_in_the_success_but_not_in_the_rate():
+    """Success 1 of 2 at most 1, rate at its maximum: sqrt(0.5² / 2)."""
     assert pinger.unpredictability([[10.0, 10.0], [LOST, LOST]]) == pytest.approx(math.sqrt(0.125))
 
 
@@ -252,15 +254,15 @@ def test_published_throughputs_at_100_ms(lost, sent, throughput_bps):
     assert not index.is_floor
 
 
-def test_without_a_loss_the_throughput_is_a_floor_and_says_so():
-    """None of 300: less than 1%, hence at least what 1% gives."""
+def test_without_loss_the_throughput_is_a_floor():
+    """0 of 300: less than 1%, hence at least the throughput at 1%."""
     index = pinger.throughput(with_losses(0, 300))
 
     assert index.throughput_bps == pytest.approx(1_168_000)
     assert index.is_floor
 
 
-def test_the_packets_that_were_sent_set_the_floor():
+def test_the_number_of_sent_packets_sets_the_floor():
     padded = np.full((30, 20), LOST)
     padded[:, :10] = with_losses(0, 300)
 
@@ -278,24 +280,24 @@ def test_published_mean_opinion_scores(rtt_avg_ms, jitter_ms, loss_ratio, score)
 @pytest.mark.parametrize(
     ("rtt_avg_ms", "r", "score"), [(118, 90, 4.34), (242, 80, 4.03), (342, 70, 3.60), (442, 60, 3.10), (542, 50, 2.58)]
 )
-def test_scores_of_itu_t_g_107_table_b_1(rtt_avg_ms, r, score):
-    """The round trip is the one that leaves this R without jitter and loss. At 80 the table rounds 4.024 to 4.03."""
+def test_the_scores_of_itu_t_g_107_table_b_1(rtt_avg_ms, r, score):
+    """The RTT is chosen to give this R without jitter and loss. At 80 the table rounds 4.024 to 4.03."""
     assert pinger.mos_of(rtt_avg_ms, 0.0, 0.0) == pytest.approx(score, abs=0.007), r
 
 
-def test_above_160_ms_effective_latency_each_ms_costs_four_times_more():
-    """A cost in R, read back from the cubic: 1/40 of a point a ms just below, 1/10 just above."""
+def test_above_160_ms_each_ms_of_latency_costs_four_times_more():
+    """A cost in R, computed back from the cubic: 1/40 of a point per ms just below, 1/10 just above."""
     below, at_160_ms, above = (pinger.mos_of(rtt_ms, 0.0, 0.0) for rtt_ms in (149.5, 150.0, 150.5))
 
     assert (at_160_ms - above) / (below - at_160_ms) == pytest.approx(4.0, abs=0.02)
 
 
 def test_the_scale_of_scores_begins_at_1():
-    """36% of loss leave R at 2.4, where the cubic alone gives 0.99."""
+    """36% of loss leaves R at 2.4, where the cubic alone gives 0.99."""
     assert pinger.mos_of(20.0, 1.0, 0.36) == 1.0
 
 
-def test_the_score_takes_its_figures_from_the_bursts():
+def test_the_score_is_computed_from_the_bursts():
     """Mean 101, differences ±2 (quartiles -2 and 2), 4 of 16 lost."""
     bursts = [[100.0, 102.0] * 3 + [LOST] * 2] * 2
 
@@ -303,12 +305,12 @@ def test_the_score_takes_its_figures_from_the_bursts():
 
 
 @pytest.mark.parametrize("figures", [(None, 1.0, 0.0), (1.0, None, 0.0), (1.0, 1.0, None), (LOST, 1.0, 0.0)])
-def test_without_one_of_its_figures_there_is_no_score(figures):
+def test_with_an_input_missing_there_is_no_score(figures):
     assert pinger.mos_of(*figures) is None
 
 
 @pytest.mark.parametrize("loss_ratio", [-0.01, 2.5])
-def test_a_score_is_not_made_of_a_percentage(loss_ratio):
+def test_a_score_refuses_a_percentage(loss_ratio):
     with pytest.raises(ValueError, match="not a percentage"):
         pinger.mos_of(20.0, 1.0, loss_ratio)
 
@@ -318,7 +320,7 @@ def test_a_straight_fibre_has_an_alpha_of_1_and_a_detour_less():
     assert pinger.directness(5000.0, 200.0) == pinger.Directness(0.25, None)
 
 
-def test_faster_than_light_in_fibre_is_not_clamped_but_explained():
+def test_an_rtt_below_light_in_fibre_is_explained_not_clamped():
     direct = pinger.directness(8300.0, 40.0)
 
     assert direct.alpha == pytest.approx(2.075)
@@ -327,17 +329,17 @@ def test_faster_than_light_in_fibre_is_not_clamped_but_explained():
 
 
 @pytest.mark.parametrize("rtt_min_ms", [None, LOST, 0.0])
-def test_without_a_round_trip_there_is_no_alpha(rtt_min_ms):
+def test_without_an_rtt_there_is_no_alpha(rtt_min_ms):
     assert pinger.directness(5000.0, rtt_min_ms) is None
 
 
-def test_a_distance_below_nothing_is_an_error():
+def test_a_negative_distance_is_an_error():
     with pytest.raises(ValueError, match="-1 km is below 0"):
         pinger.directness(-1, 10.0)
 
 
 def test_large_packets_take_longer_by_their_serialization_time():
-    """900 bytes more, there and back on a line of 10 Mbit/s, are 14,400 bits: 1.44 ms, 1.6 µs a byte."""
+    """900 bytes more, in both directions on a line of 10 Mbit/s, are 14,400 bits: 1.44 ms, 1.6 µs per byte."""
     queue_ms = np.array([[0.0, 3.0, 7.0], [2.0, 0.5, 9.0], [4.0, 1.0, 1.5]])
     small, large = 20.0 + queue_ms, 21.44 + queue_ms[:, ::-1]
     large[0, 0] = LOST
@@ -350,7 +352,7 @@ def test_large_packets_take_longer_by_their_serialization_time():
     assert difference.loss_ratio == pytest.approx(1 / 9)
 
 
-def test_queueing_of_large_packets_shows_in_pairs_not_in_minimums():
+def test_queueing_of_large_packets_shows_in_pairs_of_a_burst():
     small = np.full((5, 2), 20.0)
     large = np.array([[21.0] * 2] + [[30.0] * 2] * 4)
 
@@ -360,13 +362,13 @@ def test_queueing_of_large_packets_shows_in_pairs_not_in_minimums():
     assert difference.rtt_paired_ms == 10.0
 
 
-def test_a_size_that_never_comes_back_has_a_difference_in_loss_only():
+def test_a_size_without_replies_has_a_difference_in_loss_only():
     difference = pinger.size_difference([[20.0] * 4], [[LOST] * 4], small_bytes=100, large_bytes=9000)
 
     assert difference == pinger.SizeDifference(None, None, None, 1.0)
 
 
-def test_the_sizes_need_not_have_sent_the_same_number():
+def test_the_sizes_may_have_sent_different_numbers():
     small, large = [[20.0, LOST, LOST, LOST]], [[21.0, LOST, 21.0, LOST]]
 
     difference = pinger.size_difference(small, large, small_bytes=100, large_bytes=1000, small_sent=1, large_sent=4)
@@ -374,7 +376,7 @@ def test_the_sizes_need_not_have_sent_the_same_number():
     assert difference.loss_ratio == 0.5
 
 
-def test_bursts_of_two_sizes_must_pair_up():
+def test_bursts_of_two_sizes_must_be_paired():
     with pytest.raises(ValueError, match=r"^1 bursts of small.*\b2 of large"):
         pinger.size_difference([[1.0]], [[1.0], [2.0]], small_bytes=100, large_bytes=1000)
 
@@ -391,7 +393,7 @@ def test_total_loss_has_a_loss_and_a_reachability():
 
 
 @pytest.mark.parametrize("metric", OF_ROUND_TRIPS, ids=lambda metric: metric.__name__)
-def test_total_loss_has_no_round_trip(metric):
+def test_total_loss_has_no_rtt(metric):
     assert metric(ALL_LOST) is None
     assert np.isnan(pinger.ipdv_by_burst_ms(ALL_LOST)).all()
     assert np.isnan(pinger.rtt_iqr_by_burst_ms(ALL_LOST)).all()
@@ -400,16 +402,16 @@ def test_total_loss_has_no_round_trip(metric):
 
 @pytest.mark.parametrize("nothing", [NOTHING, [], [[]], np.empty((3, 0))], ids=["no bursts", "empty", "row", "rows"])
 @pytest.mark.parametrize("metric", OF_ROUND_TRIPS + OF_LOSSES, ids=lambda metric: metric.__name__)
-def test_nothing_sent_is_undefined_everywhere(metric, nothing):
+def test_with_zero_sent_every_metric_is_undefined(metric, nothing):
     assert metric(nothing) is None
 
 
-def test_nothing_sent_has_as_many_rows_as_bursts():
+def test_with_zero_sent_there_are_as_many_rows_as_bursts():
     assert pinger.ipdv_by_burst_ms(NOTHING).shape == (0,)
     assert pinger.longest_loss_run_by_burst(np.empty((3, 0))).tolist() == [0, 0, 0]
 
 
-def test_a_burst_of_one_packet_has_no_delay_variation_and_no_score():
+def test_a_burst_of_one_packet_has_no_ipdv_and_no_score():
     bursts = [[5.0], [6.0]]
 
     assert np.isnan(pinger.ipdv_by_burst_ms(bursts)).all()
@@ -417,7 +419,7 @@ def test_a_burst_of_one_packet_has_no_delay_variation_and_no_score():
     assert pinger.mos(bursts) is None
 
 
-def test_a_round_trip_of_zero_is_a_number_and_sets_no_rate():
+def test_an_rtt_of_zero_is_a_number_and_gives_no_rate():
     bursts = [[0.0, 0.0], [5.0, 5.0]]
 
     assert pinger.rtt_summary(bursts).min_ms == 0.0
@@ -425,7 +427,7 @@ def test_a_round_trip_of_zero_is_a_number_and_sets_no_rate():
     assert pinger.throughput([[0.0, 0.0]]) is None
 
 
-def test_three_dimensions_are_not_bursts():
+def test_an_array_of_three_dimensions_is_refused():
     with pytest.raises(ValueError, match="3 dimensions"):
         pinger.loss_ratio(np.zeros((2, 2, 2)))
 
@@ -446,7 +448,7 @@ def test_three_dimensions_are_not_bursts():
         (LOST, None),
     ],
 )
-def test_loss_bands(ratio, band):
+def test_loss_bands_have_pingers_limits(ratio, band):
     assert loss.loss_band(ratio) is band
 
 
@@ -458,7 +460,7 @@ def test_a_percentage_is_not_a_loss_ratio():
 @pytest.mark.parametrize(
     ("sent", "received", "bound"), [(300, 300, 0.01), (2, 2, 1.0), (300, 299, None), (10, 0, None), (0, 0, None)]
 )
-def test_the_bound_of_a_loss_that_was_not_seen(sent, received, bound):
+def test_the_bound_of_zero_observed_losses(sent, received, bound):
     assert loss.loss_bound_ratio(sent, received) == bound
 
 

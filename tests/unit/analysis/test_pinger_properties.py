@@ -1,5 +1,5 @@
-"""PingER's metrics against a second version of each, written out in plain Python from its definition, and the laws that
-hold for any bursts: order, pooling, scale, bounds, and that what was not sent changes nothing."""
+"""PingER's metrics compared with a second implementation in plain Python, and laws that hold for any bursts: order,
+pooling, scale, bounds, and that unsent packets change nothing."""
 
 import itertools
 import math
@@ -40,7 +40,7 @@ SHARES = ("loss ratio", "unreachability", "zero loss", "unpredictability", "cond
 
 
 def as_rows(bursts):
-    """The array and the packets sent of each burst."""
+    """The array and the number of packets sent in each burst."""
     rtts_ms = np.full((len(bursts), max(map(len, bursts), default=0)), LOST)
     for row, burst in zip(rtts_ms, bursts, strict=True):
         row[: len(burst)] = [LOST if rtt is None else rtt for rtt in burst]
@@ -94,7 +94,7 @@ def plain_unpredictability(bursts):
 
 
 def plain_mos(rtt_avg_ms, jitter_ms, loss_percent):
-    """The latency costs 1 point of R for 40 ms up to 160 ms, and from there 1 for 10 ms."""
+    """The latency costs 1 point of R per 40 ms up to 160 ms, and above that 1 per 10 ms."""
     latency = rtt_avg_ms + 2 * jitter_ms + 10
     r = 93.2 - min(latency, 160) / 40 - max(latency - 160, 0) / 10 - 2.5 * loss_percent
     r = sorted((0, r, 100))[1]
@@ -108,7 +108,7 @@ def plain_throughput_bps(rtt_avg_ms, lost, sent):
 
 @unhurried
 @given(bursts_of_packets)
-def test_losses_are_what_their_definitions_say(bursts):
+def test_losses_equal_their_definitions(bursts):
     sent = [burst for burst in bursts if burst]
     lost = [[rtt is None for rtt in burst] for burst in sent]
     followed = [pair for burst in lost for pair in itertools.pairwise(burst) if pair[0]]
@@ -123,7 +123,7 @@ def test_losses_are_what_their_definitions_say(bursts):
 
 @unhurried
 @given(bursts_of_packets)
-def test_runs_of_losses_are_what_their_definition_says(bursts):
+def test_loss_runs_equal_their_definition(bursts):
     runs = [run_lengths(burst) for burst in bursts]
     lengths = [length for burst in runs for length in burst]
 
@@ -139,8 +139,8 @@ def test_runs_of_losses_are_what_their_definition_says(bursts):
 
 @unhurried
 @given(bursts_of_packets)
-def test_the_mean_loss_burst_counts_only_runs_that_ended(bursts):
-    """1/(1 - CLP) by counting: a loss that ends a run and not the burst is a run that was seen to end."""
+def test_the_mean_loss_run_counts_only_runs_that_ended(bursts):
+    """1/(1 - CLP) by counting: a loss at the end of a run but not of the burst is a run that ended."""
     followed = sum(rtt is None for burst in bursts for rtt in burst[:-1])
     ended = sum(pair[0] is None and pair[1] is not None for burst in bursts for pair in itertools.pairwise(burst))
 
@@ -149,7 +149,7 @@ def test_the_mean_loss_burst_counts_only_runs_that_ended(bursts):
 
 @unhurried
 @given(bursts_of_packets, st.lists(st.floats(0.0, 1.0), min_size=1, max_size=5))
-def test_round_trips_are_what_their_definitions_say(bursts, shares):
+def test_rtts_equal_their_definitions(bursts, shares):
     rtts_ms, _ = as_rows(bursts)
     received = [rtt for burst in bursts for rtt in replies(burst)]
 
@@ -170,7 +170,7 @@ def test_round_trips_are_what_their_definitions_say(bursts, shares):
 
 @unhurried
 @given(bursts_of_packets)
-def test_variations_are_what_their_definitions_say(bursts):
+def test_delay_variations_equal_their_definitions(bursts):
     rtts_ms, _ = as_rows(bursts)
     ranges = [iqr(replies(burst)) for burst in bursts]
     pooled = [jump for burst in bursts for jump in jumps(burst)]
@@ -188,7 +188,7 @@ def test_variations_are_what_their_definitions_say(bursts):
 
 @unhurried
 @given(bursts_of_packets)
-def test_what_is_derived_is_what_its_definition_says(bursts):
+def test_derived_metrics_equal_their_definitions(bursts):
     received = [rtt for burst in bursts for rtt in replies(burst)]
     sent = sum(map(len, bursts))
     lost = sent - len(received)
@@ -224,7 +224,7 @@ def test_the_order_of_packets_matters_only_where_it_is_measured(data, bursts):
 
 @unhurried
 @given(bursts_of_packets)
-def test_bursts_read_backwards_vary_as_much_and_lose_in_the_same_runs(bursts):
+def test_reversed_bursts_have_the_same_variation_and_loss_runs(bursts):
     backwards = [burst[::-1] for burst in bursts]
 
     before, after = figures(bursts), figures(backwards)
@@ -235,8 +235,8 @@ def test_bursts_read_backwards_vary_as_much_and_lose_in_the_same_runs(bursts):
 
 @unhurried
 @given(bursts_of_packets, bursts_of_packets)
-def test_two_periods_pool_by_their_counts(first, second):
-    """Shares weigh by packets or by bursts, never by period; runs, duplicates and minima add up."""
+def test_two_periods_are_pooled_by_their_counts(first, second):
+    """Ratios are weighted by packets or by bursts, never by period; runs, duplicates and minima add up."""
     figures_of_all, other, both = figures(first), figures(second), figures(first + second)
 
     for name, weight in (("loss ratio", lambda burst: len(burst)), ("unreachability", bool), ("zero loss", bool)):
@@ -250,7 +250,7 @@ def test_two_periods_pool_by_their_counts(first, second):
 
 @unhurried
 @given(counts, counts)
-def test_occurrences_pool_by_their_counts(first, second):
+def test_occurrences_are_pooled_by_their_counts(first, second):
     earlier, other, both = map(pinger.duplicates, (first, second, first + second))
 
     assert both.packets == earlier.packets + other.packets
@@ -260,7 +260,7 @@ def test_occurrences_pool_by_their_counts(first, second):
 
 @unhurried
 @given(bursts_of_packets, st.integers(0, 3), st.integers(0, 3))
-def test_what_was_not_sent_changes_nothing(bursts, more_packets, more_bursts):
+def test_unsent_packets_change_nothing(bursts, more_packets, more_bursts):
     rtts_ms, sent = as_rows(bursts)
     padded_ms = np.pad(rtts_ms, ((0, more_bursts), (0, more_packets)), constant_values=LOST)
 
@@ -271,7 +271,7 @@ def test_what_was_not_sent_changes_nothing(bursts, more_packets, more_bursts):
 
 @unhurried
 @given(bursts_of_packets, st.floats(0.1, 1000.0))
-def test_a_longer_way_varies_no_more(bursts, longer_ms):
+def test_a_longer_path_has_the_same_variation(bursts, longer_ms):
     moved = [[None if rtt is None else rtt + longer_ms for rtt in burst] for burst in bursts]
 
     before, after = figures(bursts), figures(moved)
@@ -282,7 +282,7 @@ def test_a_longer_way_varies_no_more(bursts, longer_ms):
 
 @unhurried
 @given(bursts_of_packets, st.sampled_from([0.5, 2.0, 8.0]))
-def test_times_and_rates_scale_and_unpredictability_has_no_unit(bursts, factor):
+def test_times_and_rates_scale_and_unpredictability_does_not(bursts, factor):
     scaled = [[None if rtt is None else rtt * factor for rtt in burst] for burst in bursts]
 
     before, after = figures(bursts), figures(scaled)
@@ -293,7 +293,7 @@ def test_times_and_rates_scale_and_unpredictability_has_no_unit(bursts, factor):
 
 @unhurried
 @given(bursts_of_packets)
-def test_figures_keep_within_their_bounds(bursts):
+def test_metrics_stay_within_their_bounds(bursts):
     figures_of_all = figures(bursts)
 
     assert all(0.0 <= figures_of_all[name] <= 1.0 for name in SHARES if figures_of_all[name] is not None)
@@ -307,8 +307,8 @@ def test_figures_keep_within_their_bounds(bursts):
 
 @unhurried
 @given(st.integers(1, 6).flatmap(lambda size: st.lists(st.lists(packets, min_size=size, max_size=size), min_size=1)))
-def test_loss_lies_between_unreachability_and_lossy_share(bursts):
-    """Where all bursts are of one length."""
+def test_loss_lies_between_unreachability_and_lossy_ratio(bursts):
+    """If all bursts have the same length."""
     figures_of_all = figures(bursts)
 
     assert figures_of_all["unreachability"] <= figures_of_all["loss ratio"] + 1e-12
@@ -317,7 +317,7 @@ def test_loss_lies_between_unreachability_and_lossy_share(bursts):
 
 @unhurried
 @given(bursts_of_packets)
-def test_round_trips_come_in_the_order_of_their_names(bursts):
+def test_rtts_are_ordered_as_their_names(bursts):
     summary = pinger.rtt_summary(as_rows(bursts)[0])
 
     if summary is not None:
@@ -330,7 +330,7 @@ def test_round_trips_come_in_the_order_of_their_names(bursts):
 
 @unhurried
 @given(st.floats(0.0, 1000.0), st.floats(0.0, 100.0), st.floats(0.0, 1.0), st.floats(0.0, 50.0), st.floats(0.0, 1.0))
-def test_a_call_never_gains_by_delay_jitter_or_loss(rtt_ms, jitter_ms, loss, more_ms, more_loss):
+def test_a_score_never_improves_by_delay_jitter_or_loss(rtt_ms, jitter_ms, loss, more_ms, more_loss):
     score = pinger.mos_of(rtt_ms, jitter_ms, loss)
 
     assert pinger.mos_of(rtt_ms + more_ms, jitter_ms, loss) <= score + 1e-12
@@ -340,7 +340,7 @@ def test_a_call_never_gains_by_delay_jitter_or_loss(rtt_ms, jitter_ms, loss, mor
 
 @unhurried
 @given(st.lists(st.tuples(st.lists(packets, max_size=6), st.lists(packets, max_size=6)), max_size=6))
-def test_the_difference_of_two_sizes_is_what_its_definition_says(pairs):
+def test_the_difference_of_two_sizes_equals_its_definition(pairs):
     small, large = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     least = [min((rtt for burst in size for rtt in replies(burst)), default=None) for size in (small, large)]
     steps = [min(replies(b)) - min(replies(a)) for a, b in pairs if replies(a) and replies(b)]

@@ -1,4 +1,4 @@
-"""The planted faults of the benchmark, on a small scale; what their theory reckons; that docs have a place for each."""
+"""The planted faults of the benchmark, on a small scale; their theory; that docs have a place for each."""
 
 import math
 from itertools import product
@@ -18,11 +18,11 @@ SMALL = Sizes(paths=12, quiet_paths=10, quiet_hours=2)
 
 
 @pytest.mark.parametrize("name", ["round-trips", "throughput"])
-def test_what_is_planted_is_found_in_time(name):
+def test_planted_faults_are_detected_in_time(name):
     assert TABLES[name](SMALL).failures == []
 
 
-def test_a_table_tells_what_came_too_late_or_not_at_all():
+def test_a_table_reports_late_and_missing_detections():
     table = Table(())
 
     simulated._row(table, "in time", np.array([14.0, 14.0, 21.0]), [14, 14], None)
@@ -44,8 +44,8 @@ def is_in_a_paragraph(*facts):
     return any(lacks(" ".join(paragraph.split()), *facts) == [] for paragraph in paragraphs)
 
 
-def test_the_docs_name_the_size_that_the_live_rule_has():
-    """One source: A an hour, over the looks of an hour and the windows."""
+def test_the_docs_state_the_significance_of_the_live_rule():
+    """One source: A per hour, over the evaluations of an hour and the windows."""
     size = counts.LOSS_REGRESSION.alarms_an_hour / (simulated.LOOKS_AN_HOUR * windows.WINDOWS)
 
     looks = f" {simulated.LOOKS_AN_HOUR:.0f} looks an hour"
@@ -54,7 +54,7 @@ def test_the_docs_name_the_size_that_the_live_rule_has():
     )
 
 
-def test_the_docs_name_the_size_that_the_rule_of_the_threshold_has():
+def test_the_docs_state_the_significance_of_the_threshold_rule():
     comparisons, looks, size = loss.COMPARISONS, simulated.LOOKS_AN_HOUR, simulated.THRESHOLD_SIZE
 
     assert size == loss.ALARMS_AN_HOUR / (comparisons * looks)
@@ -63,7 +63,7 @@ def test_the_docs_name_the_size_that_the_rule_of_the_threshold_has():
     )
 
 
-def test_the_bursts_above_a_threshold_are_the_minimum_for_the_power():
+def test_the_bursts_above_a_limit_are_the_minimum_for_the_power():
     """By trying every number of lost packets."""
 
     def power(bursts):
@@ -75,8 +75,8 @@ def test_the_bursts_above_a_threshold_are_the_minimum_for_the_power():
     assert power(needed) >= 0.9 > max(power(fewer) for fewer in range(3, needed))
 
 
-def test_the_bursts_for_a_rise_are_the_fewest_that_have_the_power():
-    """By trying every number of events, of bursts that are known to be clean."""
+def test_the_bursts_for_a_rise_are_the_minimum_for_the_power():
+    """By trying every number of events, of bursts known to be without events."""
     size, base, now = 1e-3, 0.0, 0.2
     bound = 1 - (0.1 * size) ** (1 / 1000)  # of 0 in 1,000, exactly
 
@@ -89,15 +89,15 @@ def test_the_bursts_for_a_rise_are_the_fewest_that_have_the_power():
     assert power(needed) >= 0.5 > max(power(fewer) for fewer in range(1, needed))
 
 
-def test_few_tests_prove_no_more_than_their_orders_allow():
-    """Four lowest of 52 come in one of C(52, 4) orders and six comparisons are made; five in one of C(53, 5)."""
+def test_the_significance_of_a_few_tests_is_that_of_their_orders():
+    """Four lowest of 52 have one of C(52, 4) orders and six comparisons are made; five have one of C(53, 5)."""
     sizes = {count: 6 / math.comb(48 + count, count) for count in (3, 4, 5)}
     assert sizes[4] > 2e-5 > sizes[5]
 
     assert theory.tests_for_fall(0.1, 0.01, 48, 2e-5, 0.9, (3, 4, 5, 6, 8, 12)) == 5
 
 
-def test_chance_alone_is_told_from_too_many_alarms():
+def test_random_alarms_are_distinguished_from_too_many():
     for expected, seed in product((1.0, 3.0), (1, 2)):
         drawn = np.random.default_rng(seed).poisson(expected, 20_000)
         assert 0.98 < (drawn <= simulated.most_alarms(expected)).mean() < 1.0

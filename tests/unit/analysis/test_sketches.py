@@ -1,4 +1,4 @@
-"""Sketches against NumPy's exact quantiles of the same values, and merged against made at once."""
+"""Sketches compared with NumPy's exact quantiles of the same values, and merging compared with a single sketch."""
 
 import numpy as np
 import pytest
@@ -13,12 +13,12 @@ values = st.lists(st.floats(-1e30, 1e30), max_size=60)
 
 
 def relative_error(scale: Scale) -> float:
-    """Greatest distance of a value from the middle of its bucket."""
+    """Maximum distance of a value from the middle of its bucket."""
     return (scale.growth - 1.0) / (scale.growth + 1.0)
 
 
 @given(round_trips, st.sampled_from([RTT_MS, IPDV_MS]))
-def test_a_quantile_is_within_the_relative_error_of_the_exact_one(rtts_ms, scale):
+def test_a_quantile_has_at_most_the_stated_relative_error(rtts_ms, scale):
     quantiles = Sketches.of_values([0] * len(rtts_ms), rtts_ms, 1, scale).quantiles(SHARES, scale)
 
     assert quantiles[0] == pytest.approx(np.quantile(rtts_ms, SHARES), rel=relative_error(scale) * 1.0001)
@@ -30,7 +30,7 @@ def test_the_scales_are_within_one_percent():
 
 
 @given(st.lists(values, max_size=6))
-def test_sketches_of_parts_put_together_are_the_sketch_of_the_whole(parts):
+def test_merged_sketches_equal_the_sketch_of_all_values(parts):
     numbers = [number for part in parts for number in part]
     [whole] = Sketches.of_values([0] * len(numbers), numbers, 1, IPDV_MS).to_bytes()
     stored = Sketches.of_values(
@@ -43,7 +43,7 @@ def test_sketches_of_parts_put_together_are_the_sketch_of_the_whole(parts):
 
 
 @given(values)
-def test_each_value_is_counted_once_in_a_bucket_around_it(numbers):
+def test_each_value_is_counted_once_in_its_bucket(numbers):
     sketch = Sketches.of_values([0] * len(numbers), numbers, 1, IPDV_MS)
 
     counts = {}

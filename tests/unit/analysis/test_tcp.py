@@ -1,4 +1,4 @@
-"""The Mathis estimate, against RFC 9438's table of average windows and against figures worked by hand."""
+"""The Mathis estimate, compared with RFC 9438's table of average windows and figures computed by hand."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from monitor.analysis.tcp import mathis_bps, mathis_estimate
 RFC_9438_RENO_WINDOW = {1e-2: 12, 1e-3: 38, 1e-4: 120, 1e-5: 379, 1e-6: 1200, 1e-7: 3795, 1e-8: 12000}
 
 
-def test_the_average_window_is_that_of_rfc_9438_table_1():
+def test_the_average_window_equals_rfc_9438_table_1():
     rates_bps = mathis_bps(100.0, list(RFC_9438_RENO_WINDOW), constant=1.2)
 
     windows = rates_bps * 0.1 / (1460 * 8)
@@ -19,7 +19,7 @@ def test_one_percent_at_100_ms_gives_1168_kbps():
     assert mathis_bps(100.0, 0.01) == pytest.approx(1_168_000)
 
 
-def test_a_jumbo_frame_of_six_times_the_size_gives_six_times_the_rate():
+def test_segments_of_six_times_the_size_give_six_times_the_rate():
     assert mathis_bps(180.0, 1e-4, mss_bytes=8760) == pytest.approx(6 * mathis_bps(180.0, 1e-4))
 
 
@@ -27,7 +27,7 @@ def test_a_jumbo_frame_of_six_times_the_size_gives_six_times_the_rate():
     ("rtt_ms", "loss_ratio"),
     [(np.nan, 0.1), (0.0, 0.1), (-1.0, 0.1), (10.0, 0.0), (10.0, -0.1), (10.0, 1.1), (10.0, np.nan)],
 )
-def test_where_the_model_has_no_answer_there_is_none(rtt_ms, loss_ratio):
+def test_where_the_model_is_undefined_there_is_no_estimate(rtt_ms, loss_ratio):
     assert np.isnan(mathis_bps(rtt_ms, loss_ratio))
 
 
@@ -38,7 +38,7 @@ def test_losses_are_pooled_into_an_estimate():
     assert is_floor.tolist() == [False, False]
 
 
-def test_no_loss_gives_a_floor_at_three_in_n():
+def test_no_loss_gives_a_floor_at_3_over_n():
     rate_bps, is_floor = mathis_estimate(100.0, 300, 300)
 
     assert rate_bps == pytest.approx(1_168_000)
@@ -46,7 +46,7 @@ def test_no_loss_gives_a_floor_at_three_in_n():
 
 
 @pytest.mark.parametrize("sent", [1, 2, 3])
-def test_the_floor_never_takes_more_than_all_packets_for_lost(sent):
+def test_the_floor_never_assumes_more_than_all_packets_lost(sent):
     rate_bps, is_floor = mathis_estimate(100.0, sent, sent)
 
     assert rate_bps == pytest.approx(116_800)

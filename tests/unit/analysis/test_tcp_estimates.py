@@ -1,4 +1,4 @@
-"""Which limit holds a transfer, how sure that is, and that following the advice gives what it promises."""
+"""The limit of a transfer, its confidence, and that following the advice gives the promised rate."""
 
 import dataclasses
 import math
@@ -25,13 +25,13 @@ from tests.facts import lacks
 ALL_KNOWN = TransferSettings(window_bytes=1e6, capacity_bps=1e8)
 
 
-def limit(found, name):
-    return next(one for one in found.limits if one.name is name)
+def limit(result, name):
+    return next(limit for limit in result.limits if limit.name is name)
 
 
 @st.composite
 def figures(draw):
-    """Round trip, loss and transfer as they are met, each of the optional ones known or not."""
+    """RTT, loss and transfer as in practice, each of the optional values known or not."""
     rtt_ms = draw(st.floats(0.1, 1000))
     spread = draw(st.floats(1, 1.5))
     sent = draw(st.integers(1, 10**6))
@@ -53,44 +53,44 @@ def figures(draw):
 
 
 @given(figures())
-def test_the_estimate_is_the_least_of_the_limits_that_are_known(given_figures):
+def test_the_estimate_is_the_minimum_of_the_known_limits(given_figures):
     rtt, loss, transfer = given_figures
 
-    found = estimate(rtt, loss, transfer)
+    result = estimate(rtt, loss, transfer)
 
-    caps = [one.throughput_bps for one in found.limits if one.sign is not Sign.AT_LEAST]
-    if found.throughput_bps is not None:
-        assert found.throughput_bps == min(caps)
-    if found.binding is not None:
-        assert limit(found, found.binding).throughput_bps == found.throughput_bps
+    caps = [limit.throughput_bps for limit in result.limits if limit.sign is not Sign.AT_LEAST]
+    if result.throughput_bps is not None:
+        assert result.throughput_bps == min(caps)
+    if result.binding is not None:
+        assert limit(result, result.binding).throughput_bps == result.throughput_bps
 
 
 @given(figures())
-def test_the_ends_lie_on_their_sides_and_every_figure_is_finite(given_figures):
-    found = estimate(*given_figures)
+def test_interval_ends_are_on_their_sides_and_values_finite(given_figures):
+    result = estimate(*given_figures)
 
-    ends = [end for end in (found.low_bps, found.throughput_bps, found.high_bps) if end is not None]
+    ends = [end for end in (result.low_bps, result.throughput_bps, result.high_bps) if end is not None]
     assert ends == sorted(ends)
     assert all(math.isfinite(end) for end in ends)
-    assert (found.sign is None) == all(limit.sign is Sign.AT_LEAST for limit in found.limits)
-    assert (found.sign is Sign.BETWEEN) == (found.throughput_bps is None and found.sign is not None)
+    assert (result.sign is None) == all(limit.sign is Sign.AT_LEAST for limit in result.limits)
+    assert (result.sign is Sign.BETWEEN) == (result.throughput_bps is None and result.sign is not None)
 
 
 @given(figures())
-def test_about_is_said_only_where_nothing_unknown_can_hold_it(given_figures):
-    found = estimate(*given_figures)
+def test_the_sign_is_about_only_if_no_unknown_limit_can_bind(given_figures):
+    result = estimate(*given_figures)
 
-    if found.sign is Sign.ABOUT:
-        assert not found.not_known or found.throughput_bps == 0.0
-        assert all(limit.sign is Sign.ABOUT for limit in found.limits if limit.name is found.binding)
+    if result.sign is Sign.ABOUT:
+        assert not result.not_known or result.throughput_bps == 0.0
+        assert all(limit.sign is Sign.ABOUT for limit in result.limits if limit.name is result.binding)
 
 
 @given(figures(), st.floats(1.05, 5))
-def test_following_the_advice_gives_what_it_promises(given_figures, times):
+def test_following_the_advice_gives_the_promised_rate(given_figures, times):
     rtt, loss, transfer = given_figures
     advice = estimate(rtt, loss, transfer, times).advice
     assume(advice is not None)
-    # No figure of a path is a capacity below 1 bit/s.
+    # No path has a capacity below 1 bit/s.
     assume(advice.capacity_bps is None or advice.capacity_bps >= 1)
     following = dataclasses.replace(
         transfer,
@@ -100,34 +100,34 @@ def test_following_the_advice_gives_what_it_promises(given_figures, times):
     assume(advice.loss_ratio is None or advice.loss_ratio > 1e-15)
     loss_then = loss if advice.loss_ratio is None else Loss(advice.loss_ratio)
 
-    found = estimate(rtt, loss_then, following)
+    result = estimate(rtt, loss_then, following)
 
-    least = min(one.throughput_bps for one in found.limits)
+    least = min(limit.throughput_bps for limit in result.limits)
     assert least >= advice.target_bps * (1 - 1e-6)
 
 
 @given(figures(), st.floats(1.05, 5))
-def test_so_many_streams_do_in_place_of_window_and_loss(given_figures, times):
+def test_advised_streams_replace_a_larger_window_or_less_loss(given_figures, times):
     rtt, loss, transfer = given_figures
     advice = estimate(rtt, loss, transfer, times).advice
     assume(advice is not None and advice.streams is not None)
 
     def per_stream_limits_bps(streams):
-        found = estimate(rtt, loss, dataclasses.replace(transfer, streams=streams))
-        return [one.throughput_bps for one in found.limits if one.name is not LimitName.CAPACITY]
+        result = estimate(rtt, loss, dataclasses.replace(transfer, streams=streams))
+        return [limit.throughput_bps for limit in result.limits if limit.name is not LimitName.CAPACITY]
 
     assert min(per_stream_limits_bps(advice.streams)) >= advice.target_bps * (1 - 1e-6)
     assert min(per_stream_limits_bps(advice.streams - 1)) < advice.target_bps * (1 + 1e-6)
 
 
-def test_advice_asks_for_no_more_than_is_needed():
-    found = estimate(Rtt(100), Loss(1e-4), ALL_KNOWN, times=2)
+def test_advice_requires_no_more_than_is_needed():
+    result = estimate(Rtt(100), Loss(1e-4), ALL_KNOWN, times=2)
 
-    less_loss = estimate(Rtt(100), Loss(found.advice.loss_ratio * 1.01), ALL_KNOWN)
+    less_loss = estimate(Rtt(100), Loss(result.advice.loss_ratio * 1.01), ALL_KNOWN)
 
-    assert found.binding is LimitName.LOSS
-    assert less_loss.throughput_bps < found.advice.target_bps
-    assert (found.advice.window_bytes, found.advice.capacity_bps) == (None, None)
+    assert result.binding is LimitName.LOSS
+    assert less_loss.throughput_bps < result.advice.target_bps
+    assert (result.advice.window_bytes, result.advice.capacity_bps) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -148,44 +148,44 @@ def test_advice_asks_for_no_more_than_is_needed():
         (TransferSettings(window_bytes=65_536, capacity_bps=1e9, streams=2), LimitName.WINDOW, 2 * 65_536 * 8 / 0.1),
     ],
 )
-def test_the_limit_that_binds_is_named(transfer, binding, throughput_bps):
-    found = estimate(Rtt(100), Loss(1e-4), transfer)
+def test_the_binding_limit_is_named(transfer, binding, throughput_bps):
+    result = estimate(Rtt(100), Loss(1e-4), transfer)
 
-    assert (found.sign, found.binding) == (Sign.ABOUT, binding)
-    assert found.throughput_bps == pytest.approx(throughput_bps)
+    assert (result.sign, result.binding) == (Sign.ABOUT, binding)
+    assert result.throughput_bps == pytest.approx(throughput_bps)
 
 
 @pytest.mark.parametrize("sent", [300, 30_000_000])
 def test_loss_alone_gives_no_lower_bound(sent):
-    found = estimate(Rtt(100), Loss.counted(0, sent), TransferSettings())
+    result = estimate(Rtt(100), Loss.counted(0, sent), TransferSettings())
 
-    assert (found.sign, found.throughput_bps, found.low_bps, found.high_bps) == (None, None, None, None)
-    assert (found.binding, found.advice) == (None, None)
-    assert found.not_known == (LimitName.WINDOW, LimitName.CAPACITY)
-
-
-@given(figures())
-def test_nothing_is_a_lower_bound_while_a_limit_is_unknown(given_figures):
-    found = estimate(*given_figures)
-
-    if found.not_known:
-        assert found.sign in (None, Sign.AT_MOST) or found.throughput_bps == 0.0
-    assert found.sign is not Sign.AT_LEAST
+    assert (result.sign, result.throughput_bps, result.low_bps, result.high_bps) == (None, None, None, None)
+    assert (result.binding, result.advice) == (None, None)
+    assert result.not_known == (LimitName.WINDOW, LimitName.CAPACITY)
 
 
 @given(figures())
-def test_no_figure_has_an_interval_of_zero_width(given_figures):
+def test_there_is_no_lower_bound_while_a_limit_is_unknown(given_figures):
+    result = estimate(*given_figures)
+
+    if result.not_known:
+        assert result.sign in (None, Sign.AT_MOST) or result.throughput_bps == 0.0
+    assert result.sign is not Sign.AT_LEAST
+
+
+@given(figures())
+def test_no_value_has_an_interval_of_zero_width(given_figures):
     rtt, loss, transfer = given_figures
     assume(loss.sent is not None or loss.ratio == 0.0)
 
-    found = estimate(rtt, loss, transfer)
+    result = estimate(rtt, loss, transfer)
 
-    if found.low_bps is not None and found.high_bps is not None and found.throughput_bps != 0.0:
-        assert found.low_bps < found.high_bps
+    if result.low_bps is not None and result.high_bps is not None and result.throughput_bps != 0.0:
+        assert result.low_bps < result.high_bps
 
 
-# China Clipper, SC2000, ORNL and SLAC as in TestPublishedPaths below, and the link of Sunnyvale to Geneva: what the
-# transfers got, in Mbit/s.
+# China Clipper, SC2000, ORNL and SLAC as in TestPublishedPaths below, and the link of Sunnyvale to Geneva: rates of the
+# transfers in Mbit/s.
 @pytest.mark.parametrize(
     ("rtt_ms", "window_bytes", "capacity_mbps", "published_mbps"),
     [(175, 2048 * 1024, 100, 75), (50, 2e6, 622, 240), (102, 2e6, 100, 71), (180, 120e6, 2500, 2380)],
@@ -193,40 +193,40 @@ def test_no_figure_has_an_interval_of_zero_width(given_figures):
 def test_published_transfers_lie_in_the_interval(rtt_ms, window_bytes, capacity_mbps, published_mbps):
     transfer = TransferSettings(window_bytes=window_bytes, capacity_bps=capacity_mbps * 1e6)
 
-    found = estimate(Rtt(rtt_ms), Loss(0.0), transfer)
+    result = estimate(Rtt(rtt_ms), Loss(0.0), transfer)
 
-    assert found.low_bps < published_mbps * 1e6 < found.high_bps
+    assert result.low_bps < published_mbps * 1e6 < result.high_bps
 
 
-def test_bbr_delivers_what_the_loss_leaves_of_the_capacity():
+def test_bbr_gets_the_capacity_less_the_loss():
     bbr = dataclasses.replace(ALL_KNOWN, is_bbr=True, capacity_bps=5e7)
 
-    found = estimate(Rtt(100), Loss.counted(30, 1000), bbr)
+    result = estimate(Rtt(100), Loss.counted(30, 1000), bbr)
 
-    assert (found.binding, found.throughput_bps) == (LimitName.CAPACITY, pytest.approx(0.97 * 5e7))
-    assert found.low_bps < 0.8 * found.throughput_bps
+    assert (result.binding, result.throughput_bps) == (LimitName.CAPACITY, pytest.approx(0.97 * 5e7))
+    assert result.low_bps < 0.8 * result.throughput_bps
 
 
-def test_bbr_under_heavy_loss_may_get_as_little_as_cubic():
+def test_bbr_under_heavy_loss_may_be_as_slow_as_cubic():
     bbr = dataclasses.replace(ALL_KNOWN, is_bbr=True)
 
-    found = estimate(Rtt(100), Loss.counted(68, 1000), bbr)
+    result = estimate(Rtt(100), Loss.counted(68, 1000), bbr)
 
-    assert found.low_bps == loss_limit_bps(CongestionControl.CUBIC, 100, 0.068)
-    assert found.high_bps > 0.9 * found.throughput_bps
+    assert result.low_bps == loss_limit_bps(CongestionControl.CUBIC, 100, 0.068)
+    assert result.high_bps > 0.9 * result.throughput_bps
 
 
-def test_without_loss_it_lies_between_the_floor_and_other_limits():
-    found = estimate(Rtt(100), Loss.counted(0, 300), ALL_KNOWN)
+def test_without_loss_it_is_between_the_floor_and_other_limits():
+    result = estimate(Rtt(100), Loss.counted(0, 300), ALL_KNOWN)
 
-    assert (found.sign, found.throughput_bps, found.binding) == (Sign.BETWEEN, None, None)
-    assert (found.low_bps, found.high_bps) == (
+    assert (result.sign, result.throughput_bps, result.binding) == (Sign.BETWEEN, None, None)
+    assert (result.low_bps, result.high_bps) == (
         loss_limit_bps(CongestionControl.CUBIC, 100, 0.01),
         pytest.approx(8e7 * 1.05),
     )
 
 
-def test_as_many_packets_as_said_tell_whether_loss_limits():
+def test_the_stated_number_of_packets_decides_on_loss():
     packets = estimate(Rtt(100), Loss.counted(0, 300), ALL_KNOWN).packets_to_tell
 
     enough = estimate(Rtt(100), Loss.counted(0, packets), ALL_KNOWN)
@@ -237,47 +237,47 @@ def test_as_many_packets_as_said_tell_whether_loss_limits():
 
 
 def test_without_loss_or_capacity_the_window_is_a_ceiling():
-    found = estimate(Rtt(100), Loss.counted(0, 300), TransferSettings(window_bytes=1e6))
+    result = estimate(Rtt(100), Loss.counted(0, 300), TransferSettings(window_bytes=1e6))
 
-    assert (found.sign, found.throughput_bps, found.low_bps) == (Sign.AT_MOST, pytest.approx(8e7), None)
-    assert found.not_known == (LimitName.CAPACITY,)
-    assert found.binding is None
+    assert (result.sign, result.throughput_bps, result.low_bps) == (Sign.AT_MOST, pytest.approx(8e7), None)
+    assert result.not_known == (LimitName.CAPACITY,)
+    assert result.binding is None
 
 
-def test_with_every_packet_lost_there_is_only_a_ceiling():
-    found = estimate(Rtt(100), Loss.counted(10, 10), ALL_KNOWN)
+def test_with_total_loss_there_is_only_a_ceiling():
+    result = estimate(Rtt(100), Loss.counted(10, 10), ALL_KNOWN)
 
     least_loss = 0.05 ** (1 / 10)
-    assert (found.sign, found.binding, found.low_bps, found.advice) == (Sign.AT_MOST, LimitName.LOSS, None, None)
-    assert found.throughput_bps == pytest.approx(loss_limit_bps(CongestionControl.CUBIC, 100, least_loss))
+    assert (result.sign, result.binding, result.low_bps, result.advice) == (Sign.AT_MOST, LimitName.LOSS, None, None)
+    assert result.throughput_bps == pytest.approx(loss_limit_bps(CongestionControl.CUBIC, 100, least_loss))
 
 
 def test_a_window_below_the_total_loss_ceiling_may_not_bind():
-    found = estimate(Rtt(1000), Loss.counted(1, 1), TransferSettings(window_bytes=100, capacity_bps=1e6))
+    result = estimate(Rtt(1000), Loss.counted(1, 1), TransferSettings(window_bytes=100, capacity_bps=1e6))
 
-    assert (found.sign, found.binding) == (Sign.AT_MOST, None)
-    assert found.throughput_bps == window_limit_bps(100, 1000)
-
-
-def test_a_loss_known_to_be_total_lets_nothing_through():
-    found = estimate(Rtt(100), Loss(1.0), TransferSettings())
-
-    assert (found.sign, found.throughput_bps, found.binding) == (Sign.ABOUT, 0.0, LimitName.LOSS)
-    assert found.advice is None
+    assert (result.sign, result.binding) == (Sign.AT_MOST, None)
+    assert result.throughput_bps == window_limit_bps(100, 1000)
 
 
-def test_a_loss_known_to_be_zero_does_not_limit():
-    found = estimate(Rtt(100), Loss(0.0), ALL_KNOWN)
+def test_a_known_total_loss_gives_a_rate_of_zero():
+    result = estimate(Rtt(100), Loss(1.0), TransferSettings())
 
-    assert (found.sign, found.throughput_bps, found.binding) == (Sign.ABOUT, pytest.approx(8e7), LimitName.WINDOW)
-    assert found.reno_index_bps is None
+    assert (result.sign, result.throughput_bps, result.binding) == (Sign.ABOUT, 0.0, LimitName.LOSS)
+    assert result.advice is None
 
 
-def test_no_loss_and_nothing_known_is_no_ground_for_an_estimate():
-    found = estimate(Rtt(100), Loss(0.0), TransferSettings())
+def test_a_known_loss_of_zero_does_not_limit():
+    result = estimate(Rtt(100), Loss(0.0), ALL_KNOWN)
 
-    assert (found.sign, found.throughput_bps, found.low_bps, found.high_bps) == (None, None, None, None)
-    assert found.not_known == (LimitName.WINDOW, LimitName.CAPACITY)
+    assert (result.sign, result.throughput_bps, result.binding) == (Sign.ABOUT, pytest.approx(8e7), LimitName.WINDOW)
+    assert result.reno_index_bps is None
+
+
+def test_without_loss_and_other_limits_there_is_no_estimate():
+    result = estimate(Rtt(100), Loss(0.0), TransferSettings())
+
+    assert (result.sign, result.throughput_bps, result.low_bps, result.high_bps) == (None, None, None, None)
+    assert result.not_known == (LimitName.WINDOW, LimitName.CAPACITY)
 
 
 @pytest.mark.parametrize(
@@ -289,25 +289,25 @@ def test_no_loss_and_nothing_known_is_no_ground_for_an_estimate():
         (Loss.counted(7, 7), 116_800 / math.sqrt(0.05 ** (1 / 7)), Sign.AT_MOST),
     ],
 )
-def test_the_reno_index_is_always_beside_it(loss, index_bps, sign):
-    found = estimate(Rtt(100), loss, TransferSettings(control=CongestionControl.SCALABLE, streams=4))
+def test_the_reno_index_is_always_included(loss, index_bps, sign):
+    result = estimate(Rtt(100), loss, TransferSettings(control=CongestionControl.SCALABLE, streams=4))
 
-    assert found.reno_index_bps == pytest.approx(index_bps)
-    assert found.reno_index_sign is sign
+    assert result.reno_index_bps == pytest.approx(index_bps)
+    assert result.reno_index_sign is sign
 
 
-def test_the_interval_holds_the_true_rate_four_times_in_five():
+def test_the_interval_covers_the_true_rate_in_80_percent():
     rng = np.random.default_rng(11)
     transfer = TransferSettings(window_bytes=1e12, capacity_bps=1e15)
-    held = []
+    covered = []
     for _ in range(400):
         true_loss = 10 ** rng.uniform(-4, -2)
         sent = int(15 / true_loss)
-        found = estimate(Rtt(50), Loss.counted(max(1, rng.binomial(sent, true_loss)), sent), transfer)
-        held.append(found.low_bps <= loss_limit_bps(CongestionControl.CUBIC, 50, true_loss) <= found.high_bps)
+        result = estimate(Rtt(50), Loss.counted(max(1, rng.binomial(sent, true_loss)), sent), transfer)
+        covered.append(result.low_bps <= loss_limit_bps(CongestionControl.CUBIC, 50, true_loss) <= result.high_bps)
 
-    # Clopper and Pearson promise 80% at least; 400 trials wander by 2%
-    assert 0.78 < np.mean(held) < 0.92
+    # Clopper and Pearson guarantee at least 80%; 400 trials vary by 2%
+    assert 0.78 < np.mean(covered) < 0.92
 
 
 @pytest.mark.parametrize("control", [CongestionControl.RENO, CongestionControl.CUBIC])
@@ -319,15 +319,15 @@ def test_rtt_and_loss_widen_the_interval_as_independent_errors(control):
     drawn_low, drawn_high = np.quantile(loss_limit_bps(control, rtts_ms, losses), (0.1, 0.9))
     rtt = Rtt(80, *(80 * math.exp(side * 1.2816 * spread) for side in (-1, 1)))
 
-    found = estimate(rtt, Loss.counted(lost, sent), TransferSettings(control=control))
+    result = estimate(rtt, Loss.counted(lost, sent), TransferSettings(control=control))
 
-    assert found.low_bps == pytest.approx(drawn_low, rel=0.06)
-    assert found.high_bps == pytest.approx(drawn_high, rel=0.06)
+    assert result.low_bps == pytest.approx(drawn_low, rel=0.06)
+    assert result.high_bps == pytest.approx(drawn_high, rel=0.06)
 
 
 @given(st.integers(1, 50), st.integers(2, 100))
 @settings(max_examples=30)
-def test_more_packets_make_it_surer(lost, factor):
+def test_more_packets_narrow_the_interval(lost, factor):
     few = estimate(Rtt(50), Loss.counted(lost, 1000 * lost), TransferSettings())
     many = estimate(Rtt(50), Loss.counted(lost * factor, 1000 * lost * factor), TransferSettings())
 
@@ -336,31 +336,31 @@ def test_more_packets_make_it_surer(lost, factor):
 
 
 class TestPublishedPaths:
-    """What was measured there must be possible, and the limit that its authors named must be the one found."""
+    """The measured rates must be possible, and the limit must be that named by the authors."""
 
-    def test_slac_to_in2p3_was_held_by_its_window_of_2048_kb(self):
-        found = estimate(Rtt(175), Loss(0.0), TransferSettings(window_bytes=2048 * 1024, capacity_bps=100e6))
+    def test_slac_to_in2p3_was_limited_by_its_window_of_2048_kb(self):
+        result = estimate(Rtt(175), Loss(0.0), TransferSettings(window_bytes=2048 * 1024, capacity_bps=100e6))
 
-        assert found.binding is LimitName.WINDOW
-        assert 80e6 < found.throughput_bps < 100e6
+        assert result.binding is LimitName.WINDOW
+        assert 80e6 < result.throughput_bps < 100e6
 
-    def test_llnl_to_dallas_was_held_by_its_window(self):
-        found = estimate(Rtt(50), Loss(0.0), TransferSettings(window_bytes=2e6, capacity_bps=622e6), times=622 / 320)
+    def test_llnl_to_dallas_was_limited_by_its_window(self):
+        result = estimate(Rtt(50), Loss(0.0), TransferSettings(window_bytes=2e6, capacity_bps=622e6), times=622 / 320)
 
-        assert found.binding is LimitName.WINDOW
-        assert found.advice.window_bytes == pytest.approx(3.88e6, rel=0.01)
+        assert result.binding is LimitName.WINDOW
+        assert result.advice.window_bytes == pytest.approx(3.88e6, rel=0.01)
 
-    def test_ornl_to_nersc_was_held_by_its_receiver(self):
-        found = estimate(Rtt(102), Loss(0.0), TransferSettings(window_bytes=2e6, capacity_bps=100e6))
+    def test_ornl_to_nersc_was_limited_by_its_receiver(self):
+        result = estimate(Rtt(102), Loss(0.0), TransferSettings(window_bytes=2e6, capacity_bps=100e6))
 
-        assert found.binding is LimitName.CAPACITY
-        assert found.throughput_bps > 71e6
+        assert result.binding is LimitName.CAPACITY
+        assert result.throughput_bps > 71e6
 
-    def test_sunnyvale_to_geneva_was_held_by_its_link(self):
-        found = estimate(Rtt(180), Loss(0.0), TransferSettings(mss_bytes=8960, window_bytes=120e6, capacity_bps=2.5e9))
+    def test_sunnyvale_to_geneva_was_limited_by_its_link(self):
+        result = estimate(Rtt(180), Loss(0.0), TransferSettings(mss_bytes=8960, window_bytes=120e6, capacity_bps=2.5e9))
 
-        assert found.binding is LimitName.CAPACITY
-        assert found.throughput_bps > 2.38e9
+        assert result.binding is LimitName.CAPACITY
+        assert result.throughput_bps > 2.38e9
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, 1e-300])
@@ -377,7 +377,7 @@ class TestPublishedPaths:
         ("sent", lambda value: Loss(0.1, value)),
     ],
 )
-def test_a_figure_that_makes_no_sense_is_named_with_what_to_give(name, make, value):
+def test_an_invalid_value_is_named_with_valid_values(name, make, value):
     with pytest.raises(FigureError, match=f"^{name} is .*; give ") as raised:
         make(value)
 
@@ -385,7 +385,7 @@ def test_a_figure_that_makes_no_sense_is_named_with_what_to_give(name, make, val
 
 
 @pytest.mark.parametrize(
-    ("make", "given", "facts"),
+    ("make", "start", "facts"),
     [
         (lambda: Loss(5.0), "loss_ratio is 5.0;", ["give lost/sent", " 0 to 1,", "not a percentage"]),
         (lambda: Loss(-0.1), "loss_ratio is -0.1;", ["give lost/sent", " 0 to 1,", "not a percentage"]),
@@ -413,14 +413,14 @@ def test_a_figure_that_makes_no_sense_is_named_with_what_to_give(name, make, val
         ),
     ],
 )
-def test_errors_say_what_is_wrong_and_what_to_give(make, given, facts):
+def test_errors_state_the_problem_and_the_fix(make, start, facts):
     with pytest.raises(ValueError, match="give") as raised:
         make()
 
-    assert lacks(f"{raised.value}\n", given, *facts) == []
-    assert str(raised.value).startswith(given)
+    assert lacks(f"{raised.value}\n", start, *facts) == []
+    assert str(raised.value).startswith(start)
 
 
-def test_a_rounded_ratio_is_the_nearest_whole_number_of_packets():
+def test_a_rounded_ratio_is_the_nearest_integer_of_packets():
     assert Loss.of_sent(0.0123, 3000) == Loss.counted(37, 3000)
     assert (Loss.of_sent(0, 5).lost, Loss.of_sent(1, 5).lost) == (0, 5)

@@ -1,6 +1,7 @@
-"""Forecasts of a path's next test: their score on series of others and on simulated ones, and changes of the path.
+"""Forecasts of a path's next test: their score on published and on simulated series, and changes of the path.
 
-Expected corrections are Mathis' (1997): throughput of Reno goes with 1/RTT and 1/sqrt(loss), and a window's with 1/RTT.
+Expected corrections are Mathis' (1997): throughput of Reno is proportional to 1/RTT and 1/sqrt(loss), and that of a
+window to 1/RTT.
 """
 
 import math
@@ -40,11 +41,11 @@ def past_tests(*rates_mbps, state=CLEAN):
     ]
 
 
-def width(made):
-    return math.log(made.high_bps / made.low_bps)
+def width(forecasted):
+    return math.log(forecasted.high_bps / forecasted.low_bps)
 
 
-def test_simulated_series_reach_the_promised_score():
+def test_simulated_series_reach_the_stated_score():
     scores = list(simulated())
     together = pooled(scores)
 
@@ -55,7 +56,7 @@ def test_simulated_series_reach_the_promised_score():
     assert all(0.72 <= score.covered_ratio <= 0.88 for score in scores if score.name != "full link")
 
 
-def test_series_of_others_reach_the_promised_score():
+def test_published_series_reach_the_stated_score():
     scores = list(real())
     together = pooled(scores)
 
@@ -65,7 +66,7 @@ def test_series_of_others_reach_the_promised_score():
     assert together.rmsre <= together.rmsre_of_ten
 
 
-def test_few_tests_have_an_interval_that_holds_too():
+def test_few_tests_have_an_interval_with_the_stated_coverage():
     random, covered = np.random.default_rng(3), []
     for _ in range(200):
         rates = 20e6 * np.exp(0.25 * random.standard_normal(7))
@@ -87,36 +88,36 @@ def test_later_tests_change_no_earlier_forecast():
 
 
 def test_an_outlier_does_not_move_the_forecast():
-    made = forecast(past_tests(*[50, 51, 49] * 5, 3, 50), CLEAN, RENO)
+    forecasted = forecast(past_tests(*[50, 51, 49] * 5, 3, 50), CLEAN, RENO)
 
-    assert made.throughput_bps == pytest.approx(50e6, rel=0.02)
+    assert forecasted.throughput_bps == pytest.approx(50e6, rel=0.02)
 
 
-def test_three_tests_at_a_new_level_are_the_forecast():
-    made = forecast(past_tests(*[50, 51, 49] * 5, 20, 21, 20.5), CLEAN, RENO)
+def test_three_tests_at_a_new_level_set_the_forecast():
+    forecasted = forecast(past_tests(*[50, 51, 49] * 5, 20, 21, 20.5), CLEAN, RENO)
 
-    assert made.throughput_bps == pytest.approx(20.5e6)
-    assert made.tests == 3
+    assert forecasted.throughput_bps == pytest.approx(20.5e6)
+    assert forecasted.tests == 3
 
 
 def test_equal_tests_still_have_an_interval():
-    made = forecast(past_tests(*[94.1] * 30), CLEAN, RENO)
+    forecasted = forecast(past_tests(*[94.1] * 30), CLEAN, RENO)
 
-    assert made.low_bps < made.throughput_bps < made.high_bps
-    assert made.high_bps / made.low_bps < 1.02
+    assert forecasted.low_bps < forecasted.throughput_bps < forecasted.high_bps
+    assert forecasted.high_bps / forecasted.low_bps < 1.02
 
 
-def test_a_test_since_the_loss_began_outweighs_those_before():
+def test_tests_since_the_loss_outweigh_those_before():
     tests = [*past_tests(*[45] * 9), PastTest(NOW, 0.225e6, LOSSY)]
 
-    made = forecast(tests, LOSSY, BBR)
+    forecasted = forecast(tests, LOSSY, BBR)
 
-    assert (made.throughput_bps, made.tests, made.changes) == (pytest.approx(0.225e6), 1, ())
-    assert made.oldest_at == made.newest_at == NOW
-    assert made.low_bps < 0.225e6 < made.high_bps
+    assert (forecasted.throughput_bps, forecasted.tests, forecasted.changes) == (pytest.approx(0.225e6), 1, ())
+    assert forecasted.oldest_at == forecasted.newest_at == NOW
+    assert forecasted.low_bps < 0.225e6 < forecasted.high_bps
 
 
-def test_tests_from_before_a_loss_are_corrected_and_wider():
+def test_tests_before_a_loss_are_corrected_and_widen_it():
     tests = past_tests(*[45, 44, 46] * 5)
 
     before, since = forecast(tests, CLEAN, BBR), forecast(tests, LOSSY, BBR)
@@ -128,13 +129,13 @@ def test_tests_from_before_a_loss_are_corrected_and_wider():
     assert since.low_bps < since.throughput_bps < 45e6 < since.high_bps * 1.1
 
 
-def test_tests_on_a_path_as_now_count_alone():
+def test_only_tests_in_the_paths_current_state_count():
     lossy = past_tests(2, 2.1, 1.9, state=LOSSY)
     clean = past_tests(*[45, 44, 46])
 
-    made = forecast([*clean, *lossy], CLEAN, RENO)
+    forecasted = forecast([*clean, *lossy], CLEAN, RENO)
 
-    assert (made.throughput_bps, made.tests, made.changes) == (pytest.approx(45e6), 3, ())
+    assert (forecasted.throughput_bps, forecasted.tests, forecasted.changes) == (pytest.approx(45e6), 3, ())
 
 
 def test_a_new_route_doubles_the_interval():
@@ -148,14 +149,14 @@ def test_a_new_route_doubles_the_interval():
 
 
 def test_a_forecast_is_scored_against_each_next_test():
-    made = forecast(past_tests(10, 10, 30, 10, 10), CLEAN, RENO)
+    forecasted = forecast(past_tests(10, 10, 30, 10, 10), CLEAN, RENO)
 
     # From 10: 10, 30 (a factor of 3), 10 and 10.
-    assert (made.score.forecasts, made.score.within_two, made.score.covered) == (4, 3, 3)
-    assert made.score.rmsre == pytest.approx(math.sqrt(2**2 / 4))
+    assert (forecasted.score.forecasts, forecasted.score.within_two, forecasted.score.covered) == (4, 3, 3)
+    assert forecasted.score.rmsre == pytest.approx(math.sqrt(2**2 / 4))
 
 
-def test_the_first_test_has_no_score_and_none_no_forecast():
+def test_the_first_test_has_no_score_and_no_forecast():
     assert forecast(past_tests(10), CLEAN, RENO).score is None
     assert forecast([], CLEAN, RENO) is None
     assert replayed([], RENO) == []
@@ -172,15 +173,15 @@ def test_the_first_test_has_no_score_and_none_no_forecast():
     st.booleans(),
     st.none() | st.floats(1e4, 1e9),
 )
-def test_the_ends_lie_apart_on_both_sides(figures, is_bbr, window_bytes):
+def test_the_interval_ends_are_on_both_sides(figures, is_bbr, window_bytes):
     tests = [
         PastTest(NOW + timedelta(hours=hour), rate_bps, PathState(rtt_ms, lost, 300, ttl))
         for hour, (rate_bps, rtt_ms, lost, ttl) in enumerate(figures)
     ]
 
-    made = forecast(tests, tests[0].state, TransferKind(is_bbr=is_bbr, window_bytes=window_bytes))
+    forecasted = forecast(tests, tests[0].state, TransferKind(is_bbr=is_bbr, window_bytes=window_bytes))
 
-    assert 0 < made.low_bps < made.throughput_bps < made.high_bps < math.inf
+    assert 0 < forecasted.low_bps < forecasted.throughput_bps < forecasted.high_bps < math.inf
 
 
 def test_four_times_the_loss_halves_a_loss_limited_rate():
@@ -201,14 +202,14 @@ def test_twice_the_rtt_halves_a_window_limited_rate():
     assert now == pytest.approx(39.5e6)
 
 
-def test_loss_below_the_model_does_not_touch_a_slower_rate():
-    # The model allows Reno 40 Mbit/s at 0.1% and 10 ms; the tests were held at 1 Mbit/s by something else.
+def test_a_loss_limit_above_the_tests_rate_changes_nothing():
+    # The model allows Reno 40 Mbit/s at 0.1% and 10 ms; the tests were limited to 1 Mbit/s by another cause.
     then, now = PathState(10.0, 0, 30_000), PathState(10.0, 30, 30_000)
 
     assert corrected_bps(1e6, then, now, RENO) == 1e6
 
 
-def test_bbr_delivers_what_a_small_loss_leaves():
+def test_bbr_gets_the_capacity_less_a_small_loss():
     now = PathState(20.0, 15, 300)
 
     assert corrected_bps(45e6, CLEAN, now, BBR) == pytest.approx(45e6 * 0.95)

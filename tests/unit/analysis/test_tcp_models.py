@@ -1,4 +1,4 @@
-"""The TCP models, against the tables of RFC 9438, second formulas, and windows simulated loss by loss."""
+"""The TCP models, compared with the tables of RFC 9438, second formulas, and windows simulated loss by loss."""
 
 import math
 
@@ -48,7 +48,7 @@ RFC_9438_LOSSES = [
 
 
 @pytest.mark.parametrize(("loss", "reno", "highspeed", "cubic_100_ms", "cubic_10_ms"), RFC_9438_WINDOWS)
-def test_average_windows_are_those_of_rfc_9438(loss, reno, highspeed, cubic_100_ms, cubic_10_ms):
+def test_average_windows_equal_rfc_9438(loss, reno, highspeed, cubic_100_ms, cubic_10_ms):
     constants = (0.04, 0.4, 4.0)
 
     assert reno_window(loss) == pytest.approx(reno, abs=0.51)
@@ -58,12 +58,12 @@ def test_average_windows_are_those_of_rfc_9438(loss, reno, highspeed, cubic_100_
 
 
 @pytest.mark.parametrize(("rate_mbps", "reno", "highspeed", "cubic"), RFC_9438_LOSSES)
-def test_the_loss_that_a_rate_allows_is_that_of_rfc_9438_table_3(rate_mbps, reno, highspeed, cubic):
+def test_the_permitted_loss_of_a_rate_equals_rfc_9438_table_3(rate_mbps, reno, highspeed, cubic):
     controls = (CongestionControl.RENO, CongestionControl.HIGHSPEED, CongestionControl.CUBIC)
 
     losses = [float(loss_ratio_for(control, rate_mbps * 1e6, 100, mss_bytes=1500)) for control in controls]
 
-    # two digits are printed, and the RFC takes HighSpeed's loss from the rounded 0.078/w^1.2
+    # two digits are printed, and the RFC computes HighSpeed's loss from the rounded 0.078/w^1.2
     assert losses == pytest.approx([reno, highspeed, cubic], rel=0.065)
 
 
@@ -77,7 +77,7 @@ def test_10_gbps_with_reno_needs_under_a_loss_in_5e9_packets():
 
 
 def simulated_reno_window(loss):
-    """Average over many losses, one in exactly 1/p packets; a segment more each round trip, half at a loss."""
+    """Average over many losses, one in exactly 1/p packets; +1 segment per RTT, halved at a loss."""
     window, packets, windows = 10.0, 0.0, []
     for _ in range(60_000):
         windows.append(window)
@@ -91,7 +91,7 @@ def simulated_reno_window(loss):
 
 
 def simulated_scalable_window(loss):
-    """1% more each round trip, an eighth less at a loss."""
+    """+1% per RTT, -1/8 at a loss."""
     window, packets, windows = 20.0, 0.0, []
     for _ in range(60_000):
         windows.append(window)
@@ -118,17 +118,17 @@ def steady_cubic_window(rtt_s, loss):
 
 
 @pytest.mark.parametrize("loss", [1e-3, 1e-4, 1e-5])
-def test_renos_window_is_what_halving_and_growing_gives(loss):
+def test_renos_window_equals_that_of_a_simulation(loss):
     assert reno_window(loss) == pytest.approx(simulated_reno_window(loss), rel=0.04)
 
 
 @pytest.mark.parametrize(("rtt_ms", "loss"), [(100, 1e-5), (200, 1e-5), (100, 1e-6)])
-def test_cubics_window_is_what_its_curve_gives(rtt_ms, loss):
+def test_cubics_window_equals_the_integral_of_its_curve(rtt_ms, loss):
     assert cubic_window(rtt_ms, loss) == pytest.approx(steady_cubic_window(rtt_ms / 1000, loss))
 
 
 @pytest.mark.parametrize("loss", [1e-4, 1e-5])
-def test_scalables_window_is_what_its_steps_give(loss):
+def test_scalables_window_equals_that_of_a_simulation(loss):
     assert scalable_window(loss) == pytest.approx(7 / 6 * simulated_scalable_window(loss), rel=0.02)
 
 
@@ -140,7 +140,7 @@ def test_no_control_is_slower_than_reno(rtt_ms, loss):
 
 
 @pytest.mark.parametrize(("packets_per_ack", "constant"), [(1, MATHIS_EACH_ACK), (2, MATHIS_DELAYED_ACKS)])
-def test_pftk_becomes_mathis_when_losses_are_rare(packets_per_ack, constant):
+def test_pftk_converges_to_mathis_for_rare_losses(packets_per_ack, constant):
     mathis = mathis_bps(100, 1e-9, constant=constant)
 
     assert pftk_bps(100, 1e-9, 300, packets_per_ack=packets_per_ack) == pytest.approx(mathis, rel=1e-3)
@@ -148,12 +148,12 @@ def test_pftk_becomes_mathis_when_losses_are_rare(packets_per_ack, constant):
 
 
 @pytest.mark.parametrize(("constant", "printed"), [(MATHIS_EACH_ACK, 1.22), (MATHIS_DELAYED_ACKS, 0.87)])
-def test_the_constants_are_those_of_mathis_table_1(constant, printed):
+def test_the_constants_equal_mathis_table_1(constant, printed):
     assert constant == pytest.approx(printed, abs=0.005)
 
 
 @given(st.floats(1, 500), st.floats(1e-6, 0.9), st.floats(100, 3000))
-def test_pftks_short_form_is_that_of_rfc_3819(rtt_ms, loss, rto_ms):
+def test_pftks_short_form_equals_that_of_rfc_3819(rtt_ms, loss, rto_ms):
     rtt_s, rto_s = rtt_ms / 1000, rto_ms / 1000
     timeouts_s = rto_s * loss * (1 + 32 * loss**2) * min(1, 3 * math.sqrt(0.75 * loss))
 
@@ -163,11 +163,11 @@ def test_pftks_short_form_is_that_of_rfc_3819(rtt_ms, loss, rto_ms):
 
 
 def slac_pftk_packets_per_s(rtt_s, loss, rto_s, most):
-    """The full model with b = 2 as SLAC's tutorial writes it out."""
+    """The full model with b = 2 as given in SLAC's tutorial."""
 
     def timeout_share(window):
-        kept = 1 - loss
-        share = (1 - kept**3) * (1 + kept**3 * (1 - kept ** (window - 3))) / (1 - kept**window)
+        success = 1 - loss
+        share = (1 - success**3) * (1 + success**3 * (1 - success ** (window - 3))) / (1 - success**window)
         return min(1, share)
 
     backoff = 1 + loss + 2 * loss**2 + 4 * loss**3 + 8 * loss**4 + 16 * loss**5 + 32 * loss**6
@@ -181,13 +181,13 @@ def slac_pftk_packets_per_s(rtt_s, loss, rto_s, most):
 
 @pytest.mark.parametrize("loss", [1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.1])
 @pytest.mark.parametrize("most", [8.0, 44.0, 1e9])
-def test_the_full_pftk_is_as_slac_writes_it(loss, most):
+def test_the_full_pftk_equals_slacs_formula(loss, most):
     expected_bps = slac_pftk_packets_per_s(0.1, loss, 0.3, most) * 1460 * 8
 
     assert pftk_bps(100, loss, 300, window_segments=most) == pytest.approx(expected_bps, rel=1e-9)
 
 
-def test_pftk_with_rare_losses_is_held_by_the_receivers_window():
+def test_pftk_with_rare_losses_is_limited_by_the_receive_window():
     assert pftk_bps(100, 1e-9, 300, window_segments=44) == pytest.approx(window_limit_bps(44 * 1460, 100), rel=1e-4)
 
 
@@ -196,7 +196,7 @@ def test_both_forms_of_pftk_agree_up_to_ten_percent_loss(loss):
     assert pftk_short_bps(100, loss, 300) == pytest.approx(pftk_bps(100, loss, 300), rel=0.2)
 
 
-# Transfers of Linux over the lab's path: sender, RTT seen by it, loss counted by the relay, Mbit/s of a stream with
+# Transfers of Linux over the lab's path: sender, RTT measured by it, loss counted by the relay, Mbit/s of a stream with
 # segments of 1,448 bytes. Those up to 1% of loss are from docs/method/reproduce.md.
 MEASURED = [
     ("reno", 10.6, 0.00103, 44.66),
@@ -228,21 +228,21 @@ MEASURED = [
 
 
 @pytest.mark.parametrize(("control", "rtt_ms", "loss", "measured_mbps"), MEASURED)
-def test_the_loss_limit_is_what_linux_reaches_in_the_lab(control, rtt_ms, loss, measured_mbps):
+def test_the_loss_limit_equals_that_of_linux_in_the_lab(control, rtt_ms, loss, measured_mbps):
     modelled_bps = loss_limit_bps(CongestionControl(control), rtt_ms, loss, mss_bytes=1448)
 
     assert measured_mbps * 1e6 / 2 < modelled_bps < measured_mbps * 1e6 * 2
 
 
 @given(st.floats(1e-8, 1e-4), st.floats(1, 2000))
-def test_renos_limit_is_pftks_where_timeouts_are_rare(loss, rtt_ms):
+def test_renos_limit_equals_pftks_where_timeouts_are_rare(loss, rtt_ms):
     expected_bps = pftk_short_bps(rtt_ms, loss, rtt_ms, packets_per_ack=1)
 
     assert loss_limit_bps(CongestionControl.RENO, rtt_ms, loss) == pytest.approx(expected_bps, rel=0.04)
 
 
 @given(CONTROLS, RTTS_MS, LOSSES, st.floats(1.01, 10))
-def test_more_loss_and_longer_round_trips_never_give_more(control, rtt_ms, loss, factor):
+def test_more_loss_and_longer_rtts_never_increase_the_rate(control, rtt_ms, loss, factor):
     rate_bps = loss_limit_bps(control, rtt_ms, loss)
 
     assert loss_limit_bps(control, rtt_ms, min(1.0, loss * factor)) < rate_bps
@@ -250,21 +250,21 @@ def test_more_loss_and_longer_round_trips_never_give_more(control, rtt_ms, loss,
 
 
 @given(CONTROLS, RTTS_MS, LOSSES, st.floats(1, 9000))
-def test_the_limit_goes_with_the_segment_size(control, rtt_ms, loss, mss_bytes):
+def test_the_limit_is_proportional_to_the_segment_size(control, rtt_ms, loss, mss_bytes):
     per_byte = loss_limit_bps(control, rtt_ms, loss, mss_bytes=1)
 
     assert loss_limit_bps(control, rtt_ms, loss, mss_bytes) == pytest.approx(mss_bytes * per_byte)
 
 
 @given(st.sampled_from([reno_window, highspeed_window, scalable_window]), RTTS_MS, LOSSES)
-def test_windows_that_count_round_trips_do_not_know_how_long_they_are(window, rtt_ms, loss):
+def test_windows_counted_in_rtts_do_not_depend_on_the_rtt(window, rtt_ms, loss):
     control = {reno_window: "reno", highspeed_window: "highspeed", scalable_window: "scalable"}[window]
 
     assert average_window(CongestionControl(control), rtt_ms, loss) == window(loss)
 
 
 @given(RTTS_MS, LOSSES, st.floats(0.1, 10))
-def test_cubic_beyond_reno_counts_seconds(rtt_ms, loss, factor):
+def test_cubic_beyond_reno_depends_on_the_rtt(rtt_ms, loss, factor):
     before, after = cubic_window([rtt_ms, rtt_ms * factor], loss)
 
     if min(before, after) > reno_window(loss):
@@ -272,7 +272,7 @@ def test_cubic_beyond_reno_counts_seconds(rtt_ms, loss, factor):
 
 
 @given(CONTROLS, RTTS_MS)
-def test_without_bound_as_losses_vanish_and_nothing_when_all_is_lost(control, rtt_ms):
+def test_the_limit_is_infinite_without_loss_and_0_at_total_loss(control, rtt_ms):
     rates_bps = loss_limit_bps(control, rtt_ms, [1e-30, 1.0])
 
     assert rates_bps[0] > 1e15
@@ -290,19 +290,19 @@ def test_the_loss_for_a_rate_gives_that_rate(control, rate_bps, rtt_ms):
 @pytest.mark.parametrize(
     ("rtt_ms", "loss"), [(0, 0.1), (-1, 0.1), (math.nan, 0.1), (10, 0), (10, -0.1), (10, 1.1), (10, math.nan)]
 )
-def test_no_model_answers_where_it_is_not_defined(rtt_ms, loss):
+def test_models_return_nan_where_they_are_undefined(rtt_ms, loss):
     answers = [loss_limit_bps(control, rtt_ms, loss) for control in CongestionControl]
 
     assert np.isnan([*answers, pftk_bps(rtt_ms, loss, 300), pftk_short_bps(rtt_ms, loss, 300)]).all()
 
 
 @pytest.mark.parametrize(("window_bytes", "rtt_ms"), [(0, 10), (-1, 10), (1e6, 0), (1e6, math.nan), (math.nan, 10)])
-def test_a_window_limit_needs_a_window_and_a_round_trip(window_bytes, rtt_ms):
+def test_a_window_limit_needs_a_window_and_an_rtt(window_bytes, rtt_ms):
     assert np.isnan(window_limit_bps(window_bytes, rtt_ms))
 
 
 @pytest.mark.parametrize("control", CongestionControl)
-def test_arrays_give_what_their_elements_give(control):
+def test_arrays_give_the_results_of_their_elements(control):
     rtts_ms, losses = np.array([[5.0], [100.0]]), np.array([1e-6, 1e-3, 0.2, 1.0])
 
     limits, needed = (

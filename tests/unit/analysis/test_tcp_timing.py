@@ -1,4 +1,5 @@
-"""Buffers, start and recovery of TCP, against RFC 3649's appendix B, windows stepped by hand and published paths."""
+"""Buffers, start and recovery of TCP, compared with RFC 3649's appendix B, windows computed step by step and published
+paths."""
 
 import math
 
@@ -40,16 +41,16 @@ def test_highspeed_grows_and_shrinks_as_in_rfc_3649_appendix_b():
     [(622, 50, 3.88e6), (100, 175, 2.2e6), (2500, 180, 56e6)],
     ids=["LLNL to Dallas", "SLAC to IN2P3", "Sunnyvale to Geneva"],
 )
-def test_buffers_are_those_of_published_paths(rate_mbps, rtt_ms, published_bytes):
+def test_buffers_equal_those_of_published_paths(rate_mbps, rtt_ms, published_bytes):
     assert buffer_bytes(rate_mbps * 1e6, rtt_ms) == pytest.approx(published_bytes, rel=0.01)
 
 
-def test_two_megabytes_are_52_percent_of_what_llnl_to_dallas_needs():
+def test_2_mb_are_52_percent_of_the_buffer_of_llnl_to_dallas():
     assert window_limit_bps(2e6, 50) / 622e6 == pytest.approx(0.52, abs=0.01)
 
 
 @given(st.floats(1e3, 1e12), st.floats(0.01, 1000), st.integers(1, 100))
-def test_a_window_of_the_buffer_that_a_rate_needs_gives_the_rate(rate_bps, rtt_ms, streams):
+def test_a_window_of_a_rates_buffer_gives_that_rate(rate_bps, rtt_ms, streams):
     window_bytes = buffer_bytes(rate_bps, rtt_ms, streams)
 
     assert streams * window_limit_bps(window_bytes, rtt_ms) == pytest.approx(rate_bps)
@@ -65,13 +66,13 @@ def simulated_rounds(target, window, growth):
 
 @pytest.mark.parametrize(("delayed_acks", "growth"), [(False, 2), (True, 1.5)])
 @pytest.mark.parametrize("rate_mbps", [0.1, 10, 1_000, 10_000])
-def test_slow_start_takes_the_round_trips_that_counting_them_gives(rate_mbps, delayed_acks, growth):
+def test_slow_start_takes_as_many_rtts_as_a_simulation(rate_mbps, delayed_acks, growth):
     rounds = simulated_rounds(window_segments(rate_mbps * 1e6, 180), 10, growth)
 
     assert slow_start_s(rate_mbps * 1e6, 180, delayed_acks=delayed_acks) == pytest.approx(rounds * 0.18)
 
 
-def test_slow_start_to_exactly_a_power_of_two_takes_no_round_more():
+def test_slow_start_to_a_power_of_two_takes_no_extra_rtt():
     rate_bps = 10 * 2**7 * 1460 * 8 / 0.1
 
     assert slow_start_s(rate_bps, 100) == pytest.approx(0.7)
@@ -85,7 +86,7 @@ def stepped_recovery_rounds(window, increase, decrease):
     return rounds
 
 
-def test_reno_recovers_as_stepping_it_does():
+def test_renos_recovery_equals_a_simulation():
     window = float(window_segments(1e9, 180))
     rounds = stepped_recovery_rounds(window, lambda _: 1.0, 0.5)
 
@@ -97,7 +98,7 @@ def test_reno_recovers_in_over_an_hour_from_sunnyvale_to_geneva():
     assert 3600 < recovery_s(CongestionControl.RENO, 2.38e9, 180, delayed_acks=True) < 2 * 3600
 
 
-def test_scalable_recovers_in_13_4_round_trips_at_any_rate():
+def test_scalable_recovers_in_13_4_rtts_at_any_rate():
     rates_bps = [1e6, 1e9, 1e11]
     rounds = stepped_recovery_rounds(1.0, lambda now: 0.01 * now, 0.125)
 
@@ -106,7 +107,7 @@ def test_scalable_recovers_in_13_4_round_trips_at_any_rate():
 
 
 @pytest.mark.parametrize("rate_mbps", [100, 1_000, 10_000])
-def test_highspeed_recovers_as_stepping_it_does(rate_mbps):
+def test_highspeeds_recovery_equals_a_simulation(rate_mbps):
     window = float(window_segments(rate_mbps * 1e6, 100))
     _, decrease = highspeed_increase_and_decrease(window)
     rounds = stepped_recovery_rounds(window, lambda now: highspeed_increase_and_decrease(now)[0], decrease)
@@ -114,7 +115,7 @@ def test_highspeed_recovers_as_stepping_it_does(rate_mbps):
     assert recovery_s(CongestionControl.HIGHSPEED, rate_mbps * 1e6, 100) == pytest.approx(rounds * 0.1, rel=0.05)
 
 
-def test_cubic_is_back_where_its_curve_is_flat():
+def test_cubic_recovers_at_the_plateau_of_its_curve():
     window = float(window_segments(1e9, 100))
 
     back_s = float(recovery_s(CongestionControl.CUBIC, 1e9, 100))
@@ -123,7 +124,7 @@ def test_cubic_is_back_where_its_curve_is_flat():
     assert 0.4 * (0 - back_s) ** 3 + window == pytest.approx(0.7 * window)
 
 
-def test_cubic_on_a_short_path_recovers_as_reno_would():
+def test_cubic_on_a_short_path_recovers_like_reno():
     window = float(window_segments(100e6, 1))
     rounds = stepped_recovery_rounds(window, lambda _: 3 * 0.3 / 1.7, 0.3)
 
@@ -131,7 +132,7 @@ def test_cubic_on_a_short_path_recovers_as_reno_would():
 
 
 @given(st.sampled_from(CongestionControl), st.floats(1e6, 1e11), st.floats(1, 500), st.integers(2, 50))
-def test_streams_recover_faster_together(control, rate_bps, rtt_ms, streams):
+def test_parallel_streams_recover_faster(control, rate_bps, rtt_ms, streams):
     together_s = recovery_s(control, rate_bps / streams, rtt_ms)
 
     assert together_s <= recovery_s(control, rate_bps, rtt_ms) * (1 + 1e-9)
@@ -140,22 +141,22 @@ def test_streams_recover_faster_together(control, rate_bps, rtt_ms, streams):
 
 
 @given(st.floats(1e3, 1e12), st.floats(1e3, 1e12))
-def test_so_many_streams_are_enough_and_one_less_is_not(rate_bps, stream_bps):
+def test_the_number_of_streams_is_the_minimum(rate_bps, stream_bps):
     streams = streams_needed(rate_bps, stream_bps)
 
     assert streams * stream_bps >= rate_bps * (1 - 1e-9)
     assert (streams - 1) * stream_bps < rate_bps
 
 
-def test_the_three_figures_of_rfc_6349_are_as_worked_by_hand():
-    # 100,000 bytes delivered with 2,000 resent; 25 ms idle and 32 ms loaded; a transfer of 8 s that took 12 s
+def test_the_three_metrics_of_rfc_6349_equal_hand_calculation():
+    # 100,000 bytes delivered with 2,000 retransmitted; 25 ms idle and 32 ms loaded; a transfer of 8 s that took 12 s
     assert efficiency_ratio(102_000, 2_000) == pytest.approx(0.9803, abs=1e-4)
     assert buffer_delay_ratio(32, 25) == pytest.approx(0.28)
     assert transfer_time_ratio(12, 8) == pytest.approx(1.5)
 
 
 @pytest.mark.parametrize("value", [0, -1, math.nan])
-def test_what_is_absent_has_no_answer(value):
+def test_missing_inputs_give_no_result(value):
     answers = [
         buffer_bytes(value, 10),
         buffer_bytes(1e6, value),
@@ -173,7 +174,7 @@ def test_what_is_absent_has_no_answer(value):
 
 
 @pytest.mark.parametrize("control", CongestionControl)
-def test_arrays_give_what_their_elements_give(control):
+def test_arrays_give_the_results_of_their_elements(control):
     rates_bps, rtts_ms = [1e6, 1e8, 1e10], [[1.0], [100.0]]
 
     recoveries, starts = recovery_s(control, rates_bps, rtts_ms), slow_start_s(rates_bps, rtts_ms)

@@ -1,4 +1,5 @@
-"""The diagnosis of transfers: real reports from the lab, with the limit that was set there, and generated ones."""
+"""The diagnosis of transfers: real reports from the lab, with the limit that was configured there, and generated
+reports."""
 
 import dataclasses
 import json
@@ -30,7 +31,7 @@ def expected(name):
 
 
 def by_second(full):
-    """The same test as a tool that reports each second, and only of its own end, would have told it."""
+    """The same test as reported by a tool with intervals of a second, and only from its own end."""
     parts = [full.samples[first : first + 10] for first in range(0, len(full.samples) - 9, 10)]
     samples = tuple(
         dataclasses.replace(
@@ -49,7 +50,7 @@ def figure(diagnosis, name):
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_a_real_report_gets_the_verdict_of_what_was_set(name):
+def test_a_real_report_gets_the_verdict_of_the_configured_limit(name):
     diagnosis = diagnose(recording(run(name)))
 
     assert diagnosis.verdict == expected(name)["verdict"]
@@ -57,7 +58,7 @@ def test_a_real_report_gets_the_verdict_of_what_was_set(name):
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_the_steady_rate_is_that_of_the_receivers_own_figures(name):
+def test_the_steady_rate_equals_the_receivers_own_figures(name):
     diagnosis = diagnose(recording(run(name)))
 
     received = run(name).transfer.received
@@ -73,15 +74,17 @@ def test_the_steady_rate_is_that_of_the_receivers_own_figures(name):
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_the_figures_are_those_of_the_lab(name):
+def test_the_figures_equal_those_of_the_lab(name):
     diagnosis = diagnose(recording(run(name)))
 
-    for wanted in expected(name)["evidence"]:
-        assert figure(diagnosis, wanted["name"]) == pytest.approx(wanted["value"], rel=wanted["within"]), wanted["name"]
+    for expected_fact in expected(name)["evidence"]:
+        assert figure(diagnosis, expected_fact["name"]) == pytest.approx(
+            expected_fact["value"], rel=expected_fact["within"]
+        ), expected_fact["name"]
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_what_every_second_of_one_end_tells_is_never_a_wrong_verdict(name):
+def test_coarse_reports_of_one_end_never_get_a_wrong_verdict(name):
     diagnosis = diagnose(by_second(recording(run(name))))
 
     true = expected(name)["verdict"]
@@ -93,7 +96,7 @@ def test_what_every_second_of_one_end_tells_is_never_a_wrong_verdict(name):
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_resent_segments_are_shared_out_to_the_events_without_rest(name):
+def test_all_retransmitted_segments_are_assigned_to_events(name):
     diagnosis = diagnose(recording(run(name)))
 
     resent = sum(run(name).transfer.sent.retransmits)
@@ -114,7 +117,7 @@ def test_a_small_window_is_reported_with_the_need_and_the_fix():
     assert lacks(diagnosis.sentence, " 96 Mbit/s", *window, *fix) == []
 
 
-def test_the_two_megabytes_of_llnl_to_dallas_limit_as_published():
+def test_the_2_mb_of_llnl_to_dallas_limit_as_published():
     diagnosis = diagnose(window_limited(rtt_ms=50.0, window_bytes=2e6, capacity_bps=622e6))
 
     assert diagnosis.verdict is Verdict.WINDOW_LIMITED
@@ -122,7 +125,7 @@ def test_the_two_megabytes_of_llnl_to_dallas_limit_as_published():
     assert "the path needs 3.9 MB" in diagnosis.sentence
 
 
-def test_streams_share_the_buffer_that_is_asked_for():
+def test_streams_share_the_recommended_buffer():
     diagnosis = diagnose(window_limited(capacity_bps=249.6e6, streams=4))
 
     assert lacks(diagnosis.sentence, "raise tcp_rmem", " 2 MB", "each stream") == []
@@ -138,7 +141,7 @@ def test_a_full_send_buffer_is_the_senders_window():
 
 
 @pytest.mark.parametrize("end", ["sender", "receiver"])
-def test_a_processor_over_90_percent_is_the_limit_of_either_end(end):
+def test_a_cpu_over_90_percent_is_the_limit_of_either_end(end):
     busy = diagnose(recorded(steady(1e9), 5, **{f"{end}_cpu_ratio": 0.93}))
     idle = diagnose(recorded(steady(1e9), 5, **{f"{end}_cpu_ratio": 0.89}))
 
@@ -147,7 +150,7 @@ def test_a_processor_over_90_percent_is_the_limit_of_either_end(end):
     assert "93%" in busy.sentence
 
 
-def test_a_test_that_keeps_to_the_rate_asked_for_is_limited_by_that():
+def test_a_test_at_its_requested_rate_is_limited_by_that():
     diagnosis = diagnose(recorded(steady(10e6, cwnd_bytes=1e6), 5, asked_bps=10e6))
 
     assert diagnosis.verdict is Verdict.APPLICATION_LIMITED
@@ -175,7 +178,7 @@ def test_a_delay_of_less_than_a_segment_is_no_queue():
     assert diagnose(recorded(moment, 5, kernel=kernel)).verdict is Verdict.RANDOM_LOSS
 
 
-def test_a_host_that_answers_late_is_no_queue():
+def test_a_host_that_answers_late_is_not_a_queue():
     rates = np.random.default_rng(1).uniform(1e6, 16e6, 11)
 
     def moment(now_s):
@@ -184,7 +187,7 @@ def test_a_host_that_answers_late_is_no_queue():
     assert diagnose(recorded(moment, 5)).verdict is Verdict.WINDOW_LIMITED
 
 
-def test_segments_that_were_late_and_not_lost_are_reordering():
+def test_segments_that_were_late_but_not_lost_are_reordering():
     def moment(now_s):
         return Moment(rate_bps=8e6, cwnd_bytes=4e4, retransmits=2 if round(now_s * 10) % 5 == 0 else 0)
 
@@ -207,7 +210,7 @@ def test_bbr_without_loss_or_queue_is_at_its_bottleneck():
     assert (bbr.verdict, cubic.verdict) == (Verdict.BOTTLENECK_QUEUE, Verdict.UNDETERMINED)
 
 
-def test_a_test_shorter_than_its_start_says_how_long_it_must_be():
+def test_a_test_shorter_than_slow_start_gets_the_needed_length():
     diagnosis = diagnose(recorded(lambda now_s: Moment(1e6 * 4**now_s, 1e4 * 1.6 ** (now_s / 0.18), rtt_ms=180.0), 3))
 
     assert (diagnosis.verdict, diagnosis.steady_s, diagnosis.too_short) == (Verdict.UNDETERMINED, 0.0, True)
@@ -227,14 +230,14 @@ def test_a_sender_idle_by_its_kernel_is_application_limited():
 @pytest.mark.parametrize(
     ("low_bytes", "verdict"), [(60e3, Verdict.SLOW_RECEIVER), (70e3, Verdict.WINDOW_LIMITED)], ids=["below", "above"]
 )
-def test_a_window_that_falls_below_half_is_a_slow_readers(low_bytes, verdict):
+def test_a_window_that_falls_below_half_is_a_slow_reader(low_bytes, verdict):
     def moment(now_s):
         return Moment(10e6, 3e5, window_bytes=low_bytes if int(now_s * 5) % 2 else 130e3)
 
     assert diagnose(recorded(moment, 5)).verdict is verdict
 
 
-def test_two_losses_are_too_few():
+def test_two_losses_are_too_few_for_a_verdict():
     def moment(now_s):
         return Moment(rate_bps=8e6, cwnd_bytes=4e4, retransmits=1 if round(now_s * 10) in (20, 30) else 0)
 
@@ -250,7 +253,7 @@ def bare(count=10):
     )
 
 
-def test_a_system_that_tells_no_windows_is_said_to():
+def test_a_system_that_reports_no_windows_is_named():
     diagnosis = diagnose(bare())
 
     assert diagnosis.verdict is Verdict.UNDETERMINED
@@ -260,7 +263,7 @@ def test_a_system_that_tells_no_windows_is_said_to():
     assert diagnosis.rfc6349.efficiency_ratio is None
 
 
-def test_no_intervals_are_no_figures():
+def test_without_intervals_there_are_no_figures():
     diagnosis = diagnose(Recording(samples=()))
 
     assert (diagnosis.verdict, diagnosis.steady_throughput_bps, diagnosis.signs) == (Verdict.UNDETERMINED, None, None)
@@ -282,7 +285,7 @@ def test_intervals_that_contradict_each_other_are_refused(times, message):
 
 
 @pytest.mark.parametrize(("mtus", "passes"), [([9000, 9000], True), ([9000, 1500], False), ([1500, 1500], False)])
-def test_jumbo_frames_pass_where_the_path_mtu_stays_large(mtus, passes):
+def test_jumbo_frames_are_accepted_with_a_large_path_mtu(mtus, passes):
     samples = tuple(
         SenderInterval(start_s=n, end_s=n + 1.0, sent_bytes=10_000, path_mtu_bytes=mtus[n >= 3]) for n in range(6)
     )
@@ -302,7 +305,7 @@ rows = st.lists(
 
 @settings(deadline=None)
 @given(rows)
-def test_for_any_intervals_times_add_up_and_there_is_a_sentence(values):
+def test_for_any_intervals_times_add_up_and_a_sentence_exists(values):
     ends_s = np.cumsum([width_s for width_s, *_ in values])
     samples = tuple(
         SenderInterval(

@@ -1,4 +1,4 @@
-"""Network or disk: the verdict on a file's way, by rates whose slowest part was set."""
+"""Network or disk: the verdict on a file transfer, for rates with a known slowest part."""
 
 import re
 
@@ -12,8 +12,8 @@ from tests.facts import lacks
 M = 1e6
 
 
-def found(disk_to_disk, memory, read, write, cached=0.0):
-    """All in Mbit/s, None where not known."""
+def verdict_for(disk_to_disk, memory, read, write, cached=0.0):
+    """All in Mbit/s, None where not measured."""
     rates = [None if rate is None else rate * M for rate in (memory, read, write)]
     return network_or_disk(
         DiskToDisk(
@@ -59,7 +59,7 @@ def found(disk_to_disk, memory, read, write, cached=0.0):
             "network:, 150 Mbit/s, disk to disk, 94 Mbit/s, memory to memory, less than this transfer, "
             "sender's disk, reads, 4 Gbit/s, receiver's disk, writes, 1.2 Gbit/s",
         ),
-        # A third each: one after the other, 900, 900 and 900 give 300.
+        # A third each: sequentially, 900, 900 and 900 give 300.
         (
             (310, 900, 900, 900),
             DiskLimit.NEITHER,
@@ -94,34 +94,34 @@ def found(disk_to_disk, memory, read, write, cached=0.0):
     ],
 )
 def test_the_slowest_part_is_named_with_its_evidence(rates, limit, facts):
-    told = found(*rates)
+    verdict = verdict_for(*rates)
 
-    assert told.limit is limit
+    assert verdict.limit is limit
     first, *others = facts.split(", ")
-    assert told.sentence.startswith(first)
-    assert lacks(told.sentence, first, *others) == []
-    # These figures and no other.
-    assert re.findall(r"[\d.]+(?:%| \w*bit/s)", told.sentence) == [fact for fact in others if fact[0].isdigit()]
+    assert verdict.sentence.startswith(first)
+    assert lacks(verdict.sentence, first, *others) == []
+    # These figures and no others.
+    assert re.findall(r"[\d.]+(?:%| \w*bit/s)", verdict.sentence) == [fact for fact in others if fact[0].isdigit()]
 
 
-def test_a_file_that_was_in_memory_says_nothing_of_the_senders_disk():
-    told = found(90, 94, 80, 1200, cached=1.0)
+def test_a_cached_file_is_no_evidence_of_the_senders_disk():
+    verdict = verdict_for(90, 94, 80, 1200, cached=1.0)
 
-    assert told.limit is DiskLimit.NETWORK
-    assert lacks(told.sentence.rpartition(";")[2], "sender's disk", "unknown", " 100% of its file", "cached") == []
-    assert found(20, 94, 20, 1200, cached=1.0).limit is DiskLimit.UNDETERMINED
+    assert verdict.limit is DiskLimit.NETWORK
+    assert lacks(verdict.sentence.rpartition(";")[2], "sender's disk", "unknown", " 100% of its file", "cached") == []
+    assert verdict_for(20, 94, 20, 1200, cached=1.0).limit is DiskLimit.UNDETERMINED
 
 
 rates = st.floats(1e3, 1e12)
 
 
 @given(rates, rates, rates, st.floats(0.8, 1.0))
-def test_parts_that_work_at_the_same_time_are_as_fast_as_the_slowest(memory, read, write, share):
+def test_parallel_parts_are_as_fast_as_the_slowest(memory, read, write, share):
     slowest = min((memory, DiskLimit.NETWORK), (read, DiskLimit.SENDERS_DISK), (write, DiskLimit.RECEIVERS_DISK))
 
-    told = network_or_disk(
+    verdict = network_or_disk(
         DiskToDisk(disk_to_disk_bps=share * slowest[0], memory_to_memory_bps=memory, read_bps=read, write_bps=write)
     )
 
     others = {memory, read, write}
-    assert told.limit is slowest[1] or len(others) < 3
+    assert verdict.limit is slowest[1] or len(others) < 3

@@ -1,4 +1,5 @@
-"""Recoveries, stalls and pauses in generated intervals, against areas worked out by hand and published transfers."""
+"""Recoveries, stalls and pauses in generated intervals, compared with areas computed by hand and published
+transfers."""
 
 import dataclasses
 
@@ -17,7 +18,7 @@ def tenth(now_s):
 
 
 def sawtooth(first_s, recovery_s):
-    """One loss at `first_s`: the rate halves and grows back in a straight line."""
+    """A single loss at `first_s`: the rate halves and recovers linearly."""
 
     def moment(now_s):
         since_s = now_s + 0.05 - first_s
@@ -32,21 +33,21 @@ def sawtooth(first_s, recovery_s):
 def test_a_loss_costs_the_area_of_its_triangle(recovery_s):
     [event] = diagnose(recorded(sawtooth(3.0, recovery_s), 15)).recoveries
 
-    # Half of the rate at first, nothing at the end: a quarter of the time. The last 5% of the rate is not waited for.
+    # Half of the rate at first, nothing at the end: a quarter of the time. The last 5% of the rate do not count.
     assert event.lost_s == pytest.approx(recovery_s / 4, rel=0.05)
     assert event.start_s == pytest.approx(3.0)
     assert event.end_s - event.start_s == pytest.approx(recovery_s * 0.9, abs=0.2)
     assert event.recovered
 
 
-def test_a_loss_from_which_the_test_does_not_recover_is_said_to():
+def test_a_loss_without_recovery_is_reported_as_such():
     [event] = diagnose(recorded(sawtooth(3.0, 20.0), 10)).recoveries
 
     assert not event.recovered
     assert event.end_s == pytest.approx(10.0)
 
 
-def test_bytes_between_losses_are_those_that_arrived():
+def test_bytes_between_losses_are_the_delivered_bytes():
     def moment(now_s):
         return Moment(8e6, 4e4, retransmits=3 if tenth(now_s) in (10, 40, 45) else 0)
 
@@ -67,7 +68,7 @@ def test_ongoing_retransmission_is_an_event_until_the_next_cut():
     assert [(round(event.start_s, 1), event.resent_segments) for event in recoveries] == [(1.0, 6), (1.3, 4)]
 
 
-def test_silence_after_a_loss_is_a_stall_and_no_pause():
+def test_silence_after_a_loss_is_a_stall_and_not_a_pause():
     def moment(now_s):
         silent = 20 <= tenth(now_s) < 25
         return Moment(0.0 if silent else 8e6, 4e4, retransmits=1 if tenth(now_s) in (20, 24) else 0)
@@ -86,7 +87,7 @@ def ornl_to_nersc(now_s):
     return Moment(16e6 if phase == 0 else 71e6, 2e6, rtt_ms=102.0)
 
 
-def test_the_pauses_of_ornl_to_nersc_are_found_as_published():
+def test_the_pauses_of_ornl_to_nersc_equal_the_published():
     diagnosis = diagnose(recorded(ornl_to_nersc, 30.4))
 
     lengths = [pause.length_s for pause in diagnosis.pauses]
@@ -108,7 +109,7 @@ def test_the_events_of_ornl_to_nersc_are_counted_as_published():
 
 @settings(deadline=None)
 @given(st.integers(1, 8), st.integers(2, 9))
-def test_pauses_take_their_share_of_the_time(pause_tenths, every_s):
+def test_pauses_have_their_share_of_the_time(pause_tenths, every_s):
     def moment(now_s):
         silent = now_s > 0.95 and tenth(now_s) % (10 * every_s) < pause_tenths
         return Moment(0.0 if silent else 20e6, 3e5)
@@ -121,7 +122,7 @@ def test_pauses_take_their_share_of_the_time(pause_tenths, every_s):
         assert diagnosis.verdict is Verdict.APPLICATION_LIMITED
 
 
-def test_a_closed_window_is_the_receivers_pause_and_not_the_senders():
+def test_a_closed_window_is_the_receivers_pause():
     def moment(now_s):
         closed = tenth(now_s) % 4 < 2 and now_s > 1
         return Moment(0.0 if closed else 8e6, 3e5, window_bytes=0.0 if closed else 130e3)
@@ -132,7 +133,7 @@ def test_a_closed_window_is_the_receivers_pause_and_not_the_senders():
     assert diagnosis.verdict is Verdict.SLOW_RECEIVER
 
 
-def test_a_full_window_explains_silence_with_only_sender_figures():
+def test_a_full_window_explains_silence_with_sender_data_only():
     def moment(now_s):
         return Moment(0.0 if tenth(now_s) % 4 < 3 else 32e6, 3e5, window_bytes=130e3)
 

@@ -1,4 +1,4 @@
-"""Figures of a path's tests over a period, of the record page, and RFC 6349's of one test."""
+"""Figures of a path's tests over a period, of the records page, and RFC 6349's metrics of a test."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def test_the_spread_is_that_of_the_sample(throughputs_bps):
     assert statistics.deviation_bps == pytest.approx(np.std(throughputs_bps, ddof=1), rel=1e-6, abs=1.0)
 
 
-def test_one_test_has_no_deviation_and_none_no_spread():
+def test_a_single_test_has_no_deviation_and_none_no_spread():
     assert spread([5e6]).deviation_bps is None
     assert spread([]) is None
 
@@ -40,13 +40,13 @@ def transfer(retransmits=0, rtt_ms=25.0, **fields):
     return Recording(samples=samples, mss_bytes=1000, **fields)
 
 
-def test_the_transfer_time_ratio_is_over_the_time_at_capacity():
+def test_the_transfer_time_ratio_is_relative_to_the_capacity():
     assert diagnose(transfer(capacity_bps=500e6)).rfc6349.transfer_time_ratio == pytest.approx(8 / 1.6)
     assert diagnose(transfer()).rfc6349.transfer_time_ratio is None
 
 
 def test_the_efficiency_of_the_rfcs_example():
-    """100,000 sent and 2,000 of them again: 98.03% (RFC 6349, section 4.2)."""
+    """100,000 sent, 2,000 of them retransmitted: 98.03% (RFC 6349, section 4.2)."""
     diagnosis = diagnose(transfer(retransmits=250))
 
     assert diagnosis.rfc6349.efficiency_ratio == pytest.approx(100_000 / 102_000)

@@ -1,4 +1,4 @@
-"""Verdicts on iperf3 reports of other people: intervals of a second, no receive windows, no kernel counters."""
+"""Verdicts on other people's iperf3 reports: intervals of a second, no receive windows, no kernel counters."""
 
 import dataclasses
 
@@ -25,7 +25,7 @@ def test_most_public_reports_get_a_limit():
     assert verdicts.count(Verdict.UNDETERMINED) / len(verdicts) < MOST_UNDETERMINED
 
 
-def test_a_window_is_named_with_its_flight_and_need():
+def test_a_window_limit_is_reported_with_flight_and_need():
     diagnosis = diagnose(recording(REPORTS["chennai-oregon"]))
 
     # 100,925,440 bytes in 10 s at 238.3 ms.
@@ -35,7 +35,7 @@ def test_a_window_is_named_with_its_flight_and_need():
     assert lacks(diagnosis.sentence, "tcp_rmem", "tcp_wmem", " 10 MB") == []
 
 
-def test_an_open_window_under_bbr_shows_nothing():
+def test_an_open_window_under_bbr_is_not_a_limit():
     bbr = dataclasses.replace(recording(REPORTS["chennai-oregon"]), congestion_control="bbr")
 
     assert diagnose(bbr).verdict is Verdict.UNDETERMINED
@@ -47,8 +47,8 @@ def test_a_requested_rate_explains_an_open_window():
     assert diagnose(limited).verdict is Verdict.APPLICATION_LIMITED
 
 
-def test_an_interface_at_line_rate_is_no_window():
-    """A sender behind its own Gigabit Ethernet leaves its congestion window at twice the flight."""
+def test_an_interface_at_line_rate_is_not_limited_by_a_window():
+    """A sender behind its own Gigabit Ethernet has a congestion window of twice the bytes in flight."""
     steady = recorded_by_second([(117_700_000, 0, 8_000_000, 30.0)] * 12)
 
     assert diagnose(steady).verdict is Verdict.UNDETERMINED
@@ -77,14 +77,14 @@ def mobile(seconds=12):
     return recorded_by_second(rows)
 
 
-def test_a_queue_that_grows_under_writes_in_blocks_is_named():
+def test_a_growing_queue_with_block_writes_is_named():
     diagnosis = diagnose(mobile())
 
     assert diagnosis.verdict is Verdict.BOTTLENECK_QUEUE, diagnosis.sentence
     assert "332.0 ms" in diagnosis.sentence
 
 
-def test_silence_within_the_current_rtt_is_no_pause():
+def test_silence_within_the_current_rtt_is_not_a_pause():
     rows = [(1_250_000 if second % 2 == 0 else 0, 0, 900_000, 2900.0) for second in range(12)]
     short = [(sent, resent, cwnd, 300.0) for sent, resent, cwnd, _ in rows]
 
@@ -93,14 +93,14 @@ def test_silence_within_the_current_rtt_is_no_pause():
 
 
 def test_losses_in_seconds_never_show_a_policer():
-    """Writes of 1.31 MB make the rates between losses equal to the byte, whatever the path did."""
+    """Writes of 1.31 MB make the rates between losses exactly equal on any path."""
     rows = [(9_175_040, 12 if second % 3 == 2 else 0, 1_000_000, 100.0) for second in range(30)]
 
     assert diagnose(recorded_by_second(rows)).verdict is not Verdict.POLICER
 
 
-def test_a_queue_of_slow_start_alone_is_no_bottleneck():
-    """RTT of 160 ms when slow start overshot, 100 ms ever after."""
+def test_a_queue_during_slow_start_only_is_no_bottleneck():
+    """RTT of 160 ms when slow start overshot, 100 ms afterwards."""
     overshot = [(1_000_000, 0, 300_000, 100.0), (20_000_000, 900, 4_000_000, 160.0), (9_000_000, 200, 900_000, 120.0)]
     after = [(9_000_000, 0, 900_000 + 10_000 * second, 100.5) for second in range(9)]
 

@@ -1,4 +1,4 @@
-"""Shares of retransmitted segments are of the bytes delivered, in every real report that the fixtures have."""
+"""Ratios of retransmitted segments are relative to delivered bytes, in every real report of the fixtures."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ MSS_BYTES = 1448
 
 
 def is_tcp_report(path):
-    """Whether a file is the report of a TCP test, as iperf3 wrote it, with its retransmissions."""
+    """Whether a file is the report of a TCP test by iperf3, with its retransmissions."""
     if path.stem.endswith(".expected"):
         return False
     report = decode(path.read_bytes())
@@ -44,7 +44,7 @@ def test_the_fixtures_have_reports_of_several_versions():
 
 
 @pytest.mark.parametrize("path", REPORTS, ids=lambda path: str(path.relative_to(FIXTURES)))
-def test_efficiency_of_a_report_is_of_the_bytes_that_arrived(path):
+def test_efficiency_of_a_report_uses_delivered_bytes(path):
     report = decode(path.read_bytes())
     spec = ThroughputSpec(address="192.0.2.2", reverse=bool(report["start"]["test_start"]["reverse"]))
     run = read_report(path.read_bytes(), spec, "192.0.2.2", AT)
@@ -64,7 +64,7 @@ def test_efficiency_of_a_report_is_of_the_bytes_that_arrived(path):
 
 
 @pytest.mark.parametrize("path", SAVED, ids=lambda path: path.stem)
-def test_efficiency_of_a_saved_run_is_of_the_bytes_that_arrived(path):
+def test_efficiency_of_a_saved_run_uses_delivered_bytes(path):
     run = read(path)
 
     diagnosis = diagnose(of_saved(run))
@@ -74,7 +74,7 @@ def test_efficiency_of_a_saved_run_is_of_the_bytes_that_arrived(path):
 
 
 @pytest.mark.parametrize("report", public.reports(), ids=lambda report: report["name"])
-def test_efficiency_of_a_public_report_is_of_the_bytes_that_arrived(report):
+def test_efficiency_of_a_public_report_uses_delivered_bytes(report):
     diagnosis = diagnose(public.recording(report))
 
     written_bytes = sum(report["sent_bytes"])
@@ -109,7 +109,7 @@ def test_bytes_left_in_the_send_buffer_do_not_dilute_the_loss():
 
 
 def lossy_bbr(rate_bps, resent_in_a_tenth, **fields):
-    """BBR, by tenths of a second, with so many segments resent in each second tenth."""
+    """BBR, by tenths of a second, with so many retransmitted segments in every second tenth."""
     kernel = TcpInfo(age_s=5.0, busy_s=5.0, send_buffer_limited_s=0.0, duplicates=0)
 
     def moment(now_s):
@@ -120,7 +120,7 @@ def lossy_bbr(rate_bps, resent_in_a_tenth, **fields):
 
 
 def test_heavy_loss_under_bbr_is_no_bottleneck():
-    # 0.4 Mbit/s are 3.5 segments in a tenth of a second, 7 in two; 2 more are resent: 22.5%.
+    # 0.4 Mbit/s are 3.5 segments in a tenth of a second, 7 in two; 2 more are retransmitted: 22.5%.
     diagnosis = diagnose(lossy_bbr(0.4e6, 2))
 
     assert diagnosis.verdict is Verdict.LOSS
@@ -132,8 +132,8 @@ def test_heavy_loss_under_bbr_is_no_bottleneck():
     ("earlier_bps", "verdict"),
     [(None, Verdict.BOTTLENECK_QUEUE), (2.2e6, Verdict.BOTTLENECK_QUEUE), (26.8e6, Verdict.LOSS)],
 )
-def test_moderate_loss_under_bbr_limits_where_the_path_was_faster(earlier_bps, verdict):
-    # 2 Mbit/s are 34.5 segments in two tenths; another is resent: 2.8%.
+def test_moderate_loss_under_bbr_limits_a_path_faster_before(earlier_bps, verdict):
+    # 2 Mbit/s are 34.5 segments in two tenths; another is retransmitted: 2.8%.
     diagnosis = diagnose(lossy_bbr(2e6, 1, earlier_bps=earlier_bps))
 
     assert diagnosis.verdict is verdict

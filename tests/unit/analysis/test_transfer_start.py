@@ -1,4 +1,4 @@
-"""Slow start, found in generated intervals whose start is known, and in what was published of long paths."""
+"""Slow start, detected in generated intervals with a known start, and in published figures of long paths."""
 
 import math
 
@@ -13,7 +13,7 @@ from tests.diagnosis.generated import INTERVAL_S, Moment, recorded
 
 
 def starting(growth, rtt_ms, full_bytes, first_bytes=14_480):
-    """A window that grows so much in each round trip until it is full, and the rate that it gives; when it is full."""
+    """A window that grows by this factor per RTT until it is full, and the resulting rate; when it is full."""
     rtt_s = rtt_ms / 1000
 
     def moment(now_s):
@@ -25,7 +25,7 @@ def starting(growth, rtt_ms, full_bytes, first_bytes=14_480):
 
 @settings(deadline=None)
 @given(st.floats(1.45, 2.0), st.floats(20, 300), st.floats(2e5, 5e7))
-def test_the_start_ends_where_growth_does(growth, rtt_ms, full_bytes):
+def test_slow_start_ends_where_growth_ends(growth, rtt_ms, full_bytes):
     moment, true_s = starting(growth, rtt_ms, full_bytes)
 
     diagnosis = diagnose(recorded(moment, 20))
@@ -33,7 +33,7 @@ def test_the_start_ends_where_growth_does(growth, rtt_ms, full_bytes):
     assert diagnosis.start_s == pytest.approx(true_s, abs=2 * rtt_ms / 1000 + 2 * INTERVAL_S)
 
 
-def test_the_start_agrees_with_what_theory_says_of_1_gbit_s_at_180_ms():
+def test_slow_start_agrees_with_theory_for_1_gbit_s_at_180_ms():
     moment, _ = starting(1.5, 180, 22.5e6)
 
     diagnosis = diagnose(recorded(moment, 60, mss_bytes=1448))
@@ -42,7 +42,7 @@ def test_the_start_agrees_with_what_theory_says_of_1_gbit_s_at_180_ms():
     assert not diagnosis.too_short
 
 
-def test_a_start_of_6_s_wants_the_60_s_that_were_published():
+def test_a_slow_start_of_6_s_needs_the_published_60_s():
     assert wanted_seconds(6) == pytest.approx(60)
 
 
@@ -59,7 +59,7 @@ def test_a_published_slow_start_is_too_long_for_a_short_test(duration_s, too_sho
     assert 50 <= diagnosis.wanted_s <= 60
 
 
-def test_the_figure_leaves_the_start_out():
+def test_the_steady_rate_excludes_slow_start():
     moment, _ = starting(1.5, 180, 22.5e6)
 
     diagnosis = diagnose(recorded(moment, 10))
@@ -68,7 +68,7 @@ def test_the_figure_leaves_the_start_out():
     assert diagnosis.start_s + diagnosis.steady_s == pytest.approx(10)
 
 
-def test_the_first_loss_ends_the_start():
+def test_the_first_loss_ends_slow_start():
     def moment(now_s):
         lost = round(now_s * 10) == 8
         return Moment(1e6 * 3**now_s, 1e4 * 2 ** (now_s / 0.1), rtt_ms=100.0, retransmits=5 if lost else 0)

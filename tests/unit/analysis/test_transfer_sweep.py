@@ -1,4 +1,4 @@
-"""The knee of a grid of tests: found where the published ones are, told against the path, never from a failed cell."""
+"""The knee of a grid of tests: located where published, related to the path, never in a failed cell."""
 
 import itertools
 
@@ -21,13 +21,13 @@ def grid(rate_of, windows, streams, **setting):
 
 
 def of_path(capacity_bps, rtt_ms):
-    """One window a round trip for each stream, up to the capacity (RFC 6349, section 3.3.1)."""
+    """One window per RTT for each stream, up to the capacity (RFC 6349, section 3.3.1)."""
     return lambda streams, window: min(capacity_bps, streams * window * 8 / (rtt_ms / 1000))
 
 
 def test_slac_to_in2p3_has_its_knee_at_two_megabytes():
-    """Published: 175 ms, 80 to 100 Mbit/s; about 2.2 MB is the best window of one stream, window × streams of 2,048 KB
-    gave 70 to 80 Mbit/s (Matthews and Cottrell 2001)."""
+    """Published: 175 ms, 80 to 100 Mbit/s; about 2.2 MB is the best window of a single stream, window × streams of
+    2,048 KB gave 70 to 80 Mbit/s (Matthews and Cottrell 2001)."""
     windows = [64 * KIB, 256 * KIB, MIB, 2 * MIB, 4 * MIB]
 
     knee = knee_of(grid(of_path(100e6, 175.0), windows, [1, 2, 8]), 175.0)
@@ -37,7 +37,7 @@ def test_slac_to_in2p3_has_its_knee_at_two_megabytes():
     assert knee.over_bdp == pytest.approx(0.96, abs=0.01)
 
 
-def test_without_large_windows_it_takes_streams():
+def test_without_large_windows_the_knee_has_more_streams():
     knee = knee_of(grid(of_path(100e6, 175.0), [64 * KIB, 256 * KIB], [1, 4, 8, 16, 32]), 175.0)
 
     assert knee.knee.setting == SweepSetting.create(8, 256 * KIB)
@@ -53,7 +53,7 @@ def test_the_cheapest_of_equally_fast_cells_wins_in_any_order(turn):
     assert knee.best.setting == SweepSetting.create(1, MIB)
 
 
-def test_a_cell_that_failed_is_not_a_slow_one():
+def test_a_failed_cell_is_not_a_slow_cell():
     cells = [
         SettingResult(SweepSetting.create(1, MIB), None, "busy"),
         SettingResult(SweepSetting.create(1, 2 * MIB), 90e6, "measured"),
@@ -72,7 +72,7 @@ def test_a_grid_without_a_measured_cell_has_no_knee():
     assert knees([], None) == {}
 
 
-def test_each_plane_has_its_own_knee_and_the_fastest_comes_first():
+def test_each_plane_has_its_own_knee_and_the_fastest_is_first():
     cubic = grid(of_path(50e6, 100.0), [MIB], [1, 2], control="cubic")
     bbr = grid(of_path(120e6, 100.0), [MIB], [1, 2], control="bbr")
 
@@ -83,13 +83,13 @@ def test_each_plane_has_its_own_knee_and_the_fastest_comes_first():
 
 
 @pytest.mark.parametrize(("streams", "at_edge"), [([1, 2], True), ([1, 2, 8], True), ([1], False)])
-def test_it_is_said_when_the_best_lies_at_the_end_of_the_grid(streams, at_edge):
+def test_a_best_cell_at_the_edge_of_the_grid_is_reported(streams, at_edge):
     knee = knee_of(grid(lambda number, window: 1e6 * number, [MIB], streams), None)
 
     assert knee.best_at_edge == at_edge
 
 
-def test_the_systems_own_window_is_not_compared():
+def test_the_default_window_is_not_compared():
     knee = knee_of([SettingResult(SweepSetting.create(1), 90e6, "measured")], 100.0)
 
     assert knee.over_bdp is None
@@ -117,8 +117,8 @@ def test_the_sentences_name_knee_best_and_product():
 
 
 @pytest.mark.parametrize(("window", "at_edge"), [(128 * KIB, True), (512 * KIB, False)])
-def test_a_window_that_the_path_does_not_fill_is_no_end_of_the_grid(window, at_edge):
-    """10 Mbit/s × 120 ms are 150 kB: 128 KiB may be too little, 512 KiB cannot be."""
+def test_a_window_larger_than_the_path_is_not_an_edge(window, at_edge):
+    """10 Mbit/s × 120 ms are 150 kB: 128 KiB may be too small, 512 KiB cannot be."""
     knee = knee_of(grid(of_path(10e6, 120.0), [32 * KIB, window], [1]), 120.0)
 
     assert knee.best.setting.window_bytes == window
@@ -130,7 +130,7 @@ def test_a_window_that_the_path_does_not_fill_is_no_end_of_the_grid(window, at_e
     ("window_bytes", "label"),
     [(65536, "64 KiB"), (MIB, "1 MiB"), (1_572_864, "1.5 MiB"), (2**30, "1 GiB"), (100_000, "100 kB")],
 )
-def test_windows_are_called_as_they_were_asked_for(window_bytes, label):
+def test_windows_are_labelled_as_requested(window_bytes, label):
     assert sweep.window_label(window_bytes) == label
 
 
@@ -138,7 +138,7 @@ RATES = st.one_of(st.none(), st.floats(1e3, 1e11))
 
 
 @given(st.lists(RATES, min_size=12, max_size=12), st.randoms())
-def test_the_knee_by_brute_force(rates, random):
+def test_the_knee_equals_brute_force(rates, random):
     settings = [SweepSetting.create(streams, window) for streams in (1, 2, 4) for window in (KIB, MIB, 2 * MIB, None)]
     cells = [
         SettingResult(setting, rate, "measured" if rate else "busy")

@@ -1,4 +1,4 @@
-"""Policers, against a token bucket and independent losses that a simulated sender meets."""
+"""Policers: detected for a simulated token bucket, and not for independent losses."""
 
 import random
 
@@ -13,7 +13,7 @@ from tests.diagnosis.generated import independent_loss, policer, simulated
 @pytest.mark.parametrize(
     ("rate_bps", "depth_bytes"), [(5e6, 1e5), (10e6, 3e5), (10e6, 1e6), (20e6, 2e5)], ids=lambda value: f"{value:g}"
 )
-def test_a_token_bucket_is_found_with_its_rate(rate_bps, depth_bytes):
+def test_a_token_bucket_is_detected_with_its_rate(rate_bps, depth_bytes):
     diagnosis = diagnose(simulated(policer(rate_bps, depth_bytes), 20))
 
     assert diagnosis.verdict is Verdict.POLICER
@@ -21,13 +21,13 @@ def test_a_token_bucket_is_found_with_its_rate(rate_bps, depth_bytes):
 
 
 @pytest.mark.parametrize("depth_bytes", [1e6, 2e6, 4e6])
-def test_its_depth_is_what_passed_above_the_rate_at_first(depth_bytes):
+def test_the_depth_is_the_initial_excess_above_the_rate(depth_bytes):
     diagnosis = diagnose(simulated(policer(10e6, depth_bytes), 30))
 
     assert diagnosis.signs.token_bucket.depth_bytes == pytest.approx(depth_bytes, rel=0.4)
 
 
-def test_a_depth_that_no_interval_shows_is_not_known():
+def test_a_depth_that_no_interval_shows_is_unknown():
     diagnosis = diagnose(simulated(policer(10e6, 1e5), 20))
 
     assert diagnosis.signs.token_bucket.depth_bytes is None
@@ -36,14 +36,14 @@ def test_a_depth_that_no_interval_shows_is_not_known():
 
 @settings(deadline=None)
 @given(st.sampled_from([0.0005, 0.002, 0.005, 0.02]), st.integers(0, 10_000))
-def test_independent_losses_are_no_policers(ratio, seed):
+def test_independent_losses_are_not_a_policer(ratio, seed):
     diagnosis = diagnose(simulated(independent_loss(ratio, seed), 20))
 
     assert diagnosis.verdict is Verdict.RANDOM_LOSS
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_cause_of_losses_in_groups_at_any_rate_is_open(seed):
+def test_grouped_losses_at_any_rate_have_an_unknown_cause(seed):
     rng = random.Random(seed)
 
     diagnosis = diagnose(simulated(lambda _, segments: min(5, segments // 2) if rng.random() < 0.03 else 0, 20))

@@ -132,9 +132,7 @@ def test_the_files_are_read_again_only_after_a_few_seconds(agent):
     assert spooled_results() == 3
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("127.0.0.1:9375", ("127.0.0.1", 9375)), ("[::1]:9375", ("::1", 9375))]
-)
+@pytest.mark.parametrize(("text", "expected"), [("127.0.0.1:9375", ("127.0.0.1", 9375)), ("[::1]:9375", ("::1", 9375))])
 def test_an_address_and_port_are_parsed(text, expected):
     assert parse_address(text) == expected
 
