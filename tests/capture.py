@@ -1,4 +1,4 @@
-"""ICMP round trips from a packet capture: pcap-savefile(5) with nanosecond stamps, of Ethernet."""
+"""ICMP RTTs from a packet capture: pcap-savefile(5) with nanosecond timestamps, Ethernet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ECHO_REQUEST, ECHO_REPLY = 8, 0
 
 
 def captured_round_trips_ms(capture: bytes) -> np.ndarray:
-    """For each echo request in the capture, in its order: milliseconds to its reply, NaN where there is none."""
+    """For each echo request in the capture, in order: milliseconds to its reply, NaN without a reply."""
     sent_ns: dict[bytes, int] = {}
     arrived_ns: dict[bytes, int] = {}
     for stamp_ns, packet in records(capture):
@@ -32,7 +32,7 @@ def captured_round_trips_ms(capture: bytes) -> np.ndarray:
 
 
 def records(capture: bytes) -> Iterator[tuple[int, bytes]]:
-    """Each packet's stamp in nanoseconds, and what was captured of it."""
+    """Each packet's timestamp in nanoseconds, and its captured bytes."""
     (magic,) = struct.unpack_from("<I", capture)
     assert magic == NANOSECOND_MAGIC, f"not a capture with nanosecond stamps: {magic:#x}"
     at = FILE_HEADER_BYTES

@@ -1,4 +1,4 @@
-"""Fixtures and settings that all tests share. The database server is in `tests/postgres.py`."""
+"""Fixtures and settings shared by all tests. The database server is in `tests/postgres.py`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xdist.scheduler import LoadFileScheduling
 from probes.lab.namespaces import namespaces_available
 from tests.postgres import given_database_url
 
-# A busy machine is slow at times. In CI the examples are the same in each run; elsewhere new ones are tried.
+# A busy machine is slow at times. In CI the examples are the same in each run; elsewhere they are random.
 settings.register_profile(
     "soundings", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI"))
 )
@@ -25,12 +25,12 @@ SHARED = "tests/e2e/lab/"
 
 
 def pytest_configure() -> None:
-    """A hash of a password takes half a second by design; hundreds of tests make one."""
+    """Hashing a password takes half a second by design; hundreds of tests do it."""
     django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 class ByStack(LoadFileScheduling):  # type: ignore[misc]
-    """Where several processes share the tests, a file stays in one of them, and so do all files that share a stack."""
+    """With several processes, a file's tests run in the same process, and so do all files that share a stack."""
 
     def _split_scope(self, nodeid: str) -> str:
         return SHARED if nodeid.startswith(SHARED) else super()._split_scope(nodeid)
@@ -42,7 +42,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByStack
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """What takes longest, the real stacks, begins first; within that the order of pytest-django."""
+    """The slowest tests, those with real stacks, begin first; otherwise the order of pytest-django."""
     yield
     items.sort(key=lambda item: (not item.nodeid.startswith(SHARED), not _starts_a_stack(item)))
 
@@ -53,29 +53,29 @@ def _starts_a_stack(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(postgres_server: str, request: pytest.FixtureRequest) -> None:
-    """Pytest-django's hook before it makes the test database: by then the server must run. Processes that share a given
-    server have a database each."""
+    """Pytest-django's hook before it creates the test database: the server must run by then. Processes that share a
+    given server have a database each."""
     if given_database_url is not None:
         request.getfixturevalue("django_db_modify_db_settings_parallel_suffix")
 
 
 @pytest.fixture(scope="session")
 def namespaces_required() -> None:
-    """Skip a test, or in CI fail it, where this machine gives no network namespaces."""
+    """Skip a test, or fail it in CI, where this machine has no network namespaces."""
     reason = namespaces_available()
     if reason is not None:
-        _cannot_be_had(f"network namespaces: {reason}")
+        _skip_or_fail(f"network namespaces: {reason}")
 
 
 @pytest.fixture(scope="session")
 def root_required() -> None:
-    """Skip a test, or in CI fail it, where we are not root."""
+    """Skip a test, or fail it in CI, where we are not root."""
     if os.geteuid() != 0:
-        _cannot_be_had("root")
+        _skip_or_fail("root")
 
 
-def _cannot_be_had(what: str) -> None:
-    """A missing privilege is a failure in CI, and elsewhere a skip."""
+def _skip_or_fail(requirement: str) -> None:
+    """Fail in CI for a missing privilege, and skip elsewhere."""
     if os.environ.get("CI"):
-        pytest.fail(f"CI must have {what}")
-    pytest.skip(f"needs {what}")
+        pytest.fail(f"CI must have {requirement}")
+    pytest.skip(f"needs {requirement}")

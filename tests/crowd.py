@@ -1,8 +1,8 @@
-"""Many agents that come back at once after an outage, each with a long queue: simulated, over real HTTP.
+"""Many agents that reconnect at once after an outage, each with a long queue: simulated, over real HTTP.
 
-Delivery is the agents' own (`probes.site.delivery.deliver`): its batches, pauses and spreading. Only the spool is not:
-what is in it is made when it is asked for, since 200 real ones would be 12 GB of disk. Used by the fault tests, which
-let few come with little, and by `python -m tests.bench faults`.
+Delivery is the agents' own (`probes.site.delivery.deliver`): its batches, pauses and spreading. The spool is simulated:
+its results are generated on demand, since 200 real spools would be 12 GB of disk. Used by the fault tests with few
+agents and short queues, and by `python -m tests.bench faults`.
 """
 
 from __future__ import annotations
@@ -25,15 +25,18 @@ from probes.site.runner.schedule import spread
 from probes.site.wire import Batch, Delivered, Plan, Receipt, Refusal
 
 TASK_EVERY_S = 0.5
-"""How often an agent looks whether it may deliver; a real one does every 5 s."""
+"""How often an agent checks whether it may deliver; a real agent does so every 5 s."""
 RESULT_BYTES = 600
 """Of a result in a spool, as JSON."""
 PAGE_EVERY_S = 2.0
 RTTS_MS = tuple(170 + 0.37 * n for n in range(10))
 
 
-class MadeSpool:
-    """The queue of one agent: result n is of path n % paths, and so many minutes later as that goes into n."""
+class GeneratedSpool:
+    """The queue of an agent: result n is of path n % paths, n
+
+    paths minutes after the start.
+    """
 
     def __init__(self, name: str, path_ids: Sequence[int], results: int, since: datetime) -> None:
         self.id = name
@@ -123,9 +126,9 @@ class CountedCentre(Centre):
 
 
 @dataclass(slots=True)
-class Drained:
-    """How it went: how long until the last agent's queue was empty, the answers by status, how long pages took
-    meanwhile, and what was refused."""
+class DrainReport:
+    """The outcome of a drain: the time until the last queue was empty, the answers by status, page load times
+    meanwhile, and refused results."""
 
     took_s: float
     answers: Counter[int | None] = field(default_factory=Counter)
@@ -133,14 +136,14 @@ class Drained:
     refused: list[Refusal] = field(default_factory=list)
 
 
-def drain(url: str, spools: Sequence[tuple[Path, MadeSpool]], deadline_s: float) -> Drained:
-    """Let the agents, each with the file of its token, come all at once, and wait until all queues are empty. Raises
-    AssertionError where they are not in time."""
+def drain(url: str, spools: Sequence[tuple[Path, GeneratedSpool]], deadline_s: float) -> DrainReport:
+    """Let the agents, each with the file of its token, deliver all at once, and wait until all queues are empty. Raises
+    AssertionError if they are not empty in time."""
     began_s = time.monotonic()
     done = threading.Event()
     answers: Counter[int | None] = Counter()
 
-    def work(token_file: Path, spool: MadeSpool) -> None:
+    def work(token_file: Path, spool: GeneratedSpool) -> None:
         plan = Plan(version="v1", site=spool.id, mesh="crowd")
         centre = CountedCentre(url, token_file, answers)
         delivery = DeliveryLoop(spool, centre, spread=lambda: spread(plan))  # type: ignore[arg-type]
@@ -158,13 +161,13 @@ def drain(url: str, spools: Sequence[tuple[Path, MadeSpool]], deadline_s: float)
         finally:
             took_s = time.monotonic() - began_s
             done.set()
-        return Drained(
+        return DrainReport(
             took_s, answers, watching.result(), [refusal for _, spool in spools for refusal in spool.refused]
         )
 
 
 def _look_at_pages(url: str, done: threading.Event) -> list[float]:
-    """Seconds that the sites page takes, again and again. A page that does not come raises URLError."""
+    """Measure the load time of the sites page repeatedly. A page that does not load raises URLError."""
     rss_bytes = []
     while not done.wait(PAGE_EVERY_S if rss_bytes else 0):
         began_s = time.monotonic()
@@ -174,8 +177,8 @@ def _look_at_pages(url: str, done: threading.Event) -> list[float]:
     return rss_bytes
 
 
-def make_crowd(folder: Path, agents: int, results: int, *, paths: int) -> list[tuple[Path, MadeSpool]]:
-    """Sites with so many paths each, in the database, and their queues; the tokens are written into `folder`."""
+def make_crowd(folder: Path, agents: int, results: int, *, paths: int) -> list[tuple[Path, GeneratedSpool]]:
+    """Create sites with so many paths each in the database, and their queues; write the tokens into `folder`."""
     from monitor.agents.models import issue_token
     from monitor.mesh.models import Host, Site
     from monitor.mesh.models import Path as MeshPath
@@ -194,13 +197,13 @@ def make_crowd(folder: Path, agents: int, results: int, *, paths: int) -> list[t
         Host(site=site, name=site.name, address=f"10.8.{n // 250}.{n % 250 + 1}", family=4)
         for n, site in enumerate(sites)
     )
-    made = MeshPath.objects.bulk_create(
+    mesh_paths = MeshPath.objects.bulk_create(
         MeshPath(source=host, destination=beacon, family=4) for host in near for beacon in far
     )
     spools = []
     for n, site in enumerate(sites):
         token_file = folder / f"{site.name}.token"
         token_file.write_text(issue_token(site.pk, now))
-        path_ids = [path.pk for path in made[n * paths : (n + 1) * paths]]
-        spools.append((token_file, MadeSpool(site.name, path_ids, results, since)))
+        path_ids = [path.pk for path in mesh_paths[n * paths : (n + 1) * paths]]
+        spools.append((token_file, GeneratedSpool(site.name, path_ids, results, since)))
     return spools

@@ -1,4 +1,4 @@
-"""Deliveries of results as the centre gets them, from structs."""
+"""Deliveries of results in the form that the centre receives, from structs."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Facts in a text for people: figures, states and names, whatever the words between them."""
+"""Facts in a text for people: figures, states and names, independent of the wording."""
 
 from __future__ import annotations
 
 
 def lacks(text: str, *facts: str) -> list[str]:
-    """The facts that the text lacks, or has in another order."""
+    """The facts that are missing in the text, or are in another order."""
     missing, at = [], 0
     for fact in facts:
         place = text.find(fact, at)

@@ -1,8 +1,9 @@
 """Score the forecasts of throughput tests: `python -m tests.forecasts` prints the table of docs/method/estimate.md.
 
-Each test of each series is forecast from the tests before it. Beside it: the median of the last ten tests, which has no
-interval. The series are real ones of others (tests/fixtures/throughput), and ones simulated by seven mechanisms, each
-with its own kind of noise, so that no single generator can be fitted. The first ten tests of a series are not scored.
+Each test of each series is forecast from the tests before it. For comparison: the median of the last ten tests, which
+has no interval. The series are published ones (tests/fixtures/throughput), and series simulated by seven mechanisms,
+each with its own kind of noise, so that no single generator can be fitted. The first ten tests of a series are not
+scored.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Random = np.random.Generator
 
 
 def free_capacity(random: Random) -> Rates:
-    """The capacity that autocorrelated cross traffic leaves free."""
+    """Free capacity beside autocorrelated cross traffic."""
     load, rates = random.normal(0, 0.5), []
     for _ in range(LENGTH):
         load = 0.8 * load + 0.6 * random.normal(0, 0.5)
@@ -37,7 +38,7 @@ def free_capacity(random: Random) -> Rates:
 
 
 def shared_link(random: Random) -> Rates:
-    """An equal share of a link with a number of other flows that come and go (birth and death, ten on average)."""
+    """An equal share of a link with a varying number of other flows (birth and death, ten on average)."""
     flows, rates = 10, []
     for _ in range(LENGTH):
         flows = int(random.binomial(flows, 0.6) + random.poisson(4))
@@ -46,7 +47,7 @@ def shared_link(random: Random) -> Rates:
 
 
 def capacity_bound(random: Random) -> Rates:
-    """A full link with a tenth of a percent of noise, and one outlier in 25."""
+    """A full link with 0.1% of noise, and an outlier in 25 tests."""
     rates = 94.1 * (1 + 0.001 * random.standard_normal(LENGTH))
     outlier = random.random(LENGTH) < 0.04
     return np.where(outlier, rates * random.uniform(0.3, 0.9, LENGTH), rates)
@@ -67,7 +68,7 @@ def evenings(random: Random) -> Rates:
 
 
 def lossy(random: Random) -> Rates:
-    """A loss that wanders, and in each test a Poisson number of losses: the rate is the root of their inverse."""
+    """A slowly varying loss, and a Poisson number of losses in each test: the rate is the root of their inverse."""
     log_loss, rates = random.normal(0, 0.4), []
     for _ in range(LENGTH):
         log_loss = 0.9 * log_loss + 0.44 * random.normal(0, 0.4)
@@ -104,7 +105,7 @@ class SeriesScore:
     rmsre_of_ten: float
 
 
-def scored(name: str, all_rates: list[Rates]) -> SeriesScore:
+def score_series(name: str, all_rates: list[Rates]) -> SeriesScore:
     """Forecast each of these series, and pool the forecasts."""
     columns = np.concatenate([_forecasts(rates) for rates in all_rates])
     actual, middle, low, high, of_ten = columns.T
@@ -120,29 +121,29 @@ def scored(name: str, all_rates: list[Rates]) -> SeriesScore:
 
 def _forecasts(rates: Rates) -> Rates:
     tests = [PastTest(BEGAN_AT + timedelta(hours=number), float(rate) * 1e6) for number, rate in enumerate(rates)]
-    made = np.array(replayed(tests, TransferKind())) / 1e6
+    forecasts = np.array(replayed(tests, TransferKind())) / 1e6
     of_ten = [np.median(rates[max(0, number - 10) : number]) for number in range(1, len(rates))]
-    return np.column_stack((rates[1:], made, of_ten))[FIRST_SCORED - 1 :]
+    return np.column_stack((rates[1:], forecasts, of_ten))[FIRST_SCORED - 1 :]
 
 
 def _rmsre(estimated: Rates, actual: Rates) -> float:
     return float(np.sqrt(np.mean(((estimated - actual) / np.minimum(estimated, actual)) ** 2)))
 
 
-def real() -> Iterator[SeriesScore]:
-    """Scores of the series of others."""
+def published() -> Iterator[SeriesScore]:
+    """Scores of the published series."""
     for file in sorted(FOLDER.glob("*.txt")):
-        yield scored(file.stem, [np.loadtxt(file)])
+        yield score_series(file.stem, [np.loadtxt(file)])
 
 
 def simulated(seed: int = 7, series: int = SERIES) -> Iterator[SeriesScore]:
     """Scores of the simulated series."""
     for number, (name, make) in enumerate(SIMULATED.items()):
-        yield scored(name, [make(np.random.default_rng([seed, number, count])) for count in range(series)])
+        yield score_series(name, [make(np.random.default_rng([seed, number, count])) for count in range(series)])
 
 
 def pooled(scores: list[SeriesScore]) -> SeriesScore:
-    """All forecasts together."""
+    """The scores of all forecasts pooled."""
     counts = np.array([score.forecasts for score in scores])
 
     def mean(name: str, power: int = 1) -> float:
@@ -169,7 +170,7 @@ def _row(score: SeriesScore) -> str:
 def main() -> None:
     print("| series | forecasts | within 2× | in the 80% interval | RMSRE | RMSRE, median of the last ten |")
     print("|---|---|---|---|---|---|")
-    for scores in (list(real()), list(simulated())):
+    for scores in (list(published()), list(simulated())):
         for score in (*scores, pooled(scores)):
             print(_row(score))
 

@@ -1,4 +1,4 @@
-"""Throughput tests with iperf3, with a failure as a result, as the runner of an agent stores it."""
+"""Throughput tests with iperf3; a failure is a result too, as the agent's runner stores it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lab for tests: starts `python -m probes lab up --foreground` as a child, and ends it whatever happens.
+"""A lab for tests: starts `python -m probes lab up --foreground` as a child, and ends it in any case.
 
 `tests/net/conftest.py` has the fixtures. Use `with RunningLab("three-sites") as lab:` elsewhere.
 """
@@ -24,17 +24,17 @@ END_TIMEOUT_S = 20.0
 NOBODY = 65534
 
 
-def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 20.0) -> None:
-    """Poll `condition` until it holds; fails the test after `timeout_s`."""
+def wait_until(condition: Callable[[], bool], description: str, timeout_s: float = 20.0) -> None:
+    """Poll `condition` until it is true; fails the test after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s: {what}"
+        assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s: {description}"
         time.sleep(0.02)
 
 
 def without_root() -> list[str]:
-    """What to put before a command so that it runs as an ordinary user. Reading files stays allowed, for the
-    interpreter may lie in root's home; no right over networks or namespaces is left."""
+    """Command prefix that runs a command as an ordinary user. Reading files stays allowed, since the interpreter may be
+    in root's home; there are no privileges for networks or namespaces."""
     if os.geteuid() != 0:
         return []
     return [
@@ -44,9 +44,10 @@ def without_root() -> list[str]:
 
 
 def with_open_tun() -> list[str]:
-    """What to put before `without_root()` so that an ordinary user may open the TUN device, as udev lets everybody.
+    """Prefix before `without_root()` that lets an ordinary user open the TUN device, as udev does.
 
-    A machine without udev may keep the device to root, so the command has one of its own, in its own mount namespace.
+    Without udev the device may be reserved for root, so the command has a device of its own, in its own mount
+    namespace.
     """
     if os.geteuid() != 0:
         return []
@@ -116,7 +117,7 @@ class RunningLab:
         return status
 
     def kill(self) -> None:
-        """End the lab as kill -9 does, and keep its folder."""
+        """End the lab by SIGKILL, and keep its folder."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -160,11 +161,11 @@ class RunningLab:
         return control.ask_status(self.run_dir)
 
     def path(self, source: str, destination: str) -> control.PathStatus:
-        """Settings and counts of one ordered path."""
+        """Settings and counts of a directed path."""
         return next(path for path in self.status().paths if (path.source, path.destination) == (source, destination))
 
     def counts(self, source: str, destination: str) -> PathCounters:
-        """What the relay counted on one ordered path."""
+        """The relay's counters of a directed path."""
         return self.path(source, destination).counts
 
     def _argv(self, verb: str, *arguments: str) -> list[str]:

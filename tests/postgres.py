@@ -1,8 +1,8 @@
-"""Pytest plugin: a real PostgreSQL for the tests that want a database.
+"""Pytest plugin: a real PostgreSQL for the tests that need a database.
 
 Settings are read when pytest starts, so the address is fixed then; the server is started by the first test that needs
 it, in each of the processes among which pytest-xdist divides the tests. The tests have the rights of the application's
-role, and may make databases and roles. SOUNDINGS_DATABASE_URL names another server to use instead (`make
+role, and may create databases and roles. SOUNDINGS_DATABASE_URL names another server to use instead (`make
 test-timescale` does).
 """
 
@@ -26,7 +26,7 @@ from probes.supervise import Supervisor
 MADE_HERE = "SOUNDINGS_TEST_DATABASE_IS_MADE"
 
 _folder = Path(tempfile.mkdtemp(prefix="soundings-test-"))
-# What the process that started us set for itself is not given.
+# Variables that the parent process set for itself do not count as given.
 given_database_url = None if MADE_HERE in os.environ else os.environ.get("SOUNDINGS_DATABASE_URL")
 cluster = None if given_database_url else Cluster(_folder / "postgres", find())
 if cluster is not None:
@@ -53,7 +53,7 @@ def postgres_server() -> Iterator[str]:
         cluster.create_database()
         with psycopg.connect(cluster.superuser_url()) as connection:
             connection.execute(f"ALTER ROLE {access.APPLICATION} CREATEDB CREATEROLE")
-            # Lets it make the role that Grafana reads with, and become it.
+            # Lets it create the role that Grafana reads with, and become that role.
             connection.execute(f"GRANT SET ON PARAMETER soundings.public_url TO {access.APPLICATION}")
             connection.execute(f"ALTER ROLE {access.APPLICATION} SET createrole_self_grant = 'set'")
         yield os.environ["SOUNDINGS_DATABASE_URL"]
@@ -62,7 +62,8 @@ def postgres_server() -> Iterator[str]:
 
 
 def superuser_url(database: str) -> str:
-    """How to connect to a database of the tests' server as a superuser, which a given address must be one of."""
+    """The URL of a superuser's connection to a database of the tests' server; a given address must already be a
+    superuser's."""
     if cluster is None:
         return psycopg.conninfo.make_conninfo(os.environ["SOUNDINGS_DATABASE_URL"], dbname=database)
     return cluster.superuser_url(database)

@@ -1,8 +1,8 @@
-"""The pictures of the README and the docs: `make screenshots`, a quarter of an hour on a machine that is left alone.
+"""The pictures of the README and the docs: `make screenshots`, a quarter of an hour on an otherwise idle machine.
 
 Starts a lab of five sites as `make run` does, in a folder of its own, plants a loss and a new test, waits until every
-page has something to show, takes the pictures of `SHOTS` into docs/images, and ends everything. With `--every DIR` each
-page is taken on every screen, for people who want to look at them all.
+page has data, takes the pictures of `SHOTS` into docs/images, and ends everything. With `--every DIR` each page is
+taken on every screen, for visual checks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COLOURS = 256
 PATIENCE_S = 1500
 PATIENCE_MS = 60_000
 QUIET_PACKETS = 200
-"""Sent on every path before anything is planted: what is normal for an alert."""
+"""Packets sent on every path before anything is planted: the baseline of the alerts."""
 TESTED_PATHS = 12
 """Of the lab's twenty: so many have been measured with a throughput test before pictures are taken."""
 
@@ -62,7 +62,7 @@ SCREENS = {
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """A picture: the page by its name in `addresses`, the screen, and how much of the page is on it."""
+    """A picture: the page by its name in `addresses`, the screen, and the height shown."""
 
     page: str
     screen: str
@@ -89,17 +89,17 @@ SHOTS = (
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.screenshots", description=__doc__)
     parser.add_argument("--every", type=Path, metavar="DIR", help="each page on every screen, whole, into this folder")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with running_stack("--lab", DEFAULT_SCENARIO) as stack:
         prepare(stack)
         addresses = addresses_of(stack)
         with browsing() as browser:
-            if asked.every is not None:
-                asked.every.mkdir(parents=True, exist_ok=True)
+            if arguments.every is not None:
+                arguments.every.mkdir(parents=True, exist_ok=True)
                 for name, address in addresses.items():
                     for screen in SCREENS:
                         shot = Shot(name, screen, 0)
-                        write(asked.every / f"{shot.name}.png", take(browser, stack, address, shot))
+                        write(arguments.every / f"{shot.name}.png", take(browser, stack, address, shot))
                 return
             for shot in SHOTS:
                 picture = take(browser, stack, addresses[shot.page], shot)
@@ -107,7 +107,7 @@ def main() -> None:
 
 
 def prepare(stack: RunningStack) -> None:
-    """Have something to see on every page."""
+    """Create data for every page."""
     wait_for(lambda: all_sent(stack, 1), PATIENCE_S, "every path is measured")
     say("every path is measured; a new test is planned")
     mesh = stack.data / "lab" / "mesh.toml"
@@ -117,7 +117,7 @@ def prepare(stack: RunningStack) -> None:
     mesh.write_text(text.replace(tests, 'tests = ["ping", "tcp", "narrowest"]') + WITH_CAPACITY)
     stack.manage("mesh", "apply", str(mesh))
     wait_for(lambda: all_sent(stack, QUIET_PACKETS), PATIENCE_S, f"{QUIET_PACKETS} packets on every path")
-    say("what is normal is known; a loss is planted")
+    say("the baseline is complete; a loss is planted")
     stack.lab("set", "-".join(LOSSY), "--loss", LOSS_RATIO)
     wait_for(lambda: stack.get("incidents?state=open"), PATIENCE_S, "the loss is an incident")
     say("the loss is an incident")
@@ -128,15 +128,15 @@ def prepare(stack: RunningStack) -> None:
 
 
 def addresses_of(stack: RunningStack) -> dict[str, str]:
-    """Each page's address on the stack: over the time since the lab began, where a page can show any time."""
-    known = path_id(stack)
-    points = stack.get(f"paths/{known}/series")["points"]
+    """Each page's address on the stack, with the time since the lab began where a page takes a period."""
+    lossy_id = path_id(stack)
+    points = stack.get(f"paths/{lossy_id}/series")["points"]
     since = datetime.fromisoformat(points[0]["at"])
     lasts = urlencode({"since": f"{since:%Y-%m-%dT%H:%M}", "until": f"{datetime.now(UTC):%Y-%m-%dT%H:%M}"})
     [incident, *_] = stack.get("incidents?state=open")
     return {
         "grid": "/",
-        "path": f"/paths/{known}/?{lasts}",
+        "path": f"/paths/{lossy_id}/?{lasts}",
         "incident": f"/incidents/{incident['id']}/",
         "site": f"/sites/{LOSSY[1]}/?period=hour",
         "throughput": "/throughput/?period=hour",
@@ -146,13 +146,13 @@ def addresses_of(stack: RunningStack) -> dict[str, str]:
 
 
 def all_sent(stack: RunningStack, packets: int) -> bool:
-    """Whether every path has sent so many packets."""
+    """Whether every path has sent this many packets."""
     cells = stack.get("grid?metric=loss_ratio&period=hour")["cells"]
     return bool(cells) and all((cell["sent"] or 0) >= packets for cell in cells)
 
 
 def tested(stack: RunningStack) -> int:
-    """How many paths have a throughput test that was measured."""
+    """Number of paths with a measured throughput test."""
     cells = stack.get("grid?metric=throughput_median_bps&period=hour")["cells"]
     return sum(cell["value"] is not None for cell in cells)
 
@@ -164,7 +164,7 @@ def path_id(stack: RunningStack) -> int:
 
 
 def take(browser: Browser, stack: RunningStack, address: str, shot: Shot) -> Image.Image:
-    """The page as it is once its charts are drawn; all of it where the shot's height is 0."""
+    """The page after its charts are drawn; the whole page where the shot's height is 0."""
     screen = SCREENS[shot.screen]
     context = browser.new_context(
         viewport={"width": screen.width, "height": shot.height or screen.height},
@@ -195,8 +195,8 @@ def write(path: Path, picture: Image.Image) -> None:
     say(f"{os.path.relpath(path)}: {len(out.getvalue()) / 1000:.0f} kB")
 
 
-def say(what: str) -> None:
-    print(what, flush=True)
+def say(message: str) -> None:
+    print(message, flush=True)
 
 
 if __name__ == "__main__":

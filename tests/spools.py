@@ -7,6 +7,6 @@ from probes.site.spool.spool import Spool
 
 
 def count_queued(spool: Spool) -> int:
-    """Results in the spool, those of an unacknowledged batch included."""
+    """Results in the spool, including those of an unacknowledged batch."""
     with spool._database.reading() as connection:
         return results.count(connection)

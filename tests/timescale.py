@@ -1,12 +1,12 @@
-"""`make test-timescale`: the tests whose outcome can differ there, and the whole job, on a real TimescaleDB.
+"""`make test-timescale`: the tests whose outcome can differ on TimescaleDB, and the whole job, on a real TimescaleDB.
 
 Those are marked `timescale`: tables in chunks, COPY and conflicts in them, plans, indexes, migrations, retention,
-backup, the views of Grafana. Pages, API, alerts and reports ask the same named queries and run on plain PostgreSQL
+backup, the views of Grafana. Pages, API, alerts and reports use the same named queries and run on plain PostgreSQL
 alone.
 
 Debian 13 packages it as postgresql-17-timescaledb. A machine of another release gets it in a debootstrap folder and
 runs it from there: in a mount namespace of its own, so that nothing stays mounted, as the folder's postgres user.
-Arguments are passed on to pytest. Needs root (mount, chroot); says so otherwise.
+Arguments are passed on to pytest. Needs root (mount, chroot); reports it otherwise.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def answers(url: str) -> bool:
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """The URL of a TimescaleDB of its own, as long as it runs. Raises StartError."""
+    """The URL of a private TimescaleDB while it runs. Raises StartError."""
     subprocess.run(["bash", str(MAKE_ROOT), str(ROOT)], check=True)
     folder = Path(tempfile.mkdtemp(prefix="soundings-timescale-"))
     supervisor = Supervisor(folder / "log", print)

@@ -1,4 +1,4 @@
-"""An alert rule from outside the tree: fewer bursts within an hour than `least_bursts`. All of it is in this module."""
+"""An alert rule from outside the tree: fewer bursts within an hour than `least_bursts`. This module is all of it."""
 
 from __future__ import annotations
 

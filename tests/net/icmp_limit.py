@@ -1,9 +1,9 @@
-"""Has the kernel's nftables drop ICMP beyond a rate, in the network namespace it is run in:
+"""Add an nftables rule that drops ICMP above a rate, in the current network namespace:
 
     python tests/net/icmp_limit.py PACKETS_PER_S BURST
 
-As `nft add rule ip capacity input meta l4proto icmp limit rate over R/second burst B packets drop` would; this speaks
-to the kernel itself, for the tool `nft` is not on every machine. Numbers from linux/netfilter/nf_tables.h.
+As `nft add rule ip capacity input meta l4proto icmp limit rate over R/second burst B packets drop`, but over netlink,
+since not every machine has the tool `nft`. Numbers from linux/netfilter/nf_tables.h.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OVER = 1
 
 
 def attribute(kind: int, value: bytes | int | str | list[bytes]) -> bytes:
-    """One netlink attribute: bytes as they are, numbers as 32 bits in network order, text, or attributes nested."""
+    """A netlink attribute: bytes unchanged, numbers as 32 bits in network order, text, or nested attributes."""
     if isinstance(value, list):
         kind, value = kind | NESTED, b"".join(value)
     elif isinstance(value, int):
@@ -48,7 +48,7 @@ def message(number: int, kind: int, flags: int, *fields: bytes, family: int = NF
 
 
 def transaction(packets_per_s: int, burst: int) -> bytes:
-    """A table with a chain on what comes in to this host, and one rule."""
+    """A table with a chain for input, and a single rule."""
     subsystem = NFNL_SUBSYS_NFTABLES << 8
     create = NLM_F_CREATE | NLM_F_ACK
     is_icmp = [

@@ -1,8 +1,9 @@
-"""Calibration on real transfers: a path that loses pings both ways and data one way, estimated by its own tests.
+"""Calibration with real transfers: a path that drops pings in both directions and data in one, estimated by its own
+tests.
 
-The relay drops each packet for itself, p there and p back: a ping is lost with 2p - p², Reno's data with p, as lost
-acknowledgements are no loss to it. So TCP meets half of what ping sees, and the raw estimate is too low by the root of
-two. Model and counting make it 0.35 to 0.75: 20 to 60 losses a transfer scatter by a tenth.
+The relay drops packets independently, p in each direction: a ping is lost with 2p - p², Reno's data with p, as lost
+acknowledgements are no loss to it. So TCP has half of the loss of ping, and the raw estimate is too low by the root of
+two. Model and sampling error make it 0.35 to 0.75: 20 to 60 losses per transfer vary by 10%.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ def path(namespaces_required: None) -> Iterator[RunningLab]:
         yield lab
 
 
-def pinged_and_used(lab: RunningLab, loss_ratio: float) -> MeasuredDay:
-    """The path pinged, then used by one Reno stream, both with that loss each way."""
+def ping_and_transfer(lab: RunningLab, loss_ratio: float) -> MeasuredDay:
+    """Ping the path, then run a Reno stream over it, both with that loss in each direction."""
     lossy = {"loss_ratio": loss_ratio}
     run = Run(RTT_MS, {**lossy, "rate_mbps": 100.0}, Plan(6.0, "reno"), 1.0, back=lossy)
     set_path(lab, run)
-    # The system's ping, since ours keeps 20 ms between requests to one address.
-    said = lab.exec(SENDER, "ping", "-q", "-c", str(PINGS), "-i", "0.002", "-W", "1", lab.address(RECEIVER))
-    counts = re.search(r"(\d+) packets transmitted, (\d+) received", said.stdout)
-    rtt = re.search(r"= [\d.]+/([\d.]+)/", said.stdout)
-    assert counts is not None, said.stdout + said.stderr
-    assert rtt is not None, said.stdout
+    # The system's ping, since ours keeps 20 ms between requests to the same address.
+    output = lab.exec(SENDER, "ping", "-q", "-c", str(PINGS), "-i", "0.002", "-W", "1", lab.address(RECEIVER))
+    counts = re.search(r"(\d+) packets transmitted, (\d+) received", output.stdout)
+    rtt = re.search(r"= [\d.]+/([\d.]+)/", output.stdout)
+    assert counts is not None, output.stdout + output.stderr
+    assert rtt is not None, output.stdout
     measured = measure(lab, run, print)
     sent, received = int(counts[1]), int(counts[2])
     return MeasuredDay(float(rtt[1]), sent - received, sent, measured.rate_bps)
@@ -50,7 +51,7 @@ def pinged_and_used(lab: RunningLab, loss_ratio: float) -> MeasuredDay:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_path_is_calibrated_by_its_own_transfers(path: RunningLab) -> None:
-    everything = [pinged_and_used(path, loss_ratio) for loss_ratio in LOSS_RATIOS]
+    everything = [ping_and_transfer(path, loss_ratio) for loss_ratio in LOSS_RATIOS]
     before, after = everything[:-HELD_OUT], everything[-HELD_OUT:]
 
     calibration = calibrate(before, CongestionControl.RENO)

@@ -1,12 +1,11 @@
 """The capacity probe over links of known rate.
 
-Four namespaces: near — router — far, and a source of other traffic beside near. The narrow link is a token bucket (TBF)
-in the kernel, on the router, with a bucket of one packet: it lets each packet go when the bits of the one before have
-had their time, which is what a link does, and its timer is right to some 10 µs. The lab's relay does the same in user
-space, but is woken up to 0.3 ms late where other work shares the processors, which is two packets at 100 Mbit/s.
+Four namespaces: near — router — far, and a source of cross traffic beside near. The narrow link is a token bucket (TBF)
+in the kernel, on the router, with a bucket of a single packet: it sends each packet after the serialization time of the
+previous packet, as a link does, and its timer is accurate to some 10 µs. The lab's relay does the same in user space,
+but wakes up to 0.3 ms late when other work shares the processors, which is two packets at 100 Mbit/s.
 
-Rates of a TBF count the Ethernet header; the probe counts bits of IP. `truth_bps` is in bits of IP.
-Nothing is tried twice.
+Rates of a TBF count the Ethernet header; the probe counts bits of IP. `truth_bps` is in bits of IP. Nothing is retried.
 """
 
 from __future__ import annotations
@@ -105,8 +104,8 @@ class Path4:
 
     @contextmanager
     def other_traffic(self, mbps: float) -> Iterator[None]:
-        """UDP in packets of three sizes at random moments, from the cross namespace to the far one. Checks at the
-        narrow link that it was there."""
+        """UDP in packets of three sizes at random times, from the cross namespace to the far namespace. Checks at the
+        narrow link that it arrives."""
         command = ["ip", "netns", "exec", f"{self.prefix}-cross", sys.executable, "-c", OTHER_TRAFFIC]
         process = subprocess.Popen([*command, FAR[4], str(mbps * 1e6)])
         try:
@@ -131,7 +130,7 @@ class Path4:
 
     @contextmanager
     def slow_far_end(self) -> Iterator[None]:
-        """The far end answers one echo a millisecond, whatever its size."""
+        """Limit the far end to an echo per millisecond, of any size."""
         setting = "net.ipv4.icmp_echo_ignore_all"
         self.at("far", "sysctl", "-qw", f"{setting}=1")
         process = subprocess.Popen(
@@ -182,7 +181,7 @@ rates = pytest.mark.parametrize("mbps", [10, 50, 100])
 
 
 @rates
-def test_the_rate_of_a_link_is_found(path, mbps):
+def test_the_rate_of_a_link_is_measured(path, mbps):
     with path.narrowed(mbps):
         measured = path.measure()
 
@@ -193,7 +192,7 @@ def test_the_rate_of_a_link_is_found(path, mbps):
 
 
 @rates
-def test_traffic_of_a_third_of_the_rate_does_not_hide_it(path, mbps):
+def test_cross_traffic_of_a_third_of_the_rate_does_not_hide_it(path, mbps):
     with path.narrowed(mbps), path.other_traffic(mbps / 3):
         measured = path.measure()
 
@@ -201,7 +200,7 @@ def test_traffic_of_a_third_of_the_rate_does_not_hide_it(path, mbps):
     assert measured["capacity_bps"] == pytest.approx(truth_bps(mbps), rel=WITHIN)
 
 
-def test_a_narrow_link_on_the_way_back_is_found_over_ipv6(path):
+def test_a_narrow_reverse_link_is_measured_over_ipv6(path):
     with path.narrowed(50, device="near"):
         measured = path.measure(FAR[6])
 
@@ -220,7 +219,7 @@ def test_a_link_faster_than_this_host_gets_a_lower_bound(path):
     assert measured["detail"]
 
 
-def test_its_own_narrow_interface_is_no_finding_about_the_path(path):
+def test_its_own_narrow_interface_is_reported_as_own_limit(path):
     with path.narrowed(50, place="near", device="wan"):
         measured = path.measure()
 
@@ -249,7 +248,7 @@ def test_an_icmp_rate_limit_is_reported_with_the_rate_of_pairs(path):
     assert "rate-limited" in measured["detail"]
 
 
-def test_a_far_end_limited_to_an_echo_per_ms_is_not_taken_for_a_link(path):
+def test_a_far_end_with_an_echo_per_ms_is_not_taken_for_a_link(path):
     with path.slow_far_end():
         measured = path.measure()
 
@@ -266,14 +265,14 @@ def test_packets_fit_the_smallest_mtu_of_the_path(path):
     assert measured["capacity_bps"] == pytest.approx(50e6 * 1300 / (1300 + ETHERNET_BYTES), rel=WITHIN)
 
 
-def test_an_absent_host_gets_four_requests_and_no_more(path):
+def test_an_absent_host_gets_only_four_requests(path):
     measured = path.measure("10.9.2.77")
 
     assert (measured["outcome"], measured["verdict"], measured["capacity_bps"]) == ("measured", "no_reply", None)
     assert (measured["sent"], measured["received"]) == (4, 0)
 
 
-def test_without_a_route_it_is_not_measured(path):
+def test_without_a_route_capacity_is_not_measured(path):
     path.at("near", "ip", "route", "delete", "default")
 
     command = ["ip", "netns", "exec", f"{path.prefix}-near", sys.executable, "-m", "probes", "capacity", FAR[4]]

@@ -1,6 +1,6 @@
-"""A transfer for each verdict, with the limit set in the lab; `python -m tests.diagnosis` repeats them.
+"""A transfer for each verdict, with the limit configured in the lab; `python -m tests.diagnosis` repeats them.
 
-What is promised is nine of ten. So a wrong verdict has a second try, and only two in a row are a failure.
+The documented accuracy is nine of ten. So a wrong verdict is retried, and only two in a row are a failure.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def two_ends(namespaces_required: None) -> Iterator[RunningLab]:
-    """One lab for all: each scenario sets its path and takes back what it changed."""
+    """A lab shared by all scenarios: each configures its path and resets it."""
     with RunningLab(LAB) as lab:
         prepare(lab)
         yield lab
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_verdict_is_the_limit_that_was_set(two_ends: RunningLab, name: str) -> None:
+def test_the_verdict_is_the_configured_limit(two_ends: RunningLab, name: str) -> None:
     scenario = SCENARIOS[name]
 
     diagnosis = diagnose(recording(run(two_ends, scenario)))

@@ -1,4 +1,5 @@
-"""Files from disk to disk between two ends on loopback addresses, and over a path of the lab; and each way to fail."""
+"""Files from disk to disk between two ends on loopback addresses, and over a path of the lab; and each kind of
+failure."""
 
 import contextlib
 import errno
@@ -36,7 +37,7 @@ needs_iperf3 = pytest.mark.skipif(
 
 @pytest.fixture
 def port():
-    """A port that nothing listens on."""
+    """A free port."""
     with socket.socket() as free:
         free.bind((SENDER, 0))
         return free.getsockname()[1]
@@ -44,14 +45,14 @@ def port():
 
 @pytest.fixture
 def folders(tmp_path):
-    """One for each end."""
+    """A folder for each end."""
     for name in ("sender", "receiver"):
         (tmp_path / name).mkdir()
     return tmp_path / "sender", tmp_path / "receiver"
 
 
-def asked(port, folder, **fields):
-    given = {
+def permitted_spec(port, folder, **fields):
+    defaults = {
         "address": RECEIVER,
         "source": SENDER,
         "port": port,
@@ -59,11 +60,11 @@ def asked(port, folder, **fields):
         "duration_s": 1,
         "one_time_key": KEY,
     }
-    return PermittedSpec(spec=DiskToDiskSpec(**{**given, **fields}), folder=str(folder))
+    return PermittedSpec(spec=DiskToDiskSpec(**{**defaults, **fields}), folder=str(folder))
 
 
-class Receiving(threading.Thread):
-    """`receive` in a thread; what it raised."""
+class ReceiverThread(threading.Thread):
+    """Runs `receive` in a thread; `raised` is its error."""
 
     def __init__(self, spec, seconds=30.0):
         super().__init__()
@@ -77,24 +78,24 @@ class Receiving(threading.Thread):
 
 
 def between(port, folders, *, seconds=30.0, **fields):
-    """The run between two ends of this process, and what the receiver raised."""
+    """The run between two ends of this process, and the receiver's error."""
     sender, receiver = folders
-    receiving = Receiving(asked(port, receiver, **fields), seconds)
+    receiving = ReceiverThread(permitted_spec(port, receiver, **fields), seconds)
     receiving.start()
-    run = probe.measure(asked(port, sender, **fields), Deadline(seconds))
+    run = probe.measure(permitted_spec(port, sender, **fields), Deadline(seconds))
     receiving.join()
     assert [*sender.iterdir(), *receiver.iterdir()] == [], "files were left"
     return run, receiving.raised
 
 
 def not_measured(run):
-    """Whether a run has no figure at all."""
+    """Whether a run has no figures."""
     rates = (run.disk_to_disk_bps, run.memory_to_memory_bps, run.read_bps, run.write_bps)
     return run.outcome is not Outcome.MEASURED and rates == (None, None, None, None)
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_a_file_goes_from_disk_to_disk_and_its_checksum_is_right(port, folders, count):
+def test_a_file_is_transferred_with_the_right_checksum(port, folders, count):
     run, raised = between(port, folders, streams=count)
 
     assert (run.outcome, run.detail, raised) == (Outcome.MEASURED, None, None)
@@ -110,7 +111,7 @@ def test_iperf3_reads_and_writes_files_at_both_ends(port, folders):
     run, raised = between(port, folders, tool="iperf3", streams=1, seconds=60.0)
 
     assert (run.outcome, run.detail, raised) == (Outcome.MEASURED, None, None)
-    # iperf3 leaves what is under way when the sender's file ends out of its figures.
+    # iperf3's figures exclude data in flight when the sender's file ends.
     assert 0.5 * SIZE < run.moved_bytes <= SIZE
     assert run.disk_to_disk_bps == pytest.approx(8 * run.moved_bytes / (run.moving_s + run.syncing_s))
     assert run.is_verified is None
@@ -118,8 +119,8 @@ def test_iperf3_reads_and_writes_files_at_both_ends(port, folders):
 
 
 @needs_iperf3
-def test_iperf3_cannot_write_more_than_was_agreed(port, folders, monkeypatch):
-    """The sender's file is ten times as long as it said."""
+def test_iperf3_cannot_write_more_than_agreed(port, folders, monkeypatch):
+    """The sender's file is ten times longer than announced."""
     written = probe.measure_write
     monkeypatch.setattr(
         probe,
@@ -137,8 +138,8 @@ def names_sender(file, folders):
     return str(folders[0]) in str(Path(f"/proc/self/fd/{file}").readlink())
 
 
-def test_a_transfer_cut_by_time_measures_the_part_that_went(port, folders, monkeypatch):
-    """Buffers of both kernels take some 30 MB of what this disk has not taken yet."""
+def test_a_transfer_cut_by_time_measures_the_transferred_part(port, folders, monkeypatch):
+    """Buffers of both kernels hold some 30 MB that this disk has not written yet."""
     pace(monkeypatch, streams, 200e6)
 
     run, _ = between(port, folders, file_bytes=120_000_000)
@@ -149,7 +150,7 @@ def test_a_transfer_cut_by_time_measures_the_part_that_went(port, folders, monke
 
 
 def pace(monkeypatch, module, rate_bps):
-    """A disk that takes no more than this, all its writers together."""
+    """A disk limited to this rate, for all its writers together."""
     turn, written = threading.Lock(), disk.write_at
 
     def slowly(descriptor, data, offset):
@@ -161,13 +162,13 @@ def pace(monkeypatch, module, rate_bps):
 
 
 def verdict(run):
-    """Of a run, or the JSON of one."""
-    given = run if isinstance(run, dict) else {name: getattr(run, name) for name in run.__struct_fields__}
+    """The verdict for a run, or for its JSON."""
+    fields = run if isinstance(run, dict) else {name: getattr(run, name) for name in run.__struct_fields__}
     names = ("disk_to_disk_bps", "memory_to_memory_bps", "read_bps", "write_bps", "read_cached_ratio")
-    return network_or_disk(DiskToDisk(**{name: given[name] for name in names}))
+    return network_or_disk(DiskToDisk(**{name: fields[name] for name in names}))
 
 
-def test_a_slow_disk_of_the_receiver_is_found(port, folders, monkeypatch):
+def test_a_slow_disk_of_the_receiver_is_the_verdict(port, folders, monkeypatch):
     pace(monkeypatch, disk, 40e6)
     pace(monkeypatch, streams, 40e6)
 
@@ -177,47 +178,47 @@ def test_a_slow_disk_of_the_receiver_is_found(port, folders, monkeypatch):
     assert judged.limit is DiskLimit.RECEIVERS_DISK, judged.sentence
 
 
-def test_a_wrong_key_is_not_permitted_and_the_sender_sees_nobody(port, folders):
+def test_a_wrong_key_is_refused_and_the_sender_has_no_client(port, folders):
     sender, receiver = folders
-    receiving = Receiving(asked(port, receiver, one_time_key="another key"), 10.0)
+    receiving = ReceiverThread(permitted_spec(port, receiver, one_time_key="another key"), 10.0)
     receiving.start()
 
-    run = probe.measure(asked(port, sender), Deadline(2.5))
+    run = probe.measure(permitted_spec(port, sender), Deadline(2.5))
     receiving.join()
 
     assert (run.outcome, not_measured(run)) == (Outcome.REFUSED, True)
     assert isinstance(receiving.raised, NotPermitted)
 
 
-def test_without_any_key_nothing_is_sent(port, folders):
+def test_without_a_key_nothing_is_sent(port, folders):
     run, raised = between(port, folders, one_time_key=None, seconds=5.0)
 
     assert (run.outcome, run.detail) == (Outcome.NOT_PERMITTED, probe.NO_KEY)
     assert raised.outcome is Outcome.NOT_PERMITTED
 
 
-def test_nobody_comes(port, folders):
-    run = probe.measure(asked(port, folders[0]), Deadline(1.5))
+def test_a_sender_without_a_receiver_fails(port, folders):
+    run = probe.measure(permitted_spec(port, folders[0]), Deadline(1.5))
 
     assert (run.outcome, not_measured(run)) == (Outcome.REFUSED, True)
     assert "the receiver did not connect" in run.detail
     assert list(folders[0].iterdir()) == []
 
 
-def test_a_port_that_is_taken_is_busy(port, folders):
+def test_a_port_in_use_is_busy(port, folders):
     with socket.socket() as holder:
         holder.bind((SENDER, port))
         holder.listen()
 
-        run = probe.measure(asked(port, folders[0]), Deadline(5))
+        run = probe.measure(permitted_spec(port, folders[0]), Deadline(5))
 
     assert (run.outcome, run.detail) == (Outcome.BUSY, f"cannot listen on port {port}: Address already in use")
 
 
-def test_a_stranger_is_not_answered_and_the_receiver_still_is(port, folders):
+def test_a_stranger_gets_no_answer_and_the_receiver_does(port, folders):
     sender, receiver = folders
     results = []
-    sending = threading.Thread(target=lambda: results.append(probe.measure(asked(port, sender), Deadline(30))))
+    sending = threading.Thread(target=lambda: results.append(probe.measure(permitted_spec(port, sender), Deadline(30))))
     sending.start()
     wait_until(lambda: listens(port), "the sender listens")
     with socket.socket() as stranger:
@@ -227,7 +228,7 @@ def test_a_stranger_is_not_answered_and_the_receiver_still_is(port, folders):
             stranger.connect((SENDER, port))
     with socket.create_connection((SENDER, port), source_address=(RECEIVER, 0)) as other_program:
         other_program.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(100))
-        receiving = Receiving(asked(port, receiver))
+        receiving = ReceiverThread(permitted_spec(port, receiver))
         receiving.start()
         receiving.join()
     sending.join()
@@ -235,18 +236,18 @@ def test_a_stranger_is_not_answered_and_the_receiver_still_is(port, folders):
     assert results[0].outcome is Outcome.MEASURED
 
 
-def test_where_no_filter_can_be_put_a_stranger_is_sent_away(port, folders, monkeypatch, caplog):
+def test_without_a_packet_filter_a_stranger_is_rejected(port, folders, monkeypatch, caplog):
     def refused(*_):
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(listener, "attach", refused)
     with (
-        listener.listen(asked(port, folders[0]).spec, KEY.encode()) as opened,
+        listener.listen(permitted_spec(port, folders[0]).spec, KEY.encode()) as opened,
         socket.create_connection((SENDER, port), source_address=(STRANGER, 0)) as stranger,
     ):
         with pytest.raises(listener.NoConnection), opened.accept_control(Deadline(0.5)):
             pass
-        assert stranger.recv(100) == b"", "he was told nothing"
+        assert stranger.recv(100) == b"", "the stranger received data"
 
     assert f"rejected {STRANGER}: only the receiver may connect" in caplog.text
 
@@ -256,23 +257,23 @@ def listens(port):
     return any(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in rows)
 
 
-def test_what_was_recorded_of_a_slot_does_not_open_the_door_again(port, folders, caplog):
-    """Everything that a receiver says first, written down on the way and said again by the same address."""
+def test_a_replayed_handshake_is_refused(port, folders, caplog):
+    """The receiver's first messages, recorded and sent again from the same address."""
     caplog.set_level(logging.WARNING)
-    spec = asked(port, folders[0]).spec
+    spec = permitted_spec(port, folders[0]).spec
     key = hashlib.sha256(KEY.encode()).digest()
     here, there = socket.socketpair()
-    said = []
+    recorded = []
 
-    class WrittenDown:
+    class RecordingSocket:
         def sendall(self, data):
-            said.append(data)
+            recorded.append(data)
             there.sendall(data)
 
         def __getattr__(self, name):
             return getattr(there, name)
 
-    thread = threading.Thread(target=client_handshake, args=(WrittenDown(), key, CONTROL, 0, Deadline(5)))
+    thread = threading.Thread(target=client_handshake, args=(RecordingSocket(), key, CONTROL, 0, Deadline(5)))
     thread.start()
     server_handshake(here, key, Deadline(5))
     thread.join()
@@ -281,33 +282,33 @@ def test_what_was_recorded_of_a_slot_does_not_open_the_door_again(port, folders,
         listener.listen(spec, key) as opened,
         socket.create_connection((SENDER, port), source_address=(RECEIVER, 0)) as replaying,
     ):
-        replaying.sendall(b"".join(said))
+        replaying.sendall(b"".join(recorded))
         with pytest.raises(listener.NoConnection), opened.accept_control(Deadline(1)):
             pass
 
     assert "without the key of this test" in caplog.text
 
 
-def test_why_the_receiver_declines_is_the_outcome(port, folders):
-    spec = asked(port, folders[0]).spec
+def test_the_receivers_reason_to_decline_is_the_outcome(port, folders):
+    spec = permitted_spec(port, folders[0]).spec
     rule = "disk.folder: this site names none, so that no file may be written"
     declining = threading.Thread(target=probe.decline, args=(spec, Outcome.NOT_PERMITTED, rule, Deadline(20)))
     declining.start()
 
-    run = probe.measure(asked(port, folders[0]), Deadline(20))
+    run = probe.measure(permitted_spec(port, folders[0]), Deadline(20))
     declining.join()
 
     assert (run.outcome, run.detail, not_measured(run)) == (Outcome.NOT_PERMITTED, f"the receiver: {rule}", True)
 
 
-def test_a_disk_returning_other_data_is_found_by_the_checksum(port, folders, monkeypatch):
+def test_a_disk_that_returns_other_data_fails_the_checksum(port, folders, monkeypatch):
     written = streams.write_at
 
-    def spoilt(descriptor, data, offset):
+    def corrupted(descriptor, data, offset):
         written(descriptor, data, offset)
         os.pwrite(descriptor, bytes([data[0] ^ 1]), offset)
 
-    monkeypatch.setattr(streams, "write_at", spoilt)
+    monkeypatch.setattr(streams, "write_at", corrupted)
 
     run, _ = between(port, folders)
 
@@ -324,10 +325,10 @@ def test_a_folder_that_is_a_symbolic_link_is_not_followed(port, folders, tmp_pat
     sender, receiver = (
         linked if end == name else folder for name, folder in zip(("sender", "receiver"), folders, strict=True)
     )
-    receiving = Receiving(asked(port, receiver), 2.0)
+    receiving = ReceiverThread(permitted_spec(port, receiver), 2.0)
     receiving.start()
 
-    run = probe.measure(asked(port, sender), Deadline(2))
+    run = probe.measure(permitted_spec(port, sender), Deadline(2))
     receiving.join()
 
     assert not_measured(run)
@@ -341,8 +342,8 @@ COMMAND = [sys.executable, "-m", "probes", "disk-to-disk"]
 
 def command(end, port, folder, key, *options):
     other, here = (RECEIVER, SENDER) if end == "send" else (SENDER, RECEIVER)
-    given = ["--here", here, "--port", str(port), "--folder", str(folder), "--key", str(key), "--duration-s", "1"]
-    return [*COMMAND, end, other, *given, "--file-bytes", str(SIZE), *options]
+    common = ["--here", here, "--port", str(port), "--folder", str(folder), "--key", str(key), "--duration-s", "1"]
+    return [*COMMAND, end, other, *common, "--file-bytes", str(SIZE), *options]
 
 
 @pytest.fixture
@@ -351,7 +352,7 @@ def key(tmp_path):
     return tmp_path / "key"
 
 
-def test_by_hand_both_ends_are_one_command_each(port, folders, key):
+def test_by_hand_each_end_is_a_single_command(port, folders, key):
     sender, receiver = folders
     receiving = subprocess.Popen(command("receive", port, receiver, key), cwd=ROOT, stderr=subprocess.DEVNULL)
 
@@ -372,16 +373,16 @@ def test_a_full_disk_is_reported_by_receiver_and_sender(port, folders, key, requ
         [*in_5_mb, *command("receive", port, receiver, key)], cwd=ROOT, stderr=subprocess.PIPE, text=True
     )
 
-    run = probe.measure(asked(port, sender), Deadline(30))
-    _, told = receiving.communicate(timeout=60)
+    run = probe.measure(permitted_spec(port, sender), Deadline(30))
+    _, errors = receiving.communicate(timeout=60)
 
     failure = f"{receiver}: No space left on device"
     assert (run.outcome, not_measured(run)) == (Outcome.TOOL_FAILURE, True)
     assert run.detail.startswith(f"the receiver: {failure}; ")
-    assert (receiving.returncode, failure in told) == (1, True)
+    assert (receiving.returncode, failure in errors) == (1, True)
 
 
-def test_on_a_full_disk_of_its_own_the_sender_says_so(port, folders, key, request):
+def test_the_sender_reports_its_own_full_disk(port, folders, key, request):
     request.getfixturevalue("namespaces_required")
     script = 'mount -t tmpfs -o size=5m none "$1" && shift && exec "$@"'
     in_5_mb = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", str(folders[0])]
@@ -400,7 +401,7 @@ def test_on_a_full_disk_of_its_own_the_sender_says_so(port, folders, key, reques
 def test_a_killed_end_leaves_no_file_and_no_figure(port, folders, key, killed):
     sender, receiver = folders
     end, folder = ("send", sender) if killed == "sender" else ("receive", receiver)
-    # Long enough that it is in the middle when both ends have their streams.
+    # Long enough that both ends are streaming when the end is killed.
     theirs = subprocess.Popen(
         [*command(end, port, folder, key), "--duration-s", "20"],
         cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -409,11 +410,11 @@ def test_a_killed_end_leaves_no_file_and_no_figure(port, folders, key, killed):
     killer.start()
     try:
         if killed == "receiver":
-            run = probe.measure(asked(port, sender, duration_s=20), Deadline(30))
+            run = probe.measure(permitted_spec(port, sender, duration_s=20), Deadline(30))
             assert (run.outcome, not_measured(run)) == (Outcome.TOOL_FAILURE, True)
         else:
             with pytest.raises(ProbeError):
-                probe.receive(asked(port, receiver, duration_s=20), Deadline(30))
+                probe.receive(permitted_spec(port, receiver, duration_s=20), Deadline(30))
     finally:
         killer.join()
         theirs.kill()
@@ -422,7 +423,7 @@ def test_a_killed_end_leaves_no_file_and_no_figure(port, folders, key, killed):
 
 
 def kill_when_streaming(port, process):
-    """As soon as the data go: control and four streams, each with two ends."""
+    """When data flow: the control connection and four streams, each with two ends."""
     with contextlib.suppress(ProcessLookupError):
         wait_until(lambda: established(port) >= 10, "the streams are there")
         process.send_signal(signal.SIGKILL)
@@ -440,13 +441,17 @@ def two_ends(namespaces_required):
         yield lab
 
 
-def test_over_a_narrow_path_it_is_the_network(two_ends, folders, key):
-    """The lab's path carries 50 Mbit/s, with a round trip of 40 ms; disks do ten times as much."""
+def test_over_a_narrow_path_the_network_is_the_limit(two_ends, folders, key):
+    """The lab's path carries 50 Mbit/s, with an RTT of 40 ms; disks are ten times faster."""
     here, there = two_ends.address("bern"), two_ends.address("rome")
-    given = ["--key", str(key), "--duration-s", "3", "--file-bytes", "10000000"]
-    receiving = two_ends.popen("rome", *COMMAND, "receive", here, "--here", there, "--folder", str(folders[1]), *given)
+    options = ["--key", str(key), "--duration-s", "3", "--file-bytes", "10000000"]
+    receiving = two_ends.popen(
+        "rome", *COMMAND, "receive", here, "--here", there, "--folder", str(folders[1]), *options
+    )
 
-    sent = two_ends.exec("bern", *COMMAND, "send", there, "--here", here, "--folder", str(folders[0]), "--json", *given)
+    sent = two_ends.exec(
+        "bern", *COMMAND, "send", there, "--here", here, "--folder", str(folders[0]), "--json", *options
+    )
     receiving.wait(60)
 
     run = json.loads(sent.stdout)

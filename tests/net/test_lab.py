@@ -1,4 +1,4 @@
-"""The lab against tools that know nothing of it: ping(8), iperf3, plain sockets, and what the kernel says in /proc."""
+"""The lab, measured by independent tools: ping(8), iperf3, plain sockets, and the kernel's counters in /proc."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def sequence_numbers(output: str) -> list[int]:
 
 
 def user_namespace_prefix() -> list[str]:
-    """What runs a command as an ordinary user who may have user namespaces; skips the test where none may."""
+    """Command prefix for an ordinary user who may create user namespaces; skips the test where that is forbidden."""
     prefix = [*with_open_tun(), *without_root()]
     tried = subprocess.run([*prefix, "unshare", "--user", "--net", "true"], capture_output=True, text=True, check=False)
     if tried.returncode != 0:
@@ -76,7 +76,7 @@ def iperf(lab: RunningLab, source: str, destination: str, *options: str) -> dict
 
 
 def binomial_interval(trials: int, chance: float, confidence: float) -> tuple[int, int]:
-    """The counts between which `confidence` of binomial draws lie, by summing the probabilities."""
+    """The counts that contain `confidence` of binomial draws, by summing the probabilities."""
     tail, low, high, below = (1 - confidence) / 2, 0, trials, 0.0
     for count in range(trials + 1):
         below += comb(trials, count) * chance**count * (1 - chance) ** (trials - count)
@@ -89,7 +89,7 @@ def binomial_interval(trials: int, chance: float, confidence: float) -> tuple[in
 
 
 @pytest.mark.parametrize(("pair", "rtt_ms"), RTT_MS.items(), ids=lambda value: str(value))
-def test_ping_finds_the_round_trip_of_the_scenario(lab: RunningLab, pair: tuple[str, str], rtt_ms: float) -> None:
+def test_ping_measures_the_rtt_of_the_scenario(lab: RunningLab, pair: tuple[str, str], rtt_ms: float) -> None:
     rtts_ms = round_trips_ms(ping(lab, pair[0], lab.address(pair[1]), count=20))
 
     assert len(rtts_ms) >= 10
@@ -97,13 +97,13 @@ def test_ping_finds_the_round_trip_of_the_scenario(lab: RunningLab, pair: tuple[
     assert statistics.median(rtts_ms) <= rtt_ms + 2.0
 
 
-def test_ipv6_goes_the_same_way(lab: RunningLab) -> None:
+def test_ipv6_has_the_same_path(lab: RunningLab) -> None:
     rtts_ms = round_trips_ms(ping(lab, "bern", "fd77:0:0:2::1", count=5))
 
     assert 20.0 <= statistics.median(rtts_ms) <= 22.0
 
 
-def test_a_20_ms_path_stays_within_1_ms_during_a_20_mbps_transfer(lab: RunningLab) -> None:
+def test_a_20_ms_path_keeps_its_rtt_during_a_20_mbps_transfer(lab: RunningLab) -> None:
     lab.set("bern-oslo", "--rtt-ms", "20", "--loss", "0", "--both")
     with iperf_server(lab, "rome"):
         transfer = lab.popen("bern", "iperf3", "--client", lab.address("rome"), "--time", "4")
@@ -120,21 +120,21 @@ def test_a_20_ms_path_stays_within_1_ms_during_a_20_mbps_transfer(lab: RunningLa
     assert statistics.median(rtts_ms) <= 21.0
 
 
-def test_loss_is_what_the_relay_counted_and_what_the_setting_says(lab: RunningLab) -> None:
+def test_measured_loss_matches_the_relays_count_and_the_setting(lab: RunningLab) -> None:
     lab.set("bern-rome", "--loss", "0.1", "--both")
 
     output = ping(lab, "bern", lab.address("rome"), count=500, spacing_s=0.004)
 
-    seen = len(round_trips_ms(output))
+    received = len(round_trips_ms(output))
     there, back = lab.counts("bern", "rome"), lab.counts("rome", "bern")
     assert there.received == 500
     assert there.forwarded == 500 - there.dropped_loss == back.received
-    assert back.forwarded == seen
+    assert back.forwarded == received
     low, high = binomial_interval(500, 1 - 0.9**2, 0.99)
-    assert low <= 500 - seen <= high
+    assert low <= 500 - received <= high
 
 
-def test_total_loss_lets_nothing_through_one_way_only(lab: RunningLab) -> None:
+def test_total_loss_affects_its_direction_only(lab: RunningLab) -> None:
     lab.set("bern-rome", "--loss", "1")
 
     assert round_trips_ms(ping(lab, "bern", lab.address("rome"), count=5)) == []
@@ -143,7 +143,7 @@ def test_total_loss_lets_nothing_through_one_way_only(lab: RunningLab) -> None:
 
 
 def test_the_policer_drops_excess_packets_and_delays_none(lab: RunningLab) -> None:
-    # The 84 bytes of a request are 67 ms at 0.01 Mbit/s: of 200 requests 5 ms apart, 15 in a second find their tokens.
+    # The 84 bytes of a request are 67 ms at 0.01 Mbit/s: of 200 requests 5 ms apart, 15 per second get their tokens.
     lab.set("bern-rome", "--policer-mbps", "0.01", "--policer-bytes", "100")
 
     rtts_ms = round_trips_ms(ping(lab, "bern", lab.address("rome"), count=200, spacing_s=0.005))
@@ -157,14 +157,14 @@ def test_the_policer_drops_excess_packets_and_delays_none(lab: RunningLab) -> No
     assert len(round_trips_ms(ping(lab, "bern", lab.address("rome"), count=20, spacing_s=0.005))) == 20
 
 
-def test_a_tcp_transfer_gets_the_rate_and_no_more(lab: RunningLab) -> None:
+def test_a_tcp_transfer_gets_exactly_the_rate(lab: RunningLab) -> None:
     end = iperf(lab, "bern", "rome", "--time", "4", "--omit", "1")
 
     received_bps = end["sum_received"]["bits_per_second"]  # type: ignore[index]
     assert 18e6 <= received_bps <= 20e6
 
 
-def test_what_the_queue_dropped_is_what_iperf_misses(lab: RunningLab) -> None:
+def test_packets_dropped_by_the_queue_are_lost_for_iperf3(lab: RunningLab) -> None:
     end = iperf(lab, "bern", "rome", "--udp", "--bitrate", "30M", "--time", "2", "--length", "1200")
 
     counts = lab.counts("bern", "rome")
@@ -172,8 +172,8 @@ def test_what_the_queue_dropped_is_what_iperf_misses(lab: RunningLab) -> None:
     dropped = counts.dropped_queue + overrun + full_receive_buffers(lab, "rome")
     assert counts.dropped_loss == 0
     assert counts.dropped_queue > 100
-    # What was lost after the last datagram that came, iperf3 does not know: at most what is sent while 100 ms of queue
-    # and 10 ms of delay pass, 3.1 datagrams a millisecond.
+    # Losses after the last received datagram are unknown to iperf3: at most those sent during 100 ms of queue and 10 ms
+    # of delay, 3.1 datagrams per millisecond.
     assert dropped - 350 <= end["sum"]["lost_packets"] <= dropped  # type: ignore[index]
 
 
@@ -187,7 +187,7 @@ def full_receive_buffers(lab: RunningLab, site: str) -> int:
     return int(values[names.index("RcvbufErrors")])
 
 
-def test_settings_change_while_it_runs(lab: RunningLab) -> None:
+def test_settings_change_while_the_lab_runs(lab: RunningLab) -> None:
     before = round_trips_ms(ping(lab, "bern", lab.address("rome"), count=5))
 
     lab.set("bern-rome", "--rtt-ms", "50")
@@ -197,7 +197,7 @@ def test_settings_change_while_it_runs(lab: RunningLab) -> None:
     assert 50.0 <= statistics.median(after) <= 52.0
 
 
-def test_a_round_trip_can_differ_in_its_two_directions(lab: RunningLab) -> None:
+def test_rtts_can_differ_by_direction(lab: RunningLab) -> None:
     lab.set("bern-rome", "--delay-ms", "40")
 
     rtts_ms = round_trips_ms(ping(lab, "bern", lab.address("rome"), count=5))
@@ -205,7 +205,7 @@ def test_a_round_trip_can_differ_in_its_two_directions(lab: RunningLab) -> None:
     assert 50.0 <= statistics.median(rtts_ms) <= 52.0
 
 
-def test_ping_sees_each_duplicate_that_was_made(lab: RunningLab) -> None:
+def test_ping_reports_each_duplicate(lab: RunningLab) -> None:
     lab.set("rome-bern", "--duplicate", "0.3")
 
     output = ping(lab, "bern", lab.address("rome"), count=100, spacing_s=0.005)
@@ -214,7 +214,7 @@ def test_ping_sees_each_duplicate_that_was_made(lab: RunningLab) -> None:
     assert output.count("(DUP!)") == lab.counts("rome", "bern").duplicated
 
 
-def test_ping_sees_each_packet_that_was_reordered(lab: RunningLab) -> None:
+def test_ping_reports_each_reordered_packet(lab: RunningLab) -> None:
     lab.set("rome-bern", "--reorder", "0.1", "--reorder-hold-ms", "60")
 
     numbers = sequence_numbers(ping(lab, "bern", lab.address("rome"), count=200, spacing_s=0.01))
@@ -225,7 +225,7 @@ def test_ping_sees_each_packet_that_was_reordered(lab: RunningLab) -> None:
     assert lab.counts("rome", "bern").reordered == late
 
 
-def test_jitter_spreads_the_round_trips_and_keeps_the_order(lab: RunningLab) -> None:
+def test_jitter_varies_the_rtts_and_keeps_the_order(lab: RunningLab) -> None:
     lab.set("bern-rome", "--jitter-ms", "8")
 
     output = ping(lab, "bern", lab.address("rome"), count=200, spacing_s=0.01)
@@ -237,7 +237,7 @@ def test_jitter_spreads_the_round_trips_and_keeps_the_order(lab: RunningLab) -> 
     assert 17.0 <= statistics.mean(rtts_ms) <= 24.0
 
 
-def test_counters_can_be_set_to_zero(lab: RunningLab) -> None:
+def test_counters_can_be_reset(lab: RunningLab) -> None:
     ping(lab, "bern", lab.address("rome"), count=3)
 
     assert lab.command("reset-counters").returncode == 0
@@ -245,9 +245,9 @@ def test_counters_can_be_set_to_zero(lab: RunningLab) -> None:
     assert lab.counts("bern", "rome").received == 0
 
 
-def test_exec_passes_the_exit_status_and_the_signals_on(lab: RunningLab) -> None:
+def test_exec_passes_on_exit_status_and_signals(lab: RunningLab) -> None:
     assert lab.exec("oslo", "sh", "-c", "exit 7").returncode == 7
-    # Python ignores SIGPIPE; `yes` would complain of the closed pipe instead of ending by it.
+    # Python ignores SIGPIPE; `yes` would complain about the closed pipe instead of being ended by it.
     assert lab.exec("oslo", "sh", "-c", "yes | head -1").stderr == ""
 
 
@@ -268,7 +268,7 @@ def test_a_command_can_end_with_the_lab(start_lab: StartLab, rootless: bool) -> 
     assert command.returncode == -signal.SIGTERM
 
 
-def test_errors_say_what_to_do(lab: RunningLab) -> None:
+def test_error_messages_have_a_fix(lab: RunningLab) -> None:
     missing_command = lab.exec("oslo", "no-such-command")
     unknown_site = lab.exec("osla", "true")
     unknown_path = lab.command("set", "bern-berlin", "--loss", "0.1")
@@ -314,7 +314,7 @@ def test_a_site_without_its_device_ends_the_lab_with_the_reason(lab: RunningLab)
     assert 'lab: site "rome" lost its wan0: ' in lab.log
 
 
-def test_sigterm_ends_it_and_tidies_up(start_lab: StartLab) -> None:
+def test_sigterm_ends_the_lab_and_cleans_up(start_lab: StartLab) -> None:
     lab = start_lab("three-sites")
     run_dir = lab.run_dir
     os.kill(lab.pid, signal.SIGTERM)
@@ -353,7 +353,7 @@ def test_up_and_down_in_the_background(namespaces_required: None, tmp_path: Path
 
 
 def processes_of(namespaces: set[int]) -> list[int]:
-    """Pids that live in one of these network namespaces, or hold one open."""
+    """Process ids in one of these network namespaces, or with such a namespace open."""
     replies = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -371,7 +371,7 @@ def fds(process: Path) -> list[Path]:
 
 
 def namespace_of(link: Path) -> int | None:
-    """The inode that a link like net:[4026532008] names."""
+    """The inode in a link like net:[4026532008]."""
     try:
         match = re.fullmatch(r"net:\[(\d+)\]", str(link.readlink()))
     except OSError:
@@ -399,7 +399,7 @@ def test_kill_9_leaves_no_process_and_no_namespace(start_lab: StartLab, tmp_path
 
 @contextmanager
 def centre(path: Path) -> Iterator[None]:
-    """A centre's stand-in on a Unix socket: sends back what it got, in capitals, when the sender is done."""
+    """A fake centre on a Unix socket: echoes the received text in capitals when the sender closes."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
     listener.listen()
@@ -435,12 +435,12 @@ print(len(got), got[:5])
 
 
 def ask_the_centre(lab: RunningLab, site: str) -> str | None:
-    """What a site gets from the centre; None if it does not get through."""
+    """A site's answer from the centre; None if it cannot connect."""
     done = lab.exec(site, sys.executable, "-c", ASK_THE_CENTRE)
     return done.stdout.strip() if done.returncode == 0 and not done.stdout.startswith("0 ") else None
 
 
-def test_every_site_reaches_the_centre_until_it_is_cut_off(start_lab: StartLab, tmp_path: Path) -> None:
+def test_every_site_reaches_the_centre_until_it_is_disconnected(start_lab: StartLab, tmp_path: Path) -> None:
     lab = start_lab("three-sites", "--centre-socket", str(tmp_path / "centre"))
     assert ask_the_centre(lab, "oslo") is None, "there is no centre yet"
 
@@ -455,7 +455,7 @@ def test_every_site_reaches_the_centre_until_it_is_cut_off(start_lab: StartLab, 
     assert ask_the_centre(lab, "oslo") is None, "the centre is away"
 
 
-def test_the_way_to_the_centre_is_made_again_when_its_process_ends(start_lab: StartLab, tmp_path: Path) -> None:
+def test_the_connection_to_the_centre_is_restored_when_it_dies(start_lab: StartLab, tmp_path: Path) -> None:
     lab = start_lab("three-sites", "--centre-socket", str(tmp_path / "centre"))
     children = Path(f"/proc/{lab.pid}/task/{lab.pid}/children")
     first = int(children.read_text())
@@ -467,7 +467,7 @@ def test_the_way_to_the_centre_is_made_again_when_its_process_ends(start_lab: St
         wait_until(lambda: ask_the_centre(lab, "rome") is not None, "the centre is reached again")
 
 
-def test_a_confused_client_gets_an_error_and_stops_nothing(lab: RunningLab) -> None:
+def test_a_broken_client_gets_an_error_and_stops_nothing(lab: RunningLab) -> None:
     silent = socket.socket(socket.AF_UNIX)
     confused = socket.socket(socket.AF_UNIX)
     with silent, confused:
@@ -489,18 +489,18 @@ def test_a_thousand_silent_clients_do_not_end_the_lab(lab: RunningLab) -> None:
         for _ in range(1050):
             client = cleanup.enter_context(socket.socket(socket.AF_UNIX))
             client.connect(str(lab.run_dir / "control.sock"))
-        assert client.recv(1) == b"", "the last one is turned away"
+        assert client.recv(1) == b"", "the last client is refused"
 
     assert lab.status().lab.scenario == "three-sites"
 
 
-def test_packets_to_nowhere_are_counted_at_their_site(lab: RunningLab) -> None:
+def test_packets_without_a_destination_are_counted_at_their_site(lab: RunningLab) -> None:
     assert round_trips_ms(ping(lab, "oslo", "10.77.200.1", count=3)) == []
 
     assert {site.name: site.unroutable for site in lab.status().sites} == {"bern": 0, "rome": 0, "oslo": 3}
 
 
-def test_without_any_right_it_says_why_and_what_to_change(namespaces_required: None) -> None:
+def test_without_privileges_the_error_names_the_fix(namespaces_required: None) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give all its rights away, user namespaces included")
     lab = RunningLab("three-sites", prefix=["setpriv", "--bounding-set=-all"])
@@ -516,7 +516,7 @@ def test_without_any_right_it_says_why_and_what_to_change(namespaces_required: N
     assert "run as root" in done.stderr
 
 
-def test_it_runs_without_root(start_lab: StartLab) -> None:
+def test_the_lab_runs_without_root(start_lab: StartLab) -> None:
     lab = start_lab("three-sites", prefix=user_namespace_prefix())
 
     state = lab.status().lab

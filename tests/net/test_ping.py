@@ -1,5 +1,5 @@
-"""The ping probe between two namespaces. Where loss, order or forgery must be known exactly, the far end answers by
-a script of this test instead of its kernel; what it does to each request is decided by the sequence number."""
+"""The ping probe between two namespaces. Where loss, order or forgery must be exact, a script of this test answers at
+the far end instead of its kernel; its answer to each request is decided by the sequence number."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Sites:
     def measure(
         self, *targets: PingTarget, user: int = 0, deadline_s: float = 60.0, **numbers: object
     ) -> tuple[Burst, ...]:
-        """Measure from the near namespace, in a process of its own."""
+        """Measure from the near namespace, in a separate process."""
         spec = PingSpec(
             targets=targets,
             **{"packet_bytes": (100,), "count": 10, "spacing_s": 0.02, "timeout_s": 0.5} | UNPRIMED | numbers,
@@ -141,7 +141,7 @@ class Sites:
 
     @contextmanager
     def responder(self, family: int, manner: str) -> Iterator[None]:
-        """Something that answers in the far namespace in place of its kernel."""
+        """A responder in the far namespace in place of its kernel."""
         version = {4: "net.ipv4.icmp_echo_ignore_all", 6: "net.ipv6.icmp.echo_ignore_all"}[family]
         run("ip", "netns", "exec", self.far, "sysctl", "-qw", f"{version}=1")
         command = ["ip", "netns", "exec", self.far, sys.executable, "-c", RESPOND]
@@ -188,7 +188,7 @@ def joined_namespaces() -> Iterator[Sites]:
 
 
 def wait_for_answer(namespace: str, address: str) -> None:
-    """IPv6 is not ready the moment its interface is up."""
+    """IPv6 is not ready as soon as its interface is up."""
     until = time.monotonic() + 20
     while subprocess.run(
         ["ip", "netns", "exec", namespace, "ping", "-c", "1", "-W", "1", address], capture_output=True, check=False
@@ -204,7 +204,7 @@ def sites(namespaces_required: None, root_required: None) -> Iterator[Sites]:
 
 @pytest.fixture
 def near_route(sites: Sites) -> Iterator[Callable[..., None]]:
-    """Adds routes in the near namespace, which end with the test."""
+    """Adds routes in the near namespace, which are removed after the test."""
     with ExitStack() as undo:
 
         def add(*route: str) -> None:
@@ -216,7 +216,7 @@ def near_route(sites: Sites) -> Iterator[Callable[..., None]]:
 
 @contextmanager
 def far_sysctl(sites: Sites, settings: dict[str, str]) -> Iterator[None]:
-    """Kernel settings of the far namespace, put back afterwards."""
+    """Kernel settings of the far namespace, restored afterwards."""
     command = ("ip", "netns", "exec", sites.far, "sysctl")
     with ExitStack() as undo:
         for name, value in settings.items():
@@ -228,7 +228,8 @@ def far_sysctl(sites: Sites, settings: dict[str, str]) -> Iterator[None]:
 
 @pytest.fixture
 def routed(sites: Sites) -> Iterator[Callable[[int, str], None]]:
-    """Makes the far end the router to `ELSEWHERE`, which it says something of; ends with the test."""
+    """Makes the far end the router to `ELSEWHERE`, with a route that answers with ICMP errors; removed after the
+    test."""
     with ExitStack() as undo:
         setting = "net.ipv4.ping_group_range"
         run("ip", "netns", "exec", sites.near, "sysctl", "-qw", f"{setting}=0 2147483647")
@@ -267,7 +268,7 @@ def far(family: int, **fields: object) -> PingTarget:
 
 
 @families
-def test_requests_of_every_size_are_answered_and_kernel_stamped(sites, family):
+def test_requests_of_every_size_are_answered_with_kernel_stamps(sites, family):
     bursts = sites.measure(far(family), packet_bytes=(16, 100, 1001, 4000), count=5)
 
     assert [burst.packet_bytes for burst in bursts] == [16, 100, 1001, 4000]
@@ -297,7 +298,7 @@ def test_duplicates_are_counted_and_not_received_twice(sites, family):
 
 
 @families
-def test_a_reply_that_was_overtaken_is_reordered(sites, family):
+def test_a_reply_overtaken_by_another_is_reordered(sites, family):
     with sites.responder(family, "swap"):
         [burst] = sites.measure(far(family))
 
@@ -316,14 +317,14 @@ def test_a_reply_after_the_timeout_is_lost(sites, family):
 
 
 @families
-def test_forged_cut_and_padded_replies_count_as_nothing(sites, family):
+def test_forged_cut_and_padded_replies_are_ignored(sites, family):
     with sites.responder(family, "forge"):
         [burst] = sites.measure(far(family))
 
     assert (burst.outcome, burst.sent, burst.received, burst.duplicates) == (Outcome.MEASURED, 10, 0, 0)
 
 
-def test_a_reply_that_was_corrupted_on_its_way_counts_as_nothing(sites):
+def test_a_corrupted_reply_is_ignored(sites):
     with sites.responder(4, "corrupt"):
         [burst] = sites.measure(far(4))
 
@@ -376,7 +377,7 @@ def test_targets_without_a_route_do_not_disturb_the_others(sites, near_route, fa
 
     assert {(burst.outcome, burst.sent) for burst in bursts[0::2]} == {(Outcome.NO_ROUTE, 0)}
     assert {(burst.received, burst.stamp) for burst in bursts[1::2]} == {(20, "kernel")}
-    # A send stamp taken for that of another packet would be off by a spacing: 1 ms or more.
+    # A send timestamp assigned to the wrong packet would be off by a spacing: 1 ms or more.
     assert statistics.median(rtt or 0 for burst in bursts[1::2] for rtt in burst.rtts_ms) < 0.5
 
 
@@ -391,7 +392,7 @@ def test_a_name_that_does_not_resolve_is_not_a_loss(sites):
 
 
 @families
-def test_the_same_address_twice_is_two_bursts_of_one_set_of_packets(sites, family):
+def test_the_same_address_twice_gives_two_bursts_of_its_packets(sites, family):
     first, second = sites.measure(far(family, path_id=1), far(family, path_id=2))
 
     assert (first.received, first.duplicates) == (10, 0)
@@ -403,7 +404,7 @@ def test_a_priming_request_is_sent_and_not_counted(sites, family):
     with sites.responder(family, "lose"):
         [burst] = sites.measure(far(family), priming_bytes=56)
 
-    # The far end loses the third and the eighth that it gets; the first of them is not counted.
+    # The far end drops the third and the eighth request; the first request is not counted.
     assert [number for number, rtt in enumerate(burst.rtts_ms) if rtt is None] == [1, 6]
     assert (burst.sent, burst.received) == (10, 8)
 
@@ -421,7 +422,7 @@ def test_a_change_of_ttl_is_counted(sites, family):
 @pytest.mark.parametrize(
     ("route", "name"), [("unreachable", "host_unreachable"), ("prohibit", "administratively_prohibited")]
 )
-def test_what_a_router_says_is_kept_with_its_address(sites, routed, family, user, route, name):
+def test_a_routers_error_is_stored_with_its_address(sites, routed, family, user, route, name):
     routed(family, route)
 
     lost, fine = sites.measure(far(family, address=ELSEWHERE[family]), far(family), user=user, spacing_s=0.3, count=3)
@@ -431,11 +432,11 @@ def test_what_a_router_says_is_kept_with_its_address(sites, routed, family, user
     [error] = lost.errors
     expected = NAMED_OTHERWISE.get((family, route), name)
     assert (error.name, error.router) == (expected, FAR[family])
-    assert 1 <= error.count <= 3  # a kernel says it at most once a second to one address
+    assert 1 <= error.count <= 3  # a kernel sends this error at most once a second per address
 
 
 @families
-def test_what_a_router_says_of_a_request_that_was_cut_is_kept_too(sites, routed, family):
+def test_a_routers_error_about_a_fragmented_request_is_stored(sites, routed, family):
     routed(family, "unreachable")
 
     [lost] = sites.measure(far(family, address=ELSEWHERE[family]), packet_bytes=(4000,), spacing_s=0.3, count=2)
@@ -445,21 +446,21 @@ def test_what_a_router_says_of_a_request_that_was_cut_is_kept_too(sites, routed,
 
 @families
 @pytest.mark.parametrize("user", [0, NOBODY_USER])
-def test_a_request_too_large_for_the_path_tells_the_mtu(sites, routed, family, user):
+def test_a_request_too_large_for_the_path_gives_the_mtu(sites, routed, family, user):
     routed(family, "narrow")
     elsewhere = far(family, address=ELSEWHERE[family])
 
-    [told] = sites.measure(elsewhere, user=user, packet_bytes=(1400,), dont_fragment=True, count=3)
-    [burst] = sites.measure(elsewhere, user=user, packet_bytes=(1400,), dont_fragment=True, count=3)
+    [first] = sites.measure(elsewhere, user=user, packet_bytes=(1400,), dont_fragment=True, count=3)
+    [second] = sites.measure(elsewhere, user=user, packet_bytes=(1400,), dont_fragment=True, count=3)
 
-    assert (told.received, told.path_mtu_bytes) == (0, NARROW_MTU)
-    assert [error.mtu_bytes for error in told.errors] == [NARROW_MTU]
-    assert (burst.outcome, burst.sent, burst.path_mtu_bytes) == (Outcome.NO_ROUTE, 0, NARROW_MTU)
-    assert str(NARROW_MTU) in (burst.detail or "")
+    assert (first.received, first.path_mtu_bytes) == (0, NARROW_MTU)
+    assert [error.mtu_bytes for error in first.errors] == [NARROW_MTU]
+    assert (second.outcome, second.sent, second.path_mtu_bytes) == (Outcome.NO_ROUTE, 0, NARROW_MTU)
+    assert str(NARROW_MTU) in (second.detail or "")
 
 
 @families
-def test_a_request_larger_than_our_own_interface_is_an_answer(sites, family):
+def test_a_request_larger_than_the_interface_is_reported(sites, family):
     large, small = sites.measure(far(family), packet_bytes=(65_000, 100), dont_fragment=True, count=2)
 
     assert (large.outcome, large.sent, large.path_mtu_bytes) == (Outcome.NO_ROUTE, 0, 1500)
@@ -473,7 +474,7 @@ def test_the_largest_request_is_fragmented_where_that_is_allowed(sites, family):
     assert (burst.sent, burst.received) == (3, 3)
 
 
-def test_what_a_local_firewall_forbids_is_not_permitted(sites):
+def test_packets_refused_by_a_local_firewall_are_not_permitted(sites):
     run("ip", "netns", "exec", sites.near, "nft", FIREWALL.format(host=FAR_SECOND[4]))
     try:
         forbidden, allowed = sites.measure(far(4, address=FAR_SECOND[4]), far(4))
@@ -485,7 +486,7 @@ def test_what_a_local_firewall_forbids_is_not_permitted(sites):
     assert (allowed.received, allowed.stamp) == (10, "kernel")
 
 
-def test_a_target_that_limits_its_replies_is_found_out(sites):
+def test_a_target_that_limits_its_replies_is_detected(sites):
     with far_sysctl(sites, {"net.ipv4.icmp_ratemask": "1", "net.ipv4.icmp_ratelimit": "1000"}):
         [limited] = sites.measure(far(4), count=25, spacing_s=0.4)
 
@@ -493,7 +494,7 @@ def test_a_target_that_limits_its_replies_is_found_out(sites):
     assert limited.rate_limited is True
 
 
-def test_a_loss_that_does_not_depend_on_our_rate_is_no_rate_limit(sites):
+def test_a_loss_independent_of_our_rate_is_no_rate_limit(sites):
     with sites.responder(4, "lose"):
         [lossy] = sites.measure(far(4), count=20, spacing_s=0.1)
 
@@ -525,10 +526,10 @@ def test_a_thousand_hosts_each_have_their_outcome(sites, near_route, family):
 
 
 def test_a_link_local_address_is_measured_with_its_interface(sites):
-    shown = subprocess.run(
+    output = subprocess.run(
         ["ip", "-n", sites.far, "-j", "address", "show", "dev", "wan", "scope", "link"], capture_output=True, check=True
     )
-    [local] = [entry["local"] for shows in json.loads(shown.stdout) for entry in shows.get("addr_info", []) if entry]
+    [local] = [entry["local"] for shows in json.loads(output.stdout) for entry in shows.get("addr_info", []) if entry]
 
     scoped, unscoped = sites.measure(far(6, address=f"{local}%wan"), far(6, address=local), count=2)
 
@@ -538,7 +539,7 @@ def test_a_link_local_address_is_measured_with_its_interface(sites):
 
 
 @families
-def test_requests_leave_from_the_source_where_it_is_ours(sites, family):
+def test_requests_are_sent_from_the_source_if_it_is_local(sites, family):
     run("ip", "-n", sites.far, "route", "add", "blackhole", NEAR_SECOND[family])
     try:
         first, second, foreign = sites.measure(
@@ -553,7 +554,7 @@ def test_requests_leave_from_the_source_where_it_is_ours(sites, family):
     assert (first.received, second.received, foreign.received) == (10, 0, 10)
 
 
-def test_both_families_fly_together(sites):
+def test_both_families_are_measured_together(sites):
     bursts = sites.measure(far(4), far(6))
 
     assert [(burst.address, burst.received) for burst in bursts] == [(FAR[4], 10), (FAR[6], 10)]
@@ -582,7 +583,7 @@ def test_an_unprivileged_user_measures_where_the_sysctl_allows(sites, family):
 
 
 @families
-def test_forgeries_do_not_fool_the_unprivileged_socket_either(sites, family):
+def test_forgeries_are_ignored_by_the_unprivileged_socket(sites, family):
     setting = "net.ipv4.ping_group_range"
     run("ip", "netns", "exec", sites.near, "sysctl", "-qw", f"{setting}=0 2147483647")
     try:
@@ -595,7 +596,7 @@ def test_forgeries_do_not_fool_the_unprivileged_socket_either(sites, family):
 
 
 @families
-def test_an_unprivileged_user_is_told_which_setting_to_change(sites, family):
+def test_an_unprivileged_user_learns_which_setting_to_change(sites, family):
     run("ip", "netns", "exec", sites.near, "sysctl", "-qw", "net.ipv4.ping_group_range=1 0")
 
     [burst] = sites.measure(far(family), user=NOBODY_USER)
@@ -605,7 +606,7 @@ def test_an_unprivileged_user_is_told_which_setting_to_change(sites, family):
     assert "cap_net_raw" in (burst.detail or "")
 
 
-def test_a_full_send_queue_is_waited_for_and_loses_nothing(sites):
+def test_a_full_send_queue_delays_but_loses_nothing(sites):
     run("ip", "netns", "exec", sites.near, "tc", "qdisc", "add", "dev", "wan", "root", "tbf",
         "rate", "8mbit", "burst", "3000", "limit", "10000000")  # fmt: skip
     try:
@@ -620,7 +621,7 @@ def test_a_full_send_queue_is_waited_for_and_loses_nothing(sites):
 
 
 @pytest.mark.parametrize(("host", "family"), [("127.0.0.1", 4), ("::1", 6)])
-def test_an_address_on_the_command_line_says_its_own_family(capsys, host, family):
+def test_an_address_on_the_command_line_implies_its_family(capsys, host, family):
     status = main(["ping", host, "--count", "1", "--sizes", "100", "--json"])
 
     burst = json.loads(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""The ping probe over plain sockets: between two namespaces, and on loopback as on a system that is not Linux."""
+"""The ping probe over plain sockets: between two namespaces, and on loopback as on a system other than Linux."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.net.test_ping import (
 
 OWN_CLOCK = "no kernel timestamps"
 USERS = {"raw": 0, "datagram": NOBODY_USER}
-"""Who gets which socket here: root is in no group that may have a datagram one, and an ordinary user has no other."""
+"""Sockets by user: root is in no group that may open a datagram socket, and an ordinary user may open no other."""
 
 AS_ELSEWHERE = """
 import ctypes, errno, json, socket, sys, types
@@ -54,7 +54,7 @@ sys.exit(main(["ping", "127.0.0.1", "::1", "--count", "3", "--spacing-s", "0.05"
 
 
 def as_elsewhere(*options: str) -> str:
-    """What `probes ping` of loopback prints where the system is not Linux and has nothing that only Linux has."""
+    """Output of `probes ping` for loopback on a simulated system without Linux's own features."""
     ran = subprocess.run(
         [sys.executable, "-c", AS_ELSEWHERE, *options],
         env=repository_environment(),
@@ -83,7 +83,7 @@ def test_loopback_is_measured_where_the_system_is_not_linux():
         assert all(rtt_ms > 0 for rtt_ms in burst["rtts_ms"])
 
 
-def test_the_table_says_how_the_round_trips_were_timed():
+def test_the_table_names_the_source_of_the_timestamps():
     assert f"; {OWN_CLOCK}" in as_elsewhere()
 
 
@@ -116,7 +116,7 @@ def measure(sites: Sites, kind: str, monkeypatch: pytest.MonkeyPatch) -> Measure
 
 
 @families
-def test_requests_of_every_size_are_answered_and_program_timed(measure, kind, family):
+def test_requests_of_every_size_are_answered_with_user_stamps(measure, kind, family):
     bursts = measure(far(family), packet_bytes=(16, 100, 1001, 65_000), count=5)
 
     assert [burst.packet_bytes for burst in bursts] == [16, 100, 1001, 65_000]
@@ -147,7 +147,7 @@ def test_duplicates_are_counted_and_not_received_twice(sites, measure, family):
 
 
 @families
-def test_a_reply_that_was_overtaken_is_reordered(sites, measure, family):
+def test_a_reply_overtaken_by_another_is_reordered(sites, measure, family):
     with sites.responder(family, "swap"):
         [burst] = measure(far(family))
 
@@ -164,7 +164,7 @@ def test_a_reply_after_the_timeout_is_late_and_lost(sites, measure, family):
 
 
 @families
-def test_forged_cut_and_padded_replies_count_as_nothing(sites, measure, family):
+def test_forged_cut_and_padded_replies_are_ignored(sites, measure, family):
     with sites.responder(family, "forge"):
         [burst] = measure(far(family))
 
@@ -180,7 +180,7 @@ def test_total_loss_is_a_measurement(measure, family):
 
 
 @families
-def test_without_a_route_nothing_is_sent_and_the_others_are_measured(measure, family):
+def test_without_a_route_the_other_targets_are_measured(measure, family):
     dead, live = measure(far(family, address=ELSEWHERE[family]), far(family))
 
     assert (dead.outcome, dead.sent, dead.rtts_ms) == (Outcome.NO_ROUTE, 0, ())
@@ -189,7 +189,7 @@ def test_without_a_route_nothing_is_sent_and_the_others_are_measured(measure, fa
 
 
 @families
-def test_requests_leave_from_the_source_where_it_is_ours(sites, measure, family):
+def test_requests_are_sent_from_the_source_if_it_is_local(sites, measure, family):
     run("ip", "-n", sites.far, "route", "add", "blackhole", NEAR_SECOND[family])
     try:
         first, second, foreign = measure(
@@ -205,7 +205,7 @@ def test_requests_leave_from_the_source_where_it_is_ours(sites, measure, family)
 
 
 @families
-def test_an_own_address_is_said_to_be_one_however_long_it_took(measure, family):
+def test_a_local_address_is_reported_at_any_rtt(measure, family):
     [burst] = measure(far(family, address=NEAR[family]), count=2)
 
     assert (burst.received, burst.stamp) == (2, "user")
@@ -214,7 +214,7 @@ def test_an_own_address_is_said_to_be_one_however_long_it_took(measure, family):
 
 @families
 @pytest.mark.parametrize("kind", ["raw"], indirect=True)
-def test_what_a_router_says_reaches_a_raw_socket(sites, measure, family):
+def test_a_routers_error_reaches_a_raw_socket(sites, measure, family):
     network, setting = test_ping.ELSEWHERE_NETWORK[family], {4: "ipv4.ip_forward", 6: "ipv6.conf.all.forwarding"}
     run("ip", "-n", sites.near, "route", "add", network, "via", FAR[family])
     run("ip", "-n", sites.far, "route", "add", "prohibit", network)

@@ -1,7 +1,7 @@
-"""What a burst on loopback reads where the kernel's stamps cannot all be trusted: none come, or the wall clock is set.
+"""A burst on loopback whose kernel timestamps are not all reliable: missing, or with the wall clock set.
 
-Sockets, packets and stamps are real. The wall clock, and with it the stamps, are led past a clock of the test, which is
-set without a hand on the machine's own (`tests.e2e.stepped_clock` does so to a whole agent).
+Sockets, packets and timestamps are real. The wall clock, and with it the timestamps, are offset by a clock of the test,
+which leaves the machine's own clock alone (`tests.e2e.stepped_clock` does so for a whole agent).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def rtts_ms(burst: Burst) -> list[float]:
 
 @pytest.fixture
 def lead_clock(root_required: None, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Any], Any]], None]:
-    """Puts the wall clock ahead by so many ns, which a function of the monotonic time, in ns too, tells."""
+    """Puts the wall clock ahead by a function of the monotonic time, both in ns."""
     read = kernel.read_controls
     origin_ns = time.time_ns() - time.monotonic_ns()
 
@@ -67,7 +67,7 @@ def test_a_clock_set_repeatedly_does_not_lengthen_rtts(lead_clock):
 
     burst = burst_on_loopback()
 
-    # It takes a quarter of a second, an eighth of the burst, until that shows.
+    # It takes a quarter of a second, an eighth of the burst, until the step is detected.
     assert np.percentile(rtts_ms(burst), 80) < SETTLED_MS
 
 
@@ -90,7 +90,7 @@ def test_a_kernel_without_stamps_does_not_lengthen_rtts(root_required, monkeypat
 @pytest.mark.parametrize("step_ms", [30, -30])
 @pytest.mark.parametrize("set_after_ms", [1000, 1100])
 def test_a_clock_set_once_lengthens_rtts_at_most_by_its_step(lead_clock, step_ms, set_after_ms):
-    """Of some stamps of that moment nobody can tell whether they were made before or after."""
+    """Of some timestamps near the step it is unknown whether they were taken before or after it."""
     set_at_ns = time.monotonic_ns() + set_after_ms * MS
     lead_clock(lambda at_ns: np.where(at_ns >= set_at_ns, step_ms * MS, 0))
 

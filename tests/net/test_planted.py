@@ -1,4 +1,4 @@
-"""One fault planted in the lab is found by the rules that run live, on real packets; one blip is not."""
+"""A fault planted in the lab is detected by the live rules, on real packets; a single blip is not."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Mathis in the lab, on two cells of the table in docs/method/reproduce.md, and the two ends of all reproductions.
 
-The bound of 30% is kept by a machine with other work, as rate and loss are counted over the same time, and a run in
-which the relay or the sender lacked processor time is not counted but repeated. With 60 losses the sampling error is
-2.6% (one deviation), and what is expected is 1.0 to 1.1 of the model.
+The bound of 30% holds on a machine with other work, as rate and loss are counted over the same time, and a run in which
+the relay or the sender lacked processor time is not counted but repeated. With 60 losses the sampling error is 2.6%
+(one deviation), and 1.0 to 1.1 times the model is expected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def published_path(namespaces_required: None) -> Iterator[RunningLab]:
 
 
 @pytest.mark.parametrize("cell", [Cell(0.01, 50.0, "reno", losses=60), Cell(0.01, 100.0, "reno", True, losses=60)])
-def test_reno_gets_what_mathis_says(published_path: RunningLab, cell: Cell) -> None:
+def test_reno_gets_the_rate_of_mathis(published_path: RunningLab, cell: Cell) -> None:
     measured = measure(published_path, cell.run, print)
 
     assert measured.data.dropped_loss > 30
@@ -35,8 +35,8 @@ def test_reno_gets_what_mathis_says(published_path: RunningLab, cell: Cell) -> N
     assert (measured.segments_per_answer < 1.3) == cell.each_ack
 
 
-def test_after_each_block_the_sender_waits_for_every_answer(published_path: RunningLab) -> None:
-    # Ten segments take no time without a rate: a round trip until they are acknowledged, one for the second answer.
+def test_after_each_block_the_sender_waits_for_its_answer(published_path: RunningLab) -> None:
+    # Ten segments take no time without a rate: an RTT until they are acknowledged, another for the second answer.
     plan = Plan(4.0, block_bytes=14_480, exchanges=2)
 
     measured = measure(published_path, Run(50.0, {}, plan, 1.0, backlogged=False), print)
@@ -45,7 +45,7 @@ def test_after_each_block_the_sender_waits_for_every_answer(published_path: Runn
     assert 0.5 * measured.seconds / 0.1 <= blocks <= measured.seconds / 0.1 + 1
 
 
-def test_the_kernel_says_of_a_stream_what_it_did() -> None:
+def test_the_kernels_statistics_of_a_stream_are_read() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as sender:
         receiver, _ = listener.accept()
         with receiver:

@@ -1,4 +1,4 @@
-"""Real iperf3 on loopback addresses: a test that works, and each way in which one does not."""
+"""Real iperf3 on loopback addresses: a successful test, and each kind of failure."""
 
 import os
 import re
@@ -41,14 +41,14 @@ CLIENT, SERVER, STRANGER = "127.77.1.1", "127.77.2.1", "127.77.3.1"
 
 @pytest.fixture
 def port():
-    """A port that nothing listens on."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind((SERVER, 0))
         return probe.getsockname()[1]
 
 
 class Server(threading.Thread):
-    """`serve` in a thread; `wait_listening` returns once a connection would be taken."""
+    """`serve` in a thread; `wait_listening` returns once a connection would be accepted."""
 
     def __init__(self, spec, seconds=20.0):
         super().__init__()
@@ -61,13 +61,13 @@ class Server(threading.Thread):
 
 
 def sockets(port, state):
-    """How many TCP sockets at our `port` are in a state, as the kernel numbers them."""
+    """Number of TCP sockets at our `port` in a state, by the kernel's state numbers."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(row[1].endswith(f":{port:04X}") and row[3] == state for row in rows)
 
 
 def listening(port):
-    """Whether a socket listens on `port` here, without touching it."""
+    """Whether a socket listens on `port` here, without connecting to it."""
     return sockets(port, "0A") > 0
 
 
@@ -83,7 +83,7 @@ def spec(port, **fields):
 
 
 @pytest.mark.parametrize("streams", [1, 3])
-def test_a_transfer_between_two_ends(port, streams):
+def test_a_transfer_between_two_ends_is_measured(port, streams):
     server = Server(spec(port))
     server.start()
     wait_until(lambda: listening(port))
@@ -100,21 +100,21 @@ def test_a_transfer_between_two_ends(port, streams):
     assert sum(received.received_bytes) == pytest.approx(run.received_bytes, rel=0.05)
     assert len(sent.end_s) >= 5, "intervals of 0.1 s"
     assert min(sent.cwnd_bytes) > 0
-    assert max(sent.peer_window_bytes) > 0, "0 for a moment is a receiver that waits for the processor"
+    assert max(sent.peer_window_bytes) > 0, "a window of 0 is a receiver that waits for the processor"
     assert 0.0 < run.transfer.sender_cpu.total_ratio < 10.0
     assert 0.0 < run.transfer.receiver_cpu.total_ratio < 10.0
     assert server.served is not None
     assert not listening(port)
 
 
-def test_nobody_listens(port):
+def test_without_a_server_the_test_is_refused(port):
     run = measure(spec(port), Deadline(10))
 
     assert (run.outcome, run.throughput_bps) == (Outcome.REFUSED, None)
     assert "Connection refused" in run.detail
 
 
-def test_somebody_else_is_being_served(port):
+def test_a_server_in_use_is_busy(port):
     server = Server(spec(port))
     server.start()
     wait_until(lambda: listening(port))
@@ -131,11 +131,11 @@ def test_somebody_else_is_being_served(port):
 
 
 def established(port):
-    """Connections to `port`: iperf3 has one for control and one for each stream."""
+    """Connections to `port`: iperf3 has a connection for control and another for each stream."""
     return sockets(port, "01")
 
 
-def test_the_server_is_killed_in_the_middle(port):
+def test_a_server_killed_during_the_test_is_a_failure(port):
     server = subprocess.Popen(
         ["iperf3", "-s", "-1", "-p", str(port), "-B", SERVER], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -151,7 +151,7 @@ def test_the_server_is_killed_in_the_middle(port):
     assert run.detail
 
 
-def test_a_test_that_outlives_its_time_is_stopped(port):
+def test_a_test_beyond_its_deadline_is_stopped(port):
     server = Server(spec(port))
     server.start()
     wait_until(lambda: listening(port))
@@ -200,7 +200,7 @@ def test_a_late_hanging_test_is_missed_at_the_end_of_its_slot(port, tmp_path):
     assert re.match(r"started 2\.\d s late, its slot ended before it finished: iperf3 did not finish", run.detail)
 
 
-def test_nobody_comes(port):
+def test_a_server_without_a_client_fails(port):
     server = Server(spec(port), seconds=0.5)
     server.start()
     server.join()
@@ -209,7 +209,7 @@ def test_nobody_comes(port):
     assert not listening(port)
 
 
-def test_a_stranger_who_only_connects_does_not_use_the_server_up(port):
+def test_a_stranger_that_only_connects_does_not_end_the_server(port):
     server = Server(spec(port))
     server.start()
     wait_until(lambda: listening(port))
@@ -227,7 +227,7 @@ def test_a_stranger_who_only_connects_does_not_use_the_server_up(port):
     assert server.served is not None
 
 
-def test_a_port_that_is_taken_is_waited_for(port):
+def test_a_port_in_use_is_waited_for(port):
     with socket.socket() as holder:
         holder.bind((SERVER, port))
         holder.listen()
@@ -243,7 +243,7 @@ def test_a_port_that_is_taken_is_waited_for(port):
     assert server.served is not None
 
 
-def test_what_the_kernel_counted_is_there(port):
+def test_the_kernels_counts_are_in_the_result(port):
     server = Server(spec(port))
     server.start()
     wait_until(lambda: listening(port))
@@ -252,7 +252,7 @@ def test_what_the_kernel_counted_is_there(port):
     server.join()
 
     kernel = run.transfer.kernel
-    # `ss` rounds to a thousandth, and the last look comes up to a fifth of a second and a busy machine's delay early.
+    # `ss` rounds to a thousandth, and the last sample is early by up to 0.2 s and a busy machine's delay.
     assert 1.0 < kernel.age_s < 4.0
     assert 0.0 < kernel.busy_s <= kernel.age_s + 0.1
     assert 0.0 <= kernel.peer_window_limited_s <= kernel.busy_s
@@ -269,11 +269,11 @@ def test_options_reach_the_kernel(port):
 
     assert run.congestion_control == "reno"
     assert (run.transfer.mss_bytes, run.asked_bps) == (1000, 8e6)
-    # Two streams together keep to the rate; a burst of one block of 128 kB each is on top of a second's 1 MB.
+    # Two streams together keep the rate; a burst of a block of 128 kB each is on top of a second's 1 MB.
     assert run.received_bytes <= 1e6 * run.duration_s + 2 * 131_072 + 1
 
 
-def test_in_reverse_the_server_sends_and_its_intervals_come_back(port):
+def test_in_reverse_the_server_sends_and_reports_intervals(port):
     server = Server(spec(port))
     server.start()
     wait_until(lambda: listening(port))
@@ -288,7 +288,7 @@ def test_in_reverse_the_server_sends_and_its_intervals_come_back(port):
     assert server.served is not None
 
 
-def test_udp_keeps_to_its_rate_and_counts_datagrams(port):
+def test_udp_keeps_its_rate_and_counts_datagrams(port):
     server = Server(spec(port))
     server.start()
     wait_until(lambda: listening(port))
@@ -304,13 +304,13 @@ def test_udp_keeps_to_its_rate_and_counts_datagrams(port):
 
 
 def stranger(port, source, *options):
-    """An iperf3 of somebody else, from an address of its own."""
+    """Another user's iperf3, from another address."""
     command = ["iperf3", "-c", SERVER, "-p", str(port), "-B", source, "-t", "1", "--connect-timeout", "1000", *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
 
 
 @pytest.mark.parametrize("filtered", [True, False])
-def test_a_stranger_in_the_slot_is_not_served_and_the_peer_is(port, filtered, monkeypatch):
+def test_a_stranger_is_refused_during_the_slot(port, filtered, monkeypatch):
     if not filtered:
         monkeypatch.setattr(iperf3, "filter_listener", lambda *_: False)
     server = Server(spec(port))
@@ -328,7 +328,7 @@ def test_a_stranger_in_the_slot_is_not_served_and_the_peer_is(port, filtered, mo
 
 
 def refuses(port):
-    """Whether a stranger's connection stays without an answer."""
+    """Whether a stranger's connection gets no answer."""
     with socket.socket() as knocking:
         knocking.bind((STRANGER, 0))
         knocking.settimeout(0.3)
@@ -337,12 +337,12 @@ def refuses(port):
         except TimeoutError:
             return True
         except ConnectionRefusedError:
-            return False  # the knock before used the server up, and it is started again
+            return False  # an earlier connection used up the server, and it is restarted
     return False
 
 
 def until_measured(test_spec):
-    """Try again while the server is being started again."""
+    """Retry while the server is being restarted."""
     deadline = time.monotonic() + 10
     while (run := measure(test_spec, Deadline(5))).outcome in (Outcome.REFUSED, Outcome.BUSY):
         assert time.monotonic() < deadline
@@ -351,7 +351,7 @@ def until_measured(test_spec):
 
 
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
-def test_a_transfer_over_ipv6_between_ends_that_let_nobody_else_in(port, protocol):
+def test_a_transfer_over_ipv6_with_the_peer_only_filter(port, protocol):
     test_spec = ThroughputSpec(
         address="::1", source="::1", family=6, port=port, duration_s=1, protocol=protocol, rate_bps=4_000_000
     )
@@ -373,7 +373,7 @@ def authentication_required():
 
 
 @pytest.mark.usefixtures("authentication_required")
-def test_with_the_one_time_key_of_the_slot_the_peer_is_let_in(port):
+def test_with_the_slots_one_time_key_the_peer_is_accepted(port):
     """Both ends know each other's build, as with a plan of the centre."""
     mine = spec(port, one_time_key="of this slot", peer_iperf3=authentication.version())
     server = Server(mine)
@@ -389,7 +389,7 @@ def test_with_the_one_time_key_of_the_slot_the_peer_is_let_in(port):
 
 @pytest.mark.usefixtures("authentication_required")
 @pytest.mark.parametrize("key", [None, "of another slot"])
-def test_without_the_one_time_key_nobody_is_let_in(port, key):
+def test_without_the_one_time_key_everybody_is_refused(port, key):
     server = Server(spec(port, one_time_key="of this slot"), seconds=6.0)
     server.start()
     wait_until(lambda: listening(port))
@@ -406,15 +406,15 @@ OF_3_22 = "iperf 3.22 (cJSON 1.7.15)\nOptional features available: {}\n"
 
 @pytest.mark.usefixtures("authentication_required")
 @pytest.mark.parametrize(
-    ("features", "said"),
+    ("features", "reason"),
     [
         ("zerocopy", "this host's iperf3 is built without authentication"),
         ("authentication", "no password padding in common with the peer's iperf3 3.12; update the older version"),
     ],
-    ids=["built without", "of another time"],
+    ids=["built without", "another padding"],
 )
-def test_a_client_that_can_show_no_key_says_what_it_lacks(port, monkeypatch, features, said):
-    """The server asks for one all the same, for it knows nothing of its client."""
+def test_a_client_that_cannot_authenticate_reports_the_reason(port, monkeypatch, features, reason):
+    """The server still requires a key, since it knows nothing about its client."""
     server = Server(spec(port, one_time_key="of this slot"), seconds=6.0)
     server.start()
     wait_until(lambda: listening(port))
@@ -424,12 +424,12 @@ def test_a_client_that_can_show_no_key_says_what_it_lacks(port, monkeypatch, fea
     server.join()
 
     assert run.outcome is Outcome.NOT_PERMITTED
-    assert run.detail.endswith(said)
+    assert run.detail.endswith(reason)
 
 
 @pytest.mark.usefixtures("authentication_required")
-def test_ends_with_no_padding_in_common_test_without_a_key(port, monkeypatch):
-    """Only the address says then who may come, as with a build that cannot authenticate at all."""
+def test_ends_without_a_common_padding_test_without_a_key(port, monkeypatch):
+    """Then only the address is checked, as with a build without authentication."""
     server = Server(spec(port, one_time_key="of this slot", peer_iperf3="3.22"))
     server.start()
     wait_until(lambda: listening(port))
@@ -443,11 +443,11 @@ def test_ends_with_no_padding_in_common_test_without_a_key(port, monkeypatch):
 
 
 def test_the_receiver_reports_process_waits_the_sender_its_kernel(port):
-    """With `reverse` the end that listens sends: what its kernel counts is only known there."""
+    """With `reverse` the listening end sends: its kernel's counters are only known there."""
     server = Server(spec(port, reverse=True))
     server.start()
     wait_until(lambda: listening(port))
-    time.sleep(0.5)  # it waits for its client, which is no part of the test
+    time.sleep(0.5)  # it waits for its client, which is not part of the test
 
     run = measure(spec(port, reverse=True, duration_s=2), Deadline(15))
     server.join()
@@ -476,7 +476,7 @@ try:
 except BlockingIOError:
     print(*sorted(set(came)), flush=True)
 """
-"""As iperf3 does: a socket for datagrams once somebody has connected, which takes what comes first."""
+"""As in iperf3: a socket for datagrams after a client has connected, which accepts the first datagrams."""
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -504,7 +504,7 @@ def send_datagram(source, port):
 
 
 @pytest.mark.parametrize("streams", [1, 3])
-def test_all_streams_of_a_udp_test_come_in(port, streams):
+def test_all_streams_of_a_udp_test_are_counted(port, streams):
     chart = spec(port, protocol="udp", rate_bps=2_000_000, streams=streams)
     server = Server(chart)
     server.start()

@@ -1,1 +1,1 @@
-"""Independent definitions that tests hold the figures of production against."""
+"""Independent definitions to which tests compare production's figures."""

@@ -1,7 +1,7 @@
-"""Faults planted on purpose, and what the alert rules find of them: `python -m tests.planted`.
+"""Planted faults, and their detection by the alert rules: `python -m tests.planted`.
 
-`simulated` has many paths in arrays, `lab` real packets over emulated paths, `theory` how soon a test can find what.
-All three go through the snapshot and the rules that run live.
+`simulated` has many paths in arrays, `lab` real packets over emulated paths, `theory` the minimum detection time of a
+test. All three use the snapshot and the live rules.
 """
 
 import os

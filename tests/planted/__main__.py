@@ -30,9 +30,9 @@ TABLES: dict[str, Callable[[Sizes], Table]] = {
 
 
 def main() -> int:
-    """Exit status 0 where everything came out as it must, 1 where it did not, 2 usage."""
+    """Exit status 0 if every result is as expected, 1 if not, 2 usage."""
     parser = argparse.ArgumentParser(prog="python -m tests.planted", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(TABLES)}; all without one")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(TABLES)}; all by default")
     parser.add_argument("--write", action="store_true", help=f"put the tables into docs/{DOCUMENT.name}")
     arguments = parser.parse_args()
     for name in arguments.names:

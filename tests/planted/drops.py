@@ -1,4 +1,4 @@
-"""Throughput that scatters as tests do, without a fall: how often two in a row are below half of the lowest before.
+"""Throughput that varies as tests do, without a decrease: how often two in a row are below half of the minimum before.
 
 In: kinds of series, an hourly test each. Out: false alarms of a path and year by the number of tests before, counted
 with NumPy alone; those of the rule that runs live; how often two and three in a row are below a tenth, which make a
@@ -41,7 +41,7 @@ def steady(random: np.random.Generator, shape: tuple[int, int]) -> Floats:
 
 
 def busy(random: np.random.Generator, shape: tuple[int, int]) -> Floats:
-    """A day's rhythm of a factor of two from night to evening, and noise of 20% that lasts for hours."""
+    """A daily variation by a factor of two from night to evening, and noise of 20% that lasts for hours."""
     hours = np.arange(shape[1])
     noise = np.zeros(shape)
     for hour in range(1, shape[1]):
@@ -51,13 +51,13 @@ def busy(random: np.random.Generator, shape: tuple[int, int]) -> Floats:
 
 
 def dips(random: np.random.Generator, shape: tuple[int, int]) -> Floats:
-    """Steady, but a test in twenty, each for itself, gets a tenth to a half: a host that is busy, a lost start."""
+    """Steady, but independently 5% of the tests get a tenth to a half: a busy host, a failed start."""
     is_dip = random.random(shape) < 0.05
     return steady(random, shape) * np.where(is_dip, random.uniform(0.1, 0.5, shape), 1.0)
 
 
 def heavy(random: np.random.Generator, shape: tuple[int, int]) -> Floats:
-    """Logarithms with Student's t of three degrees of freedom, scaled by 0.25: a path that loses packets at random."""
+    """Logarithms with Student's t of three degrees of freedom, scaled by 0.25: a path with random loss."""
     return np.exp(0.25 * random.standard_t(3.0, shape))
 
 
@@ -70,7 +70,7 @@ KINDS: dict[str, Callable[[np.random.Generator, tuple[int, int]], Floats]] = {
 
 
 def table(sizes: Sizes) -> Table:
-    """False alarms by the number of tests before, and falls to 60%, 40% and 10% found at the second test."""
+    """False alarms by the number of tests before, and decreases to 60%, 40% and 10% detected at the second test."""
     columns = [f"{before} before: a path-year" for before in BEFORE]
     lost = [f"{tests} below a tenth" for tests in (DROP_TESTS, CRITICAL_TESTS)]
     shown = Table(("throughput, a test an hour", *columns, "the rule", *lost, "to 60%", "to 40%", "to 10%"))
@@ -85,12 +85,14 @@ def table(sizes: Sizes) -> Table:
         told = [f"{count:.2f}" for count in (*counted, by_rule)] + [f"{count:.3f}" for count in critical]
         shown.rows.append((name, *told, *found))
         if by_rule > MOST_A_YEAR:
-            shown.failures.append(f"{name}: {by_rule:.2f} false alarms a path-year, where {MOST_A_YEAR:g} are allowed")
-    return shown
+            results.failures.append(
+                f"{name}: {by_rule:.2f} false alarms a path-year, where {MOST_A_YEAR:g} are allowed"
+            )
+    return results
 
 
 def _begins(rates: Floats, before: int) -> list[tuple[int, int]]:
-    """The paths and tests at which two in a row are below half of the lowest of so many before, each run once."""
+    """The paths and tests at which two in a row are below half of the minimum of so many before, each run once."""
     lowest = np.lib.stride_tricks.sliding_window_view(rates, before, axis=1).min(axis=2)[:, :-2]
     highest = np.maximum(rates[:, before:-1], rates[:, before + 1 :])
     is_low = highest < 0.5 * lowest
@@ -107,7 +109,7 @@ def _lost(rates: Floats, tests: int) -> int:
 
 
 def _by_rule(rates: Floats) -> int:
-    """The incidents' findings of the rule, evaluated after each test."""
+    """The incidents of the rule, evaluated after each test."""
     runner = Replay(_scope(len(rates)), _source(rates), (THROUGHPUT_DROP.name,))
     began = BEGAN + timedelta(minutes=30)
     for now in moments(began, began + timedelta(hours=rates.shape[1]), HOUR_S):
@@ -115,8 +117,8 @@ def _by_rule(rates: Floats) -> int:
     return len({(finding.path_id, finding.since) for _, finding in runner.findings})
 
 
-def _found(draw: Callable[[np.random.Generator, tuple[int, int]], Floats], ratio: float) -> float:
-    """The share of paths whose fall to this ratio the rule finds at the second test."""
+def _detected_ratio(draw: Callable[[np.random.Generator, tuple[int, int]], Floats], ratio: float) -> float:
+    """The share of paths whose decrease to this ratio the rule detects at the second test."""
     rates = 9.4e8 * draw(np.random.default_rng(13), (400, DROP_BEFORE + 2))
     rates[:, -2:] *= ratio
     scope = _scope(len(rates))

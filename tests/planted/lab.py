@@ -1,7 +1,7 @@
-"""Faults planted in the lab: real echoes over an emulated path, and the rules that run live on what they measured.
+"""Faults planted in the lab: real echoes over an emulated path, and the live rules on the measured results.
 
-In: stages, each some settings of the path and how many bursts to measure under them. A burst takes a fifth of a second
-and counts as one of a cycle of a minute, so that time runs 300 times as fast; packets, loss and round trips are real.
+In: stages, each some settings of the path and the number of bursts to measure with them. A burst takes a fifth of a
+second and counts as a cycle of a minute, so that time runs 300 times faster; packets, loss and RTTs are real.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ SPACING_S = 0.02
 LONGEST_BURSTS = 50
 QUIET = ("--loss", "0", "--rtt-ms", "20")
 CLEAN_BURSTS = 40
-"""Before a fault: what a window of round trips holds, and more."""
+"""Before a fault: more than a window of RTTs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Settings of `lab set`, and so many bursts under them."""
+    """Settings of `lab set`, and the number of bursts with them."""
 
     settings: tuple[str, ...]
     bursts: int
@@ -52,7 +52,7 @@ def measured(lab: RunningLab, stages: Sequence[Stage]) -> Floats:
 
 
 def replayed(rtts_ms: Floats) -> tuple[list[Alarm], list[int]]:
-    """The incidents that opened, and at which burst (from 0) each was found."""
+    """The opened incidents, and the burst (from 0) at which each was detected."""
     source = RecordedSource(
         RecordedBursts.from_columns(
             np.ones(len(rtts_ms)), BEGAN.timestamp() + CYCLE_S * np.arange(len(rtts_ms)), rtts_ms
@@ -67,11 +67,11 @@ def replayed(rtts_ms: Floats) -> tuple[list[Alarm], list[int]]:
 
 
 def table() -> Table:
-    """Each fault after clean bursts, a blip in between. Raises `RuntimeError` where there can be no lab."""
+    """Each fault after clean bursts, and a blip. Raises `RuntimeError` where no lab can run."""
     reason = namespaces_available()
     if reason is not None:
         raise RuntimeError(f"the lab cannot run here: {reason}")
-    shown = Table(("planted", "expected", "detected", "after bursts", "allowed"))
+    results = Table(("planted", "expected", "detected", "after bursts", "allowed"))
     step = math.ceil(WITHIN * detector.AFTER)
     proof = theory.bursts_above(0.1, THRESHOLD, PACKETS, THRESHOLD_SIZE, 0.9, MIN_LOSSY_BURSTS_TO_FIRE)
     cases = [
@@ -81,18 +81,18 @@ def table() -> Table:
         ("loss 0 to 10%", ("--loss", "0.1"), "loss", math.ceil(WITHIN * proof)),
         ("one burst of 100% loss", ("--loss", "1"), None, 1),
     ]
-    for what, settings, rule, bursts in cases:
+    for fault, settings, rule, bursts in cases:
         with RunningLab("three-sites") as lab:
             planted = [Stage(settings, bursts)] if rule else [Stage(settings, 1), Stage(QUIET, 20)]
             alarms, found_at = replayed(measured(lab, [Stage(QUIET, CLEAN_BURSTS), *planted]))
         after = [number - CLEAN_BURSTS + 1 for number in found_at]
         rules = ", ".join(alarm.rule for alarm in alarms) or "none"
-        shown.rows.append(
-            (what, rule or "none", rules, ", ".join(map(str, after)) or "-", f"{bursts}" if rule else "-")
+        results.rows.append(
+            (fault, rule or "none", rules, ", ".join(map(str, after)) or "-", f"{bursts}" if rule else "-")
         )
         if [alarm.rule for alarm in alarms] != ([rule] if rule else []):
-            shown.failures.append(f"{what}: found {rules}")
-    return shown
+            results.failures.append(f"{fault}: found {rules}")
+    return results
 
 
 def _stage(lab: RunningLab, stage: Stage) -> Floats:

@@ -1,4 +1,4 @@
-"""Paths as the rules see them, and measurements of them drawn at random: what faults are planted in."""
+"""Paths as input for the rules, with random measurements: the background in which faults are planted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from monitor.mesh.queries import MeasuredPath
 Floats = NDArray[np.float64]
 
 BEGAN = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
-"""A Wednesday noon; what is simulated as bursts begins here, the hours before it as counts."""
+"""A Wednesday noon; simulated bursts begin here, the hours before it are simulated as counts."""
 
 CYCLE_S = 60
 PACKETS = 10
@@ -33,12 +33,12 @@ NOISE_MS = 0.3
 
 
 def apart(count: int, kind: str = "ping", every_s: int = CYCLE_S) -> dict[int, MeasuredPath]:
-    """So many paths that have no site in common."""
+    """Paths that have no site in common."""
     return paths([(f"a{number}", f"b{number}") for number in range(count)], kind, every_s)
 
 
 def full_mesh(sites: Sequence[str]) -> dict[int, MeasuredPath]:
-    """A path from each site to each other one."""
+    """A path from each site to each other site."""
     return paths([(a, b) for a in sites for b in sites if a != b])
 
 
@@ -57,7 +57,7 @@ def scope(
     tested: Mapping[int, MeasuredPath] | None = None,
     alerts: Mapping[str, Any] | None = None,
 ) -> RuleScope:
-    """The scope of these paths, by the settings of mesh.toml or the defaults."""
+    """The scope of these paths, with the settings of mesh.toml or the defaults."""
     tested = tested or {}
     settings = {
         name: alert_rules.settings_for(
@@ -73,8 +73,8 @@ def scope(
 def bursts(
     path_count: int, cycles: int, loss_ratio: Floats, random: np.random.Generator, rtt_ms: Floats | float = RTT_MS
 ) -> RecordedBursts:
-    """Bursts of both sizes in every cycle from BEGAN on. `loss_ratio`, of each packet for itself, and `rtt_ms` have
-    the shape (paths, cycles) or are one figure."""
+    """Bursts of both sizes in every cycle from BEGAN on. `loss_ratio` of each packet and `rtt_ms` have the shape
+    (paths, cycles) or are a single figure."""
     shape = (path_count, cycles, len(SIZES))
     levels = np.broadcast_to(rtt_ms, shape[:2])[:, :, np.newaxis, np.newaxis]
     rtts = levels + random.exponential(NOISE_MS, (*shape, PACKETS))
@@ -91,7 +91,7 @@ def bursts(
 
 
 def past(path_count: int, loss_ratio: float, random: np.random.Generator) -> HourlyPast:
-    """The hours before BEGAN at this loss, of each packet for itself."""
+    """The hours before BEGAN with this independent packet loss."""
     shape = (path_count, PAST_HOURS)
     lossy = random.binomial(BURSTS_AN_HOUR, lossy_ratio(loss_ratio), shape).astype(np.float64)
     lost = lossy + random.binomial((lossy * (PACKETS - 1)).astype(np.int64), loss_ratio)
@@ -101,5 +101,5 @@ def past(path_count: int, loss_ratio: float, random: np.random.Generator) -> Hou
 
 
 def lossy_ratio(loss_ratio: float) -> float:
-    """Of bursts, the share that loses a packet."""
+    """Share of bursts that lose a packet."""
     return float(1.0 - (1.0 - loss_ratio) ** PACKETS)

@@ -1,8 +1,8 @@
-"""Planted faults on many paths at once, in arrays, through the snapshot and the rules that run live.
+"""Planted faults on many paths at once, in arrays, through the snapshot and the live rules.
 
-Each table has what is measured beside what `theory` reckons; `failures` of it say what did not come out as it must:
-detected by half of the paths, and by nine of ten, within 1.5 times the samples that the test's power allows; blips and
-quiet paths no more alarms than stated.
+Each table compares measured figures with those computed by `theory`; its `failures` list the deviations: detection by
+half of the paths, and by nine of ten, within 1.5 times the samples that the test's power requires; no more alarms from
+blips and quiet paths than stated.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PATHS = 200
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is simulated. `quiet_hours` are of each of `quiet_paths`."""
+    """The size of a simulation. `quiet_hours` are of each of `quiet_paths`."""
 
     paths: int = PATHS
     quiet_paths: int = 1000
@@ -52,7 +52,7 @@ class Sizes:
 
 
 def loss_regression(sizes: Sizes) -> Table:
-    """Loss that rises, on each path by itself."""
+    """Loss that rises, on each path separately."""
     table = Table(
         (
             "loss",
@@ -79,7 +79,7 @@ def loss_regression(sizes: Sizes) -> Table:
 
 
 def loss_above(sizes: Sizes) -> Table:
-    """Loss that rises above the threshold, on each path by itself, from none and from as much as is allowed."""
+    """Loss that rises above the threshold, on each path separately, from none and from the maximum permitted."""
     table = Table(
         (
             "loss",
@@ -108,7 +108,7 @@ def loss_above(sizes: Sizes) -> Table:
 
 
 def round_trips(sizes: Sizes) -> Table:
-    """Round trips that rise by a step, on paths of 20 and of 160 ms: as the rule is by default, and each change."""
+    """RTTs that rise by a step, on paths of 20 and of 160 ms: with the default rule, and for each change."""
     table = Table(("RTT", "rule", "power: bursts", "detected by half", "detected by 9 of 10", "detected in 1 h"))
     cases = [(20.0, step, {}) for step in (2.0, 5.0, 20.0)]
     cases += [(160.0, 20.0, {})] + [(160.0, step, {"rtt": {"every_change": True}}) for step in (2.0, 5.0)]
@@ -126,7 +126,7 @@ def round_trips(sizes: Sizes) -> Table:
 
 
 def throughput_falls(sizes: Sizes) -> Table:
-    """Measured throughput that falls, a test an hour, with rates that scatter by 8%."""
+    """Measured throughput that falls, a test per hour, with rates that vary by 8%."""
     table = Table(
         ("throughput", "power ½: tests", "detected by half", "power 0.9", "detected by 9 of 10", "detected in 24 tests")
     )
@@ -152,8 +152,8 @@ def throughput_falls(sizes: Sizes) -> Table:
 
 
 def causes(sizes: Sizes) -> Table:
-    """Trouble in one place of a mesh of six sites: how many incidents opened, how many of them were one in the end, and
-    in how many rounds that one names the place."""
+    """Trouble at a place in a mesh of six sites: the number of opened incidents, the number that remains after
+    grouping, and the number of rounds in which it names the place."""
     table = Table(
         (
             "trouble",
@@ -176,16 +176,16 @@ def causes(sizes: Sizes) -> Table:
     for place, (should, is_hit) in places.items():
         hit = np.array([is_hit(path.source, path.destination) for path in pinged.values()])
         cells = []
-        for what, loss_ratio, step_ms, cycles in (("+20 ms", 0.001, 20.0, 90), ("loss", 0.03, 0.0, 150)):
+        for fault, loss_ratio, step_ms, cycles in (("+20 ms", 0.001, 20.0, 90), ("loss", 0.03, 0.0, 150)):
             opened = 0
-            left: Counter[str] = Counter()
+            remaining: Counter[str] = Counter()
             for seed in range(rounds):
                 alarms = _causes_found(pinged, hit, loss_ratio, step_ms, cycles, seed)
                 opened += len(alarms)
-                left.update(alarm.cause for alarm in alarms if not alarm.is_part)
-            cells += [f"{opened / rounds:.1f}", f"{left.total() / rounds:.1f}", f"{left[should]} of {rounds}"]
-            if (left.total(), left[should]) != (rounds, rounds):
-                table.failures.append(f"{place}, {what}: {dict(left)}, expected {should} {rounds} times")
+                remaining.update(alarm.cause for alarm in alarms if not alarm.is_part)
+            cells += [f"{opened / rounds:.1f}", f"{remaining.total() / rounds:.1f}", f"{remaining[should]} of {rounds}"]
+            if (remaining.total(), remaining[should]) != (rounds, rounds):
+                table.failures.append(f"{place}, {fault}: {dict(remaining)}, expected {should} {rounds} times")
         table.rows.append((place, should, *cells))
     return table
 
@@ -207,7 +207,7 @@ def _causes_found(
 
 
 def blips(sizes: Sizes) -> Table:
-    """Short troubles, at which nobody is to be woken."""
+    """Short troubles that must not raise an alarm."""
     table = Table(("blip, on each path", "paths", "alarms"))
     cycles, at = 150, BEFORE_CYCLES + 5
     single_cycle = np.zeros(cycles)
@@ -236,7 +236,7 @@ def blips(sizes: Sizes) -> Table:
 
 
 def quiet(sizes: Sizes) -> Table:
-    """Nothing planted: all rules, by default, on paths that lose what they always lost."""
+    """Nothing planted: all rules, by default, on paths with constant loss."""
     table = Table(("loss", "path-hours", "incidents", "allowed"))
     for ratio in (0.0, 0.001, 0.01):
         random = np.random.default_rng(6)
@@ -257,7 +257,7 @@ def quiet(sizes: Sizes) -> Table:
 
 
 def most_alarms(expected: float) -> int:
-    """So many at least come by chance in one of a hundred runs where `expected` come on average (Poisson); fewer is
+    """At least this many occur by chance in one of a hundred runs where `expected` occur on average (Poisson); fewer is
     no proof of more than that."""
     chance, term, number = 0.0, math.exp(-expected), 0
     while chance + term < 0.99:
@@ -271,7 +271,7 @@ def _first_found(
     scope: RuleScope, source: RecordedSource, rules: tuple[str, ...], begin: datetime | None = None,
     steps: int | None = None, every_s: float = CYCLE_S,
 ) -> Floats:  # fmt: skip
-    """After how many cycles (tests) since the fault each path is found; infinite where it is not."""
+    """The number of cycles (tests) from the fault until each path is detected; infinite where it is not."""
     began = BEGAN + timedelta(seconds=BEFORE_CYCLES * CYCLE_S - CYCLE_S / 2) if begin is None else begin
     of = scope.pinged or scope.tested
     first = np.full(len(of) + 1, np.inf)
@@ -301,19 +301,19 @@ def _cycles(first: int, last: int) -> Iterator[datetime]:
 
 
 def _row(
-    table: Table, what: str, delays: Floats, allowed: list[int], bound: str | None, rule: str | None = None
+    table: Table, label: str, delays: Floats, allowed: list[int], bound: str | None, rule: str | None = None
 ) -> None:
-    """A row of medians and of the ninth of ten, in samples, against what power allows."""
+    """A row of medians and 90th percentiles, in samples, compared with those that the power allows."""
     half, most = (float(np.quantile(delays, share, method="higher")) for share in (0.5, 0.9))
     share = f"{np.isfinite(delays).mean():.1%}"
     if rule is None:
-        cells = [what, f"{allowed[0]}", _number(half), f"{allowed[1]}", _number(most), share]
+        cells = [label, f"{allowed[0]}", _number(half), f"{allowed[1]}", _number(most), share]
     else:
-        cells = [what, rule, f"{allowed[0]}", _number(half), _number(most), share]
+        cells = [label, rule, f"{allowed[0]}", _number(half), _number(most), share]
     table.rows.append((*cells, *([bound] if bound else [])))
     for measured, of in ((half, allowed[0]), (most, allowed[1])):
         if measured > WITHIN * of:
-            table.failures.append(f"{what}: found after {measured:g} samples, where {WITHIN * of:g} are allowed")
+            table.failures.append(f"{label}: found after {measured:g} samples, where {WITHIN * of:g} are allowed")
 
 
 def _number(samples: float) -> str:

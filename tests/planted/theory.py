@@ -1,7 +1,7 @@
-"""How many samples the rules' tests need, reckoned without their code: from SciPy's distributions alone.
+"""The number of samples that the rules' tests need, computed without their code: from SciPy's distributions alone.
 
-A fixed-sample test of size *a* on *n* samples has a power; *n* at a power of a half is when half of all paths are found
-by a window of the right length, *n* at nine tenths when nine of ten are.
+A fixed-sample test of size *a* on *n* samples has a power; *n* at a power of a half is when half of all paths are
+detected by a window of the right length, *n* at nine tenths when nine of ten are.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ TRIALS = 400
 
 
 def bursts_for_loss(base: float, now: float, base_bursts: int, size: float, power: float, least: int) -> int:
-    """The fewest bursts of which so many are lossy, with this chance, that a test of `size` proves a rise.
+    """The minimum number of bursts, of which this many are lossy with this probability, that lets a test of `size`
+    prove a rise.
 
-    `base` and `now` are the shares of bursts that lose a packet; of the size a tenth is spent on the baseline's bound.
+    `base` and `now` are the shares of bursts that lose a packet; a tenth of the size is spent on the baseline's bound.
     """
     bound = _upper(round(base * base_bursts), base_bursts, 0.1 * size)
     for bursts in range(1, LONGEST_BURSTS):
@@ -29,8 +30,8 @@ def bursts_for_loss(base: float, now: float, base_bursts: int, size: float, powe
 
 
 def bursts_above(ratio: float, threshold: float, packets: int, size: float, power: float, least_lossy: int) -> int:
-    """The fewest bursts of so many packets of which enough are lost, with this chance, that a test of `size` proves
-    more loss than the threshold."""
+    """The minimum number of bursts of so many packets, of which enough are lost with this probability, that lets a test
+    of `size` prove more loss than the threshold."""
     for bursts in range(least_lossy, LONGEST_BURSTS):
         critical = int(binom.isf(size, bursts * packets, threshold)) + 1
         if binom.sf(critical - 1, bursts * packets, ratio) >= power:
@@ -39,14 +40,15 @@ def bursts_above(ratio: float, threshold: float, packets: int, size: float, powe
 
 
 def lorden_bursts(base: float, now: float, looks: float) -> float:
-    """On average no test with one false alarm in so many looks is quicker (G. Lorden 1971)."""
+    """On average no test with a false alarm in so many evaluations is quicker (G. Lorden 1971)."""
     base = max(base, 1e-4)
     information = now * math.log(now / base) + (1 - now) * math.log((1 - now) / (1 - base))
     return math.log(looks) / information
 
 
 def tests_for_fall(ratio: float, spread: float, before: int, size: float, power: float, counts: tuple[int, ...]) -> int:
-    """The fewest newest tests, of `counts`, that an exact rank test of `size` proves lower with this chance.
+    """The minimum number of newest tests, of `counts`, that an exact rank test of `size` proves lower with this
+    probability.
 
     Rates are log-normal with this standard deviation. `size` is that of all comparisons together.
     """
@@ -61,7 +63,7 @@ def tests_for_fall(ratio: float, spread: float, before: int, size: float, power:
 
 
 def _upper(events: int, bursts: int, chance: float) -> float:
-    """The ratio at which so few events have this chance (Clopper and Pearson), by bisection."""
+    """The ratio at which so few events have this probability (Clopper and Pearson), by bisection."""
     low, high = events / bursts, 1.0
     for _ in range(100):
         middle = (low + high) / 2

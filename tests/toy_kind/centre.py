@@ -1,4 +1,4 @@
-"""The centre's half of the toy kind: its table of mesh.toml, its part of a plan, its check and its table."""
+"""The centre's half of the toy kind: its table in mesh.toml, its part of a plan, its check and its database table."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ON CONFLICT DO NOTHING
 
 
 class LookupEntry(TestKeys, frozen=True, tag=KIND.name):
-    """Time that the source takes to look up the address of the destination."""
+    """Time that the source takes to look up the destination's address."""
 
     name: TestName
     every_s: Annotated[int, Meta(ge=1, le=3600), meaning("Interval between cycles.", "60")]

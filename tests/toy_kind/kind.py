@@ -1,4 +1,5 @@
-"""A kind of measurement from outside the tree: how long this host takes to look an address up. The agent's half."""
+"""A kind of measurement from outside the tree: the time that this host takes to look an address up. The agent's
+half."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ class LookupRun(msgspec.Struct, frozen=True, kw_only=True, tag="lookup", tag_fie
 
 
 class LookupLimits(msgspec.Struct, frozen=True, kw_only=True):
-    max_targets: Annotated[int, meaning("in one cycle")] = 100
+    max_targets: Annotated[int, meaning("in a cycle")] = 100
     hours: Hours = ALL_DAY
 
 

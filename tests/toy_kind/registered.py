@@ -16,7 +16,7 @@ kinds.CYCLE_KINDS += (KIND,)
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure() -> None:
-    """Django is set up by now, and nothing has been ingested."""
+    """Django is set up at this point, and nothing has been ingested."""
     from monitor.archive.ingest.kinds import KIND_OF_RESULT, STORED_KINDS
     from monitor.archive.retention_bounds import BOUNDS
     from monitor.mesh.kinds import MESH_KINDS

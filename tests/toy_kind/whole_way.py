@@ -1,6 +1,6 @@
-"""The toy kind's whole way: mesh.toml, plan, agent with limits, spool, delivery over HTTP, ingest, row, completeness.
+"""The toy kind end to end: mesh.toml, plan, agent with limits, spool, delivery over HTTP, ingest, row, completeness.
 
-Run by tests/db/test_kinds.py in a process of its own, with `-p tests.toy_kind.registered`.
+Run by tests/db/test_kinds.py in a separate process, with `-p tests.toy_kind.registered`.
 """
 
 import time
@@ -133,7 +133,7 @@ def test_a_toy_kind_runs_from_mesh_toml_to_its_row(table, live_server, tmp_path)
     (task,) = agent.plans.current().of(KIND)
     assert (task.test, task.every_s, task.times, len(task.targets)) == ("names", 1, 3, 3)
 
-    while datetime.now(UTC) < applied_at + timedelta(seconds=1.2):  # the first cycle that was planned as a whole
+    while datetime.now(UTC) < applied_at + timedelta(seconds=1.2):  # the first cycle that was planned completely
         time.sleep(0.05)
     agent.cycle(KIND, "names")
     assert count_queued(agent.spool) == 3

@@ -1,5 +1,5 @@
-"""What the unit tests share: a machine without addresses of its own, so that none of theirs is the machine's, and the
-secrets of docker-compose.yml."""
+"""Fixtures of the unit tests: a machine without addresses of its own, so that no test address is local, and the secrets
+of docker-compose.yml."""
 
 import subprocess
 from pathlib import Path
@@ -16,6 +16,6 @@ def no_own_addresses(monkeypatch):
 
 @pytest.fixture
 def secrets(tmp_path: Path) -> Path:
-    """A folder with what the service `secrets` makes."""
+    """A folder with the files that the service `secrets` creates."""
     subprocess.run(["sh", ROOT / "scripts/compose-secrets.sh", tmp_path], check=True)
     return tmp_path

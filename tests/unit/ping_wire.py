@@ -1,6 +1,6 @@
 """ICMP on the wire, built with `struct` from the RFCs, and a partly sent session, for the tests of the receiver.
 
-Nothing here is computed by the code under test, save that a session's requests are those of its `EchoFormat`.
+Nothing here is computed by the code under test, except that a session's requests are those of its `EchoFormat`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ ROUTER = {4: bytes([198, 51, 100, 1]), 6: socket.inet_pton(socket.AF_INET6, "200
 
 @dataclass(frozen=True)
 class Form:
-    """What a socket gives us: raw IPv4 with the IP header, raw IPv6 without, errors among the replies of both."""
+    """The form of a socket's messages: raw IPv4 with the IP header, raw IPv6 without, errors among the replies of
+    both."""
 
     family: int
     is_raw: bool
@@ -49,7 +50,7 @@ FORMS = [Form(4, True), Form(6, True), Form(4, False), Form(6, False)]
 
 
 def rfc1071(data: bytes) -> int:
-    """The checksum as RFC 1071 section 4.1 writes it, word by word in network order."""
+    """The checksum as defined in RFC 1071 section 4.1, word by word in network order."""
     total = 0
     for high, low in zip(data[::2], (data + b"\0")[1::2], strict=False):
         total += (high << 8) + low
@@ -59,7 +60,7 @@ def rfc1071(data: bytes) -> int:
 
 
 def checked(icmp: bytes) -> bytes:
-    """The ICMP message with its checksum put right."""
+    """The ICMP message with the correct checksum."""
     blank = icmp[:2] + b"\0\0" + icmp[4:]
     return icmp[:2] + struct.pack(">H", rfc1071(blank)) + icmp[4:]
 
@@ -81,13 +82,13 @@ def ip(family: int, source: bytes, target: bytes, payload: bytes) -> bytes:
 
 
 def icmp_error(icmp_type: int, icmp_code: int, quoted: bytes, rest: bytes = bytes(4)) -> bytes:
-    """RFC 792 and RFC 4443: type, code, checksum, four bytes that depend on the type, the packet it is about."""
+    """RFC 792 and RFC 4443: type, code, checksum, four bytes that depend on the type, the quoted packet."""
     return checked(struct.pack(">BBH4s", icmp_type, icmp_code, 0, rest) + quoted)
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """A message as the kernel gives it to us, who sent it, and the control messages it came with."""
+    """A message from the kernel, with its sender and its control messages."""
 
     data: bytes
     source: bytes
@@ -144,7 +145,7 @@ class PartialSession:
         return self.hosts[packet % self.targets]
 
     def request(self, packet: int, *, sequence: int | None = None, size: int | None = None) -> bytes:
-        """The ICMP message of a request, as the format makes it; over IPv6 with some checksum, as from the kernel."""
+        """The ICMP message of a request in the session's format; over IPv6 with some checksum, as from the kernel."""
         turn = packet // self.targets
         if size is None:
             size = int(self.table.packet_bytes[turn % len(self.table.packet_bytes)])
@@ -166,7 +167,7 @@ class PartialSession:
         return ip(self.family, OUR_HOST[self.family], self.host(packet) if host is None else host, icmp)
 
     def arrival(self, icmp: bytes, source: bytes, *, options: int = 0, ttl: int = 57, control: bytes = b"") -> Arrival:
-        """The ICMP message as this form of socket gives it."""
+        """The ICMP message in this form of socket."""
         if self.form.has_ip_header:
             icmp = ipv4(source, OUR_HOST[4], icmp, options=options, ttl=ttl)
         return Arrival(icmp, source, control)
@@ -175,9 +176,9 @@ class PartialSession:
         return self.arrival(self.reply(packet), self.host(packet), **how)
 
     def deliver(self, arrivals: Sequence[Arrival]) -> None:
-        """Enter these as one batch. Behind each lies what an earlier message left in the same place.
+        """Enter these messages as a batch. Each row ends with bytes of an earlier message.
 
-        Of what is longer than a row, a datagram socket does not tell the whole length.
+        A datagram socket does not report the full length of a message longer than a row.
         """
         data, lengths = rows_of([arrival.data for arrival in arrivals], self.width, self.answer(0).data)
         if not self.form.is_raw:
@@ -188,7 +189,7 @@ class PartialSession:
         )
 
     def queue(self, arrivals: Sequence[tuple[bytes, bytes, bytes]]) -> None:
-        """Enter these messages of a datagram socket's error queue: what is quoted, to whom, control messages."""
+        """Enter these messages of a datagram socket's error queue: quoted packet, destination, control messages."""
         data, lengths = rows_of([quoted for quoted, _, _ in arrivals], 64, self.request(0))
         hosts = np.array([list(host) for _, host, _ in arrivals], np.uint8)
         controls = controls_of([control for _, _, control in arrivals])
@@ -200,15 +201,15 @@ class PartialSession:
 
     @property
     def errors(self) -> list[tuple[int, int, int, int, bytes]]:
-        """What was entered of errors: packet, type, code, MTU and router of each, by packet."""
-        seen = self.table.results(np.arange(self.targets), 2 * SECOND, 0).errors
-        packets = (seen.turn * self.targets + seen.target).tolist()
-        about = (packets, seen.icmp_type.tolist(), seen.icmp_code.tolist(), seen.mtu_bytes.tolist())
-        return sorted(zip(*about, [bytes(router) for router in seen.router.tolist()], strict=True))
+        """The stored errors: packet, type, code, MTU and router of each, by packet."""
+        errors = self.table.results(np.arange(self.targets), 2 * SECOND, 0).errors
+        packets = (errors.turn * self.targets + errors.target).tolist()
+        about = (packets, errors.icmp_type.tolist(), errors.icmp_code.tolist(), errors.mtu_bytes.tolist())
+        return sorted(zip(*about, [bytes(router) for router in errors.router.tolist()], strict=True))
 
 
 def rows_of(messages: Sequence[bytes], width: int, stale: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """The messages as rows, cut to the width, and their whole lengths."""
+    """The messages as rows, truncated to the width, and their full lengths."""
     filling = np.frombuffer((stale * (width // len(stale) + 1))[:width], np.uint8)
     data = np.tile(filling, (len(messages), 1))
     for row, message in enumerate(messages):
@@ -232,7 +233,7 @@ def control_messages(*messages: tuple[int, int, bytes]) -> bytes:
 
 
 def stamps(*, kernel_ns: int = 0, hardware_ns: int = 0) -> tuple[int, int, bytes]:
-    """`struct scm_timestamping`: the kernel's stamp, one that is no longer used, the interface's."""
+    """`struct scm_timestamping`: the kernel's timestamp, an obsolete field, the interface's timestamp."""
     words = (*divmod(kernel_ns, SECOND), 0, 0, *divmod(hardware_ns, SECOND))
     return (socket.SOL_SOCKET, 37, struct.pack("=6q", *words))
 
@@ -248,7 +249,7 @@ def extended_error(
     data: int = 0,
     offender: bytes = b"",
 ) -> tuple[int, int, bytes]:
-    """`struct sock_extended_err` and the address of the offender behind it (ip(7), ipv6(7))."""
+    """`struct sock_extended_err` followed by the offender's address (ip(7), ipv6(7))."""
     level, message = {4: (socket.IPPROTO_IP, 11), 6: (socket.IPPROTO_IPV6, 25)}[family]
     about = struct.pack("=IBBBxII", code, origin, kind, icmp_code, info, data)
     if family == 4:

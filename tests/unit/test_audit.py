@@ -1,4 +1,4 @@
-"""`make audit` ends with 0 only where every package was looked up and nothing is known of any."""
+"""`make audit` ends with 0 only if every package was checked and has no known vulnerability."""
 
 import json
 import runpy
@@ -11,7 +11,7 @@ from tests.facts import lacks
 
 ROOT = Path(__file__).parents[2]
 AUDIT = runpy.run_path(str(ROOT / "scripts/audit.py"))
-# Writes what it is told into the file of --output and ends as it is told, as pip-audit does.
+# A fake pip-audit: writes the given text into the file of --output and exits with the given status.
 PIP_AUDIT = """
 import sys
 text, status, said = sys.argv[1:4]
@@ -28,15 +28,15 @@ SKIPPED = {"name": "msgspec", "skip_reason": "Dependency not found on PyPI and c
 
 @pytest.fixture
 def audit(capsys):
-    def run(packages, status=0, said="", files=("requirements.txt",)):
+    def run(packages, status=0, output="", files=("requirements.txt",)):
         text = "" if packages is None else json.dumps({"dependencies": packages, "fixes": []})
-        result = AUDIT["main"](files, [sys.executable, "-c", PIP_AUDIT, text, str(status), said])
+        result = AUDIT["main"](files, [sys.executable, "-c", PIP_AUDIT, text, str(status), output])
         return result, capsys.readouterr().out.splitlines()
 
     return run
 
 
-def test_nothing_known_is_success(audit):
+def test_no_known_vulnerability_is_success(audit):
     status, [line] = audit([GOOD])
 
     assert status == 0
@@ -50,8 +50,8 @@ def test_a_known_vulnerability_is_named_with_its_remedy(audit):
     assert lacks(f"{lines[0]}\n", "requirements.txt:", "zstandard 0.1:", "PYSEC-1,", " 0.2\n") == []
 
 
-def test_a_service_out_of_reach_is_no_good_answer(audit):
-    status, lines = audit(None, status=1, said="Traceback\nConnectionError: no route to host\n")
+def test_an_unreachable_service_is_a_failure(audit):
+    status, lines = audit(None, status=1, output="Traceback\nConnectionError: no route to host\n")
 
     assert status == 1
     [line] = lines
@@ -60,8 +60,8 @@ def test_a_service_out_of_reach_is_no_good_answer(audit):
     assert line.endswith("ConnectionError: no route to host")
 
 
-def test_packages_that_the_service_skips_are_no_good_answer(audit):
-    """Pip-audit ends with 0 and says that nothing is known, where a mirror knows no advisories."""
+def test_packages_that_the_service_skips_are_a_failure(audit):
+    """Pip-audit ends with 0 and reports nothing, where a mirror has no advisories."""
     status, [line] = audit([GOOD, SKIPPED], status=0, said="No known vulnerabilities found")
 
     assert status == 1
@@ -69,20 +69,20 @@ def test_packages_that_the_service_skips_are_no_good_answer(audit):
     assert lacks(line, " 1 of 2 packages", "msgspec") == []
 
 
-def test_one_file_that_was_not_checked_spoils_the_whole(audit):
+def test_an_unchecked_file_is_a_failure(audit):
     status, lines = audit(None, status=1, files=("requirements.txt", "packaging/requirements-agent.txt"))
 
     assert status == 1
     assert [line.partition(":")[0] for line in lines] == ["requirements.txt", "packaging/requirements-agent.txt"]
 
 
-def test_what_is_looked_up_is_all_that_is_pinned():
+def test_every_pinned_file_is_checked():
     [command] = [line for line in (ROOT / "scripts/audit.sh").read_text().splitlines() if line.startswith("exec")]
     pinned = {
         str(path.relative_to(ROOT))
         for path in [*ROOT.glob("requirements*.txt"), *ROOT.glob("packaging/requirements*.txt")]
     }
 
-    # What runs is among what develops.
+    # The runtime's requirements are part of the development requirements.
     assert set(command.split()[3:]) == pinned - {"requirements.txt"}
     assert "-r requirements.in" in (ROOT / "requirements-dev.in").read_text()

@@ -1,6 +1,6 @@
-"""docker-compose.yml held against the project, since no container runs where the tests do.
+"""docker-compose.yml checked against the project, since no container runs where the tests do.
 
-Every command, variable, file, secret and image that it names must be there; so must what the Dockerfile copies.
+Every command, variable, file, secret and image that it names must exist, and every file that the Dockerfile copies.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text()
 # A variable in the compose file, as the Compose Specification interpolates it: ${NAME:-default}, and $$ for a dollar.
 INTERPOLATION = re.compile(r"\$\$|\$\{(?P<name>\w+):-(?P<default>[^}]*)\}")
 
-# What the images of others document that they read.
+# The variables that other images document.
 IMAGE_VARIABLES = {
     "timescale/timescaledb": {"POSTGRES_USER", "POSTGRES_DB", "POSTGRES_PASSWORD_FILE", "TIMESCALEDB_TELEMETRY"},
     "grafana/grafana": {
@@ -112,13 +112,13 @@ every_service_of_ours = pytest.mark.parametrize("name", OURS)
 
 @every_service
 def test_the_logs_of_a_container_are_bounded(name: str) -> None:
-    """The default driver keeps all."""
+    """The default driver keeps all logs."""
     assert SERVICES[name]["logging"] == {"driver": "local", "options": {"max-size": "10m", "max-file": "3"}}
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A line of `volumes`: a named volume or a file of the repository, and where the container sees it."""
+    """A line of `volumes`: a named volume or a file of the repository, and its path in the container."""
 
     source: str
     target: PurePosixPath
@@ -139,7 +139,7 @@ def mounts(name: str) -> list[Mount]:
 
 
 def command_lines(name: str) -> Iterator[list[str]]:
-    """The programs that a service starts; a shell script is taken apart into its lines."""
+    """The programs that a service starts; a shell script is split into its lines."""
     command = SERVICES[name].get("command", [])
     if SERVICES[name].get("entrypoint", [])[:1] == ["python"]:
         yield [*SERVICES[name]["entrypoint"], *command]
@@ -208,7 +208,7 @@ def check_gunicorn(arguments: list[str]) -> None:
     assert config.worker_class.__name__ == "Worker"
 
 
-def test_the_check_of_commands_can_fail() -> None:
+def test_the_check_of_commands_detects_errors() -> None:
     with pytest.raises(KeyError):
         check_manage("migrait", [])
     with pytest.raises(Exception, match="--noinputt"):
@@ -219,7 +219,7 @@ def test_the_check_of_commands_can_fail() -> None:
         check_gunicorn(["monitor.wsgi:nothing_there"])
 
 
-def test_the_image_starts_the_web_server_by_itself_in_the_same_way() -> None:
+def test_the_image_starts_the_web_server_in_the_same_way() -> None:
     (command,) = re.findall(r"^CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
     program, *arguments = yaml.safe_load(command)
     assert program == "gunicorn"
@@ -227,7 +227,7 @@ def test_the_image_starts_the_web_server_by_itself_in_the_same_way() -> None:
 
 
 @every_service_of_ours
-def test_a_health_check_in_python_or_celery_is_one_that_parses(name: str) -> None:
+def test_a_health_check_in_python_or_celery_can_be_parsed(name: str) -> None:
     match SERVICES[name].get("healthcheck", {}).get("test"):
         case ["CMD", "python", "-c", code]:
             compile(code, "healthcheck", "exec")
@@ -242,7 +242,7 @@ def test_a_health_check_in_python_or_celery_is_one_that_parses(name: str) -> Non
             pytest.fail(f"unknown health check: {other}")
 
 
-def test_what_must_be_there_is_there() -> None:
+def test_existing_services_have_restart_and_health_check() -> None:
     assert SERVICES.keys() >= {"timescaledb", "redis", "grafana", "web", "worker", "beat", "migrate", "agent"}
 
 
@@ -250,30 +250,32 @@ def test_what_must_be_there_is_there() -> None:
 
 
 @every_service_of_ours
-def test_every_variable_of_our_image_is_one_that_the_settings_read(name: str) -> None:
+def test_every_variable_of_our_image_is_read_by_the_settings(name: str) -> None:
     variables = VARIABLES.keys() | {f"{variable}_FILE" for variable in VARIABLES}
     assert SERVICES[name].get("environment", {}).keys() <= variables
 
 
 @pytest.mark.parametrize("name", ["web", "worker", "beat", "migrate"])
-def test_compose_sets_retention_with_the_defaults_of_the_settings(name: str) -> None:
+def test_compose_sets_retention_to_the_defaults_of_the_settings(name: str) -> None:
     environment = SERVICES[name]["environment"]
 
-    told = {variable: environment[variable] for variable in VARIABLES if variable.startswith("SOUNDINGS_RETENTION_")}
+    retention = {
+        variable: environment[variable] for variable in VARIABLES if variable.startswith("SOUNDINGS_RETENTION_")
+    }
 
-    kinds = {variable.split("_")[2].lower(): int(days) for variable, days in told.items()}
+    kinds = {variable.split("_")[2].lower(): int(days) for variable, days in retention.items()}
     assert kinds == settings.RETENTION_DAYS
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES.keys() - OURS.keys()))
-def test_every_variable_of_another_image_is_one_that_it_documents(name: str) -> None:
+def test_every_variable_of_another_image_is_documented_by_it(name: str) -> None:
     image_variables = IMAGE_VARIABLES[SERVICES[name]["image"].split(":")[0]]
-    given = SERVICES[name].get("environment", {}).keys()
-    assert given - image_variables == (provisioned_variables() if name == "grafana" else set())
+    variables = SERVICES[name].get("environment", {}).keys()
+    assert variables - image_variables == (provisioned_variables() if name == "grafana" else set())
 
 
 def provisioned_variables() -> set[str]:
-    """Variables that Grafana's provisioning files ask for."""
+    """Variables in Grafana's provisioning files."""
     texts = [file.read_text() for file in (ROOT / "dashboards/provisioning").rglob("*.*")]
     values = [line.partition(" #")[0] for text in texts for line in text.splitlines() if not line.startswith("#")]
     return {text for value in values for text in re.findall(r"\$([A-Z]\w+)", value)}
@@ -296,7 +298,7 @@ def test_every_setting_is_in_the_example_with_its_default() -> None:
 
 
 def secret_files() -> list[tuple[str, str]]:
-    """Which service reads which file: from its environment, its commands and Grafana's provisioning."""
+    """Secret files by service: from its environment, its commands and Grafana's provisioning."""
     mentioned_files = [
         (name, value)
         for name, service in SERVICES.items()
@@ -312,7 +314,7 @@ def secret_files() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("name", "path"), secret_files())
-def test_every_secret_that_is_read_is_made_and_mounted(name: str, path: str, secrets: Path) -> None:
+def test_every_secret_that_is_read_is_created_and_mounted(name: str, path: str, secrets: Path) -> None:
     file = PurePosixPath(path)
     (mount,) = [mount for mount in mounts(name) if file.is_relative_to(mount.target)]
     (made_at,) = [other.target for other in mounts("secrets") if other.source == mount.source]
@@ -323,7 +325,7 @@ def test_every_secret_that_is_read_is_made_and_mounted(name: str, path: str, sec
     assert made.stat().st_mode & 0o777 == (0o400 if made_at.name == "centre" else 0o644)
 
 
-def test_secrets_once_made_are_kept(secrets: Path) -> None:
+def test_existing_secrets_are_kept(secrets: Path) -> None:
     before = {file: file.read_text() for file in secrets.rglob("*") if file.is_file()}
     assert len(set(before.values())) == len(before) == 12
 
@@ -370,11 +372,11 @@ def test_secrets_in_files_of_yours_go_before_variables(tmp_path: Path) -> None:
     assert (made / "proxy/key").read_text() == (given / "key").read_text()
 
 
-def test_the_database_sorts_in_as_much_memory_as_that_of_one_machine() -> None:
+def test_the_databases_sort_memory_is_that_of_make_run() -> None:
     assert SERVICES["timescaledb"]["command"] == ["postgres", "-c", f"work_mem={TUNING['work_mem']}"]
 
 
-def test_grafana_reads_the_same_database_as_the_role_made_for_it() -> None:
+def test_grafana_reads_the_same_database_as_its_role() -> None:
     from dashboards.reader import ROLE
 
     (source,) = yaml.safe_load((ROOT / "dashboards/provisioning/datasources/soundings.yaml").read_text())["datasources"]
@@ -397,7 +399,7 @@ def test_no_secret_is_written_in_the_compose_file(name: str) -> None:
 
 
 @every_service
-def test_every_mount_is_a_declared_volume_or_a_file_of_the_repository(name: str) -> None:
+def test_every_mount_is_a_declared_volume_or_a_repository_file(name: str) -> None:
     for mount in mounts(name):
         if mount.is_file:
             assert (ROOT / mount.source).exists(), mount.source
@@ -411,7 +413,7 @@ def test_every_declared_volume_is_used() -> None:
     assert COMPOSE["volumes"].keys() == used
 
 
-def test_grafana_finds_the_dashboards_where_its_provisioning_looks() -> None:
+def test_grafana_loads_the_dashboards_from_its_provisioning() -> None:
     (provider,) = yaml.safe_load((ROOT / "dashboards/provisioning/dashboards/soundings.yaml").read_text())["providers"]
     (mount,) = [mount for mount in mounts("grafana") if mount.source == "./dashboards/json"]
     home = PurePosixPath(SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
@@ -430,7 +432,7 @@ def test_every_image_is_pinned_to_an_exact_version(image: str) -> None:
     assert re.fullmatch(r"[\w./-]+:\d+\.\d+\.\d+(-[\w.-]+)?(@sha256:[0-9a-f]{64})?", image)
 
 
-# The oldest of each line with the security fixes that were known on 2026-11-22.
+# The oldest release of each line with the security fixes known on 2026-11-22.
 OLDEST_IMAGES = {
     "redis": (7, 4, 11),
     "timescale/timescaledb": (2, 30, 2),
@@ -466,12 +468,12 @@ def copied() -> list[str]:
 
 
 @pytest.mark.parametrize("source", copied())
-def test_what_the_image_copies_exists_and_is_sent_to_the_builder(source: str) -> None:
+def test_files_copied_into_the_image_are_in_the_build_context(source: str) -> None:
     assert (ROOT / source).exists()
     assert f"!{source}" in (ROOT / ".dockerignore").read_text().splitlines()
 
 
-def test_the_image_installs_by_hash_and_runs_as_nobody_special() -> None:
+def test_the_image_installs_by_hash_and_runs_as_unprivileged() -> None:
     assert re.search(r"pip install [^\n]*--require-hashes -r requirements\.txt", DOCKERFILE)
     assert re.findall(r"^USER (\S+)$", DOCKERFILE, re.MULTILINE) == ["soundings"]
     assert {name for name in OURS if SERVICES[name].get("user", "").startswith("0")} == {"secrets"}
@@ -490,7 +492,7 @@ def test_a_container_has_no_privileges_and_a_bound_of_each_resource(name: str) -
     assert all("size=" in place or place.startswith("/run/") for place in service["tmpfs"])
 
 
-def test_folders_that_volumes_cover_belong_to_the_user_of_the_image() -> None:
+def test_folders_of_volumes_belong_to_the_user_of_the_image() -> None:
     (made,) = re.findall(r"install -d -o soundings -g soundings -m 0750 ([/\w ]+)", DOCKERFILE)
     written = {
         str(mount.target)
@@ -498,13 +500,13 @@ def test_folders_that_volumes_cover_belong_to_the_user_of_the_image() -> None:
         for mount in mounts(name)
         if not mount.is_file and not mount.read_only
     }
-    assert set(made.split()) == written
+    assert set(folders.split()) == written
 
 
 # --- the mesh and the agent
 
 
-def test_the_mesh_of_compose_is_valid_and_its_home_site_has_the_agent() -> None:
+def test_the_mesh_of_compose_is_valid_with_an_agent_at_home() -> None:
     (source,) = [mount.source for mount in mounts("migrate") if mount.is_file]
     mesh = tomllib.loads((ROOT / source).read_text())
     reader.read(ROOT / source)
@@ -574,7 +576,7 @@ def test_health_is_asked_of_the_web_server_alone() -> None:
 
 
 @every_service
-def test_a_service_is_written_as_the_specification_wants(name: str) -> None:
+def test_a_service_conforms_to_the_specification(name: str) -> None:
     service = SERVICES[name]
     for key, value in service.items():
         assert isinstance(value, SERVICE_KEYS[key]), key
@@ -588,7 +590,7 @@ def test_a_service_is_written_as_the_specification_wants(name: str) -> None:
 
 
 @every_service
-def test_what_a_service_waits_for_exists_and_can_come_true(name: str) -> None:
+def test_services_depend_on_conditions_that_can_be_met(name: str) -> None:
     for other, wait in SERVICES[name].get("depends_on", {}).items():
         assert wait.keys() <= {"condition", "restart"}
         match wait["condition"]:
@@ -610,5 +612,5 @@ def test_services_sharing_a_network_publish_no_ports_themselves() -> None:
             assert not service.keys() & {"ports", "networks", "sysctls"}, name
 
 
-def test_the_file_has_only_what_compose_knows_at_its_top() -> None:
+def test_the_file_has_only_top_level_keys_of_compose() -> None:
     assert {key for key in COMPOSE if not key.startswith("x-")} == {"name", "services", "networks", "volumes"}

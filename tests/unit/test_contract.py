@@ -7,14 +7,14 @@ from probes.ping.spec import Burst
 from probes.site.wire import Delivered
 
 
-def test_a_deadline_passes_and_never_goes_below_zero():
+def test_the_remaining_time_of_a_deadline_is_never_negative():
     deadline = Deadline(-1.0)
 
     assert deadline.passed
     assert deadline.remaining_s == 0.0
 
 
-def test_an_error_carries_the_outcome_of_its_kind():
+def test_an_error_has_the_outcome_of_its_kind():
     assert NameNotResolved("no such name").outcome is Outcome.DNS_FAILURE
 
 

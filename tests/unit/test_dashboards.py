@@ -1,4 +1,5 @@
-"""The committed dashboards are what the code builds, and Grafana 10 to 12 can show them with what is provisioned."""
+"""The committed dashboards are those built by the code, and Grafana 10 to 12 can show them with the provisioned data
+source."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ UNITS_OF_COLUMNS = (
     (r"^(Opened|Resolved|Newest)$", "dateTimeAsIso"),
     (r"^Database$", "bytes"),
 )
-"""What a column of this name must be shown in, unless it is the only one of its panel."""
+"""The unit of a column with this name, unless it is the only column of its panel."""
 LEGACY_PANELS = {"graph", "singlestat", "table-old", "grafana-worldmap-panel", "grafana-piechart-panel"}
 
 
@@ -53,16 +54,16 @@ def panel_title(panel: dict[str, Any]) -> str:
 
 
 def columns(sql: str) -> set[str]:
-    """Names that the outermost SELECT gives its columns."""
+    """Names of the columns of the outermost SELECT."""
     return set(re.findall(r'AS "([^"]+)"', sql))
 
 
-def test_the_committed_json_is_what_the_code_builds() -> None:
+def test_the_committed_json_is_up_to_date() -> None:
     assert render.stale(command.DASHBOARDS) == [], "run: python -m dashboards"
     assert render.stale(command.ALERTING, render.ALERTING_DIR) == [], "run: python -m dashboards"
 
 
-def test_a_changed_a_missing_and_a_left_over_file_are_stale(tmp_path: Path) -> None:
+def test_changed_missing_and_left_over_files_are_stale(tmp_path: Path) -> None:
     render.write(command.DASHBOARDS, tmp_path)
     assert render.stale(command.DASHBOARDS, tmp_path) == []
 
@@ -76,7 +77,7 @@ def test_a_changed_a_missing_and_a_left_over_file_are_stale(tmp_path: Path) -> N
     assert render.stale(command.DASHBOARDS, tmp_path) == ["gone.json", "paths.json"]
 
 
-def test_check_names_the_stale_file_and_what_to_run(
+def test_check_names_the_stale_file_and_the_command_to_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "JSON_DIR", tmp_path)
@@ -90,7 +91,7 @@ def test_check_names_the_stale_file_and_what_to_run(
 
 
 def test_variables_have_no_id_by_which_grafana_would_mix_them_up() -> None:
-    """Grafana 11 keys variables by `id`; with the SDK's default, which is the same for all, the last one wins."""
+    """Grafana 11 keys variables by `id`; with the SDK's default, which is the same for all, the last variable wins."""
     variables = [variable for dashboard in dashboards() for variable in dashboard["templating"]["list"]]
 
     assert len(variables) > 10
@@ -110,7 +111,7 @@ def test_the_folder_of_the_alert_rules_has_no_other_uid() -> None:
     assert "folderUid" not in PROVIDER
 
 
-def test_every_query_file_is_used_and_begins_with_what_it_returns() -> None:
+def test_every_query_file_is_used_and_says_what_it_returns() -> None:
     files = [*render.JSON_DIR.glob("*.json"), *render.ALERTING_DIR.glob("*.json")]
     used = "".join(file.read_text() for file in files)
     for file in SQL_DIR.glob("*.sql"):
@@ -126,7 +127,7 @@ def test_dashboards_have_different_names_and_addresses() -> None:
 
 
 @pytest.mark.parametrize("panel", panels(), ids=panel_title)
-def test_a_panel_explains_itself(panel: dict[str, Any]) -> None:
+def test_a_panel_has_a_description_and_units(panel: dict[str, Any]) -> None:
     assert panel["description"].endswith(".")
     assert panel["type"] not in LEGACY_PANELS
     assert panel["fieldConfig"]["defaults"]["noValue"] not in ("", "0")
@@ -151,7 +152,7 @@ def test_column_overrides_of_a_panel_name_columns_of_its_queries(panel: dict[str
 
 
 @pytest.mark.parametrize("panel", [panel for panel in panels() if panel["type"] != "timeseries"], ids=panel_title)
-def test_every_column_with_a_unit_is_shown_in_it(panel: dict[str, Any]) -> None:
+def test_every_column_with_a_unit_is_shown_with_it(panel: dict[str, Any]) -> None:
     units = {
         override["matcher"]["options"]: setting["value"]
         for override in panel["fieldConfig"]["overrides"]
@@ -170,8 +171,8 @@ def shown_columns(sql: str) -> set[str]:
 
 
 @pytest.mark.parametrize("panel", [panel for panel in panels() if panel.get("transformations")], ids=panel_title)
-def test_a_cell_of_a_matrix_without_a_figure_is_grey_and_says_so(panel: dict[str, Any]) -> None:
-    """Grafana colours null as the least value of all, and an empty text as nothing."""
+def test_a_matrix_cell_without_data_is_grey_with_a_text(panel: dict[str, Any]) -> None:
+    """Grafana colours null as the minimum, and an empty text not at all."""
     [transformation] = panel["transformations"]
     defaults = panel["fieldConfig"]["defaults"]
     special = {
@@ -191,7 +192,7 @@ def test_a_cell_of_a_matrix_without_a_figure_is_grey_and_says_so(panel: dict[str
 
 
 @pytest.mark.parametrize("dashboard", dashboards(), ids=lambda dashboard: str(dashboard["uid"]))
-def test_a_dashboard_links_to_others_and_pages_and_shows_incidents(dashboard: dict[str, Any]) -> None:
+def test_a_dashboard_links_to_others_and_shows_incidents(dashboard: dict[str, Any]) -> None:
     others, page = dashboard["links"]
     incidents, *routes = dashboard["annotations"]["list"]
 
@@ -236,7 +237,7 @@ def test_dashboard_links_name_existing_dashboards_and_variables() -> None:
         assert set(re.findall(r"var-(\w+)=", query)) <= variables[uid]
 
 
-def test_links_to_our_pages_name_addresses_that_are_there() -> None:
+def test_links_to_our_pages_have_existing_addresses() -> None:
     text = "".join(file.read_text() for file in render.JSON_DIR.glob("*.json"))
     addresses = {re.sub(r"\$\{[^}]+\}", "1", url) for url in re.findall(r'"url": "\$\{soundings\}([^"]+)"', text)}
 
@@ -246,8 +247,8 @@ def test_links_to_our_pages_name_addresses_that_are_there() -> None:
 
 
 @pytest.mark.parametrize("dashboard", dashboards(), ids=lambda dashboard: str(dashboard["uid"]))
-def test_a_dashboard_is_what_the_models_of_the_sdk_take(dashboard: dict[str, Any]) -> None:
-    """Read into the SDK's classes, which drop what they do not know, and written again: nothing is lost."""
+def test_a_dashboard_is_accepted_by_the_sdks_models(dashboard: dict[str, Any]) -> None:
+    """Parsed into the SDK's classes, which drop unknown fields, and serialised again: nothing is lost."""
     target_less = json.loads(json.dumps(dashboard))
     for annotation in target_less["annotations"]["list"]:
         del annotation["target"]  # the SDK knows only that of Grafana's own source
@@ -258,7 +259,7 @@ def test_a_dashboard_is_what_the_models_of_the_sdk_take(dashboard: dict[str, Any
 
 
 def without_targets(dashboard: dict[str, Any]) -> dict[str, Any]:
-    """Queries are of a data source, which the SDK has no model of."""
+    """Queries are of a data source for which the SDK has no model."""
     return {
         **dashboard,
         "panels": [
@@ -268,8 +269,8 @@ def without_targets(dashboard: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_alert_rules_are_provisioned_as_grafana_reads_them() -> None:
-    """Fields and words as in pkg/services/provisioning/alerting/rules_types.go of Grafana 10 to 12."""
+def test_alert_rules_have_grafanas_provisioning_format() -> None:
+    """Field names and values as in pkg/services/provisioning/alerting/rules_types.go of Grafana 10 to 12."""
     provisioned = json.loads((render.ALERTING_DIR / "soundings.json").read_text())
     rules = [rule for group in provisioned["groups"] for rule in group["rules"]]
 
@@ -288,15 +289,15 @@ def test_alert_rules_are_provisioned_as_grafana_reads_them() -> None:
         assert rule["condition"] == threshold["refId"]
 
 
-def test_no_other_dollar_is_in_the_alert_rules() -> None:
-    """Provisioning would take it for a variable of the environment and put nothing in its place."""
+def test_alert_rules_contain_no_stray_dollar_sign() -> None:
+    """Provisioning would replace it as an environment variable by an empty text."""
     text = (render.ALERTING_DIR / "soundings.json").read_text()
 
     assert set(re.findall(r"\$\S*?(?=\")", text)) == {"$SOUNDINGS_GRAFANA_ALERTS_PAUSED"}
 
 
 @pytest.mark.parametrize("dashboard", dashboards(), ids=lambda dashboard: str(dashboard["uid"]))
-def test_panels_lie_side_by_side_within_the_grid(dashboard: dict[str, Any]) -> None:
+def test_panels_are_within_the_grid_without_overlap(dashboard: dict[str, Any]) -> None:
     for panel in dashboard["panels"]:
         assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
         assert panel["gridPos"]["h"] >= 4
@@ -315,7 +316,7 @@ def test_panels_lie_side_by_side_within_the_grid(dashboard: dict[str, Any]) -> N
         assert apart, f"{first['title']} lies on {second['title']}"
 
 
-def test_every_query_goes_to_the_data_source_that_is_provisioned() -> None:
+def test_every_query_uses_the_provisioned_data_source() -> None:
     provisioned = [{"type": source["type"], "uid": source["uid"]} for source in DATA_SOURCES]
     for dashboard in dashboards():
         for variable in dashboard["templating"]["list"]:
@@ -326,7 +327,7 @@ def test_every_query_goes_to_the_data_source_that_is_provisioned() -> None:
             ]
 
 
-def test_the_data_source_serves_grafana_10_to_12_without_a_secret() -> None:
+def test_the_data_source_works_in_grafana_10_to_12() -> None:
     (source,) = DATA_SOURCES
     assert source["type"] == "postgres"
     assert "database" not in source, "Grafana 12 reads the name only from jsonData when the type is the old one"
@@ -334,7 +335,7 @@ def test_the_data_source_serves_grafana_10_to_12_without_a_secret() -> None:
     assert source["secureJsonData"]["password"].startswith("$__file{/")
 
 
-def test_a_query_uses_only_variables_that_come_before_it() -> None:
+def test_a_query_uses_only_variables_defined_before_it() -> None:
     for dashboard in dashboards():
         names: set[str] = set()
         for variable in dashboard["templating"]["list"]:
@@ -347,6 +348,6 @@ def test_a_query_uses_only_variables_that_come_before_it() -> None:
 
 
 def variables_of(sql: str) -> set[str]:
-    """Variables in a query. Each must be written ${name:sqlstring}, which quotes it whatever is in it."""
+    """Variables in a query. Each must be written ${name:sqlstring}, which quotes any value."""
     assert not re.search(r"\$(?!__(time|interval)|\{\w+:sqlstring\})", sql)
     return set(re.findall(r"\$\{(\w+):sqlstring\}", sql))

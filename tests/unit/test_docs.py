@@ -1,4 +1,4 @@
-"""Links, paths, commands and names in the documents exist, and every picture is shown and can be made again."""
+"""Links, paths, commands and names in the documents exist, and every picture is shown and can be reproduced."""
 
 import contextlib
 import doctest
@@ -34,9 +34,9 @@ def test_every_link_and_anchor_exists(document):
 
 @every_document
 def test_every_file_named_in_code_marks_exists(document):
-    named = re.findall(rf"`((?:{TOP_FOLDERS})/[\w./-]+)`", document.read_text())
+    paths = re.findall(rf"`((?:{TOP_FOLDERS})/[\w./-]+)`", document.read_text())
 
-    assert [path for path in named if not (ROOT / path).exists()] == []
+    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 @every_document
@@ -68,7 +68,7 @@ def test_every_variable_named_is_read_somewhere(document):
 
 
 @every_document
-def test_every_option_named_stands_in_the_code(document):
+def test_every_option_named_is_in_the_code(document):
     options = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", document.read_text()))
 
     assert sorted(options - _words_of_the_tree() - OPTIONS_OF_OTHERS) == []
@@ -105,15 +105,15 @@ def test_every_page_is_in_the_index():
 
 
 def test_every_picture_is_shown_and_described():
-    shown = [
+    used = [
         ((document.parent / target).resolve(), words)
         for document in DOCUMENTS
         for words, target in re.findall(r"!\[([^\]]*)\]\(([^)\s]+)\)", document.read_text())
     ]
-    made = {IMAGES / f"{shot.name}.png" for shot in SHOTS}
+    reproducible = {IMAGES / f"{shot.name}.png" for shot in SHOTS}
 
-    assert {picture for picture, _ in shown} == made == set(IMAGES.iterdir())
-    assert [picture.name for picture, words in shown if len(words) < 10] == []
+    assert {picture for picture, _ in used} == reproducible == set(IMAGES.iterdir())
+    assert [picture.name for picture, words in used if len(words) < 10] == []
 
 
 def test_no_picture_is_large():
@@ -142,11 +142,11 @@ def _leads_somewhere(document, link):
 
 @cache
 def _anchors(document):
-    """Anchors of the headings, as GitHub makes them: lower case, spaces as hyphens, punctuation left out."""
+    """Anchors of the headings in GitHub's form: lower case, hyphens for spaces, no punctuation."""
     text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    shown = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
-    return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in shown}
+    texts = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().replace(" ", "-") for heading in texts}
 
 
 def _exists(name):
@@ -177,7 +177,7 @@ def _is_program(module):
 
 @cache
 def _words_of_the_tree():
-    """Options and upper-case names that stand in any file outside the documents."""
+    """Options and upper-case names in any file outside the documents."""
     folders = [ROOT / name for name in ("monitor", "probes", "dashboards", "packaging", "scripts", "tests")]
     files = [path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".sh", ".sql", ".json")]
     text = "\n".join(

@@ -1,4 +1,4 @@
-"""Mathis, the 3/N bound and MOS stand in `monitor.analysis` and in the migration of the SQL functions only."""
+"""Mathis, the 3/N bound and MOS are defined in `monitor.analysis` and in the migration of the SQL functions only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def files() -> list[str]:
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
-def test_a_formula_stands_nowhere_but_at_home(formula: str) -> None:
+def test_a_formula_is_defined_only_in_its_place(formula: str) -> None:
     pattern = re.compile(FORMULAS[formula], re.IGNORECASE)
 
     copies = [
@@ -35,7 +35,7 @@ def test_a_formula_stands_nowhere_but_at_home(formula: str) -> None:
     assert copies == []
 
 
-def test_the_files_of_all_rooms_are_searched() -> None:
+def test_the_files_of_all_apps_are_searched() -> None:
     assert {"monitor/archive/queries/metrics.py", "monitor/archive/queries/sql/grid.sql", "manage.py"} <= set(files())
 
 

@@ -1,4 +1,4 @@
-"""Each command and subcommand explains itself: its `--help` begins with a sentence."""
+"""Each command and subcommand has a description: its `--help` begins with a sentence."""
 
 import argparse
 import importlib
@@ -30,7 +30,7 @@ def probes_parser(name):
 
 
 def incomplete(parsers):
-    """Programs whose help has no sentence, and options without an explanation."""
+    """Programs whose help has no sentence, and options without a description."""
     for parser in parsers:
         text = parser.description or ""
         if not (text[:1].isupper() and text.endswith(".") and " " in text):

@@ -6,7 +6,7 @@ from probes.quantities import counted, with_unit
 @pytest.mark.parametrize(
     ("count", "text"), [(0, "0 results"), (1, "1 result"), (2, "2 results"), (1204, "1,204 results")]
 )
-def test_a_noun_follows_its_number(count, text):
+def test_a_noun_agrees_with_its_number(count, text):
     assert counted(count, "result") == text
 
 

@@ -1,4 +1,4 @@
-"""docs/reference is what the code reads, and has a sentence for each key."""
+"""docs/reference lists the keys read by the code, with a sentence for each."""
 
 import pytest
 
@@ -34,8 +34,8 @@ def test_the_page_about_alerts_has_each_rule_with_its_keys():
         (row,) = (row for row in rows if f"`{name}`" in row.split("|")[1])
         for key in keys_of(rule).values():
             is_own = key.name not in RuleSettings.__struct_fields__
-            told = f"`{key.name}`" if key.default is None else f"`{key.name} = {to_toml(key.default)}`"
-            assert not is_own or told in row, (name, key)
+            cell = f"`{key.name}`" if key.default is None else f"`{key.name} = {to_toml(key.default)}`"
+            assert not is_own or cell in row, (name, key)
 
 
 def test_every_alert_rule_is_in_the_reference():

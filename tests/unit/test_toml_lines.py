@@ -1,5 +1,5 @@
-"""The lines that `probes.toml.lines` finds. The oracle: every key and value in a made document is unlike any other,
-so its line is where the text has it."""
+"""The line numbers of `probes.toml.lines`. The oracle: every key and value in a generated document is unique, so a text
+search gives its line."""
 
 import string
 import tomllib
@@ -25,7 +25,7 @@ def line_with(text, needle):
     return numbers[0]
 
 
-def test_each_key_is_found_on_its_line():
+def test_each_key_has_its_line():
     text = "\n".join(
         [
             "# a comment with [brackets] and = signs",
@@ -39,7 +39,7 @@ def test_each_key_is_found_on_its_line():
             "fourth.fifth = 1979-05-27 07:32:00",
             "'quoted.key' = 'C:\\path'",
             "sixth = [",
-            "  101, # one",
+            "  101, # first",
             "",
             "  102, 103,",
             "  [ { seventh = 104.5 } ],",
@@ -102,7 +102,7 @@ values = st.recursive(
 
 @st.composite
 def documents(draw):
-    """TOML with unique keys: pairs, dotted keys, tables, lists of tables that are interleaved."""
+    """TOML with unique keys: pairs, dotted keys, tables, interleaved arrays of tables."""
     keys = iter(draw(st.lists(names, min_size=40, max_size=40, unique=True)))
     lists = [next(keys) for _ in range(2)]
     text = ""
@@ -121,7 +121,7 @@ def documents(draw):
 
 
 @given(documents())
-def test_every_key_of_any_document_is_found_on_its_line(text):
+def test_every_key_of_any_document_has_its_line(text):
     line_of = lines.find_lines(text)
 
     assert set(line_of) == set(places(tomllib.loads(text)))
@@ -140,7 +140,7 @@ def test_every_key_of_any_document_is_found_on_its_line(text):
         ("a = [1,\n2\n", 3, "the end of the file"),
     ],
 )
-def test_what_is_not_toml_is_told_with_its_line(text, line, message):
+def test_invalid_toml_is_reported_with_its_line(text, line, message):
     with pytest.raises(lines.TomlSyntaxError, match=message) as raised:
         lines.parse(text)
 
@@ -148,7 +148,7 @@ def test_what_is_not_toml_is_told_with_its_line(text, line, message):
 
 
 @pytest.mark.parametrize(
-    ("value", "what"),
+    ("value", "message"),
     [
         ("9" * 5000, "this number is too long"),
         ("1_0" * 2500, "this number is too long"),
@@ -157,8 +157,8 @@ def test_what_is_not_toml_is_told_with_its_line(text, line, message):
     ],
     ids=["digits", "digits_apart", "lists", "tables"],
 )
-def test_what_python_itself_refuses_is_told_with_its_line(value, what):
-    with pytest.raises(lines.TomlSyntaxError, match=what) as refused:
+def test_values_refused_by_python_are_reported_with_their_line(value, message):
+    with pytest.raises(lines.TomlSyntaxError, match=message) as refused:
         lines.parse(f"first = [1, [2]]\nsecond = {value}\nthird = 12345\n")
 
     assert refused.value.line == 2

@@ -1,4 +1,4 @@
-"""Files decoded by `probes.toml.tables` with structs made for the test: values, problems with their lines, settings."""
+"""Files decoded by `probes.toml.tables` with structs of the test: values, problems with their lines, settings."""
 
 from typing import Annotated, Literal
 
@@ -71,7 +71,7 @@ def test_settings_are_the_keys_that_are_set():
     }
 
 
-def test_valid_values_beside_invalid_ones_are_kept():
+def test_valid_values_beside_invalid_values_are_returned():
     table = decoded(BULB.replace("60", "0") + '[switch]\nmode = "turn"\nfor = ["a", 1, "a", "b"]\n')
 
     (lamp,), switch = table.tables("lamp"), table.table("switch")
@@ -107,10 +107,10 @@ def test_valid_values_beside_invalid_ones_are_kept():
 def test_a_problem_has_its_line_and_its_fix(text, line, facts):
     [problem] = problems(text)
 
-    place, _, said = problem.partition(": ")
+    place, _, message = problem.partition(": ")
     assert place == str(line)
-    assert said.startswith(facts[0])
-    assert lacks(f"{said}\n", *facts) == []
+    assert message.startswith(facts[0])
+    assert lacks(f"{message}\n", *facts) == []
 
 
 def test_a_problem_with_a_secret_does_not_repeat_it():
@@ -130,7 +130,7 @@ def test_a_misspelt_key_is_not_missing_as_well():
     assert lacks(problem, 'unknown key "powr_w"', 'did you mean "power_w"?') == []
 
 
-def test_an_unknown_key_is_told_before_a_missing_key():
+def test_an_unknown_key_is_reported_before_a_missing_key():
     unknown, missing = problems(BULB.replace("power_w", "colour"))
 
     assert unknown.startswith('4: lamp "a": ')
@@ -139,7 +139,7 @@ def test_an_unknown_key_is_told_before_a_missing_key():
     assert lacks(f"{missing}\n", "missing", "power_w = 60\n") == []
 
 
-def test_a_problem_of_the_caller_is_told_at_its_key_or_element():
+def test_a_callers_problem_is_reported_at_its_key_or_element():
     table = decoded(BULB + '[switch]\nfor = ["a",\n"b"]\n')
     switch = table.table("switch")
     switch.problem("b is dark", "for", 1)
@@ -153,7 +153,7 @@ def test_a_problem_of_the_caller_is_told_at_its_key_or_element():
 
 
 @pytest.mark.parametrize(("content", "line", "fact"), [(b"a = 1\n\xff", 2, "not UTF-8"), (b"a =", 1, "not valid TOML")])
-def test_a_file_that_is_no_utf_8_or_no_toml_is_told(content, line, fact):
+def test_a_file_of_invalid_utf_8_or_toml_is_reported(content, line, fact):
     with pytest.raises(FileError) as raised:
         parse(content, "room.toml", Room, FileError)
 

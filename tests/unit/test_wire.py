@@ -1,4 +1,4 @@
-"""The wire format: agents and centres of other versions read what this version writes, byte for byte as before."""
+"""The wire format: agents and centres of other versions can read this version's messages, byte for byte as before."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_results_without_fields_added_later_are_read():
     assert msgspec.json.decode(written, type=Batch) == BATCH
 
 
-def test_slots_are_told_apart_by_their_tag():
+def test_slots_are_distinguished_by_their_tag():
     assert [read_slot(msgspec.json.encode(slot)) for slot in PLAN.slots] == list(PLAN.slots)
     with pytest.raises(msgspec.ValidationError, match="telepathy"):
         read_slot(b'{"kind": "telepathy"}')

@@ -24,7 +24,7 @@ from monitor.analysis.tcp import (
     mathis_bps,
     replayed,
 )
-from tests.forecasts import BEGAN_AT, heavy_tails, pooled, real, scored, simulated
+from tests.forecasts import BEGAN_AT, heavy_tails, pooled, published, score_series, simulated
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 CLEAN = PathState(rtt_ms=20.0, lost=0, sent=300, ttl=60)
@@ -57,7 +57,7 @@ def test_simulated_series_reach_the_stated_score():
 
 
 def test_published_series_reach_the_stated_score():
-    scores = list(real())
+    scores = list(published())
     together = pooled(scores)
 
     assert len(scores) == 3
@@ -230,7 +230,7 @@ def test_total_loss_leaves_almost_nothing():
 
 
 def test_a_series_without_noise_is_scored_exactly():
-    score = scored("constant", [np.full(20, 5.0)])
+    score = score_series("constant", [np.full(20, 5.0)])
 
     assert (score.forecasts, score.within_two_ratio, score.rmsre_of_ten) == (10, 1.0, 0.0)
     assert score.rmsre < 1e-9

@@ -1,4 +1,4 @@
-"""A batch as it arrives: each result is read by itself, and nothing that comes takes more memory than its bound."""
+"""Parsing of an arriving batch: each result separately, and with bounded memory for any input."""
 
 import json
 import re
@@ -38,7 +38,7 @@ def envelope(results: str) -> bytes:
     return f'{{"spool":"a","number":7,"agent_version":"1","sent_at":"{SENT_AT}","results":[{results}]}}'.encode()
 
 
-def everything(arrival):
+def parsed(arrival):
     read_all = [arrival.read(places) for places in arrival.portions()]
     sound = {place: result for results, _ in read_all for place, result in results.items()}
     return sound, [refusal for _, unreadable in read_all for refusal in unreadable]
@@ -60,7 +60,7 @@ def test_a_batch_reads_the_same_from_either_format(written):
 
     arrival = read(encode(batch(*results, number=9)), how)
 
-    sound, unreadable = everything(arrival)
+    sound, unreadable = parsed(arrival)
     assert (arrival.envelope.number, unreadable) == (9, [])
     assert [msgspec.to_builtins(result) for result in sound.values()] == [
         msgspec.to_builtins(result) for result in results
@@ -77,14 +77,14 @@ def test_a_batch_reads_the_same_from_either_format(written):
     ),
     st.integers(0, 5),
 )
-def test_whatever_a_result_is_the_others_are_read(junk, place):
+def test_the_other_results_are_parsed_beside_any_invalid_result(junk, place):
     good = msgspec.to_builtins(delivered(3, burst(1.0), 41))
     results = [*junk[:place], good, *junk[place:]]
     body = {"spool": "a", "number": 7, "agent_version": "1", "sent_at": datetime(2026, 3, 14, tzinfo=UTC)}
 
     arrival = read(msgspec.msgpack.encode({**body, "results": results}), MESSAGE_PACK)
 
-    sound, unreadable = everything(arrival)
+    sound, unreadable = parsed(arrival)
     assert [result.sequence for result in sound.values()] == [41]
     assert [refusal.place for refusal in unreadable] == [n for n, refusal in enumerate(results) if refusal is not good]
     assert all(refusal.reason for refusal in unreadable)
@@ -102,18 +102,18 @@ def test_whatever_a_result_is_the_others_are_read(junk, place):
         ('{"sequence":5,"path_id":1,"test":"t","result":{"kind":"other"}}', ["Invalid value 'other'", " at "]),
     ],
 )
-def test_a_result_that_is_none_is_named_by_its_number(result, facts):
-    _, ((place, sequence, reason),) = everything(read(envelope(result), JSON))
+def test_an_invalid_result_is_identified_by_its_sequence(result, facts):
+    _, ((place, sequence, reason),) = parsed(read(envelope(result), JSON))
 
     assert place == 0
-    # What is no JSON has no number that one could read.
+    # A result that is not valid JSON has no readable sequence.
     assert sequence in (5, -(7 * LARGEST_BATCH + 1))
     assert lacks(reason, *facts) == []
 
 
 @pytest.mark.parametrize("result", ["7", "null", "{}", '{"sequence":-1}', '{"sequence":"x"}', '{"sequence":1e30}'])
-def test_a_result_without_a_number_is_named_by_its_place(result):
-    _, unreadable = everything(read(envelope(f"{result},{result}"), JSON))
+def test_a_result_without_a_sequence_is_identified_by_its_place(result):
+    _, unreadable = parsed(read(envelope(f"{result},{result}"), JSON))
 
     assert [refusal.sequence for refusal in unreadable] == [-70001, -70002]
 
@@ -125,7 +125,7 @@ def test_an_impossible_value_from_a_spool_is_refused_alone(tmp_path):
     at = datetime(2026, 3, 14, tzinfo=UTC)
     sent = spool.next_batch(max_results=10, max_bytes=10**6, now=at, agent_version="1")
 
-    sound, unreadable = everything(read(msgspec.msgpack.encode(sent), MESSAGE_PACK))
+    sound, unreadable = parsed(read(msgspec.msgpack.encode(sent), MESSAGE_PACK))
 
     assert [result.result for result in sound.values()] == [results[0], results[4]]
     assert [refusal.sequence for refusal in unreadable] == [2, 3, 4]
@@ -139,7 +139,7 @@ LITERALS = ["NaN", "Infinity", "-Infinity"]
 
 
 @pytest.mark.parametrize("literal", LITERALS)
-def test_a_number_that_json_has_not_spoils_its_own_result_only(literal):
+def test_nan_or_infinity_invalidates_its_own_result_only(literal):
     bad, good, words = (
         msgspec.json.encode(delivered(3, result, n)).decode()
         for n, result in enumerate((burst(77.25), burst(1.0, None), burst(address=None, detail=f"said {literal}")), 41)
@@ -147,7 +147,7 @@ def test_a_number_that_json_has_not_spoils_its_own_result_only(literal):
 
     arrival = read(envelope(",".join([bad.replace("77.25", literal), good, words])), JSON)
 
-    sound, unreadable = everything(arrival)
+    sound, unreadable = parsed(arrival)
     assert {place: result.sequence for place, result in sound.items()} == {1: 42, 2: 43}
     assert sound[1].result.rtts_ms == (1.0, None)
     assert sound[2].result.detail == f"said {literal}"
@@ -159,46 +159,44 @@ def test_a_number_that_json_has_not_spoils_its_own_result_only(literal):
 
 
 @pytest.mark.parametrize("literal", LITERALS)
-def test_a_number_that_json_has_not_is_no_number_of_a_batch(literal):
+def test_nan_or_infinity_as_batch_number_is_refused(literal):
     body = envelope("").replace(b'"number":7', b'"number":' + literal.encode())
 
     with pytest.raises(BatchRejected, match="not a batch: Expected `int`"):
         read(body, JSON)
 
 
-def test_beside_such_a_number_one_that_is_too_large_is_refused_alike():
-    _, unreadable = everything(
-        read(envelope('{"sequence":1,"path_id":NaN},{"sequence":2,"path_id":%s}' % (10**30)), JSON)
-    )
+def test_beside_nan_a_number_that_is_too_large_is_refused():
+    _, unreadable = parsed(read(envelope('{"sequence":1,"path_id":NaN},{"sequence":2,"path_id":%s}' % (10**30)), JSON))
 
     assert [(refusal.sequence, "$.path_id" in refusal.reason) for refusal in unreadable] == [(1, True), (2, True)]
 
 
 @pytest.mark.parametrize("body", [envelope("NaN")[:-1], envelope("NaN,"), envelope("nan"), envelope('"NaN')])
-def test_what_is_no_json_otherwise_is_still_none(body):
+def test_other_invalid_json_beside_nan_is_refused(body):
     with pytest.raises(BatchRejected, match=r"not a batch: .*(malformed|truncated)"):
         read(body, JSON)
 
 
-def test_such_a_number_among_very_many_wants_smaller_batches():
+def test_very_many_nans_need_smaller_batches():
     with pytest.raises(BatchTooLarge, match=r"NaN or Infinity .*more than 250000 .*smaller batches"):
         read(envelope("NaN," * 250_001 + "0"), JSON)
 
 
-def test_text_that_is_not_unicode_spoils_its_own_result_only():
+def test_invalid_utf_8_invalidates_its_own_result_only():
     good = msgspec.json.encode(delivered(3, burst(1.0), 41)).decode()
     body = envelope(f'{{"sequence":1,"test":"@@"}},{good}').replace(b"@@", b"\xff\xfe")
 
     arrival = read(body, JSON)
 
-    sound, unreadable = everything(arrival)
+    sound, unreadable = parsed(arrival)
     assert ([*sound], [refusal.place for refusal in unreadable]) == ([1], [0])
     assert "\ufffd" in arrival.as_json(0)
 
 
-def test_deep_nesting_is_refused_and_not_a_crash():
+def test_deep_nesting_is_refused_without_a_crash():
     nested = "[" * 500 + "]" * 500
-    _, unreadable = everything(read(envelope(f'{{"sequence":1,"path_id":{nested}}}'), JSON))
+    _, unreadable = parsed(read(envelope(f'{{"sequence":1,"path_id":{nested}}}'), JSON))
 
     assert [refusal.sequence for refusal in unreadable] == [1]
     with pytest.raises(BatchRejected):
@@ -206,7 +204,7 @@ def test_deep_nesting_is_refused_and_not_a_crash():
 
 
 @pytest.mark.parametrize("written", WRITERS)
-def test_a_batch_of_one_result_too_many_is_too_large(written):
+def test_a_batch_with_too_many_results_is_too_large(written):
     encode, how = WRITERS[written]
     results = [delivered(3, burst(), n) for n in range(LARGEST_BATCH)]
     assert len(read(encode(batch(*results)), how)) == LARGEST_BATCH
@@ -215,17 +213,17 @@ def test_a_batch_of_one_result_too_many_is_too_large(written):
         read(encode(batch(*results, results[0])), how)
 
 
-def test_a_result_of_more_than_its_bytes_is_refused_unread():
+def test_an_oversized_result_is_refused_unread():
     large = f'{{"sequence":1,"path_id":"{"x" * LARGEST_RESULT_BYTES}"}}'
 
     arrival = read(envelope(large), JSON)
 
-    _, ((_, sequence, reason),) = everything(arrival)
+    _, ((_, sequence, reason),) = parsed(arrival)
     assert (sequence, "1048576" in reason) == (1, True)
     assert len(arrival.as_json(0)) <= 10_000
 
 
-def test_only_the_beginning_of_a_long_refused_result_is_kept():
+def test_a_long_refused_result_is_truncated():
     long = json.dumps({"sequence": 1, "rtts_ms": [1.5] * 5000}).replace(" ", "")
 
     arrival = read(envelope(long), JSON)
@@ -234,7 +232,7 @@ def test_only_the_beginning_of_a_long_refused_result_is_kept():
 
 
 @given(st.lists(st.integers(1, 3 * BYTES_AT_ONCE), max_size=8))
-def test_portions_are_all_places_once_and_none_is_large(sizes):
+def test_portions_contain_every_place_once_and_are_bounded(sizes):
     results = ",".join('"' + "x" * (size - 2 if size > 2 else 0) + '"' for size in sizes)
 
     arrival = read(envelope(results), JSON)
@@ -242,8 +240,8 @@ def test_portions_are_all_places_once_and_none_is_large(sizes):
     portions = list(arrival.portions())
     assert [place for places in portions for place in places] == list(range(len(sizes)))
     for places in portions:
-        held = sum(len(bytes(arrival.envelope.results[place])) for place in places)
-        assert len(places) == 1 or held <= BYTES_AT_ONCE
+        portion_bytes = sum(len(bytes(arrival.envelope.results[place])) for place in places)
+        assert len(places) == 1 or portion_bytes <= BYTES_AT_ONCE
 
 
 HOSTILE = {
@@ -271,10 +269,10 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_what_is_read_takes_bounded_memory_whatever_comes(kind):
+def test_parsing_takes_bounded_memory_for_any_input(kind):
     body, how = HOSTILE[kind]
 
-    def take():
+    def measure():
         try:
             arrival = read(body, how)
         except BatchTooLarge:
@@ -282,7 +280,7 @@ def test_what_is_read_takes_bounded_memory_whatever_comes(kind):
         for places in arrival.portions():
             arrival.read(places)
 
-    assert peak_bytes(take) < 100 * MEGABYTE
+    assert peak_bytes(measure) < 100 * MEGABYTE
 
 
 DECODED = [Delivered, *(result for kind in KINDS.values() for result in kind.results)]
@@ -300,7 +298,7 @@ def test_every_number_and_stored_text_of_a_result_has_bounds(kind):
             if isinstance(part, inspect.StrType) and part.pattern is None:
                 unbounded.append(field.name)
 
-    # The mesh says which paths and slots there are; addresses are parsed, two short texts are looked at apart, and the
+    # The mesh defines which paths and slots exist; addresses are parsed, two short texts are checked elsewhere, and the
     # others are not stored.
     looked_at_apart = {"path_id", "slot_id", "address", "router", "clock_source", "test"}
     assert set(unbounded) <= {*looked_at_apart, "target", "clock_off_s"}

@@ -1,4 +1,4 @@
-"""Bursts as rows of binary COPY, against what psycopg's own dumpers make of the same values."""
+"""Bursts as rows of binary COPY, compared with psycopg's own dumpers for the same values."""
 
 import struct
 from datetime import UTC, datetime
@@ -85,10 +85,10 @@ delivered = st.builds(
 )
 
 
-def value_of(one: Delivered, column: str):
-    burst = one.result
+def value_of(result: Delivered, column: str):
+    burst = result.result
     if column in ("path_id", "during_test"):
-        return getattr(one, column)
+        return getattr(result, column)
     if column == "measured_at":
         return burst.started_at
     if column == "outcome":
@@ -103,11 +103,11 @@ def value_of(one: Delivered, column: str):
     return getattr(burst, column)
 
 
-def by_psycopg(one: Delivered, column: str) -> bytes | None:
+def by_psycopg(result: Delivered, column: str) -> bytes | None:
     oid = types[TYPES[column]].array_oid if column in ARRAYS else types[TYPES[column]].oid
     transformer = Transformer()
     transformer.set_dumper_types([oid], Format.BINARY)
-    (dumped,) = transformer.dump_sequence([value_of(one, column)], [PyFormat.BINARY])
+    (dumped,) = transformer.dump_sequence([value_of(result, column)], [PyFormat.BINARY])
     return None if dumped is None else bytes(dumped)
 
 
@@ -115,48 +115,50 @@ def fields(row: bytes) -> dict[str, bytes | None]:
     """The columns of a row of binary COPY."""
     (count,) = struct.unpack_from("!h", row)
     assert count == len(COLUMNS)
-    found, at = {}, 2
+    columns, at = {}, 2
     for column in COLUMNS:
         (length,) = struct.unpack_from("!i", row, at)
         at += 4
-        found[column] = None if length < 0 else row[at : at + length]
+        columns[column] = None if length < 0 else row[at : at + length]
         at += max(0, length)
     assert at == len(row)
-    return found
+    return columns
 
 
 def comparable(column: str, value: bytes | None):
-    """As bytes, but for JSON, which can be written in more than one way."""
+    """As bytes, except for JSON, which has more than one encoding."""
     return (value[:1], msgspec.json.decode(value[1:])) if column == "errors" and value is not None else value
 
 
 @given(st.lists(delivered, min_size=1, max_size=5))
-def test_each_column_of_a_row_is_what_psycopg_makes_of_it(results):
+def test_each_column_of_a_row_equals_psycopgs_encoding(results):
     rows = pack(results)
 
-    for one, packed in zip(results, rows.packed, strict=True):
-        found = fields(packed)
-        assert {column: comparable(column, value) for column, value in found.items()} == {
-            column: comparable(column, by_psycopg(one, column)) for column in COLUMNS
+    for result, packed in zip(results, rows.packed, strict=True):
+        columns = fields(packed)
+        assert {column: comparable(column, value) for column, value in columns.items()} == {
+            column: comparable(column, by_psycopg(result, column)) for column in COLUMNS
         }
 
 
 @given(st.lists(delivered, max_size=6), st.integers(0, 6))
-def test_rows_keep_their_keys_in_whatever_portions_they_are_packed(results, cut):
+def test_rows_keep_their_keys_when_packed_in_any_portions(results, cut):
     rows = concatenate_rows([pack(results[:cut]), pack(results[cut:])])
 
     keys = zip(rows.path_id, rows.packet_bytes, rows.sequence, rows.packed, strict=True)
     assert [tuple(key) for key in keys] == [
-        (one.path_id, one.result.packet_bytes, one.sequence, pack([one]).packed[0]) for one in results
+        (result.path_id, result.result.packet_bytes, result.sequence, pack([result]).packed[0]) for result in results
     ]
 
 
 @given(st.lists(delivered, max_size=6))
-def test_rows_are_put_in_the_order_of_their_key(results):
+def test_rows_are_sorted_by_their_key(results):
     rows = pack(results).by_key()
 
-    expected = sorted(results, key=lambda one: (one.path_id, one.result.started_at, one.result.packet_bytes))
-    assert rows.packed == [pack([one]).packed[0] for one in expected]
+    expected = sorted(
+        results, key=lambda result: (result.path_id, result.result.started_at, result.result.packet_bytes)
+    )
+    assert rows.packed == [pack([result]).packed[0] for result in expected]
 
 
 def test_every_column_of_the_table_is_copied():

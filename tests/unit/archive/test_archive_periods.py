@@ -1,4 +1,4 @@
-"""Which summaries answer for a period."""
+"""Selection of the summaries that cover a period."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -57,18 +57,18 @@ def at(text):
         ),
     ],
 )
-def test_the_longest_summaries_fill_a_period_shorter_ones_its_edges(since, until, expected):
+def test_long_summaries_fill_a_period_and_short_ones_its_edges(since, until, expected):
     assert cover(at(since), at(until)) == [Stretch(tier, at(first), at(last)) for tier, first, last in expected]
 
 
-def test_a_past_period_has_the_summaries_of_its_last_day_and_month():
+def test_a_past_period_uses_the_summaries_of_its_last_day():
     week = cover(at("2026-11-16"), at("2026-11-23"), now=at("2026-11-23T01:00"))
     assert week == [Stretch("day", at("2026-11-16"), at("2026-11-23"))]
     year = cover(at("2025-01-01"), at("2026-01-01"), now=at("2026-01-02"))
     assert year == [Stretch("month", at("2025-01-01"), at("2026-01-01"))]
 
 
-def test_an_empty_period_has_no_stretch():
+def test_an_empty_period_has_no_stretches():
     assert cover(at("2026-01-01"), at("2026-01-01")) == []
 
 
@@ -94,7 +94,7 @@ def test_stretches_cover_the_period_and_align_with_their_tier(since, length):
 
 
 @given(moments, st.sampled_from(["hour", "day", "month", "year"]))
-def test_every_moment_lies_between_a_start_and_the_next(moment, tier):
+def test_every_moment_is_between_a_start_and_the_next(moment, tier):
     start, following = start_of(tier, moment), next_start(tier, moment)
 
     assert start <= moment < following
@@ -120,12 +120,12 @@ def test_every_moment_lies_between_a_start_and_the_next(moment, tier):
         ("2026-11-16T10:20", "2026-11-16T10:40", []),
     ],
 )
-def test_exactly_is_to_the_hour_at_both_edges(since, until, expected):
+def test_exact_cover_has_hours_at_both_edges(since, until, expected):
     assert cover_exactly(at(since), at(until)) == [Stretch(tier, at(first), at(last)) for tier, first, last in expected]
 
 
 @given(moments, lengths)
-def test_exactly_has_each_hour_that_begins_in_the_period_once(since, length):
+def test_exact_cover_has_each_hour_that_begins_in_it_once(since, length):
     parts = cover_exactly(since, since + length)
 
     assert all(part.until == following.since for part, following in pairwise(parts))

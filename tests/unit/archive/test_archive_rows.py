@@ -1,4 +1,4 @@
-"""Rows from results: each field of a result has a column, or is named here with the reason."""
+"""Rows from results: each field of a result has a column, or is listed here with the reason."""
 
 from datetime import UTC, datetime
 

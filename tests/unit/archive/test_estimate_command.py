@@ -1,4 +1,4 @@
-"""`manage.py estimate`: its answers, its exit statuses, and that the document shows what it really prints."""
+"""`manage.py estimate`: its answers, its exit statuses, and that the document shows its real output."""
 
 import io
 import json
@@ -21,7 +21,7 @@ KNOWN = f"{PATH} --window-bytes 1000000 --capacity-mbps 100"
 
 
 def run(arguments):
-    """(exit status, standard output, standard error) of the command; argparse's own errors are not in it."""
+    """(exit status, standard output, standard error) of the command, without argparse's own errors."""
     out, err = io.StringIO(), io.StringIO()
     try:
         Command(stdout=out, stderr=err, no_color=True).run_from_argv(["manage.py", "estimate", *shlex.split(arguments)])
@@ -41,7 +41,7 @@ def lines(text):
 
 
 @pytest.mark.parametrize(("arguments", "printed"), EXAMPLES)
-def test_the_document_shows_what_is_printed(arguments, printed):
+def test_the_document_shows_the_real_output(arguments, printed):
     _, out, _ = run(arguments)
 
     assert lines(out) == lines(printed)
@@ -72,7 +72,7 @@ def test_the_first_line_is_the_answer(arguments, facts, limits):
     assert re.findall(r"\b(?:window|capacity|loss)\b", headline) == limits
 
 
-def test_what_is_not_known_and_what_is_a_bound_is_said():
+def test_unknown_limits_and_bounds_are_printed():
     _, out, _ = run(f"{PATH} --loss-ratio 0 --sent 300 --window-bytes 1e6")
 
     unknown, bound, packets = out.splitlines()[1:4]
@@ -81,7 +81,7 @@ def test_what_is_not_known_and_what_is_a_bound_is_said():
     assert lacks(packets, "Unknown whether loss", " 168,902 packets without a loss") == []
 
 
-def test_advice_says_what_is_now_and_what_is_wanted():
+def test_advice_has_current_and_needed_values():
     _, out, _ = run(f"{PATH} --loss-ratio 0.0001 --window-bytes 250000 --streams 2 --times 3")
 
     [head] = [place for place, line in enumerate(lines(out)) if lacks(line, " by 3,", " 120 Mbit/s:") == []]
@@ -115,7 +115,7 @@ def test_json_has_the_figures_given_and_the_answer():
 
 
 @pytest.mark.parametrize("loss", ["--loss-ratio 0", "--loss-ratio 0 --sent 1000000"])
-def test_no_ground_for_an_estimate_is_exit_status_1_with_what_to_give(loss):
+def test_without_an_estimate_it_exits_with_1_and_names_options(loss):
     status, out, err = run(f"{PATH} {loss}")
 
     assert (status, out.splitlines()[0]) == (1, "no estimate")
@@ -157,7 +157,7 @@ def test_an_invalid_figure_exits_with_2_and_names_the_option(arguments, option, 
         (PATH, ["required: --loss-ratio"]),
     ],
 )
-def test_what_cannot_be_read_is_exit_status_2(arguments, facts, capsys):
+def test_an_unparsable_option_exits_with_2(arguments, facts, capsys):
     status, out, _ = run(arguments)
 
     assert (status, out) == (2, "")
@@ -172,7 +172,7 @@ def test_what_cannot_be_read_is_exit_status_2(arguments, facts, capsys):
     streams=st.integers(1, 1000),
 )
 @settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
-def test_any_figures_within_reason_have_an_answer_to_read(rtt_ms, loss_ratio, window_bytes, capacity_mbps, streams):
+def test_any_reasonable_figures_have_a_readable_answer(rtt_ms, loss_ratio, window_bytes, capacity_mbps, streams):
     arguments = f"--rtt-ms {rtt_ms} --mss-bytes 1460 --loss-ratio {loss_ratio} --streams {streams}"
     for option, value in (("--window-bytes", window_bytes), ("--capacity-mbps", capacity_mbps)):
         arguments += "" if value is None else f" {option} {value}"

@@ -1,4 +1,4 @@
-"""Each table has a stated bound, its variable is told everywhere, and the documents have the same table."""
+"""Each table has a stated bound, its variable is set everywhere, and the documents have the same table."""
 
 import re
 from pathlib import Path
@@ -16,14 +16,14 @@ OF_MIGRATIONS = "django_migrations"
 
 
 def test_each_table_of_a_model_has_a_bound():
-    """A new table fails here until `monitor.archive.retention_bounds` says what bounds it."""
+    """A new table fails here until `monitor.archive.retention_bounds` states its bound."""
     tables = {model._meta.db_table for model in apps.get_models(include_auto_created=True) if model._meta.managed}
 
     assert tables - BOUNDS.keys() == set(), "tables without a bound"
     assert BOUNDS.keys() - tables - {OF_MIGRATIONS} == set(), "bounds without a table"
 
 
-def test_a_bound_by_time_has_a_key_with_a_default_that_is_no_eternity():
+def test_a_bound_by_time_has_a_key_with_a_finite_default():
     keys = {bound.key for bound in BOUNDS.values() if bound.key is not None}
 
     assert keys == settings.RETENTION_DAYS.keys()
@@ -33,7 +33,7 @@ def test_a_bound_by_time_has_a_key_with_a_default_that_is_no_eternity():
     assert 0 not in settings.RETENTION_DAYS.values()
 
 
-def test_what_is_bounded_by_time_is_deleted_by_somebody():
+def test_every_table_bounded_by_time_has_a_deleting_task():
     bounded = {table for table, bound in BOUNDS.items() if bound.key is not None}
     deleted = {**raw_tables(), **{records.table: records.key for records in RECORDS}}
     with_another = {
@@ -49,7 +49,7 @@ def test_what_is_bounded_by_time_is_deleted_by_somebody():
 def test_the_documents_have_each_table_with_its_bound_and_key():
     text = (ROOT / "docs/archive.md").read_text().partition("\n## How long it is kept\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE)
-    told = {table: (bound, key) for tables, bound, key in rows for table in re.findall(r"`(\w+)`", tables)}
+    documented = {table: (bound, key) for tables, bound, key in rows for table in re.findall(r"`(\w+)`", tables)}
 
     expected = {
         table: (
@@ -58,4 +58,4 @@ def test_the_documents_have_each_table_with_its_bound_and_key():
         )
         for table, bound in BOUNDS.items()
     }
-    assert {table: told.get(table) for table in BOUNDS} == expected
+    assert {table: documented.get(table) for table in BOUNDS} == expected

@@ -1,5 +1,5 @@
-"""Capacities from trains that a simulated path has carried. The simulation is a chain of queues, first in first out,
-each with its rate and other traffic; it knows nothing of how the estimate is made."""
+"""Capacity estimates from packet trains over a simulated path: a chain of FIFO queues, each with its rate and cross
+traffic, which knows nothing about the estimator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OTHER_BYTES = 1000
 
 @dataclass(frozen=True)
 class Hop:
-    """A link; `load` is the share of its rate that other traffic takes, `per_packet_s` what each packet costs."""
+    """A link; `load` is the share of its rate used by cross traffic, `per_packet_s` a fixed delay per packet."""
 
     mbps: float
     load: float = 0.0
@@ -34,7 +34,7 @@ class Hop:
 
 
 def through(hop: Hop, arrivals_s: Sequence[float], ip_bytes: int, rng: random.Random) -> list[float]:
-    """When packets that come to a link's queue at these times have left it, other packets coming at random moments."""
+    """The departure times from a link's queue of packets with these arrival times, beside random cross traffic."""
     rate_bps = hop.mbps * 1e6
     free_at_s = other_s = arrivals_s[0] - 0.05
     between_s = OTHER_BYTES * 8 / (rate_bps * hop.load) if hop.load else float("inf")
@@ -50,7 +50,7 @@ def through(hop: Hop, arrivals_s: Sequence[float], ip_bytes: int, rng: random.Ra
 
 
 def simulated_train(hops: Sequence[Hop], count: int, ip_bytes: int, start_s: float, rng: random.Random) -> EchoTrain:
-    """One train over all hops, there and back, all answered, exactly stamped."""
+    """A train over all hops in both directions, all answered, with exact timestamps."""
     sent_s = [start_s + number * SEND_GAP_S for number in range(count)]
     times_s = sent_s
     for hop in hops:
@@ -85,7 +85,7 @@ wider = st.floats(1, 50)
 
 
 @given(narrow=rates_mbps, ratios=st.lists(wider, min_size=1, max_size=4), place=st.integers(0, 4))
-def test_over_an_idle_path_the_narrowest_link_is_found_wherever_it_is(narrow, ratios, place):
+def test_over_an_idle_path_the_narrowest_link_is_measured(narrow, ratios, place):
     hops = [Hop(narrow * ratio) for ratio in ratios]
     hops.insert(min(place, len(hops)), Hop(narrow))
 
@@ -98,7 +98,7 @@ def test_over_an_idle_path_the_narrowest_link_is_found_wherever_it_is(narrow, ra
 
 @settings(max_examples=60)
 @given(narrow=st.floats(1, 200), load=st.floats(0.05, 0.4), seed=st.integers(0, 10**6))
-def test_other_traffic_on_the_narrow_link_does_not_hide_it(narrow, load, seed):
+def test_cross_traffic_on_the_narrow_link_does_not_hide_it(narrow, load, seed):
     estimated = estimate(trains_over(Hop(1000), Hop(narrow, load), Hop(1000), seed=seed))
 
     assert estimated.verdict is CapacityVerdict.MEASURED
@@ -107,15 +107,15 @@ def test_other_traffic_on_the_narrow_link_does_not_hide_it(narrow, load, seed):
 
 @settings(max_examples=60)
 @given(narrow=st.floats(5, 100), seed=st.integers(0, 10**6))
-def test_cross_traffic_does_not_hide_the_narrow_link(narrow, seed):
+def test_cross_traffic_elsewhere_does_not_hide_the_narrow_link(narrow, seed):
     estimated = estimate(trains_over(Hop(2 * narrow, 0.3), Hop(narrow), Hop(2 * narrow, 0.3), seed=seed))
 
     assert estimated.verdict is CapacityVerdict.MEASURED
     assert estimated.capacity_bps == pytest.approx(narrow * 1e6, rel=0.2)
 
 
-def wavering(mbps: float, seed: int, deviation_ns: float):
-    """What is found over a link where each reply's stamp is off by a normal error of this deviation."""
+def with_stamp_errors(mbps: float, seed: int, deviation_ns: float):
+    """The estimate over a link where each reply's timestamp has a normal error of this deviation."""
     noise = np.random.default_rng(seed)
     return changed(
         trains_over(Hop(1000), Hop(mbps), seed=seed),
@@ -124,16 +124,16 @@ def wavering(mbps: float, seed: int, deviation_ns: float):
 
 
 @pytest.mark.parametrize("mbps", [10.0, 50.0, 100.0])
-def test_stamps_that_waver_by_10_us_do_not_hide_it(mbps):
-    estimates = [wavering(mbps, seed, 10_000) for seed in range(200)]
+def test_stamp_errors_of_10_us_do_not_hide_it(mbps):
+    estimates = [with_stamp_errors(mbps, seed, 10_000) for seed in range(200)]
 
     assert {estimate.verdict for estimate in estimates} == {CapacityVerdict.MEASURED}
     assert sum(estimate.capacity_bps == pytest.approx(mbps * 1e6, rel=0.2) for estimate in estimates) >= 198
 
 
 @pytest.mark.parametrize("mbps", [10.0, 50.0, 100.0])
-def test_stamps_that_waver_more_may_hide_it_but_make_no_false_figure(mbps):
-    estimates = [wavering(mbps, seed, 20_000) for seed in range(200)]
+def test_larger_stamp_errors_may_hide_it_but_give_no_false_rate(mbps):
+    estimates = [with_stamp_errors(mbps, seed, 20_000) for seed in range(200)]
     rates_bps = [estimate.capacity_bps for estimate in estimates if estimate.verdict is CapacityVerdict.MEASURED]
 
     assert {estimate.verdict for estimate in estimates} <= {CapacityVerdict.MEASURED, CapacityVerdict.UNSETTLED}
@@ -164,12 +164,12 @@ def test_the_order_of_the_trains_does_not_matter():
     assert estimate(trains) == estimate(trains[::-1])
 
 
-def test_one_hold_up_of_the_sender_in_each_train_does_not_matter():
-    def held_up(train: EchoTrain) -> EchoTrain:
+def test_a_single_delay_of_the_sender_per_train_is_tolerated():
+    def delayed(train: EchoTrain) -> EchoTrain:
         held_ns = np.where(np.arange(len(train)) > 0, 2_000_000, 0) if len(train) > 2 else 0
         return replace(train, sent_ns=train.sent_ns + held_ns, arrived_ns=train.arrived_ns + held_ns)
 
-    measured = changed(trains_over(Hop(1000), Hop(50)), held_up)
+    measured = changed(trains_over(Hop(1000), Hop(50)), delayed)
 
     assert measured.verdict is CapacityVerdict.MEASURED
     assert measured.capacity_bps == pytest.approx(50e6, rel=0.01)
@@ -184,7 +184,7 @@ def test_random_loss_is_no_limit_on_icmp():
     assert measured.capacity_bps == pytest.approx(20e6, rel=0.01)
 
 
-def test_so_much_loss_that_few_pairs_are_left_is_said():
+def test_too_few_pairs_after_loss_are_reported():
     rng = np.random.default_rng(5)
 
     measured = changed(trains_over(Hop(1000), Hop(20)), lambda train: without(train, rng.random(len(train)) < 0.5))
@@ -193,7 +193,7 @@ def test_so_much_loss_that_few_pairs_are_left_is_said():
     assert "of 30 pairs" in measured.detail
 
 
-def test_trains_that_keep_only_their_heads_met_a_limit_on_icmp():
+def test_trains_answered_only_at_their_heads_met_an_icmp_limit():
     measured = changed(trains_over(Hop(5000)), lambda train: without(train, np.arange(len(train)) >= 1))
 
     assert (measured.verdict, measured.capacity_bps) == (CapacityVerdict.RATE_LIMITED, None)
@@ -201,7 +201,7 @@ def test_trains_that_keep_only_their_heads_met_a_limit_on_icmp():
     assert "0%" in measured.detail
 
 
-def test_pairs_that_pass_a_limit_on_icmp_whole_say_the_capacity():
+def test_pairs_that_pass_an_icmp_limit_give_the_capacity():
     measured = changed(trains_over(Hop(1000), Hop(20)), lambda train: without(train, np.arange(len(train)) >= 4))
 
     assert (measured.verdict, measured.method) == (CapacityVerdict.MEASURED, "pairs")
@@ -209,45 +209,45 @@ def test_pairs_that_pass_a_limit_on_icmp_whole_say_the_capacity():
     assert "rate-limited" in measured.detail
 
 
-def test_no_reply_at_all_is_said():
+def test_no_reply_is_reported():
     measured = changed(trains_over(Hop(20)), lambda train: without(train, np.ones(len(train), bool)))
 
     assert (measured.verdict, measured.capacity_bps, measured.low_bps) == (CapacityVerdict.NO_REPLY, None, None)
 
 
-def test_without_stamps_of_the_kernel_nothing_is_told():
+def test_without_kernel_stamps_there_is_no_estimate():
     measured = changed(trains_over(Hop(20)), lambda train: replace(train, stamped=np.zeros(len(train), bool)))
 
     assert (measured.verdict, measured.capacity_bps, measured.low_bps) == (CapacityVerdict.UNSTAMPED, None, None)
 
 
-def test_gaps_that_the_requests_already_had_are_a_lower_bound():
-    def sent_as_slowly(train: EchoTrain) -> EchoTrain:
+def test_gaps_already_in_the_requests_give_a_lower_bound():
+    def with_spaced_requests(train: EchoTrain) -> EchoTrain:
         return replace(train, sent_ns=train.arrived_ns - 20_000_000)
 
-    measured = changed(trains_over(Hop(1000), Hop(50)), sent_as_slowly)
+    measured = changed(trains_over(Hop(1000), Hop(50)), with_spaced_requests)
 
     assert (measured.verdict, measured.capacity_bps, measured.high_bps) == (CapacityVerdict.OWN_LIMIT, None, None)
     assert measured.low_bps == pytest.approx(50e6, rel=0.01)
 
 
-def test_gaps_below_what_stamps_can_tell_tell_nothing():
-    def drawn_together(train: EchoTrain) -> EchoTrain:
+def test_gaps_below_the_stamp_resolution_give_no_estimate():
+    def compressed(train: EchoTrain) -> EchoTrain:
         return arriving(train, train.arrived_ns[0] + (train.arrived_ns - train.arrived_ns[0]) // 2)
 
-    measured = changed(trains_over(Hop(5000)), drawn_together)
+    measured = changed(trains_over(Hop(5000)), compressed)
 
     assert (measured.verdict, measured.capacity_bps, measured.low_bps) == (CapacityVerdict.RESOLUTION, None, None)
 
 
-def test_identical_stamps_tell_nothing():
+def test_identical_stamps_give_no_estimate():
     measured = changed(trains_over(Hop(1000)), lambda train: arriving(train, np.full(len(train), train.arrived_ns[-1])))
 
     assert (measured.verdict, measured.capacity_bps) == (CapacityVerdict.RESOLUTION, None)
 
 
 @given(every_us=st.integers(30, 60))
-def test_replies_in_batches_tell_nothing(every_us):
+def test_replies_in_batches_give_no_estimate(every_us):
     def coalesced(train: EchoTrain) -> EchoTrain:
         step_ns = every_us * 1000
         batch = -(-train.arrived_ns // step_ns)
@@ -259,14 +259,14 @@ def test_replies_in_batches_tell_nothing(every_us):
     assert (measured.verdict, measured.capacity_bps) == (CapacityVerdict.BATCHED, None)
 
 
-def test_spacing_by_packets_is_not_the_rate_of_a_link():
+def test_a_fixed_delay_per_packet_is_not_the_rate_of_a_link():
     estimated = estimate(trains_over(Hop(1000), Hop(1000, per_packet_s=0.001), Hop(1000)))
 
     assert (estimated.verdict, estimated.capacity_bps) == (CapacityVerdict.PER_PACKET, None)
     assert "988 echoes/s" in estimated.detail  # 1 ms, and 12 µs on the link
 
 
-def test_the_headers_of_a_link_are_not_taken_for_spacing_by_packets():
+def test_a_links_headers_are_not_taken_for_delay_per_packet():
     ethernet_s = 38 * 8 / 100e6
 
     estimated = estimate(trains_over(Hop(1000), Hop(100, per_packet_s=ethernet_s)))
@@ -275,7 +275,7 @@ def test_the_headers_of_a_link_are_not_taken_for_spacing_by_packets():
     assert estimated.capacity_bps == pytest.approx(100e6 * 1500 / 1538, rel=0.01)
 
 
-def test_trains_outweigh_pairs_sent_on_a_shapers_saved_credit():
+def test_trains_outweigh_pairs_sent_on_a_shapers_tokens():
     def credited(train: EchoTrain) -> EchoTrain:
         credit_ns = np.where(np.arange(len(train)) > 0, 70_000, 0)
         return arriving(train, train.arrived_ns - credit_ns)
@@ -286,7 +286,7 @@ def test_trains_outweigh_pairs_sent_on_a_shapers_saved_credit():
     assert measured.capacity_bps == pytest.approx(50e6, rel=0.01)
 
 
-def test_gaps_of_all_sizes_are_unsettled():
+def test_gaps_of_all_sizes_are_undetermined():
     rng = np.random.default_rng(3)
 
     def scattered(train: EchoTrain) -> EchoTrain:
@@ -300,7 +300,7 @@ def test_gaps_of_all_sizes_are_unsettled():
     assert "pairs" in measured.detail
 
 
-def test_a_train_out_of_order_or_not_whole_is_left_aside():
+def test_reordered_or_incomplete_trains_are_ignored():
     [train] = [each for each in trains_over(Hop(20))[:40] if len(each) == 10][:1]
 
     assert train.is_complete
@@ -310,13 +310,13 @@ def test_a_train_out_of_order_or_not_whole_is_left_aside():
 
 
 @given(sums=st.lists(st.integers(1, 10**9), min_size=1, max_size=40, unique=True))
-def test_the_least_delayed_are_a_quarter_and_at_least_three(sums):
+def test_the_least_delayed_trains_are_a_quarter_and_at_least_3(sums):
     trains = [
         EchoTrain(LARGE, np.array([0, 1]), np.array([each, each + 1]), np.array([each, 0.0]), np.ones(2, bool))
         for each in sums
     ]
 
-    kept = [train.delay_sum_ns for train in least_delayed(trains)]
+    delays_ns = [train.delay_sum_ns for train in least_delayed(trains)]
 
-    assert kept == sorted(sums)[: len(kept)]
-    assert len(kept) == min(len(sums), max(3, -(-len(sums) // 4)))
+    assert delays_ns == sorted(sums)[: len(delays_ns)]
+    assert len(delays_ns) == min(len(sums), max(3, -(-len(sums) // 4)))

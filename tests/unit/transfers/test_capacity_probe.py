@@ -1,4 +1,4 @@
-"""The capacity probe around its estimate: what it asks of a host, and how it says what it found."""
+"""The capacity probe around its estimator: its requests to a host, and its report."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RUN = CapacityRun(
 )
 
 
-def test_it_asks_no_more_than_200_packets_and_ten_at_once():
+def test_it_sends_at_most_200_packets_and_ten_at_once():
     sent = shapes(4, 1472)
 
     assert sum(shape.count for shape in sent) == PACKETS
@@ -44,7 +44,7 @@ def test_it_asks_no_more_than_200_packets_and_ten_at_once():
 
 
 @pytest.mark.parametrize(("family", "largest", "small_ip_bytes"), [(4, 1472, 375), (6, 1452, 375)])
-def test_trains_are_of_whole_packets_and_of_a_quarter_of_their_size(family, largest, small_ip_bytes):
+def test_trains_are_of_full_and_of_quarter_size_packets(family, largest, small_ip_bytes):
     headers = {4: 28, 6: 48}[family]
 
     kinds = Counter((shape.count, shape.packet_bytes + headers) for shape in shapes(family, largest))
@@ -68,7 +68,7 @@ def test_kinds_of_trains_are_mixed():
         (4, 199, ("packet_bytes 199:", " 200 to 1472 ", "IPv4")),
     ],
 )
-def test_sizes_that_make_no_sense_are_refused(family, packet_bytes, facts):
+def test_invalid_sizes_are_refused(family, packet_bytes, facts):
     spec = CapacitySpec(address="127.0.0.1", family=family, packet_bytes=packet_bytes)
 
     wrong = problems(spec)
@@ -77,16 +77,16 @@ def test_sizes_that_make_no_sense_are_refused(family, packet_bytes, facts):
     assert KINDS["capacity"].probe().can_run(spec)[: len(wrong)] == wrong
 
 
-def test_a_size_that_makes_no_sense_is_a_usage_error(capsys):
+def test_an_invalid_size_is_a_usage_error(capsys):
     status = main(["capacity", "127.0.0.1", "--packet-bytes", "5"])
 
     assert status == 2
-    said = capsys.readouterr().err
-    assert lacks(said, "capacity: packet_bytes 5:", " 200 to 1472 ", "IPv4") == []
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert lacks(message, "capacity: packet_bytes 5:", " 200 to 1472 ", "IPv4") == []
+    assert message.count("\n") == 1
 
 
-def test_an_estimate_in_words():
+def test_the_text_of_an_estimate():
     estimate, counts = as_text(RUN)
 
     assert estimate.startswith("far.example (10.9.2.2): ")
@@ -95,7 +95,7 @@ def test_an_estimate_in_words():
     assert lacks(counts, "echo requests", " 1472 bytes", "answered") == []
 
 
-def test_where_it_cannot_tell_it_says_why_and_what_it_knows():
+def test_an_undetermined_capacity_has_the_reason_and_bounds():
     unknown = msgspec.structs.replace(
         RUN,
         address="far.example",
@@ -112,7 +112,7 @@ def test_where_it_cannot_tell_it_says_why_and_what_it_knows():
     assert detail == "this host is the limit"
 
 
-def test_what_was_not_measured_says_its_outcome():
+def test_a_failed_measurement_has_its_outcome():
     refused = CapacityRun(
         target="nonesuch.invalid",
         address=None,
@@ -125,7 +125,7 @@ def test_what_was_not_measured_says_its_outcome():
     assert as_text(refused) == ["nonesuch.invalid: dns_failure: no IPv4 address"]
 
 
-def test_json_has_every_field_and_null_for_what_is_absent():
+def test_json_has_every_field_and_null_for_missing_values():
     printed = json.loads(json.dumps(as_json(msgspec.structs.replace(RUN, capacity_bps=None))))
 
     assert set(printed) == set(CapacityRun.__struct_fields__)
@@ -137,5 +137,5 @@ def test_json_has_every_field_and_null_for_what_is_absent():
     ("bps", "text"),
     [(999.4, "999 bit/s"), (1500, "1.5 kbit/s"), (97_500_000, "97.5 Mbit/s"), (2.5e9, "2.5 Gbit/s")],
 )
-def test_rates_have_three_figures(bps, text):
+def test_rates_have_three_digits(bps, text):
     assert rate(bps) == text

@@ -1,4 +1,4 @@
-"""Which congestion controls this host's kernel gives: it is asked, and so is sysctl."""
+"""The usable congestion controls of this host's kernel: from a socket and from sysctl."""
 
 import os
 import subprocess
@@ -16,9 +16,9 @@ UNKNOWN = ThroughputSpec(address="127.0.0.1", port=1, duration_s=1, congestion_c
 
 
 def listed(which):
-    """What sysctl tells now; it grows when a module is loaded."""
-    told = subprocess.check_output(["sysctl", "-n", f"net.ipv4.tcp_{which}_congestion_control"], text=True)
-    return sorted(told.split())
+    """sysctl's current list; it grows when a module is loaded."""
+    output = subprocess.check_output(["sysctl", "-n", f"net.ipv4.tcp_{which}_congestion_control"], text=True)
+    return sorted(output.split())
 
 
 def test_algorithms_of_sysctl_and_the_kernels_default_are_usable():
@@ -28,7 +28,7 @@ def test_algorithms_of_sysctl_and_the_kernels_default_are_usable():
         congestion_control.check(name)
 
 
-def test_another_name_is_refused_with_those_that_there_are():
+def test_another_name_is_refused_with_the_available_names():
     with pytest.raises(ProbeError) as refused:
         congestion_control.check("nosuch")
 
@@ -38,7 +38,7 @@ def test_another_name_is_refused_with_those_that_there_are():
     assert "modprobe tcp_nosuch" in str(refused.value)
 
 
-def test_both_ends_of_a_test_say_so_before_they_begin():
+def test_both_ends_check_the_algorithm_before_they_begin():
     assert any("nosuch" in reason for reason in Iperf3Probe().can_run(UNKNOWN))
     run = measure(UNKNOWN, Deadline(5))
     assert (run.outcome, run.throughput_bps) == (Outcome.TOOL_FAILURE, None)
@@ -49,13 +49,13 @@ def test_both_ends_of_a_test_say_so_before_they_begin():
 
 @pytest.fixture
 def ordinary_user(root_required):
-    """Root's rights laid down for a while."""
+    """Root's privileges dropped for a while."""
     os.seteuid(NOBODY)
     yield
     os.seteuid(0)
 
 
-def test_who_is_not_root_has_those_that_are_allowed(ordinary_user):
+def test_an_ordinary_user_has_the_allowed_algorithms(ordinary_user):
     available, allowed = listed("available"), listed("allowed")
     assert allowed
     for name in allowed:

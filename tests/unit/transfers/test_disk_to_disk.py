@@ -1,4 +1,4 @@
-"""The parts of a disk-to-disk measurement: its nameless file, what a disk does alone, the key, the streams."""
+"""The parts of a disk-to-disk measurement: its unnamed file, a disk alone, the key, the streams."""
 
 import errno
 import hashlib
@@ -46,7 +46,7 @@ def soon():
 # The file
 
 
-def test_the_file_has_no_name_while_it_is_used(tmp_path):
+def test_the_file_is_unnamed_while_it_is_used(tmp_path):
     with scratch.scratch_file(str(tmp_path)) as file:
         os.pwrite(file, b"something", 0)
         assert os.pread(file, 100, 0) == b"something"
@@ -54,7 +54,7 @@ def test_the_file_has_no_name_while_it_is_used(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_where_no_nameless_file_can_be_made_its_name_is_gone_at_once(tmp_path, monkeypatch):
+def test_without_unnamed_files_the_name_is_removed_at_once(tmp_path, monkeypatch):
     opened = os.open
 
     def without_tmpfile(path, flags, *arguments, **options):
@@ -70,7 +70,7 @@ def test_where_no_nameless_file_can_be_made_its_name_is_gone_at_once(tmp_path, m
 
 
 @pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM"])
-def test_the_file_is_gone_with_its_process(tmp_path, signal):
+def test_the_file_disappears_with_its_process(tmp_path, signal):
     program = (
         "import os, signal, sys\n"
         "from probes.disk_to_disk.scratch import scratch_file\n"
@@ -93,7 +93,7 @@ def test_the_file_is_gone_with_its_process(tmp_path, signal):
         (lambda folder: folder.symlink_to("/var"), ("disk.folder", "limits.toml", "not a symbolic link")),
     ],
 )
-def test_what_is_no_folder_is_refused_with_what_to_do(tmp_path, make, facts):
+def test_a_path_that_is_no_folder_is_refused_with_a_fix(tmp_path, make, facts):
     folder = tmp_path / "there"
     make(folder)
 
@@ -103,7 +103,7 @@ def test_what_is_no_folder_is_refused_with_what_to_do(tmp_path, make, facts):
     assert (failed.value.outcome, str(failed.value).startswith(f"{folder}: ")) == (Outcome.TOOL_FAILURE, True)
 
 
-def test_a_disk_that_fails_in_the_middle_says_so(tmp_path):
+def test_a_disk_error_during_the_transfer_is_reported(tmp_path):
     with (
         pytest.raises(scratch.DiskFailure, match=r"No space left on device; .*file_bytes"),
         scratch.scratch_file(str(tmp_path)),
@@ -121,25 +121,25 @@ def file(tmp_path):
 
 
 @pytest.mark.parametrize("size", [1, disk.BLOCK_BYTES, 3 * disk.BLOCK_BYTES + 17])
-def test_a_file_is_written_whole_and_no_two_blocks_are_alike(file, size):
-    moved = disk.measure_write(file, size, soon())
+def test_a_file_is_written_completely_without_equal_blocks(file, size):
+    transfer = disk.measure_write(file, size, soon())
 
     content = os.pread(file, size + 1, 0)
-    assert (moved.moved_bytes, len(content)) == (size, size)
+    assert (transfer.moved_bytes, len(content)) == (size, size)
     blocks = [content[at : at + disk.BLOCK_BYTES] for at in range(0, size, disk.BLOCK_BYTES)]
     assert len(set(blocks)) == len(blocks)
-    assert moved.rate_bps == pytest.approx(8 * size / moved.seconds)
+    assert transfer.rate_bps == pytest.approx(8 * size / transfer.seconds)
 
 
-def test_a_file_is_read_whole(file):
+def test_a_file_is_read_completely(file):
     disk.measure_write(file, 5_000_000, soon())
 
-    moved, _ = disk.measure_read(file, soon())
+    transfer, _ = disk.measure_read(file, soon())
 
-    assert moved.moved_bytes == 5_000_000
+    assert transfer.moved_bytes == 5_000_000
 
 
-def test_a_file_in_memory_is_known_to_be_there():
+def test_a_cached_file_is_detected():
     with scratch.scratch_file("/dev/shm") as in_memory:
         disk.measure_write(in_memory, 3_000_000, soon())
         disk.drop_page_cache(in_memory)
@@ -147,7 +147,7 @@ def test_a_file_in_memory_is_known_to_be_there():
         assert disk.cached_ratio(in_memory) == 1.0
 
 
-def test_half_a_file_in_memory_is_half(file):
+def test_a_half_cached_file_has_a_cached_ratio_of_a_half(file):
     disk.measure_write(file, 64 * disk.BLOCK_BYTES, soon())
     disk.drop_page_cache(file)
     before = disk.cached_ratio(file)
@@ -161,15 +161,15 @@ def test_half_a_file_in_memory_is_half(file):
         assert (before, disk.cached_ratio(file)) == (0.0, pytest.approx(0.5, abs=0.02))
 
 
-def test_an_empty_file_has_no_share_in_memory(file):
+def test_an_empty_file_has_no_cached_ratio(file):
     assert disk.cached_ratio(file) is None
 
 
-def test_nothing_moved_is_no_rate():
+def test_zero_bytes_give_no_rate():
     assert disk.ByteRate(0, 1.0).rate_bps is None
 
 
-def test_a_disk_that_has_no_time_left_says_how_far_it_came(file):
+def test_a_disk_out_of_time_reports_its_progress(file):
     with pytest.raises(disk.StepTimeout) as failed:
         disk.measure_write(file, 5_000_000, Deadline(0))
     assert lacks(str(failed.value), "out of time", "writing 5,000,000 bytes", " 0 bytes") == []
@@ -187,14 +187,14 @@ def test_the_checksum_is_that_of_the_stretches(file):
 # The key
 
 
-def met(of_receiver=KEY, of_sender=KEY, what=CONTROL, number=0):
-    """What both ends get of a connection: a session key, or what was raised."""
+def handshake(of_receiver=KEY, of_sender=KEY, purpose=CONTROL, number=0):
+    """The results of both ends of a connection: a session key, or the raised error."""
     here, there = socket.socketpair()
     parts_read = {}
 
     def receiver():
         try:
-            parts_read["receiver"] = client_handshake(there, of_receiver, what, number, soon())
+            parts_read["receiver"] = client_handshake(there, of_receiver, purpose, number, soon())
         except ProbeError as error:
             parts_read["receiver"] = error
 
@@ -209,24 +209,24 @@ def met(of_receiver=KEY, of_sender=KEY, what=CONTROL, number=0):
     return parts_read["sender"], parts_read["receiver"], here, there
 
 
-def test_both_ends_with_the_key_agree_on_one_of_their_own():
-    (what, number, session), theirs, *_ = met(what=DATA, number=7)
-    (_, _, another), *_ = met(what=DATA, number=7)
+def test_both_ends_with_the_key_agree_on_a_session_key():
+    (purpose, number, session), theirs, *_ = handshake(purpose=DATA, number=7)
+    (_, _, second_session), *_ = handshake(purpose=DATA, number=7)
 
-    assert (what, number, theirs) == (DATA, 7, session)
-    assert len({session, another, KEY}) == 3
+    assert (purpose, number, theirs) == (DATA, 7, session)
+    assert len({session, second_session, KEY}) == 3
 
 
 @pytest.mark.parametrize("wrong", ["of_receiver", "of_sender"])
-def test_without_the_key_neither_end_goes_on(wrong):
-    sender, receiver, *_ = met(**{wrong: bytes(32)})
+def test_without_the_key_both_ends_refuse(wrong):
+    sender, receiver, *_ = handshake(**{wrong: bytes(32)})
 
     assert isinstance(sender, NotPermitted)
     assert isinstance(receiver, NotPermitted)
 
 
-class Recording:
-    """A socket that writes down what is sent."""
+class RecordingSocket:
+    """A socket that records the sent bytes."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -240,9 +240,9 @@ class Recording:
         return getattr(self.connection, name)
 
 
-def test_what_was_said_once_opens_nothing_again():
+def test_a_replayed_handshake_is_refused():
     here, there = socket.socketpair()
-    recording = Recording(there)
+    recording = RecordingSocket(there)
     thread = threading.Thread(target=client_handshake, args=(recording, KEY, CONTROL, 0, soon()))
     thread.start()
     server_handshake(here, KEY, soon())
@@ -255,7 +255,7 @@ def test_what_was_said_once_opens_nothing_again():
         server_handshake(here, KEY, soon())
 
 
-def test_who_listens_cannot_show_the_key_by_saying_back_what_it_hears():
+def test_a_server_cannot_reflect_the_clients_proof():
     here, there = socket.socketpair()
     here.sendall(bytes(32))
     received = []
@@ -267,20 +267,20 @@ def test_who_listens_cannot_show_the_key_by_saying_back_what_it_hears():
 
     thread = threading.Thread(target=receiver)
     thread.start()
-    said = here.recv(1000)
-    here.sendall(said[-32:])
+    hello = here.recv(1000)
+    here.sendall(hello[-32:])
     thread.join()
 
     assert received == ["refused"]
 
 
-def talking():
-    (_, _, session), _, here, there = met()
+def control_connections():
+    (_, _, session), _, here, there = handshake()
     return ControlConnection(here, session, sends=True), ControlConnection(there, session, sends=False), here, there
 
 
-def test_messages_come_as_they_were_said():
-    sender, receiver, *_ = talking()
+def test_messages_arrive_as_sent():
+    sender, receiver, *_ = control_connections()
 
     receiver.send(Ready(moved_bytes=5, seconds=0.5))
     receiver.send(StreamsOpen())
@@ -291,36 +291,36 @@ def test_messages_come_as_they_were_said():
 
 @pytest.mark.parametrize("spoil", ["bit", "again", "back"])
 def test_a_changed_repeated_or_reflected_message_is_refused(spoil):
-    _, receiver, here, there = talking()
-    recording = Recording(there)
+    _, receiver, here, there = control_connections()
+    recording = RecordingSocket(there)
     speaker = ControlConnection(recording, receiver.session, sends=False)
     speaker.send(Ready(moved_bytes=5, seconds=0.5))
-    said = recording.sent
+    message = recording.sent
     sender = ControlConnection(here, receiver.session, sends=True)
     if spoil == "bit":
-        here.recv(len(said))
-        there.sendall(said[:-3] + bytes([said[-3] ^ 1]) + said[-2:])
+        here.recv(len(message))
+        there.sendall(message[:-3] + bytes([message[-3] ^ 1]) + message[-2:])
     elif spoil == "again":
-        there.sendall(said)
+        there.sendall(message)
         sender.receive(soon())
     else:
-        here.sendall(said)
+        here.sendall(message)
         sender = ControlConnection(there, receiver.session, sends=False)
 
     with pytest.raises(NotPermitted, match="does not authenticate"):
         sender.receive(soon())
 
 
-def test_a_message_longer_than_any_is_not_read():
-    sender, _, _, there = talking()
+def test_an_oversized_message_is_not_read():
+    sender, _, _, there = control_connections()
     there.sendall(control_connection.LENGTH.pack(2**31))
 
     with pytest.raises(NotPermitted, match="exceeds 65,536 bytes"):
         sender.receive(soon())
 
 
-def test_a_peer_that_goes_or_stays_silent_is_gone():
-    sender, _, _, there = talking()
+def test_a_peer_that_closes_or_stays_silent_is_gone():
+    sender, _, _, there = control_connections()
 
     with pytest.raises(ConnectionLost, match="in time"):
         sender.receive(Deadline(0.05))
@@ -342,8 +342,8 @@ def test_stretches_cover_a_file_once(file_bytes, count):
     assert max(end - start for start, end in parts) - min(end - start for start, end in parts) <= 1
 
 
-def moved(content, file, count, until):
-    """Send a file by streams from one file to another; what was sent and received by each."""
+def transfer(content, file, count, until):
+    """Send a file over streams to another file; the bytes sent and received by each stream."""
     parts = streams.byte_ranges(len(content), count)
     pairs = [socket.socketpair() for _ in range(count)]
     received = []
@@ -369,23 +369,23 @@ def moved(content, file, count, until):
 
 
 @pytest.mark.parametrize("count", [1, 3, 8])
-def test_a_file_arrives_as_it_was_sent(file, count):
+def test_a_file_arrives_unchanged(file, count):
     content = os.urandom(2_000_003)
 
-    sent, received = moved(content, file, count, soon())
+    sent, received = transfer(content, file, count, soon())
 
     assert sent == received
     assert sum(sent) == len(content)
     assert os.pread(file, len(content) + 1, 0) == content
 
 
-def test_what_there_was_no_time_for_is_not_sent(file):
-    sent, received = moved(os.urandom(2_000_003), file, 4, Deadline(0))
+def test_after_the_deadline_nothing_is_sent(file):
+    sent, received = transfer(os.urandom(2_000_003), file, 4, Deadline(0))
 
     assert sent == received == (0, 0, 0, 0)
 
 
-def test_memory_is_sent_until_the_time_is_over():
+def test_memory_is_sent_until_the_deadline():
     here, there = socket.socketpair()
     received = []
     receiver = threading.Thread(target=lambda: received.append(streams.receive_memory(there)))
@@ -397,7 +397,7 @@ def test_memory_is_sent_until_the_time_is_over():
     assert sent == received[0] > 0
 
 
-def test_more_than_its_stretch_is_not_written(file):
+def test_bytes_beyond_a_stretch_are_not_written(file):
     here, there = socket.socketpair()
     here.sendall(bytes(1001))
     here.close()
@@ -407,7 +407,7 @@ def test_more_than_its_stretch_is_not_written(file):
     assert os.fstat(file).st_size <= 1000
 
 
-def test_a_stream_that_breaks_ends_the_others():
+def test_a_failing_stream_ends_the_others():
     pairs = [socket.socketpair() for _ in range(2)]
 
     def work(number, sock):
@@ -419,7 +419,7 @@ def test_a_stream_that_breaks_ends_the_others():
         streams.run_all([there for _, there in pairs], work, soon())
 
 
-def test_streams_that_do_not_end_in_time_are_cut():
+def test_streams_that_do_not_end_in_time_are_closed():
     here, there = socket.socketpair()
 
     with pytest.raises(disk.StepTimeout):
@@ -427,7 +427,7 @@ def test_streams_that_do_not_end_in_time_are_cut():
     assert here.recv(1) == b"", "the other end sees it"
 
 
-def test_an_error_of_the_disk_is_not_taken_for_one_of_the_peer(tmp_path):
+def test_a_disk_error_is_not_attributed_to_the_peer(tmp_path):
     here, there = socket.socketpair()
     here.sendall(bytes(1000))
     (tmp_path / "file").write_bytes(b"")
@@ -443,6 +443,6 @@ def test_a_slot_has_room_for_each_step():
     assert DiskToDiskSpec(address="", source="", duration_s=10).length_s == 20.0
 
 
-def test_nothing_of_this_machine_is_named_in_what_the_centre_asks():
+def test_the_centre_cannot_name_files_of_this_machine():
     assert "folder" not in DiskToDiskSpec.__struct_fields__
     assert Path("/") not in [Path(str(default)) for default in DiskToDiskSpec.__struct_defaults__]

@@ -1,8 +1,8 @@
-"""iperf3's reports, real ones made between two namespaces, against what jq reads out of them (expected.jq).
+"""iperf3's reports, real reports between two namespaces, compared with values extracted by jq (expected.jq).
 
 Those of version 3.12 are beside it; those in `versions` were made by the packages of Debian 11 (3.9), 13 (3.18) and
-unstable (3.22), both ends of one version, over 20 Mbit/s, with what iperf3 wrote to its errors. 3.1, 3.14 and 3.20 are
-made of those of 3.12 here, by the release notes and by public reports of them: they are not real.
+unstable (3.22), both ends of the same version, over 20 Mbit/s, with iperf3's standard error. Those of 3.1, 3.14 and
+3.20 are derived here from those of 3.12, by the release notes and public reports: they are not real.
 """
 
 import copy
@@ -37,8 +37,8 @@ def fixture(name):
     return json.loads((FIXTURES / f"{name}.json").read_text())
 
 
-def read_json(given):
-    return read(json.dumps(given).encode())
+def read_json(report_json):
+    return read(json.dumps(report_json).encode())
 
 
 def test_every_report_has_a_test():
@@ -48,7 +48,7 @@ def test_every_report_has_a_test():
 
 
 def same(actual, expected):
-    """Whether a part of a run has all values that jq found, and none that it did not."""
+    """Whether a part of a run has all values extracted by jq, and no others."""
     if isinstance(expected, dict):
         return all(same(actual.get(name), value) for name, value in expected.items())
     if expected is None or isinstance(expected, (str, bool)):
@@ -57,7 +57,7 @@ def same(actual, expected):
 
 
 @pytest.mark.parametrize("name", MEASURED)
-def test_a_report_is_read_whole(name):
+def test_a_report_is_parsed_completely(name):
     expected = json.loads((FIXTURES / f"{name}.expected.json").read_text())
 
     run = read((FIXTURES / f"{name}.json").read_bytes())
@@ -105,7 +105,7 @@ ENDS_OF = {
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", ["tcp", "tcp_streams", "tcp_ipv6", "reverse", "udp", "udp_reverse"])
-def test_a_report_of_another_version_is_read_whole(version, name):
+def test_a_report_of_another_version_is_parsed_completely(version, name):
     folder = FIXTURES / "versions" / version
     expected = json.loads((folder / f"{name}.expected.json").read_text())
 
@@ -137,14 +137,16 @@ def test_an_early_end_mentions_no_key_where_none_was_used():
         read((FIXTURES / "versions" / "3.22" / "no_key.json").read_bytes())
 
 
-def test_what_iperf3_says_of_its_options_is_the_reason():
-    said = b"iperf3: parameter error - some option you are trying to set is server only\n\nUsage: iperf3 [-s|-c host]\n"
+def test_iperf3s_error_about_its_options_is_the_reason():
+    message = (
+        b"iperf3: parameter error - some option you are trying to set is server only\n\nUsage: iperf3 [-s|-c host]\n"
+    )
 
     with pytest.raises(report.ToolFailure, match="some option you are trying to set is server only"):
-        read(said)
+        read(message)
 
 
-def test_the_rate_is_the_receivers_and_leaves_the_omitted_start_out():
+def test_the_rate_is_the_receivers_without_the_omitted_start():
     run = read((FIXTURES / "tcp_streams.json").read_bytes())
 
     assert run.throughput_bps == pytest.approx(run.received_bytes * 8 / run.duration_s)
@@ -152,45 +154,45 @@ def test_the_rate_is_the_receivers_and_leaves_the_omitted_start_out():
     assert [round(end_s) for end_s in run.transfer.sent.end_s] == [1, 2, 3]
 
 
-def test_what_arrived_out_of_order_is_known_from_the_receiver_alone():
-    given = fixture("udp")
-    assert read_json(given).transfer.udp.out_of_order == 42
+def test_reordered_datagrams_are_known_from_the_receiver_only():
+    report_json = fixture("udp")
+    assert read_json(report_json).transfer.udp.out_of_order == 42
 
-    del given["server_output_json"]
+    del report_json["server_output_json"]
 
-    counts = read_json(given).transfer.udp
+    counts = read_json(report_json).transfer.udp
     assert (counts.out_of_order, counts.lost_packets) == (None, 239)
 
 
-def without(given, *fields):
-    """A report whose streams have not got these fields, at any place."""
-    if isinstance(given, dict):
-        return {name: without(value, *fields) for name, value in given.items() if name not in fields}
-    return [without(entry, *fields) for entry in given] if isinstance(given, list) else given
+def without(report_json, *fields):
+    """A report whose streams lack these fields, in every place."""
+    if isinstance(report_json, dict):
+        return {name: without(value, *fields) for name, value in report_json.items() if name not in fields}
+    return [without(entry, *fields) for entry in report_json] if isinstance(report_json, list) else report_json
 
 
-def of_3_1(given):
-    """As 3.1 wrote it: of TCP_INFO window and round trip, no word of the other end's window or the path's MTU."""
-    return without(given, "snd_wnd", "rttvar", "pmtu", "max_snd_wnd", "sender_tcp_congestion", "tcp_mss_default")
+def of_3_1(report_json):
+    """As written by 3.1: of TCP_INFO only window and RTT, without the other end's window and the path's MTU."""
+    return without(report_json, "snd_wnd", "rttvar", "pmtu", "max_snd_wnd", "sender_tcp_congestion", "tcp_mss_default")
 
 
-def of_3_14_without_tcp_info(given):
-    """As 3.14 wrote it on a system that tells no TCP_INFO."""
+def of_3_14_without_tcp_info(report_json):
+    """As written by 3.14 on a system without TCP_INFO."""
     fields = ("retransmits", "snd_cwnd", "snd_wnd", "rtt", "rttvar", "pmtu", "mean_rtt", "sender_tcp_congestion")
-    return without(given, *fields)
+    return without(report_json, *fields)
 
 
-def of_3_20(given):
-    """As 3.20 writes it: times to the millisecond, and reordering beside the other counts."""
-    given = copy.deepcopy(given)
-    given["start"]["timestamp"]["timemillisecs"] = 1795256575123
-    for interval in given["intervals"]:
+def of_3_20(report_json):
+    """As written by 3.20: times in milliseconds, and reordering beside the other counts."""
+    report_json = copy.deepcopy(report_json)
+    report_json["start"]["timestamp"]["timemillisecs"] = 1795256575123
+    for interval in report_json["intervals"]:
         for stream in interval["streams"]:
             stream["reorder"] = 0
-    return given
+    return report_json
 
 
-def test_a_report_of_3_1_is_read_without_what_it_lacks():
+def test_a_report_of_3_1_is_parsed_without_its_missing_fields():
     run = read_json(of_3_1(fixture("tcp")))
 
     sent = run.transfer.sent
@@ -199,7 +201,7 @@ def test_a_report_of_3_1_is_read_without_what_it_lacks():
     assert (sent.peer_window_bytes, sent.path_mtu_bytes, run.transfer.mss_bytes) == (None, None, None)
 
 
-def test_a_system_without_tcp_info_leaves_bytes_alone():
+def test_a_system_without_tcp_info_reports_bytes_only():
     run = read_json(of_3_14_without_tcp_info(fixture("both_ends")))
 
     sent = run.transfer.sent
@@ -208,24 +210,26 @@ def test_a_system_without_tcp_info_leaves_bytes_alone():
     assert sum(sent.sent_bytes) > run.sent_bytes > 0
 
 
-def test_a_report_of_3_20_says_the_same():
+def test_a_report_of_3_20_has_the_same_values():
     assert read_json(of_3_20(fixture("both_ends"))) == read_json(fixture("both_ends"))
 
 
-def test_udp_of_3_1_has_a_single_sum_and_counts_arrived_datagrams():
-    given = without(fixture("udp"), "sum_sent", "sum_received", "server_output_json")
+def test_udp_of_3_1_has_one_sum_and_counts_received_datagrams():
+    report_json = without(fixture("udp"), "sum_sent", "sum_received", "server_output_json")
 
-    run = read_json(given)
+    run = read_json(report_json)
 
-    # 4165 datagrams of 1200 bytes were sent, 239 did not arrive; the sender says 2.022032 s.
+    # 4165 datagrams of 1200 bytes were sent, 239 did not arrive; the sender reports 2.022032 s.
     assert run.received_bytes == (4165 - 239) * 1200
     assert run.throughput_bps == pytest.approx((4165 - 239) * 1200 * 8 / 2.022032)
 
 
-def test_a_server_that_writes_text_leaves_its_intervals_out():
-    given = without(fixture("both_ends"), "server_output_json") | {"server_output_text": "Server listening on 5201"}
+def test_a_server_that_writes_text_has_no_intervals():
+    report_json = without(fixture("both_ends"), "server_output_json") | {
+        "server_output_text": "Server listening on 5201"
+    }
 
-    run = read_json(given)
+    run = read_json(report_json)
 
     assert run.transfer.received is None
     assert run.outcome is Outcome.MEASURED
@@ -242,7 +246,7 @@ def test_a_failure_is_an_outcome_with_its_reason(name):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.99])
-def test_a_report_that_is_cut_off_is_a_tool_failure(share):
+def test_a_truncated_report_is_a_tool_failure(share):
     whole = (FIXTURES / "tcp.json").read_bytes()
 
     with pytest.raises(report.ToolFailure, match="cut off or not JSON"):
@@ -251,51 +255,51 @@ def test_a_report_that_is_cut_off_is_a_tool_failure(share):
 
 @pytest.mark.parametrize("missing", ["end", "start", "intervals"])
 def test_a_report_without_a_part_is_a_tool_failure(missing):
-    given = fixture("tcp")
-    del given[missing]
+    report_json = fixture("tcp")
+    del report_json[missing]
 
     with pytest.raises(report.ToolFailure, match=f"incomplete: KeyError\\('{missing}'\\)$"):
-        read_json(given)
+        read_json(report_json)
 
 
 @pytest.mark.parametrize("packets", [-1, 2 * 4165 + 1, 2**60])
-def test_numbers_that_were_never_sent_are_somebody_elses(packets):
-    """Of this test 4165 datagrams were sent."""
-    given = fixture("udp")
-    given["server_output_json"]["end"]["sum"]["packets"] = packets
+def test_counts_beyond_those_sent_are_another_hosts(packets):
+    """This test sent 4165 datagrams."""
+    report_json = fixture("udp")
+    report_json["server_output_json"]["end"]["sum"]["packets"] = packets
 
     with pytest.raises(report.ServerBusy, match=r"another host .*port"):
-        read_json(given)
+        read_json(report_json)
 
 
-def test_a_test_that_moved_nothing_is_not_0_bit_per_second():
-    given = fixture("tcp")
-    given["end"]["sum_received"] |= {"bytes": 0, "bits_per_second": 0}
+def test_a_test_without_data_is_not_0_bit_per_second():
+    report_json = fixture("tcp")
+    report_json["end"]["sum_received"] |= {"bytes": 0, "bits_per_second": 0}
 
     with pytest.raises(report.ToolFailure, match="no data arrived"):
-        read_json(given)
+        read_json(report_json)
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [("client_terminated", "19,204,776 bytes transferred"), ("refused", "no data transferred")],
 )
-def test_a_client_that_was_ended_tells_how_far_it_had_come(name, said):
-    assert report.progress((FIXTURES / f"{name}.json").read_bytes()) == said
+def test_a_terminated_client_reports_its_progress(name, reason):
+    assert report.progress((FIXTURES / f"{name}.json").read_bytes()) == reason
     assert report.progress(b"") == "no data transferred"
 
 
-def test_lines_before_the_report_are_passed_over():
+def test_lines_before_the_report_are_skipped():
     whole = (FIXTURES / "tcp.json").read_bytes()
 
     assert read(b"warning: this system does not have all CPUs online\n" + whole).outcome is Outcome.MEASURED
 
 
-def test_without_tcp_info_there_is_no_round_trip_time():
-    given = fixture("tcp")
-    given["end"]["streams"][0]["sender"]["mean_rtt"] = 0
+def test_without_tcp_info_there_is_no_rtt():
+    report_json = fixture("tcp")
+    report_json["end"]["streams"][0]["sender"]["mean_rtt"] = 0
 
-    assert read_json(given).rtt_mean_ms is None
+    assert read_json(report_json).rtt_mean_ms is None
 
 
 @pytest.mark.parametrize(("name", "received"), [("server_served", 23935392), ("server_in_use", 0)])
@@ -303,12 +307,12 @@ def test_the_server_knows_whether_it_was_used(name, received):
     assert report.received_bytes(fixture(f"server/{name}")) == received
 
 
-def test_the_server_knows_who_asked():
+def test_the_server_reports_its_clients_address():
     assert report.peer_of(fixture("server/server_served")) == "10.77.1.1"
     assert report.peer_of(fixture("server/server_in_use")) is None
 
 
-def test_a_server_that_cannot_listen_says_so():
+def test_a_server_that_cannot_listen_reports_it():
     in_use, served = fixture("server/server_in_use"), fixture("server/server_served")
 
     assert "Address already in use" in str(report.listening_failed(in_use))
@@ -338,25 +342,25 @@ def test_the_command_carries_the_whole_spec():
     )
 
 
-def test_udp_is_asked_for_with_its_rate():
+def test_udp_is_requested_with_its_rate():
     spec = ThroughputSpec(address="127.0.0.2", protocol="udp", rate_bps=5_000_000)
 
     assert " ".join(iperf3.client_arguments(spec, "127.0.0.2")).endswith("-b 5000000 -u")
 
 
 @pytest.mark.parametrize(("seconds", "every"), [(1, "0.1"), (100, "0.1"), (101, "0.2"), (3600, "3.6")])
-def test_intervals_are_as_fine_as_a_thousand_of_them_can_be(seconds, every):
+def test_intervals_are_as_fine_as_a_thousand_of_them_allow(seconds, every):
     assert iperf3.interval(ThroughputSpec(address="127.0.0.2", duration_s=seconds)) == every
 
 
-def test_an_address_that_is_not_ours_is_not_bound():
+def test_an_address_that_is_not_local_is_not_bound():
     spec = ThroughputSpec(address="127.0.0.2", source="192.0.2.77")
 
     assert "-B" not in iperf3.client_arguments(spec, "127.0.0.2")
     assert "-B" not in iperf3.server_arguments(spec, "192.0.2.77")
 
 
-def test_without_iperf3_the_outcome_says_what_to_install(monkeypatch):
+def test_without_iperf3_the_outcome_names_the_package(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
     spec = ThroughputSpec(address="127.0.0.1")
 

@@ -1,4 +1,4 @@
-"""What is beside iperf3 in a test: keys, the filter on its port, the look at its process and its sockets."""
+"""The environment of iperf3 in a test: keys, the packet filter on its port, samples of its process and its sockets."""
 
 import json
 import math
@@ -21,31 +21,31 @@ def pair():
     return rsa.key_pair("of this slot", bits=1024)
 
 
-def test_a_key_pair_undoes_what_it_did(pair):
+def test_a_private_key_decrypts_its_public_keys_output(pair):
     message = 0x1234567890
     assert pair.modulus.bit_length() == 1024
     assert pow(pow(message, rsa.EXPONENT, pair.modulus), pair.private_exponent, pair.modulus) == message
 
 
-def test_the_same_secret_makes_the_same_pair_and_another_another(pair):
+def test_the_same_secret_gives_the_same_pair(pair):
     assert rsa.key_pair("of this slot", bits=1024) == pair
     assert rsa.key_pair("of another slot", bits=1024).modulus != pair.modulus
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None and not os.environ.get("CI"), reason="needs openssl")
-def test_openssl_reads_both_halves_and_finds_them_sound(pair, tmp_path):
+def test_openssl_accepts_both_halves_of_a_pair(pair, tmp_path):
     private, public = tmp_path / "private.pem", tmp_path / "public.pem"
     private.write_text(pair.private_pem())
     public.write_text(pair.public_pem())
 
     checked = subprocess.run(["openssl", "rsa", "-in", private, "-check", "-noout"], capture_output=True, text=True)
-    made = subprocess.run(["openssl", "rsa", "-in", private, "-pubout"], capture_output=True, text=True)
+    extracted = subprocess.run(["openssl", "rsa", "-in", private, "-pubout"], capture_output=True, text=True)
 
     assert "RSA key ok" in checked.stdout
-    assert made.stdout == public.read_text()
+    assert extracted.stdout == public.read_text()
 
 
-def test_primes_are_told_from_what_is_not():
+def test_primes_are_distinguished_from_composites():
     by_division = [n for n in range(5, 20_000, 2) if all(n % d for d in range(3, math.isqrt(n) + 1, 2))]
 
     assert [n for n in range(5, 20_000, 2) if all(rsa._passes(n, base) for base in (2, 3))] == by_division
@@ -56,7 +56,7 @@ VERSIONS = ("3.9", "3.12", "3.18", "3.22")
 
 @pytest.fixture
 def iperf3_is(monkeypatch):
-    """A function that makes this host's iperf3 one of that version."""
+    """A function that makes this host's iperf3 that version."""
     monkeypatch.setattr(authentication, "_key_pair", lambda secret: rsa.key_pair(secret, bits=512))
 
     def become(version, features="authentication"):
@@ -66,7 +66,7 @@ def iperf3_is(monkeypatch):
     return become
 
 
-def test_credentials_need_a_secret_and_a_build_that_can(iperf3_is):
+def test_credentials_need_a_secret_and_a_capable_build(iperf3_is):
     iperf3_is("3.12", features="zerocopy")
 
     with (
@@ -83,15 +83,15 @@ def test_credentials_need_a_secret_and_a_build_that_can(iperf3_is):
 
 
 def padded(credentials):
-    """As a row of the recorded tries says it; None of an end without credentials."""
+    """The padding in the form of the recorded attempts; None for an end without credentials."""
     return "--use-pkcs1-padding" in credentials.arguments if credentials.arguments else None
 
 
 @pytest.mark.parametrize("server", VERSIONS)
 @pytest.mark.parametrize("client", VERSIONS)
 def test_known_versions_authenticate_as_real_iperf3_did(iperf3_is, client, server):
-    """`authentication.json` is what real builds said when each of them tried each padding with each other; the same as
-    the reports beside it, of Debian 11, 12, 13 and unstable."""
+    """`authentication.json` has the outcomes of real builds for each padding and each pair of versions; the same builds
+    as the reports beside it, of Debian 11, 12, 13 and unstable."""
     tried = json.loads((FIXTURES / "authentication.json").read_text())
     let_in = {
         (pair["client_pads_as_before"], pair["server_pads_as_before"])
@@ -132,15 +132,15 @@ def test_an_unknown_peer_version_gets_the_old_padding_if_possible(iperf3_is, ver
         assert (padded(client), padded(server)) == (of_client, of_server)
 
 
-@pytest.mark.parametrize(("version", "told"), [("3.9", False), ("3.10", True), ("3.22", True)])
-def test_only_versions_with_a_clock_skew_option_get_it(iperf3_is, version, told):
+@pytest.mark.parametrize(("version", "has_option"), [("3.9", False), ("3.10", True), ("3.22", True)])
+def test_only_versions_with_a_clock_skew_option_get_it(iperf3_is, version, has_option):
     iperf3_is(version)
 
     with authentication.server_credentials("secret", version) as server:
-        assert ("--time-skew-threshold" in server.arguments) is told
+        assert ("--time-skew-threshold" in server.arguments) is has_option
 
 
-def test_an_iperf3_that_is_put_in_the_place_of_another_is_asked_anew(tmp_path, monkeypatch):
+def test_a_replaced_iperf3_is_queried_again(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     program = tmp_path / "iperf3"
     samples = []
@@ -154,7 +154,7 @@ def test_an_iperf3_that_is_put_in_the_place_of_another_is_asked_anew(tmp_path, m
     assert (samples, authentication.version()) == (["3.12", "3.22"], None)
 
 
-def test_an_iperf3_that_did_not_answer_in_time_is_asked_again(tmp_path, monkeypatch):
+def test_an_iperf3_that_did_not_answer_is_queried_again(tmp_path, monkeypatch):
     program = tmp_path / "iperf3"
     program.write_text("#!/bin/sh\necho iperf 3.12\n")
     program.chmod(0o755)
@@ -166,11 +166,11 @@ def test_an_iperf3_that_did_not_answer_in_time_is_asked_again(tmp_path, monkeypa
     assert authentication.version() == "3.12"
 
 
-def test_keys_that_were_made_ahead_are_not_made_again(monkeypatch):
-    made = []
+def test_keys_prepared_ahead_are_not_generated_again(monkeypatch):
+    generated = []
     monkeypatch.setattr(authentication, "is_supported", lambda: True)
     monkeypatch.setattr(
-        authentication, "key_pair", lambda secret: made.append(secret) or rsa.key_pair(secret, bits=512)
+        authentication, "key_pair", lambda secret: generated.append(secret) or rsa.key_pair(secret, bits=512)
     )
     authentication.prepare_keys("ahead of its slot")
 
@@ -178,13 +178,13 @@ def test_keys_that_were_made_ahead_are_not_made_again(monkeypatch):
         authentication.client_credentials("ahead of its slot", None),
         authentication.client_credentials("ahead of its slot", None),
     ):
-        assert made == ["ahead of its slot"]
+        assert generated == ["ahead of its slot"]
     authentication.prepare_keys(None)
-    assert made == ["ahead of its slot"]
+    assert generated == ["ahead of its slot"]
 
 
 def run_filter(program, packet):
-    """What a classic BPF program of loads and jumps says of an IP packet: McCanne and Jacobson's machine, that part."""
+    """Run a classic BPF program of loads and jumps on an IP packet: that part of McCanne and Jacobson's machine."""
     accumulator, at = 0, 0
     while True:
         code, if_true, if_false, operand = program[at]
@@ -199,7 +199,7 @@ def run_filter(program, packet):
 
 
 def ip_packet(source):
-    """An IP header from an address, with nothing else in it."""
+    """An IP header with this source address and nothing else."""
     packed = source_filter.ipaddress.ip_address(source).packed
     return bytes(12) + packed + bytes(4) if len(packed) == 4 else bytes(8) + packed + bytes(16)
 
@@ -215,14 +215,14 @@ def ip_packet(source):
         ("2001:db8::1", "2001:db8::1:0:1"),
     ],
 )
-def test_the_filter_lets_the_peer_in_and_nobody_else(peer, stranger):
+def test_the_filter_accepts_the_peer_only(peer, stranger):
     program = source_filter.source_program(peer)
 
     assert run_filter(program, ip_packet(peer)) == WITHOUT_FILTER
     assert run_filter(program, ip_packet(stranger)) == 0
 
 
-# Written down in the lab from ss of iproute2 6.1: a test with four streams, and its connection for control.
+# Recorded in the lab from ss of iproute2 6.1: a test with four streams, and its control connection.
 STREAMS = """\
 0 0 10.77.1.1:40000 10.77.2.1:5201 cubic wscale:7,10 rtt:40.855/0.395 mss:1448 bytes_sent:164 bytes_acked:165 \
 lastrcv:4996 minrtt:40.18
@@ -235,7 +235,7 @@ sndbuf_limited:100ms(2.1%) minrtt:40.135 snd_wnd:80512
 """
 
 
-def test_counts_of_the_streams_are_read_and_control_is_left_out():
+def test_counts_of_the_streams_are_read_without_control():
     counts = sampling.kernel_counts(STREAMS.splitlines(), streams=2)
 
     assert counts.age_s == pytest.approx((4.996 + 4.956) / 2)
@@ -254,12 +254,12 @@ def test_acknowledged_bytes_of_the_streams_are_summed():
     assert sampling.kernel_counts(lines, streams=2).acknowledged_bytes == 17_980_000
 
 
-def test_counts_of_fewer_streams_than_there_are_say_nothing():
+def test_counts_of_too_few_streams_are_not_used():
     assert sampling.kernel_counts(STREAMS.splitlines(), streams=3) is None
     assert sampling.kernel_counts([], streams=1) is None
 
 
-def test_a_busy_thread_wants_its_processor_all_the_time():
+def test_a_busy_thread_is_scheduled_all_the_time():
     ended = threading.Event()
     turning = threading.Thread(target=lambda: [None for _ in iter(ended.is_set, True)])
     turning.start()
@@ -274,7 +274,7 @@ def test_a_busy_thread_wants_its_processor_all_the_time():
     assert max(after[thread] - before.get(thread, 0.0) for thread in after) > 0.05
 
 
-def test_a_process_that_has_ended_is_not_looked_at():
+def test_an_ended_process_is_not_sampled():
     done = subprocess.Popen(["true"])
     done.wait()
 
