@@ -1,4 +1,4 @@
-"""What the tests of alerts and reports begin with: a small mesh, bursts measured on it, and threads that race."""
+"""Common rows of the tests of alerts and reports: a small mesh, bursts measured on it, and racing threads."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 
 def make_mesh(names: Iterable[str], now: datetime, **rules: dict[str, Any]) -> dict[str, Path]:
-    """Sites of these names, one host each, pinged in a full mesh; the paths by their names, `slac → cern`.
+    """Sites of these names, each with a host, pinged in a full mesh; the paths by their names, `slac → cern`.
 
-    Of the alert rules only those given are switched on, with these settings.
+    Only the given alert rules are enabled, with these settings.
     """
     Mesh.objects.create(name="Laboratories", alerts=only(**rules), applied_at=now)
     test = Test.objects.create(
@@ -33,7 +33,7 @@ def make_mesh(names: Iterable[str], now: datetime, **rules: dict[str, Any]) -> d
 
 
 def only(**rules: dict[str, Any]) -> dict[str, Any]:
-    """The [alerts] table in which no other rules are on."""
+    """The [alerts] table with all other rules disabled."""
     return {name: {"enabled": False} for name in RULES} | rules
 
 
@@ -60,7 +60,7 @@ def make_host(name: str, number: int) -> Host:
 def make_bursts(
     path: Path, lost_packets: Iterable[int], first_at: datetime, *, every_s: int = 60, packet_bytes: int = 100
 ) -> None:
-    """Bursts of ten packets, one every `every_s` seconds; each entry of `lost_packets` is how many one burst lost."""
+    """Bursts of ten packets every `every_s` seconds; `lost_packets` has the number of lost packets per burst."""
     Burst.objects.bulk_create(
         Burst(
             path_id=path.pk,
@@ -79,7 +79,7 @@ def make_bursts(
 
 
 def at_once(count: int, work: Callable[[int], T]) -> list[T]:
-    """The results of `work(number)` in so many threads that start together, each with its own connection."""
+    """The results of `work(number)` in threads that start together, each with its own connection."""
     barrier, results = threading.Barrier(count), {}
 
     def run(number: int) -> None:

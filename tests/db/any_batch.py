@@ -1,4 +1,5 @@
-"""Batches of every kind of result as an agent sends them, and what may stand in them instead: for tests of the door."""
+"""Batches of every kind of result as sent by an agent, and odd values that replace parts of them: for tests of
+ingest."""
 
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ ACCOUNT = Account(
 
 
 def whole_batch(mesh: MeshOfThree, at: datetime = HOUR) -> dict[str, Any]:
-    """A batch of site slac, of which everything can be stored, with every kind of result and every field filled."""
+    """A batch of site slac that can be stored completely, with every kind of result and every field filled."""
     slot = mesh.slot(mesh.slac_cern)
     error = IcmpError(name="time_exceeded", icmp_type=11, icmp_code=0, router="192.0.2.9", count=1, mtu_bytes=1400)
     results = (
@@ -110,8 +111,8 @@ def whole_batch(mesh: MeshOfThree, at: datetime = HOUR) -> dict[str, Any]:
         delivered(mesh.slac_cern, capacity(at), 4),
         delivered(mesh.cern_slac, served(at), 5, slot_id=mesh.slot(mesh.cern_slac).pk),
     )
-    told: dict[str, Any] = msgspec.to_builtins(batch(*results, health=HEALTH, account=ACCOUNT))
-    return told
+    body: dict[str, Any] = msgspec.to_builtins(batch(*results, health=HEALTH, account=ACCOUNT))
+    return body
 
 
 def disk_to_disk(at: datetime, **fields: object) -> DiskToDiskRun:
@@ -204,15 +205,15 @@ any_values = st.recursive(
 
 @st.composite
 def changed(draw: st.DrawFn, whole: dict[str, Any]) -> dict[str, Any]:
-    """The batch with up to three of its values replaced, left out or repeated."""
-    told = deepcopy(whole)
+    """The batch with up to three of its values replaced, removed or repeated."""
+    body = deepcopy(whole)
     for _ in range(draw(st.integers(1, 3))):
-        _change(draw, told)
-    return told
+        _change(draw, body)
+    return body
 
 
-def _change(draw: st.DrawFn, told: dict[str, Any]) -> None:
-    holder: Any = told
+def _change(draw: st.DrawFn, body: dict[str, Any]) -> None:
+    holder: Any = body
     while True:
         keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))
         key = draw(st.sampled_from(keys))
@@ -220,17 +221,17 @@ def _change(draw: st.DrawFn, told: dict[str, Any]) -> None:
         if not (isinstance(inner, dict | list) and inner) or draw(st.integers(0, 9)) == 0:
             break
         holder = inner
-    what = draw(st.sampled_from(["odd"] * 6 + ["any", "gone", "twice"]))
-    if what == "gone":
+    change = draw(st.sampled_from(["odd"] * 6 + ["any", "removed", "twice"]))
+    if change == "removed":
         del holder[key]
-    elif what == "twice" and isinstance(holder, list):
+    elif change == "twice" and isinstance(holder, list):
         holder.append(deepcopy(inner))
     else:
-        holder[key] = draw(odd_values if what == "odd" else any_values)
+        holder[key] = draw(odd_values if change == "odd" else any_values)
 
 
 def as_json(value: Any) -> bytes:
-    """As Python's own encoder writes it: with NaN and Infinity, and half surrogates as escapes."""
+    """Encoded by Python's own encoder: with NaN and Infinity, and half surrogates as escapes."""
     return json.dumps(value).encode()
 
 

@@ -1,4 +1,4 @@
-"""What the tests of pages and users' API share: three sites, and a clock that stands at noon."""
+"""Fixtures of the tests of pages and users' API: three sites, and a clock stopped at noon."""
 
 import pytest
 from django.utils import timezone
@@ -18,6 +18,6 @@ def paths():
 
 @pytest.fixture(autouse=True)
 def as_manage_py_up_has_it(settings):
-    """This machine reads without a login, and plain HTTP is taken."""
+    """This machine reads without a login, and plain HTTP is accepted."""
     settings.LOCAL_READ = True
     settings.ALLOW_PLAIN_HTTP = True

@@ -1,7 +1,7 @@
 """The committed queries of Grafana, run as Grafana would run them: panels, variables, annotations and alert rules.
 
-Variables and `$__interval` are put in by Grafana's front end, macros by its PostgreSQL data source; `expand` does both,
-by the table of macros in Grafana's documentation ("PostgreSQL query editor"). The role is the read-only one.
+Variables and `$__interval` are replaced by Grafana's front end, macros by its PostgreSQL data source; `expand` does
+both, by the table of macros in Grafana's documentation ("PostgreSQL query editor"). The role is the read-only role.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INTERVAL_S = 3600
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query: of which dashboard, where in it (panel's title and target, or variable's name), and what it says."""
+    """A query: its dashboard, its place there (panel's title and target, or variable's name), and its SQL."""
 
     dashboard: str
     where: str
@@ -59,7 +59,7 @@ def queries() -> list[Query]:
 
 
 def of_dashboard(name: str) -> dict[str, str]:
-    """The queries of one dashboard by where they are."""
+    """The queries of a dashboard by their place."""
     return {query.where: query.sql for query in queries() if query.dashboard == name}
 
 
@@ -84,13 +84,13 @@ MACROS: Mapping[str, Callable[[list[str], str, str], str]] = {
 }
 # A variable in the text: $name, ${name} or ${name:format}.
 VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)(?::(\w+))?\}")
-# A macro call: its arguments end at the first closing bracket, whatever they are.
+# A macro call: its arguments end at the first closing bracket.
 MACRO = re.compile(r"\$([_a-zA-Z0-9]+)\(([^)]*)\)")
 BUILT_IN = {"__interval": f"{INTERVAL_S}s", "__interval_ms": str(INTERVAL_S * 1000)}
 
 
 def expand(sql: str, variables: Mapping[str, str], since: datetime, until: datetime) -> str:
-    """The statement that reaches the database. A macro or variable that Grafana does not know is a KeyError."""
+    """The statement that reaches the database. A macro or variable unknown to Grafana is a KeyError."""
 
     def variable(match: re.Match[str]) -> str:
         name = match[1] or match[2]
@@ -118,14 +118,14 @@ def run(sql: str, variables: Mapping[str, str], since: datetime, until: datetime
         cursor.execute(f"SET LOCAL ROLE {ROLE}")
         cursor.execute(expand(sql, variables, since, until))
         columns = [column.name for column in cursor.description]
-        assert len(set(columns)) == len(columns), "Grafana would show two columns under one name"
+        assert len(set(columns)) == len(columns), "Grafana would show two columns under the same name"
         rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
         cursor.execute("RESET ROLE")
     return rows
 
 
 def tables_read(sql: str, variables: Mapping[str, str], since: datetime, until: datetime) -> set[str]:
-    """The tables that the plan of a query reads; chunks of a hypertable count as that."""
+    """The tables that the plan of a query reads; chunks of a hypertable count as the hypertable."""
     with connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL ROLE {ROLE}")
         cursor.execute(f"EXPLAIN (FORMAT JSON) {expand(sql, variables, since, until)}")
@@ -145,5 +145,5 @@ def _relations(node: dict[str, Any]) -> set[str]:
 
 
 def about(value: Any) -> Any:
-    """Equal up to the precision of a `real` column, for a number; anything else must be the same."""
+    """For a number, equal within the precision of a `real` column; anything else must be identical."""
     return pytest.approx(value, rel=1e-6, nan_ok=True) if isinstance(value, (int, float)) else value

@@ -1,4 +1,5 @@
-"""Incidents made by the rules themselves, for the tests of their pages and API; and people with and without roles."""
+"""Incidents created by the rules themselves, for the tests of their pages and API; and people with and without
+roles."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ PASSWORD = "long and winding"
 
 
 def watched() -> dict[str, Path]:
-    """Three sites, a group of two of them, and loss watched everywhere."""
+    """Three sites, a group of two of them, and the loss rule enabled everywhere."""
     paths = make_mesh(["slac", "cern", "fnal"], NOW - timedelta(days=30), loss=RULE)
     group = Group.objects.create(name="coast", shape="mesh")
     group.sites.set(Site.objects.filter(name__in=["slac", "cern"]))
@@ -30,8 +31,8 @@ def watched() -> dict[str, Path]:
 
 
 def lossy(path: Path, now: datetime = NOW) -> Incident:
-    """An open incident of loss that the rule found on the path and confirmed, with its evidence: after two clean hours
-    each burst of ten minutes loses 2 of 10 packets, there but not back."""
+    """An open and confirmed incident of loss on the path, with its evidence: after two clean hours each burst of ten
+    minutes loses 2 of 10 packets, in this direction only."""
     before = lifecycle.CONFIRM_S
     make_bursts(path, [0] * 120, now - 130 * MINUTE)
     make_bursts(path, [2] * 10, now - 10 * MINUTE)

@@ -1,4 +1,4 @@
-"""A small mesh for the archive's tests, and results as an agent would deliver them."""
+"""A small mesh for the archive's tests, and results as delivered by an agent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPOOL = "5f0c2a"
 
 @dataclass(frozen=True, slots=True)
 class MeshOfThree:
-    """Sites slac, cern and anl; slac has an agent with paths to both others, cern one back to slac."""
+    """Sites slac, cern and anl; slac has an agent with paths to both others, cern a path back to slac."""
 
     slac: Site
     cern: Site
@@ -66,7 +66,7 @@ def _site(name: str) -> Site:
 
 
 def burst(*rtts_ms: float | None, at: datetime = HOUR, packet_bytes: int = 100, **fields: object) -> Burst:
-    """A measured burst with these round trips; with none, one that could not be measured."""
+    """A measured burst with these RTTs; without any, a failed burst."""
     values: dict[str, object] = {
         "target": "cern",
         "address": "192.0.2.2",

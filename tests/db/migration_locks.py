@@ -1,4 +1,4 @@
-"""What a migration does while it keeps deliveries waiting: a step between `tests/db/archive/test_migrations.py` and
+"""Work that a migration does while deliveries wait for it: a step between `tests/db/archive/test_migrations.py` and
 Django.
 
 Run as `python -m tests.db.migration_locks` with SOUNDINGS_DATABASE_URL it applies all migrations that the database does
@@ -21,7 +21,7 @@ READ = ("site", "host", "path", "measurement", "test")
 """The tables of a delivery."""
 LARGE = (
     *("burst", "throughput_test", "capacity_result", "dirty_hour", "received_batch", "refused_result", "delivered_day"),
-    *(f"{what}_{tier}" for what in ("burst", "throughput") for tier in ("hour", "day", "month", "year")),
+    *(f"{result}_{tier}" for result in ("burst", "throughput") for tier in ("hour", "day", "month", "year")),
     *("dirty_summary", "slot", "cycle_day", "agent_gap"),
 )
 """The tables whose rows become ever more."""
@@ -33,7 +33,7 @@ HELD = """
         OR relname = ANY(%(read)s) AND mode IN ('ExclusiveLock', 'AccessExclusiveLock')
     )
 """
-"""What a delivery would wait for: it takes RowExclusiveLock to write, and to read RowShareLock at most."""
+"""Locks that a delivery would wait for: it takes RowExclusiveLock to write, and RowShareLock at most to read."""
 TOUCHED = """
     SELECT coalesce(parent.relname, stat.relname), sum(
         coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) + n_tup_ins + n_tup_upd + n_tup_del
@@ -43,12 +43,12 @@ TOUCHED = """
     LEFT JOIN pg_class AS parent ON parent.oid = inhparent
     GROUP BY 1
 """
-"""Rows read and written in this transaction, those of chunks with their table. What rewrites a table or builds an index
-reads every row."""
+"""Rows read and written in this transaction, those of chunks with their table. Rewriting a table or building an
+index reads every row."""
 
 
 def under_lock(work: Callable[[], None]) -> dict[str, int]:
-    """Do `work` in a transaction of its own, and tell how many rows of each large table it touched, if at its end it
+    """Run `work` in its own transaction; return the number of rows of each large table it touched, if at its end it
     held a lock that deliveries wait for."""
     from django.db import connection, transaction
 
@@ -57,10 +57,10 @@ def under_lock(work: Callable[[], None]) -> dict[str, int]:
         before = _touched(cursor)
         work()
         cursor.execute(HELD, {"written": list(there & set(WRITTEN)), "read": list(there & set(READ))})
-        held = cursor.fetchall()
+        locks = cursor.fetchall()
         after = _touched(cursor)
     rows = {table: after[table] - before.get(table, 0) for table in LARGE if table in after}
-    return {table: count for table, count in rows.items() if count} if held else {}
+    return {table: count for table, count in rows.items() if count} if locks else {}
 
 
 def _touched(cursor) -> dict[str, int]:

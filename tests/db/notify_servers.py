@@ -1,4 +1,4 @@
-"""What notifications are sent to in tests: an HTTP server and a mail server on loopback, that take, refuse or hang."""
+"""Receivers of notifications in tests: an HTTP server and a mail server on loopback that accept, refuse or hang."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from aiosmtpd.controller import Controller
 
 
 @dataclass
-class Taken:
-    """What a server got, and how it is to answer: with a status, or with `drips` never to an end."""
+class ReceivedMessages:
+    """The messages a server got, and its answer: a status, or with `drips` an endless one."""
 
     bodies: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
@@ -39,9 +39,9 @@ class Taken:
 
 
 @contextmanager
-def http_server() -> Iterator[Taken]:
+def http_server() -> Iterator[ReceivedMessages]:
     """A server for webhooks."""
-    taken = Taken()
+    taken = ReceivedMessages()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -57,7 +57,7 @@ def http_server() -> Iterator[Taken]:
             self.end_headers()
 
         def _drip(self) -> None:
-            """A header now and then, so that no time-out between two bytes ever ends it."""
+            """Send a header now and then, so that no read timeout ever ends it."""
             self.flush_headers()
             try:
                 while not taken.over.wait(0.2):
@@ -67,7 +67,7 @@ def http_server() -> Iterator[Taken]:
                 return
 
         def log_message(self, *args: Any) -> None:
-            """Tests want no lines of access."""
+            """Write no access log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -85,9 +85,9 @@ def http_server() -> Iterator[Taken]:
 
 
 @contextmanager
-def mail_server() -> Iterator[Taken]:
-    """A server for mails; with a `refusal` it answers so to the content."""
-    taken = Taken()
+def mail_server() -> Iterator[ReceivedMessages]:
+    """A server for mails; with a `refusal` it answers the content with that."""
+    taken = ReceivedMessages()
 
     class Handler:
         async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802 - aiosmtpd's name

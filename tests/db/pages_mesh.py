@@ -1,4 +1,4 @@
-"""Sites, paths and hourly summaries for the tests of pages and API, written as the mesh and the roll-up write them."""
+"""Sites, paths and hourly summaries for the tests of pages and API, written as by the mesh and the roll-up."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def _host(number: int, name: str) -> Host:
 
 
 def of_a_day(query: str) -> str:
-    """A query for the grid or the map, of a day where it names no period."""
+    """A query for the grid or the map, of a day unless it names a period."""
     return query if "period=" in query else f"{query or '?'}{'&' if query else ''}period=day"
 
 
 def hour(path: Path, sent: int, received: int, rtt_ms: float | None = None, **fields: Any) -> BurstHour:
-    """An hour's summary of a path, of packets of 100 bytes and of the hour `HOUR` unless told otherwise."""
+    """An hour's summary of a path, of packets of 100 bytes and of the hour `HOUR` by default."""
     values: dict[str, Any] = {
         "path_id": path.pk,
         "packet_bytes": 100,
@@ -82,7 +82,7 @@ def hour(path: Path, sent: int, received: int, rtt_ms: float | None = None, **fi
 
 
 def burst(path: Path, at: datetime, *rtts_ms: float | None, **fields: Any) -> Burst:
-    """A raw burst with these round trips; with none, one that could not be measured."""
+    """A raw burst with these RTTs; without any, a failed burst."""
     values: dict[str, Any] = {
         "path_id": path.pk,
         "packet_bytes": 100,
@@ -99,7 +99,7 @@ def burst(path: Path, at: datetime, *rtts_ms: float | None, **fields: Any) -> Bu
 
 
 def throughput(path: Path, at: datetime, throughput_bps: float | None, **fields: Any) -> ThroughputTest:
-    """A throughput test; without a rate, one that found its host busy."""
+    """A throughput test; without a rate, the host was busy."""
     values: dict[str, Any] = {
         "path_id": path.pk,
         "measured_at": at,

@@ -1,4 +1,4 @@
-"""Nine weeks of a small mesh as a lab would give them, with changes planted in the last, and noise that is none.
+"""Nine weeks of a small mesh as a lab would give them, with changes planted in the last, and noise without changes.
 
 Losses are overdispersed and round trips drift from day to day, from a fixed seed. In week 2026-W47:
   - slac → cern loses 1.2% where it lost 0.05%;

@@ -1,4 +1,4 @@
-"""What the tests of reports begin with: hours of a path, throughput tests, and the text of a page."""
+"""Common rows of the tests of reports: hours of a path, throughput tests, and the text of a page."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def make_hours(
 def hour(
     path: Path, at: datetime, sent: int, received: int, rtt_ms: float | None, size: int = 1000, **fields: Any
 ) -> BurstHour:
-    """An hour with bursts of ten packets, not saved; of the bursts as few as can be have lost anything."""
+    """An hour with bursts of ten packets, not saved; losses are in as few bursts as possible."""
     answered = received > 0
     rtt = rtt_ms if answered else None
     return BurstHour(
@@ -103,7 +103,7 @@ def make_throughput(path: Path, at: datetime, throughput_bps: float | None, **fi
 def report(
     period: Period = WEEK, now: datetime = NOW, scope: ReportScope | None = None, numbers: Numbers = ENGLISH
 ) -> Report:
-    """The report, after all hours there are were merged into days and the alert rules were evaluated."""
+    """The report, after all hours were merged into days and the alert rules were evaluated."""
     merge_hours(now)
     freshness.note(RecurringWork.EVALUATION, now)
     return report_of(scope or ReportScope(), period, now, numbers)
@@ -130,7 +130,7 @@ class Text(HTMLParser):
 
     @property
     def lines(self) -> list[str]:
-        """The text of each element that has any, folded."""
+        """The text of each element that has any, with white space folded."""
         return [folded for part in self.parts if (folded := " ".join(part.split()))]
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Databases of their own on the server of the tests, and our commands as a user runs them there."""
+"""Separate databases on the server of the tests, and our commands as a user runs them there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOP = Path(__file__).resolve().parents[2]
 
 @contextmanager
 def scratch_database() -> Iterator[str]:
-    """The address of an empty database, gone afterwards."""
+    """The address of an empty database, which is dropped afterwards."""
     connection.ensure_connection()
     dsn, name = connection.connection.info.dsn, f"scratch_{uuid.uuid4().hex[:8]}"
     with psycopg.connect(dsn, autocommit=True) as server:
@@ -36,13 +36,13 @@ def scratch_database() -> Iterator[str]:
 
 
 def own_dsn() -> str:
-    """The address of the database of the tests."""
+    """The address of the tests' database."""
     connection.ensure_connection()
     return str(connection.connection.info.dsn)
 
 
 def manage(dsn: str, *arguments: str) -> tuple[int, str, str]:
-    """Run a management command against a database; its status, what it said, and what it complained of."""
+    """Run a management command with a database; its status, standard output and standard error."""
     done = piped({"SOUNDINGS_DATABASE_URL": dsn}, *arguments)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 

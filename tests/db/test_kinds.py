@@ -1,4 +1,4 @@
-"""Kinds of measurement as plug-ins: a kind from outside the tree needs nothing but its entries in the registries."""
+"""Kinds of measurement as plug-ins: a kind from outside the tree needs only its entries in the registries."""
 
 import os
 import subprocess
@@ -10,8 +10,8 @@ OF_THIS_RUN = ("SOUNDINGS_DATABASE_URL", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER"
 """The process makes a database server of its own."""
 
 
-def test_a_kind_from_outside_the_tree_runs_the_whole_way():
-    """In a process of its own: the wire, the limits and the checks are built from the registries when imported."""
+def test_a_kind_from_outside_the_tree_works_end_to_end():
+    """In a separate process: the wire, the limits and the checks are built from the registries when imported."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.toy_kind.registered", "-p", "no:cacheprovider"]
     run = subprocess.run(
         [*command, "tests/toy_kind/whole_way.py"],

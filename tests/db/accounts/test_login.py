@@ -1,4 +1,4 @@
-"""The login's limits in a real Redis: guessing ends whatever addresses it seems to come from, and the owner gets in."""
+"""The login's rate limits in a real Redis: guessing is stopped for any claimed addresses, and the owner can log in."""
 
 import subprocess
 import time
@@ -31,7 +31,7 @@ def redis_url(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def counted(settings, redis_url, monkeypatch):
     settings.CELERY_BROKER_URL = redis_url
-    # A hundredth as fast, so that no try comes back while the test runs.
+    # A hundredth of the rate, so that no attempt is refilled during the test.
     for name in ("LOGIN", "LOGIN_OF_ACCOUNT_FROM_ADDRESS", "LOGIN_OF_DEVICE", "LOGIN_OF_ACCOUNT"):
         rate = getattr(rate_limits, name)
         monkeypatch.setattr(rate_limits, name, rate_limits.Rate(per_s=rate.per_s / 100, most=rate.most))
@@ -39,7 +39,7 @@ def counted(settings, redis_url, monkeypatch):
 
 @pytest.fixture
 def name(request):
-    """Of an account of this test alone."""
+    """The name of an account used by this test only."""
     name = f"ada-{abs(hash(request.node.name))}"
     User.objects.create_user(name, password=PASSWORD)
     return name
@@ -51,7 +51,7 @@ def log_in(client, name, password, address="127.0.0.1", **headers):
     )
 
 
-def test_made_up_forwarding_headers_give_no_more_tries(client, name):
+def test_forged_forwarding_headers_give_no_more_attempts(client, name):
     answers = [
         log_in(client, name, "wrong", "127.0.0.9", HTTP_X_FORWARDED_FOR=f"198.51.100.{number}").status_code
         for number in range(15)
@@ -60,8 +60,8 @@ def test_made_up_forwarding_headers_give_no_more_tries(client, name):
     assert answers == [200] * 10 + [429] * 5
 
 
-def test_an_account_has_so_many_tries_from_everywhere(client, settings, name):
-    """With a proxy that is named, each client has an address; who has many of them still has few tries."""
+def test_an_account_has_limited_attempts_from_all_addresses(client, settings, name):
+    """With a named proxy, each client has an address; a client with many addresses still has few attempts."""
     settings.TRUSTED_PROXIES = ["127.0.0.1"]
 
     answers = [
@@ -86,7 +86,7 @@ def test_the_owner_can_log_in_from_a_known_browser_under_attack(name):
     assert log_in(owner, name, PASSWORD, "192.0.2.51").status_code == 302
 
 
-def test_a_browsers_cookie_is_for_its_account_and_has_its_own_end(client, name):
+def test_a_browser_cookie_is_for_its_account_and_expires(client, name):
     User.objects.create_user(f"{name}-other", password=PASSWORD)
     assert log_in(client, f"{name}-other", PASSWORD, "192.0.2.50").status_code == 302
     cookie = client.cookies["soundings_device"]

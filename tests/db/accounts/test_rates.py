@@ -1,4 +1,4 @@
-"""The token buckets in a real Redis: what is let through, what not, and that a Redis that is away stops nobody."""
+"""The token buckets in a real Redis: which requests pass, which wait, and that an unreachable Redis blocks nobody."""
 
 import socket
 import subprocess
@@ -31,8 +31,8 @@ def client(redis_socket):
     return RedisClient(f"redis+socket://{redis_socket}")
 
 
-def test_a_full_bucket_lets_its_burst_through_then_gives_the_wait(client):
-    """A hundredth a second: on no machine is there another one meanwhile."""
+def test_a_full_bucket_passes_its_burst_then_gives_a_wait(client):
+    """A hundredth per second: no machine is slow enough to get another token meanwhile."""
     rate = Rate(per_s=0.01, most=5)
 
     assert [wait_s("five", rate, client) for _ in range(5)] == [0.0] * 5
@@ -48,7 +48,7 @@ def test_each_key_has_a_bucket_of_its_own(client):
     assert wait_s("second", rate, client) == 0.0
 
 
-def test_who_waits_as_told_is_let_through(client):
+def test_a_client_that_waits_as_requested_passes(client):
     rate = Rate(per_s=4, most=1)
     wait_s("patient", rate, client)
 
@@ -57,8 +57,8 @@ def test_who_waits_as_told_is_let_through(client):
     assert wait_s("patient", rate, client) == 0.0
 
 
-def test_many_at_once_get_no_more_than_there_is(client, redis_socket):
-    """Ten threads, as of several web processes, with connections of their own."""
+def test_many_concurrent_requests_get_no_more_than_the_limit(client, redis_socket):
+    """Ten threads, like several web processes, each with its own connection."""
     rate = Rate(per_s=0.01, most=50)
     admitted = []
 
@@ -76,9 +76,9 @@ def test_many_at_once_get_no_more_than_there_is(client, redis_socket):
     assert len(admitted) == 50
 
 
-def test_an_agent_that_drains_the_fullest_spool_is_never_told_to_wait(client):
-    """256 MB of results of at least 100 bytes, 1,000 in a batch: 2,560 requests. Here they come as fast as Redis
-    answers, with the 6 ms that the centre takes for a batch at the least."""
+def test_an_agent_that_drains_a_full_spool_never_has_to_wait(client):
+    """256 MB of results of at least 100 bytes, 1,000 in a batch: 2,560 requests. Here they arrive as fast as Redis
+    answers, with the minimum of 6 ms that the centre takes for a batch."""
     begun = time.monotonic()
     waits = []
     for number in range(2560):
@@ -88,14 +88,14 @@ def test_an_agent_that_drains_the_fullest_spool_is_never_told_to_wait(client):
     assert set(waits) == {0.0}
 
 
-def test_without_redis_all_pass_and_it_is_not_asked_for_a_while(tmp_path, caplog):
+def test_without_redis_all_pass_and_it_is_retried_after_a_pause(tmp_path, caplog):
     client = RedisClient(f"redis+socket://{tmp_path / 'nothing.sock'}")
 
     assert [wait_s("any", Rate(0.01, 1), client) for _ in range(3)] == [0.0] * 3
     assert caplog.text.count("Redis is unavailable (ConnectionError)") == 1
 
 
-def test_a_redis_that_accepts_and_says_nothing_holds_nobody_up(tmp_path):
+def test_a_redis_that_never_answers_delays_nobody(tmp_path):
     path = tmp_path / "mute.sock"
     with socket.socket(socket.AF_UNIX) as mute:
         mute.bind(str(path))
@@ -105,10 +105,10 @@ def test_a_redis_that_accepts_and_says_nothing_holds_nobody_up(tmp_path):
 
         assert [wait_s("any", Rate(0.01, 1), client) for _ in range(100)] == [0.0] * 100
 
-    assert time.monotonic() - begun < 100 * redis_client.TIMEOUT_S, "only the first one waited"
+    assert time.monotonic() - begun < 100 * redis_client.TIMEOUT_S, "only the first request waited"
 
 
-def test_a_redis_that_comes_back_counts_again(redis_socket, tmp_path, monkeypatch):
+def test_a_redis_that_recovers_counts_again(redis_socket, tmp_path, monkeypatch):
     monkeypatch.setattr(redis_client, "OPEN_S", 0.0)
     link = tmp_path / "later.sock"
     client = RedisClient(f"redis+socket://{link}")

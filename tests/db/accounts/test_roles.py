@@ -1,4 +1,5 @@
-"""Roles: what each may do, for people with a session and for programs with a token; and the commands that give them."""
+"""Roles: the permissions of each, for people with a session and for programs with a token; and the commands that manage
+them."""
 
 import io
 import re
@@ -63,7 +64,7 @@ def user_with(*roles):
     return user
 
 
-# By hand, from the contract: viewers look, operators act; who runs the place does so at its command line.
+# From the specification: viewers read, operators act; administrators use the command line.
 ALLOWED = {
     (): set(),
     ("viewer",): {"read"},
@@ -73,7 +74,7 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize(("roles", "allowed"), ALLOWED.items())
-def test_each_role_may_do_this_and_no_more(client, roles, allowed):
+def test_each_role_has_exactly_its_permissions(client, roles, allowed):
     client.force_login(user_with(*roles))
     answers = {
         "read": [client.get("/act/", **ELSEWHERE), client.get("/api/probe/read", **ELSEWHERE)],
@@ -83,13 +84,13 @@ def test_each_role_may_do_this_and_no_more(client, roles, allowed):
 
     for action, both in answers.items():
         assert [response.status_code for response in both] == [200 if action in allowed else 403] * 2, action
-    assert form.status_code == (200 if "operate" in allowed else 403), "a view says what it does, whatever the method"
+    assert form.status_code == (200 if "operate" in allowed else 403), "a view's action does not depend on the method"
     if "operate" not in allowed:
         assert lacks(answers["operate"][0].content.decode(), "somebody has no role", "may operate") == []
         assert "manage.py user role somebody ROLE" in answers["operate"][1].json()["detail"]
 
 
-def test_nobody_acts_without_a_login_whoever_may_read(client, settings):
+def test_nobody_acts_without_a_login(client, settings):
     settings.PUBLIC_READ = settings.LOCAL_READ = True
     here = {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost"}
     settings.ALLOWED_HOSTS = ["*"]
@@ -101,31 +102,31 @@ def test_nobody_acts_without_a_login_whoever_may_read(client, settings):
         assert client.get("/form/", **where).status_code == 302
 
 
-def test_an_account_that_was_closed_may_nothing():
+def test_a_closed_account_has_no_permission():
     user = user_with("operator")
     user.is_active = False
 
     assert not any(may(user, action) for action in Action)
 
 
-def test_a_superuser_is_operator(client):
+def test_a_superuser_is_an_operator(client):
     client.force_login(User.objects.create_superuser("root"))
 
     assert client.post("/act/", **ELSEWHERE).status_code == 200
 
 
-def test_every_action_and_role_is_asked_of_somebody():
-    """A role that allows what another allows, or an action that no role has, would say more than it does."""
+def test_every_action_and_role_is_in_the_table_of_this_test():
+    """Two roles with equal permissions, or an action without a role, would be an error."""
     assert {action for actions in MAY.values() for action in actions} == set(Action)
     assert len(set(MAY.values())) == len(MAY) == len(Role)
     assert {action for actions in ALLOWED.values() for action in actions} == set(Action)
 
 
-def test_the_groups_are_there_and_hold_no_more_than_the_roles():
+def test_the_groups_exist_and_hold_no_more_than_the_roles():
     assert set(Group.objects.values_list("name", flat=True)) == set(Role)
 
 
-def test_the_table_in_the_documents_is_the_table_in_the_code():
+def test_the_table_in_the_documents_equals_the_code():
     rows = re.findall(r"^\| `(\w+)` \| (yes|no) \| (yes|no) \|", SECURITY.read_text(), re.MULTILINE)
 
     written = {
@@ -134,8 +135,8 @@ def test_the_table_in_the_documents_is_the_table_in_the_code():
     assert written == {role: set(actions) for role, actions in MAY.items()}
 
 
-def test_the_api_takes_no_change_from_a_page_of_somebody_else(client):
-    """A session's cookie alone is not enough: the form must have been ours."""
+def test_the_api_refuses_a_change_from_another_sites_page(client):
+    """A session's cookie is not sufficient: the form must be ours."""
     client.handler.enforce_csrf_checks = True
     client.force_login(user_with("operator"))
     forged = client.post("/api/probe/write", **ELSEWHERE)
@@ -153,7 +154,7 @@ def bearer(token):
     return {**ELSEWHERE, "HTTP_AUTHORIZATION": f"Bearer {token}"}
 
 
-def test_a_token_reads_what_its_user_may_read_and_changes_nothing(client):
+def test_a_token_reads_as_its_user_and_changes_nothing(client):
     token = issue_user_token(user_with("operator").pk, "export", NOW)
 
     assert client.get("/api/probe/read", **bearer(token)).status_code == 200
@@ -166,7 +167,7 @@ def test_a_token_reads_what_its_user_may_read_and_changes_nothing(client):
 
 
 @pytest.mark.parametrize("end", ["revoked", "closed", "no role"])
-def test_a_token_ends_with_what_it_rests_on(client, end):
+def test_a_token_ends_when_revoked_or_without_its_user(client, end):
     user = user_with("viewer")
     token = issue_user_token(user.pk, "export", NOW)
     if end == "revoked":
@@ -184,7 +185,7 @@ def test_a_token_ends_with_what_it_rests_on(client, end):
         assert answer["WWW-Authenticate"].startswith("Bearer")
 
 
-def test_an_agents_token_reads_nothing_and_a_users_delivers_nothing(client):
+def test_agents_tokens_read_nothing_and_users_deliver_nothing(client):
     from monitor.agents.models import issue_token
     from tests.db.mesh_of_three import make_mesh
 
@@ -195,7 +196,7 @@ def test_an_agents_token_reads_nothing_and_a_users_delivers_nothing(client):
     assert client.get("/api/agent/plan", **bearer(users)).status_code == 401
 
 
-def test_a_token_that_asks_too_often_is_told_when_to_come_again(client, monkeypatch):
+def test_a_token_over_its_rate_limit_gets_retry_after(client, monkeypatch):
     token = issue_user_token(user_with("viewer").pk, "export", NOW)
     requests = []
     monkeypatch.setattr(rate_limits, "wait_s", lambda key, rate: requests.append((key, rate)) or 2.5)
@@ -230,7 +231,7 @@ def test_a_token_acts_as_its_user_where_reading_is_open(client, open_to_all):
     assert reading.wsgi_request.user.get_username() == writing.wsgi_request.user.get_username() == "somebody"
 
 
-def test_a_token_shows_a_page_that_is_open_and_no_more(client, open_to_all):
+def test_a_token_reads_only_the_pages_that_are_open(client, open_to_all):
     token = issue_user_token(user_with("operator").pk, "tickets", NOW, may_operate=True)
 
     answer = client.get("/act/", **bearer(token))
@@ -239,14 +240,14 @@ def test_a_token_shows_a_page_that_is_open_and_no_more(client, open_to_all):
 
 
 @pytest.mark.parametrize("address", ["/api/probe/read", "/act/"])
-def test_a_tokens_rate_counts_where_reading_is_open(client, open_to_all, monkeypatch, address):
+def test_a_tokens_rate_limit_applies_where_reading_is_open(client, open_to_all, monkeypatch, address):
     token = issue_user_token(user_with("viewer").pk, "export", NOW)
     monkeypatch.setattr(rate_limits, "wait_s", lambda key, rate: 2.5)
 
     assert client.get(address, **bearer(token)).status_code == 429
 
 
-def test_authorization_for_a_proxy_in_front_is_not_ours(client, open_to_all):
+def test_authorization_for_a_proxy_in_front_is_ignored(client, open_to_all):
     basic = {**ELSEWHERE, "HTTP_AUTHORIZATION": "Basic YWRhOnNlY3JldA=="}
 
     assert client.get("/api/probe/read", **basic).status_code == 200
@@ -254,7 +255,7 @@ def test_authorization_for_a_proxy_in_front_is_not_ours(client, open_to_all):
 
 
 @pytest.mark.parametrize("of", ["192.0.2.7", "{account}", "{account}:192.0.2.7"])
-def test_guessing_passwords_has_an_end(client, monkeypatch, of):
+def test_password_guessing_is_limited(client, monkeypatch, of):
     user_with("viewer")
     blocked = f"login:{of.format(account=token_digest('somebody'))}"
     monkeypatch.setattr(rate_limits, "wait_s", lambda key, rate: 4.2 if key == blocked else 0.0)
@@ -266,7 +267,7 @@ def test_guessing_passwords_has_an_end(client, monkeypatch, of):
     assert "sessionid" not in client.cookies
 
 
-def test_a_token_that_may_operate_acts_in_the_api_and_nowhere_else(client):
+def test_an_operators_token_acts_in_the_api_only(client):
     token = issue_user_token(user_with("operator").pk, "tickets", NOW, may_operate=True)
 
     assert client.post("/api/probe/write", **bearer(token)).status_code == 200
@@ -274,7 +275,7 @@ def test_a_token_that_may_operate_acts_in_the_api_and_nowhere_else(client):
     assert client.get("/form/", **bearer(token)).status_code == 302
 
 
-def test_only_who_may_operate_gets_a_token_that_does(client):
+def test_only_operators_get_a_token_that_may_operate(client):
     user = user_with("viewer")
     with pytest.raises(CommandError, match=r"somebody may not operate.*`manage\.py user role somebody operator`"):
         user_command("token", "somebody", "--operate")
@@ -293,10 +294,10 @@ def user_command(*arguments, typed=None, monkeypatch=None):
     return out.getvalue()
 
 
-def test_an_account_is_made_with_its_role_changed_and_closed(client, monkeypatch):
-    said = user_command("add", "ada", "--role", "viewer", typed=f"{PASSWORD}\n", monkeypatch=monkeypatch)
+def test_an_account_is_created_changed_and_closed(client, monkeypatch):
+    output = user_command("add", "ada", "--role", "viewer", typed=f"{PASSWORD}\n", monkeypatch=monkeypatch)
 
-    assert said == "ada: account created, viewer\n"
+    assert output == "ada: account created, viewer\n"
     assert client.login(username="ada", password=PASSWORD)
     assert client.post("/act/", **ELSEWHERE).status_code == 403
     assert user_command("role", "ada", "operator") == "ada: role set to operator\n"
@@ -320,7 +321,7 @@ def test_an_account_is_made_with_its_role_changed_and_closed(client, monkeypatch
         (("role", "nobody", "viewer"), None, ("nobody has no account", "`manage.py user list`")),
     ],
 )
-def test_what_cannot_be_made_is_said(arguments, typed, facts, monkeypatch):
+def test_invalid_accounts_are_refused_with_the_reason(arguments, typed, facts, monkeypatch):
     user_with("viewer")
 
     with pytest.raises(CommandError) as error:
@@ -330,7 +331,7 @@ def test_what_cannot_be_made_is_said(arguments, typed, facts, monkeypatch):
     assert User.objects.count() == 1
 
 
-def test_tokens_are_made_named_and_revoked_and_only_digests_kept(client):
+def test_tokens_are_created_named_revoked_and_stored_as_digests(client):
     user_with("viewer")
 
     token = user_command("token", "somebody", "--for", "export").strip()

@@ -1,4 +1,4 @@
-"""What agents get over HTTP: their plan, receipts, and a clear answer to everything that cannot be taken."""
+"""The agents' API over HTTP: plans, receipts, and a clear answer to everything that cannot be accepted."""
 
 import gzip
 import json
@@ -90,7 +90,7 @@ def test_a_batch_sent_again_gets_the_same_receipt(mesh, agent):
 
 @pytest.mark.parametrize("authorization", ["", "Bearer", "Bearer ", "Bearer wrong", "Basic c2xhYzpzbGFj"])
 @pytest.mark.parametrize("address", [PLAN, RESULTS])
-def test_without_a_valid_token_nothing_is_answered(mesh, client, address, authorization):
+def test_without_a_valid_token_nothing_is_returned(mesh, client, address, authorization):
     method = client.get if address == PLAN else client.post
 
     response = method(address, headers={"Authorization": authorization})
@@ -100,13 +100,13 @@ def test_without_a_valid_token_nothing_is_answered(mesh, client, address, author
     assert "manage.py site token" in response.json()["error"]
 
 
-def test_a_revoked_token_is_no_token(mesh, agent):
+def test_a_revoked_token_is_refused(mesh, agent):
     call_command("site", "revoke", "slac", verbosity=0)
 
     assert agent.get(PLAN).status_code == 401
 
 
-def test_the_token_check_is_one_look_up(mesh, agent, django_assert_num_queries):
+def test_the_token_check_is_a_single_query(mesh, agent, django_assert_num_queries):
     with django_assert_num_queries(1):
         agent.get(PLAN, headers={"Authorization": "Bearer wrong"})
 
@@ -126,14 +126,14 @@ def test_the_token_check_is_one_look_up(mesh, agent, django_assert_num_queries):
         (b"{}", {"Content-Length": ""}, 411, "Content-Length"),
     ],
 )
-def test_what_is_no_batch_is_answered_with_what_is_wrong(mesh, agent, body, headers, status, words):
+def test_an_invalid_batch_is_answered_with_the_reason(mesh, agent, body, headers, status, words):
     response = post(agent, body, **headers)
 
     assert response.status_code == status
     assert words in response.json()["error"]
 
 
-def test_a_wrong_type_is_refused_by_itself_with_its_place(mesh, agent):
+def test_a_result_of_a_wrong_type_is_refused_with_its_place(mesh, agent):
     body = json.loads(msgspec.json.encode(a_batch(mesh)))
     body["results"][1]["result"]["sent"] = "ten"
     body["results"] += [{"sequence": 9, "result": "?"}, "no result at all"]
@@ -151,12 +151,12 @@ def test_a_wrong_type_is_refused_by_itself_with_its_place(mesh, agent):
         ],
     }
     assert Burst.objects.count() == 1
-    kept = dict(RefusedResult.objects.values_list("sequence", "result"))
-    assert kept == {-10004: "no result at all", 8: body["results"][1], 9: body["results"][2]}
+    refused_rows = dict(RefusedResult.objects.values_list("sequence", "result"))
+    assert refused_rows == {-10004: "no result at all", 8: body["results"][1], 9: body["results"][2]}
     assert post(agent, json.dumps(body)).content == response.content
 
 
-def test_not_a_number_is_refused_by_itself(mesh, agent):
+def test_a_result_with_nan_is_refused_alone(mesh, agent):
     at = timezone.now() - timedelta(minutes=1)
     results = [delivered(mesh.slac_cern, burst(1.0, rtt_ms, at=at), n) for n, rtt_ms in enumerate((2.0, float("nan")))]
 
@@ -169,7 +169,7 @@ def test_not_a_number_is_refused_by_itself(mesh, agent):
     assert RefusedResult.objects.get().result["result"]["rtts_ms"] == [1.0, None]
 
 
-def test_a_batch_with_impossible_fields_of_its_own_is_answered_400(mesh, agent):
+def test_a_batch_with_impossible_fields_is_answered_400(mesh, agent):
     response = post(agent, msgspec.json.encode(batch(queued=-1)))
 
     assert response.status_code == 400
@@ -183,7 +183,7 @@ def test_another_content_type_is_answered_415(mesh, agent):
     assert "send application/json or application/msgpack" in response.json()["error"]
 
 
-def test_a_body_that_is_too_long_is_answered_413(mesh, agent, settings):
+def test_an_oversized_body_is_answered_413(mesh, agent, settings):
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
 
     response = post(agent, b" " * 1001)
@@ -193,7 +193,7 @@ def test_a_body_that_is_too_long_is_answered_413(mesh, agent, settings):
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd", "zstd of unknown size"])
-def test_a_small_body_that_grows_beyond_the_bound_is_answered_413(mesh, agent, settings, encoding):
+def test_a_small_body_that_expands_beyond_the_limit_is_413(mesh, agent, settings, encoding):
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 100_000
     bomb = ENCODINGS[encoding](b" " * 50_000_000)
     assert len(bomb) < 100_000
@@ -214,7 +214,7 @@ def test_too_many_results_are_answered_413(mesh, agent):
     assert lacks(response.json()["error"], "more than 10000 results", "smaller batches") == []
 
 
-def test_rows_that_would_take_too_much_memory_are_answered_413(mesh, agent, monkeypatch):
+def test_rows_that_need_too_much_memory_are_answered_413(mesh, agent, monkeypatch):
     monkeypatch.setattr(store_batch, "LARGEST_PACKED_BYTES", 200)
     at = timezone.now() - timedelta(minutes=1)
 
@@ -226,7 +226,7 @@ def test_rows_that_would_take_too_much_memory_are_answered_413(mesh, agent, monk
 
 
 @pytest.mark.parametrize("place", ["monitor.agents.views.receive", "monitor.agents.authentication.authenticate"])
-def test_while_the_database_is_away_agents_are_told_to_come_again(mesh, agent, monkeypatch, place):
+def test_while_the_database_is_down_agents_are_told_to_retry(mesh, agent, monkeypatch, place):
     def away(*arguments):
         raise OperationalError("connection refused")
 
@@ -259,23 +259,23 @@ def fail_with(sqlstate):
         ("57P01", trouble.TroubleKind.AWAY),
     ],
 )
-def test_what_the_database_cannot_do_now_is_answered_503_and_shown(mesh, agent, settings, tmp_path, sqlstate, kind):
+def test_a_database_failure_is_answered_503_and_shown(mesh, agent, settings, tmp_path, sqlstate, kind):
     settings.DATA_DIR = tmp_path
     fail_with(sqlstate)
-    before = datetime.now(UTC) - timedelta(seconds=1)  # the clock of files is coarser than ours
+    before = datetime.now(UTC) - timedelta(seconds=1)  # file timestamps have a coarser resolution than our clock
 
     response = post(agent, msgspec.json.encode(a_batch(mesh)))
 
-    (shown,) = trouble.current_trouble()
+    (problem,) = trouble.current_trouble()
     assert response.status_code == 503
     assert response["Retry-After"] == "5"
     assert response.json()["error"] == f"{kind}; try again"
     assert not Burst.objects.exists()
     assert not ReceivedBatch.objects.exists()
-    assert (shown.kind, before <= shown.at <= datetime.now(UTC)) == (kind, True)
+    assert (problem.kind, before <= problem.at <= datetime.now(UTC)) == (kind, True)
 
 
-def test_a_batch_that_could_be_stored_ends_the_trouble(mesh, agent, settings, tmp_path):
+def test_a_stored_batch_ends_the_problem(mesh, agent, settings, tmp_path):
     settings.DATA_DIR = tmp_path
     trouble.record_trouble(trouble.TroubleKind.DISK_FULL)
 
@@ -285,7 +285,7 @@ def test_a_batch_that_could_be_stored_ends_the_trouble(mesh, agent, settings, tm
     assert trouble.current_trouble() == []
 
 
-def test_trouble_that_cannot_be_noted_is_logged(settings, tmp_path, caplog):
+def test_a_problem_that_cannot_be_recorded_is_logged(settings, tmp_path, caplog):
     settings.DATA_DIR = tmp_path / "file"
     settings.DATA_DIR.touch()
 
@@ -314,7 +314,7 @@ def test_other_methods_are_not_allowed(mesh, agent, address, method):
     assert getattr(agent, method)(address).status_code == 405
 
 
-def test_the_plan_is_sent_once_for_each_version(mesh, agent):
+def test_the_plan_is_sent_once_per_version(mesh, agent):
     first = agent.get(PLAN)
     plan = msgspec.json.decode(first.content, type=Plan)
 
@@ -340,13 +340,13 @@ def test_the_plan_has_the_iperf3_version_of_the_other_end(mesh, agent):
     assert plans[0].version != plans[1].version
 
 
-def test_an_etag_that_a_proxy_has_weakened_or_joined_still_counts(mesh, agent):
+def test_an_etag_weakened_or_joined_by_a_proxy_still_matches(mesh, agent):
     etag = agent.get(PLAN)["ETag"]
 
     assert agent.get(PLAN, headers={"If-None-Match": f'"older", W/{etag}'}).status_code == 304
 
 
-def test_a_token_is_printed_and_only_its_digest_kept(mesh, client, capsys):
+def test_a_token_is_printed_and_only_its_digest_is_stored(mesh, client, capsys):
     call_command("site", "token", "slac")
 
     token = capsys.readouterr().out.strip()
@@ -354,7 +354,7 @@ def test_a_token_is_printed_and_only_its_digest_kept(mesh, client, capsys):
     assert token not in AgentToken.objects.get().digest
 
 
-def test_a_token_file_is_private_and_kept_while_it_is_valid(mesh, client, tmp_path, capsys):
+def test_a_token_file_is_private_and_kept_while_valid(mesh, client, tmp_path, capsys):
     out = tmp_path / "slac.token"
     out.write_text("an old token\n")
     out.chmod(0o644)
@@ -367,12 +367,12 @@ def test_a_token_file_is_private_and_kept_while_it_is_valid(mesh, client, tmp_pa
     assert client.get(PLAN, headers={"Authorization": f"Bearer {first.strip()}"}).status_code == 200
     assert out.read_text() == first
     assert AgentToken.objects.count() == 1
-    written, kept = capsys.readouterr().out.splitlines()
+    written, unchanged = capsys.readouterr().out.splitlines()
     assert lacks(written, "slac: new token", str(out)) == []
-    assert lacks(kept, "slac: kept", "valid token", str(out)) == []
+    assert lacks(unchanged, "slac: kept", "valid token", str(out)) == []
 
 
-def test_a_token_of_another_site_or_a_revoked_one_is_replaced(mesh, tmp_path):
+def test_a_revoked_token_or_that_of_another_site_is_replaced(mesh, tmp_path):
     out = tmp_path / "token"
     call_command("site", "token", "cern", out=out, verbosity=0)
     of_cern = out.read_text()
@@ -385,7 +385,7 @@ def test_a_token_of_another_site_or_a_revoked_one_is_replaced(mesh, tmp_path):
     assert len({of_cern, of_slac, out.read_text()}) == 3
 
 
-def test_a_file_that_cannot_be_written_leaves_no_token_behind(mesh, tmp_path):
+def test_a_file_that_cannot_be_written_leaves_no_token(mesh, tmp_path):
     (tmp_path / "file").touch()
 
     with pytest.raises(CommandError, match=r"file/token: .*give a file"):

@@ -1,4 +1,4 @@
-"""How the agents are, as their deliveries told: the newest of each site, and when a clock was wrong."""
+"""The agents' health from their deliveries: the newest of each site, and periods with a wrong clock."""
 
 from datetime import timedelta
 from itertools import pairwise
@@ -43,7 +43,7 @@ def deliver_off(site, since, until, offset_s=-3.0):
     deliver(site, Health(clock_off=ClockOff(since=since, until=until, offset_s=offset_s)))
 
 
-def test_the_newest_health_of_each_site_is_told_with_its_age(mesh):
+def test_the_newest_health_of_each_site_has_its_age(mesh):
     deliver(mesh.slac, Health(lost_ticks=1), now=NOW - MINUTE)
     deliver(mesh.slac, HEALTH, queued=7, dropped=2)
     deliver(mesh.cern, None, agent_version="0.0.9")
@@ -54,7 +54,7 @@ def test_the_newest_health_of_each_site_is_told_with_its_age(mesh):
     ]
 
 
-def test_the_iperf3_of_each_site_is_known_as_far_as_its_agent_told_it(mesh):
+def test_the_iperf3_version_of_each_site_is_that_of_its_agent(mesh):
     deliver(mesh.slac, Health(iperf3="3.12"))
     deliver(mesh.cern, HEALTH)
     deliver(mesh.slac_anl.destination.site, None)
@@ -66,7 +66,7 @@ def test_the_iperf3_of_each_site_is_known_as_far_as_its_agent_told_it(mesh):
     assert iperf3_of_sites() == {mesh.slac.pk: "3.22"}, "cern's agent is older than the field"
 
 
-def test_a_late_delivery_does_not_replace_a_newer_one(mesh):
+def test_a_late_delivery_does_not_replace_a_newer_health(mesh):
     deliver(mesh.slac, HEALTH)
 
     deliver(mesh.slac, Health(), now=NOW - MINUTE)
@@ -78,13 +78,13 @@ def test_a_late_delivery_does_not_replace_a_newer_one(mesh):
     ("offset_s", "uncertainty_s", "is_off"),
     [(None, None, False), (0.9, 0.0, False), (1.2, 0.1, True), (-1.2, 0.1, True), (1.2, 0.5, False)],
 )
-def test_a_clock_is_off_by_more_than_a_second_where_that_is_sure(mesh, offset_s, uncertainty_s, is_off):
+def test_a_clock_is_off_only_if_surely_over_a_second(mesh, offset_s, uncertainty_s, is_off):
     deliver(mesh.slac, Health(clock_offset_s=offset_s, clock_uncertainty_s=uncertainty_s))
 
     assert [report.clock_is_off for report in agent_reports(NOW)] == [is_off]
 
 
-def test_adjacent_stretches_with_a_wrong_clock_are_a_single_period(mesh):
+def test_adjacent_stretches_with_a_wrong_clock_are_one_period(mesh):
     deliver_off(mesh.slac, HOUR, HOUR + MINUTE, -3.0)
     deliver_off(mesh.slac, HOUR + 2 * MINUTE, HOUR + 4 * MINUTE, 5.0)
     deliver_off(mesh.slac, HOUR + 30 * MINUTE, HOUR + 31 * MINUTE, 2.0)
@@ -97,14 +97,14 @@ def test_adjacent_stretches_with_a_wrong_clock_are_a_single_period(mesh):
     ]
 
 
-def test_a_stretch_that_is_delivered_again_changes_nothing(mesh):
+def test_a_stretch_that_is_delivered_twice_changes_nothing(mesh):
     for _ in range(3):
         deliver_off(mesh.slac, HOUR, HOUR + MINUTE)
 
     assert clock_off_periods(HOUR, NOW) == [ClockWasOff(mesh.slac.pk, HOUR, HOUR + MINUTE, -3.0)]
 
 
-def test_periods_are_asked_by_time_and_site(mesh):
+def test_periods_are_selected_by_time_and_site(mesh):
     deliver_off(mesh.slac, HOUR, HOUR + MINUTE)
 
     assert clock_off_periods(HOUR + MINUTE, NOW, site_ids=[mesh.slac.pk])
@@ -113,7 +113,7 @@ def test_periods_are_asked_by_time_and_site(mesh):
     assert not clock_off_periods(HOUR - MINUTE, HOUR)
 
 
-def test_a_period_that_ends_before_it_begins_is_none(mesh):
+def test_a_period_that_ends_before_it_begins_is_ignored(mesh):
     deliver_off(mesh.slac, HOUR + MINUTE, HOUR)
 
     assert clock_off_periods(HOUR - MINUTE, NOW) == []
@@ -142,7 +142,7 @@ def a_batch(mesh, **fields):
     ("encode", "content_type"),
     [(msgspec.json.encode, "application/json"), (msgspec.msgpack.encode, "application/msgpack")],
 )
-def test_health_and_flags_of_a_stored_delivery_are_kept(mesh, post, encode, content_type):
+def test_health_and_flags_of_a_delivery_are_stored(mesh, post, encode, content_type):
     since = timezone.now() - MINUTE
     off = ClockOff(since=since, until=since, offset_s=-3.0)
     health = msgspec.structs.replace(HEALTH, clock_off=off)
@@ -170,7 +170,7 @@ def test_health_and_flags_of_a_stored_delivery_are_kept(mesh, post, encode, cont
     ],
     ids=str,
 )
-def test_a_health_that_cannot_be_read_spoils_no_delivery(mesh, post, health):
+def test_an_invalid_health_does_not_affect_the_delivery(mesh, post, health):
     body = msgspec.to_builtins(a_batch(mesh)) | {"health": health}
 
     response = post(msgspec.msgpack.encode(body), "application/msgpack")
@@ -180,7 +180,7 @@ def test_a_health_that_cannot_be_read_spoils_no_delivery(mesh, post, health):
     assert [report.health for report in agent_reports(timezone.now())] == [None]
 
 
-def test_text_that_the_database_cannot_hold_is_mended(mesh, post):
+def test_characters_that_the_database_cannot_store_are_replaced(mesh, post):
     health = Health(drops=(InterfaceDrops(interface="e\0th0", received=1, sent=0),))
 
     assert post(msgspec.json.encode(a_batch(mesh, health=health))).status_code == 200
@@ -188,7 +188,7 @@ def test_text_that_the_database_cannot_hold_is_mended(mesh, post):
     assert agent_reports(timezone.now())[0].health.drops[0].interface == "e\ufffdth0"
 
 
-def test_a_batch_of_an_older_agent_has_no_health_and_is_stored(mesh, post):
+def test_a_batch_of_an_older_agent_is_stored_without_health(mesh, post):
     body = msgspec.to_builtins(a_batch(mesh))
     del body["health"], body["results"][0]["clock_off_s"]
 
@@ -197,13 +197,13 @@ def test_a_batch_of_an_older_agent_has_no_health_and_is_stored(mesh, post):
     assert [report.health for report in agent_reports(timezone.now())] == [None]
 
 
-def test_a_delivery_that_is_refused_leaves_no_trace(mesh, post):
+def test_a_refused_delivery_stores_nothing(mesh, post):
     assert post(b'{"health": {}}').status_code == 400
 
     assert agent_reports(timezone.now()) == []
 
 
-# --- what is wrong with an agent
+# --- problems of an agent
 
 
 def dropping(*counts):
@@ -212,8 +212,8 @@ def dropping(*counts):
     )
 
 
-def test_what_interfaces_dropped_since_a_moment_is_told_by_its_rise(mesh):
-    for minute, count in enumerate((1000, 1000, 1200, 50)):  # the machine restarted before the last
+def test_nic_drops_since_a_moment_are_the_counters_increase(mesh):
+    for minute, count in enumerate((1000, 1000, 1200, 50)):  # the machine restarted before the last sample
         deliver(mesh.slac, dropping((0, count)), now=NOW + minute * MINUTE)
 
     (report,) = agent_reports(NOW + 3 * MINUTE)
@@ -223,14 +223,14 @@ def test_what_interfaces_dropped_since_a_moment_is_told_by_its_rise(mesh):
     assert report.troubles(NOW) == ("200 NIC drops",)
 
 
-def test_counts_are_kept_for_an_hour_and_at_most_one_a_minute(mesh):
+def test_counters_are_kept_for_an_hour_at_most_once_a_minute(mesh):
     for seconds in range(0, 2 * 3600, 30):
         deliver(mesh.slac, dropping((0, seconds)), now=NOW + timedelta(seconds=seconds))
 
-    kept = AgentHealth.objects.get().drops_past
+    stored = AgentHealth.objects.get().drops_past
 
-    assert len(kept) <= 62
-    assert all(after[0] - before[0] >= 60 for before, after in pairwise(kept))
+    assert len(stored) <= 62
+    assert all(after[0] - before[0] >= 60 for before, after in pairwise(stored))
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_counts_are_kept_for_an_hour_and_at_most_one_a_minute(mesh):
         (Health(load_1min=9.0), 0, ()),
     ],
 )
-def test_what_is_wrong_with_an_agent_is_told_in_words(mesh, health, queued, troubles):
+def test_the_problems_of_an_agent_are_listed_in_words(mesh, health, queued, troubles):
     deliver(mesh.slac, health, queued=queued)
 
     assert agent_reports(NOW)[0].troubles(NOW) == troubles

@@ -1,4 +1,4 @@
-"""Which versions of the agents' protocol the centre speaks, and what it says to the others."""
+"""The versions of the agents' protocol that the centre supports, and its answer to others."""
 
 import pytest
 from django.utils import timezone
@@ -35,7 +35,7 @@ def call(client, mesh):
 
 @pytest.mark.parametrize("version", [None, "1", " 1 "])
 @pytest.mark.parametrize("address", [PLAN, RESULTS, ENROL])
-def test_version_1_is_served_whether_it_is_said_or_not(call, address, version):
+def test_version_1_is_served_with_and_without_the_header(call, address, version):
     answer = call(address, version)
 
     assert answer.status_code == 200
@@ -43,7 +43,7 @@ def test_version_1_is_served_whether_it_is_said_or_not(call, address, version):
 
 
 @pytest.mark.parametrize("address", [PLAN, RESULTS, ENROL])
-def test_a_version_to_come_is_refused_and_says_what_to_upgrade(call, address):
+def test_a_later_version_is_refused_and_asks_to_upgrade(call, address):
     answer = call(address, "99")
 
     assert answer.status_code == 426
@@ -53,7 +53,7 @@ def test_a_version_to_come_is_refused_and_says_what_to_upgrade(call, address):
 
 
 @pytest.mark.parametrize("version", [None, "1"])
-def test_a_version_that_is_no_longer_spoken_is_refused_likewise(call, monkeypatch, version):
+def test_an_unsupported_version_is_refused_likewise(call, monkeypatch, version):
     monkeypatch.setattr(protocol, "LOWEST", 2)
     monkeypatch.setattr(protocol, "HIGHEST", 3)
 
@@ -64,5 +64,5 @@ def test_a_version_that_is_no_longer_spoken_is_refused_likewise(call, monkeypatc
 
 
 @pytest.mark.parametrize("version", ["", "one", "1.0", "-1", "9" * 5000, "\u0661".encode().decode("latin-1")])
-def test_what_is_no_version_is_refused(call, version):
+def test_an_invalid_version_is_refused(call, version):
     assert call(PLAN, version).status_code == 400

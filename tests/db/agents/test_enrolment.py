@@ -1,4 +1,4 @@
-"""How a site comes to its token: one-time codes that are wrong, used, over, withdrawn, and shown by two at once."""
+"""Enrolment of a site with a one-time code: codes that are wrong, used, expired, revoked, and redeemed concurrently."""
 
 import re
 import threading
@@ -57,7 +57,7 @@ def token_holds(client, token):
 # --- codes
 
 
-def test_a_code_gives_its_site_a_token_that_holds(mesh, site_client, code):
+def test_a_code_gives_its_site_a_valid_token(mesh, site_client, code):
     response = show(site_client, code)
 
     enrolment_ = msgspec.json.decode(response.content, type=Enrolment)
@@ -80,11 +80,11 @@ def test_neither_code_nor_token_is_stored(mesh, code):
     assert token not in rows
 
 
-def test_a_code_holds_as_people_write_it(mesh, code):
+def test_a_code_is_accepted_in_lower_case_and_with_spaces(mesh, code):
     assert redeem(code.lower().replace("-", " "), timezone.now()).site == "cern"
 
 
-def test_codes_are_long_random_and_easily_read(mesh):
+def test_codes_are_long_random_and_readable(mesh):
     codes = [issue_code(mesh.cern.pk, NOW) for _ in range(50)]
 
     assert len(set(codes)) == 50
@@ -111,7 +111,7 @@ def test_codes_are_long_random_and_easily_read(mesh):
     ],
     ids=["used", "replaced", "withdrawn", "site retired", "site without agent"],
 )
-def test_a_code_that_holds_no_more_gives_nothing_and_says_why(mesh, spoil, reason):
+def test_an_invalid_code_gives_nothing_and_the_reason(mesh, spoil, reason):
     code = issue_code(mesh.cern.pk, NOW)
     spoil(mesh, code)
     tokens = AgentToken.objects.count()
@@ -122,7 +122,7 @@ def test_a_code_that_holds_no_more_gives_nothing_and_says_why(mesh, spoil, reaso
     assert AgentToken.objects.count() == tokens
 
 
-def test_a_code_holds_until_its_time_is_over_and_no_longer(mesh):
+def test_a_code_is_valid_until_it_expires(mesh):
     late, early = issue_code(mesh.cern.pk, NOW), issue_code(mesh.slac.pk, NOW)
 
     with pytest.raises(CodeRefused, match="valid until"):
@@ -130,12 +130,12 @@ def test_a_code_holds_until_its_time_is_over_and_no_longer(mesh):
     assert redeem(early, NOW + LIFETIME - timedelta(seconds=1)).site == "slac"
 
 
-def test_a_code_of_nobody_is_wrong(mesh, code):
+def test_an_unknown_code_is_wrong(mesh, code):
     with pytest.raises(CodeRefused, match="unknown code"):
         redeem("AAAA-BBBB-CCCC-DDDD-EEEE", NOW)
 
 
-def test_a_code_is_not_used_up_by_a_failure_on_the_way(mesh, code, monkeypatch):
+def test_a_code_is_not_used_up_by_a_failure(mesh, code, monkeypatch):
     def fail(*_):
         raise OperationalError
 
@@ -147,7 +147,7 @@ def test_a_code_is_not_used_up_by_a_failure_on_the_way(mesh, code, monkeypatch):
     assert redeem(code, timezone.now()).site == "cern"
 
 
-def test_a_code_to_rotate_ends_the_earlier_tokens_of_its_site_alone(mesh, site_client):
+def test_a_rotation_code_ends_only_its_own_sites_old_tokens(mesh, site_client):
     old, others = issue_token(mesh.cern.pk, NOW), issue_token(mesh.slac.pk, NOW)
     code = issue_code(mesh.cern.pk, timezone.now(), replaces_tokens=True)
     assert token_holds(site_client, old)
@@ -158,7 +158,7 @@ def test_a_code_to_rotate_ends_the_earlier_tokens_of_its_site_alone(mesh, site_c
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_eight_that_show_one_code_at_once_one_gets_a_token():
+def test_a_code_redeemed_by_eight_at_once_gives_a_single_token():
     code = issue_code(make_mesh().cern.pk, timezone.now())
     barrier = threading.Barrier(8)
 
@@ -181,7 +181,7 @@ def test_of_eight_that_show_one_code_at_once_one_gets_a_token():
 # --- over HTTP
 
 
-def test_whoever_asks_is_told_the_versions_and_the_time(mesh, site_client):
+def test_anybody_can_read_the_versions_and_the_time(mesh, site_client):
     before = timezone.now().timestamp()
 
     response = site_client.get(ENROL)
@@ -192,7 +192,7 @@ def test_whoever_asks_is_told_the_versions_and_the_time(mesh, site_client):
 
 
 @pytest.mark.parametrize("address", [PLAN, "/api/agent/results"])
-def test_every_answer_to_an_agent_has_the_time_refusals_too(mesh, site_client, address):
+def test_every_answer_to_an_agent_has_the_time(mesh, site_client, address):
     response = site_client.get(address)
 
     assert response.status_code in (401, 405)
@@ -200,7 +200,7 @@ def test_every_answer_to_an_agent_has_the_time_refusals_too(mesh, site_client, a
 
 
 @pytest.mark.parametrize("version", ["0.0.9", "", "unknown"])
-def test_an_agent_that_is_too_old_is_told_and_its_code_holds_on(mesh, site_client, code, version):
+def test_an_agent_that_is_too_old_keeps_its_code(mesh, site_client, code, version):
     response = show(site_client, code, version)
 
     assert response.status_code == 426
@@ -219,14 +219,14 @@ def test_an_agent_that_is_too_old_is_told_and_its_code_holds_on(mesh, site_clien
         (b" " * 5000, 413),
     ],
 )
-def test_what_is_no_request_is_refused(mesh, site_client, body, status):
+def test_an_invalid_request_is_refused(mesh, site_client, body, status):
     response = site_client.post(ENROL, data=body, content_type="application/json")
 
     assert response.status_code == status
     assert response.json()["error"]
 
 
-def test_after_many_wrong_codes_an_address_waits_and_others_do_not(mesh, site_client, code):
+def test_after_many_wrong_codes_only_that_address_has_to_wait(mesh, site_client, code):
     answers = [show(site_client, "AAAA-BBBB-CCCC-DDDD-EEEE").status_code for _ in range(WRONG_CODES)]
     assert answers == [403] * WRONG_CODES
 
@@ -242,7 +242,7 @@ def test_right_codes_are_not_counted(mesh, site_client):
         assert show(site_client, issue_code(mesh.cern.pk, timezone.now())).status_code == 200
 
 
-def test_without_a_database_one_comes_again(mesh, site_client, code, monkeypatch):
+def test_without_a_database_the_agent_is_told_to_retry(mesh, site_client, code, monkeypatch):
     def fail(*_):
         raise OperationalError("password authentication failed for user postgres")
 
@@ -276,16 +276,16 @@ def printed(capsys, *arguments):
     return capsys.readouterr()
 
 
-def test_enrol_prints_the_one_command_and_nothing_else(mesh, capsys, settings):
+def test_enrol_prints_a_single_command_only(mesh, capsys, settings):
     settings.PUBLIC_URL = "https://soundings.example.org"
 
-    said = printed(capsys, "enrol", "cern")
+    output = printed(capsys, "enrol", "cern")
 
-    words = said.out.split()
-    assert said.out.count("\n") == 1
+    words = output.out.split()
+    assert output.out.count("\n") == 1
     assert words[:6] == ["python", "-m", "probes", "site", "join", "https://soundings.example.org"]
-    assert lacks(said.err, "at cern", "once", "valid", " 24 hours") == []
-    assert said.err.count("\n") == 1
+    assert lacks(output.err, "at cern", "once", "valid", " 24 hours") == []
+    assert output.err.count("\n") == 1
     assert redeem(words[6], timezone.now()).site == "cern"
 
 
@@ -302,16 +302,16 @@ HERE = "http://127.0.0.1:8000"
         ("https://c.example", ["a.example"], ["--url", "https://b.example:8443"], "https://b.example:8443"),
     ],
 )
-def test_the_command_names_the_centre_as_sites_reach_it(mesh, capsys, settings, public_url, hosts, arguments, url):
+def test_the_command_names_the_centres_public_url(mesh, capsys, settings, public_url, hosts, arguments, url):
     settings.PUBLIC_URL, settings.ALLOWED_HOSTS = public_url, hosts
 
-    said = printed(capsys, "enrol", "cern", *arguments)
+    output = printed(capsys, "enrol", "cern", *arguments)
 
-    assert f" join {url} " in said.out
-    assert ("SOUNDINGS_PUBLIC_URL" in said.err) == (url == HERE)
+    assert f" join {url} " in output.out
+    assert ("SOUNDINGS_PUBLIC_URL" in output.err) == (url == HERE)
 
 
-def test_the_code_holds_as_long_as_was_asked(mesh, capsys):
+def test_the_code_is_valid_for_the_given_time(mesh, capsys):
     printed(capsys, "enrol", "cern", "--hours", "2")
 
     code = EnrolmentCode.objects.get()
@@ -321,7 +321,7 @@ def test_the_code_holds_as_long_as_was_asked(mesh, capsys):
             call_command("site", "enrol", "cern", "--hours", hours)
 
 
-def test_a_site_with_a_token_is_rotated_and_not_enrolled(mesh, capsys, site_client):
+def test_a_site_with_a_token_needs_a_rotation(mesh, capsys, site_client):
     old = issue_token(mesh.cern.pk, timezone.now())
 
     with pytest.raises(CommandError, match=r"`manage.py site rotate cern` replaces it"):
@@ -333,7 +333,7 @@ def test_a_site_with_a_token_is_rotated_and_not_enrolled(mesh, capsys, site_clie
     assert not token_holds(site_client, old)
 
 
-def test_revoking_ends_the_code_that_is_on_its_way_too(mesh, capsys, site_client, code):
+def test_revoking_also_ends_an_unused_code(mesh, capsys, site_client, code):
     token = issue_token(mesh.cern.pk, timezone.now())
 
     assert printed(capsys, "revoke", "cern").out == "cern: 1 token revoked\n"
@@ -344,7 +344,7 @@ def test_revoking_ends_the_code_that_is_on_its_way_too(mesh, capsys, site_client
 
 
 @pytest.mark.parametrize("verb", ["enrol", "rotate"])
-def test_a_site_that_is_not_there_gets_no_code(mesh, verb):
+def test_an_unknown_site_gets_no_code(mesh, verb):
     with pytest.raises(CommandError, match="did you mean"):
         call_command("site", verb, "cren")
 

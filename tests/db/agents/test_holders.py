@@ -1,4 +1,4 @@
-"""One agent at a time holds a site's token: the second is refused, told what to do, and shown."""
+"""A site's token is held by a single agent at a time: a second agent is refused, told how to proceed, and shown."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -35,7 +35,7 @@ def token(mesh):
 
 @pytest.fixture
 def ask(client, token):
-    """What the centre answers to an agent with the token that says it is this one."""
+    """The centre's answer to an agent with the token and this identity."""
 
     def ask(identity, with_token=None):
         headers = {"Authorization": f"Bearer {with_token or token}"}
@@ -59,7 +59,7 @@ def test_the_first_instance_holds_the_token_others_are_refused(ask, mesh):
     assert (second.site_id, second.address) == (mesh.slac.pk, "192.0.2.77")
 
 
-def test_a_restart_goes_on_and_what_was_started_earlier_is_a_copy(ask):
+def test_a_restart_is_accepted_and_an_earlier_start_is_a_copy(ask):
     assert [ask(f"{ONE}.{start}").status_code for start in (5, 5, 8, 8)] == [200] * 4
 
     refused = ask(f"{ONE}.5")
@@ -68,7 +68,7 @@ def test_a_restart_goes_on_and_what_was_started_earlier_is_a_copy(ask):
     assert lacks(refused.json()["error"], "copy", "data folder", "started later", "slac") == []
 
 
-def test_nothing_of_a_second_agents_batch_is_stored(ask, client, mesh, token):
+def test_no_result_of_a_second_agents_batch_is_stored(ask, client, mesh, token):
     ask(f"{ONE}.5")
     body = msgspec.json.encode(batch(delivered(mesh.slac_cern, burst(1.0, at=timezone.now() - timedelta(minutes=1)))))
     headers = {"Authorization": f"Bearer {token}"}
@@ -82,7 +82,7 @@ def test_nothing_of_a_second_agents_batch_is_stored(ask, client, mesh, token):
     assert (Burst.objects.count(), ReceivedBatch.objects.count()) == (1, 1)
 
 
-def test_an_agent_that_does_not_say_who_it_is_is_taken_until_one_does(ask):
+def test_an_agent_without_identity_is_accepted_until_another_has(ask):
     assert ask(None).status_code == 200
     ask(f"{ONE}.5")
 
@@ -92,12 +92,12 @@ def test_an_agent_that_does_not_say_who_it_is_is_taken_until_one_does(ask):
 @pytest.mark.parametrize(
     "identity", ["", "x", f"{ONE}", f"{ONE}.-1", f"{ONE}.1.2", f"{ONE}.{'9' * 19}", f"{'a' * 99}.1"]
 )
-def test_what_is_no_identity_is_refused_and_holds_nothing(ask, identity):
+def test_an_invalid_identity_is_refused_and_holds_nothing(ask, identity):
     assert ask(identity).status_code == 400
     assert AgentToken.objects.get().instance is None
 
 
-def test_with_a_token_of_its_own_the_other_takes_the_place(ask, mesh):
+def test_with_a_new_token_the_second_agent_takes_over(ask, mesh):
     ask(f"{ONE}.5")
     ask(f"{OTHER}.6")
 
@@ -109,7 +109,7 @@ def test_with_a_token_of_its_own_the_other_takes_the_place(ask, mesh):
     assert second_agents(timezone.now()) == {}
 
 
-def test_a_second_agent_that_was_stopped_is_soon_shown_no_more(ask):
+def test_a_stopped_second_agent_is_shown_for_minutes_only(ask):
     ask(f"{ONE}.5")
     ask(f"{OTHER}.6")
 
@@ -117,14 +117,14 @@ def test_a_second_agent_that_was_stopped_is_soon_shown_no_more(ask):
     assert second_agents(timezone.now() + timedelta(minutes=6)) == {}
 
 
-def test_who_is_known_costs_no_query_more(ask, django_assert_num_queries):
+def test_a_known_holder_costs_no_query(ask, django_assert_num_queries):
     ask(None)
     with django_assert_num_queries(0):
         require_holder(AgentToken(instance=ONE, instance_start=5), f"{ONE}.5", "", timezone.now())
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_many_at_once_one_holds_the_token(mesh, token):
+def test_of_concurrent_agents_a_single_one_holds_the_token(mesh, token):
     together = threading.Barrier(8)
 
     def claim(number):

@@ -1,4 +1,4 @@
-"""An agent, or whoever has its token, that writes markup into every text that it delivers: no page runs any of it."""
+"""An agent, or anybody with its token, that delivers markup in every text: no page executes any of it."""
 
 import msgspec
 import pytest
@@ -21,7 +21,7 @@ RAW = ("<script>alert", "<img src=x")
 
 
 def leaves(value, at=()):
-    """Where texts are in what was decoded from JSON."""
+    """The positions of texts in decoded JSON."""
     if isinstance(value, str):
         yield at
     elif isinstance(value, dict | list):
@@ -30,7 +30,7 @@ def leaves(value, at=()):
 
 
 def marked(value, at):
-    """The same with the mark at one place."""
+    """The same value with the mark at a position."""
     if not at:
         return MARK
     copy = dict(value) if isinstance(value, dict) else list(value)
@@ -39,7 +39,7 @@ def marked(value, at):
 
 
 def arrive(site, document):
-    """As the centre takes it from the network, health and all."""
+    """Deliver as from the network, including health."""
     arrival = read(msgspec.json.encode(document), JSON)
     receipt = receive(site.pk, arrival, NOW)
     health.record(site.pk, arrival, NOW)

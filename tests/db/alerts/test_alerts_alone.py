@@ -1,4 +1,4 @@
-"""Two workers at once: one evaluates, and one that was stopped keeps nobody from it for ever."""
+"""Two concurrent workers: a single worker evaluates, and a stopped worker does not block it forever."""
 
 import threading
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ def lossy_path(monkeypatch):
 
 
 def in_a_thread(work):
-    """Start it on a connection of its own; `done` has what came of it."""
+    """Start it on its own connection; `done` gets its result."""
     done = []
 
     def run():
@@ -46,7 +46,7 @@ def in_a_thread(work):
     return thread, done
 
 
-def test_of_two_evaluations_at_once_one_judges(lossy_path, monkeypatch):
+def test_of_two_concurrent_evaluations_only_one_evaluates(lossy_path, monkeypatch):
     judging, may_go_on, judged = threading.Event(), threading.Event(), []
     findings = module.findings
 
@@ -60,7 +60,7 @@ def test_of_two_evaluations_at_once_one_judges(lossy_path, monkeypatch):
     thread, done = in_a_thread(lambda: evaluate(NOW))
     assert judging.wait(WAIT_S)
 
-    # Were it to judge too, it would wait for us here.
+    # If it evaluated too, it would wait for us here.
     threading.Timer(5.0, may_go_on.set).start()
     second = evaluate(NOW + timedelta(seconds=1))
     may_go_on.set()
@@ -72,7 +72,7 @@ def test_of_two_evaluations_at_once_one_judges(lossy_path, monkeypatch):
     assert freshness.load().evaluated_at == NOW
 
 
-def test_a_failed_evaluation_releases_the_lock_and_leaves_no_mark(lossy_path, monkeypatch):
+def test_a_failed_evaluation_releases_the_lock(lossy_path, monkeypatch):
     def broken(*_):
         raise ValueError("a fault in a rule")
 
@@ -89,7 +89,7 @@ def test_a_failed_evaluation_releases_the_lock_and_leaves_no_mark(lossy_path, mo
     assert freshness.load().evaluated_at == NOW
 
 
-def test_who_was_stopped_loses_the_lock_and_cannot_go_on(monkeypatch):
+def test_a_stopped_worker_loses_the_lock_and_cannot_continue(monkeypatch):
     monkeypatch.setattr(alone_module, "IDLE_TIMEOUT", "300ms")
     has_lock, may_go_on = threading.Event(), threading.Event()
 
@@ -108,14 +108,14 @@ def test_who_was_stopped_loses_the_lock_and_cannot_go_on(monkeypatch):
         with advisory_lock(KEY) as is_alone:
             if is_alone:
                 break
-        assert datetime.now(UTC) < deadline, "the lock stays with who was stopped"
+        assert datetime.now(UTC) < deadline, "the stopped worker keeps the lock"
     may_go_on.set()
     thread.join(WAIT_S)
 
     assert isinstance(done[0], OperationalError)
 
 
-def test_a_connection_that_let_go_of_the_lock_may_be_idle_again():
+def test_a_connection_without_the_lock_has_no_idle_timeout():
     with advisory_lock(KEY) as is_alone, connection.cursor() as cursor:
         assert is_alone
         cursor.execute("SHOW idle_session_timeout")

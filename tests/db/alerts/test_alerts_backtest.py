@@ -1,4 +1,4 @@
-"""The archive replayed: what would have opened, with nothing written and nobody told."""
+"""The archive replayed: incidents that the rules would have opened, without writes and notifications."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def backtest(*arguments):
 
 @pytest.fixture
 def path():
-    """Half an hour without loss, ten minutes of a fifth, an hour without."""
+    """Half an hour without loss, ten minutes with 20%, an hour without."""
     path = make_mesh(["slac", "cern"], NOW - timedelta(days=2), loss={}, no_data={})["slac → cern"]
     make_bursts(path, [0] * 30 + [2] * 10 + [0] * 60, NOW)
     return path
 
 
-def test_it_finds_what_the_live_evaluation_found_and_writes_nothing(path):
+def test_a_replay_equals_the_live_evaluation_and_writes_nothing(path):
     figures = json.loads(backtest("--from", "2026-11-21T10:00", "--to", "2026-11-21T11:30", "--rule", "loss", "--json"))
     assert not Incident.objects.exists()
     assert not JudgedPath.objects.exists()
@@ -55,7 +55,7 @@ def test_it_finds_what_the_live_evaluation_found_and_writes_nothing(path):
     assert figures["rules"][0]["incidents_per_path_week"] == pytest.approx(1 / figures["path_weeks"])
 
 
-def test_what_is_measured_later_changes_nothing_about_the_past(path):
+def test_later_measurements_do_not_affect_the_past(path):
     arguments = (
         "--from",
         "2026-11-21T10:00",
@@ -74,23 +74,23 @@ def test_what_is_measured_later_changes_nothing_about_the_past(path):
     assert backtest(*arguments) == before
 
 
-def test_people_see_a_table_and_the_incidents(path):
-    shown = backtest("--from", "2026-11-21T10:00", "--to", "2026-11-21T11:30", "--rule", "loss")
+def test_the_output_is_a_table_and_the_incidents(path):
+    output = backtest("--from", "2026-11-21T10:00", "--to", "2026-11-21T11:30", "--rule", "loss")
 
-    assert "path-weeks, evaluated every 60 s" in shown
-    assert "cern ↔ slac" in shown
+    assert "path-weeks, evaluated every 60 s" in output
+    assert "cern ↔ slac" in output
 
 
-def test_a_period_without_measurements_says_what_there_is(path):
+def test_a_period_without_data_reports_the_available_period(path):
     with pytest.raises(CommandError) as error:
         backtest("--from", "2026-10-01", "--to", "2026-10-01T01:00")
 
-    asked = ("from 2026-10-01 00:00", "to 2026-10-01 01:00 UTC")
-    held = ("from 2026-11-21 10:00", "to 2026-11-21 11:39 UTC")
-    assert lacks(str(error.value), "no burst", *asked, "archive has", *held) == []
+    requested = ("from 2026-10-01 00:00", "to 2026-10-01 01:00 UTC")
+    available = ("from 2026-11-21 10:00", "to 2026-11-21 11:39 UTC")
+    assert lacks(str(error.value), "no burst", *requested, "archive has", *available) == []
 
 
-def test_an_empty_archive_and_a_mesh_without_paths_are_told():
+def test_an_empty_archive_or_mesh_is_reported():
     with pytest.raises(CommandError, match=r"no path is measured.*mesh\.toml"):
         backtest("--from", "2026-10-01", "--to", "2026-10-02")
     make_mesh(["slac", "cern"], NOW, loss={})

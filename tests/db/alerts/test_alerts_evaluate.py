@@ -1,4 +1,4 @@
-"""From bursts in the database to incidents: what opens, what closes, and what changes nothing."""
+"""From bursts in the database to incidents: openings, closings, and evaluations without effect."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def paths():
 
 
 def lossy(path, until, lost=2):
-    """Ten bursts of ten packets in the window that ends at `until`, each of which loses `lost` packets."""
+    """Ten bursts of ten packets in the window that ends at `until`, each with `lost` packets lost."""
     make_bursts(path, [lost] * 10, until - WINDOW)
 
 
-def test_a_lossy_path_opens_one_incident_and_a_healthy_one_none(paths):
+def test_a_lossy_path_opens_an_incident_and_a_healthy_does_not(paths):
     lossy(paths["slac → cern"], NOW)
     lossy(paths["slac → fnal"], NOW, lost=0)
 
@@ -61,7 +61,7 @@ def test_a_lossy_path_opens_one_incident_and_a_healthy_one_none(paths):
     assert lacks(incident.summary, "slac → cern: loss 20%", "(20 of 100 packets", *window, "at least ") == []
 
 
-def test_one_lost_packet_opens_nothing(paths):
+def test_a_single_lost_packet_opens_nothing(paths):
     make_bursts(paths["slac → cern"], [1, 0, 0, 0, 0], NOW - WINDOW)
     make_bursts(paths["slac → fnal"], [1], NOW - WINDOW)
 
@@ -93,7 +93,7 @@ def test_paths_of_a_site_losing_together_share_an_incident(paths):
     assert lacks(incident.summary, *shares, *excluded, "cern → fnal: loss ") == []
 
 
-def test_what_excludes_other_causes_is_kept_with_the_incident(paths):
+def test_counts_of_other_paths_are_stored_with_the_incident(paths):
     for name in paths:
         lossy(paths[name], NOW, lost=2 if name.startswith("cern") else 0)
     evaluate(NOW)
@@ -124,7 +124,7 @@ def test_an_agent_with_nic_drops_is_the_cause_of_its_own_losses(paths):
     assert lacks(incident.summary, "agent of cern itself", " 900 NIC drops", "cern → ") == []
 
 
-def test_the_severity_of_an_incident_is_that_of_its_gravest_finding(paths):
+def test_the_severity_of_an_incident_is_its_highest_severity(paths):
     mesh = Mesh.objects.get()
     mesh.alerts = only(loss=RULE | {"severity": "notice"}, unreachable={})
     mesh.save()
@@ -138,7 +138,7 @@ def test_the_severity_of_an_incident_is_that_of_its_gravest_finding(paths):
     assert Incident.objects.get().severity == "critical"
 
 
-def test_whatever_becomes_of_messages_the_evaluation_goes_on(paths, settings, monkeypatch):
+def test_the_evaluation_does_not_depend_on_notifications(paths, settings, monkeypatch):
     def fail(*args, **kwargs):
         raise AssertionError("an evaluation sends nothing")
 
@@ -152,7 +152,7 @@ def test_whatever_becomes_of_messages_the_evaluation_goes_on(paths, settings, mo
     assert Notification.objects.count() == 2
 
 
-def test_from_a_measurement_to_a_message_with_its_evidence(paths, settings):
+def test_a_measurement_leads_to_a_notification_with_evidence(paths, settings):
     for name in paths:
         lossy(paths[name], NOW, lost=0 if name == "fnal → slac" else 2)
     with http_server() as server:
@@ -161,9 +161,9 @@ def test_from_a_measurement_to_a_message_with_its_evidence(paths, settings):
         assert gather_due(NOW) == Incident.objects.count()
         deliver(NOW)
 
-    told = {body["incident"]["id"]: body["incident"] for body in server.bodies}
-    assert told.keys() == set(Incident.objects.values_list("pk", flat=True))
-    assert all(message["likely_cause"] and message["where"] and message["began"] for message in told.values())
+    notified = {body["incident"]["id"]: body["incident"] for body in server.bodies}
+    assert notified.keys() == set(Incident.objects.values_list("pk", flat=True))
+    assert all(message["likely_cause"] and message["where"] and message["began"] for message in notified.values())
 
 
 def test_another_path_of_a_lasting_cause_joins_its_incident(paths):
@@ -179,7 +179,7 @@ def test_another_path_of_a_lasting_cause_joins_its_incident(paths):
     assert (incident.cause, incident.paths.count()) == ("cern ↔ slac", 2)
 
 
-def test_incidents_that_one_cause_explains_become_one_of_that_cause(paths):
+def test_incidents_explained_by_a_common_cause_are_merged(paths):
     for name in paths:
         lossy(paths[name], NOW, lost=2 if name in ("slac → cern", "cern → fnal") else 0)
     evaluate(NOW)
@@ -196,7 +196,7 @@ def test_incidents_that_one_cause_explains_become_one_of_that_cause(paths):
     assert list(Notification.objects.values_list("change", flat=True)) == ["opened", "opened"]
 
 
-def test_evaluating_again_opens_and_notifies_no_more(paths):
+def test_a_repeated_evaluation_opens_and_notifies_nothing(paths):
     lossy(paths["slac → cern"], NOW)
     evaluate(NOW)
 
@@ -223,7 +223,7 @@ def test_an_incident_closes_when_all_of_its_paths_are_clear(paths):
     assert "cern → slac: loss < 3%" in incident.closing
 
 
-def test_loss_of_a_past_incident_opens_no_other_by_longer_windows(paths):
+def test_loss_of_a_closed_incident_does_not_open_another(paths):
     out = paths["slac → cern"]
     make_bursts(out, [8] * 10, NOW - WINDOW)
     evaluate(NOW)
@@ -239,7 +239,7 @@ def test_loss_of_a_past_incident_opens_no_other_by_longer_windows(paths):
     assert loss.chances(sent, lost, sent, lost, 0.01) < 1e-9, "a window of half an hour does hold it"
 
 
-def test_loss_between_half_the_threshold_and_firing_keeps_it_open(paths):
+def test_loss_above_half_of_the_threshold_keeps_it_open(paths):
     out = paths["slac → cern"]
     lossy(out, NOW)
     evaluate(NOW)
@@ -249,7 +249,7 @@ def test_loss_between_half_the_threshold_and_firing_keeps_it_open(paths):
     assert Incident.objects.get().closed_at is None
 
 
-def test_no_data_closes_nothing(paths):
+def test_missing_data_closes_nothing(paths):
     lossy(paths["slac → cern"], NOW)
     evaluate(NOW)
 
@@ -257,7 +257,7 @@ def test_no_data_closes_nothing(paths):
     assert Incident.objects.get().closed_at is None
 
 
-def test_a_handful_of_packets_after_a_gap_closes_nothing(paths):
+def test_a_few_packets_after_a_gap_close_nothing(paths):
     out = paths["slac → cern"]
     lossy(out, NOW)
     evaluate(NOW)
@@ -266,7 +266,7 @@ def test_a_handful_of_packets_after_a_gap_closes_nothing(paths):
     assert evaluate(NOW + timedelta(hours=2, minutes=5)).closed == 0
 
 
-def test_the_incident_of_a_retired_path_closes_and_says_why(paths):
+def test_the_incident_of_a_retired_path_closes_with_the_reason(paths):
     out = paths["slac → cern"]
     lossy(out, NOW)
     evaluate(NOW)
@@ -296,7 +296,7 @@ def test_a_retired_path_opens_nothing(paths):
     assert evaluate(NOW).opened == 0
 
 
-def test_a_mesh_without_the_rule_opens_none_and_closes_open_incidents(paths):
+def test_a_mesh_without_the_rule_closes_its_incidents(paths):
     lossy(paths["slac → cern"], NOW)
     evaluate(NOW)
     Mesh.objects.update(alerts=only())
@@ -307,11 +307,11 @@ def test_a_mesh_without_the_rule_opens_none_and_closes_open_incidents(paths):
     assert Incident.objects.get().closing == f"slac → cern: {SWITCHED_OFF}"
 
 
-def test_before_a_mesh_is_applied_there_is_nothing_to_do():
+def test_before_a_mesh_is_applied_nothing_is_evaluated():
     assert evaluate(NOW) == Evaluation(opened=0, closed=0)
 
 
-def test_bursts_outside_windows_or_during_own_tests_do_not_count(paths):
+def test_bursts_outside_windows_or_during_tests_do_not_count(paths):
     out, back = paths["slac → cern"], paths["cern → slac"]
     lossy(out, NOW - timedelta(hours=14))
     lossy(back, NOW)
@@ -321,7 +321,7 @@ def test_bursts_outside_windows_or_during_own_tests_do_not_count(paths):
 
 
 @pytest.mark.parametrize("number_of_paths", [1, 6])
-def test_evaluating_what_is_open_takes_the_same_queries_for_any_mesh(paths, django_assert_num_queries, number_of_paths):
+def test_evaluating_open_incidents_takes_a_fixed_query_count(paths, django_assert_num_queries, number_of_paths):
     for name in list(paths)[:number_of_paths]:
         lossy(paths[name], NOW)
     evaluate(NOW)
@@ -337,30 +337,30 @@ def test_pages_read_incidents_with_two_queries(paths, django_assert_num_queries,
     evaluate(NOW)
 
     with django_assert_num_queries(2):
-        shown = [
+        pages = [
             (incident.summary, str(row.path), row.path.source.site.name)
             for incident in queries.open_incidents()
             for row in incident.paths.all()
         ]
 
-    assert shown
+    assert pages
 
 
-def test_incidents_of_a_path_are_those_that_were_open_in_the_period(paths):
+def test_a_paths_incidents_are_those_open_in_the_period(paths):
     out = paths["slac → cern"]
     lossy(out, NOW)
     evaluate(NOW)
     Incident.objects.update(closed_at=NOW + timedelta(hours=1), closing="over")
 
-    def found(since_h, until_h, path=out):
+    def incident_ids(since_h, until_h, path=out):
         since, until = NOW + timedelta(hours=since_h), NOW + timedelta(hours=until_h)
         return len(queries.incidents_of_path(path.pk, since, until))
 
-    assert found(-1, 0.5) == 1
-    assert found(0.5, 0.6) == 1
-    assert found(1, 2) == 0, "it had closed at the beginning of the period"
-    assert found(-2, 0) == 0, "it opened at the end of the period, which is not part of it"
-    assert found(-1, 2, path=paths["cern → slac"]) == 0
+    assert incident_ids(-1, 0.5) == 1
+    assert incident_ids(0.5, 0.6) == 1
+    assert incident_ids(1, 2) == 0, "it had closed at the beginning of the period"
+    assert incident_ids(-2, 0) == 0, "it opened at the end of the period, which is not part of it"
+    assert incident_ids(-1, 2, path=paths["cern → slac"]) == 0
     assert [incident.closing for incident in queries.recent_incidents(1)] == ["over"]
     assert queries.open_incidents() == []
 
@@ -379,7 +379,7 @@ def test_beat_runs_the_task_by_its_name():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_evaluators_at_once_open_and_notify_once(settings, caplog):
+def test_concurrent_evaluators_open_and_notify_once(settings, caplog):
     settings.NOTIFY_URLS = ["log://"]
     for path in make_mesh(["slac", "cern"], NOW - timedelta(days=30), loss=RULE).values():
         lossy(path, NOW)

@@ -1,4 +1,4 @@
-"""The evidence of an incident: figures before and after both ways, when it began, what excludes other causes."""
+"""The evidence of an incident: figures before and after in both directions, its onset, and excluded causes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def paths():
 
 
 def bursts(path, since, until, rtts_ms, *, size=100, lost=0, every=MINUTE, **fields):
-    """Bursts whose round trips are those given, plus so many that were lost."""
+    """Bursts with these RTTs, plus this number of lost packets."""
     count = round((until - since) / every)
     Burst.objects.bulk_create(
         Burst(
@@ -69,7 +69,7 @@ def finding(path, rule="loss", since=NOW - timedelta(minutes=10), **fields):
 
 
 def lossy(path, back):
-    """A path that loses from BEGAN on, with a way back that is well."""
+    """A path with loss from BEGAN on, and a normal reverse path."""
     bursts(path, NOW - timedelta(hours=6), BEGAN, [20.0, 20.2, 20.1, 20.4])
     bursts(path, BEGAN, NOW, [20.0, 20.2, 20.1], lost=1)
     bursts(back, NOW - timedelta(hours=6), NOW, [21.0, 21.5])
@@ -105,7 +105,7 @@ def test_figures_before_and_after_match_bursts_counted_by_hand(paths):
     assert path.back.before.rtt_median_ms == pytest.approx(21.25)
 
 
-def test_it_began_between_the_last_good_burst_and_the_first_bad_one(paths):
+def test_the_onset_is_between_the_last_good_and_first_bad_burst(paths):
     lossy(paths["slac → cern"], paths["cern → slac"])
 
     began = gathered(incident(finding(paths["slac → cern"]))).began
@@ -116,7 +116,7 @@ def test_it_began_between_the_last_good_burst_and_the_first_bad_one(paths):
     assert BEGAN <= began.latest <= BEGAN + 2 * MINUTE
 
 
-def test_what_began_before_the_rules_own_window_is_found_there(paths):
+def test_an_onset_before_the_rules_window_is_located(paths):
     lossy(paths["slac → cern"], paths["cern → slac"])
 
     began = gathered(incident(finding(paths["slac → cern"], since=NOW - 3 * MINUTE))).began
@@ -124,7 +124,7 @@ def test_what_began_before_the_rules_own_window_is_found_there(paths):
     assert began.at == BEGAN
 
 
-def test_bursts_during_our_own_tests_are_counted_and_count_nowhere(paths):
+def test_bursts_during_our_own_tests_are_listed_but_not_used(paths):
     out = paths["slac → cern"]
     lossy(out, paths["cern → slac"])
     bursts(out, NOW - 5 * MINUTE, NOW - 3 * MINUTE, [], lost=10, size=1000, during_test=True)
@@ -167,7 +167,7 @@ def test_of_many_own_tests_the_newest_are_named(paths):
     assert [test.starts_at for test in own_tests] == starts[-gather.MOST_OWN_TESTS :]
 
 
-def test_what_was_kept_at_the_opening_stays_when_raw_bursts_expire(paths):
+def test_stored_evidence_stays_when_raw_bursts_expire(paths):
     out = paths["slac → cern"]
     lossy(out, paths["cern → slac"])
     row = incident(finding(out))
@@ -183,7 +183,7 @@ def test_what_was_kept_at_the_opening_stays_when_raw_bursts_expire(paths):
     assert later.paths[0].there.now.sent == 0
 
 
-def test_a_growing_incident_is_gathered_again_and_keeps_its_baseline(paths):
+def test_a_growing_incident_is_updated_and_keeps_its_baseline(paths):
     out = paths["slac → cern"]
     lossy(out, paths["cern → slac"])
     row = incident(finding(out))
@@ -200,24 +200,24 @@ def test_a_growing_incident_is_gathered_again_and_keeps_its_baseline(paths):
     assert next(path for path in evidence_now.paths if path.name == "slac → cern").there.before == before
 
 
-def test_the_number_of_questions_does_not_grow_with_the_paths(paths):
+def test_the_number_of_queries_does_not_grow_with_the_paths(paths):
     lossy(paths["slac → cern"], paths["cern → slac"])
     single = incident(finding(paths["slac → cern"]))
     many = incident(*(finding(path, "jitter") for path in paths.values()), cause="all 6 paths")
 
-    def questions(row):
+    def count_queries(row):
         with CaptureQueriesContext(connection) as queries_run:
             gather.collect_facts(row, NOW)
         return len(queries_run)
 
-    assert questions(single) == questions(many) == 10
+    assert count_queries(single) == count_queries(many) == 10
     gather.store_facts(many, NOW)
     with CaptureQueriesContext(connection) as queries_run:
         evidence(many, NOW)
     assert len(queries_run) == 2
 
 
-def test_an_incident_on_many_paths_details_the_gravest_counts_rest():
+def test_an_incident_on_many_paths_details_the_worst_only():
     names = [f"s{number}" for number in range(5)]
     all_paths = list(make_mesh(names, NOW - timedelta(days=2)).values())
     row = incident(*(finding(path) for path in all_paths), cause="all 20 paths")
@@ -225,7 +225,7 @@ def test_an_incident_on_many_paths_details_the_gravest_counts_rest():
     facts = gathered(row)
 
     assert len(facts.paths) == gather.PATHS_IN_DETAIL
-    assert facts.paths_left_out == 20 - 2 * gather.PATHS_IN_DETAIL  # each is shown with its way back
+    assert facts.paths_left_out == 20 - 2 * gather.PATHS_IN_DETAIL  # each is shown with its reverse path
 
 
 def test_an_incident_that_fails_to_gather_does_not_stop_others(paths, monkeypatch, caplog):
@@ -247,7 +247,7 @@ def test_an_incident_that_fails_to_gather_does_not_stop_others(paths, monkeypatc
     assert lacks(caplog.text, f"incident {bad.pk}:", "failed") == []
 
 
-def test_what_a_newer_version_kept_is_not_misread(paths):
+def test_evidence_of_a_newer_version_is_not_misread(paths):
     lossy(paths["slac → cern"], paths["cern → slac"])
     row = incident(finding(paths["slac → cern"]))
     gather.store_facts(row, NOW)
@@ -280,7 +280,7 @@ def test_loss_without_delay_names_no_direction(paths):
     assert lacks(cause.sentence, *place, " 25% since the onset", "(20 of 80 packets)", "before < 0.23%") == []
 
 
-def test_throughput_tests_tell_the_direction_of_loss(paths):
+def test_throughput_tests_show_the_direction_of_loss(paths):
     out, back = paths["slac → cern"], paths["cern → slac"]
     lossy(out, back)
     transfers(out, [2.7e7, 2.6e7, 2.8e7, 4e5], NOW - timedelta(minutes=190))
@@ -294,7 +294,7 @@ def test_throughput_tests_tell_the_direction_of_loss(paths):
     assert "slac to cern" in cause.next_step
 
 
-def test_slow_tests_in_both_directions_tell_no_direction(paths):
+def test_slow_tests_in_both_directions_show_no_direction(paths):
     out, back = paths["slac → cern"], paths["cern → slac"]
     lossy(out, back)
     transfers(out, [2.7e7, 2.6e7, 2.8e7, 4e5], NOW - timedelta(minutes=190))
@@ -306,7 +306,7 @@ def test_slow_tests_in_both_directions_tell_no_direction(paths):
     assert "both directions" in cause.sentence
 
 
-def test_a_queue_that_fills(paths):
+def test_a_filling_queue_is_named(paths):
     out = paths["slac → cern"]
     bursts(out, NOW - timedelta(hours=6), BEGAN, [20.0, 20.2, 20.1, 20.4])
     bursts(out, BEGAN, NOW, [20.3, 35.2, 38.1], lost=1)
@@ -329,7 +329,7 @@ def rtts(path, before_ms, after_ms):
     bursts(path, BEGAN, NOW, after_ms)
 
 
-def test_a_longer_route_is_not_the_load_of_an_agent(paths):
+def test_a_longer_route_is_not_attributed_to_an_agents_load(paths):
     out, back = paths["slac → cern"], paths["cern → slac"]
     for path in (out, back):
         rtts(path, [20.0, 20.2, 20.1, 20.4], [80.0, 80.2, 80.1, 80.4])
@@ -342,7 +342,7 @@ def test_a_longer_route_is_not_the_load_of_an_agent(paths):
     assert (facts.began.at, facts.began.earliest, facts.began.latest) == (BEGAN, BEGAN - MINUTE, BEGAN)
 
 
-def test_load_is_not_blamed_where_the_minimum_moved(paths):
+def test_load_is_not_the_cause_where_the_minimum_changed(paths):
     out, back = paths["slac → cern"], paths["cern → slac"]
     rtts(out, [20.0, 20.2, 20.1, 20.4], [80.0, 80.2, 80.1, 80.4])
     rtts(back, [20.0, 20.2, 20.1, 20.4], [20.0, 20.2, 20.1, 20.4])
@@ -353,7 +353,7 @@ def test_load_is_not_blamed_where_the_minimum_moved(paths):
     assert cause.fault is Fault.ROUTE
 
 
-def test_load_is_not_blamed_where_the_reverse_path_is_slow(paths):
+def test_load_is_not_the_cause_where_the_reverse_path_is_slow(paths):
     out, back = paths["slac → cern"], paths["cern → slac"]
     for path in (out, back):
         rtts(path, [20.0, 20.2, 20.1, 20.4], [20.3, 35.0, 38.0, 41.0])
@@ -364,7 +364,7 @@ def test_load_is_not_blamed_where_the_reverse_path_is_slow(paths):
     assert cause.fault is Fault.QUEUE
 
 
-def test_load_is_blamed_where_only_the_agents_pings_are_slow(paths):
+def test_load_is_the_cause_where_only_the_agents_pings_are_slow(paths):
     out, back = paths["slac → cern"], paths["cern → slac"]
     rtts(out, [20.0, 20.2, 20.1, 20.4], [20.3, 35.0, 38.0, 41.0])
     rtts(back, [20.0, 20.2, 20.1, 20.4], [20.0, 20.2, 20.1, 20.4])
@@ -376,7 +376,7 @@ def test_load_is_blamed_where_only_the_agents_pings_are_slow(paths):
     assert lacks(cause.sentence, "slac itself", "load 8.5 on 2 CPUs") == []
 
 
-def test_the_sites_page_judges_the_load_as_incidents_do(paths, settings):
+def test_the_sites_page_evaluates_the_load_as_incidents_do(paths, settings):
     settings.LOCAL_READ = True
     busy(paths["slac → cern"])
 
@@ -386,7 +386,7 @@ def test_the_sites_page_judges_the_load_as_incidents_do(paths, settings):
     assert "load 8.5 on 2 CPUs (above 2 per CPU)" in [problem.text for problem in card.findings]
 
 
-def test_another_route_by_the_ttl_of_replies(paths):
+def test_another_ttl_of_replies_is_another_route(paths):
     out = paths["slac → cern"]
     bursts(out, NOW - timedelta(hours=6), BEGAN, [20.0, 20.2], ttl=54)
     bursts(out, BEGAN, NOW, [40.0, 40.2], ttl=51)
@@ -398,7 +398,7 @@ def test_another_route_by_the_ttl_of_replies(paths):
     assert lacks(facts.likely, "Route change", "between cern and slac", *ttl, *changed) == []
 
 
-def test_large_packets_only(paths):
+def test_loss_of_large_packets_only_is_named(paths):
     out = paths["slac → cern"]
     for size in (100, 1000):
         bursts(out, NOW - timedelta(hours=6), BEGAN, [20.0] * 10, size=size)
@@ -410,7 +410,7 @@ def test_large_packets_only(paths):
     assert "50% loss at 1000 bytes" in cause.sentence
 
 
-def test_a_name_that_resolves_to_another_address(paths):
+def test_a_name_that_resolves_to_another_address_is_named(paths):
     out = paths["slac → cern"]
     bursts(out, NOW - timedelta(hours=6), BEGAN, [20.0], address="192.0.2.2")
     bursts(out, BEGAN, NOW, [40.0], address="192.0.2.99")
@@ -420,11 +420,11 @@ def test_a_name_that_resolves_to_another_address(paths):
     assert lacks(cause.sentence, "DNS", "192.0.2.2 ", "now resolves to 192.0.2.99,", "before to 192.0.2.2.") == []
 
 
-def test_an_interruption_that_a_router_tells_of(paths):
+def test_an_interruption_reported_by_a_router_is_named(paths):
     out = paths["slac → cern"]
     bursts(out, NOW - timedelta(hours=6), BEGAN, [20.0] * 10)
-    said = {"name": "host_unreachable", "icmp_type": 3, "icmp_code": 1, "router": "203.0.113.7", "count": 10}
-    bursts(out, BEGAN, NOW, [], lost=10, errors=[said], ttl=None)
+    router_error = {"name": "host_unreachable", "icmp_type": 3, "icmp_code": 1, "router": "203.0.113.7", "count": 10}
+    bursts(out, BEGAN, NOW, [], lost=10, errors=[router_error], ttl=None)
 
     facts = gathered(incident(finding(out, "unreachable", since=BEGAN)))
 
@@ -432,7 +432,7 @@ def test_an_interruption_that_a_router_tells_of(paths):
     assert (facts.began.at, facts.began.latest) == (BEGAN, BEGAN)
 
 
-def test_an_agent_that_is_silent_and_one_that_cannot_measure(paths):
+def test_a_silent_agent_and_a_failing_agent_are_distinguished(paths):
     out = paths["slac → cern"]
     AgentHealth.objects.create(
         site=out.source.site, accepted_at=BEGAN, agent_version="1", queued=0, dropped=0, health=None
@@ -448,7 +448,7 @@ def test_an_agent_that_is_silent_and_one_that_cannot_measure(paths):
     assert lacks(failing, "tests fail", "not_permitted", "ping_group_range") == []
 
 
-def test_an_agent_whose_own_interface_drops_packets(paths):
+def test_an_agent_with_nic_drops_is_named(paths):
     out = paths["slac → cern"]
     lossy(out, paths["cern → slac"])
     AgentHealth.objects.create(
@@ -462,7 +462,7 @@ def test_an_agent_whose_own_interface_drops_packets(paths):
     assert lacks(facts.agents[0].text, "agent of slac", "last report 0 s before", " 1,200 NIC drops") == []
 
 
-def test_what_cannot_be_told_is_said_to_be_unknown(paths):
+def test_an_undetermined_cause_is_reported_as_unknown(paths):
     bursts(paths["slac → cern"], NOW - timedelta(hours=6), NOW, [20.0])
 
     assert gathered(incident(finding(paths["slac → cern"]))).likely.startswith("Undetermined")
@@ -471,7 +471,7 @@ def test_what_cannot_be_told_is_said_to_be_unknown(paths):
 # --- the ticket
 
 
-def test_the_ticket_has_utc_addresses_figures_and_excluded_causes(paths, settings):
+def test_the_ticket_has_addresses_figures_and_excluded_causes(paths, settings):
     settings.PUBLIC_URL = "https://soundings.example.org"
     lossy(paths["slac → cern"], paths["cern → slac"])
     shares = [Share("paths to slac", 0, 2), Share("elsewhere", 1, 3)]
@@ -499,7 +499,7 @@ def test_the_ticket_has_utc_addresses_figures_and_excluded_causes(paths, setting
     assert "nan" not in text
 
 
-def test_an_incident_that_was_just_opened_has_a_ticket_too(paths):
+def test_a_newly_opened_incident_has_a_ticket(paths):
     row = incident(finding(paths["slac → cern"]))
 
     assert "Pending: evidence is being gathered." in ticket_text(row, evidence(row, NOW))

@@ -1,4 +1,4 @@
-"""The life of an incident: one opening and one ending whatever the order and the number of evaluators."""
+"""The life of an incident: a single opening and ending for any order and number of evaluators."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def keys(*paths, rule="loss"):
 
 
 def opened(*paths) -> Incident:
-    """An incident on these paths of which people were told at NOW."""
+    """An open incident on these paths that was notified at NOW."""
     lifecycle.add_findings(CAUSE, [finding(path) for path in paths], NOW - WAIT)
     incident = Incident.objects.get(closed_at=None)
     lifecycle.open_if_confirmed(incident.pk, NOW)
@@ -51,11 +51,11 @@ def opened(*paths) -> Incident:
     return incident
 
 
-def told() -> list[str]:
+def notified() -> list[str]:
     return list(Notification.objects.order_by("pk").values_list("change", flat=True))
 
 
-def test_what_is_found_is_pending_with_its_evidence_and_a_sentence(two_paths):
+def test_a_new_incident_is_pending_with_evidence_and_a_sentence(two_paths):
     out, _ = two_paths
 
     assert lifecycle.add_findings(CAUSE, [finding(out)], NOW) is True
@@ -65,10 +65,10 @@ def test_what_is_found_is_pending_with_its_evidence_and_a_sentence(two_paths):
     assert incident.summary == "slac → cern: loss is high"
     row = IncidentPath.objects.get()
     assert (row.path_id, row.rule, row.since, row.figures) == (out.pk, "loss", NOW, {"sent": 1140, "lost": 24})
-    assert told() == []
+    assert notified() == []
 
 
-def test_it_opens_after_its_time_and_once(two_paths):
+def test_it_opens_once_after_its_confirmation_time(two_paths):
     lifecycle.add_findings(CAUSE, [finding(two_paths[0])], NOW)
     incident = Incident.objects.get()
 
@@ -79,24 +79,24 @@ def test_it_opens_after_its_time_and_once(two_paths):
     assert Incident.objects.get().state == IncidentState.OPEN
 
 
-def test_what_is_over_while_pending_is_forgotten_and_nobody_told(two_paths):
+def test_an_incident_that_ends_while_pending_is_deleted(two_paths):
     lifecycle.add_findings(CAUSE, [finding(two_paths[0])], NOW)
 
     assert lifecycle.close(Incident.objects.get().pk, keys(two_paths[0]), "over", NOW + WAIT) is True
 
     assert not Incident.objects.exists()
-    assert told() == []
+    assert notified() == []
 
 
-def test_people_are_told_once(two_paths):
+def test_an_opening_is_notified_once(two_paths):
     incident = opened(two_paths[0])
 
     assert lifecycle.queue_notifications(incident.pk, after(1)) is False
 
-    assert told() == ["opened"]
+    assert notified() == ["opened"]
 
 
-def test_the_gravest_rule_heads_an_incident(two_paths):
+def test_the_rule_of_an_incident_is_its_most_severe(two_paths):
     out, back = two_paths
 
     lifecycle.add_findings(CAUSE, [finding(out, "jitter"), finding(back, "unreachable"), finding(out, "loss")], NOW)
@@ -116,10 +116,10 @@ def test_the_other_direction_later_extends_the_open_incident(two_paths):
     incident = Incident.objects.get()
     assert [row.path_id for row in incident.paths.order_by("added_at")] == [out.pk, back.pk]
     assert lacks(incident.summary, "slac → cern: loss is high", "also", "cern → slac: loss is high") == []
-    assert told() == ["opened"]
+    assert notified() == ["opened"]
 
 
-def test_what_one_lasting_incident_has_no_other_takes(two_paths):
+def test_a_path_of_an_open_incident_joins_no_other(two_paths):
     opened(two_paths[0])
 
     assert lifecycle.add_findings("another cause", [finding(two_paths[0])], after(1)) is False
@@ -127,7 +127,7 @@ def test_what_one_lasting_incident_has_no_other_takes(two_paths):
     assert Incident.objects.count() == 1
 
 
-def test_it_ends_once_and_the_end_is_told(two_paths):
+def test_it_ends_once_and_the_end_is_notified(two_paths):
     incident = opened(two_paths[0])
 
     assert lifecycle.close(incident.pk, keys(two_paths[0]), "loss 0%", after(20)) is True
@@ -135,10 +135,10 @@ def test_it_ends_once_and_the_end_is_told(two_paths):
 
     incident.refresh_from_db()
     assert (incident.state, incident.closed_at, incident.closing) == (IncidentState.RESOLVED, after(20), "loss 0%")
-    assert told() == ["opened", "closed"]
+    assert notified() == ["opened", "closed"]
 
 
-def test_a_path_that_the_closer_has_not_seen_keeps_the_incident_open(two_paths):
+def test_a_path_unknown_to_the_closer_keeps_the_incident_open(two_paths):
     incident = opened(*two_paths)
 
     assert lifecycle.close(incident.pk, keys(two_paths[0]), "loss 0%", after(20)) is False
@@ -163,7 +163,7 @@ def test_an_evaluation_older_than_the_opening_does_not_end_it(two_paths):
     assert lifecycle.close(incident.pk, keys(two_paths[0]), "over", after(-1)) is False
 
 
-def test_what_comes_back_soon_is_the_same_incident_open_again(two_paths):
+def test_a_problem_that_returns_soon_reopens_the_incident(two_paths):
     out, back = two_paths
     incident = opened(out)
     lifecycle.acknowledge(incident.pk, "les", after(1))
@@ -177,7 +177,7 @@ def test_what_comes_back_soon_is_the_same_incident_open_again(two_paths):
     assert set(again.paths.values_list("path_id", "is_over")) == {(out.pk, True), (back.pk, False)}
 
 
-def test_what_comes_back_late_is_a_new_incident(two_paths):
+def test_a_problem_that_returns_late_is_a_new_incident(two_paths):
     out, _ = two_paths
     incident = opened(out)
     lifecycle.close(incident.pk, keys(out), "over", after(20))
@@ -187,7 +187,7 @@ def test_what_comes_back_late_is_a_new_incident(two_paths):
     assert Incident.objects.count() == 2
 
 
-def test_a_flapping_incident_notifies_four_times_until_it_is_quiet(two_paths, settings):
+def test_a_flapping_incident_notifies_four_times(two_paths, settings):
     settings.NOTIFY_URLS = ["log://"]
     out, _ = two_paths
     incident = opened(out)
@@ -206,21 +206,21 @@ def test_a_flapping_incident_notifies_four_times_until_it_is_quiet(two_paths, se
     assert list(sent) == [("opened", NOW), ("closed", after(10)), ("reopened", after(15)), ("closed", after(75))]
 
 
-def test_the_end_of_what_nobody_was_told_is_not_told(two_paths):
+def test_the_end_of_an_unnotified_incident_is_not_notified(two_paths):
     lifecycle.add_findings(CAUSE, [finding(two_paths[0])], NOW - WAIT)
     incident = Incident.objects.get()
     lifecycle.open_if_confirmed(incident.pk, NOW)
 
     lifecycle.close(incident.pk, keys(two_paths[0]), "over", after(20))
 
-    assert told() == []
+    assert notified() == []
 
 
 WIDER = "slac"
 
 
-def two_of(out, back):
-    """Two incidents of which people were told, of the first first."""
+def two_incidents(out, back):
+    """Two notified incidents, the first opened earlier."""
     first = opened(out)
     lifecycle.add_findings("another cause", [finding(back)], NOW)
     second = Incident.objects.get(cause="another cause")
@@ -229,9 +229,9 @@ def two_of(out, back):
     return first, second
 
 
-def test_what_one_cause_explains_becomes_one_incident_of_that_cause(two_paths):
+def test_incidents_of_a_common_cause_are_merged(two_paths):
     out, back = two_paths
-    first, second = two_of(out, back)
+    first, second = two_incidents(out, back)
 
     assert lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5)) == 1
     assert lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5)) == 0
@@ -246,16 +246,16 @@ def test_what_one_cause_explains_becomes_one_incident_of_that_cause(two_paths):
     assert [turn.turn for turn in part.turns.order_by("pk")][-1] == "merged"
 
 
-def test_the_end_of_a_merged_part_is_notified_once_with_the_whole(two_paths):
-    first, second = two_of(*two_paths)
+def test_the_end_of_a_merged_part_is_notified_with_the_whole(two_paths):
+    first, second = two_incidents(*two_paths)
 
     lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5))
-    assert told() == ["opened", "opened"], "merging tells nobody anything"
+    assert notified() == ["opened", "opened"], "merging notifies nobody"
     for evaluation in (6, 7):
         assert lifecycle.queue_notifications(first.pk, after(evaluation)) is (evaluation == 6), (
-            "of what the whole has grown by"
+            "of the paths that joined it"
         )
-    assert told() == ["opened", "opened"], "and all who would be told know it already"
+    assert notified() == ["opened", "opened"], "and every recipient has been notified already"
 
     lifecycle.close(first.pk, keys(*two_paths), "over", after(20))
     lifecycle.add_findings(WIDER, [finding(two_paths[0])], after(25))
@@ -266,9 +266,9 @@ def test_the_end_of_a_merged_part_is_notified_once_with_the_whole(two_paths):
     assert list(closed.values_list("incident_id", "reopening")) == [(first.pk, 1), (second.pk, 0)]
 
 
-def test_the_end_of_a_merged_part_is_silent_while_the_whole_is_open(two_paths):
+def test_the_end_of_a_merged_part_is_silent_while_others_last(two_paths):
     out, back = two_paths
-    first, second = two_of(out, back)
+    first, second = two_incidents(out, back)
     lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5))
     of_part = Notification.objects.filter(incident=second, change="closed")
 
@@ -280,7 +280,7 @@ def test_the_end_of_a_merged_part_is_silent_while_the_whole_is_open(two_paths):
     assert of_part.get().due_at == after(40) + timedelta(seconds=lifecycle.REOPEN_S)
 
 
-def test_of_what_is_merged_that_goes_on_which_people_know(two_paths):
+def test_merging_keeps_the_notified_incident(two_paths):
     out, back = two_paths
     incident_before = opened(out)
     lifecycle.add_findings("another cause", [finding(back)], NOW - 2 * WAIT)
@@ -288,21 +288,21 @@ def test_of_what_is_merged_that_goes_on_which_people_know(two_paths):
     assert lifecycle.merge({CAUSE, "another cause"}, WIDER, after(1)) == 1
 
     assert [incident.pk for incident in Incident.objects.all()] == [incident_before.pk], (
-        "the one that was pending is forgotten"
+        "the pending incident is deleted"
     )
     assert incident_before.paths.filter(is_over=False).count() == 2
 
 
-def test_an_evaluation_older_than_an_incident_merges_it_with_nothing(two_paths):
-    two_of(*two_paths)
+def test_an_evaluation_older_than_an_incident_does_not_merge_it(two_paths):
+    two_incidents(*two_paths)
 
     assert lifecycle.merge({CAUSE, "another cause"}, WIDER, after(-0.1)) == 0
     assert Incident.objects.filter(closed_at=None).count() == 2
 
 
-def test_what_comes_back_of_a_part_is_no_reopening_of_it(two_paths):
+def test_a_returning_part_is_not_reopened(two_paths):
     out, back = two_paths
-    first, second = two_of(out, back)
+    first, second = two_incidents(out, back)
     lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5))
     lifecycle.close(first.pk, keys(out, back), "over", after(6))
 
@@ -314,7 +314,7 @@ def test_what_comes_back_of_a_part_is_no_reopening_of_it(two_paths):
 
 def test_a_part_of_a_part_is_a_part_of_the_whole(two_paths):
     out, back = two_paths
-    first, second = two_of(out, back)
+    first, second = two_incidents(out, back)
     lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5))
     lifecycle.add_findings("third", [finding(out, "rtt")], NOW - 3 * WAIT)
     third = Incident.objects.get(cause="third")
@@ -327,7 +327,7 @@ def test_a_part_of_a_part_is_a_part_of_the_whole(two_paths):
     assert Incident.objects.filter(closed_at=None).count() == 1
 
 
-def test_acknowledging_happens_once_and_says_who(two_paths):
+def test_acknowledging_happens_once_and_stores_the_person(two_paths):
     incident = opened(two_paths[0])
 
     assert lifecycle.acknowledge(incident.pk, "les", after(1)) is True
@@ -343,7 +343,7 @@ def test_acknowledging_happens_once_and_says_who(two_paths):
     assert lifecycle.acknowledge(incident.pk, "warren", after(21)) is False
 
 
-def test_the_database_refuses_a_second_lasting_incident_of_a_cause(two_paths):
+def test_the_database_refuses_two_lasting_incidents_of_a_cause(two_paths):
     Incident.objects.create(rule="loss", cause=CAUSE, opened_at=NOW, summary="first")
 
     with pytest.raises(IntegrityError, match="one_open_incident_per_cause"), transaction.atomic():
@@ -363,12 +363,12 @@ def test_other_integrity_errors_are_not_taken_for_a_lost_race(two_paths):
 CAUSES = (CAUSE, "all of slac")
 evaluations = st.lists(
     st.tuples(
-        st.integers(0, 90),  # the moment, in minutes: they come in any order
-        st.lists(st.integers(0, 3), max_size=4, unique=True),  # what fires: two paths, two rules
-        st.sampled_from(CAUSES),  # how this evaluation groups what is new
+        st.integers(0, 90),  # the moment, in minutes: in any order
+        st.lists(st.integers(0, 3), max_size=4, unique=True),  # firing rules: two paths, two rules
+        st.sampled_from(CAUSES),  # the cause by which this evaluation groups new paths
         st.booleans(),  # whether it is silenced
         st.booleans(),  # whether somebody acknowledges
-        st.sampled_from([None, *CAUSES]),  # which cause explains all that lasts, if one does
+        st.sampled_from([None, *CAUSES]),  # the cause that explains all lasting incidents, if any
     ),
     max_size=15,
 )
@@ -376,17 +376,17 @@ evaluations = st.lists(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(evaluations)
-def test_any_order_of_evaluations_keeps_to_the_rules(two_paths, steps):
-    """What must hold whatever happens; the deliveries are those that the notifications would make."""
-    things = [(path, rule) for path in two_paths for rule in ("loss", "rtt")]
+def test_any_order_of_evaluations_keeps_the_invariants(two_paths, steps):
+    """Invariants for any sequence of steps; the messages are those that deliveries would send."""
+    fault_keys = [(path, rule) for path in two_paths for rule in ("loss", "rtt")]
     with transaction.atomic():
         for minute, firing, cause, is_silenced, is_acknowledged, merged in steps:
             now = after(minute)
             if merged:
                 lifecycle.merge(CAUSES, merged, now)
             if firing:
-                lifecycle.add_findings(cause, [finding(*things[index]) for index in firing], now)
-            clear = [(things[n][0].pk, things[n][1]) for n in range(4) if n not in firing]
+                lifecycle.add_findings(cause, [finding(*fault_keys[index]) for index in firing], now)
+            clear = [(fault_keys[n][0].pk, fault_keys[n][1]) for n in range(4) if n not in firing]
             for incident in Incident.objects.filter(closed_at=None):
                 lifecycle.close(incident.pk, clear, "clear", now, is_silenced=is_silenced)
             for incident in Incident.objects.filter(closed_at=None):
@@ -404,12 +404,15 @@ def check_rows():
     lasting = Incident.objects.filter(closed_at=None)
     assert Counter(lasting.values_list("cause", flat=True)).most_common(1) in ([], *([(c, 1)] for c in CAUSES))
     rows = IncidentPath.objects.filter(is_over=False)
-    assert set(rows.values_list("incident_id", flat=True)) == set(lasting.values_list("pk", flat=True)), "an empty one"
-    assert len(set(rows.values_list("path_id", "rule"))) == rows.count(), "one finding in two incidents"
+    assert set(rows.values_list("incident_id", flat=True)) == set(lasting.values_list("pk", flat=True)), (
+        "an incident without paths"
+    )
+    assert len(set(rows.values_list("path_id", "rule"))) == rows.count(), "a path's rule in two incidents"
 
 
 def check_messages():
-    """Of each incident: opened, then closed and reopened in turn; what is closed at the end was told so, if told."""
+    """The messages of each incident: opened, then closed and reopened in turn; a closed incident has its message, if
+    notified."""
     by_incident = defaultdict(list)
     for row in Notification.objects.order_by("pk"):
         by_incident[row.incident_id].append(row)
@@ -419,15 +422,15 @@ def check_messages():
         assert set(changes[1:]) <= {"reopened", "closed"}
         assert all(a != b for a, b in pairwise(changes) if b == "closed"), changes
     for incident in Incident.objects.exclude(told_at=None):
-        assert by_incident[incident.pk], "told, and no message"
+        assert by_incident[incident.pk], "marked as notified without a message"
         assert incident.closed_at is None or (
             incident.merged_into is not None and incident.merged_into.closed_at is None
         )
 
 
 @pytest.mark.django_db(transaction=True)
-def test_evaluators_at_once_make_one_incident_with_all_paths(monkeypatch):
-    """The worst case is forced: all of them have seen that there is none before the first of them makes it."""
+def test_concurrent_evaluators_make_one_incident_of_all_paths(monkeypatch):
+    """The worst case is forced: all of them see that there is none before the first creates it."""
     paths = list(make_mesh(["slac", "cern"], NOW).values())
     all_have_looked = threading.Barrier(4)
 
@@ -447,7 +450,7 @@ def test_evaluators_at_once_make_one_incident_with_all_paths(monkeypatch):
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("cause", ["the same", "each its own"])
-def test_one_finding_brought_by_four_at_once_lies_in_one_incident(cause):
+def test_a_path_added_by_four_at_once_is_in_a_single_incident(cause):
     path = next(iter(make_mesh(["slac", "cern"], NOW).values()))
 
     at_once(
@@ -459,7 +462,7 @@ def test_one_finding_brought_by_four_at_once_lies_in_one_incident(cause):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_closers_and_tellers_at_once_do_it_once():
+def test_concurrent_closers_and_notifiers_act_once():
     paths = list(make_mesh(["slac", "cern"], NOW).values())
     lifecycle.add_findings(CAUSE, [finding(path) for path in paths], NOW - WAIT)
     incident = Incident.objects.get()
@@ -469,13 +472,13 @@ def test_closers_and_tellers_at_once_do_it_once():
     ended = at_once(4, lambda number: lifecycle.close(incident.pk, keys(*paths), f"closer {number}", after(20)))
 
     assert sorted(ended) == [False, False, False, True]
-    assert told() == ["opened", "closed"]
+    assert notified() == ["opened", "closed"]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_mergers_at_once_merge_once_and_lose_nothing():
+def test_concurrent_mergers_merge_once_and_lose_nothing():
     paths = list(make_mesh(["slac", "cern"], NOW).values())
-    two_of(*paths)
+    two_incidents(*paths)
 
     merged = at_once(4, lambda _: lifecycle.merge({CAUSE, "another cause"}, WIDER, after(5)))
 

@@ -1,4 +1,5 @@
-"""Each change reaches each channel once, over real servers; a channel that fails or hangs holds nobody up for long."""
+"""Each change reaches each channel once, over real servers; a channel that fails or hangs delays the others only
+briefly."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def finding(path, rule="loss", severity="warning"):
 
 
 def opened(*findings, cause="cern ↔ slac", at=NOW) -> Incident:
-    """An incident of which people are to be told."""
+    """An incident with a pending notification."""
     lifecycle.add_findings(cause, findings, at - timedelta(seconds=20))
     incident = Incident.objects.get(cause=cause, closed_at=None)
     lifecycle.open_if_confirmed(incident.pk, at)
@@ -88,7 +89,7 @@ def states() -> list[str]:
     return list(Notification.objects.order_by("pk").values_list("state", flat=True))
 
 
-# --- what people read
+# --- content
 
 
 def test_the_default_channel_is_the_log(settings, caplog, paths):
@@ -104,7 +105,7 @@ def test_the_default_channel_is_the_log(settings, caplog, paths):
     assert lacks(record.getMessage(), "OPEN warning", *facts) == []
 
 
-def test_a_mail_says_what_where_how_bad_and_since_when_and_has_a_link(settings, paths):
+def test_a_mail_has_severity_place_figures_time_and_a_link(settings, paths):
     with mail_server() as server:
         settings.NOTIFY_URLS = [f"mail=mailto://{server.address}/?from=soundings@example.org&to=ops@example.org"]
         incident = opened(finding(paths["slac → cern"]), finding(paths["cern → slac"]))
@@ -124,7 +125,7 @@ def test_a_mail_says_what_where_how_bad_and_since_when_and_has_a_link(settings, 
     assert lacks(closing.get_body(("plain",)).get_content(), "Resolved", "slac → cern: loss < 0.26%") == []
 
 
-def test_a_mail_server_that_refuses_is_quoted(settings, paths):
+def test_a_refusal_by_the_mail_server_is_quoted(settings, paths):
     with mail_server() as server:
         server.refusal = "552 mailbox of the on-call is full"
         settings.NOTIFY_URLS = [f"mail=mailto://{server.address}/?from=soundings@example.org&to=ops@example.org"]
@@ -138,7 +139,7 @@ def test_a_mail_server_that_refuses_is_quoted(settings, paths):
 # --- the webhook
 
 
-def test_a_webhook_gets_what_the_docs_say_it_gets(webhook, paths):
+def test_a_webhook_gets_the_documented_body(webhook, paths):
     incident = opened(finding(paths["slac → cern"]))
 
     assert deliver(NOW) == 1
@@ -154,7 +155,7 @@ def test_a_webhook_gets_what_the_docs_say_it_gets(webhook, paths):
 
 
 def shape(value):
-    """The keys of JSON, and the kinds of what they hold; null is of every kind."""
+    """The keys of JSON, and the types of their values; null is of every type."""
     if isinstance(value, dict):
         return {
             key: None if key == "figures" else shape(entry) for key, entry in value.items() if shape(entry) is not None
@@ -179,7 +180,7 @@ def test_a_webhook_is_sent_its_password_or_token(settings, paths, userinfo, head
 
 
 @pytest.mark.parametrize("status", [301, 403, 500])
-def test_an_answer_that_is_no_success_is_a_failure(webhook, paths, status):
+def test_an_unsuccessful_status_is_a_failure(webhook, paths, status):
     webhook.status = status
     opened(finding(paths["slac → cern"]))
 
@@ -189,10 +190,10 @@ def test_an_answer_that_is_no_success_is_a_failure(webhook, paths, status):
     assert len(webhook.bodies) == 1, "a redirect is not followed"
 
 
-# --- in order, once
+# --- in order and once
 
 
-def test_an_opening_and_its_closing_arrive_once_and_in_order(webhook, paths):
+def test_opening_and_closing_arrive_once_and_in_order(webhook, paths):
     incident = opened(finding(paths["slac → cern"]))
     close(incident, after(10))
 
@@ -204,7 +205,7 @@ def test_an_opening_and_its_closing_arrive_once_and_in_order(webhook, paths):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_deliverers_at_once_send_once(webhook, paths):
+def test_concurrent_deliverers_send_once(webhook, paths):
     opened(finding(paths["slac → cern"]))
 
     assert sum(at_once(4, lambda number: deliver(NOW))) == 1
@@ -213,7 +214,7 @@ def test_deliverers_at_once_send_once(webhook, paths):
     assert Notification.objects.get().attempts == 1
 
 
-def test_an_end_that_nobody_was_told_of_before_it_reopened_is_dropped(webhook, paths):
+def test_an_unsent_end_before_a_reopening_is_dropped(webhook, paths):
     incident = opened(finding(paths["slac → cern"]))
     close(incident, after(10))
     Incident.objects.update(closed_at=None)
@@ -225,7 +226,7 @@ def test_an_end_that_nobody_was_told_of_before_it_reopened_is_dropped(webhook, p
     assert states() == [DeliveryState.SENT, DeliveryState.DROPPED]
 
 
-def test_a_voiding_correction_notifies_recipients_once(webhook, paths):
+def test_a_voiding_correction_is_notified_once(webhook, paths):
     incident = opened(finding(paths["slac → cern"]))
     deliver(NOW)
 
@@ -240,7 +241,7 @@ def test_a_voiding_correction_notifies_recipients_once(webhook, paths):
 # --- routes
 
 
-def test_each_channel_gets_what_its_route_asks_for(settings, paths):
+def test_each_channel_gets_the_messages_of_its_route(settings, paths):
     with http_server() as oncall, http_server() as hep:
         settings.NOTIFY_URLS = [
             f"oncall=webhook+http://{oncall.address}/", f"hep=webhook+http://{hep.address}/", "log://",
@@ -309,7 +310,7 @@ def test_a_digest_in_text_has_its_figures_and_times(settings, caplog, paths):
     assert lacks(record.getMessage(), *counts, *begun, "resolved at 2026-11-21 10:15 UTC", "after 10 min") == []
 
 
-def test_a_route_to_a_channel_that_does_not_exist_says_so(settings, paths):
+def test_a_route_to_an_unknown_channel_is_reported(settings, paths):
     route(channel="pager")
     settings.NOTIFY_URLS = ["log://"]
     opened(finding(paths["slac → cern"]))
@@ -322,7 +323,7 @@ def test_a_route_to_a_channel_that_does_not_exist_says_so(settings, paths):
 # --- failures
 
 
-def test_a_broken_channel_is_logged_and_tried_again_later(webhook, paths, caplog):
+def test_a_broken_channel_is_logged_and_retried(webhook, paths, caplog):
     opened(finding(paths["slac → cern"]))
     webhook.status = 500
 
@@ -335,7 +336,7 @@ def test_a_broken_channel_is_logged_and_tried_again_later(webhook, paths, caplog
     assert (Notification.objects.get().attempts, Notification.objects.get().problem) == (2, "")
 
 
-def test_a_channel_that_is_down_gets_ten_attempts_over_four_hours(settings, paths, monkeypatch, caplog):
+def test_a_channel_that_is_down_gets_ten_attempts_in_four_hours(settings, paths, monkeypatch, caplog):
     settings.NOTIFY_URLS = ["ops=webhook+http://127.0.0.1:1/"]
     monkeypatch.setattr(
         channels, "send", lambda url, messages, note, limit_s: note(channels.SendResult(messages[0].key, "away"))
@@ -354,7 +355,7 @@ def test_a_channel_that_is_down_gets_ten_attempts_over_four_hours(settings, path
     assert "no more attempts" in caplog.text
 
 
-def test_a_server_that_is_down_is_told_as_such(settings, paths):
+def test_an_unreachable_server_is_reported_as_such(settings, paths):
     settings.NOTIFY_URLS = ["ops=webhook+http://127.0.0.1:1/secret-path"]
     opened(finding(paths["slac → cern"]))
 
@@ -363,7 +364,7 @@ def test_a_server_that_is_down_is_told_as_such(settings, paths):
     assert "Connection refused" in Notification.objects.get().problem
 
 
-def test_a_hanging_channel_is_ended_and_delays_others_no_longer(settings, paths, monkeypatch):
+def test_a_hanging_channel_is_stopped_and_delays_others_no_more(settings, paths, monkeypatch):
     monkeypatch.setattr(channels, "SEND_LIMIT_S", 6.0)
     with http_server() as hanging, http_server() as well:
         hanging.drips = True
@@ -379,7 +380,7 @@ def test_a_hanging_channel_is_ended_and_delays_others_no_longer(settings, paths,
     assert lacks(problem, "timed out", " 6 s", "may have arrived") == []
 
 
-def test_a_failing_channel_is_tried_once_a_run_others_keep_attempts(webhook, paths):
+def test_a_failing_channel_is_tried_once_per_run(webhook, paths):
     for number in range(3):
         opened(finding(list(paths.values())[number]), cause=str(number))
     webhook.status = 500
@@ -393,7 +394,7 @@ def test_a_failing_channel_is_tried_once_a_run_others_keep_attempts(webhook, pat
     assert deliver(after(30)) == 3
 
 
-def test_a_message_of_a_dead_worker_is_sent_again_after_its_lease(webhook, paths):
+def test_a_message_of_a_dead_worker_is_sent_after_its_lease(webhook, paths):
     opened(finding(paths["slac → cern"]))
     Notification.objects.update(state=DeliveryState.SENDING, claimed_at=NOW)
 
@@ -403,7 +404,7 @@ def test_a_message_of_a_dead_worker_is_sent_again_after_its_lease(webhook, paths
     assert Notification.objects.get().attempts == 2
 
 
-def test_what_kills_its_sender_each_time_is_given_up_too(webhook, paths):
+def test_a_message_that_kills_every_sender_is_given_up(webhook, paths):
     opened(finding(paths["slac → cern"]))
     Notification.objects.update(state=DeliveryState.SENDING, claimed_at=NOW, attempts=9)
 
@@ -429,7 +430,7 @@ deliver.deliver(datetime.fromisoformat(sys.argv[1]))
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_killed_before_recording_doubles_a_message_once(webhook, settings, paths):
+def test_a_worker_killed_before_recording_sends_twice_at_most(webhook, settings, paths):
     incident = opened(finding(paths["slac → cern"]))
     worker = subprocess.Popen(
         [sys.executable, "-c", KILLED, NOW.isoformat()],
@@ -449,7 +450,7 @@ def test_a_worker_killed_before_recording_doubles_a_message_once(webhook, settin
 
     deadline = time.monotonic() + 60
     while deliver(after(LEASE_S + 1)) == 0 and time.monotonic() < deadline:
-        time.sleep(0.2)  # until PostgreSQL has noticed that its client is gone
+        time.sleep(0.2)  # until PostgreSQL notices that its client is gone
     deliver(after(10_000))
 
     assert webhook.ids == [f"{incident.pk}-opened-0"] * 2, "once too often, and by its id the receiver can tell"
@@ -477,7 +478,7 @@ def test_a_message_that_cannot_be_composed_does_not_stop_others(webhook, paths, 
     assert "composing the message failed" in Notification.objects.get(incident=bad).problem
 
 
-def test_a_channel_that_apprise_does_not_know_is_told_as_such(settings, paths):
+def test_a_channel_unknown_to_apprise_is_reported_as_such(settings, paths):
     settings.NOTIFY_URLS = ["ops=nosuchservice://token"]
     opened(finding(paths["slac → cern"]))
 
@@ -510,7 +511,7 @@ def test_a_secret_of_a_channel_is_neither_stored_nor_logged(settings, paths, cap
     assert "hunter2" not in str(list(Notification.objects.values()))
 
 
-def test_what_a_service_quotes_of_the_url_is_blotted_out():
+def test_secrets_quoted_by_a_service_are_removed():
     text = "POST http://ops.example.org:8080/services/T0000/XXXX?key=sesame%21 with sesame! failed for joe:sesame"
 
     assert scrubbed(text, "webhook+https://joe:sesame@ops.example.org:8080/services/T0000/XXXX?key=sesame%21") == (
@@ -518,7 +519,7 @@ def test_what_a_service_quotes_of_the_url_is_blotted_out():
     )
 
 
-def test_a_channel_has_its_own_name_or_a_digest_in_place_of_its_url(settings):
+def test_a_channel_is_called_by_its_name_or_a_digest_of_its_url(settings):
     settings.NOTIFY_URLS = ["ops=json://host/?a=b", "json://host/?a=b"]
 
     (first, second) = notify_routes.channels().items()
@@ -529,7 +530,7 @@ def test_a_channel_has_its_own_name_or_a_digest_in_place_of_its_url(settings):
     assert "host" not in second[0]
 
 
-# --- by hand
+# --- by command
 
 
 def command(*arguments) -> str:
@@ -544,7 +545,7 @@ def dead(paths) -> Notification:
     return Notification.objects.get()
 
 
-def test_dead_letters_are_listed_and_sent_again(webhook, paths):
+def test_dead_letters_are_listed_and_retried(webhook, paths):
     letter = dead(paths)
 
     listed, total = command("dead-letters").splitlines()
@@ -575,7 +576,7 @@ def test_dead_letters_are_dropped(paths):
         (["drop", "999999"], ["no dead letter", " 999999;", "nothing changed"]),
     ],
 )
-def test_what_cannot_be_done_with_dead_letters_is_told(paths, arguments, facts):
+def test_invalid_commands_for_dead_letters_are_reported(paths, arguments, facts):
     dead(paths)
 
     with pytest.raises(CommandError) as error:
@@ -585,7 +586,7 @@ def test_what_cannot_be_done_with_dead_letters_is_told(paths, arguments, facts):
     assert states() == [DeliveryState.DEAD]
 
 
-def test_a_test_message_is_marked_as_one(webhook):
+def test_a_test_message_is_marked_as_a_test(webhook):
     assert command("test-notification", "ops") == "channel ops: test message sent"
 
     assert webhook.bodies[0]["event"] == "test"
@@ -593,7 +594,7 @@ def test_a_test_message_is_marked_as_one(webhook):
     assert not Notification.objects.exists()
 
 
-def test_a_test_message_that_fails_says_why(webhook):
+def test_a_failed_test_message_has_the_reason(webhook):
     webhook.status = 404
 
     with pytest.raises(CommandError) as error:
@@ -602,7 +603,7 @@ def test_a_test_message_that_fails_says_why(webhook):
     assert lacks(str(error.value), "channel ops rejected", "404 Not Found") == []
 
 
-def test_a_test_of_a_channel_that_is_misspelt_says_which_there_are(webhook):
+def test_a_misspelt_channel_lists_the_existing_channels(webhook):
     with pytest.raises(CommandError) as error:
         command("test-notification", "opps")
 
@@ -610,7 +611,7 @@ def test_a_test_of_a_channel_that_is_misspelt_says_which_there_are(webhook):
     assert error.value.returncode == 2
 
 
-def test_a_test_mail_reads_as_one(settings):
+def test_a_test_mail_is_marked_as_a_test(settings):
     with mail_server() as server:
         settings.NOTIFY_URLS = [f"mail=mailto://{server.address}/?from=soundings@example.org&to=ops@example.org"]
         command("test-notification", "mail")
@@ -618,7 +619,7 @@ def test_a_test_mail_reads_as_one(settings):
     assert server.mails[0]["subject"] == "TEST from Soundings: no incident"
 
 
-def test_the_sender_says_what_it_can_of_each_message():
+def test_the_sender_reports_the_result_of_each_message():
     answers = []
     messages = [Message(str(number), "title", "body", "notice", {"id": str(number)}) for number in range(3)]
     with http_server() as server:

@@ -1,4 +1,4 @@
-"""Silence, maintenance and acknowledging: what they stop, what they never stop, and who did it."""
+"""Silence, maintenance and acknowledgement: their effect, and the record of who did it."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def quiet_names(now=NOW):
     )
 
 
-def told() -> list[str]:
+def notified() -> list[str]:
     return list(Notification.objects.order_by("pk").values_list("change", flat=True))
 
 
-def test_a_silence_holds_for_a_path_a_site_a_group_or_the_whole_mesh(paths):
+def test_a_silence_covers_a_path_a_site_a_group_or_the_mesh(paths):
     out = paths["slac → cern"]
     cern, coast = Site.objects.get(name="cern"), Group.objects.get(name="coast")
     expected = {
@@ -64,9 +64,9 @@ def test_a_silence_holds_for_a_path_a_site_a_group_or_the_whole_mesh(paths):
     }
 
     for scope, names in expected.items():
-        made = actions.silence(scope, NOW + HOUR, "", "les", NOW)
+        silence = actions.silence(scope, NOW + HOUR, "", "les", NOW)
         assert quiet_names() == (set(), names)
-        actions.end(made.pk, "les", NOW)
+        actions.end(silence.pk, "les", NOW)
         assert quiet_names() == (set(), set())
 
 
@@ -77,7 +77,7 @@ def test_a_silence_expires_by_itself(paths):
     assert not quiet_names(NOW + HOUR)[1]
 
 
-def test_a_recurring_maintenance_is_in_force_each_time_until_its_last(paths):
+def test_a_recurring_maintenance_repeats_until_its_last_date(paths):
     """Mondays from two to four, for three weeks."""
     monday = datetime(2026, 11, 23, 2, tzinfo=UTC)
     week = timedelta(weeks=1)
@@ -96,26 +96,26 @@ def test_a_recurring_maintenance_is_in_force_each_time_until_its_last(paths):
     assert not quiet_names(monday - timedelta(seconds=1))[0]
 
 
-def test_an_incident_in_a_silence_is_notified_when_the_silence_ends(paths):
+def test_an_incident_in_a_silence_is_notified_after_its_end(paths):
     actions.silence(QuietScope(path=paths["slac → cern"]), NOW + HOUR, "known", "les", NOW)
     lossy(paths["slac → cern"], NOW)
 
     assert evaluate(NOW).opened == 1
-    assert told() == []
+    assert notified() == []
     lossy(paths["slac → cern"], NOW + HOUR)
     evaluate(NOW + HOUR)
 
-    assert told() == ["opened"]
+    assert notified() == ["opened"]
 
 
-def test_an_incident_with_a_path_that_is_not_silenced_is_told(paths):
+def test_an_incident_with_an_unsilenced_path_is_notified(paths):
     actions.silence(QuietScope(path=paths["slac → cern"]), NOW + HOUR, "known", "les", NOW)
     lossy(paths["slac → cern"], NOW)
     lossy(paths["cern → slac"], NOW)
 
     evaluate(NOW)
 
-    assert told() == ["opened"]
+    assert notified() == ["opened"]
 
 
 def test_in_maintenance_nothing_opens(paths):
@@ -128,8 +128,8 @@ def test_in_maintenance_nothing_opens(paths):
     assert [incident.cause for incident in Incident.objects.all()] == ["fnal ↔ slac"]
 
 
-def test_what_was_lost_in_maintenance_opens_nothing_after_it(paths):
-    """Windows of hours still hold it."""
+def test_loss_during_maintenance_opens_nothing_after_it(paths):
+    """Windows of hours still contain it."""
     actions.maintain(QuietScope(), NOW - HOUR, NOW, "new router", "les", NOW - 2 * HOUR)
     lossy(paths["slac → cern"], NOW, lost=10)
 
@@ -137,18 +137,18 @@ def test_what_was_lost_in_maintenance_opens_nothing_after_it(paths):
     assert not Incident.objects.exists()
 
     lossy(paths["slac → cern"], NOW + WINDOW)
-    assert evaluate(NOW + WINDOW).opened == 1, "what is lost after it does"
+    assert evaluate(NOW + WINDOW).opened == 1, "loss after the maintenance opens an incident"
 
 
-def test_maintenance_that_was_called_off_settles_nothing(paths):
+def test_a_cancelled_maintenance_has_no_effect(paths):
     maintenance = actions.maintain(QuietScope(), NOW - HOUR, NOW + HOUR, "new router", "les", NOW - 3 * HOUR)
     actions.end(maintenance.pk, "les", NOW - 2 * HOUR)
 
     assert quiet.maintained_s(NOW - 24 * HOUR, NOW, scope_now().pinged) == {}
 
 
-def test_when_maintenance_was_last_in_force_is_known_of_all_kinds():
-    """Against asking each minute whether it holds."""
+def test_the_last_time_of_every_kind_of_maintenance_is_known():
+    """Compared with checking each minute whether it is active."""
     minute = timedelta(minutes=1)
     for every_s, until, ended_at in product(
         (None, 3600), (None, NOW + 250 * minute, NOW + 190 * minute), (None, NOW + 130 * minute, NOW + 5 * minute)
@@ -158,11 +158,11 @@ def test_when_maintenance_was_last_in_force_is_known_of_all_kinds():
             ended_at=ended_at,
         )  # fmt: skip
         for now in (NOW + number * minute for number in (0, 3, 20, 70, 130, 185, 400)):
-            held = [at for at in (NOW + number * minute for number in range(401)) if at < now and quiet.holds_at(at)]
-            assert quiet.held_until(now) == (held[-1] + minute if held else NOW)
+            active = [at for at in (NOW + number * minute for number in range(401)) if at < now and quiet.holds_at(at)]
+            assert quiet.held_until(now) == (active[-1] + minute if active else NOW)
 
 
-def test_what_is_open_still_ends_in_maintenance(paths):
+def test_open_incidents_still_end_in_maintenance(paths):
     lossy(paths["slac → cern"], NOW)
     evaluate(NOW)
     actions.maintain(QuietScope(), NOW, NOW + HOUR, "", "les", NOW)
@@ -171,10 +171,10 @@ def test_what_is_open_still_ends_in_maintenance(paths):
     assert evaluate(NOW + WINDOW).closed == 1
 
     assert Incident.objects.get().state == IncidentState.RESOLVED
-    assert told() == ["opened"], "in maintenance nobody is told, of the end neither"
+    assert notified() == ["opened"], "in maintenance nothing is notified, the end neither"
 
 
-def test_each_deed_is_kept_with_who_did_it(paths):
+def test_each_action_is_recorded_with_the_person(paths):
     lossy(paths["slac → cern"], NOW)
     evaluate(NOW)
     incident = Incident.objects.get()
@@ -191,7 +191,7 @@ def test_each_deed_is_kept_with_who_did_it(paths):
     assert third == ("les", f"ended silence {made.pk}")
 
 
-def test_what_is_not_possible_says_why_and_leaves_no_trace(paths):
+def test_an_impossible_action_has_a_reason_and_no_record(paths):
     lossy(paths["slac → cern"], NOW)
     evaluate(NOW)
     incident = Incident.objects.get()
@@ -232,7 +232,7 @@ class TestCorrections:
         assert lacks(incident.correction, "slac → cern", "late results", "loss 1.8%", "(20 of 1,100 packets") == []
         assert incident.correction.endswith("below threshold")
 
-    def test_late_results_that_prove_the_same_say_so(self, paths):
+    def test_late_results_that_confirm_an_incident_are_recorded(self, paths):
         out = paths["slac → cern"]
         lossy(out, NOW)
         evaluate(NOW)

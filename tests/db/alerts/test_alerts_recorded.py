@@ -1,4 +1,4 @@
-"""Arrays answer what a snapshot asks as the archive does: the same bursts in both, every answer compared."""
+"""Snapshots from arrays equal those from the archive: the same bursts in both, every query compared."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(scope="module")
 def drawn():
-    """Two days of bursts of two paths, every ten minutes and of two sizes. In the last three hours one path loses a
-    fifth, and the other is slower."""
+    """Two days of bursts of two paths, every ten minutes and of two sizes. In the last three hours one path loses 20%,
+    and the other is slower."""
     random = np.random.default_rng(4)
     began = NOW - timedelta(days=2)
     rows = []
@@ -56,14 +56,14 @@ TESTS = [(NOW - timedelta(hours=number + 0.5), 1e9 + number) for number in range
 
 
 @pytest.fixture
-def both(paths, drawn):
-    """The archive and the arrays, and the scope."""
+def archive_and_arrays(paths, drawn):
+    """The archive and the arrays, with the scope."""
     store(paths, drawn, TESTS)
     return recorded(paths, drawn, TESTS), scope_now()
 
 
 def store(paths, bursts, tests):
-    """Put these bursts and tests into the archive, in place of all others."""
+    """Store these bursts and tests in the archive, replacing all others."""
     Burst.objects.all().delete()
     ThroughputTest.objects.all().delete()
     Burst.objects.bulk_create(
@@ -106,8 +106,8 @@ def snapshots_of(source, scope, now):
     return snapshot_at(now, scope, judged_s, (), baselines_at(now, source), source)
 
 
-def test_the_snapshot_of_arrays_is_that_of_the_archive(both):
-    recorded, scope = both
+def test_the_snapshot_of_arrays_equals_that_of_the_archive(archive_and_arrays):
+    recorded, scope = archive_and_arrays
     fired = set()
     for now in (NOW, NOW - LATER, NOW - timedelta(hours=20)):
         ours, theirs = snapshots_of(recorded, scope, now), snapshots_of(STORED, scope, now)
@@ -146,8 +146,9 @@ MIDNIGHT = NOW.replace(hour=0, minute=0, second=0)
 
 
 @pytest.mark.parametrize("then", [NOW - LATER, WHOLE_HOUR, MIDNIGHT], ids=["within an hour", "whole hour", "midnight"])
-def test_data_after_a_moment_changes_nothing_about_it(paths, drawn, then):
-    """All that was measured later is shuffled, and half of it is missing: live and replay see the same as before."""
+def test_later_data_does_not_affect_a_snapshot(paths, drawn, then):
+    """All later measurements are shuffled, and half of them removed: live and replayed snapshots are the same as
+    before."""
     scope, rate_after = scope_now(), 1e6
     later = [row for row in drawn if row[1] >= then]
     order = np.random.default_rng(8).permutation(len(later))

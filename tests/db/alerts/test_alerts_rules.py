@@ -1,4 +1,4 @@
-"""Each rule from stored measurements to what it finds, with figures that are reckoned by hand beside it."""
+"""Each rule from stored measurements to its alarms, with figures computed by hand."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def store(path, at, *, lost=0, rtts_ms=None, size=100, **fields):
 
 
 def every_minute(path, minutes, until=NOW, **fields):
-    """A burst at every full minute of the time before `until`; a field may be a function of the minute's number."""
+    """A burst at every full minute before `until`; a field may be a function of the minute's number."""
     Burst.objects.bulk_create(
         store(
             path,
@@ -86,7 +86,7 @@ def summary(model, path, at, *, bursts, lossy, lost, **fields):
 
 
 def history(path, *, lossy_an_hour=0):
-    """28 days and more of 60 bursts an hour up to the running hour, each lossy one with one packet lost."""
+    """28 days and more of 60 bursts an hour up to the running hour, each lossy burst with a single lost packet."""
     hour = start_of("hour", NOW)
     BurstHour.objects.bulk_create(
         summary(BurstHour, path, hour - number * HOUR, bursts=60, lossy=lossy_an_hour, lost=lossy_an_hour)
@@ -102,8 +102,8 @@ def history(path, *, lossy_an_hour=0):
 
 
 class TestLossRegression:
-    def test_a_rise_below_any_threshold_is_found_by_the_paths_baseline(self):
-        """4 of 600 packets are lost, where none of 46,000 bursts ever lost any."""
+    def test_a_rise_below_any_threshold_is_detected_by_the_baseline(self):
+        """4 of 600 packets are lost, while none of 46,000 earlier bursts lost any."""
         path = mesh_with(loss_regression={})["slac → cern"]
         history(path)
         every_minute(path, 60, lost=lambda number: 1 if number in (31, 44, 51, 58) else 0)
@@ -115,15 +115,15 @@ class TestLossRegression:
         window = (" 30 min", "to 2026-11-21 10:30:00 UTC")
         assert lacks(finding.sentence, "loss 1.3%", "(4 of 300 packets)", *window, "was < ") == []
 
-    def test_the_same_loss_on_a_path_that_always_loses_is_none(self):
+    def test_the_same_loss_on_a_path_that_always_loses_is_normal(self):
         path = mesh_with(loss_regression={})["slac → cern"]
         history(path, lossy_an_hour=3)
         every_minute(path, 60, lost=lambda number: 1 if number in (31, 44, 51, 58) else 0)
 
         assert found() == []
 
-    def test_a_short_interruption_is_none(self):
-        """One cycle that loses all, of both sizes, where nothing was ever lost."""
+    def test_a_short_interruption_is_not_an_alarm(self):
+        """A cycle with total loss, of both sizes, after a history without loss."""
         path = mesh_with(loss_regression={}, loss={})["slac → cern"]
         history(path)
         for size in (100, 1000):
@@ -131,14 +131,14 @@ class TestLossRegression:
 
         assert found() == []
 
-    def test_without_a_past_nothing_is_a_regression(self):
+    def test_without_a_history_nothing_is_a_regression(self):
         path = mesh_with(loss_regression={})["slac → cern"]
         every_minute(path, 60, lost=1)
 
         assert found() == []
 
-    def test_what_is_under_test_is_never_part_of_what_is_normal(self):
-        """Twelve hours of heavy loss behind us leave the baseline as it was."""
+    def test_tested_hours_are_never_part_of_the_baseline(self):
+        """Twelve hours of heavy loss leave the baseline unchanged."""
         path = mesh_with(loss_regression={})["slac → cern"]
         history(path)
         hour = start_of("hour", NOW)
@@ -149,7 +149,7 @@ class TestLossRegression:
 
         assert finding.figures["base_ratio"] == 0.0
 
-    def test_loss_at_the_same_hour_of_every_week_is_no_regression(self):
+    def test_loss_at_the_same_hour_of_every_week_is_not_a_regression(self):
         """A tenth of the bursts loses a packet every Saturday at ten."""
         path = mesh_with(loss_regression={})["slac → cern"]
         history(path)
@@ -165,7 +165,7 @@ class TestLossRegression:
 
         assert found() == []
 
-    def test_it_closes_when_the_loss_is_half_way_back(self):
+    def test_it_closes_when_the_loss_is_back_by_half(self):
         path = mesh_with(loss_regression={})["slac → cern"]
         history(path)
         every_minute(path, 60, lost=lambda number: 1 if number >= 40 else 0)
@@ -178,7 +178,7 @@ class TestLossRegression:
 
         assert lacks(Incident.objects.get().closing, "slac → cern: loss < 1%", "(0 of 300 packets)", " 30 min") == []
 
-    def test_a_smaller_rise_than_asked_for_is_none(self):
+    def test_a_rise_smaller_than_configured_is_ignored(self):
         path = mesh_with(loss_regression={"least_rise_ratio": 0.2})["slac → cern"]
         history(path)
         every_minute(path, 60, lost=1)
@@ -199,7 +199,7 @@ def test_new_loss_in_every_third_burst_is_detected(rule, field):
 
 
 def noisy(level_ms, seed=1, floor_ms=None):
-    """Ten round trips of a burst around a level, all from a floor on if one is given."""
+    """A burst with ten RTTs around a level, all above a floor if given."""
     random = np.random.default_rng(seed)
 
     def burst(number):
@@ -212,7 +212,7 @@ def noisy(level_ms, seed=1, floor_ms=None):
 
 
 class TestRoundTrips:
-    def test_a_step_of_all_round_trips_is_a_longer_route(self):
+    def test_a_step_of_all_rtts_is_a_longer_route(self):
         path = mesh_with(rtt={})["slac → cern"]
         every_minute(path, 60, rtts_ms=noisy(lambda number: 180.0 if number >= 46 else 160.0))
         rtt_progress.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
@@ -234,7 +234,7 @@ class TestRoundTrips:
 
         assert finding.sentence.endswith("only: a queue")
 
-    def test_another_ttl_is_named_as_another_route(self):
+    def test_another_ttl_is_reported_as_another_route(self):
         path = mesh_with(rtt={})["slac → cern"]
         every_minute(
             path,
@@ -248,7 +248,7 @@ class TestRoundTrips:
 
         assert lacks(finding.sentence, "TTL", "from 57 to 52", "another route") == []
 
-    def test_a_fall_and_a_small_rise_alarm_nobody(self):
+    def test_a_fall_and_a_small_rise_raise_no_alarm(self):
         paths = mesh_with(rtt={})
         every_minute(paths["slac → cern"], 60, rtts_ms=noisy(lambda number: 140.0 if number >= 46 else 160.0))
         every_minute(paths["slac → fnal"], 60, rtts_ms=noisy(lambda number: 163.0 if number >= 46 else 160.0))
@@ -256,8 +256,8 @@ class TestRoundTrips:
 
         assert found() == []
 
-    def test_a_small_rise_on_a_short_path_is_none_too_small(self):
-        """2 ms are 10% of 20 ms and 1.3% of 160 ms; the rule asks for 6 ms or for 8%."""
+    def test_a_small_rise_on_a_short_path_is_significant(self):
+        """2 ms are 10% of 20 ms and 1.3% of 160 ms; the rule requires 6 ms or 8%."""
         paths = mesh_with(rtt={})
         every_minute(paths["slac → cern"], 60, rtts_ms=noisy(lambda number: 22.0 if number >= 46 else 20.0))
         every_minute(paths["slac → fnal"], 60, rtts_ms=noisy(lambda number: 162.0 if number >= 46 else 160.0))
@@ -265,7 +265,7 @@ class TestRoundTrips:
 
         assert [finding.path for finding in found()] == ["slac → cern"]
 
-    def test_a_fall_is_reported_if_configured_and_ends_at_the_old_level(self):
+    def test_a_fall_is_reported_if_configured_and_ends_at_old_level(self):
         path = mesh_with(rtt={"every_change": True})["slac → cern"]
         every_minute(path, 60, rtts_ms=noisy(lambda number: 140.0 if number >= 46 else 160.0))
         rtt_progress.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
@@ -275,7 +275,7 @@ class TestRoundTrips:
         every_minute(path, 14, until=NOW + 14 * MINUTE, rtts_ms=noisy(lambda number: 160.0))
         assert evaluate(NOW + 14 * MINUTE).closed == 1
 
-    def test_each_burst_is_judged_once_even_if_an_hour_arrives_at_once(self):
+    def test_each_burst_of_an_hour_that_arrives_at_once_is_evaluated(self):
         path = mesh_with(rtt={})["slac → cern"]
         every_minute(path, 30, until=NOW - HOUR, rtts_ms=noisy(lambda number: 160.0))
         evaluate(NOW - HOUR)
@@ -287,7 +287,7 @@ class TestRoundTrips:
         row = Incident.objects.get().paths.get()
         assert row.since == NOW - 40 * MINUTE
 
-    def test_it_closes_when_the_level_is_back_and_not_before(self):
+    def test_it_closes_only_when_the_level_is_back(self):
         path = mesh_with(rtt={})["slac → cern"]
         every_minute(path, 60, rtts_ms=noisy(lambda number: 180.0 if number >= 46 else 160.0))
         rtt_progress.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
@@ -299,7 +299,7 @@ class TestRoundTrips:
         assert evaluate(NOW + 14 * MINUTE).closed == 1
         assert "RTT 160.2 ms again" in Incident.objects.get().closing
 
-    def test_after_a_day_the_new_level_is_the_normal_one(self):
+    def test_after_a_day_the_new_level_is_the_baseline(self):
         path = mesh_with(rtt={})["slac → cern"]
         every_minute(path, 60, rtts_ms=noisy(lambda number: 180.0 if number >= 46 else 160.0))
         rtt_progress.write({path.pk: (NOW - 14 * MINUTE).timestamp()})
@@ -311,7 +311,7 @@ class TestRoundTrips:
 
         assert "new baseline" in Incident.objects.get().closing
 
-    def test_variation_that_rises_is_jitter(self):
+    def test_rising_variation_is_jitter(self):
         path = mesh_with(jitter={}, rtt={})["slac → cern"]
         random = np.random.default_rng(4)
         calm, wild = [0.1] * 10, [0.0, 30.0] * 5
@@ -322,7 +322,7 @@ class TestRoundTrips:
 
         assert "jitter" in {finding.rule for finding in found()}
 
-    def test_days_that_become_slower_are_a_drift(self):
+    def test_days_with_rising_rtt_are_a_drift(self):
         path = mesh_with(rtt_drift={})["slac → cern"]
         day = start_of("day", NOW)
         BurstDay.objects.bulk_create(
@@ -345,7 +345,7 @@ class TestRoundTrips:
 
 
 class TestReach:
-    def test_total_loss_for_three_cycles_and_three_minutes_is_unreachable(self):
+    def test_total_loss_for_three_cycles_in_3_min_is_unreachable(self):
         path = mesh_with(unreachable={}, no_data={})["slac → cern"]
         for other in set(mesh_paths()) - {path.pk}:
             every_minute(path_of(other), 60)
@@ -357,13 +357,13 @@ class TestReach:
         assert finding.since == NOW - 4 * MINUTE
         assert "last reply 2026-11-21 10:26:00 UTC" in finding.sentence
 
-    def test_two_lost_cycles_are_not(self):
+    def test_two_lost_cycles_are_not_unreachable(self):
         path = mesh_with(unreachable={})["slac → cern"]
         every_minute(path, 60, lost=lambda number: 10 if number >= 58 else 0)
 
         assert found() == []
 
-    def test_it_is_over_with_two_answered_cycles(self):
+    def test_it_ends_with_two_answered_cycles(self):
         path = mesh_with(unreachable={})["slac → cern"]
         every_minute(path, 60, lost=lambda number: 10 if number >= 55 else 0)
         evaluate(NOW)
@@ -373,7 +373,7 @@ class TestReach:
 
         assert evaluate(NOW + 2 * MINUTE).closed == 1
 
-    def test_no_measurements_are_no_data_and_never_loss(self):
+    def test_missing_measurements_are_no_data_and_never_loss(self):
         path = mesh_with(no_data={}, unreachable={}, loss={}, loss_regression={})["slac → cern"]
         for other in set(mesh_paths()) - {path.pk}:
             every_minute(path_of(other), 60)
@@ -385,7 +385,7 @@ class TestReach:
         assert finding.since == NOW - 31 * MINUTE
         assert lacks(finding.sentence, "agent of slac", "never reported") == []
 
-    def test_failed_bursts_are_no_data_with_their_reason(self):
+    def test_failed_bursts_are_no_data_with_the_reason(self):
         path = mesh_with(no_data={}, unreachable={})["slac → cern"]
         for other in set(mesh_paths()) - {path.pk}:
             every_minute(path_of(other), 60)
@@ -399,7 +399,7 @@ class TestReach:
         assert finding.rule == "no_data"
         assert finding.sentence.endswith("its tests fail")
 
-    def test_a_site_that_measures_nothing_is_one_incident_its_agents(self):
+    def test_a_site_without_results_is_a_single_agent_incident(self):
         mesh_with(no_data={})
         for path_id in mesh_paths():
             path = path_of(path_id)
@@ -414,7 +414,7 @@ class TestReach:
         (incident,) = Incident.objects.all()
         assert (incident.rule, incident.cause, incident.paths.count()) == ("no_data", "agent of slac", 2)
 
-    def test_it_is_over_with_the_next_measured_burst(self):
+    def test_it_ends_with_the_next_measured_burst(self):
         path = mesh_with(no_data={})["slac → cern"]
         for other in set(mesh_paths()) - {path.pk}:
             every_minute(path_of(other), 70, until=NOW + 10 * MINUTE)
@@ -454,8 +454,8 @@ class TestThroughput:
             for number, rate in enumerate(rates_mbps)
         )
 
-    def test_half_of_it_is_proven_by_the_fourth_test_and_not_by_the_third(self, path):
-        """Four lowest of 52 come so by chance in one of 270,725 orders; times six, 2.2e-5 are more than 2e-5 an hour.
+    def test_a_fall_to_half_is_significant_at_the_fourth_test(self, path):
+        """Four lowest of 52 occur by chance in one of 270,725 orders; times six, 2.2e-5 are more than 2e-5 an hour.
         With a fourth below 48 others it is one of C(52, 4); with five one of C(53, 5) = 2,869,685."""
         usual = [940 + number % 7 for number in range(48)]
         self.measure(path, [*usual, 470, 471, 472])
@@ -470,12 +470,12 @@ class TestThroughput:
         newest = ("throughput 474 Mbit/s", "IPv4", "newest test")
         assert lacks(finding.sentence, *newest, " −50%", "from 943 Mbit/s") == []
 
-    def test_tests_that_failed_are_no_low_throughput(self, path):
+    def test_failed_tests_are_not_low_throughput(self, path):
         self.measure(path, [*(940 + number % 7 for number in range(48)), None, None, None, None, None, None])
 
         assert found() == []
 
-    def test_a_proven_fall_of_a_few_percent_alarms_nobody(self, path):
+    def test_a_significant_fall_of_a_few_percent_raises_no_alarm(self, path):
         self.measure(path, [*(940 + number % 7 for number in range(48)), *[900] * 8])
 
         assert found() == []
@@ -485,7 +485,7 @@ class TestThroughput:
         self.measure(path, [*usual, 470, 471, 472, 473, 474])
         evaluate(NOW)
         self.measure(path, [939, 940], until=NOW + 2 * HOUR)
-        assert evaluate(NOW + 2 * HOUR).closed == 0, "two of the last three are good, and one is from before"
+        assert evaluate(NOW + 2 * HOUR).closed == 0, "two of the last three are good, and another is from before"
         self.measure(path, [941], until=NOW + 3 * HOUR)
 
         assert evaluate(NOW + 3 * HOUR).closed == 1
@@ -503,7 +503,7 @@ class TestEstimate:
             for number, rate in enumerate(rates_bps)
         )  # fmt: skip
 
-    def test_days_allowing_under_half_of_earlier_throughput_are_found(self):
+    def test_days_allowing_under_half_of_earlier_throughput_alarm(self):
         path = mesh_with(estimate={})["slac → cern"]
         self.days(path, [*(90e6 + number % 7 * 1e6 for number in range(40)), 40e6, 41e6, 39e6, 38e6, 40e6])
 
@@ -514,7 +514,7 @@ class TestEstimate:
         assert lacks(finding.sentence, *after, "was 93 Mbit/s", " 40 days before") == []
         assert finding.since == NOW - timedelta(days=5)
 
-    def test_three_days_and_a_fall_of_a_third_are_none(self):
+    def test_three_days_or_a_fall_of_a_third_raise_no_alarm(self):
         paths = mesh_with(estimate={})
         usual = [90e6 + number % 7 * 1e6 for number in range(40)]
         self.days(paths["slac → cern"], [*usual, 40e6, 41e6, 39e6][-20:])
@@ -522,7 +522,7 @@ class TestEstimate:
 
         assert found() == []
 
-    def test_it_is_over_when_yesterday_is_half_way_back(self):
+    def test_it_ends_when_yesterday_is_back_by_half(self):
         path = mesh_with(estimate={})["slac → cern"]
         self.days(path, [*(90e6 + number % 7 * 1e6 for number in range(40)), 40e6, 41e6, 39e6, 38e6, 40e6])
         evaluate(NOW)
@@ -548,7 +548,7 @@ def test_slow_tests_on_a_lossy_path_join_the_loss_incident():
     assert set(incident.paths.values_list("rule", flat=True)) == {"loss", "throughput"}
 
 
-def test_slow_tests_come_to_the_incident_that_lasts_of_the_path():
+def test_slow_tests_join_the_lasting_incident_of_the_path():
     path = mesh_with(loss={}, throughput={})["slac → cern"]
     test = MeshTest.objects.create(name="tcp", kind=Kind.THROUGHPUT, every_s=3600)
     Measurement.objects.create(path=path, test=test, started_at=NOW - timedelta(days=60))
@@ -562,8 +562,8 @@ def test_slow_tests_come_to_the_incident_that_lasts_of_the_path():
     assert set(incident.paths.values_list("rule", flat=True)) == {"loss", "throughput"}
 
 
-def test_paths_that_share_an_uplink_are_one_incident_of_that_uplink():
-    """Two of three sites beyond cern's second uplink: its hosts on the first are well."""
+def test_paths_that_share_an_uplink_are_one_incident_of_it():
+    """Two of three sites behind cern's second uplink: its hosts on the first uplink are normal."""
     make_mesh(["slac", "cern", "fnal", "kek", "desy"], NOW - timedelta(days=60), loss={})
     cern = Host.objects.get(name="cern").site
     second = Host.objects.create(
@@ -591,7 +591,7 @@ def test_paths_that_share_an_uplink_are_one_incident_of_that_uplink():
     assert [incident.cause for incident in Incident.objects.all()] == ["uplink cern/geant"]
 
 
-def test_a_rule_that_is_switched_off_for_a_site_finds_nothing_there():
+def test_a_rule_disabled_for_a_site_is_not_evaluated_there():
     paths = mesh_with(unreachable={})
     Mesh.objects.update(alerts=only(unreachable={}) | {"for": [{"to": "cern", "unreachable": {"enabled": False}}]})
     for path in paths.values():
@@ -600,7 +600,7 @@ def test_a_rule_that_is_switched_off_for_a_site_finds_nothing_there():
     assert {finding.path for finding in found()} == {name for name in paths if not name.endswith("cern")}
 
 
-def test_rules_on_a_pair_share_an_incident_headed_by_the_gravest():
+def test_rules_on_a_pair_share_an_incident_of_the_most_severe():
     path = mesh_with(unreachable={}, loss={})["slac → cern"]
     every_minute(path, 60, lost=lambda number: 10 if number >= 50 else 0)
 

@@ -1,4 +1,5 @@
-"""A sudden fall of throughput, from stored tests to the incident: a notice first, the proof later; and a limit."""
+"""A sudden fall of throughput, from stored tests to the incident: a notice first, the significant fall later; and a
+limit."""
 
 from __future__ import annotations
 
@@ -84,13 +85,13 @@ def test_a_loss_of_throughput_is_critical_at_the_third_test(path):
     assert severity_after(path, [0.9, 1.1, 0.8]) == [None, "warning", "critical"]
 
 
-def test_a_third_test_that_is_well_leaves_it_a_warning(path):
+def test_a_third_normal_test_leaves_it_a_warning(path):
     measure(path, USUAL, NOW - 24 * HOUR)
 
     assert severity_after(path, [0.9, 1.1, 28.0, 1.2, 29.0]) == [None, *["warning"] * 4]
 
 
-def test_the_rank_test_proves_the_fall_in_the_same_incident(path):
+def test_the_rank_test_confirms_the_fall_in_the_same_incident(path):
     measure(path, USUAL, NOW - 24 * HOUR)
     low = [3.3, 3.1, 3.4, 3.2, 3.6, 3.2, 3.4, 3.5]  # below a tenth it is critical
     measure(path, low, NOW)
@@ -104,7 +105,7 @@ def test_the_rank_test_proves_the_fall_in_the_same_incident(path):
     assert incident.severity == "warning"
 
 
-def test_every_rate_that_is_told_is_that_of_a_test(path):
+def test_every_reported_rate_is_that_of_a_test(path):
     measure(path, USUAL, NOW - 24 * HOUR)
     measure(path, [3.12, 2.94, 3.36, 3.02, 2.85, 3.23], NOW)
     for number in range(6):
@@ -114,23 +115,23 @@ def test_every_rate_that_is_told_is_that_of_a_test(path):
 
     incident = Incident.objects.get()
     texts = [incident.summary, headline(incident), incident.closing, *(row.sentence for row in incident.paths.all())]
-    told = {float(rate) for text in texts for rate in RATE.findall(text)}
+    reported = {float(rate) for text in texts for rate in RATE.findall(text)}
     measured = ThroughputTest.objects.values_list("throughput_bps", flat=True)
     assert incident.closed_at is not None
-    assert len(told) >= 3
-    assert told <= {float(f"{rate / 1e6:.3g}") for rate in measured}
+    assert len(reported) >= 3
+    assert reported <= {float(f"{rate / 1e6:.3g}") for rate in measured}
 
 
 @pytest.mark.parametrize(
     "rates",
     [
         [*USUAL, 3.0, 30.0, 3.0, 30.0, 3.0],  # never two in a row
-        [*USUAL[:7], 3.0, 2.9],  # too few before
+        [*USUAL[:7], 3.0, 2.9],  # too few earlier tests
         [*USUAL, 18.0, 17.0],  # to 60%
-        [*USUAL[:12], 3.5, *USUAL[:10], 3.0, 2.9],  # not below half of the lowest before
+        [*USUAL[:12], 3.5, *USUAL[:10], 3.0, 2.9],  # not below half of the earlier minimum
     ],
 )
-def test_without_two_tests_far_below_all_before_there_is_no_notice(path, rates):
+def test_without_two_tests_far_below_others_there_is_no_notice(path, rates):
     Mesh.objects.update(alerts=only(throughput_drop={}))
     measure(path, rates, NOW - (len(rates) - 1) * HOUR)
 

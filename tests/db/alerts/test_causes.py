@@ -1,4 +1,4 @@
-"""The stated cause of a planted fault, end to end: delivered as agents deliver, evaluated as the worker does.
+"""The stated cause of a planted fault, end to end: delivered as by agents, evaluated as by the worker.
 
 A fault of each of several kinds; `python -m tests.causes` plants all kinds several times.
 """
@@ -12,10 +12,10 @@ from tests.causes.runs import prepare, run
 from tests.causes.scoring import Mark, score
 
 pytestmark = pytest.mark.django_db
-QUICK = ("loss one way", "delay step both ways, agent under load", "agent starved of CPU", "agent dead")
+QUICK = ("loss in one direction", "delay step both ways, agent under load", "agent starved of CPU", "agent dead")
 
 
-def test_quick_faults_are_stated_right():
+def test_the_causes_of_quick_faults_are_stated_correctly():
     mesh = prepare(history_min=60)
 
     scores = [score(fault, run(mesh, fault, step_min=4)) for fault in planted(1, QUICK)]

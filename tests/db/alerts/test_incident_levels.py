@@ -1,4 +1,4 @@
-"""The figures of an open incident now and at their worst, and the severity that follows the damage."""
+"""Current and peak figures of an open incident, and its severity."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def path():
 
 
 def lose(path, lost_packets, since):
-    """A burst a minute, each with so many of ten packets lost; evaluated after each."""
+    """A burst per minute, each with so many of ten packets lost; evaluated after each."""
     for number, lost in enumerate(lost_packets):
         make_bursts(path, [lost], since + number * MINUTE)
         evaluate(since + (number + 1) * MINUTE)
@@ -39,7 +39,7 @@ def open_incident():
     return incident
 
 
-def test_the_title_follows_the_loss_and_keeps_its_peak(path):
+def test_the_title_has_the_current_loss_and_its_peak(path):
     lose(path, [2] * 30, ONSET)
     during = headline(open_incident())
     lose(path, [1] * 15, ONSET + 30 * MINUTE)
@@ -50,7 +50,7 @@ def test_the_title_follows_the_loss_and_keeps_its_peak(path):
     assert lacks(after, "loss 10% now", "peak 20%", "cern ↔ slac") == []
 
 
-def test_loss_now_has_no_packets_from_before_the_finding(path):
+def test_current_loss_excludes_packets_before_the_onset(path):
     lose(path, [2] * 9, ONSET)
     (row,) = open_incident().paths.all()
     found_after = (row.added_at - ONSET) / MINUTE
@@ -59,7 +59,7 @@ def test_loss_now_has_no_packets_from_before_the_finding(path):
     assert level_of(row).now == pytest.approx(0.2)
 
 
-def test_severity_rises_with_the_damage_and_stays(path):
+def test_severity_rises_with_the_loss_and_never_falls(path):
     lose(path, [1, 1, 1, 0] * 8, ONSET)
     before = open_incident()
     lose(path, [3] * 10, ONSET + 32 * MINUTE)
@@ -72,7 +72,7 @@ def test_severity_rises_with_the_damage_and_stays(path):
     assert ONSET + 32 * MINUTE < turn.at <= ONSET + 42 * MINUTE
 
 
-def test_loss_of_a_fifth_is_critical_from_the_start(path):
+def test_loss_of_20_percent_is_critical_from_the_start(path):
     lose(path, [2] * 15, ONSET)
 
     assert Incident.objects.get().severity == "critical"

@@ -1,5 +1,5 @@
-"""The users' API about incidents, silences, maintenance and deeds: what is listed, what is done, twice and too late, by
-whom."""
+"""The users' API of incidents, silences, maintenance and audit records: lists, actions, repeated and late requests,
+permissions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def paths():
 
 @pytest.fixture
 def call(client):
-    """A request to the API as JSON; its status and what was answered."""
+    """A request to the API as JSON; the status and the body of the answer."""
 
     def ask(method, address, body=None, **headers):
         answer = client.generic(
@@ -47,7 +47,7 @@ def operator(client):
 
 
 def ended(path, at):
-    """An incident of the past on a path, as the rules leave it."""
+    """A closed incident on a path, as left by the rules."""
     incident = lossy(path, at)
     keys = [(path.pk, "loss")]
     assert lifecycle.close(incident.pk, keys, "loss is over", at + HOUR)
@@ -55,7 +55,7 @@ def ended(path, at):
 
 
 class TestListing:
-    def test_an_incident_says_what_it_is_and_which_paths_it_has(self, call, paths):
+    def test_an_incident_has_its_fields_and_paths(self, call, paths):
         incident = lossy(paths["slac → cern"])
 
         [row] = call("GET", "incidents")[1]
@@ -79,7 +79,7 @@ class TestListing:
             ("?state=all&group=coast", {"now"}),
             ("?state=all&since=2026-11-21T00:00:00Z", {"now"}),
             ("?state=all&until=2026-11-21T00:00:00Z", {"past"}),
-            # It ended at 2026-11-20 12:30, which is not part of it any more.
+            # It ended at 2026-11-20 12:30, which is no longer part of it.
             ("?state=all&since=2026-11-20T12:30:00Z", {"now"}),
             ("?state=all&since=2026-11-20T12:29:59Z", {"now", "past"}),
             ("?state=all&severity=notice", set()),
@@ -94,13 +94,13 @@ class TestListing:
 
         assert (status, {names[row["id"]] for row in listed}) == (200, matching)
 
-    def test_a_path_chooses_its_own_incidents(self, call, paths):
+    def test_a_path_lists_its_own_incidents(self, call, paths):
         lossy(paths["slac → cern"])
 
         assert len(call("GET", f"incidents?path_id={paths['slac → cern'].pk}")[1]) == 1
         assert call("GET", f"incidents?path_id={paths['cern → fnal'].pk}")[1] == []
 
-    def test_pages_follow_each_other_and_say_how_many_there_are(self, client, paths):
+    def test_pages_are_consecutive_and_have_the_total(self, client, paths):
         days = [ended(paths["fnal → cern"], NOW - timedelta(days=day)).pk for day in (4, 3, 2)][::-1]
 
         pages = [
@@ -121,23 +121,23 @@ class TestListing:
             ("limit=1000", ["less than or equal", " 200"]),
         ],
     )
-    def test_a_wrong_filter_is_named(self, call, paths, query, facts):
+    def test_an_invalid_filter_is_named(self, call, paths, query, facts):
         status, answer = call("GET", f"incidents?{query}")
 
         assert status == 422
         assert lacks(json.dumps(answer), *facts) == []
 
-    def test_the_list_keeps_to_its_queries(self, call, paths, django_assert_num_queries):
+    def test_the_list_has_a_fixed_number_of_queries(self, call, paths, django_assert_num_queries):
         lossy(paths["slac → cern"])
-        with django_assert_num_queries(4):  # how many, when that was, incidents, their paths
+        with django_assert_num_queries(4):  # count, last change, incidents, their paths
             call("GET", "incidents")
         lossy(paths["fnal → cern"])
         with django_assert_num_queries(4):
             call("GET", "incidents")
 
 
-class TestOne:
-    def test_it_comes_with_evidence_history_and_the_text_for_a_ticket(self, call, paths):
+class TestDetail:
+    def test_it_has_evidence_history_and_the_ticket(self, call, paths):
         incident = lossy(paths["slac → cern"])
 
         status, detail = call("GET", f"incidents/{incident.pk}")
@@ -152,7 +152,7 @@ class TestOne:
         assert "192.0.2.1" in detail["ticket"]
         assert detail["notifications"][0]["change"] == "opened"
 
-    def test_what_late_results_say_stays_in_the_history(self, call, paths):
+    def test_notes_about_late_results_stay_in_the_history(self, call, paths):
         incident = lossy(paths["slac → cern"])
         for words in ("first", "second"):
             lifecycle.correct(incident.pk, words, NOW)
@@ -162,22 +162,24 @@ class TestOne:
         assert answer["correction"] == "second"
         assert [event["note"] for event in answer["history"] if event["turn"] == "corrected"] == ["first", "second"]
 
-    def test_one_that_there_is_not(self, call, paths):
+    def test_an_unknown_incident_is_404(self, call, paths):
         status, answer = call("GET", "incidents/77")
 
         assert (status, answer.keys()) == (404, {"detail"})
         assert lacks(answer["detail"], "no incident 77;", "/api/v1/incidents") == []
 
-    def test_it_keeps_to_its_queries(self, call, paths, django_assert_num_queries):
+    def test_it_has_a_fixed_number_of_queries(self, call, paths, django_assert_num_queries):
         incident = lossy(paths["slac → cern"])
 
-        with django_assert_num_queries(7):  # itself, paths, turns, notifications, deeds, evidence, the last hour
+        with django_assert_num_queries(
+            7
+        ):  # incident, paths, turns, notifications, audit records, evidence, the last hour
             call("GET", f"incidents/{incident.pk}")
 
 
 @pytest.mark.usefixtures("operator")
 class TestAcknowledging:
-    def test_once_and_twice_by_the_same_person_is_one_deed(self, call, paths):
+    def test_acknowledging_twice_is_recorded_once(self, call, paths):
         incident = lossy(paths["slac → cern"])
         address = f"incidents/{incident.pk}/acknowledgement"
 
@@ -190,7 +192,7 @@ class TestAcknowledging:
             f"acknowledged incident {incident.pk}"
         ]
 
-    def test_by_another_person_it_is_a_conflict_that_names_the_first(self, call, client, paths):
+    def test_a_second_person_gets_a_conflict_naming_the_first(self, call, client, paths):
         incident = lossy(paths["slac → cern"])
         call("PUT", f"incidents/{incident.pk}/acknowledgement")
         client.force_login(person("warren", "operator"))
@@ -200,7 +202,7 @@ class TestAcknowledging:
         assert status == 409
         assert lacks(answer["detail"], "les acknowledged", f"incident {incident.pk} ", " 12:30 UTC") == []
 
-    def test_it_can_be_taken_back_and_given_again(self, call, paths):
+    def test_an_acknowledgement_can_be_removed_and_repeated(self, call, paths):
         incident = lossy(paths["slac → cern"])
         address = f"incidents/{incident.pk}/acknowledgement"
 
@@ -210,7 +212,7 @@ class TestAcknowledging:
         turns = [event["turn"] for event in call("GET", f"incidents/{incident.pk}")[1]["history"]]
         assert turns == ["found", "opened", "acknowledged", "unacknowledged", "acknowledged"]
 
-    def test_one_that_is_over_cannot_be_acknowledged(self, call, paths):
+    def test_a_closed_incident_cannot_be_acknowledged(self, call, paths):
         incident = ended(paths["slac → cern"], NOW - 2 * HOUR)
 
         for method in ("PUT", "DELETE"):
@@ -218,13 +220,13 @@ class TestAcknowledging:
             assert status == 409
             assert lacks(answer["detail"], f"incident {incident.pk} ", "closed", "2026-11-21 11:30 UTC") == []
 
-    def test_one_that_there_is_not(self, call, paths):
+    def test_acknowledging_an_unknown_incident_is_404(self, call, paths):
         assert call("PUT", "incidents/77/acknowledgement") == (404, {"detail": "there is no incident 77"})
 
 
 @pytest.mark.usefixtures("operator")
 class TestComments:
-    def test_a_comment_sent_again_with_its_key_is_one(self, call, paths):
+    def test_a_comment_repeated_with_its_key_is_stored_once(self, call, paths):
         incident = lossy(paths["slac → cern"])
         body, key = {"text": "  the provider <b>knows</b>  "}, {"Idempotency-Key": "c1"}
 
@@ -234,7 +236,7 @@ class TestComments:
         assert answers[0] == answers[1]
         assert [audit_record.comment for audit_record in AuditRecord.objects.all()] == ["the provider <b>knows</b>"]
 
-    def test_a_key_of_something_else_is_a_conflict(self, call, paths):
+    def test_a_key_of_another_request_is_a_conflict(self, call, paths):
         incident = lossy(paths["slac → cern"])
         address, key = f"incidents/{incident.pk}/comments", {"Idempotency-Key": "c1"}
         call("POST", address, {"text": "one"}, **key)
@@ -246,7 +248,7 @@ class TestComments:
         assert lacks(answer["detail"], "key c1 ", "used before", *before) == []
 
     @pytest.mark.parametrize("text", ["", "   ", "a\x00b", "x" * 4001])
-    def test_what_is_no_comment_is_refused(self, call, paths, text):
+    def test_an_invalid_comment_is_refused(self, call, paths, text):
         incident = lossy(paths["slac → cern"])
 
         assert call("POST", f"incidents/{incident.pk}/comments", {"text": text})[0] == 422
@@ -255,23 +257,23 @@ class TestComments:
 
 @pytest.mark.usefixtures("operator")
 class TestSilences:
-    def test_made_listed_ended_and_ended_again(self, call, paths):
+    def test_a_silence_is_created_listed_and_ended_once(self, call, paths):
         until = (NOW + HOUR).isoformat().replace("+00:00", "Z")
 
-        status, made = call("POST", "silences", {"site": "cern", "until": until, "reason": "fibre cut"})
+        status, created = call("POST", "silences", {"site": "cern", "until": until, "reason": "fibre cut"})
 
-        assert (status, made["site"], made["standing"], made["ends_at"]) == (200, "cern", "in force", until)
-        assert [row["id"] for row in call("GET", "silences")[1]] == [made["id"]]
+        assert (status, created["site"], created["standing"], created["ends_at"]) == (200, "cern", "in force", until)
+        assert [row["id"] for row in call("GET", "silences")[1]] == [created["id"]]
         for _ in range(2):
-            assert call("DELETE", f"silences/{made['id']}")[1]["standing"] == "ended"
+            assert call("DELETE", f"silences/{created['id']}")[1]["standing"] == "ended"
         assert call("GET", "silences")[1] == []
-        assert [row["id"] for row in call("GET", "silences?past=true")[1]] == [made["id"]]
+        assert [row["id"] for row in call("GET", "silences?past=true")[1]] == [created["id"]]
         begun, over = [audit_record.what for audit_record in AuditRecord.objects.order_by("pk")]
         period = ("for cern from 2026-11-21 12:30", "to 2026-11-21 13:30 UTC")
-        assert lacks(begun, f"made silence {made['id']} ", *period) == []
-        assert over == f"ended silence {made['id']}"
+        assert lacks(begun, f"made silence {created['id']} ", *period) == []
+        assert over == f"ended silence {created['id']}"
 
-    def test_sent_again_with_its_key_it_is_one(self, call, paths):
+    def test_a_silence_repeated_with_its_key_is_created_once(self, call, paths):
         body = {"group": "coast", "until": (NOW + HOUR).isoformat()}
 
         answers = [call("POST", "silences", body, **{"Idempotency-Key": "s1"}) for _ in range(3)]
@@ -293,7 +295,7 @@ class TestSilences:
             ({"reason": "a\x00b"}, ["String should match pattern"]),
         ],
     )
-    def test_what_makes_no_sense_is_named_and_makes_nothing(self, call, paths, body, facts):
+    def test_an_invalid_silence_is_refused_with_the_field(self, call, paths, body, facts):
         status, answer = call("POST", "silences", {"until": (NOW + HOUR).isoformat(), **body})
 
         assert status == 422
@@ -311,43 +313,43 @@ class TestMaintenance:
         "reason": "updates",
     }
 
-    def test_a_recurring_one_says_when_it_comes_next(self, call, paths, monkeypatch):
-        made = call("POST", "maintenance", self.WEEKLY)[1]
+    def test_a_recurring_maintenance_has_its_next_start(self, call, paths, monkeypatch):
+        created = call("POST", "maintenance", self.WEEKLY)[1]
 
-        seen = []
+        next_starts = []
         for now in (NOW, NOW + timedelta(days=1, hours=14), NOW + timedelta(days=3)):
             monkeypatch.setattr("django.utils.timezone.now", lambda now=now: now)
-            answer = call("GET", f"maintenance/{made['id']}")[1]
-            seen.append((answer["standing"], answer["next_starts_at"]))
+            answer = call("GET", f"maintenance/{created['id']}")[1]
+            next_starts.append((answer["standing"], answer["next_starts_at"]))
 
-        assert seen == [
+        assert next_starts == [
             ("to come", "2026-11-23T02:00:00Z"),
             ("in force", "2026-11-23T02:00:00Z"),
             ("to come", "2026-11-30T02:00:00Z"),
         ]
 
-    def test_a_change_that_did_not_see_the_last_one_is_lost_and_says_so(self, call, paths):
-        made = call("POST", "maintenance", self.WEEKLY)[1]
-        later = {**self.WEEKLY, "ends_at": "2026-11-23T05:00:00Z", "revision": made["revision"]}
+    def test_a_change_of_an_outdated_revision_is_a_conflict(self, call, paths):
+        created = call("POST", "maintenance", self.WEEKLY)[1]
+        later = {**self.WEEKLY, "ends_at": "2026-11-23T05:00:00Z", "revision": created["revision"]}
 
-        first = call("PUT", f"maintenance/{made['id']}", later)
-        again = call("PUT", f"maintenance/{made['id']}", later)
-        other = call("PUT", f"maintenance/{made['id']}", {**later, "reason": "others"})
+        first = call("PUT", f"maintenance/{created['id']}", later)
+        again = call("PUT", f"maintenance/{created['id']}", later)
+        other = call("PUT", f"maintenance/{created['id']}", {**later, "reason": "others"})
 
         assert (first[0], first[1]["revision"], first[1]["ends_at"]) == (200, 1, "2026-11-23T05:00:00Z")
-        assert again == first, "what is so already stays so"
+        assert again == first, "a repeated change has no effect"
         assert other[0] == 409
-        assert lacks(other[1]["detail"], f"maintenance {made['id']} ", "changed or ended", "since you read it") == []
+        assert lacks(other[1]["detail"], f"maintenance {created['id']} ", "changed or ended", "since you read it") == []
         assert QuietPeriod.objects.get().reason == "updates"
-        what = [audit_record.what for audit_record in AuditRecord.objects.order_by("pk")][1]
+        action = [audit_record.what for audit_record in AuditRecord.objects.order_by("pk")][1]
         period = ("for group coast from 2026-11-23 02:00", "to 2026-11-23 05:00 UTC", "every 7 days")
-        assert lacks(what, f"changed maintenance {made['id']},", *period) == []
+        assert lacks(action, f"changed maintenance {created['id']},", *period) == []
 
-    def test_one_that_was_ended_is_not_changed(self, call, paths):
-        made = call("POST", "maintenance", self.WEEKLY)[1]
-        call("DELETE", f"maintenance/{made['id']}")
+    def test_an_ended_maintenance_is_not_changed(self, call, paths):
+        created = call("POST", "maintenance", self.WEEKLY)[1]
+        call("DELETE", f"maintenance/{created['id']}")
 
-        assert call("PUT", f"maintenance/{made['id']}", {**self.WEEKLY, "revision": 0})[0] == 409
+        assert call("PUT", f"maintenance/{created['id']}", {**self.WEEKLY, "revision": 0})[0] == 409
 
     @pytest.mark.parametrize(
         ("wrong", "facts"),
@@ -365,23 +367,23 @@ class TestMaintenance:
             ({"until": "2150-12-31T23:59:59Z"}, ["stops repeating in 2150", "more than 10 years"]),
         ],
     )
-    def test_what_makes_no_sense_is_named_and_makes_nothing(self, call, paths, wrong, facts):
+    def test_an_invalid_maintenance_is_refused_with_the_field(self, call, paths, wrong, facts):
         status, answer = call("POST", "maintenance", {**self.WEEKLY, **wrong})
 
         assert status == 422
         assert lacks(json.dumps(answer), *facts) == []
         assert not QuietPeriod.objects.exists()
 
-    def test_a_silence_is_no_maintenance(self, call, paths):
-        made = call("POST", "silences", {"until": (NOW + HOUR).isoformat()})[1]
+    def test_a_silence_is_not_a_maintenance(self, call, paths):
+        silence = call("POST", "silences", {"until": (NOW + HOUR).isoformat()})[1]
 
         for method, body in (("GET", None), ("DELETE", None), ("PUT", {**self.WEEKLY, "revision": 0})):
-            assert call(method, f"maintenance/{made['id']}", body)[0] == 404
+            assert call(method, f"maintenance/{silence['id']}", body)[0] == 404
         assert call("GET", "silences")[1][0]["standing"] == "in force"
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_many_who_acknowledge_and_silence_at_once_one_is_first(paths):
+def test_of_concurrent_acknowledgements_only_the_first_counts(paths):
     from monitor.alerts.incidents import actions
 
     incident = lossy(paths["slac → cern"])
@@ -393,10 +395,10 @@ def test_of_many_who_acknowledge_and_silence_at_once_one_is_first(paths):
             return False
         return True
 
-    made = at_once(4, lambda _: actions.silence(actions.QuietScope(), NOW + HOUR, "", "les", NOW, key="same").pk)
+    silence_ids = at_once(4, lambda _: actions.silence(actions.QuietScope(), NOW + HOUR, "", "les", NOW, key="same").pk)
 
     assert sorted(at_once(4, attempt)) == [False, False, False, True]
-    assert len(set(made)) == QuietPeriod.objects.count() == 1
+    assert len(set(silence_ids)) == QuietPeriod.objects.count() == 1
     assert AuditRecord.objects.count() == 2
 
 
@@ -412,7 +414,7 @@ READS = ["incidents", "incidents/{incident}", "silences", "maintenance"]
 
 
 @pytest.fixture
-def there(paths):
+def existing_ids(paths):
     silence = QuietPeriod.objects.create(
         kind="silence", starts_at=NOW - MINUTE, ends_at=NOW + HOUR, made_by="ann", made_at=NOW
     )
@@ -423,51 +425,53 @@ def there(paths):
     ("role", "reads", "writes", "trail"),
     [(None, 200, 401, 403), ("viewer", 200, 403, 403), ("operator", 200, 200, 200)],
 )
-def test_who_may_do_what(call, client, there, role, reads, writes, trail):
-    """Anonymous here is somebody on the machine itself, who may read."""
+def test_each_role_has_its_permissions_in_the_api(call, client, existing_ids, role, reads, writes, trail):
+    """Anonymous here is a user of the machine itself, who may read."""
     if role is not None:
         client.force_login(person("somebody", role))
 
-    assert {call("GET", address.format(**there))[0] for address in READS} == {reads}
-    assert {call(method, address.format(**there), body)[0] for method, address, body in WRITES} == {writes}
+    assert {call("GET", address.format(**existing_ids))[0] for address in READS} == {reads}
+    assert {call(method, address.format(**existing_ids), body)[0] for method, address, body in WRITES} == {writes}
     assert call("GET", "deeds")[0] == trail
     assert bool(AuditRecord.objects.exists()) is (writes == 200)
 
 
 @pytest.mark.parametrize(("may_operate", "status"), [(False, 403), (True, 200)])
-def test_a_token_writes_only_if_it_was_made_for_that(call, there, may_operate, status):
+def test_a_token_writes_only_if_it_was_created_for_that(call, existing_ids, may_operate, status):
     token = issue_user_token(person("robot", "operator").pk, "tickets", NOW, may_operate=may_operate)
     bearer = {"Authorization": f"Bearer {token}"}
 
-    answers = {call(method, address.format(**there), body, **bearer)[0] for method, address, body in WRITES}
+    answers = {call(method, address.format(**existing_ids), body, **bearer)[0] for method, address, body in WRITES}
 
     assert answers == {status}
     assert {audit_record.who for audit_record in AuditRecord.objects.all()} == ({"robot"} if may_operate else set())
 
 
-def test_a_token_that_may_operate_does_not_outlive_the_role(call, there):
+def test_a_token_that_may_operate_ends_with_the_role(call, existing_ids):
     user = person("robot", "operator")
     token = issue_user_token(user.pk, "tickets", NOW, may_operate=True)
     user.groups.clear()
 
-    assert call("PUT", f"incidents/{there['incident']}/acknowledgement", Authorization=f"Bearer {token}")[0] == 403
+    assert (
+        call("PUT", f"incidents/{existing_ids['incident']}/acknowledgement", Authorization=f"Bearer {token}")[0] == 403
+    )
     assert Incident.objects.get().acknowledged_at is None
 
 
-def test_a_session_without_the_pages_token_changes_nothing(client, call, there):
+def test_a_session_without_the_csrf_token_changes_nothing(client, call, existing_ids):
     client.handler.enforce_csrf_checks = True
     client.force_login(person("les", "operator"))
 
-    assert call("PUT", f"incidents/{there['incident']}/acknowledgement")[0] == 403
+    assert call("PUT", f"incidents/{existing_ids['incident']}/acknowledgement")[0] == 403
 
 
-def test_the_trail_has_everything_newest_first_and_by_person(call, client, there):
+def test_the_audit_trail_lists_newest_first_and_by_person(call, client, existing_ids):
     for name in ("les", "warren"):
         client.force_login(person(name, "operator"))
-        call("POST", f"incidents/{there['incident']}/comments", {"text": f"from {name}"})
+        call("POST", f"incidents/{existing_ids['incident']}/comments", {"text": f"from {name}"})
 
     trail = call("GET", "deeds")[1]
-    of_les = call("GET", f"deeds?who=les&incident_id={there['incident']}")[1]
+    of_les = call("GET", f"deeds?who=les&incident_id={existing_ids['incident']}")[1]
 
     assert [(record["who"], record["comment"]) for record in trail] == [("warren", "from warren"), ("les", "from les")]
     assert [record["who"] for record in of_les] == ["les"]

@@ -1,4 +1,4 @@
-"""An alert rule is its module, an entry in the catalogue, and a line of docs: a toy rule needs nothing else."""
+"""An alert rule is a module, an entry in the catalogue, and a line of docs: a toy rule needs nothing else."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ tests = ["pinger"]
 
 @pytest.fixture(autouse=True)
 def toy_rule(monkeypatch):
-    """The entry in the catalogue; `register` is what the application calls when it starts."""
+    """The entry in the catalogue; the application calls `register` when it starts."""
     monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
     monkeypatch.setitem(catalogue.RULES, FewBursts.name, FewBursts())
     monkeypatch.setitem(alert_rules.RULES, FewBursts.name, None)

@@ -1,4 +1,4 @@
-"""Applying documents: what is added, changed and retired, and that nothing is ever lost by it."""
+"""Applying documents: additions, changes and retirements, and that no data is lost."""
 
 import io
 import json
@@ -58,7 +58,7 @@ def mesh(*sites, tests=(PINGER, TCP), home=None, alerts=None):
 
 
 def in_use():
-    """What the database says is measured, in the terms of the file."""
+    """The measurements in the database, in the terms of the file."""
     return {
         "mesh": list(Mesh.objects.values_list("name", "home_site", "alerts")),
         "sites": {
@@ -89,7 +89,7 @@ def ids():
     return {model: set(model.objects.values_list("pk", flat=True)) for model in MODELS}
 
 
-def test_a_new_mesh_is_added_and_told():
+def test_a_new_mesh_is_added_and_reported():
     changes = apply(mesh(A, B, home="a", alerts={"loss": {"above_ratio": 0.01, "window_s": 600}}), NOW)
 
     assert changes.counts("added") == {
@@ -108,7 +108,7 @@ def test_a_new_mesh_is_added_and_told():
     assert queries.alerts() == row.alerts
 
 
-def test_applying_the_same_again_changes_nothing_and_says_so():
+def test_applying_the_same_mesh_again_changes_nothing():
     apply(mesh(A, B, C), NOW)
     before = (in_use(), ids(), Mesh.objects.get().applied_at)
 
@@ -118,14 +118,14 @@ def test_applying_the_same_again_changes_nothing_and_says_so():
     assert (in_use(), ids(), Mesh.objects.get().applied_at) == before
 
 
-def test_what_is_applied_is_what_the_file_says():
+def test_applied_measurements_are_those_of_the_file():
     document = read(EXAMPLE)
 
     apply(document, NOW)
 
-    wanted = expansion.measurements(document)
+    expected = expansion.measurements(document)
     assert in_use()["measurements"] == {
-        (measurement.source, measurement.destination, measurement.test) for measurement in wanted
+        (measurement.source, measurement.destination, measurement.test) for measurement in expected
     }
     assert models.Test.objects.get(name="pinger").parameters == {
         "packet_bytes": [100, 1000], "count": 10, "spacing_s": 1.0, "timeout_s": 2.0, "priming_bytes": 56,
@@ -134,7 +134,7 @@ def test_what_is_applied_is_what_the_file_says():
     assert models.Test.objects.get(name="tcp").parameters == {"duration_s": 10, "omit_s": 0, "streams": 1, "port": 5201}
 
 
-def test_a_site_that_leaves_is_retired_with_its_paths_and_kept():
+def test_a_removed_site_is_retired_with_its_paths_and_kept():
     apply(mesh(A, B, C), NOW)
     before = ids()
 
@@ -146,7 +146,7 @@ def test_a_site_that_leaves_is_retired_with_its_paths_and_kept():
     assert all(before[model] == after for model, after in ids().items())
 
 
-def test_a_site_that_comes_back_is_the_same_row_again():
+def test_a_site_that_returns_has_the_same_row():
     apply(mesh(A, B, C), NOW)
     before = ids()
     apply(mesh(A, B), NOW + timedelta(hours=1))
@@ -163,7 +163,7 @@ def test_a_site_that_comes_back_is_the_same_row_again():
     assert set(Measurement.objects.values_list("started_at", flat=True)) == {NOW}
 
 
-def test_what_changes_is_told_field_by_field():
+def test_changes_are_reported_field_by_field():
     apply(mesh(A, B, alerts={"loss": {"above_ratio": 0.01, "window_s": 600}}), NOW)
     moved = replace(A, title="Geneva", hosts=(replace(A.hosts[0], address="192.0.2.9"),))
     slower = replace(PINGER, every_s=300, count=20)
@@ -181,7 +181,7 @@ def test_what_changes_is_told_field_by_field():
     ]
 
 
-def test_an_agent_that_goes_takes_its_measurements_along():
+def test_a_removed_agent_ends_its_measurements():
     apply(mesh(A, B), NOW)
 
     changes = apply(mesh(A, replace(B, has_agent=False)), NOW)
@@ -190,26 +190,26 @@ def test_an_agent_that_goes_takes_its_measurements_along():
     assert in_use()["measurements"] == {("a", "b", "pinger")}
 
 
-def test_slots_that_have_not_begun_leave_with_their_measurement():
+def test_slots_that_have_not_begun_are_deleted_with_their_path():
     apply(mesh(A, B, C), NOW)
     plan_slots(NOW)
     later = NOW + timedelta(minutes=20)
     begun = set(Slot.objects.filter(starts_at__lte=later).values_list("pk", flat=True))
-    kept = set(Slot.objects.exclude(measurement__path__source__name="c").exclude(
+    kept_ids = set(Slot.objects.exclude(measurement__path__source__name="c").exclude(
         measurement__path__destination__name="c").values_list("pk", flat=True))  # fmt: skip
 
     changes = apply(mesh(A, B), later)
 
-    left = set(Slot.objects.values_list("pk", flat=True))
+    remaining_ids = set(Slot.objects.values_list("pk", flat=True))
     assert begun
     assert changes.slots_deleted > 0
-    assert left >= begun | kept
-    assert not (left - kept) & set(
+    assert remaining_ids >= begun | kept_ids
+    assert not (remaining_ids - kept_ids) & set(
         Slot.objects.filter(starts_at__gt=later + timedelta(seconds=slots.IN_HAND_S)).values_list("pk", flat=True)
     )
 
 
-def test_slots_of_a_test_that_changed_are_planned_anew():
+def test_slots_of_a_changed_test_are_planned_again():
     apply(mesh(A, B), NOW)
     plan_slots(NOW)
 
@@ -243,20 +243,20 @@ def meshes(draw):
 
 @given(meshes(), meshes())
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_there_and_back_again_is_the_same_mesh_and_nothing_is_deleted(first, second):
+def test_applying_and_reverting_a_change_deletes_nothing(first, second):
     with transaction.atomic():
         apply(first, NOW)
-        wanted, rows = in_use(), ids()
+        expected, rows = in_use(), ids()
 
         apply(second, NOW + timedelta(hours=1))
         other, between = in_use(), ids()
         changes = apply(first, NOW + timedelta(hours=2))
 
-        assert in_use() == wanted
+        assert in_use() == expected
         assert all(rows[model] <= between[model] <= ids()[model] for model in MODELS)
         assert apply(first, NOW + timedelta(hours=3)).is_empty
-        assert changes.is_empty == (other == wanted)
-        transaction.set_rollback(True)  # hypothesis runs all examples in the one transaction of the test
+        assert changes.is_empty == (other == expected)
+        transaction.set_rollback(True)  # hypothesis runs all examples in the single transaction of the test
 
 
 def test_planned_bursts_follow_the_times_in_use():
@@ -276,7 +276,7 @@ def test_planned_bursts_follow_the_times_in_use():
     ("since_s", "until_s", "cycles"),
     [(0, 60, 1), (0, 61, 2), (1, 60, 0), (1, 61, 1), (0, 0, 0), (-3600, 0, 0), (0, 3600, 60), (0.5, 59.5, 0)],
 )
-def test_cycles_are_counted_where_they_start(since_s, until_s, cycles):
+def test_cycles_are_counted_at_their_start(since_s, until_s, cycles):
     apply(mesh(A, B, tests=(replace(PINGER, packet_bytes=(100,)),)), NOW)
 
     planned = queries.planned_bursts(NOW + timedelta(seconds=since_s), NOW + timedelta(seconds=until_s))
@@ -284,7 +284,7 @@ def test_cycles_are_counted_where_they_start(since_s, until_s, cycles):
     assert sum(planned.values()) == 2 * cycles
 
 
-def test_paths_in_use_come_with_their_sites_in_one_query(django_assert_num_queries):
+def test_paths_in_use_are_read_with_their_sites_in_one_query(django_assert_num_queries):
     apply(mesh(A, B, C), NOW)
 
     with django_assert_num_queries(1):
@@ -294,7 +294,7 @@ def test_paths_in_use_come_with_their_sites_in_one_query(django_assert_num_queri
 
 
 @pytest.mark.django_db(transaction=True)
-def test_applies_at_the_same_time_wait_for_each_other():
+def test_concurrent_applies_wait_for_each_other():
     ready, errors = threading.Barrier(4), []
 
     def run(document):
@@ -327,7 +327,7 @@ def command(*args):
     return code, out.getvalue(), err.getvalue()
 
 
-def test_the_command_prints_what_it_did_and_the_total():
+def test_the_command_prints_its_changes_and_the_total():
     code, out, _ = command("apply", str(EXAMPLE))
 
     lines = out.splitlines()
@@ -341,15 +341,15 @@ def test_the_command_prints_what_it_did_and_the_total():
     assert command("apply", str(EXAMPLE))[1] == "no changes\n"
 
 
-def test_the_command_tells_programs_in_json():
+def test_the_command_prints_json():
     _, out, _ = command("apply", str(EXAMPLE), "--json")
 
-    told = json.loads(out)
-    assert {"kind": "site", "name": "niit", "detail": ""} in told["added"]
-    assert (told["changed"], told["retired"], told["slots_deleted"]) == ([], [], 0)
+    report = json.loads(out)
+    assert {"kind": "site", "name": "niit", "detail": ""} in report["added"]
+    assert (report["changed"], report["retired"], report["slots_deleted"]) == ([], [], 0)
 
 
-def test_nothing_is_applied_unless_all_of_it_is_right():
+def test_a_file_with_an_error_is_not_applied_at_all():
     code, out, err = command("apply", str(BAD / "many_problems.toml"))
 
     assert (code, out) == (1, "")
@@ -366,16 +366,16 @@ def test_checking_writes_nothing(django_assert_num_queries):
     assert out == f"{EXAMPLE}: OK: 3 sites, 4 hosts, 2 tests, 2 groups, 5 paths, 5 measurements\n"
 
 
-def test_checking_tells_programs_what_is_wrong_in_json():
+def test_checking_prints_errors_as_json():
     path = BAD / "undefined_site.toml"
 
     code, out, _ = command("check", str(path), "--json")
 
     assert code == 1
-    told = json.loads(out)
-    [problem] = told["problems"]
+    report = json.loads(out)
+    [problem] = report["problems"]
     message = problem["message"]
-    assert told == {"problems": [{"file": str(path), "line": 37, "message": message}]}
+    assert report == {"problems": [{"file": str(path), "line": 37, "message": message}]}
     assert lacks(message, 'group "all"', 'site "cren"', "not defined", 'did you mean "cern"') == []
 
 
@@ -387,7 +387,7 @@ def notifying(tmp_path, *channels):
 
 
 @pytest.mark.parametrize("action", ["check", "apply"])
-def test_a_channel_missing_in_the_environment_is_only_a_warning(tmp_path, settings, action):
+def test_a_channel_missing_in_the_environment_is_a_warning(tmp_path, settings, action):
     settings.NOTIFY_URLS = ["oncall=log://", "mail=log://"]
     file = notifying(tmp_path, "oncal", "mail", "oncal")
 
@@ -409,7 +409,7 @@ def test_a_channel_missing_in_the_environment_is_only_a_warning(tmp_path, settin
     assert Mesh.objects.exists() is (action == "apply")
 
 
-def test_existing_channels_and_a_mesh_without_any_give_no_warning(tmp_path, settings):
+def test_existing_channels_or_no_channels_give_no_warning(tmp_path, settings):
     settings.NOTIFY_URLS = ["oncall=log://"]
 
     assert command("check", notifying(tmp_path, "oncall"))[2] == ""

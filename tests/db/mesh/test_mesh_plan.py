@@ -1,4 +1,4 @@
-"""What a site's agent is told to measure."""
+"""The plan of a site's agent."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path as FilePath
@@ -59,7 +59,7 @@ def test_a_site_without_an_agent_has_nothing_to_measure(applied):
     assert (plan_of("niit").ping, plan_of("niit").throughput) == ((), ())
 
 
-def test_both_ends_of_a_throughput_test_are_told_with_their_roles(applied):
+def test_both_ends_of_a_throughput_test_have_their_roles(applied):
     slots.plan_slots(NOW)
 
     client, server = plan_of("cern").throughput, plan_of("slac").throughput
@@ -79,20 +79,20 @@ def test_both_ends_of_a_throughput_test_are_told_with_their_roles(applied):
     )
 
 
-def test_each_end_is_told_the_iperf3_of_the_other(applied):
+def test_each_end_gets_the_iperf3_version_of_the_other(applied):
     slots.plan_slots(NOW)
     sites = {site.name: site for site in Site.objects.all()}
     versions = {sites["cern"].pk: "3.22", sites["slac"].pk: "3.18"}
 
-    told = {name: plan_for(sites[name], NOW, versions).throughput for name in ("cern", "slac")}
+    planned = {name: plan_for(sites[name], NOW, versions).throughput for name in ("cern", "slac")}
 
-    assert {slot.spec.peer_iperf3 for slot in told["cern"]} == {"3.18"}
-    assert {slot.spec.peer_iperf3 for slot in told["slac"]} == {"3.22"}
+    assert {slot.spec.peer_iperf3 for slot in planned["cern"]} == {"3.18"}
+    assert {slot.spec.peer_iperf3 for slot in planned["slac"]} == {"3.22"}
     assert {slot.spec.peer_iperf3 for slot in plan_of("slac").throughput} == {None}
     assert plan_for(sites["slac"], NOW, {sites["slac"].pk: "3.18"}).version == plan_of("slac").version
 
 
-def test_a_slot_is_told_until_it_has_ended_or_is_closed(applied):
+def test_a_slot_is_in_the_plan_until_it_has_ended_or_is_closed(applied):
     slots.plan_slots(NOW)
     first = plan_of("cern").throughput[0]
     just_before = first.ends_at - timedelta(seconds=1)
@@ -114,7 +114,7 @@ def test_equal_content_has_an_equal_version(applied):
     assert plan.version != plan_of("cern").version
 
 
-def test_a_change_of_the_mesh_is_a_new_version(applied):
+def test_a_change_of_the_mesh_gives_a_new_version(applied):
     before = plan_of("slac").version
     slower = replace(EXAMPLE.tests[0], every_s=120)
 
@@ -124,14 +124,14 @@ def test_a_change_of_the_mesh_is_a_new_version(applied):
     assert plan_of("slac").version != before
 
 
-def test_a_host_known_by_name_is_not_bound_to(applied):
-    named = replace(EXAMPLE.sites[0], hosts=(replace(EXAMPLE.sites[0].hosts[0], address="slac.example.org"),))
-    apply(replace(EXAMPLE, sites=(named, *EXAMPLE.sites[1:])), NOW)
+def test_a_host_name_is_not_a_source_address(applied):
+    with_host_name = replace(EXAMPLE.sites[0], hosts=(replace(EXAMPLE.sites[0].hosts[0], address="slac.example.org"),))
+    apply(replace(EXAMPLE, sites=(with_host_name, *EXAMPLE.sites[1:])), NOW)
 
     assert {target.source for target in plan_of("slac").ping[0].spec.targets} == {None}
 
 
-def test_a_plan_goes_over_the_wire_unchanged(applied):
+def test_a_plan_is_unchanged_by_the_wire(applied):
     slots.plan_slots(NOW)
     plan = plan_of("cern")
 

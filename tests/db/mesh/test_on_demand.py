@@ -1,4 +1,4 @@
-"""Throughput tests on demand: at once, the same way as the planned ones, and what becomes of them."""
+"""Throughput tests on demand: their start, their slots beside planned tests, and their results."""
 
 import html
 import io
@@ -55,7 +55,7 @@ def path():
     return find_path("s1", "s2")
 
 
-def asked(path, now=NOW, **settings):
+def request_test(path, now=NOW, **settings):
     return ask(path, Settings(**settings), by="somebody", now=now)
 
 
@@ -65,10 +65,10 @@ def plan_of(path, now=NOW):
 
 
 def report(slot, run, number=1, site=None):
-    """What an end says of a slot, delivered as its agent does."""
+    """Deliver an end's report on a slot, as its agent does."""
     path = slot.measurement.path
-    said = delivered(path, run, number, slot_id=slot.pk, test="on-demand")
-    receipt = store((site or path.source.site).pk, batch(said, number=number), slot.ends_at)
+    report_result = delivered(path, run, number, slot_id=slot.pk, test="on-demand")
+    receipt = store((site or path.source.site).pk, batch(report_result, number=number), slot.ends_at)
     assert receipt.refused == ()
 
 
@@ -81,8 +81,8 @@ def said_by_server(slot, outcome, detail, **fields):
     return ServerReport(family=4, started_at=slot.starts_at, outcome=outcome, detail=detail, **fields)
 
 
-def test_an_on_demand_test_starts_in_15_s_and_both_ends_know_at_once(path):
-    slot = asked(path, duration_s=7, streams=4, window_bytes=65536, congestion_control="reno", mss_bytes=1200)
+def test_an_on_demand_test_starts_in_15_s_in_both_plans(path):
+    slot = request_test(path, duration_s=7, streams=4, window_bytes=65536, congestion_control="reno", mss_bytes=1200)
 
     assert slot.starts_at == NOW + timedelta(seconds=15)
     assert slot.ends_at - slot.starts_at == timedelta(seconds=7 + 5)
@@ -91,12 +91,12 @@ def test_an_on_demand_test_starts_in_15_s_and_both_ends_know_at_once(path):
     assert client.spec == server.spec
     assert (client.test, client.path_id) == ("on-demand", path.pk)
     assert len(client.spec.one_time_key) == 64
-    asked_for = ("duration_s", "streams", "window_bytes", "congestion_control", "mss_bytes")
-    assert [getattr(client.spec, name) for name in asked_for] == [7, 4, 65536, "reno", 1200]
+    setting_names = ("duration_s", "streams", "window_bytes", "congestion_control", "mss_bytes")
+    assert [getattr(client.spec, name) for name in setting_names] == [7, 4, 65536, "reno", 1200]
 
 
-def test_it_takes_its_hosts_as_every_slot_does(path):
-    slot = asked(path)
+def test_it_reserves_its_hosts_as_every_slot_does(path):
+    slot = request_test(path)
 
     host = slot.hosts.first()
     assert {host.host_id for host in slot.hosts.all()} == {path.source_id, path.destination_id}
@@ -104,27 +104,27 @@ def test_it_takes_its_hosts_as_every_slot_does(path):
         SlotHost.objects.create(slot=slot, host_id=host.host_id, starts_at=slot.starts_at, ends_at=slot.ends_at)
 
 
-def test_several_come_one_after_the_other():
+def test_several_tests_run_sequentially():
     apply(document(2, PingEntry("pinger", every_s=60)), NOW)
     path = find_path("s1", "s2")
 
-    requested = [asked(path, duration_s=10) for _ in range(3)]
+    requested = [request_test(path, duration_s=10) for _ in range(3)]
 
     assert [slot.starts_at - NOW for slot in requested] == [LEAD, LEAD + 15 * SECOND, LEAD + 30 * SECOND]
     assert overlapping() == []
 
 
-def test_a_planned_test_that_no_agent_has_in_hand_gives_way_and_slips(path):
+def test_a_planned_test_that_no_agent_has_yet_is_postponed(path):
     apply(document(2, ThroughputEntry("tcp", every_s=600, duration_s=10)), NOW)
     slots.plan_slots(NOW)
     horizon = NOW + timedelta(seconds=600)
     before = set(Slot.objects.filter(starts_at__lt=horizon).values_list("measurement", "starts_at"))
 
-    slot = asked(path, now=NOW, duration_s=300)
+    slot = request_test(path, now=NOW, duration_s=300)
 
     planned = Slot.objects.filter(request=None, outcome=None, starts_at__lt=horizon)
     assert overlapping() == []
-    # Those whose agents have them already run first: the test comes after them, the others come after it.
+    # Tests that their agents already have run first: the new test comes after them, the others after it.
     in_hand = [planned_slot for planned_slot in before if planned_slot[1] <= NOW + timedelta(seconds=slots.IN_HAND_S)]
     assert in_hand != []
     assert {planned_slot for planned_slot in before if planned_slot in in_hand} <= set(
@@ -136,12 +136,12 @@ def test_a_planned_test_that_no_agent_has_in_hand_gives_way_and_slips(path):
     assert sorted(planned.values_list("measurement", flat=True)) == sorted(measurement for measurement, _ in before)
 
 
-def test_a_planned_test_that_must_give_way_and_finds_no_room_is_told(path):
+def test_a_postponed_test_without_room_is_reported(path):
     apply(document(2, ThroughputEntry("tcp", every_s=120, duration_s=10, slip_s=10)), NOW)
     slots.plan_slots(NOW)
     before = Slot.objects.filter(outcome=None).count()
 
-    asked(path, duration_s=600)
+    request_test(path, duration_s=600)
 
     busy = Slot.objects.filter(outcome=Outcome.BUSY)
     assert {slot.detail for slot in busy} == {slots.TOO_LATE}
@@ -150,11 +150,11 @@ def test_a_planned_test_that_must_give_way_and_finds_no_room_is_told(path):
 
 
 def test_a_test_that_cannot_start_within_an_hour_is_refused(path):
-    asked(path, duration_s=3600)
+    request_test(path, duration_s=3600)
     before = (Slot.objects.count(), sorted(taken()))
 
     with pytest.raises(NoFreeSlot, match="reserved for the next hour"):
-        asked(path)
+        request_test(path)
 
     assert (Slot.objects.count(), sorted(taken())) == before
 
@@ -170,15 +170,15 @@ def test_a_test_that_cannot_start_within_an_hour_is_refused(path):
         ({"window_bytes": 1}, ("window_bytes", "integer from 2048 to 1073741824,", "not 1")),
     ],
 )
-def test_settings_that_make_no_sense_are_told(path, wrong, facts):
+def test_invalid_settings_are_reported(path, wrong, facts):
     with pytest.raises(OnDemandError) as raised:
-        asked(path, **wrong)
+        request_test(path, **wrong)
 
     assert str(raised.value).startswith(facts[0])
     assert lacks(str(raised.value), *facts) == []
 
 
-def test_paths_are_found_by_sites_and_hosts_and_others_are_told(path):
+def test_paths_are_found_by_sites_and_hosts_else_reported(path):
     assert find_path("s1", "s2", 4) == path
     with pytest.raises(UnknownPath, match=r"no path.* s1 .* nowhere .*in use"):
         find_path("s1", "nowhere")
@@ -198,13 +198,13 @@ def test_a_path_whose_far_end_cannot_serve_is_refused(path, model, change, facts
     rows.filter(name="s2").update(**change)
 
     with pytest.raises(UnknownPath) as raised:
-        asked(Path.objects.with_hosts().get(pk=path.pk))
+        request_test(Path.objects.with_hosts().get(pk=path.pk))
 
     assert lacks(str(raised.value), *facts) == []
 
 
-def test_it_goes_from_planned_by_running_to_ended(path):
-    slot = asked(path)
+def test_it_is_planned_then_running_then_ended(path):
+    slot = request_test(path)
 
     states = [on_demand(slot.pk, at).state for at in (NOW, slot.starts_at, slot.ends_at)]
     assert states == [TestState.PLANNED, TestState.RUNNING, TestState.AWAITED]
@@ -217,7 +217,7 @@ def test_it_goes_from_planned_by_running_to_ended(path):
 
 
 def test_it_has_ended_when_it_is_diagnosed(path):
-    slot = asked(path)
+    slot = request_test(path)
     run = msgspec.structs.replace(real("queue"), started_at=slot.starts_at)
     report(slot, run)
 
@@ -228,8 +228,8 @@ def test_it_has_ended_when_it_is_diagnosed(path):
     assert state.sentence.startswith("bottleneck of 9.65 Mbit/s")
 
 
-def test_what_the_limits_of_the_sender_forbid_says_the_rule(path):
-    slot = asked(path)
+def test_a_test_forbidden_by_the_senders_limits_names_the_rule(path):
+    slot = request_test(path)
     spec = plan_of(path)[0][0].spec
     rule = "throughput.max_duration_s: 10 s wanted, 5 s allowed"
 
@@ -243,13 +243,13 @@ def test_what_the_limits_of_the_sender_forbid_says_the_rule(path):
 
 @pytest.mark.parametrize("server_first", [True, False])
 def test_a_test_forbidden_by_the_receivers_limits_names_the_rule(path, server_first):
-    slot = asked(path)
+    slot = request_test(path)
     rule = "throughput.peers: 192.0.2.1 is in none of them"
     refused = not_measured(plan_of(path)[0][0].spec, slot.starts_at, Outcome.REFUSED, "Connection refused")
     reports = [(refused, path.source.site), (said_by_server(slot, Outcome.NOT_PERMITTED, rule), path.destination.site)]
 
-    for number, (said, site) in enumerate(reversed(reports) if server_first else reports, 1):
-        report(slot, said, number, site)
+    for number, (result, site) in enumerate(reversed(reports) if server_first else reports, 1):
+        report(slot, result, number, site)
 
     state = on_demand(slot.pk, slot.ends_at)
     assert (state.outcome, state.detail) == ("not_permitted", f"the other end: {rule}")
@@ -257,8 +257,8 @@ def test_a_test_forbidden_by_the_receivers_limits_names_the_rule(path, server_fi
     assert (point.outcome, point.detail) == ("not_permitted", f"the other end: {rule}")
 
 
-def test_a_server_whose_client_never_reports_is_heard(path):
-    earlier, later = asked(path), asked(path)
+def test_the_servers_report_is_used_if_the_client_has_none(path):
+    earlier, later = request_test(path), request_test(path)
     report(earlier, said_by_server(earlier, Outcome.MISSED, "nobody came"), 1, path.destination.site)
     report(later, said_by_server(later, Outcome.NOT_PERMITTED, "throughput.hours: closed"), 2, path.destination.site)
 
@@ -266,13 +266,13 @@ def test_a_server_whose_client_never_reports_is_heard(path):
 
     ends = [on_demand(slot.pk, NOW) for slot in (earlier, later)]
     assert [ended.outcome for ended in ends] == ["missed", "not_permitted"]
-    for ended, heard in zip(ends, ("nobody came", "throughput.hours: closed"), strict=True):
-        assert lacks(ended.detail, "agent that connects", "not report", " 10 minutes", "other", heard) == []
-        assert ended.detail.endswith(f": {heard}")
+    for ended, detail in zip(ends, ("nobody came", "throughput.hours: closed"), strict=True):
+        assert lacks(ended.detail, "agent that connects", "not report", " 10 minutes", "other", detail) == []
+        assert ended.detail.endswith(f": {detail}")
 
 
-def test_a_site_speaks_only_of_its_own_part(path):
-    slot = asked(path)
+def test_a_site_may_report_its_own_part_only(path):
+    slot = request_test(path)
     served = delivered(path, said_by_server(slot, Outcome.MEASURED, "served it"), 1, slot_id=slot.pk)
     backwards = delivered(path, measured(slot, reverse=True), 2, slot_id=slot.pk)
     nowhere = delivered(path, said_by_server(slot, Outcome.MEASURED, "served it"), 3)
@@ -287,8 +287,8 @@ def test_a_site_speaks_only_of_its_own_part(path):
     )
 
 
-def test_its_result_is_listed_and_enters_no_summary(path):
-    slot = asked(path)
+def test_its_result_is_listed_and_in_no_summary(path):
+    slot = request_test(path)
     report(slot, measured(slot))
     roll_up(slot.ends_at)
 
@@ -296,19 +296,19 @@ def test_its_result_is_listed_and_enters_no_summary(path):
     assert throughput_summaries(NOW, slot.ends_at) == []
 
 
-def test_an_apply_leaves_it_alone_but_with_its_path(path):
+def test_an_apply_keeps_it_unless_its_path_is_removed(path):
     slots.plan_slots(NOW)
-    kept = asked(path, duration_s=3000)
-    later = asked(path)
+    slot = request_test(path, duration_s=3000)
+    later = request_test(path)
 
     apply(document(3, ThroughputEntry("tcp", every_s=1800)), NOW)
-    assert Slot.objects.filter(pk__in=[kept.pk, later.pk]).count() == 2
+    assert Slot.objects.filter(pk__in=[slot.pk, later.pk]).count() == 2
     assert not Measurement.objects.in_use().filter(test__name="on-demand").exists()
 
 
-def test_it_can_be_taken_back_until_an_agent_has_it_in_hand(path):
-    first = asked(path, duration_s=100)
-    second = asked(path)
+def test_it_can_be_cancelled_until_an_agent_has_it(path):
+    first = request_test(path, duration_s=100)
+    second = request_test(path)
 
     assert not cancel(first.pk, NOW)
     assert cancel(second.pk, NOW)
@@ -317,7 +317,7 @@ def test_it_can_be_taken_back_until_an_agent_has_it_in_hand(path):
     assert {row[0] for row in SlotHost.objects.values_list("slot")} >= {first.pk}
 
 
-def test_a_planned_slot_is_no_test_on_demand(path):
+def test_a_planned_slot_is_not_an_on_demand_test(path):
     slots.plan_slots(NOW)
 
     assert on_demand(Slot.objects.first().pk, NOW) is None
@@ -327,7 +327,7 @@ def test_a_planned_slot_is_no_test_on_demand(path):
 
 
 def run_with(monkeypatch, *arguments, result=None):
-    """The command with a clock that stands; `result` reports what becomes of the slot as soon as it is waited for."""
+    """The command with a stopped clock; `result` reports the slot's outcome as soon as it is waited for."""
     monkeypatch.setattr(run_command.timezone, "now", lambda: NOW)
 
     def ended(slot_id, deadline):
@@ -343,18 +343,18 @@ def run_with(monkeypatch, *arguments, result=None):
     return out.getvalue()
 
 
-def test_the_command_asks_and_waits(path, monkeypatch):
-    said = run_with(monkeypatch, "s1", "s2", "--streams", "4", "--wait", result=measured)
+def test_the_command_requests_and_waits(path, monkeypatch):
+    output = run_with(monkeypatch, "s1", "s2", "--streams", "4", "--wait", result=measured)
 
     slot = Slot.objects.exclude(request=None).get()
     assert slot.request.parameters["streams"] == 4
-    begins, ended = said.splitlines()
+    begins, ended = output.splitlines()
     assert lacks(begins, f"test {slot.pk} ", "s1 → s2 ", " 12:00:15 UTC", " 15 s") == []
     assert ended == "measured: 9 Mbit/s"
 
 
-def test_command_page_and_api_give_the_same_sentence(path, monkeypatch, client):
-    said = run_with(
+def test_command_page_and_api_have_the_same_sentence(path, monkeypatch, client):
+    output = run_with(
         monkeypatch, "s1", "s2", "--wait",
         result=lambda slot: msgspec.structs.replace(real("queue"), started_at=slot.starts_at),
     )  # fmt: skip
@@ -363,7 +363,7 @@ def test_command_page_and_api_give_the_same_sentence(path, monkeypatch, client):
     during = {"since": f"{NOW:%Y-%m-%dT%H:%M:%SZ}", "until": f"{NOW + timedelta(minutes=5):%Y-%m-%dT%H:%M:%SZ}"}
     [listed] = client.get(f"/api/v1/paths/{path.pk}/throughput", during, headers={"host": "localhost"}).json()
     page = client.get(f"/paths/{path.pk}/", {**during, "period": "given"}, headers={"host": "localhost"})
-    assert said.splitlines()[-1] == listed["sentence"] == sentence
+    assert output.splitlines()[-1] == listed["sentence"] == sentence
     assert sentence in html.unescape(page.content.decode())
 
 
@@ -371,13 +371,13 @@ def test_the_command_without_wait_says_how_to_get_the_result(path, monkeypatch):
     assert "--wait" in run_with(monkeypatch, "s1", "s2")
 
 
-def test_the_command_gives_one_json_object(path, monkeypatch):
+def test_the_command_prints_a_single_json_object(path, monkeypatch):
     answer = json.loads(run_with(monkeypatch, "s1", "s2", "--json"))
 
     assert (answer["state"], answer["starts_at"], answer["outcome"]) == ("planned", "2026-11-21 12:00:15+00:00", None)
 
 
-def test_the_command_fails_where_the_test_does(path, monkeypatch):
+def test_the_command_fails_if_the_test_fails(path, monkeypatch):
     rule = "throughput.max_minutes_per_day: 10 s after 60.0 minutes today, 60 minutes allowed"
     spec = None
 

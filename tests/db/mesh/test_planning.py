@@ -1,4 +1,4 @@
-"""Uplinks, priorities, slip and budgets: what planning makes of them; and tests for which the receiver connects."""
+"""Uplinks, priorities, slip and budgets in planning; and tests for which the receiver connects."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
@@ -55,7 +55,7 @@ def shared(**options):
 
 
 def at_once(names):
-    """Pairs of slots that overlap, of those in which these hosts take part."""
+    """Pairs of slots that overlap in time, of those in which these hosts take part."""
     rows = Slot.objects.filter(outcome=None).select_related(
         "measurement__path__source", "measurement__path__destination"
     )
@@ -75,7 +75,7 @@ def test_tests_that_share_an_uplink_exclude_each_other():
     assert taken.count() == Slot.objects.filter(outcome=None, hosts__host__site__name="a").count() > 0
 
 
-def test_without_the_uplink_they_would_run_side_by_side():
+def test_without_the_uplink_they_would_run_in_parallel():
     apply(mesh(site("a", "a1", "a2"), site("b"), site("c")), NOW)
     plan_slots(NOW)
 
@@ -105,17 +105,17 @@ def test_a_test_on_demand_waits_for_the_uplink():
     assert second.starts_at >= first.ends_at
 
 
-def test_an_uplink_comes_and_goes_with_the_file():
+def test_an_uplink_is_added_and_removed_with_the_file():
     added = apply(shared(), NOW)
     assert [str(change) for change in added.select("added", "uplink")] == ["added uplink a/wan"]
     plan_slots(NOW)
 
-    gone = apply(mesh(site("a", "a1", "a2"), site("b"), site("c")), NOW)
+    changes = apply(mesh(site("a", "a1", "a2"), site("b"), site("c")), NOW)
 
-    assert [str(change) for change in gone.select("retired", "uplink")] == ["retired uplink a/wan"]
-    assert "changed host a1: uplink a/wan → none" in [str(change) for change in gone.items]
+    assert [str(change) for change in changes.select("retired", "uplink")] == ["retired uplink a/wan"]
+    assert "changed host a1: uplink a/wan → none" in [str(change) for change in changes.items]
     assert not Host.objects.exclude(uplink=None).exists()
-    assert gone.slots_deleted > 0, "what was planned for these hosts is planned anew"
+    assert changes.slots_deleted > 0, "slots of these hosts are planned again"
     back = apply(shared(), NOW)
     assert Uplink.objects.get(retired_at=None).name == "wan"
     [again] = back.select("added", "uplink")
@@ -123,11 +123,11 @@ def test_an_uplink_comes_and_goes_with_the_file():
     assert "→" not in str(again)
 
 
-def test_the_more_important_test_gets_the_time():
+def test_the_test_of_higher_priority_gets_the_time():
     usual = ThroughputEntry("usual", every_s=600, duration_s=150)
     both = (usual, ThroughputEntry("urgent", every_s=600, duration_s=100, priority=5))
     pair = (site("b"), site("c"))
-    on_an_empty_table = times_where_nothing_stood(mesh(*pair, tests=both), "urgent")
+    on_an_empty_table = times_in_an_empty_plan(mesh(*pair, tests=both), "urgent")
     apply(mesh(*pair, tests=(usual,)), NOW)
     plan_slots(NOW)
     before = times("usual")
@@ -137,18 +137,18 @@ def test_the_more_important_test_gets_the_time():
 
     assert planned.moved > 0
     assert at_once(["b"]) == []
-    # What agents had in hand runs; behind it, the urgent tests run as if nothing had stood there.
+    # Slots that agents already have run; after them, the urgent tests run as in an empty plan.
     later = NOW + timedelta(seconds=600)
     assert [at for at in times("urgent") if at > later] == [at for at in on_an_empty_table if at > later]
     assert [int(at.timestamp()) // 600 for at in times("usual")] == [int(at.timestamp()) // 600 for at in before]
 
 
 def times(test):
-    """When all slots of a test begin, those that found no room too."""
+    """The start times of all slots of a test, including those without room."""
     return sorted(Slot.objects.filter(measurement__test__name=test).values_list("starts_at", flat=True))
 
 
-def times_where_nothing_stood(document, test):
+def times_in_an_empty_plan(document, test):
     with transaction.atomic():
         apply(document, NOW)
         plan_slots(NOW)
@@ -157,7 +157,7 @@ def times_where_nothing_stood(document, test):
     return start_times
 
 
-def test_what_may_not_slip_that_far_is_busy_with_the_reason():
+def test_a_test_that_may_not_slip_that_far_is_busy():
     tests = (
         ThroughputEntry("long", every_s=3600, duration_s=1700, priority=1),
         ThroughputEntry("short", every_s=600, slip_s=30),
@@ -174,8 +174,8 @@ def minutes(**of_scope):
 
 
 @pytest.mark.parametrize(("scope", "most"), [("path", 6), ("host", 12), ("uplink", 3)])
-def test_what_is_over_a_budget_of_the_day_is_not_planned_and_told(scope, most):
-    """A day of planning. By hand: the tests of 60 s that begin in the day are at most so many minutes for each."""
+def test_tests_over_a_daily_budget_are_not_planned(scope, most):
+    """A day of planning. By hand: the tests of 60 s that begin in the day are at most this many minutes for each."""
     test = ThroughputEntry("tcp", every_s=1800, duration_s=60)
     apply(shared(tests=(test,), budgets=minutes(**{scope: most})), NOW)
     midnight = NOW.replace(hour=0)
@@ -203,7 +203,7 @@ def test_what_is_over_a_budget_of_the_day_is_not_planned_and_told(scope, most):
         assert not row.hosts.exists()
 
 
-def test_the_ledger_tells_a_budget_from_a_sites_limits():
+def test_the_ledger_distinguishes_a_budget_from_limits():
     apply(mesh(site("b"), site("c"), budgets=minutes(path=0.1)), NOW)
     plan_slots(NOW)
     path = find_path("b", "c")
@@ -217,8 +217,8 @@ def test_the_ledger_tells_a_budget_from_a_sites_limits():
     assert counts[("not_permitted", None)] == 1
 
 
-def test_byte_budgets_count_bytes_carried_else_the_fastest_test():
-    """1 GB a test was carried; a budget of 3.5 GB then has room for two more, by hand."""
+def test_byte_budgets_use_carried_bytes_else_the_fastest_test():
+    """1 GB per test was carried; a budget of 3.5 GB then has room for two more, by hand."""
     pinger = PingEntry("pinger", every_s=60)
     apply(mesh(site("b"), site("c"), tests=(pinger,), budgets={"path": {"max_bytes_per_day": 3.5e9}}), NOW)
     path = find_path("b", "c")
@@ -234,10 +234,10 @@ def test_byte_budgets_count_bytes_carried_else_the_fastest_test():
     refused = str(raised.value)
     assert refused.startswith("budget.path.max_bytes_per_day: ")
     assert lacks(refused, "about 1 GB after", " 3 GB", " b → c ", "2026-11-21", " 3.5 GB allowed") == []
-    assert ask(path, Settings(duration_s=4), by="somebody", now=later).pk, "a shorter one has room"
+    assert ask(path, Settings(duration_s=4), by="somebody", now=later).pk, "a shorter test has room"
 
 
-def test_a_budget_that_is_raised_brings_the_tests_back():
+def test_raising_a_budget_restores_the_tests():
     apply(mesh(site("b"), site("c"), budgets=minutes(path=0.1)), NOW)
     plan_slots(NOW)
 
@@ -250,7 +250,7 @@ def test_a_budget_that_is_raised_brings_the_tests_back():
     ).exists()
 
 
-def test_the_file_says_uplinks_budgets_priorities_slip_and_reverse():
+def test_the_file_has_uplinks_budgets_priorities_and_slip():
     text = """
 [mesh]
 name = "Two"
@@ -318,7 +318,7 @@ def test_with_reverse_the_receiver_connects_to_the_sender():
     assert receiver.path_id == path.pk
 
 
-def test_its_result_belongs_to_the_path_in_which_the_data_went():
+def test_its_result_belongs_to_the_path_of_the_data():
     path, slot = reverse_slot()
     run = ThroughputRun(
         target=path.source.address, address=path.source.address, family=4, started_at=slot.starts_at, reverse=True,
@@ -334,7 +334,7 @@ def test_its_result_belongs_to_the_path_in_which_the_data_went():
     assert throughput_series(back.pk, NOW, slot.ends_at) == []
 
 
-def test_a_host_with_an_uplink_is_told_when_its_tests_do_not_fit():
+def test_tests_that_do_not_fit_on_an_uplink_are_reported():
     sites = "\n".join(
         f"""
 [[site]]
@@ -370,7 +370,7 @@ tests = ["tcp"]
         parse(text.encode(), "mesh.toml")
 
 
-def test_a_test_that_changed_its_settings_is_planned_with_them():
+def test_a_test_with_changed_settings_is_planned_with_them():
     pair = (site("b"), site("c"))
     test = ThroughputEntry("tcp", every_s=600)
     apply(mesh(*pair, tests=(test,)), NOW)

@@ -1,4 +1,4 @@
-"""Slots in the database: planned once, never two on a host, each ending in one outcome."""
+"""Slots in the database: planned once, at most one at a time on a host, each with a single outcome."""
 
 import threading
 from collections import Counter
@@ -30,7 +30,7 @@ HOUR = timedelta(hours=1)
 
 
 def document(sites=3, *tests):
-    """A full mesh of sites with one host each."""
+    """A full mesh of sites, each with a host."""
     tests = tests or (ThroughputEntry("tcp", every_s=3600),)
     entries = tuple(
         SiteEntry(
@@ -79,7 +79,7 @@ def one_slot():
     steps_s=st.lists(st.integers(0, 2000), min_size=1, max_size=4),
 )
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_host_has_two_slots_at_a_time_whatever_the_mesh(sites, tests, steps_s):
+def test_a_host_never_has_two_slots_at_a_time(sites, tests, steps_s):
     with transaction.atomic():
         now = NOW
         apply(document(sites, *tests), now)
@@ -94,7 +94,7 @@ def test_no_host_has_two_slots_at_a_time_whatever_the_mesh(sites, tests, steps_s
             assert {(host.host_id, host.starts_at, host.ends_at) for host in slot.hosts.all()} == {
                 (host_id, slot.starts_at, slot.ends_at) for host_id in (path.source_id, path.destination_id)
             }
-        transaction.set_rollback(True)  # hypothesis runs all examples in the one transaction of the test
+        transaction.set_rollback(True)  # hypothesis runs all examples in the single transaction of the test
 
 
 def test_the_database_refuses_two_slots_on_a_host_at_a_time():
@@ -106,7 +106,7 @@ def test_the_database_refuses_two_slots_on_a_host_at_a_time():
         row.save()
 
 
-def test_the_database_takes_slots_that_only_touch():
+def test_the_database_accepts_adjacent_slots():
     slot = one_slot()
     Slot.objects.exclude(pk=slot.pk).delete()
     host = slot.hosts.first()
@@ -128,7 +128,7 @@ def test_every_measurement_has_its_slots_of_the_next_hour():
     assert (planned.no_room, planned.collisions) == (0, 0)
 
 
-def test_the_first_slots_of_a_new_mesh_come_within_minutes():
+def test_the_first_slots_of_a_new_mesh_are_within_minutes():
     apply(document(5), NOW)
 
     plan_slots(NOW)
@@ -140,7 +140,7 @@ def test_the_first_slots_of_a_new_mesh_come_within_minutes():
     assert max(slot.ends_at for slot in firsts) <= NOW + timedelta(minutes=6)
 
 
-def test_a_slot_lasts_the_transfer_and_a_margin():
+def test_a_slot_lasts_the_transfer_plus_a_margin():
     apply(document(2, ThroughputEntry("tcp", every_s=3600, duration_s=20, omit_s=3)), NOW)
 
     plan_slots(NOW)
@@ -148,7 +148,7 @@ def test_a_slot_lasts_the_transfer_and_a_margin():
     assert {slot.ends_at - slot.starts_at for slot in Slot.objects.all()} == {timedelta(seconds=28)}
 
 
-def test_planning_again_plans_only_what_is_new():
+def test_planning_again_adds_only_new_slots():
     apply(document(4), NOW)
     plan_slots(NOW)
     before = set(Slot.objects.values_list("pk", flat=True))
@@ -159,7 +159,7 @@ def test_planning_again_plans_only_what_is_new():
     assert before <= set(Slot.objects.values_list("pk", flat=True))
 
 
-def test_a_day_of_planning_gives_each_period_one_slot():
+def test_a_day_of_planning_gives_each_period_a_slot():
     apply(document(3, ThroughputEntry("tcp", every_s=1800)), NOW)
 
     for half_minutes in range(0, 24 * 120, 20):
@@ -181,15 +181,15 @@ def test_a_retired_test_gets_no_more_slots():
     apply(document(2), NOW)
     plan_slots(NOW + HOUR)
 
-    gone = Measurement.objects.exclude(retired_at=None)
-    assert gone.count() == 4
+    retired = Measurement.objects.exclude(retired_at=None)
+    assert retired.count() == 4
     assert not Slot.objects.filter(
-        measurement__in=gone, starts_at__gt=NOW + timedelta(seconds=slots.IN_HAND_S)
+        measurement__in=retired, starts_at__gt=NOW + timedelta(seconds=slots.IN_HAND_S)
     ).exists()
 
 
-def test_what_finds_no_room_is_told_once_and_kept(caplog):
-    # Three hosts, six tests of 65 s: only one can run at a time, and 6 × 65 s do not go into 300 s.
+def test_a_slot_without_room_is_reported_once_and_stored(caplog):
+    # Three hosts, six tests of 65 s: only one can run at a time, and 6 × 65 s do not fit into 300 s.
     apply(document(3, ThroughputEntry("tcp", every_s=300, duration_s=60)), NOW)
 
     planned = plan_slots(NOW)
@@ -203,7 +203,7 @@ def test_what_finds_no_room_is_told_once_and_kept(caplog):
     assert {slot.detail for slot in busy} == {slots.NO_ROOM}
 
 
-def test_what_found_no_room_is_tried_again_when_the_mesh_changes():
+def test_a_slot_without_room_is_retried_when_the_mesh_changes():
     tight = ThroughputEntry("tcp", every_s=300, duration_s=60)
     apply(document(3, tight), NOW)
     plan_slots(NOW)
@@ -217,14 +217,14 @@ def test_what_found_no_room_is_tried_again_when_the_mesh_changes():
     assert not Slot.objects.filter(outcome=Outcome.BUSY, starts_at__gt=NOW + timedelta(minutes=5)).exists()
 
 
-def test_hosts_that_were_taken_meanwhile_cost_only_their_slot(monkeypatch):
+def test_hosts_taken_by_another_planner_cost_only_their_slot(monkeypatch):
     apply(document(4), NOW)
     plan_slots(NOW)
-    kept = Slot.objects.order_by("starts_at").first()
-    Slot.objects.exclude(pk=kept.pk).delete()
+    first_slot = Slot.objects.order_by("starts_at").first()
+    Slot.objects.exclude(pk=first_slot.pk).delete()
     before = set(taken())
 
-    # As if the other planner's slot had appeared after this one looked.
+    # As if the other planner's slot had appeared after this planner looked.
     monkeypatch.setattr(slots, "taken", lambda now, priorities: (Timetable(), []))
     planned = plan_slots(NOW)
 
@@ -235,7 +235,7 @@ def test_hosts_that_were_taken_meanwhile_cost_only_their_slot(monkeypatch):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_workers_that_plan_at_once_plan_everything_once():
+def test_two_concurrent_planners_plan_everything_once():
     apply(document(4), NOW)
     ready, results, errors = threading.Barrier(3), [], []
 
@@ -271,16 +271,16 @@ def test_a_slot_is_closed_once():
     assert (slot.outcome, slot.detail) == ("tool_failure", "iperf3: no route")
 
 
-def test_a_slot_that_is_not_there_is_not_closed():
+def test_a_slot_that_does_not_exist_is_not_closed():
     assert not close_slot(123456, Outcome.MEASURED)
 
 
-def test_an_outcome_that_does_not_exist_is_refused():
+def test_an_unknown_outcome_is_refused():
     with pytest.raises(ValueError, match="good"):
         close_slot(one_slot().pk, "good")
 
 
-def test_a_slot_that_nobody_reports_is_missed_after_the_grace():
+def test_a_slot_without_a_report_is_missed_after_the_grace():
     slot = one_slot()
     grace = timedelta(seconds=GRACE_S)
 
@@ -292,7 +292,7 @@ def test_a_slot_that_nobody_reports_is_missed_after_the_grace():
     assert (slot.outcome, slot.detail) == ("missed", NOT_REPORTED)
 
 
-def test_a_late_result_takes_the_place_of_missed():
+def test_a_late_result_replaces_missed():
     slot = one_slot()
     expire_slots(slot.ends_at + HOUR)
 
@@ -303,7 +303,7 @@ def test_a_late_result_takes_the_place_of_missed():
     assert expire_slots(slot.ends_at + HOUR) == 0
 
 
-def test_missed_does_not_take_the_place_of_anything():
+def test_missed_replaces_nothing():
     slot = one_slot()
     close_slot(slot.pk, Outcome.REFUSED)
 
@@ -323,7 +323,7 @@ def test_the_task_plans_and_expires(monkeypatch):
     assert second["expired"] == ended > 0
 
 
-def test_planning_takes_few_queries_however_large_the_mesh(django_assert_max_num_queries):
+def test_planning_takes_a_fixed_number_of_queries(django_assert_max_num_queries):
     apply(document(12), NOW)
 
     with django_assert_max_num_queries(12):

@@ -1,4 +1,4 @@
-"""The score of forecasts and estimates in a report: sentences where they say something, nothing where they do not.
+"""The score of forecasts and estimates in a report: sentences only where they are significant.
 
 Each path loses 1% of the pings at 100 ms, where Reno gets 1.4 Mbit/s (RFC 3649); its daily tests reach 35.
 """
@@ -32,25 +32,25 @@ def test_a_model_that_is_far_off_is_left_out(lossy):
     for path in lossy.values():
         daily_tests(path, 7)
 
-    made = report()
-    page = Text(render(made, ENGLISH))
+    weekly = report()
+    page = Text(render(weekly, ENGLISH))
 
-    [cubic] = [score for score in made.scores if score.model == "CUBIC"]
+    [cubic] = [score for score in weekly.scores if score.model == "CUBIC"]
     assert (cubic.figures, cubic.within_two) == (6, 0)
-    assert (made.forecasts.tests, made.forecasts.within_two) == (42, 42)
-    [said] = [text for text in page.lines if "42 of 42 tests" in text]
-    assert lacks(said, "42 of 42 tests", "within a factor of two") == []
+    assert (weekly.forecasts.tests, weekly.forecasts.within_two) == (42, 42)
+    [sentence] = [text for text in page.lines if "42 of 42 tests" in text]
+    assert lacks(sentence, "42 of 42 tests", "within a factor of two") == []
     assert "0.04 times" not in str(page)
 
 
-def test_few_forecasts_say_nothing(lossy):
+def test_few_forecasts_give_no_sentence(lossy):
     daily_tests(lossy["slac", "cern"], 4)
 
-    made = report()
+    weekly = report()
 
-    assert made.forecasts.tests == 4
-    assert view_of(made, ENGLISH).scores == ()
-    assert "No throughput results." not in str(Text(render(made, ENGLISH)))
+    assert weekly.forecasts.tests == 4
+    assert view_of(weekly, ENGLISH).scores == ()
+    assert "No throughput results." not in str(Text(render(weekly, ENGLISH)))
 
 
 def test_tests_off_their_forecast_are_counted(lossy):
@@ -58,6 +58,6 @@ def test_tests_off_their_forecast_are_counted(lossy):
         daily_tests(path, 2)
         make_throughput(path, WEEK.since + 3 * DAY, 3e6, congestion_control="cubic")
 
-    made = report().forecasts
+    forecasts = report().forecasts
 
-    assert (made.tests, made.within_two, made.covered) == (18, 12, 12)
+    assert (forecasts.tests, forecasts.within_two, forecasts.covered) == (18, 12, 12)

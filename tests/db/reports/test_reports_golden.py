@@ -1,4 +1,4 @@
-"""A report from planted data, whole: what was planted is named and noise is not, word by word."""
+"""A complete report from planted data: planted changes are named and noise is not, word by word."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(scope="module")
 def report(django_db_setup, django_db_blocker):
-    """Made once: its data take the longest. What it wrote is rolled back with the module."""
+    """Created once, since its data take the longest. It is rolled back with the module."""
     from django.db import transaction
 
     with django_db_blocker.unblock():
@@ -40,7 +40,7 @@ def report(django_db_setup, django_db_blocker):
 
 
 @pytest.fixture(scope="module")
-def made_pdf(report):
+def report_pdf(report):
     return pdf.render(report, ENGLISH)
 
 
@@ -51,11 +51,11 @@ def changes(report):
     }
 
 
-def test_what_was_planted_is_named_and_noise_is_not(report):
+def test_planted_changes_are_named_and_noise_is_not(report):
     assert changes(report) == PLANTED
 
 
-def test_the_paragraph_says_it(report):
+def test_the_summary_names_the_changes(report):
     (worse,) = [sentence.text for sentence in report.sentences if sentence.rule == "worse"]
 
     assert lacks(worse, "Significantly worse", "eight weeks", ": loss of slac → cern from 0.0") == []
@@ -65,47 +65,47 @@ def test_the_paragraph_says_it(report):
     assert len({sentence.rule for sentence in report.sentences}) <= len(RULES)
 
 
-def test_the_page_is_the_golden_one(report, tmp_path):
-    """Where a change of it is meant, the file that it names takes the place of the golden one."""
+def test_the_page_equals_the_golden_file(report, tmp_path):
+    """For an intended change, copy the file named in the failure over the golden file."""
     page_text = "\n".join(Text(page.render(report, ENGLISH)).lines) + "\n"
-    kept = tmp_path / "golden.txt"
-    kept.write_text(page_text)
+    actual = tmp_path / "golden.txt"
+    actual.write_text(page_text)
 
-    assert page_text.splitlines() == GOLDEN.read_text().splitlines(), f"the text is now in {kept}"
+    assert page_text.splitlines() == GOLDEN.read_text().splitlines(), f"the text is now in {actual}"
 
 
-def test_the_pdfs_text_has_every_section_and_every_path(report, made_pdf):
-    text = " ".join(page.extract_text() for page in PdfReader(io.BytesIO(made_pdf)).pages)
-    said = " ".join(text.split())
+def test_the_pdfs_text_has_every_section_and_every_path(report, report_pdf):
+    text = " ".join(page.extract_text() for page in PdfReader(io.BytesIO(report_pdf)).pages)
+    folded = " ".join(text.split())
 
     for sentence in report.sentences:
-        assert " ".join(sentence.text.split()) in said
+        assert " ".join(sentence.text.split()) in folded
     for path in report.paths:
-        assert path.name in said
+        assert path.name in folded
     for change in PLANTED:
-        assert f"{change[0]} {change[1]} {change[2]}" in said
+        assert f"{change[0]} {change[1]} {change[2]}" in folded
 
 
-def test_the_pdf_has_bookmarks_page_numbers_and_is_small(made_pdf):
-    reader = PdfReader(io.BytesIO(made_pdf))
+def test_the_pdf_has_bookmarks_page_numbers_and_is_small(report_pdf):
+    reader = PdfReader(io.BytesIO(report_pdf))
     titles = [bookmark.title for bookmark in _flat(reader.outline)]
 
     assert titles[0] == "Laboratories, week 2026-W47"
     assert {"Summary", "Incidents", "Service levels", "Throughput", "Coverage", "Paths"} <= set(titles)
     for number, pdf_page in enumerate(reader.pages, 1):
         assert f"page {number} of {len(reader.pages)}" in " ".join(pdf_page.extract_text().split())
-    assert len(made_pdf) < 2_000_000
+    assert len(report_pdf) < 2_000_000
 
 
 def _flat(outline):
     return [bookmark for part in outline for bookmark in (_flat(part) if isinstance(part, list) else [part])]
 
 
-def test_the_pdf_prints_in_black(made_pdf):
-    """Every colour that its pages set is a grey."""
+def test_the_pdf_prints_in_black(report_pdf):
+    """Every colour set by its pages is a grey."""
     colours = {
         tuple(round(float(part), 3) for part in operands)
-        for page in PdfReader(io.BytesIO(made_pdf)).pages
+        for page in PdfReader(io.BytesIO(report_pdf)).pages
         for operands, operator in page.get_contents().operations
         if operator in (b"rg", b"RG", b"scn", b"SCN")
     }
@@ -122,7 +122,7 @@ def test_the_mail_states_the_days_of_its_sparklines(report):
     assert re.search(r"sparklines [^<.]* 14 days", html)
 
 
-def test_a_large_mesh_stays_within_the_sizes(report):
+def test_the_report_of_a_large_mesh_stays_small(report):
     """Over a thousand paths and a thousand incidents of a hundred paths each."""
     crowded = replace(report.incidents[0], paths=tuple(path.name for path in report.paths) * 9)
     large = replace(

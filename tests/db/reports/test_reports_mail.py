@@ -1,4 +1,4 @@
-"""Reports by mail through a real SMTP server on loopback: when they go, that none goes twice, what a failure does."""
+"""Reports by mail through a real SMTP server on loopback: their time, that none is sent twice, and failures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ BEFORE_IT = WEEK.since + timedelta(days=1)
 
 
 class Inbox:
-    """What a server took. `answers` are what it says to mails, in turn; None hangs up in place of an answer."""
+    """The mails received by a server. `answers` are its answers to mails, in turn; None closes the connection
+    instead."""
 
     def __init__(self) -> None:
         self.raw: list[bytes] = []
@@ -55,7 +56,7 @@ class Inbox:
 
 @pytest.fixture
 def inbox(settings):
-    """A running server, and Django told of it."""
+    """A running server, configured in Django."""
     inbox_server = Inbox()
     controller = Controller(inbox_server, hostname="127.0.0.1", port=free_port())
     controller.start()
@@ -85,8 +86,8 @@ def make_data():
     return paths
 
 
-def wish(**changes):
-    given = {
+def subscription(**changes):
+    defaults = {
         "recipient": "lead@example.org",
         "scope": ReportScope(),
         "format": "html",
@@ -95,11 +96,11 @@ def wish(**changes):
         "weekday": 0,
         "hour": 7,
     }
-    return Subscription(**{**given, **changes})
+    return Subscription(**{**defaults, **changes})
 
 
-def test_a_report_goes_at_its_hour_and_only_once(mesh, inbox):
-    subscribe(wish(), BEFORE_IT)
+def test_a_report_is_sent_at_its_hour_and_only_once(mesh, inbox):
+    subscribe(subscription(), BEFORE_IT)
 
     sent = [send_due(at) for at in (MONDAY_7 - timedelta(minutes=1), MONDAY_7, MONDAY_7 + timedelta(hours=1))]
 
@@ -109,39 +110,39 @@ def test_a_report_goes_at_its_hour_and_only_once(mesh, inbox):
     assert mail["From"] == "soundings@example.org"
 
 
-def test_the_hour_is_that_of_the_readers_zone(mesh, inbox):
-    """07:00 in Zurich is 06:00 UTC in winter; the week is Zurich's too."""
-    subscribe(wish(zone="Europe/Zurich"), BEFORE_IT)
+def test_the_hour_is_that_of_the_readers_time_zone(mesh, inbox):
+    """07:00 in Zurich is 06:00 UTC in winter; the week is that of Zurich too."""
+    subscribe(subscription(zone="Europe/Zurich"), BEFORE_IT)
 
     assert [send_due(MONDAY_7 - timedelta(minutes=minutes)) for minutes in (61, 60)] == [0, 1]
     assert "Europe/Zurich" in body(inbox.mails[0], "html")
 
 
-def test_a_subscription_begins_with_the_next_hour_that_comes(mesh, inbox):
-    subscribe(wish(), MONDAY_7 + timedelta(minutes=1))
+def test_a_subscription_begins_at_the_next_sending_hour(mesh, inbox):
+    subscribe(subscription(), MONDAY_7 + timedelta(minutes=1))
 
     assert send_due(MONDAY_7 + timedelta(days=6)) == 0
     assert send_due(MONDAY_7 + timedelta(days=7)) == 1
 
 
-def test_what_an_outage_kept_back_is_made_up_once_each(mesh, inbox):
-    """The sender is away for three Mondays."""
-    subscribe(wish(), WEEK.since - timedelta(days=8))
+def test_reports_delayed_by_an_outage_are_sent_once_each(mesh, inbox):
+    """The sender is down for three Mondays."""
+    subscribe(subscription(), WEEK.since - timedelta(days=8))
 
     assert [send_due(MONDAY_7 + timedelta(hours=hours)) for hours in (0, 1)] == [3, 0]
     assert [mail["Subject"][-8:] for mail in inbox.mails] == ["2026-W45", "2026-W46", "2026-W47"]
 
 
-def test_an_outage_of_many_weeks_makes_up_the_last_five(mesh, inbox):
-    subscribe(wish(), WEEK.since - timedelta(days=80))
+def test_after_a_long_outage_the_last_five_weeks_are_sent(mesh, inbox):
+    subscribe(subscription(), WEEK.since - timedelta(days=80))
 
     assert send_due(MONDAY_7) == sending.MOST_WEEKS_BACK == 5
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_workers_at_once_send_one(inbox):
+def test_many_concurrent_workers_send_once(inbox):
     make_data()
-    subscribe(wish(), BEFORE_IT)
+    subscribe(subscription(), BEFORE_IT)
 
     sent = at_once(4, lambda _: send_due(MONDAY_7))
 
@@ -149,16 +150,16 @@ def test_many_workers_at_once_send_one(inbox):
 
 
 def test_a_week_is_delivered_once_by_the_database_itself(mesh):
-    subscriber = subscribe(wish(), BEFORE_IT)
+    subscriber = subscribe(subscription(), BEFORE_IT)
     Delivery.objects.create(subscriber=subscriber, period="2026-W47", due_at=NOW)
 
     with pytest.raises(IntegrityError), transaction.atomic():
         Delivery.objects.create(subscriber=subscriber, period="2026-W47", due_at=NOW)
 
 
-def test_a_server_that_says_no_is_asked_again_later_and_later(mesh, inbox):
+def test_a_server_that_refuses_is_retried_with_backoff(mesh, inbox):
     inbox.answers = ["451 try later", "552 full"]
-    subscribe(wish(), BEFORE_IT)
+    subscribe(subscription(), BEFORE_IT)
 
     first = MONDAY_7
     second = first + timedelta(seconds=FIRST_RETRY_S)
@@ -174,10 +175,10 @@ def test_a_server_that_says_no_is_asked_again_later_and_later(mesh, inbox):
     assert (delivery.attempts, delivery.sent_at, delivery.problem) == (3, third, "")
 
 
-def test_a_server_that_is_away_loses_nothing(mesh, inbox, settings):
+def test_an_unreachable_server_loses_nothing(mesh, inbox, settings):
     port, settings.EMAIL_PORT = settings.EMAIL_PORT, free_port()
     for recipient in ("a@example.org", "b@example.org"):
-        subscribe(wish(recipient=recipient), BEFORE_IT)
+        subscribe(subscription(recipient=recipient), BEFORE_IT)
 
     sent = send_due(MONDAY_7)
     problems = list(Delivery.objects.order_by("pk").values_list("problem", "attempts"))
@@ -192,36 +193,36 @@ def test_a_server_that_is_away_loses_nothing(mesh, inbox, settings):
 
 def test_a_mail_cut_off_in_transfer_is_not_sent_again(mesh, inbox):
     inbox.answers = [None]
-    subscribe(wish(), BEFORE_IT)
+    subscribe(subscription(), BEFORE_IT)
 
     sent = [send_due(MONDAY_7 + timedelta(hours=hours)) for hours in (0, 1, 30)]
 
     assert sent == [0, 0, 0]
     assert len(inbox.raw) == 1
     assert lacks(Delivery.objects.get().problem, "connection", "lost while sending") == []
-    assert "2026-W47 may have been sent" in told()
+    assert "2026-W47 may have been sent" in subscriber_list()
 
 
-def test_a_mail_of_a_sender_that_died_is_not_sent_again(mesh, inbox):
-    subscriber = subscribe(wish(), BEFORE_IT)
+def test_a_mail_of_a_dead_sender_is_not_sent_again(mesh, inbox):
+    subscriber = subscribe(subscription(), BEFORE_IT)
     Delivery.objects.create(subscriber=subscriber, period="2026-W47", due_at=MONDAY_7, attempts=1, handed_at=MONDAY_7)
 
     assert send_due(MONDAY_7 + timedelta(days=2)) == 0
     assert inbox.raw == []
 
 
-def test_a_sender_that_died_before_is(mesh, inbox):
-    """It had claimed the attempt and made the report, but not begun to hand it over."""
-    subscriber = subscribe(wish(), BEFORE_IT)
+def test_a_mail_is_sent_if_its_sender_died_before_sending(mesh, inbox):
+    """It had claimed the attempt and rendered the report, but not begun to send it."""
+    subscriber = subscribe(subscription(), BEFORE_IT)
     retry_at = MONDAY_7 + timedelta(seconds=FIRST_RETRY_S)
     Delivery.objects.create(subscriber=subscriber, period="2026-W47", due_at=retry_at, attempts=1)
 
     assert [send_due(at) for at in (MONDAY_7, retry_at)] == [0, 1]
 
 
-def test_attempts_end(mesh, inbox):
+def test_attempts_are_limited(mesh, inbox):
     inbox.answers = ["550 no"] * 50
-    subscribe(wish(), BEFORE_IT)
+    subscribe(subscription(), BEFORE_IT)
 
     for hours in range(0, 24 * 6, 2):
         send_due(MONDAY_7 + timedelta(hours=hours))
@@ -233,8 +234,8 @@ def body(mail, subtype):
     return mail.get_body((subtype,)).get_content()
 
 
-def test_the_mail_is_right_without_pictures_and_styles(mesh, inbox):
-    subscribe(wish(), BEFORE_IT)
+def test_the_mail_is_complete_without_pictures_and_styles(mesh, inbox):
+    subscribe(subscription(), BEFORE_IT)
     send_due(MONDAY_7)
     (mail,) = inbox.mails
     html = body(mail, "html")
@@ -247,8 +248,8 @@ def test_the_mail_is_right_without_pictures_and_styles(mesh, inbox):
     assert lacks(body(mail, "plain"), "0 of 1 path (0%)", "less than 0.1% loss") == []
 
 
-def test_a_pdf_is_attached_for_those_who_want_it(mesh, inbox):
-    subscribe(wish(format="pdf"), BEFORE_IT)
+def test_a_pdf_is_attached_for_subscribers_of_pdf(mesh, inbox):
+    subscribe(subscription(format="pdf"), BEFORE_IT)
     send_due(MONDAY_7)
     (attached,) = inbox.mails[0].iter_attachments()
 
@@ -256,16 +257,16 @@ def test_a_pdf_is_attached_for_those_who_want_it(mesh, inbox):
     assert attached.get_content()[:5] == b"%PDF-"
 
 
-def test_numbers_and_scope_are_the_subscribers(mesh, inbox):
-    subscribe(wish(scope=ReportScope("site", "cern"), numbers="de"), BEFORE_IT)
+def test_number_format_and_scope_are_the_subscribers(mesh, inbox):
+    subscribe(subscription(scope=ReportScope("site", "cern"), numbers="de"), BEFORE_IT)
     send_due(MONDAY_7)
 
     assert inbox.mails[0]["Subject"] == "Laboratories: site cern, week 2026-W47"
     assert "159,9 ms" in body(inbox.mails[0], "html")
 
 
-def test_the_link_asks_and_one_post_ends_it(mesh, inbox):
-    subscribe(wish(), BEFORE_IT)
+def test_the_link_confirms_and_a_single_post_unsubscribes(mesh, inbox):
+    subscribe(subscription(), BEFORE_IT)
     send_due(MONDAY_7)
     link = inbox.mails[0]["List-Unsubscribe"].strip(" <>")
     address = link.removeprefix("https://soundings.example.org")
@@ -285,13 +286,13 @@ def test_the_link_asks_and_one_post_ends_it(mesh, inbox):
     assert stranger.get("/unsubscribe/guessed/", secure=True).status_code == 404
 
 
-def told():
+def subscriber_list():
     out = StringIO()
     call_command("report", "subscribers", stdout=out)
     return out.getvalue()
 
 
-def test_the_commands_keep_the_list(mesh, inbox, monkeypatch):
+def test_the_commands_manage_the_list(mesh, inbox, monkeypatch):
     monkeypatch.setattr("django.utils.timezone.now", lambda: BEFORE_IT)
     out = StringIO()
 
@@ -305,7 +306,7 @@ def test_the_commands_keep_the_list(mesh, inbox, monkeypatch):
         "--zone=Europe/Zurich",
         stdout=out,
     )
-    listed = told()
+    listed = subscriber_list()
     call_command("report", "unsubscribe", "lead@example.org", "--site=cern", stdout=out)
 
     subscribed, unsubscribed = out.getvalue().splitlines()
@@ -314,11 +315,11 @@ def test_the_commands_keep_the_list(mesh, inbox, monkeypatch):
     assert lacks(unsubscribed, "lead@example.org", "no more", "site cern") == []
     settings = ("site cern", "html", "tuesday 09:00 Europe/Zurich", "numbers en")
     assert lacks(row, "lead@example.org:", *settings, "none sent") == []
-    assert lacks(told(), "no subscribers", "manage.py report subscribe\n") == []
+    assert lacks(subscriber_list(), "no subscribers", "manage.py report subscribe\n") == []
 
 
-def test_the_commands_say_what_cannot_be(mesh, inbox):
-    subscribe(wish(), BEFORE_IT)
+def test_invalid_commands_are_reported(mesh, inbox):
+    subscribe(subscription(), BEFORE_IT)
 
     for arguments, complaint in (
         (["subscribe", "lead"], '"lead" is not a mail address.* name@example.org'),
@@ -330,10 +331,10 @@ def test_the_commands_say_what_cannot_be(mesh, inbox):
             call_command("report", *arguments)
 
 
-def test_mailing_by_hand_sends_to_those_who_do_not_have_it_yet(mesh, inbox, monkeypatch):
+def test_mailing_by_command_sends_only_to_those_still_missing(mesh, inbox, monkeypatch):
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
-    subscribe(wish(recipient="a@example.org"), BEFORE_IT)
-    subscribe(wish(recipient="b@example.org", scope=ReportScope("site", "cern")), BEFORE_IT)
+    subscribe(subscription(recipient="a@example.org"), BEFORE_IT)
+    subscribe(subscription(recipient="b@example.org", scope=ReportScope("site", "cern")), BEFORE_IT)
     out = StringIO()
 
     for _ in range(2):
@@ -345,27 +346,27 @@ def test_mailing_by_hand_sends_to_those_who_do_not_have_it_yet(mesh, inbox, monk
         call_command("report", "weekly", "--mail", "--site=slac", stdout=out)
 
 
-def test_mailing_by_hand_says_what_went_wrong(mesh, inbox, monkeypatch):
+def test_mailing_by_command_reports_failures(mesh, inbox, monkeypatch):
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
     inbox.answers = ["550 no such user"]
-    subscribe(wish(), BEFORE_IT)
+    subscribe(subscription(), BEFORE_IT)
 
     with pytest.raises(CommandError, match=r"lead@example\.org: .*rejected .*no such user"):
         call_command("report", "weekly", "--mail", stdout=StringIO())
 
 
-def test_a_subscription_that_was_ended_can_be_made_again(mesh):
-    first = subscribe(wish(), BEFORE_IT)
+def test_an_ended_subscription_can_be_renewed(mesh):
+    first = subscribe(subscription(), BEFORE_IT)
     with pytest.raises(SubscriptionError, match="already"):
-        subscribe(wish(), BEFORE_IT)
+        subscribe(subscription(), BEFORE_IT)
     subscribers.unsubscribe("lead@example.org", ReportScope(), NOW)
-    second = subscribe(wish(), NOW)
+    second = subscribe(subscription(), NOW)
 
     assert first.token != second.token
     assert Subscriber.objects.count() == 2
 
 
-def test_when_a_week_is_due():
+def test_the_due_time_of_a_week_is_in_the_readers_zone():
     """Tuesday 9:00 in New York after week 47 is 24 November 14:00 UTC."""
     subscriber = Subscriber(zone="America/New_York", weekday=1, hour=9)
 
@@ -380,7 +381,7 @@ def test_when_a_week_is_due():
         ("smtps://mail.example.org:4650", ("mail.example.org", 4650, "", "", True, False)),
     ],
 )
-def test_the_server_is_one_address(monkeypatch, url, expected):
+def test_the_server_is_configured_by_a_single_url(monkeypatch, url, expected):
     monkeypatch.setenv("SOUNDINGS_SMTP_URL", url)
     mails = mail_server("SOUNDINGS_SMTP_URL")
 
@@ -388,7 +389,7 @@ def test_the_server_is_one_address(monkeypatch, url, expected):
 
 
 @pytest.mark.parametrize("url", ["mail.example.org", "http://mail", "smtp://", "smtp://host:port", "smtp://host/x"])
-def test_an_address_that_is_none_is_said_without_its_password(monkeypatch, url):
+def test_an_invalid_address_is_reported_without_its_password(monkeypatch, url):
     monkeypatch.setenv("SOUNDINGS_SMTP_URL", url)
 
     with pytest.raises(
@@ -397,8 +398,8 @@ def test_an_address_that_is_none_is_said_without_its_password(monkeypatch, url):
         mail_server("SOUNDINGS_SMTP_URL")
 
 
-def test_a_password_that_smtp_cannot_carry_is_said_at_the_start(monkeypatch):
-    """Python's smtplib encodes logins as ASCII and raises where that cannot be."""
+def test_a_password_that_smtp_cannot_send_is_reported_at_start(monkeypatch):
+    """Python's smtplib encodes logins as ASCII and raises for other characters."""
     monkeypatch.setenv("SOUNDINGS_SMTP_URL", "smtps://me:w%C3%B6rd@mail.example.org")
 
     with pytest.raises(Exception, match=r"SOUNDINGS_SMTP_URL: user and password .*ASCII"):

@@ -1,4 +1,4 @@
-"""Reports through a real SMTP server that wants TLS and a password, as SOUNDINGS_SMTP_URL says."""
+"""Reports through a real SMTP server that requires TLS and a password, configured by SOUNDINGS_SMTP_URL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.environment import mail_server
 from monitor.reports.models import Delivery
 from monitor.reports.sending import FIRST_RETRY_S, send_due
 from monitor.reports.subscribers import subscribe
-from tests.db.reports.test_reports_mail import BEFORE_IT, MONDAY_7, Inbox, free_port, make_data, wish
+from tests.db.reports.test_reports_mail import BEFORE_IT, MONDAY_7, Inbox, free_port, make_data, subscription
 from tests.e2e.centre import make_certificate
 
 pytestmark = pytest.mark.django_db
@@ -22,23 +22,23 @@ USER, PASSWORD = "reports@example.org", "a p@ss:word/"
 IN_THE_ADDRESS = "reports%40example.org:a%20p%40ss%3Aword%2F"
 
 
-class Guarded(Inbox):
-    """An inbox behind a login; keeps what was tried."""
+class LoginInbox(Inbox):
+    """An inbox behind a login; records the attempts."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tried: list[tuple[str, str, bool]] = []
 
-    def check(self, server, session, envelope, mechanism, given: LoginPassword) -> AuthResult:
+    def check(self, server, session, envelope, mechanism, credentials: LoginPassword) -> AuthResult:
         is_tls = server.transport.get_extra_info("ssl_object") is not None
-        login, password = given.login.decode(), given.password.decode()
+        login, password = credentials.login.decode(), credentials.password.decode()
         self.tried.append((login, password, is_tls))
         return AuthResult(success=(login, password) == (USER, PASSWORD), handled=False)
 
 
-class TlsThroughout(Controller):
-    """A server whose connections are TLS from their first byte. The base class looks whether it runs with the server's
-    own context, which no client may use."""
+class ImplicitTlsServer(Controller):
+    """A server whose connections are TLS from their first byte. The base class checks for its own context, which no
+    client may use."""
 
     def _trigger_server(self) -> None:
         anyone = ssl._create_unverified_context()
@@ -53,13 +53,15 @@ def certificate(tmp_path):
 
 @pytest.fixture(params=["smtp+tls", "smtps"])
 def served(request, certificate, settings, monkeypatch):
-    """A server of either kind, and Django set as `monitor.settings` sets it. Our certificate is vouched for."""
+    """A server of either kind, with Django configured as in `monitor.settings`. Our certificate is trusted."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(*certificate)
-    guarded, port = Guarded(), free_port()
+    guarded, port = LoginInbox(), free_port()
     login = {"authenticator": guarded.check, "auth_required": True}
     controller = (
-        TlsThroughout(guarded, hostname="127.0.0.1", port=port, ssl_context=context, auth_require_tls=False, **login)
+        ImplicitTlsServer(
+            guarded, hostname="127.0.0.1", port=port, ssl_context=context, auth_require_tls=False, **login
+        )
         if request.param == "smtps"
         else Controller(guarded, hostname="127.0.0.1", port=port, tls_context=context, require_starttls=True, **login)
     )
@@ -83,7 +85,7 @@ def served(request, certificate, settings, monkeypatch):
 @pytest.fixture
 def subscriber(db):
     make_data()
-    return subscribe(wish(), BEFORE_IT)
+    return subscribe(subscription(), BEFORE_IT)
 
 
 def test_a_report_goes_through_tls_with_a_login(served, subscriber):
@@ -104,7 +106,7 @@ def test_a_wrong_password_is_reported_and_the_mail_waits(served, subscriber):
     assert send_due(MONDAY_7 + timedelta(seconds=FIRST_RETRY_S)) == 1
 
 
-def test_a_server_that_nobody_vouches_for_never_sees_the_password(served, subscriber, monkeypatch):
+def test_an_untrusted_server_never_gets_the_password(served, subscriber, monkeypatch):
     monkeypatch.delenv("SSL_CERT_FILE")
 
     assert send_due(MONDAY_7) == 0

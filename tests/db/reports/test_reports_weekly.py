@@ -1,4 +1,5 @@
-"""The weekly report from rows in the database: its figures, its words at the edges, and the command that writes it."""
+"""The weekly report from rows in the database: its figures, its wording at the edges, and the command that writes
+it."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def report_dir(settings, tmp_path):
 
 @pytest.fixture
 def paths():
-    """Planned since long before: a cycle a minute, so 10,080 bursts of each size in a week."""
+    """Planned since long before: a cycle per minute, so 10,080 bursts of each size per week."""
     return make_mesh(["slac", "cern"], WEEK.since - timedelta(days=100))
 
 
@@ -68,13 +69,13 @@ def text_of(period=WEEK, now=NOW) -> str:
 
 
 def text_with(words: str, period=WEEK, now=NOW) -> str:
-    """The only text of the page that has the words."""
-    [found] = [text for text in Text(page.render(report(period, now), ENGLISH)).lines if words in text]
-    return found
+    """The only text of the page with these words."""
+    [matching] = [text for text in Text(page.render(report(period, now), ENGLISH)).lines if words in text]
+    return matching
 
 
 def line(name: str, period=WEEK, numbers=ENGLISH):
-    """The worded row of one path."""
+    """The row of a path as shown."""
     weekly = report(period, NOW)
     (path,) = [path for path in weekly.paths if path.name == name]
     return row(path, weekly, numbers)
@@ -89,7 +90,7 @@ def sentences(weekly):
     return {sentence.rule: sentence.text for sentence in weekly.sentences}
 
 
-def test_the_figures_of_a_path(paths):
+def test_the_figures_of_a_path_equal_hand_calculation(paths):
     """168 hours of 600 packets: 100,800 sent, 1,008 lost is 1% of them; the week before lost 504."""
     path = paths["slac → cern"]
     make_hours(path, WEEK.since, hours=167)
@@ -98,57 +99,57 @@ def test_the_figures_of_a_path(paths):
     for number, rate_bps in enumerate((80e6, 100e6, 90e6, None)):
         make_throughput(path, WEEK.since + timedelta(hours=number), rate_bps)
 
-    shown = line("slac → cern")
+    row = line("slac → cern")
 
-    assert (shown.loss.value, shown.loss.mark) == ("0.99%", "good")
-    assert shown.loss.note == "1,008 of 101,808; +0.49 points (was 0.5%)"
-    assert (shown.rtt.value, shown.rtt.note) == ("159.9 ms", "min 158.9 ms; +1.9 (was 158.0 ms)")
-    assert (shown.measured.value, shown.measured.note) == ("90 Mbit/s", "3 of 4 tests")
-    assert shown.estimate.value == "734 kbit/s"  # 1460 · 8 / (0.160 s · sqrt(1008/101808))
-    assert shown.coverage.note == "10,180 of 10,080"
+    assert (row.loss.value, row.loss.mark) == ("0.99%", "good")
+    assert row.loss.note == "1,008 of 101,808; +0.49 points (was 0.5%)"
+    assert (row.rtt.value, row.rtt.note) == ("159.9 ms", "min 158.9 ms; +1.9 (was 158.0 ms)")
+    assert (row.measured.value, row.measured.note) == ("90 Mbit/s", "3 of 4 tests")
+    assert row.estimate.value == "734 kbit/s"  # 1460 · 8 / (0.160 s · sqrt(1008/101808))
+    assert row.coverage.note == "10,180 of 10,080"
 
 
-def test_nothing_lost_is_a_bound_and_its_estimate_a_floor(paths):
+def test_no_loss_is_a_bound_and_its_estimate_a_floor(paths):
     make_hours(paths["slac → cern"], WEEK.since)
 
-    shown = line("slac → cern")
+    row = line("slac → cern")
 
-    assert shown.loss.value == "< 0.003%"  # 3 / 100,800, rounded up
-    marks = (shown.loss.mark, shown.estimate.value[:2], shown.estimate.note)
+    assert row.loss.value == "< 0.003%"  # 3 / 100,800, rounded up
+    marks = (row.loss.mark, row.estimate.value[:2], row.estimate.note)
     assert marks == ("excellent", "≥ ", "no loss: a lower bound")
 
 
-def test_nothing_lost_of_few_packets_is_not_called_excellent(paths):
+def test_no_loss_of_few_packets_is_not_called_excellent(paths):
     hour(paths["slac → cern"], WEEK.since, 10, 10, 159.9).save()
 
-    shown = line("slac → cern")
+    row = line("slac → cern")
 
-    assert (shown.loss.value, shown.loss.mark, shown.loss.tone) == ("< 30%", "no loss", "unrated")
+    assert (row.loss.value, row.loss.mark, row.loss.tone) == ("< 30%", "no loss", "unrated")
 
 
-def test_total_loss_all_week(paths):
+def test_total_loss_all_week_is_shown(paths):
     for number in range(168):
         hour(paths["slac → cern"], WEEK.since + timedelta(hours=number), 600, 0, None).save()
 
-    shown = line("slac → cern")
+    row = line("slac → cern")
 
-    assert (shown.loss.value, shown.loss.mark, shown.loss.tone) == ("100%", "all lost", "bad")
-    assert (shown.rtt.value, shown.estimate.value) == ("no reply", "none")
-    assert shown.coverage.value == "100%"
+    assert (row.loss.value, row.loss.mark, row.loss.tone) == ("100%", "all lost", "bad")
+    assert (row.rtt.value, row.estimate.value) == ("no reply", "none")
+    assert row.coverage.value == "100%"
     assert lacks(text_with("100% loss"), "100% loss", " 1 path", "slac → cern.") == []
 
 
 def test_a_path_without_data_is_no_data_and_never_zero(paths):
     make_hours(paths["slac → cern"], WEEK.since)
 
-    shown = line("cern → slac")
+    row = line("cern → slac")
 
-    assert (shown.loss.value, shown.loss.tone, shown.rtt.value) == ("no data", "gap", "no data")
-    assert (shown.coverage.value, shown.coverage.note, shown.coverage.tone) == ("0%", "0 of 10,080", "gap")
+    assert (row.loss.value, row.loss.tone, row.rtt.value) == ("no data", "gap", "no data")
+    assert (row.coverage.value, row.coverage.note, row.coverage.tone) == ("0%", "0 of 10,080", "gap")
     assert lacks(text_with("No data for"), "No data", " 1 path", "cern → slac.") == []
 
 
-def test_a_path_that_could_not_be_measured_is_no_data_too(paths):
+def test_a_path_with_failed_tests_only_is_no_data(paths):
     hour(paths["cern → slac"], WEEK.since, 0, 0, None).save()
     BurstHour.objects.update(bursts_not_measured=60)
 
@@ -171,34 +172,34 @@ def test_a_path_retired_in_the_week_stays_in_its_report(paths):
     path.save()
     path.measurements.get().periods.update(ended_at=path.retired_at)
 
-    shown = line("slac → cern")
+    row = line("slac → cern")
 
-    assert shown.note == "retired 2026-11-18"
-    assert shown.coverage.note == "2,880 of 2,880"
+    assert row.note == "retired 2026-11-18"
+    assert row.coverage.note == "2,880 of 2,880"
 
 
-def test_a_change_below_a_thousandth_is_not_told_as_a_change(paths):
+def test_a_change_below_a_thousandth_is_not_reported(paths):
     make_hours(paths["slac → cern"], WEEK.since, lost=100)
     make_hours(paths["slac → cern"], BEFORE.since, lost=100)
 
-    shown = line("slac → cern")
+    row = line("slac → cern")
 
-    assert (shown.loss.note, shown.rtt.note) == ("100 of 100,800; was 0.099%", "min 158.9 ms; was 159.9 ms")
+    assert (row.loss.note, row.rtt.note) == ("100 of 100,800; was 0.099%", "min 158.9 ms; was 159.9 ms")
 
 
 def test_a_fall_has_a_minus_sign(paths):
     make_hours(paths["slac → cern"], WEEK.since, lost=100, rtt_ms=155.2)
     make_hours(paths["slac → cern"], BEFORE.since, lost=604)
 
-    shown = line("slac → cern")
+    row = line("slac → cern")
 
-    assert (shown.loss.note, shown.rtt.note) == (
+    assert (row.loss.note, row.rtt.note) == (
         "100 of 100,800; −0.50 points (was 0.6%)",
         "min 154.2 ms; −4.7 (was 159.9 ms)",
     )
 
 
-def test_packet_sizes_are_never_mixed_and_the_largest_is_told(paths):
+def test_packet_sizes_are_never_mixed_and_the_largest_is_shown(paths):
     make_hours(paths["slac → cern"], WEEK.since, size=1000, lost=100)
     make_hours(paths["slac → cern"], WEEK.since, size=100)
 
@@ -212,10 +213,10 @@ def test_packets_during_our_own_tests_are_not_covered(paths):
     make_hours(paths["slac → cern"], WEEK.since, hours=1, during_test=20)
     BurstHour.objects.update(bursts_excluded=12.0)
 
-    shown = line("slac → cern")
+    row = line("slac → cern")
 
-    assert shown.coverage.note == "48 of 10,080"
-    assert shown.loss.note.startswith("0 of 600;")
+    assert row.coverage.note == "48 of 10,080"
+    assert row.loss.note.startswith("0 of 600;")
 
 
 def test_latency_under_load_is_reported_largest_increase_first(paths):
@@ -225,22 +226,22 @@ def test_latency_under_load_is_reported_largest_increase_first(paths):
             loaded_sent=50, loaded_received=40, loaded_rtt_sketch=sketch_of(loaded_ms, 40)
         )
 
-    found = view_of(report(), ENGLISH).under_load
+    increases = view_of(report(), ENGLISH).under_load
 
-    assert [line[0] for line in found] == ["cern → slac", "slac → cern"]
-    rtts_ms = [float(cell.removesuffix(" ms")) for line in found for cell in line[1:4]]
+    assert [line[0] for line in increases] == ["cern → slac", "slac → cern"]
+    rtts_ms = [float(cell.removesuffix(" ms")) for line in increases for cell in line[1:4]]
     assert rtts_ms == pytest.approx([160.0, 300.0, 300.0, 160.0, 200.0, 200.0], rel=0.003)
-    assert {line[4] for line in found} == {"20% of 50 packets"}
+    assert {line[4] for line in increases} == {"20% of 50 packets"}
     assert "Latency under load" in text_of()
 
 
-def test_without_tests_nothing_is_said_of_latency_under_load(paths):
+def test_without_tests_latency_under_load_is_not_mentioned(paths):
     make_hours(paths["slac → cern"], WEEK.since, hours=1)
 
     assert "under load" not in text_of()
 
 
-def test_other_weeks_do_not_leak_in(paths):
+def test_other_weeks_have_no_influence(paths):
     hour(paths["slac → cern"], WEEK.since - timedelta(hours=1), 600, 0, None).save()
     hour(paths["slac → cern"], WEEK.until, 600, 0, None).save()
     hour(paths["slac → cern"], WEEK.until - timedelta(hours=1), 600, 600, 159.9).save()
@@ -252,7 +253,7 @@ def test_other_weeks_do_not_leak_in(paths):
     assert (path.before.sent, path.before.lost) == (600, 600)
 
 
-def test_the_incidents_of_the_week_are_told_and_others_are_not(paths):
+def test_only_incidents_of_the_week_are_reported(paths):
     def make_incident(summary, opened_at, closed_at, path="slac → cern"):
         incident = Incident.objects.create(
             rule="loss", cause=f"cause of {summary}", opened_at=opened_at, closed_at=closed_at, summary=summary
@@ -312,13 +313,13 @@ def test_the_summary_names_the_worst_incident_with_place_size_and_length(paths):
 
 
 def test_an_empty_installation_has_a_report():
-    said = text_with("Nothing was measured")
+    text = text_with("Nothing was measured")
 
-    assert lacks(said, "Nothing was measured", "nothing was planned", "no data yet") == []
+    assert lacks(text, "Nothing was measured", "nothing was planned", "no data yet") == []
     assert "0%" not in text_of().partition("Method")[0]
 
 
-def test_a_week_that_is_not_over_says_so_and_plans_only_up_to_now(paths):
+def test_an_unfinished_week_says_so_and_plans_up_to_now(paths):
     now = WEEK.since + timedelta(hours=2)
     make_hours(paths["slac → cern"], WEEK.since, hours=2)
 
@@ -328,15 +329,15 @@ def test_a_week_that_is_not_over_says_so_and_plans_only_up_to_now(paths):
     assert "120 of 120" in text
 
 
-def test_more_paths_than_are_named_are_counted():
+def test_paths_beyond_those_named_are_counted():
     """Of four sites twelve paths, none of which was measured: five are named."""
     make_mesh(["anl", "cern", "desy", "slac"], BEFORE.since)
 
-    named = "anl → cern, anl → desy, anl → slac, cern → anl, cern → desy"
-    assert lacks(sentences(report())["no data"], "No data", " 12 paths", f": {named} and", " 7 more") == []
+    names = "anl → cern, anl → desy, anl → slac, cern → anl, cern → desy"
+    assert lacks(sentences(report())["no data"], "No data", " 12 paths", f": {names} and", " 7 more") == []
 
 
-def test_a_path_with_throughput_tests_only_is_listed_apart(paths):
+def test_a_path_with_throughput_tests_only_is_listed_separately(paths):
     Measurement.objects.filter(path=paths["slac → cern"]).get().periods.all().delete()
     make_throughput(paths["slac → cern"], WEEK.since, 50e6)
 
@@ -352,7 +353,7 @@ def test_failed_tests_are_no_result_and_not_zero(paths):
     assert (line("slac → cern").measured.value, line("cern → slac").measured.value) == ("no result", "not tested")
 
 
-def test_the_page_stands_alone(paths):
+def test_the_page_is_self_contained(paths):
     html = page.render(report(), ENGLISH)
 
     assert not re.search(r"<(script|img|iframe)|<link(?![^>]*\"data:)|@import|url\(|https?:", html)
@@ -366,15 +367,15 @@ def test_names_are_escaped(paths):
 
 
 @pytest.mark.parametrize("sites", [2, 4])
-def test_the_number_of_queries_does_not_depend_on_the_number_of_paths(django_assert_num_queries, sites):
+def test_the_number_of_queries_is_independent_of_the_paths(django_assert_num_queries, sites):
     for path in make_mesh(["slac", "cern", "fnal", "desy"][:sites], WEEK.since).values():
         make_hours(path, WEEK.since, hours=1)
 
-    with django_assert_num_queries(22):  # its days are not merged yet: one asks since when there are data
+    with django_assert_num_queries(22):  # its days are not merged yet: a query for the first data
         report_of(ReportScope(), WEEK, NOW, ENGLISH)
 
 
-def test_the_command_writes_the_last_whole_week_and_prints_where(paths, monkeypatch, report_dir):
+def test_the_command_writes_the_last_full_week_and_prints_where(paths, monkeypatch, report_dir):
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
     out = StringIO()
 
@@ -401,7 +402,7 @@ def test_only_the_owner_can_read_the_files_of_a_report(paths, report_dir, tmp_pa
     assert {path.stat().st_mode & 0o777 for path in written} == {0o600}
 
 
-def test_the_command_writes_the_week_and_the_file_that_it_is_given(paths, tmp_path, monkeypatch):
+def test_the_command_writes_the_given_week_to_the_given_file(paths, tmp_path, monkeypatch):
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
     target = tmp_path / "for" / "monday.html"
 
@@ -426,7 +427,7 @@ def test_an_unwritable_target_is_reported_and_left_untouched(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["folder.html"]
 
 
-def test_a_bad_week_is_a_usage_error():
+def test_an_invalid_week_is_a_usage_error():
     with pytest.raises(CommandError, match=r"'47' is not an ISO week.* 2026-W47"):
         call_command("report", "weekly", "--week", "47")
 
@@ -450,7 +451,7 @@ def test_written_reports_are_listed_newest_first(report_dir):
     assert written_reports()[0].path == report_dir / "2027-W01.html"
 
 
-def test_the_figures_are_those_of_the_pages(paths):
+def test_the_figures_equal_those_of_the_pages(paths):
     """The same named queries as the grid and the path page, over the same seven days."""
     for number, path in enumerate(paths.values()):
         make_hours(path, WEEK.since, lost=100 + number, rtt_ms=20.0 + number)
@@ -484,14 +485,14 @@ def test_a_week_of_another_zone_has_exactly_its_own_hours(paths):
 
 
 @pytest.mark.parametrize(("week", "hours"), [(Week(2026, 13), 167), (Week(2026, 43), 169)])
-def test_a_week_in_which_the_clocks_change_plans_its_own_hours(week, hours):
+def test_a_week_with_a_clock_change_plans_its_own_hours(week, hours):
     period = Period.of_week(week, ZURICH)
     path = make_mesh(["slac", "cern"], period.since - timedelta(days=30))["slac → cern"]
     make_hours(path, period.since, hours=hours)
 
-    shown = line("slac → cern", period)
+    row = line("slac → cern", period)
 
-    assert shown.coverage.note == f"{60 * hours:,} of {60 * hours:,}"
+    assert row.coverage.note == f"{60 * hours:,} of {60 * hours:,}"
     assert lacks(text_with("clocks changed", period), "clocks changed", "week", f" {hours} hours") == []
     assert ", Europe/Zurich" in text_of(period)
 
@@ -503,14 +504,14 @@ def test_a_path_added_in_the_middle_is_planned_from_then_on(paths):
     path.measurements.get().periods.update(started_at=began_at)
     make_hours(path, began_at, hours=48)
 
-    shown = line("slac → cern")
+    row = line("slac → cern")
 
-    assert shown.coverage.note == "2,880 of 2,880"
-    assert shown.loss.note.endswith("; new this week")
+    assert row.coverage.note == "2,880 of 2,880"
+    assert row.loss.note.endswith("; new this week")
 
 
 def test_the_state_is_compared_with_last_week_and_a_year_before(paths):
-    """W47 of 2025 begins on 17 November; what lies 52 weeks before this one."""
+    """W47 of 2025 begins on 17 November, 52 weeks before this week."""
     path = paths["slac → cern"]
     make_hours(path, WEEK.since, lost=1008)
     make_hours(path, BEFORE.since, lost=504)
@@ -526,7 +527,7 @@ def test_the_state_is_compared_with_last_week_and_a_year_before(paths):
     assert weekly.state.goals == {Goal.MISSED: 1, Goal.NO_DATA: 1}
 
 
-def test_the_goal_cannot_be_told_of_too_few_packets(paths):
+def test_the_goal_is_undetermined_with_too_few_packets(paths):
     hour(paths["slac → cern"], WEEK.since, 600, 600, 20.0).save()
     make_hours(paths["cern → slac"], WEEK.since)
 
@@ -538,7 +539,7 @@ def test_the_goal_cannot_be_told_of_too_few_packets(paths):
     assert goal.text.startswith("Undetermined, too few packets")
 
 
-def test_paths_with_too_few_packets_are_not_called_lossy_for_a_packet():
+def test_paths_with_few_packets_are_not_lossy_for_a_packet():
     """A day of few packets: of 300, one lost has the exact lower bound 0.017%, two 0.12%, none the upper bound 1%."""
     day = Period.between(WEEK.first, WEEK.first, UTC)
     names = ["anl", "cern", "desy", "fnal", "slac"]
@@ -555,7 +556,7 @@ def test_paths_with_too_few_packets_are_not_called_lossy_for_a_packet():
     assert "0% (0 of 1 paths; 19 undetermined)" in text_of(day)
 
 
-def test_a_period_without_data_says_since_when_there_are_data(paths):
+def test_a_period_without_data_has_the_time_of_the_first_data(paths):
     make_hours(paths["slac → cern"], WEEK.until + timedelta(hours=2), hours=1)
 
     now = WEEK.until + timedelta(hours=4)
@@ -566,8 +567,8 @@ def test_a_period_without_data_says_since_when_there_are_data(paths):
     assert lacks(text_with("tested for changes", now=now), "No path", "tested for changes", " 3 whole days") == []
 
 
-def test_a_pause_of_the_evaluation_is_reported_before_the_incidents(paths):
-    """The centre worked and noted its samples, but did not evaluate on Wednesday from 01:12 to 03:24."""
+def test_a_pause_of_the_evaluation_is_reported_before_incidents(paths):
+    """The centre ran and stored its samples, but did not evaluate on Wednesday from 01:12 to 03:24."""
     make_hours(paths["slac → cern"], WEEK.since)
     stalled, resumed = WEEK.since + timedelta(days=2, minutes=72), WEEK.since + timedelta(days=2, minutes=204)
     for minute in range(60, 300, 4):
@@ -582,8 +583,8 @@ def test_a_pause_of_the_evaluation_is_reported_before_the_incidents(paths):
     assert (pause.since, pause.until) == (stalled, resumed)
     rules = list(sentences(weekly))
     assert rules.index("not evaluated") < rules.index("incidents")
-    said = sentences(weekly)["not evaluated"]
-    assert lacks(said, "not evaluated", "from Wed 18 Nov 01:12", "to Wed 18 Nov 03:24", "(2.2 h)") == []
+    sentence = sentences(weekly)["not evaluated"]
+    assert lacks(sentence, "not evaluated", "from Wed 18 Nov 01:12", "to Wed 18 Nov 03:24", "(2.2 h)") == []
     assert sentences(weekly)["incidents"] == "No incidents at other times."
     assert "No incidents." not in str(Text(page.render(weekly, ENGLISH)))
 
@@ -617,10 +618,10 @@ def test_an_evaluation_that_never_ran_has_no_incidents_to_report(paths):
 def test_a_refused_test_is_counted_by_its_own_reason(paths, detail, words):
     test = Test.objects.create(name="tcp", kind="throughput", every_s=3600, parameters={"duration_s": 10})
     measurement = Measurement.objects.create(path=paths["slac → cern"], test=test, started_at=WEEK.since)
-    for minutes, outcome, said in ((0, "refused", detail), (10, "not_permitted", "throughput.hours: …")):
+    for minutes, outcome, reason in ((0, "refused", detail), (10, "not_permitted", "throughput.hours: …")):
         at = WEEK.since + timedelta(minutes=minutes)
         Slot.objects.create(
-            measurement=measurement, starts_at=at, ends_at=at + timedelta(seconds=15), outcome=outcome, detail=said
+            measurement=measurement, starts_at=at, ends_at=at + timedelta(seconds=15), outcome=outcome, detail=reason
         )
 
     text = text_of()
@@ -630,7 +631,7 @@ def test_a_refused_test_is_counted_by_its_own_reason(paths, detail, words):
     assert "limits" not in text.partition("Coverage")[2].partition("Paths")[0]
 
 
-def test_small_tables_keep_their_heads_on_a_phone(paths):
+def test_small_tables_keep_their_headers_on_a_phone(paths):
     make_hours(paths["slac → cern"], WEEK.since)
 
     html = page.render(report(), ENGLISH)
@@ -651,11 +652,11 @@ def test_the_task_writes_no_report_of_a_week_before_the_mesh(monkeypatch):
     assert next_report_at(NOW) == WEEK.until + timedelta(days=7, minutes=15)
 
 
-def test_the_next_report_is_within_the_hour_where_last_weeks_is_missing(paths):
+def test_a_missing_report_of_last_week_is_due_within_the_hour(paths):
     assert next_report_at(NOW + timedelta(minutes=1)) == NOW + timedelta(hours=1)
 
 
-def test_a_site_has_only_its_own_paths_and_a_group_those_within():
+def test_a_site_has_its_own_paths_and_a_group_those_within():
     make_mesh(["slac", "cern", "anl"], BEFORE.since)
     group = Group.objects.create(name="america", shape="mesh")
     group.sites.set(Site.objects.filter(name__in=["slac", "anl"]))
@@ -669,7 +670,7 @@ def test_a_site_has_only_its_own_paths_and_a_group_those_within():
     assert {path.name for path in report(scope=ReportScope("group", "america")).paths} == {"anl → slac", "slac → anl"}
 
 
-def test_service_levels_say_what_of_their_error_budget_was_used(paths):
+def test_service_levels_have_their_used_error_budget(paths):
     """Of 100,800 packets 126 lost: 0.125%, of a target of 0.1% 125%. Of 10,080 bursts 20 without a reply: 0.198%, of
     0.5% 39.7%. 12 of 168 hours above 20 ms: 7.14%, of 5% 143%. 1 of 4 tests below 90 Mbit/s: 25%, of 5% 500%."""
     Mesh.objects.update(
@@ -686,7 +687,7 @@ def test_service_levels_say_what_of_their_error_budget_was_used(paths):
     weekly = report()
     (path_row,) = [path_row for path_row in weekly.paths if path_row.path_id == path.pk]
 
-    assert {kept.target: kept.budget_used for kept in path_row.targets} == pytest.approx(
+    assert {service_level.target: service_level.budget_used for service_level in path_row.targets} == pytest.approx(
         {
             ServiceTarget.LOSS: 126 / 100_800 / 0.001,
             ServiceTarget.AVAILABILITY: 20 / 10_080 / 0.005,
@@ -694,48 +695,50 @@ def test_service_levels_say_what_of_their_error_budget_was_used(paths):
             ServiceTarget.THROUGHPUT: 1 / 4 / 0.05,
         }
     )
-    assert [kept.target for kept in path_row.targets if kept.is_kept] == [ServiceTarget.AVAILABILITY]
+    assert [service_level.target for service_level in path_row.targets if service_level.is_kept] == [
+        ServiceTarget.AVAILABILITY
+    ]
     levels = sentences(weekly)["service levels"]
     assert levels.startswith("1 of 1 path ")
     assert lacks(levels, "missed", "service level", ": slac → cern.") == []
 
 
-def test_one_family_only_is_said(paths):
+def test_a_report_of_a_single_family_says_so(paths):
     assert "All paths are IPv4." in text_of()
 
 
-def test_coverage_is_the_plan_of_the_mesh(paths):
+def test_coverage_is_relative_to_the_plan_of_the_mesh(paths):
     make_hours(paths["slac → cern"], WEEK.since, hours=10)
 
     path = path_report("slac → cern")
 
     assert path.bursts_planned == planned_bursts(WEEK.since, WEEK.until)[path.path_id, 1000] == 10_080
     assert path.bursts_measured == 600
-    said = sentences(report())["coverage"]
-    assert lacks(said, "Under 95%", "planned bursts", "measured", " 1 path", ": slac → cern.") == []
+    sentence = sentences(report())["coverage"]
+    assert lacks(sentence, "Under 95%", "planned bursts", "measured", " 1 path", ": slac → cern.") == []
 
 
-def test_what_was_planned_and_not_measured_has_a_reason(paths):
-    """No agent has accounted for anything yet: every cycle of both paths is awaited, in one line."""
+def test_scheduled_but_missing_results_have_a_reason(paths):
+    """No agent has reported yet: every cycle of both paths is pending, in a single line."""
     (covered,) = report().coverage
 
     assert (covered.test, covered.outcome, covered.count) == ("pinger", "awaited", 2 * 10_080)
     assert "pinger pending 20,160 100%" in text_of()
 
 
-def test_what_limits_and_what_would_gain_most(paths):
-    """2 Mbit/s at 100 ms show a window of 25 kB. Nothing was lost of 100,800, so the loss is at most 3/100,800, and
-    CUBIC gets at least (C (3 + β) / (4 (1 - β)))^(1/4) (RTT / p)^(3/4) segments a round trip (RFC 9438, section 5.1;
-    C = 0.4, β = 0.7): 465 of 1,460 bytes, 54 Mbit/s, 27 times as much."""
+def test_the_limit_and_the_most_effective_change_are_reported(paths):
+    """2 Mbit/s at 100 ms show a window of 25 kB. 0 of 100,800 were lost, so the loss is at most 3/100,800, and CUBIC
+    gets at least (C (3 + β) / (4 (1 - β)))^(1/4) (RTT / p)^(3/4) segments per RTT (RFC 9438, section 5.1; C = 0.4, β =
+    0.7): 465 of 1,460 bytes, 54 Mbit/s, 27 times as much."""
     path = paths["slac → cern"]
     make_hours(path, WEEK.since, rtt_ms=100.0)
-    said = {
+    diagnosis_fields = {
         "verdict": "window-limited",
         "sentence": "window-limited at 2 Mbit/s: the receiver's window is 25 kB",
         "diagnosis": {"evidence": [{"name": "receiver's window", "value": 25e3, "unit": "B"}]},
     }
     for number in range(3):
-        make_throughput(path, WEEK.since + timedelta(hours=number), 2e6, **said)
+        make_throughput(path, WEEK.since + timedelta(hours=number), 2e6, **diagnosis_fields)
     segments = (0.4 * 3.7 / (4 * 0.3)) ** 0.25 * (0.1 / (3 / 100_800)) ** 0.75
     rate_bps = segments * 1460 * 8 / 0.1
 
@@ -747,28 +750,28 @@ def test_what_limits_and_what_would_gain_most(paths):
     gain = text_with(" 680 kB")
     assert lacks(gain, "Raise the receive buffer", " cern", "at least 680 kB", " 1 path") == []
     assert lacks(gain, " 1 path", " 27 times", "(slac → cern)") == []
-    assert f"window-limited 1 slac → cern: {said['sentence']}" in text_of()
+    assert f"window-limited 1 slac → cern: {diagnosis_fields['sentence']}" in text_of()
 
 
-def test_no_site_is_told_to_raise_a_window_that_may_be_the_others(paths):
+def test_no_site_is_advised_on_a_window_that_may_be_the_others(paths):
     make_hours(paths["slac → cern"], WEEK.since, rtt_ms=100.0)
-    said = {
+    diagnosis_fields = {
         "verdict": "window-limited",
         "sentence": "window-limited at 2 Mbit/s: the receiver's window or the send buffer is full",
         "diagnosis": {"evidence": [{"name": "window open", "value": 1.0, "unit": ""}]},
     }
-    make_throughput(paths["slac → cern"], WEEK.since, 2e6, **said)
+    make_throughput(paths["slac → cern"], WEEK.since, 2e6, **diagnosis_fields)
 
     assert report().advice == ()
 
 
-def test_numbers_in_the_readers_language(paths):
+def test_numbers_are_in_the_readers_language(paths):
     make_hours(paths["slac → cern"], WEEK.since, lost=1008)
 
-    shown = line("slac → cern", numbers=Numbers("de"))
+    row = line("slac → cern", numbers=Numbers("de"))
 
-    assert (shown.loss.value, shown.rtt.value) == ("1%", "159,9 ms")
-    assert shown.loss.note.startswith("1.008 of 100.800;")
+    assert (row.loss.value, row.rtt.value) == ("1%", "159,9 ms")
+    assert row.loss.note.startswith("1.008 of 100.800;")
 
 
 def test_each_sentence_can_be_traced_to_figures(paths):
@@ -779,7 +782,7 @@ def test_each_sentence_can_be_traced_to_figures(paths):
         assert f'data-rule="{sentence.rule}"' in page.render(report(), ENGLISH)
 
 
-def test_any_days(paths, monkeypatch, tmp_path):
+def test_a_report_can_cover_any_days(paths, monkeypatch, tmp_path):
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
     make_hours(paths["slac → cern"], WEEK.since, hours=48)
     out = tmp_path / "days.html"
@@ -802,13 +805,13 @@ def test_any_days(paths, monkeypatch, tmp_path):
         (["--site", "nowhere"], 'site "nowhere" is not known.* cern, slac'),
     ],
 )
-def test_a_command_line_that_cannot_be_is_said(paths, arguments, complaint):
+def test_an_invalid_command_line_is_reported(paths, arguments, complaint):
     with pytest.raises(CommandError, match=complaint):
         call_command("report", "weekly", *arguments)
 
 
 def test_the_task_writes_missing_reports_and_keeps_existing_ones(paths, monkeypatch, report_dir):
-    """It runs each hour: what an outage on Monday kept back is written on Thursday, and once."""
+    """It runs each hour: a report delayed by an outage on Monday is written on Thursday, and once."""
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOW + timedelta(days=3))
 
     write_last_week()

@@ -52,7 +52,7 @@ def random_days(count, factor, noise, seed):
     ]
 
 
-@pytest.mark.parametrize("made", [0.2, 0.5, 3.0])
+@pytest.mark.parametrize("factor", [0.2, 0.5, 3.0])
 @pytest.mark.parametrize("streams", [1, 4])
 def test_the_factor_of_the_generated_days_is_recovered(factor, streams):
     calibration = calibrate([day(loss, factor, streams=streams) for loss in LOSSES], RENO, streams)

@@ -281,7 +281,7 @@ def test_a_test_without_data_is_not_0_bit_per_second():
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "reason"),
     [("client_terminated", "19,204,776 bytes transferred"), ("refused", "no data transferred")],
 )
 def test_a_terminated_client_reports_its_progress(name, reason):
