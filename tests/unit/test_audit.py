@@ -62,7 +62,7 @@ def test_an_unreachable_service_is_a_failure(audit):
 
 def test_packages_that_the_service_skips_are_a_failure(audit):
     """Pip-audit ends with 0 and reports nothing, where a mirror has no advisories."""
-    status, [line] = audit([GOOD, SKIPPED], status=0, said="No known vulnerabilities found")
+    status, [line] = audit([GOOD, SKIPPED], status=0, output="No known vulnerabilities found")
 
     assert status == 1
     assert "NOT CHECKED" in line

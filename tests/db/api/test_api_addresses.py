@@ -1,4 +1,4 @@
-"""Every address that the API lists can be requested: ids, and the times that identify throughput tests."""
+"""Every address listed by the API can be requested: ids, and the times that identify throughput tests."""
 
 from datetime import timedelta
 
@@ -31,7 +31,7 @@ OBJECTS = {
 
 @pytest.fixture
 def ask_api(client):
-    """GET as an operator, who sees everything."""
+    """GET as an operator, who may read everything."""
     user = User.objects.create_user("robot")
     user.groups.add(Role.objects.get(name="operator"))
     bearer = f"Bearer {issue_user_token(user.pk, 'everything', NOW, may_operate=True)}"
@@ -45,7 +45,7 @@ def ask_api(client):
 
 @pytest.fixture
 def planted(paths):
-    """Something at every address: tests that began between two milliseconds, a sweep, an incident, quiet times."""
+    """An object for every address: tests that began between two milliseconds, a sweep, an incident, quiet times."""
     path = paths["slac", "cern"]
     hour(path, sent=600, received=590, rtt_ms=150.0)
     throughput(path, NOW - 20 * MINUTE + ODD, 94e6)
@@ -63,7 +63,7 @@ def planted(paths):
 
 
 def listed(address, answer, path_id=None):
-    """The addresses that an answer names, of itself and of all objects in it."""
+    """The addresses in an answer, of itself and of all its objects."""
     if isinstance(answer, list):
         for item in answer:
             yield from listed(address, item, path_id)
@@ -81,7 +81,7 @@ def listed(address, answer, path_id=None):
             yield f"/paths/{path_id or address.split('/')[2]}/throughput/{answer['at']}"
 
 
-def test_every_address_that_the_api_lists_is_found(ask_api, planted):
+def test_every_address_listed_by_the_api_exists(ask_api, planted):
     _, described = ask_api("/openapi.json")
     gets = [address.removeprefix("/api/v1") for address, methods in described["paths"].items() if "get" in methods]
     waiting, visited = [address for address in gets if "{" not in address], {}

@@ -1,5 +1,5 @@
-"""The queries of the dashboards about many paths, and of the alert rules: the answers by hand, from the rows
-in `tests.db.dashboard_rows`; and which tables the plan of every query reads, as the period grows.
+"""The queries of the dashboards about many paths, and of the alert rules: the answers computed by hand from the
+rows in `tests.db.dashboard_rows`; and the tables that the plan of every query reads, as the period grows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.db.mesh_of_three import MeshOfThree
 
 @pytest.fixture
 def mesh(db: None) -> MeshOfThree:
-    """With every kind of row that a dashboard asks for."""
+    """With every kind of row that a dashboard queries."""
     return make_rows()
 
 
@@ -31,8 +31,8 @@ def answer(
     dashboard: str, where: str, three: MeshOfThree, *, since: datetime = SINCE, until: datetime = UNTIL, **changed: str
 ) -> list[tuple[Any, ...]]:
     """The rows of a query, without their columns' names."""
-    found = run(of_dashboard(dashboard)[where], variables(three, **changed), since, until)
-    return [tuple(row.values()) for row in found]
+    records = run(of_dashboard(dashboard)[where], variables(three, **changed), since, until)
+    return [tuple(row.values()) for row in records]
 
 
 def like(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -47,14 +47,14 @@ THROUGHPUT = "Throughput matrix (bit/s)/A"
 
 
 @pytest.mark.parametrize(("where", "figures"), [(LOSS, (1.0, 0.01, 0.0)), (RTT, (None, 10, 20))])
-def test_a_matrix_has_each_source_and_destination_in_the_same_order(
+def test_a_matrix_has_sources_and_destinations_in_one_order(
     where: str, figures: tuple[float | None, ...], mesh: MeshOfThree
 ) -> None:
     to_anl, to_cern, to_slac = figures
 
-    found = answer("mesh", where, mesh)
+    rows = answer("mesh", where, mesh)
 
-    assert found == like(
+    assert rows == like(
         [
             ("cern", "anl", nan),
             ("cern", "cern", nan),
@@ -67,7 +67,7 @@ def test_a_matrix_has_each_source_and_destination_in_the_same_order(
 
 
 @pytest.mark.parametrize("dashboard", ["mesh", "throughput"])
-def test_the_groups_offered_begin_with_all_paths(dashboard: str, mesh: MeshOfThree) -> None:
+def test_the_group_variable_begins_with_all_paths(dashboard: str, mesh: MeshOfThree) -> None:
     Group.objects.create(name="bases", shape="star").sites.set([mesh.slac])
 
     assert answer(dashboard, "$group", mesh) == [("All", "*"), ("bases", "bases"), ("labs", "labs")]
@@ -91,7 +91,7 @@ def test_the_map_has_each_site_with_loss_and_open_incidents(mesh: MeshOfThree) -
     )
 
 
-def test_the_sites_offered_end_with_those_that_are_retired(mesh: MeshOfThree) -> None:
+def test_the_site_variable_ends_with_retired_sites(mesh: MeshOfThree) -> None:
     for name, title in (("slac", "Stanford"), ("anl", "Argonne"), ("cern", "A former member")):
         models.Site.objects.filter(name=name).update(title=title)
     models.Site.objects.filter(pk=mesh.cern.pk).update(retired_at=NOON)
@@ -104,7 +104,7 @@ def test_the_sites_offered_end_with_those_that_are_retired(mesh: MeshOfThree) ->
 
 
 def test_the_matrix_of_throughput_has_the_mean_of_the_tests(mesh: MeshOfThree) -> None:
-    found = {(source, destination): bps for source, destination, bps in answer("mesh", THROUGHPUT, mesh)}
+    rates = {(source, destination): bps for source, destination, bps in answer("mesh", THROUGHPUT, mesh)}
 
     assert found["slac", "cern"] == 2e7
     assert found["slac", "anl"] is None
@@ -112,26 +112,26 @@ def test_the_matrix_of_throughput_has_the_mean_of_the_tests(mesh: MeshOfThree) -
 
 
 def test_a_group_has_the_paths_between_its_sites(mesh: MeshOfThree) -> None:
-    found = answer("mesh", LOSS, mesh, group="labs")
+    rows = answer("mesh", LOSS, mesh, group="labs")
 
-    assert [row[:2] for row in found] == [("cern", "cern"), ("cern", "slac"), ("slac", "cern"), ("slac", "slac")]
+    assert [row[:2] for row in rows] == [("cern", "cern"), ("cern", "slac"), ("slac", "cern"), ("slac", "slac")]
     assert answer("mesh", LOSS, mesh, group="none such") == []
 
 
 @pytest.mark.parametrize("days", [0, 3, 120])
-def test_a_longer_period_of_the_same_bursts_says_the_same(days: int, mesh: MeshOfThree) -> None:
+def test_a_longer_period_of_the_same_bursts_gives_the_same(days: int, mesh: MeshOfThree) -> None:
     """From hours, days and months."""
-    found = answer("mesh", "Overview/A", mesh, since=SINCE - timedelta(days=days))
+    rows = answer("mesh", "Overview/A", mesh, since=SINCE - timedelta(days=days))
 
     # 12 and 600 of 3,000 lost; 60 + 60 + 30 bursts an hour of 180.
-    assert found == like([(3.0, 3.0, 612 / 3000, 150 / 180, 1.0, 2.0)])
+    assert rows == like([(3.0, 3.0, 612 / 3000, 150 / 180, 1.0, 2.0)])
 
 
-def test_the_worst_paths_are_those_that_lost_something(mesh: MeshOfThree) -> None:
-    found = answer("mesh", "Paths with the highest loss/A", mesh)
+def test_the_worst_paths_are_those_with_loss(mesh: MeshOfThree) -> None:
+    rows = answer("mesh", "Paths with the highest loss/A", mesh)
 
     anl, cern = str(mesh.slac_anl.pk), str(mesh.slac_cern.pk)
-    assert found == like(
+    assert rows == like(
         [
             ("slac", "anl", "slac → anl", "4", anl, 1.0, None, 60.0, 60.0),
             ("slac", "cern", "slac → cern", "4", cern, 0.01, 10.0, 0.0, 120.0),
@@ -139,7 +139,7 @@ def test_the_worst_paths_are_those_that_lost_something(mesh: MeshOfThree) -> Non
     )
 
 
-def test_open_incidents_are_those_that_are_confirmed_and_not_over(mesh: MeshOfThree) -> None:
+def test_open_incidents_are_confirmed_and_not_closed(mesh: MeshOfThree) -> None:
     number = str(Incident.objects.get(rule="unreachable").pk)
     for dashboard in ("mesh", "alerts"):
         assert answer(dashboard, "Open incidents/A", mesh) == [
@@ -150,10 +150,10 @@ def test_open_incidents_are_those_that_are_confirmed_and_not_over(mesh: MeshOfTh
 # --- a site
 
 
-def test_a_site_shows_its_paths_out_and_in(mesh: MeshOfThree) -> None:
-    found = answer("site", "Paths, outgoing and incoming/A", mesh)
+def test_a_site_shows_its_outgoing_and_incoming_paths(mesh: MeshOfThree) -> None:
+    rows = answer("site", "Paths, outgoing and incoming/A", mesh)
 
-    assert [(row[0], row[1], *row[5:]) for row in found] == like(
+    assert [(row[0], row[1], *row[5:]) for row in rows] == like(
         [
             ("slac", "anl", 1.0, None, None, None, None, 0.5),
             ("slac", "cern", 0.01, None, 8.0, 10.0, 2e7, 1.0),
@@ -162,21 +162,21 @@ def test_a_site_shows_its_paths_out_and_in(mesh: MeshOfThree) -> None:
     )
 
 
-def test_a_site_pools_what_its_paths_lost_by_direction(mesh: MeshOfThree) -> None:
-    found = answer("site", "Packet loss, all paths (% of packets sent)/A", mesh)
+def test_a_site_pools_the_loss_of_its_paths_by_direction(mesh: MeshOfThree) -> None:
+    rows = answer("site", "Packet loss, all paths (% of packets sent)/A", mesh)
 
-    assert found == like([(HOURS[0], 306 / 900, 0.0), (HOURS[1], 306 / 900, 0.0)])
+    assert rows == like([(HOURS[0], 306 / 900, 0.0), (HOURS[1], 306 / 900, 0.0)])
 
 
-def test_a_step_in_which_nothing_was_measured_is_a_gap(mesh: MeshOfThree) -> None:
-    found = answer("site", "Coverage (bursts)/A", mesh, since=SINCE - timedelta(hours=1))
+def test_an_interval_without_measurements_is_a_gap(mesh: MeshOfThree) -> None:
+    rows = answer("site", "Coverage (bursts)/A", mesh, since=SINCE - timedelta(hours=1))
 
-    # 60 + 30 bursts of 120 that the plan asks for.
+    # 60 + 30 bursts of the 120 planned.
     nothing = (SINCE - timedelta(hours=1), None, None, None, None)
-    assert found == [nothing, (HOURS[0], 90, 0, 0, 30), (HOURS[1], 90, 0, 0, 30)]
+    assert rows == [nothing, (HOURS[0], 90, 0, 0, 30), (HOURS[1], 90, 0, 0, 30)]
 
 
-def test_the_agent_of_a_site_is_as_it_last_said(mesh: MeshOfThree) -> None:
+def test_the_agent_of_a_site_has_its_last_reported_state(mesh: MeshOfThree) -> None:
     [(silent_s, *rest)] = answer("site", "Agent/A", mesh)
 
     assert silent_s > 3600
@@ -184,8 +184,8 @@ def test_the_agent_of_a_site_is_as_it_last_said(mesh: MeshOfThree) -> None:
     assert answer("site", "Agent/A", mesh, site="anl") == []
 
 
-def test_deliveries_of_a_site_are_counted_by_day_with_the_missing(mesh: MeshOfThree) -> None:
-    """81 to 90 never came."""
+def test_deliveries_of_a_site_are_counted_by_day(mesh: MeshOfThree) -> None:
+    """Sequences 81 to 90 never arrived."""
     assert answer("site", "Completeness, by day (results)/A", mesh) == [(DAY, 90, 10)]
     assert answer("alerts", "Completeness, by site/A", mesh) == [("slac", 90, 10, 0.9)]
 
@@ -199,14 +199,14 @@ def test_incidents_of_a_site_are_those_of_its_paths(mesh: MeshOfThree) -> None:
 # --- throughput
 
 
-def test_a_path_with_tests_shows_measured_and_expected_throughput(mesh: MeshOfThree) -> None:
+def test_a_path_with_tests_has_measured_and_expected_throughput(mesh: MeshOfThree) -> None:
     [row] = answer("throughput", "Tested paths, slowest first/A", mesh)
 
     # Mathis with C = 1: 1460 bytes over 10 ms and the root of 1%.
     assert row[5:] == tuple(about(value) for value in (2.0, 2.0, 2e7, 3e7, 1460 * 8 / (0.010 * 0.1), None, 1e8))
 
 
-def test_what_became_of_the_planned_tests(mesh: MeshOfThree) -> None:
+def test_the_outcomes_of_planned_tests_are_counted(mesh: MeshOfThree) -> None:
     assert answer("throughput", "Test outcomes (tests)/A", mesh) == [
         (HOURS[0], 1, 0, 0),
         (HOURS[1], 1, 0, 1),
@@ -218,14 +218,14 @@ def test_what_became_of_the_planned_tests(mesh: MeshOfThree) -> None:
 
 
 def test_incidents_are_counted_by_day_and_rule(mesh: MeshOfThree) -> None:
-    found = answer("alerts", "Incidents opened, by day and rule (incidents)/A", mesh, since=SINCE - timedelta(days=1))
+    rows = answer("alerts", "Incidents opened, by day and rule (incidents)/A", mesh, since=SINCE - timedelta(days=1))
 
     before = DAY - timedelta(days=1)
     assert found == [(before, "loss", 0), (before, "unreachable", 0), (DAY, "loss", 1), (DAY, "unreachable", 1)]
     assert answer("alerts", "Incidents opened, by day and rule (incidents)/A", mesh, since=before, until=before) == []
 
 
-def test_the_history_tells_how_long_and_why(mesh: MeshOfThree) -> None:
+def test_the_history_has_duration_and_cause(mesh: MeshOfThree) -> None:
     [_, (opened_at, closed_at, lasted_s, _, state, rule, cause, _, why, _)] = answer(
         "alerts", "Incidents, newest first/A", mesh
     )
@@ -234,10 +234,10 @@ def test_the_history_tells_how_long_and_why(mesh: MeshOfThree) -> None:
     assert (state, rule, cause, why) == ("resolved", "loss", "slac → cern", "well again")
 
 
-def test_the_path_in_most_incidents_comes_first(mesh: MeshOfThree) -> None:
-    found = answer("alerts", "Paths with the most incidents/A", mesh)
+def test_the_path_with_most_incidents_is_first(mesh: MeshOfThree) -> None:
+    rows = answer("alerts", "Paths with the most incidents/A", mesh)
 
-    assert [(row[2], *row[5:]) for row in found] == [
+    assert [(row[2], *row[5:]) for row in rows] == [
         ("slac → cern", 2, "loss, unreachable"),
         ("slac → anl", 1, "unreachable"),
     ]
@@ -263,12 +263,12 @@ STEPPED = [
 
 
 @pytest.mark.parametrize(("where", "before_noon", "at_noon"), STEPPED)
-def test_the_samples_of_the_centre_are_shown_by_the_panels_interval(
+def test_the_centres_samples_follow_the_panels_interval(
     where: str, before_noon: tuple[Any, ...], at_noon: tuple[Any, ...], mesh: MeshOfThree
 ) -> None:
-    found = answer("system", where, mesh)
+    rows = answer("system", where, mesh)
 
-    assert found == like([(HOURS[1].timestamp(), *before_noon), (NOON.timestamp(), *at_noon)])
+    assert rows == like([(HOURS[1].timestamp(), *before_noon), (NOON.timestamp(), *at_noon)])
 
 
 def test_the_spool_of_each_site_is_shown_for_the_last_day_only(mesh: MeshOfThree) -> None:
@@ -278,7 +278,7 @@ def test_the_spool_of_each_site_is_shown_for_the_last_day_only(mesh: MeshOfThree
     assert answer("system", where, mesh, until=NOON + timedelta(hours=23, minutes=30)) == []
 
 
-def test_how_the_system_is_now(mesh: MeshOfThree) -> None:
+def test_the_current_state_of_the_system(mesh: MeshOfThree) -> None:
     [(worker_s, delivery_s, waiting, queued, database_bytes)] = answer("system", "Status/A", mesh)
     agents = answer("system", "Agents, longest silent first/A", mesh)
 
@@ -291,11 +291,11 @@ def test_how_the_system_is_now(mesh: MeshOfThree) -> None:
 # --- alert rules
 
 
-def test_the_alert_rule_fires_for_each_open_incident_under_its_rule(mesh: MeshOfThree) -> None:
+def test_the_alert_rule_fires_for_each_open_incident(mesh: MeshOfThree) -> None:
     assert answer("alert rules", "soundings-incident", mesh) == [("unreachable", "warning", "anl", 2)]
 
 
-def test_the_rules_of_the_system_tell_how_long(mesh: MeshOfThree) -> None:
+def test_the_systems_alert_rules_return_durations(mesh: MeshOfThree) -> None:
     [(site, silent_s)] = answer("alert rules", "soundings-agent-silent", mesh)
     [(stopped_s,)] = answer("alert rules", "soundings-centre-stopped", mesh)
     [(waited_s,)] = answer("alert rules", "soundings-summaries-behind", mesh)
@@ -316,14 +316,14 @@ def test_a_running_day_that_waits_for_its_summary_is_not_overdue(mesh: MeshOfThr
     assert answer("system", "Status/A", mesh)[0][2] == 1
 
 
-def test_a_centre_that_never_noted_anything_gives_no_row(mesh: MeshOfThree) -> None:
-    """Which the rule takes for an alert."""
+def test_a_centre_without_samples_gives_no_row(mesh: MeshOfThree) -> None:
+    """The alert rule treats no row as an alert."""
     CentreSample.objects.all().delete()
 
     assert answer("alert rules", "soundings-centre-stopped", mesh) == []
 
 
-# --- all of them
+# --- all queries
 
 WITHOUT_ROWS = {
     "paths: Packet loss (% of packets sent)/B",  # each hour has loss
@@ -337,9 +337,9 @@ def test_every_query_returns_rows_on_this_mesh(query: Query, mesh: MeshOfThree) 
 
 
 @pytest.mark.parametrize("query", queries(), ids=str)
-def test_a_query_reads_the_summaries_that_its_period_wants(query: Query, mesh: MeshOfThree) -> None:
-    """Many paths by the day beyond two days, and by the month beyond 92; one by the day beyond 83, by the month beyond
-    1999; never a raw burst, and no other summaries beside."""
+def test_a_query_reads_only_the_summaries_of_its_period(query: Query, mesh: MeshOfThree) -> None:
+    """Many paths by day beyond two days, and by month beyond 92; a single path by day beyond 83, by month beyond 1999;
+    never a raw burst, and no other summaries."""
     for days in (2.5, 30, 120, 3000):
         pooled = "day" if days <= 92 else "month"
         single = "hour" if days <= 83 else "day" if days <= 1999 else "month"
@@ -359,7 +359,7 @@ def test_a_query_reads_the_summaries_that_its_period_wants(query: Query, mesh: M
         assert bool(summaries) == bool(re.search(r"reporting\.(ping|throughput|site_coverage)\b", query.sql))
 
 
-def test_a_path_without_a_plan_is_not_said_to_be_measured_in_full(mesh: MeshOfThree) -> None:
+def test_a_path_without_a_plan_is_not_called_complete(mesh: MeshOfThree) -> None:
     MeasurementPeriod.objects.all().delete()
 
     assert {row[-1] for row in answer("site", "Paths, outgoing and incoming/A", mesh)} == {None}

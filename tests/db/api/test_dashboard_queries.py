@@ -1,4 +1,4 @@
-"""The queries of the path dashboard, and the role that Grafana reads with. The others' are in test_dashboard_mesh.
+"""The queries of the path dashboard, and the role that Grafana reads with. Other dashboards are in test_dashboard_mesh.
 
 The rows are inserted here, the answers written by hand.
 """
@@ -44,7 +44,7 @@ def run(sql: str, variables: dict[str, str], since: datetime = SINCE, until: dat
 
 @pytest.fixture
 def archive(db: None) -> dict[str, str]:
-    """Two sites in use and a retired one, three paths, hours and tests; the variables that choose the first path."""
+    """Two sites in use and a retired site, three paths, hours and tests; the variables that select the first path."""
     slac, cern, kek = (site(name) for name in ("slac", "cern", "kek"))
     Site.objects.filter(id=kek.id).update(retired_at=hour(1))
     hosts = {name: host(name, owner) for name, owner in (("slac", slac), ("cern", cern), ("kek", kek))}
@@ -79,7 +79,7 @@ def host(name: str, owner: Site, family: int = 4) -> Host:
 
 
 def measure(path: Path) -> None:
-    """A ping test of 100 bytes each minute since 08:00, and a throughput test, which is due no bursts."""
+    """A ping test of 100 bytes each minute since 08:00, and a throughput test, for which no bursts are due."""
     ping = mesh.Test.objects.create(name="pinger", kind="ping", every_s=60)
     tcp = mesh.Test.objects.create(name="tcp", kind="throughput", every_s=3600)
     for test, sizes in ((ping, [100]), (tcp, [])):
@@ -96,7 +96,7 @@ def period(
 
 
 def burst_hour(path_id: int, packet_bytes: int, at: int, **values: Any) -> dict[str, Any]:
-    """The columns of an hour; `rtt` is the median, the other quantiles lie around it in whole ms."""
+    """The columns of an hour; `rtt` is the median, the other quantiles are around it in whole ms."""
     rtt = values.pop("rtt", None)
     offsets = {"min": -2, "p25": -1, "median": 0, "p75": 1, "p95": 2, "max": 3, "avg": 0}
     quantiles = {f"rtt_{name}_ms": None if rtt is None else rtt + offset for name, offset in offsets.items()}
@@ -109,8 +109,8 @@ def burst_hour(path_id: int, packet_bytes: int, at: int, **values: Any) -> dict[
 
 
 def burst_hours(path_id: int) -> None:
-    """10:00 loses 6 of 600, 11:00 none of 580 with 2 bursts during a test, 12:00 everything and half of it missing,
-    13:00 has no row; 09:00 and 14:00 lie outside the period."""
+    """10:00 loses 6 of 600, 11:00 none of 580 with 2 bursts during a test, 12:00 everything with half of it missing,
+    13:00 has no row; 09:00 and 14:00 are outside the period."""
     rows = [
         burst_hour(path_id, 100, 9, sent=600, received=1, rtt=1.0, estimate_bps=1.0, estimate_is_floor=False),
         burst_hour(
@@ -159,7 +159,7 @@ def throughput_tests(path_id: int, other_path_id: int) -> None:
 
 
 def capacities(path_id: int) -> None:
-    """At 11:40 a figure, at 12:40 a lower bound, at 13:40 a figure that a throughput test of ours spoilt."""
+    """At 11:40 a capacity, at 12:40 a lower bound, at 13:40 a capacity disturbed by our own throughput test."""
     rows = [
         (11, {"verdict": "measured", "capacity_bps": 1e8, "capacity_low_bps": 9e7, "capacity_high_bps": 1.1e8}),
         (12, {"verdict": "not_below", "capacity_low_bps": 1e9, "detail": "stamps too coarse"}),
@@ -182,7 +182,7 @@ def capacities(path_id: int) -> None:
 
 
 def incident(path: Path, other: Path) -> None:
-    """One on the path from 11:05 to 12:10, one on another path, and a pending one, which is none yet."""
+    """An incident on the path from 11:05 to 12:10, another on another path, and a pending one, which does not count."""
     times = [(path, hour(11), hour(12), False), (other, hour(11), None, False), (path, hour(13), None, True)]
     for number, (of, opened_at, closed_at, is_pending) in enumerate(times):
         opened = Incident.objects.create(
@@ -246,7 +246,7 @@ CAPACITY_COLUMNS = (
 )
 ESTIMATE_COLUMNS = ("time", "Mathis estimate", "Mathis estimate, no loss: lower bound")
 
-# Columns and rows by hand, from what `archive` inserts. 106 lost of 1280 at 100 bytes; 1174 replies, of which 594 at a
+# Columns and rows by hand, from the rows of `archive`. 106 lost of 1280 at 100 bytes; 1174 replies, of which 594 at a
 # median of 152 ms are more than half; 3/2 is not a ratio, so it is capped at 1.
 EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
     "$source": (("__text", "__value"), [("CERN", "cern"), ("SLAC", "slac")]),
@@ -328,7 +328,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
 
 
 @pytest.mark.parametrize("where", [where for where in QUERIES if where != "$path"])
-def test_a_query_returns_what_was_measured(where: str, archive: dict[str, str]) -> None:
+def test_a_query_returns_the_inserted_measurements(where: str, archive: dict[str, str]) -> None:
     columns, rows = EXPECTED[where]
 
     table_rows = run(QUERIES[where], archive)
@@ -336,7 +336,7 @@ def test_a_query_returns_what_was_measured(where: str, archive: dict[str, str]) 
     assert table_rows == [{name: about(value) for name, value in zip(columns, row, strict=True)} for row in rows]
 
 
-def test_every_capacity_measurement_is_listed_with_why_it_found_none(archive: dict[str, str]) -> None:
+def test_every_capacity_measurement_is_listed_with_its_reason(archive: dict[str, str]) -> None:
     sql = of_dashboard("throughput")["Capacity measurements, newest first/A"]
     at = [hour(number) + timedelta(minutes=40) for number in (13, 12, 11)]
     method, packets = "dispersion", (184, 180)
@@ -353,7 +353,7 @@ def test_every_capacity_measurement_is_listed_with_why_it_found_none(archive: di
     ]
 
 
-def test_the_paths_offered_are_those_between_the_two_sites(archive: dict[str, str]) -> None:
+def test_the_path_variable_has_the_paths_between_the_two_sites(archive: dict[str, str]) -> None:
     path6 = Path.objects.get(family=6)
 
     rows = run(QUERIES["$path"], archive)
@@ -364,14 +364,14 @@ def test_the_paths_offered_are_those_between_the_two_sites(archive: dict[str, st
     ]
 
 
-def test_a_retired_path_is_still_offered_and_says_so(archive: dict[str, str]) -> None:
+def test_a_retired_path_is_still_listed_as_retired(archive: dict[str, str]) -> None:
     rows = run(QUERIES["$path"], archive | {"destination": "kek"})
 
     assert [row["__text"] for row in rows] == ["slac → kek (IPv4), retired"]
 
 
 @pytest.mark.parametrize("where", QUERIES)
-def test_a_query_without_a_choice_gives_no_rows_and_no_error(where: str, archive: dict[str, str]) -> None:
+def test_a_query_without_a_selection_gives_no_rows(where: str, archive: dict[str, str]) -> None:
     nothing = dict.fromkeys(archive, "")
 
     rows = run(QUERIES[where], nothing)
@@ -391,8 +391,8 @@ def test_a_quote_in_a_variable_stays_text(where: str, archive: dict[str, str]) -
     assert Site.objects.count() == 3
 
 
-def test_an_hour_that_has_not_ended_is_not_said_to_lack_reports(archive: dict[str, str]) -> None:
-    """The database's now() is when the test's transaction began, which may be in the hour before."""
+def test_an_unfinished_hour_is_not_said_to_lack_reports(archive: dict[str, str]) -> None:
+    """The database's now() is the start of the test's transaction, which may be in the hour before."""
     now = datetime.now(UTC)
 
     rows = run(QUERIES["Coverage (bursts)/A"], archive, now - timedelta(hours=3), now + timedelta(hours=2))
@@ -403,8 +403,8 @@ def test_an_hour_that_has_not_ended_is_not_said_to_lack_reports(archive: dict[st
     assert set(missing[:-1]) == {60}
 
 
-def test_what_is_due_follows_the_schedules_that_were_in_force(archive: dict[str, str]) -> None:
-    """Each minute until 16:30, nothing until 17:15, each two minutes until 18:00; nothing of another size counts."""
+def test_due_bursts_follow_the_schedules_in_force(archive: dict[str, str]) -> None:
+    """Each minute until 16:30, none until 17:15, each two minutes until 18:00; nothing of another size counts."""
     measurement = Measurement.objects.get(test__kind="ping")
     measurement.periods.update(ended_at=hour(16) + timedelta(minutes=30))
     period(measurement, 120, [100, 1000], hour(17) + timedelta(minutes=15), hour(18))
@@ -415,10 +415,10 @@ def test_what_is_due_follows_the_schedules_that_were_in_force(archive: dict[str,
     assert [row["Not reported"] for row in rows] == [60, 30, 22, 0]
 
 
-def test_the_role_reads_the_views_of_reporting_and_nothing_else(archive: dict[str, str]) -> None:
+def test_the_role_reads_only_the_views_of_reporting(archive: dict[str, str]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
-            # Not the chunks of hypertables: TimescaleDB keeps them in a schema of its own, with their table's grants.
+            # Without the chunks of hypertables: TimescaleDB keeps them in a separate schema, with their table's grants.
             "SELECT table_schema, privilege_type, count(*) FROM information_schema.role_table_grants"
             " WHERE grantee = %s AND table_schema IN ('public', 'reporting') GROUP BY 1, 2",
             [ROLE],
@@ -434,7 +434,7 @@ def test_the_role_reads_the_views_of_reporting_and_nothing_else(archive: dict[st
             cursor.execute("SELECT * FROM agent_token")
 
 
-def test_no_view_shows_an_address_a_token_or_what_was_refused(db: None) -> None:
+def test_no_view_has_addresses_tokens_or_refused_results(db: None) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT column_name FROM information_schema.columns WHERE table_schema = 'reporting'")
         columns = {name for (name,) in cursor.fetchall()}
@@ -443,7 +443,7 @@ def test_no_view_shows_an_address_a_token_or_what_was_refused(db: None) -> None:
     assert columns.isdisjoint({"address", "digest", "token", "result", "password", "transfer", "rtts_ms", "health"})
 
 
-def test_granting_again_takes_back_what_an_earlier_release_granted(db: None) -> None:
+def test_granting_again_revokes_grants_of_an_earlier_release(db: None) -> None:
     with connection.cursor() as cursor:
         grant(cursor, "first")
         cursor.execute(f"GRANT SELECT, DELETE ON agent_token, site TO {ROLE}")
@@ -462,7 +462,7 @@ def test_granting_again_takes_back_what_an_earlier_release_granted(db: None) -> 
             assert cursor.fetchone() == (allowed,)
 
 
-def test_the_role_logs_in_by_the_password_file_and_cannot_write(
+def test_the_role_logs_in_by_password_file_and_cannot_write(
     transactional_db: None, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = "it's \\ secret"
@@ -491,7 +491,7 @@ def test_the_role_logs_in_by_the_password_file_and_cannot_write(
 
 
 def is_scram_of(verifier: str, password: str) -> bool:
-    """Whether a verifier is that of the password, by RFC 5803 and RFC 7677. A given server may trust anybody."""
+    """Whether a verifier is that of the password, by RFC 5803 and RFC 7677. A given server may trust everybody."""
     _, iterations_and_salt, keys = verifier.split("$")
     iterations, salt = iterations_and_salt.split(":")
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), base64.b64decode(salt), int(iterations))
@@ -500,13 +500,13 @@ def is_scram_of(verifier: str, password: str) -> bool:
 
 
 def connection_url() -> str:
-    """The test database, as a URL's equivalent that libpq takes."""
+    """The test database as a connection string of libpq."""
     parameters = connection.get_connection_params()
-    wanted = ("dbname", "user", "password", "host", "port", "passfile")
-    return psycopg.conninfo.make_conninfo(**{name: parameters[name] for name in wanted if parameters.get(name)})
+    names = ("dbname", "user", "password", "host", "port", "passfile")
+    return psycopg.conninfo.make_conninfo(**{name: parameters[name] for name in names if parameters.get(name)})
 
 
-def test_a_missing_schema_is_told_with_what_to_do(
+def test_a_missing_schema_is_reported_with_a_fix(
     postgres_server: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     password = tmp_path / "password"
@@ -521,7 +521,7 @@ def test_a_missing_schema_is_told_with_what_to_do(
     ("content", "message"),
     [(None, r"password: No such file or directory.* --password-file"), (" \n", r"password: is empty; write")],
 )
-def test_a_password_file_that_does_not_serve_is_named(
+def test_an_unusable_password_file_is_named(
     content: str | None, message: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOUNDINGS_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/x")
@@ -549,13 +549,13 @@ def test_a_password_file_that_does_not_serve_is_named(
         ("= ${name:raw}", "= o'brien"),
     ],
 )
-def test_the_expander_does_what_grafana_documents(text: str, expanded: str) -> None:
+def test_the_expander_follows_grafanas_documentation(text: str, expanded: str) -> None:
     since, until = (datetime(2017, 4, 21, 5, minute, 17, tzinfo=UTC) for minute in (1, 6))
 
     assert expand(text, {"name": "o'brien"}, since, until) == expanded
 
 
 @pytest.mark.parametrize("text", ["$__timeFliter(hour)", "$sauce", "${source:sqlstrin}"])
-def test_the_expander_refuses_what_grafana_does_not_know(text: str) -> None:
+def test_the_expander_refuses_names_unknown_to_grafana(text: str) -> None:
     with pytest.raises(KeyError):
         expand(text, {"source": "x"}, SINCE, UNTIL)

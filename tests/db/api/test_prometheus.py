@@ -1,6 +1,7 @@
-"""What Prometheus scrapes at the centre: the figures against those counted here by hand, who may read, what it costs.
+"""The centre's Prometheus metrics: figures compared with counts by hand, permissions, and cost.
 
-The text is read by prometheus_client's own parser. A served centre with two processes is in tests/e2e/test_prometheus.
+The text is parsed by prometheus_client's own parser. A served centre with two processes is in
+tests/e2e/test_prometheus.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def mesh(redis, half_past):
 
 @pytest.fixture
 def client():
-    """On this machine."""
+    """A client on this machine."""
     return Client(HTTP_HOST="localhost")
 
 
@@ -116,7 +117,7 @@ def deliver(mesh, *results, number=1, **fields):
 # --- the system
 
 
-def test_a_new_centre_exports_only_metrics_that_it_has(mesh, scrape):
+def test_a_new_centre_exports_only_available_metrics(mesh, scrape):
     scraped = scrape()
 
     assert scraped[("soundings_build_info", ("version", probes.__version__))] == 1
@@ -127,7 +128,7 @@ def test_a_new_centre_exports_only_metrics_that_it_has(mesh, scrape):
     assert names.isdisjoint({"soundings_beat_tick_timestamp_seconds", "soundings_newest_result_timestamp_seconds"})
 
 
-def test_deliveries_queue_and_the_minutes_note_are_told(mesh, redis, scrape):
+def test_deliveries_queue_and_samples_are_exported(mesh, redis, scrape):
     deliver(mesh, burst(1.0, at=HOUR + timedelta(minutes=1)), burst(2.0, at=HOUR + timedelta(minutes=2)))
     redis.rpush("celery", "a task", "another")
     redis.hset("unacked", "tag", "a third")
@@ -145,7 +146,7 @@ def test_deliveries_queue_and_the_minutes_note_are_told(mesh, redis, scrape):
     assert (sample.accepted, sample.refused, sample.queue_length, sample.hours_waiting) == (2, 0, 2, 1)
 
 
-def test_the_minutes_note_counts_each_delivery_once(mesh):
+def test_a_sample_counts_each_delivery_once(mesh):
     deliver(mesh, burst(1.0, at=HOUR))
     first = samples.take(NOW)
     deliver(mesh, burst(1.0, at=HOUR + timedelta(minutes=1)), number=2)
@@ -153,23 +154,23 @@ def test_the_minutes_note_counts_each_delivery_once(mesh):
 
     second = samples.take(at)
 
-    # Both came at NOW, by the clock of these tests: the first minute ends with it.
+    # Both arrived at NOW, by the clock of these tests: the first minute ends with it.
     assert (first.accepted, second.accepted) == (1, 0)
     assert (second.since, samples.newest()) == (NOW, second)
 
 
-def test_a_lag_is_since_the_oldest_mark(mesh, scrape, monkeypatch):
+def test_a_lag_is_relative_to_the_oldest_mark(mesh, scrape, monkeypatch):
     deliver(mesh, burst(1.0, at=HOUR))
     monkeypatch.setattr(timezone, "now", lambda: NOW + timedelta(minutes=3))
 
     assert scrape()[("soundings_summaries_lag_seconds", ("tier", "hour"))] == 180
 
 
-def test_an_agent_is_as_its_newest_delivery_says(mesh, scrape):
+def test_an_agents_metrics_are_those_of_its_newest_delivery(mesh, scrape):
     clock = KernelClock(
         state="ok", is_synchronised=False, offset_s=0, frequency_ppm=0, max_error_s=0, estimated_error_s=0
     )
-    told = Health(
+    agent_health = Health(
         clock_offset_s=-0.25,
         clock_uncertainty_s=0.01,
         kernel_clock=clock,
@@ -178,7 +179,7 @@ def test_an_agent_is_as_its_newest_delivery_says(mesh, scrape):
         set_aside=2,
         dropped=(Dropped(kind="ping", reason="too_old", count=9),),
     )
-    deliver(mesh, burst(1.0), queued=41, dropped=9, health=told)
+    deliver(mesh, burst(1.0), queued=41, dropped=9, health=agent_health)
 
     scraped = scrape()
 
@@ -210,7 +211,7 @@ def test_open_incidents_are_counted_by_severity_and_rule(mesh, scrape):
     assert open_incidents == {("soundings_incidents_open", ("rule", "loss"), ("severity", "warning")): 2}
 
 
-def test_while_redis_is_away_the_rest_is_told(mesh, scrape, settings, tmp_path):
+def test_without_redis_the_other_metrics_are_exported(mesh, scrape, settings, tmp_path):
     settings.CELERY_BROKER_URL = f"redis+socket://{tmp_path / 'nothing.sock'}"
 
     scraped = scrape()
@@ -226,7 +227,7 @@ def test_while_redis_is_away_the_rest_is_told(mesh, scrape, settings, tmp_path):
 
 @pytest.fixture
 def measured(mesh):
-    """Two bursts of slac to cern, 12 of 20 lost in the second; one to anl without an answer."""
+    """Two bursts of slac to cern, 12 of 20 lost in the second; another to anl without replies."""
     results = [
         burst(*ROUND_TRIPS, at=HOUR + timedelta(minutes=1), duplicates=1),
         burst(150.0, None, None, at=HOUR + timedelta(minutes=2), ttl=56),
@@ -238,7 +239,7 @@ def measured(mesh):
     return mesh
 
 
-def test_paths_have_the_names_types_and_labels_of_smokeping_prober(measured, client):
+def test_paths_have_names_types_and_labels_of_smokeping_prober(measured, client):
     metric_families = families(client, "/metrics/paths")
 
     assert {name: metric_families[name].type for name in SMOKEPING} == SMOKEPING
@@ -252,7 +253,7 @@ def test_paths_have_the_names_types_and_labels_of_smokeping_prober(measured, cli
     assert buckets[:21] == [*SMOKEPING_BUCKETS, "+Inf"]
 
 
-def test_a_path_is_counted_as_its_round_trips_were(measured, client):
+def test_the_histogram_of_a_path_has_its_rtts(measured, client):
     metric_families = families(client, "/metrics/paths")
     labels = {
         "ip": "192.0.2.2",
@@ -283,13 +284,13 @@ def test_a_path_is_counted_as_its_round_trips_were(measured, client):
     assert total.value == pytest.approx(sum(came_back), rel=1e-6)
     assert newest.value == (HOUR + timedelta(minutes=2)).timestamp()
     for bucket in of_path("smokeping_response_duration_seconds", "_bucket"):
-        # 0.4 ms and 12.8 ms lie on a bound, where a sketch may take them for a little more.
+        # 0.4 ms and 12.8 ms lie on a bound, where a sketch may return a slightly larger value.
         bound = float(bucket.labels["le"])
         assert sum(rtt_s <= bound * 0.995 for rtt_s in came_back) <= bucket.value
         assert bucket.value <= sum(rtt_s <= bound * 1.005 for rtt_s in came_back)
 
 
-def test_a_path_without_an_answer_has_requests_and_no_ttl(measured, scrape):
+def test_a_path_without_replies_has_requests_and_no_ttl(measured, scrape):
     of_anl = {key[0]: value for key, value in scrape("/metrics/paths").items() if ("host", "anl") in key}
 
     assert of_anl["smokeping_requests_total"] == 2
@@ -298,18 +299,18 @@ def test_a_path_without_an_answer_has_requests_and_no_ttl(measured, scrape):
     assert "smokeping_response_ttl" not in of_anl
 
 
-def test_counts_begin_anew_with_the_utc_day(measured, scrape, redis, monkeypatch):
+def test_counters_restart_with_the_utc_day(measured, scrape, redis, monkeypatch):
     monkeypatch.setattr(timezone, "now", lambda: datetime(2026, 3, 15, 0, 1, tzinfo=UTC))
 
     assert scrape("/metrics/paths") == {}
 
 
-def test_a_scrape_of_one_site_has_the_paths_from_there(measured, scrape):
+def test_a_scrape_of_a_site_has_its_outgoing_paths(measured, scrape):
     assert {key[1:] for key in scrape("/metrics/paths?source=slac")} == {key[1:] for key in scrape("/metrics/paths")}
     assert scrape("/metrics/paths?source=cern") == {}
 
 
-def test_more_paths_than_one_scrape_tells_are_refused_with_what_to_do(measured, client, monkeypatch):
+def test_too_many_paths_for_a_scrape_are_refused_with_a_fix(measured, client, monkeypatch):
     monkeypatch.setattr(views, "MOST_SERIES", 1)
 
     answer = client.get("/metrics/paths")
@@ -321,12 +322,12 @@ def test_more_paths_than_one_scrape_tells_are_refused_with_what_to_do(measured, 
 # --- cost
 
 
-def test_the_number_of_questions_is_the_same_for_any_number_of_paths(measured, scrape, django_assert_num_queries):
-    with django_assert_num_queries(4):  # a savepoint and its release, the time limit, one statement
+def test_the_number_of_queries_is_independent_of_the_paths(measured, scrape, django_assert_num_queries):
+    with django_assert_num_queries(4):  # a savepoint and its release, the time limit, the query
         scrape("/metrics/paths")
 
 
-def test_two_scrapes_at_once_cost_one(measured, scrape, django_assert_num_queries):
+def test_two_concurrent_scrapes_cost_as_much_as_one(measured, scrape, django_assert_num_queries):
     first = scrape(), scrape("/metrics/paths")
     BurstHour.objects.all().delete()
 
@@ -336,7 +337,7 @@ def test_two_scrapes_at_once_cost_one(measured, scrape, django_assert_num_querie
     assert second == first
 
 
-def test_a_database_that_does_not_answer_is_503(mesh, client, monkeypatch):
+def test_a_database_that_is_down_is_503(mesh, client, monkeypatch):
     def away(now, **_):
         raise OperationalError("the server closed the connection")
 
@@ -347,11 +348,11 @@ def test_a_database_that_does_not_answer_is_503(mesh, client, monkeypatch):
     assert (answer.status_code, answer["Retry-After"]) == (503, str(views.KEPT_S))
 
 
-# --- who may read
+# --- permissions
 
 
 @pytest.mark.parametrize("address", ["/metrics", "/metrics/paths"])
-def test_it_wants_a_token_where_reading_is_not_open(mesh, client, settings, address):
+def test_it_needs_a_token_where_reading_is_not_open(mesh, client, settings, address):
     settings.LOCAL_READ = False
     user = User.objects.create_user("prometheus")
     user.groups.add(Group.objects.get(name="viewer"))
@@ -366,7 +367,7 @@ def test_it_wants_a_token_where_reading_is_not_open(mesh, client, settings, addr
     assert read["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
 
 
-def test_it_is_open_where_reading_is(mesh, client, settings):
+def test_it_is_open_where_reading_is_open(mesh, client, settings):
     settings.LOCAL_READ, settings.PUBLIC_READ = False, True
 
     assert client.get("/metrics", **ELSEWHERE).status_code == 200

@@ -1,4 +1,4 @@
-"""Requests made from the OpenAPI document, sensible and not, to the real WSGI application: none may break it."""
+"""Requests generated from the OpenAPI document, valid and invalid, to the real WSGI application: none may break it."""
 
 from datetime import timedelta
 
@@ -38,7 +38,7 @@ BOUNDED = hypothesis.settings(
 
 @pytest.fixture
 def described(transactional_db, settings):
-    """The document as programs get it, and something in the database that they may ask for."""
+    """The document as read by programs, and objects in the database to request."""
     settings.PUBLIC_READ = True
     mesh = make_mesh()
     bursts = [burst(1.5 + minute, None, at=NOW - timedelta(minutes=minute)) for minute in range(3)]
@@ -55,7 +55,7 @@ def described(transactional_db, settings):
 
 @pytest.fixture
 def operator(described):
-    """What a program sends that may do everything in the API."""
+    """The headers of a program that may do everything in the API."""
     user = User.objects.create_user("robot")
     user.groups.add(Group.objects.get(name="operator"))
     token = issue_user_token(user.pk, "everything", NOW, may_operate=True)
@@ -64,12 +64,12 @@ def operator(described):
 
 @pytest.mark.parametrize("mode", GenerationMode)
 def test_no_request_breaks_the_api(described, operator, mode):
-    """Requests as the document has them, and such as it rules out, from somebody who may do all of it."""
+    """Valid and invalid requests by the document, from an operator."""
     operations = 0
     for described_operation in described.get_all_operations():
         operation = described_operation.ok()
         if mode is GenerationMode.NEGATIVE and not list(operation.iter_parameters()):
-            continue  # nothing of it can be wrong
+            continue  # no part of it can be invalid
 
         @BOUNDED
         @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
@@ -80,8 +80,8 @@ def test_no_request_breaks_the_api(described, operator, mode):
         operations += 1
     assert operations > 3
     if mode is GenerationMode.POSITIVE:
-        # Whether one of the times above is near enough for a silence is left to chance.
+        # Whether a generated time is near enough for a silence is left to chance.
         silence = {"site": "cern", "until": (timezone.now() + timedelta(hours=1)).isoformat(), "reason": "fibre cut"}
         answer = Client().post("/api/v1/silences", silence, content_type="application/json", headers=operator)
         assert answer.status_code == 200, answer.content
-        assert AuditRecord.objects.exists(), "what changes something is let through"
+        assert AuditRecord.objects.exists(), "changing requests are accepted"

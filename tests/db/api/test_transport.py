@@ -1,4 +1,4 @@
-"""Plain HTTP from other machines is refused by the centre, and nothing of the kind by loopback; and the headers."""
+"""The centre refuses plain HTTP from other machines but accepts it on loopback; and the security headers."""
 
 import pytest
 from django.db import OperationalError
@@ -22,7 +22,7 @@ def as_in_production(settings):
 
 
 @pytest.mark.parametrize("where", OVER_A_NETWORK.values(), ids=OVER_A_NETWORK.keys())
-def test_plain_http_is_refused_and_readers_are_redirected_to_tls(client, where):
+def test_plain_http_is_refused_and_pages_redirect_to_https(client, where):
     page = client.get("/paths/1/?period=week", HTTP_HOST=NAME, **where)
     login = client.post("/login/", {"username": "a", "password": "b"}, HTTP_HOST=NAME, **where)
     api = client.get("/api/v1/sites", HTTP_HOST=NAME, **where)
@@ -33,7 +33,7 @@ def test_plain_http_is_refused_and_readers_are_redirected_to_tls(client, where):
     assert lacks(agent.json()["error"], "HTTP is refused", "use https://", "token", "replace") == []
 
 
-def test_a_setting_that_says_so_takes_it(client, settings):
+def test_plain_http_is_accepted_if_configured(client, settings):
     settings.ALLOW_PLAIN_HTTP = True
 
     assert client.get("/api/v1/sites", HTTP_HOST=NAME, REMOTE_ADDR="192.0.2.7").status_code == 200
@@ -48,7 +48,7 @@ SECURE = {"REMOTE_ADDR": "192.0.2.7", "HTTP_HOST": NAME, "wsgi.url_scheme": "htt
 
 
 @pytest.mark.parametrize("address", ["/login/", "/api/v1/sites", "/api/agent/plan", "/nowhere"])
-def test_every_answer_carries_the_headers(client, settings, address):
+def test_every_answer_has_the_headers(client, settings, address):
     settings.SECURE_HSTS_SECONDS = 31_536_000
 
     headers = client.get(address, **SECURE).headers
@@ -62,7 +62,7 @@ def test_every_answer_carries_the_headers(client, settings, address):
     assert "default-src 'none'" in headers["Content-Security-Policy"]
 
 
-def test_cookies_are_for_tls_and_for_us_alone(client):
+def test_cookies_are_secure_and_same_site(client):
     cookie = client.get("/login/", **SECURE).cookies["csrftoken"]
 
     assert (cookie["secure"], cookie["httponly"], cookie["samesite"]) == (True, True, "Lax")
@@ -71,7 +71,7 @@ def test_cookies_are_for_tls_and_for_us_alone(client):
 @pytest.mark.parametrize(
     ("address", "words"), [("/nowhere", "No page at this address."), ("/paths/7/", "There is no path 7")]
 )
-def test_an_error_page_says_what_to_do_and_looks_like_the_others(client, address, words):
+def test_an_error_page_has_a_fix_and_the_usual_style(client, address, words):
     answer = client.get(address, **SECURE)
 
     assert answer.status_code == 404
@@ -79,7 +79,7 @@ def test_an_error_page_says_what_to_do_and_looks_like_the_others(client, address
     assert "web/style.css" in answer.content.decode()
 
 
-def test_a_fault_shows_nothing_of_itself(client, monkeypatch):
+def test_an_internal_error_shows_no_details(client, monkeypatch):
     def fail(*_):
         raise RuntimeError("password=hunter2")
 
@@ -95,7 +95,7 @@ def test_a_fault_shows_nothing_of_itself(client, monkeypatch):
     assert "hunter2" not in page.content.decode() + program.content.decode()
 
 
-def test_without_a_database_one_is_told_to_come_again(client, monkeypatch):
+def test_without_a_database_clients_are_told_to_retry(client, monkeypatch):
     def fail(*_):
         raise OperationalError("password authentication failed for user soundings")
 
@@ -109,14 +109,14 @@ def test_without_a_database_one_is_told_to_come_again(client, monkeypatch):
     assert "password" not in page.content.decode() + program.content.decode()
 
 
-def test_a_host_that_is_not_ours_is_told_which_setting_says_so(client):
+def test_an_unknown_host_is_told_which_setting_allows_it(client):
     answer = client.get("/", HTTP_HOST="evil.example", REMOTE_ADDR="127.0.0.1")
 
     assert answer.status_code == 400
     assert "SOUNDINGS_ALLOWED_HOSTS" in answer.content.decode()
 
 
-def test_a_form_that_is_not_ours_is_told_to_reload(client):
+def test_a_form_without_its_csrf_token_is_told_to_reload(client):
     client.handler.enforce_csrf_checks = True
 
     answer = client.post("/login/", {"username": "a", "password": "b"}, HTTP_REFERER=f"https://{NAME}/", **SECURE)

@@ -66,7 +66,7 @@ def test_the_grid_has_a_ratio_a_bound_and_nulls(ask, paths):
     assert (grid["packet_bytes"], grid["since"], grid["until"]) == (100, "2026-11-21T11:30:00Z", "2026-11-21T12:30:00Z")
 
 
-def test_the_grid_is_as_its_description_says(ask, paths):
+def test_the_grid_conforms_to_its_description(ask, paths):
     described = ask("openapi.json")["components"]["schemas"]
 
     grid = ask("grid")
@@ -75,7 +75,7 @@ def test_the_grid_is_as_its_description_says(ask, paths):
     assert grid["cells"][0].keys() == described["CellOut"]["properties"].keys()
 
 
-def test_the_grid_of_throughput_counts_failures_apart(ask, paths):
+def test_the_grid_of_throughput_counts_failures_separately(ask, paths):
     throughput(paths["slac", "cern"], HOUR, 94e6)
     throughput(paths["slac", "cern"], HOUR + MINUTE, None)
 
@@ -87,7 +87,7 @@ def test_the_grid_of_throughput_counts_failures_apart(ask, paths):
     assert (cell["tests"], cell["tests_measured"], cell["not_measured"], cell["outcome"]) == (2, 1, 1, "busy")
 
 
-def test_a_series_leaves_gaps_out_and_tells_its_step(ask, paths):
+def test_a_series_omits_gaps_and_has_its_interval(ask, paths):
     path = paths["slac", "cern"]
     for minute in (0, 1, 20):
         burst(path, HOUR + minute * MINUTE, 10.0, 12.0, None)
@@ -104,7 +104,7 @@ def test_a_series_leaves_gaps_out_and_tells_its_step(ask, paths):
     assert series["points"][0]["rtt_median_ms"] == 11.0
 
 
-def test_a_series_has_its_packets_under_load_apart(ask, paths):
+def test_a_series_has_packets_under_load_separately(ask, paths):
     path = paths["slac", "cern"]
     burst(path, HOUR, 10.0, 12.0, loaded_rtts_ms=[80.0, None, 90.0])
     burst(path, HOUR + MINUTE, 100.0, 110.0, loaded_rtts_ms=[], during_test=True)
@@ -126,7 +126,7 @@ def test_a_series_without_packets_under_load_says_so(ask, paths):
     assert (series["under_load"], series["under_load_points"]) == (None, [])
 
 
-def test_a_total_loss_in_a_series_has_no_round_trip(ask, paths):
+def test_a_total_loss_in_a_series_has_no_rtt(ask, paths):
     path = paths["slac", "cern"]
     burst(path, HOUR, None, None)
 
@@ -144,7 +144,7 @@ def test_a_failed_throughput_test_has_no_rate(ask, paths):
     assert (test["outcome"], test["throughput_bps"], test["detail"]) == ("tool_failure", None, "connection refused")
 
 
-def test_incidents_are_open_ones_unless_all_are_asked_for(ask, paths):
+def test_incidents_are_the_open_ones_unless_all_are_requested(ask, paths):
     path = paths["slac", "cern"]
     for cause, closed_at in (("open", None), ("closed", NOW)):
         incident = Incident.objects.create(
@@ -168,7 +168,7 @@ def test_incidents_are_open_ones_unless_all_are_asked_for(ask, paths):
     assert {row["cause"] for row in everything} == {"open", "closed"}
 
 
-def test_a_throughput_test_comes_with_its_intervals_and_diagnosis(ask, paths):
+def test_a_throughput_test_has_its_intervals_and_diagnosis(ask, paths):
     path = paths["slac", "cern"]
     run = msgspec.structs.replace(read(RUNS / "queue.json"), started_at=HOUR)
     store(path.source.site_id, batch(delivered(path, run)), NOW)
@@ -185,9 +185,9 @@ def test_a_throughput_test_comes_with_its_intervals_and_diagnosis(ask, paths):
     assert lacks(unknown, "no throughput test", f" path {path.pk} ", "2026-11-21T12:00:01+00:00") == []
 
 
-@pytest.mark.parametrize("what", ["series", "throughput", "capacity"])
-def test_an_unknown_path_is_not_found(ask, paths, what):
-    assert "there is no path 999999" in ask(f"paths/999999/{what}", 404)["detail"]
+@pytest.mark.parametrize("kind", ["series", "throughput", "capacity"])
+def test_an_unknown_path_is_not_found(ask, paths, kind):
+    assert "there is no path 999999" in ask(f"paths/999999/{kind}", 404)["detail"]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_an_unknown_path_is_not_found(ask, paths, what):
         ({"size": -1}, "greater than or equal"),
     ],
 )
-def test_a_wrong_question_is_answered_with_422(ask, paths, query, message):
+def test_an_invalid_query_is_answered_with_422(ask, paths, query, message):
     path = paths["slac", "cern"]
     hour(path, sent=10, received=10, rtt_ms=1.0)
 
@@ -211,11 +211,11 @@ def test_a_wrong_question_is_answered_with_422(ask, paths, query, message):
 
 
 @pytest.mark.parametrize("query", [{"metric": "jitter"}, {"period": "fortnight"}, {"group": "nobody"}, {"size": "x"}])
-def test_a_wrong_grid_is_answered_with_422(ask, paths, query):
+def test_an_invalid_grid_is_answered_with_422(ask, paths, query):
     assert ask("grid", 422, **query)["detail"]
 
 
-def test_times_with_another_offset_are_understood(ask, paths):
+def test_times_with_another_offset_are_accepted(ask, paths):
     path = paths["slac", "cern"]
     burst(path, HOUR, 10.0)
 
@@ -225,7 +225,7 @@ def test_times_with_another_offset_are_understood(ask, paths):
     assert len(series["points"]) == 1
 
 
-def test_a_year_is_answered_in_days(ask, paths):
+def test_a_year_is_returned_in_days(ask, paths):
     path = paths["slac", "cern"]
     hour(path, sent=600, received=600, rtt_ms=10.0, hour=HOUR - timedelta(days=200))
     merge_hours(NOW)
@@ -235,7 +235,7 @@ def test_a_year_is_answered_in_days(ask, paths):
     assert (series["step_s"], len(series["points"])) == (86_400, 1)
 
 
-def test_the_openapi_schema_lists_every_address_and_no_foreign_page(ask, client):
+def test_the_openapi_schema_lists_every_address(ask, client):
     described = ask("openapi.json")
 
     assert set(described["paths"]) == {

@@ -1,4 +1,4 @@
-"""The users' API about many paths and sites at once: the worst, PingER's tables, completeness, refused results."""
+"""The users' API for many paths and sites at once: the worst paths, PingER's tables, completeness, refused results."""
 
 from datetime import timedelta
 
@@ -24,7 +24,7 @@ def ask(client):
     return get
 
 
-def test_a_grid_can_be_of_any_metric_and_says_where_it_is_undefined(ask, paths):
+def test_a_grid_of_any_metric_marks_undefined_values(ask, paths):
     hour(paths["slac", "cern"], sent=1000, received=979, rtt_ms=150.0, losses_followed=20, losses_paired=5)
     hour(paths["cern", "slac"], sent=1000, received=1000, rtt_ms=150.0)
 
@@ -35,7 +35,7 @@ def test_a_grid_can_be_of_any_metric_and_says_where_it_is_undefined(ask, paths):
     assert (states["cern", "slac"], states["slac", "uct"]) == (("undefined", None), ("no_data", None))
 
 
-def test_the_worst_paths_come_first_with_their_ends(ask, paths):
+def test_the_worst_paths_are_first_with_their_ends(ask, paths):
     hour(paths["slac", "cern"], sent=1000, received=990, rtt_ms=150.0)
     hour(paths["cern", "slac"], sent=1000, received=900, rtt_ms=20.0)
     hour(paths["slac", "uct"], sent=1000, received=1000, rtt_ms=300.0)
@@ -51,7 +51,7 @@ def test_the_worst_paths_come_first_with_their_ends(ask, paths):
     assert [path["path_id"] for path in slowest["paths"]] == [paths["slac", "uct"].pk]
 
 
-def test_throughput_has_no_worst_by_packet_size(ask, paths):
+def test_throughput_has_no_worst_paths_by_packet_size(ask, paths):
     assert "of no packet size" in ask("worst", 422, metric="throughput_median_bps")["detail"]
 
 
@@ -93,24 +93,24 @@ def test_a_table_of_throughput_has_no_packet_size(ask, paths):
     assert (table["packet_bytes"], table["tick"], table["cells"]) == (None, "hour", [])
 
 
-def test_a_table_that_nobody_can_read_is_refused(ask, paths):
+def test_a_table_that_is_too_large_is_refused(ask, paths):
     since = (NOW - timedelta(days=1800)).isoformat()
 
     refused = ask("table", 422, by="site", tick="hour", since=since)
 
-    # six paths in 1,800 days of 24 hours and the running one
+    # six paths in 1,800 days of 24 hours and the running hour
     assert "259,206 cells" in refused["detail"]
     assert ask("table", by="country", tick="hour", since=since)["cells"] == []
 
 
 @pytest.mark.parametrize("query", [{"by": "planet"}, {"tick": "week"}, {"family": 5}, {"metric": "loss"}, {"size": 1}])
-def test_a_wrong_table_is_answered_with_422(ask, paths, query):
+def test_an_invalid_table_is_answered_with_422(ask, paths, query):
     hour(paths["slac", "cern"], sent=10, received=10, rtt_ms=10.0)
 
     assert ask("table", 422, **query)["detail"]
 
 
-def test_completeness_counts_planned_measured_delivered_and_missing(ask, paths):
+def test_completeness_counts_planned_delivered_and_missing(ask, paths):
     slac, today = Site.objects.get(name="slac"), NOW.date()
     MeasurementPeriod.objects.create(
         measurement=Measurement.objects.get(path=paths["slac", "cern"], test__name="pinger"),
@@ -123,28 +123,28 @@ def test_completeness_counts_planned_measured_delivered_and_missing(ask, paths):
     numbers = Multirange([Range(1, 11), Range(31, 41)])
     DeliveredDay.objects.create(site=slac, spool="a", day=today, sequences=numbers)
 
-    told = {(row["site"], row["day"]): row for row in ask("completeness")}
+    by_day = {(row["site"], row["day"]): row for row in ask("completeness")}
 
     # yesterday from 12:00 on and today to 12:00: twelve hours of six cycles and two sizes each
-    assert told["slac", "2026-11-20"] == {
+    assert by_day["slac", "2026-11-20"] == {
         "site": "slac", "day": "2026-11-20", "delivered": 0, "missing": 0, "completeness_ratio": None,
         "bursts_planned": 144, "bursts_measured": 0, "coverage_ratio": 0.0,
     }  # fmt: skip
-    assert told["slac", "2026-11-21"] == {
+    assert by_day["slac", "2026-11-21"] == {
         "site": "slac", "day": "2026-11-21", "delivered": 20, "missing": 20, "completeness_ratio": 0.5,
         "bursts_planned": 144, "bursts_measured": 6, "coverage_ratio": 6 / 144,
     }  # fmt: skip
-    assert len(told) == 2
+    assert len(by_day) == 2
 
 
 @pytest.mark.parametrize(
     "query", [{"since": "2026-11-21", "until": "2026-11-21"}, {"since": "2020-01-01"}, {"since": "monday"}]
 )
-def test_a_wrong_time_of_completeness_is_answered_with_422(ask, query):
+def test_an_invalid_time_of_completeness_is_answered_with_422(ask, query):
     assert ask("completeness", 422, **query)["detail"]
 
 
-def test_refused_results_come_newest_first_and_bounded(ask, paths):
+def test_refused_results_are_newest_first_and_limited(ask, paths):
     slac = Site.objects.get(name="slac")
     for number in range(3):
         RefusedResult.objects.create(

@@ -1,4 +1,4 @@
-"""The time series are hypertables where the server has TimescaleDB, and plain tables where it has not."""
+"""The time series are hypertables where the server has TimescaleDB, and plain tables elsewhere."""
 
 import os
 from datetime import timedelta
@@ -26,11 +26,11 @@ def has_timescaledb():
         return cursor.fetchone() == (1,)
 
 
-def test_a_run_that_is_meant_for_timescaledb_has_it():
+def test_a_run_intended_for_timescaledb_has_it():
     assert has_timescaledb() or os.environ.get("SOUNDINGS_EXPECT_TIMESCALE") != "1"
 
 
-def test_the_time_series_are_hypertables_exactly_where_timescaledb_is():
+def test_time_series_are_hypertables_if_timescaledb_exists():
     hypertables = {}
     if has_timescaledb():
         with connection.cursor() as cursor:
@@ -43,7 +43,7 @@ def test_the_time_series_are_hypertables_exactly_where_timescaledb_is():
     assert hypertables == (CHUNKS_OF if has_timescaledb() else {})
 
 
-def test_a_week_of_bursts_is_seven_chunks_where_timescaledb_is():
+def test_a_week_of_bursts_is_seven_chunks_with_timescaledb():
     mesh = make_mesh()
     results = [delivered(mesh.slac_cern, burst(1.0, at=HOUR - timedelta(days=n)), n + 1) for n in range(7)]
     store(mesh.slac.pk, batch(*results), NOW)
@@ -53,7 +53,7 @@ def test_a_week_of_bursts_is_seven_chunks_where_timescaledb_is():
     assert chunks["burst"] == (7 if has_timescaledb() else 0)
 
 
-def test_the_keys_are_the_only_indexes_but_for_one_by_time():
+def test_the_keys_are_the_only_indexes_besides_one_by_time():
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT tablename, count(*) FROM pg_indexes WHERE schemaname = current_schema() "

@@ -1,4 +1,4 @@
-"""Every index of the archive is there for something: it keeps rows apart, or a question is answered by it."""
+"""Every index of the archive has a purpose: it keeps rows unique, or a query uses it."""
 
 from datetime import timedelta
 
@@ -32,25 +32,26 @@ QUESTIONS = {
     "batch_by_site_and_time": lambda mesh: agent_contacts(),
     "gap_by_site_and_end": lambda mesh: ledger_of_path(mesh.slac_cern.pk, NOW - DAY, NOW),
 }
-"""Whoever adds an index writes here which question it is for; whoever takes a question away finds its index here."""
+"""The query for which each index exists: add new indexes here, and remove an index with its query."""
 
 MORE_ROWS = """
 INSERT INTO {table}
-SELECT (jsonb_populate_record(one, jsonb_build_object(
-    'path_id', path.id, 'measured_at', one.measured_at - step * interval '10 minutes'))).*
-FROM {table} AS one CROSS JOIN path CROSS JOIN generate_series(1, 2000) AS step
+SELECT (jsonb_populate_record(stored, jsonb_build_object(
+    'path_id', path.id, 'measured_at', stored.measured_at - step * interval '10 minutes'))).*
+FROM {table} AS stored CROSS JOIN path CROSS JOIN generate_series(1, 2000) AS step
 """
-"""Of few rows the server may take any index; of a fortnight on each path it takes the one that is made for the day."""
+"""With few rows the server may use any index; with a fortnight on each path it uses the index made for the day."""
 MORE_BATCHES = """
 INSERT INTO received_batch
-SELECT (jsonb_populate_record(one, jsonb_build_object(
-    'id', one.id + step, 'number', one.number + step, 'received_at', one.received_at - step * interval '1 minute'))).*
-FROM received_batch AS one CROSS JOIN generate_series(1, 2000) AS step
+SELECT (jsonb_populate_record(stored, jsonb_build_object(
+    'id', stored.id + step, 'number', stored.number + step,
+    'received_at', stored.received_at - step * interval '1 minute'))).*
+FROM received_batch AS stored CROSS JOIN generate_series(1, 2000) AS step
 """
 
 
 def other_indexes():
-    """The indexes of the archive's tables that keep no rows apart."""
+    """The indexes of the archive's tables that are not unique."""
     ours = [model._meta.db_table for model in apps.get_app_config("archive").get_models()]
     with connection.cursor() as cursor:
         cursor.execute(
@@ -63,7 +64,7 @@ def other_indexes():
 
 @pytest.fixture
 def mesh():
-    """A row in every table with an index to be looked at, and no other way offered than by an index."""
+    """A row in every table with an index to be checked, with sequential scans disabled."""
     mesh = make_mesh()
     results = [delivered(mesh.slac_cern, burst(1.0), 1), delivered(mesh.slac_cern, throughput(1e6), 2)]
     store(mesh.slac.pk, batch(*results), NOW)
@@ -84,12 +85,12 @@ def mesh():
     return mesh
 
 
-def test_every_index_is_known_with_its_question():
+def test_every_index_is_listed_with_its_query():
     assert other_indexes() == QUESTIONS.keys()
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_an_index_answers_its_question(mesh, name):
+def test_each_index_is_used_by_its_query(mesh, name):
     with CaptureQueriesContext(connection) as captured:
         QUESTIONS[name](mesh)
 
@@ -98,12 +99,12 @@ def test_an_index_answers_its_question(mesh, name):
         for text in [query["sql"] for query in captured.captured_queries]:
             cursor.execute(f"EXPLAIN {text}")
             plans += [line for (line,) in cursor.fetchall()]
-    # A chunk's index has the name of its table's after that of the chunk.
+    # A chunk's index has the name of its table's index after that of the chunk.
     assert any(f"{name} " in f"{line} " for line in plans), "\n".join(plans)
 
 
-def test_no_index_is_the_beginning_of_another():
-    """As Django makes one for each foreign key, besides the key that begins with it."""
+def test_no_index_is_a_prefix_of_another():
+    """As Django creates for each foreign key, besides the key that begins with it."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT indrelid::regclass::text, indexrelid::regclass::text, indkey::text || ' ', indisunique "

@@ -1,4 +1,4 @@
-"""Every metric that SQL makes of a summary is the one that `pinger` gives for the same bursts, in the view as well."""
+"""Every metric computed by SQL from a summary equals `pinger`'s for the same bursts, in the view as well."""
 
 import math
 from datetime import timedelta
@@ -28,12 +28,12 @@ WORST_OF_PARTS = Metric.LOSS_MAX
 
 def some_bursts(kind):
     random = np.random.default_rng(3)
-    count = 1 if kind == "one burst" else 40
-    loss = {"lossless": 0.0, "lossy": 0.3, "dead": 1.0, "one burst": 0.0}[kind]
-    made = []
+    count = 1 if kind == "single burst" else 40
+    loss = {"lossless": 0.0, "lossy": 0.3, "dead": 1.0, "single burst": 0.0}[kind]
+    results = []
     for number in range(count):
         rtts = [None if random.random() < loss else float(np.float32(random.lognormal(3, 1))) for _ in range(10)]
-        made.append(
+        results.append(
             burst(
                 *rtts,
                 at=HOUR + timedelta(seconds=30 * number),
@@ -42,18 +42,18 @@ def some_bursts(kind):
                 late=rtts.count(None) // 2,
             )
         )
-    return made
+    return results
 
 
-def expected(made, distance_km):
-    rtts_ms = np.array([[math.nan if rtt is None else rtt for rtt in burst.rtts_ms] for burst in made])
+def expected(results, distance_km):
+    rtts_ms = np.array([[math.nan if rtt is None else rtt for rtt in burst.rtts_ms] for burst in results])
     rtt = pinger.rtt_summary(rtts_ms)
     throughput = pinger.throughput(rtts_ms)
     directness = pinger.directness(distance_km, None if rtt is None else rtt.min_ms)
-    sent, received = sum(burst.sent for burst in made), sum(burst.received for burst in made)
+    sent, received = sum(burst.sent for burst in results), sum(burst.received for burst in results)
     return {
         Metric.LOSS: pinger.loss_ratio(rtts_ms),
-        Metric.LOSS_MAX: max(1 - burst.received / burst.sent for burst in made),
+        Metric.LOSS_MAX: max(1 - burst.received / burst.sent for burst in results),
         Metric.LOSS_FLOOR: loss.loss_bound_ratio(sent, received),
         Metric.RTT_MIN: rtt and rtt.min_ms,
         Metric.RTT_P25: rtt and rtt.p25_ms,
@@ -67,9 +67,9 @@ def expected(made, distance_km):
         Metric.IPDV: pinger.ipdv_ms(rtts_ms),
         Metric.CONDITIONAL_LOSS: pinger.conditional_loss_probability(rtts_ms),
         Metric.MEAN_LOSS_BURST: pinger.mean_loss_burst(rtts_ms),
-        Metric.DUPLICATES: pinger.duplicates([burst.duplicates for burst in made]).bursts_ratio,
-        Metric.OUT_OF_ORDER: pinger.out_of_order([burst.reordered for burst in made]).bursts_ratio,
-        Metric.LATE: pinger.late_ratio([burst.late for burst in made], [burst.sent for burst in made]),
+        Metric.DUPLICATES: pinger.duplicates([burst.duplicates for burst in results]).bursts_ratio,
+        Metric.OUT_OF_ORDER: pinger.out_of_order([burst.reordered for burst in results]).bursts_ratio,
+        Metric.LATE: pinger.late_ratio([burst.late for burst in results], [burst.sent for burst in results]),
         Metric.UNREACHABILITY: pinger.unreachability(rtts_ms),
         Metric.ZERO_LOSS: pinger.zero_loss_frequency(rtts_ms),
         Metric.UNPREDICTABILITY: pinger.unpredictability(rtts_ms),
@@ -79,18 +79,20 @@ def expected(made, distance_km):
     }
 
 
-@pytest.fixture(params=["lossless", "lossy", "dead", "one burst"])
+@pytest.fixture(params=["lossless", "lossy", "dead", "single burst"])
 def measured(request):
-    """What `pinger` says of bursts that are stored and summed up in all tiers."""
+    """The metrics by `pinger` of bursts that are stored and summarised in all tiers."""
     mesh = make_mesh()
     Site.objects.filter(pk=mesh.slac.pk).update(latitude_deg=37.42, longitude_deg=-122.2)
     Site.objects.filter(pk=mesh.cern.pk).update(latitude_deg=46.23, longitude_deg=6.05)
-    made = some_bursts(request.param)
-    receipt = store(mesh.slac.pk, batch(*(delivered(mesh.slac_cern, burst, n) for n, burst in enumerate(made, 1))), NOW)
+    results = some_bursts(request.param)
+    receipt = store(
+        mesh.slac.pk, batch(*(delivered(mesh.slac_cern, burst, n) for n, burst in enumerate(results, 1))), NOW
+    )
     assert not receipt.refused
     roll_up(NOW)
     merge_all(NOW)
-    return expected(made, great_circle_km(37.42, -122.2, 46.23, 6.05))
+    return expected(results, great_circle_km(37.42, -122.2, 46.23, 6.05))
 
 
 def close_to(value, rel):
@@ -101,13 +103,13 @@ def test_every_metric_of_bursts_is_compared(measured):
     assert measured.keys() | NOT_OF_BURSTS == set(Metric)
 
 
-def test_the_metrics_of_an_hour_are_pingers(measured):
+def test_the_metrics_of_an_hour_equal_pingers(measured):
     for metric, value in measured.items():
         [cell] = tables.grid(metric, HOUR, HOUR + timedelta(hours=1))
         assert cell.value == close_to(value, 1e-5 if metric is Metric.MOS else 1e-6), metric
 
 
-def test_the_metrics_of_a_day_are_pingers_within_one_percent_or_exact(measured):
+def test_the_metrics_of_a_day_equal_pingers_within_1_percent(measured):
     del measured[WORST_OF_PARTS]
     for metric, value in measured.items():
         [cell] = tables.grid(metric, HOUR - timedelta(days=2), HOUR + timedelta(hours=1))
@@ -128,10 +130,10 @@ def test_the_view_of_each_tier_has_the_same_metrics(measured, tier):
         assert sql_value == close_to(value, 1e-5 if exact else 0.01), metric
 
 
-def test_a_measured_burst_of_no_time_at_all_has_no_rate():
+def test_a_measured_burst_with_an_rtt_of_zero_has_no_rate():
     mesh = make_mesh()
-    made = [burst(0.0, 0.0, at=HOUR), burst(1.0, 1.0, at=HOUR + timedelta(minutes=1))]
-    store(mesh.slac.pk, batch(*(delivered(mesh.slac_cern, burst, n) for n, burst in enumerate(made, 1))), NOW)
+    results = [burst(0.0, 0.0, at=HOUR), burst(1.0, 1.0, at=HOUR + timedelta(minutes=1))]
+    store(mesh.slac.pk, batch(*(delivered(mesh.slac_cern, burst, n) for n, burst in enumerate(results, 1))), NOW)
     roll_up(NOW)
     merge_all(NOW)
 
@@ -144,7 +146,7 @@ def test_a_measured_burst_of_no_time_at_all_has_no_rate():
 @pytest.mark.parametrize(
     ("sent", "planned", "coverage", "floor"), [(0, 0, None, None), (0, 60, 0.0, None), (300, 60, 0.5, 0.01)]
 )
-def test_without_a_plan_no_coverage_without_packets_no_floor(sent, planned, coverage, floor):
+def test_without_a_plan_there_is_no_coverage(sent, planned, coverage, floor):
     """30 bursts of 10 are half of 60, and 3/300 bounds a loss of none."""
     path = make_mesh().slac_cern
     hour(path, sent=sent, received=sent, rtt_ms=9.0 if sent else None, bursts_planned=planned, hour=HOUR)

@@ -1,4 +1,4 @@
-"""How the server answers the named questions: no sequential scan of raw bursts or hours, other chunks left alone."""
+"""Query plans of the named queries: no sequential scan of raw bursts or hours, and no chunk outside the period."""
 
 import json
 import re
@@ -90,7 +90,7 @@ def nodes(plan):
 
 
 def scans_of(ask, of=TABLES):
-    """What the statements of `ask` about these tables read: of each how and which chunks, as the planner says."""
+    """The scans of the statements of `ask` on these tables, with node type and chunks, from the planner."""
     with CaptureQueriesContext(connection) as captured:
         ask()
     texts = [query["sql"] for query in captured.captured_queries if re.search(rf"\b({'|'.join(of)})\b", query["sql"])]
@@ -110,12 +110,12 @@ def scans_of(ask, of=TABLES):
 
 
 def condition(node):
-    """What of an index a node reads."""
+    """The part of an index that a node reads."""
     return node.get("Index Cond") or node.get("Recheck Cond") or ""
 
 
 def table_of(relation):
-    """The hypertable that a chunk belongs to; other tables are themselves."""
+    """The hypertable of a chunk; other tables are returned unchanged."""
     if not relation.startswith("_hyper_"):
         return relation
     with connection.cursor() as cursor:
@@ -202,7 +202,7 @@ def scan_fault(ask, table):
     return f"reads {chunks}" if has_timescaledb() and len(chunks) > 1 else None
 
 
-def test_the_refused_last_are_read_by_their_number(archive):
+def test_the_newest_refused_results_are_read_by_their_number(archive):
     site = make_mesh().slac
     RefusedResult.objects.bulk_create(
         RefusedResult(site=site, spool="a", sequence=n, refused_at=END, reason="path 99 is unknown", result={})
@@ -223,7 +223,7 @@ def test_the_packet_sizes_are_read_by_indexes(archive):
     assert {node["Node Type"] for node in of_hours} <= {"Index Scan", "Index Only Scan", "Bitmap Heap Scan"}
 
 
-def test_an_hour_is_rolled_up_by_the_key_of_raw_bursts(archive):
+def test_an_hour_is_rolled_up_using_the_key_of_raw_bursts(archive):
     last = END - timedelta(hours=1)
     DirtyHour.objects.bulk_create(DirtyHour(path_id=path_id, hour=last, marked_at=END) for path_id in (1, 2, 3))
 
@@ -236,7 +236,7 @@ def test_an_hour_is_rolled_up_by_the_key_of_raw_bursts(archive):
         assert len({node["Relation Name"] for node in raw}) == 1
 
 
-def test_a_day_is_merged_by_the_key_of_the_hours(archive):
+def test_a_day_is_merged_using_the_key_of_the_hours(archive):
     last = END - timedelta(days=1)
     DirtySummary.objects.bulk_create(
         DirtySummary(tier="day", path_id=path_id, starts_at=last, marked_at=START) for path_id in (1, 2, 3)
@@ -252,7 +252,7 @@ def test_a_day_is_merged_by_the_key_of_the_hours(archive):
 
 
 def scans_of_selects(work):
-    """As `scans_of`, of the statements of `work` that only read."""
+    """As `scans_of`, for the reading statements of `work`."""
     with CaptureQueriesContext(connection) as captured:
         work()
     texts = [query["sql"] for query in captured.captured_queries]

@@ -1,4 +1,4 @@
-"""The named queries: what they return for data worked out by hand, and that each is one statement."""
+"""The named queries: their results for data computed by hand, each with a single statement."""
 
 from dataclasses import astuple
 from datetime import UTC, datetime, timedelta
@@ -38,11 +38,11 @@ def deliver(mesh):
     sequences = iter(range(1, 1_000_000))
 
     def do(*results):
-        made = [
+        sent_results = [
             delivered(path, result, next(sequences), **(fields[0] if fields else {}))
             for path, result, *fields in results
         ]
-        receipt = store(mesh.slac.pk, batch(*made, number=made[0].sequence), NOW)
+        receipt = store(mesh.slac.pk, batch(*sent_results, number=sent_results[0].sequence), NOW)
         assert not receipt.refused
         roll_up(NOW)
 
@@ -66,7 +66,7 @@ def test_a_period_pools_its_hours(mesh, deliver):
     assert (summary.sent, summary.received, summary.lost, summary.loss_ratio) == (8, 5, 3, 0.375)
     assert (summary.duplicates, summary.reordered) == (1, 2)
     assert (summary.rtt_min_ms, summary.rtt_max_ms) == (10.0, 21.0)
-    assert summary.rtt_median_ms == 10.0  # 3 packets of the hour with 10.0 against 2 of the one with 20.5
+    assert summary.rtt_median_ms == 10.0  # 3 packets of the hour with 10.0 against 2 of the hour with 20.5
     assert summary.rtt_p95_ms == pytest.approx(20.95)
     assert summary.rtt_avg_ms == pytest.approx(14.2)
     assert summary.ipdv_ms == pytest.approx(0.0)  # no two differences in either hour
@@ -74,7 +74,7 @@ def test_a_period_pools_its_hours(mesh, deliver):
     assert summary.estimate_is_floor is False
 
 
-def test_the_median_of_a_period_weighs_its_hours_by_packets_received(mesh, deliver):
+def test_a_periods_median_weighs_hours_by_received_packets(mesh, deliver):
     deliver(
         (mesh.slac_cern, burst(30.0, at=HOUR)),
         (mesh.slac_cern, burst(*[10.0] * 2, at=BEFORE)),
@@ -96,7 +96,7 @@ def test_a_period_without_loss_has_a_floor(mesh, deliver):
     assert summary.estimate_is_floor is True
 
 
-def test_a_path_without_measured_bursts_is_listed_without_figures(mesh, deliver):
+def test_a_path_without_measured_bursts_has_no_figures(mesh, deliver):
     deliver((mesh.slac_cern, burst()))
 
     [summary] = path_summaries(HOUR, NOW)
@@ -116,28 +116,28 @@ def test_a_path_without_measured_bursts_is_listed_without_figures(mesh, deliver)
         (HOUR + timedelta(hours=1), HOUR + timedelta(hours=2), 0),
     ],
 )
-def test_a_period_takes_the_hours_that_it_overlaps(mesh, deliver, since, until, hours):
+def test_a_period_includes_the_hours_that_it_overlaps(mesh, deliver, since, until, hours):
     deliver((mesh.slac_cern, burst(1.0, at=HOUR)), (mesh.slac_cern, burst(1.0, at=BEFORE)))
 
     assert sum(summary.bursts for summary in path_summaries(since, until)) == hours
 
 
-def test_summaries_can_be_asked_by_size_and_path(mesh, deliver):
+def test_summaries_can_be_filtered_by_size_and_path(mesh, deliver):
     deliver(
         (mesh.slac_cern, burst(1.0)),
         (mesh.slac_cern, burst(2.0, packet_bytes=1000)),
         (mesh.slac_anl, burst(3.0)),
     )
 
-    def found(**options):
+    def filtered(**options):
         return [
             (path_summary.path_id, path_summary.packet_bytes) for path_summary in path_summaries(HOUR, NOW, **options)
         ]
 
-    assert found() == [(mesh.slac_cern.pk, 100), (mesh.slac_cern.pk, 1000), (mesh.slac_anl.pk, 100)]
-    assert found(packet_bytes=1000) == [(mesh.slac_cern.pk, 1000)]
-    assert found(path_ids=[mesh.slac_anl.pk]) == [(mesh.slac_anl.pk, 100)]
-    assert found(path_ids=[]) == []
+    assert filtered() == [(mesh.slac_cern.pk, 100), (mesh.slac_cern.pk, 1000), (mesh.slac_anl.pk, 100)]
+    assert filtered(packet_bytes=1000) == [(mesh.slac_cern.pk, 1000)]
+    assert filtered(path_ids=[mesh.slac_anl.pk]) == [(mesh.slac_anl.pk, 100)]
+    assert filtered(path_ids=[]) == []
     assert measured_packet_sizes() == [100, 1000]
 
 
@@ -162,7 +162,7 @@ def test_a_minute_has_the_figures_of_all_its_packets(mesh, deliver):
         assert point.loss_max_ratio == pytest.approx(max(rtts.count(None) / len(rtts) for rtts in bursts))
 
 
-def test_a_day_is_drawn_from_raw_in_minutes_with_its_gaps(mesh, deliver):
+def test_a_day_is_read_from_raw_bursts_in_minutes_with_gaps(mesh, deliver):
     deliver(
         (mesh.slac_cern, burst(10.0, 20.0, at=HOUR + timedelta(seconds=1))),
         (mesh.slac_cern, burst(30.0, None, at=HOUR + timedelta(seconds=59))),
@@ -207,7 +207,7 @@ def test_a_day_of_bursts_each_minute_stays_below_2000_points(mesh, deliver):
     assert len(path_series(mesh.slac_cern.pk, 100, since, NOW).points) == 1440
 
 
-def test_more_than_a_day_is_drawn_from_hours(mesh, deliver):
+def test_more_than_a_day_is_read_from_hours(mesh, deliver):
     deliver(
         (mesh.slac_cern, burst(10.0, 20.0, at=BEFORE)),
         (mesh.slac_cern, burst(10.0, 20.0, at=HOUR), {"during_test": True}),
@@ -223,7 +223,7 @@ def test_more_than_a_day_is_drawn_from_hours(mesh, deliver):
     assert (point.estimate_bps, point.estimate_is_floor) == (row.estimate_bps, True)
 
 
-def test_throughput_tests_come_with_their_outcomes(mesh, deliver):
+def test_throughput_tests_have_their_outcomes(mesh, deliver):
     deliver(
         (mesh.slac_cern, throughput(90e6, at=BEFORE, streams=4, retransmits=3, rtt_mean_ms=170.5)),
         (mesh.slac_cern, throughput(50e6, at=HOUR)),
@@ -248,7 +248,7 @@ def test_throughput_tests_come_with_their_outcomes(mesh, deliver):
     assert throughput_series(mesh.slac_cern.pk, BEFORE, BEFORE) == []
 
 
-def test_a_loss_window_pools_sizes_and_leaves_own_tests_out(mesh, deliver):
+def test_a_loss_window_pools_sizes_and_excludes_own_tests(mesh, deliver):
     deliver(
         (mesh.slac_cern, burst(1.0, None, at=HOUR)),
         (mesh.slac_cern, burst(1.0, None, None, at=HOUR, packet_bytes=1000)),
@@ -265,7 +265,7 @@ def test_a_loss_window_pools_sizes_and_leaves_own_tests_out(mesh, deliver):
     assert loss_windows(HOUR, NOW, path_ids=[mesh.slac_anl.pk]) == windows[1:]
 
 
-def test_raw_is_never_read_for_more_than_a_day(mesh):
+def test_raw_bursts_are_never_read_for_more_than_a_day(mesh):
     with pytest.raises(ValueError, match="more than a day"):
         loss_windows(NOW - timedelta(days=1, microseconds=1), NOW)
 
@@ -274,7 +274,7 @@ def test_raw_is_never_read_for_more_than_a_day(mesh):
     ("since", "until", "message"),
     [(datetime(2026, 1, 1), NOW, "time zone"), (NOW, HOUR, "before it begins")],  # noqa: DTZ001
 )
-def test_a_period_that_makes_no_sense_is_an_error(db, since, until, message):
+def test_an_invalid_period_is_an_error(db, since, until, message):
     with pytest.raises(ValueError, match=message):
         path_summaries(since, until)
 
@@ -303,7 +303,7 @@ def test_refused_results_are_reported_newest_first(mesh):
     ]
 
 
-def test_the_newest_result_counts_whatever_it_is(mesh, deliver):
+def test_the_newest_result_may_be_of_any_kind(mesh, deliver):
     assert newest_measurement_at() is None
 
     deliver((mesh.slac_cern, burst(1.0, at=BEFORE)), (mesh.slac_cern, burst(at=HOUR)))
@@ -328,7 +328,7 @@ def test_the_newest_result_counts_whatever_it_is(mesh, deliver):
         measured_packet_sizes,
     ],
 )
-def test_each_question_is_one_statement(mesh, deliver, django_assert_num_queries, ask):
+def test_each_query_is_a_single_statement(mesh, deliver, django_assert_num_queries, ask):
     deliver((mesh.slac_cern, burst(1.0)), (mesh.slac_anl, burst(1.0)), (mesh.slac_cern, throughput(1e6)))
 
     with django_assert_num_queries(1):

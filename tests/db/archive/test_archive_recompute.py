@@ -1,4 +1,4 @@
-"""`manage.py archive recompute`: what it computes and says, and what it refuses. Identical rows are in test_rollups."""
+"""`manage.py archive recompute`: its results, output and errors. Identical rows are in test_rollups."""
 
 from datetime import timedelta
 
@@ -33,27 +33,27 @@ def mesh():
     return mesh
 
 
-def test_it_tells_what_it_computed_and_repairs_it(mesh, capsys):
+def test_it_prints_and_repairs_the_recomputed_summaries(mesh, capsys):
     for model in (BurstHour, BurstDay):
         model.objects.update(sent=77)
 
-    told = recompute(capsys, "--from", "2026-03-13", "--to", "2026-03-14T13:00")
+    output = recompute(capsys, "--from", "2026-03-13", "--to", "2026-03-14T13:00")
 
-    assert told == "recomputed: 4 hours, 4 days, 2 months, 2 years\n"
+    assert output == "recomputed: 4 hours, 4 days, 2 months, 2 years\n"
     assert list(BurstHour.objects.filter(sent=77).values_list("hour", flat=True)) == [HOUR - timedelta(days=2)] * 2
     assert BurstDay.objects.filter(sent=77).count() == 2
 
 
-def test_paths_can_be_named(mesh, capsys):
-    told = recompute(capsys, "--from", "2026-01-01", "--to", "2027-01-01", "--path", str(mesh.slac_anl.pk))
+def test_paths_can_be_selected(mesh, capsys):
+    output = recompute(capsys, "--from", "2026-01-01", "--to", "2027-01-01", "--path", str(mesh.slac_anl.pk))
 
-    assert told == "recomputed: 3 hours, 3 days, 1 month, 1 year\n"
+    assert output == "recomputed: 3 hours, 3 days, 1 month, 1 year\n"
 
 
 def test_times_may_have_an_offset(mesh, capsys):
-    told = recompute(capsys, "--from", "2026-03-14T13:00+01:00", "--to", "2026-03-14T13:01+01:00")
+    output = recompute(capsys, "--from", "2026-03-14T13:00+01:00", "--to", "2026-03-14T13:01+01:00")
 
-    assert told == "recomputed: 2 hours, 2 days, 2 months, 2 years\n"
+    assert output == "recomputed: 2 hours, 2 days, 2 months, 2 years\n"
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,6 @@ def test_times_may_have_an_offset(mesh, capsys):
         ("2026-03-14", "2026-03-13", "--to 2026-03-13T00:00.* not after --from 2026-03-14T00:00"),
     ],
 )
-def test_a_period_that_makes_no_sense_is_refused(mesh, since, until, message):
+def test_an_invalid_period_is_refused(mesh, since, until, message):
     with pytest.raises(CommandError, match=message):
         call_command("archive", "recompute", "--from", since, "--to", until)

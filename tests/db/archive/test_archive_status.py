@@ -29,7 +29,7 @@ def own_data_folder(settings, tmp_path):
 
 @pytest.fixture
 def lines(capsys):
-    """Lines that it prints."""
+    """The lines of its output."""
 
     def ask(*options):
         call_command("archive", "status", *options)
@@ -40,7 +40,7 @@ def lines(capsys):
 
 @pytest.fixture
 def answer(capsys):
-    """Its JSON."""
+    """Its JSON output."""
 
     def ask():
         call_command("archive", "status", "--json")
@@ -49,38 +49,38 @@ def answer(capsys):
     return ask
 
 
-def place_of(said, *facts):
-    """Number of the only line with the facts."""
-    [place] = [number for number, line in enumerate(said) if lacks(line, *facts) == []]
+def place_of(output_lines, *facts):
+    """Number of the only line with these facts."""
+    [place] = [number for number, line in enumerate(output_lines) if lacks(line, *facts) == []]
     return place
 
 
 def a_lossy_delivery(now):
-    """Three hours of a path, two numbers that never came between them, and a result of an unknown path."""
+    """Three hours of a path, two numbers between them that never arrived, and a result of an unknown path."""
     mesh = make_mesh()
     results = [delivered(mesh.slac_cern, burst(1.0, at=HOUR - timedelta(hours=n)), 3 * n + 1) for n in range(3)]
     store(mesh.slac.pk, batch(*results, delivered(99999, burst(1.0, at=HOUR), 8)), now)
     return mesh
 
 
-def test_an_empty_archive_says_so(lines):
-    said = lines("--all")
+def test_an_empty_archive_is_reported_as_empty(lines):
+    output_lines = lines("--all")
 
     for line in ("bursts from - to -", "no pending hour rollups", "no results rejected"):
-        assert line in said
-    assert {line.split()[0] for line in said[1 : said.index("")]} == BOUNDS.keys()
+        assert line in output_lines
+    assert {line.split()[0] for line in output_lines[1 : output_lines.index("")]} == BOUNDS.keys()
 
 
-def test_the_verdict_is_on_a_small_screen_with_the_figures(lines, monkeypatch):
+def test_the_verdict_fits_a_small_screen_with_the_figures(lines, monkeypatch):
     monkeypatch.setattr(timezone, "now", lambda: NOW)
     monkeypatch.setattr("monitor.archive.upkeep.status.disk", lambda of: None)
     a_lossy_delivery(NOW)
 
-    said = lines()
+    output_lines = lines()
 
-    assert said[0] == "archive: healthy"
-    assert len(said) <= 23
-    assert max(map(len, said)) <= 80
+    assert output_lines[0] == "archive: healthy"
+    assert len(output_lines) <= 23
+    assert max(map(len, output_lines)) <= 80
 
 
 def test_problems_are_counted_in_the_first_line(lines, monkeypatch):
@@ -88,27 +88,27 @@ def test_problems_are_counted_in_the_first_line(lines, monkeypatch):
     monkeypatch.setattr("monitor.archive.upkeep.status.disk", lambda of: None)
     trouble.record_trouble(trouble.TroubleKind.DISK_FULL)
 
-    said = lines()
+    output_lines = lines()
 
-    assert said[0] == "archive: 2 problems"
-    assert said[1].startswith("nothing can be stored")
-    assert said[2].startswith("warning archive.W007")
+    assert output_lines[0] == "archive: 2 problems"
+    assert output_lines[1].startswith("nothing can be stored")
+    assert output_lines[2].startswith("warning archive.W007")
 
 
-def test_sites_with_missing_results_come_first(lines, monkeypatch):
+def test_sites_with_missing_results_are_first(lines, monkeypatch):
     monkeypatch.setattr(timezone, "now", lambda: NOW)
     mesh = a_lossy_delivery(NOW)
     store(mesh.cern.pk, batch(delivered(mesh.cern_slac, burst(1.0, at=HOUR), 1)), NOW)
 
-    said = lines()
+    output_lines = lines()
 
     none_missing = (" 1 result ", " 7 days", " none missing", "(100.00% complete)")
-    place = place_of(said, "slac: 4 results", " 7 days", " 4 missing", "(50.00% complete)")
-    assert lacks(said[place + 1], "other sites (1):", *none_missing) == []
+    place = place_of(output_lines, "slac: 4 results", " 7 days", " 4 missing", "(50.00% complete)")
+    assert lacks(output_lines[place + 1], "other sites (1):", *none_missing) == []
     assert place_of(lines("--all"), "cern:", *none_missing)
 
 
-def test_what_is_there_and_what_waits_is_told(lines):
+def test_sizes_and_backlog_are_reported(lines):
     a_lossy_delivery(timezone.now() - timedelta(seconds=9000))
     before = lines()
     roll_up(timezone.now())
@@ -122,16 +122,16 @@ def test_what_is_there_and_what_waits_is_told(lines):
     assert lacks(waiting, "pending day rollups: 1,", "oldest") == []
 
 
-def test_what_is_missing_and_what_was_refused_is_told_by_site(lines, monkeypatch):
+def test_missing_and_refused_results_are_reported_by_site(lines, monkeypatch):
     monkeypatch.setattr(timezone, "now", lambda: NOW)
     a_lossy_delivery(NOW)
 
-    said = lines()
+    output_lines = lines()
 
-    # Of the numbers 1 to 8, 1, 4, 7 and 8 came.
-    assert place_of(said, "slac: 4 results", " 7 days", " 4 missing", "(50.00% complete)")
-    place = place_of(said, "slac: 1 result rejected", "last", " 2026-03-14 12:30:00 UTC:")
-    assert said[place + 1] == "    path 99999 is unknown"
+    # Of the numbers 1 to 8, 1, 4, 7 and 8 arrived.
+    assert place_of(output_lines, "slac: 4 results", " 7 days", " 4 missing", "(50.00% complete)")
+    place = place_of(output_lines, "slac: 1 result rejected", "last", " 2026-03-14 12:30:00 UTC:")
+    assert output_lines[place + 1] == "    path 99999 is unknown"
 
 
 def test_a_site_without_recent_deliveries_is_not_called_complete(lines, monkeypatch):
@@ -141,16 +141,16 @@ def test_a_site_without_recent_deliveries_is_not_called_complete(lines, monkeypa
     assert not any("complete" in line for line in lines())
 
 
-def test_why_nothing_can_be_stored_is_told(lines, answer):
+def test_the_reason_why_nothing_can_be_stored_is_reported(lines, answer):
     trouble.record_trouble(trouble.TroubleKind.DISK_FULL)
 
-    [told] = [line for line in lines() if line.startswith("nothing can be stored")]
+    [reason] = [line for line in lines() if line.startswith("nothing can be stored")]
 
-    assert lacks(told, "nothing can be stored", "disk of the database is full", "last seen", " 20") == []
-    assert [seen["kind"] for seen in answer()["troubles"]] == [trouble.TroubleKind.DISK_FULL]
+    assert lacks(reason, "nothing can be stored", "disk of the database is full", "last seen", " 20") == []
+    assert [problem["kind"] for problem in answer()["troubles"]] == [trouble.TroubleKind.DISK_FULL]
 
 
-def test_programs_read_the_same_as_json(answer, monkeypatch):
+def test_json_has_the_same_figures(answer, monkeypatch):
     monkeypatch.setattr(timezone, "now", lambda: NOW)
     mesh = a_lossy_delivery(NOW)
     store(mesh.cern.pk, batch(delivered(mesh.cern_slac, burst(1.0, at=HOUR), 1)), NOW)
@@ -172,7 +172,7 @@ def test_programs_read_the_same_as_json(answer, monkeypatch):
     assert status["server"]["session_time_zone"] == "UTC"
 
 
-def test_the_server_and_its_disk_are_told(lines, answer):
+def test_the_server_and_its_disk_are_reported(lines, answer):
     server, disk = answer()["server"], answer()["disk"]
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_database_size(current_database())")
@@ -189,7 +189,7 @@ def test_the_server_and_its_disk_are_told(lines, answer):
         assert any("without TimescaleDB" in line for line in lines())
 
 
-def test_chunks_are_told_where_there_are_any(lines, answer):
+def test_chunks_are_reported_where_there_are_any(lines, answer):
     spans = {table["name"]: table["chunk_interval"] for table in answer()["hypertables"]}
     [of_bursts] = [line for line in lines("--all") if line.startswith("burst ")]
 
@@ -201,7 +201,7 @@ def test_chunks_are_told_where_there_are_any(lines, answer):
         assert " - " in of_bursts
 
 
-def test_what_is_wrong_with_the_server_is_told_with_what_to_do(lines, answer, monkeypatch):
+def test_problems_of_the_server_are_reported_with_a_fix(lines, answer, monkeypatch):
     monkeypatch.setattr("monitor.archive.upkeep.system_checks.CONNECTIONS_NEEDED", 10_000)
 
     [problem] = [problem for problem in answer()["problems"] if problem["id"] == "archive.W007"]
@@ -231,7 +231,7 @@ def test_each_table_has_its_rows_and_size():
 GROWN = [growth.TableGrowth("burst", 0, 0, 0, 10.0, 3e6), growth.TableGrowth("slot", 0, 0, 0, 1.0, 1e6)]
 
 
-def test_growth_is_told_by_table_from_the_oldest_note_of_a_week(answer, lines, monkeypatch):
+def test_growth_is_reported_by_table_over_the_last_week(answer, lines, monkeypatch):
     now = timezone.now()
     for days, size in ((9, 0), (6, 1_000_000), (1, 5_000_000)):
         TableSize.objects.create(
@@ -246,7 +246,7 @@ def test_growth_is_told_by_table_from_the_oldest_note_of_a_week(answer, lines, m
     assert f"{burst['rows_per_day']:+,.0f}" in line
 
 
-def test_sizes_of_all_tables_are_noted(monkeypatch):
+def test_sizes_of_all_tables_are_recorded(monkeypatch):
     assert growth.note_sizes(NOW) == len(BOUNDS)
 
     assert set(TableSize.objects.values_list("name", flat=True)) == BOUNDS.keys()
@@ -267,28 +267,28 @@ def test_sizes_of_all_tables_are_noted(monkeypatch):
     ],
     ids=["room", "full", "elsewhere", "shrinks", "unknown"],
 )
-def test_the_disk_lasts_for_as_long_as_its_room_at_this_growth(tables, free_bytes, per_day, lasts_days):
+def test_the_disk_lasts_for_its_free_space_at_this_growth(tables, free_bytes, per_day, lasts_days):
     space = None if free_bytes is None else Disk(total_bytes=10**9, free_bytes=free_bytes)
 
     assert growth.growth(tables, space) == growth.Growth(per_day, lasts_days)
 
 
-def test_what_the_disk_lasts_for_is_told_or_why_not(lines, answer, monkeypatch):
+def test_the_time_until_the_disk_is_full_is_reported(lines, answer, monkeypatch):
     assert any(line.startswith("growth unknown yet") for line in lines())
 
     growth.note_sizes(timezone.now() - timedelta(days=2))
     TableSize.objects.filter(name="burst").update(total_bytes=F("total_bytes") - 10_000_000)
     monkeypatch.setattr("monitor.archive.upkeep.status.disk", lambda of: Disk(total_bytes=10**12, free_bytes=10**10))
-    told = answer()["growth"]
-    assert told["disk_lasts_days"] == pytest.approx(10**10 / told["bytes_per_day"])
-    assert any(line.endswith(f"full in {told['disk_lasts_days']:,.0f} days") for line in lines())
+    growth_now = answer()["growth"]
+    assert growth_now["disk_lasts_days"] == pytest.approx(10**10 / growth_now["bytes_per_day"])
+    assert any(line.endswith(f"full in {growth_now['disk_lasts_days']:,.0f} days") for line in lines())
 
     monkeypatch.setattr("monitor.archive.upkeep.status.disk", lambda of: None)
     assert answer()["growth"]["disk_lasts_days"] is None
     assert any(line.endswith("time until disk full unknown") for line in lines())
 
 
-def test_each_table_is_told_with_when_its_rows_go(lines, answer, settings):
+def test_each_table_has_its_retention(lines, answer, settings):
     settings.RETENTION_DAYS = {**settings.RETENTION_DAYS, "incidents": 0}
 
     bounds = answer()["bounds"]
@@ -300,7 +300,7 @@ def test_each_table_is_told_with_when_its_rows_go(lines, answer, settings):
     assert of_table["site"].endswith(f"bounded by {bounds['site']['text']}")
 
 
-def test_a_lost_database_is_named_with_the_earlier_trouble(monkeypatch, capsys):
+def test_a_lost_database_is_reported_with_the_earlier_problem(monkeypatch, capsys):
     trouble.record_trouble(trouble.TroubleKind.DISK_FULL)
 
     def away(now):
@@ -308,9 +308,9 @@ def test_a_lost_database_is_named_with_the_earlier_trouble(monkeypatch, capsys):
 
     monkeypatch.setattr("monitor.archive.management.commands.archive.status", away)
 
-    with pytest.raises(CommandError) as said:
+    with pytest.raises(CommandError) as error:
         call_command("archive", "status")
 
-    assert lacks(str(said.value), "cannot be used: connection failed: no such host;", "start it with ") == []
+    assert lacks(str(error.value), "cannot be used: connection failed: no such host;", "start it with ") == []
     printed = capsys.readouterr().out
     assert lacks(printed, "nothing can be stored", "disk of the database is full", "last seen") == []

@@ -1,4 +1,4 @@
-"""The grid, the worst paths and PingER's tables, worked out by hand; and raw bursts between two times."""
+"""The grid, the worst paths and PingER's tables, computed by hand; and raw bursts between two times."""
 
 from dataclasses import astuple
 from datetime import timedelta
@@ -36,11 +36,11 @@ def mesh():
 
 @pytest.fixture
 def deliver(mesh):
-    """Store these (path, result) from the agent of slac and make all summaries."""
+    """Store these (path, result) from the agent of slac and compute all summaries."""
 
     def do(*results):
-        made = [delivered(path, result, number) for number, (path, result) in enumerate(results, 1)]
-        assert not store(mesh.slac.pk, batch(*made), NOW).refused
+        sent_results = [delivered(path, result, number) for number, (path, result) in enumerate(results, 1)]
+        assert not store(mesh.slac.pk, batch(*sent_results), NOW).refused
         roll_up(NOW)
         merge_all(NOW)
 
@@ -48,7 +48,7 @@ def deliver(mesh):
 
 
 def from_slac(mesh, site, number, family=4):
-    """One more path from slac to this site."""
+    """An additional path from slac to this site."""
     source = mesh.slac_cern.source
     if family == 6:
         source = Host.objects.create(site=mesh.slac, name=f"slac-{number}", address=f"2001:db8:1::{number}", family=6)
@@ -81,7 +81,7 @@ def test_a_grid_pools_each_path_over_the_period(mesh, deliver):
     ]
 
 
-def test_a_grid_of_more_than_two_days_takes_the_days_that_it_overlaps(mesh, deliver):
+def test_a_grid_beyond_two_days_has_the_days_that_it_overlaps(mesh, deliver):
     deliver(
         (mesh.slac_cern, burst(1.0, at=DAY)),
         (mesh.slac_cern, burst(1.0, at=DAY - timedelta(minutes=1))),
@@ -105,7 +105,7 @@ def test_the_running_day_is_as_current_as_its_hours(mesh, deliver, length):
     assert (cell.sent, cell.received) == (2, 1)
 
 
-def test_a_grid_of_a_year_takes_months_and_the_days_at_its_edges(mesh, deliver):
+def test_a_grid_of_a_year_uses_months_and_days_at_its_edges(mesh, deliver):
     first = DAY - timedelta(days=365)
     times = [first - timedelta(minutes=1), first, DAY.replace(month=1, day=31), DAY.replace(day=1), DAY]
     deliver(*((mesh.slac_cern, burst(1.0, at=at)) for at in times))
@@ -121,7 +121,7 @@ def test_throughput_has_no_packet_size_and_no_grid(mesh):
         tables.grid(Metric.THROUGHPUT, HOUR, NOW)
 
 
-def test_the_worst_come_first_and_those_without_a_value_not_at_all(mesh, deliver):
+def test_the_worst_are_first_and_undefined_values_left_out(mesh, deliver):
     back = from_slac(mesh, mesh.cern, 77)
     deliver(
         (mesh.slac_cern, burst(10.0, None)),
@@ -176,7 +176,7 @@ def test_a_table_has_medians_over_paths_with_their_number(mesh, deliver, by, exp
     assert {cell.at for cell in cells} == {HOUR}
 
 
-def test_a_table_has_a_column_for_each_tick_and_keeps_sizes_apart(mesh, deliver):
+def test_a_table_has_a_column_per_tick_and_separate_sizes(mesh, deliver):
     deliver(
         (mesh.slac_cern, burst(10.0, None, at=DAY - timedelta(days=1))),
         (mesh.slac_cern, burst(10.0, 10.0, at=DAY)),
@@ -184,27 +184,27 @@ def test_a_table_has_a_column_for_each_tick_and_keeps_sizes_apart(mesh, deliver)
         (mesh.slac_cern, burst(10.0, at=DAY - timedelta(days=33))),
     )
 
-    def found(tick, since, packet_bytes=100):
+    def cells_of(tick, since, packet_bytes=100):
         cells = tables.table(Grouping.SITE, Metric.LOSS, tick, since, NOW, packet_bytes)
         return [(cell.at, cell.value) for cell in cells]
 
-    assert found(Tick.DAY, DAY - timedelta(days=1)) == [(DAY - timedelta(days=1), 0.5), (DAY, 0.0)]
-    assert found(Tick.DAY, DAY, 1000) == [(DAY, 1.0)]
-    assert found(Tick.MONTH, NOW) == [(DAY.replace(day=1), 0.25)]
-    assert found(Tick.YEAR, NOW) == [(DAY.replace(day=1, month=1), pytest.approx(0.2))]
+    assert cells_of(Tick.DAY, DAY - timedelta(days=1)) == [(DAY - timedelta(days=1), 0.5), (DAY, 0.0)]
+    assert cells_of(Tick.DAY, DAY, 1000) == [(DAY, 1.0)]
+    assert cells_of(Tick.MONTH, NOW) == [(DAY.replace(day=1), 0.25)]
+    assert cells_of(Tick.YEAR, NOW) == [(DAY.replace(day=1, month=1), pytest.approx(0.2))]
 
 
 def test_a_table_can_be_of_one_family(mesh, deliver):
     over_ipv6 = from_slac(mesh, mesh.cern, 6, family=6)
     deliver((mesh.slac_cern, burst(10.0)), (over_ipv6, burst(30.0, family=6, address="2001:db8::6")))
 
-    def found(family):
+    def cells_of(family):
         return [
             (cell.value, cell.paths)
             for cell in tables.table(Grouping.SITE, Metric.RTT_AVG, Tick.HOUR, HOUR, NOW, 100, family=family)
         ]
 
-    assert (found(4), found(6), found(None)) == ([(10.0, 1)], [(30.0, 1)], [(20.0, 2)])
+    assert (cells_of(4), cells_of(6), cells_of(None)) == ([(10.0, 1)], [(30.0, 1)], [(20.0, 2)])
 
 
 def test_a_table_of_measured_throughput(mesh, deliver):
@@ -215,7 +215,7 @@ def test_a_table_of_measured_throughput(mesh, deliver):
     assert astuple(cell) == ("US", "CH", HOUR, 70e6, 1, None, False)
 
 
-def test_pooled_views_add_sizes_and_families_up_by_name(mesh, deliver):
+def test_pooled_views_combine_sizes_and_families_by_name(mesh, deliver):
     over_ipv6 = from_slac(mesh, mesh.cern, 6, family=6)
     deliver(
         (mesh.slac_cern, burst(10.0, 12.0)),
@@ -240,7 +240,7 @@ def test_pooled_views_add_sizes_and_families_up_by_name(mesh, deliver):
     ]
 
 
-def test_raw_bursts_come_as_they_were_measured(mesh, deliver):
+def test_raw_bursts_are_returned_as_measured(mesh, deliver):
     deliver(
         (mesh.slac_cern, burst(10.0, None, late=1)),
         (mesh.slac_cern, burst(packet_bytes=1000)),
@@ -272,7 +272,7 @@ def test_raw_bursts_come_as_they_were_measured(mesh, deliver):
         (timedelta(days=2001), 31 * 86_400, 3),
     ],
 )
-def test_a_series_of_any_length_stays_below_two_thousand_points(mesh, deliver, length, step_s, points):
+def test_a_series_of_any_length_stays_below_2000_points(mesh, deliver, length, step_s, points):
     times = [
         HOUR,
         HOUR - timedelta(hours=3),
@@ -289,7 +289,7 @@ def test_a_series_of_any_length_stays_below_two_thousand_points(mesh, deliver, l
     assert length / timedelta(seconds=step_s) < 2000
 
 
-def test_a_year_shows_the_worst_hour_and_the_band_of_its_days(mesh, deliver):
+def test_a_year_has_the_worst_hour_and_the_band_of_its_days(mesh, deliver):
     deliver(
         (mesh.slac_cern, burst(*range(1, 11), at=DAY)),
         (mesh.slac_cern, burst(None, None, 50.0, at=DAY + timedelta(hours=1))),
@@ -318,6 +318,6 @@ def test_a_year_shows_the_worst_hour_and_the_band_of_its_days(mesh, deliver):
         lambda: path_summaries(NOW - timedelta(days=400), NOW),
     ],
 )
-def test_each_question_is_one_statement(mesh, django_assert_num_queries, ask):
+def test_each_query_is_a_single_statement(mesh, django_assert_num_queries, ask):
     with django_assert_num_queries(1):
         ask()

@@ -1,4 +1,4 @@
-"""A backup taken while results are delivered, restored elsewhere: the same rows to the last bit, nothing left to do."""
+"""A backup taken during deliveries, restored elsewhere: the same rows to the last bit, with nothing left to do."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ from tests.db.scratch import manage, own_dsn, piped, rows, scratch_database
 from tests.deliveries import store
 
 pytestmark = pytest.mark.django_db(transaction=True)
-SUMMARIES = [f"{what}_{tier}" for what in ("burst", "throughput") for tier in ("hour", "day", "month", "year")]
+SUMMARIES = [f"{result}_{tier}" for result in ("burst", "throughput") for tier in ("hour", "day", "month", "year")]
 TABLES = ["burst", "throughput_test", "received_batch", "refused_result", "delivered_day", "dirty_hour", *SUMMARIES]
 FIRST_BATCHES, RESULTS = 20, 50
 
@@ -63,7 +63,7 @@ def scratch():
 
 @pytest.fixture
 def delivering(mesh):
-    """Results are delivered, on another connection, for as long as the test goes on."""
+    """Results are delivered, on another connection, during the whole test."""
     stop, errors = threading.Event(), []
 
     def deliver():
@@ -93,7 +93,7 @@ def delivering(mesh):
 
 
 def content(dsn, table, condition="TRUE"):
-    """All rows as text: PostgreSQL writes floats so that they are read back to the last bit."""
+    """All rows as text: PostgreSQL writes floats so that they are parsed to the same bits."""
     return [text for (text,) in rows(dsn, f"SELECT t::text FROM {table} AS t WHERE {condition} ORDER BY t::text")]
 
 
@@ -101,15 +101,15 @@ def content(dsn, table, condition="TRUE"):
 def test_a_backup_during_deliveries_restores_the_same_rows(mesh, delivering, scratch, tmp_path, capsys):
     file = tmp_path / "soundings.dump"
     call_command("archive", "backup", "--out", str(file))
-    told = capsys.readouterr().out
+    report = capsys.readouterr().out
 
-    status, said, complained = manage(scratch, "archive", "restore", str(file))
+    status, output, complained = manage(scratch, "archive", "restore", str(file))
 
-    assert (status, said) == (0, "restored\n"), complained
-    assert told.startswith(f"{file}: ")
+    assert (status, output) == (0, "restored\n"), complained
+    assert report.startswith(f"{file}: ")
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
     assert file.stat().st_mode & 0o777 == 0o600
-    # A batch is there with all of its results or not at all, and none is missing between.
+    # A batch is stored with all of its results or not at all, and none is missing in between.
     [(newest, batches)] = rows(scratch, "SELECT max(number), count(*) FROM received_batch")
     assert newest == batches > FIRST_BATCHES
     assert rows(scratch, "SELECT count(*) FROM burst") == [(RESULTS * batches,)]
@@ -121,7 +121,7 @@ def test_a_backup_during_deliveries_restores_the_same_rows(mesh, delivering, scr
 
 
 @pytest.mark.timescale
-def test_a_restored_database_needs_nothing_and_computes_the_same(mesh, scratch, tmp_path):
+def test_a_restored_database_recomputes_the_same_summaries(mesh, scratch, tmp_path):
     file = tmp_path / "soundings.dump"
     call_command("archive", "backup", "--out", str(file))
     assert manage(scratch, "archive", "restore", str(file))[0] == 0
@@ -129,15 +129,15 @@ def test_a_restored_database_needs_nothing_and_computes_the_same(mesh, scratch, 
 
     assert restored == {table: content(own_dsn(), table) for table in TABLES}
     assert manage(scratch, "migrate", "--check")[0] == 0
-    status, said, _ = manage(scratch, "archive", "recompute", "--from", "2026-03-01", "--to", "2026-03-15")
-    assert (status, said) == (0, "recomputed: 40 hours, 6 days, 2 months, 2 years\n")
+    status, output, _ = manage(scratch, "archive", "recompute", "--from", "2026-03-01", "--to", "2026-03-15")
+    assert (status, output) == (0, "recomputed: 40 hours, 6 days, 2 months, 2 years\n")
     assert {table: content(scratch, table) for table in TABLES} == restored
     indexes = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY indexdef"
     assert rows(scratch, indexes) == rows(own_dsn(), indexes)
 
 
 @pytest.mark.timescale
-def test_what_was_in_chunks_is_in_chunks_again_and_takes_results(mesh, scratch, tmp_path):
+def test_chunks_are_restored_as_chunks_that_accept_results(mesh, scratch, tmp_path):
     file = tmp_path / "soundings.dump"
     call_command("archive", "backup", "--out", str(file))
     assert manage(scratch, "archive", "restore", str(file))[0] == 0
@@ -152,7 +152,7 @@ def test_what_was_in_chunks_is_in_chunks_again_and_takes_results(mesh, scratch, 
     assert rows(scratch, f"INSERT INTO burst ({columns}) VALUES ({values}) RETURNING path_id") == [(7,)]
 
 
-def test_through_pipes_no_file_is_needed(mesh, scratch):
+def test_backup_and_restore_work_through_pipes(mesh, scratch):
     dumped = piped({"SOUNDINGS_DATABASE_URL": own_dsn()}, "archive", "backup", "--out", "-")
 
     done = piped({"SOUNDINGS_DATABASE_URL": scratch}, "archive", "restore", "-", stdin=dumped.stdout)
@@ -162,7 +162,7 @@ def test_through_pipes_no_file_is_needed(mesh, scratch):
 
 
 @pytest.mark.timescale
-def test_only_an_empty_database_is_restored_into(mesh, tmp_path):
+def test_only_an_empty_database_can_be_restored_into(mesh, tmp_path):
     file = tmp_path / "soundings.dump"
     call_command("archive", "backup", "--out", str(file))
 
@@ -171,7 +171,7 @@ def test_only_an_empty_database_is_restored_into(mesh, tmp_path):
 
 
 @pytest.mark.parametrize("broken", ["missing", "cut", "text"])
-def test_a_file_that_is_no_whole_backup_changes_nothing(mesh, scratch, tmp_path, broken):
+def test_a_file_that_is_no_complete_backup_changes_nothing(mesh, scratch, tmp_path, broken):
     file = tmp_path / "soundings.dump"
     if broken == "cut":
         call_command("archive", "backup", "--out", str(file))
@@ -179,9 +179,9 @@ def test_a_file_that_is_no_whole_backup_changes_nothing(mesh, scratch, tmp_path,
     elif broken == "text":
         file.write_text("--\n-- PostgreSQL database dump\n--\n\n" + "SET row_security = off;\n" * 300)
 
-    status, said, complained = manage(scratch, "archive", "restore", str(file))
+    status, output, complained = manage(scratch, "archive", "restore", str(file))
 
-    assert (status, said) == (1, "")
+    assert (status, output) == (1, "")
     expected = {
         "missing": "no such file",
         "cut": "could not ",
@@ -191,7 +191,7 @@ def test_a_file_that_is_no_whole_backup_changes_nothing(mesh, scratch, tmp_path,
     assert rows(scratch, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == [(0,)]
 
 
-def test_a_backup_of_something_else_is_none_of_ours(scratch, tmp_path):
+def test_a_backup_of_another_program_is_refused(scratch, tmp_path):
     file = tmp_path / "other.dump"
     pg_dump = client_program("pg_dump", connection.pg_version // 10_000)
     subprocess.run([pg_dump, "--format=custom", f"--file={file}", f"--dbname={scratch}"], check=True)
@@ -200,14 +200,14 @@ def test_a_backup_of_something_else_is_none_of_ours(scratch, tmp_path):
         backup.contents(file)
 
 
-def test_of_a_database_without_our_tables_there_is_no_backup(scratch, tmp_path):
-    status, _, said = manage(scratch, "archive", "backup", "--out", str(tmp_path / "soundings.dump"))
+def test_a_database_without_our_tables_is_not_backed_up(scratch, tmp_path):
+    status, _, errors = manage(scratch, "archive", "backup", "--out", str(tmp_path / "soundings.dump"))
 
-    assert (status, "has no tables of Soundings" in said) == (1, True)
+    assert (status, "has no tables of Soundings" in errors) == (1, True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failed_backup_leaves_the_last_good_one(mesh, tmp_path, monkeypatch):
+def test_a_failed_backup_keeps_the_last_good_backup(mesh, tmp_path, monkeypatch):
     file = tmp_path / "soundings.dump"
     file.write_bytes(b"yesterday's")
     monkeypatch.setattr(backup, "_target", lambda: f"{own_dsn()} dbname=nowhere")
@@ -234,9 +234,9 @@ def test_a_file_is_replaced_with_force_only(mesh, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
 
-@pytest.mark.parametrize("force", [[], ["--force"]], ids=["as it comes", "forced"])
+@pytest.mark.parametrize("force", [[], ["--force"]], ids=["default", "forced"])
 @pytest.mark.parametrize("kind", ["device", "link", "dangling link", "folder", "fifo", "socket"])
-def test_what_is_no_regular_file_is_never_replaced(mesh, tmp_path, kind, force):
+def test_a_file_that_is_not_regular_is_never_replaced(mesh, tmp_path, kind, force):
     precious, name = tmp_path / "precious", tmp_path / "soundings.dump"
     precious.write_bytes(b"precious")
     if kind == "device":
@@ -262,13 +262,13 @@ def test_what_is_no_regular_file_is_never_replaced(mesh, tmp_path, kind, force):
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "/"])
-def test_a_backup_without_a_name_is_told_to_name_a_file(mesh, name):
+def test_a_backup_without_a_name_asks_for_a_file(mesh, name):
     with pytest.raises(CommandError, match="is a folder"):
         call_command("archive", "backup", "--out", name)
 
 
 @pytest.mark.parametrize("hard_links", [True, False])
-def test_a_file_that_came_meanwhile_stays(tmp_path, monkeypatch, hard_links):
+def test_a_file_created_meanwhile_is_kept(tmp_path, monkeypatch, hard_links):
     part, file = tmp_path / "part", tmp_path / "soundings.dump"
     part.write_bytes(b"dump")
     file.write_bytes(b"precious")
@@ -287,7 +287,7 @@ def _no_hard_links(*_):
     raise PermissionError(errno.EPERM, "Operation not permitted")
 
 
-def test_a_folder_that_is_not_there_is_named(mesh, tmp_path):
+def test_a_missing_folder_is_named(mesh, tmp_path):
     with pytest.raises(CommandError, match=r"nowhere/soundings\.dump: No such file or directory"):
         call_command("archive", "backup", "--out", str(tmp_path / "nowhere" / "soundings.dump"))
 
@@ -312,7 +312,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("case", UNFIT)
-def test_an_incompatible_backup_is_refused_before_anything_changes(case, monkeypatch, tmp_path):
+def test_an_incompatible_backup_is_refused_without_changes(case, monkeypatch, tmp_path):
     state, message = UNFIT[case]
     monkeypatch.setattr(backup, "contents", lambda file: state)
     monkeypatch.setattr(backup, "_require_empty", lambda: None)
@@ -323,7 +323,7 @@ def test_an_incompatible_backup_is_refused_before_anything_changes(case, monkeyp
         backup.restore(tmp_path / "soundings.dump", lambda: None)
 
 
-def test_a_missing_program_is_named_with_what_to_install(monkeypatch, tmp_path):
+def test_a_missing_program_is_named_with_its_package(monkeypatch, tmp_path):
     with pytest.raises(PostgresError, match=r"pg_dump of PostgreSQL 99 .*needed.* of 18"):
         client_program("pg_dump", 99)
     monkeypatch.setattr(postgres.importlib.util, "find_spec", lambda name: None)
@@ -333,8 +333,8 @@ def test_a_missing_program_is_named_with_what_to_install(monkeypatch, tmp_path):
         client_program("pg_dump", 18)
 
 
-def test_a_data_folder_is_backed_up_and_restored_without_its_stack(tmp_path):
-    """As on one machine, where the database runs only under `manage.py up`."""
+def test_a_data_folder_is_backed_up_and_restored_offline(tmp_path):
+    """As on a single machine, where the database runs only under `manage.py up`."""
     for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
         folder.chmod(0o755)
     old, new, file = tmp_path / "old", tmp_path / "new", tmp_path / "soundings.dump"

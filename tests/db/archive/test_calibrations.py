@@ -1,8 +1,8 @@
-"""A path's calibration by its own tests: which of them count, from which days, and what page and report make of it.
+"""A path's calibration by its own tests: which tests and days count, and its use in page and report.
 
 The paths lose 1 in 1,000 pings at 100 ms, 20 of 20,000 a day. There Reno gets 1.2/sqrt(0.001) = 37.9 segments of 1460
-bytes each round trip (RFC 3649, section 2), 4.43 Mbit/s, of which segments sent twice take 0.1%; timeouts are rare. At
-half of the loss the square root gives 1.41 times that.
+bytes per RTT (RFC 3649, section 2), 4.43 Mbit/s, of which retransmitted segments take 0.1%; timeouts are rare. At half
+of the loss the square root gives 1.41 times that.
 """
 
 import re
@@ -49,7 +49,7 @@ def a_test(path, at, bps=HALF_LOSS_BPS, **fields):
 
 
 def history(path, days=12, bps=HALF_LOSS_BPS, before=TODAY, size=SIZE, **fields):
-    """So many days up to `before`, each with its pings and a test at noon."""
+    """This many days up to `before`, each with its pings and a test at noon."""
     for back in range(1, days + 1):
         pings(path, before - back * DAY, size=size)
         a_test(path, before - back * DAY + timedelta(hours=12), bps, **fields)
@@ -60,35 +60,35 @@ def path(paths):
     return paths["slac", "cern"]
 
 
-def found_for(path, since=SINCE, until=NOW):
+def estimate_of(path, since=SINCE, until=NOW):
     [summary] = path_summaries(since, until, packet_bytes=SIZE, path_ids=[path.pk])
     return path_estimate(summary, throughput_series(path.pk, since, until), since, until)
 
 
-def test_a_path_whose_tests_meet_half_of_the_loss_is_estimated_so(path):
+def test_a_path_whose_tests_have_half_of_the_loss_is_calibrated(path):
     history(path, before=TODAY - DAY)
     hour(path, 20_000, 19_980, 100.0)
     a_test(path, HOUR)
 
-    made = found_for(path)
+    path_estimate = estimate_of(path)
 
-    assert made.calibration.used.loss_factor == pytest.approx(0.5, rel=0.03)
-    assert (made.estimate.binding, made.estimate.sign) == (LimitName.LOSS, Sign.AT_MOST)
-    assert made.estimate.throughput_bps == pytest.approx(HALF_LOSS_BPS, rel=0.02)
-    assert made.uncalibrated.throughput_bps == pytest.approx(4.43e6, rel=0.01)
+    assert path_estimate.calibration.used.loss_factor == pytest.approx(0.5, rel=0.03)
+    assert (path_estimate.estimate.binding, path_estimate.estimate.sign) == (LimitName.LOSS, Sign.AT_MOST)
+    assert path_estimate.estimate.throughput_bps == pytest.approx(HALF_LOSS_BPS, rel=0.02)
+    assert path_estimate.uncalibrated.throughput_bps == pytest.approx(4.43e6, rel=0.01)
 
 
-def test_what_is_tested_in_the_period_has_no_part_in_it(path):
+def test_tests_within_the_period_do_not_calibrate_it(path):
     history(path, before=TODAY - DAY)
     hour(path, 20_000, 19_980, 100.0)
-    before = found_for(path).calibration.calibration
+    before = estimate_of(path).calibration.calibration
 
     for minute in range(40):
         a_test(path, SINCE + timedelta(minutes=minute + 1), 80e6)
         a_test(path, TODAY - DAY + timedelta(minutes=minute + 1), 80e6)
     pings(path, TODAY - DAY, lost=5000)
 
-    assert found_for(path).calibration.calibration == before
+    assert estimate_of(path).calibration.calibration == before
 
 
 def test_unfinished_and_too_old_days_are_not_queried(path):
@@ -120,14 +120,14 @@ def test_unfinished_and_too_old_days_are_not_queried(path):
         ({"bps": None}, False),
     ],
 )
-def test_only_tests_count_that_the_path_held_back(path, fields, counts):
+def test_only_tests_limited_by_the_path_count(path, fields, counts):
     pings(path, TODAY - DAY)
     a_test(path, TODAY - DAY, **fields)
 
     assert bool(days_of_tests(NOW, {path.pk: SIZE})) == counts
 
 
-def test_the_capacity_of_a_day_is_what_was_known_before_it(path):
+def test_the_capacity_of_a_day_is_that_known_before_it(path):
     for back in (3, 2, 1):
         pings(path, TODAY - back * DAY)
         a_test(path, TODAY - back * DAY, back * 10e6, verdict="bottleneck queue")
@@ -138,7 +138,7 @@ def test_the_capacity_of_a_day_is_what_was_known_before_it(path):
 
     days = days_of_tests(NOW, {path.pk: SIZE})[path.pk]
 
-    # Of the day before: 20 Mbit/s was the newest test, but 30 had come through and 95 was measured after both.
+    # Of the day before: 20 Mbit/s was the newest test, but 30 had been reached and 95 was measured after both.
     assert [day.capacity_bps for day in days] == [None, 30e6, 95e6]
 
 
@@ -159,7 +159,7 @@ def test_bbr_is_not_calibrated(path):
     assert calibration(days_of_tests(NOW, {path.pk: SIZE})[path.pk], "bbr", 1) is None
 
 
-def test_the_page_keeps_the_uncalibrated_figure_beside_it(client, path, at_noon):
+def test_the_page_shows_the_uncalibrated_figure_beside_it(client, path, at_noon):
     history(path, before=TODAY - DAY)
     hour(path, 20_000, 19_980, 100.0)
     a_test(path, HOUR)
@@ -171,7 +171,7 @@ def test_the_page_keeps_the_uncalibrated_figure_beside_it(client, path, at_noon)
     assert re.search(r"Without calibration: at most 4\.\d\d? Mbit/s,[^<]* by loss", html)
 
 
-def test_the_page_says_what_is_wanting_for_a_calibration(client, path, at_noon):
+def test_the_page_says_what_a_calibration_needs(client, path, at_noon):
     history(path, days=3, before=TODAY - DAY)
     hour(path, 20_000, 19_980, 100.0)
     a_test(path, HOUR)
@@ -182,7 +182,7 @@ def test_the_page_says_what_is_wanting_for_a_calibration(client, path, at_noon):
     assert "10 lost pings" in html
 
 
-def test_the_report_scores_estimates_with_and_without_calibration(path):
+def test_the_report_scores_both_kinds_of_estimates(path):
     history(path, before=WEEK.since, size=1000)
     make_hours(path, WEEK.since, lost=100, rtt_ms=100.0)
     for back in (1, 2, 3):
@@ -190,13 +190,13 @@ def test_the_report_scores_estimates_with_and_without_calibration(path):
 
     scores = {score.model: score for score in report().scores}
 
-    # 100 of 100,800 pings lost in the week; half of the loss is what the tests met before.
+    # 100 of 100,800 pings lost in the week; the earlier tests met half of the loss.
     assert scores["calibrated"].figures == scores["same paths, not calibrated"].figures == 1
     assert scores["calibrated"].median_ratio == pytest.approx(1.0, rel=0.03)
     assert scores["same paths, not calibrated"].median_ratio == pytest.approx(2**-0.5, rel=0.03)
 
 
-def test_the_tests_of_the_report_do_not_calibrate_it(path):
+def test_the_tests_of_a_report_do_not_calibrate_it(path):
     make_hours(path, WEEK.since, lost=100, rtt_ms=100.0)
     for day in range(7):
         for number in range(3):

@@ -1,4 +1,4 @@
-"""Capacity results from the mesh to the users' API: planned, stored exactly once, refused with a reason, asked for."""
+"""Capacity results from the mesh to the users' API: planned, stored exactly once, refused with a reason, queried."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path as FilePath
@@ -66,7 +66,7 @@ def delivered(path, result, sequence=1, **fields):
     return Delivered(**{"sequence": sequence, "path_id": path.pk, "test": "narrowest", "result": result, **fields})
 
 
-def test_a_site_is_told_its_paths_of_a_capacity_test():
+def test_a_site_gets_its_paths_of_a_capacity_test():
     groups = (replace(EXAMPLE.groups[0], tests=("pinger", "narrowest")), *EXAMPLE.groups[1:])
     apply(replace(EXAMPLE, tests=(*EXAMPLE.tests, CapacityEntry("narrowest")), groups=groups), NOW)
 
@@ -87,7 +87,7 @@ def test_a_site_is_told_its_paths_of_a_capacity_test():
     assert not Slot.objects.filter(measurement__test__kind="capacity").exists()
 
 
-def test_a_plan_with_capacity_tests_takes_three_queries_too(django_assert_num_queries):
+def test_a_plan_with_capacity_tests_takes_three_queries(django_assert_num_queries):
     groups = (replace(EXAMPLE.groups[0], tests=("pinger", "narrowest")), *EXAMPLE.groups[1:])
     apply(replace(EXAMPLE, tests=(*EXAMPLE.tests, CapacityEntry("narrowest")), groups=groups), NOW)
     site = Site.objects.get(name="cern")
@@ -96,7 +96,7 @@ def test_a_plan_with_capacity_tests_takes_three_queries_too(django_assert_num_qu
         plan_for(site, NOW)
 
 
-def test_a_result_is_stored_as_it_was_measured(mesh):
+def test_a_result_is_stored_as_measured(mesh):
     receipt = store(mesh.slac.pk, batch(delivered(mesh.slac_cern, run(), during_test=True)), NOW)
 
     row = CapacityResult.objects.get()
@@ -128,7 +128,7 @@ def test_a_lower_bound_alone_is_stored(mesh):
     assert (row.capacity_bps, row.capacity_low_bps, row.capacity_high_bps) == (None, 1.4e9, None)
 
 
-def test_a_batch_delivered_again_is_stored_once_and_answered_the_same(mesh):
+def test_a_repeated_batch_is_stored_once_with_the_same_receipt(mesh):
     again = batch(
         delivered(mesh.slac_cern, run(), 1),
         delivered(mesh.slac_cern, burst(1.0), 2, test="pinger"),
@@ -167,7 +167,7 @@ def test_a_batch_delivered_again_is_stored_once_and_answered_the_same(mesh):
         (run(address="cern"), "address 'cern' is not an IP address"),
     ],
 )
-def test_what_can_never_be_stored_is_refused_with_its_reason(mesh, result, reason):
+def test_an_impossible_result_is_refused_with_its_reason(mesh, result, reason):
     receipt = store(mesh.slac.pk, batch(delivered(mesh.slac_cern, result)), NOW)
 
     assert receipt.accepted == 0
@@ -175,7 +175,7 @@ def test_what_can_never_be_stored_is_refused_with_its_reason(mesh, result, reaso
     assert not CapacityResult.objects.exists()
 
 
-def test_the_series_of_a_path_has_every_outcome_in_order_of_time(mesh):
+def test_the_series_of_a_path_has_every_outcome_in_order(mesh):
     results = (
         delivered(mesh.slac_cern, cannot_tell(at=HOUR + MINUTE), 1),
         delivered(mesh.slac_cern, run(at=HOUR), 2, during_test=True),
@@ -197,7 +197,7 @@ def test_the_series_of_a_path_has_every_outcome_in_order_of_time(mesh):
     assert capacity_series(mesh.slac_cern.pk, HOUR + 3 * MINUTE, NOW) == []
 
 
-def test_the_series_is_one_statement(mesh, django_assert_num_queries):
+def test_the_series_is_a_single_statement(mesh, django_assert_num_queries):
     with django_assert_num_queries(1):
         capacity_series(mesh.slac_cern.pk, HOUR, NOW)
 

@@ -1,4 +1,4 @@
-"""How much time a chunk spans follows the size of the mesh and the memory of the server; old chunks stay."""
+"""The time span of a chunk follows the size of the mesh and the memory of the server; old chunks stay."""
 
 from datetime import timedelta
 
@@ -29,7 +29,7 @@ def test_a_chunk_is_the_longest_within_a_quarter_of_the_memory(bytes_a_day, memo
     share = bytes_a_day * (span / DAY) / memory
     assert timedelta(hours=1) <= span <= timedelta(days=30)
     assert share <= 0.25 or span == SPANS[0]
-    # The steps are at most 2.2 apart.
+    # The steps are at most a factor of 2.2 apart.
     assert share > 0.25 / 2.2 or span == SPANS[-1]
 
 
@@ -66,7 +66,7 @@ def plan():
     return mesh
 
 
-def test_what_a_day_brings_is_counted_by_the_plan_of_now(plan):
+def test_daily_rows_are_computed_from_the_current_plan(plan):
     MeasurementPeriod.objects.filter(measurement__path=plan.cern_slac).update(ended_at=HOUR)
 
     assert planned_bytes() == {
@@ -77,13 +77,13 @@ def test_what_a_day_brings_is_counted_by_the_plan_of_now(plan):
     }
 
 
-def test_a_measurement_less_than_hourly_has_an_hour_per_run_at_most(plan):
+def test_a_seldom_measurement_has_at_most_an_hour_per_run(plan):
     MeasurementPeriod.objects.filter(measurement__test__kind="ping").update(every_s=7200)
 
     assert planned_bytes()["burst_hour"] == 3 * 12 * 2 * 360
 
 
-def test_without_a_plan_nothing_is_chosen():
+def test_without_a_plan_no_interval_is_chosen():
     assert planned_bytes() == {}
     assert chunks.choose() == {}
 
@@ -98,8 +98,8 @@ def set_memory(size):
         cursor.execute("SELECT set_config('effective_cache_size', %s, TRUE)", [size])
 
 
-def test_the_intervals_are_set_where_there_are_chunks_and_only_once(plan):
-    # A quarter of 8 MB is 2.10 MB. Three paths bring 4.01 MB of bursts a day, 0.144 MB of throughput tests, 0.05 MB of
+def test_intervals_are_set_once_and_only_for_hypertables(plan):
+    # A quarter of 8 MB is 2.10 MB. Three paths give 4.01 MB of bursts a day, 0.144 MB of throughput tests, 0.05 MB of
     # hours: they take 12.6 hours, 14.6 days, 40 days.
     set_memory("8MB")
 
@@ -118,7 +118,7 @@ def insert(at):
     )  # fmt: skip
 
 
-def test_only_chunks_made_from_then_on_have_the_new_interval(plan):
+def test_only_new_chunks_have_the_new_interval(plan):
     if not has_timescaledb():
         pytest.skip("needs TimescaleDB")
     insert(HOUR)
@@ -175,7 +175,7 @@ def test_applying_a_mesh_chooses_the_intervals(tmp_path):
 
     call_command("mesh", "apply", str(tmp_path / "mesh.toml"), verbosity=0)
 
-    # Six paths, every 5 s, two sizes: 207,360 bursts of 232 bytes are 48.1 MB a day, 16 MB of which come in 8 hours.
+    # Six paths, every 5 s, two sizes: 207,360 bursts of 232 bytes are 48.1 MB a day, 16 MB of which arrive in 8 hours.
     assert planned_bytes()["burst"] == 6 * 17_280 * 2 * 232
     assert spans().get("burst") == (timedelta(hours=8) if has_timescaledb() else None)
     assert before.keys() == spans().keys()

@@ -1,4 +1,4 @@
-"""The PostgreSQL that `manage.py up` starts, in the places and with the rights that a machine may give it."""
+"""The PostgreSQL that `manage.py up` starts, with the folders and privileges of different machines."""
 
 import shutil
 import signal
@@ -15,7 +15,7 @@ from probes.supervise import Supervisor, socket_dir
 
 @pytest.fixture
 def private_folder(tmp_path, root_required):
-    """A folder that nobody but root may enter, as root's home."""
+    """A folder that only root may enter, like root's home."""
     folder = tmp_path / "private"
     folder.mkdir(mode=0o700)
     return folder
@@ -23,12 +23,12 @@ def private_folder(tmp_path, root_required):
 
 @pytest.fixture
 def no_user_namespaces(monkeypatch):
-    """A machine, such as a container, that lets root make no user namespaces."""
+    """A machine, such as a container, on which root cannot create user namespaces."""
     monkeypatch.setattr(postgres, "_has_user_namespaces", lambda: False)
 
 
 def serve_once(directory):
-    """Start the cluster, make its database, and tell who owns its files and how the server ended."""
+    """Start the cluster, create its database, and return the owner of its files and how the server ended."""
     cluster = postgres.Cluster(directory, postgres.find())
     cluster.initialise()
     supervisor = Supervisor(directory.parent / "log", print)
@@ -45,14 +45,14 @@ def serve_once(directory):
 
 @pytest.fixture
 def open_folder():
-    """A folder that everybody may enter; pytest's own are for its user alone."""
+    """A folder that everybody may enter; pytest's own folders are for its user alone."""
     folder = Path(tempfile.mkdtemp(prefix="soundings-cluster-"))
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
 
 
-def test_under_root_it_runs_in_a_folder_that_only_root_may_enter(private_folder):
+def test_under_root_it_runs_in_a_folder_that_only_root_enters(private_folder):
     assert serve_once(private_folder / "postgres") == (0, 0)
 
 
@@ -61,27 +61,27 @@ def test_without_user_namespaces_a_system_user_runs_it(open_folder, root_require
 
     expected = subprocess.run(["id", "-u", postgres.SYSTEM_USER], capture_output=True, text=True, check=True)
     assert (owner, status) == (int(expected.stdout), 0)
-    # Its group, and nobody else, may pass the folder above.
+    # Only its group may pass through the folder above.
     folders = (open_folder, open_folder / "postgres", socket_dir(open_folder / "postgres"))
     modes = [path.stat().st_mode & 0o777 for path in folders]
     assert modes == [0o710, 0o700, 0o700]
 
 
-def test_a_cluster_changes_hands(open_folder, root_required, monkeypatch):
+def test_a_cluster_can_change_its_owner(open_folder, root_required, monkeypatch):
     assert serve_once(open_folder / "postgres") == (0, 0)
 
     monkeypatch.setattr(postgres, "_has_user_namespaces", lambda: False)
     assert serve_once(open_folder / "postgres")[1] == 0
 
 
-def test_a_folder_closed_to_the_system_user_is_named_with_the_fix(private_folder, no_user_namespaces):
+def test_a_folder_closed_to_the_system_user_is_named(private_folder, no_user_namespaces):
     cluster = postgres.Cluster(private_folder / "postgres", postgres.find())
 
     with pytest.raises(postgres.PostgresError, match=r"cannot enter .*private/postgres;.*chmod o\+x"):
         cluster.initialise()
 
 
-def test_without_any_postgresql_it_says_what_to_do(monkeypatch):
+def test_without_postgresql_the_error_names_the_package(monkeypatch):
     monkeypatch.setattr(postgres.importlib.util, "find_spec", lambda name: None)
 
     with pytest.raises(postgres.PostgresError, match=r"`make setup`.* SOUNDINGS_DATABASE_URL"):
@@ -100,7 +100,7 @@ CREATE FUNCTION reporting.tier("from" timestamptz, until timestamptz DEFAULT now
 
 
 def make_old_cluster(directory):
-    """A data folder as earlier releases made it: anybody on this machine is the superuser."""
+    """A data folder of earlier releases: every user of this machine is the superuser."""
     cluster = postgres.Cluster(directory, postgres.find())
     for folder in (directory, cluster.socket_dir):
         folder.mkdir(parents=True)
@@ -130,7 +130,7 @@ def takes_connections(url):
     return True
 
 
-def test_a_data_folder_of_an_earlier_release_gets_passwords_and_owner(tmp_path):
+def test_an_old_data_folder_gets_passwords_and_an_owner(tmp_path):
     old_url = make_old_cluster(tmp_path / "postgres")
 
     for _ in range(2):
@@ -150,7 +150,7 @@ def test_a_data_folder_of_an_earlier_release_gets_passwords_and_owner(tmp_path):
     assert [path for path in paths if path.stat().st_mode & 0o077] == []
 
 
-def test_the_applications_role_is_no_superuser_and_runs_no_program(tmp_path):
+def test_the_applications_role_is_no_superuser(tmp_path):
     with postgres.running(tmp_path / "postgres", print) as cluster, psycopg.connect(cluster.url) as application:
         rights = "rolsuper, rolcreaterole, rolcreatedb, rolreplication, rolbypassrls"
         mine = application.execute(f"SELECT {rights} FROM pg_roles WHERE rolname = current_user").fetchone()
@@ -163,7 +163,7 @@ def test_the_applications_role_is_no_superuser_and_runs_no_program(tmp_path):
             application.execute("COPY (SELECT 1) TO PROGRAM 'cat'")
 
 
-def test_lost_passwords_and_those_of_another_cluster_are_replaced(tmp_path):
+def test_lost_and_foreign_passwords_are_replaced(tmp_path):
     folder = tmp_path / "postgres"
     for spoil in (
         lambda: None,

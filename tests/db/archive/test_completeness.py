@@ -1,4 +1,4 @@
-"""How complete the deliveries of a site are, day by day, against counting numbers one by one."""
+"""Daily completeness of a site's deliveries, compared with counting sequence numbers."""
 
 from collections import defaultdict
 from datetime import UTC, date, datetime, time, timedelta
@@ -67,7 +67,7 @@ def test_late_numbers_close_their_gap(mesh):
     assert [day.missing for day in completeness.by_site_and_day(TODAY, TOMORROW)] == [0]
 
 
-def test_refused_results_have_come(mesh):
+def test_refused_results_count_as_received(mesh):
     results = [delivered(mesh.slac_cern, burst(1.0), 1), delivered(99999, burst(1.0), 2)]
     store(mesh.slac.pk, batch(*results), NOW)
     store(mesh.slac.pk, batch(delivered(99999, burst(1.0), 3), number=2), NOW)
@@ -76,7 +76,7 @@ def test_refused_results_have_come(mesh):
 
 
 @pytest.mark.parametrize("number", [2**40 + 1, 2**53, 2**62, 2**63 - 2])
-def test_an_absurd_sequence_number_is_refused_and_none_go_missing(mesh, number):
+def test_an_absurd_sequence_number_is_refused_without_a_gap(mesh, number):
     results = [delivered(mesh.slac_cern, burst(1.0, at=HOUR + timedelta(seconds=n)), n) for n in (1, 2)]
 
     receipt = store(mesh.slac.pk, batch(*results, delivered(mesh.slac_cern, burst(1.0), number)), NOW)
@@ -87,7 +87,7 @@ def test_an_absurd_sequence_number_is_refused_and_none_go_missing(mesh, number):
     assert [day.missing for day in completeness.by_site_and_day(TODAY, TOMORROW)] == [3], "of the other spool"
 
 
-def test_a_leap_of_the_numbers_is_no_gap(mesh):
+def test_a_leap_of_the_numbers_is_not_a_gap(mesh):
     far = 4 + completeness.LARGEST_GAP
     numbers = [1, 3, far, far + 2, 2**40]
     results = [
@@ -111,16 +111,16 @@ def test_a_new_spool_counts_from_the_beginning(mesh):
     assert completeness.by_site_and_day(TODAY, TOMORROW) == [SiteDay(mesh.slac.pk, TODAY, delivered=15, missing=0)]
 
 
-def test_only_the_sites_that_are_asked_for_are_told(mesh):
+def test_only_the_requested_sites_are_returned(mesh):
     deliver(mesh, [1])
     store(mesh.cern.pk, batch(delivered(mesh.cern_slac, burst(1.0), 1)), NOW)
 
-    def told(site_ids):
+    def sites_of(site_ids):
         return [day.site_id for day in completeness.by_site_and_day(TODAY, TOMORROW, site_ids=site_ids)]
 
-    assert told(None) == sorted([mesh.slac.pk, mesh.cern.pk])
-    assert told([mesh.cern.pk]) == [mesh.cern.pk]
-    assert told([]) == []
+    assert sites_of(None) == sorted([mesh.slac.pk, mesh.cern.pk])
+    assert sites_of([mesh.cern.pk]) == [mesh.cern.pk]
+    assert sites_of([]) == []
 
 
 def test_a_day_without_results_has_no_record(mesh):
@@ -132,7 +132,7 @@ def test_a_period_that_ends_before_it_begins_is_an_error():
         completeness.by_site_and_day(TOMORROW, TODAY)
 
 
-def test_numbers_in_a_row_take_one_row_a_day(mesh):
+def test_consecutive_numbers_take_a_row_per_day(mesh):
     for number in range(1, 20):
         deliver(mesh, range(10 * number - 9, 10 * number + 1), number=number)
 
@@ -158,7 +158,7 @@ def counted(days):
 @given(
     st.dictionaries(st.integers(1, 40), st.integers(0, 3), min_size=1, max_size=30), st.randoms(use_true_random=False)
 )
-def test_gaps_are_as_counted_whatever_came_when(mesh, day_of, random):
+def test_gaps_equal_a_plain_count_in_any_order_of_arrival(mesh, day_of, random):
     DeliveredDay.objects.all().delete()
     numbers = list(day_of)
     random.shuffle(numbers)
@@ -169,8 +169,8 @@ def test_gaps_are_as_counted_whatever_came_when(mesh, day_of, random):
     days = defaultdict(set)
     for sequence, days_ago in day_of.items():
         days[TODAY - timedelta(days=days_ago)].add(sequence)
-    told = completeness.by_site_and_day(LONG_AGO, TOMORROW)
-    assert {day.day: (day.delivered, day.missing) for day in told} == counted(days)
+    counts = completeness.by_site_and_day(LONG_AGO, TOMORROW)
+    assert {day.day: (day.delivered, day.missing) for day in counts} == counted(days)
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -186,7 +186,7 @@ def test_gaps_are_as_counted_whatever_came_when(mesh, day_of, random):
         max_size=6,
     )
 )
-def test_the_plan_of_a_site_is_what_the_mesh_counts_for_its_paths(mesh, periods):
+def test_the_plan_of_a_site_is_the_sum_of_its_paths(mesh, periods):
     MeasurementPeriod.objects.all().delete()
     Measurement.objects.all().delete()
     for number, (path, sizes, every_s, started_min, lasted_min) in enumerate(periods):
@@ -200,7 +200,7 @@ def test_the_plan_of_a_site_is_what_the_mesh_counts_for_its_paths(mesh, periods)
             ended_at=None if lasted_min is None else started_at + timedelta(minutes=lasted_min),
         )
 
-    told = completeness.coverage_by_site_and_day(TODAY - timedelta(days=3), TOMORROW, NOW)
+    coverage = completeness.coverage_by_site_and_day(TODAY - timedelta(days=3), TOMORROW, NOW)
 
     expected = defaultdict(int)
     for day in (TODAY - timedelta(days=n) for n in range(4)):
@@ -209,6 +209,6 @@ def test_the_plan_of_a_site_is_what_the_mesh_counts_for_its_paths(mesh, periods)
         for (path_id, _), bursts in planned_bursts(begun, ended).items():
             site = mesh.cern if path_id == mesh.cern_slac.pk else mesh.slac
             expected[site.pk, day] += bursts
-    assert {(row.site_id, row.day): row.bursts_planned for row in told} == {
+    assert {(row.site_id, row.day): row.bursts_planned for row in coverage} == {
         key: bursts for key, bursts in expected.items() if bursts > 0
     }

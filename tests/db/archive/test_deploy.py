@@ -1,4 +1,4 @@
-"""Django's own checks of a deployment, with the settings that docs/security.md asks for in production."""
+"""Django's deployment checks, with the production settings of docs/security.md."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ def check(tmp_path, **variables):
     )
 
 
-def test_the_checks_of_a_deployment_have_nothing_to_say(tmp_path):
+def test_the_deployment_checks_have_no_warnings(tmp_path):
     done = check(tmp_path)
 
     assert done.returncode == 0, done.stderr
@@ -45,7 +45,7 @@ def test_the_checks_of_a_deployment_have_nothing_to_say(tmp_path):
         ("SOUNDINGS_ALLOWED_HOSTS", "", "ALLOWED_HOSTS must not be empty"),
     ],
 )
-def test_they_see_what_is_open(tmp_path, variable, value, words):
+def test_the_checks_detect_insecure_settings(tmp_path, variable, value, words):
     done = check(tmp_path, **{variable: value})
 
     assert done.returncode != 0
@@ -53,7 +53,7 @@ def test_they_see_what_is_open(tmp_path, variable, value, words):
 
 
 @pytest.mark.parametrize("url", ["soundings:hunter2@db", "postgresql://u:hunter2@db/x?sslmod=1"])
-def test_a_database_url_that_is_wrong_is_told_without_its_password(tmp_path, url):
+def test_an_invalid_database_url_is_reported_without_password(tmp_path, url):
     done = check(tmp_path, SOUNDINGS_DATABASE_URL=url)
 
     assert done.returncode != 0

@@ -1,4 +1,5 @@
-"""Diagnosis after the delivery: quick to store, nothing left undiagnosed, and anew when the other end is heard."""
+"""Diagnosis after the delivery: fast to store, no test left undiagnosed, and repeated when the other end's report
+arrives."""
 
 from datetime import timedelta
 
@@ -42,7 +43,7 @@ def test_a_delivery_diagnoses_nothing_itself(mesh, monkeypatch):
     assert list(UndiagnosedTest.objects.values_list("path_id", "measured_at")) == [(mesh.slac_cern.pk, HOUR)]
 
 
-def test_the_steady_rate_comes_into_the_summary_too(mesh):
+def test_the_steady_rate_is_in_the_summary(mesh):
     deliver(mesh, real("queue"))
     roll_up(NOW)
 
@@ -57,7 +58,7 @@ def test_the_steady_rate_comes_into_the_summary_too(mesh):
     assert diagnose_awaited(NOW) == 0
 
 
-def test_the_task_leaves_nothing_undiagnosed(mesh, monkeypatch):
+def test_the_task_leaves_no_test_undiagnosed(mesh, monkeypatch):
     run = real("small_window")
     runs = [msgspec.structs.replace(run, started_at=HOUR + timedelta(seconds=place)) for place in range(AT_ONCE + 3)]
     deliver(mesh, *runs)
@@ -68,7 +69,7 @@ def test_the_task_leaves_nothing_undiagnosed(mesh, monkeypatch):
     assert set(ThroughputTest.objects.values_list("verdict", flat=True)) == {"window-limited"}
 
 
-def test_a_crash_in_the_middle_leaves_it_to_be_done_again(mesh, monkeypatch):
+def test_after_a_crash_the_diagnosis_is_repeated(mesh, monkeypatch):
     deliver(mesh, real("queue"))
 
     with monkeypatch.context() as patched:
@@ -81,15 +82,15 @@ def test_a_crash_in_the_middle_leaves_it_to_be_done_again(mesh, monkeypatch):
     assert ThroughputTest.objects.get().verdict == "bottleneck queue"
 
 
-def test_a_fault_of_ours_is_told_and_keeps_no_other_test_waiting(mesh, monkeypatch, caplog):
+def test_an_internal_error_is_logged_and_blocks_no_other_test(mesh, monkeypatch, caplog):
     sound = pending.diagnose_run
 
-    def told(run, background):
+    def failing_diagnosis(run, background):
         if run.started_at == HOUR:
             raise ZeroDivisionError("division by zero")
         return sound(run, background)
 
-    monkeypatch.setattr(pending, "diagnose_run", told)
+    monkeypatch.setattr(pending, "diagnose_run", failing_diagnosis)
     later = HOUR + timedelta(minutes=5)
     deliver(mesh, real("queue"), real("queue", at=later))
 
@@ -104,13 +105,13 @@ def test_a_fault_of_ours_is_told_and_keeps_no_other_test_waiting(mesh, monkeypat
 
 @pytest.mark.parametrize("server_first", [True, False])
 def test_the_receivers_wait_for_its_cpu_is_part_of_the_diagnosis(mesh, server_first):
-    """A reader that is starved looks like a slow receiver; with its wait known it is told as CPU-bound."""
+    """A reader without CPU time looks like a slow receiver; with its wait known it is reported as CPU-bound."""
     slot = mesh.slot(mesh.slac_cern)
     served = ServerReport(family=4, started_at=HOUR, outcome=Outcome.MEASURED, detail="served it", wanted_ratio=0.97)
 
     def serve():
-        said = delivered(mesh.slac_cern, served, 1, slot_id=slot.pk)
-        assert store(mesh.cern.pk, batch(said), NOW).refused == ()
+        served_result = delivered(mesh.slac_cern, served, 1, slot_id=slot.pk)
+        assert store(mesh.cern.pk, batch(served_result), NOW).refused == ()
 
     if server_first:
         serve()
@@ -129,7 +130,7 @@ def test_the_receivers_wait_for_its_cpu_is_part_of_the_diagnosis(mesh, server_fi
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_workers_share_the_work_and_do_none_of_it_twice():
+def test_two_workers_share_the_work_without_duplicates():
     mesh = make_mesh()
     run = real("small_window")
     deliver(mesh, *[msgspec.structs.replace(run, started_at=HOUR + timedelta(seconds=place)) for place in range(3)])

@@ -1,4 +1,4 @@
-"""Disk-to-disk measurements from the mesh to the path page and the API: planned, stored once with what limited them."""
+"""Disk-to-disk measurements from the mesh to the path page and the API: planned, stored once with their limit."""
 
 from datetime import timedelta
 from pathlib import Path as FilePath
@@ -107,7 +107,7 @@ def test_both_ends_get_the_same_slot_and_key_with_their_roles():
 
 
 @pytest.mark.usefixtures("planned")
-def test_no_host_has_two_slots_of_either_kind_at_a_time():
+def test_no_host_has_two_slots_of_any_kind_at_a_time():
     """Brute force over all pairs of slots."""
     rows = list(Slot.objects.filter(outcome=None).select_related("measurement__test", "measurement__path"))
     kinds = {row.measurement.test.kind for row in rows}
@@ -129,7 +129,7 @@ def test_an_older_agent_finds_no_slot_of_a_kind_it_cannot_run():
     assert msgspec.json.decode(msgspec.json.encode(plan), type=Plan) == plan
 
 
-def test_a_result_is_stored_as_it_was_measured_with_what_limited_it(mesh):
+def test_a_result_is_stored_as_measured_with_its_limit(mesh):
     receipt = store(mesh.slac.pk, batch(delivered(mesh.slac_cern, run())), NOW)
 
     row = DiskToDiskTest.objects.get()
@@ -144,7 +144,7 @@ def test_a_result_is_stored_as_it_was_measured_with_what_limited_it(mesh):
     assert newest_measurement_at() == HOUR
 
 
-def test_what_was_not_measured_has_no_rate_and_no_verdict(mesh):
+def test_a_failed_measurement_has_no_rate_and_no_verdict(mesh):
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, failed())), NOW)
 
     row = DiskToDiskTest.objects.get()
@@ -152,7 +152,7 @@ def test_what_was_not_measured_has_no_rate_and_no_verdict(mesh):
     assert (row.read_bps, row.write_bps, row.verdict, row.sentence) == (None, None, None, None)
 
 
-def test_the_role_of_grafana_reads_every_figure_and_what_limited_it(mesh):
+def test_grafanas_role_reads_every_figure_and_the_limit(mesh):
     later = failed(at=HOUR + MINUTE)
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, run()), delivered(mesh.slac_cern, later, 2)), NOW)
     sentence = DiskToDiskTest.objects.get(measured_at=HOUR).sentence
@@ -173,7 +173,7 @@ def test_the_role_of_grafana_reads_every_figure_and_what_limited_it(mesh):
 @pytest.mark.parametrize(
     ("result", "outcome", "carried"), [(run(), "measured", 190_000_000), (failed(), "not_permitted", None)]
 )
-def test_its_slot_ends_with_its_outcome_and_what_it_carried(mesh, result, outcome, carried):
+def test_its_slot_ends_with_its_outcome_and_carried_bytes(mesh, result, outcome, carried):
     test = MeshTest.objects.create(name="files", kind="disk-to-disk", every_s=3600, parameters={"duration_s": 10})
     measurement = Measurement.objects.create(path=mesh.slac_cern, test=test, started_at=HOUR)
     slot = Slot.objects.create(measurement=measurement, starts_at=HOUR, ends_at=HOUR + MINUTE)
@@ -185,7 +185,7 @@ def test_its_slot_ends_with_its_outcome_and_what_it_carried(mesh, result, outcom
     assert slot.detail == (result.detail or "")
 
 
-def test_a_batch_delivered_again_is_stored_once_and_answered_the_same(mesh):
+def test_a_repeated_batch_is_stored_once_with_the_same_receipt(mesh):
     again = batch(
         delivered(mesh.slac_cern, run(), 1),
         delivered(mesh.slac_cern, burst(1.0), 2, test="pinger"),
@@ -220,7 +220,7 @@ def test_a_batch_delivered_again_is_stored_once_and_answered_the_same(mesh):
         (run(at=NOW + timedelta(hours=1)), "is in the future"),
     ],
 )
-def test_what_can_never_be_stored_is_refused_with_its_reason(mesh, result, reason):
+def test_an_impossible_result_is_refused_with_its_reason(mesh, result, reason):
     receipt = store(mesh.slac.pk, batch(delivered(mesh.slac_cern, result)), NOW)
 
     assert receipt.accepted == 0
@@ -228,7 +228,7 @@ def test_what_can_never_be_stored_is_refused_with_its_reason(mesh, result, reaso
     assert not DiskToDiskTest.objects.exists()
 
 
-def test_the_series_of_a_path_has_every_outcome_in_order_of_time(mesh, django_assert_num_queries):
+def test_the_series_of_a_path_has_every_outcome_in_order(mesh, django_assert_num_queries):
     results = (
         delivered(mesh.slac_cern, failed(at=HOUR + MINUTE), 1),
         delivered(mesh.slac_cern, run(at=HOUR), 2),
@@ -246,7 +246,7 @@ def test_the_series_of_a_path_has_every_outcome_in_order_of_time(mesh, django_as
     ]
 
 
-def test_it_is_kept_as_long_as_throughput_tests(mesh, settings):
+def test_it_has_the_retention_of_throughput_tests(mesh, settings):
     settings.RETENTION_DAYS = {**settings.RETENTION_DAYS, "throughput": 30}
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, run())), NOW)
 
@@ -281,7 +281,7 @@ def test_the_api_gives_figures_with_units_and_null_for_failures(mesh, fetch):
     assert fetch("/api/v1/paths/4711/disk-to-disk").status_code == 404
 
 
-def test_the_path_page_shows_the_figures_and_says_what_limited_them(mesh, fetch, monkeypatch):
+def test_the_path_page_shows_the_figures_and_the_limit(mesh, fetch, monkeypatch):
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
     store(
         mesh.slac.pk,
@@ -306,5 +306,5 @@ def test_the_path_page_shows_the_figures_and_says_what_limited_them(mesh, fetch,
     assert ">0 bit/s<" not in html
 
 
-def test_a_path_without_files_has_no_such_section(mesh, fetch):
+def test_a_path_without_file_transfers_has_no_such_section(mesh, fetch):
     assert 'id="disk-to-disk"' not in fetch(f"/paths/{mesh.slac_cern.pk}/").content.decode()

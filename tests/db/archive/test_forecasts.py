@@ -1,7 +1,7 @@
-"""The forecast of a path from its own tests: what page and API say when the path changed after the tests.
+"""The forecast of a path from its own tests: page and API after a change of the path.
 
 A path of 20 ms has hourly BBR tests of 45 Mbit/s, and ten pings a minute. In the planted fault one ping in five is lost
-from `FAULT` on, and a test made since gets 0.225 Mbit/s.
+from `FAULT` on, and a later test gets 0.225 Mbit/s.
 """
 
 import re
@@ -67,11 +67,15 @@ def test_the_test_since_the_loss_is_the_forecast(client, path, at_noon):
     lose(path)
     throughput(path, TEST_SINCE, 0.225e6, congestion_control="bbr", verdict="random loss")
 
-    made = estimated(path).forecast
+    forecasted = estimated(path).forecast
     html = page_of(client, path)
 
-    assert (made.throughput_bps, made.tests, made.newest_at) == (pytest.approx(0.225e6), 1, TEST_SINCE)
-    assert made.low_bps < 0.225e6 < made.high_bps
+    assert (forecasted.throughput_bps, forecasted.tests, forecasted.newest_at) == (
+        pytest.approx(0.225e6),
+        1,
+        TEST_SINCE,
+    )
+    assert forecasted.low_bps < 0.225e6 < forecasted.high_bps
     assert verdict_of(html).startswith("about 225 kbit/s (80%: ")
     assert re.search(r"single test[^<]* newest 8 min before", html)
 
@@ -80,15 +84,15 @@ def test_before_the_next_test_the_loss_widens_the_forecast(client, path, at_noon
     before = estimated(path).forecast
     lose(path)
 
-    made = estimated(path).forecast
+    forecasted = estimated(path).forecast
     html = page_of(client, path)
 
     assert before.changes == ()
     assert before.throughput_bps == pytest.approx(45e6)
-    assert made.changes == (PathChange.LOSS,)
-    assert (made.now.lost, made.now.sent, made.then.lost, made.then.sent) == (60, 300, 0, 300)
-    assert made.throughput_bps < 45e6 / 2
-    assert made.high_bps / made.low_bps > 4 * before.high_bps / before.low_bps
+    assert forecasted.changes == (PathChange.LOSS,)
+    assert (forecasted.now.lost, forecasted.now.sent, forecasted.then.lost, forecasted.then.sent) == (60, 300, 0, 300)
+    assert forecasted.throughput_bps < 45e6 / 2
+    assert forecasted.high_bps / forecasted.low_bps > 4 * before.high_bps / before.low_bps
     assert re.search(r"changed since: loss (&lt;|<) 1%, now 20%\.", html)
     assert re.search(r"Median of 10 tests[^<]* 2026-11-21 \d\d:\d\d UTC[^<]* newest [\d. hmin]+ before", html)
 
@@ -112,16 +116,16 @@ def test_later_data_changes_no_forecast(path):
 
 def test_a_new_route_and_rtt_are_named(path):
     Burst.objects.bulk_create(ping(path, NOW - minute * MINUTE, rtt_ms=80.0, ttl=55) for minute in range(1, 6))
-    made = estimated(path).forecast
+    forecasted = estimated(path).forecast
 
-    assert made.changes == (PathChange.RTT, PathChange.ROUTE)
-    assert (made.then.rtt_ms, made.now.rtt_ms) == (20.0, 80.0)
-    # Twice the tests for half of the change, on a scale of logarithms; the tests as they were are in the interval.
-    assert made.throughput_bps == pytest.approx(22.5e6)
-    assert made.low_bps * 1.9 < made.throughput_bps < made.high_bps / 1.9
+    assert forecasted.changes == (PathChange.RTT, PathChange.ROUTE)
+    assert (forecasted.then.rtt_ms, forecasted.now.rtt_ms) == (20.0, 80.0)
+    # Twice the tests for half of the change, on a logarithmic scale; the earlier tests are in the interval.
+    assert forecasted.throughput_bps == pytest.approx(22.5e6)
+    assert forecasted.low_bps * 1.9 < forecasted.throughput_bps < forecasted.high_bps / 1.9
 
 
-def test_a_path_without_tests_says_that_the_model_is_alone(client, paths, at_noon):
+def test_a_path_without_tests_shows_the_model_only(client, paths, at_noon):
     path = paths["slac", "cern"]
     hour(path, 10_000, 9_900, 100.0)
 
@@ -132,13 +136,13 @@ def test_a_path_without_tests_says_that_the_model_is_alone(client, paths, at_noo
     assert verdict_of(html).startswith("at most ")
 
 
-def test_loss_under_bbr_lowers_the_models_own_interval(path):
-    made = estimated(path)
+def test_loss_under_bbr_lowers_the_models_interval(path):
+    estimate = estimated(path)
 
     # 204 of 3,000 lost: 6.8%.
-    assert made.loss.ratio == pytest.approx(0.068)
-    assert made.estimate.sign is Sign.AT_MOST
-    assert made.estimate.low_bps < 0.5 * made.estimate.throughput_bps < made.estimate.high_bps
+    assert estimate.loss.ratio == pytest.approx(0.068)
+    assert estimate.estimate.sign is Sign.AT_MOST
+    assert estimate.estimate.low_bps < 0.5 * estimate.estimate.throughput_bps < estimate.estimate.high_bps
 
 
 def test_tile_and_table_have_the_same_mathis_index(client, path, at_noon):

@@ -1,4 +1,4 @@
-"""The formulas in SQL give the figures of `monitor.analysis`, and are inlined."""
+"""The SQL formulas give the figures of `monitor.analysis`, and are inlined."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def close_to(value: float | None) -> Any:
     return None if value is None or np.isnan(value) else pytest.approx(value, rel=1e-12, abs=1e-12)
 
 
-def test_the_bound_of_no_loss_is_that_of_analysis() -> None:
+def test_the_bound_of_no_loss_equals_that_of_analysis() -> None:
     sent = [(number,) for number in (None, 0, 1, 2, 3, 4, 10, 299, 300, 10**9)]
 
     bounds = rows_of("reporting.loss_bound_ratio(a)", "integer", sent)
@@ -60,7 +60,7 @@ def test_the_bound_of_no_loss_is_that_of_analysis() -> None:
     assert bounds == [close_to(None if number is None else loss_bound_ratio(number, number)) for (number,) in sent]
 
 
-def test_the_mathis_rate_is_that_of_analysis() -> None:
+def test_the_mathis_rate_equals_that_of_analysis() -> None:
     pairs = list(itertools.product((*RTTS_MS, -1.0), (*LOSS_RATIOS, -0.1)))
 
     rates_bps = rows_of("reporting.mathis_bps(a, b)", "double precision, double precision", pairs)
@@ -69,7 +69,7 @@ def test_the_mathis_rate_is_that_of_analysis() -> None:
 
 
 @pytest.mark.parametrize("counts", ["integer", "bigint", "numeric"])
-def test_the_estimate_of_counts_is_that_of_analysis(counts: str) -> None:
+def test_the_estimate_of_counts_equals_that_of_analysis(counts: str) -> None:
     triples = [(rtt_ms, *pair) for rtt_ms, pair in itertools.product(RTTS_MS, COUNTS)]
     expected = [mathis_estimate(*np.array(triple, dtype=np.float64)) for triple in triples]
     types = f"double precision, {counts}, {counts}"
@@ -85,7 +85,7 @@ def test_the_estimate_of_counts_is_that_of_analysis(counts: str) -> None:
 
 
 @pytest.mark.parametrize("ipdv", ["real", "double precision"])
-def test_mos_is_that_of_analysis(ipdv: str) -> None:
+def test_mos_equals_that_of_analysis(ipdv: str) -> None:
     triples = list(itertools.product(RTTS_MS, IPDVS_MS, LOSS_RATIOS))
 
     scores = rows_of("reporting.mos(a, b, c)", f"double precision, {ipdv}, double precision", triples)

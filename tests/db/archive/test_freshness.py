@@ -1,4 +1,4 @@
-"""What is no longer current, and that neither pages nor API nor metrics say otherwise."""
+"""Outdated work (evaluation, summaries, deliveries), and that pages, API and metrics report it."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -36,7 +36,7 @@ class TestDecision:
             ("delivered_at", RecurringWork.DELIVERY, 5 * MINUTE),
         ],
     )
-    def test_what_is_older_than_it_should_be_is_told_with_its_time(self, field, work, limit):
+    def test_overdue_work_is_reported_with_its_last_time(self, field, work, limit):
         at = datetime(2026, 11, 21, 11, 0, tzinfo=UTC)
         work_state = self.of(**{field: at})
 
@@ -45,7 +45,7 @@ class TestDecision:
         assert (stale.work, stale.since) == (work, at)
         assert "2026-11-21 11:00 UTC" in stale.sentence
 
-    def test_without_a_mesh_nothing_is(self):
+    def test_without_a_mesh_nothing_is_overdue(self):
         assert self.of(least_every_s=None).stale_at(NOW) == ()
 
     def test_work_that_was_never_done_counts_from_the_mesh(self):
@@ -54,24 +54,24 @@ class TestDecision:
         assert work_state.stale_at(NOW + 2 * MINUTE) == ()
         assert works(work_state.stale_at(NOW + 6 * MINUTE)) == [RecurringWork.EVALUATION, RecurringWork.NOTIFICATION]
 
-    def test_where_tests_are_hours_apart_so_are_deliveries(self):
+    def test_deliveries_may_be_as_far_apart_as_tests(self):
         work_state = self.of(delivered_at=NOW, least_every_s=3600)
 
         assert work_state.stale_at(NOW + 119 * MINUTE) == ()
         assert works(work_state.stale_at(NOW + 121 * MINUTE)) == [RecurringWork.DELIVERY]
 
-    def test_where_nothing_is_measured_nothing_must_be_delivered(self):
+    def test_without_measurements_no_delivery_is_due(self):
         assert self.of(delivered_at=NOW, least_every_s=None).stale_at(NOW + 999 * MINUTE) == ()
 
 
 class TestMarks:
-    def test_an_earlier_mark_never_takes_the_place_of_a_later_one(self):
+    def test_an_earlier_mark_never_replaces_a_later_mark(self):
         freshness.note(RecurringWork.EVALUATION, NOW)
         freshness.note(RecurringWork.EVALUATION, NOW - MINUTE)
 
         assert freshness.load().evaluated_at == NOW
 
-    def test_all_is_read_with_one_statement(self, paths, django_assert_num_queries):
+    def test_all_marks_are_read_with_a_single_statement(self, paths, django_assert_num_queries):
         path = paths["cern", "slac"]
         freshness.note(RecurringWork.NOTIFICATION, NOW - MINUTE)
         DirtyHour.objects.create(path_id=path.pk, hour=NOW, marked_at=NOW - 3 * MINUTE)
@@ -119,49 +119,49 @@ def text(client, address):
 
 def test_every_page_says_that_incidents_are_not_current(client, evaluated_long_ago):
     for address in pages(evaluated_long_ago):
-        said = text(client, address)
-        assert re.search(r"not current[^.]* not been evaluated [^.]*2026-11-21 10:30 UTC", said), address
+        page_text = text(client, address)
+        assert re.search(r"not current[^.]* not been evaluated [^.]*2026-11-21 10:30 UTC", page_text), address
 
 
-def test_no_page_says_so_while_all_is_done(client, evaluated_now):
+def test_no_page_has_the_warning_while_work_is_current(client, evaluated_now):
     for address in pages(evaluated_now):
         assert "not current" not in text(client, address), address
 
 
 @pytest.mark.parametrize("address", ["/", "/incidents/", "/sites/cern/"])
-def test_that_nothing_is_open_is_said_only_as_of_the_last_evaluation(client, evaluated_long_ago, address):
-    said = text(client, address)
+def test_no_open_incidents_is_dated_by_the_last_evaluation(client, evaluated_long_ago, address):
+    page_text = text(client, address)
 
-    assert "No open incidents at 2026-11-21 10:30" in said
-    assert not re.search("no open incidents(?! at)", said, re.IGNORECASE)
+    assert "No open incidents at 2026-11-21 10:30" in page_text
+    assert not re.search("no open incidents(?! at)", page_text, re.IGNORECASE)
 
 
 @pytest.mark.parametrize("address", ["/", "/incidents/", "/sites/cern/"])
-def test_that_nothing_is_open_is_said_while_it_is_known(client, evaluated_now, address):
-    said = text(client, address)
+def test_no_open_incidents_is_undated_while_current(client, evaluated_now, address):
+    page_text = text(client, address)
 
-    assert re.search("no open incidents(?! at)", said, re.IGNORECASE)
-
-
-def test_the_api_says_what_is_stale(client, evaluated_long_ago):
-    told = client.get("/api/v1/freshness", headers=LOCAL).json()
-
-    assert told["evaluated_at"] == "2026-11-21T10:30:00Z"
-    assert [work["work"] for work in told["stale"]] == ["evaluation"]
-    assert told["stale"][0]["since"] == "2026-11-21T10:30:00Z"
+    assert re.search("no open incidents(?! at)", page_text, re.IGNORECASE)
 
 
-def test_the_list_of_incidents_says_as_of_when_it_is(client, evaluated_long_ago):
+def test_the_api_lists_overdue_work(client, evaluated_long_ago):
+    body = client.get("/api/v1/freshness", headers=LOCAL).json()
+
+    assert body["evaluated_at"] == "2026-11-21T10:30:00Z"
+    assert [work["work"] for work in body["stale"]] == ["evaluation"]
+    assert body["stale"][0]["since"] == "2026-11-21T10:30:00Z"
+
+
+def test_the_list_of_incidents_has_its_evaluation_time(client, evaluated_long_ago):
     answer = client.get("/api/v1/incidents", headers=LOCAL)
 
     assert answer.json() == []
     assert answer.headers["X-Evaluated-At"] == "2026-11-21T10:30:00Z"
 
 
-def test_the_metrics_say_when_the_rules_were_evaluated(client, evaluated_long_ago):
-    said = client.get("/metrics", headers=LOCAL).content.decode().splitlines()
+def test_the_metrics_have_the_time_of_the_evaluation(client, evaluated_long_ago):
+    metric_lines = client.get("/metrics", headers=LOCAL).content.decode().splitlines()
 
-    [evaluated] = [line for line in said if line.startswith("soundings_evaluation_timestamp_seconds ")]
+    [evaluated] = [line for line in metric_lines if line.startswith("soundings_evaluation_timestamp_seconds ")]
     assert float(evaluated.split()[1]) == (NOW - timedelta(hours=2)).timestamp()
-    assert 'soundings_stale{work="evaluation"} 1.0' in said
-    assert 'soundings_stale{work="delivery"} 0.0' in said
+    assert 'soundings_stale{work="evaluation"} 1.0' in metric_lines
+    assert 'soundings_stale{work="delivery"} 0.0' in metric_lines

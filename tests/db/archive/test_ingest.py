@@ -1,4 +1,4 @@
-"""What is stored of a batch, what is refused, and that delivering again changes nothing."""
+"""Ingest: which results of a batch are stored, which are refused, and that a repeated delivery changes nothing."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -32,7 +32,7 @@ def reasons(receipt):
     return {refusal.sequence: refusal.reason for refusal in receipt.refused}
 
 
-def test_a_burst_is_stored_as_it_was_measured(mesh):
+def test_a_burst_is_stored_as_measured(mesh):
     sent = burst(10.5, None, 11.25, at=HOUR + timedelta(seconds=1, microseconds=234567), duplicates=1, reordered=2)
 
     receipt = store(mesh.slac.pk, batch(delivered(mesh.slac_cern, sent, during_test=True)), NOW)
@@ -47,13 +47,13 @@ def test_a_burst_is_stored_as_it_was_measured(mesh):
     assert row.during_test
 
 
-def test_a_round_trip_keeps_seven_digits(mesh):
+def test_an_rtt_keeps_seven_digits(mesh):
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(0.001234567, 175.12345))), NOW)
 
     assert Burst.objects.get().rtts_ms == pytest.approx([0.001234567, 175.12345], rel=1e-7)
 
 
-def test_total_loss_and_what_could_not_be_measured_are_stored_apart(mesh):
+def test_total_loss_and_failed_tests_are_stored_differently(mesh):
     results = (
         delivered(mesh.slac_cern, burst(None, None), 1),
         delivered(mesh.slac_anl, burst(address=None), 2),
@@ -86,7 +86,7 @@ def test_the_hours_of_stored_bursts_are_marked_dirty(mesh):
     }
 
 
-def test_a_mark_tells_since_when_the_hour_is_dirty(mesh):
+def test_a_mark_has_the_time_since_when_the_hour_is_dirty(mesh):
     later = NOW + timedelta(minutes=1)
 
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(1.0), 1)), NOW)
@@ -95,7 +95,7 @@ def test_a_mark_tells_since_when_the_hour_is_dirty(mesh):
     assert DirtyHour.objects.get().marked_at == NOW
 
 
-def test_a_batch_delivered_again_is_stored_once_and_answered_the_same(mesh):
+def test_a_repeated_batch_is_stored_once_with_the_same_receipt(mesh):
     slot = mesh.slot(mesh.slac_cern)
     again = batch(
         delivered(mesh.slac_cern, burst(1.0, None), 1),
@@ -114,7 +114,7 @@ def test_a_batch_delivered_again_is_stored_once_and_answered_the_same(mesh):
     assert not DirtyHour.objects.exists()
 
 
-def test_a_refused_result_stays_refused_after_the_clock_catches_up(mesh):
+def test_a_refused_result_stays_refused_when_delivered_later(mesh):
     early = batch(delivered(mesh.slac_cern, burst(1.0, at=NOW + timedelta(minutes=6))))
     first = store(mesh.slac.pk, early, NOW)
 
@@ -186,7 +186,7 @@ BAD_BURSTS = {
 
 
 @pytest.mark.parametrize("reason", BAD_BURSTS)
-def test_an_impossible_burst_is_refused_the_rest_of_the_batch_stored(mesh, reason):
+def test_an_impossible_burst_is_refused_alone(mesh, reason):
     bad = delivered(mesh.slac_cern, BAD_BURSTS[reason], 41)
     good = delivered(mesh.slac_anl, burst(1.0), 42)
 
@@ -233,13 +233,13 @@ def test_an_impossible_throughput_test_is_refused(mesh, reason):
     assert not ThroughputTest.objects.exists()
 
 
-def test_a_test_whose_name_cannot_be_stored_is_refused(mesh):
+def test_a_test_with_an_invalid_name_is_refused(mesh):
     receipt = store(mesh.slac.pk, batch(delivered(mesh.slac_cern, throughput(1e6), test="a\0")), NOW)
 
     assert reasons(receipt) == {1: "test holds a NUL character"}
 
 
-def test_paths_and_slots_must_be_known_and_the_sites_own(mesh):
+def test_paths_and_slots_must_exist_and_belong_to_the_site(mesh):
     slot = mesh.slot(mesh.slac_cern)
     results = (
         delivered(2**63, burst(1.0), 1),
@@ -256,7 +256,7 @@ def test_paths_and_slots_must_be_known_and_the_sites_own(mesh):
     }
 
 
-def test_a_test_whose_slot_an_apply_has_deleted_is_still_taken(mesh):
+def test_a_test_whose_slot_was_deleted_is_still_accepted(mesh):
     run = throughput(1e6)
 
     receipt = store(mesh.slac.pk, batch(delivered(mesh.slac_cern, run, slot_id=12345)), NOW)
@@ -265,7 +265,7 @@ def test_a_test_whose_slot_an_apply_has_deleted_is_still_taken(mesh):
     assert ThroughputTest.objects.get().throughput_bps == 1e6
 
 
-def test_results_of_a_retired_path_are_still_taken(mesh):
+def test_results_of_a_retired_path_are_still_accepted(mesh):
     mesh.slac_cern.retired_at = HOUR - timedelta(days=400)
     mesh.slac_cern.save()
 
@@ -302,7 +302,7 @@ def test_a_throughput_test_is_stored_and_closes_its_slot(mesh):
     assert slot.outcome == "measured"
 
 
-def test_a_throughput_test_that_failed_has_no_figure(mesh):
+def test_a_failed_throughput_test_has_no_figures(mesh):
     slot = mesh.slot(mesh.slac_cern)
 
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, throughput(), slot_id=slot.pk)), NOW)
@@ -313,7 +313,7 @@ def test_a_throughput_test_that_failed_has_no_figure(mesh):
     assert (slot.outcome, slot.detail) == ("tool_failure", "connection refused")
 
 
-def test_a_late_result_takes_the_place_of_missed(mesh):
+def test_a_late_result_replaces_missed(mesh):
     slot = mesh.slot(mesh.slac_cern)
     slot.outcome = "missed"
     slot.save()
@@ -336,15 +336,15 @@ def test_a_late_result_takes_the_place_of_missed(mesh):
         ({"spool": "a\0"}, "A text holds a NUL character - at `$.spool`"),
     ],
 )
-def test_a_batch_whose_own_fields_cannot_be_stored_is_rejected(mesh, fields, message):
+def test_a_batch_with_invalid_fields_of_its_own_is_rejected(mesh, fields, message):
     with pytest.raises(BatchRejected) as rejected:
         store(mesh.slac.pk, batch(**fields), NOW)
 
     assert str(rejected.value) == f"not a batch: {message}"
 
 
-def test_everything_that_a_burst_says_is_stored(mesh):
-    said = burst(
+def test_every_field_of_a_burst_is_stored(mesh):
+    sent_burst = burst(
         10.5,
         None,
         None,
@@ -368,12 +368,12 @@ def test_everything_that_a_burst_says_is_stored(mesh):
     mesh.slac_cern.family = 6
     mesh.slac_cern.save()
 
-    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, said, during_test=True)), NOW)
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, sent_burst, during_test=True)), NOW)
 
     row = Burst.objects.get()
     expected = {
         "path_id": mesh.slac_cern.pk,
-        "measured_at": said.started_at,
+        "measured_at": sent_burst.started_at,
         "outcome": "measured",
         "during_test": True,
         "errors": [msgspec.to_builtins(icmp_error(mtu_bytes=1400))],
@@ -382,10 +382,10 @@ def test_everything_that_a_burst_says_is_stored(mesh):
     }
     same = {field.name for field in Burst._meta.concrete_fields} - expected.keys()
     assert {name: getattr(row, name) for name in expected} == expected
-    assert {name: getattr(row, name) for name in same} == {name: getattr(said, name) for name in same}
+    assert {name: getattr(row, name) for name in same} == {name: getattr(sent_burst, name) for name in same}
 
 
-def test_a_batch_with_known_bursts_adds_only_the_new_ones(mesh):
+def test_a_batch_with_known_bursts_adds_only_the_new_bursts(mesh):
     first, second = (delivered(mesh.slac_cern, burst(1.0, at=HOUR - timedelta(hours=n)), n + 1) for n in range(2))
     store(mesh.slac.pk, batch(first, number=1), NOW)
     DirtyHour.objects.all().delete()
@@ -397,7 +397,7 @@ def test_a_batch_with_known_bursts_adds_only_the_new_ones(mesh):
     assert list(DirtyHour.objects.values_list("hour", flat=True)) == [HOUR - timedelta(hours=1)]
 
 
-def test_two_results_of_one_key_in_a_batch_are_one_row(mesh):
+def test_two_results_with_the_same_key_are_stored_once(mesh):
     both = [delivered(mesh.slac_cern, burst(float(n)), n) for n in (1, 2)]
 
     receipt = store(mesh.slac.pk, batch(*both), NOW)
@@ -418,7 +418,7 @@ def test_the_hour_of_a_throughput_test_is_marked_once(mesh):
     assert not DirtyHour.objects.exists()
 
 
-def test_what_is_kept_of_refused_results_is_bounded(mesh, monkeypatch):
+def test_stored_refused_results_are_limited(mesh, monkeypatch):
     monkeypatch.setattr(retention, "MOST_REFUSED", 5)
     store(mesh.cern.pk, batch(delivered(99999, burst(1.0), 1)), NOW)
 
@@ -426,8 +426,8 @@ def test_what_is_kept_of_refused_results_is_bounded(mesh, monkeypatch):
         bad = [delivered(99999, burst(1.0), first + n) for n in range(4)]
         store(mesh.slac.pk, batch(*bad, number=first), NOW)
 
-    kept = RefusedResult.objects.order_by("id").values_list("site_id", "sequence")
-    assert list(kept) == [(mesh.cern.pk, 1), *((mesh.slac.pk, n) for n in (14, 21, 22, 23, 24))]
+    stored = RefusedResult.objects.order_by("id").values_list("site_id", "sequence")
+    assert list(stored) == [(mesh.cern.pk, 1), *((mesh.slac.pk, n) for n in (14, 21, 22, 23, 24))]
 
 
 def test_the_number_of_queries_does_not_grow_with_the_batch(mesh, django_assert_max_num_queries):

@@ -1,4 +1,4 @@
-"""Deliveries and roll-ups at the same time, each on its own connection, end as if one had come after the other."""
+"""Concurrent deliveries and roll-ups, each on its own connection, give the same result as sequential ones."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -56,7 +56,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
         paused_s += 0.01
 
 
-def test_one_batch_on_four_connections_at_once_is_stored_once(mesh, threads):
+def test_a_batch_on_four_connections_at_once_is_stored_once(mesh, threads):
     results = [delivered(mesh.slac_cern, burst(1.0, None, at=HOUR + timedelta(seconds=n)), n + 1) for n in range(1000)]
     same = batch(*results, delivered(99999, burst(1.0), 5000))
     barrier = threading.Barrier(4)
@@ -73,7 +73,7 @@ def test_one_batch_on_four_connections_at_once_is_stored_once(mesh, threads):
     assert ReceivedBatch.objects.count() == RefusedResult.objects.count() == 1
 
 
-def test_a_delivery_does_not_wait_long_for_another_of_its_site(mesh, threads, monkeypatch):
+def test_a_delivery_waits_briefly_for_another_of_its_site(mesh, threads, monkeypatch):
     monkeypatch.setattr(store_batch, "LOCK_TIMEOUT_S", 1)
     first_batch = batch(delivered(mesh.slac_cern, burst(1.0)))
 
@@ -89,7 +89,7 @@ def test_a_delivery_does_not_wait_long_for_another_of_its_site(mesh, threads, mo
     assert ReceivedBatch.objects.get().site_id == mesh.cern.pk
 
 
-def test_batches_that_overlap_in_opposite_orders_do_not_deadlock(mesh, threads):
+def test_overlapping_batches_in_opposite_orders_do_not_deadlock(mesh, threads):
     results = [
         delivered(path, burst(1.0, at=HOUR + timedelta(seconds=n)), 2 * n + m)
         for n in range(1000)
@@ -130,7 +130,7 @@ def test_a_delivery_during_a_rollup_leaves_a_new_mark(mesh, threads):
     assert BurstHour.objects.get().sent == 2
 
 
-def test_a_rollup_passes_over_hours_that_are_being_delivered(mesh, threads):
+def test_a_rollup_skips_hours_that_are_being_delivered(mesh, threads):
     first = delivered(mesh.slac_cern, burst(10.0, at=HOUR), 1)
     store(mesh.slac.pk, batch(first), NOW)
 
@@ -156,7 +156,7 @@ def test_a_mark_is_kept_until_its_bursts_are_visible(mesh, threads, all_new):
     assert BurstHour.objects.get().sent == 2
 
 
-def test_deliveries_and_rollups_at_once_end_with_the_right_summaries(mesh, threads):
+def test_concurrent_deliveries_and_rollups_give_right_summaries(mesh, threads):
     batches = [
         batch(
             *(

@@ -1,4 +1,5 @@
-"""Any interleaving of deliveries, duplicates, crashes and recomputations ends in the archive of one clean delivery."""
+"""Any interleaving of deliveries, duplicates, crashes and recomputations gives the archive of a single clean
+delivery."""
 
 from datetime import timedelta
 from unittest import mock
@@ -33,7 +34,7 @@ def mesh():
 
 
 def all_results(mesh):
-    """Bursts of two paths, two sizes and three hours, throughput tests, and some that are refused."""
+    """Bursts of two paths, two sizes and three hours, throughput tests, and some results that are refused."""
     results = []
     for sequence in range(1, RESULTS + 1):
         at = HOUR - timedelta(minutes=11 * sequence)
@@ -64,7 +65,7 @@ def rows(model, *left_out):
 
 
 def archive():
-    """Everything that is told of what was measured: not which batch carried it, nor the counters of rows."""
+    """All query results about measurements: without the batch of each, and without row counters."""
     roll_up()
     return {
         **{model.__name__: rows(model) for model in (Burst, ThroughputTest, BurstHour)},
@@ -93,7 +94,7 @@ deliveries = st.lists(
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(deliveries)
-def test_any_interleaving_ends_as_one_clean_delivery(mesh, parts):
+def test_any_interleaving_equals_a_single_clean_delivery(mesh, parts):
     results = all_results(mesh)
     forget_everything()
     store(mesh.slac.pk, batch(*results), NOW)

@@ -1,4 +1,5 @@
-"""The ledger: whatever became of planned measurements, each is in exactly one line, by hand and by a second version."""
+"""The ledger: each planned measurement is in exactly one line with its outcome, by hand and by a second
+implementation."""
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -44,7 +45,7 @@ def plan(path, *, name="pinger", every_s=60, since=HOUR - timedelta(days=1), unt
 
 
 def cycle(path, minute, *, outcome=None, sequence=None, every_s=60):
-    """The result of a cycle that begins so many minutes past the hour."""
+    """The result of a cycle that begins this many minutes past the hour."""
     at = HOUR + minute * MINUTE + timedelta(seconds=1)
     result = burst(at=at, outcome=outcome) if outcome else burst(1.0, at=at)
     number = int((HOUR + minute * MINUTE).timestamp()) // every_s
@@ -67,7 +68,7 @@ def gap(first, last, reason, test="pinger"):
 LATER = NOW + timedelta(hours=1)
 
 
-def test_an_hour_of_a_path_says_what_became_of_each_of_its_cycles(mesh):
+def test_an_hour_of_a_path_has_the_outcome_of_each_cycle(mesh):
     plan(mesh.slac_cern)
     results = [cycle(mesh.slac_cern, minute) for minute in range(60) if minute not in (10, 11, 30)]
     results.append(cycle(mesh.slac_cern, 30, outcome=Outcome.BUSY, sequence=100))
@@ -93,7 +94,7 @@ def test_unaccounted_cycles_are_awaited_until_the_agent_reports(mesh):
     assert hour_of(mesh.slac_cern) == {("pinger", "measured", None): 50, ("pinger", "missed", "late"): 10}
 
 
-def test_what_the_agent_passed_over_was_not_in_its_plan(mesh):
+def test_cycles_skipped_by_the_agent_were_not_in_its_plan(mesh):
     plan(mesh.slac_cern)
     plan(mesh.slac_anl)
     results = [cycle(mesh.slac_cern, minute) for minute in range(60)]
@@ -105,7 +106,7 @@ def test_what_the_agent_passed_over_was_not_in_its_plan(mesh):
     assert hour_of(mesh.slac_anl) == {("pinger", "missed", "not_in_plan"): 60}
 
 
-def test_before_the_first_account_of_an_agent_nothing_is_known(mesh):
+def test_before_an_agents_first_account_outcomes_are_unknown(mesh):
     plan(mesh.slac_cern)
 
     store(mesh.slac.pk, batch(account=account(until=HOUR + 20 * MINUTE)), LATER)
@@ -113,7 +114,7 @@ def test_before_the_first_account_of_an_agent_nothing_is_known(mesh):
     assert hour_of(mesh.slac_cern) == {("pinger", "unknown", None): 20, ("pinger", "awaited", None): 40}
 
 
-def test_a_cycle_with_several_outcomes_is_counted_once_as_the_best(mesh):
+def test_a_cycle_with_several_outcomes_counts_once_as_the_best(mesh):
     plan(mesh.slac_cern, since=HOUR, until=HOUR + MINUTE)
     results = [
         cycle(mesh.slac_cern, 0, outcome=Outcome.NO_ROUTE, sequence=1),
@@ -125,7 +126,7 @@ def test_a_cycle_with_several_outcomes_is_counted_once_as_the_best(mesh):
     assert hour_of(mesh.slac_cern) == {("pinger", "measured", None): 1}
 
 
-def test_a_schedule_counts_for_as_long_as_it_lasted(mesh):
+def test_a_schedule_counts_while_it_is_in_force(mesh):
     plan(mesh.slac_cern, until=HOUR + 30 * MINUTE)
     plan(mesh.slac_cern, every_s=300, since=HOUR + 30 * MINUTE)
     results = [cycle(mesh.slac_cern, minute) for minute in range(40)]
@@ -133,11 +134,11 @@ def test_a_schedule_counts_for_as_long_as_it_lasted(mesh):
 
     store(mesh.slac.pk, batch(*results, account=account(until=None)), LATER)
 
-    # 30 of the first schedule; of the 6 of the second those at 40, 45, 50 and 55: the agent had it late.
+    # 30 of the first schedule; of the 6 of the second those at 40, 45, 50 and 55: the agent received it late.
     assert hour_of(mesh.slac_cern) == {("pinger", "measured", None): 34, ("pinger", "awaited", None): 2}
 
 
-def test_slots_are_lines_as_well_and_say_why_they_were_missed(mesh):
+def test_slots_have_lines_with_the_reason_of_missed_slots(mesh):
     for minute, outcome, detail in (
         (0, "measured", ""),
         (10, "missed", "agent started 40 s late"),
@@ -167,7 +168,7 @@ def test_slots_are_lines_as_well_and_say_why_they_were_missed(mesh):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("offline", ["slac", "cern"])
 def test_a_slot_was_missed_by_the_agent_that_connects(mesh, offline, reverse, is_asked_for):
-    """With `reverse` that is the destination's; what was asked for counts before what the test is planned with."""
+    """With `reverse` that is the destination's; requested parameters take precedence over those of the plan."""
     slot = mesh.slot(mesh.slac_cern, HOUR + 30 * MINUTE)
     Test.objects.filter(name="tcp").update(parameters={"reverse": reverse is not is_asked_for})
     if is_asked_for:
@@ -184,9 +185,9 @@ def test_a_slot_was_missed_by_the_agent_that_connects(mesh, offline, reverse, is
     assert hour_of(mesh.slac_cern) == {("tcp", "missed", by_whom): 1}
 
 
-def test_a_kind_names_the_parameter_by_which_the_receiver_connects(mesh, monkeypatch):
-    another = dataclasses.replace(MESH_KINDS["throughput"], reversed_by="backwards")
-    monkeypatch.setitem(MESH_KINDS, "other-tool", another)
+def test_a_kind_names_the_parameter_that_reverses_connections(mesh, monkeypatch):
+    other_kind = dataclasses.replace(MESH_KINDS["throughput"], reversed_by="backwards")
+    monkeypatch.setitem(MESH_KINDS, "other-tool", other_kind)
     mesh.slot(mesh.slac_cern, HOUR + 30 * MINUTE)
     Test.objects.filter(name="tcp").update(kind="other-tool", parameters={"backwards": True, "reverse": False})
     expire_slots(HOUR + timedelta(hours=1))
@@ -213,7 +214,7 @@ def test_lines_are_those_of_the_requested_paths(mesh):
     assert count_planned(lines) == 4
 
 
-def test_a_refused_result_is_no_outcome(mesh):
+def test_a_refused_result_has_no_outcome(mesh):
     plan(mesh.slac_cern, since=HOUR, until=HOUR + MINUTE)
     wrong = burst(1.0, family=6)
 
@@ -224,7 +225,7 @@ def test_a_refused_result_is_no_outcome(mesh):
     assert hour_of(mesh.slac_cern) == {("pinger", "missed", "set_aside"): 1}
 
 
-def test_an_account_that_cannot_be_read_or_believed_spoils_nothing(mesh):
+def test_an_invalid_or_impossible_account_is_ignored(mesh):
     plan(mesh.slac_cern, since=HOUR, until=HOUR + MINUTE)
     strange = [
         gap(0, 1, GapReason.LATE, test="nul\0"),
@@ -242,7 +243,7 @@ def test_an_account_that_cannot_be_read_or_believed_spoils_nothing(mesh):
     assert hour_of(mesh.slac_cern) == {("pinger", "measured", None): 1}
 
 
-def test_api_and_page_tell_the_same_hour_up_to_now(mesh, client, monkeypatch):
+def test_api_and_page_show_the_same_hour_up_to_now(mesh, client, monkeypatch):
     monkeypatch.setattr(timezone, "now", lambda: NOW)
     plan(mesh.slac_cern, since=HOUR)
     results = [cycle(mesh.slac_cern, minute) for minute in range(20)]
@@ -251,12 +252,12 @@ def test_api_and_page_tell_the_same_hour_up_to_now(mesh, client, monkeypatch):
     period = {"since": HOUR.isoformat(), "until": (HOUR + timedelta(hours=1)).isoformat()}
     headers = {"host": "localhost"}
 
-    told = client.get(f"/api/v1/paths/{mesh.slac_cern.pk}/ledger", period, headers=headers).json()
+    body = client.get(f"/api/v1/paths/{mesh.slac_cern.pk}/ledger", period, headers=headers).json()
     page = client.get(f"/paths/{mesh.slac_cern.pk}/?period=hour", headers=headers).content.decode()
     unknown = client.get("/api/v1/paths/9999/ledger", headers=headers)
 
-    assert (told["planned"], told["until"]) == (30, "2026-03-14T12:30:00Z")
-    assert [(line["outcome"], line["reason"], line["count"]) for line in told["lines"]] == [
+    assert (body["planned"], body["until"]) == (30, "2026-03-14T12:30:00Z")
+    assert [(line["outcome"], line["reason"], line["count"]) for line in body["lines"]] == [
         ("measured", None, 20),
         ("missed", "agent_offline", 5),
         ("awaited", None, 5),
@@ -268,10 +269,10 @@ def test_api_and_page_tell_the_same_hour_up_to_now(mesh, client, monkeypatch):
 
 
 @dataclass
-class Simulated:
-    """An agent with a real spool, a centre with a real archive, and beside them the truth of each cycle.
+class Simulation:
+    """An agent with a real spool, a centre with a real archive, and the true outcome of each cycle.
 
-    Time goes minute by minute. The centre plans by `every`, the agent by what it fetched last.
+    Time advances by minutes. The centre plans with `every`, the agent with the schedule it fetched last.
     """
 
     mesh: object
@@ -284,7 +285,7 @@ class Simulated:
     spool: Spool | None = None
     last_heartbeat_s: float | None = None
     killed: dict = field(default_factory=dict)
-    """By minute, what it measured by when it was killed in the middle of it."""
+    """By minute, the schedule in use when the agent was killed during a cycle."""
     truth: dict = field(default_factory=dict)
     """By (every, minute): how the cycle ended, for all that the centre planned."""
 
@@ -293,8 +294,8 @@ class Simulated:
         return HOUR + self.minute * MINUTE
 
     def start(self):
-        """A little before the minute begins, so not in one that it was killed in; what is spooled later is so in the
-        middle of its minute."""
+        """Start shortly before the minute begins, hence not in the minute in which it was killed; later results are
+        spooled in the middle of their minute."""
         if self.running or self.minute in self.killed:
             return
         self.spool = Spool(self.spool_path, now_s=lambda: (self.now + timedelta(seconds=30)).timestamp())
@@ -304,7 +305,7 @@ class Simulated:
         self.running = True
 
     def follow(self):
-        """Also a little before the minute."""
+        """Also shortly before the minute."""
         with self.a_little_before():
             self.spool.set_planned([self.cycle_at(self.now - timedelta(seconds=10))])
 
@@ -315,7 +316,7 @@ class Simulated:
         return Cycle.at("pinger", 60 * self.fetched, at)
 
     def stop(self, mid_cycle):
-        """Killed: while it measures, if it just could begin a cycle."""
+        """Kill the agent: during a cycle, if it could begin a cycle."""
         if self.running:
             if mid_cycle and self.begin_cycle():
                 self.killed[self.minute] = self.fetched
@@ -327,16 +328,16 @@ class Simulated:
         return self.minute % self.fetched == 0 and self.spool.claim_cycle(self.cycle_at(self.now))
 
     def ended(self, how):
-        """How the agent's own cycle of this minute ended; what the centre did not plan is nothing to it."""
+        """Record the outcome of the agent's own cycle of this minute, if the centre planned it."""
         if (self.fetched, self.minute) in self.truth:
             self.truth[self.fetched, self.minute] = how
 
-    def step(self, what):
-        """A minute of both."""
+    def step(self, event):
+        """Advance agent and centre by a minute."""
         if self.minute % self.every == 0:
             self.truth[self.every, self.minute] = self.missing()
-        if self.running and what != "tick lost" and self.begin_cycle():
-            busy = what == "busy"
+        if self.running and event != "tick lost" and self.begin_cycle():
+            busy = event == "busy"
             at = self.now + timedelta(seconds=1)
             result = burst(at=at, outcome=Outcome.BUSY) if busy else burst(1.0, at=at)
             self.spool.put(
@@ -347,14 +348,14 @@ class Simulated:
         self.minute += 1
 
     def missing(self):
-        """Why the cycle that the centre plans now has no result, if it gets none."""
+        """The reason why the cycle that the centre plans now has no result, if it gets none."""
         killed = self.killed.get(self.minute)
         if killed == self.every or (killed is None and not self.running):
             return "agent_offline"
         return "late" if self.running and self.every == self.fetched else "not_in_plan"
 
     def change_plan(self, every):
-        """The centre plans anew, half a minute after the minute that was the last."""
+        """The centre plans again, half a minute after the last minute."""
         if every == self.every:
             return
         at = self.now - timedelta(seconds=30)
@@ -396,15 +397,15 @@ steps = st.lists(
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(steps)
-def test_each_cycle_is_counted_once_across_stops_changes_and_delays(mesh, what):
+def test_each_cycle_is_counted_once_across_stops_and_changes(mesh, events):
     for model in (CycleDay, AgentGap, AgentAccount, Burst, ReceivedBatch, MeasurementPeriod):
         model.objects.all().delete()
     with TemporaryDirectory() as folder:
-        simulated = Simulated(mesh, Path(folder) / "spool.sqlite3")
+        simulated = Simulation(mesh, Path(folder) / "spool.sqlite3")
         plan(mesh.slac_cern, since=HOUR)
         simulated.start()
         store(mesh.slac.pk, batch(account=account(until=HOUR), number=0), LATER)
-        for verb, argument in what:
+        for verb, argument in events:
             if verb == "step":
                 simulated.step(argument)
             elif verb == "deliver":
@@ -418,14 +419,14 @@ def test_each_cycle_is_counted_once_across_stops_changes_and_delays(mesh, what):
 
         settle(simulated)
 
-        told: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for line in ledger_of_path(mesh.slac_cern.pk, HOUR, simulated.now):
-            told[line.reason or line.outcome] = told.get(line.reason or line.outcome, 0) + line.count
-        assert sum(told.values()) == len(simulated.truth)
+            counts[line.reason or line.outcome] = counts.get(line.reason or line.outcome, 0) + line.count
+        assert sum(counts.values()) == len(simulated.truth)
         expected: dict[str, int] = {}
         for outcome in simulated.truth.values():
             expected[outcome] = expected.get(outcome, 0) + 1
-        assert told == expected
+        assert counts == expected
 
 
 def settle(simulated):

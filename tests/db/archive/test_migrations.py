@@ -1,5 +1,5 @@
-"""Migrations on a full database let deliveries pass: they wait for a lock for a second at most, and while they hold one
-they leave large tables alone. docs/migrations.md has the rules that this holds."""
+"""Migrations of a full database do not block deliveries: they wait for a lock for at most a second, and do not touch
+large tables while they hold one. docs/migrations.md has the rules tested here."""
 
 import os
 import subprocess
@@ -56,7 +56,7 @@ VALUES = {
 
 @pytest.fixture
 def full():
-    """A database with rows in every large table, and without any later migration."""
+    """A database with rows in every large table, before any later migration."""
     with scratch_database() as dsn:
         migrated(dsn, *(f"{app}.{name}" for app, name in TABLES_MADE.items()))
         there = {table for (table,) in rows(dsn, TABLES)}
@@ -66,7 +66,7 @@ def full():
 
 
 def fill(dsn, table):
-    """So many rows, with any values that its columns take."""
+    """Insert this many rows, with any values that the columns accept."""
     columns = rows(
         dsn,
         "SELECT column_name, data_type, udt_name FROM information_schema.columns "
@@ -74,7 +74,7 @@ def fill(dsn, table):
     )
     names = ", ".join(name for name, _, _ in columns)
     values = ", ".join(VALUES.get(name) or VALUES.get(data_type) or VALUES[udt] for name, data_type, udt in columns)
-    # Rows may come before those that they refer to, which only a superuser may ask for.
+    # Rows may precede the rows that they refer to, which only a superuser may allow.
     execute(
         superuser_url(conninfo_to_dict(dsn)["dbname"]),
         f"SET session_replication_role = replica; INSERT INTO {table} ({names}) SELECT {values} "
@@ -83,7 +83,7 @@ def fill(dsn, table):
 
 
 def migrated(dsn, *targets):
-    """What `migration_locks` says."""
+    """The output of `migration_locks`."""
     environment = {**os.environ, "SOUNDINGS_DATABASE_URL": dsn, "DJANGO_SETTINGS_MODULE": "monitor.settings"}
     command = [sys.executable, "-m", "tests.db.migration_locks", *targets]
     done = subprocess.run(command, cwd=TOP, env=environment, capture_output=True, text=True, check=False)
@@ -91,17 +91,17 @@ def migrated(dsn, *targets):
     return done.stdout.splitlines()
 
 
-def test_no_migration_touches_large_tables_while_deliveries_wait(full):
-    told = migrated(full)
+def test_no_migration_touches_large_tables_under_a_lock(full):
+    output_lines = migrated(full)
 
-    assert "archive.0002_reporting: good" in told
-    assert [line for line in told if not line.endswith(": good")] == []
+    assert "archive.0002_reporting: good" in output_lines
+    assert [line for line in output_lines if not line.endswith(": good")] == []
     assert manage(full, "migrate", "--check")[0] == 0
 
 
 @pytest.fixture
 def delivering(full):
-    """Bursts are written all the time, each in a transaction of its own; how many so far."""
+    """Bursts are written continuously, each in its own transaction; returns how many so far."""
     stop, written, errors = threading.Event(), [], []
     columns = "path_id, measured_at, packet_bytes, outcome, sent, received, duplicates, reordered, during_test, rtts_ms"
     values = "1, timestamptz '2026-06-01Z' + %s * interval '1 ms', 9, 'x', 0, 0, 0, 0, FALSE, '{}'"
@@ -124,8 +124,8 @@ def delivering(full):
     assert rows(full, "SELECT count(*) FROM burst") == [(ROWS + len(written),)]
 
 
-def test_a_migration_gives_way_to_deliveries_and_comes_again(full, delivering):
-    """Somebody reads a table for long, as pg_dump does; a migration wants it; deliveries must not queue behind both."""
+def test_a_migration_yields_to_deliveries_and_is_retried(full, delivering):
+    """A session reads a table for long, like pg_dump; a migration needs it; deliveries must not queue behind both."""
     environment = {
         **os.environ,
         "SOUNDINGS_DATABASE_URL": full,
@@ -138,19 +138,19 @@ def test_a_migration_gives_way_to_deliveries_and_comes_again(full, delivering):
         with subprocess.Popen(
             command, cwd=TOP, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as migrating:
-            said = next(line for line in migrating.stderr if line.startswith("attempt"))
+            first_attempt = next(line for line in migrating.stderr if line.startswith("attempt"))
             before = delivering()
             wait_for(lambda: delivering() > before, 60, "bursts are written while the migration waits")
             reader.rollback()
             _, rest = migrating.communicate(timeout=240)
 
-    assert lacks(said, "attempt 1 of 10:", "lock timeout", "rolled back") == []
+    assert lacks(first_attempt, "attempt 1 of 10:", "lock timeout", "rolled back") == []
     assert migrating.returncode == 0, rest
     assert rows(full, "SELECT count(planted) FROM burst") == [(0,)]
     assert manage(full, "migrate", "--check")[0] == 0
 
 
-def test_a_migration_that_never_gets_its_lock_says_who_may_hold_it(monkeypatch):
+def test_a_migration_without_its_lock_names_likely_holders(monkeypatch):
     monkeypatch.setattr(migrate, "ATTEMPTS", 2)
     monkeypatch.setattr(migrate, "PAUSE_S", 0.0)
 
@@ -170,7 +170,7 @@ def test_a_migration_that_never_gets_its_lock_says_who_may_hold_it(monkeypatch):
         assert cursor.fetchone() == ("0",)
 
 
-def test_another_fault_of_a_migration_is_not_tried_again(monkeypatch):
+def test_another_error_of_a_migration_is_not_retried(monkeypatch):
     calls = []
 
     def fails(self, *args, **options):
@@ -189,8 +189,8 @@ def test_another_fault_of_a_migration_is_not_tried_again(monkeypatch):
 # --- the check of the rules can fail
 
 
-def found_of(*operations):
-    """What the check finds in a migration of these operations on the tables of today; it is undone."""
+def touched_rows_of(*operations):
+    """The result of the check for a migration of these operations on the current tables; it is rolled back."""
     Burst.objects.bulk_create(
         Burst(path_id=n, measured_at=NOW, packet_bytes=9, outcome="x", sent=0, received=0, duplicates=0, reordered=0,
               during_test=False, rtts_ms=[])
@@ -229,8 +229,8 @@ def update_all(of_then, editor):
     ],
     ids=["an index", "a rewrite", "a constraint", "rows after a column"],
 )
-def test_what_reads_all_bursts_while_deliveries_wait_is_found(operations):
-    assert found_of(*operations)["burst"] >= ROWS
+def test_reading_all_bursts_under_a_lock_is_detected(operations):
+    assert touched_rows_of(*operations)["burst"] >= ROWS
 
 
 @pytest.mark.parametrize(
@@ -244,8 +244,8 @@ def test_what_reads_all_bursts_while_deliveries_wait_is_found(operations):
     ],
     ids=["a column", "a column with a default", "no index", "a column less", "rows without a lock"],
 )
-def test_what_only_changes_the_catalogue_or_only_rows_is_good(operations):
-    assert found_of(*operations) == {}
+def test_changing_only_the_catalogue_or_only_rows_is_allowed(operations):
+    assert touched_rows_of(*operations) == {}
 
 
 def test_the_tables_of_a_delivery_are_those_that_it_locks():

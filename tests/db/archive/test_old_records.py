@@ -1,4 +1,4 @@
-"""Old records go, batch by batch, and what still lasts or is asked for stays; nothing is called missing for it."""
+"""Deletion of old records in batches: lasting and needed records stay, and deleted results are not called missing."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -59,10 +59,10 @@ def mesh():
 
 @pytest.fixture(autouse=True)
 def keep(settings):
-    """Say for how many days something is kept; the rest is for ever."""
+    """Set for how many days a kind of record is kept; others are kept forever."""
 
-    def days(**kept):
-        settings.RETENTION_DAYS = {**FOR_EVER, **kept}
+    def days(**days_by_kind):
+        settings.RETENTION_DAYS = {**FOR_EVER, **days_by_kind}
 
     days()
     return days
@@ -84,10 +84,10 @@ def incident(cause, closed_at, **fields):
     )
 
 
-# --- what came
+# --- received batches
 
 
-def test_batches_go_but_for_the_newest_of_each_site(mesh, keep):
+def test_old_batches_are_deleted_except_each_sites_newest(mesh, keep):
     for number, ago in enumerate((40, 20, 5), 1):
         store(mesh.slac.pk, batch(number=number), NOW - ago * DAY)
     store(mesh.cern.pk, batch(number=1), NOW - 90 * DAY)
@@ -95,11 +95,11 @@ def test_batches_go_but_for_the_newest_of_each_site(mesh, keep):
 
     delete_old()
 
-    left = ReceivedBatch.objects.order_by("site_id", "number").values_list("site_id", "number")
-    assert set(left) == {(mesh.slac.pk, 3), (mesh.cern.pk, 1)}
+    remaining = ReceivedBatch.objects.order_by("site_id", "number").values_list("site_id", "number")
+    assert set(remaining) == {(mesh.slac.pk, 3), (mesh.cern.pk, 1)}
 
 
-def test_refused_results_go_and_what_tells_of_completeness_stays(mesh, keep):
+def test_refused_results_are_deleted_and_completeness_stays(mesh, keep):
     store(mesh.slac.pk, batch(delivered(99999, burst(1.0), 1), number=1), NOW - 20 * DAY)
     store(mesh.slac.pk, batch(delivered(99999, burst(1.0), 2), number=2), NOW)
     keep(refused=10, deliveries=10, bursts=10)
@@ -113,7 +113,7 @@ def test_refused_results_go_and_what_tells_of_completeness_stays(mesh, keep):
 # --- slots
 
 
-def test_slots_go_by_whole_years_with_all_that_belongs_to_them(mesh, keep):
+def test_slots_are_deleted_by_whole_years_with_their_rows(mesh, keep):
     old = ended(mesh.slot(mesh.slac_cern, NEW_YEAR - DAY))
     host = Host.objects.get(name="slac")
     SlotHost.objects.create(slot=old, host=host, starts_at=old.starts_at, ends_at=old.ends_at)
@@ -145,7 +145,7 @@ def test_awaited_slots_and_slots_of_running_cells_are_kept(mesh, keep):
     assert not SweepCell.objects.exists()
 
 
-def test_summaries_keep_the_number_of_slots_that_are_gone(mesh, keep):
+def test_summaries_keep_the_number_of_deleted_slots(mesh, keep):
     at = datetime(2024, 7, 1, 12, tzinfo=UTC)
     for minutes in (0, 10, 20):
         ended(mesh.slot(mesh.slac_cern, at + timedelta(minutes=minutes)))
@@ -190,7 +190,7 @@ def lines(mesh, since=HOUR - 2 * DAY, until=HOUR):
     return {(line.outcome, line.reason): line.count for line in ledger_of_path(mesh.slac_cern.pk, since, until)}
 
 
-def test_what_is_gone_from_the_ledger_is_not_called_missed(mesh, keep):
+def test_deleted_ledger_days_are_not_called_missed(mesh, keep):
     a_ledger(mesh)
     assert lines(mesh) == {("measured", None): 60, ("missed", "agent_offline"): 2820}
     days = completeness.by_site_and_day((HOUR - 3 * DAY).date(), (HOUR + DAY).date())
@@ -200,13 +200,13 @@ def test_what_is_gone_from_the_ledger_is_not_called_missed(mesh, keep):
     assert not CycleDay.objects.exists()
     assert AgentGap.objects.count() == 1, "it reaches into the time that is kept"
 
-    # From the beginning of yesterday on, and nothing of the time before.
+    # From the beginning of yesterday on, and nothing before.
     assert lines(mesh) == {("missed", "agent_offline"): 2160}
     assert lines(mesh, until=HOUR - DAY - timedelta(hours=13)) == {}
     assert completeness.by_site_and_day((HOUR - 3 * DAY).date(), (HOUR + DAY).date()) == days
 
 
-def test_days_that_are_raised_again_bring_nothing_back_as_missed(mesh, keep):
+def test_a_longer_retention_does_not_show_deleted_days_as_missed(mesh, keep):
     a_ledger(mesh)
     keep(ledger=1)
     delete_old()
@@ -216,7 +216,7 @@ def test_days_that_are_raised_again_bring_nothing_back_as_missed(mesh, keep):
     assert lines(mesh) == {("missed", "agent_offline"): 2160}
 
 
-def test_slots_that_are_gone_are_in_no_line(mesh, keep):
+def test_deleted_slots_are_in_no_line(mesh, keep):
     AgentAccount.objects.create(site=mesh.slac, since=NEW_YEAR - DAY, until=NOW)
     for starts_at in (NEW_YEAR - DAY, NEW_YEAR + DAY):
         ended(mesh.slot(mesh.slac_cern, starts_at), "missed")
@@ -228,10 +228,10 @@ def test_slots_that_are_gone_are_in_no_line(mesh, keep):
     assert sum(lines(mesh, NEW_YEAR - 2 * DAY, NOW).values()) == 1
 
 
-# --- incidents, silences, deeds
+# --- incidents, silences, audit records
 
 
-def test_open_incidents_stay_and_old_ones_are_deleted_with_all_parts(mesh, keep):
+def test_open_incidents_stay_and_old_incidents_are_deleted(mesh, keep):
     still_open = incident("open", None)
     young = incident("young", NOW - 10 * DAY)
     old = incident("old", NOW - 500 * DAY)
@@ -249,15 +249,15 @@ def test_open_incidents_stay_and_old_ones_are_deleted_with_all_parts(mesh, keep)
 
     assert delete_old()["incident"] == 1
 
-    left = {still_open.pk, young.pk}
-    assert {each.pk for each in Incident.objects.all()} == left
+    remaining = {still_open.pk, young.pk}
+    assert {each.pk for each in Incident.objects.all()} == remaining
     for rows in (IncidentPath, IncidentTurn, Notification):
-        assert set(rows.objects.values_list("incident_id", flat=True)) == left
+        assert set(rows.objects.values_list("incident_id", flat=True)) == remaining
     deed.refresh_from_db()
     assert deed.incident_id is None
 
 
-def test_a_part_stays_with_its_whole_and_a_whole_with_its_parts(keep):
+def test_merged_incidents_are_kept_together(keep):
     open_whole, whole = incident("open whole", None), incident("whole", NOW - 500 * DAY)
     incident("part of open", NOW - 500 * DAY, merged_into=open_whole)
     incident("young part", NOW - 10 * DAY, merged_into=whole)
@@ -275,13 +275,13 @@ def test_a_part_stays_with_its_whole_and_a_whole_with_its_parts(keep):
     }
 
 
-def test_an_incident_stays_while_somebody_is_to_be_told_of_it(keep):
+def test_an_incident_with_a_pending_notification_stays(keep):
     old = incident("old", NOW - 500 * DAY)
-    told = Notification.objects.create(incident=old, change=IncidentChange.CLOSED, channel="a", due_at=NOW)
+    notification = Notification.objects.create(incident=old, change=IncidentChange.CLOSED, channel="a", due_at=NOW)
     keep(incidents=365)
 
     assert delete_old()["incident"] == 0
-    Notification.objects.filter(pk=told.pk).update(state=DeliveryState.DEAD)
+    Notification.objects.filter(pk=notification.pk).update(state=DeliveryState.DEAD)
     assert delete_old()["incident"] == 1
 
 
@@ -291,7 +291,7 @@ def quiet(**fields):
     return QuietPeriod.objects.create(kind=QuietPeriod.Kind.SILENCE, made_by="ada", **fields)
 
 
-def test_silences_go_when_they_are_over_for_good(keep):
+def test_silences_are_deleted_after_their_last_end(keep):
     over, ended_early = quiet(), quiet(ends_at=NOW + DAY, ended_at=NOW - 800 * DAY)
     ended_series = quiet(every_s=86_400, until=NOW - 400 * DAY)
     stay = [quiet(every_s=86_400), quiet(every_s=86_400, until=NOW), quiet(ends_at=NOW - DAY)]
@@ -305,7 +305,7 @@ def test_silences_go_when_they_are_over_for_good(keep):
     assert deed.quiet_id is None
 
 
-def test_deeds_stay_with_the_incident_that_they_are_about(keep):
+def test_audit_records_stay_with_their_incident(keep):
     about = incident("open", None)
     for fields in ({"incident": about}, {}):
         AuditRecord.objects.create(at=NOW - 900 * DAY, who="ada", what="did", **fields)
@@ -320,7 +320,7 @@ def test_deeds_stay_with_the_incident_that_they_are_about(keep):
 # --- tokens, sessions, reports
 
 
-def test_revoked_tokens_and_used_codes_go_and_valid_ones_stay(mesh, keep):
+def test_revoked_tokens_and_used_codes_are_deleted(mesh, keep):
     ada = User.objects.create_user("ada")
     for revoked_at in (None, NOW - 10 * DAY, NOW - 500 * DAY):
         issue_token(mesh.slac.pk, NOW - 900 * DAY)
@@ -343,7 +343,7 @@ def test_revoked_tokens_and_used_codes_go_and_valid_ones_stay(mesh, keep):
     assert set(EnrolmentCode.objects.values_list("digest", flat=True)) == {"0", "3"}
 
 
-def test_sessions_go_when_they_have_ended():
+def test_ended_sessions_are_deleted():
     Session.objects.create(session_key="over", session_data="", expire_date=NOW - timedelta(minutes=1))
     Session.objects.create(session_key="lasts", session_data="", expire_date=NOW + timedelta(minutes=1))
 
@@ -360,20 +360,20 @@ def subscriber(name, ended_at):
 
 
 def test_sent_reports_and_former_subscribers_are_deleted(keep):
-    lasts, gone = subscriber("ada", None), subscriber("eva", NOW - 500 * DAY)
+    lasts, former = subscriber("ada", None), subscriber("eva", NOW - 500 * DAY)
     for due_at in (NOW - 500 * DAY, NOW - 40 * DAY):
         ReportDelivery.objects.create(subscriber=lasts, period=str(due_at), due_at=due_at, sent_at=due_at)
-    ReportDelivery.objects.create(subscriber=gone, period="a", due_at=NOW - 600 * DAY)
+    ReportDelivery.objects.create(subscriber=former, period="a", due_at=NOW - 600 * DAY)
     keep(reports=1)
 
     delete_old()
 
     assert [subscriber.recipient for subscriber in Subscriber.objects.all()] == ["ada@example.org"]
-    # Sixty days at least: whether a week's was sent is asked for five weeks.
+    # Sixty days at least: whether a week's report was sent is checked for five weeks.
     assert [delivery.due_at for delivery in ReportDelivery.objects.all()] == [NOW - 40 * DAY]
 
 
-# --- how
+# --- batches, limits and locks
 
 
 def samples(count):
@@ -384,7 +384,7 @@ def samples(count):
         )  # fmt: skip
 
 
-def test_nothing_goes_where_everything_is_kept_for_ever(mesh):
+def test_nothing_is_deleted_where_everything_is_kept_forever(mesh):
     samples(1)
     ended(mesh.slot(mesh.slac_cern, NEW_YEAR - 5000 * DAY))
     incident("old", NOW - 500 * DAY)
@@ -401,7 +401,7 @@ def test_deletion_runs_in_batches_until_done_or_out_of_time(keep, monkeypatch):
     assert delete_old()["centre_sample"] == 5
 
 
-def test_the_greatest_number_of_days_is_for_ever(keep):
+def test_the_maximum_number_of_days_is_forever(keep):
     samples(1)
     incident("old", NOW - 500 * DAY)
     keep(**dict.fromkeys(FOR_EVER, 1_000_000))
@@ -410,7 +410,7 @@ def test_the_greatest_number_of_days_is_for_ever(keep):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_row_that_somebody_has_locked_is_left_and_not_waited_for(keep):
+def test_a_locked_row_is_skipped_without_waiting(keep):
     samples(3)
     keep(deliveries=30)
     other = connection.copy()
@@ -423,7 +423,7 @@ def test_a_row_that_somebody_has_locked_is_left_and_not_waited_for(keep):
 
         assert delete_old()["centre_sample"] == 2
     finally:
-        other.rollback()  # the lock is gone when this returns, which a close does not promise
+        other.rollback()  # the lock is released when this returns, which a close does not guarantee
         other.close()
 
     assert delete_old()["centre_sample"] == 1

@@ -1,4 +1,4 @@
-"""Records, spread and estimate: the record page, and what the API says of transfers."""
+"""Records, spread and estimate: the records page, and the transfers in the API."""
 
 import re
 import statistics
@@ -24,7 +24,7 @@ def ask(client):
     return get
 
 
-def test_a_long_path_beats_a_fast_one_in_bit_metres(ask, paths):
+def test_a_long_path_beats_a_fast_path_in_bit_metres(ask, paths):
     """SLAC to CERN are 9,378 km, CERN to UCT 8,950 km (great circle, 6371.0088 km)."""
     throughput(paths["slac", "cern"], HOUR, 92e6)
     throughput(paths["slac", "cern"], HOUR + MINUTE, 90e6)
@@ -60,13 +60,13 @@ def test_the_record_page_links_to_the_test(ask, paths):
     assert "863 Tbit·m/s" in html
 
 
-def test_a_mesh_without_a_test_has_no_record(ask, paths):
+def test_a_mesh_without_tests_has_no_records(ask, paths):
     throughput(paths["slac", "cern"], HOUR, None)
 
     assert re.search(r"No TCP test [^<]*month", ask("/records/"))
 
 
-def test_a_wrong_choice_names_the_right_ones(client, paths):
+def test_an_invalid_choice_lists_the_valid_choices(client, paths):
     answer = client.get("/records/?by=luck", headers={"host": "localhost"})
 
     assert answer.status_code == 404
@@ -80,7 +80,7 @@ def test_bit_metres_are_written_with_three_digits(value, text):
     assert bit_metres(value) == text
 
 
-def test_the_spread_of_a_paths_tests(ask, paths):
+def test_the_spread_of_a_paths_tests_is_shown(ask, paths):
     path = paths["slac", "cern"]
     rates = [278e6, 393e6, 346e6, 352e6]
     for minute, rate_bps in enumerate(rates):
@@ -96,7 +96,7 @@ def test_the_spread_of_a_paths_tests(ask, paths):
     ask("/api/v1/paths/999999/spread", 404)
 
 
-def test_the_estimate_of_a_path(ask, paths):
+def test_the_estimate_of_a_path_is_returned(ask, paths):
     path = paths["slac", "cern"]
     hour(path, 10_000, 9_900, 100.0)
     throughput(path, HOUR, 94.3e6, congestion_control="reno", verdict="bottleneck queue", diagnosis=PEER)
@@ -119,7 +119,7 @@ def test_without_an_answered_ping_there_is_no_estimate(ask, paths):
     ask("/api/v1/paths/999999/estimate", 404)
 
 
-def test_the_estimate_says_what_calibrates_it(ask, paths):
+def test_the_estimate_names_its_calibration(ask, paths):
     from tests.db.archive.test_calibrations import DAY, TODAY, a_test, history
 
     path = paths["slac", "cern"]

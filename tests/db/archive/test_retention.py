@@ -1,4 +1,4 @@
-"""What is kept no longer goes, by whole days or chunks; summaries and what still waits for one stay."""
+"""Retention: expired results are deleted by whole days or chunks; summaries and results still to be summarised stay."""
 
 from datetime import timedelta
 
@@ -30,8 +30,8 @@ def mesh():
 def keep(settings):
     settings.RETENTION_DAYS = FOR_EVER
 
-    def days(**kept):
-        settings.RETENTION_DAYS = {**FOR_EVER, **kept}
+    def days(**days_by_kind):
+        settings.RETENTION_DAYS = {**FOR_EVER, **days_by_kind}
 
     return days
 
@@ -41,7 +41,7 @@ def delete_old(now=NOW, seconds=60.0):
 
 
 def a_week(mesh, make=lambda at: burst(1.0, at=at)):
-    """One result at noon of each of the last seven days."""
+    """A result at noon of each of the last seven days."""
     results = [delivered(mesh.slac_cern, make(HOUR - n * DAY), n + 1) for n in range(7)]
     store(mesh.slac.pk, batch(*results), NOW)
 
@@ -50,7 +50,7 @@ def days_ago(model):
     return sorted((HOUR - at) // DAY for at in model.objects.values_list("measured_at", flat=True))
 
 
-def test_nothing_goes_where_everything_is_kept_for_ever(mesh):
+def test_nothing_is_deleted_where_everything_is_kept_forever(mesh):
     a_week(mesh)
     roll_up(NOW)
 
@@ -58,16 +58,16 @@ def test_nothing_goes_where_everything_is_kept_for_ever(mesh):
     assert Burst.objects.count() == 7
 
 
-def test_bursts_go_by_whole_days_and_their_summaries_stay(mesh, keep):
+def test_bursts_are_deleted_by_days_and_their_summaries_stay(mesh, keep):
     a_week(mesh)
     roll_up(NOW)
     keep(bursts=3)
 
-    gone = delete_old()
+    deleted = delete_old()
 
-    # 12:30 less three days is in the fourth day, which is kept whole, and so is the one before it.
+    # 12:30 less three days is in the fourth day, which is kept whole, and so is the day before it.
     assert days_ago(Burst) == [0, 1, 2, 3, 4]
-    assert gone["burst"] == 2
+    assert deleted["burst"] == 2
     assert BurstHour.objects.count() == 7
     assert delete_old()["burst"] == 0
 
@@ -99,7 +99,7 @@ def test_results_older_than_the_retention_are_refused(mesh, keep):
     assert "the oldest that is kept" in receipt.refused[0].reason
 
 
-def test_throughput_tests_have_a_time_of_their_own(mesh, keep):
+def test_throughput_tests_have_their_own_retention(mesh, keep):
     a_week(mesh, lambda at: throughput(1e6, at=at))
     roll_up(NOW)
     keep(throughput=2)
@@ -109,7 +109,7 @@ def test_throughput_tests_have_a_time_of_their_own(mesh, keep):
     assert not ThroughputTest.objects.exists()
 
 
-def test_where_the_time_is_over_the_rest_goes_the_next_time(mesh, keep):
+def test_deletion_continues_in_the_next_run_after_a_timeout(mesh, keep):
     a_week(mesh)
     roll_up(NOW)
     keep(bursts=1)
@@ -122,25 +122,25 @@ def test_where_the_time_is_over_the_rest_goes_the_next_time(mesh, keep):
     assert days_ago(Burst) == [0, 1, 2]
 
 
-def test_compression_is_off_where_the_licence_does_not_have_it(mesh):
+def test_compression_is_off_where_the_licence_excludes_it(mesh):
     a_week(mesh)
 
     assert not retention.may_compress()
     assert retention.compress_old(NOW + 365 * DAY) == 0
 
 
-@pytest.mark.parametrize("what", ["enable_compression", "compress_chunks"])
-def test_only_the_licence_keeps_compression_from_being_done(mesh, what):
-    """The Apache edition has the same functions, options and views, and refuses at last."""
+@pytest.mark.parametrize("statement_name", ["enable_compression", "compress_chunks"])
+def test_only_the_licence_prevents_compression(mesh, statement_name):
+    """The Apache edition has the same functions, options and views, and refuses at the end."""
     if not retention.is_hypertable("burst"):
         pytest.skip("needs TimescaleDB")
     a_week(mesh)
 
     with pytest.raises(NotSupportedError, match="license"), connection.cursor() as cursor:
-        cursor.execute(statement(what), {"before": NOW} if what == "compress_chunks" else None)
+        cursor.execute(statement(statement_name), {"before": NOW} if statement_name == "compress_chunks" else None)
 
 
-def test_days_are_whole_numbers(monkeypatch):
+def test_retention_is_a_whole_number_of_days(monkeypatch):
     monkeypatch.setenv("SOUNDINGS_RETENTION_BURSTS_DAYS", "30")
     assert environment.days("SOUNDINGS_RETENTION_BURSTS_DAYS", 730) == 30
     monkeypatch.delenv("SOUNDINGS_RETENTION_BURSTS_DAYS")
@@ -148,7 +148,7 @@ def test_days_are_whole_numbers(monkeypatch):
 
 
 @pytest.mark.parametrize("value", ["-1", "1.5", "two", "", "40000", "²"])
-def test_what_is_no_number_of_days_is_an_error_with_its_remedy(monkeypatch, value):
+def test_an_invalid_number_of_days_is_an_error_with_a_fix(monkeypatch, value):
     monkeypatch.setenv("SOUNDINGS_RETENTION_BURSTS_DAYS", value)
 
     with pytest.raises(ImproperlyConfigured, match=r"RETENTION_BURSTS_DAYS=.* whole days, 0 to 36500; 0 keeps"):

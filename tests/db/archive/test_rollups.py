@@ -1,4 +1,4 @@
-"""Summaries of all tiers, held against a brute-force oracle, and the same in whatever order results arrive."""
+"""Summaries of all tiers, compared with a brute-force oracle, and equal for any order of arrival."""
 
 import logging
 from collections import defaultdict
@@ -59,7 +59,7 @@ def hour_of(moment):
 
 
 def oracle(results):
-    """The summaries of these delivered bursts, one value at a time."""
+    """The summaries of these delivered bursts, computed value by value."""
     groups = defaultdict(list)
     for result in results:
         groups[result.path_id, result.result.packet_bytes, hour_of(result.result.started_at)].append(result)
@@ -173,12 +173,12 @@ def roll_up_all(limit=5000):
         continue
 
 
-def test_every_column_of_an_hour_is_what_brute_force_gives(mesh):
+def test_every_column_of_an_hour_equals_brute_force(mesh):
     random = np.random.default_rng(20261121)
     results = []
     for number in range(120):
         rtts = [None if random.random() < 0.1 else float(170 + random.gamma(2, 3)) for _ in range(10)]
-        made = burst(
+        sent_burst = burst(
             *rtts,
             at=HOUR - timedelta(hours=2) + timedelta(minutes=number, seconds=7),
             packet_bytes=(100, 1000)[number % 2],
@@ -188,7 +188,7 @@ def test_every_column_of_an_hour_is_what_brute_force_gives(mesh):
             loaded_rtts_ms=((), None)[number % 2] if number % 17 == 0 else ((300.0, None, 350.0), None)[number % 5 > 0],
         )
         path = mesh.slac_cern if number % 3 else mesh.slac_anl
-        results.append(delivered(path, made, number + 1, during_test=number % 17 == 0))
+        results.append(delivered(path, sent_burst, number + 1, during_test=number % 17 == 0))
     results.append(delivered(mesh.slac_cern, burst(at=HOUR), 500))
     results.append(delivered(mesh.slac_cern, burst(*[None] * 10, at=HOUR + timedelta(seconds=1)), 501))
     store(mesh.slac.pk, batch(*results), NOW)
@@ -200,7 +200,7 @@ def test_every_column_of_an_hour_is_what_brute_force_gives(mesh):
     assert_equals_oracle(results)
 
 
-def test_the_variation_is_of_neighbours_that_both_came_back(mesh):
+def test_ipdv_uses_consecutive_answered_packets(mesh):
     results = [delivered(mesh.slac_cern, burst(30.0, None, 10.0, 14.0, 12.0, 20.0))]
     store(mesh.slac.pk, batch(*results), NOW)
 
@@ -210,7 +210,7 @@ def test_the_variation_is_of_neighbours_that_both_came_back(mesh):
     assert BurstHour.objects.get().ipdv_ms == pytest.approx(5.0)
 
 
-def test_an_hour_of_total_loss_has_no_round_trip_and_no_estimate(mesh):
+def test_an_hour_of_total_loss_has_no_rtt_and_no_estimate(mesh):
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(None, None, None))), NOW)
 
     roll_up(NOW)
@@ -220,7 +220,7 @@ def test_an_hour_of_total_loss_has_no_round_trip_and_no_estimate(mesh):
     assert {getattr(row, name) for name in (*ROUND_TRIPS, "ipdv_ms", "estimate_bps", "estimate_is_floor")} == {None}
 
 
-def test_an_hour_that_could_not_be_measured_is_no_loss(mesh):
+def test_an_hour_of_failed_tests_has_no_loss(mesh):
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst())), NOW)
 
     roll_up(NOW)
@@ -229,7 +229,7 @@ def test_an_hour_that_could_not_be_measured_is_no_loss(mesh):
     assert (row.bursts, row.bursts_not_measured, row.sent, row.received) == (0, 1, 0, 0)
 
 
-def test_bursts_during_our_own_tests_are_counted_and_left_out(mesh):
+def test_bursts_during_our_own_tests_are_counted_separately(mesh):
     results = (
         delivered(mesh.slac_cern, burst(500.0, None, at=HOUR), 1, during_test=True),
         delivered(mesh.slac_cern, burst(10.0, 10.0, at=HOUR + timedelta(minutes=1)), 2),
@@ -242,12 +242,12 @@ def test_bursts_during_our_own_tests_are_counted_and_left_out(mesh):
     assert (row.bursts, row.bursts_during_test, row.sent, row.received, row.rtt_max_ms) == (1, 1, 2, 2, 10.0)
 
 
-def test_packets_under_load_are_apart_and_the_rest_of_the_burst_counts(mesh):
+def test_packets_under_load_are_separate_from_the_rest(mesh):
     minute = timedelta(minutes=1)
     results = (
         delivered(mesh.slac_cern, burst(10.0, 12.0, 11.0, at=HOUR, loaded_rtts_ms=(80.0, None, 60.0)), 1),
         delivered(mesh.slac_cern, burst(70.0, 90.0, at=HOUR + minute, loaded_rtts_ms=()), 2, during_test=True),
-        # An agent that does not tell packets apart.
+        # An agent that does not distinguish packets under load.
         delivered(mesh.slac_cern, burst(500.0, 11.0, at=HOUR + 2 * minute), 3, during_test=True),
         delivered(mesh.slac_cern, burst(10.0, 10.0, at=HOUR + 3 * minute), 4),
     )
@@ -279,7 +279,7 @@ def test_a_burst_answered_under_load_only_was_not_unreachable(mesh):
     assert row.loss_max_ratio == pytest.approx(1 / 3)
 
 
-def test_a_late_burst_opens_its_hour_again_and_no_other(mesh):
+def test_a_late_burst_reopens_only_its_hour(mesh):
     early = delivered(mesh.slac_cern, burst(10.0, at=HOUR - timedelta(minutes=30)), 1)
     now = delivered(mesh.slac_cern, burst(10.0, at=HOUR), 2)
     store(mesh.slac.pk, batch(early, now), NOW)
@@ -296,7 +296,7 @@ def marks():
     return set(DirtySummary.objects.values_list("tier", "path_id", "starts_at"))
 
 
-def test_each_summary_opens_exactly_the_next_larger_one(mesh):
+def test_each_summary_marks_exactly_the_next_longer_summary(mesh):
     day, month, year = (start_of(tier, HOUR) for tier in ("day", "month", "year"))
     path_id = mesh.slac_cern.pk
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(10.0))), NOW)
@@ -308,7 +308,7 @@ def test_each_summary_opens_exactly_the_next_larger_one(mesh):
         assert marks() == expected
 
 
-def test_late_data_open_again_what_they_touch_and_nothing_else(mesh):
+def test_late_data_changes_only_the_affected_summaries(mesh):
     times = [HOUR, HOUR - timedelta(days=1), HOUR - timedelta(days=40), HOUR - timedelta(days=400)]
     results = [delivered(mesh.slac_cern, burst(10.0, at=at), number) for number, at in enumerate(times, 1)]
     store(mesh.slac.pk, batch(*results, delivered(mesh.slac_anl, burst(10.0), 9)), NOW)
@@ -328,7 +328,7 @@ def test_late_data_open_again_what_they_touch_and_nothing_else(mesh):
     assert after["year", *key, start_of("year", late_at)]["sent"] == 4
 
 
-def test_a_first_rollup_is_immediate_later_marks_wait_for_their_tier(mesh):
+def test_a_first_rollup_is_immediate_later_ones_are_delayed(mesh):
     days = TIERS[0]
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(10.0))), NOW)
     roll_up(NOW)
@@ -380,7 +380,7 @@ def test_the_worst_hour_of_a_year_is_not_averaged_away(mesh):
     assert BurstYear.objects.get().loss_max_ratio == pytest.approx(4 / 6)
 
 
-def test_longer_summaries_outlive_the_shorter_ones(mesh):
+def test_longer_summaries_outlive_the_shorter_summaries(mesh):
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(10.0, None))), NOW)
     roll_up(NOW)
     merge_all(NOW)
@@ -394,7 +394,7 @@ def test_longer_summaries_outlive_the_shorter_ones(mesh):
     assert tiers() == {key: row for key, row in before.items() if key[0] != "hour"}
 
 
-def test_recomputing_gives_identical_rows_and_keeps_those_without_raw(mesh):
+def test_recomputing_gives_identical_rows_or_keeps_them(mesh):
     random = np.random.default_rng(11)
     results = [
         delivered(
@@ -441,7 +441,7 @@ def test_recomputing_repairs_a_path_and_leaves_the_others(mesh):
     assert {key[1] for key in repaired} == {mesh.slac_cern.pk}
 
 
-def test_the_plan_of_each_tier_is_what_the_mesh_counts(mesh):
+def test_the_plan_of_each_tier_equals_that_of_the_mesh(mesh):
     test = MeshTest.objects.create(name="pinger", kind="ping", every_s=420)
     measurement = Measurement.objects.create(path=mesh.slac_cern, test=test, started_at=HOUR)
     for every_s, began, ended in ((420, 50, 3.25), (1800, 3.25, None)):
@@ -462,7 +462,7 @@ def test_the_plan_of_each_tier_is_what_the_mesh_counts(mesh):
         assert (row["bursts_planned"] or None) == (planned or None), (tier, start)
 
 
-def test_throughput_is_summed_up_in_all_tiers(mesh):
+def test_throughput_is_summarised_in_all_tiers(mesh):
     rates = [90e6, 50e6, 80e6, 70e6]
     results = [
         delivered(mesh.slac_cern, throughput(rate, at=HOUR + timedelta(minutes=n)), n + 1)
@@ -517,7 +517,7 @@ def test_a_limit_takes_the_newest_hours_first(mesh):
     assert DirtyHour.objects.count() == 3
 
 
-def test_the_task_goes_on_until_nothing_is_dirty(mesh, monkeypatch):
+def test_the_task_continues_until_no_hour_is_dirty(mesh, monkeypatch):
     monkeypatch.setattr("monitor.archive.tasks.HOURS_AT_ONCE", 2)
     results = [delivered(mesh.slac_cern, burst(1.0, at=HOUR - timedelta(hours=n)), n + 1) for n in range(5)]
     store(mesh.slac.pk, batch(*results), NOW)
@@ -527,7 +527,7 @@ def test_the_task_goes_on_until_nothing_is_dirty(mesh, monkeypatch):
     assert not DirtyHour.objects.exists()
 
 
-def test_a_rollup_that_lags_says_so(mesh, caplog):
+def test_a_delayed_rollup_is_reported(mesh, caplog):
     store(mesh.slac.pk, batch(delivered(mesh.slac_cern, burst(1.0))), NOW)
 
     with caplog.at_level(logging.WARNING):
@@ -536,12 +536,12 @@ def test_a_rollup_that_lags_says_so(mesh, caplog):
     assert "rollups lag 600 s behind" in caplog.text
 
 
-def test_a_rollup_takes_the_same_statements_for_any_number_of_hours(mesh, django_assert_num_queries):
+def test_a_rollup_has_a_fixed_number_of_statements(mesh, django_assert_num_queries):
     results = [delivered(mesh.slac_cern, burst(1.0, at=HOUR - timedelta(hours=n)), n + 1) for n in range(50)]
     store(mesh.slac.pk, batch(*results), NOW)
 
     with django_assert_num_queries(9):
-        # take, raw bursts, where to stage, stage, store, throughput tests, mark; between SAVEPOINT and RELEASE
+        # select, raw bursts, staging table, stage, store, throughput tests, mark; between SAVEPOINT and RELEASE
         roll_up(NOW)
 
 
@@ -558,13 +558,13 @@ some_bursts = st.builds(
 
 
 class AnyOrder(TestCase):
-    """Deliveries in any order, doubled, in any parts, with roll-ups in between, end in the same tables."""
+    """Deliveries in any order, repeated, in any parts, with roll-ups in between, give the same tables."""
 
     @given(data=st.data())
     @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    def test_any_order_of_deliveries_and_rollups_ends_in_the_same_tables(self, data):
+    def test_any_order_of_deliveries_and_rollups_gives_the_same(self, data):
         mesh = make_mesh()
-        made = data.draw(
+        drawn_results = data.draw(
             st.lists(
                 st.tuples(some_bursts, st.sampled_from([mesh.slac_cern, mesh.slac_anl]), st.booleans()),
                 min_size=1,
@@ -573,7 +573,8 @@ class AnyOrder(TestCase):
             )
         )
         results = [
-            delivered(path, result, sequence, during_test=own) for sequence, (result, path, own) in enumerate(made, 1)
+            delivered(path, result, sequence, during_test=own)
+            for sequence, (result, path, own) in enumerate(drawn_results, 1)
         ]
         store(mesh.slac.pk, batch(*results), NOW)
         roll_up_all()

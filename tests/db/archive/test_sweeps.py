@@ -1,7 +1,7 @@
-"""Sweeps: a grid of tests that is run, stopped and taken up again; its page, its API and its command.
+"""Sweeps: a grid of tests that is run, stopped and continued; its page, its API and its command.
 
-The agents are played by `Agents`: what was asked for ends at once, at one window a round trip of 100 ms for each
-stream, up to 50 Mbit/s.
+`Agents` simulates the agents: requested tests end at once, with one window per RTT of 100 ms for each stream, up to 50
+Mbit/s.
 """
 
 import io
@@ -27,7 +27,7 @@ SAID = {"duration_s": 2.0, "start_s": 0.2, "too_short": False, "wanted_s": 2.0, 
 
 
 class Agents:
-    """Ends the next test that was asked for when it is told of a sweep; `failing` are (streams, window)s that fail."""
+    """Ends the next requested test when called with a sweep; `failing` are (streams, window)s that fail."""
 
     def __init__(self, failing=(), stop_after=None):
         self.failing, self.stop_after, self.ended = set(failing), stop_after, 0
@@ -70,16 +70,16 @@ def rates(cells):
     return {(cell.setting.streams, cell.setting.window_bytes / KIB): cell.throughput_bps for cell in cells.cells}
 
 
-def test_every_cell_is_run_once_and_kept(path):
+def test_every_cell_is_run_once_and_stored(path):
     rows = throughput_sweeps.run(a_sweep(path), Agents())
 
-    # 256 KiB each 100 ms are 20.97 Mbit/s.
+    # 256 KiB per 100 ms are 20.97 Mbit/s.
     assert rates(rows) == {(1, 256): 20_971_520, (4, 256): 50e6, (1, 1024): 50e6, (4, 1024): 50e6}
     assert rows.rtt_ms == 100.0
     assert Slot.objects.count() == 4
 
 
-def test_what_was_measured_outlives_its_slot(path):
+def test_results_outlive_their_slot(path):
     number = a_sweep(path)
     rows = throughput_sweeps.run(number, Agents())
 
@@ -88,25 +88,25 @@ def test_what_was_measured_outlives_its_slot(path):
     assert rates(throughput_sweeps.load(number, timezone.now())) == rates(rows)
 
 
-def test_a_test_that_ends_between_keeping_and_looking_is_kept(path, monkeypatch):
+def test_a_test_that_ends_just_after_the_check_is_stored(path, monkeypatch):
     number = a_sweep(path, streams=(1,), windows=(256 * KIB,))
-    agents, kept = Agents(), throughput_sweeps.keep_results
+    agents, original = Agents(), throughput_sweeps.keep_results
 
     def keep(sweep_id, now):
-        kept(sweep_id, now)
+        original(sweep_id, now)
         agents(None)
 
     monkeypatch.setattr(throughput_sweeps, "keep_results", keep)
     throughput_sweeps.run(number, lambda _: None)
 
-    # Now the other end's half of the test comes, and its diagnosis is awaited again.
+    # Now the other end's half of the test arrives, and its diagnosis is pending again.
     UndiagnosedTest.objects.bulk_create(
         UndiagnosedTest(path_id=test.path_id, measured_at=test.measured_at) for test in ThroughputTest.objects.all()
     )
     assert rates(throughput_sweeps.load(number, timezone.now())) == {(1, 256): 20_971_520}
 
 
-def test_a_sweep_that_is_stopped_keeps_what_it_has_and_goes_on(path):
+def test_a_stopped_sweep_keeps_its_results_and_continues(path):
     number = a_sweep(path)
     with pytest.raises(KeyboardInterrupt):
         throughput_sweeps.run(number, Agents(stop_after=1))
@@ -116,12 +116,14 @@ def test_a_sweep_that_is_stopped_keeps_what_it_has_and_goes_on(path):
     rows = throughput_sweeps.run(number, Agents())
 
     assert 1 <= halfway.ended < 4
-    kept = {cell.place: cell.measured_at for cell in halfway.cells if cell.outcome}
-    assert {place: at for place, at in ((cell.place, cell.measured_at) for cell in rows.cells) if place in kept} == kept
+    measured_at = {cell.place: cell.measured_at for cell in halfway.cells if cell.outcome}
+    assert {
+        place: at for place, at in ((cell.place, cell.measured_at) for cell in rows.cells) if place in measured_at
+    } == measured_at
     assert rows.ended == 4
 
 
-def test_a_failed_cell_shows_its_outcome_and_may_be_run_again(path):
+def test_a_failed_cell_shows_its_outcome_and_can_be_repeated(path):
     number = a_sweep(path)
     rows = throughput_sweeps.run(number, Agents(failing=[(4, 256 * KIB)]))
     [failed] = [cell for cell in rows.cells if cell.outcome != "measured"]
@@ -131,7 +133,7 @@ def test_a_failed_cell_shows_its_outcome_and_may_be_run_again(path):
     assert throughput_sweeps.run(number, Agents()).grid.count(failed.cell) == 0
 
 
-def test_a_test_that_nobody_reports_is_missed(path):
+def test_a_test_without_a_report_is_missed(path):
     number = a_sweep(path, streams=(1,), windows=(KIB * 64,))
     throughput_sweeps._ask_next(throughput_sweeps.load(number, timezone.now()))
 
@@ -170,7 +172,7 @@ def test_without_room_it_stops_with_the_reason(path, monkeypatch):
         ({"windows_bytes": [2048], "streams": [0]}, "streams .*integer from 1 to 128"),
     ],
 )
-def test_a_grid_that_makes_no_sense_is_refused(grid, message):
+def test_an_invalid_grid_is_refused(grid, message):
     with pytest.raises(OnDemandError, match=message):
         throughput_sweeps.settings_of(Settings(), **grid)
 
@@ -182,7 +184,7 @@ def test_all_combinations_are_cells():
     assert {(setting.congestion_control, setting.mss_bytes) for setting in settings} == {("cubic", 1448), ("bbr", 1448)}
 
 
-def test_the_page_draws_failures_apart_from_rates(client, path):
+def test_the_page_draws_failures_differently_from_rates(client, path):
     number = a_sweep(path)
     throughput_sweeps.run(number, Agents(failing=[(4, 256 * KIB)]))
 
@@ -208,7 +210,7 @@ def test_a_sweep_that_has_not_run_has_a_page(client, path):
     assert "4 not run yet" in html
 
 
-def test_an_unknown_sweep_is_not_found(client):
+def test_an_unknown_sweep_is_404(client):
     answer = client.get("/sweeps/77/", headers={"host": "localhost"})
 
     assert answer.status_code == 404
@@ -240,34 +242,34 @@ def throughput_command(*args):
 
 @pytest.fixture
 def agents(monkeypatch):
-    """The command with agents that end what was asked for before each look."""
+    """The command with agents that end the requested tests before each check."""
 
     keep = throughput_sweeps.keep_results
 
-    def played(agents):
-        def keep_after(number, now):
+    def simulated(agents):
+        def keep_then_end(number, now):
             agents(number)
             keep(number, now)
 
-        monkeypatch.setattr(throughput_sweeps, "keep_results", keep_after)
+        monkeypatch.setattr(throughput_sweeps, "keep_results", keep_then_end)
 
-    return played
+    return simulated
 
 
 def test_the_command_runs_the_grid_and_shows_it(path, agents):
     agents(Agents(failing=[(4, 256 * KIB)]))
 
-    said = throughput_command("slac", "cern", "--windows", "256K,1M", "--streams", "1,4", "--duration-s", "2")
+    output = throughput_command("slac", "cern", "--windows", "256K,1M", "--streams", "1,4", "--duration-s", "2")
 
-    assert "4 of 4 cells" in said
-    assert "busy: the server served somebody else" in said
-    assert re.search(r"1 MiB\s+│\s+50 Mbit/s\s+│\s+50 Mbit/s", said)
-    assert re.search(r"256 KiB\s+│\s+21 Mbit/s\s+│\s+busy", said)
-    assert re.search(r"Sweet spot: 1 stream [^.]*\b1 MiB[^.]* 50 Mbit/s\.", said)
-    assert " 0 " not in said
+    assert "4 of 4 cells" in output
+    assert "busy: the server served somebody else" in output
+    assert re.search(r"1 MiB\s+│\s+50 Mbit/s\s+│\s+50 Mbit/s", output)
+    assert re.search(r"256 KiB\s+│\s+21 Mbit/s\s+│\s+busy", output)
+    assert re.search(r"Sweet spot: 1 stream [^.]*\b1 MiB[^.]* 50 Mbit/s\.", output)
+    assert " 0 " not in output
 
 
-def test_interrupted_the_command_says_how_to_go_on(path, agents):
+def test_an_interrupted_command_says_how_to_continue(path, agents):
     agents(Agents(stop_after=2))
     with pytest.raises(CommandError) as stopped:
         throughput_command("slac", "cern", "--windows", "256K,1M", "--streams", "1,4")
@@ -292,6 +294,6 @@ def test_interrupted_the_command_says_how_to_go_on(path, agents):
         (["slac", "cern", "--windows", "1M", "--streams", "few"], "write whole numbers"),
     ],
 )
-def test_options_that_make_no_sense_are_told(path, options, message):
+def test_invalid_options_are_reported(path, options, message):
     with pytest.raises(CommandError, match=message):
         throughput_command(*options)

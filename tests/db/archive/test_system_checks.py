@@ -1,4 +1,4 @@
-"""What Django's system checks say of the database server: nothing of a good one, and each fault with what to do."""
+"""Django's system checks of the database server: none for a good server, and each problem with its fix."""
 
 import re
 import subprocess
@@ -38,13 +38,13 @@ ROOM = Disk(total_bytes=100 * GIGABYTE, free_bytes=50 * GIGABYTE)
 
 
 def ids(server_now, space=ROOM, plain=()):
-    said = list(problems(server_now, space, plain))
-    assert all(message.hint for message in said)
-    return [message.id for message in said]
+    messages = list(problems(server_now, space, plain))
+    assert all(message.hint for message in messages)
+    return [message.id for message in messages]
 
 
 @pytest.mark.parametrize("good_server", [GOOD, PLAIN, replace(GOOD, version_number=180_004, timescaledb="2.30.2")])
-def test_a_good_server_gets_no_word(good_server):
+def test_a_good_server_has_no_messages(good_server):
     assert ids(good_server) == []
     assert ids(good_server, space=None) == []
 
@@ -61,26 +61,26 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_told_by_its_id(name):
+def test_a_problem_has_its_id(name):
     assert ids(FAULTS[name]) == [name]
 
 
 @pytest.mark.parametrize("version", ["2.19.0", "2.30.9", "2.20.0-dev"])
-def test_versions_of_timescaledb_from_first_to_last_are_tested_ones(version):
+def test_timescaledb_versions_from_first_to_last_are_tested(version):
     assert ids(replace(GOOD, timescaledb=version)) == []
 
 
 @pytest.mark.parametrize("version", ["2.31.0", "3.0.0", "2.9.4"])
-def test_other_versions_of_timescaledb_are_not(version):
+def test_other_timescaledb_versions_are_not_tested(version):
     assert ids(replace(GOOD, timescaledb=version)) == ["archive.W005"]
 
 
-def test_that_the_server_does_not_tell_what_it_preloads_is_no_fault():
-    """An ordinary user of PostgreSQL may not see it."""
+def test_an_unreadable_preload_setting_is_not_a_problem():
+    """An ordinary user of PostgreSQL may not read it."""
     assert ids(replace(PLAIN, timescaledb_versions=["2.19.3"], preloads_timescaledb=None)) == []
 
 
-def test_plain_tables_where_timescaledb_is_are_named():
+def test_plain_tables_beside_timescaledb_are_named():
     [message] = problems(GOOD, ROOM, ["burst", "burst_hour"])
 
     assert message.id == "archive.W004"
@@ -96,62 +96,64 @@ def test_a_disk_is_low_below_a_tenth_or_a_gigabyte(total_gb, free_gb, is_low):
     assert ids(GOOD, space) == (["archive.W006"] if is_low else [])
 
 
-def test_compose_runs_a_tested_timescaledb_on_a_tested_postgresql():
+def test_compose_runs_tested_versions_of_both():
     release, _, postgresql = SERVICES["timescaledb"]["image"].partition(":")[2].partition("-pg")
 
     assert ids(replace(GOOD, timescaledb=release, version_number=int(postgresql) * 10_000)) == []
 
 
 @pytest.mark.django_db
-def test_of_the_server_of_the_tests_only_what_is_true_is_said(capsys):
+def test_the_tests_own_server_has_only_true_messages(capsys):
     expected = ["archive.I001"] if has_timescaledb() else []
     call_command("check", "--database", "default")
-    said = capsys.readouterr()
+    output = capsys.readouterr()
 
     problem_ids = ids(server(), disk(server()), plain_tables(server()))
 
     assert [name for name in problem_ids if name != "archive.W006"] == expected
-    assert ("(archive.I001)" in said.err) == has_timescaledb()
+    assert ("(archive.I001)" in output.err) == has_timescaledb()
     assert plain_tables(server()) == []
 
 
 @pytest.mark.django_db
-def test_without_being_asked_the_database_is_left_alone(django_assert_num_queries):
+def test_the_database_is_checked_only_if_requested(django_assert_num_queries):
     with django_assert_num_queries(0):
         assert system_checks.check_database() == []
 
 
 @pytest.mark.django_db
-def test_the_disk_is_that_of_the_data_where_the_server_is_here():
+def test_the_disk_is_that_of_the_data_if_the_server_is_local():
     disk_problems = disk(server())
     if has_timescaledb():
         assert disk_problems is None  # its folder is in another root
         return
     folder = server().data_directory
-    said = subprocess.run(["df", "-B1", "--output=size", folder], capture_output=True, text=True, check=True).stdout
+    df_output = subprocess.run(
+        ["df", "-B1", "--output=size", folder], capture_output=True, text=True, check=True
+    ).stdout
 
-    assert disk_problems.total_bytes == int(said.splitlines()[1])
+    assert disk_problems.total_bytes == int(df_output.splitlines()[1])
     assert 0 < disk_problems.free_bytes <= disk_problems.total_bytes
 
 
 @pytest.mark.django_db
-def test_the_disk_of_a_server_elsewhere_is_not_known(monkeypatch):
+def test_the_disk_of_a_remote_server_is_unknown(monkeypatch):
     monkeypatch.setitem(connection.settings_dict, "HOST", "db.example.org")
 
     assert disk(server()) is None
     assert disk(replace(server(), data_directory=None)) is None
 
 
-def test_a_database_that_is_away_is_an_error_with_what_to_do():
-    status, _, said = manage("postgresql://nobody@127.0.0.1:1/nothing", "check", "--database", "default")
+def test_an_unreachable_database_is_an_error_with_a_fix():
+    status, _, errors = manage("postgresql://nobody@127.0.0.1:1/nothing", "check", "--database", "default")
 
     assert status == 1
-    assert lacks(said, "(archive.E002)", "database cannot be used") == []
-    assert lacks(said, "HINT: Start", "manage.py up", "--data DIR", "SOUNDINGS_DATA=DIR") == []
+    assert lacks(errors, "(archive.E002)", "database cannot be used") == []
+    assert lacks(errors, "HINT: Start", "manage.py up", "--data DIR", "SOUNDINGS_DATA=DIR") == []
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_server_with_another_time_zone_and_plain_tables_is_detected():
+def test_another_time_zone_and_plain_tables_are_detected():
     with scratch_database() as dsn:
         [(name,)] = rows(dsn, "SELECT current_database()")
         assert manage(dsn, "migrate", "-v0")[0] == 0
@@ -160,7 +162,7 @@ def test_a_server_with_another_time_zone_and_plain_tables_is_detected():
             execute(dsn, "DROP TABLE capacity_result CASCADE")
             execute(dsn, "CREATE TABLE capacity_result (measured_at timestamptz)")
 
-        status, _, said = manage(dsn, "check", "--database", "default")
+        status, _, errors = manage(dsn, "check", "--database", "default")
 
         if has_timescaledb():
             execute(dsn, "INSERT INTO capacity_result VALUES ('2026-03-14Z')")
@@ -170,6 +172,6 @@ def test_a_server_with_another_time_zone_and_plain_tables_is_detected():
             assert rows(dsn, "SELECT count(*) FROM capacity_result") == [(1,)]
 
     assert status == 0
-    assert re.search(r"\(archive.W001\) .*Europe/Zurich", said)
-    assert ("(archive.W004)" in said) == has_timescaledb()
-    assert "archive.E001" not in said
+    assert re.search(r"\(archive.W001\) .*Europe/Zurich", errors)
+    assert ("(archive.W004)" in errors) == has_timescaledb()
+    assert "archive.E001" not in errors

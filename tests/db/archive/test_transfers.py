@@ -1,4 +1,4 @@
-"""Throughput tests through ingest: what their intervals say is told once, stored, and read again."""
+"""Throughput tests through ingest: their intervals are diagnosed once, stored, and read back."""
 
 import dataclasses
 import math
@@ -35,7 +35,7 @@ def mesh(db):
 
 
 def real(name, at=HOUR):
-    """A run that the probe made in the lab, as if it had begun at `at`."""
+    """A run by the probe in the lab, as if it had begun at `at`."""
     return msgspec.structs.replace(read(RUNS / f"{name}.json"), started_at=at, target="cern", address="192.0.2.2")
 
 
@@ -45,7 +45,7 @@ def keep(mesh, run, at_path=None, sequence=1):
     diagnose_awaited(NOW)
 
 
-def test_the_verdict_of_a_real_test_is_stored_with_its_steady_rate(mesh):
+def test_a_real_test_is_stored_with_verdict_and_steady_rate(mesh):
     run = real("queue")
     expected = diagnose(recording(run))
 
@@ -58,7 +58,7 @@ def test_the_verdict_of_a_real_test_is_stored_with_its_steady_rate(mesh):
     assert point.average_bps == run.throughput_bps != point.throughput_bps
 
 
-def test_all_that_the_probe_saw_is_read_again(mesh):
+def test_all_intervals_of_the_probe_are_read_back(mesh):
     run = real("queue")
     keep(mesh, run)
 
@@ -75,11 +75,11 @@ def test_all_that_the_probe_saw_is_read_again(mesh):
     ]
 
 
-def test_a_moment_without_a_test_has_none(mesh):
+def test_a_time_without_a_test_has_no_transfer(mesh):
     assert transfer_of(mesh.slac_cern.pk, HOUR) is None
 
 
-def test_a_test_too_short_for_its_rtt_keeps_its_average_and_says_so(mesh):
+def test_a_test_too_short_for_its_rtt_keeps_its_average(mesh):
     run = real("too_short")
 
     keep(mesh, run)
@@ -135,7 +135,7 @@ def background(mesh):
     return backgrounds([(mesh.slac_cern.pk, HOUR)])[mesh.slac_cern.pk, HOUR]
 
 
-def test_the_idle_round_trip_is_the_least_of_the_half_hour_before(mesh):
+def test_the_idle_rtt_is_the_minimum_of_the_half_hour_before(mesh):
     idle_burst(mesh, 31, 5.0)
     idle_burst(mesh, 20, 40.5, 41.0)
     idle_burst(mesh, 10, 44.0)
@@ -165,7 +165,7 @@ def test_the_capacity_is_as_measured_and_at_least_the_best_test(mesh, capacities
     assert known_capacity_bps == (None if capacity_bps is None else pytest.approx(capacity_bps))
 
 
-def test_a_known_capacity_says_what_window_the_path_needs(mesh):
+def test_a_known_capacity_gives_the_window_that_the_path_needs(mesh):
     earlier_capacity(mesh, 1, 1e8)
     idle_burst(mesh, 5, 40.0)
 
@@ -185,7 +185,7 @@ def same_kind(mesh, hours, throughput_bps, **fields):
 
 
 @pytest.mark.parametrize(("number", "earlier_bps"), [(2, None), (3, 26.8e6), (12, 26.8e6)])
-def test_the_past_of_a_path_is_the_median_of_its_like_tests(mesh, number, earlier_bps):
+def test_the_past_of_a_path_is_the_median_of_similar_tests(mesh, number, earlier_bps):
     keep(mesh, real("bbr_loss"))
     for hours in range(1, number + 1):
         same_kind(mesh, hours, 26.8e6 + (hours - 2) * 1e3 if hours <= 3 else 26.8e6)
@@ -240,12 +240,12 @@ arrived = st.none() | st.integers(1, 8).flatmap(
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(sent=columns, received=arrived, omitted_s=st.floats(0, LONGEST_TEST_S), idle_ms=st.none() | st.floats(0, 1e5))
-def test_whatever_passes_the_checks_can_be_told(sent, received, omitted_s, idle_ms):
+def test_every_valid_transfer_gets_a_sentence(sent, received, omitted_s, idle_ms):
     run = throughput(
         1e6, outcome=Outcome.MEASURED, transfer=Transfer(sent=sent, received=received, omitted_s=omitted_s)
     )
 
-    said = diagnose_run(run, Background(1, HOUR, idle_rtt_ms=idle_ms))
+    diagnosis = diagnose_run(run, Background(1, HOUR, idle_rtt_ms=idle_ms))
 
-    assert said.sentence
-    assert said.steady_bps is None or math.isfinite(said.steady_bps)
+    assert diagnosis.sentence
+    assert diagnosis.steady_bps is None or math.isfinite(diagnosis.steady_bps)

@@ -1,4 +1,4 @@
-"""Latency under load: from the delivery of bursts to the queries, and coverage counts what counts."""
+"""Latency under load: from the delivery of bursts to the queries, and its effect on coverage."""
 
 from datetime import timedelta
 
@@ -29,7 +29,7 @@ def mesh():
 @pytest.fixture
 def hour_with_tests(mesh):
     """Sixty bursts of ten packets: in every fourth, eight packets were sent under load, of which the last was lost;
-    a burst was sent under load as a whole, and the last is of an agent that does not tell packets apart."""
+    another burst was sent under load as a whole, and the last is of an agent that does not distinguish packets."""
     test = MeshTest.objects.create(name="pinger", kind="ping", every_s=60, parameters={})
     measurement = Measurement.objects.create(path=mesh.slac_cern, test=test, started_at=HOUR)
     MeasurementPeriod.objects.create(
@@ -39,12 +39,12 @@ def hour_with_tests(mesh):
     for number in range(60):
         at, during_test = HOUR + number * MINUTE, number in (58, 59)
         if during_test:
-            made = burst(*[200.0] * 10, at=at, loaded_rtts_ms=() if number == 58 else None)
+            measured = burst(*[200.0] * 10, at=at, loaded_rtts_ms=() if number == 58 else None)
         elif number % 4 == 0:
-            made = burst(10.0, 10.0, at=at, loaded_rtts_ms=(*SEVEN, None))
+            measured = burst(10.0, 10.0, at=at, loaded_rtts_ms=(*SEVEN, None))
         else:
-            made = burst(*[10.0] * 10, at=at)
-        results.append(delivered(mesh.slac_cern, made, number + 1, during_test=during_test))
+            measured = burst(*[10.0] * 10, at=at)
+        results.append(delivered(mesh.slac_cern, measured, number + 1, during_test=during_test))
     store(mesh.slac.pk, batch(*results), NOW + 60 * MINUTE)
     while roll_up(NOW):
         continue
@@ -52,7 +52,7 @@ def hour_with_tests(mesh):
     return mesh.slac_cern
 
 
-def test_latency_under_load_is_a_series_of_its_own(hour_with_tests):
+def test_latency_under_load_is_a_separate_series(hour_with_tests):
     path_id, until = hour_with_tests.pk, HOUR + 60 * MINUTE
 
     raw = path_under_load(path_id, 100, HOUR, until)
@@ -61,7 +61,7 @@ def test_latency_under_load_is_a_series_of_its_own(hour_with_tests):
     (hour,) = loaded_series(path_id, 100, HOUR, HOUR + timedelta(days=2))
 
     # 15 bursts of eight packets, and the ten of a whole burst.
-    assert [(found.sent, found.received, found.lost) for found in (raw, summary)] == [(130, 115, 15)] * 2
+    assert [(figures.sent, figures.received, figures.lost) for figures in (raw, summary)] == [(130, 115, 15)] * 2
     assert (hour.sent, hour.received) == (130, 115)
     assert (raw.rtt_median_ms, raw.rtt_p95_ms) == (130.0, 200.0)
     assert (summary.rtt_median_ms, summary.rtt_p95_ms) == (
@@ -93,7 +93,7 @@ def test_packets_under_load_are_in_no_other_figure(hour_with_tests):
     assert (summary.bursts, summary.bursts_during_test, summary.bursts_counted) == (58, 2, 46)
 
 
-def test_coverage_counts_what_counts(hour_with_tests):
+def test_coverage_excludes_packets_under_load(hour_with_tests):
     """Of 600 planned packets 460 count: 46 bursts of 60."""
     until = HOUR + 60 * MINUTE
 
