@@ -10,7 +10,7 @@ LONG = {"archive_queries", "alert_evaluation", "faults"}
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a benchmark's table: what was measured, the number with its unit, and what it should reach."""
+    """A line of a benchmark's table: the measured quantity, its value with the unit, and the target."""
 
     measure: str
     value: str

@@ -1,7 +1,7 @@
 """`python -m tests.bench [NAME…]`: prints the machine and the commit, then the table of each benchmark.
 
-Those that take many minutes run only when they are named.
-A number means little without its machine: compare ratios within one run.
+Those that take many minutes run only when named. A figure means little without its machine: compare ratios within a
+run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import tests.bench
 
 
 def main(names: list[str]) -> int:
-    """Run the named benchmarks, or all but the long ones. Returns the exit status."""
+    """Run the named benchmarks, or all short ones by default. Returns the exit status."""
     module_names = sorted(
         module.name for module in pkgutil.iter_modules(tests.bench.__path__) if module.name != "__main__"
     )
@@ -40,7 +40,7 @@ def main(names: list[str]) -> int:
 
 
 def processor() -> str:
-    """The model of the first processor, as the kernel names it."""
+    """The model of the first processor, from the kernel."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         name, _, value = line.partition(":")
         if name.strip() == "model name":
@@ -49,9 +49,9 @@ def processor() -> str:
 
 
 def commit() -> str:
-    """The commit checked out, and whether the tree differs from it."""
-    shown = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
-    return shown.stdout.strip() or "unknown"
+    """The checked-out commit, and whether the tree differs from it."""
+    described = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+    return described.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What an agent takes of its machine: memory and CPU with its Redis, at 1,000 targets measured every minute. 4 minutes.
+"""Resource use of an agent: memory and CPU with its Redis, at 1,000 targets measured every minute. 4 minutes.
 
-A whole agent, as a site runs it, measures loopback addresses as PingER does: ten requests of each of two sizes a minute
-to each, each result spooled and delivered to a small centre in this process. Memory is what the kernel counts as
-resident, libraries that the processes share counted in each; CPU is that of whole minutes, the start left out.
+A whole agent, as run at a site, measures loopback addresses like PingER: ten requests of each of two sizes per minute
+to each, each result spooled and delivered to a small centre in this process. Memory is the kernel's resident size, with
+shared libraries counted in each process; CPU is that of whole minutes without the start.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LARGEST_SHARE = 0.02
 
 
 def run() -> list[Row]:
-    """The memory at its largest, the CPU, and whether all was measured."""
+    """The maximum memory, the CPU, and whether all targets were measured."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
     django.setup()
     from tests.e2e.test_site_agent import Agent, Centre
@@ -74,7 +74,7 @@ def _measure(agent: Agent, centre: Centre) -> Iterator[Row]:
 
 
 def _cpu_s(pids: list[int]) -> float:
-    """What these processes, and those that they have waited for, have used of the CPU."""
+    """CPU time used by these processes and by those that they have waited for."""
     ticks = 0
     for pid in pids:
         figures = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -83,6 +83,6 @@ def _cpu_s(pids: list[int]) -> float:
 
 
 def _largest_bytes(pid: int) -> int:
-    """The most memory that a process ever had, by the kernel's count."""
+    """The maximum memory of a process so far, by the kernel's count."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) * 1024

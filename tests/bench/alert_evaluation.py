@@ -1,9 +1,9 @@
-"""How long one evaluation of all alert rules takes on a large mesh, after a cycle of 10,000 paths has come in.
+"""Time of an evaluation of all alert rules on a large mesh, after a cycle of 10,000 paths has arrived.
 
-A database of its own, or an empty one in SOUNDINGS_DATABASE_URL, is filled in SQL with an hour of raw bursts, two sizes
-a minute, five days of hours and four weeks of days. Round trips of the last minute are new to the evaluation, as they
-are after every cycle; the baselines are asked for once an hour and are shown by themselves. The figure is
-processor time, so that it holds on a busy machine too. Takes minutes and 2 GB, so it runs only when it is named.
+A database of its own, or an empty database in SOUNDINGS_DATABASE_URL, is filled in SQL with an hour of raw bursts, two
+sizes a minute, five days of hours and four weeks of days. RTTs of the last minute are new to the evaluation, as they
+are after every cycle; the baselines are queried once an hour and are shown separately. The figure is processor time, so
+that it is valid on a busy machine too. Takes minutes and 2 GB, so it runs only when named.
 """
 
 from __future__ import annotations
@@ -99,9 +99,11 @@ def _timed(paths: int) -> list[Row]:
         own_s, server_s = time.process_time() - own_s, _server_s() - server_s
         times.append((own_s + server_s, own_s, server_s, time.perf_counter() - began))
     both_s, own_s, server_s, elapsed_s = min(times)
-    shown = f"{both_s:.2f} s of a core: {own_s:.2f} s ours, {server_s:.2f} s the database's; {elapsed_s:.2f} s elapsed"
+    times_text = (
+        f"{both_s:.2f} s of a core: {own_s:.2f} s ours, {server_s:.2f} s the database's; {elapsed_s:.2f} s elapsed"
+    )
     return [
-        Row(f"one evaluation, {paths:,} paths with new results", shown, "< 5 s"),
+        Row(f"an evaluation, {paths:,} paths with new results", times_text, "< 5 s"),
         Row("baselines, once an hour", f"{baselines_s:.2f} s"),
         Row("incidents opened", str(Incident.objects.count())),
     ]
@@ -120,7 +122,7 @@ def _server_s() -> float:
 
 
 def _one_cycle_back() -> None:
-    """The newest cycle counts as new again."""
+    """Make the newest cycle count as new again."""
     from django.db.models import F
 
     from monitor.alerts.models import JudgedPath

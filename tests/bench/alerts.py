@@ -1,9 +1,9 @@
-"""How well changes of round-trip times are found on traces marked by a person, beside older methods, and how fast.
+"""Accuracy of RTT change detection on manually labelled traces, compared with older methods, and its speed.
 
 Needs the labelled traces of W. Shao et al. (github.com/WenqinSHAO/rtt, MIT): a folder with `real/*.csv`, named by
-SOUNDINGS_LABELLED_DATA or found as `../shared/datasets/rtt_changes` beside the repository. Every method meets the same
-scorer. The references get the best of their settings on all traces and as long as they like; ours must raise a change
-within 15 samples. Its threshold is also chosen on one half of the traces and shown on the other.
+SOUNDINGS_LABELLED_DATA or at `../shared/datasets/rtt_changes` beside the repository. All methods use the same scorer.
+The references get the best of their settings on all traces and unlimited time; ours must report a change within 15
+samples. Its threshold is also chosen on one half of the traces and shown on the other.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def run() -> list[Row]:
 
 
 def _ours(traces: list[LabelledSeries]) -> list[Row]:
-    """Scores at the setting as shipped; then the threshold chosen on either half and shown on the other."""
+    """Scores with the default setting; then the threshold chosen on either half and shown on the other."""
     detected = [detector.changes(trace.rtts_ms, LEAST_EVIDENCES[0]) for trace in traces]
 
     def pooled(least_evidence: float, half: slice) -> DetectionScore:
@@ -86,7 +86,7 @@ def _ours(traces: list[LabelledSeries]) -> list[Row]:
 
 
 def _false_alarms(traces: list[LabelledSeries], detected: list[list[detector.RttChange]]) -> str:
-    """Changes raised far from any mark, over the time that is far from any mark."""
+    """Changes reported far from any mark, per time that is far from any mark."""
     alarms, minutes = 0, 0.0
     for trace, changes in zip(traces, detected, strict=True):
         still = scoring.quiet(trace.changed_at, len(trace.rtts_ms))
@@ -104,11 +104,14 @@ def _references(traces: list[LabelledSeries]) -> list[Row]:
         int(np.argmax([_f1(plateau) for plateau in plateaus])),
         int(np.argmax([_f1(median) for median in medians])),
     )
-    shown = PLATEAUS[best]
-    named = f"{shown.history} and {shown.trigger} samples, {shown.deviations:g} s, {shown.shift_ratio:.0%}"
+    best_plateau = PLATEAUS[best]
+    settings_text = (
+        f"{best_plateau.history} and {best_plateau.trigger} samples, {best_plateau.deviations:g} s, "
+        f"{best_plateau.shift_ratio:.0%}"
+    )
     return [
         Row("PingER's plateau detector, as documented", _figures(plateaus[0])),
-        Row(f"PingER's plateau detector, best of {len(PLATEAUS)}: {named}", _figures(plateaus[best])),
+        Row(f"PingER's plateau detector, best of {len(PLATEAUS)}: {settings_text}", _figures(plateaus[best])),
         Row(f"medians of 15 before and 8 after, best step: {MEDIAN_STEPS_MS[step]} ms", _figures(medians[step])),
     ]
 
@@ -118,7 +121,7 @@ def _f1(score: DetectionScore) -> float:
 
 
 def _scored(traces: list[LabelledSeries], method: Method) -> DetectionScore:
-    """A reference's score, however late it is."""
+    """A reference's score, however late it reports."""
     return _pooled(((trace, method(trace.rtts_ms)) for trace in traces), latest=WHENEVER)
 
 
@@ -134,8 +137,8 @@ def _pooled(reports: Iterable[tuple[LabelledSeries, list[Report]]], latest: int 
 
 def _figures(score: DetectionScore) -> str:
     parts = (("F1", score.f1), ("precision", score.precision), ("recall", score.recall))
-    shown = [f"{name} {'-' if value is None else f'{value:.3f}'}" for name, value in parts]
-    return f"{', '.join(shown)}, median delay {'-' if score.median_delay is None else f'{score.median_delay:.0f}'}"
+    figures = [f"{name} {'-' if value is None else f'{value:.3f}'}" for name, value in parts]
+    return f"{', '.join(figures)}, median delay {'-' if score.median_delay is None else f'{score.median_delay:.0f}'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,7 @@ class Plateau:
     shift_ratio: float
 
 
-# as documented (5 days, 6 h, 33%) at 4 minutes a sample, then shorter ones
+# as documented (5 days, 6 h, 33%) at 4 minutes per sample, then shorter ones
 PLATEAUS = [
     Plateau(1800, 90, 2.0, 0.33),
     Plateau(120, 5, 3.0, 0.01),
@@ -162,8 +165,8 @@ def plateau(rtts_ms: NDArray[np.float64], setting: Plateau) -> list[Report]:
     """The plateau detector of SLAC's IEPM-BW, here for both directions.
 
     A sample further than so many deviations from the history's mean goes to the trigger buffer, any other to the
-    history, which also takes the oldest out of the buffer. A full buffer whose mean is off by the shift or more is an
-    alert, and becomes the history.
+    history, which also removes the oldest sample from the buffer. A full buffer whose mean differs by the shift or more
+    is an alert, and becomes the history.
     """
     normal: deque[float] = deque(maxlen=setting.history)
     odd: deque[tuple[int, float]] = deque()
@@ -195,9 +198,10 @@ def plateau(rtts_ms: NDArray[np.float64], setting: Plateau) -> list[Report]:
 
 
 def median_steps(rtts_ms: NDArray[np.float64], step_ms: float) -> list[Report]:
-    """Where the medians of 15 samples before and 8 after differ by a step, the most within the samples nearby.
+    """Where the medians of 15 samples before and 8 after differ by a step, at the maximum within the samples nearby.
 
-    The medians alone place a step too early; it is put where most samples lie on their own side of the two's middle.
+    The medians alone place a step too early; it is moved to where most samples are on their own side of the mean of
+    both medians.
     """
     received = np.flatnonzero(~np.isnan(rtts_ms))
     rtts = rtts_ms[received]
@@ -216,9 +220,9 @@ def median_steps(rtts_ms: NDArray[np.float64], step_ms: float) -> list[Report]:
 
 
 def _speed() -> list[Row]:
-    """One evaluation of all paths, from the window of each."""
+    """An evaluation of all paths, from the window of each."""
     windows = 100 + np.random.default_rng(1).gamma(2, 3, (PATHS, detector.BEFORE + detector.AFTER))
     began = time.process_time()
     detector.evidence(windows)
     took_s = time.process_time() - began
-    return [Row(f"one new sample on {PATHS:,} paths", f"{took_s:.2f} s, {took_s / PATHS * 1e6:.0f} µs a path", "< 5 s")]
+    return [Row(f"a new sample on {PATHS:,} paths", f"{took_s:.2f} s, {took_s / PATHS * 1e6:.0f} µs a path", "< 5 s")]

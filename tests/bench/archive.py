@@ -1,9 +1,9 @@
-"""How many bursts a second the archive takes in and rolls up, beside plain binary COPY of the same rows.
+"""Rates at which the archive stores and rolls up bursts, compared with plain binary COPY of the same rows.
 
 Starts a PostgreSQL of its own, or uses SOUNDINGS_DATABASE_URL (an empty database). Client and server share the cores.
-The HTTP figure is whole requests to Gunicorn as `manage.py up` runs it, its start left out: each site has a connection
-and sends what its agent would. Of each rate the best of some rounds counts, each of which measures all of them, so that
-a busy machine shows in all alike.
+The HTTP figure is for whole requests to Gunicorn as `manage.py up` runs it, without its start: each site has a
+connection and sends as its agent would. For each rate the best of some rounds counts, each of which measures all of
+them, so that a busy machine affects all alike.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 SITES = 3
 PATHS = 400  # of each site
-BURSTS = 120  # on each path, two a minute
+BURSTS = 120  # on each path, two per minute
 BATCH = 5000
 ROUNDS = 3
 PLAIN_COPY, PACKED_COPY = "plain binary COPY by psycopg", "plain binary COPY, packed beforehand"
@@ -55,7 +55,7 @@ NOW = HOUR + timedelta(hours=3)
 
 @contextmanager
 def database() -> Iterator[str]:
-    """Run on a server of our own unless one is given; its name for the print-out."""
+    """Run on a server of our own unless another is given; its name for the output."""
     with tempfile.TemporaryDirectory(prefix="soundings-bench-") as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -82,7 +82,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def run() -> list[Row]:
-    """The rates, each with its ratio to plain COPY, and the bytes a burst takes."""
+    """The rates, each with its ratio to plain COPY, and the bytes per burst."""
     with database() as name:
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
         django.setup()
@@ -90,16 +90,16 @@ def run() -> list[Row]:
         took_s, bytes_a_burst = _measure()
     bursts = SITES * PATHS * BURSTS
     rows = [Row(f"{bursts} bursts on {SITES * PATHS} paths of {SITES} sites, batches of {BATCH}", name)]
-    for what, took in took_s.items():
-        plain, at_best = took_s[PLAIN_COPY] / took, took_s[PACKED_COPY] / took
-        value = f"{bursts / took:,.0f} bursts/s, {plain:.2f} of plain COPY, {at_best:.2f} packed"
-        rows.append(Row(what, value, REACH.get(what, "")))
-    return [*rows, *(Row(what, f"{size:.0f} bytes") for what, size in bytes_a_burst.items())]
+    for step, step_s in took_s.items():
+        plain, at_best = took_s[PLAIN_COPY] / step_s, took_s[PACKED_COPY] / step_s
+        value = f"{bursts / step_s:,.0f} bursts/s, {plain:.2f} of plain COPY, {at_best:.2f} packed"
+        rows.append(Row(step, value, REACH.get(step, "")))
+    return [*rows, *(Row(step, f"{size:.0f} bytes") for step, size in bytes_a_burst.items())]
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one site delivers: its token, and its batches."""
+    """The deliveries of a site: its token, and its batches."""
 
     site_id: int
     token: str
@@ -107,7 +107,7 @@ class Load:
 
 
 def _measure() -> tuple[dict[str, float], dict[str, float]]:
-    """Seconds that each way took for the same bursts, the least of some rounds, and the bytes of one."""
+    """Seconds of each step for the same bursts, the minimum of some rounds, and the bytes of a burst."""
     from django.db import connection
 
     loads = _loads()
@@ -115,24 +115,24 @@ def _measure() -> tuple[dict[str, float], dict[str, float]]:
     arrivals = [(load.site_id, _arrival(batch)) for load in loads for batch in load.batches]
     values, rows = _values(loads), _rows(loads)
     gc.collect()
-    gc.freeze()  # what the benchmark holds would otherwise be searched for garbage while the archive works
+    gc.freeze()  # the benchmark's own objects would otherwise be scanned while the archive works
     took_s: dict[str, float] = {}
 
-    def take(what: str, work: Callable[[], object]) -> None:
-        took_s[what] = min(seconds(work), took_s.get(what, inf))
+    def measure_step(step: str, work: Callable[[], object]) -> None:
+        took_s[step] = min(seconds(work), took_s.get(step, inf))
 
     with _web_server() as port:
         for _ in range(ROUNDS):
             _forget_everything()
-            take(PLAIN_COPY, lambda: _plain_copy(values))
-            take(PACKED_COPY, lambda: _packed_copy(rows))
-            take("stored, without HTTP, on one core and the server's", lambda: _receive_all(arrivals))
-            take("stored a second time, likewise", lambda: _receive_all(arrivals))
+            measure_step(PLAIN_COPY, lambda: _plain_copy(values))
+            measure_step(PACKED_COPY, lambda: _packed_copy(rows))
+            measure_step("stored, without HTTP, on one core and the server's", lambda: _receive_all(arrivals))
+            measure_step("stored a second time, likewise", lambda: _receive_all(arrivals))
             bytes_a_burst = _bytes_a_burst()
             _forget_everything()
-            take(OVER_HTTP, lambda: _post_all(port, loads, bodies))
+            measure_step(OVER_HTTP, lambda: _post_all(port, loads, bodies))
             _require_stored(loads)
-    take(ROLLED_UP, _roll_up_all)
+    measure_step(ROLLED_UP, _roll_up_all)
     connection.close()
     return took_s, bytes_a_burst
 
@@ -203,7 +203,7 @@ def _require_stored(loads: list[Load]) -> None:
 
 
 def _more_paths(source: Host, count: int) -> list[int]:
-    """So many paths that start at this host."""
+    """Paths that start at this host."""
     from monitor.mesh.models import Host, Path
 
     hosts = Host.objects.bulk_create(
@@ -214,7 +214,7 @@ def _more_paths(source: Host, count: int) -> list[int]:
 
 
 def _results(path_ids: list[int], bursts: int) -> list[Delivered]:
-    """Round trips of about 174 ms; one burst in twenty loses a packet."""
+    """RTTs of about 174 ms; one in twenty bursts loses a packet."""
     from tests.db.mesh_of_three import burst, delivered
 
     random = np.random.default_rng(1)
@@ -225,8 +225,8 @@ def _results(path_ids: list[int], bursts: int) -> list[Delivered]:
             rtts_ms: list[float | None] = (170 + random.gamma(2, 3, 10)).tolist()
             if random.random() < 0.05:
                 rtts_ms[3] = None
-            made = burst(*rtts_ms, at=at, packet_bytes=packet_bytes)
-            results.append(delivered(path_id, made, len(results) + 1))
+            sent_burst = burst(*rtts_ms, at=at, packet_bytes=packet_bytes)
+            results.append(delivered(path_id, sent_burst, len(results) + 1))
     return results
 
 
@@ -240,7 +240,7 @@ def _values(loads: list[Load]) -> list[tuple[object, ...]]:
 
 
 def _plain_copy(rows: list[tuple[object, ...]]) -> None:
-    """By binary COPY, as psycopg does it, into a table without keys."""
+    """By psycopg's binary COPY into a table without keys."""
     from django.db import connection
 
     from monitor.archive.ingest.binary_copy import COLUMNS
@@ -254,7 +254,7 @@ def _plain_copy(rows: list[tuple[object, ...]]) -> None:
 
 
 def _packed_copy(rows: list[bytes]) -> None:
-    """The same, packed already: what the server could do at best."""
+    """The same, packed in advance: the server's maximum."""
     from django.db import connection
 
     from monitor.archive.ingest.binary_copy import BEGIN, COLUMNS, END
@@ -269,7 +269,7 @@ def _packed_copy(rows: list[bytes]) -> None:
 
 @contextmanager
 def _web_server() -> Iterator[int]:
-    """Gunicorn as `manage.py up` runs it, without its access log; the port that it listens on."""
+    """Gunicorn as `manage.py up` runs it, without its access log; yields its port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.set_inheritable(True)
         port = listener.getsockname()[1]
@@ -285,7 +285,7 @@ def _web_server() -> Iterator[int]:
 
 
 def _wake(port: int) -> None:
-    """Until every worker has loaded what the first request makes it load."""
+    """Wait until every worker has imported all that the first request needs."""
     at_once = serving.workers * serving.threads
     with ThreadPoolExecutor(at_once) as pool:
         for number in [pool.submit(_ask, port, "GET", "/", {}, None) for _ in range(4 * at_once)]:
@@ -293,7 +293,7 @@ def _wake(port: int) -> None:
 
 
 def _post_all(port: int, loads: list[Load], bodies: list[list[tuple[dict[str, str], bytes]]]) -> None:
-    """Every site posts its batches, packed as its agent packs them, at the same time."""
+    """All sites post their batches at the same time, encoded as by their agents."""
     with ThreadPoolExecutor(len(loads)) as pool:
         done = [pool.submit(_post, port, load.token, packed) for load, packed in zip(loads, bodies, strict=True)]
     for future in done:
@@ -302,19 +302,19 @@ def _post_all(port: int, loads: list[Load], bodies: list[list[tuple[dict[str, st
 
 def _post(port: int, token: str, bodies: list[tuple[dict[str, str], bytes]]) -> None:
     for headers, body in bodies:
-        status, said = _ask(port, "POST", "/api/agent/results", {"Authorization": f"Bearer {token}", **headers}, body)
+        status, answer = _ask(port, "POST", "/api/agent/results", {"Authorization": f"Bearer {token}", **headers}, body)
         if status != 200:
-            raise SystemExit(f"the API answered {status}: {said!r}")
+            raise SystemExit(f"the API answered {status}: {answer!r}")
 
 
 def _ask(port: int, method: str, path: str, headers: dict[str, str], body: bytes | None) -> tuple[int, bytes]:
-    """On a connection of its own, as the agent does."""
+    """On its own connection, like an agent."""
     connection = HTTPConnection("127.0.0.1", port)
     connection.request(method, path, body, headers)
     answer = connection.getresponse()
-    status, said = answer.status, answer.read()
+    status, body_bytes = answer.status, answer.read()
     connection.close()
-    return status, said
+    return status, body_bytes
 
 
 def _roll_up_all() -> None:

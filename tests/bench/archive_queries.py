@@ -1,12 +1,12 @@
-"""How fast the archive answers on a large mesh: 10,000 paths with 30 days of hours, on PostgreSQL and TimescaleDB.
+"""Query times of the archive on a large mesh: 10,000 paths with 30 days of hours, on PostgreSQL and TimescaleDB.
 
-Builds the hours in SQL and the days and months by merging, with progress, and asks each question ten times with what it
-reads in memory, the page of the grid among them; raw bursts are a day of a tenth of the paths. As in the web server,
-what was there before the first question is left out of garbage collection.
+Builds the hours in SQL and the days and months by merging, with progress, and runs each query ten times with its data
+in memory, the page of the grid among them; raw bursts are a day of a tenth of the paths. As in the web server, objects
+from before the first query are excluded from garbage collection.
 
-Takes about ten minutes and 4 GB of disk for each database, so it runs only when it is named: `make bench-archive`.
+Takes about ten minutes and 4 GB of disk for each database, so it runs only when named: `make bench-archive`.
 TimescaleDB is that of `tests.timescale`, left out without root. As a module of its own it takes `--paths`, `--days` and
-`--only`, and SOUNDINGS_DATABASE_URL, an empty database, in the place of the bundled one.
+`--only`, and SOUNDINGS_DATABASE_URL, an empty database, in place of the bundled server.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ REACH = {"grid": "300 ms", "path, a day of raw": "50 ms", "path, a year": "150 m
 
 
 def run() -> list[Row]:
-    """Both databases, each in a process of its own, since Django keeps to one."""
+    """Both databases, each in a separate process, since Django keeps to a single database."""
     rows: list[Row] = []
     for name in ("bundled", "timescale"):
         if name == "timescale" and (os.geteuid() != 0 or os.environ.get("SOUNDINGS_DATABASE_URL")):
@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> int:
         rows = [Row("database", "TimescaleDB" if options.only == "timescale" else where)]
         rows += _built(options.paths, options.days)
         gc.freeze()
-        rows += [_asked(*question) for question in _questions(options.days)]
+        rows += [_timed_query(*question) for question in _queries(options.days)]
     for row in rows:
         cells = (row.measure, row.value, row.reach)
         print("\t".join(cells) if options.tab_separated else f"{cells[0]:44}{cells[1]:44}{cells[2]}")
@@ -84,11 +84,11 @@ def main(arguments: list[str]) -> int:
 
 
 @contextmanager
-def _progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=_stderr()) as shown:
-        task = shown.add_task(what, total=total)
-        yield lambda done: shown.advance(task, done)
+def _progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
+    columns = (TextColumn(description), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=_stderr()) as progress:
+        task = progress.add_task(description, total=total)
+        yield lambda done: progress.advance(task, done)
 
 
 def _stderr() -> Any:
@@ -106,7 +106,7 @@ def _execute(text: str, **parameters: Any) -> list[Any]:
 
 
 def _built(paths: int, days: int) -> list[Row]:
-    """Make all tables; their rows and how fast they came."""
+    """Create all tables; their rows and the insert rates."""
     from django.utils import timezone
 
     from monitor.archive.upkeep.growth import table_sizes
@@ -135,7 +135,7 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def _make_mesh(paths: int) -> None:
-    """A hundred sites in eight regions with a host each, and paths between all of them."""
+    """A hundred sites in eight regions, each with a host, and paths between all of them."""
     _execute(
         """
         INSERT INTO site (id, name, title, latitude_deg, longitude_deg, country, region, has_agent)
@@ -188,7 +188,7 @@ def _plan_pings() -> None:
 
 
 def _make_profiles() -> None:
-    """Round trips of paths of 0.3 to 300 ms with a tail, and the sketches of an hour of two bursts of them."""
+    """RTTs of paths of 0.3 to 300 ms with a tail, and the sketches of an hour of two bursts of them."""
     from monitor.analysis.sketches import IPDV_MS, RTT_MS, Sketches
 
     random = np.random.default_rng(20261101)
@@ -286,8 +286,8 @@ def _make_raw(paths: int) -> None:
     )
 
 
-def _questions(days: int) -> list[tuple[str, str, Callable[[], list[Any]]]]:
-    """Each question by name, with what it is to reach and what asks it."""
+def _queries(days: int) -> list[tuple[str, str, Callable[[], list[Any]]]]:
+    """Each query by name, with its target and its function."""
     from django.test import Client
 
     from monitor.archive.queries import completeness, tables
@@ -344,8 +344,8 @@ def _questions(days: int) -> list[tuple[str, str, Callable[[], list[Any]]]]:
     ]
 
 
-def _asked(name: str, reach: str, ask: Callable[[], list[Any]]) -> Row:
-    """The 95th percentile of ten times, after one that warms up."""
+def _timed_query(name: str, reach: str, ask: Callable[[], list[Any]]) -> Row:
+    """The 95th percentile of ten runs, after a warm-up run."""
     answer = ask()
     took_ms = [_timed(ask) * 1000 for _ in range(TIMES)]
     p95_ms, median_ms = statistics.quantiles(took_ms, n=20, method="inclusive")[-1], statistics.median(took_ms)

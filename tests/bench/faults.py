@@ -1,8 +1,8 @@
-"""200 agents come back at once after an outage with 100,000 results each: does the centre stay up, how large is it?
+"""200 agents reconnect at once after an outage with 100,000 results each: whether the centre stays up, and its memory.
 
-Simulated agents (`tests.crowd`) deliver to Gunicorn as `manage.py up` runs it, with a Redis and a PostgreSQL of its
-own; all share the machine. 20 million bursts take about 10 GB of disk and six minutes on two cores. As a module of its
-own, `python -m tests.bench.faults --agents 20 --results 10000` takes a share of it. Rollups do not run meanwhile.
+Simulated agents (`tests.crowd`) deliver to Gunicorn as `manage.py up` runs it, with its own Redis and PostgreSQL; all
+share the machine. 20 million bursts take about 10 GB of disk and six minutes on two cores. As a module of its own,
+`python -m tests.bench.faults --agents 20 --results 10000` runs a fraction of it. Rollups do not run meanwhile.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ DEADLINE_S = 6 * 3600
 
 
 def run(agents: int = AGENTS, results: int = RESULTS) -> list[Row]:
-    """The time until all is stored, the answers, pages meanwhile, and the memory of the largest web process."""
+    """The time until all results are stored, the answers, page load times meanwhile, and the memory of the largest web
+    process."""
     with database() as name, _redis(), tempfile.TemporaryDirectory(prefix="soundings-crowd-") as folder:
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
         os.environ["SOUNDINGS_LOCAL_READ"] = "1"
@@ -50,7 +51,7 @@ def _measure(folder: Path, agents: int, results: int) -> list[Row]:
     spools = make_crowd(folder, agents, results, paths=min(PATHS, results))
     connection.close()
     with _web_server() as port:
-        before = listening(port)  # all of them: they have been asked for a page
+        before = listening(port)  # all of them: each has been asked for a page
         idle_bytes = largest_bytes(port)
         drained = drain(f"http://127.0.0.1:{port}", spools, DEADLINE_S)
         peak_bytes = largest_bytes(port)
@@ -58,9 +59,7 @@ def _measure(folder: Path, agents: int, results: int) -> list[Row]:
     stored, batches = Burst.objects.count(), ReceivedBatch.objects.count()
     connection.close()
     if stored != agents * results or drained.refused:
-        raise SystemExit(
-            f"{stored:,} of {agents * results:,} stored, {len(drained.refused)} refused: not what was sent"
-        )
+        raise SystemExit(f"{stored:,} of {agents * results:,} stored, {len(drained.refused)} refused: not as sent")
     answers = ", ".join(f"{count:,} × {status or 'none'}" for status, count in drained.answers.most_common())
     pages_s = sorted(drained.pages_s)
     return [
@@ -75,7 +74,7 @@ def _measure(folder: Path, agents: int, results: int) -> list[Row]:
 
 @contextmanager
 def _redis() -> Iterator[None]:
-    """The centre's, so that rates are limited as ever."""
+    """The centre's Redis, so that rate limits apply as usual."""
     with tempfile.TemporaryDirectory(prefix="soundings-redis-") as folder:
         path = Path(folder) / "redis.sock"
         process = subprocess.Popen(broker.command(path), stdout=subprocess.DEVNULL)

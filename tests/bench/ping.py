@@ -1,7 +1,8 @@
-"""The ping engine beside `fping`, `ping` and `icmplib`, in one run, on loopback and between own namespaces: 2 minutes.
+"""The ping engine compared with `fping`, `ping` and `icmplib`, in a single run, on loopback and between namespaces: 2
+minutes.
 
-The round trips under load are held against a packet capture on the near end of a veth pair: the stamps of `tcpdump` are
-the kernel's, taken where a packet leaves for the interface and where it comes from it.
+RTTs under load are compared with a packet capture on the near end of a veth pair: the timestamps of `tcpdump` are the
+kernel's, taken where a packet leaves through the interface and where it arrives from it.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ print(json.dumps([before, peak_mib(), sum(burst.received for burst in bursts)]))
 
 
 def run() -> list[Row]:
-    """Measure everything; what another tool is needed for is left out where that tool is missing."""
+    """Measure everything; comparisons with a missing tool are left out."""
     alone = measured(1, count=SAMPLES, spacing_s=SAMPLE_SPACING_S)
     before = own_cpu_s()
     paced = measured(TARGETS, count=ROUNDS, spacing_s=1.0)
@@ -73,7 +74,7 @@ def run() -> list[Row]:
 
 
 def measured(targets: int, *, count: int, spacing_s: float) -> tuple[Burst, ...]:
-    """Our bursts to the first so many loopback addresses."""
+    """Our bursts to the first loopback addresses."""
     spec = PingSpec(
         targets=tuple(PingTarget(address=address) for address in addresses(targets)),
         packet_bytes=(PACKET_BYTES,),
@@ -94,7 +95,7 @@ def median_us(bursts: tuple[Burst, ...]) -> float:
 
 
 def flat_out() -> list[Row]:
-    """More is asked for than can be sent; the schedule gives way, and nothing may be lost."""
+    """More is requested than can be sent; the schedule must be delayed, without losses."""
     started, before = time.monotonic(), own_cpu_s()
     bursts = measured(TARGETS, count=200, spacing_s=0.01)
     elapsed_s = time.monotonic() - started
@@ -108,7 +109,7 @@ def flat_out() -> list[Row]:
 
 
 def against_fping(ours_us: float) -> list[Row]:
-    """fping with the same targets, size and pacing: one packet every 1/TARGETS s."""
+    """fping with the same targets, size and pacing: a packet every 1/TARGETS s."""
     if shutil.which("fping") is None:
         return [Row("CPU per echo: fping", "fping is not installed")]
     with TemporaryDirectory() as folder:
@@ -124,7 +125,7 @@ def against_fping(ours_us: float) -> list[Row]:
 
 
 def own_cpu_s() -> np.ndarray:
-    """What this process has used of the CPU, in all and in the kernel."""
+    """CPU time of this process, in all and in the kernel."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return np.array([used.ru_utime + used.ru_stime, used.ru_stime])
 
@@ -143,25 +144,25 @@ def rtts_of_others() -> list[Row]:
     rows = []
     count, period_ms = str(SAMPLES), str(round(1000 * SAMPLE_SPACING_S))
     if shutil.which("fping") is not None:
-        shown = fping_rtts_ms(fping("-C", count, "-p", period_ms, addresses(1)[0]))
-        rows.append(Row("median loopback RTT, 1 target: fping", f"{1000 * np.nanmedian(shown):.1f} µs"))
+        other_rtts_ms = fping_rtts_ms(fping("-C", count, "-p", period_ms, addresses(1)[0]))
+        rows.append(Row("median loopback RTT, 1 target: fping", f"{1000 * np.nanmedian(other_rtts_ms):.1f} µs"))
     if shutil.which("ping") is not None:
         command = ["ping", "-c", count, "-i", str(SAMPLE_SPACING_S), "-s", str(PACKET_BYTES), addresses(1)[0]]
         lines = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-        shown = [float(rtt) for rtt in re.findall(r"time=([\d.]+) ms", lines)]
-        rows.append(Row("median loopback RTT, 1 target: ping", f"{1000 * statistics.median(shown):.1f} µs"))
+        other_rtts_ms = [float(rtt) for rtt in re.findall(r"time=([\d.]+) ms", lines)]
+        rows.append(Row("median loopback RTT, 1 target: ping", f"{1000 * statistics.median(other_rtts_ms):.1f} µs"))
     host = icmplib.ping(addresses(1)[0], count=SAMPLES, interval=SAMPLE_SPACING_S, payload_size=PACKET_BYTES)
     rows.append(Row("median loopback RTT, 1 target: icmplib", f"{1000 * statistics.median(host.rtts):.1f} µs"))
     return rows
 
 
-def fping_rtts_ms(shown: str) -> list[float]:
-    """Of `fping -C` for one target; NaN where lost."""
-    return [float("nan") if rtt == "-" else float(rtt) for rtt in shown.partition(" : ")[2].split()]
+def fping_rtts_ms(fping_output: str) -> list[float]:
+    """RTTs from the output of `fping -C` for a single target; NaN where lost."""
+    return [float("nan") if rtt == "-" else float(rtt) for rtt in fping_output.partition(" : ")[2].split()]
 
 
 def under_load() -> list[Row]:
-    """How far each tool's round trips are from those on the wire while every core is busy."""
+    """The difference between each tool's RTTs and those on the wire while every core is busy."""
     missing = [tool for tool in ("fping", "tcpdump", "ip") if shutil.which(tool) is None]
     if missing or os.geteuid() != 0:
         return [Row("RTT error under load", f"needs root, and {', '.join(missing) or 'nothing else'}")]
@@ -177,7 +178,7 @@ def under_load() -> list[Row]:
 
 
 def error_us(sites: Sites, capture: Path, measuring: Iterator[list[float]]) -> np.ndarray:
-    """The absolute difference of a tool's round trips from those of a capture on its interface, in its order."""
+    """The absolute difference of a tool's RTTs from those of a capture on its interface, in order."""
     command = ["ip", "netns", "exec", sites.near, "tcpdump", "-i", "wan", "-s", "128", "-U", "-w", str(capture)]
     options = ["--time-stamp-precision=nano", "--immediate-mode", "icmp"]
     tcpdump = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
@@ -209,7 +210,7 @@ def fping_between(sites: Sites) -> Iterator[list[float]]:
 
 @contextmanager
 def busy_cores() -> Iterator[None]:
-    """Every core has something else to do."""
+    """Keep every core busy with other work."""
     with ExitStack() as started:
         for _ in range(os.cpu_count() or 1):
             process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
@@ -219,7 +220,7 @@ def busy_cores() -> Iterator[None]:
 
 
 def memory() -> list[Row]:
-    """The largest resident memory of a process that measures 10,000 targets with 20 packets each."""
+    """The maximum resident memory of a process that measures 10,000 targets with 20 packets each."""
     ran = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
     before_mib, peak_mib, received = json.loads(ran.stdout)
     return [

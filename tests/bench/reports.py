@@ -1,7 +1,7 @@
-"""The weekly report of 1,000 paths, with PDF and mail: how long it takes, how much memory, how large it is.
+"""The weekly report of 1,000 paths, with PDF and mail: time, memory and size.
 
-Nine weeks of days and two of hours are made in SQL; throughput tests four times a day. The report is made in a process
-of its own, so that its memory is its own.
+Nine weeks of days and two of hours are created in SQL; throughput tests four times a day. The report is rendered in a
+separate process, so that its memory is measured alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REACH = {"seconds": "under 10", "memory": "under 300 MB", "PDF": "under 2 MB", "
 
 
 def run() -> list[Row]:
-    """Builds the mesh, then makes its report in a fresh process."""
+    """Build the mesh, then render its report in a fresh process."""
     with database():
         for part in ("build", "report"):
             done = subprocess.run(
@@ -110,7 +110,7 @@ _DATA = (
 
 
 def report() -> None:
-    """Prints what it took."""
+    """Print time, memory and sizes."""
     from monitor.reports.contents.compose import report_of
     from monitor.reports.contents.report import ReportScope
     from monitor.reports.formats import mail, page, pdf
@@ -122,7 +122,7 @@ def report() -> None:
     composed = time.perf_counter()
     html = page.render(weekly, numbers)
     paged = time.perf_counter()
-    made = pdf.render(weekly, numbers)
+    pdf_bytes = pdf.render(weekly, numbers)
     printed = time.perf_counter()
     mailed = mail.html(weekly, numbers, "https://localhost/unsubscribe/token/")
     memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -130,7 +130,7 @@ def report() -> None:
     for measure, value, reach in (
         (f"figures of {paths}", f"{composed - began:.2f} s", ""),
         ("page", f"{paged - composed:.2f} s, {len(html) / 1e6:.2f} MB", ""),
-        ("PDF", f"{printed - paged:.2f} s, {len(made) / 1e6:.2f} MB", REACH["PDF"]),
+        ("PDF", f"{printed - paged:.2f} s, {len(pdf_bytes) / 1e6:.2f} MB", REACH["PDF"]),
         ("all three", f"{printed - began:.2f} s", REACH["seconds"]),
         ("processor time", f"{time.process_time():.2f} s", ""),
         ("mail", f"{len(mailed.encode()) / 1e3:.0f} KB", REACH["mail"]),

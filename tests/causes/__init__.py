@@ -1,1 +1,1 @@
-"""Planted faults in a simulated mesh, stored through the archive and evaluated live: are the stated causes right?"""
+"""Planted faults in a simulated mesh, stored through the archive and evaluated live: checks the stated causes."""

@@ -28,7 +28,7 @@ RIGHT_SHARE = 0.9
 
 
 def main() -> int:
-    """Exit status 0 where 9 of 10 statements are right and none is wrong, 1 otherwise, 2 usage."""
+    """Exit status 0 if 9 of 10 statements are right and none is wrong, 1 otherwise, 2 usage."""
     parser = argparse.ArgumentParser(prog="python -m tests.causes", description=__doc__)
     parser.add_argument("kinds", nargs="*", metavar="KIND", help="kinds of faults; all without any")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"faults of each kind ({SEEDS})")

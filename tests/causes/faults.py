@@ -1,4 +1,4 @@
-"""The planted faults, each with the statement that must follow: the kind of fault, its paths, and its direction."""
+"""The planted faults, each with the expected statement: the kind of fault, its paths, and its direction."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Transfers:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """An incident that must open: any of these faults, on exactly these paths. A fault of `vaguer` is true and says
-    less: it counts as "cannot tell".
+    """An expected incident: any of these faults, on exactly these paths. A fault of `vaguer` is true but less specific:
+    it counts as "cannot tell".
 
     `toward` is the direction of the impaired packets where a single direction is impaired; None where a statement of
-    any direction would be wrong. `place` is a word that the statement must have.
+    any direction would be wrong. `place` is a word that the statement must contain.
     """
 
     faults: tuple[Fault, ...]
@@ -52,7 +52,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class PlantedFault:
-    """A fault in the mesh, as the network has it and as an incident must state it."""
+    """A fault in the mesh, in the network and as an incident must state it."""
 
     expected: tuple[Expectation, ...]
     impairments: tuple[Impairment, ...] = ()
@@ -124,7 +124,7 @@ def _kind(name: str) -> Callable[[Making], Making]:
 
 
 def planted(seeds: int, names: Sequence[str] = ()) -> Iterator[PlantedFault]:
-    """Each kind of fault with so many seeds: at different places, of different sizes."""
+    """Each kind of fault with this many seeds: at different places, of different sizes."""
     for place, (name, making) in enumerate(MAKERS.items()):
         for seed in range(seeds if not names or name in names else 0):
             yield replace(making(seed, np.random.default_rng([place, seed])), kind=name, seed=seed)
@@ -134,7 +134,7 @@ LOSS = (Fault.LOSS,)
 ROUTE = (Fault.ROUTE,)
 
 
-@_kind("loss one way")
+@_kind("loss in one direction")
 def _loss_one_way(seed: int, random: np.random.Generator) -> PlantedFault:
     a, b = _pair(random)
     hits, ratio = between(a, b), _ratio(random, 0.05, 0.25)
@@ -203,7 +203,7 @@ def _loss_between_regions(seed: int, random: np.random.Generator) -> PlantedFaul
     )  # fmt: skip
 
 
-@_kind("delay step one way")
+@_kind("delay step in one direction")
 def _delay_one_way(seed: int, random: np.random.Generator) -> PlantedFault:
     a, b = _pair(random)
     hits = between(a, b)

@@ -1,7 +1,7 @@
 """A simulated mesh: packets travel from host to host, and faults impair packets on their way, not paths.
 
-A ping measures both directions: loss or delay of packets from a to b shows on the pings from a to b, as requests, and
-on the pings from b to a, as replies. A fault of an agent shows on its own pings only.
+A ping measures both directions: loss or delay of packets from a to b affects the pings from a to b, as requests, and
+the pings from b to a, as replies. A fault of an agent affects its own pings only.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ test_pairs.__test__ = False  # type: ignore[attr-defined]
 
 
 def site_of(host: str) -> str:
-    return next(known.site for known in HOSTS if known.name == host)
+    return next(simulated_host.site for simulated_host in HOSTS if simulated_host.name == host)
 
 
 def base_rtt_ms(pair: Pair) -> float:
@@ -73,10 +73,10 @@ def base_rtt_ms(pair: Pair) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Impairment:
-    """Added to packets from a to b where `hits(a, b)`, as a share of the full size that `level(minutes)` gives.
+    """Impairment of packets from a to b where `hits(a, b)`, scaled by `level(minutes)`.
 
-    `loss_ratio` is of each packet, `delay_ms` constant, `queue_ms` the mean of a wait that differs from packet to
-    packet. `least_bytes` spares smaller packets. `hops` lowers the TTL of the replies that arrive.
+    `loss_ratio` is per packet, `delay_ms` constant, `queue_ms` the mean of a random wait per packet. `least_bytes`
+    spares smaller packets. `hops` lowers the TTL of the replies that arrive.
     """
 
     hits: Callable[[str, str], bool]
@@ -115,7 +115,7 @@ def pings(
     """RTTs in ms of shape (bursts, packets), NaN where lost, and the TTL of the replies, `minutes` after the onset."""
     shape = (len(minutes), PACKETS)
     rtts = base_rtt_ms(pair) + random.exponential(NOISE_MS, shape)
-    kept = np.full(shape, 1.0 - QUIET_LOSS)
+    delivered_ratio = np.full(shape, 1.0 - QUIET_LOSS)
     ttl = np.full(len(minutes), 55, np.int64)
     for impairment in impairments:
         level = np.array([impairment.level(minute) if minute >= 0 else 0.0 for minute in minutes])[:, np.newaxis]
@@ -125,12 +125,12 @@ def pings(
             rtts += impairment.delay_ms * level
             rtts += random.exponential(1.0, shape) * impairment.queue_ms * level
             if size >= impairment.least_bytes:
-                kept *= 1.0 - impairment.loss_ratio * level
+                delivered_ratio *= 1.0 - impairment.loss_ratio * level
             if (a, b) == pair[::-1]:
                 ttl -= np.where(level[:, 0] > 0, impairment.hops, 0)
     if agent is not None:
         active = (minutes >= 0)[:, np.newaxis]
         rtts += random.exponential(1.0, shape) * agent.late_ms * active
-        kept *= 1.0 - agent.loss_ratio * active
-    rtts[random.random(shape) >= kept] = np.nan
+        delivered_ratio *= 1.0 - agent.loss_ratio * active
+    rtts[random.random(shape) >= delivered_ratio] = np.nan
     return rtts, ttl

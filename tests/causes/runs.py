@@ -1,7 +1,7 @@
-"""One planted fault: its results are delivered as agents deliver them, and evaluated as the worker does.
+"""Run a planted fault: its results are delivered as by agents, and evaluated as by the worker.
 
-In: an empty database with all tables. `prepare` makes the mesh and its history once; `run` plants a fault in a
-transaction, delivers and evaluates every four minutes, gathers the evidence, and rolls all of it back.
+In: an empty database with all tables. `prepare` creates the mesh and its history once; `run` plants a fault in a
+transaction, delivers and evaluates every four minutes, gathers the evidence, and rolls everything back.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class SimulatedMesh:
 
 @dataclass(frozen=True, slots=True)
 class StatedIncident:
-    """An incident as it stood at the end, with its evidence."""
+    """An incident in its final state, with its evidence."""
 
     incident: Incident
     evidence: Evidence
@@ -78,20 +78,24 @@ class StatedIncident:
 
 
 def prepare(history_min: int = HISTORY_MIN) -> SimulatedMesh:
-    """Make the mesh, with its history of pings and throughput tests before ONSET."""
+    """Create the mesh, with its history of pings and throughput tests before ONSET."""
     mesh = SimulatedMesh()
     Mesh.objects.create(name="Simulated", alerts={}, applied_at=ONSET)
-    made: dict[str, Host] = {}
-    for number, known in enumerate(HOSTS, start=1):
+    hosts: dict[str, Host] = {}
+    for number, simulated_host in enumerate(HOSTS, start=1):
         site, _ = Site.objects.get_or_create(
-            name=known.site,
-            defaults={"title": known.site, "latitude_deg": 0.0, "longitude_deg": 0.0, "country": "US",
-                      "region": REGIONS[known.site], "has_agent": True},
+            name=simulated_host.site,
+            defaults={"title": simulated_host.site, "latitude_deg": 0.0, "longitude_deg": 0.0, "country": "US",
+                      "region": REGIONS[simulated_host.site], "has_agent": True},
         )  # fmt: skip
-        mesh.site_ids[known.site] = site.pk
-        uplink = None if known.uplink is None else Uplink.objects.get_or_create(site=site, name=known.uplink)[0]
-        made[known.name] = Host.objects.create(
-            site=site, name=known.name, address=f"192.0.2.{number}", family=4, uplink=uplink
+        mesh.site_ids[simulated_host.site] = site.pk
+        uplink = (
+            None
+            if simulated_host.uplink is None
+            else Uplink.objects.get_or_create(site=site, name=simulated_host.uplink)[0]
+        )
+        hosts[simulated_host.name] = Host.objects.create(
+            site=site, name=simulated_host.name, address=f"192.0.2.{number}", family=4, uplink=uplink
         )
     began = ONSET - timedelta(days=30)
     ping = Test.objects.create(
@@ -99,7 +103,7 @@ def prepare(history_min: int = HISTORY_MIN) -> SimulatedMesh:
     )
     tcp = Test.objects.create(name="tcp", kind=Kind.THROUGHPUT, every_s=TESTS_EVERY_S, parameters={})
     for a, b in ping_pairs():
-        path = Path.objects.create(source=made[a], destination=made[b], family=4)
+        path = Path.objects.create(source=hosts[a], destination=hosts[b], family=4)
         mesh.path_ids[a, b] = path.pk
         measurement = Measurement.objects.create(path=path, test=ping, started_at=began)
         MeasurementPeriod.objects.create(
@@ -119,7 +123,7 @@ def prepare(history_min: int = HISTORY_MIN) -> SimulatedMesh:
 
 
 def run(mesh: SimulatedMesh, fault: PlantedFault, step_min: int = STEP_MIN) -> list[StatedIncident]:
-    """Plant a fault; the incidents that are open at its end, oldest first. Nothing is left in the database."""
+    """Plant a fault; the incidents that are open at its end, oldest first. Nothing remains in the database."""
     random = np.random.default_rng([fault.seed, len(fault.kind)])
     undone = transaction.atomic()
     undone._from_testcase = True  # deliveries are stored durably, which Django allows within tests only
@@ -195,8 +199,8 @@ def _result(mesh: SimulatedMesh, pair: Pair, test: str, result: Burst | Throughp
 
 
 def _burst(pair: Pair, size: int, at: datetime, rtts_ms: list[float], ttl: int) -> Burst:
-    kept = tuple(None if np.isnan(rtt) else round(rtt, 3) for rtt in rtts_ms)
-    received = len(kept) - kept.count(None)
+    rtts = tuple(None if np.isnan(rtt) else round(rtt, 3) for rtt in rtts_ms)
+    received = len(rtts) - rtts.count(None)
     return Burst(
         target=pair[1],
         address="192.0.2.1",
@@ -204,9 +208,9 @@ def _burst(pair: Pair, size: int, at: datetime, rtts_ms: list[float], ttl: int) 
         packet_bytes=size,
         started_at=at,
         outcome=Outcome.MEASURED,
-        sent=len(kept),
+        sent=len(rtts),
         received=received,
-        rtts_ms=kept,
+        rtts_ms=rtts,
         ttl=ttl if received else None,
         stamp="kernel" if received else None,
     )
@@ -215,7 +219,7 @@ def _burst(pair: Pair, size: int, at: datetime, rtts_ms: list[float], ttl: int) 
 def _tests_of(
     site: str, fault: PlantedFault, since_min: int, until_min: int, random: np.random.Generator
 ) -> Iterator[tuple[Pair, ThroughputRun]]:
-    """The throughput tests from a site that are due in [since, until), each path at another minute."""
+    """The throughput tests from a site that are due in [since, until), each path at a different minute."""
     pairs = test_pairs()
     every_min = TESTS_EVERY_S // 60
     for place, pair in enumerate(pairs):

@@ -1,4 +1,4 @@
-"""Are the stated causes of a planted fault right? The truth is the fault as planted, never the code that states it."""
+"""Score the stated causes of a planted fault. The truth is the fault as planted, never the code that states it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.causes.runs import StatedIncident
 
 
 class Mark(StrEnum):
-    """How good the statements about a planted fault are, worst first."""
+    """Quality of the statements about a planted fault, worst first."""
 
     WRONG = "wrong"
     MISSED = "missed"
@@ -32,23 +32,25 @@ class Score:
 
 
 def score(fault: PlantedFault, stated: Sequence[StatedIncident]) -> Score:
-    """Compare the incidents with the expectations; an incident without a fault behind it is a wrong statement."""
-    left, marks, paths, ways = list(stated), list[Mark](), list[bool](), list[bool]()
+    """Compare the incidents with the expectations; an incident without a fault is a wrong statement."""
+    remaining, marks, paths, ways = list(stated), list[Mark](), list[bool](), list[bool]()
     for expectation in fault.expected:
-        match = max(left, key=lambda incident: _overlap(incident, expectation), default=None)
+        match = max(remaining, key=lambda incident: _overlap(incident, expectation), default=None)
         if match is None or not _overlap(match, expectation):
             marks.append(Mark.MISSED)
             paths.append(False)
             continue
-        left.remove(match)
+        remaining.remove(match)
         marks.append(_mark(match, expectation))
         paths.append(match.paths == expectation.paths)
         if expectation.toward is not None:
             ways.append(match.evidence.cause.toward == expectation.toward)
-    marks += [_mark_besides(incident, fault) for incident in left]
+    marks += [_mark_besides(incident, fault) for incident in remaining]
     order = list(Mark)
     sentences = tuple(f"{incident.incident.cause}: {incident.evidence.likely}" for incident in stated)
-    return Score(fault, min(marks, key=order.index, default=Mark.RIGHT), all(paths) and not left, all(ways), sentences)
+    return Score(
+        fault, min(marks, key=order.index, default=Mark.RIGHT), all(paths) and not remaining, all(ways), sentences
+    )
 
 
 def _mark(stated: StatedIncident, expectation: Expectation) -> Mark:
@@ -63,7 +65,7 @@ def _mark(stated: StatedIncident, expectation: Expectation) -> Mark:
 
 
 def _mark_besides(stated: StatedIncident, fault: PlantedFault) -> Mark:
-    """An incident that nothing planted explains is wrong, unless it says that transfers are slow, and they are."""
+    """An incident that no planted fault explains is wrong, unless it reports slow transfers, and they are slow."""
     slow = {pair for pair in stated.paths if any(transfers.hits(*pair) for transfers in fault.transfers)}
     if stated.evidence.cause.fault is Fault.RATE and stated.paths == slow:
         return Mark.RIGHT
@@ -71,7 +73,8 @@ def _mark_besides(stated: StatedIncident, fault: PlantedFault) -> Mark:
 
 
 def _overlap(stated: StatedIncident, expectation: Expectation) -> float:
-    """How alike the paths are, with a little for the right fault, which tells apart incidents on the same paths."""
+    """Similarity of the paths, with a small bonus for the right fault, which distinguishes incidents on the same
+    paths."""
     both = len(stated.paths & expectation.paths) / len(stated.paths | expectation.paths)
     return both + 0.01 * (stated.evidence.cause.fault in expectation.faults) if both else 0.0
 

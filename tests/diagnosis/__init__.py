@@ -1,4 +1,4 @@
-"""Transfers whose limit is known, made in the lab, and what the diagnosis says of them.
+"""Transfers with a known limit, made in the lab, and their diagnosis.
 
 `python -m tests.diagnosis` repeats each and prints how often the verdict was right; `tests/net/test_diagnosis.py` runs
 each once; the runs in `tests/fixtures/iperf3/diagnosis` were saved by it.

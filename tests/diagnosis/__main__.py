@@ -20,25 +20,25 @@ KNOWN = SCENARIOS | BEYOND
 
 
 def main() -> int:
-    """Exit status 0 where each scenario's verdict was right in 9 of 10 runs, else 1."""
+    """Exit status 0 if each scenario's verdict was right in 9 of 10 runs, else 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.diagnosis", description=__doc__)
     parser.add_argument("--repeats", type=int, default=10, help="runs of each scenario (10)")
     parser.add_argument("--only", nargs="+", choices=list(KNOWN), default=list(SCENARIOS), metavar="SCENARIO")
     parser.add_argument("--rtt-ms", type=float, default=RTT_MS, help=f"round trip of the path, ms ({RTT_MS})")
-    parser.add_argument("--save", type=Path, help="folder for the runs, one file each")
+    parser.add_argument("--save", type=Path, help="folder for the runs, a file for each")
     arguments = parser.parse_args()
     counts = {name: Counter[str]() for name in arguments.only}
     with RunningLab(LAB) as lab:
         prepare(lab)
         for number in range(1, arguments.repeats + 1):
             for name in arguments.only:
-                made = run(lab, KNOWN[name], arguments.rtt_ms)
-                diagnosis = diagnose(recording(made))
+                result = run(lab, KNOWN[name], arguments.rtt_ms)
+                diagnosis = diagnose(recording(result))
                 counts[name][diagnosis.verdict] += 1
                 right = "" if diagnosis.verdict is KNOWN[name].verdict else "  WRONG"
                 print(f"{number:3} {name:18} {diagnosis.sentence}{right}", flush=True)
                 if arguments.save is not None:
-                    (arguments.save / f"{name}-{number}.json").write_bytes(msgspec.json.encode(made) + b"\n")
+                    (arguments.save / f"{name}-{number}.json").write_bytes(msgspec.json.encode(result) + b"\n")
     return _print_table(counts)
 
 

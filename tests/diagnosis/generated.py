@@ -1,4 +1,4 @@
-"""Intervals computed from what a transfer is said to have done, for tests that need an exact truth."""
+"""Intervals computed from the behaviour of a simulated transfer, for tests that need exact expected values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INTERVAL_S = 0.1
 
 @dataclass(frozen=True)
 class Moment:
-    """What holds during one interval."""
+    """The state during an interval."""
 
     rate_bps: float
     cwnd_bytes: float
@@ -24,7 +24,7 @@ class Moment:
 
 
 def recorded(moment_at: Callable[[float], Moment], duration_s: float, **fields: object) -> Recording:
-    """The recording of a transfer, both ends', from what holds at the start of each interval."""
+    """The recording of a transfer at both ends, from the state at the start of each interval."""
     samples, arrivals = [], []
     for number in range(round(duration_s / INTERVAL_S)):
         start_s, end_s = number * INTERVAL_S, (number + 1) * INTERVAL_S
@@ -47,7 +47,7 @@ def recorded(moment_at: Callable[[float], Moment], duration_s: float, **fields: 
 
 
 def steady(rate_bps: float, **fields: float) -> Callable[[float], Moment]:
-    """A transfer that does the same all the time, with just the window that it needs."""
+    """A transfer in a constant state, with exactly the window that it needs."""
     rtt_ms = fields.get("rtt_ms", 40.0)
     now = Moment(**{"rate_bps": rate_bps, "cwnd_bytes": rate_bps * rtt_ms / 8000, **fields})
     return lambda _: now
@@ -56,9 +56,9 @@ def steady(rate_bps: float, **fields: float) -> Callable[[float], Moment]:
 def simulated(
     dropped: Callable[[float, int], int], duration_s: float, rtt_s: float = 0.04, start_segments: int = 200
 ) -> Recording:
-    """A sender that gains a segment a round trip and halves once for the drops of one: a fluid Reno, by round trips.
+    """A sender that gains a segment per RTT and halves once for the drops of an RTT: a fluid Reno, by RTTs.
 
-    `dropped(now_s, segments)` says how many of the segments sent now the path drops.
+    `dropped(now_s, segments)` returns how many of the segments sent now the path drops.
     """
     window, now_s, ends_s, moved, resent, windows = float(start_segments), 0.0, [], [], [], []
     while now_s < duration_s:
@@ -75,7 +75,7 @@ def simulated(
 def _by_interval(
     ends_s: list[float], moved: list[int], resent: list[int], windows: list[float], rtt_s: float
 ) -> Recording:
-    """Round trips put together to intervals: a loss shows a round trip later than it was."""
+    """Group RTTs into intervals: a loss is reported an RTT later than it happened."""
     samples, arrivals, begin_s, first = [], [], 0.0, 0
     for index, end_s in enumerate(ends_s):
         if end_s - begin_s < INTERVAL_S:
@@ -98,14 +98,14 @@ def _by_interval(
 
 
 def policer(rate_bps: float, depth_bytes: float, rtt_s: float = 0.04) -> Callable[[float, int], int]:
-    """A token bucket as RFC 2697 has it, full at first: what finds no tokens is dropped."""
+    """A token bucket as in RFC 2697, full at first: segments without tokens are dropped."""
     tokens, last_s = depth_bytes, 0.0
 
     def dropped(now_s: float, segments: int) -> int:
         nonlocal tokens, last_s
         tokens = min(depth_bytes, tokens + (now_s - last_s) * rate_bps / 8)
         last_s = now_s
-        # A window is spread over its round trip, in which tokens go on coming.
+        # A window is spread over its RTT, during which tokens are added.
         room = tokens + rtt_s * rate_bps / 8
         passed = min(segments, int(room // MSS_BYTES))
         tokens -= passed * MSS_BYTES
@@ -115,6 +115,6 @@ def policer(rate_bps: float, depth_bytes: float, rtt_s: float = 0.04) -> Callabl
 
 
 def independent_loss(ratio: float, seed: int) -> Callable[[float, int], int]:
-    """Each segment is lost for itself."""
+    """Segments are lost independently."""
     rng = random.Random(seed)
     return lambda _, segments: sum(rng.random() < ratio for _ in range(segments))

@@ -1,8 +1,8 @@
-"""iperf3 reports of other people from public repositories, and what the diagnosis says of them.
+"""Public iperf3 reports of other people, and their diagnosis.
 
 `python -m tests.diagnosis.public` prints each verdict and counts them by version. In
-`tests/fixtures/iperf3/public/reports.json` each report has its source, its intervals, the limits that its figures allow
-(`limits`, found by hand; none where it shows no limit) and the reason.
+`tests/fixtures/iperf3/public/reports.json` each report has its source, its intervals, the limits consistent with its
+figures (`limits`, determined by hand; empty where it shows no limit) and the reason.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def reports() -> list[Report]:
 
 
 def recording(report: Report) -> Recording:
-    """A report as the analysis takes it."""
+    """A report in the form of the analysis."""
     interval_s, omitted = report["interval_s"], report["omitted_intervals"]
     rtts_us = report["rtt_us"] or [None] * len(report["sent_bytes"])
     received_bytes = report["received_bytes"]
@@ -56,7 +56,7 @@ def recording(report: Report) -> Recording:
 
 
 def is_wrong(report: Report, diagnosis: Diagnosis) -> bool:
-    """Whether a limit is named that the report's figures do not allow."""
+    """Whether a limit is named that contradicts the report's figures."""
     return diagnosis.verdict is not Verdict.UNDETERMINED and diagnosis.verdict not in report["limits"]
 
 

@@ -1,4 +1,4 @@
-"""A test as the probe left it, which is what a fixture in `tests/fixtures/iperf3/diagnosis` holds, as a `Recording`."""
+"""A saved run of the probe, as in the fixtures of `tests/fixtures/iperf3/diagnosis`, converted to a `Recording`."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def read(path: Path) -> ThroughputRun:
 
 
 def recording(run: ThroughputRun) -> Recording:
-    """A run as the analysis takes it, with nothing known of its path beforehand."""
+    """A run in the form of the analysis, with nothing known about its path in advance."""
     return of_run(run, Background(0, run.started_at))

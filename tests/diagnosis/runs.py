@@ -1,4 +1,4 @@
-"""Runs one scenario in a lab, with the probe at its sender, and gives what the probe made of it."""
+"""Run a scenario in a lab, with the probe at its sender, and return the probe's result."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ CLEAN_PATH = ("--rate-mbps", "50", "--queue-ms", "100", "--loss", "0", "--reorde
 
 
 def prepare(lab: RunningLab) -> None:
-    """Make repeats independent: the kernel else starts a connection with what the last one to that address learned."""
+    """Make repeats independent: otherwise the kernel starts a connection with metrics cached from the last
+    connection."""
     at(lab, SENDER, "sysctl", "-qw", "net.ipv4.tcp_no_metrics_save=1")
 
 
 def run(lab: RunningLab, scenario: Scenario, rtt_ms: float = RTT_MS) -> ThroughputRun:
-    """One transfer under the scenario."""
+    """A single transfer under the scenario."""
     lab.set(f"{SENDER}-{RECEIVER}", "--both", *CLEAN_PATH, "--rtt-ms", str(rtt_ms))
     if scenario.path:
         lab.set(f"{SENDER}-{RECEIVER}", *scenario.path)

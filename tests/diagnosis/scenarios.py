@@ -1,4 +1,4 @@
-"""One way to make each verdict true: settings of the lab's path, of the hosts, of the tool."""
+"""A scenario for each verdict: settings of the lab's path, of the hosts, of the tool."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ table ip police {{
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`path` is set from sender to receiver over a clean one, `around` holds for the test, `client` is for iperf3.
-    The congestion control is not left to the machine's default.
+    """`path` is set from sender to receiver over a clean path, `around` is active during the test, `client` is for
+    iperf3. The congestion control is not left to the machine's default.
 
-    `local` tests go over the sender's own loopback, where nothing but its processors limits.
+    `local` tests run over the sender's own loopback, where only its processors limit.
     """
 
     verdict: Verdict
@@ -51,7 +51,7 @@ def at(lab: RunningLab, site: str, *argv: str) -> None:
 
 @contextmanager
 def kernel_setting(lab: RunningLab, site: str, name: str, value: str) -> Iterator[tuple[str, ...]]:
-    """A sysctl of one site's namespace."""
+    """A sysctl of a site's namespace."""
     before = lab.exec(site, "sysctl", "-n", name).stdout.strip()
     at(lab, site, "sysctl", "-qw", f"{name}={value}")
     try:
@@ -62,7 +62,7 @@ def kernel_setting(lab: RunningLab, site: str, name: str, value: str) -> Iterato
 
 @contextmanager
 def policer(lab: RunningLab) -> Iterator[tuple[str, ...]]:
-    """A token bucket at the receiver. In nftables it holds what the rate brings in a second, and the burst."""
+    """A token bucket at the receiver. In nftables it holds a second of tokens plus the burst."""
     at(lab, RECEIVER, "nft", FIREWALL)
     try:
         yield ()
@@ -72,7 +72,7 @@ def policer(lab: RunningLab) -> Iterator[tuple[str, ...]]:
 
 @contextmanager
 def slow_disk(lab: RunningLab) -> Iterator[tuple[str, ...]]:
-    """A file that takes `DISK_BYTES_S`: a pipe, read in steady small steps. Gives the server's options."""
+    """A file limited to `DISK_BYTES_S`: a pipe, read in small steady steps. Gives the server's options."""
     path = lab.run_dir / "disk"
     os.mkfifo(path)
     end, pipe = threading.Event(), os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -113,7 +113,7 @@ BEYOND: dict[str, Scenario] = {
     "short_queue": Scenario(Verdict.BOTTLENECK_QUEUE, path=("--rate-mbps", "20", "--queue-ms", "10")),
     "heavy_loss": Scenario(Verdict.RANDOM_LOSS, path=("--loss", "0.03")),
 }
-"""Not one for each verdict, but other ways to the same; BBR is not in every kernel."""
+"""Additional scenarios for some of the verdicts; BBR is not in every kernel."""
 
 SCENARIOS: dict[str, Scenario] = {
     "small_window": Scenario(Verdict.WINDOW_LIMITED, around=small_receive_buffer),

@@ -1,5 +1,5 @@
 """`python -m tests.diagnosis.sender SPEC SERVER_PID [OPTION…]`: a test by the probe, with options for iperf3 that no
-plan has, and the time that the server at the other end wanted a processor, which no sender can see."""
+plan has, and the time that the server at the other end waited for a processor, which the sender cannot see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The centre's own web server under test, as it is deployed, on the database of the test that starts it."""
+"""The centre's own web server as deployed, on the database of the test that starts it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GUNICORN = [sys.executable, "-m", "gunicorn", "--config", "python:monitor.stack.
 
 
 def database_url() -> str:
-    """Of the test's own database."""
+    """The address of the test's own database."""
     settings = connection.settings_dict
     return make_conninfo(
         dbname=settings["NAME"],
@@ -34,7 +34,7 @@ def database_url() -> str:
 
 @contextmanager
 def web_server(folder: Path, *options: str | Path, **variables: str) -> Iterator[int]:
-    """The web server, with more options and environment variables. Gives its port."""
+    """The web server, with additional options and environment variables. Yields its port."""
     port = free_port()
     with (folder / "web.log").open("wb") as log:
         process = subprocess.Popen(
@@ -64,7 +64,7 @@ def answers(port: int) -> bool:
 
 
 def listening(port: int) -> set[int]:
-    """Ids of the processes that listen at this port: the web server and its workers."""
+    """Process ids that listen at this port: the web server and its workers."""
     inodes = {
         line.split()[9]
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
@@ -82,7 +82,7 @@ def listening(port: int) -> set[int]:
 
 
 def largest_bytes(port: int) -> int:
-    """The most memory that one of them ever had, by the kernel's count."""
+    """The maximum memory of any of them so far, by the kernel's count."""
     memory_kb = []
     for process in listening(port):
         status = Path(f"/proc/{process}/status").read_text().splitlines()
@@ -92,7 +92,7 @@ def largest_bytes(port: int) -> int:
 
 
 def make_certificate(folder: Path, name: str, *, days: str = "-days 2") -> tuple[Path, Path]:
-    """A key pair signed by itself for an address or a name. Returns the certificate's and the key's file."""
+    """A self-signed key pair for an address or a name. Returns the certificate's and the key's file."""
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     request = f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes {days} -subj /CN=centre"
     words = [*request.split(), "-addext", f"subjectAltName={name}", "-keyout", str(key), "-out", str(certificate)]

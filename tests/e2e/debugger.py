@@ -1,4 +1,4 @@
-"""Holds a process as a debugger does: for its supervisor it is not stopped, and so it is not started anew."""
+"""Holds a process like a debugger: for its supervisor it is not stopped, and is therefore not restarted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def hold(pid: int) -> None:
-    """Hold the main thread of a process until this thread lets it go, or ends."""
+    """Hold the main thread of a process until this thread releases it, or ends."""
     _ptrace(PTRACE_ATTACH, pid)
     os.waitpid(pid, 0)
 

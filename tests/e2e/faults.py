@@ -1,9 +1,9 @@
-"""What the fault tests share: a stack over the lab, and the ledger that must balance after each fault.
+"""Common parts of the fault tests: a stack over the lab, and the ledger that must balance after each fault.
 
-In: a running stack of `three-sites`. The ledger's columns come from different places: planned, and what became of it,
-from the centre's ledger of cycles; spooled from the agents' own files; accepted, refused and stored from the tables.
-`make test-faults` sets SOUNDINGS_TEST_FAULTS=whole: the outages of ten minutes and the twenty rounds. Without it all of
-the same is done, for shorter.
+In: a running stack of `three-sites`. The ledger's columns have different sources: planned cycles and their outcomes,
+from the centre's ledger; spooled results, from the agents' own files; accepted, refused and stored results, from the
+tables. `make test-faults` sets SOUNDINGS_TEST_FAULTS=whole: the outages of ten minutes and the twenty rounds. By
+default everything is done, but shorter.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ PING_EVERY_S = 10
 SIZES = 2
 EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
 OPEN = ("awaited", "unknown")
-"""What the centre calls cycles that nobody has accounted for, and those before the agent's first account."""
+"""The centre's outcomes of cycles without an account yet, and of those before the agent's first account."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Of all pings since all agents measured: cycles planned, with a result, and without one by reason. Of all results
+    """All pings since all agents measured: cycles planned, with a result, and without a result by reason. All results
     ever: spooled by agents, and accepted, refused and stored by the centre."""
 
     planned: int
@@ -47,7 +47,7 @@ class Ledger:
 
     @property
     def balances(self) -> bool:
-        """Whether all that was planned is accounted for, and all that was spooled is at the centre, once."""
+        """Whether all planned cycles are accounted for, and all spooled results are stored at the centre, once."""
         return (
             self.planned > 0
             and self.planned == self.measured + sum(self.missing.values())
@@ -66,17 +66,17 @@ class Ledger:
 
 
 def balanced(stack: RunningStack, timeout_s: float, capsys) -> Ledger:
-    """Wait for a moment at which all is delivered and the ledger of the stack's whole life balances; print it."""
-    seen: list[Ledger] = []
+    """Wait until everything is delivered and the ledger of the stack's whole life balances; print it."""
+    latest: list[Ledger] = []
 
     def look() -> Ledger | None:
-        seen[:] = [take(stack, stack.measuring_since)]
-        return seen[0] if seen[0].balances else None
+        latest[:] = [take(stack, stack.measuring_since)]
+        return latest[0] if latest[0].balances else None
 
     try:
         ledger = wait_for(look, timeout_s, "the ledger balances")
     except AssertionError:
-        raise AssertionError(f"does not balance within {timeout_s} s: {seen[0]}") from None
+        raise AssertionError(f"does not balance within {timeout_s} s: {latest[0]}") from None
     assert gaps_in_batches(stack) == []
     with capsys.disabled():
         print(f"\nledger: {ledger}")
@@ -84,8 +84,8 @@ def balanced(stack: RunningStack, timeout_s: float, capsys) -> Ledger:
 
 
 def take(stack: RunningStack, since: datetime) -> Ledger:
-    """As it is now. The spools are read first: what is spooled meanwhile makes a ledger that does not balance."""
-    # Cycles that have not ended yet are nobody's to account for.
+    """The current ledger. The spools are read first: results spooled meanwhile give a ledger that does not balance."""
+    # Cycles that have not ended yet need no account.
     until = datetime.fromtimestamp(datetime.now(UTC).timestamp() - 2 * PING_EVERY_S, UTC)
     spools = [spool_counts(stack.spool_file(site)) for site in SITES]
     accepted, refused, stored = counts(stack)
@@ -106,13 +106,13 @@ def take(stack: RunningStack, since: datetime) -> Ledger:
 
 
 def cycles(stack: RunningStack, path_id: int, since: datetime, until: datetime) -> Counter[str]:
-    """The pings of a path that were to begin in [since, until): `planned`, `measured` (any result), and the others by
-    their reason, or outcome."""
+    """The pings of a path scheduled in [since, until): `planned`, `measured` (any result), and the others by their
+    reason, or outcome."""
     query = f"since={_query(since)}&until={_query(until)}"
-    told = stack.get(f"paths/{path_id}/ledger?{query}")
-    assert sum(line["count"] for line in told["lines"]) == told["planned"]
+    body = stack.get(f"paths/{path_id}/ledger?{query}")
+    assert sum(line["count"] for line in body["lines"]) == body["planned"]
     outcomes = Counter[str]()
-    for line in told["lines"]:
+    for line in body["lines"]:
         if line["test"] == "ping":
             has_result = line["reason"] is None and line["outcome"] not in OPEN
             outcomes["planned"] += line["count"]
@@ -121,19 +121,19 @@ def cycles(stack: RunningStack, path_id: int, since: datetime, until: datetime) 
 
 
 def spool_counts(path: Path) -> tuple[int, int]:
-    """How many results an agent has ever put into its spool, and how many still wait there."""
+    """The number of results an agent has ever spooled, and the number that still wait."""
     if not path.exists():
         return 0, 0
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as spool:
         if not spool.execute("SELECT 1 FROM sqlite_master WHERE name = 'result'").fetchone():
-            # The file is made before what is in it.
+            # The file is created before its tables.
             return 0, 0
         ever = spool.execute("SELECT seq FROM sqlite_sequence WHERE name = 'result'").fetchone()
         return (ever[0] if ever else 0), spool.execute("SELECT count(*) FROM result").fetchone()[0]
 
 
 def counts(stack: RunningStack) -> tuple[int, int, int]:
-    """Results accepted, refused and stored, at one moment."""
+    """Results accepted, refused and stored, at a single moment."""
     [row] = rows(
         stack,
         "SELECT (SELECT coalesce(sum(accepted), 0) FROM received_batch),"
@@ -145,7 +145,7 @@ def counts(stack: RunningStack) -> tuple[int, int, int]:
 
 
 def gaps_in_batches(stack: RunningStack) -> list[tuple[str]]:
-    """The spools of which a batch is missing; each agent has one spool, for ever."""
+    """The spools of which a batch is missing; each agent always has the same spool."""
     assert len(rows(stack, "SELECT DISTINCT spool FROM received_batch")) <= len(SITES)
     return rows(stack, "SELECT spool FROM received_batch GROUP BY site_id, spool HAVING count(*) <> max(number)")
 
@@ -156,7 +156,7 @@ def rows(stack: RunningStack, query: str, *values: object) -> list[tuple]:
 
 
 def agent_processes(stack: RunningStack, site: str, *words: str) -> list[int]:
-    """Ids of the processes of a site's agent, by words of their command line."""
+    """Process ids of a site's agent, by words of their command line."""
     return [pid for pid in stack.processes(*words) if f"/sites/{site}" in _told_of(pid)]
 
 
@@ -174,7 +174,7 @@ def path_ids(stack: RunningStack) -> dict[tuple[str, str], int]:
 
 
 def wait_until_all_measure(stack: RunningStack) -> None:
-    """Until something of each agent is stored, and so each has accounted for its first cycles."""
+    """Wait until a result of each agent is stored, hence each has accounted for its first cycles."""
     wait_for(lambda: measured_since(stack, EARLIEST), 120, "every agent measures")
 
 

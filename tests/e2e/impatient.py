@@ -1,4 +1,4 @@
-"""The centre's web worker with little patience and small buckets, so that tests need not wait for minutes."""
+"""The centre's web worker with short timeouts and small buckets, so that tests need not wait for minutes."""
 
 from monitor.accounts import rate_limits
 from monitor.stack import web_worker

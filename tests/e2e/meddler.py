@@ -1,7 +1,7 @@
-"""A way to the centre that goes wrong on command: it stands between the lab's sites and the web server's socket.
+"""A proxy before the centre that fails on command: between the lab's sites and the web server's socket.
 
-The web server listens on a file in the stack's folder; it is renamed, and we listen under its name. What passes is
-noted for each batch: its number, how many results it had, and what the centre answered.
+The web server listens on a file in the stack's folder; it is renamed, and the proxy listens under its name. Each batch
+is recorded: its number, its number of results, and the centre's answer.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ RESULTS = b"POST /api/agent/results "
 
 
 class Fault(Enum):
-    """What happens to one delivery."""
+    """A fault of a single delivery."""
 
     ANSWER_LOST = "the centre's answer is lost"
     CUT = "half of the batch arrives"
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
-    """A delivery on its way."""
+class RecordedDelivery:
+    """A delivery that passed through the proxy."""
 
     spool: str
     number: int
@@ -42,20 +42,20 @@ class Passed:
 
 
 class Meddler:
-    """Passes everything on but for the deliveries that meet a fault; `arm` sets one for the next delivery."""
+    """Forwards all deliveries except those with a fault; `arm` sets a fault for the next delivery."""
 
     def __init__(self, centre: Path) -> None:
         self._centre = centre
         self._lock = threading.Lock()
         self._armed: Fault | None = None
-        self.passed: list[Passed] = []
+        self.passed: list[RecordedDelivery] = []
 
     def arm(self, fault: Fault) -> None:
         with self._lock:
             self._armed = fault
 
-    def deliveries(self, fault: Fault) -> list[Passed]:
-        """The delivery that met the fault and all of its spool after it; none before it happened."""
+    def deliveries(self, fault: Fault) -> list[RecordedDelivery]:
+        """The delivery with the fault and all later deliveries of its spool; empty before it happened."""
         met = [place for place, delivery in enumerate(self.passed) if delivery.fault is fault]
         return (
             [delivery for delivery in self.passed[met[0] :] if delivery.spool == self.passed[met[0]].spool]
@@ -70,7 +70,7 @@ class Meddler:
                 threading.Thread(target=self._pass_one, args=(connection,), daemon=True).start()
 
     def _pass_one(self, site: socket.socket) -> None:
-        """One request of a site and its answer: agents make a connection for each."""
+        """Forward a request of a site and its answer: agents open a connection for each."""
         with contextlib.suppress(OSError), site, socket.socket(socket.AF_UNIX) as centre:
             centre.connect(str(self._centre))
             head, body = _read(site)
@@ -85,7 +85,7 @@ class Meddler:
                 site.sendall(answer_head + answer_body)
 
     def _take_fault(self, body: bytes) -> Fault | None:
-        """What is armed; a batch that is to be cut must have results to be halved."""
+        """The armed fault; a batch that is to be truncated must have results to be halved."""
         with self._lock:
             if self._armed is Fault.CUT and len(_batch(body).results) < 2:
                 return None
@@ -94,7 +94,7 @@ class Meddler:
 
     def _note(self, body: bytes, status: int, fault: Fault | None) -> None:
         batch = _batch(body)
-        self.passed.append(Passed(batch.spool, batch.number, len(batch.results), status, fault))
+        self.passed.append(RecordedDelivery(batch.spool, batch.number, len(batch.results), status, fault))
 
 
 def _batch(body: bytes) -> Batch:
@@ -102,7 +102,7 @@ def _batch(body: bytes) -> Batch:
 
 
 def _read(connection: socket.socket) -> tuple[bytes, bytes]:
-    """Head and body of a message, as long as it says that it is."""
+    """Head and body of a message, by its own content length."""
     data = b""
     while b"\r\n\r\n" not in data and (part := connection.recv(65536)):
         data += part
@@ -115,7 +115,7 @@ def _read(connection: socket.socket) -> tuple[bytes, bytes]:
 
 @contextlib.contextmanager
 def meddling(data: Path) -> Iterator[Meddler]:
-    """Stand in the way of the stack in this folder."""
+    """Run the proxy before the stack in this folder."""
     name = socket_dir(data) / "web.sock"
     centre = name.with_name("web.centre.sock")
     name.rename(centre)

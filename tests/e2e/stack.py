@@ -1,4 +1,4 @@
-"""The real stack under test: `manage.py up` in a folder and on a port of its own, as a user would start it."""
+"""The real stack: `manage.py up` in its own folder and on its own port, as a user would start it."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ MARK = "SOUNDINGS_TEST_RUN"
 T = TypeVar("T")
 
 
-def wait_for(question: Callable[[], T], timeout_s: float, what: str) -> T:
-    """Ask again and again until the answer is true; fail with `what` and the last answer when the time is over."""
+def wait_for(question: Callable[[], T], timeout_s: float, description: str) -> T:
+    """Poll `question` until its answer is true; fail with the description and the last answer at the timeout."""
     deadline = time.monotonic() + timeout_s
     while True:
         answer = question()
         if answer:
             return answer
-        assert time.monotonic() < deadline, f"{what}: not within {timeout_s} s; last answer {answer!r}"
+        assert time.monotonic() < deadline, f"{description}: not within {timeout_s} s; last answer {answer!r}"
         time.sleep(0.25)
 
 
 class RunningStack:
-    """A stack that is up, in a folder of its own."""
+    """A running stack in its own folder."""
 
     def __init__(self, *arguments: str, prefix: Sequence[str] = ()) -> None:
         self.data = Path(tempfile.mkdtemp(prefix="soundings-up-"))
-        self.data.chmod(0o755)  # as mkdir makes it; the stack must close it
+        self.data.chmod(0o755)  # with default permissions; the stack must close it
         self.port = _free_port()
         self.mark = uuid.uuid4().hex
         self.arguments = arguments
@@ -59,7 +59,7 @@ class RunningStack:
         return path.read_text() if path.exists() else ""
 
     def start(self) -> None:
-        """Start it and wait until it says where the page is."""
+        """Start it and wait until it prints the page's address."""
         environment = {**os.environ, MARK: self.mark}
         environment.pop("SOUNDINGS_DATA", None)
         if given_database_url is None:
@@ -84,7 +84,7 @@ class RunningStack:
         self.process.wait(timeout=90)
 
     def get(self, path: str) -> Any:
-        """The JSON that the users' API answers."""
+        """The JSON answer of the users' API."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/{path}", timeout=30) as answer:
             return json.load(answer)
 
@@ -95,7 +95,7 @@ class RunningStack:
         return done.stdout
 
     def manage(self, *arguments: str, typed: str | None = None) -> str:
-        """Run a management command against this stack's database, with `typed` on its standard input."""
+        """Run a management command with this stack's database, with `typed` as its standard input."""
         environment = {**os.environ, "SOUNDINGS_DATABASE_URL": self.database_url, "SOUNDINGS_DATA": str(self.data)}
         done = subprocess.run(
             [sys.executable, "manage.py", *arguments],
@@ -123,9 +123,10 @@ class RunningStack:
         return sqlite3.connect(f"file:{self.spool_file(site)}?mode=ro", uri=True, timeout=10)
 
     def processes(self, *words: str) -> list[int]:
-        """Ids of this stack's processes whose command line has all of `words`.
+        """Process ids of this stack whose command line has all of `words`.
 
-        They are known by the mark in their environment; Redis overwrites that with its title, which has our folder.
+        They are identified by the mark in their environment; Redis overwrites that with its title, which contains our
+        folder.
         """
         values = []
         for folder in Path("/proc").glob("[0-9]*"):
@@ -140,7 +141,7 @@ class RunningStack:
         return values
 
     def logs(self) -> str:
-        """The ends of all logs, for a failure's message."""
+        """The ends of all logs, for a failure message."""
         tails = []
         for path in sorted(self.data.glob("**/log/*.log")):
             tails.append(f"--- {path.relative_to(self.data)}\n" + "\n".join(path.read_text().splitlines()[-15:]))
@@ -149,7 +150,7 @@ class RunningStack:
 
 @contextmanager
 def running_stack(*arguments: str, prefix: Sequence[str] = ()) -> Iterator[RunningStack]:
-    """A stack that is up, and is stopped and removed whatever happens. `prefix` comes before the command."""
+    """A running stack, which is stopped and removed in any case. `prefix` precedes the command."""
     stack = RunningStack(*arguments, prefix=prefix)
     try:
         stack.start()

@@ -1,10 +1,10 @@
 """`python -m tests.e2e.stepped_clock FILE MODULE`: runs a module with a wall clock that can be set from outside.
 
-FILE holds when the clock was set last, and by how many seconds it was ahead before and is since; whoever writes it sets
-the clock. Every way by which Python reads the wall clock is led past it, `datetime.now` too, before anything of the
-program is loaded; so are the kernel's stamps of packets, each by the time at which it was made. Monotonic clocks are
-the kernel's: nothing of the program itself is changed. (Setting the machine's clock would set everybody's; libfaketime
-reaches no stamps, and bends what waits on a monotonic clock.)
+FILE holds the time at which the clock was last set, and its offset in seconds before and since; writing it sets the
+clock. All of Python's readings of the wall clock are redirected to it, `datetime.now` too, before any of the program's
+modules is imported; so are the kernel's packet timestamps, each by the time at which it was taken. Monotonic clocks are
+the kernel's: the program itself is unchanged. (Setting the machine's clock would affect everybody; libfaketime does not
+change timestamps, and affects waits on a monotonic clock.)
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ SET = struct.Struct("=ddd")
 
 
 def install(file: Path) -> None:
-    """Lead all readings of the wall clock past the file."""
+    """Redirect all readings of the wall clock to the file."""
     with file.open("rb") as opened:
-        shown = mmap.mmap(opened.fileno(), SET.size, access=mmap.ACCESS_READ)
+        mapped = mmap.mmap(opened.fileno(), SET.size, access=mmap.ACCESS_READ)
     wall_s = time.time
 
     def offset_s() -> float:
-        at_s, before_s, since_s = SET.unpack(shown[:])
+        at_s, before_s, since_s = SET.unpack(mapped[:])
         return float(since_s if wall_s() >= at_s else before_s)
 
-    _install_stamps(lambda: SET.unpack(shown[:]))
+    _install_stamps(lambda: SET.unpack(mapped[:]))
     _install_time(offset_s)
     _install_datetime(offset_s)
 
 
 def _install_stamps(last_set: Callable[[], tuple[float, float, float]]) -> None:
-    """A stamp is of the clock as it was when it was made."""
+    """A timestamp uses the offset of the time at which it was taken."""
     read = kernel.read_controls
 
     def stepped(*arguments: Any) -> kernel.Controls:
@@ -70,7 +70,7 @@ def _install_time(offset_s: Callable[[], float]) -> None:
 
 
 def _install_datetime(offset_s: Callable[[], float]) -> None:
-    """In the type itself, since programs have it in their annotations: a class of ours would be another type."""
+    """In the type itself, since programs use it in annotations: a class of ours would be another type."""
     now = datetime.datetime.now
 
     def stepped(_: type, tz: datetime.tzinfo | None = None) -> datetime.datetime:
@@ -83,7 +83,7 @@ def _install_datetime(offset_s: Callable[[], float]) -> None:
 
 
 def write(file: Path, offset_s: float) -> None:
-    """Set the clock of who runs with this file: in place, where it is mapped."""
+    """Set the clock of a program that runs with this file: in place, where it is mapped."""
     before_s = SET.unpack(file.read_bytes())[2] if file.exists() else offset_s
     with file.open("r+b" if file.exists() else "wb") as opened:
         opened.write(SET.pack(time.time(), before_s, offset_s))

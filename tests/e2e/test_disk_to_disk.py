@@ -1,4 +1,4 @@
-"""A file from the disk of one real agent to that of another: planned and stored by a real centre, told on its page."""
+"""A file from the disk of a real agent to that of another: planned and stored by a real centre, shown on its page."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ min_free_bytes = 0
 
 @pytest.fixture
 def planned(tmp_path):
-    """Files both ways between two sites, once a minute."""
+    """Files in both directions between two sites, once a minute."""
     mesh = tmp_path / "mesh.toml"
     sites = "".join(SITE.format(name=name, address=address) for name, address in ADDRESSES.items())
     mesh.write_text(TESTS.format(sites=sites, file_bytes=FILE_BYTES, port=free_port()))
@@ -103,8 +103,8 @@ def got(port, path):
         return answer.read().decode()
 
 
-def test_a_file_goes_from_the_disk_of_one_agent_to_that_of_the_other(centre, agents, tmp_path):
-    """Whichever of the two ways comes first."""
+def test_a_file_is_sent_from_an_agents_disk_to_anothers(centre, agents, tmp_path):
+    """In whichever direction is first."""
     row = wait_for(lambda: DiskToDiskTest.objects.order_by("measured_at").first(), 150, "an agent delivers")
 
     assert (row.outcome, row.detail) == ("measured", None), [agent.log() for agent in agents.values()]
@@ -118,6 +118,6 @@ def test_a_file_goes_from_the_disk_of_one_agent_to_that_of_the_other(centre, age
     verdict = network_or_disk(DiskToDisk(**{name: getattr(row, name) for name in names}))
     assert (row.verdict, row.sentence) == (verdict.limit, verdict.sentence)
     assert verdict.sentence in html.unescape(got(centre, f"paths/{row.path_id}/?period=day"))
-    told = json.loads(got(centre, f"api/v1/paths/{row.path_id}/disk-to-disk"))[0]
-    assert (told["disk_to_disk_bps"], told["sentence"]) == (row.disk_to_disk_bps, row.sentence)
+    result = json.loads(got(centre, f"api/v1/paths/{row.path_id}/disk-to-disk"))[0]
+    assert (result["disk_to_disk_bps"], result["sentence"]) == (row.disk_to_disk_bps, row.sentence)
     assert [*tmp_path.glob("*/files/*")] == [], "files were left"

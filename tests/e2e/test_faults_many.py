@@ -1,5 +1,5 @@
-"""Many agents come back at once after an outage: the centre stays up, drains them all, and does not grow with them.
-`python -m tests.bench faults` lets ten times as many come with a hundred times as much."""
+"""Many agents reconnect at once after an outage: the centre stays up, drains all queues, and its memory does not grow
+with them. `python -m tests.bench faults` does so with ten times as many agents and a hundred times as many results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def redis_url(tmp_path):
 @pytest.mark.timeout(300)
 @pytest.mark.django_db(transaction=True)
 def test_a_centre_drains_many_agents_and_stays_up_and_small(tmp_path, redis_url, monkeypatch, capsys):
-    monkeypatch.setattr("probes.site.delivery.deliver.SPREAD_S", 5.0)  # closer together than agents ever come
+    monkeypatch.setattr("probes.site.delivery.deliver.SPREAD_S", 5.0)  # more simultaneous than agents ever are
     spools = make_crowd(tmp_path, AGENTS, RESULTS, paths=PATHS)
     connection.close()
 

@@ -1,5 +1,5 @@
-"""The disk of the database is full: deliveries are turned away whole, agents lose nothing, and it goes on when there is
-room. The disk is a small file system of its own, which only the stack sees."""
+"""The disk of the database is full: deliveries are refused as a whole, agents lose nothing, and storing resumes when
+there is space. The disk is a small separate file system, visible only to the stack."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def stack(tmp_path, root_required):
 
 @pytest.fixture
 def ballast(stack):
-    """A file on the small disk, as the stack sees it."""
+    """A file on the small disk, as visible to the stack."""
     return Path(f"/proc/{stack.process.pid}/root{stack.data}/postgres/cluster/ballast")
 
 
 def fill(ballast):
-    """Until not a page more fits."""
+    """Fill the disk until not a page more fits."""
     with ballast.open("wb", buffering=0) as file:
         for size in (2**20, 2**12):
-            with suppress(OSError):  # there is no other way to learn that it is full
+            with suppress(OSError):  # only an error shows that it is full
                 while file.write(bytes(size)):
                     continue
     space = os.statvfs(ballast)
@@ -63,7 +63,8 @@ def fill(ballast):
 
 
 def ask(stack, query):
-    """Over a connection made while there was room, as long as it lasts: a new one may have to write a file."""
+    """Ask over a connection opened while there was space, as long as it lasts: a new connection may have to write a
+    file."""
     connection = getattr(stack, "connection", None)
     if connection is None or connection.closed:
         connection = stack.connection = psycopg.connect(stack.database_url, autocommit=True)
@@ -72,7 +73,7 @@ def ask(stack, query):
 
 
 def deliver(stack, path_id, number):
-    """Post a large batch as the agent of the site, in a spool of its own: status, headers, what it says."""
+    """Post a large batch as the agent of the site, in its own spool: status, headers, and the answer's text."""
     begin = datetime.now(UTC) - timedelta(days=1)
     results = [
         delivered(path_id, burst(1.0, 2.0, None, at=begin + timedelta(milliseconds=n)), RESULTS * number + n)
@@ -93,7 +94,7 @@ def deliver(stack, path_id, number):
 
 
 def stored(stack, number):
-    """What there is of a large batch: itself, its bursts, the days that it was noted for."""
+    """The stored rows of a large batch: itself, its bursts, and the days recorded for it."""
     return ask(
         stack,
         f"SELECT (SELECT count(*) FROM received_batch WHERE spool = 'large' AND number = {number}), "
@@ -112,17 +113,17 @@ def status(stack):
 
 
 def spooled(stack):
-    """How many results the agent has ever put into its spool, and how many still wait there."""
+    """The number of results that the agent has ever spooled, and the number that still wait."""
     with stack.spool("here") as spool:
         ever = spool.execute("SELECT seq FROM sqlite_sequence WHERE name = 'result'").fetchone()[0]
         return ever, spool.execute("SELECT count(*) FROM result").fetchone()[0]
 
 
 @pytest.mark.timeout(300)
-def test_a_full_disk_turns_deliveries_away_and_nothing_is_lost(stack, ballast):
+def test_a_full_disk_refuses_deliveries_and_nothing_is_lost(stack, ballast):
     [(path_id,)] = wait_for(lambda: ask(stack, "SELECT DISTINCT path_id FROM burst"), 90, "something is measured")
     assert deliver(stack, path_id, 1)[0] == 200
-    # The journal begins a new file, which has room to go on; it is tables that find none.
+    # The journal begins a new file, which has space left; it is tables that find none.
     with psycopg.connect(local_url(stack.data / "postgres", role=access.SUPERUSER), autocommit=True) as superuser:
         superuser.execute("SELECT pg_switch_wal()")
         superuser.execute("CHECKPOINT")
@@ -136,23 +137,23 @@ def test_a_full_disk_turns_deliveries_away_and_nothing_is_lost(stack, ballast):
         answer = deliver(stack, path_id, number)
         return answer if answer[0] != 200 else None
 
-    code, headers, said = wait_for(turned_away, 60, "a delivery finds the disk full")
+    code, headers, text = wait_for(turned_away, 60, "a delivery finds the disk full")
 
-    assert (code, said) == (503, {"error": f"{FULL}; try again"})
+    assert (code, text) == (503, {"error": f"{FULL}; try again"})
     assert int(headers["Retry-After"]) > 0
     assert stored(stack, number) == (0, 0)
     assert stored(stack, 1) == (1, 1)
     assert ask(stack, "SELECT count(*) FROM burst WHERE packet_bytes = 100 AND sent = 3") == [(RESULTS * (number - 1),)]
 
     def told_of_it():
-        """The status, which says so until a batch finds room: a small one of the agent still may."""
+        """The status, which reports it until a batch fits: a small batch of the agent still may."""
         assert deliver(stack, path_id, number)[0] == 503
-        told = status(stack)
-        return told if f"nothing can be stored: {FULL}, last seen at " in told else None
+        status_text = status(stack)
+        return status_text if f"nothing can be stored: {FULL}, last seen at " in status_text else None
 
-    told = wait_for(told_of_it, 60, "the status says why nothing can be stored")
-    assert "warning archive.W006: the disk of the database has 0.0 of 0.3 GB free" in told
-    wait_for(lambda: spooled(stack)[1] > 0, 60, "the agent keeps what the centre does not take")
+    status_text = wait_for(told_of_it, 60, "the status says why nothing can be stored")
+    assert "warning archive.W006: the disk of the database has 0.0 of 0.3 GB free" in status_text
+    wait_for(lambda: spooled(stack)[1] > 0, 60, "the agent keeps results that the centre refuses")
 
     ballast.unlink()
 
@@ -160,7 +161,7 @@ def test_a_full_disk_turns_deliveries_away_and_nothing_is_lost(stack, ballast):
     assert stored(stack, number) == (1, 1)
 
     def balanced():
-        """Whether at some moment all that the agent ever had is stored, once, and was accepted."""
+        """Whether at some moment all of the agent's results are stored, once, and were accepted."""
         ever, waiting = spooled(stack)
         own = ask(
             stack,

@@ -1,4 +1,4 @@
-"""Worker and beat as they run: each has a heartbeat, the worker also while each of its threads computes."""
+"""Running worker and beat: each has a heartbeat, the worker also while all of its threads compute."""
 
 import signal
 import sys
@@ -17,7 +17,7 @@ CELERY = [sys.executable, "-m", "celery", "-A", "tests.e2e.busy_app"]
 
 @pytest.fixture
 def celery(tmp_path, monkeypatch):
-    """Starts worker or beat, and gives its heartbeat file."""
+    """Starts worker or beat, and returns its heartbeat file."""
     monkeypatch.delenv("DJANGO_SETTINGS_MODULE", raising=False)
     supervisor = Supervisor(tmp_path / "log", print)
     path = tmp_path / "redis.sock"

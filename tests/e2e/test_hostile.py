@@ -1,4 +1,4 @@
-"""What strangers, broken agents and thieves send to the real web server: each is refused cheaply, with a status and a
+"""Requests of strangers, broken agents and thieves to the real web server: each is refused cheaply, with a status and a
 reason, and others are served meanwhile."""
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def token(mesh):
 
 
 def ask(port, method="GET", path="/api/agent/plan", body=None, token=None, **headers):
-    """Status, headers and what the JSON says went wrong."""
+    """Status, headers and the error in the JSON answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     if token is not None:
@@ -87,7 +87,7 @@ def a_batch(path, number=1, sequence=1, **fields):
 
 
 def begin(port, token, length=1000, sent=b"x" * 10):
-    """A connection over which a body has begun to come."""
+    """A connection over which a body has begun to arrive."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=30)
     head = (
         f"POST /api/agent/results HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
@@ -98,27 +98,27 @@ def begin(port, token, length=1000, sent=b"x" * 10):
 
 
 def answer_of(connection):
-    """What comes until the other end closes."""
+    """Everything received until the other end closes."""
     parts = []
     while part := connection.recv(65536):
         parts.append(part)
     return b"".join(parts).decode()
 
 
-# --- who is it?
+# --- authentication
 
 
 def test_bad_tokens_are_refused_before_the_body_is_read(port, mesh, token):
     call_command("site", "revoke", "slac", verbosity=0)
 
     for bad in (token, "guessed"):
-        with begin(port, bad, length=LIMIT_BYTES) as connection:  # all but 10 bytes of it are never sent
+        with begin(port, bad, length=LIMIT_BYTES) as connection:  # all except 10 bytes of it are never sent
             head, _, body = answer_of(connection).partition("\r\n\r\n")
         assert head.startswith("HTTP/1.1 401 ")
         assert "unknown or revoked" in json.loads(body)["error"]
 
 
-def test_another_sites_token_brings_nothing_in_for_this_sites_paths(port, mesh):
+def test_another_sites_token_stores_nothing_for_this_site(port, mesh):
     thief = issue_token(mesh.cern.pk, NOW)
 
     status, _, receipt = deliver(port, thief, a_batch(mesh.slac_cern))
@@ -129,7 +129,7 @@ def test_another_sites_token_brings_nothing_in_for_this_sites_paths(port, mesh):
     assert RefusedResult.objects.get().site_id == mesh.cern.pk
 
 
-def test_a_replayed_batch_gets_its_receipt_again_and_is_stored_once(port, mesh, token):
+def test_a_replayed_batch_gets_its_receipt_and_is_stored_once(port, mesh, token):
     body = a_batch(mesh.slac_cern)
 
     answers = [deliver(port, token, body)[::2] for _ in range(3)]
@@ -147,7 +147,7 @@ def test_a_replayed_batch_with_other_results_changes_nothing(port, mesh, token):
     assert [row for row in Burst.objects.values() if row in before] == before
 
 
-def test_a_packed_body_that_was_tampered_with_is_no_batch(port, mesh, token):
+def test_a_corrupted_compressed_body_is_refused(port, mesh, token):
     body = bytearray(gzip.compress(a_batch(mesh.slac_cern)))
     body[len(body) // 2] ^= 0xFF
 
@@ -158,7 +158,7 @@ def test_a_packed_body_that_was_tampered_with_is_no_batch(port, mesh, token):
     assert not Burst.objects.exists()
 
 
-# --- what is it?
+# --- invalid bodies
 
 
 def nested(depth, opening=b"[", closing=b"]"):
@@ -180,15 +180,15 @@ def nested(depth, opening=b"[", closing=b"]"):
     ],
     ids=["deep list", "deep field", "deep msgpack", "deep maps", "text", "form", "brotli", "twice", "endless msgpack"],
 )
-def test_what_cannot_be_a_batch_is_refused_with_what_to_send(port, token, body, headers, status, word):
+def test_an_invalid_batch_is_refused_with_the_valid_form(port, token, body, headers, status, word):
     answered, _, answer = deliver(port, token, body, **headers)
 
     assert (answered, word in answer["error"]) == (status, True), answer
     assert ask(port, token=token)[0] == 200, "the server is there as before"
 
 
-def test_bombs_are_not_unpacked(port, token):
-    """256 MiB of zeros; what the server ever held of them is far less."""
+def test_compression_bombs_are_not_unpacked(port, token):
+    """256 MiB of zeros; the server's memory stays far below that."""
     before = largest_bytes(port)
     zeros = bytes(2**28)
     gzipped = gzip.compress(zeros, 9)
@@ -202,7 +202,7 @@ def test_bombs_are_not_unpacked(port, token):
     assert largest_bytes(port) - before < 4 * LIMIT_BYTES
 
 
-def test_a_body_that_is_too_large_is_refused_by_its_length_alone(port, token):
+def test_an_oversized_body_is_refused_by_its_length_alone(port, token):
     with begin(port, token, length=LIMIT_BYTES + 1) as connection:
         answer = answer_of(connection)
 
@@ -224,14 +224,14 @@ def test_a_body_without_its_length_is_refused(port, token):
 
 
 @pytest.mark.parametrize(("method", "path"), [("PUT", "/api/agent/results"), ("DELETE", "/api/agent/plan")])
-def test_other_methods_are_told_which_one_is_wanted(port, token, method, path):
+def test_other_methods_are_refused_with_the_allowed_method(port, token, method, path):
     status, headers, answer = ask(port, method, path, token=token)
 
     assert status == 405
     assert headers["Allow"] in answer["error"]
 
 
-def test_an_address_that_is_not_there_is_told_in_json(port):
+def test_an_unknown_address_is_reported_in_json(port):
     status, headers, answer = ask(port, path="/api/agent/nowhere")
 
     assert (status, headers["Content-Type"]) == (404, "application/json")
@@ -239,8 +239,8 @@ def test_an_address_that_is_not_there_is_told_in_json(port):
 
 
 @pytest.mark.parametrize("name", ["SCRIPT_NAME", "PATH_INFO", "REMOTE_USER", "Script-Name"])
-def test_no_header_says_where_the_application_is(port, token, name):
-    """Not even from a proxy that is believed, which passes on what a client sends."""
+def test_no_header_changes_the_applications_address(port, token, name):
+    """Not even from a trusted proxy, which passes on a client's headers."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(
             f"GET /login/ HTTP/1.1\r\nHost: localhost\r\n{name}: /evil\r\nConnection: close\r\n\r\n".encode()
@@ -251,11 +251,11 @@ def test_no_header_says_where_the_application_is(port, token, name):
     assert "evil" not in answer
 
 
-# --- slowly
+# --- slow clients
 
 
 def drip(connection, stop):
-    """A byte every tenth of a second, for ever."""
+    """A byte every tenth of a second, without end."""
     while not stop.wait(0.1):
         try:
             connection.sendall(b"x")
@@ -263,7 +263,7 @@ def drip(connection, stop):
             return
 
 
-def test_a_slow_body_is_answered_408_and_holds_up_nobody_else(port, mesh, token):
+def test_a_slow_body_gets_408_and_delays_nobody_else(port, mesh, token):
     other = issue_token(mesh.cern.pk, NOW)
     stop = threading.Event()
     with begin(port, token) as slow:
@@ -285,7 +285,7 @@ def test_a_slow_body_is_answered_408_and_holds_up_nobody_else(port, mesh, token)
     assert deliver(port, token, a_batch(mesh.slac_cern, number=8))[0] == 200, "the site may send again"
 
 
-def test_a_body_that_is_cut_is_not_taken_for_a_whole_one(port, mesh, token):
+def test_a_truncated_body_is_not_taken_for_a_complete_body(port, mesh, token):
     body = a_batch(mesh.slac_cern)
     with begin(port, token, length=len(body) + 1, sent=body) as connection:
         connection.shutdown(socket.SHUT_WR)
@@ -295,8 +295,8 @@ def test_a_body_that_is_cut_is_not_taken_for_a_whole_one(port, mesh, token):
     assert not Burst.objects.exists()
 
 
-def test_slow_headers_end_and_do_not_hold_all_threads_for_long(port):
-    """Twice as many slow connections as there are threads: the page comes as soon as they are cut."""
+def test_slow_headers_end_and_do_not_block_all_threads_for_long(port):
+    """Twice as many slow connections as threads: the page is served as soon as they are closed."""
     stop = threading.Event()
     slow = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(8)]
     for connection in slow:
@@ -317,7 +317,7 @@ def test_slow_headers_end_and_do_not_hold_all_threads_for_long(port):
             connection.close()
 
 
-# --- often
+# --- rate limits
 
 
 def test_a_token_over_its_rate_must_wait_and_others_need_not(port, mesh, token):
@@ -329,17 +329,17 @@ def test_a_token_over_its_rate_must_wait_and_others_need_not(port, mesh, token):
     assert ask(port, token=issue_token(mesh.cern.pk, NOW))[0] == 200
 
 
-def test_without_redis_results_are_taken_as_ever(tmp_path, mesh, token):
-    gone = f"redis+socket://{tmp_path / 'gone.sock'}"
-    with web_server(tmp_path, *IMPATIENT, SOUNDINGS_REDIS_URL=gone) as port:
+def test_without_redis_results_are_accepted_as_usual(tmp_path, mesh, token):
+    no_redis = f"redis+socket://{tmp_path / 'gone.sock'}"
+    with web_server(tmp_path, *IMPATIENT, SOUNDINGS_REDIS_URL=no_redis) as port:
         statuses = [deliver(port, token, a_batch(mesh.slac_cern, number, number))[0] for number in range(1, 41)]
 
     assert statuses == [200] * 40
     assert "no rate limits" in (tmp_path / "web.log").read_text()
 
 
-def test_an_honest_agent_is_never_told_to_wait(tmp_path, mesh, token, redis_url):
-    """With the buckets as they are deployed, and batches of one result, the worst that an agent makes of its spool."""
+def test_an_honest_agent_never_has_to_wait(tmp_path, mesh, token, redis_url):
+    """With the deployed buckets, and batches of a single result, the worst case of an agent's spool."""
     with web_server(tmp_path, SOUNDINGS_REDIS_URL=redis_url) as port:
         statuses = {deliver(port, token, a_batch(mesh.slac_cern, number, number))[0] for number in range(1, 301)}
 

@@ -1,5 +1,5 @@
-"""The pages of incidents in a real browser: what is found appears without a reload, nothing jumps, the focus stays, the
-keyboard does everything, and nothing is wrong for a screen reader in light, in dark and on a phone."""
+"""The pages of incidents in a real browser: new incidents appear without a reload, nothing moves, the focus stays, the
+keyboard suffices, and accessibility is correct in light, in dark and on a phone."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def paths():
 
 
 def open_page(browser, address, screen="desktop", **options):
-    """A page, which fails the test for whatever it says on its console."""
+    """A page that fails the test for any message on its console."""
     width, height, scheme = SCREENS[screen]
     context = browser.new_context(
         viewport={"width": width, "height": height}, color_scheme=scheme, timezone_id="Europe/Zurich", **options
@@ -74,7 +74,7 @@ def logged_in(browser, served, address, screen="desktop", **options):
 
 
 def refreshed(page):
-    """Have the page fetch itself now, as it does every few seconds."""
+    """Let the page fetch itself now, as it does every few seconds."""
     page.evaluate(
         "() => new Promise((done) => { document.addEventListener('soundings:refreshed', done, { once: true });"
         " document.dispatchEvent(new Event('visibilitychange')); })"
@@ -91,7 +91,7 @@ def now() -> datetime:
 
 
 @pytest.mark.parametrize("address", ["/", "/incidents/"])
-def test_an_incident_appears_without_a_reload_and_nothing_jumps(browser, served, paths, address):
+def test_an_incident_appears_without_a_reload_or_shift(browser, served, paths, address):
     earlier = lossy(paths["slac → fnal"], now())
     page = open_page(browser, served + address)
     page.evaluate("() => { window.kept = 'since the beginning'; }")
@@ -110,7 +110,7 @@ def test_an_incident_appears_without_a_reload_and_nothing_jumps(browser, served,
     assert page.said == []
 
 
-def test_the_page_asks_again_by_itself(browser, served, paths):
+def test_the_page_refreshes_by_itself(browser, served, paths):
     page = open_page(browser, f"{served}/incidents/")
 
     planted = lossy(paths["cern → slac"], now())
@@ -119,22 +119,22 @@ def test_the_page_asks_again_by_itself(browser, served, paths):
     assert "ago" in page.locator(".freshness time").inner_text()
 
 
-def test_the_end_is_said_and_a_centre_that_is_away_too(browser, served, paths):
+def test_an_end_and_an_unreachable_centre_are_announced(browser, served, paths):
     incident = lossy(paths["slac → cern"], now())
     page = open_page(browser, f"{served}/incidents/?state=all")
 
     lifecycle.close(incident.pk, [(paths["slac → cern"].pk, "loss")], "over", now())
     refreshed(page)
-    said = page.locator("#news").inner_text()
+    announcement = page.locator("#news").inner_text()
     page.context.set_offline(True)
     page.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
     page.wait_for_function("() => document.getElementById('status').textContent !== ''")
 
-    assert said == f"Incident resolved: {incident.cause}."
+    assert announcement == f"Incident resolved: {incident.cause}."
     assert page.locator("#status").inner_text().startswith("Not updated: the centre does not answer. Last update")
 
 
-def test_with_little_motion_nothing_moves(browser, served, paths):
+def test_with_reduced_motion_nothing_moves(browser, served, paths):
     page = open_page(browser, f"{served}/incidents/", reduced_motion="reduce")
     lossy(paths["slac → cern"], now())
     refreshed(page)
@@ -147,7 +147,7 @@ def test_with_little_motion_nothing_moves(browser, served, paths):
     assert styles == ["none", "solid"]
 
 
-def test_what_is_selected_and_written_survives_a_refresh(browser, served, paths):
+def test_selections_and_input_survive_a_refresh(browser, served, paths):
     incident = lossy(paths["slac → cern"], now())
     page = logged_in(browser, served, f"/incidents/{incident.pk}/")
     page.fill("#id_text", "I am writing this")
@@ -171,14 +171,14 @@ def test_the_ticket_is_copied(browser, served, paths):
 
     assert page.locator("#copied").inner_text() == "Copied."
     copied = page.evaluate("() => navigator.clipboard.readText()")
-    # Not all of it: what the last hour was like goes on changing.
+    # Not all of it: the figures of the last hour keep changing.
     assert copied.startswith("loss 20% on cern ↔ slac")
     assert copied.splitlines()[:3] == page.locator("#ticket").text_content().splitlines()[:3]
     assert "slac → cern: 192.0.2.1 to 192.0.2.2, IPv4" in copied
     assert page.said == []
 
 
-def test_the_keyboard_acknowledges_and_plans_maintenance(browser, served, paths):
+def test_the_keyboard_acknowledges_and_schedules_maintenance(browser, served, paths):
     incident = lossy(paths["slac → cern"], now())
     page = logged_in(browser, served, f"/incidents/{incident.pk}/")
 
@@ -196,7 +196,7 @@ def test_the_keyboard_acknowledges_and_plans_maintenance(browser, served, paths)
     assert AuditRecord.objects.count() == 2
 
 
-def test_times_tell_the_local_time_on_hover(browser, served, paths):
+def test_times_show_the_local_time_on_hover(browser, served, paths):
     incident = lossy(paths["slac → cern"], datetime.fromisoformat("2026-07-01T12:00:00+00:00"))
     page = open_page(browser, f"{served}/incidents/")
 
@@ -206,7 +206,7 @@ def test_times_tell_the_local_time_on_hover(browser, served, paths):
     assert "14:00" in title or "2:00:00 PM" in title, "Zurich is two hours ahead in summer"
 
 
-def test_moments_in_a_sentence_tell_the_local_time_too(browser, served, paths):
+def test_times_in_a_sentence_show_the_local_time_too(browser, served, paths):
     incident = lossy(paths["slac → cern"], now())
     IncidentTurn.objects.update(note="loss from 2026-07-01 12:00 UTC to 2026-07-01 12:05:30 UTC & on")
     page = open_page(browser, f"{served}/incidents/{incident.pk}/")
@@ -214,7 +214,7 @@ def test_moments_in_a_sentence_tell_the_local_time_too(browser, served, paths):
     said = page.locator("#history .said").first
     titles = [element.get_attribute("title") for element in said.locator("time").all()]
 
-    assert said.inner_text() == "loss from 2026-07-01 12:00 UTC to 2026-07-01 12:05:30 UTC & on"
+    assert sentence.inner_text() == "loss from 2026-07-01 12:00 UTC to 2026-07-01 12:05:30 UTC & on"
     assert [title.split(";")[0] for title in titles] == ["2026-07-01 12:00:00 UTC", "2026-07-01 12:05:30 UTC"]
 
 
@@ -222,7 +222,7 @@ def look_again(page):
     page.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
 
 
-def test_a_page_that_was_empty_fills_by_itself(browser, served, paths):
+def test_an_empty_page_fills_by_itself(browser, served, paths):
     page = open_page(browser, f"{served}/throughput/")
     assert "No throughput test in the last day" in page.locator("#waits").inner_text()
 
@@ -234,7 +234,7 @@ def test_a_page_that_was_empty_fills_by_itself(browser, served, paths):
     assert page.said == []
 
 
-def test_new_parts_wait_until_nobody_writes(browser, served, paths):
+def test_new_parts_wait_while_a_form_is_edited(browser, served, paths):
     path = paths["slac → cern"]
     page = open_page(browser, f"{served}/paths/{path.pk}/")
     as_served = page.input_value("[name=since]")
@@ -251,7 +251,7 @@ def test_new_parts_wait_until_nobody_writes(browser, served, paths):
     assert page.said == []
 
 
-def test_new_parts_come_to_somebody_who_may_write_and_does_not(browser, served, paths):
+def test_new_parts_appear_while_no_form_is_edited(browser, served, paths):
     path = paths["slac → cern"]
     page = logged_in(browser, served, f"/paths/{path.pk}/")
     assert page.locator("[type=checkbox]").count() > 0
@@ -262,7 +262,7 @@ def test_new_parts_come_to_somebody_who_may_write_and_does_not(browser, served, 
     page.wait_for_selector("#transfer")
 
 
-def test_what_is_no_moment_is_left_as_it_was_written(browser, served, paths):
+def test_text_that_is_not_a_time_is_left_unchanged(browser, served, paths):
     incident = lossy(paths["slac → cern"], now())
     IncidentTurn.objects.update(note="until 2026-07-01 25:00 UTC, not 2026-07-01 12:00 UTC")
     page = open_page(browser, f"{served}/incidents/{incident.pk}/")
@@ -274,7 +274,7 @@ def test_what_is_no_moment_is_left_as_it_was_written(browser, served, paths):
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_pages_fit_and_are_right_for_screen_readers(browser, served, paths, screen):
+def test_pages_fit_and_are_accessible(browser, served, paths, screen):
     at = now()
     incident = lossy(paths["slac → cern"], at)
     lifecycle.correct(incident.pk, "slac → cern: with results that came late loss 9%, which proves the same", at)
@@ -293,7 +293,7 @@ def test_pages_fit_and_are_right_for_screen_readers(browser, served, paths, scre
     }.items():
         page.goto(served + address)
         page.wait_for_function(
-            "() => [...document.querySelectorAll('[data-chart]')].every((one) => one.querySelector('canvas'))"
+            "() => [...document.querySelectorAll('[data-chart]')].every((chart) => chart.querySelector('canvas'))"
         )
         shot(page, f"{name}-{screen}")
         assert wrong_for_readers(page) == [], name

@@ -1,4 +1,4 @@
-"""A site joins a real centre over HTTP and HTTPS on loopback, and each way in which that fails is told apart."""
+"""A site joins a real centre over HTTP and HTTPS on loopback, and each kind of failure has its own message."""
 
 import contextlib
 import json
@@ -52,7 +52,7 @@ def http(tmp_path, mesh):
 
 @pytest.fixture
 def https(tmp_path, mesh):
-    """Over TLS, with a certificate that nobody vouches for."""
+    """Over TLS, with an untrusted certificate."""
     certificate, key = make_certificate(tmp_path, "IP:127.0.0.1")
     with web_server(tmp_path, "--certfile", certificate, "--keyfile", key) as port:
         yield f"https://127.0.0.1:{port}"
@@ -71,7 +71,7 @@ def files(folder):
 # --- joining
 
 
-def test_over_https_a_site_gets_its_token_and_forgets_the_code(tmp_path, https, code, monkeypatch, capsys):
+def test_over_https_a_site_gets_its_token_and_deletes_the_code(tmp_path, https, code, monkeypatch, capsys):
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
     data = tmp_path / "agent"
 
@@ -81,10 +81,10 @@ def test_over_https_a_site_gets_its_token_and_forgets_the_code(tmp_path, https, 
     assert (data / "token").stat().st_mode & 0o777 == 0o600
     assert files(data) == ["centre.json", "token"]
     assert read_joined(data) == JoinedCentre(centre=https, site="cern")
-    said = capsys.readouterr()
-    assert said.out == f"site: cern has joined {https}; the token is in {data}/token\n"
+    output = capsys.readouterr()
+    assert output.out == f"site: cern has joined {https}; the token is in {data}/token\n"
     for secret in (token, code):
-        assert secret not in said.out + said.err + (tmp_path / "web.log").read_text()
+        assert secret not in output.out + output.err + (tmp_path / "web.log").read_text()
     assert main(["site", "doctor", "--data", str(data), "--json"]) in (0, 1)
     findings = {finding["check"]: finding for finding in json.loads(capsys.readouterr().out)}
     assert findings["centre"]["found"].startswith("site cern")
@@ -92,7 +92,7 @@ def test_over_https_a_site_gets_its_token_and_forgets_the_code(tmp_path, https, 
     assert findings["clock and centre"]["mend"] is None
 
 
-def test_the_code_may_come_by_standard_input_hidden_from_ps(tmp_path, http, code):
+def test_the_code_may_be_given_on_standard_input(tmp_path, http, code):
     data = tmp_path / "agent"
 
     done = subprocess.run(
@@ -109,7 +109,7 @@ def test_the_code_may_come_by_standard_input_hidden_from_ps(tmp_path, http, code
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_root_joins_for_the_user_that_the_folder_belongs_to(tmp_path, http, code):
+def test_root_joins_for_the_owner_of_the_folder(tmp_path, http, code):
     data = tmp_path / "agent"
     data.mkdir()
     os.chown(data, 4321, 4322)
@@ -122,10 +122,10 @@ def test_root_joins_for_the_user_that_the_folder_belongs_to(tmp_path, http, code
     }
 
 
-# --- failing, each in its own way
+# --- failures
 
 
-def test_nobody_there_is_unreachable(tmp_path, code):
+def test_without_a_server_the_centre_is_unreachable(tmp_path, code):
     error = failure(f"http://127.0.0.1:{free_port()}", code, tmp_path / "agent")
 
     assert error.failure is JoinFailure.UNREACHABLE
@@ -141,7 +141,7 @@ def test_an_address_that_is_no_centre_is_unreachable(tmp_path, http, code):
     assert "there is no centre at this address" in str(error)
 
 
-def test_tls_where_none_is_spoken_is_unreachable(tmp_path, http, code):
+def test_tls_to_a_plain_server_is_unreachable(tmp_path, http, code):
     error = failure(http.replace("http:", "https:"), code, tmp_path / "agent")
 
     assert error.failure is JoinFailure.UNREACHABLE
@@ -157,7 +157,7 @@ def test_an_untrusted_certificate_is_reported_and_gets_no_code(tmp_path, https, 
     assert files(tmp_path / "agent") == []
 
 
-def test_a_certificate_for_another_name_is_told(tmp_path, mesh, code, monkeypatch):
+def test_a_certificate_for_another_name_is_reported(tmp_path, mesh, code, monkeypatch):
     certificate, key = make_certificate(tmp_path, "DNS:elsewhere.example")
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
 
@@ -169,7 +169,7 @@ def test_a_certificate_for_another_name_is_told(tmp_path, mesh, code, monkeypatc
 
 
 @pytest.mark.parametrize("earlier", [False, True])
-def test_a_wrong_code_is_told_and_an_earlier_token_kept(tmp_path, http, earlier):
+def test_a_wrong_code_is_reported_and_an_earlier_token_kept(tmp_path, http, earlier):
     data = tmp_path / "agent"
     if earlier:
         data.mkdir()
@@ -182,7 +182,7 @@ def test_a_wrong_code_is_told_and_an_earlier_token_kept(tmp_path, http, earlier)
     assert files(data) == (["token"] if earlier else [])
 
 
-def test_a_used_code_is_told_with_the_way_to_a_new_one(tmp_path, http, code):
+def test_a_used_code_is_reported_with_a_fix(tmp_path, http, code):
     join(http, code, tmp_path / "first")
 
     error = failure(http, code, tmp_path / "second")
@@ -194,20 +194,20 @@ def test_a_used_code_is_told_with_the_way_to_a_new_one(tmp_path, http, code):
 
 
 @pytest.mark.parametrize(("shift_s", "way"), [(90.0, "ahead of"), (-30.0, "behind")])
-def test_a_wrong_clock_is_reported_with_its_offset_and_keeps_the_code(tmp_path, http, code, shift_s, way):
+def test_a_wrong_clock_is_reported_with_its_offset(tmp_path, http, code, shift_s, way):
     shifted = CentreClock(wall_s=lambda: time.time() + shift_s)
 
     error = failure(http, code, tmp_path / "agent", clock=shifted)
 
     assert error.failure is JoinFailure.CLOCK
-    told = re.search(r"off by ([\d.]+) s: this machine's clock is (.+) the centre's", str(error))
-    assert told is not None, str(error)
-    assert float(told[1]) == pytest.approx(abs(shift_s), abs=1.0)
-    assert told[2] == way
+    offset_text = re.search(r"off by ([\d.]+) s: this machine's clock is (.+) the centre's", str(error))
+    assert offset_text is not None, str(error)
+    assert float(offset_text[1]) == pytest.approx(abs(shift_s), abs=1.0)
+    assert offset_text[2] == way
     assert join(http, code, tmp_path / "agent").site == "cern"
 
 
-def test_an_agent_that_is_too_old_is_told_and_the_code_holds_on(tmp_path, http, code, monkeypatch):
+def test_an_agent_that_is_too_old_is_told_and_keeps_its_code(tmp_path, http, code, monkeypatch):
     monkeypatch.setattr(probes, "__version__", "0.0.1")
 
     error = failure(http, code, tmp_path / "agent")
@@ -221,13 +221,13 @@ def test_an_agent_that_is_too_old_is_told_and_the_code_holds_on(tmp_path, http, 
 def test_plain_http_to_another_machine_sends_nothing(tmp_path, code, capsys):
     assert main(["site", "join", "http://centre.example", code, "--data", str(tmp_path / "agent")]) == 1
 
-    said = capsys.readouterr().err
-    assert "would show the token to the network" in said
-    assert code not in said
+    message = capsys.readouterr().err
+    assert "would show the token to the network" in message
+    assert code not in message
     assert files(tmp_path / "agent") == []
 
 
-def test_a_folder_that_cannot_be_written_costs_no_code(tmp_path, http, code, capsys):
+def test_a_folder_that_cannot_be_written_uses_no_code(tmp_path, http, code, capsys):
     (tmp_path / "file").touch()
 
     assert main(["site", "join", http, code, "--data", str(tmp_path / "file" / "agent")]) == 1
@@ -236,12 +236,12 @@ def test_a_folder_that_cannot_be_written_costs_no_code(tmp_path, http, code, cap
     assert EnrolmentCode.objects.get().used_at is None
 
 
-# --- living
+# --- after joining
 
 
 @contextlib.contextmanager
 def running_agent(data):
-    """`python -m probes site`, told nothing but its folder."""
+    """`python -m probes site` with its folder as the only option."""
     data.mkdir(exist_ok=True)
     with (data / "supervisor.out").open("wb") as output:
         process = subprocess.Popen(
@@ -268,7 +268,7 @@ def measured_from_cern(mesh):
 
 
 @pytest.mark.skipif(os.geteuid() != 0 and not os.environ.get("CI"), reason="ICMP sockets need root or ping_group_range")
-def test_a_joined_site_measures_and_is_rotated_and_revoked_running(tmp_path, mesh, http, code, capsys):
+def test_a_joined_site_measures_and_can_be_rotated_and_revoked(tmp_path, mesh, http, code, capsys):
     measured_from_cern(mesh)
     data = tmp_path / "agent"
     data.mkdir()
@@ -308,15 +308,15 @@ def test_a_joined_site_measures_and_is_rotated_and_revoked_running(tmp_path, mes
 
 
 def _last_error(data, capsys):
-    """As `status` shows it."""
+    """As shown by `status`."""
     main(["site", "status", "--data", str(data)])
     return capsys.readouterr().out.partition("\nerror ")[2]
 
 
 def _command_lines():
-    """What the process list shows of everybody."""
-    shown = []
+    """The command lines visible in the process list."""
+    command_lines = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            shown.append(path.read_bytes().decode(errors="replace"))
-    return "\n".join(shown)
+            command_lines.append(path.read_bytes().decode(errors="replace"))
+    return "\n".join(command_lines)

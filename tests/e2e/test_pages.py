@@ -1,8 +1,8 @@
-"""Every page in a real browser over the real stack and the lab: it loads whole and light, fits, can be read and
-printed, and what it shows is what the scenario does to packets.
+"""Every page in a real browser over the real stack and the lab: it loads completely and quickly, fits, is readable and
+printable, and shows the impairments of the scenario.
 
-One stack serves all of it; pages that need what comes late (an incident, throughput tests) are visited last. The pages
-are those of `monitor.web.urls` and `monitor.reports.urls`: one that is added and not visited here fails.
+A single stack serves all of it; pages that need late data (an incident, throughput tests) are visited last. The pages
+are those of `monitor.web.urls` and `monitor.reports.urls`: a new page that is not visited here fails.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ PAGES = {
     "incident": "/incidents/{incident_id}/",
     "grid": "/?{incident_id}",
 }
-"""The address of each page by the name of its view. What is in braces is a fixture, which waits until it is there; it
-says nothing to a page that gets it behind a question mark."""
+"""The address of each page by the name of its view. Names in braces are fixtures, which wait until their object exists;
+a page ignores them behind a question mark."""
 
 FOR_OPERATORS = ("path", "incident", "maintenance", "maintenance-change", "audit")
 """Visited by somebody who may operate, who sees more."""
@@ -63,7 +63,7 @@ NOT_PAGES = {
     "series-csv", "bursts-csv", "tests-csv", "changes-csv", "table-tsv", "chart-bundle",
     "run-now", "acknowledge", "unacknowledge", "comment", "quiet-end", "silence", "logout",
 }  # fmt: skip
-"""Files, and what answers a form."""
+"""Files, and answers to forms."""
 
 PHONE_PX = 390
 MOST_BYTES = 500_000
@@ -71,16 +71,16 @@ A4_PX = 718
 """The width of A4 between margins of 10 mm, at 96 px an inch."""
 NOT_PRINTED = {"login", "unsubscribe"}
 FOR_THE_SCREEN = ":is(nav, button, [type=checkbox]):visible"
-"""What is of no use on paper."""
+"""Elements that are useless on paper."""
 
 
 def rtt_ms(pair):
-    """The round trip that the scenario gives a path."""
+    """The RTT of a path in the scenario."""
     return SCENARIO.paths[pair].delay_ms + SCENARIO.paths[pair[::-1]].delay_ms
 
 
 def loss_ratio(pair):
-    """The share of round trips that the scenario loses, on the way there or back."""
+    """The ratio of RTTs lost in the scenario, in either direction."""
     return 1 - (1 - SCENARIO.paths[pair].loss_ratio) * (1 - SCENARIO.paths[pair[::-1]].loss_ratio)
 
 
@@ -103,7 +103,7 @@ def served(stack):
 
 @pytest.fixture(scope="module")
 def watching(browser, served):
-    """A list of incidents that is open from before there is one, and never loaded again."""
+    """A list of incidents that is opened before the first incident, and never reloaded."""
     with visiting(browser) as visit:
         visit.open(f"{served}/incidents/")
         visit.page.evaluate("() => { window.kept = 'since the beginning'; }")
@@ -113,7 +113,7 @@ def watching(browser, served):
 
 @pytest.fixture(scope="module", autouse=True)
 def measured(stack, watching):
-    """Every path has answered, with packets of each size."""
+    """Every path has replies, with packets of each size."""
 
     def answered(size):
         cells = stack.get(f"grid?metric=rtt_median_ms&period=hour&size={size}")["cells"]
@@ -142,7 +142,7 @@ def way_back_id(path_ids):
 
 @pytest.fixture(scope="module")
 def tested_path_id(stack, path_id):
-    """The path once a throughput test of it has measured."""
+    """The path, after a throughput test of it was measured."""
 
     def tested():
         return [test for test in stack.get(f"paths/{path_id}/throughput") if test["outcome"] == "measured"]
@@ -153,17 +153,17 @@ def tested_path_id(stack, path_id):
 
 @pytest.fixture(scope="module")
 def incident_id(stack):
-    """The scenario's loss, found."""
+    """The scenario's loss, detected."""
 
-    def found():
+    def loss_incident():
         return [incident["id"] for incident in stack.get("incidents?state=open") if incident["rule"] == "loss"]
 
-    return wait_for(found, 150, "an incident of loss is open")[0]
+    return wait_for(loss_incident, 150, "an incident of loss is open")[0]
 
 
 @pytest.fixture(scope="module")
 def operator(stack, browser, served):
-    """What the browser keeps of somebody who logged in and may operate."""
+    """The cookies of an operator who logged in."""
     stack.manage("user", "add", "les", "--role", "operator", typed=PASSWORD)
     with visiting(browser) as visit:
         visit.open(f"{served}/login/")
@@ -176,7 +176,7 @@ def operator(stack, browser, served):
 
 @pytest.fixture(scope="module")
 def quiet_id(browser, served, operator):
-    """Maintenance of a site, planned on its page."""
+    """Maintenance of a site, scheduled on its page."""
     with visiting(browser, storage_state=operator) as visit:
         visit.open(f"{served}/maintenance/?site=rome")
         visit.page.locator("#plan").get_by_label("reason").fill("new router")
@@ -202,7 +202,7 @@ def subscription(stack):
 
 @pytest.fixture(scope="module", autouse=True)
 def sweeping(stack, measured):
-    """A sweep of one cell, which goes on by itself for half a minute."""
+    """A sweep of a single cell, which runs on its own for half a minute."""
     arguments = ("bern", "rome", "--windows", "64K", "--streams", "1", "--duration-s", "1")
     with ThreadPoolExecutor() as pool:
         yield pool.submit(stack.manage, "throughput", "sweep", *arguments)
@@ -210,61 +210,61 @@ def sweeping(stack, measured):
 
 @pytest.fixture(scope="module")
 def sweep_id(stack, sweeping):
-    """The sweep once it is done."""
+    """The sweep after it has ended."""
     sweeping.result()
     return stack.get("sweeps")[0]["id"]
 
 
 def address(request, name):
-    """Where the page is, once all that it needs is there."""
-    wanted = [fixture for _, fixture, _, _ in Formatter().parse(PAGES[name]) if fixture]
-    return PAGES[name].format(**{fixture: request.getfixturevalue(fixture) for fixture in wanted})
+    """The page's address, after all that it needs exists."""
+    fixture_names = [fixture for _, fixture, _, _ in Formatter().parse(PAGES[name]) if fixture]
+    return PAGES[name].format(**{fixture: request.getfixturevalue(fixture) for fixture in fixture_names})
 
 
 def of_visitor(request, name):
-    """Who visits the page and how, as options of the browser."""
+    """The page's visitor, as options of the browser."""
     if name == "report":
         return {"bypass_csp": True}  # its policy lets no script run, not even axe-core's timers
     return {"storage_state": request.getfixturevalue("operator")} if name in FOR_OPERATORS else {}
 
 
 def test_every_page_is_visited():
-    named = {pattern.name for pattern in (*monitor.web.urls.urlpatterns, *monitor.reports.urls.urlpatterns)}
+    view_names = {pattern.name for pattern in (*monitor.web.urls.urlpatterns, *monitor.reports.urls.urlpatterns)}
 
-    assert named == PAGES.keys() | NOT_PAGES
+    assert view_names == PAGES.keys() | NOT_PAGES
 
 
-def test_round_trips_are_those_of_the_scenario_on_every_page(browser, served, path_ids):
-    shown = {pair: {} for pair in PAIRS}
+def test_rtts_on_every_page_are_those_of_the_scenario(browser, served, path_ids):
+    rtts = {pair: {} for pair in PAIRS}
     with visiting(browser) as visit:
         page = visit.page
         visit.open(f"{served}/?metric=rtt&period=hour")
         for source, destination in PAIRS:
             cell = page.get_by_role("link", name=f"{source} to {destination}:")
-            shown[source, destination]["grid"] = cell.get_attribute("aria-label")
+            rtts[source, destination]["grid"] = cell.get_attribute("aria-label")
         visit.open(f"{served}/table/?metric=rtt_median_ms&tick=hour")
         for row in page.locator("#table-body tr").all():
             source, destination = row.locator("th").all_inner_texts()[:2]
-            shown[source, destination]["table"] = row.locator("td").nth(1).inner_text()
+            rtts[source, destination]["table"] = row.locator("td").nth(1).inner_text()
         for site in SCENARIO.site_names:
             visit.open(f"{served}/sites/{site}/")
             for pair in (pair for pair in PAIRS if pair[0] == site):
                 row = page.locator("#ways tr").filter(has=page.get_by_role("rowheader", name=pair[1], exact=True))
-                shown[pair]["site"] = row.locator("td").nth(1).inner_text()
+                rtts[pair]["site"] = row.locator("td").nth(1).inner_text()
         for pair in PAIRS[:2]:
             visit.open(f"{served}/paths/{path_ids[pair]}/")
-            shown[pair]["path"] = (
+            rtts[pair]["path"] = (
                 page.locator(".tiles div").filter(has_text="median RTT").locator("dd").first.inner_text()
             )
 
-    for pair, texts in shown.items():
+    for pair, texts in rtts.items():
         shown_ms = {name: float(re.search(r"([0-9.]+) ms", text)[1]) for name, text in texts.items()}
         assert shown_ms == dict.fromkeys(texts, pytest.approx(rtt_ms(pair), abs=2.0))
         assert {"grid", "table", "site"} <= texts.keys()
     assert visit.wrong == []
 
 
-def test_loss_is_within_what_the_scenario_makes_likely(browser, served, path_ids):
+def test_loss_is_within_the_interval_of_the_scenario(browser, served, path_ids):
     lossy = max(PAIRS, key=loss_ratio)
     lossless = min(PAIRS, key=loss_ratio)
     with visiting(browser) as visit:
@@ -282,7 +282,7 @@ def test_loss_is_within_what_the_scenario_makes_likely(browser, served, path_ids
     assert {pair for pair in PAIRS if "no loss" not in cells[pair]} <= {pair for pair in PAIRS if loss_ratio(pair) > 0}
 
 
-def test_the_table_keeps_what_was_chosen_and_sorts_either_way(browser, served):
+def test_the_table_keeps_its_selection_and_sorts_both_ways(browser, served):
     with visiting(browser) as visit:
         page = visit.page
         visit.open(f"{served}/table/")
@@ -301,15 +301,15 @@ def test_the_table_keeps_what_was_chosen_and_sorts_either_way(browser, served):
         of_rome = page.locator("#table-body tr").all_inner_texts()
 
     pairs = sorted(PAIRS, key=rtt_ms)
-    named = [tuple(row.split()[:2]) for row in fastest_first]
+    pairs_in_order = [tuple(row.split()[:2]) for row in fastest_first]
     assert chosen | {"metric": "rtt_median_ms", "tick": "hour", "size": "1000", "sort": "median"} == chosen
-    assert [rtt_ms(pair) for pair in named] == [rtt_ms(pair) for pair in pairs]
+    assert [rtt_ms(pair) for pair in pairs_in_order] == [rtt_ms(pair) for pair in pairs]
     assert [rtt_ms(tuple(row.split()[:2])) for row in slowest_first] == [rtt_ms(pair) for pair in reversed(pairs)]
     assert order == "ascending"
     assert {tuple(row.split()[:2]) for row in of_rome} == {pair for pair in PAIRS if pair[0] == "rome"}
 
 
-def test_the_grid_shows_the_metric_period_and_size_that_were_chosen(browser, served):
+def test_the_grid_shows_the_selected_metric_period_and_size(browser, served):
     with visiting(browser) as visit:
         page = visit.page
         visit.open(served)
@@ -328,7 +328,7 @@ def test_the_grid_shows_the_metric_period_and_size_that_were_chosen(browser, ser
     assert chosen == ["median RTT", "hour", "value", "1000 B"]
 
 
-def test_the_keyboard_goes_through_the_grid_and_opens_a_path(browser, served, path_ids):
+def test_the_keyboard_moves_through_the_grid_and_opens_a_path(browser, served, path_ids):
     with visiting(browser) as visit:
         page = visit.page
         visit.open(served)
@@ -345,8 +345,8 @@ def test_the_keyboard_goes_through_the_grid_and_opens_a_path(browser, served, pa
         page.wait_for_url("**/paths/**")
         heading = page.get_by_role("heading", level=1).inner_text()
 
-    # Rows and columns are by name. Nobody measures to itself: there is nothing below boston to rome, and left of it
-    # boston itself is passed over.
+    # Rows and columns are sorted by name. No site measures to itself: there is nothing below boston to rome, and left
+    # of it boston itself is skipped.
     ways = [("bern", "boston"), ("bern", "rome"), ("boston", "rome"), ("boston", "rome"), ("boston", "bern")]
     assert cells == [f"p{path_ids[way]}" for way in ways]
     assert read.startswith("boston to bern:")
@@ -366,21 +366,21 @@ def test_dragging_over_a_chart_zooms_and_back_undoes_it(browser, served, path_id
         page.wait_for_url("**since=**")
         page.wait_for_function(DRAWN)
         query = page.evaluate("() => Object.fromEntries(new URLSearchParams(location.search))")
-        told = page.get_by_label("Period").get_by_label("from").input_value()
+        shown_since = page.get_by_label("Period").get_by_label("from").input_value()
         page.go_back()
         page.wait_for_url(re.compile(r"/paths/\d+/$"))
         page.wait_for_function(DRAWN)
 
     since, until = (datetime.fromisoformat(query[name]).replace(tzinfo=UTC) for name in ("since", "until"))
     now = datetime.now(UTC)
-    # Half of the canvas, of which some is the axis, of a day.
+    # Half of the canvas, of which a part is the axis, of a day.
     assert timedelta(hours=12) <= until - since <= timedelta(hours=15)
     assert now - timedelta(days=1) < since < until < now
-    assert told == query["since"]
+    assert shown_since == query["since"]
     assert visit.wrong == []
 
 
-def test_compare_adds_paths_and_takes_them_away(browser, served, path_ids):
+def test_compare_adds_and_removes_paths(browser, served, path_ids):
     with visiting(browser) as visit:
         page = visit.page
         visit.open(f"{served}/compare/")
@@ -394,16 +394,16 @@ def test_compare_adds_paths_and_takes_them_away(browser, served, path_ids):
         drawn = page.locator("[data-chart] canvas").count()
         page.get_by_role("link", name="remove bern to rome").click()
         page.get_by_text("bern → rome").wait_for(state="detached")
-        left = page.locator(".compared li").all_inner_texts()
+        remaining = page.locator(".compared li").all_inner_texts()
 
     assert added == [path_ids["bern", "rome"], path_ids["rome", "boston"]]
     assert drawn == 2
-    assert [line.split(" remove")[0].strip() for line in left] == ["rome → boston"]
+    assert [line.split(" remove")[0].strip() for line in remaining] == ["rome → boston"]
     assert visit.wrong == []
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         pytest.param("/nowhere/", "No page at this address.", id="address"),
         pytest.param("/?metric=colour", "choose one of loss, rtt", id="metric"),
@@ -417,7 +417,7 @@ def test_compare_adds_paths_and_takes_them_away(browser, served, path_ids):
         pytest.param("/paths/1/?since=soon", "give a moment in UTC, like since=2026-11-20T12:00", id="moment"),
     ],
 )
-def test_an_error_says_what_to_do_and_leads_on(browser, served, wrong, said):
+def test_an_error_page_has_a_fix_and_links(browser, served, wrong, message):
     with visiting(browser) as visit:
         answer = visit.page.goto(served + wrong)
         text = visit.page.locator("main").inner_text()
@@ -427,12 +427,12 @@ def test_an_error_says_what_to_do_and_leads_on(browser, served, wrong, said):
 
     assert answer.status == 404
     assert text.startswith("Not found")
-    assert said in text
+    assert message in text
     assert unreadable == []
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_loads_whole_and_light_fits_and_can_be_read(request, browser, served, name):
+def test_a_page_loads_completely_and_fits_and_is_accessible(request, browser, served, name):
     place = address(request, name)
     with visiting(browser, **of_visitor(request, name)) as visit:
         visit.open(served + place)
@@ -459,7 +459,9 @@ def test_a_page_fits_on_a_phone_and_prints_on_paper(request, browser, served, na
             visit.page.emulate_media(media="print")
             wrong["paper"] = [*too_wide(visit.page), *wrong_for_readers(visit.page, "color-contrast")]
             left_over = visit.page.locator(FOR_THE_SCREEN)
-            wrong["left over on paper"] = [element.evaluate("one => one.outerHTML") for element in left_over.all()]
+            wrong["left over on paper"] = [
+                element.evaluate("element => element.outerHTML") for element in left_over.all()
+            ]
             paper = visit.page.evaluate("() => getComputedStyle(document.body).backgroundColor")
             assert paper == "rgb(255, 255, 255)"
 
@@ -472,7 +474,7 @@ def dark(visit):
     visit.page.wait_for_function(DRAWN)
 
 
-def test_charts_are_as_wide_as_the_paper_while_it_prints(browser, served, path_id):
+def test_charts_are_as_wide_as_the_paper_while_printing(browser, served, path_id):
     canvas = "document.querySelector('[data-chart=rtt-spec] canvas').clientWidth"
     with visiting(browser) as visit:
         visit.open(f"{served}/paths/{path_id}/")
@@ -501,13 +503,13 @@ def test_throughput_is_within_the_rates_of_the_scenario(browser, served, tested_
     assert {pair: mbps for pair, mbps in fastest.items() if mbps > SCENARIO.paths[pair].rate_mbps * 1.02} == {}
 
 
-def test_the_loss_of_the_scenario_shows_without_a_reload(watching, incident_id):
+def test_the_loss_of_the_scenario_appears_without_a_reload(watching, incident_id):
     page = watching.page
     page.wait_for_selector(f'[data-incident="{incident_id}"]')
 
-    said = page.locator(f'[data-incident="{incident_id}"]').inner_text()
-    assert "boston" in said
-    assert "bern" in said
+    incident_text = page.locator(f'[data-incident="{incident_id}"]').inner_text()
+    assert "boston" in incident_text
+    assert "bern" in incident_text
     assert page.evaluate("() => window.kept") == "since the beginning"
     assert watching.wrong == []
 
@@ -515,22 +517,22 @@ def test_the_loss_of_the_scenario_shows_without_a_reload(watching, incident_id):
 def test_incidents_are_filtered(browser, served, incident_id):
     with visiting(browser) as visit:
         page = visit.page
-        shown = page.locator(f'[data-incident="{incident_id}"]')
+        row = page.locator(f'[data-incident="{incident_id}"]')
         visit.open(f"{served}/incidents/")
-        seen = {"open": shown.count()}
+        counts = {"open": row.count()}
         page.get_by_role("group", name="state").get_by_role("link", name="resolved").click()
         page.wait_for_url("**state=resolved**")
-        seen["resolved"] = shown.count()
+        counts["resolved"] = row.count()
         page.get_by_role("group", name="state").get_by_role("link", name="all").click()
         page.wait_for_url("**state=all**")
         for site in ("boston", "rome"):
             page.get_by_label("site").select_option(site)
             page.get_by_role("button", name="Show").click()
             page.wait_for_url(f"**site={site}**")
-            seen[site] = shown.count()
+            counts[site] = row.count()
         nothing = page.get_by_role("heading", level=2).inner_text()
         page.get_by_role("link", name="Show all open").click()
         page.wait_for_selector(f'[data-incident="{incident_id}"]')
 
-    assert seen == {"open": 1, "resolved": 0, "boston": 1, "rome": 0}
+    assert counts == {"open": 1, "resolved": 0, "boston": 1, "rome": 0}
     assert nothing == "No matching incidents"

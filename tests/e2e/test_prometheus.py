@@ -1,4 +1,4 @@
-"""`/metrics` of a centre as it is deployed, two processes with a Redis, while an agent delivers; and the example files.
+"""`/metrics` of a deployed centre, two processes with a Redis, while an agent delivers; and the example files.
 
 promtool checks the metrics and the files; without it that test is skipped, in CI it fails.
 """
@@ -41,7 +41,7 @@ PROMTOOL = shutil.which("promtool")
 
 @pytest.fixture
 def groups(transactional_db: None) -> None:
-    """The roles, which an earlier test's clean-up takes away."""
+    """The roles, which an earlier test's clean-up removes."""
     Group.objects.get_or_create(name="viewer")
 
 
@@ -64,7 +64,7 @@ def mesh(groups: None) -> MeshOfThree:
 
 @pytest.fixture
 def centre(mesh: MeshOfThree, redis_url: str, tmp_path: Path) -> Iterator[str]:
-    """The address of a centre that wants a token even of this machine."""
+    """The address of a centre that requires a token even of this machine."""
     with web_server(tmp_path, SOUNDINGS_REDIS_URL=redis_url, SOUNDINGS_ALLOW_PLAIN_HTTP="1") as port:
         yield f"http://127.0.0.1:{port}"
 
@@ -98,12 +98,12 @@ def deliver(centre: str, token: str, number: int, result: Burst, path_id: int) -
         assert answer.status == 200
 
 
-def test_every_process_tells_the_same_and_counts_never_fall(
+def test_every_process_reports_the_same_non_decreasing_counters(
     centre: str, token: str, mesh: MeshOfThree, settings: object, redis_url: str
 ) -> None:
     now = datetime.now(UTC).replace(microsecond=0)
     agent = issue_token(mesh.slac.pk, now)
-    delivered_so_far, seen = 0, []
+    delivered_so_far, totals = 0, []
 
     for number in range(1, 9):
         at = now - timedelta(seconds=number)
@@ -111,14 +111,14 @@ def test_every_process_tells_the_same_and_counts_never_fall(
         recompute.roll_up(now, 100)
         delivered_so_far += 1
         scraped = values(scrape(f"{centre}/metrics", token))
-        seen.append(
+        totals.append(
             (
                 scraped[("soundings_results_delivered_total", "site=slac")],
                 scraped[("soundings_deliveries_total", "status=200")],
             )
         )
 
-    assert seen == sorted(seen)
+    assert totals == sorted(totals)
     wait_for(
         lambda: (
             values(scrape(f"{centre}/metrics", token))[("soundings_results_delivered_total", "site=slac")]
@@ -135,7 +135,7 @@ def test_every_process_tells_the_same_and_counts_never_fall(
 
 @pytest.fixture
 def everything(centre: str, token: str, mesh: MeshOfThree, redis_url: str, settings: object) -> str:
-    """All that a centre and an agent can tell, with an incident and a minute's note."""
+    """All metrics of a centre and an agent, with an incident and a sample of the last minute."""
     settings.CELERY_BROKER_URL = redis_url  # type: ignore[attr-defined]
     now = datetime.now(UTC)
     agent = issue_token(mesh.slac.pk, now)
@@ -149,13 +149,13 @@ NAME = re.compile(r"\b(?:soundings|smokeping)_\w+\b")
 
 
 def names_of(text: str) -> set[str]:
-    """Names of families and of their samples."""
+    """Names of metric families and of their samples."""
     return set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)) | set(
         re.findall(r"^(\w+)(?:\{| )", text, re.MULTILINE)
     )
 
 
-def test_the_example_rules_ask_for_what_is_served(everything: str) -> None:
+def test_the_example_rules_use_existing_metrics(everything: str) -> None:
     used_names = {name for group in RULES for rule in group["rules"] for name in NAME.findall(rule["expr"])}
     recorded = {rule.get("record", "").split(":")[-2] for group in RULES for rule in group["rules"] if "record" in rule}
 
@@ -164,14 +164,14 @@ def test_the_example_rules_ask_for_what_is_served(everything: str) -> None:
     assert used_names <= names_of(everything)
 
 
-def test_the_documentation_names_all_that_is_served_and_nothing_else(everything: str, tmp_path: Path) -> None:
+def test_the_documentation_lists_exactly_the_exported_metrics(everything: str, tmp_path: Path) -> None:
     served = set(re.findall(r"^# TYPE (\S+)", everything, re.MULTILINE))
     documented = set(re.findall(r"^\| `((?:soundings|smokeping)_\w+)", DOCS.read_text(), re.MULTILINE))
 
     assert {name for name in documented if not name.startswith("soundings_site_")} == served
 
 
-def test_the_example_scrapes_what_there_is(centre: str, token: str) -> None:
+def test_the_example_scrapes_existing_addresses(centre: str, token: str) -> None:
     jobs = {job["job_name"]: job for job in CONFIG["scrape_configs"]}
 
     assert CONFIG["rule_files"] == ["soundings.rules.yml"]
@@ -186,7 +186,7 @@ def test_the_example_scrapes_what_there_is(centre: str, token: str) -> None:
 
 
 @pytest.mark.skipif(PROMTOOL is None and not os.environ.get("CI"), reason="needs promtool")
-def test_promtool_finds_nothing_wrong(everything: str, tmp_path: Path) -> None:
+def test_promtool_reports_no_problem(everything: str, tmp_path: Path) -> None:
     assert PROMTOOL is not None
     served = subprocess.run(
         [PROMTOOL, "check", "metrics"], input=everything, capture_output=True, text=True, check=False

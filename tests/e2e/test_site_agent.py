@@ -1,4 +1,4 @@
-"""Whole agents, as a site runs them, against a small centre that stores by sequence; targets are loopback addresses."""
+"""Whole agents, as a site runs them, with a small centre that stores by sequence; targets are loopback addresses."""
 
 import os
 import shutil
@@ -42,7 +42,7 @@ def wait_until(true, seconds=PATIENCE_S, why="not in time"):
 
 
 class Centre:
-    """A fake centre that can be taken away and put back at the same port."""
+    """A fake centre that can be stopped and restarted at the same port."""
 
     def __init__(self, plan):
         self.plan = plan
@@ -65,21 +65,21 @@ class Centre:
         self.results()
 
     def results(self):
-        """All that was delivered, by spool and sequence: what came twice is there once."""
+        """All delivered results, by spool and sequence: repeated results appear once."""
         for batch in list(self.fake.batches):
             for delivered in batch.results:
-                known = self.kept.setdefault((batch.spool, delivered.sequence), delivered)
-                assert known == delivered
+                stored = self.kept.setdefault((batch.spool, delivered.sequence), delivered)
+                assert stored == delivered
         return list(self.kept.values())
 
     def bursts(self):
         return [delivered for delivered in self.results() if isinstance(delivered.result, Burst)]
 
     def measured(self):
-        """On a machine with more to do than it can, some cycles are busy."""
+        """On an overloaded machine some cycles are busy."""
         bursts = self.bursts()
-        assert {one.result.outcome for one in bursts} <= {Outcome.MEASURED, Outcome.BUSY}
-        return [one for one in bursts if one.result.outcome is Outcome.MEASURED]
+        assert {burst.result.outcome for burst in bursts} <= {Outcome.MEASURED, Outcome.BUSY}
+        return [burst for burst in bursts if burst.result.outcome is Outcome.MEASURED]
 
     def runs(self):
         return [delivered for delivered in self.results() if isinstance(delivered.result, ThroughputRun)]
@@ -109,14 +109,14 @@ class Agent:
 
     def children(self):
         """Process ids of Redis and the worker, by the name of the program."""
-        found = {}
+        pids = {}
         for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            found["worker" if b"probes.site.worker" in words else "redis"] = int(pid)
-        return found
+            pids["worker" if b"probes.site.worker" in words else "redis"] = int(pid)
+        return pids
 
     def spooled_at(self):
-        """When each of the bursts began that wait in the spool."""
+        """Start times of the bursts that wait in the spool."""
         with sqlite3.connect(f"file:{self.data / 'spool.sqlite3'}?mode=ro", uri=True, timeout=10) as spool:
             bodies = spool.execute("SELECT body FROM result").fetchall()
         spool.close()
@@ -174,9 +174,9 @@ def start(agents, centres, folder, plan, *options):
     return agent, centre
 
 
-def test_an_agent_goes_on_through_all_that_happens_to_it(tmp_path, agents, centres):
-    """Redis killed, worker killed, centre away and back, stopped: every cycle that was spooled arrives once, and no
-    process is left."""
+def test_an_agent_survives_kills_and_a_centre_outage(tmp_path, agents, centres):
+    """Redis killed, worker killed, centre stopped and restarted, agent stopped: every spooled cycle arrives once, and
+    no process remains."""
     plan = Plan(
         version="v1", site="slac", mesh="test", ping=(pinger(target(SECOND, 1, FIRST), target("127.77.9.9", 2)),)
     )
@@ -185,25 +185,25 @@ def test_an_agent_goes_on_through_all_that_happens_to_it(tmp_path, agents, centr
     wait_until(lambda: len(centre.measured()) >= 4, why=agent.log)
     first = centre.measured()
     assert "INFO probes.site.plan: plan: version v1 for site slac" in (agent.data / "log" / "worker.log").read_text()
-    assert {one.path_id for one in first} == {1, 2}
-    assert all(one.result.received == 2 for one in first)
+    assert {burst.path_id for burst in first} == {1, 2}
+    assert all(burst.result.received == 2 for burst in first)
     processes = agent.children()
 
     os.kill(processes["redis"], signal.SIGKILL)
     killed_at = datetime.now(UTC)
-    wait_until(lambda: any(one.result.started_at > killed_at for one in centre.measured()), why=agent.log)
+    wait_until(lambda: any(burst.result.started_at > killed_at for burst in centre.measured()), why=agent.log)
 
     os.kill(agent.children()["worker"], signal.SIGKILL)
     killed_at = datetime.now(UTC)
-    wait_until(lambda: any(one.result.started_at > killed_at for one in centre.measured()), why=agent.log)
+    wait_until(lambda: any(burst.result.started_at > killed_at for burst in centre.measured()), why=agent.log)
 
     centre.stop()
     gone_at = datetime.now(UTC)
     wait_until(lambda: datetime.now(UTC) > gone_at + timedelta(seconds=5))
     back_at = datetime.now(UTC)
     centre.start()
-    wait_until(lambda: any(one.result.started_at > back_at for one in centre.measured()), why=agent.log)
-    meanwhile = [one for one in centre.bursts() if gone_at < one.result.started_at < back_at]
+    wait_until(lambda: any(burst.result.started_at > back_at for burst in centre.measured()), why=agent.log)
+    meanwhile = [burst for burst in centre.bursts() if gone_at < burst.result.started_at < back_at]
     assert len(meanwhile) >= 2
 
     processes |= agent.children()
@@ -225,13 +225,13 @@ def test_a_restarted_agent_measures_offline_and_delivers_later(tmp_path, agents,
     away_since = datetime.now(UTC)
     again = Agent(tmp_path / "agent", centre.port)
     agents.append(again)
-    made = wait_until(lambda: [at for at in again.spooled_at() if at > away_since], why=again.log)
+    offline_starts = wait_until(lambda: [at for at in again.spooled_at() if at > away_since], why=again.log)
     centre.start()
 
-    wait_until(lambda: set(made) <= {one.result.started_at for one in centre.bursts()}, why=again.log)
+    wait_until(lambda: set(offline_starts) <= {burst.result.started_at for burst in centre.bursts()}, why=again.log)
 
 
-def test_a_second_agent_on_the_same_folder_is_sent_away(tmp_path, agents, centres):
+def test_a_second_agent_in_the_same_folder_is_refused(tmp_path, agents, centres):
     plan = Plan(version="v1", site="slac", mesh="test")
     agent, centre = start(agents, centres, tmp_path / "agent", plan)
     wait_until(lambda: "worker runs" in agent.log(), why=agent.log)
@@ -245,7 +245,7 @@ def test_a_second_agent_on_the_same_folder_is_sent_away(tmp_path, agents, centre
 
 @pytest.mark.skipif(shutil.which("iperf3") is None and not os.environ.get("CI"), reason="iperf3 is not installed")
 def test_two_agents_test_throughput_in_their_slot(tmp_path, agents, centres):
-    """Client and server in their own agents; a slot that has passed is missed, one that is forbidden says so, and
+    """Client and server in their own agents; a slot that has passed is missed, a forbidden slot names the rule, and
     pings measured during the test are tagged."""
     starts_at = datetime.now(UTC) + timedelta(seconds=8)
     spec = ThroughputSpec(address=SECOND, source=FIRST, port=5277, duration_s=4)
@@ -277,7 +277,7 @@ def test_two_agents_test_throughput_in_their_slot(tmp_path, agents, centres):
 
     wait_until(lambda: len(client_centre.runs()) >= 3, why=client.log)
 
-    runs = {one.slot_id: one.result for one in client_centre.runs()}
+    runs = {result.slot_id: result.result for result in client_centre.runs()}
     assert runs[1].outcome is Outcome.MEASURED, runs[1].detail
     assert runs[1].throughput_bps > 1e6
     assert 3.5 < runs[1].duration_s < 6
@@ -292,8 +292,8 @@ def test_two_agents_test_throughput_in_their_slot(tmp_path, agents, centres):
         why=client.log,
     )
     bursts = client_centre.measured()
-    during = [one for one in bursts if runs[1].started_at <= one.result.started_at <= ended_at]
-    before = [one for one in bursts if one.result.started_at < starts_at - timedelta(seconds=1)]
+    during = [result for result in bursts if runs[1].started_at <= result.result.started_at <= ended_at]
+    before = [result for result in bursts if result.result.started_at < starts_at - timedelta(seconds=1)]
     assert all(is_loaded(burst) for burst in during)
     assert not any(is_loaded(burst) for burst in before)
     assert any(is_loaded(burst) for burst in bursts)
@@ -301,9 +301,9 @@ def test_two_agents_test_throughput_in_their_slot(tmp_path, agents, centres):
 
 @pytest.mark.skipif(shutil.which("iperf3") is None and not os.environ.get("CI"), reason="iperf3 is not installed")
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_test_that_is_asked_for_runs_as_soon_as_the_centre_says(tmp_path, agents, centres, reverse):
-    """Agents that run learn of a slot that begins `ON_DEMAND_LEAD_S` later, and both report their part of it. With
-    `reverse` the end that receives is the one that connects."""
+def test_an_on_demand_test_runs_as_soon_as_it_is_planned(tmp_path, agents, centres, reverse):
+    """Running agents learn of a slot that begins `ON_DEMAND_LEAD_S` later, and both report their part of it. With
+    `reverse` the receiving end connects."""
     empty = {site: Plan(version=f"{site}1", site=site, mesh="test") for site in ("slac", "cern")}
     client, client_centre = start(agents, centres, tmp_path / "slac" / "data", empty["slac"])
     server, server_centre = start(agents, centres, tmp_path / "cern" / "data", empty["cern"])
@@ -343,9 +343,9 @@ def test_capacities_are_measured_without_an_agent_at_the_far_end(tmp_path, agent
 
     agent, centre = start(agents, centres, tmp_path / "agent", plan, "--limits", str(limits))
 
-    wait_until(lambda: {one.path_id for one in centre.results()} == {7, 8}, seconds=120, why=agent.log)
-    by_path = {one.path_id: one.result for one in centre.results()}
+    wait_until(lambda: {delivered.path_id for delivered in centre.results()} == {7, 8}, seconds=120, why=agent.log)
+    by_path = {delivered.path_id: delivered.result for delivered in centre.results()}
     assert all(isinstance(result, CapacityRun) for result in by_path.values())
     assert (by_path[7].outcome, by_path[7].address, by_path[7].sent) == (Outcome.MEASURED, SECOND, 184)
-    assert by_path[7].verdict is not None  # how fast loopback is, is no finding about a link
+    assert by_path[7].verdict is not None  # the speed of loopback is not that of a link
     assert (by_path[8].outcome, by_path[8].sent) == (Outcome.NOT_PERMITTED, 0)

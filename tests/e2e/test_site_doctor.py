@@ -1,4 +1,4 @@
-"""The doctor on a site whose centre, peers and folder are made wrong one by one; all of it on loopback."""
+"""The doctor at a site whose centre, peers and folder are broken in turn; all of it on loopback."""
 
 import contextlib
 import importlib.util
@@ -60,7 +60,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def examine(folder, capsys):
-    """Run the doctor and give its findings by check."""
+    """Run the doctor and return its results by check."""
 
     def run(*arguments):
         status = main(["site", "doctor", "--data", str(folder), "--json", *arguments])
@@ -100,7 +100,7 @@ def free_port():
         return server.getsockname()[1]
 
 
-def test_a_site_in_order_needs_fixes_only_of_the_machine(examine, centre):
+def test_a_healthy_site_needs_only_fixes_of_the_machine(examine, centre):
     centre.plan = Plan(version="v1", site="cern", mesh="test", ping=(ping(PingTarget(address="127.0.0.1")),))
 
     findings = examine("--centre", centre.url)
@@ -123,7 +123,7 @@ def test_a_site_that_has_not_joined_is_told_how(examine, folder):
 
 @pytest.fixture
 def started(folder, centre, monkeypatch):
-    """Start the agent with a centre and a token file elsewhere, without the processes that it supervises."""
+    """Start the agent with a centre and a token file elsewhere, without its supervised processes."""
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     token = (folder / "token").rename(elsewhere / "token")
@@ -137,7 +137,7 @@ def started(folder, centre, monkeypatch):
     return lambda: main(["site", "--data", str(folder), *options])
 
 
-def test_the_doctor_uses_the_options_that_the_agent_started_with(examine, folder, started):
+def test_the_doctor_uses_the_options_of_the_running_agent(examine, folder, started):
     assert started() == 0
 
     findings = examine()
@@ -147,7 +147,7 @@ def test_the_doctor_uses_the_options_that_the_agent_started_with(examine, folder
     assert "s3cret-redis" not in (folder / "start.json").read_text()
 
 
-def test_a_centre_joined_since_the_start_replaces_it(examine, folder, started):
+def test_a_newly_joined_centre_replaces_those_options(examine, folder, started):
     started()
     joined = JoinedCentre(centre=f"http://127.0.0.1:{free_port()}", site="cern")
     (folder / "token").write_text("s3cret-token\n")
@@ -161,7 +161,7 @@ def test_a_centre_joined_since_the_start_replaces_it(examine, folder, started):
     ("answer", "mend"),
     [((401, b"no"), "site rotate NAME"), ((503, b"", [("Retry-After", "7")]), "ask the centre's operator")],
 )
-def test_what_the_centre_answers_is_told_with_its_mend(examine, centre, answer, mend):
+def test_the_centres_answer_is_reported_with_a_fix(examine, centre, answer, mend):
     centre.answers = [answer]
 
     finding = examine("--centre", centre.url)["centre"]
@@ -170,7 +170,7 @@ def test_what_the_centre_answers_is_told_with_its_mend(examine, centre, answer, 
     assert mend in finding["mend"]
 
 
-def test_a_centre_that_is_away_is_told_and_the_kept_plan_examined(examine, folder):
+def test_without_the_centre_the_stored_plan_is_checked(examine, folder):
     PlanCache(folder / "plan.json").store(
         Plan(version="v0", site="cern", mesh="test", ping=(ping(PingTarget(address="127.0.0.1")),))
     )
@@ -182,13 +182,13 @@ def test_a_centre_that_is_away_is_told_and_the_kept_plan_examined(examine, folde
     assert "1 of 1 targets" in findings["MTU"]["found"]
 
 
-def test_plain_http_to_another_machine_is_a_finding_and_no_request(examine):
+def test_plain_http_to_another_machine_is_reported_and_not_sent(examine):
     finding = examine("--centre", "http://centre.example")["centre"]
 
     assert "would show the token" in finding["found"]
 
 
-def test_a_clock_that_is_off_from_the_centres_is_told_by_how_much(examine, centre):
+def test_a_clock_offset_from_the_centre_is_reported(examine, centre):
     def shifted(self):
         for name in (RECEIVED_HEADER, SENT_HEADER):
             self.send_header(name, f"{time.time() - 90:.6f}")
@@ -213,13 +213,13 @@ def test_a_readable_token_and_wrong_limits_are_reported(examine, folder):
     assert "unknown" in findings["limits"]["found"]
 
 
-def test_a_folder_that_is_not_there_is_told(capsys, tmp_path):
+def test_a_missing_folder_is_reported(capsys, tmp_path):
     assert main(["site", "doctor", "--data", str(tmp_path / "none")]) == 1
 
     assert "No such file or directory" in capsys.readouterr().out
 
 
-def test_programs_that_are_missing_are_told_with_how_to_install_them(examine, monkeypatch):
+def test_missing_programs_are_reported_with_their_packages(examine, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
 
@@ -229,8 +229,8 @@ def test_programs_that_are_missing_are_told_with_how_to_install_them(examine, mo
     assert "apt-get install iperf3" in findings["iperf3"]["mend"]
 
 
-def test_a_name_without_an_address_is_told(examine, centre):
-    """A label of 64 signs is no name, so nobody is asked for it."""
+def test_a_name_without_an_address_is_reported(examine, centre):
+    """A label of 64 characters is invalid, so no name server is queried."""
     name = f"{'x' * 64}.example"
     centre.plan = Plan(version="v1", site="cern", mesh="test", ping=(ping(PingTarget(address=name)),))
 
@@ -255,8 +255,8 @@ def examined(folder, plan, limits=None):
     )
 
 
-def test_pings_that_do_not_fit_the_way_are_told(folder):
-    """Loopback takes packets of 65,536 bytes; the largest ICMP payload of IPv4 is more with IPv6's headers."""
+def test_pings_too_large_for_the_interface_are_reported(folder):
+    """Loopback accepts packets of 65,536 bytes; the largest ICMP payload of IPv4 is more with IPv6's headers."""
     task = ping(PingTarget(address="::1", family=6), PingTarget(address="127.0.0.1"), packet_bytes=(100, 65_507))
     plan = Plan(version="v1", site="cern", mesh="test", ping=(task,))
 
@@ -269,7 +269,7 @@ def test_pings_that_do_not_fit_the_way_are_told(folder):
     assert "raise the MTU" in findings[0].fix
 
 
-def test_ports_are_told_apart_by_what_stands_at_them(folder, listener, monkeypatch):
+def test_ports_are_distinguished_by_their_servers(folder, listener, monkeypatch):
     monkeypatch.setattr(check_network, "CONNECT_TIMEOUT_S", 0.2)
     taken, nobodys = listener.getsockname()[1], free_port()
     plan = Plan(
@@ -300,7 +300,7 @@ def test_ports_are_told_apart_by_what_stands_at_them(folder, listener, monkeypat
 
 
 def test_a_peer_that_does_not_answer_is_behind_a_firewall(folder, monkeypatch):
-    """A listener whose queue is full drops what comes, as a firewall does."""
+    """A listener with a full queue drops packets, as a firewall does."""
     monkeypatch.setattr(check_network, "CONNECT_TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full, contextlib.ExitStack() as queue:
         for _ in range(2):

@@ -1,5 +1,5 @@
-"""Many slow connections of one client to the real web server: agents are served meanwhile, and browsers, and the slow
-ones end."""
+"""Many slow connections of a client to the real web server: agents and browsers are served meanwhile, and slow
+connections end."""
 
 import contextlib
 import socket
@@ -28,7 +28,7 @@ def mesh():
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory, django_db_setup):
-    """As it is deployed, but for Redis, without which nobody's rate is limited."""
+    """As deployed, but without Redis, without which no rate is limited."""
     with web_server(tmp_path_factory.mktemp("centre"), SOUNDINGS_REDIS_URL="redis://127.0.0.1:1/0") as port:
         yield port
 
@@ -85,7 +85,7 @@ KINDS = [slow_headers, silence, slow_next_request, slow_form, slow_batch, slow_l
 
 @contextlib.contextmanager
 def dripping(connections):
-    """A byte of each every half second, for ever."""
+    """A byte of each every half second, without end."""
     stop = threading.Event()
 
     def drip():
@@ -106,7 +106,7 @@ def dripping(connections):
 
 
 def is_closed(connection):
-    """By the other end, with nothing said."""
+    """Closed by the other end without an answer."""
     connection.setblocking(False)
     try:
         return connection.recv(1) == b""
@@ -117,7 +117,7 @@ def is_closed(connection):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_agents_are_served_while_one_client_is_slow(port, mesh, kind):
+def test_agents_are_served_while_a_client_is_slow(port, mesh, kind):
     own = issue_token(mesh.slac.pk, NOW)
     slow = [kind(port) for _ in range(80)]
     with dripping(slow if kind is not silence else []):
@@ -130,8 +130,8 @@ def test_agents_are_served_while_one_client_is_slow(port, mesh, kind):
     assert Burst.objects.count() == 5
 
 
-def test_no_address_keeps_more_than_its_connections(port, mesh):
-    """What has waited longest is closed for what comes, so that who sends is served."""
+def test_an_address_keeps_a_limited_number_of_connections(port, mesh):
+    """The connection that has waited longest is closed for a new connection, so that active clients are served."""
     own = issue_token(mesh.slac.pk, NOW)
     bound = web_worker.CONNECTIONS_PER_ADDRESS * 2  # of both processes
     slow = [slow_headers(port) for _ in range(bound + 60)]
@@ -147,26 +147,26 @@ def test_no_address_keeps_more_than_its_connections(port, mesh):
 def test_consecutive_requests_on_a_connection_are_all_answered(port):
     request = b"GET /api/agent/enrol HTTP/1.1\r\nHost: localhost\r\n%s\r\n"
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        # The second in two parts, the first of them with the first; the third when the second is answered.
+        # The second in two parts, the first of them with the first request; the third when the second is answered.
         connection.sendall(request % b"" + (request % b"")[:30])
-        first = one_answer(connection)
+        first = read_answer(connection)
         connection.sendall((request % b"")[30:])
-        second = one_answer(connection)
+        second = read_answer(connection)
         connection.sendall(b"\r\n" + request % b"Connection: close\r\n")
         third = answer_of(connection)
 
     assert [answer.split("\r\n")[0] for answer in (first, second, third)] == ["HTTP/1.1 200 OK"] * 3
 
 
-def one_answer(connection):
-    """What comes until a body of JSON ends."""
-    came = b""
-    while not came.endswith(b"}"):
-        came += connection.recv(65536)
-    return came.decode()
+def read_answer(connection):
+    """Everything received until a body of JSON ends."""
+    received = b""
+    while not received.endswith(b"}"):
+        received += connection.recv(65536)
+    return received.decode()
 
 
-def test_a_body_that_waits_to_be_asked_for_is_asked_for(port, mesh):
+def test_a_body_that_expects_100_continue_gets_it(port, mesh):
     own, body = issue_token(mesh.slac.pk, NOW), a_batch(mesh.slac_cern)
     head = (
         f"POST /api/agent/results HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {own}\r\nConnection: close\r\n"
@@ -196,12 +196,12 @@ def test_a_body_that_waits_to_be_asked_for_is_asked_for(port, mesh):
         b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n",
     ],
 )
-def test_a_request_that_could_be_read_in_two_ways_is_refused(port, request_):
-    """Else one that a proxy reads otherwise would smuggle in the next."""
+def test_an_ambiguous_request_is_refused(port, request_):
+    """Otherwise a request that a proxy parses differently would smuggle in the next request."""
     smuggled = b"GET /api/agent/enrol HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(request_ + smuggled)
         answer = answer_of(connection)
 
     assert answer.split(" ")[1] in ("400", "501"), answer
-    assert answer.count("HTTP/1.1 ") == 1, "what follows is not answered"
+    assert answer.count("HTTP/1.1 ") == 1, "the following request is not answered"

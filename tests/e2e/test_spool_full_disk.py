@@ -1,4 +1,4 @@
-"""The spool on a disk that is full: a small tmpfs, and a limit on the size of files; both as the kernel has them."""
+"""The spool on a full disk: a small tmpfs, and a limit on file size; both enforced by the kernel."""
 
 import json
 import subprocess
@@ -60,7 +60,7 @@ make_room()
 after = [measure(number) for number in range(60, 62)]
 arrived, gaps, dropped, until = [], [], 0, None
 while (batch := spool.next_batch(max_results=7, max_bytes=10**9, now=NOW, agent_version="test")) is not None:
-    arrived += [one.path_id for one in batch.results]
+    arrived += [delivered.path_id for delivered in batch.results]
     gaps += [[gap.reason, int(gap.since.timestamp()) // 60 - FIRST, int(gap.until.timestamp()) // 60 - FIRST]
              for gap in batch.account.gaps]
     dropped, until = batch.dropped, batch.account.until
@@ -75,7 +75,7 @@ print(json.dumps({"before": before, "full": full, "after": after, "slot": slot_t
 
 
 def run(how: str, folder: Path) -> dict:
-    """What the program has to tell, run where `folder` is a tmpfs of 1 MiB, or a folder like any other."""
+    """The output of the program, run where `folder` is a tmpfs of 1 MiB, or an ordinary folder."""
     program = [sys.executable, "-c", PROGRAM, str(folder), how]
     if how == "tmpfs":
         script = 'mount -t tmpfs -o size=1m none "$1" && shift && exec "$@"'
@@ -86,21 +86,21 @@ def run(how: str, folder: Path) -> dict:
 
 
 @pytest.mark.parametrize("how", ["tmpfs", "limit"])
-def test_measuring_continues_on_a_full_disk_and_losses_are_reported(how, tmp_path, request):
+def test_measuring_continues_on_a_full_disk_with_losses_counted(how, tmp_path, request):
     if how == "tmpfs":
         request.getfixturevalue("namespaces_required")
 
-    told = run(how, tmp_path)
+    report = run(how, tmp_path)
 
-    assert told["before"] == [[True, True]] * 3
-    assert all(measured for measured, _ in told["full"])
-    lost = [number for number, (_, stored) in enumerate(told["full"], 3) if not stored]
+    assert report["before"] == [[True, True]] * 3
+    assert all(measured for measured, _ in report["full"])
+    lost = [number for number, (_, stored) in enumerate(report["full"], 3) if not stored]
     assert lost, "the disk was never full"
-    assert told["after"] == [[True, True]] * 2
-    assert told["slot"] == [True, False]
-    assert told["arrived"] == [number for number in range(62) if number not in lost]
-    assert told["dropped"] == len(lost)
-    assert told["kinds"] == [["ping", "disk_full", len(lost)]]
-    in_gaps = {number for reason, first, end in told["gaps"] if reason == "disk_full" for number in range(first, end)}
+    assert report["after"] == [[True, True]] * 2
+    assert report["slot"] == [True, False]
+    assert report["arrived"] == [number for number in range(62) if number not in lost]
+    assert report["dropped"] == len(lost)
+    assert report["kinds"] == [["ping", "disk_full", len(lost)]]
+    in_gaps = {number for reason, first, end in report["gaps"] if reason == "disk_full" for number in range(first, end)}
     assert in_gaps == set(lost)
-    assert told["verdict"] == "ok"
+    assert report["verdict"] == "ok"

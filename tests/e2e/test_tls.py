@@ -1,4 +1,4 @@
-"""An agent and real TLS servers, good and bad: to whom it shows its token, and what it says to the others."""
+"""An agent and real TLS servers, trusted and untrusted: which get its token, and its messages for the others."""
 
 import contextlib
 import http.server
@@ -22,7 +22,7 @@ def openssl(*words):
 
 @pytest.fixture
 def authority(tmp_path, monkeypatch):
-    """A CA of our own, which the agent is told to trust."""
+    """A CA of our own that the agent trusts."""
     key, certificate = tmp_path / "ca.key", tmp_path / "ca.pem"
     openssl(
         *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"),
@@ -34,7 +34,7 @@ def authority(tmp_path, monkeypatch):
 
 
 def signed(folder, authority, name, days):
-    """A certificate and key for a name, by the authority; with -1 day it ended yesterday."""
+    """A certificate and key for a name, by the authority; with -1 day it expired yesterday."""
     certificate, key, request, names = (folder / f"centre.{suffix}" for suffix in ("pem", "key", "csr", "ext"))
     names.write_text(f"subjectAltName={name}\n")
     openssl(
@@ -48,8 +48,8 @@ def signed(folder, authority, name, days):
     return certificate, key
 
 
-class Plans(http.server.BaseHTTPRequestHandler):
-    """Answers 304 to everybody, and notes what it was shown."""
+class PlanServer(http.server.BaseHTTPRequestHandler):
+    """Answers 304 to every request, and records the authorization header."""
 
     def do_GET(self):
         self.server.shown.append(self.headers.get("Authorization"))
@@ -62,10 +62,10 @@ class Plans(http.server.BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def server(certificate=None, key=None, kind=http.server.ThreadingHTTPServer, address=("127.0.0.1", 0), **options):
-    """An HTTP server, with a certificate over TLS; gives it and its port."""
-    with kind(address, Plans) as running:
+    """An HTTP server, with a certificate over TLS; yields it and its port."""
+    with kind(address, PlanServer) as running:
         running.shown = []
-        running.handle_error = lambda *_: None  # an agent that hangs up in the handshake
+        running.handle_error = lambda *_: None  # an agent that aborts the handshake
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate, key)
@@ -96,7 +96,7 @@ def token_file(tmp_path):
     return file
 
 
-def test_a_centre_that_shows_who_it_is_gets_the_token(tmp_path, authority, token_file):
+def test_a_centre_with_a_valid_certificate_gets_the_token(tmp_path, authority, token_file):
     with server(*signed(tmp_path, authority, HERE, 2)) as (running, port):
         assert Centre(f"https://127.0.0.1:{port}", token_file).plan("v1") is None
 
@@ -111,7 +111,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("name", "days", "words"), BAD.values(), ids=BAD.keys())
-def test_a_certificate_that_is_not_good_gets_no_token(tmp_path, authority, token_file, name, days, words):
+def test_an_invalid_certificate_gets_no_token(tmp_path, authority, token_file, name, days, words):
     with server(*signed(tmp_path, authority, name, days)) as (running, port), pytest.raises(BadCertificate) as error:
         Centre(f"https://127.0.0.1:{port}", token_file).plan(None)
 
@@ -132,7 +132,7 @@ def test_a_certificate_of_an_untrusted_authority_gets_no_token(tmp_path, authori
     assert running.shown == []
 
 
-def test_a_certificate_that_signs_itself_gets_no_token(tmp_path, authority, token_file):
+def test_a_self_signed_certificate_gets_no_token(tmp_path, authority, token_file):
     key, certificate = tmp_path / "self.key", tmp_path / "self.pem"
     openssl(
         *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"),
@@ -144,14 +144,14 @@ def test_a_certificate_that_signs_itself_gets_no_token(tmp_path, authority, toke
     assert running.shown == []
 
 
-def test_where_tls_is_wanted_plain_http_gets_no_token(authority, token_file):
+def test_where_https_is_configured_plain_http_gets_no_token(authority, token_file):
     with server() as (running, port), pytest.raises(CentreError, match="cannot be reached"):
         Centre(f"https://127.0.0.1:{port}", token_file).plan(None)
 
     assert running.shown == []
 
 
-def test_plain_http_leaves_this_machine_only_where_that_is_said(token_file):
+def test_plain_http_to_other_machines_must_be_configured(token_file):
     with pytest.raises(SettingsError, match="plain HTTP would show the token to the network; write https://"):
         Centre("http://192.0.2.1:8000", token_file)
     Centre("http://192.0.2.1:8000", token_file, allow_plain_http=True)

@@ -1,4 +1,4 @@
-"""`manage.py up` in the situations of a newcomer: no namespaces, own sites, a second start, a folder in use."""
+"""`manage.py up` in the situations of a new user: no namespaces, own sites, a second start, a folder in use."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_without_namespaces_the_sites_measure_on_loopback(root_required):
 
 
 @pytest.mark.timeout(240)
-def test_own_sites_are_measured_from_home_and_known_at_the_next_start(tmp_path, root_required):
+def test_own_sites_are_measured_from_home_and_remembered(tmp_path, root_required):
     mesh = tmp_path / "mesh.toml"
     mesh.write_text(OWN_SITES)
     limits = tmp_path / "limits.toml"
@@ -103,7 +103,7 @@ def test_own_sites_are_measured_from_home_and_known_at_the_next_start(tmp_path, 
         assert "Soundings runs there already" in done.stderr
 
 
-def test_a_mesh_with_a_mistake_stops_the_start_with_its_line(tmp_path):
+def test_an_error_in_the_mesh_stops_the_start_with_its_line(tmp_path):
     mesh = tmp_path / "mesh.toml"
     line = 1 + OWN_SITES.splitlines().index('sites = ["here", "there"]')
     mesh.write_text(OWN_SITES.replace('sites = ["here", "there"]', 'sites = ["here", "ther"]'))
@@ -115,7 +115,7 @@ def test_a_mesh_with_a_mistake_stops_the_start_with_its_line(tmp_path):
     assert f'{mesh}:{line}: group "all": site "ther" is not defined (did you mean "there"?)' in done.stderr
 
 
-def test_a_port_that_is_taken_is_named(tmp_path):
+def test_a_port_in_use_is_reported(tmp_path):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

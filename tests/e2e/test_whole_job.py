@@ -1,7 +1,6 @@
-"""The whole job: the real stack over the lab, held against what the lab did to the packets.
+"""The whole job: the real stack over the lab, compared with the lab's impairments of the packets.
 
-The truth is the scenario's settings and the relay's own counts; what is checked is what a user finds in the API and on
-the page.
+The truth is the scenario's settings and the relay's own counters; the checks use the API and the page, as a user would.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def cells(stack, metric, size=100):
 
 
 def measured(stack, metric, sent):
-    """The grid once each path has sent at least `sent` packets."""
+    """The grid after each path has sent at least `sent` packets."""
     return wait_for(
         lambda: (
             (cells_shown := cells(stack, metric))
@@ -52,13 +51,13 @@ def measured(stack, metric, sent):
 
 
 def relay_counts(stack):
-    """What the relay counted, by ordered pair."""
+    """The relay's counters, by ordered pair."""
     status = json.loads(stack.lab("status", "--json"))
     return {(path["source"], path["destination"]): path["counts"] for path in status["paths"]}
 
 
 def dropped_ratio(counts, pair):
-    """The share of round trips that the relay's drops of both directions explain."""
+    """The ratio of RTTs lost according to the relay's drops in both directions."""
     passed = 1.0
     for direction in (pair, pair[::-1]):
         passed *= 1 - counts[direction]["dropped_loss"] / counts[direction]["received"]
@@ -66,7 +65,7 @@ def dropped_ratio(counts, pair):
 
 
 @pytest.mark.timeout(240)
-def test_round_trips_are_those_of_the_scenario(stack):
+def test_rtts_are_those_of_the_scenario(stack):
     rtts = measured(stack, "rtt_median_ms", sent=20)
 
     for source, destination in PAIRS:
@@ -75,7 +74,7 @@ def test_round_trips_are_those_of_the_scenario(stack):
 
 
 @pytest.mark.timeout(300)
-def test_loss_is_what_the_relay_counted(stack):
+def test_loss_equals_the_relays_count(stack):
     def outside():
         """Paths whose loss is outside the 99% interval of the relay's own count."""
         counts, cells_shown = relay_counts(stack), cells(stack, "loss_ratio")
@@ -89,7 +88,7 @@ def test_loss_is_what_the_relay_counted(stack):
 
     measured(stack, "loss_ratio", sent=60)
 
-    wait_for(lambda: outside() == {}, 120, "loss of every path within what the relay counted")
+    wait_for(lambda: outside() == {}, 120, "loss of every path within the relay's interval")
     assert relay_counts(stack)["bern", "rome"]["dropped_loss"] == 0
     assert cells(stack, "loss_ratio")["bern", "rome"]["loss_ratio"] == 0
     wait_for(
@@ -113,7 +112,7 @@ def test_throughput_stays_within_the_rate_of_the_scenario(stack):
 
 
 @pytest.mark.timeout(120)
-def test_the_estimate_stands_beside_the_loss_it_came_from(stack):
+def test_the_estimate_is_shown_beside_its_loss(stack):
     measured(stack, "loss_ratio", sent=20)
     path_id = cells(stack, "loss_ratio")["bern", "oslo"]["path_id"]
 
@@ -130,7 +129,7 @@ def test_the_estimate_stands_beside_the_loss_it_came_from(stack):
 
 
 @pytest.mark.timeout(400)
-def test_a_loss_regression_opens_one_incident_and_its_end_closes_it(stack):
+def test_a_loss_regression_opens_one_incident_that_closes(stack):
     measured(stack, "loss_ratio", sent=20)
     stack.lab("set", "bern-rome", "--loss", "0.5")
     try:
@@ -197,7 +196,7 @@ def test_raw_results_are_in_hypertables_with_timescaledb(stack):
 
 
 @pytest.mark.timeout(240)
-def test_ctrl_c_leaves_nothing_behind(stack):
+def test_ctrl_c_leaves_no_process_and_no_namespace(stack):
     stack.stop()
 
     assert stack.process.returncode == 0

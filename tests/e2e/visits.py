@@ -1,6 +1,6 @@
 """Pages in a real browser: errors on the console, bytes transferred, and accessibility.
 
-In: an address and a screen. Out: a `Visit`. Nothing here knows what a page ought to say.
+In: an address and a screen. Out: a `Visit`. The expected contents of pages are not known here.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 """The shell without windows first: it takes less than half of the processor time."""
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 PATIENCE_MS = 60_000
-DRAWN = "() => [...document.querySelectorAll('[data-chart]')].every((one) => one.querySelector('canvas'))"
+DRAWN = "() => [...document.querySelectorAll('[data-chart]')].every((chart) => chart.querySelector('canvas'))"
 TOO_WIDE = """() => [...document.querySelectorAll('body *')]
-    .filter((one) => one.checkVisibility() && one.getBoundingClientRect().right > innerWidth + 1)
-    .filter((one) => {
-      for (let frame = one.parentElement; frame !== null; frame = frame.parentElement)
+    .filter((element) => element.checkVisibility() && element.getBoundingClientRect().right > innerWidth + 1)
+    .filter((element) => {
+      for (let frame = element.parentElement; frame !== null; frame = frame.parentElement)
         if (getComputedStyle(frame).overflowX !== 'visible' && frame !== document.body) return false;
       return true;
     })
-    .map((one) => one.outerHTML.slice(0, 120))"""
+    .map((element) => element.outerHTML.slice(0, 120))"""
 
 
 @contextmanager
@@ -41,31 +41,31 @@ def browsing() -> Iterator[Browser]:
 
 @dataclass(slots=True)
 class Visit:
-    """A first visit: nothing is in the browser's memory. What goes wrong is gathered as long as the page is open."""
+    """A first visit with an empty browser cache. Errors are collected as long as the page is open."""
 
     page: Page
     wrong: list[str] = field(default_factory=list)
-    """What the page said on its console, and requests that failed."""
+    """The page's console messages, and failed requests."""
     requests: list[Request] = field(default_factory=list)
 
     def open(self, address: str) -> None:
-        """Go there and wait until all is loaded and every chart is drawn."""
+        """Open the address and wait until all is loaded and every chart is drawn."""
         self.page.goto(address, wait_until="load")
         self.page.wait_for_function(DRAWN)
 
     def failed(self, request: Request) -> None:
-        """A request of a page that was left before its answer came is none that failed."""
+        """A request of a page that was left before its answer arrived has not failed."""
         if request.failure != "net::ERR_ABORTED":
             self.wrong.append(f"{request.url}: {request.failure}")
 
     def transferred_bytes(self) -> int:
-        """The bodies of all answers up to now, as they were sent."""
+        """The bodies of all answers so far, as transferred."""
         return sum(request.sizes()["responseBodySize"] for request in list(self.requests))
 
 
 @contextmanager
 def visiting(browser: Browser, *, width: int = 1280, height: int = 900, **options: Any) -> Iterator[Visit]:
-    """A browser window of its own. `options` are those of Playwright's contexts."""
+    """A separate browser window. `options` are those of Playwright's contexts."""
     context = browser.new_context(viewport={"width": width, "height": height}, **options)
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
@@ -79,13 +79,13 @@ def visiting(browser: Browser, *, width: int = 1280, height: int = 900, **option
 
 
 def wrong_for_readers(page: Page, *rules: str) -> list[tuple[str, list[str]]]:
-    """What axe-core finds, by all its rules or those named: each rule that is broken, with where."""
+    """The violations found by axe-core, by all its rules or those given: each violated rule, with the elements."""
     chosen = {"runOnly": list(rules)} if rules else {}
     violations = Axe().run(page, options={"resultTypes": ["violations"], **chosen}).response["violations"]
     return [(violation["id"], [node["html"][:120] for node in violation["nodes"]]) for violation in violations]
 
 
 def too_wide(page: Page) -> list[str]:
-    """What sticks out of the page on the right and is in no frame that scrolls, or how much wider the page is."""
+    """Elements that overflow the page on the right outside of scrolling frames, or the page's excess width."""
     width, room = page.evaluate("() => [document.documentElement.scrollWidth, innerWidth]")
     return [] if width <= room else [f"{width} px in {room} px", *page.evaluate(TOO_WIDE)]

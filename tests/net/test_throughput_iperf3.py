@@ -442,7 +442,7 @@ def test_ends_without_a_common_padding_test_without_a_key(port, monkeypatch):
     assert server.served is not None
 
 
-def test_the_receiver_reports_process_waits_the_sender_its_kernel(port):
+def test_the_receiver_reports_its_waits_the_sender_its_kernel(port):
     """With `reverse` the listening end sends: its kernel's counters are only known there."""
     server = Server(spec(port, reverse=True))
     server.start()

@@ -1,4 +1,4 @@
-"""Make what was published again, in the lab: `python -m tests.reproduce [NAME…] [--write]`."""
+"""Reproduce published measurements in the lab: `python -m tests.reproduce [NAME…] [--write]`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ REPRODUCTIONS = {
 
 
 def main() -> int:
-    """Exit status 0 where everything came out as it must, 1 where it did not or the machine was too busy, 2 usage."""
+    """Exit status 0 if every result is as expected, 1 if not or if the machine was too busy, 2 usage."""
     parser = argparse.ArgumentParser(prog="python -m tests.reproduce", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(REPRODUCTIONS)}; all without one")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(REPRODUCTIONS)}; all by default")
     parser.add_argument("--write", action="store_true", help=f"put the tables into docs/{DOCUMENT.name}")
     arguments = parser.parse_args()
     for name in arguments.names:

@@ -1,9 +1,10 @@
-"""Policing on an ATM path (Bonaventure and others, TCP/IP and the European ATM Pilot, 1995): 3% too fast is a collapse.
+"""Policing on an ATM path (Bonaventure and others, TCP/IP and the European ATM Pilot, 1995): 3% above the contract is a
+collapse.
 
-The contract was 23.42 Mbit/s of cells. The sender's adapter spaces its cells at a rate of its own, a policer drops the
-cell that comes too early, and a lost cell is a lost packet. Nothing is scaled; packets are of 1,500 bytes and 32 cells
-instead of 9,180 bytes, and the round trip and the tolerance of the policer are ours. The same contract with a bucket as
-routers have it, judged by packets, is beside it.
+The contract was 23.42 Mbit/s of cells. The sender's adapter spaces its cells at its own rate, a policer drops cells
+that arrive too early, and a lost cell is a lost packet. Nothing is scaled; packets are of 1,500 bytes and 32 cells
+instead of 9,180 bytes, and the RTT and the tolerance of the policer are ours. For comparison: the same contract with a
+router's bucket, policed by packets.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def reproduce(lab: RunningLab, say: Say) -> Table:
 
 
 def run(share: float, cell_payload_bytes: int) -> Run:
-    """The adapter sends its cells at `share` of the contract; `cell_payload_bytes` 0 judges packets as a whole."""
+    """The adapter sends its cells at `share` of the contract; `cell_payload_bytes` 0 polices packets as a whole."""
     contract_mbps = CONTRACT_MBPS * CELL_PAYLOAD_BYTES / CELL_BYTES
     packets_as_cells = PACKET_BYTES / (CELLS * CELL_PAYLOAD_BYTES)
     path = {

@@ -1,9 +1,9 @@
-"""The two ends of a transfer: a receiver that throws away what it reads, and a sender that watches its own sockets.
+"""The two ends of a transfer: a receiver that discards the data, and a sender that samples its own sockets.
 
 `python -m tests.reproduce.ends receive|send ADDRESS JSON`, run inside the sites' namespaces: the receiver's address and
 a `Plan`. The receiver prints "listening", the sender "sending" when its streams are connected, and at the end a JSON
-list of samples: the monotonic time and, of each stream, the kernel's TCP_INFO as `StreamInfo`. Nothing is left to
-iperf3 here, since it neither sends in blocks that wait for an answer nor reads all streams' counters at one moment.
+list of samples: the monotonic time and, of each stream, the kernel's TCP_INFO as `StreamInfo`. iperf3 is not used here,
+since it neither sends in blocks that wait for an answer nor reads all streams' counters at the same moment.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import NamedTuple
 PORT = 5300
 CHUNK = bytes(65_536)
 WINDOW_PER_BUFFER = 1.217
-"""What Linux offers as window of a receive buffer that is asked for, with packets of 1,500 bytes."""
+"""The window that Linux advertises for a requested receive buffer, with packets of 1,500 bytes."""
 SO_RCVBUFFORCE = 33
 SO_MAX_PACING_RATE = 47
 TCP_INFO = struct.Struct("8x24I4Q6I4Q2I2Q4I")
@@ -40,10 +40,10 @@ TCP_INFO_FIELDS = """
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One transfer. `window_bytes` None leaves the receiver's window to the kernel.
+    """A transfer. `window_bytes` None leaves the receiver's window to the kernel.
 
     With `block_bytes` the sender waits after each block until the receiver has answered `exchanges` times.
-    `pacing_mbps` is the most that each stream sends, as a slow host would.
+    `pacing_mbps` is the maximum rate of each stream, as for a slow host.
     """
 
     duration_s: float
@@ -58,8 +58,8 @@ class Plan:
 
 
 class StreamInfo(NamedTuple):
-    """Of one stream so far, in bytes, packets and µs: times are those in which there was something to send, and in
-    which the receiver's window or the send buffer held it back. Window and round trip are those of the moment."""
+    """State of a stream, in bytes, packets and µs: times are those in which there was data to send, and in which the
+    receiver's window or the send buffer limited it. Window and RTT are current values."""
 
     acked_bytes: int
     resent: int
@@ -71,14 +71,14 @@ class StreamInfo(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """All streams at one moment of the machine's monotonic clock."""
+    """All streams at the same moment of the machine's monotonic clock."""
 
     at_s: float
     streams: list[StreamInfo]
 
 
 def stream_info(connection: socket.socket) -> StreamInfo:
-    """What the kernel says of a stream."""
+    """The kernel's information about a stream."""
     values = TCP_INFO.unpack(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO.size))
     info = dict(zip(TCP_INFO_FIELDS.split(), values, strict=True))
     return StreamInfo(
@@ -93,7 +93,7 @@ def stream_info(connection: socket.socket) -> StreamInfo:
 
 
 def receive(address: str, plan: Plan) -> None:
-    """Take the streams of one transfer and read them to their end."""
+    """Accept the streams of a transfer and read them to their end."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if plan.mss_bytes is not None:
@@ -106,7 +106,7 @@ def receive(address: str, plan: Plan) -> None:
             connection, _ = listener.accept()
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if plan.window_bytes is not None:
-                # Not before: a small buffer would make the kernel give up window scaling, and round to whole segments.
+                # Not earlier: with a small buffer the kernel would disable window scaling, and round to whole segments.
                 connection.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, round(plan.window_bytes / WINDOW_PER_BUFFER))
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, plan.window_bytes)
             selector.register(connection, selectors.EVENT_READ, _Inbox(plan))
@@ -119,7 +119,8 @@ def receive(address: str, plan: Plan) -> None:
 
 
 class _Inbox:
-    """What one stream has brought: answers when a block is whole, and every single byte that asks after it."""
+    """The data received by a stream: answers when a block is complete, and every single byte that requests an
+    answer."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -127,22 +128,22 @@ class _Inbox:
         self._asked = 0
 
     def take(self, connection: socket.socket) -> bool:
-        """Read once, and answer if it is time to. False at the end of the stream."""
-        got = len(
+        """Read once, and answer if due. False at the end of the stream."""
+        received_bytes = len(
             connection.recv(len(CHUNK) if self._left_bytes is None else max(1, min(len(CHUNK), self._left_bytes)))
         )
-        if self._left_bytes is not None and got:
-            self._left_bytes -= min(got, self._left_bytes)
+        if self._left_bytes is not None and received_bytes:
+            self._left_bytes -= min(received_bytes, self._left_bytes)
             if self._left_bytes == 0:
                 connection.sendall(b"!")
                 self._asked += 1
                 if self._asked >= self._plan.exchanges:
                     self._left_bytes, self._asked = self._plan.block_bytes, 0
-        return got > 0
+        return received_bytes > 0
 
 
 def send(address: str, plan: Plan) -> list[Sample]:
-    """Send for the plan's time. Returns the samples."""
+    """Send for the plan's duration. Returns the samples."""
     streams = [_connected(address, plan) for _ in range(plan.streams)]
     print("sending", flush=True)
     begin_s = time.monotonic()
@@ -162,7 +163,8 @@ def send(address: str, plan: Plan) -> list[Sample]:
 
 
 class _Outbox:
-    """What one stream does next: it writes, or in blocks it writes, waits for the answer, and asks again if planned."""
+    """The next step of a stream: it writes, or in blocks it writes, waits for the answer, and requests another if
+    planned."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -170,7 +172,7 @@ class _Outbox:
         self._answers = 0
 
     def step(self, connection: socket.socket) -> int:
-        """Write or read what can be. Returns what to wait for next."""
+        """Write or read as far as possible. Returns the events to wait for next."""
         if self._left_bytes is None:
             connection.send(CHUNK)
             return selectors.EVENT_WRITE
@@ -201,14 +203,14 @@ def _connected(address: str, plan: Plan) -> socket.socket:
 
 
 def be_on_time() -> None:
-    """Ask for real-time priority, as the relay does: an end that is stopped within a call holds its socket back for as
-    long, and what that would have sent goes out in one bunch."""
+    """Request real-time priority, like the relay: an end that is preempted within a call blocks its socket for as long,
+    and its delayed data is sent in a single burst."""
     with suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
 
 
 def main(end: str, address: str, plan_json: str) -> None:
-    """Be that end of the transfer."""
+    """Run that end of the transfer."""
     plan = Plan(**json.loads(plan_json))
     be_on_time()
     if end == "receive":
@@ -218,7 +220,7 @@ def main(end: str, address: str, plan_json: str) -> None:
 
 
 def as_json(plan: Plan) -> str:
-    """The plan as the command line takes it."""
+    """The plan as command-line argument."""
     return json.dumps(asdict(plan))
 
 

@@ -1,7 +1,7 @@
-"""SLAC to IN2P3 (Matthews and Cottrell, 2001): which window, by how many streams, fills a path of 175 ms.
+"""SLAC to IN2P3 (Matthews and Cottrell, 2001): which window with how many streams fills a path of 175 ms.
 
-Rates and windows are a tenth of the published ones, so that a window is the same share of the bandwidth-delay product.
-The queue before the bottleneck is ours: nobody wrote down what the routers had.
+Rates and windows are a tenth of the published ones, so that a window is the same fraction of the bandwidth-delay
+product. The queue before the bottleneck is ours: the routers' queues were not published.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BDP_KB = CAPACITY_MBPS * 1e6 * RTT_MS / 1000 / 8 / KIB
 
 def reproduce(lab: RunningLab, say: Say) -> Table:
     """The sweep, and bbftp's ten streams. A failure is a knee elsewhere than at the bandwidth-delay product, or a small
-    window that gets more or less than one window a round trip."""
+    window with more or less than one window per RTT."""
     table = Table(
         (
             "window × streams, KB",
@@ -69,7 +69,8 @@ def reproduce(lab: RunningLab, say: Say) -> Table:
 
 
 def knee(rates_mbps: dict[tuple[int, int], float]) -> tuple[int, int]:
-    """Of (streams, window × streams), the fewest streams and then the least window within `KNEE_WITHIN` of the best."""
+    """Of (streams, window × streams), the fewest streams and then the smallest window within `KNEE_WITHIN` of the
+    best."""
     enough = (1.0 - KNEE_WITHIN) * max(rates_mbps.values())
     return min(pair for pair, rate_mbps in rates_mbps.items() if rate_mbps >= enough)
 
@@ -81,7 +82,7 @@ def _run(window_kb: float, streams: int) -> Run:
 
 
 def _rate_and_deviation(measured: Measured) -> str:
-    """As at the published rate: Mbit/s ± the deviation of the seconds."""
+    """Scaled to the published rate: Mbit/s ± the deviation of the seconds."""
     seconds_mbps = measured.rates_bps(STEP_S) * SCALE / 1e6
     return f"{measured.rate_bps * SCALE / 1e6:.0f} ± {np.std(seconds_mbps):.1f}"
 

@@ -1,9 +1,9 @@
-"""Random loss: what Reno, CUBIC and BBR get of a path that loses packets independently, beside their models.
+"""Random loss: rates of Reno, CUBIC and BBR on a path with independent packet loss, compared with their models.
 
-Reno must be within 30% of Mathis with C = sqrt(3/2) and p the share that the relay dropped in the measured time. That
-constant holds with delayed acknowledgements as well, as Linux opens its window by the segments that an acknowledgement
-covers (RFC 3465), not by acknowledgements. CUBIC is shown beside RFC 9438. BBR has no model of loss: its rate is shown
-beside what the bottleneck carries.
+Reno must be within 30% of Mathis with C = sqrt(3/2) and p the ratio dropped by the relay in the measured time. That
+constant is valid with delayed acknowledgements as well, as Linux opens its window by the segments that an
+acknowledgement covers (RFC 3465), not by acknowledgements. CUBIC is compared with RFC 9438. BBR has no model of loss:
+its rate is compared with that of the bottleneck.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WIDE_MBPS, BBR_MBPS, BBR_S, BBR_START_UP_S = 200.0, 20.0, 12.0, 5.0
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One row of the table. `each_ack`: every segment is acknowledged, else every second as is usual."""
+    """A row of the table. `each_ack`: every segment is acknowledged, otherwise every second as usual."""
 
     loss_ratio: float
     rtt_ms: float
@@ -48,7 +48,7 @@ class Cell:
 
     @property
     def run(self) -> Run:
-        """As many streams as there is room for, for as long as the losses take. Streams share nothing but the relay."""
+        """As many streams as fit, for as long as the losses take. Streams share only the relay."""
         if self.control == "bbr":
             path = {"loss_ratio": self.loss_ratio, "rate_mbps": BBR_MBPS}
             return Run(self.rtt_ms, path, Plan(BBR_START_UP_S + BBR_S, "bbr"), BBR_START_UP_S)
@@ -62,12 +62,12 @@ class Cell:
 
 
 def cycle_s(rtt_ms: float, loss_ratio: float) -> float:
-    """From one loss to the next: half a largest window of round trips (Mathis 1997, figure 1)."""
+    """From a loss to the next: half a maximum window of RTTs (Mathis 1997, figure 1)."""
     return math.sqrt(8.0 / (3.0 * loss_ratio)) / 2.0 * rtt_ms / 1000.0
 
 
 def model_bps(cell: Cell, loss_ratio: float) -> float:
-    """What the model lets one stream have at that loss; for BBR, what the bottleneck carries."""
+    """The model's rate of a stream at that loss; for BBR, the rate of the bottleneck."""
     if cell.control == "bbr":
         return BBR_MBPS * 1e6 * PAYLOAD_BYTES / PACKET_BYTES
     if cell.control == "reno":
@@ -77,7 +77,7 @@ def model_bps(cell: Cell, loss_ratio: float) -> float:
 
 
 def ratio_to_model(cell: Cell, measured: Measured) -> float:
-    """Measured over modelled rate of one stream, at the loss that was counted."""
+    """Measured over modelled rate of a stream, at the counted loss."""
     return measured.rate_bps / len(measured.samples[-1].streams) / model_bps(cell, measured.loss_ratio)
 
 

@@ -1,10 +1,11 @@
 """ORNL to NERSC (ORNL note on HPSS transfers, 2001): losses at each block of 32 MB.
 
 The sender of 1000 Mbit/s faces a receiver of 100. After each block it waits for two answers, 200 ms, with its window
-open; then it sends the window at once, and what the queue before the slower link does not hold is lost. Rates, block,
-queue and segments are a fifth of the published ones: with smaller segments too, the window between two losses grows to
-the same share of the bandwidth-delay product. The queue is inferred: of bursts of 200 KB, 2,233 segments in 33 events
-are half. The other way no link is slower than the sender's own, so the queue there holds all.
+open; then it sends the window at once, and the packets that do not fit into the queue before the slower link are lost.
+Rates, block, queue and segments are a fifth of the published ones: with smaller segments too, the window between two
+losses grows to the same fraction of the bandwidth-delay product. The queue is inferred: of bursts of 200 KB, 2,233
+segments in 33 events are half. In the reverse direction no link is slower than the sender's own, so the queue there
+holds all.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ TIMESTAMP_BYTES = 12
 START_UP_S, MEASURED_S, OTHER_WAY_S = 20.0, 130.0, 30.0
 BLOCKS_HIT_RATIO = 0.8
 APART_S = 1.0
-"""Segments that are sent again less than this apart belong to one event."""
+"""Retransmissions less than this apart belong to the same event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A loss event: when, the segments sent again, the bytes acknowledged since the event before."""
+    """A loss event: its time, the retransmitted segments, the bytes acknowledged since the previous event."""
 
     at_s: float
     resent: int
@@ -39,7 +40,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The start of a block: when, after what pause, and the window that is sent at once."""
+    """The start of a block: its time, the pause before it, and the window that is sent at once."""
 
     at_s: float
     pause_s: float
@@ -47,11 +48,12 @@ class Block:
 
 
 def reproduce(lab: RunningLab, say: Say) -> Table:
-    """Both ways with blocks, and the first without. Failures: not an event a block, or as many without the pauses."""
+    """Both directions with blocks, and the first without. Failures: blocks without an event, or as many events without
+    the pauses."""
     table = Table(("", "published", "blocks, as published", "an endless block", "reverse, blocks"))
     say("  ORNL to NERSC, in blocks")
     there = measure(lab, _run(QUEUE_BYTES, START_UP_S + MEASURED_S, BLOCK_BYTES), say)
-    say("  ORNL to NERSC, one endless block")
+    say("  ORNL to NERSC, a single endless block")
     endless = measure(lab, _run(QUEUE_BYTES, START_UP_S + MEASURED_S, None), say)
     say("  NERSC to ORNL, in blocks")
     back = measure(lab, _run(LARGE_QUEUE_BYTES, START_UP_S + OTHER_WAY_S, BLOCK_BYTES), say)
@@ -59,7 +61,11 @@ def reproduce(lab: RunningLab, say: Say) -> Table:
         ("Mbit/s", "71 in reverse", lambda measured: f"{measured.rate_bps * SCALE / 1e6:.0f}"),
         ("blocks of 32 MB", "32", lambda measured: f"{_blocks_sent(measured):.1f}"),
         ("loss events", "33", lambda measured: str(len(events(measured)))),
-        ("blocks that begin with one", "each", lambda measured: f"{len(hits(measured))} of {len(blocks(measured))}"),
+        (
+            "blocks that begin with an event",
+            "each",
+            lambda measured: f"{len(hits(measured))} of {len(blocks(measured))}",
+        ),
         ("segments retransmitted", "2,233", lambda measured: f"{measured.resent:,}"),
         ("for each 32 MB", "70", lambda measured: f"{measured.resent / _blocks_sent(measured):.0f}"),
         ("MB between events", "30", _between),
@@ -86,14 +92,14 @@ def reproduce(lab: RunningLab, say: Say) -> Table:
 
 
 def hits(measured: Measured) -> list[Block]:
-    """The blocks in whose first second something was sent again."""
+    """The blocks with retransmissions in their first second."""
     return [
         block for block in blocks(measured) if any(0.0 <= event.at_s - block.at_s < 1.0 for event in events(measured))
     ]
 
 
 def events(measured: Measured) -> list[Event]:
-    """The loss events of one stream, from its count of segments sent again."""
+    """The loss events of a stream, from its count of retransmitted segments."""
     at_s, acked = measured.progress()
     resent = np.array([sample.streams[0].resent for sample in measured.samples])
     more = np.flatnonzero(np.diff(resent)) + 1
@@ -111,13 +117,14 @@ def events(measured: Measured) -> list[Event]:
 
 
 def blocks(measured: Measured, block_bytes: int = BLOCK_BYTES // SCALE) -> list[Block]:
-    """The blocks that began in the measured time, each after a pause in which nothing more was acknowledged."""
+    """The blocks that began in the measured time, each after a pause without acknowledgements."""
     at_s, acked = measured.progress()
-    # In the pause only the byte is acknowledged that asks for the second answer.
+    # In the pause only the byte that requests the second answer is acknowledged.
     flat = np.flatnonzero(np.diff(acked) <= 1)
     result = []
     for run in np.split(flat, np.flatnonzero(np.diff(flat) > 1) + 1):
-        # The block before ended here if the bytes are whole blocks; each asks a byte more, and the handshake one.
+        # The previous block ended here if the bytes are whole blocks; each requests a byte more, and the handshake
+        # another.
         if run.size and acked[run[0]] % block_bytes < 1000 and acked[run[0]] > 1000 and run[-1] + 2 < len(at_s):
             begin, end = run[0], run[-1] + 2
             burst = measured.samples[begin].streams[0].window_segments * (MSS_BYTES // SCALE)

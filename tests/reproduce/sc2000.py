@@ -1,8 +1,8 @@
 """LLNL to Dallas at SC2000 (Pratt and others; King): a plateau from a window of 1.5 MB, idle time, and lock-step.
 
-Rates, windows and blocks are a fortieth of the published ones. A clean path is not flat from 1.5 MB on: its rate grows
-with the window up to the bandwidth-delay product of 3.88 MB. So something else held the hosts at what 1.5 MB a round
-trip is, 240 Mbit/s; in the lab that is the pace of the sender. The lock-step protocol sends a block of that size and
+Rates, windows and blocks are a fortieth of the published ones. A clean path has no plateau from 1.5 MB on: its rate
+grows with the window up to the bandwidth-delay product of 3.88 MB. So another cause limited the hosts to 1.5 MB per
+RTT, 240 Mbit/s; in the lab that is the pacing of the sender. The lock-step protocol sends a block of that size and
 waits for the answer.
 """
 
@@ -57,7 +57,7 @@ def reproduce(lab: RunningLab, say: Say) -> Table:
 
 
 def idle_share(measured: Measured) -> float:
-    """Of the time, in which the bottleneck had nothing to carry."""
+    """The ratio of time in which the bottleneck was idle."""
     return 1.0 - measured.data.forwarded_bytes * 8 / measured.seconds / (CAPACITY_MBPS / SCALE * 1e6)
 
 
@@ -78,5 +78,5 @@ def _published(window_mb: float) -> str:
 
 
 def _mbps(measured: Measured) -> float:
-    """As at the published rate."""
+    """Scaled to the published rate."""
     return measured.rate_bps * SCALE / 1e6

@@ -1,4 +1,4 @@
-"""What a reproduction gives: a table, and how its Markdown gets between the markers of docs/method/reproduce.md."""
+"""The result of a reproduction: a table, and its place in Markdown between the markers of docs/method/reproduce.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "method" / "reproduce.
 
 @dataclass(slots=True)
 class Table:
-    """Columns and rows of text. `failures` are sentences about what did not come out as it must."""
+    """Columns and rows of text. `failures` are sentences about unexpected results."""
 
     columns: tuple[str, ...]
     rows: list[tuple[str, ...]] = field(default_factory=list)
@@ -27,7 +27,7 @@ class Table:
 
 
 def machine() -> str:
-    """What the table was made on, without a date."""
+    """The machine of the table, without a date."""
     release = ".".join(platform.release().split(".")[:2])
     return f"Made on {os.cpu_count()} processors ({processor()}), Linux {release}, with other work on them."
 

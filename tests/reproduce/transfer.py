@@ -1,8 +1,9 @@
-"""One transfer over the lab's path, measured between the end of its start-up and its end.
+"""A transfer over the lab's path, measured between the end of its start-up and its end.
 
-In: what the path is like, a `Plan` of the two ends. Out: `Measured`: the rate from the bytes that the sender's kernel
-saw acknowledged, loss from the packets that the relay counted, both over the same time. A run in which this machine was
-too busy to keep the path as it was set is not a measurement: it is said and repeated, and raises `TooBusy` in the end.
+In: the settings of the path, a `Plan` of the two ends. Out: `Measured`: the rate from the bytes acknowledged at the
+sender's kernel, loss from the packets counted by the relay, both over the same time. A run in which this machine was
+too busy to emulate the path as configured is not a measurement: it is reported and repeated, and finally raises
+`TooBusy`.
 """
 
 from __future__ import annotations
@@ -51,19 +52,19 @@ Say = Callable[[str], None]
 
 
 class TransferError(Exception):
-    """A transfer could not be made; the message says where and why."""
+    """A transfer failed; the message says where and why."""
 
 
 class TooBusy(Exception):
-    """This machine had no time for the lab; the message says how much it lacked."""
+    """This machine had no time for the lab; the message has the missing time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What to measure. `path` are settings of the direction of the data, as in a scenario, `back` those of the answers,
-    which else only wait.
+    """Settings of a measurement. `path` are settings of the direction of the data, as in a scenario, `back` those of
+    the answers, which otherwise are only delayed.
 
-    `backlogged` runs must always have had something to send. With `each_ack` the receiver acknowledges every segment.
+    `backlogged` runs must always have data to send. With `each_ack` the receiver acknowledges every segment.
     """
 
     rtt_ms: float
@@ -77,10 +78,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was seen from the end of the start-up on. Ratios are 0 to 1; samples are of that time only.
+    """The figures from the end of the start-up on. Ratios are 0 to 1; samples are of that time only.
 
-    `late_ms` is by how much the relay delayed a packet longer than it should have, on average. `busy_ratio` is the
-    share of the time in which the sender had something to send, `held_ratio` that in which a buffer held it back.
+    `late_ms` is the relay's mean excess delay of a packet. `busy_ratio` is the ratio of the time in which the sender
+    had data to send, `held_ratio` that in which a buffer limited it.
     """
 
     seconds: float
@@ -96,7 +97,7 @@ class Measured:
 
     @property
     def loss_ratio(self) -> float:
-        """Share of the data packets that the path dropped at random, as counted."""
+        """Ratio of the data packets that the path dropped at random, as counted."""
         return self.data.dropped_loss / self.data.received
 
     @property
@@ -105,29 +106,29 @@ class Measured:
 
     @property
     def rtt_ms(self) -> float:
-        """Mean of the sender's own smoothed round trip."""
+        """Mean of the sender's own smoothed RTT."""
         return float(np.mean([stream.rtt_us for sample in self.samples for stream in sample.streams])) / 1000.0
 
     @property
     def resent(self) -> int:
-        """Segments sent again."""
+        """Retransmitted segments."""
         first, last = self.samples[0].streams, self.samples[-1].streams
         return sum(stream.resent for stream in last) - sum(stream.resent for stream in first)
 
     def rates_bps(self, step_s: float) -> np.ndarray:
-        """The rate in steps of that length, an array of bit/s."""
+        """The rate in intervals of that length, an array of bit/s."""
         at_s, acked = self.progress()
         edges_s = np.arange(at_s[0], at_s[-1], step_s)
         return np.asarray(np.diff(np.interp(edges_s, at_s, acked)) * 8.0 / step_s)
 
     def progress(self) -> tuple[np.ndarray, np.ndarray]:
-        """Times in s and bytes acknowledged by then, one each sample."""
+        """Times in s and bytes acknowledged by then, for each sample."""
         at_s = np.array([sample.at_s for sample in self.samples])
         return at_s, np.array([sum(stream.acked_bytes for stream in sample.streams) for sample in self.samples])
 
 
 def measure(lab: RunningLab, run: Run, say: Say) -> Measured:
-    """Make the run, again if the machine was too busy. Raises `TooBusy` after `TRIES` such runs."""
+    """Make the run, and repeat it if the machine was too busy. Raises `TooBusy` after `TRIES` such runs."""
     reason = ""
     for _ in range(TRIES):
         measured = _once(lab, run)
@@ -139,7 +140,7 @@ def measure(lab: RunningLab, run: Run, say: Say) -> Measured:
 
 
 def lacking(measured: Measured, run: Run) -> str:
-    """Why the run does not count; empty if it does."""
+    """The reason why the run does not count; empty if it does."""
     if 2 * measured.late_ms > MOST_LATE_RATIO * run.rtt_ms:
         return f"the relay was {measured.late_ms:.2f} ms late on average"
     if measured.waited_ratio > MOST_WAITED_RATIO:
@@ -192,7 +193,7 @@ def _measured(samples: list[Sample], before: control.LabStatus, after: control.L
 
 
 def _difference(before: control.LabStatus, after: control.LabStatus, source: str, destination: str) -> PathCounters:
-    """What was counted on a path between two statuses."""
+    """The difference of a path's counters between two statuses."""
     earlier, later = (
         next(path.counts for path in status.paths if (path.source, path.destination) == (source, destination))
         for status in (before, after)
@@ -203,7 +204,7 @@ def _difference(before: control.LabStatus, after: control.LabStatus, source: str
 
 
 def set_path(lab: RunningLab, run: Run) -> None:
-    """Give both directions of the path what the run says, and nothing else."""
+    """Give both directions of the path the settings of the run, and no others."""
     half = {"delay_ms": run.rtt_ms / 2}
     for source, destination, changes in (
         (SENDER, RECEIVER, {**CLEAN_PATH, **half, **run.path}),
@@ -216,7 +217,7 @@ def set_path(lab: RunningLab, run: Run) -> None:
 
 
 def at(lab: RunningLab, site: str, *argv: str) -> None:
-    """Run a command at a site; an error if that fails."""
+    """Run a command at a site; an error if it fails."""
     done = lab.exec(site, *argv)
     if done.returncode != 0:
         raise TransferError(f"{site}: {' '.join(argv)}: {done.stderr.strip()}")
@@ -224,7 +225,7 @@ def at(lab: RunningLab, site: str, *argv: str) -> None:
 
 @contextmanager
 def _end(lab: RunningLab, site: str, end: str, plan: Plan, ready: str) -> Iterator[subprocess.Popen[str]]:
-    """One end of the transfer at a site, from when it says that it is ready."""
+    """An end of the transfer at a site, from its ready message on."""
     argv = (sys.executable, "-m", "tests.reproduce.ends", end, lab.address(RECEIVER), as_json(plan))
     with lab.popen("--end-with-lab", site, *argv) as process:
         try:

@@ -111,7 +111,7 @@ def test_the_folder_of_the_alert_rules_has_no_other_uid() -> None:
     assert "folderUid" not in PROVIDER
 
 
-def test_every_query_file_is_used_and_says_what_it_returns() -> None:
+def test_every_query_file_is_used_and_begins_with_its_result() -> None:
     files = [*render.JSON_DIR.glob("*.json"), *render.ALERTING_DIR.glob("*.json")]
     used = "".join(file.read_text() for file in files)
     for file in SQL_DIR.glob("*.sql"):

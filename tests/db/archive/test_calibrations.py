@@ -171,7 +171,7 @@ def test_the_page_shows_the_uncalibrated_figure_beside_it(client, path, at_noon)
     assert re.search(r"Without calibration: at most 4\.\d\d? Mbit/s,[^<]* by loss", html)
 
 
-def test_the_page_says_what_a_calibration_needs(client, path, at_noon):
+def test_the_page_says_which_data_a_calibration_needs(client, path, at_noon):
     history(path, days=3, before=TODAY - DAY)
     hour(path, 20_000, 19_980, 100.0)
     a_test(path, HOUR)

@@ -1,4 +1,4 @@
-"""Whatever result the door lets in can be shown: by its path's page, with its charts, by the API and as CSV."""
+"""Any accepted result can be shown: on its path's page, in its charts, by the API and as CSV."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def fetch(client, mesh):
 
 
 def addresses(path_id):
-    """All that shows results of a path, over the hours in which they began."""
+    """All addresses with results of a path, over the hours in which they began."""
     between = f"since={quote(BEGAN.isoformat())}&until={quote(NOW.isoformat())}"
     page = f"/paths/{path_id}/"
     yield f"{page}?{between}"
@@ -189,7 +189,7 @@ def addresses(path_id):
 
 
 @pytest.mark.parametrize("make", KINDS, ids=lambda make: make.__name__)
-def test_what_is_accepted_is_shown(mesh, fetch, make):
+def test_every_accepted_result_can_be_shown(mesh, fetch, make):
     accepted = 0
 
     @SOME

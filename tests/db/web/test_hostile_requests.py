@@ -1,4 +1,4 @@
-"""Hostile values at every address of the centre, in its path, its query and its body: none is answered with a fault."""
+"""Hostile values at every address of the centre, in its path, its query and its body: none causes an internal error."""
 
 import functools
 import json
@@ -54,14 +54,14 @@ BODIES = (b"", b"\x00", b"\xff\xfe", b"[" * 100_000, b"{" * 100_000, DIGITS.enco
 
 
 def addresses():
-    """Every route of the centre, with `<name>` where it takes a value."""
+    """Every route of the centre, with `<name>` for each value."""
 
-    def of(resolver, before):
+    def routes_of(resolver, before):
         for pattern in resolver.url_patterns:
             route = before + str(pattern.pattern)
-            yield from of(pattern, route) if isinstance(pattern, URLResolver) else [route]
+            yield from routes_of(pattern, route) if isinstance(pattern, URLResolver) else [route]
 
-    routes = [re.sub(r"<(?:\w+:)?(\w+)>", r"<\1>", route) for route in of(get_resolver(), "/")]
+    routes = [re.sub(r"<(?:\w+:)?(\w+)>", r"<\1>", route) for route in routes_of(get_resolver(), "/")]
     return list(dict.fromkeys(routes))
 
 
@@ -69,8 +69,8 @@ ADDRESSES = addresses()
 
 
 @pytest.fixture
-def there(paths, at_noon, client):
-    """Values for every name in a route, all of something that is there; and an operator who asks."""
+def existing_values(paths, at_noon, client):
+    """Values for every name in a route, all of existing objects; and an operator as client."""
     path = paths["slac", "cern"]
     burst(path, NOW - MINUTE, 1.5, None)
     hour(path, 100, 99, 1.5)
@@ -93,32 +93,36 @@ def there(paths, at_noon, client):
     }  # fmt: skip
 
 
-def filled(route, there, **others):
-    return re.sub(r"<(\w+)>", lambda match: str({**there, **others}.get(match[1], "1")), route)
+def filled(route, existing_values, **others):
+    return re.sub(r"<(\w+)>", lambda match: str({**existing_values, **others}.get(match[1], "1")), route)
 
 
-def faults(answers):
-    """What was asked where the answer is a fault of ours."""
-    return [(what[:200], answer.status_code) for what, answer in answers if answer.status_code >= 500]
+def internal_errors(answers):
+    """The requests that were answered with an internal error."""
+    return [(request[:200], answer.status_code) for request, answer in answers if answer.status_code >= 500]
 
 
-def test_no_value_in_a_path_is_a_fault(client, there):
+def test_no_value_in_a_path_is_an_internal_error(client, existing_values):
     answers = [
         (method + address, client.generic(method, address, **LOCAL))
         for route in ADDRESSES
         for name in re.findall(r"<(\w+)>", route)
         for value in SEGMENTS
-        for address in [filled(route, {key: quote(str(given)) for key, given in there.items()}, **{name: value})]
+        for address in [
+            filled(
+                route, {key: quote(str(value_of_key)) for key, value_of_key in existing_values.items()}, **{name: value}
+            )
+        ]
         for method in ("GET", "POST")
     ]
 
     assert len(answers) > 100
-    assert faults(answers) == []
+    assert internal_errors(answers) == []
 
 
 @pytest.fixture
 def names_read(monkeypatch):
-    """The names that a view reads from an address's query or a form, as it reads them."""
+    """The names that a view reads from an address's query or a form, recorded while it reads them."""
     names = set()
     for reader in ("get", "getlist", "__getitem__", "__contains__"):
         original = getattr(QueryDict, reader)
@@ -133,19 +137,19 @@ def names_read(monkeypatch):
 
 @functools.cache
 def documented():
-    """The names of all parameters in the document of the API, by address."""
+    """The names of all parameters in the API's document, by address."""
     paths = api.get_openapi_schema()["paths"]
     return {
         re.sub(r"{(\w+)}", r"<\1>", address): {
-            parameter["name"] for of in operations.values() for parameter in of.get("parameters", ())
+            parameter["name"] for operation in operations.values() for parameter in operation.get("parameters", ())
         }
         for address, operations in paths.items()
     }
 
 
 @pytest.mark.parametrize("route", [route for route in ADDRESSES if not route.endswith("openapi.json")])
-def test_no_value_of_a_parameter_is_a_fault(client, there, names_read, route):
-    address = filled(route, there)
+def test_no_value_of_a_parameter_is_an_internal_error(client, existing_values, names_read, route):
+    address = filled(route, existing_values)
     client.get(f"{address}?since=2026-11-20T12:00&until=2026-11-20T13:00", **LOCAL)
     names = sorted({*names_read, *documented().get(route, ())} - {"csrfmiddlewaretoken"})
     queries = [{name: value} for name in names for value in VALUES]
@@ -153,12 +157,14 @@ def test_no_value_of_a_parameter_is_a_fault(client, there, names_read, route):
         queries += [{"since": since, "until": until} for since in MOMENTS[1:4] for until in MOMENTS[1:4]]
 
     encoded = [urlencode(query, errors="surrogatepass") for query in queries]
-    assert faults([(f"{address}?{query}", client.get(f"{address}?{query}", **LOCAL)) for query in encoded]) == []
+    assert (
+        internal_errors([(f"{address}?{query}", client.get(f"{address}?{query}", **LOCAL)) for query in encoded]) == []
+    )
 
 
 @pytest.mark.parametrize("route", [route for route in ADDRESSES if not route.startswith("/api/")])
-def test_no_value_of_a_form_is_a_fault(client, there, names_read, route):
-    address = filled(route, there)
+def test_no_value_of_a_form_is_an_internal_error(client, existing_values, names_read, route):
+    address = filled(route, existing_values)
     client.post(address, {"scope": "mesh"}, **LOCAL)
     names = sorted(names_read - {"csrfmiddlewaretoken"})
     valid = {
@@ -175,11 +181,11 @@ def test_no_value_of_a_form_is_a_fault(client, there, names_read, route):
         (f"{address} {fields}", client.post(address, urlencode(fields, errors="surrogatepass"), form, **LOCAL))
         for fields in forms
     ]
-    assert faults(answers) == []
+    assert internal_errors(answers) == []
 
 
 def bodies():
-    """Every address of the API that takes a body, with a body that is right but for one value."""
+    """Every address of the API that takes a body, with a body that is valid except for a single value."""
     described = api.get_openapi_schema()
     for address, operations in described["paths"].items():
         for method, operation in operations.items():
@@ -197,8 +203,8 @@ RIGHT = {
 
 
 @pytest.mark.parametrize(("method", "route", "fields"), bodies())
-def test_no_value_of_a_body_is_a_fault(client, there, method, route, fields):
-    address = filled(route, there)
+def test_no_value_of_a_body_is_an_internal_error(client, existing_values, method, route, fields):
+    address = filled(route, existing_values)
     sent = list(BODIES)
     for field in fields:
         for value in JSON_VALUES:
@@ -209,16 +215,16 @@ def test_no_value_of_a_body_is_a_fault(client, there, method, route, fields):
         (f"{method} {address} {body[:150]!r}", client.generic(method, address, body, "application/json", **LOCAL))
         for body in sent
     ]
-    assert faults(answers) == []
+    assert internal_errors(answers) == []
 
 
 @pytest.mark.parametrize(
     "header", ["Idempotency-Key", "If-None-Match", "Range", "Accept-Language", "Cookie", "Referer"]
 )
-def test_no_value_of_a_header_is_a_fault(client, there, header):
+def test_no_value_of_a_header_is_an_internal_error(client, existing_values, header):
     answers = [
         (f"{header}: {value}", client.get("/api/v1/sites", headers={header: value.replace("\ud800", "é")}, **LOCAL))
         for value in VALUES
     ]
 
-    assert faults(answers) == []
+    assert internal_errors(answers) == []

@@ -1,4 +1,5 @@
-"""Asking for a throughput test through the API and on the path's page: who may, and what is shown until it is there."""
+"""On-demand throughput tests through the API and on the path's page: permissions, and the state shown until the
+result."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -31,7 +32,7 @@ def path():
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Django's clock, which the test sets."""
+    """Django's clock, set by the test."""
     times = [NOW]
     monkeypatch.setattr(timezone, "now", lambda: times[-1])
     return times
@@ -64,16 +65,20 @@ def run(slot, **fields):
     return ThroughputRun(**{**values, "outcome": Outcome.MEASURED, "throughput_bps": 9e6, **fields})
 
 
-def test_an_operator_asks_by_the_api_and_sees_what_becomes_of_it(path, clock):
+def test_an_operator_requests_a_test_by_api_and_gets_its_state(path, clock):
     operator = logged_in("operator")
 
     response = post(operator, path, streams=4, window_bytes=65536, duration_s=10)
 
     assert response.status_code == 201, response.content
-    said = response.json()
-    slot = Slot.objects.get(pk=said["id"])
-    assert (said["state"], said["asked_by"], said["starts_at"]) == ("planned", "operator", "2026-11-21T12:00:15Z")
-    assert said["settings"] == {"duration_s": 10, "omit_s": 0, "streams": 4, "port": 5201, "window_bytes": 65536}
+    requested = response.json()
+    slot = Slot.objects.get(pk=requested["id"])
+    assert (requested["state"], requested["asked_by"], requested["starts_at"]) == (
+        "planned",
+        "operator",
+        "2026-11-21T12:00:15Z",
+    )
+    assert requested["settings"] == {"duration_s": 10, "omit_s": 0, "streams": 4, "port": 5201, "window_bytes": 65536}
     address = f"/api/v1/on-demand/{slot.pk}"
     clock.append(slot.starts_at)
     assert operator.get(address).json()["state"] == "running"
@@ -84,17 +89,17 @@ def test_an_operator_asks_by_the_api_and_sees_what_becomes_of_it(path, clock):
     assert (in_full.status_code, in_full.json()["test"]) == (200, "on-demand")
 
 
-def test_viewers_see_it_without_the_name_and_may_not_ask(path):
+def test_viewers_see_it_without_the_name_and_may_not_request(path):
     slot_id = post(logged_in("operator"), path).json()["id"]
     viewer = logged_in("viewer")
 
     assert post(viewer, path).status_code == 403
     assert post(Client(), path).status_code == 401
-    seen = viewer.get(f"/api/v1/on-demand/{slot_id}").json()
-    assert (seen["state"], seen["asked_by"]) == ("planned", None)
+    body = viewer.get(f"/api/v1/on-demand/{slot_id}").json()
+    assert (body["state"], body["asked_by"]) == ("planned", None)
 
 
-def test_a_browser_must_show_its_csrf_token(path):
+def test_a_browser_must_send_its_csrf_token(path):
     careful = logged_in("operator", enforce_csrf_checks=True)
 
     assert post(careful, path).status_code == 403
@@ -102,7 +107,7 @@ def test_a_browser_must_show_its_csrf_token(path):
     assert not Slot.objects.exclude(request=None).exists()
 
 
-def test_what_cannot_be_is_refused_with_its_reason(path):
+def test_an_impossible_request_is_refused_with_its_reason(path):
     operator = logged_in("operator")
 
     assert operator.post("/api/v1/paths/999999/on-demand", {}, content_type="application/json").status_code == 404
@@ -122,7 +127,7 @@ def test_what_cannot_be_is_refused_with_its_reason(path):
     assert lacks(spent, " 0.0 minutes", "s1 → s2", "2026-11-21", " 0.1 minutes allowed") == []
 
 
-def test_it_is_taken_back_while_no_agent_has_it_in_hand(path):
+def test_it_can_be_cancelled_until_an_agent_has_it(path):
     operator = logged_in("operator")
     first = post(operator, path, duration_s=100).json()["id"]
     second = post(operator, path).json()["id"]
@@ -144,35 +149,35 @@ def test_the_page_has_run_now_for_operators_only(path):
 
 
 def state(text):
-    """What the page says of the test, without its markup, and how often it looks."""
+    """The test's state on the page, without markup, and its refresh interval."""
     part = re.search(r'id="run-now-state" data-live>(.*?)</div>', text, re.S)[1]
     every_s = re.search(r'data-live-every-s="(\d+)"', text)[1]
     return " ".join(re.sub(r"<[^>]+>", "", part).split()), every_s
 
 
-def test_the_page_shows_the_state_until_the_result_is_there(path, clock):
+def test_the_page_shows_the_state_until_the_result(path, clock):
     operator = logged_in("operator")
 
     response = operator.post(f"/paths/{path.pk}/run/", {"duration_s": "10", "streams": "1", "protocol": "tcp"})
 
     assert (response.status_code, response["Location"]) == (302, f"/paths/{path.pk}/#run-now")
     slot = Slot.objects.exclude(request=None).get()
-    said, every_s = state(page(operator, path))
-    assert (lacks(said, f"Test {slot.pk} begins", "12:00:15 UTC"), every_s) == ([], "3")
+    state_text, every_s = state(page(operator, path))
+    assert (lacks(state_text, f"Test {slot.pk} begins", "12:00:15 UTC"), every_s) == ([], "3")
     clock.append(slot.starts_at + timedelta(seconds=1))
     assert lacks(state(page(operator, path))[0], f"Test {slot.pk} is running", "ends") == []
     clock.append(slot.ends_at)
-    said, every_s = state(page(operator, path))
-    assert (lacks(said, f"Test {slot.pk} is done", "pending"), every_s) == ([], "3")
+    state_text, every_s = state(page(operator, path))
+    assert (lacks(state_text, f"Test {slot.pk} is done", "pending"), every_s) == ([], "3")
     report(slot, run(slot))
-    said, every_s = state(page(operator, path))
-    assert (lacks(said, f"Test {slot.pk} measured 9 Mbit/s", "details"), every_s) == ([], "30")
+    state_text, every_s = state(page(operator, path))
+    assert (lacks(state_text, f"Test {slot.pk} measured 9 Mbit/s", "details"), every_s) == ([], "30")
     assert f"?test={slot.starts_at:%Y-%m-%dT%H:%M:%S}" in page(operator, path)
     clock.append(slot.ends_at + timedelta(hours=2))
     assert state(page(operator, path)) == ("", "30")
 
 
-def test_the_page_shows_the_rule_that_did_not_permit_it(path, clock):
+def test_the_page_shows_the_rule_that_forbade_it(path, clock):
     operator = logged_in("operator")
     operator.post(f"/paths/{path.pk}/run/", {"duration_s": "10", "streams": "1", "protocol": "tcp"})
     slot = Slot.objects.exclude(request=None).get()
@@ -181,20 +186,20 @@ def test_the_page_shows_the_rule_that_did_not_permit_it(path, clock):
 
     report(slot, run(slot, outcome=Outcome.NOT_PERMITTED, throughput_bps=None, duration_s=None, detail=rule))
 
-    said, every_s = state(page(operator, path))
-    assert (lacks(said, f"Test {slot.pk}", "not permitted", rule), every_s) == ([], "30")
+    state_text, every_s = state(page(operator, path))
+    assert (lacks(state_text, f"Test {slot.pk}", "not permitted", rule), every_s) == ([], "30")
 
 
 @pytest.mark.parametrize(
-    ("given", "status", "facts"),
+    ("fields", "status", "facts"),
     [
         ({"duration_s": "x", "streams": "1", "protocol": "tcp"}, 422, ["duration (s): ", "whole number"]),
         ({"duration_s": "0", "streams": "1", "protocol": "tcp"}, 422, ["duration_s must", "integer from 1 to 3600"]),
         ({"duration_s": "3600", "streams": "1", "protocol": "tcp"}, 302, []),
     ],
 )
-def test_a_form_that_cannot_be_says_why(path, given, status, facts):
-    answer = logged_in("operator").post(f"/paths/{path.pk}/run/", given)
+def test_an_invalid_form_is_refused_with_the_reason(path, fields, status, facts):
+    answer = logged_in("operator").post(f"/paths/{path.pk}/run/", fields)
 
     assert answer.status_code == status
     assert lacks(answer.content.decode().lower(), *facts) == []

@@ -1,4 +1,4 @@
-"""Who may read: this machine without a login, everybody else with one; what headers every answer carries."""
+"""Read access: this machine without a login, everybody else with a login; and the headers of every answer."""
 
 import gzip
 import subprocess
@@ -40,7 +40,7 @@ def test_this_machine_reads_without_a_login(client, request_):
 
 FROM_ELSEWHERE = {
     "another machine": {"REMOTE_ADDR": "192.0.2.7", "HTTP_HOST": "localhost"},
-    "another name for this one": {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "soundings.example.org"},
+    "another name for this machine": {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "soundings.example.org"},
     "a name that begins like it": {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost.example.org"},
     "a proxy that says for whom": {**LOCAL, "HTTP_X_FORWARDED_FOR": "192.0.2.7"},
     "a proxy that says the name": {**LOCAL, "HTTP_X_FORWARDED_HOST": "soundings.example.org"},
@@ -52,7 +52,7 @@ FROM_ELSEWHERE = {
 
 
 @pytest.mark.parametrize("request_", FROM_ELSEWHERE.values(), ids=FROM_ELSEWHERE.keys())
-def test_everybody_else_is_sent_to_the_login(client, request_):
+def test_everybody_else_is_redirected_to_the_login(client, request_):
     page = client.get("/paths/1/?period=week", **request_)
     api = client.get("/api/v1/sites", **request_)
 
@@ -72,7 +72,7 @@ def test_after_the_login_the_pages_open(client, reader):
     assert "Log out reader" in client.get("/", **elsewhere).content.decode()
 
 
-def test_a_wrong_password_does_not(client, reader):
+def test_a_wrong_password_is_refused(client, reader):
     elsewhere = FROM_ELSEWHERE["another machine"]
 
     answer = client.post("/login/", {"username": "reader", "password": "wrong"}, **elsewhere)
@@ -90,13 +90,13 @@ def test_a_wrong_password_does_not(client, reader):
         "http:///example.org",
     ],
 )  # fmt: skip
-def test_the_login_leads_nowhere_else(client, reader, elsewhere):
+def test_the_login_redirects_to_no_other_site(client, reader, elsewhere):
     answer = client.post("/login/", {"username": "reader", "password": "of soundings", "next": elsewhere}, **LOCAL)
 
     assert answer.headers["Location"] == "/"
 
 
-def test_public_reading_opens_the_pages_and_nothing_that_writes(client, settings):
+def test_public_reading_opens_pages_and_no_writing_address(client, settings):
     settings.PUBLIC_READ = True
     elsewhere = FROM_ELSEWHERE["another machine"]
 
@@ -105,14 +105,14 @@ def test_public_reading_opens_the_pages_and_nothing_that_writes(client, settings
     assert client.post("/api/v1/sites", **elsewhere).status_code == 401
 
 
-def test_without_its_setting_this_machine_is_asked_for_a_login_too(client, settings):
+def test_without_local_read_this_machine_needs_a_login(client, settings):
     settings.LOCAL_READ = False
 
     assert client.get("/", **LOCAL).status_code == 302
     assert client.get("/api/v1/sites", **LOCAL).status_code == 401
 
 
-def test_agents_are_not_asked_for_a_login(client):
+def test_agents_need_no_login(client):
     answer = client.get("/api/agent/plan", **FROM_ELSEWHERE["another machine"])
 
     assert answer.status_code != 302
@@ -120,7 +120,7 @@ def test_agents_are_not_asked_for_a_login(client):
 
 
 @pytest.mark.parametrize("address", ["/", "/login/", "/api/v1/sites", "/nowhere"])
-def test_nothing_inline_and_nothing_foreign_may_run(client, address):
+def test_the_policy_forbids_inline_and_foreign_scripts(client, address):
     policy = client.get(address, **LOCAL).headers["Content-Security-Policy"]
 
     directives = dict(part.split(" ", 1) for part in policy.split("; "))
@@ -129,13 +129,13 @@ def test_nothing_inline_and_nothing_foreign_may_run(client, address):
     assert "unsafe" not in policy
 
 
-def test_the_chart_bundle_is_served_for_ever_and_made_once(client, settings, tmp_path, monkeypatch):
+def test_the_chart_bundle_is_cached_forever_and_built_once(client, settings, tmp_path, monkeypatch):
     settings.DATA_DIR = tmp_path
-    made = []
+    builds = []
     run = subprocess.run
 
     def count(*args, **kwargs):
-        made.append(args)
+        builds.append(args)
         return run(*args, **kwargs)
 
     monkeypatch.setattr(subprocess, "run", count)
@@ -148,11 +148,11 @@ def test_the_chart_bundle_is_served_for_ever_and_made_once(client, settings, tmp
     assert b"https://cdn" not in script
     assert "immutable" in first.headers["Cache-Control"]
     assert second.content == first.content
-    assert len(made) == 1
+    assert len(builds) == 1
     assert client.get("/charts/vega-0.js", **LOCAL).status_code == 404
 
 
-def test_a_stored_report_is_served_and_can_run_nothing(client, settings, tmp_path):
+def test_a_stored_report_is_served_without_scripts(client, settings, tmp_path):
     settings.REPORT_DIR = tmp_path
     (tmp_path / "2026-W47.html").write_text("<!doctype html><title>Week 47</title>")
     (tmp_path / "secret.html").write_text("not a report")

@@ -1,4 +1,4 @@
-"""The calculator page: the same as the command for the same figures, and what it says of figures that make no sense."""
+"""The calculator page: the same output as the command for the same figures, and errors for invalid figures."""
 
 import io
 import re
@@ -39,29 +39,29 @@ def page(client):
 
 
 def commanded(figures):
-    """What `manage.py estimate` prints."""
+    """The output of `manage.py estimate`."""
     printed = io.StringIO()
     options = [part for name, value in figures.items() for part in (f"--{name.replace('_', '-')}", value)]
     call_command("estimate", *options, stdout=printed)
     return printed.getvalue()
 
 
-def test_it_says_what_the_command_says(page):
-    said, printed = page(**KNOWN), commanded(KNOWN)
+def test_it_prints_the_same_as_the_command(page):
+    page_text, printed = page(**KNOWN), commanded(KNOWN)
 
     headline, needs = printed.splitlines()[0], printed.splitlines()[-1]
     assert "limited by loss" in headline
-    assert headline in said
-    assert needs in said
+    assert headline in page_text
+    assert needs in page_text
     for figure in re.findall(r"[\d.]+ [kM]bit/s", printed):
-        assert figure in said
+        assert figure in page_text
 
 
-def test_without_figures_it_asks_for_them_and_says_nothing_wrong(page):
-    said = page()
+def test_without_figures_it_shows_an_empty_form(page):
+    page_text = page()
 
-    assert "RTT" in said
-    assert "required" not in said
+    assert "RTT" in page_text
+    assert "required" not in page_text
 
 
 @pytest.mark.parametrize(
@@ -79,20 +79,20 @@ def test_without_figures_it_asks_for_them_and_says_nothing_wrong(page):
         ("sent", "3", ["no whole number", " 3 packets"]),
     ],
 )
-def test_a_figure_that_makes_no_sense_is_named_with_what_to_give(page, figure, typed, facts):
-    said = page(422, **{**KNOWN, figure: typed}).lower()
+def test_an_invalid_figure_is_named_with_valid_values(page, figure, typed, facts):
+    page_text = page(422, **{**KNOWN, figure: typed}).lower()
 
-    assert lacks(said, *(fact.lower() for fact in facts)) == []
+    assert lacks(page_text, *(fact.lower() for fact in facts)) == []
 
 
-def test_where_nothing_limits_it_says_what_would(page):
-    said = page(422, rtt_ms="100", loss_ratio="0", mss_bytes="1460", cc="cubic", streams="1", times="2")
+def test_without_a_limit_it_says_so(page):
+    page_text = page(422, rtt_ms="100", loss_ratio="0", mss_bytes="1460", cc="cubic", streams="1", times="2")
 
-    assert lacks(said, "loss of 0", "no limit") == []
+    assert lacks(page_text, "loss of 0", "no limit") == []
 
 
 @pytest.mark.parametrize("typed", ["0.1%", "0.1 %", "0.001"])
-def test_a_loss_in_percent_is_the_ratio(typed):
+def test_a_loss_in_percent_equals_the_ratio(typed):
     assert LossField().clean(typed) == pytest.approx(0.001)
 
 

@@ -1,4 +1,4 @@
-"""The narrowest link on the path page: the newest capacity with its interval and its time, or why there is none."""
+"""The bottleneck on the path page: the newest capacity with its interval and its time, or why there is none."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def path(paths):
 
 
 @pytest.fixture
-def said(client, path):
+def panel_text(client, path):
     """The panel's text."""
 
     def fetch(query=""):
@@ -51,66 +51,66 @@ def capacity(path, at, capacity_bps=50e6, **fields):
     return CapacityResult.objects.create(path_id=path.pk, measured_at=at, **{**values, **fields})
 
 
-def test_the_newest_is_shown_with_its_interval_and_its_time(said, path):
+def test_the_newest_capacity_has_its_interval_and_time(panel_text, path):
     capacity(path, HOUR, 40e6)
     capacity(path, HOUR + MINUTE)
 
-    words = said()
+    words = panel_text()
 
     assert words.startswith("50 Mbit/s (48 Mbit/s to 52 Mbit/s)")
     assert lacks(words, "Measured 2026-11-21 12:01 UTC", "narrowest", "pairs") == []
     assert "during a throughput test" not in words
 
 
-def test_one_during_our_own_test_says_so(said, path):
+def test_a_capacity_during_our_own_test_says_so(panel_text, path):
     capacity(path, HOUR, during_test=True)
 
-    assert "during a throughput test" in said()
+    assert "during a throughput test" in panel_text()
 
 
-def test_what_is_known_stays_beside_a_newer_one_that_cannot_tell(said, path):
+def test_a_capacity_stays_beside_a_newer_undetermined_one(panel_text, path):
     capacity(path, HOUR)
     capacity(path, HOUR + MINUTE, verdict="rate_limited", detail="ICMP is limited", **NOTHING)
 
-    words = said()
+    words = panel_text()
 
     assert words.startswith("50 Mbit/s (48 Mbit/s to 52 Mbit/s)")
     assert lacks(words, "latest", "no capacity", "2026-11-21 12:01 UTC", "narrowest") == []
     assert words.endswith("rate limited: ICMP is limited")
 
 
-def test_a_lower_bound_is_said_to_be_one(said, path):
+def test_a_lower_bound_is_shown_as_such(panel_text, path):
     capacity(path, HOUR, verdict="own_limit", **{**NOTHING, "capacity_low_bps": 1.81e9})
 
-    words = said()
+    words = panel_text()
 
     assert words.startswith("At least 1.81 Gbit/s")
     assert lacks(words, "2026-11-21 12:00 UTC", "narrowest", "own limit") == []
     assert words.count("bit/s") == 1
 
 
-def test_one_that_was_not_measured_is_no_figure(said, path):
+def test_a_failed_measurement_has_no_figure(panel_text, path):
     capacity(path, HOUR, outcome="no_route", verdict=None, detail="network is unreachable", **NOTHING)
 
-    words = said()
+    words = panel_text()
 
     assert words.startswith("Unknown")
     assert lacks(words, "2026-11-21 12:00 UTC", "narrowest", "no route", "network is unreachable") == []
     assert "bit/s" not in words
 
 
-def test_without_any_the_page_says_how_to_have_one(said):
-    words = said()
+def test_without_capacities_the_page_says_how_to_measure_them(panel_text):
+    words = panel_text()
 
     assert words.startswith("Not measured")
     assert lacks(words, " 30 days", "kind capacity", "mesh.toml") == []
 
 
-def test_it_is_that_of_the_time_that_is_shown(said, path):
+def test_the_capacity_is_that_of_the_shown_period(panel_text, path):
     capacity(path, HOUR - 40 * DAY, 30e6)
     capacity(path, HOUR - 2 * DAY, 40e6)
     capacity(path, HOUR)
 
-    assert said("?since=2026-11-20T00:00&until=2026-11-21T00:00").startswith("40 Mbit/s")
+    assert panel_text("?since=2026-11-20T00:00&until=2026-11-21T00:00").startswith("40 Mbit/s")
     assert [capacity.capacity_bps for capacity in newest_capacities(path.pk, NOW - 35 * DAY)] == [30e6]
     assert newest_capacities(path.pk, NOW - 5 * DAY) == []

@@ -1,4 +1,4 @@
-"""What changed on a path, plan and route: marked in its charts, listed in words, the same in its files and the API."""
+"""Changes of a path's plan and route: marked in its charts, listed in words, the same in its files and the API."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def get(client):
 
 
 def ran(path, test, since, until, every_s=60, sizes=(100, 1000)):
-    """That a test of a path was planned so, for so long."""
+    """Store a planned period of a path's test."""
     return MeasurementPeriod.objects.create(
         measurement=Measurement.objects.get(path=path, test__name=test),
         every_s=every_s,
@@ -49,7 +49,7 @@ def ran(path, test, since, until, every_s=60, sizes=(100, 1000)):
 
 
 def answered(path, ttls, **fields):
-    """A burst a minute from `HOUR` on, whose replies had these TTLs left."""
+    """A burst per minute from `HOUR` on, whose replies had these TTLs."""
     for minute, ttl in enumerate(ttls):
         burst(path, HOUR + minute * MINUTE, 10.0, ttl=ttl, **fields)
 
@@ -76,7 +76,7 @@ def test_a_test_begins_changes_and_ends(path, paths):
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "sentence"),
     [
         (None, TestSchedule(60, (100, 1000)), "pinger begins: every 60 s, 100 and 1000 bytes"),
         (TestSchedule(3600, ()), None, "pinger ends"),
@@ -87,25 +87,25 @@ def test_a_test_begins_changes_and_ends(path, paths):
         ),
     ],
 )
-def test_a_change_of_plan_is_a_sentence(before, after, said):
-    assert plan_words(PlanChange(HOUR, "pinger", before, after)) == said
+def test_a_change_of_plan_has_a_sentence(before, after, sentence):
+    assert plan_words(PlanChange(HOUR, "pinger", before, after)) == sentence
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "sentence"),
     [
-        # A reply sent with 64 that has 52 left came over 12 routers.
+        # A reply sent with 64 that arrives with 52 passed 12 routers.
         (52, 50, "route back changed, 12 to 14 hops: the TTL of replies went from 52 to 50"),
         (115, 118, "route back changed, 13 to 10 hops: the TTL of replies went from 115 to 118"),
         (52, 243, "route changed, or another system answers: the TTL of replies went from 52 to 243"),
         (255, 254, "route back changed, 0 to 1 hops: the TTL of replies went from 255 to 254"),
     ],
 )
-def test_a_change_of_route_says_what_it_is_known_from(before, after, said):
-    assert route_words(before, after) == said
+def test_a_change_of_route_has_a_sentence_with_its_evidence(before, after, sentence):
+    assert route_words(before, after) == sentence
 
 
-def test_a_route_changed_when_another_ttl_stays(path):
+def test_a_route_changed_when_another_ttl_persists(path):
     answered(path, [52, 52, 52, 50, 50, 50, 50])
 
     assert ttl_changes(path.pk, 100, HOUR, NOW) == [TtlChange(HOUR + 3 * MINUTE, 52, 50)]
@@ -121,13 +121,13 @@ def test_a_route_changed_when_another_ttl_stays(path):
     ],
     ids=["few", "in turn", "unanswered", "none"],
 )
-def test_a_ttl_that_does_not_stay_is_no_change(path, ttls):
+def test_a_ttl_that_does_not_persist_is_no_change(path, ttls):
     answered(path, ttls)
 
     assert ttl_changes(path.pk, 100, HOUR, NOW) == []
 
 
-def test_sizes_that_go_different_ways_are_kept_apart(path):
+def test_sizes_with_different_routes_are_kept_separate(path):
     answered(path, [52] * 5)
     answered(path, [50] * 5, packet_bytes=1000)
 
@@ -139,7 +139,7 @@ def test_raw_bursts_of_more_than_a_day_are_not_read(path):
         ttl_changes(path.pk, 100, NOW - 2 * DAY, NOW)
 
 
-def test_changes_are_marked_in_every_chart_and_told_in_words(get, path):
+def test_changes_are_marked_in_every_chart_and_listed(get, path):
     answered(path, [52] * 3 + [50] * 3)
     ran(path, "pinger", HOUR + MINUTE, None)
     ran(path, "tcp", HOUR + MINUTE, None, every_s=3600, sizes=())
@@ -157,21 +157,21 @@ def test_changes_are_marked_in_every_chart_and_told_in_words(get, path):
     assert words.split("◆")[1].split("⇄") == [f" 2026-11-21 12:01 UTC: {plan}", f" 2026-11-21 12:03 UTC: {route}"]
 
 
-def test_without_a_change_the_page_says_so(get, path):
+def test_without_changes_the_page_says_so(get, path):
     html = get(f"/paths/{path.pk}/?period=hour")
 
-    said = re.search(r"No [^.<]*change[^.<]*", html)[0]
-    assert lacks(said, "schedule", "route", "last hour") == []
+    sentence = re.search(r"No [^.<]*change[^.<]*", html)[0]
+    assert lacks(sentence, "schedule", "route", "last hour") == []
 
 
-def test_files_and_api_have_what_is_marked(get, path):
+def test_files_and_api_have_the_marked_changes(get, path):
     answered(path, [52] * 3 + [50] * 3)
     ran(path, "pinger", HOUR, None)
 
     rows = list(csv.DictReader(get(f"/paths/{path.pk}/changes.csv?period=hour").splitlines()))
-    told = json.loads(get(f"/api/v1/paths/{path.pk}/changes?since=2026-11-21T11:30:00Z&until=2026-11-21T12:30:00Z"))
+    api_rows = json.loads(get(f"/api/v1/paths/{path.pk}/changes?since=2026-11-21T11:30:00Z&until=2026-11-21T12:30:00Z"))
 
-    assert rows == told
+    assert rows == api_rows
     assert [(row["at"], row["kind"]) for row in rows] == [
         ("2026-11-21T12:00:00Z", "plan"),
         ("2026-11-21T12:03:00Z", "route"),
@@ -195,14 +195,14 @@ def risen(path, ttl_before, ttl_after, since=HOUR):
         )
 
 
-def test_a_change_taken_over_from_a_merged_incident_is_listed_once(path):
+def test_a_change_of_a_merged_incident_is_listed_once(path):
     for _ in ("the part", "the whole"):
         risen(path, 52, 50)
 
     assert [change.at for change in changes_of(path.pk, 100, NOW - 2 * DAY, NOW, Incident.objects.all())] == [HOUR]
 
 
-def test_over_more_than_a_day_incidents_tell_of_routes(get, path, paths):
+def test_beyond_a_day_routes_come_from_incidents(get, path, paths):
     risen(path, 52, 50)
     risen(path, 50, 50, HOUR + MINUTE)
     risen(path, None, 50, HOUR + 2 * MINUTE)

@@ -1,4 +1,4 @@
-"""The page that compares paths: what it draws of which, how paths and metrics are added and taken away."""
+"""The page that compares paths: its charts, and how paths and metrics are added and removed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def get(client):
 
 @pytest.fixture
 def measured(paths):
-    """Two bursts of one path, the second with a loss; of another one burst, in the minute between."""
+    """Two bursts of a path, the second with a loss; of another path a burst in the minute between."""
     there, back = paths["slac", "cern"], paths["cern", "slac"]
     burst(there, HOUR, *[150.0] * 10)
     burst(there, HOUR + 2 * MINUTE, *[160.0] * 8, None, None)
@@ -64,21 +64,21 @@ def test_loss_is_lost_over_sent_with_the_counts(get, measured):
     assert (row["value"], row["text"]) == (0.1, "2 of 20 lost: 10%")
 
 
-def test_throughput_is_the_tests_that_measured(get, measured):
+def test_throughput_shows_the_measured_tests(get, measured):
     rows = spec(get(f"/compare/?path={measured[0].pk}&period=hour&metric=throughput"), "throughput")["datasets"]
 
     assert rows["path-0"] == [{"t": ms(HOUR + MINUTE), "value": 90e6}]
 
 
 @pytest.mark.parametrize("metric", ["rtt", "min-rtt", "p95-rtt", "loss", "estimate", "throughput"])
-def test_vega_lite_takes_every_chart(get, measured, metric):
+def test_vega_lite_compiles_every_chart(get, measured, metric):
     hour(measured[0], sent=600, received=590, rtt_ms=150.0, estimate_bps=9e5, estimate_is_floor=False)
     chart = spec(get(f"/compare/?path={measured[0].pk}&path={measured[1].pk}&metric={metric}"), metric)
 
     assert vl_convert.vegalite_to_svg(chart).startswith("<svg")
 
 
-def test_where_nothing_was_lost_the_axis_still_has_a_length(get, paths):
+def test_without_loss_the_axis_still_has_a_length(get, paths):
     burst(paths["slac", "cern"], HOUR, *[150.0] * 10)
     drawn = vl_convert.vegalite_to_svg(spec(get(f"/compare/?path={paths['slac', 'cern'].pk}&metric=loss"), "loss"))
 
@@ -94,7 +94,7 @@ def test_two_sites_add_their_path_and_keep_the_rest(get, measured, paths):
     )
 
 
-def test_a_path_can_be_taken_away_and_a_metric_added(get, measured):
+def test_a_path_can_be_removed_and_a_metric_added(get, measured):
     there, back = measured
     html = get(f"/compare/?path={there.pk}&path={back.pk}&metric=loss")
 
@@ -102,7 +102,7 @@ def test_a_path_can_be_taken_away_and_a_metric_added(get, measured):
     assert f'href="?path={there.pk}&path={back.pk}&metric=rtt&metric=loss">Median RTT</a>' in html
 
 
-def test_without_a_path_it_says_how_to_choose_one(get, paths):
+def test_without_a_path_it_says_how_to_add_a_path(get, paths):
     html = get("/compare/")
 
     assert "Choose two sites above" in html
@@ -121,7 +121,7 @@ def test_without_a_path_it_says_how_to_choose_one(get, paths):
         ("&".join(f"path={n}" for n in range(7)), ["7 paths", "6 at most"]),
     ],
 )
-def test_a_wrong_address_is_told(get, paths, query, facts):
+def test_an_invalid_address_is_reported(get, paths, query, facts):
     assert lacks(get(f"/compare/?{query}", 404), *facts) == []
 
 

@@ -1,4 +1,4 @@
-"""The completeness page in text and class, and the banner of all pages while nothing can be stored."""
+"""The completeness page in text and class, and the banner on all pages while nothing can be stored."""
 
 import re
 from datetime import timedelta
@@ -36,7 +36,7 @@ def page(client):
 
 
 def plan(path, days):
-    """A burst of 100 bytes each minute, since so many days before this one."""
+    """A burst of 100 bytes each minute, since so many days ago."""
     MeasurementPeriod.objects.create(
         measurement=Measurement.objects.get(path=path, test__name="pinger"),
         packet_bytes=[100],
@@ -66,7 +66,7 @@ def delivered(name, days_ago, *ranges):
 
 
 def cells(html, site):
-    """Class and text of each day's cell of a site, the newest first."""
+    """Class and text of each day's cell of a site, newest first."""
     row = re.search(rf'<th scope="row"[^>]*>{site}</th>(.*?)</tr>', html, re.DOTALL)[1]
     return [
         (style, re.sub(r"<[^>]*>", " ", text).split())
@@ -74,7 +74,7 @@ def cells(html, site):
     ]
 
 
-def test_a_day_has_its_share_of_the_plan_counts_and_missing_results(page, paths):
+def test_a_day_has_its_coverage_counts_and_missing_results(page, paths):
     plan(paths["slac", "cern"], days=3)
     measured_day(paths["slac", "cern"], 1, 1440)
     measured_day(paths["slac", "cern"], 2, 1200)
@@ -89,7 +89,7 @@ def test_a_day_has_its_share_of_the_plan_counts_and_missing_results(page, paths)
     assert cells_shown[4] == ("unplanned", ["·"])
 
 
-def test_the_running_day_counts_to_its_last_whole_hour(page, paths):
+def test_the_running_day_counts_to_its_last_full_hour(page, paths):
     plan(paths["slac", "cern"], days=1)
     hour(paths["slac", "cern"], sent=600, received=600, bursts=60, hour=HOUR - timedelta(hours=1))
     hour(paths["slac", "cern"], sent=300, received=300, bursts=30)
@@ -111,7 +111,7 @@ def test_results_without_a_plan_say_so(page, paths):
     assert cells(page(), "slac")[1] == ("not-measured", ["no", "plan", "10", "received"])
 
 
-def test_the_overview_sums_up_all_sites(page, paths):
+def test_the_overview_sums_all_sites(page, paths):
     plan(paths["slac", "cern"], days=1)
     plan(paths["cern", "slac"], days=1)
     measured_day(paths["slac", "cern"], 1, 1440)
@@ -119,12 +119,12 @@ def test_the_overview_sums_up_all_sites(page, paths):
 
     overview = re.sub(r"<[^>]*>", "", re.search(r'<ul class="counts">(.*?)</ul>', page(), re.DOTALL)[1])
 
-    # of two days of 1,440 and twice the 720 of the running one
+    # of two days of 1,440 and twice the 720 of the running day
     assert lacks(overview, "33.3%", "bursts measured") == []
     assert "7 results missing" in overview
 
 
-def test_refused_results_are_listed_newest_first_and_bounded(page, paths):
+def test_refused_results_are_listed_newest_first_with_a_limit(page, paths):
     slac = Site.objects.get(name="slac")
     RefusedResult.objects.bulk_create(
         RefusedResult(
@@ -143,7 +143,7 @@ def test_refused_results_are_listed_newest_first_and_bounded(page, paths):
     assert listed == [str(n) for n in range(119, 19, -1)]
 
 
-def test_the_page_goes_back_as_far_as_it_is_asked(page, paths):
+def test_the_page_goes_back_as_far_as_requested(page, paths):
     assert len(cells(page("/completeness/?days=30"), "slac")) == 30
     assert lacks(page("/completeness/?days=8", 404), "days=8", " 7, 14, 30") == []
 
@@ -160,7 +160,7 @@ def test_its_queries_are_the_same_for_any_number_of_sites(page, paths, django_as
 
 
 @pytest.mark.parametrize("address", ["/", "/completeness/"])
-def test_every_page_says_when_nothing_can_be_stored_and_why(page, paths, address):
+def test_every_page_says_why_nothing_can_be_stored(page, paths, address):
     assert "Nothing can be stored" not in page(address)
 
     trouble.record_trouble(trouble.TroubleKind.DISK_FULL)
@@ -170,7 +170,7 @@ def test_every_page_says_when_nothing_can_be_stored_and_why(page, paths, address
     assert "Nothing can be stored" not in page(address)
 
 
-def test_the_login_says_nothing_of_trouble(page):
+def test_the_login_page_does_not_mention_problems(page):
     trouble.record_trouble(trouble.TroubleKind.DISK_FULL)
 
     assert "Nothing can be stored" not in page("/login/")

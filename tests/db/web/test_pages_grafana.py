@@ -1,4 +1,4 @@
-"""Links from our pages to Grafana: only where it is told where that is, and to dashboards and variables that exist."""
+"""Links from our pages to Grafana: only where its address is configured, and to existing dashboards and variables."""
 
 import json
 from html import unescape
@@ -16,11 +16,11 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 
 @pytest.fixture
 def links(client):
-    def found(address):
+    def grafana_links(address):
         page = unescape(client.get(address, headers={"host": "localhost"}).content.decode())
         return [word.split('"')[0] for word in page.split('href="') if "/d/soundings-" in word.split('"')[0]]
 
-    return found
+    return grafana_links
 
 
 def variables_of(uid):
@@ -36,7 +36,7 @@ def test_without_an_address_there_is_no_link(paths, links):
     assert links(f"/paths/{paths['slac', 'cern'].pk}/") == []
 
 
-def test_a_path_leads_to_its_dashboard_with_what_is_shown(paths, links, settings):
+def test_a_path_links_to_its_dashboard_with_the_same_period(paths, links, settings):
     settings.GRAFANA_URL = "https://grafana.example.org/g"
     path = paths["slac", "cern"]
     hour(path, sent=10, received=10, rtt_ms=1.0)
@@ -52,7 +52,7 @@ def test_a_path_leads_to_its_dashboard_with_what_is_shown(paths, links, settings
     assert int(query["to"]) - int(query["from"]) == 86_400_000
 
 
-def test_each_site_leads_to_its_dashboard(paths, links, settings):
+def test_each_site_links_to_its_dashboard(paths, links, settings):
     settings.GRAFANA_URL = "https://grafana.example.org"
 
     addresses = links("/sites/")
@@ -64,24 +64,24 @@ def test_each_site_leads_to_its_dashboard(paths, links, settings):
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("address", "expected"),
     [
         ("", None),
         ("https://grafana.example.org/g/", "https://grafana.example.org/g"),
         ("http://h:3000", "http://h:3000"),
     ],
 )
-def test_an_address_is_read_without_its_last_slash(given, expected, monkeypatch):
-    monkeypatch.setenv("SOUNDINGS_GRAFANA_URL", given)
+def test_an_address_is_read_without_its_trailing_slash(address, expected, monkeypatch):
+    monkeypatch.setenv("SOUNDINGS_GRAFANA_URL", address)
 
     assert environment.web_address("SOUNDINGS_GRAFANA_URL") == expected
 
 
 @pytest.mark.parametrize(
-    "given", ["grafana.example.org", "javascript:alert(1)", "ftp://h", "https://", "https://h/?x=1"]
+    "address", ["grafana.example.org", "javascript:alert(1)", "ftp://h", "https://", "https://h/?x=1"]
 )
-def test_what_is_no_web_address_says_what_to_write(given, monkeypatch):
-    monkeypatch.setenv("SOUNDINGS_GRAFANA_URL", given)
+def test_an_invalid_web_address_is_reported_with_the_form(address, monkeypatch):
+    monkeypatch.setenv("SOUNDINGS_GRAFANA_URL", address)
 
     with pytest.raises(ImproperlyConfigured, match=r"SOUNDINGS_GRAFANA_URL=.*: write https://host"):
         environment.web_address("SOUNDINGS_GRAFANA_URL")

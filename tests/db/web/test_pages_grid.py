@@ -38,63 +38,63 @@ def test_a_loss_is_in_the_cell_with_its_band(page, paths):
     path = paths["slac", "cern"]
     hour(path, sent=1000, received=979, rtt_ms=150.0)
 
-    style, text, said = cell(page(), path)
+    style, text, sentence = cell(page(), path)
 
     assert (style, text) == ("loss-2", "2.1%")
-    assert lacks(said, "slac to cern", "loss 2.1%", "acceptable") == []
-    assert said.endswith(" 21 of 1,000 lost")
+    assert lacks(sentence, "slac to cern", "loss 2.1%", "acceptable") == []
+    assert sentence.endswith(" 21 of 1,000 lost")
 
 
-def test_none_lost_is_shown_as_a_bound_and_not_as_zero(page, paths):
+def test_no_loss_is_shown_as_a_bound_and_not_as_zero(page, paths):
     path = paths["slac", "cern"]
     hour(path, sent=1000, received=1000, rtt_ms=150.0)
 
-    style, text, said = cell(page(), path)
+    style, text, sentence = cell(page(), path)
 
     assert (style, text) == ("none-lost", "< 0.3%")
-    assert lacks(said, "no loss", "< 0.3%", "95%") == []
+    assert lacks(sentence, "no loss", "< 0.3%", "95%") == []
 
 
 @pytest.mark.parametrize("metric", ["loss", "rtt"])
-def test_total_loss_is_its_own_state(page, paths, metric):
+def test_total_loss_is_a_separate_state(page, paths, metric):
     path = paths["slac", "cern"]
     hour(path, sent=600, received=0, bursts_all_lost=60)
 
-    style, text, said = cell(page(f"?metric={metric}"), path)
+    style, text, sentence = cell(page(f"?metric={metric}"), path)
 
     assert (style, text) == ("total-loss", "all lost")
-    assert "all lost: 100% loss" in said
+    assert "all lost: 100% loss" in sentence
 
 
 @pytest.mark.parametrize("metric", ["loss", "rtt", "throughput"])
-def test_a_path_without_any_data_says_so(page, paths, metric):
+def test_a_path_without_data_says_so(page, paths, metric):
     hour(paths["cern", "slac"], sent=10, received=10, rtt_ms=1.0)
 
-    style, text, said = cell(page(f"?metric={metric}"), paths["slac", "cern"])
+    style, text, sentence = cell(page(f"?metric={metric}"), paths["slac", "cern"])
 
-    assert (style, text, said) == ("no-data", "no data", "slac to cern: no data")
+    assert (style, text, sentence) == ("no-data", "no data", "slac to cern: no data")
 
 
-def test_what_could_not_be_measured_says_its_outcome(page, paths):
+def test_a_failed_measurement_shows_its_outcome(page, paths):
     path = paths["slac", "cern"]
     hour(path, sent=0, received=0, bursts_not_measured=60)
     burst(path, HOUR, outcome="not_permitted")
     burst(path, HOUR + MINUTE, outcome="no_route")
 
-    style, text, said = cell(page(), path)
+    style, text, sentence = cell(page(), path)
 
     assert (style, text) == ("not-measured", "no route")
-    assert "test failed: no route" in said
+    assert "test failed: no route" in sentence
 
 
-def test_only_our_own_tests_is_not_the_same_as_no_data(page, paths):
+def test_data_during_own_tests_only_differs_from_no_data(page, paths):
     path = paths["slac", "cern"]
     hour(path, sent=0, received=0, bursts_during_test=2)
 
     assert cell(page(), path)[:2] == ("own-test", "⇄during test")
 
 
-def test_an_open_incident_has_a_sign_and_a_closed_one_has_none(page, paths):
+def test_only_an_open_incident_has_a_sign(page, paths):
     for path, closed_at in ((paths["slac", "cern"], None), (paths["cern", "slac"], HOUR)):
         hour(path, sent=1000, received=900, rtt_ms=150.0)
         incident = Incident.objects.create(
@@ -113,9 +113,9 @@ def test_an_open_incident_has_a_sign_and_a_closed_one_has_none(page, paths):
 
     html = page()
 
-    style, text, said = cell(html, paths["slac", "cern"])
+    style, text, spoken = cell(html, paths["slac", "cern"])
     assert (style, text) == ("loss-4 incident", "▲10%")
-    assert said.endswith("incident open")
+    assert spoken.endswith("incident open")
     assert cell(html, paths["cern", "slac"])[:2] == ("loss-4", "10%")
     assert html.index("Loss on slac → cern") < html.index("Recently resolved") < html.index("Loss on cern → slac")
 
@@ -130,15 +130,15 @@ def test_rtt_has_its_unit_and_both_directions(page, paths):
     assert cell(html, paths["cern", "slac"])[:2] == ("step-0", "9.50 ms")
 
 
-def test_throughput_is_the_median_of_the_tests_that_measured(page, paths):
+def test_throughput_is_the_median_of_the_measured_tests(page, paths):
     path = paths["slac", "cern"]
     for minute, rate in enumerate((80e6, 94.3e6, 99e6, None)):
         throughput(path, HOUR + minute * MINUTE, rate)
 
-    style, text, said = cell(page("?metric=throughput"), path)
+    style, text, sentence = cell(page("?metric=throughput"), path)
 
     assert (style, text) == ("step-2", "94.3 Mbit/s")
-    assert lacks(said, "median of 3 of 4 tests", "latest", "busy") == []
+    assert lacks(sentence, "median of 3 of 4 tests", "latest", "busy") == []
 
 
 def test_failed_throughput_tests_are_an_outcome_and_not_zero(page, paths):
@@ -148,7 +148,7 @@ def test_failed_throughput_tests_are_an_outcome_and_not_zero(page, paths):
     assert cell(page("?metric=throughput"), path)[:2] == ("not-measured", "test error")
 
 
-def test_the_period_leaves_out_what_is_older(page, paths):
+def test_the_period_excludes_older_data(page, paths):
     path = paths["slac", "cern"]
     hour(path, sent=1000, received=500, rtt_ms=150.0, hour=HOUR - timedelta(hours=3))
     hour(path, sent=1000, received=1000, rtt_ms=150.0)
@@ -168,7 +168,7 @@ def test_packet_sizes_are_not_mixed(page, paths):
     assert cell(page("?size=1000"), path)[1] == "10%"
 
 
-def test_the_worst_of_several_paths_stands_for_two_sites(page, paths):
+def test_the_worst_of_several_paths_represents_two_sites(page, paths):
     first = paths["slac", "cern"]
     source = first.source.site.hosts.create(name="slac-v6", address="2001:db8::1", family=6)
     destination = first.destination.site.hosts.create(name="cern-v6", address="2001:db8::2", family=6)
@@ -177,14 +177,14 @@ def test_the_worst_of_several_paths_stands_for_two_sites(page, paths):
     hour(first, sent=1000, received=1000, rtt_ms=150.0)
     hour(second, sent=1000, received=900, rtt_ms=150.0)
 
-    style, text, said = cell(page(), second)
+    style, text, sentence = cell(page(), second)
 
     assert (style, text) == ("loss-4", "10%2")
-    assert "IPv6" in said
-    assert said.endswith("the worst of 2 paths")
+    assert "IPv6" in sentence
+    assert sentence.endswith("the worst of 2 paths")
 
 
-def test_a_site_that_only_answers_has_a_column_and_no_row(page, paths):
+def test_a_site_without_an_agent_has_a_column_and_no_row(page, paths):
     Measurement.objects.filter(path__source__site__name="uct").update(retired_at=NOW)
     hour(paths["slac", "uct"], sent=10, received=10, rtt_ms=1.0)
 
@@ -215,7 +215,7 @@ def test_a_group_shows_its_own_sites_only(page, paths):
         ("group=nobody", ["no such group", "there are all"]),
     ],
 )
-def test_a_wrong_choice_is_named(client, paths, query, facts):
+def test_an_invalid_choice_is_named(client, paths, query, facts):
     hour(paths["slac", "cern"], sent=10, received=10, rtt_ms=1.0)
 
     answer = client.get(f"/?{query}", headers={"host": "localhost"})
@@ -224,7 +224,7 @@ def test_a_wrong_choice_is_named(client, paths, query, facts):
     assert lacks(answer.content.decode(), query, *facts) == []
 
 
-def test_agents_say_when_they_delivered_and_what_they_could_not(page, paths):
+def test_agents_show_their_last_delivery_and_their_failures(page, paths):
     slac = Site.objects.get(name="slac")
     ReceivedBatch.objects.create(
         site=slac,
@@ -252,8 +252,8 @@ def test_agents_say_when_they_delivered_and_what_they_could_not(page, paths):
     assert html.count("never reported") == 2
 
 
-@pytest.mark.parametrize(("minutes", "said"), [(4, "<td><time"), (6, 'class="trouble">late: <time')])
-def test_an_agent_that_fell_silent_is_called_late(page, paths, minutes, said):
+@pytest.mark.parametrize(("minutes", "sentence"), [(4, "<td><time"), (6, 'class="trouble">late: <time')])
+def test_a_silent_agent_is_called_late(page, paths, minutes, sentence):
     ReceivedBatch.objects.create(
         site=Site.objects.get(name="slac"),
         spool="a",
@@ -269,10 +269,10 @@ def test_an_agent_that_fell_silent_is_called_late(page, paths, minutes, said):
 
     row = re.search(r"<tr>\s*<th scope=\"row\">slac.*?</tr>", page(), re.DOTALL)
 
-    assert said in row[0]
+    assert sentence in row[0]
 
 
-def test_without_a_mesh_the_page_says_what_to_do(page):
+def test_without_a_mesh_the_page_gives_instructions(page):
     assert "manage.py mesh apply mesh.toml" in page()
 
 
@@ -294,7 +294,7 @@ def test_an_overdue_first_result_says_where_to_look(page, paths):
     assert lacks(page(), "was due", "2026-11-21 12:20:44 UTC", "logs") == []
 
 
-def test_the_page_keeps_to_its_queries_whatever_the_number_of_paths(page, paths, django_assert_num_queries):
+def test_the_page_has_a_fixed_query_count_for_any_paths(page, paths, django_assert_num_queries):
     burst(paths["slac", "cern"], HOUR, 1.0)
     hour(paths["slac", "cern"], sent=10, received=10, rtt_ms=1.0)
     with django_assert_num_queries(GRID_QUERIES):
@@ -308,7 +308,7 @@ def test_the_page_keeps_to_its_queries_whatever_the_number_of_paths(page, paths,
 
 
 def test_the_first_report_is_announced_with_its_date(page, paths, settings, tmp_path):
-    """On Saturday 21 November; a mesh applied today has nothing to report of last week."""
+    """On Saturday 21 November; a mesh applied today has no report of last week."""
     settings.REPORT_DIR = tmp_path
 
     assert lacks(page(), "None yet", "first", "2026-11-23 00:15 UTC") == []

@@ -33,7 +33,7 @@ def path(paths):
 
 
 @pytest.mark.parametrize(
-    ("metric", "style", "text", "said"),
+    ("metric", "style", "text", "sentence"),
     [
         ("min-rtt", "step-2", "83.41 ms", "minimum RTT 83.41 ms"),
         ("ipdv", "step-1", "2.50 ms", "jitter (IPDV) 2.50 ms"),
@@ -41,19 +41,19 @@ def path(paths):
         ("estimate", "step-3", "1.4 Mbit/s", "Mathis (Reno) estimate 1.4 Mbit/s"),
     ],
 )
-def test_each_metric_has_its_unit_and_its_colour(page, path, metric, style, text, said):
+def test_each_metric_has_its_unit_and_its_colour(page, path, metric, style, text, sentence):
     """1,460 bytes over 83.41 ms at 1% loss are 1460·8/0.08341/0.1 = 1.40 Mbit/s."""
     hour(path, sent=1000, received=990, rtt_ms=83.41, ipdv_ms=2.5, bursts_all_lost=2)
 
     cell_shown = cell(page(f"?metric={metric}"), path)
 
     assert cell_shown[:2] == (f"{style} outage", f"✕{text}")
-    assert said in cell_shown[2]
+    assert sentence in cell_shown[2]
     assert lacks(cell_shown[2], "100% loss", " 2 of 100 bursts") == []
 
 
-def test_mos_is_judged_as_g107_does(page, path):
-    """R = 93.2 − (120 + 2·0 + 10)/40 = 89.95, of which G.107 makes 1 + 0.035·R + 7e-6·R·(R−60)·(100−R) = 4.338."""
+def test_mos_equals_that_of_g107(page, path):
+    """R = 93.2 − (120 + 2·0 + 10)/40 = 89.95, from which G.107 computes 1 + 0.035·R + 7e-6·R·(R−60)·(100−R) = 4.338."""
     hour(path, sent=1000, received=1000, rtt_ms=120.0, ipdv_ms=0.0)
 
     assert cell(page("?metric=mos"), path)[:2] == ("loss-1", "4.34")
@@ -61,7 +61,7 @@ def test_mos_is_judged_as_g107_does(page, path):
 
 
 def test_an_estimate_without_loss_is_a_floor(page, path):
-    """3/N stands for the loss: 1460·8/0.1/√0.003 = 2.13 Mbit/s."""
+    """3/N replaces the loss: 1460·8/0.1/√0.003 = 2.13 Mbit/s."""
     hour(path, sent=1000, received=1000, rtt_ms=100.0)
 
     assert cell(page("?metric=estimate"), path)[1] == "≥ 2.13 Mbit/s"
@@ -75,7 +75,7 @@ def test_an_estimate_without_loss_is_a_floor(page, path):
         (20, 20, ("steady", "+0.00 pts"), ["loss 2%", "acceptable", "about the same", "week before (2%)"]),
     ],
 )
-def test_a_change_has_its_sign_and_says_what_was(page, path, lost_before, lost_now, expected, facts):
+def test_a_change_has_its_sign_and_the_earlier_value(page, path, lost_before, lost_now, expected, facts):
     hour(path, sent=1000, received=1000 - lost_now, rtt_ms=10.0)
     hour(path, sent=1000, received=1000 - lost_before, rtt_ms=10.0, hour=HOUR - WEEK)
 
@@ -86,7 +86,7 @@ def test_a_change_has_its_sign_and_says_what_was(page, path, lost_before, lost_n
 
 
 @pytest.mark.parametrize(("rtt_ms", "expected"), [(120.0, ("worse", "+20%")), (80.0, ("better", "−20%"))])
-def test_round_trips_change_by_a_share(page, path, rtt_ms, expected):
+def test_rtts_change_by_a_percentage(page, path, rtt_ms, expected):
     hour(path, sent=600, received=600, rtt_ms=rtt_ms)
     hour(path, sent=600, received=600, rtt_ms=100.0, hour=HOUR - WEEK)
 
@@ -100,19 +100,19 @@ def test_less_throughput_is_worse(page, path):
     assert cell(page("?metric=throughput&against=week"), path)[:2] == ("worse", "−50%")
 
 
-def test_a_path_without_a_past_is_new_and_total_loss_is_stated(page, paths):
+def test_a_path_without_a_past_is_new(page, paths):
     hour(paths["slac", "cern"], sent=600, received=500, rtt_ms=10.0)
     hour(paths["cern", "slac"], sent=600, received=0, bursts_all_lost=60)
     hour(paths["cern", "slac"], sent=600, received=600, rtt_ms=10.0, hour=HOUR - WEEK)
     html = page("?against=week&period=hour")
 
-    style, text, said = cell(html, paths["slac", "cern"])
+    style, text, sentence = cell(html, paths["slac", "cern"])
     assert (style, text) == ("no-data", "new")
-    assert lacks(said, "no data", "week before") == []
+    assert lacks(sentence, "no data", "week before") == []
     assert cell(html, paths["cern", "slac"])[:2] == ("total-loss", "all lost")
 
 
-def test_a_year_is_52_weeks_so_that_weekdays_meet(page, path):
+def test_a_year_is_52_weeks_so_that_weekdays_match(page, path):
     hour(path, sent=600, received=600, rtt_ms=100.0)
     hour(path, sent=600, received=600, rtt_ms=50.0, hour=HOUR - 52 * WEEK)
     merge_hours(NOW)
@@ -129,12 +129,12 @@ def test_the_api_gives_both_values(client, path):
     compared = client.get(f"/api/v1/grid{query}&against=week", headers={"host": "localhost"}).json()
 
     def figures(grid):
-        (shown,) = [shown_cell for shown_cell in grid["cells"] if shown_cell["path_id"] == path.pk]
-        return grid["against"], shown["value"], shown["value_before"]
+        (path_cell,) = [shown_cell for shown_cell in grid["cells"] if shown_cell["path_id"] == path.pk]
+        return grid["against"], path_cell["value"], path_cell["value_before"]
 
     assert figures(plain) == (None, 120.0, None)
     assert figures(compared) == ("week", 120.0, 100.0)
 
 
-def test_every_metric_on_offer_has_a_measure():
+def test_every_offered_metric_has_a_measure():
     assert {choice.metric for choice in measures.MetricChoice} == set(measures.MEASURES) <= set(Metric)

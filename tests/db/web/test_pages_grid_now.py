@@ -1,4 +1,4 @@
-"""The grid of now: its windows, incidents in its cells, and outages that a longer period keeps in sight."""
+"""The current grid: its windows, incidents in its cells, and outages that a longer period keeps visible."""
 
 from __future__ import annotations
 
@@ -45,34 +45,34 @@ def path(paths):
 
 
 def bursts(path, minutes_ago, rtts_ms):
-    """A burst each minute from so many minutes ago until so many."""
+    """A burst each minute from so many minutes ago until so many minutes ago."""
     since, until = minutes_ago
     for minute in range(since, until, -1):
         burst(path, NOW - minute * MINUTE, *rtts_ms)
 
 
-def test_loss_that_is_over_is_history(page, path):
+def test_loss_that_has_ended_is_only_in_longer_periods(page, path):
     bursts(path, (60, 15), LOSSY)
     bursts(path, (15, 0), CLEAN)
     roll_up_raw(NOW)
 
     assert cell(page(), path)[:2] == ("none-lost", "< 3%")
-    # 45 bursts of 10 with 2 lost each, and 15 without: 90 of 600.
+    # 45 bursts of 10 with 2 lost each, and 15 without loss: 90 of 600.
     assert cell(page("?period=hour"), path)[:2] == ("loss-5", "15%")
 
 
-def test_loss_of_the_last_minutes_is_there_before_a_roll_up(page, path):
+def test_loss_of_the_last_minutes_is_shown_before_a_roll_up(page, path):
     bursts(path, (30, 3), CLEAN)
     bursts(path, (3, 0), LOSSY)
 
-    style, text, said = cell(page(), path)
+    style, text, sentence = cell(page(), path)
 
     # 3 of the 10 bursts lost 2 of 10; the lower 95% bound of 6 in 100 is 2.6%, between 2.5% and 5%.
     assert (style, text) == ("loss-3", "6%")
-    assert lacks(said, "poor or worse", " 6 of 100 lost") == []
+    assert lacks(sentence, "poor or worse", " 6 of 100 lost") == []
 
 
-def test_a_path_of_long_cycles_has_its_last_three(page, paths, path):
+def test_a_path_of_long_cycles_shows_its_last_three(page, paths, path):
     slow = MeshTest.objects.create(
         name="slow", kind="ping", every_s=1800, parameters={"count": 10, "packet_bytes": [100], "spacing_s": 1.0}
     )
@@ -88,7 +88,7 @@ def test_a_path_of_long_cycles_has_its_last_three(page, paths, path):
     assert cell(html, paths["cern", "slac"])[1] == "no data"
 
 
-def test_a_size_with_cycles_of_its_own_has_its_own_window(page, path):
+def test_a_size_with_its_own_cycle_has_its_own_window(page, path):
     rare = MeshTest.objects.create(name="large", kind="ping", every_s=3600, parameters={"packet_bytes": [1400]})
     Measurement.objects.create(path=path, test=rare, started_at=NOW)
     burst(path, NOW - timedelta(hours=2), *LOSSY, packet_bytes=1400)
@@ -100,7 +100,7 @@ def test_a_size_with_cycles_of_its_own_has_its_own_window(page, path):
 
 
 @pytest.mark.parametrize(("metric", "figure"), [("rtt", median), ("min-rtt", min), ("unreachability", lambda _: 10.0)])
-def test_metrics_of_now_are_those_of_the_raw_bursts(page, path, metric, figure):
+def test_current_metrics_equal_those_of_the_raw_bursts(page, path, metric, figure):
     rtts = [10.0 + 0.5 * number for number in range(90)]
     for number in range(9):
         burst(path, NOW - (number + 1) * MINUTE, *rtts[10 * number : 10 * number + 10])
@@ -111,7 +111,7 @@ def test_metrics_of_now_are_those_of_the_raw_bursts(page, path, metric, figure):
     assert float(text.lstrip("✕").split()[0].rstrip("%")) == pytest.approx(figure(rtts), abs=0.01)
 
 
-def test_every_metric_of_the_page_has_a_grid_of_now(page, path):
+def test_every_metric_of_the_page_has_a_current_grid(page, path):
     bursts(path, (10, 0), LOSSY)
 
     for metric in ("ipdv", "estimate", "mos", "throughput"):
@@ -119,25 +119,25 @@ def test_every_metric_of_the_page_has_a_grid_of_now(page, path):
     assert cell(page("?metric=estimate"), path)[1].endswith("bit/s")
 
 
-def test_throughput_of_now_is_the_newest_test_not_a_median(page, path):
+def test_current_throughput_is_the_newest_test_not_a_median(page, path):
     for hours, rate_bps in ((4, 90e6), (2, 30e6), (1, 3e6)):
         throughput(path, NOW - timedelta(hours=hours), rate_bps)
 
-    style, text, said = cell(page("?metric=throughput"), path)
+    style, text, sentence = cell(page("?metric=throughput"), path)
 
     assert (style, text) == ("step-3", "3 Mbit/s")
-    assert said.endswith(" 2 of 2 tests")
-    assert "newest" in said
+    assert sentence.endswith(" 2 of 2 tests")
+    assert "newest" in sentence
 
 
-def test_a_metric_of_whole_hours_has_no_now(client, paths):
+def test_a_metric_of_full_hours_has_no_current_grid(client, paths):
     answer = client.get("/api/v1/grid?metric=coverage_ratio&period=now", headers={"host": "localhost"})
 
     assert answer.status_code == 422
     assert "hour, day, week, month" in answer.content.decode()
 
 
-def test_a_path_not_permitted_says_so_now(page, path):
+def test_a_path_that_is_currently_not_permitted_says_so(page, path):
     burst(path, NOW - 2 * MINUTE, outcome="not_permitted")
 
     assert cell(page(), path)[:2] == ("not-measured", "not permitted")
@@ -145,7 +145,7 @@ def test_a_path_not_permitted_says_so_now(page, path):
 
 @pytest.fixture
 def lossy_incident(path, paths, monkeypatch):
-    """20% loss for ten minutes on a path, and the incident that the rules make of it."""
+    """20% loss for ten minutes on a path, and the incident opened by the rules."""
     monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
     for other in paths.values():
         bursts(other, (60, 15 if other == path else 5), CLEAN)
@@ -163,7 +163,7 @@ def test_a_cell_under_an_incident_has_its_level_now(page, paths, path, lossy_inc
     bursts(paths["cern", "slac"], (5, 0), CLEAN)
     evaluate(NOW)
 
-    style, text, said = cell(page(), path)
+    style, text, sentence = cell(page(), path)
 
     (finding,) = lossy_incident.paths.all()
     level = level_of(finding)
@@ -172,22 +172,22 @@ def test_a_cell_under_an_incident_has_its_level_now(page, paths, path, lossy_inc
     assert detected > 0.1
     assert peak >= detected
     assert (style, text) == ("loss-3 incident", "▲4%")
-    assert lacks(said, " 12% over", " 12 of 100 lost", "incident open", "peak", f"{100 * peak:.3g}%") == []
+    assert lacks(sentence, " 12% over", " 12 of 100 lost", "incident open", "peak", f"{100 * peak:.3g}%") == []
     assert cell(page(), paths["cern", "slac"])[:2] == ("none-lost", "< 3%")
 
 
 def test_a_loss_that_has_grown_since_detection_is_shown(page, path, lossy_incident):
     bursts(path, (5, 0), [10.0] * 4 + [None] * 6)
 
-    style, text, said = cell(page(), path)
+    style, text, sentence = cell(page(), path)
 
     # 5 bursts lost 2 of 10, and 5 lost 6.
     assert (style, text) == ("loss-5 incident", "▲40%")
-    assert "newest minutes" not in said
+    assert "newest minutes" not in sentence
 
 
 def test_a_loss_under_an_incident_is_not_diluted_by_the_time_before(page, path, monkeypatch):
-    """Found after five minutes at 40%, it is shown so, and not with the five healthy minutes before."""
+    """Detected after five minutes at 40%, it is shown as 40%, without the five healthy minutes before."""
     monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
     bursts(path, (60, 5), CLEAN)
     bursts(path, (5, 0), [10.0] * 6 + [None] * 4)
@@ -195,10 +195,10 @@ def test_a_loss_under_an_incident_is_not_diluted_by_the_time_before(page, path, 
     for seconds in (5, 0):
         evaluate(NOW - timedelta(seconds=seconds))
 
-    style, text, said = cell(page(), path)
+    style, text, sentence = cell(page(), path)
 
     assert (style, text) == ("loss-5 incident", "▲40%")
-    assert lacks(said, "loss 40%", " 20% over", " 20 of 100 lost", "peak 40%") == []
+    assert lacks(sentence, "loss 40%", " 20% over", " 20 of 100 lost", "peak 40%") == []
 
 
 @pytest.fixture
@@ -222,20 +222,20 @@ def ended_outage(path, paths, monkeypatch):
 def test_a_path_after_its_incident_has_the_loss_since(page, path, ended_outage):
     bursts(path, (4, 0), CLEAN)
 
-    style, text, said = cell(page(), path)
+    style, text, sentence = cell(page(), path)
 
     assert (style, text) == ("none-lost", "✓< 7.5%")
-    assert lacks(said, " 40 of 40 answered", "since", "incident ended 12:26 UTC", "was 100%") == []
+    assert lacks(sentence, " 40 of 40 answered", "since", "incident ended 12:26 UTC", "was 100%") == []
     (of_api,) = (row for row in load_grid(Metric.LOSS, GridPeriod.NOW, NOW).figures if row.path_id == path.pk)
     assert (of_api.ended_incident_id, of_api.is_since_end) == (ended_outage.pk, True)
 
 
-def test_an_ended_incident_without_a_cycle_since_is_no_band(page, path, ended_outage):
-    style, text, said = cell(page(), path)
+def test_an_ended_incident_without_a_cycle_since_has_no_band(page, path, ended_outage):
+    style, text, sentence = cell(page(), path)
 
     # 4 bursts lost of the 6 in these ten minutes.
     assert (style, text) == ("ended", "✓66.7%")
-    assert lacks(said, " 40 of 60 lost", "incident ended 12:26 UTC", "was 100%") == []
+    assert lacks(sentence, " 40 of 60 lost", "incident ended 12:26 UTC", "was 100%") == []
     assert cell(page("?metric=rtt"), path)[0] == "step-1"
 
 
@@ -246,15 +246,15 @@ def test_an_incident_that_ended_before_the_window_leaves_no_mark(page, path, end
     assert "ended" not in cell(page("?period=hour"), path)[2]
 
 
-def test_one_lost_of_ten_packets_is_not_very_poor(page, path):
+def test_1_lost_of_10_packets_is_not_very_poor(page, path):
     burst(path, NOW - MINUTE, *CLEAN[:9], None)
 
-    style, text, said = cell(page(), path)
+    style, text, sentence = cell(page(), path)
 
     # The lower 95% bound of 1 in 10 is 0.51%: 1 - 0.95 ** (1 / 10).
     assert (style, text) == ("loss-1", "10%")
-    assert lacks(said, "loss 10%", "good or worse", "0.51%", " 1 of 10 lost") == []
-    assert "very poor" not in said
+    assert lacks(sentence, "loss 10%", "good or worse", "0.51%", " 1 of 10 lost") == []
+    assert "very poor" not in sentence
 
 
 def test_an_outage_of_ten_minutes_is_marked_in_the_day(page, paths, path):
@@ -264,16 +264,16 @@ def test_an_outage_of_ten_minutes_is_marked_in_the_day(page, paths, path):
             burst(other, NOW - minute * MINUTE, *(DEAD[:1] if dead else CLEAN[:1]))
     roll_up_raw(NOW)
 
-    style, text, said = cell(page("?period=day"), path)
+    style, text, sentence = cell(page("?period=day"), path)
 
     # 10 of 1,440 packets.
     assert (style, text) == ("loss-1 outage", "✕0.69%")
-    assert lacks(said, "100% loss", " 10 of 1,440 bursts") == []
+    assert lacks(sentence, "100% loss", " 10 of 1,440 bursts") == []
     assert cell(page("?period=day"), paths["cern", "slac"])[0] == "none-lost"
     assert cell(page(), path)[0] == "none-lost"
 
 
-def test_now_keeps_to_the_queries_of_the_page(page, paths, django_assert_num_queries):
+def test_the_current_grid_has_the_query_count_of_the_page(page, paths, django_assert_num_queries):
     burst(paths["slac", "cern"], NOW - MINUTE, *LOSSY)
     roll_up_raw(NOW)
     with django_assert_num_queries(NOW_QUERIES):
@@ -283,7 +283,7 @@ def test_now_keeps_to_the_queries_of_the_page(page, paths, django_assert_num_que
 
     with django_assert_num_queries(NOW_QUERIES):
         page()
-    with django_assert_num_queries(NOW_QUERIES + 1):  # the metric of the figures made of round trips
+    with django_assert_num_queries(NOW_QUERIES + 1):  # the metric of the figures computed from RTTs
         page("?metric=rtt")
 
 

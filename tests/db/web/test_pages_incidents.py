@@ -1,4 +1,4 @@
-"""The pages of incidents, maintenance and deeds: what they show, what their buttons do and to whom they show them."""
+"""The pages of incidents, maintenance and audit records: their content, and their buttons with permissions."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class TestTheList:
         assert "open since 2026-11-21 12:30 UTC" in text(row)
         assert "1 unacknowledged" in text(html)
 
-    def test_filters_are_in_the_address_and_kept_by_the_other_filters(self, page, paths):
+    def test_filters_are_in_the_address_and_combine(self, page, paths):
         past = lossy(paths["fnal → cern"], NOW - 30 * HOUR)
         lifecycle.close(past.pk, [(paths["fnal → cern"].pk, "loss")], "over", NOW - 29 * HOUR)
         lossy(paths["slac → cern"])
@@ -91,16 +91,16 @@ class TestTheList:
         assert re.findall(r'data-incident="(\d+)"', page("/incidents/?state=resolved&last=day")) == []
         assert "all 2" in text(page("/incidents/"))
 
-    def test_without_incidents_it_says_what_is_watched(self, page, paths):
+    def test_without_incidents_it_lists_the_enabled_rules(self, page, paths):
         freshness.note(RecurringWork.EVALUATION, timezone.now())
 
-        said = text(page("/incidents/"))
+        page_text = text(page("/incidents/"))
 
-        assert "No open incidents" in said
-        # Only the rule of loss is on in this mesh: the others were switched off when it was made.
-        assert lacks(said, "6 paths", "watched", ": loss.") == []
+        assert "No open incidents" in page_text
+        # Only the loss rule is enabled in this mesh.
+        assert lacks(page_text, "6 paths", "watched", ": loss.") == []
 
-    def test_without_a_mesh_it_says_what_to_do(self, page, db):
+    def test_without_a_mesh_it_gives_instructions(self, page, db):
         assert "manage.py mesh apply mesh.toml" in page("/incidents/")
 
     @pytest.mark.parametrize(
@@ -114,10 +114,10 @@ class TestTheList:
             ("page=0", ["whole number"]),
         ],
     )
-    def test_a_wrong_filter_is_named(self, page, paths, query, facts):
+    def test_an_invalid_filter_is_named(self, page, paths, query, facts):
         assert lacks(page(f"/incidents/?{query}", status=404), query, *facts) == []
 
-    def test_long_lists_come_in_sheets(self, page, paths):
+    def test_long_lists_are_paginated(self, page, paths):
         for number in range(30):
             at = NOW - number * HOUR
             Incident.objects.create(rule="loss", cause=f"c{number}", opened_at=at, closed_at=at, summary="s")
@@ -129,7 +129,7 @@ class TestTheList:
         assert '?state=all&page=2" rel="next"' in first
         assert '?state=all&page=1" rel="prev"' in second
 
-    def test_it_keeps_to_its_queries(self, page, client, paths, django_assert_num_queries):
+    def test_the_list_has_a_fixed_query_count(self, page, client, paths, django_assert_num_queries):
         lossy(paths["slac → cern"])
         with django_assert_num_queries(LIST_QUERIES):
             page("/incidents/")
@@ -139,9 +139,9 @@ class TestTheList:
 
 
 @pytest.fixture
-def waning(paths, monkeypatch):
-    """Loss from slac to cern, which pings show both ways: 40% for ten minutes, then 20%; throughput tests fell one
-    way."""
+def fading_loss(paths, monkeypatch):
+    """Loss from slac to cern, which pings show in both directions: 40% for ten minutes, then 20%; throughput tests
+    decreased in a single direction."""
     monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
     both = [paths["slac → cern"], paths["cern → slac"]]
     for path in both:
@@ -161,25 +161,25 @@ def waning(paths, monkeypatch):
 
 
 class TestTitles:
-    """An incident is named in the same words everywhere."""
+    """An incident has the same title everywhere."""
 
-    def test_it_has_the_loss_now_its_peak_and_the_direction_that_tests_tell(self, page, waning):
-        title = re.search(r"<h1[^>]*>.*?</span>(.*?)</h1>", page(f"/incidents/{waning.pk}/"), re.DOTALL)[1].strip()
+    def test_it_has_the_current_loss_its_peak_and_the_direction(self, page, fading_loss):
+        title = re.search(r"<h1[^>]*>.*?</span>(.*?)</h1>", page(f"/incidents/{fading_loss.pk}/"), re.DOTALL)[1].strip()
 
         assert title.startswith("Loss 20% now, peak 40% on slac → cern (direction by TCP tests), 2 paths, since 2026")
 
-    def test_lists_api_ticket_and_messages_have_that_of_the_page(self, page, client, paths, waning):
-        title = headline(waning)
+    def test_lists_api_ticket_and_messages_have_the_pages_title(self, page, client, paths, fading_loss):
+        title = headline(fading_loss)
 
         for address in ("/", "/incidents/", "/sites/cern/", f"/paths/{paths['slac → cern'].pk}/"):
-            row = re.search(rf'<li[^>]*data-incident="{waning.pk}".*?</li>', page(address), re.DOTALL)[0]
+            row = re.search(rf'<li[^>]*data-incident="{fading_loss.pk}".*?</li>', page(address), re.DOTALL)[0]
             assert title in text(row).replace("Loss", "loss"), address
             assert "cern → slac:" not in row, "the summary of the opening begins with the direction that is well"
-        in_full = client.get(f"/api/v1/incidents/{waning.pk}", headers=LOCAL).json()
+        in_full = client.get(f"/api/v1/incidents/{fading_loss.pk}", headers=LOCAL).json()
         assert in_full["title"] == title
         assert client.get("/api/v1/incidents", headers=LOCAL).json()[0]["title"] == title
         assert in_full["ticket"].splitlines()[0] == title
-        assert title in subject(waning, "opened")
+        assert title in subject(fading_loss, "opened")
 
     def test_the_direction_that_loses_is_shown_first(self, page, waning):
         heads = re.findall(r'<h2 id="d\d+-head">.*?</h2>', page(f"/incidents/{waning.pk}/"), re.DOTALL)
@@ -193,14 +193,14 @@ class TestTitles:
         assert "Loss 20% on cern ↔ slac, since" in page(f"/incidents/{incident.pk}/")
 
 
-class TestOneIncident:
+class TestIncidentPage:
     def test_it_shows_both_directions_before_and_after(self, page, paths):
         incident = lossy(paths["slac → cern"])
 
         html = page(f"/incidents/{incident.pk}/")
 
         there, back = re.findall(r'<table class="plain before-after">.*?</table>', html, re.DOTALL)
-        # 120 clean bursts of 10 before, then 10 bursts that lost 2 of 10 each, and nothing back.
+        # 120 clean bursts of 10 before, then 10 bursts that lost 2 of 10 each, and no loss in the reverse direction.
         assert re.search(r"loss < 0\.\d+% \(0 of 1,\d\d\d\) 20% \(20 of 100\)", text(there))
         assert re.search(r"loss < 0\.\d+% \(0 of 1,\d\d\d\) < 3% \(0 of 100\)", text(back))
         assert html.count("data-chart=") == 4
@@ -244,7 +244,7 @@ class TestOneIncident:
         assert turns == ["detected", "opened", "corrected", "resolved"]
         assert "with results that came late it was less" in history
 
-    def test_what_a_person_wrote_is_shown_as_text(self, client, press, operator, paths):
+    def test_markup_in_a_comment_is_shown_as_text(self, client, press, operator, paths):
         incident = lossy(paths["slac → cern"])
         press(f"/incidents/{incident.pk}/comment/", text="<script>alert(1)</script>")
 
@@ -253,10 +253,10 @@ class TestOneIncident:
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
         assert "<script>alert" not in html
 
-    def test_one_that_there_is_not(self, page, paths):
+    def test_an_unknown_incident_is_404(self, page, paths):
         assert "There is no incident 77" in page("/incidents/77/", status=404)
 
-    def test_it_keeps_to_its_queries(self, page, client, paths, django_assert_num_queries):
+    def test_an_incident_has_a_fixed_query_count(self, page, client, paths, django_assert_num_queries):
         incident = lossy(paths["slac → cern"])
 
         with django_assert_num_queries(INCIDENT_QUERIES):
@@ -265,7 +265,7 @@ class TestOneIncident:
 
 @pytest.mark.usefixtures("operator")
 class TestButtons:
-    def test_acknowledging_is_seen_on_the_page_and_can_be_taken_back(self, page, press, paths):
+    def test_acknowledging_is_shown_and_can_be_undone(self, page, press, paths):
         incident = lossy(paths["slac → cern"])
         address = f"/incidents/{incident.pk}/"
 
@@ -276,15 +276,15 @@ class TestButtons:
         assert ">Acknowledge</button>" in page(address)
         assert AuditRecord.objects.count() == 2
 
-    def test_who_comes_second_reads_who_was_first(self, client, press, paths):
+    def test_a_second_acknowledgement_names_the_first_person(self, client, press, paths):
         incident = lossy(paths["slac → cern"])
         actions.acknowledge(incident.pk, "warren", NOW)
 
-        said = text(press(f"/incidents/{incident.pk}/acknowledge/", status=409).content.decode())
+        page_text = text(press(f"/incidents/{incident.pk}/acknowledge/", status=409).content.decode())
 
-        assert lacks(said, "first", "Warren acknowledged", f"incident {incident.pk}", "12:30 UTC") == []
+        assert lacks(page_text, "first", "Warren acknowledged", f"incident {incident.pk}", "12:30 UTC") == []
 
-    def test_a_silence_from_an_incident_is_said_there(self, page, press, paths):
+    def test_a_silence_of_an_incident_is_shown_on_its_page(self, page, press, paths):
         incident = lossy(paths["slac → cern"])
         fields = {"scope": f"path:{paths['slac → cern'].pk}", "length_s": 14400, "reason": "known", "key": "k"}
 
@@ -293,10 +293,10 @@ class TestButtons:
 
         assert QuietPeriod.objects.get().ends_at == NOW + 4 * HOUR
         html = page(f"/incidents/{incident.pk}/")
-        said = text(re.search(r'<span class="swatch maintenance">.*?</p>', html, re.DOTALL)[0])
-        assert lacks(said, "silence", "by les", "until 2026-11-21 16:30 UTC", "known", "Notifications", "muted") == []
+        banner = text(re.search(r'<span class="swatch maintenance">.*?</p>', html, re.DOTALL)[0])
+        assert lacks(banner, "silence", "by les", "until 2026-11-21 16:30 UTC", "known", "Notifications", "muted") == []
 
-    def test_maintenance_is_planned_changed_and_ended(self, page, press, paths):
+    def test_maintenance_is_scheduled_changed_and_ended(self, page, press, paths):
         fields = {"scope": "group:coast", "every_s": "604800", "reason": "updates"}
         times = {"starts_at": "2026-11-23T02:00", "ends_at": "2026-11-23T04:00"}
 
@@ -315,7 +315,7 @@ class TestButtons:
         html = page("/maintenance/")
         assert "No scheduled maintenance." in html
         assert ">Past</h2>" in html
-        assert [what.split()[0] for what in AuditRecord.objects.order_by("pk").values_list("what", flat=True)] == [
+        assert [action.split()[0] for action in AuditRecord.objects.order_by("pk").values_list("what", flat=True)] == [
             "made",
             "changed",
             "ended",
@@ -333,7 +333,7 @@ class TestButtons:
             ({"every_s": "86400", "ends_at": "2026-11-24T03:00"}, ["longer than", "repeat interval of 24 h"]),
         ],
     )
-    def test_a_wrong_window_is_explained_beside_the_form(self, press, paths, wrong, facts):
+    def test_an_invalid_window_is_explained_beside_the_form(self, press, paths, wrong, facts):
         fields = {"scope": "mesh", "starts_at": "2026-11-23T02:00", "ends_at": "2026-11-23T04:00", **wrong}
 
         answer = press("/maintenance/", status=422, **fields)
@@ -341,12 +341,12 @@ class TestButtons:
         assert lacks(unescape(answer.content.decode()), *facts) == []
         assert not QuietPeriod.objects.exists()
 
-    def test_a_silence_of_nothing_known_is_explained(self, press, paths):
+    def test_a_silence_of_an_unknown_site_is_explained(self, press, paths):
         answer = press("/silences/", status=422, scope="site:nowhere", length_s=3600)
 
         assert "Select a valid choice" in unescape(answer.content.decode())
 
-    def test_the_trail_shows_everything_and_leads_to_it(self, page, press, paths):
+    def test_the_audit_trail_lists_actions_with_links(self, page, press, paths):
         incident = lossy(paths["slac → cern"])
         press(f"/incidents/{incident.pk}/comment/", text="called the provider")
 
@@ -357,7 +357,7 @@ class TestButtons:
         assert "No activity" in page("/audit/?who=warren")
 
 
-def test_the_trail_comes_in_sheets(client, page, operator, paths):
+def test_the_audit_trail_is_paginated(client, page, operator, paths):
     for number in range(30):
         AuditRecord.objects.create(at=NOW - number * MINUTE, who="les", what=f"did {number}")
 
@@ -382,9 +382,9 @@ BUTTONS = {
     ("role", "trail", "buttons"),
     [(None, 302, 302), ("viewer", 403, 403), ("operator", 200, 302)],
 )
-def test_who_sees_and_does_what(client, paths, role, trail, buttons):
-    """Anonymous here is somebody on the machine itself, who may read; what is done leads back to a page, what wants a
-    login leads to the login."""
+def test_each_role_sees_and_does_only_the_permitted(client, paths, role, trail, buttons):
+    """Anonymous here is a user of the machine itself, who may read; an action leads back to a page, an action that
+    needs a login leads to the login."""
     maintenance = QuietPeriod.objects.create(
         kind="maintenance", starts_at=NOW + HOUR, ends_at=NOW + 2 * HOUR, made_by="ann", made_at=NOW
     )
@@ -407,7 +407,7 @@ def test_who_sees_and_does_what(client, paths, role, trail, buttons):
     assert AuditRecord.objects.count() == (len(BUTTONS) if may_operate else 0)
 
 
-def test_a_form_of_somebody_elses_page_does_nothing(client, paths, operator):
+def test_a_form_of_another_site_has_no_effect(client, paths, operator):
     incident = lossy(paths["slac → cern"])
     client.handler.enforce_csrf_checks = True
 
@@ -415,7 +415,7 @@ def test_a_form_of_somebody_elses_page_does_nothing(client, paths, operator):
     assert not AuditRecord.objects.exists()
 
 
-def test_the_maintenance_page_keeps_to_its_queries(page, paths, django_assert_num_queries):
+def test_the_maintenance_page_has_a_fixed_query_count(page, paths, django_assert_num_queries):
     for name in ("slac", "cern"):
         site = actions.QuietScope(site=Site.objects.get(name=name))
         actions.silence(site, NOW + HOUR, "", "les", NOW)
@@ -423,7 +423,7 @@ def test_the_maintenance_page_keeps_to_its_queries(page, paths, django_assert_nu
         page("/maintenance/")
 
 
-def test_the_grid_shows_maintenance_and_incidents_by_sign_and_words(page, paths):
+def test_the_grid_shows_maintenance_and_incidents_by_sign(page, paths):
     lossy(paths["slac → cern"])
     actions.maintain(
         actions.QuietScope(group=Group.objects.get()), NOW - HOUR, NOW + HOUR, "", "les", NOW, every=timedelta(days=1)

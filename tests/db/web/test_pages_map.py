@@ -1,4 +1,4 @@
-"""The map page: a line for each pair of sites in the state of the grid's cell, and what it says without data."""
+"""The map page: a line per pair of sites in the state of the grid's cell, and its text without data."""
 
 import re
 from html import unescape
@@ -29,10 +29,10 @@ def lines(html: str) -> dict[int, tuple[str, str]]:
     matches = re.findall(
         r'<a href="/paths/(\d+)/[^"]*" aria-label="([^"]*)">.*?<path class="line ([^"]*)"', html, re.DOTALL
     )
-    return {int(path): (style, unescape(said)) for path, said, style in matches}
+    return {int(path): (style, unescape(sentence)) for path, sentence, style in matches}
 
 
-def test_each_pair_of_sites_is_a_line_in_its_worse_directions_state(page, paths):
+def test_each_pair_is_a_line_in_its_worse_directions_state(page, paths):
     hour(paths["slac", "cern"], sent=1000, received=979, rtt_ms=150.0)
     hour(paths["cern", "slac"], sent=1000, received=1000, rtt_ms=150.0)
     hour(paths["cern", "uct"], sent=600, received=0, bursts_all_lost=60)
@@ -40,10 +40,10 @@ def test_each_pair_of_sites_is_a_line_in_its_worse_directions_state(page, paths)
     drawn = lines(page())
 
     assert len(drawn) == 3
-    style, said = drawn[paths["slac", "cern"].pk]
+    style, sentence = drawn[paths["slac", "cern"].pk]
     assert style == "loss-2"
-    assert "slac to cern: loss 2.1%" in said
-    assert lacks(said, "cern to slac: no loss", "< 0.3%") == []
+    assert "slac to cern: loss 2.1%" in sentence
+    assert lacks(sentence, "cern to slac: no loss", "< 0.3%") == []
     assert drawn[paths["cern", "uct"].pk][0] == "total-loss"
     assert "no-data" in {style for style, _ in drawn.values()}
 
@@ -68,24 +68,24 @@ def test_an_incident_has_its_sign_on_the_map(page, paths):
     assert html.count('class="map-sign"') == 1
 
 
-def test_every_site_is_named_or_told_when_pointed_at(page, paths):
+def test_every_site_has_a_label_or_a_tooltip(page, paths):
     html = page()
 
     for name in ("cern", "slac", "uct"):
         assert f"<title>{name}: {name.upper()}</title>" in html
 
 
-def test_a_wrong_metric_says_which_there_are(page, paths):
+def test_an_invalid_metric_lists_the_valid_metrics(page, paths):
     metrics = "loss, rtt, min-rtt, ipdv, unreachability, throughput, estimate, mos"
     assert lacks(unescape(page("?metric=speed", 404)), "metric=speed", metrics) == []
 
 
-def test_without_a_mesh_it_says_how_to_have_one(page):
+def test_without_a_mesh_it_gives_instructions(page):
     assert not Path.objects.exists()
     assert lacks(page(), "Write a mesh.toml", "manage.py mesh apply mesh.toml") == []
 
 
-def test_a_mesh_without_paths_says_that_there_is_nothing_to_draw(page, paths):
+def test_a_mesh_without_paths_says_so(page, paths):
     burst(paths["slac", "cern"], HOUR, 1.0)
     Path.objects.update(retired_at=HOUR)
 

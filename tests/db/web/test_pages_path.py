@@ -1,4 +1,4 @@
-"""The path page: its figures, its charts' data, gaps, tests that failed, and its query count."""
+"""The path page: its figures, its charts' data, gaps, failed tests, and its query count."""
 
 import json
 import re
@@ -46,11 +46,11 @@ def spec(html: str, name: str) -> dict:
 
 
 def verdict(html: str) -> str:
-    """What the page says limited the test."""
+    """The limit of the test, as the page shows it."""
     return re.search(r'id="transfer".*?class="verdict">(.*?)</p>', html, re.DOTALL)[1]
 
 
-def test_the_head_names_both_ends_the_distance_and_the_way_back(page, paths):
+def test_the_heading_has_both_ends_distance_and_reverse_path(page, paths):
     html = page(paths["slac", "cern"])
 
     assert "192.0.2.2" in html
@@ -59,7 +59,7 @@ def test_the_head_names_both_ends_the_distance_and_the_way_back(page, paths):
     assert f'href="/paths/{paths["cern", "slac"].pk}/?period=day&amp;size=100"' in html
 
 
-def test_a_gap_ends_the_line_and_is_named(page, paths):
+def test_a_gap_ends_the_line_and_has_its_reason(page, paths):
     path = paths["slac", "cern"]
     start = NOW - timedelta(minutes=50)
     for minute in (0, 1, 2, 30, 31):
@@ -89,10 +89,10 @@ def test_own_tests_and_failures_are_not_called_missing(page, paths):
     assert minutes == {"no-data": [], "own-test": [40.0], "not-measured": [20.0]}
 
 
-def test_rtt_under_load_is_a_figure_of_its_own(page, paths):
+def test_rtt_under_load_is_a_separate_figure(page, paths):
     path = paths["slac", "cern"]
-    made = measured(10.0, 12.0, at=HOUR, loaded_rtts_ms=(80.0, None, 90.0))
-    store(path.source.site_id, batch(delivered(path, made, 1)), NOW)
+    result = measured(10.0, 12.0, at=HOUR, loaded_rtts_ms=(80.0, None, 90.0))
+    store(path.source.site_id, batch(delivered(path, result, 1)), NOW)
     roll_up(NOW)
 
     tiles = dict(re.findall(r"<dt>(.*?)</dt>(.*?)</div>", page(path, "?period=hour"), re.DOTALL))
@@ -103,7 +103,7 @@ def test_rtt_under_load_is_a_figure_of_its_own(page, paths):
     assert "maximum 12.00 ms" in tiles["95th percentile RTT"]
 
 
-def test_without_packets_under_load_there_is_no_figure_of_them(page, paths):
+def test_without_packets_under_load_there_is_no_such_figure(page, paths):
     hour(paths["slac", "cern"], sent=600, received=600, rtt_ms=10.0)
 
     assert "under load</dt>" not in page(paths["slac", "cern"])
@@ -146,7 +146,7 @@ def test_a_failed_throughput_test_is_listed_with_its_outcome(page, paths):
     assert [row["outcome"] for row in datasets["failed"]] == ["test error"]
 
 
-def test_the_estimate_is_marked_as_a_floor_when_nothing_was_lost(page, paths):
+def test_the_estimate_is_marked_as_a_floor_without_loss(page, paths):
     path = paths["slac", "cern"]
     hour(path, 600, 600, 100.0, hour=HOUR - timedelta(hours=1), estimate_bps=1.6e6, estimate_is_floor=True)
     hour(path, 600, 594, 100.0, estimate_bps=1.17e6, estimate_is_floor=False)
@@ -164,14 +164,14 @@ def test_a_path_without_data_says_so(page, paths):
     assert gap["t2"] - gap["t"] == 7 * 86_400_000
 
 
-def test_an_unknown_path_is_not_found(client, paths):
+def test_an_unknown_path_is_404(client, paths):
     answer = client.get("/paths/999999/", headers={"host": "localhost"})
 
     assert answer.status_code == 404
     assert "There is no path 999999" in answer.content.decode()
 
 
-def test_the_data_cannot_leave_its_script(page, paths):
+def test_data_cannot_end_its_script_element(page, paths):
     path = paths["slac", "cern"]
     throughput(path, HOUR, None, detail="</script><script>alert(1)</script>")
 
@@ -185,7 +185,7 @@ def test_the_data_cannot_leave_its_script(page, paths):
     ("period", "queries"),
     [("day", PATH_QUERIES + ROUTE_QUERIES + ESTIMATE_QUERIES), ("month", PATH_QUERIES - 2 + ESTIMATE_QUERIES)],
 )
-def test_the_page_keeps_to_its_queries(page, paths, period, queries, django_assert_num_queries):
+def test_the_page_has_a_fixed_query_count(page, paths, period, queries, django_assert_num_queries):
     path = paths["slac", "cern"]
     burst(path, HOUR, 100.0)
     for hours in range(5):
@@ -196,14 +196,14 @@ def test_the_page_keeps_to_its_queries(page, paths, period, queries, django_asse
 
 
 def real_test(path, name, at):
-    """A test that the probe made in the lab, stored as its agent delivers it."""
+    """A test by the probe in the lab, stored as delivered by its agent."""
     run = msgspec.structs.replace(read(RUNS / f"{name}.json"), started_at=at, target="x", address="192.0.2.1")
     receipt = store(path.source.site_id, batch(delivered(path, run), number=at.minute), NOW)
     assert receipt.refused == ()
     diagnose_awaited(NOW)
 
 
-def test_the_newest_test_is_shown_in_full(page, paths):
+def test_the_newest_test_is_shown_with_all_details(page, paths):
     path = paths["slac", "cern"]
     real_test(path, "small_window", HOUR)
     real_test(path, "queue", HOUR + MINUTE)
@@ -240,7 +240,7 @@ def test_a_test_can_be_chosen_by_its_time(page, paths):
         ("yesterday", ["when it began", "like test="]),
     ],
 )
-def test_a_test_that_there_is_not_is_not_found(client, paths, query, facts):
+def test_an_unknown_test_is_404(client, paths, query, facts):
     answer = client.get(f"/paths/{paths['slac', 'cern'].pk}/?test={query}", headers={"host": "localhost"})
 
     assert answer.status_code == 404
@@ -248,35 +248,35 @@ def test_a_test_that_there_is_not_is_not_found(client, paths, query, facts):
 
 
 def spread(html: str) -> str:
-    """What the page says of all tests of the period."""
+    """The page's figures of all tests of the period."""
     return re.search(r'id="spread"[^>]*>(.*?)</p>', html, re.DOTALL)[1]
 
 
-def test_the_tests_of_the_period_are_spread(page, paths):
+def test_the_spread_of_the_periods_tests_is_shown(page, paths):
     path = paths["slac", "cern"]
     for minute, rate_bps in enumerate((90e6, 94e6, 98e6)):
         throughput(path, HOUR + minute * MINUTE, rate_bps)
     throughput(path, HOUR + 5 * MINUTE, 1e6, protocol="udp")
 
-    # The deviation of 90, 94 and 98 is 4: their distances from the mean, 4, 0 and 4, squared, over two.
+    # The deviation of 90, 94 and 98 is 4: their squared distances from the mean, 4, 0 and 4, over two.
     facts = (" 90 Mbit/s to 98 Mbit/s", "mean 94 Mbit/s", "standard deviation 4 Mbit/s")
-    said = spread(page(path))
-    assert said.startswith("3 tests ")
-    assert lacks(said, *facts) == []
+    spread_text = spread(page(path))
+    assert spread_text.startswith("3 tests ")
+    assert lacks(spread_text, *facts) == []
 
 
 @pytest.mark.parametrize(
     ("rates_bps", "tests"),
     [([47.8e6], "1 test "), ([47.81e6, 47.8e6], "2 tests ")],
 )
-def test_equal_throughputs_are_one_figure(page, paths, rates_bps, tests):
+def test_equal_throughputs_are_a_single_figure(page, paths, rates_bps, tests):
     path = paths["slac", "cern"]
     for minute, rate_bps in enumerate(rates_bps):
         throughput(path, HOUR + minute * MINUTE, rate_bps)
 
-    said = spread(page(path))
-    assert said.startswith(tests)
-    assert re.findall(r"[\d.]+ .?bit/s", said) == ["47.8 Mbit/s"]
+    spread_text = spread(page(path))
+    assert spread_text.startswith(tests)
+    assert re.findall(r"[\d.]+ .?bit/s", spread_text) == ["47.8 Mbit/s"]
 
 
 def test_each_rtt_of_a_test_is_named_by_its_definition(page, paths):
@@ -291,26 +291,26 @@ def test_each_rtt_of_a_test_is_named_by_its_definition(page, paths):
 
 
 def alone(html: str) -> str:
-    """What the page estimates from the path's figures alone, without the tests."""
+    """The page's estimate from the path's figures alone, without the tests."""
     return re.search(r"capacity alone: ([^<]*)", html)[1]
 
 
-def test_the_estimate_names_its_limit_and_keeps_the_index_apart(page, paths):
+def test_the_estimate_names_its_limit_beside_the_index(page, paths):
     path = paths["slac", "cern"]
     hour(path, 10_000, 9_900, 100.0)
     throughput(path, HOUR, 94.3e6, congestion_control="reno", verdict="bottleneck queue", diagnosis=SAID)
 
     html = page(path)
 
-    # 100 lost of 10,000 at 100 ms: Reno's average window is 1.2/sqrt(0.01) = 12 segments of 1460 bytes each 100 ms,
-    # 1.4 Mbit/s before timeouts and what is sent twice; the index 1460·8/(0.1·0.1) = 1.17 Mbit/s.
+    # 100 lost of 10,000 at 100 ms: Reno's average window is 1.2/sqrt(0.01) = 12 segments of 1460 bytes per 100 ms, 1.4
+    # Mbit/s before timeouts and retransmissions; the index 1460·8/(0.1·0.1) = 1.17 Mbit/s.
     assert re.search(r"about 1\.3\d? Mbit/s", alone(html))
     assert lacks(alone(html), "Mbit/s", "limited by loss", "(80%: ") == []
     rows = dict(re.findall(r"<tr><td>(window|loss|capacity|Mathis \(Reno\))</td><td class=\"number\">([^<]*)", html))
     assert (rows["window"], rows["capacity"], rows["Mathis (Reno)"]) == ("240 Mbit/s", "94.3 Mbit/s", "1.17 Mbit/s")
 
 
-def test_with_bbr_a_small_loss_is_no_limit(page, paths):
+def test_with_bbr_a_small_loss_is_not_a_limit(page, paths):
     path = paths["slac", "cern"]
     hour(path, 10_000, 9_900, 100.0)
     throughput(path, HOUR, 94.3e6, congestion_control="bbr", verdict="bottleneck queue", diagnosis=SAID)

@@ -1,4 +1,4 @@
-"""The path page's tiles, charts and files are of the same packets, whatever the window."""
+"""The path page's tiles, charts and files count the same packets in any window."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def steps(html, chart):
 
 
 def of_text(text):
-    """Lost and sent, as a row of the loss chart says them."""
+    """Lost and sent, as in a row of the loss chart."""
     lost, sent = re.match(r"(none|\d+) of (\d+) lost", text).groups()
     return 0 if lost == "none" else int(lost), int(sent)
 
@@ -94,7 +94,7 @@ def test_tile_chart_and_file_count_the_same_packets(get, window):
     assert tile(html, "median RTT")[1] == f"minimum {least:.2f} ms"
 
 
-def test_a_zoom_has_the_round_trips_of_its_minutes(get):
+def test_a_zoom_has_the_rtts_of_its_minutes(get):
     html = get("", "since=2026-11-21T11:45&until=2026-11-21T11:50")
 
     rtts = 5 * [74.0, 75.0, 74.0, 76.0]
@@ -109,7 +109,7 @@ def test_a_zoom_has_the_loss_of_its_minutes(get):
 
 
 @pytest.mark.parametrize("window", ["five minutes", "hour", "day", "week"])
-def test_bars_begin_and_end_where_steps_of_the_chart_do(get, window):
+def test_bars_begin_and_end_at_intervals_of_the_chart(get, window):
     html = get("", WINDOWS[window])
 
     edges = {row[end] for row in steps(html, "rtt") for end in ("t", "t2")}
@@ -128,7 +128,7 @@ def test_no_bar_shows_loss_before_it_began(get, window):
     assert len(lossy) == 12
 
 
-def test_where_raw_bursts_are_deleted_the_hours_answer(get, path):
+def test_where_raw_bursts_are_deleted_hours_are_used(get, path):
     Burst.objects.all().delete()
 
     html = get("", "since=2026-11-21T11:00&until=2026-11-21T12:00")

@@ -1,4 +1,4 @@
-"""The stretch of time of the path page: kept in the address, told in words, and the same in the files it links to."""
+"""The period of the path page: kept in the address, stated in words, and the same in the files it links to."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def path(paths):
 ZOOMED = "since=2026-11-21T12:00&until=2026-11-21T12:05"
 
 
-def test_what_was_zoomed_into_is_what_is_drawn(get, path):
+def test_the_zoomed_period_is_drawn(get, path):
     html = get(f"/paths/{path.pk}/?{ZOOMED}")
     spec = json.loads(re.search(r'<script id="rtt-spec" type="application/json">(.*?)</script>', html)[1])
 
@@ -65,7 +65,7 @@ def test_links_keep_the_ends_and_a_period_drops_them(get, path):
     assert 'name="since" value="2026-11-21T12:00"' in html
 
 
-def test_the_steps_as_csv_are_those_of_the_api(get, path):
+def test_the_intervals_as_csv_are_those_of_the_api(get, path):
     rows = list(csv.DictReader(get(f"/paths/{path.pk}/series.csv?{ZOOMED}").splitlines()))
     points = json.loads(
         get(f"/api/v1/paths/{path.pk}/series?since=2026-11-21T12:00:00Z&until=2026-11-21T12:05:00Z&size=100")
@@ -79,7 +79,7 @@ def test_the_steps_as_csv_are_those_of_the_api(get, path):
     assert {(row["step_s"], row["packet_bytes"]) for row in rows} == {("60", "100")}
 
 
-def test_each_burst_links_to_its_rtts_in_the_order_of_sending(get, path):
+def test_each_burst_links_to_its_rtts_in_order_of_sending(get, path):
     (link,) = re.findall(r'each burst as <a href="([^"]+)"', get(f"/paths/{path.pk}/?{ZOOMED}&size=100"))
     rows = list(csv.DictReader(get(link).splitlines()))
 
@@ -92,7 +92,7 @@ def test_each_burst_links_to_its_rtts_in_the_order_of_sending(get, path):
     assert {float(rtt) for rtt in of_each[0]} == {150.0}
 
 
-def test_bursts_of_more_than_a_day_are_not_offered_and_refused(get, path):
+def test_bursts_of_more_than_a_day_are_refused(get, path):
     assert "each burst" not in get(f"/paths/{path.pk}/?period=week&size=100")
     assert lacks(get(f"/paths/{path.pk}/bursts.csv?period=week&size=100", 404), "a day at most", "shorter") == []
 
@@ -103,15 +103,15 @@ def test_the_tests_as_csv_leave_a_failed_rate_empty(get, path):
     assert [(row["outcome"], row["throughput_bps"]) for row in rows] == [("measured", "90000000.0"), ("busy", "")]
 
 
-def test_no_text_begins_as_a_formula(get, path):
+def test_no_csv_text_begins_like_a_formula(get, path):
     throughput(path, HOUR + 4 * MINUTE, None, detail="=cmd|calc")
 
     assert "'=cmd|calc" in get(f"/paths/{path.pk}/tests.csv?{ZOOMED}")
 
 
-@pytest.mark.parametrize("what", ["series.csv", "bursts.csv", "tests.csv"])
-def test_a_path_that_is_not_there_is_told(get, paths, what):
-    assert "There is no path 999" in get(f"/paths/999/{what}", 404)
+@pytest.mark.parametrize("file", ["series.csv", "bursts.csv", "tests.csv"])
+def test_an_unknown_path_is_reported(get, paths, file):
+    assert "There is no path 999" in get(f"/paths/999/{file}", 404)
 
 
 @pytest.mark.parametrize(
@@ -126,26 +126,26 @@ def test_a_path_that_is_not_there_is_told(get, paths, what):
         ("since=0001-01-01T00:00%2B14:00", ["moment in UTC"]),
     ],
 )
-def test_ends_that_cannot_be_are_told(get, path, query, facts):
+def test_invalid_ends_are_reported(get, path, query, facts):
     assert lacks(get(f"/paths/{path.pk}/?{query}", 404), *facts) == []
 
 
-def asked(query):
+def requested_period(query):
     return shown_period(RequestFactory().get(f"/?{query}"), NOW)
 
 
 def test_a_moment_without_zone_is_utc_others_are_converted():
-    assert asked("since=2026-11-21T11:00").since == datetime(2026, 11, 21, 11, tzinfo=UTC)
-    assert asked("since=2026-11-21T12:00%2B01:00").since == datetime(2026, 11, 21, 11, tzinfo=UTC)
-    assert asked("since=2026-11-21T11:00").until == NOW
+    assert requested_period("since=2026-11-21T11:00").since == datetime(2026, 11, 21, 11, tzinfo=UTC)
+    assert requested_period("since=2026-11-21T12:00%2B01:00").since == datetime(2026, 11, 21, 11, tzinfo=UTC)
+    assert requested_period("since=2026-11-21T11:00").until == NOW
     with pytest.raises(Http404):
-        asked("since=2026-11-21T11:00&until=never")
+        requested_period("since=2026-11-21T11:00&until=never")
 
 
 @pytest.mark.parametrize(
     ("length", "bar_s"),
     [(timedelta(hours=1), 300), (timedelta(days=1), 900), (timedelta(days=7), 3600), (timedelta(days=30), 21_600)],
 )
-def test_bars_are_few_enough_to_be_seen(length, bar_s):
+def test_bars_are_few_enough_to_be_visible(length, bar_s):
     assert ShownPeriod(NOW - length, NOW, None).bar_s == bar_s
     assert ShownPeriod(NOW - timedelta(days=5 * 366), NOW, None).bar_s in BAR_S

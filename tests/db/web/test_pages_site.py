@@ -1,4 +1,4 @@
-"""A site's page: whom to call, its paths out and in side by side with the worst first, its days and its incidents."""
+"""A site's page: its contact, its paths in both directions with the worst first, its days and its incidents."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def rows(html):
     ]
 
 
-def test_both_directions_stand_side_by_side(get, paths):
+def test_both_directions_are_side_by_side(get, paths):
     hour(paths["cern", "slac"], sent=1000, received=979, rtt_ms=150.0, estimate_bps=9e5, estimate_is_floor=False)
     hour(paths["slac", "cern"], sent=1000, received=1000, rtt_ms=151.0, estimate_bps=2e6, estimate_is_floor=True)
     throughput(paths["slac", "cern"], HOUR + MINUTE, 90e6)
@@ -54,7 +54,7 @@ def test_both_directions_stand_side_by_side(get, paths):
     assert uct == ["uct", "no data", "–", "–", "–", "no data", "–", "–", "–"]
 
 
-def test_an_incident_comes_before_total_loss_and_that_before_a_loss(get, paths):
+def test_incidents_are_sorted_before_total_loss_and_loss(get, paths):
     hour(paths["uct", "slac"], sent=1000, received=999, rtt_ms=1.0)
     hour(paths["uct", "cern"], sent=1000, received=0, bursts_all_lost=100)
     assert [row[0] for row in rows(get("/sites/uct/"))] == ["cern", "slac"]
@@ -75,7 +75,7 @@ def test_an_incident_comes_before_total_loss_and_that_before_a_loss(get, paths):
     assert "Loss on uct, since" in html
 
 
-def test_of_several_paths_between_two_sites_the_worst_is_shown(get, paths):
+def test_of_several_paths_between_sites_the_worst_is_shown(get, paths):
     second = Host.objects.create(site=Site.objects.get(name="slac"), name="slac-2", address="192.0.2.99", family=4)
     other = Path.objects.create(source=paths["cern", "slac"].source, destination=second, family=4)
     hour(paths["cern", "slac"], sent=1000, received=999, rtt_ms=1.0)
@@ -87,13 +87,13 @@ def test_of_several_paths_between_two_sites_the_worst_is_shown(get, paths):
     assert f"/paths/{other.pk}/" in html
 
 
-def test_it_says_whom_to_call_or_that_nobody_wrote_it_down(get, paths):
+def test_it_shows_the_contact_or_that_there_is_none(get, paths):
     assert "No contact configured" in get("/sites/cern/")
     Site.objects.filter(name="cern").update(contact="noc@cern.example <b>")
     assert "Contact: <b>noc@cern.example &lt;b&gt;</b>" in get("/sites/cern/")
 
 
-def test_a_site_that_only_answers_has_no_agent_and_no_days(get, paths):
+def test_a_site_without_an_agent_has_no_days(get, paths):
     Site.objects.filter(name="uct").update(has_agent=False)
     html = get("/sites/uct/")
 
@@ -101,22 +101,22 @@ def test_a_site_that_only_answers_has_no_agent_and_no_days(get, paths):
     assert "day-cells" not in html
 
 
-def test_an_agent_that_never_delivered_is_shown_with_a_cell_per_day(get, paths):
+def test_an_agent_that_never_delivered_has_a_cell_per_day(get, paths):
     html = get("/sites/cern/")
 
     assert "its agent never reported" in html
     assert len(re.findall(r"<li class=.*?<time", re.search(r'<ul class="day-cells".*?</ul>', html, re.DOTALL)[0])) == 7
 
 
-def test_an_unknown_site_is_told(get, paths):
+def test_an_unknown_site_is_reported(get, paths):
     assert lacks(get("/sites/mars/", 404), "no site mars", "/sites/") == []
 
 
-def test_the_grid_leads_to_it(get, paths):
+def test_the_grid_links_to_it(get, paths):
     assert get("/").count('<a href="/sites/cern/">cern</a>') == 2
 
 
-def test_it_keeps_to_its_queries_whatever_the_number_of_paths(get, paths, django_assert_num_queries):
+def test_it_has_a_fixed_query_count_for_any_paths(get, paths, django_assert_num_queries):
     hour(paths["uct", "slac"], sent=1000, received=999, rtt_ms=1.0)
     get("/sites/uct/")
     with django_assert_num_queries(QUERIES):

@@ -1,4 +1,4 @@
-"""The sites page: each agent with its state, in words and by sign, its figures, and clocks that were wrong."""
+"""The sites page: each agent with its state, in words and by sign, its figures, and clock errors."""
 
 import re
 from datetime import timedelta
@@ -49,12 +49,12 @@ def card(text, name, following):
     return text[text.index(f" {name} {name.upper()} ") : text.index(following)]
 
 
-def test_a_site_that_is_well_shows_its_figures(page):
+def test_a_healthy_site_shows_its_figures(page):
     deliver("slac", WELL, queued=3)
 
-    shown = card(page(), "slac", "Clock errors")
+    site_card = card(page(), "slac", "Clock errors")
 
-    assert "✓&nbsp; OK" in shown
+    assert "✓&nbsp; OK" in site_card
     for figure in (
         "last report 7 s ago",
         "backlog 3",
@@ -67,10 +67,10 @@ def test_a_site_that_is_well_shows_its_figures(page):
         "quarantined 0",
         "NIC drops eth0: 12 in, 0 out",
     ):
-        assert figure in shown
+        assert figure in site_card
 
 
-def test_what_is_wrong_is_said_and_the_worst_comes_first(page):
+def test_problems_are_shown_and_the_worst_site_is_first(page):
     deliver("slac", WELL, ago=timedelta(minutes=12))
     bad = Health(
         clock_offset_s=3600.0,
@@ -86,8 +86,8 @@ def test_what_is_wrong_is_said_and_the_worst_comes_first(page):
 
     assert text.index(" slac SLAC ") < text.index(" cern CERN ") < text.index(" uct UCT ")
     assert lacks(card(text, "slac", " cern CERN "), "▲&nbsp; late", "no report", " 12 min") == []
-    shown = card(text, "cern", " uct UCT ")
-    assert lacks(shown, "▲&nbsp; in trouble", "clock is 60 min ahead", "kept and flagged") == []
+    site_card = card(text, "cern", " uct UCT ")
+    assert lacks(site_card, "▲&nbsp; in trouble", "clock is 60 min ahead", "kept and flagged") == []
     for finding in (
         ["backlog of 5,000 results"],
         ["version 0.0.1", "older than the centre"],
@@ -96,11 +96,11 @@ def test_what_is_wrong_is_said_and_the_worst_comes_first(page):
         ["2 missed cycles"],
         ["timestamps of the program"],
     ):
-        assert lacks(shown, *finding) == []
+        assert lacks(site_card, *finding) == []
     assert "1 ▲ late 1 ▲ in trouble 1 ○ never reported" in text
 
 
-def test_a_second_agent_is_shown_with_its_address_and_what_to_do(page):
+def test_a_second_agent_is_shown_with_its_address_and_a_fix(page):
     deliver("slac", WELL)
     site = Site.objects.get(name="slac")
     token = issue_token(site.pk, NOW)
@@ -108,21 +108,23 @@ def test_a_second_agent_is_shown_with_its_address_and_what_to_do(page):
         refused_at=NOW - timedelta(seconds=9), refused_from="192.0.2.77"
     )
 
-    shown = card(page(), "slac", "Clock errors")
+    site_card = card(page(), "slac", "Clock errors")
 
-    assert lacks(shown, "▲&nbsp; in trouble", "second agent at 192.0.2.77", "token", "refused", "last 9 s ago") == []
-    assert lacks(shown, "last 9 s ago", "stop one of the two", "manage.py site rotate slac") == []
+    assert (
+        lacks(site_card, "▲&nbsp; in trouble", "second agent at 192.0.2.77", "token", "refused", "last 9 s ago") == []
+    )
+    assert lacks(site_card, "last 9 s ago", "stop one of the two", "manage.py site rotate slac") == []
 
 
-def test_a_clock_that_nothing_keeps_is_a_finding_once_it_drifts(page):
-    def unkept(offset_s):
+def test_an_unsynchronised_clock_is_a_problem_once_it_drifts(page):
+    def unsynchronised(offset_s):
         clock = KernelClock(
             state="error", is_synchronised=False, offset_s=0, frequency_ppm=0, max_error_s=16, estimated_error_s=16
         )
         return Health(clock_offset_s=offset_s, clock_uncertainty_s=0.001, kernel_clock=clock)
 
-    deliver("slac", unkept(-0.01))
-    deliver("cern", unkept(0.3))
+    deliver("slac", unsynchronised(-0.01))
+    deliver("cern", unsynchronised(0.3))
 
     text = page()
 
@@ -131,21 +133,21 @@ def test_a_clock_that_nothing_keeps_is_a_finding_once_it_drifts(page):
     assert "✓&nbsp; OK" in card(text, "slac", "Clock errors")
 
 
-def test_a_site_that_never_delivered_is_told_how_to_join(page):
+def test_a_site_that_never_delivered_shows_how_to_join(page):
     assert "manage.py site enrol slac" in page()
 
 
-def test_an_agent_that_tells_no_health_has_no_figures_made_up(page):
+def test_an_agent_without_health_has_no_invented_figures(page):
     deliver("slac", None)
 
-    shown = card(page(), "slac", "Clock errors")
+    site_card = card(page(), "slac", "Clock errors")
 
-    assert "last report 7 s ago" in shown
-    assert "clock" not in shown
-    assert "load" not in shown
+    assert "last report 7 s ago" in site_card
+    assert "clock" not in site_card
+    assert "load" not in site_card
 
 
-def test_periods_with_a_wrong_clock_are_listed_the_newest_first(page):
+def test_periods_with_a_wrong_clock_are_listed_newest_first(page):
     for days, offset_s in ((2, -5.0), (1, 7200.0)):
         since = NOW - timedelta(days=days)
         deliver("uct", Health(clock_off=ClockOff(since=since, until=since + timedelta(hours=1), offset_s=offset_s)))
@@ -155,7 +157,7 @@ def test_periods_with_a_wrong_clock_are_listed_the_newest_first(page):
     assert re.findall(r"[0-9.]+ (?:s|h|min) (?:ahead|behind)", table) == ["2 h ahead", "5.000 s behind"]
 
 
-def test_the_page_is_a_few_queries_whatever_the_number_of_sites(page, django_assert_num_queries):
+def test_the_page_has_a_fixed_query_count_for_any_sites(page, django_assert_num_queries):
     for name in ("slac", "cern", "uct"):
         deliver(name, WELL)
 

@@ -1,4 +1,4 @@
-"""The table page: medians between pairs, order, bands, what is left out, and the same figures as a file."""
+"""The table page: medians between pairs, order, bands, missing figures, and the same figures as a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def get(client):
 
 @pytest.fixture
 def days(paths):
-    """Two days of three paths; of one of them only the older day."""
+    """Two days of three paths; one of the paths has only the older day."""
     measured(paths["slac", "cern"], 0, 0.02)
     measured(paths["slac", "cern"], 1, 0.06)
     measured(paths["cern", "slac"], 0, 0.0005)
@@ -80,7 +80,7 @@ def test_no_loss_has_a_style_of_its_own(get, paths):
 
     (row,) = rows(get("/table/?tick=hour"))
 
-    # 3 of 10,000 packets, as the grid has it.
+    # 3 of 10,000 packets, as on the grid.
     assert row[2:] == (("none-lost", "&lt; 0.03%"),) * 3
 
 
@@ -104,7 +104,7 @@ def test_loss_of_the_last_minute_is_in_the_table_and_the_grid(get, paths, tick):
     assert ">15%</a>" in get("/?period=day")
 
 
-def test_no_loss_is_the_same_bound_in_the_table_and_the_grid(get, paths):
+def test_no_loss_has_the_same_bound_in_the_table_and_the_grid(get, paths):
     delivered(paths["slac", "cern"], 20, *[10.0] * 200)
     delivered(paths["slac", "cern"], 10, *[10.0] * 133)
     roll_up_raw(NOW)
@@ -130,7 +130,7 @@ def test_a_path_not_permitted_says_so_on_every_page(get, paths):
         assert ">not permitted</a>" in get(address), address
 
 
-def test_an_outage_is_marked_in_its_day_and_nowhere_else(get, paths):
+def test_an_outage_is_marked_only_in_its_day(get, paths):
     delivered(paths["slac", "cern"], 24 * 60, *[10.0] * 99, None)
     for minutes_ago in range(60, 50, -1):
         delivered(paths["slac", "cern"], minutes_ago, None)
@@ -146,7 +146,7 @@ def test_an_outage_is_marked_in_its_day_and_nowhere_else(get, paths):
     assert yesterday == ("loss-2", "1%")
 
 
-def test_after_midnight_the_day_before_is_as_current(get, paths, monkeypatch):
+def test_after_midnight_the_previous_day_is_current(get, paths, monkeypatch):
     midnight = HOUR.replace(hour=0)
     monkeypatch.setattr(timezone, "now", lambda: midnight + timedelta(minutes=5))
     burst(paths["slac", "cern"], midnight - timedelta(minutes=30), *[10.0] * 10)
@@ -163,7 +163,7 @@ def test_after_midnight_the_day_before_is_as_current(get, paths, monkeypatch):
     assert yesterday.endswith("</b> 50%")  # after the mark of an outage
 
 
-def test_a_metric_of_rollups_says_as_of_when(get, paths):
+def test_a_metric_of_rollups_has_its_time(get, paths):
     delivered(paths["slac", "cern"], 20, *[10.0] * 10)
     roll_up_raw(NOW)
     merge_all(NOW)
@@ -196,7 +196,7 @@ def test_columns_sort_both_ways_with_missing_figures_last(get, days, sort, first
         assert table[-1][:2] == ("uct", "cern")
 
 
-def test_the_head_says_how_it_is_sorted_and_links_to_the_other_way(get, days):
+def test_the_header_has_the_sort_order_and_a_link_to_reverse(get, days):
     head = re.search(r"<thead.*?</thead>", get("/table/?metric=mos&tick=hour"), re.DOTALL)[0]
 
     (sorted_by,) = re.findall(r'<th scope="col" aria-sort="(.*?)"><a href="(.*?)">worst</a>', head)
@@ -225,7 +225,7 @@ def test_a_table_by_region_is_the_median_over_its_paths(get, paths):
     assert row[4][1] == row[2][1] + "<sup>6</sup>"
 
 
-def test_a_source_and_a_destination_narrow_it(get, days):
+def test_a_source_and_a_destination_filter_the_table(get, days):
     assert [row[:2] for row in rows(get("/table/?to=cern"))] == [("uct", "cern"), ("slac", "cern")]
     (row,) = rows(get("/table/?from=cern&to=uct"), every=True)
     assert row[:2] == ("cern", "uct")
@@ -233,7 +233,7 @@ def test_a_source_and_a_destination_narrow_it(get, days):
     assert "No measurements for this selection" in get("/table/?from=cern&to=mars")
 
 
-def test_every_metric_can_be_asked_for(get, days):
+def test_every_metric_can_be_requested(get, days):
     matches = re.findall(r'<option value="([a-z][a-z_0-9]+)"', get("/table/"))
 
     assert len(matches) > 25
@@ -241,7 +241,7 @@ def test_every_metric_can_be_asked_for(get, days):
         get(f"/table/?metric={metric}")
 
 
-def test_the_file_has_the_figures_in_full(get, days):
+def test_the_file_has_the_figures_in_full_precision(get, days):
     lines = list(csv.reader(get("/table.tsv").splitlines(), dialect="excel-tab"))
 
     assert lines[0] == ["source", "destination", "loss_ratio 2026-11-20T00:00Z", "loss_ratio 2026-11-21T00:00Z"]
@@ -249,8 +249,8 @@ def test_the_file_has_the_figures_in_full(get, days):
     assert lines[2] == ["slac", "cern", "0.06", "0.02"]
 
 
-def test_a_table_that_nobody_can_read_is_refused_with_a_way_out(get, paths):
-    """120 sites each way for 30 days are 14,280 paths and 440,000 cells."""
+def test_a_table_that_is_too_large_is_refused_with_a_fix(get, paths):
+    """120 sites in both directions for 30 days are 14,280 paths and 440,000 cells."""
     crowd(120)
 
     page = get("/table/", 422)
@@ -260,7 +260,7 @@ def test_a_table_that_nobody_can_read_is_refused_with_a_way_out(get, paths):
     get("/table/?by=country")
 
 
-def test_of_many_pairs_the_first_are_shown_and_the_file_has_all(get, paths):
+def test_of_many_pairs_the_first_are_shown_and_all_in_the_file(get, paths):
     """There are 600 pairs of 25 sites."""
     for path in crowd(25):
         hour(path, sent=100, received=99, rtt_ms=9.0)
@@ -274,14 +274,14 @@ def test_of_many_pairs_the_first_are_shown_and_the_file_has_all(get, paths):
 
 
 def crowd(sites):
-    """That many more sites, all measuring each other, pinged."""
+    """This many more sites, all measuring each other with pings."""
     test = Measurement.objects.filter(test__name="pinger")[0].test
-    made = Site.objects.bulk_create(
+    new_sites = Site.objects.bulk_create(
         Site(name=f"s{n}", title=f"S{n}", latitude_deg=0.0, longitude_deg=n, country="US", region="R", has_agent=True)
         for n in range(sites)
     )
     hosts = Host.objects.bulk_create(
-        Host(site=site, name=site.name, address=f"198.18.0.{number}", family=4) for number, site in enumerate(made)
+        Host(site=site, name=site.name, address=f"198.18.0.{number}", family=4) for number, site in enumerate(new_sites)
     )
     created = Path.objects.bulk_create(
         Path(source=here, destination=there, family=4) for here in hosts for there in hosts if here is not there
@@ -301,21 +301,21 @@ def crowd(sites):
         ("size=x", ["whole number"]),
     ],
 )
-def test_a_wrong_choice_is_named(get, days, query, facts):
+def test_an_invalid_choice_is_named(get, days, query, facts):
     assert lacks(unescape(get(f"/table/?{query}", 404)), f"{query}: ", *facts) == []
 
 
-def test_before_there_is_anything_it_says_where_to_look(get):
+def test_before_any_data_it_says_where_to_look(get):
     assert lacks(get("/table/"), "Write a mesh.toml", "manage.py mesh apply mesh.toml") == []
 
 
-def test_where_nothing_was_measured_of_late_it_says_where_to_look(get, paths):
+def test_without_recent_data_it_says_where_to_look(get, paths):
     burst(paths["slac", "cern"], NOW - timedelta(days=60), 10.0)
 
     assert "No measurements in this period." in get("/table/")
 
 
-def test_it_keeps_to_its_queries(get, days, django_assert_num_queries):
+def test_it_has_a_fixed_query_count(get, days, django_assert_num_queries):
     get("/table/")
     with django_assert_num_queries(QUERIES):
         get("/table/")

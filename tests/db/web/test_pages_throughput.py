@@ -1,4 +1,4 @@
-"""The page of throughput tests: the slowest paths first, what gave no result, and what limited whom."""
+"""The page of throughput tests: the slowest paths first, failed tests, and the limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def get(client):
 
 @pytest.fixture
 def tested(paths):
-    """Of one path two tests and a failure, of another one that a window limits, of a third only failures."""
+    """A path with two tests and a failure, another limited by a window, a third with failures only."""
     for minute, rate in enumerate((90e6, 110e6, None)):
         throughput(paths["slac", "cern"], HOUR + minute * MINUTE, rate)
     throughput(paths["cern", "slac"], HOUR + MINUTE, 40e6)
@@ -51,7 +51,7 @@ def words(html):
     return unescape(" ".join(re.sub(r"<[^>]*>", " ", html).split()))
 
 
-def test_what_gave_nothing_comes_first_and_then_the_slowest(get, tested):
+def test_failed_paths_are_first_then_the_slowest(get, tested):
     table = rows(get("/throughput/"))
 
     assert [row[0] for row in table] == ["uct → cern", "cern → slac", "window-limited at 40 Mbit/s", "slac → cern"]
@@ -60,14 +60,14 @@ def test_what_gave_nothing_comes_first_and_then_the_slowest(get, tested):
     assert table[3][1:5] == ["100 Mbit/s", "90 Mbit/s", "110 Mbit/s", "2 of 3"]
 
 
-def test_the_counts_are_over_all(get, tested):
+def test_the_counts_are_over_all_paths(get, tested):
     html = get("/throughput/")
 
     assert "<b>5</b> tests on 3 paths" in html
     assert "<b>2</b> failed" in html
 
 
-def test_a_test_that_was_not_run_is_not_a_failed_one(get, tested):
+def test_a_test_that_was_not_run_is_not_counted_as_failed(get, tested):
     late = {"outcome": "missed", "detail": "agent started 6.0 s late"}
     throughput(tested["uct", "slac"], HOUR + 3 * MINUTE, None, **late)
 
@@ -78,21 +78,21 @@ def test_a_test_that_was_not_run_is_not_a_failed_one(get, tested):
     assert any(row[5].endswith("not run : agent started 6.0 s late") for row in rows(html) if row[0] == "uct → slac")
 
 
-def test_a_verdict_is_counted_and_shows_those_it_limits(get, tested):
+def test_a_verdict_is_counted_and_filters_its_paths(get, tested):
     assert 'href="?limit=window-limited">window-limited 1</a>' in get("/throughput/")
     assert rows(get("/throughput/?limit=window-limited"))[0][0] == "cern → slac"
     assert "No test was limited" in get("/throughput/?limit=policer")
 
 
-def test_a_verdict_that_is_none_is_told(get, tested):
+def test_an_unknown_verdict_is_reported(get, tested):
     assert lacks(unescape(get("/throughput/?limit=magic", 404)), "limit=magic", "window-limited,") == []
 
 
-def test_before_any_test_it_says_how_to_run_one(get, paths):
+def test_before_any_test_it_says_how_to_run_a_test(get, paths):
     assert "manage.py throughput run SRC DST" in get("/throughput/")
 
 
-def test_it_keeps_to_its_queries(get, tested, django_assert_num_queries):
+def test_it_has_a_fixed_query_count(get, tested, django_assert_num_queries):
     get("/throughput/")
     with django_assert_num_queries(QUERIES):
         get("/throughput/")

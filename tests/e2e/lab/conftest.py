@@ -1,4 +1,4 @@
-"""One stack over the lab for all the tests of this folder: each leaves it whole, and its ledger balanced."""
+"""A single stack over the lab for all tests of this folder: each leaves it complete, with its ledger balanced."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.e2e.stack import RunningStack, running_stack
 
 @pytest.fixture(scope="package")
 def lab(namespaces_required: None) -> Iterator[RunningStack]:
-    """The stack, its agents measuring."""
+    """The stack with measuring agents."""
     with running_stack("--lab", "three-sites") as stack:
         faults.wait_until_all_measure(stack)
         stack.measuring_since = datetime.now(UTC)

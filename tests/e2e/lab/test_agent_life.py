@@ -1,5 +1,5 @@
-"""The life of agents: frozen, killed and planned anew, each planned cycle is accounted for. `make test-faults` runs it;
-of the same, the other tests here kill and stop all agents, and tests/db/archive/test_ledger.py changes plans."""
+"""The life of agents: frozen, killed and replanned, with each planned cycle accounted for. Run by `make test-faults`;
+the other tests here kill and stop all agents, and tests/db/archive/test_ledger.py changes plans."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def path_id(stack, source, destination):
 
 def pings(stack, number):
     """The ledger of a path's pings by reason, or by outcome where there is none."""
-    told = stack.get(f"paths/{number}/ledger?{SINCE}")
-    assert sum(line["count"] for line in told["lines"]) == told["planned"]
+    body = stack.get(f"paths/{number}/ledger?{SINCE}")
+    assert sum(line["count"] for line in body["lines"]) == body["planned"]
     counts = Counter()
-    for line in told["lines"]:
+    for line in body["lines"]:
         if line["test"] == "ping":
             counts[line["reason"] or line["outcome"]] += line["count"]
     return counts
@@ -46,7 +46,7 @@ def worker(stack, site):
 
 @pytest.fixture
 def slower_mesh(lab, tmp_path):
-    """The lab's mesh with half as many pings; the mesh as it was is applied again at the end."""
+    """The lab's mesh with half as many pings; the original mesh is applied again at the end."""
     original = lab.data / "lab" / "mesh.toml"
     mesh = original.read_text()
     assert f"every_s = {EVERY_S}\n" in mesh
@@ -60,7 +60,7 @@ def slower_mesh(lab, tmp_path):
 
 
 @pytest.mark.timeout(400)
-def test_frozen_killed_and_planned_anew_every_cycle_is_accounted_for(lab, slower_mesh, capsys):
+def test_every_cycle_is_accounted_for_across_freezes_and_kills(lab, slower_mesh, capsys):
     frozen, killed = path_id(lab, "bern", "rome"), path_id(lab, "oslo", "rome")
     for number in (frozen, killed):
         wait_for(lambda number=number: pings(lab, number)["measured"] >= 2, 90, "the agents measure")
@@ -69,16 +69,16 @@ def test_frozen_killed_and_planned_anew_every_cycle_is_accounted_for(lab, slower
     def missed(number):
         return sum(pings(lab, number)[reason] - before[number][reason] for reason in ("late", "agent_offline"))
 
-    # It stays frozen until its supervisor ends it and starts it again, and was offline meanwhile.
+    # It stays frozen until its supervisor ends and restarts it, and was offline meanwhile.
     os.kill(worker(lab, "bern"), signal.SIGSTOP)
     os.kill(worker(lab, "oslo"), signal.SIGKILL)
-    wait_for(lambda: missed(frozen) >= 2, 150, "the frozen agent accounts for what it did not run")
+    wait_for(lambda: missed(frozen) >= 2, 150, "the frozen agent accounts for the cycles it did not run")
     wait_for(lambda: missed(killed) >= 1, 90, "so does the killed one")
 
     lab.manage("mesh", "apply", str(slower_mesh))
     measured = pings(lab, frozen)["measured"]
     wait_for(lambda: pings(lab, frozen)["measured"] >= measured + 2, 120, "the new plan is measured")
-    wait_for(lambda: pings(lab, frozen)["awaited"] <= 2, 60, "no more is awaited than what runs and is on its way")
+    wait_for(lambda: pings(lab, frozen)["awaited"] <= 2, 60, "only cycles that run or are being delivered are pending")
 
     since = {number: pings(lab, number) - before[number] for number in (frozen, killed)}
     with capsys.disabled():

@@ -1,7 +1,7 @@
-"""A clock that is set an hour forward, and back, in the middle of a cycle: round trips stay right, times are flagged.
+"""A clock set an hour forward, and back, in the middle of a cycle: RTTs stay correct, times are flagged.
 
-The worker of one site's agent is started again as its supervisor started it, but with a wall clock that goes by a file
-(`tests.e2e.stepped_clock`), as do the stamps that it gets of the kernel; its monotonic clocks are the machine's.
+The worker of a site's agent is restarted with the options of its supervisor, but with a wall clock that follows a file
+(`tests.e2e.stepped_clock`), as do the kernel's timestamps; its monotonic clocks are the machine's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.e2e.stack import TOP, wait_for
 SITE = "oslo"
 HOUR_S = 3600
 OFFSETS_S = (HOUR_S, 0, -HOUR_S, 0) if WHOLE else (HOUR_S, 0)
-"""To which the clock is set, one after the other."""
+"""Offsets to which the clock is set in turn."""
 TOLERANCE_MS = 15.0
 """Of most bursts' medians: the lab keeps to a millisecond, a busy machine's program adds the rest."""
 LARGEST_MS = 2_000.0
@@ -32,7 +32,7 @@ LARGEST_MS = 2_000.0
 
 
 class SteppedAgent:
-    """The agent of a site whose clock can be set."""
+    """A site's agent whose clock can be set."""
 
     def __init__(self, lab, folder):
         self.lab = lab
@@ -43,7 +43,7 @@ class SteppedAgent:
         variables = Path(f"/proc/{worker}/environ").read_text().split("\0")
         self.environment = dict(variable.partition("=")[::2] for variable in variables if variable)
         self.set_by(0)
-        # A supervisor that stands still starts nothing in the place of the worker.
+        # A stopped supervisor starts no replacement of the worker.
         debugger.hold(self.supervisor)
         os.kill(worker, signal.SIGKILL)
         self.process = self._start()
@@ -55,19 +55,19 @@ class SteppedAgent:
             return subprocess.Popen(command, cwd=TOP, env=self.environment, stdout=log, stderr=subprocess.STDOUT)
 
     def set_by(self, offset_s):
-        """Its clock is ahead of the true one by so much from now on."""
+        """Set its clock ahead of the true time by this much from now on."""
         stepped_clock.write(self.clock, offset_s)
 
     def set_in_the_middle_of_a_cycle(self, offset_s):
-        """When that was, by the true clock."""
+        """Set it during a cycle; return the true time."""
         before = self.cycles_begun()
         wait_for(lambda: self.cycles_begun() != before, 60, "a cycle begins")
-        time.sleep(1.5)  # a third of the cycle; where in it does not matter
+        time.sleep(1.5)  # a third of the cycle; any time during it would do
         self.set_by(offset_s)
         return datetime.now(UTC)
 
     def cycles_begun(self):
-        """How often the spool was told that a ping cycle began: the number of the newest."""
+        """The number of the newest ping cycle announced to the spool."""
         with self.lab.spool(SITE) as spool:
             (newest,) = spool.execute("SELECT sum(newest) FROM test WHERE name = 'ping'").fetchone()
         spool.close()
@@ -79,7 +79,7 @@ class SteppedAgent:
     def stop(self):
         self.process.kill()
         self.process.wait()
-        with contextlib.suppress(ProcessLookupError):  # a test that stopped it has let go already
+        with contextlib.suppress(ProcessLookupError):  # a test that stopped it has already released it
             debugger.let_go(self.supervisor)
 
 
@@ -94,7 +94,7 @@ def stepped(lab, tmp_path):
 
 
 def medians(lab, since, until):
-    """Path, median round trip and stamp of each burst from the site that was stored in [since, until)."""
+    """Path, median RTT and stamp of each burst from the site that was stored in [since, until)."""
     return faults.rows(
         lab,
         "SELECT path_id, measured_at, stamp, (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY rtt)"
@@ -133,7 +133,7 @@ def test_a_clock_set_by_an_hour_changes_no_rtt_and_is_flagged(lab, stepped, caps
     assert off_ms[len(off_ms) * 3 // 4] < TOLERANCE_MS
     recent = [burst for burst in stored if burst[1] >= began]
     assert len(recent) >= 3 * len(OFFSETS_S)
-    # Beyond five minutes off the agent puts its times right: nothing lies an hour away.
+    # With a clock error of more than five minutes the agent corrects its times: no result is an hour off.
     assert faults.rows(lab, "SELECT count(*) FROM burst WHERE measured_at > %s", now + timedelta(minutes=5)) == [(0,)]
     away = "SELECT count(*) FROM burst WHERE measured_at < %s"
     assert faults.rows(lab, away, began - timedelta(minutes=30)) == [(0,)]

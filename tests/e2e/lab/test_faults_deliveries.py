@@ -1,5 +1,5 @@
-"""Deliveries that go wrong: an acknowledgement lost after the commit, a batch cut in the middle, and two agents with
-one site's token. Whatever happens on the way, each result is stored once."""
+"""Failing deliveries: an acknowledgement lost after the commit, a batch truncated in transfer, and two agents with the
+same site's token. In all cases each result is stored once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_batch_with_a_lost_acknowledgement_is_stored_once(lab, way, capsys):
 
 
 @pytest.mark.timeout(300)
-def test_a_batch_cut_in_transfer_returns_in_halves_and_is_stored_once(lab, way, capsys):
+def test_a_truncated_batch_is_halved_and_stored_once(lab, way, capsys):
     way.arm(Fault.CUT)
 
     def all_there():
@@ -73,7 +73,7 @@ def sites_page(lab):
 
 @pytest.fixture
 def second(lab, tmp_path):
-    """A second agent of oslo, at bern: with oslo's token and plan, in a folder of its own."""
+    """A second agent of oslo, at bern: with oslo's token and plan, in its own folder."""
     data = tmp_path / "second"
     data.mkdir()
     for name in ("token", "plan.json", "limits.toml"):
@@ -96,12 +96,12 @@ def second(lab, tmp_path):
 def test_a_second_agent_with_the_same_token_is_refused_and_shown(lab, second, capsys):
     spool = second / "spool.sqlite3"
     wait_for(lambda: faults.spool_counts(spool)[1] > 0, 90, "the second agent measures by its plan, and keeps it")
-    code, told = wait_for(lambda: "\nrefused " in (answer := status(second))[1] and answer, 60, "it says why")
+    code, status_output = wait_for(lambda: "\nrefused " in (answer := status(second))[1] and answer, 60, "it says why")
 
     assert code == 1
-    assert "refuses its results; they stay in the backlog" in told
-    assert "409 Conflict: another agent works for oslo since 20" in told
-    assert "stop one of the two. If this one is to take its place, `manage.py site rotate oslo`" in told
+    assert "refuses its results; they stay in the backlog" in status_output
+    assert "409 Conflict: another agent works for oslo since 20" in status_output
+    assert "stop one of the two. If this one is to take its place, `manage.py site rotate oslo`" in status_output
     assert "a second agent shows this site" in sites_page(lab)
     ever, waiting = faults.spool_counts(spool)
     assert ever == waiting

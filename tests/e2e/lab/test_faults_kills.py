@@ -1,4 +1,4 @@
-"""Kill -9 of every part at random moments: all runs again by itself, and each spooled result is stored, and stored
+"""SIGKILL of every part at random moments: everything restarts by itself, and each spooled result is stored exactly
 once."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROUNDS = 20 if WHOLE else len(VICTIMS)
 
 
 def running(lab, victim):
-    """Ids of the processes of that kind."""
+    """Process ids of that kind."""
     return lab.processes(*(word.format(data=lab.data) for word in VICTIMS[victim]))
 
 
@@ -41,7 +41,7 @@ def all_running(lab):
 
 
 def answers(lab):
-    """Whether a question that needs the database has an answer."""
+    """Whether a request that needs the database is answered."""
     try:
         return bool(lab.get("paths"))
     except OSError:
@@ -49,7 +49,8 @@ def answers(lab):
 
 
 def kill(lab, victim, pid):
-    """Kill one process, and wait until as many of each kind run as before, and the centre answers; how long it took."""
+    """Kill a process, and wait until as many of each kind run as before, and the centre answers; returns the
+    seconds."""
     before = all_running(lab)
     began_s = time.monotonic()
     os.kill(pid, signal.SIGKILL)
@@ -72,7 +73,7 @@ def under_way(lab, site):
 
 
 def kill_in_the_middle_of_a_delivery(lab, site):
-    """Freeze the web server so that a batch is sent and not answered, kill its sender, and let the server go on."""
+    """Freeze the web server so that a batch is sent and not answered, kill its sender, and resume the server."""
     frozen = running(lab, "web")
     for pid in frozen:
         os.kill(pid, signal.SIGSTOP)
@@ -87,20 +88,20 @@ def kill_in_the_middle_of_a_delivery(lab, site):
 
 
 @pytest.mark.timeout(1800)
-def test_killed_processes_restart_and_spooled_results_are_stored_once(lab, capsys):
+def test_killed_processes_restart_and_results_are_stored_once(lab, capsys):
     chance = random.Random(SEED)
-    # Each kind once in a random order, then any.
+    # Each kind once in a random order, then any kind.
     kinds = chance.sample(list(VICTIMS), len(VICTIMS))
     kinds += chance.choices(list(VICTIMS), k=ROUNDS - len(kinds))
-    told = []
+    recoveries = []
 
     for victim in kinds:
         time.sleep(chance.uniform(0, MAX_PAUSE_S))  # the random moment
-        told.append(f"{victim} {kill(lab, victim, chance.choice(running(lab, victim))):.0f} s")
+        recoveries.append(f"{victim} {kill(lab, victim, chance.choice(running(lab, victim))):.0f} s")
     for site in SITES if WHOLE else SITES[:1]:
         kill_in_the_middle_of_a_delivery(lab, site)
 
     ledger = faults.balanced(lab, 240, capsys)
     assert ledger.refused == 0
     with capsys.disabled():
-        print(f"{len(kinds)} rounds, seed {SEED}; all ran again after: {', '.join(told)}")
+        print(f"{len(kinds)} rounds, seed {SEED}; all ran again after: {', '.join(recoveries)}")

@@ -1,4 +1,5 @@
-"""The centre is away: the lab cuts all sites off it. Measuring goes on, and soon after, each slot is there, once."""
+"""The centre is unreachable: the lab disconnects all sites from it. Measuring continues, and soon after, each slot is
+stored once."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ SHARE_MEASURED = 0.8
 
 
 def accounted(lab, since, until):
-    """The cycles of the outage by what became of them; None while any is not accounted for."""
+    """The outcomes of the outage's cycles; None while any is not accounted for."""
     cycle_counts = [faults.cycles(lab, number, since, until) for number in faults.path_ids(lab).values()]
     whole = sum(cycle_counts[1:], cycle_counts[0])
     return None if any(whole[outcome] for outcome in faults.OPEN) else whole
 
 
 def cycles_measured(lab, since, until):
-    """How many cycles of paths to begin in [since, until) were measured."""
+    """The number of paths' cycles scheduled in [since, until) that were measured."""
     first, stop = (round(at.timestamp()) // PING_EVERY_S for at in (since, until))
     [[count]] = faults.rows(
         lab,
@@ -38,7 +39,7 @@ def cycles_measured(lab, since, until):
 
 
 def bursts_measured(lab, since, until):
-    """How many bursts each path and size has that began in [since, until)."""
+    """The number of bursts of each path and size that began in [since, until)."""
     there = faults.rows(
         lab,
         "SELECT count(*) FROM burst WHERE outcome = 'measured' AND measured_at >= %s AND measured_at < %s"
@@ -50,7 +51,7 @@ def bursts_measured(lab, since, until):
 
 
 def boundary(at):
-    """When the cycle of a moment was to begin."""
+    """The scheduled start of a moment's cycle."""
     return datetime.fromtimestamp(at.timestamp() // PING_EVERY_S * PING_EVERY_S, UTC)
 
 
@@ -76,7 +77,7 @@ def test_agents_cut_off_from_the_centre_deliver_each_slot_once(lab, capsys):
     assert outcomes["measured"] >= SHARE_MEASURED * outcomes["planned"]
     ledger = faults.balanced(lab, 120, capsys)
     assert ledger.refused == 0
-    # One that begins late may begin after its cycle's time; of each path and size that is one at either end.
+    # A late burst may begin after its cycle's time; that is one at either end for each path and size.
     there = bursts_measured(lab, since, until)
     assert max(there) <= cycles + 1
     assert sum(there) >= SIZES * cycles_measured(lab, since, until) - len(there)

@@ -1,5 +1,4 @@
-"""SIGSTOP of every process at once: what stands still is ended and runs again by itself, and nothing is lost or
-doubled."""
+"""SIGSTOP of every process at once: stopped processes are killed and restarted, and no result is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from tests.e2e.lab.test_faults_kills import VICTIMS, all_running, answers, runni
 from tests.e2e.stack import wait_for
 
 RUNS_AGAIN_S = 90
-"""What was stopped is killed after 30 s; a busy machine takes the rest."""
+"""Stopped processes are killed after 30 s; a busy machine needs the rest."""
 LEAST_VICTIMS = 16
 
 

@@ -1,4 +1,4 @@
-"""Another user of the machine gets at nothing of a running stack, and the stack's own role at no program."""
+"""Another user of the machine can access nothing of a running stack, and the stack's own role can run no program."""
 
 import json
 import os
@@ -20,20 +20,20 @@ EXPECTED = ("web.sock", "redis.sock", "plan.json", "spool.sqlite3", "token", "se
 
 @pytest.fixture
 def files(lab):
-    """All that is in the data folder while the agents measure."""
+    """All files in the data folder while the agents measure."""
     wait_for(lambda: all(list(lab.data.rglob(name)) for name in EXPECTED), 60, "everything is there")
     return [lab.data, *lab.data.rglob("*")]
 
 
 def mode(path):
-    """Its rights; none where it is gone again, as journals are."""
+    """Its permissions; None where it has disappeared, as journals do."""
     with suppress(FileNotFoundError):
         return stat.S_IMODE(path.lstat().st_mode)
     return 0
 
 
 def reach(path, kind):
-    """Connect to a socket or open a file: 0, or the error's number."""
+    """Connect to a socket or open a file: 0, or the error number."""
     try:
         if stat.S_ISSOCK(kind):
             with socket.socket(socket.AF_UNIX) as client:
@@ -46,7 +46,7 @@ def reach(path, kind):
 
 
 def as_another_user(work):
-    """What `work` returns in a process of nobody's."""
+    """The result of `work` in a process of the user nobody."""
     read_fd, write_fd = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -74,8 +74,8 @@ def test_every_socket_and_file_is_refused_to_another_user(files, root_required):
     assert {path: number for path, number in answers.items() if number != EACCES} == {}
 
 
-def test_every_file_is_closed_by_itself(lab, files):
-    # Where the database has a user of its own, its group may pass the top folder.
+def test_every_file_has_closed_permissions_of_its_own(lab, files):
+    # Where the database has its own user, that user's group may pass through the top folder.
     open_to_others = {str(path): oct(mode(path)) for path in files if mode(path) & (0o067 if path.is_dir() else 0o077)}
 
     assert open_to_others == {}
@@ -99,9 +99,9 @@ def test_the_stacks_role_runs_no_program_and_reads_no_file(lab):
 
 
 @pytest.mark.skipif(given_database_url is not None, reason="the server must be the stack's own")
-def test_the_databases_passwords_are_in_their_files_alone(lab):
+def test_the_databases_passwords_are_only_in_their_files(lab):
     passwords = [path.read_text().strip().rpartition(":")[2] for path in lab.data.glob("postgres/*.pgpass")]
-    shown = [
+    leaks = [
         (Path("/proc") / str(pid) / name).read_bytes().decode(errors="replace")
         for pid in lab.processes()
         for name in ("cmdline", "environ")
@@ -110,6 +110,6 @@ def test_the_databases_passwords_are_in_their_files_alone(lab):
     written = [lab.output, *(path.read_text(errors="replace") for path in lab.data.rglob("*.log"))]
 
     assert len(passwords) == 2
-    assert not [password for password in passwords if any(password in text for text in (*shown, *written))]
+    assert not [password for password in passwords if any(password in text for text in (*leaks, *written))]
     with pytest.raises(psycopg.OperationalError, match="no password supplied"):
         psycopg.connect(lab.database_url, user="postgres", passfile="/dev/null")

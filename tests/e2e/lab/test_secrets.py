@@ -1,4 +1,4 @@
-"""No secret of a running stack, and none that a process was given, is in a log, a command line or a page."""
+"""No secret of a running stack, nor any given to a process, is in a log, a command line or a page."""
 
 import contextlib
 import os
@@ -27,22 +27,23 @@ def command_lines(pids):
 
 
 @pytest.mark.timeout(600)
-def test_the_secrets_of_a_running_stack_are_nowhere_to_be_read(lab):
-    """A lab whose agents measure, deliver and test throughput; asked with good and bad tokens, and for what fails."""
+def test_the_secrets_of_a_running_stack_cannot_be_read(lab):
+    """A lab whose agents measure, deliver and test throughput; queried with valid and invalid tokens, and with failing
+    requests."""
     site_token = (lab.data / "sites" / "rome" / "token").read_text().strip()
     user_token = _add_user(lab)
     secrets = [site_token, user_token, PASSWORD, (lab.data / "secret_key").read_text().strip()]
-    seen, keys = set(), set()
+    visible, keys = set(), set()
     pages = []
 
     def measured():
-        seen.add(command_lines(lab.processes()))
+        visible.add(command_lines(lab.processes()))
         keys.update(re.findall(r'"one_time_key":"([^"]+)"', _plans(lab)))
         cells = lab.get("grid?metric=throughput_median_bps&period=hour")["cells"]
-        has_run = any("iperf3" in lines for lines in seen)
+        has_run = any("iperf3" in lines for lines in visible)
         return has_run and [cell for cell in cells if cell["value"] is not None]
 
-    wait_for(measured, 300, "a throughput test was seen, and one was measured")
+    wait_for(measured, 300, "a throughput test was running, and another was measured")
     for path, token in (
         ("api/v1/sites", user_token),
         ("api/agent/plan", "x" + site_token),
@@ -60,7 +61,7 @@ def test_the_secrets_of_a_running_stack_are_nowhere_to_be_read(lab):
     assert keys
     for secret in (*secrets, *keys):
         assert secret not in written
-        assert all(secret not in lines for lines in seen)
+        assert all(secret not in lines for lines in visible)
         assert all(secret not in page for page in pages)
 
 
@@ -80,8 +81,8 @@ def _plans(stack):
 
 
 @pytest.mark.parametrize("what", ["web", "worker", "beat"])
-def test_passwords_of_unreachable_database_and_redis_are_not_shown(tmp_path, what):
-    """Both are wrong, so whatever each process says of its trouble is said."""
+def test_passwords_of_database_and_redis_are_not_in_errors(tmp_path, server):
+    """Both addresses are wrong, so that each process reports its error."""
     environment = {
         **os.environ,
         "SOUNDINGS_DATABASE_URL": f"postgresql://soundings:{PASSWORD}@127.0.0.1:1/soundings",
@@ -95,16 +96,16 @@ def test_passwords_of_unreachable_database_and_redis_are_not_shown(tmp_path, wha
         "web": ["gunicorn", "--config", "python:monitor.stack.serving", "--bind", f"127.0.0.1:{port}"],
         "worker": [*celery, "worker", "--pool=threads", "--concurrency=1", "--loglevel=INFO"],
         "beat": [*celery, "beat", "--schedule", str(tmp_path / "schedule"), "--loglevel=INFO"],
-    }[what]
-    words = {"web": "Listening at", "worker": "Cannot connect to redis", "beat": "beat: Connection error"}[what]
+    }[server]
+    words = {"web": "Listening at", "worker": "Cannot connect to redis", "beat": "beat: Connection error"}[server]
     log = tmp_path / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", *arguments], cwd=TOP, env=environment, stdout=output, stderr=subprocess.STDOUT
         )
     try:
-        wait_for(lambda: words in log.read_text() or process.poll() is not None, 60, f"{what} says {words}")
-        if what == "web":
+        wait_for(lambda: words in log.read_text() or process.poll() is not None, 60, f"{server} says {words}")
+        if server == "web":
             plan = f"http://127.0.0.1:{port}/api/agent/plan"
             request = urllib.request.Request(plan, headers={"Authorization": "Bearer x"})
             with pytest.raises(urllib.error.HTTPError) as error:

@@ -95,6 +95,6 @@ def test_the_cheap_check_excludes_no_decrease_the_test_detects(seed, number, lev
         assert ranks.may_have_fallen(values[np.newaxis, :], below_ratio)[0]
 
 
-def test_the_cheap_check_excludes_small_shifts_and_missing_values():
+def test_the_cheap_check_excludes_small_shifts_and_missing_data():
     assert not ranks.may_have_fallen(np.full((1, 60), 9.4e8), 0.85)[0]
     assert not ranks.may_have_fallen(np.full((1, 60), np.nan), 0.85)[0]

@@ -95,7 +95,7 @@ def test_a_route_of_a_site_takes_incidents_with_any_path_there(selector, takes):
     assert Route("mail", selector=selector).takes("warning", [elsewhere]) is False
 
 
-def test_a_digest_omits_notifications_sent_to_the_channel_at_once():
+def test_a_digest_omits_notifications_that_were_sent_at_once():
     of = [Route("mail", digest=time(7)), Route("mail", "critical")]
 
     assert chosen(of, "critical", [CERN_OUT])["mail"].digest is None

@@ -175,7 +175,7 @@ def test_each_reply_has_the_time_at_which_it_was_read(monkeypatch):
     assert not receiving.session.table.arrival_trusted.any()
 
 
-def test_an_error_keeps_its_router_despite_a_length_changed_by_bsd():
+def test_an_error_keeps_its_router_if_bsd_changed_its_length():
     receiving = Receiving()
     error = bytearray(icmp_error(3, 13, receiving.session.quoted(4)))
     error[8 + 2 : 8 + 4] = error[8 + 3], error[8 + 2]

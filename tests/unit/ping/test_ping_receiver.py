@@ -176,7 +176,7 @@ def test_a_hardware_stamp_of_one_end_is_not_used(end):
 
 
 @given(st.one_of(st.integers(-3000, 3000).map(lambda saved_us: saved_us * 1000), st.integers(-(10**10), 10**10)))
-def test_a_hardware_rtt_counts_only_if_slightly_below_the_kernels(saved_ns):
+def test_a_hardware_rtt_is_used_only_slightly_below_the_kernels(saved_ns):
     """Timestamps of two interfaces differ by an arbitrary clock offset."""
     session = one_burst()
     session.now_ns = CALLED_NS + SECOND

@@ -441,7 +441,7 @@ def test_limits_apply_to_both_ends(spool, own_tests, clock):
     assert served == []
 
 
-def test_a_peer_in_a_forbidden_network_is_neither_called_nor_served(spool, own_tests, clock, caplog):
+def test_a_peer_in_a_forbidden_network_is_not_contacted(spool, own_tests, clock, caplog):
     served = []
     limits = Limits(networks=Networks(forbidden=("192.0.2.0/24",)))
     slots = make_slots(spool, own_tests, clock, serve=lambda spec, deadline: served.append(spec), limits=limits)

@@ -323,7 +323,7 @@ INSERT INTO meta VALUES ('format', 1), ('id', 'abc'), ('acknowledged', 6), ('dro
 """
 
 
-def test_a_spool_of_the_first_format_is_upgraded_with_its_contents(path):
+def test_a_spool_of_the_first_format_is_upgraded_with_results(path):
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.executescript(FORMAT_1)
         connection.execute("INSERT INTO result (body) VALUES (?)", (msgspec.json.encode(result(1)),))

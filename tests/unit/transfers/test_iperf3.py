@@ -120,7 +120,7 @@ def test_a_report_of_another_version_is_parsed_completely(version, name):
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", ENDS)
-def test_a_failure_of_another_version_is_an_outcome_with_its_reason(version, name):
+def test_a_failure_of_another_version_is_an_outcome_with_reason(version, name):
     outcome, message = {**ENDS, **ENDS_OF[version]}[name]
     spec = msgspec.structs.replace(SPEC, one_time_key="of this slot")
 

@@ -122,7 +122,7 @@ def test_known_versions_authenticate_as_real_iperf3_did(iperf3_is, client, serve
     ],
 )
 @pytest.mark.parametrize("peer", [None, "", "of a later kind"])
-def test_an_unknown_peer_version_gets_the_old_padding_if_possible(iperf3_is, version, of_client, of_server, peer):
+def test_an_unknown_peer_version_gets_the_old_padding_if_usable(iperf3_is, version, of_client, of_server, peer):
     iperf3_is(version)
 
     with (
