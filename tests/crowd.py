@@ -27,7 +27,7 @@ from probes.site.wire import Batch, Delivered, Plan, Receipt, Refusal
 TASK_EVERY_S = 0.5
 """How often an agent checks whether it may deliver; a real agent does so every 5 s."""
 RESULT_BYTES = 600
-"""Of a result in a spool, as JSON."""
+"""Size of a spooled result as JSON."""
 PAGE_EVERY_S = 2.0
 RTTS_MS = tuple(170 + 0.37 * n for n in range(10))
 
@@ -62,8 +62,8 @@ class GeneratedSpool:
         only: int | None = None,
         without: Collection[int] = (),
     ) -> Batch | None:
-        assert not without, f"no result of these spoils a batch, and {without} are left out"
-        assert only is None, f"no result of these spoils a batch, and {only} is asked for alone"
+        assert not without, f"no result here makes a batch fail, but {without} are left out"
+        assert only is None, f"no result here makes a batch fail, but {only} is requested alone"
         if self.left == 0:
             return None
         if self._size is None:

@@ -25,13 +25,13 @@ from tests.e2e.visits import DRAWN, browsing
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 MOST_BYTES = 150_000
 COLOURS = 256
-"""Enough for text on few grounds; half of the bytes."""
+"""Colours of the palette: enough for text on few backgrounds; half of the bytes."""
 PATIENCE_S = 1500
 PATIENCE_MS = 60_000
 QUIET_PACKETS = 200
 """Packets sent on every path before anything is planted: the baseline of the alerts."""
 TESTED_PATHS = 12
-"""Of the lab's twenty: so many have been measured with a throughput test before pictures are taken."""
+"""Number of the lab's twenty paths that need a throughput test before pictures are taken."""
 
 LOSSY = ("cern", "ornl")
 LOSS_RATIO = "0.06"

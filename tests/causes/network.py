@@ -44,7 +44,7 @@ HOSTS = (
     SimulatedHost("cern-c", "cern", "lhcone"),
 )
 TESTED_HOSTS = ("slac", "ornl", "nersc", "kek", "desy", "cern-a")
-"""Throughput tests run between these."""
+"""The hosts with throughput tests."""
 
 Pair = tuple[str, str]
 

@@ -24,7 +24,7 @@ LARGE = (
     *(f"{result}_{tier}" for result in ("burst", "throughput") for tier in ("hour", "day", "month", "year")),
     *("dirty_summary", "slot", "cycle_day", "agent_gap"),
 )
-"""The tables whose rows become ever more."""
+"""The tables that grow without a limit."""
 HELD = """
     SELECT DISTINCT relname FROM pg_locks INNER JOIN pg_class ON pg_class.oid = relation
     WHERE pid = pg_backend_pid() AND (

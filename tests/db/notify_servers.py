@@ -18,7 +18,7 @@ from aiosmtpd.controller import Controller
 
 @dataclass
 class ReceivedMessages:
-    """The messages a server got, and its answer: a status, or with `drips` an endless one."""
+    """The messages a server got, and its answer: a status, or with `drips` an endless answer."""
 
     bodies: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)

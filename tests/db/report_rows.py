@@ -25,7 +25,7 @@ BEFORE = WEEK.before
 NOW = WEEK.until + timedelta(minutes=15)
 ENGLISH = Numbers()
 IPDV_SKETCH = Sketches.of_values([0] * 4, [-0.05, -0.05, 0.05, 0.05], 1, IPDV_MS).to_bytes()[0]
-"""Of differences whose quartiles are 0.1 ms apart."""
+"""A sketch of differences whose quartiles are 0.1 ms apart."""
 
 
 def make_hours(

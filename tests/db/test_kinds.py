@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 OF_THIS_RUN = ("SOUNDINGS_DATABASE_URL", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER")
-"""The process makes a database server of its own."""
+"""The process starts its own database server."""
 
 
 def test_a_kind_from_outside_the_tree_works_end_to_end():

@@ -23,7 +23,7 @@ from tests.e2e.stack import RunningStack, wait_for
 WHOLE = os.environ.get("SOUNDINGS_TEST_FAULTS") == "whole"
 SITES = ("bern", "rome", "oslo")
 RTT_MS = {("bern", "rome"): 20.0, ("bern", "oslo"): 60.0, ("rome", "oslo"): 120.0}
-"""Of the scenario, either way."""
+"""Paths of the scenario in both directions."""
 PING_EVERY_S = 10
 SIZES = 2
 EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)

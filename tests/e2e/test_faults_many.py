@@ -17,7 +17,7 @@ from tests.e2e.stack import wait_for
 
 AGENTS, RESULTS, PATHS = 20, 1000, 20
 LARGEST_BYTES = 400e6
-"""Of a web process; half of it is Python, Django and NumPy before anything has come."""
+"""Memory of a web process; half of it is Python, Django and NumPy before the first request."""
 
 
 @pytest.fixture

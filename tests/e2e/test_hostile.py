@@ -184,7 +184,7 @@ def test_an_invalid_batch_is_refused_with_the_valid_form(port, token, body, head
     answered, _, answer = deliver(port, token, body, **headers)
 
     assert (answered, word in answer["error"]) == (status, True), answer
-    assert ask(port, token=token)[0] == 200, "the server is there as before"
+    assert ask(port, token=token)[0] == 200, "the server still answers"
 
 
 def test_compression_bombs_are_not_unpacked(port, token):

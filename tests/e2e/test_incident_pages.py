@@ -21,7 +21,7 @@ from tests.e2e.visits import browsing, wrong_for_readers
 pytestmark = pytest.mark.django_db(transaction=True)
 SCREENS = {"desktop": (1280, 900, "light"), "phone": (390, 844, "light"), "dark": (1280, 900, "dark")}
 SHOTS = os.environ.get("SOUNDINGS_TEST_SHOTS")
-"""Where screenshots are put, for people who want to look at them."""
+"""Folder for screenshots, for visual checks."""
 PATIENCE_MS = 60_000
 CUT_OFF = "(frames) => frames.filter((frame) => frame.scrollWidth > frame.clientWidth).map((frame) => frame.id)"
 

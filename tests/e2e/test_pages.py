@@ -57,7 +57,7 @@ PAGES = {
 a page ignores them behind a question mark."""
 
 FOR_OPERATORS = ("path", "incident", "maintenance", "maintenance-change", "audit")
-"""Visited by somebody who may operate, who sees more."""
+"""Pages visited by an operator, who sees more."""
 
 NOT_PAGES = {
     "series-csv", "bursts-csv", "tests-csv", "changes-csv", "table-tsv", "chart-bundle",

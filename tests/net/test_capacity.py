@@ -121,7 +121,7 @@ class Path4:
     def _wait_for_traffic(self) -> None:
         until, before = time.monotonic() + 20, self._passed_bytes()
         while self._passed_bytes() < before + 20 * IP_BYTES:
-            assert time.monotonic() < until, "the other traffic does not come through"
+            assert time.monotonic() < until, "the cross traffic does not arrive"
             time.sleep(0.02)
 
     def _passed_bytes(self) -> int:

@@ -66,7 +66,7 @@ def iperf_server(lab: RunningLab, site: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def iperf(lab: RunningLab, source: str, destination: str, *options: str) -> dict[str, object]:
-    """The `end` of iperf3's JSON of one transfer."""
+    """The `end` of iperf3's JSON of a transfer."""
     with iperf_server(lab, destination):
         done = lab.exec(source, "iperf3", "--json", "--client", lab.address(destination), *options)
     assert done.returncode == 0, done.stdout

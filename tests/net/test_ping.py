@@ -30,7 +30,7 @@ NOBODY = {4: "10.9.0.77", 6: "fd09::77"}
 ELSEWHERE = {4: "203.0.113.1", 6: "2001:db8::1"}
 ELSEWHERE_NETWORK = {4: "203.0.113.0/24", 6: "2001:db8::/64"}
 MANY_NETWORK = {4: "10.10.0.0/24", 6: "fd10::/64"}
-"""All its addresses are the far end's."""
+"""All its addresses belong to the far end."""
 NOBODY_USER = 65534
 NARROW_MTU = 1300
 NAMED_OTHERWISE = {(6, "unreachable"): "net_unreachable"}
@@ -41,7 +41,7 @@ table ip forbid {{
 }}
 """
 UNPRIMED = {"priming_bytes": None, "late_s": 0.2}
-"""The far end's script goes by sequence numbers, so these tests count from the first request."""
+"""The far end's script uses sequence numbers, so these tests count from the first request."""
 
 MEASURE = """
 import encodings.idna, os, sys, msgspec

@@ -22,7 +22,7 @@ from probes.ping.spec import Burst, PingSpec, PingTarget
 MS = 1_000_000
 HOUR_NS = 3_600_000 * MS
 SETTLED_MS = 20.0
-"""Far above any round trip on loopback that is read as it comes, far below the quarter of a second that replies may
+"""Far above any loopback RTT that is read on arrival, far below the quarter of a second that replies may
 wait in the socket."""
 
 

@@ -320,7 +320,7 @@ def test_a_stranger_is_refused_during_the_slot(port, filtered, monkeypatch):
 
     theirs = stranger(port, STRANGER)
 
-    assert server.is_alive(), "the stranger used the server up"
+    assert server.is_alive(), "the stranger ended the server"
     assert (theirs.returncode == 0) is not filtered
     assert until_measured(spec(port)).outcome is Outcome.MEASURED
     server.join()

@@ -26,7 +26,7 @@ PACKETS = 10
 SIZES = (100, 1000)
 BURSTS_AN_HOUR = len(SIZES) * 3600 // CYCLE_S
 PAST_HOURS = 33 * 24
-"""28 days of baseline, three more that show how hours scatter, and the hours that are tested."""
+"""28 days of baseline, three more for the variance of hours, and the tested hours."""
 
 RTT_MS = 20.0
 NOISE_MS = 0.3

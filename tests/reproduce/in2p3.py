@@ -21,7 +21,7 @@ PUBLISHED = {2048: "70 to 80", 2560: "more variable", 4096: "more variable"}
 BBFTP_STREAMS, BBFTP_WINDOW_KB, BBFTP_PUBLISHED_MBPS = 10, 64, 30
 KIB = 1024
 START_UP_S, MEASURED_S, STEP_S = 16.0, 10.0, 1.0
-"""A window that fills the path may lose in slow start; Reno regains it in W/2 round trips, 13 s."""
+"""A window that fills the path may lose in slow start; Reno recovers in W/2 RTTs, 13 s."""
 KNEE_WITHIN = 0.1
 WINDOW_LAW_WITHIN = 0.15
 BDP_KB = CAPACITY_MBPS * 1e6 * RTT_MS / 1000 / 8 / KIB

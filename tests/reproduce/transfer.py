@@ -28,19 +28,19 @@ LAB = str(Path(__file__).parent / "lab.toml")
 SENDER, RECEIVER = "slac", "in2p3"
 PACKET_BYTES = 1500
 PAYLOAD_BYTES = 1448
-"""Of a packet: without IPv4, TCP and its timestamps option."""
+"""Payload of a packet: without IPv4, TCP and its timestamps option."""
 
 MOST_LATE_RATIO = 0.05
-"""Of the round trip, by which the relay may make it longer on average."""
+"""Maximum mean increase of the RTT by the relay, relative to the RTT."""
 MOST_WAITED_RATIO = 0.05
-"""Of the time, in which the relay may wait for a processor."""
+"""Maximum ratio of the time in which the relay waits for a processor."""
 LEAST_BUSY_RATIO = 0.98
-"""Of the time, in which the sender must have something to send."""
+"""Minimum ratio of the time in which the sender has data to send."""
 MOST_HELD_RATIO = 0.02
-"""Of the time, in which a buffer may hold a sender back whose window is left to the kernel."""
+"""Maximum ratio of the time in which a buffer limits a sender whose window is left to the kernel."""
 TRIES = 5
 TAIL_S = 0.3
-"""Before the sender's end, the counts are read."""
+"""The counters are read this long before the sender's end."""
 END_GRACE_S = 60.0
 CLEAN_PATH = {
     "jitter_ms": 0.0, "loss_ratio": 0.0, "rate_mbps": None, "queue_ms": 100.0, "queue_bytes": None,

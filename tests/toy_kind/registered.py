@@ -9,7 +9,7 @@ import pytest
 from probes import kinds
 from tests.toy_kind.kind import KIND
 
-assert "probes.site.wire" not in sys.modules, "the wire is built already"
+assert "probes.site.wire" not in sys.modules, "the wire structs exist already"
 kinds.KINDS[KIND.name] = KIND
 kinds.CYCLE_KINDS += (KIND,)
 

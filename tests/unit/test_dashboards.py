@@ -303,7 +303,7 @@ def test_panels_are_within_the_grid_without_overlap(dashboard: dict[str, Any]) -
         assert panel["gridPos"]["h"] >= 4
     covered = sum(panel["gridPos"]["w"] * panel["gridPos"]["h"] for panel in dashboard["panels"])
     bottom = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in dashboard["panels"])
-    assert covered == 24 * bottom, "there is a hole in it"
+    assert covered == 24 * bottom, "the grid has a gap"
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
     for first, second in combinations(dashboard["panels"], 2):
         a, b = first["gridPos"], second["gridPos"]

@@ -70,7 +70,7 @@ def test_an_account_has_limited_attempts_from_all_addresses(client, settings, na
 
     assert answers == [200] * 30 + [429] * 10
     assert log_in(client, f" {name} ", PASSWORD, HTTP_X_FORWARDED_FOR="203.0.113.99").status_code == 429, (
-        "however it is typed"
+        "in any spelling"
     )
     assert log_in(client, "somebody-else", "wrong", HTTP_X_FORWARDED_FOR="203.0.113.98").status_code == 200
 

@@ -37,7 +37,7 @@ def test_a_full_bucket_passes_its_burst_then_gives_a_wait(client):
 
     assert [wait_s("five", rate, client) for _ in range(5)] == [0.0] * 5
     assert 90 < wait_s("five", rate, client) <= 100
-    assert 90 < wait_s("five", rate, client) <= 100, "a refusal costs nothing more"
+    assert 90 < wait_s("five", rate, client) <= 100, "a refusal takes no token"
 
 
 def test_each_key_has_a_bucket_of_its_own(client):

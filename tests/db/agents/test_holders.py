@@ -124,7 +124,7 @@ def test_a_known_holder_costs_no_query(ask, django_assert_num_queries):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_concurrent_agents_a_single_one_holds_the_token(mesh, token):
+def test_of_concurrent_agents_only_the_first_holds_the_token(mesh, token):
     together = threading.Barrier(8)
 
     def claim(number):

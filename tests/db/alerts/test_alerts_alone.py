@@ -46,7 +46,7 @@ def in_a_thread(work):
     return thread, done
 
 
-def test_of_two_concurrent_evaluations_only_one_evaluates(lossy_path, monkeypatch):
+def test_two_concurrent_evaluations_evaluate_once(lossy_path, monkeypatch):
     judging, may_go_on, judged = threading.Event(), threading.Event(), []
     findings = module.findings
 

@@ -25,8 +25,8 @@ from tests.facts import lacks
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
 WINDOW = timedelta(seconds=600)
 QUERIES = 25
-"""The mesh, paths pinged and tested with their groups (4), incidents and their paths (2), what was judged; recent and
-hourly counts, those of the running hour, baseline, days, round trips, contacts and their sites; what ended lately and
+"""The mesh, paths pinged and tested with their groups (4), incidents and their paths (2), evaluated data; recent and
+hourly counts, those of the running hour, baseline, days, RTTs, contacts and their sites; what ended lately and
 what was maintained; when to be quiet; the levels of findings; what was judged, what nobody was told, how the
 agents are; the lock, the mark that it was done, the lock."""
 RULE = {"above_ratio": 0.01, "window_s": 600}
@@ -236,7 +236,7 @@ def test_loss_of_a_closed_incident_does_not_open_another(paths):
     incident = Incident.objects.get()
     assert (incident.closed_at is None, incident.reopenings) == (False, 0)
     lost, sent = 80, 300
-    assert loss.chances(sent, lost, sent, lost, 0.01) < 1e-9, "a window of half an hour does hold it"
+    assert loss.chances(sent, lost, sent, lost, 0.01) < 1e-9, "a window of half an hour contains it"
 
 
 def test_loss_above_half_of_the_threshold_keeps_it_open(paths):

@@ -242,7 +242,7 @@ def test_incidents_of_a_common_cause_are_merged(two_paths):
     assert "cern → slac: loss is high" in whole.summary
     assert (part.state, part.closed_at, part.merged_into) == (IncidentState.RESOLVED, after(5), whole)
     assert part.closing == f"part of incident {whole.pk}: slac"
-    assert list(part.paths.values_list("path_id", "is_over")) == [(back.pk, True)], "its own evidence stays with it"
+    assert list(part.paths.values_list("path_id", "is_over")) == [(back.pk, True)], "it keeps its own evidence"
     assert [turn.turn for turn in part.turns.order_by("pk")][-1] == "merged"
 
 

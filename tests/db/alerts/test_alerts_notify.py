@@ -439,7 +439,7 @@ def test_a_worker_killed_before_recording_sends_twice_at_most(webhook, settings,
     )  # fmt: skip
     try:
         assert worker.stdout.readline().strip() == "sent"
-        assert deliver(after(1)) == 0, "the other worker holds the turn"
+        assert deliver(after(1)) == 0, "the other worker has the lock"
         worker.send_signal(signal.SIGKILL)
         worker.wait(timeout=30)
     finally:
@@ -453,7 +453,9 @@ def test_a_worker_killed_before_recording_sends_twice_at_most(webhook, settings,
         time.sleep(0.2)  # until PostgreSQL notices that its client is gone
     deliver(after(10_000))
 
-    assert webhook.ids == [f"{incident.pk}-opened-0"] * 2, "once too often, and by its id the receiver can tell"
+    assert webhook.ids == [f"{incident.pk}-opened-0"] * 2, (
+        "sent twice with the same id, so that the receiver can discard it"
+    )
     assert states() == [DeliveryState.SENT]
 
 

@@ -64,7 +64,7 @@ def test_a_fall_to_a_tenth_is_a_notice_at_the_second_test(path):
     assert headline(incident).startswith("throughput 3.1 Mbit/s (was 30.2 Mbit/s) on ")
     newest = ("throughput 3.1 Mbit/s", "IPv4", "newest test")
     assert lacks(incident.summary, *newest, " −90%", "from 30.2 Mbit/s") == []
-    assert "27.9 Mbit/s" in incident.summary, "the lowest of those before"
+    assert "27.9 Mbit/s" in incident.summary, "the minimum of the earlier tests"
 
 
 def severity_after(path, rates_mbps):

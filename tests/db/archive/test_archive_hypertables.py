@@ -53,7 +53,7 @@ def test_a_week_of_bursts_is_seven_chunks_with_timescaledb():
     assert chunks["burst"] == (7 if has_timescaledb() else 0)
 
 
-def test_the_keys_are_the_only_indexes_besides_one_by_time():
+def test_the_only_indexes_are_the_key_and_an_index_by_time():
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT tablename, count(*) FROM pg_indexes WHERE schemaname = current_schema() "

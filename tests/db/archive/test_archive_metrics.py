@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 NOT_OF_BURSTS = {Metric.THROUGHPUT, Metric.COVERAGE}
 SKETCHED = {Metric.RTT_P25, Metric.RTT_MEDIAN, Metric.RTT_P75, Metric.RTT_P90, Metric.RTT_P95, Metric.IPDV, Metric.MOS}
 WORST_OF_PARTS = Metric.LOSS_MAX
-"""Of an hour's bursts, and of a day's hours."""
+"""Bursts of an hour, and hours of a day."""
 
 
 def some_bursts(kind):

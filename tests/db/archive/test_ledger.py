@@ -1,4 +1,4 @@
-"""The ledger: each planned measurement is in exactly one line with its outcome, by hand and by a second
+"""The ledger: each planned measurement is in a single line with its outcome, by hand and by a second
 implementation."""
 
 import dataclasses

@@ -1,5 +1,5 @@
 """Migrations of a full database do not block deliveries: they wait for a lock for at most a second, and do not touch
-large tables while they hold one. docs/migrations.md has the rules tested here."""
+large tables while they hold a lock. docs/migrations.md has the rules tested here."""
 
 import os
 import subprocess

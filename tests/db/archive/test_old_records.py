@@ -198,7 +198,7 @@ def test_deleted_ledger_days_are_not_called_missed(mesh, keep):
 
     delete_old()
     assert not CycleDay.objects.exists()
-    assert AgentGap.objects.count() == 1, "it reaches into the time that is kept"
+    assert AgentGap.objects.count() == 1, "it ends within the retention"
 
     # From the beginning of yesterday on, and nothing before.
     assert lines(mesh) == {("missed", "agent_offline"): 2160}

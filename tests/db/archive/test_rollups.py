@@ -124,7 +124,7 @@ def _summary(members):
 
 
 DERIVED = {"rtt_iqr_ms", "received_avg_ratio", "received_max_ratio", "rate_avg_per_ms", "rate_max_per_ms"}
-"""Held against `pinger` in test_archive_metrics."""
+"""Compared with `pinger` in test_archive_metrics."""
 SKETCHES = {"rtt_sketch", "ipdv_sketch", "loaded_rtt_sketch"}
 
 

@@ -68,7 +68,7 @@ def test_a_capacity_during_our_own_test_says_so(panel_text, path):
     assert "during a throughput test" in panel_text()
 
 
-def test_a_capacity_stays_beside_a_newer_undetermined_one(panel_text, path):
+def test_a_capacity_stays_beside_a_newer_undetermined_result(panel_text, path):
     capacity(path, HOUR)
     capacity(path, HOUR + MINUTE, verdict="rate_limited", detail="ICMP is limited", **NOTHING)
 

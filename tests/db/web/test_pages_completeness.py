@@ -17,7 +17,7 @@ from tests.facts import lacks
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 TODAY = NOW.date()
 QUERIES = 6
-"""The mesh, its sites, deliveries, coverage, refused results; what is current."""
+"""The mesh, its sites, deliveries, coverage, refused results; freshness."""
 
 
 @pytest.fixture(autouse=True)

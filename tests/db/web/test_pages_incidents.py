@@ -26,10 +26,10 @@ from tests.facts import lacks
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 LOCAL = {"host": "localhost"}
 LIST_QUERIES = 7
-"""How many there are, which, their paths, sites, groups, the mesh; what is current."""
+"""The count, incidents, their paths, sites, groups, the mesh; freshness."""
 INCIDENT_QUERIES = 11
-"""The incident, paths, turns, notifications, deeds; what was kept, the last hour; quiet times; and the series of two
-directions; what is current."""
+"""The incident, paths, turns, notifications, audit records; evidence, the last hour; quiet times; and the series of two
+directions; freshness."""
 MAINTENANCE_QUERIES = 4
 
 
@@ -204,7 +204,7 @@ class TestIncidentPage:
         assert re.search(r"loss < 0\.\d+% \(0 of 1,\d\d\d\) 20% \(20 of 100\)", text(there))
         assert re.search(r"loss < 0\.\d+% \(0 of 1,\d\d\d\) < 3% \(0 of 100\)", text(back))
         assert html.count("data-chart=") == 4
-        assert re.search(r'"incidents": \[\{"t": \d+', html), "the moment is marked in the charts"
+        assert re.search(r'"incidents": \[\{"t": \d+', html), "the onset is marked in the charts"
 
     def test_both_charts_have_the_same_steps(self, page, paths):
         incident = lossy(paths["slac → cern"])

@@ -23,10 +23,10 @@ RUNS = Path(__file__).parents[2] / "fixtures" / "iperf3" / "diagnosis"
 SAID = {"duration_s": 10.0, "start_s": 0.2, "too_short": False, "wanted_s": 2.0, "peer_window_bytes": 3e6}
 PATH_QUERIES = 17
 ROUTE_QUERIES = 1
-"""The TTLs of replies, asked for where the time is short enough for raw bursts."""
+"""The TTLs of replies, queried where the period is short enough for raw bursts."""
 ESTIMATE_QUERIES = 4
-"""The tails of the round trips, the capacity, the days that calibrate, and the tests to forecast from; none where no
-ping was answered. With tests there is one more, for the pings before them."""
+"""The tails of the RTTs, the capacity, the days that calibrate, and the tests to forecast from; none where no
+ping was answered. With tests there is another, for the pings before them."""
 
 
 @pytest.fixture

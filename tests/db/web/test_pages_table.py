@@ -36,7 +36,7 @@ def get(client):
 
 @pytest.fixture
 def days(paths):
-    """Two days of three paths; one of the paths has only the older day."""
+    """Two days of three paths; a path has only the older day."""
     measured(paths["slac", "cern"], 0, 0.02)
     measured(paths["slac", "cern"], 1, 0.06)
     measured(paths["cern", "slac"], 0, 0.0005)

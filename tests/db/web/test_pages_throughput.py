@@ -13,7 +13,7 @@ from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 QUERIES = 5
-"""The mesh, the tests, their paths, what limited them; what is current."""
+"""The mesh, the tests, their paths, their limits; freshness."""
 
 
 @pytest.fixture

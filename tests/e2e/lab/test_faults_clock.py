@@ -26,9 +26,9 @@ HOUR_S = 3600
 OFFSETS_S = (HOUR_S, 0, -HOUR_S, 0) if WHOLE else (HOUR_S, 0)
 """Offsets to which the clock is set in turn."""
 TOLERANCE_MS = 15.0
-"""Of most bursts' medians: the lab keeps to a millisecond, a busy machine's program adds the rest."""
+"""Tolerance of most bursts' medians: a millisecond of the lab, and the delay of a program on a busy machine."""
 LARGEST_MS = 2_000.0
-"""Of any burst's: a machine that stands still for a moment bends a burst by that; a clock's step is 3,600,000."""
+"""Tolerance of any burst's median: a paused machine changes a burst by as much; a clock step is 3,600,000."""
 
 
 class SteppedAgent:

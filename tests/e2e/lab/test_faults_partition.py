@@ -15,7 +15,7 @@ from tests.e2e.stack import wait_for
 OUTAGE_S = 600 if WHOLE else 60
 HEALED_WITHIN_S = 120
 SHARE_MEASURED = 0.8
-"""Of the cycles of the outage; a busy machine may be late now and then, and says so."""
+"""Minimum ratio of measured cycles during the outage; a busy machine may be late sometimes, and reports it."""
 
 
 def accounted(lab, since, until):
@@ -67,7 +67,7 @@ def test_agents_cut_off_from_the_centre_deliver_each_slot_once(lab, capsys):
         lab.lab("set", "--centre", "up")
     healed_at = datetime.now(UTC)
     since, until = boundary(cut_at), boundary(healed_at)
-    assert all(waiting), "each agent keeps what it measured"
+    assert all(waiting), "each agent keeps its results"
 
     outcomes = wait_for(lambda: accounted(lab, since, until), HEALED_WITHIN_S, "each slot is accounted for")
     took_s = (datetime.now(UTC) - healed_at).total_seconds()

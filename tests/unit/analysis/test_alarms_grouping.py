@@ -63,7 +63,7 @@ def test_paths_without_data_are_no_counter_evidence():
     assert (cause.kind, cause.measured) == (CauseKind.OUTBOUND, 2)
 
 
-def test_two_bad_directions_are_a_pair_a_single_one_a_path():
+def test_two_bad_directions_are_a_pair_a_single_direction_a_path():
     there, back = ids(SIX, source="cern", destination="slac"), ids(SIX, source="slac", destination="cern")
 
     assert named(explain(SIX, there | back)) == [(CauseKind.PAIR, "cern ↔ slac")]

@@ -55,7 +55,7 @@ def test_paths_of_different_lengths_are_evaluated_as_if_alone():
         alone = ranks.falls(rows[row : row + 1, ranks.LONGEST - number :])
         assert together.chance[row] == alone.chance[0]
         assert together.before[row] == alone.before[0]
-    assert together.chance[:2].tolist() == [1.0, 1.0], "two and three values compare with nothing"
+    assert together.chance[:2].tolist() == [1.0, 1.0], "two and three values are too few to compare"
 
 
 def test_the_significance_of_three_values_is_bounded():

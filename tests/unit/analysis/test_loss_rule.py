@@ -68,14 +68,14 @@ def test_it_never_fires_for_one_or_two_lost_packets(lost, sent, threshold):
         (0, 0, False),
     ],
 )
-def test_verdicts_at_a_threshold_of_one_percent(lost, sent, fires):
+def test_verdicts_at_a_threshold_of_1_percent(lost, sent, fires):
     assert (probability_of_at_least(lost, sent, 0.01) < SIZE) is fires or sent == 0, "by another formula"
     assert judged(lost, sent).fires(SIZE) is fires
 
 
 @pytest.mark.parametrize(("lossy", "fires"), [(2, False), (3, True)])
 def test_an_interruption_shorter_than_a_cycle_does_not_fire(lossy, fires):
-    """One cycle is two bursts, one of each size."""
+    """A cycle is two bursts, of different sizes."""
     assert rules.loss_window((10, lossy, 100, 100 - 10 * lossy), 0.01, 600).fires(1e-6) is fires
 
 

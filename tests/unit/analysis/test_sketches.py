@@ -24,7 +24,7 @@ def test_a_quantile_has_at_most_the_stated_relative_error(rtts_ms, scale):
     assert quantiles[0] == pytest.approx(np.quantile(rtts_ms, SHARES), rel=relative_error(scale) * 1.0001)
 
 
-def test_the_scales_are_within_one_percent():
+def test_the_scales_are_within_1_percent():
     assert max(relative_error(scale) for scale in (RTT_MS, IPDV_MS, RATE_BPS)) < 0.01
     assert relative_error(RTT_MS) < 0.0025
 

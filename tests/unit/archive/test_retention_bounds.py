@@ -12,7 +12,7 @@ from monitor.environment import VARIABLES
 
 ROOT = Path(__file__).parents[3]
 OF_MIGRATIONS = "django_migrations"
-"""Django's own book of them, which is no model of an application."""
+"""Django's own table of applied migrations, which is not a model of an app."""
 
 
 def test_each_table_of_a_model_has_a_bound():

@@ -28,7 +28,7 @@ def test_an_unknown_scenario_lists_the_scenarios_that_exist(capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("verb", [["status"], ["down"], ["set", "a-b", "--loss", "0"], ["exec", "a", "true"]])
-def test_without_a_lab_the_error_says_how_to_start_one(
+def test_without_a_lab_the_error_says_how_to_start_the_lab(
     verb: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["lab", verb[0], "--run-dir", str(tmp_path), *verb[1:]]) == 1

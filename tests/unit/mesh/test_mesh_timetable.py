@@ -245,4 +245,4 @@ def test_slots_move_only_for_higher_priority_and_are_never_lost(given_jobs):
             if placement.job.measurement_id == moved.measurement_id
             and placement.start_s // placement.job.every_s == period
         ]
-        assert len(again) == 1, "it has another time, or is told to have none"
+        assert len(again) == 1, "it has another time, or is reported as having none"

@@ -86,7 +86,7 @@ wake_ups = st.lists(
     min_size=1,
     max_size=60,
 )
-"""How late each wake-up is, and how many packets the send buffer then takes; over and over."""
+"""Delay of each wake-up, and the number of packets that the send buffer then accepts."""
 
 
 def run_session(

@@ -129,7 +129,7 @@ def test_no_rtt_is_below_zero(sent_after_ns, arrived_after_ns, send_stamped, arr
     assert rtt_ms >= 0
 
 
-def test_stamps_are_doubted_until_a_trusted_one_and_after_a_bad():
+def test_stamps_before_a_trusted_and_after_a_bad_are_doubted():
     session = one_burst(packets=4)
     doubts = [session.matcher.doubts_stamps]
     stamped = [True, False, True, True]

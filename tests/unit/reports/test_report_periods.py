@@ -18,7 +18,7 @@ def test_a_week_runs_from_monday_to_monday():
 
 
 def test_a_week_of_another_zone_begins_at_its_own_midnight():
-    """Zurich is one hour ahead of UTC in winter."""
+    """Zurich is an hour ahead of UTC in winter."""
     assert Period.of_week(Week(2026, 47), ZURICH).since == datetime(2026, 11, 15, 23, tzinfo=UTC)
 
 

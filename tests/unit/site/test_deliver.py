@@ -636,7 +636,7 @@ def test_a_plan_is_fetched_once_and_stored_on_disk(tmp_path, server, centre, cac
     assert [path.name for path in tmp_path.iterdir() if "plan" in path.name] == ["plan.json"]
 
 
-def test_a_new_plan_replaces_the_old_one_for_every_reader(tmp_path, server, centre, cache):
+def test_a_new_plan_replaces_the_old_plan_for_every_reader(tmp_path, server, centre, cache):
     reader = PlanCache(tmp_path / "plan.json")
     server.plan = plan("v1")
     puller = PlanPuller(cache, centre)

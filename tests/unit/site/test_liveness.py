@@ -15,9 +15,9 @@ from tests.facts import lacks
 from tests.unit.site.test_supervise import SLEEP, alive, wait_for
 
 LIMIT_S = 2.0
-"""For those who must be left alone, on a busy machine too."""
+"""Timeout for children that must not be restarted, on a busy machine too."""
 SHORT_S = 0.3
-"""For those who are silent for ever."""
+"""Timeout for children that stay silent."""
 BEATING = "import pathlib, time\nwhile True: pathlib.Path({0!r}).touch(); time.sleep(0.1)"
 SPINNING = (
     "import pathlib, threading, time\n"

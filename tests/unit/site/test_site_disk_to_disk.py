@@ -117,7 +117,7 @@ def test_a_senders_slot_uses_the_sites_folder_and_spools_once(spool, clock, fold
     assert (result.slot_id, result.path_id, result.test, result.result) == (5, 7, "files", MEASURED)
     (spec,) = ends.asked
     assert (spec.folder, spec.spec.address) == (folder, "192.0.2.2")
-    assert own_tests.overlap(NOW, NOW), "pings meanwhile are tagged"
+    assert own_tests.overlap(NOW, NOW), "pings during the transfer are tagged"
     assert usage.today() == (20.0, 8 * 16_000_000)
     assert spool.unfinished_slots() == []
 

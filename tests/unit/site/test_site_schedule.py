@@ -241,7 +241,7 @@ def test_invalid_settings_are_reported_before_anything_starts(tmp_path, capsys, 
     assert not (tmp_path / "data" / "log").exists()
 
 
-def test_a_folder_has_one_agent(tmp_path, capsys, monkeypatch):
+def test_a_folder_has_a_single_agent(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(command.signal, "signal", lambda *_: None)
     (tmp_path / "data").mkdir()
 

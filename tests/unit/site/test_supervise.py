@@ -19,7 +19,7 @@ SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 def wait_for(condition, timeout_s=20.0):
     deadline = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "the condition did not become true in time"
         time.sleep(0.02)
 
 

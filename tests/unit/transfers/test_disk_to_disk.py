@@ -156,7 +156,7 @@ def test_a_half_cached_file_has_a_cached_ratio_of_a_half(file):
         os.pread(file, disk.BLOCK_BYTES, offset)
 
     if before == 1.0:
-        assert disk.cached_ratio(file) == 1.0, "this folder is in memory"
+        assert disk.cached_ratio(file) == 1.0, "this folder is a memory file system"
     else:
         assert (before, disk.cached_ratio(file)) == (0.0, pytest.approx(0.5, abs=0.02))
 

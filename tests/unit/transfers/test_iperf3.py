@@ -25,7 +25,7 @@ MEASURED = ["tcp", "tcp_streams", "tcp_ipv6", "reno", "both_ends", "reverse", "u
 FAILED = [
     "refused", "no_route", "busy", "server_killed", "client_terminated", "wrong_key", "unreachable", "udp_strangers",
 ]  # fmt: skip
-"""`udp_strangers` is a test with two streams at whose port six addresses threw datagrams, with no filter."""
+"""`udp_strangers` is a test with two streams that received datagrams of six other addresses, without a filter."""
 OF_TRANSFER = ("sent", "received", "omitted_s", "mss_bytes", "sender_cpu", "receiver_cpu", "udp")
 
 
@@ -86,7 +86,7 @@ ENDS = {
     "client_terminated": (Outcome.TOOL_FAILURE, "interrupt - the client has terminated"),
 }
 NO_CONNECTION = (Outcome.REFUSED, "unable to send control message: Bad file descriptor")
-"""All that 3.9 says when it was not let in, with a time limit for connecting."""
+"""The whole message of 3.9 when it was refused, with a connect timeout."""
 ENDS_OF = {
     "3.9": {
         **dict.fromkeys(("refused", "unreachable", "no_route"), NO_CONNECTION),

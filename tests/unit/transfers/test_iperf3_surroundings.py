@@ -107,7 +107,9 @@ def test_known_versions_authenticate_as_real_iperf3_did(iperf3_is, client, serve
         of_server = padded(credentials)
 
     assert (of_client, of_server) in (let_in or {(None, None)})
-    assert bool(let_in) is not (client == "3.22" and server in ("3.9", "3.12")), "the only pairs that cannot"
+    assert bool(let_in) is not (client == "3.22" and server in ("3.9", "3.12")), (
+        "the only pairs that cannot authenticate"
+    )
 
 
 @pytest.mark.parametrize(
