@@ -186,7 +186,7 @@ def test_a_loss_that_has_grown_since_detection_is_shown(page, path, lossy_incide
     assert "newest minutes" not in sentence
 
 
-def test_a_loss_under_an_incident_is_not_diluted_by_the_time_before(page, path, monkeypatch):
+def test_a_loss_under_an_incident_excludes_the_time_before(page, path, monkeypatch):
     """Detected after five minutes at 40%, it is shown as 40%, without the five healthy minutes before."""
     monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
     bursts(path, (60, 5), CLEAN)
