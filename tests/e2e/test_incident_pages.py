@@ -211,8 +211,8 @@ def test_times_in_a_sentence_show_the_local_time_too(browser, served, paths):
     IncidentTurn.objects.update(note="loss from 2026-07-01 12:00 UTC to 2026-07-01 12:05:30 UTC & on")
     page = open_page(browser, f"{served}/incidents/{incident.pk}/")
 
-    said = page.locator("#history .said").first
-    titles = [element.get_attribute("title") for element in said.locator("time").all()]
+    sentence = page.locator("#history .said").first
+    titles = [element.get_attribute("title") for element in sentence.locator("time").all()]
 
     assert sentence.inner_text() == "loss from 2026-07-01 12:00 UTC to 2026-07-01 12:05:30 UTC & on"
     assert [title.split(";")[0] for title in titles] == ["2026-07-01 12:00:00 UTC", "2026-07-01 12:05:30 UTC"]

@@ -1,8 +1,8 @@
 """Throughput that varies as tests do, without a decrease: how often two in a row are below half of the minimum before.
 
-In: kinds of series, an hourly test each. Out: false alarms of a path and year by the number of tests before, counted
-with NumPy alone; those of the rule that runs live; how often two and three in a row are below a tenth, which make a
-warning and a critical incident; and the falls that the rule finds at the second test.
+In: kinds of series, an hourly test each. Out: false alarms per path and year by the number of tests before, counted
+with NumPy alone; those of the live rule; how often two and three in a row are below a tenth, which make a
+warning and a critical incident; and the decreases that the rule detects at the second test.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def table(sizes: Sizes) -> Table:
     """False alarms by the number of tests before, and decreases to 60%, 40% and 10% detected at the second test."""
     columns = [f"{before} before: a path-year" for before in BEFORE]
     lost = [f"{tests} below a tenth" for tests in (DROP_TESTS, CRITICAL_TESTS)]
-    shown = Table(("throughput, a test an hour", *columns, "the rule", *lost, "to 60%", "to 40%", "to 10%"))
+    results = Table(("throughput, a test an hour", *columns, "the rule", *lost, "to 60%", "to 40%", "to 10%"))
     for name, draw in KINDS.items():
         random = np.random.default_rng(12)
         rates = 9.4e8 * draw(random, (PATHS, DAYS * 24))
@@ -81,9 +81,9 @@ def table(sizes: Sizes) -> Table:
         counted = [len(_begins(rates, before)) / years for before in BEFORE]
         by_rule = _by_rule(rates[:RULE_PATHS]) * PATHS / RULE_PATHS / years
         critical = [_lost(rates, tests) / years for tests in (DROP_TESTS, CRITICAL_TESTS)]
-        found = [f"{_found(draw, ratio):.0%}" for ratio in (0.6, 0.4, 0.1)]
-        told = [f"{count:.2f}" for count in (*counted, by_rule)] + [f"{count:.3f}" for count in critical]
-        shown.rows.append((name, *told, *found))
+        detected = [f"{_detected_ratio(draw, ratio):.0%}" for ratio in (0.6, 0.4, 0.1)]
+        rates_text = [f"{count:.2f}" for count in (*counted, by_rule)] + [f"{count:.3f}" for count in critical]
+        results.rows.append((name, *rates_text, *detected))
         if by_rule > MOST_A_YEAR:
             results.failures.append(
                 f"{name}: {by_rule:.2f} false alarms a path-year, where {MOST_A_YEAR:g} are allowed"
@@ -101,7 +101,7 @@ def _begins(rates: Floats, before: int) -> list[tuple[int, int]]:
 
 
 def _lost(rates: Floats, tests: int) -> int:
-    """How often so many tests in a row are below a tenth of the median of those before, each run once."""
+    """How often this many tests in a row are below a tenth of the median of the earlier tests, each run once."""
     usual = np.median(np.lib.stride_tricks.sliding_window_view(rates, DROP_BEFORE, axis=1), axis=2)
     newest = np.lib.stride_tricks.sliding_window_view(rates[:, DROP_BEFORE:], tests, axis=1).max(axis=2)
     is_lost = newest < CRITICAL_THROUGHPUT_SHARE * usual[:, : newest.shape[1]]

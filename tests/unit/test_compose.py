@@ -237,7 +237,9 @@ def test_a_health_check_in_python_or_celery_can_be_parsed(name: str) -> None:
         case ["CMD-SHELL", line]:
             assert subprocess.run(["sh", "-n", "-c", line], check=False).returncode == 0
         case None:
-            assert name in ("secrets", "migrate", "token", "admin"), "only what ends by itself needs no health check"
+            assert name in ("secrets", "migrate", "token", "admin"), (
+                "only a service that ends by itself needs no health check"
+            )
         case other:
             pytest.fail(f"unknown health check: {other}")
 
@@ -346,30 +348,30 @@ def test_the_database_url_is_that_of_the_database_service(secrets: Path) -> None
 def test_only_jobs_log_in_as_the_superuser_of_the_database(secrets: Path) -> None:
     url = urlsplit((secrets / "superuser/database_url").read_text())
     environment = SERVICES["timescaledb"]["environment"]
-    knowing = {name for name in SERVICES for mount in mounts(name) if mount.source == "superuser-secrets"}
+    readers = {name for name in SERVICES for mount in mounts(name) if mount.source == "superuser-secrets"}
 
     assert (url.username, url.path) == (environment["POSTGRES_USER"], f"/{environment['POSTGRES_DB']}")
     assert url.password == (secrets / "database/password").read_text()
     assert url.password not in (secrets / "centre/database_url").read_text()
-    assert knowing == {"secrets", "migrate", "admin"}
+    assert readers == {"secrets", "migrate", "admin"}
 
 
-def test_secrets_in_files_of_yours_go_before_variables(tmp_path: Path) -> None:
-    given, made = tmp_path / "given", tmp_path / "made"
-    given.mkdir()
-    (given / "smtp_url").write_text("smtps://soundings:hunter2@mail.example.org")
-    (given / "key").write_text("-----BEGIN PRIVATE KEY-----")
+def test_secrets_in_own_files_take_precedence_over_variables(tmp_path: Path) -> None:
+    source, created = tmp_path / "source", tmp_path / "created"
+    source.mkdir()
+    (source / "smtp_url").write_text("smtps://soundings:hunter2@mail.example.org")
+    (source / "key").write_text("-----BEGIN PRIVATE KEY-----")
     environment = {
         "PATH": os.environ["PATH"],
         "SOUNDINGS_NOTIFY_URLS": "slack://a/b/c",
         "SOUNDINGS_SMTP_URL": "smtp://x",
     }
 
-    subprocess.run(["sh", ROOT / "scripts/compose-secrets.sh", made, given], check=True, env=environment)
+    subprocess.run(["sh", ROOT / "scripts/compose-secrets.sh", created, source], check=True, env=environment)
 
-    assert "hunter2" in (made / "centre/smtp_url").read_text()
-    assert (made / "centre/notify_urls").read_text().strip() == "slack://a/b/c"
-    assert (made / "proxy/key").read_text() == (given / "key").read_text()
+    assert "hunter2" in (created / "centre/smtp_url").read_text()
+    assert (created / "centre/notify_urls").read_text().strip() == "slack://a/b/c"
+    assert (created / "proxy/key").read_text() == (source / "key").read_text()
 
 
 def test_the_databases_sort_memory_is_that_of_make_run() -> None:
@@ -493,7 +495,7 @@ def test_a_container_has_no_privileges_and_a_bound_of_each_resource(name: str) -
 
 
 def test_folders_of_volumes_belong_to_the_user_of_the_image() -> None:
-    (made,) = re.findall(r"install -d -o soundings -g soundings -m 0750 ([/\w ]+)", DOCKERFILE)
+    (folders,) = re.findall(r"install -d -o soundings -g soundings -m 0750 ([/\w ]+)", DOCKERFILE)
     written = {
         str(mount.target)
         for name in OURS.keys() - {"secrets"}

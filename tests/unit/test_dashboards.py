@@ -21,13 +21,13 @@ from monitor.alerts.detect.rules.catalogue import RULES
 from tests.facts import lacks
 
 ROW_NAMES = "From\\To"
-"""What Grafana's transformation calls the column of a matrix that names the rows."""
+"""Grafana's name for the column of a matrix that names the rows."""
 NO_DATA = "#6B6B6B"
 PACKETS_OR_COUNTS = {("Statistics by packet size", "Packets lost")}
 PROVISIONING = Path(render.__file__).parent / "provisioning"
 DATA_SOURCES = yaml.safe_load((PROVISIONING / "datasources/soundings.yaml").read_text())["datasources"]
 [PROVIDER] = yaml.safe_load((PROVISIONING / "dashboards/soundings.yaml").read_text())["providers"]
-# Grafana 12 has no AngularJS any more; these panels went with it.
+# Grafana 12 no longer has AngularJS; these panels were removed with it.
 UNITS = r"s|ms|bytes|bit/s|results/s|bursts|results|tests|segments|tasks|hours|incidents|% of packets sent"
 UNITS_OF_COLUMNS = (
     (r"^(Loss|Loss, upper bound|Packets lost|Coverage|Complete)$", "percentunit"),

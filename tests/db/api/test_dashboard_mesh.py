@@ -106,9 +106,9 @@ def test_the_site_variable_ends_with_retired_sites(mesh: MeshOfThree) -> None:
 def test_the_matrix_of_throughput_has_the_mean_of_the_tests(mesh: MeshOfThree) -> None:
     rates = {(source, destination): bps for source, destination, bps in answer("mesh", THROUGHPUT, mesh)}
 
-    assert found["slac", "cern"] == 2e7
-    assert found["slac", "anl"] is None
-    assert isnan(found["slac", "slac"])
+    assert rates["slac", "cern"] == 2e7
+    assert rates["slac", "anl"] is None
+    assert isnan(rates["slac", "slac"])
 
 
 def test_a_group_has_the_paths_between_its_sites(mesh: MeshOfThree) -> None:
@@ -221,7 +221,7 @@ def test_incidents_are_counted_by_day_and_rule(mesh: MeshOfThree) -> None:
     rows = answer("alerts", "Incidents opened, by day and rule (incidents)/A", mesh, since=SINCE - timedelta(days=1))
 
     before = DAY - timedelta(days=1)
-    assert found == [(before, "loss", 0), (before, "unreachable", 0), (DAY, "loss", 1), (DAY, "unreachable", 1)]
+    assert rows == [(before, "loss", 0), (before, "unreachable", 0), (DAY, "loss", 1), (DAY, "unreachable", 1)]
     assert answer("alerts", "Incidents opened, by day and rule (incidents)/A", mesh, since=before, until=before) == []
 
 

@@ -306,9 +306,9 @@ def test_the_summary_names_the_worst_incident_with_place_size_and_length(paths):
     make_incident("loss", "desy ↔ slac", "critical", 90, "cern → slac", figures={"lost": 11, "sent": 100})
     make_incident("rtt", "all 2 paths", "warning", 900, "cern → slac", figures={"before_ms": 1.0, "after_ms": 90.0})
 
-    said = text_with("3 incidents")
+    sentence = text_with("3 incidents")
 
-    assert lacks(said, "3 incidents", " 2 paths", "worst", "loss peak 20%", "cern ↔ slac", " 15 min") == []
+    assert lacks(sentence, "3 incidents", " 2 paths", "worst", "loss peak 20%", "cern ↔ slac", " 15 min") == []
     assert lacks(text_of(), "Summary", "loss peak 20%", "Compared with earlier periods") == []
 
 

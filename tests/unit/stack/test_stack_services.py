@@ -77,8 +77,8 @@ def test_links_have_the_port_of_up(tmp_path, monkeypatch):
 
     code = "from monitor import settings; print(settings.PUBLIC_URL, settings.SERVED_URL)"
     environment = {**os.environ, "SOUNDINGS_DATA": str(tmp_path)}
-    shown = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert shown.stdout.split() == [f"http://127.0.0.1:{port}"] * 2
+    output = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert output.stdout.split() == [f"http://127.0.0.1:{port}"] * 2
 
 
 @pytest.mark.parametrize(
@@ -101,6 +101,6 @@ def test_another_address_is_served_without_plain_http(tmp_path, monkeypatch, bin
     assert stack.environment["SOUNDINGS_ALLOW_PLAIN_HTTP"] == allows_plain_http
 
 
-def test_an_address_of_another_machine_is_told():
+def test_an_address_of_another_machine_is_reported():
     with pytest.raises(StartError, match=r"192\.0\.2\.77 .*--bind"):
         services.require_free_port(0, "192.0.2.77")
