@@ -80,7 +80,7 @@ def _plans(stack):
     return "".join(path.read_text() for path in stack.data.glob("sites/*/plan.json"))
 
 
-@pytest.mark.parametrize("what", ["web", "worker", "beat"])
+@pytest.mark.parametrize("server", ["web", "worker", "beat"])
 def test_passwords_of_database_and_redis_are_not_in_errors(tmp_path, server):
     """Both addresses are wrong, so that each process reports its error."""
     environment = {
