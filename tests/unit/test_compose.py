@@ -336,6 +336,19 @@ def test_existing_secrets_are_kept(secrets: Path) -> None:
     assert {file: file.read_text() for file in secrets.rglob("*") if file.is_file()} == before
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be the root of a container")
+def test_secrets_are_kept_with_the_capabilities_of_their_service(tmp_path: Path) -> None:
+    """A file that was given to another user cannot be changed with these, but is found as it should be."""
+    capabilities = "".join(f",+{name.lower()}" for name in SERVICES["secrets"]["cap_add"])
+    command = ["setpriv", "--bounding-set", f"-all{capabilities}", "sh", ROOT / "scripts/compose-secrets.sh", tmp_path]
+
+    for _ in range(2):
+        subprocess.run(command, check=True)
+
+    assert {file.stat().st_uid for file in (tmp_path / "centre").iterdir()} == {10001}
+    assert {file.stat().st_mode & 0o777 for file in (tmp_path / "centre").iterdir()} == {0o400}
+
+
 def test_the_database_url_is_that_of_the_database_service(secrets: Path) -> None:
     url = urlsplit((secrets / "centre/database_url").read_text())
     environment = SERVICES["timescaledb"]["environment"]
@@ -476,7 +489,7 @@ def test_files_copied_into_the_image_are_in_the_build_context(source: str) -> No
 
 
 def test_the_image_installs_by_hash_and_runs_as_unprivileged() -> None:
-    assert re.search(r"pip install [^\n]*--require-hashes -r requirements\.txt", DOCKERFILE)
+    assert re.search(r"pip install [^\n]*--require-hashes -r needed\.txt", DOCKERFILE)
     assert re.findall(r"^USER (\S+)$", DOCKERFILE, re.MULTILINE) == ["soundings"]
     assert {name for name in OURS if SERVICES[name].get("user", "").startswith("0")} == {"secrets"}
 
