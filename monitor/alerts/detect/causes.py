@@ -7,7 +7,8 @@ belongs to the incident of the latter, since loss and delay limit a transfer. A 
 counts neither for nor against a cause of bad RTT or loss.
 
 A cause that covers paths of a lasting incident joins it: the incident grows and keeps its name. If a cause explains
-all paths of several lasting incidents, they are merged under the name of that cause.
+all paths of several lasting incidents, they are merged under the name of that cause; so is a single incident that was
+named after a pair of hosts.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -101,16 +103,20 @@ def _group(
             own = _agent_trouble(trouble, cause, of_cause, snapshot)
             label = f"agent of {cause.name}" if own else _label(trouble, cause, paths)
             held = Counter(holder[path_id] for path_id in cause.path_ids if path_id in holder)
-            merged = _mergeable(held.keys(), cause, label, lasting)
+            pairs = _pair_names(trouble, [paths[path_id] for path_id in cause.path_ids])
+            merged = _mergeable(held.keys(), cause, label, pairs, lasting)
             name = label if merged or not held else held.most_common(1)[0][0]
             groups.append(CauseGroup(name, of_cause, _evidence_text(trouble, cause, own), merged))
     return groups
 
 
-def _mergeable(held: Collection[str], cause: Cause, label: str, lasting: Sequence[LastingIncident]) -> frozenset[str]:
+def _mergeable(
+    held: Collection[str], cause: Cause, label: str, pairs: Collection[str], lasting: Sequence[LastingIncident]
+) -> frozenset[str]:
     """The causes of those incidents in `held` whose paths `cause` explains completely.
 
-    Empty if there are fewer than two, or if another lasting incident already has the label.
+    Empty if there are fewer than two, unless the cause is more than the pair of hosts (`pairs`) that the incident is
+    named after. Empty if another lasting incident already has the label.
     """
     explained = frozenset(
         incident.cause
@@ -118,7 +124,15 @@ def _mergeable(held: Collection[str], cause: Cause, label: str, lasting: Sequenc
         if incident.cause in held and {path_id for path_id, _ in incident.keys} <= cause.path_ids
     )
     is_taken = label in {incident.cause for incident in lasting} - explained
-    return explained if len(explained) > 1 and not is_taken else frozenset()
+    is_wider = cause.kind not in (CauseKind.PATH, CauseKind.PAIR) and explained <= set(pairs)
+    return explained if len(explained) > (0 if is_wider else 1) and not is_taken else frozenset()
+
+
+def _pair_names(trouble: Trouble, paths: Sequence[MeasuredPath]) -> set[str]:
+    """The names of incidents that are about one of these paths, or about both directions."""
+    arrows = (f"{path.source} → {path.destination}" for path in paths)
+    both = (" ↔ ".join(sorted((path.source, path.destination))) for path in paths)
+    return {f"{trouble.prefix}{name}" for name in chain(arrows, both)}
 
 
 def trouble_of(rule: str) -> Trouble:

@@ -9,7 +9,7 @@ cause changes nothing. `monitor.alerts.detect.rules` decides when findings start
 - A new cause is pending. After CONFIRM_S it opens; if it is over before then, the incident is deleted.
 - A cause that is detected again within REOPEN_S of its end reopens the same incident.
 - Lasting incidents are merged when a single cause explains them: the oldest notified incident goes on under the name of
-  that cause, the others end. Their end is notified with the end of the whole.
+  that cause, the others end. Their end is notified with the end of the whole. A single incident is renamed.
 - An open incident is notified unless silenced, and so is the end of a notified incident. The first end is notified at
   once, the end of a reopened incident after REOPEN_S. So a flapping cause is notified four times at most before it has
   been quiet for that long.
@@ -60,8 +60,9 @@ def add_findings(
 def merge(causes: Collection[str], into: str, now: datetime) -> int:
     """Merge the lasting incidents of these causes under the cause `into`; returns the number merged into another.
 
-    The oldest notified incident goes on. The others end and keep their findings; pending incidents are deleted.
-    Incidents detected or reopened after `now` are left unchanged.
+    The oldest notified incident goes on. The others end and keep their findings; pending incidents are deleted. An
+    incident without others is renamed, and 0 is returned. Incidents detected or reopened after `now` are left
+    unchanged.
     """
     is_earlier = Q(opened_at__lte=now) & (Q(reopened_at__isnull=True) | Q(reopened_at__lte=now))
     try:
@@ -71,24 +72,20 @@ def merge(causes: Collection[str], into: str, now: datetime) -> int:
                 lasting.order_by("pk"),
                 key=lambda incident: (incident.told_at is None, incident.is_pending, incident.opened_at),
             )
-            if len(incidents) < 2:
+            if {incident.cause for incident in incidents} <= {into}:
                 return 0
             whole, *parts = incidents
             rows = [row for part in parts for row in _end_as_part(part, whole, into, now)]
             _take(whole, rows, now)
-            whole.cause = into
+            before, whole.cause = whole.cause, into
             whole.severity = max(
                 (incident.severity for incident in incidents), key=lambda severity: Severity(severity).rank
             )
             whole.summary += "".join(f"; also {row.path}: {row.sentence}" for row in rows)
             whole.has_grown = whole.told_at is not None
             whole.save(update_fields=["cause", "severity", "summary", "has_grown"])
-            _keep(
-                whole.pk,
-                HistoryEvent.MERGED,
-                now,
-                f"{into}: {'; '.join(f'{row.path}: {row.sentence}' for row in rows)}",
-            )
+            merged = "; ".join(f"{row.path}: {row.sentence}" for row in rows) or f"was {before}"
+            _keep(whole.pk, HistoryEvent.MERGED, now, f"{into}: {merged}")
     except IntegrityError as error:
         _is_race(error)
         return 0

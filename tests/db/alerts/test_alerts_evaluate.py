@@ -176,7 +176,7 @@ def test_another_path_of_a_lasting_cause_joins_its_incident(paths):
     assert evaluate(NOW + WINDOW).opened == 0
 
     incident = Incident.objects.get()
-    assert (incident.cause, incident.paths.count()) == ("cern ↔ slac", 2)
+    assert (incident.cause, incident.paths.count()) == ("cern outbound", 2)
 
 
 def test_incidents_explained_by_a_common_cause_are_merged(paths):
