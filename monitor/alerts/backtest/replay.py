@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from monitor.alerts.detect import causes
+from monitor.alerts.detect import causes, suspects
 from monitor.alerts.detect.baselines import Baselines, baselines_at
 from monitor.alerts.detect.causes import CauseGroup, LastingIncident
 from monitor.alerts.detect.rules.catalogue import RULES
@@ -62,7 +62,9 @@ class Replay:
         snapshot = self.snapshot(now)
         lasting = [alarm for alarm in self.alarms if alarm.ended_at is None]
         lasting_incidents = [LastingIncident(alarm.cause, frozenset(alarm.findings)) for alarm in lasting]
-        groups = causes.find_causes(findings(snapshot, self.scope, self._rules), lasting_incidents, snapshot)
+        firing = findings(snapshot, self.scope, self._rules)
+        seen = suspects.with_trips(snapshot, firing, self._source)
+        groups = causes.find_causes(firing, lasting_incidents, seen)
         for group in groups:
             self._note(group, now)
         touched = {group.label for group in groups}

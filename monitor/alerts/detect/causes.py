@@ -25,7 +25,9 @@ from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import RuleFinding, Trouble
 from monitor.alerts.detect.shares import ELSEWHERE
 from monitor.alerts.detect.snapshot import Key, Snapshot
-from monitor.analysis.alarms.grouping import Cause, CauseKind, PathLocation, explain
+from monitor.alerts.detect.suspects import PathSuspicion
+from monitor.analysis.alarms.candidates import CauseKind, PathLocation
+from monitor.analysis.alarms.grouping import Cause, explain
 from monitor.mesh.queries import MeasuredPath
 
 SHARE_OF_FLOOR = 0.5
@@ -96,8 +98,9 @@ def _group(
     bad = holder.keys() | {finding.path_id for finding in findings}
     unknown = paths_without_bursts(snapshot) - bad if trouble is Trouble.ROUND_TRIPS else frozenset()
     lines = [_line(path) for path in paths.values()]
+    evidence = PathSuspicion(findings, lasting_keys, snapshot) if trouble is Trouble.ROUND_TRIPS else None
     groups = []
-    for cause in explain(lines, bad & paths.keys(), unknown, _links(paths.values())):
+    for cause in explain(lines, bad & paths.keys(), unknown, _links(paths.values()), evidence):
         of_cause = tuple(finding for finding in new if finding.path_id in cause.path_ids)
         if of_cause:
             own = _agent_trouble(trouble, cause, of_cause, snapshot)
@@ -178,8 +181,9 @@ def _label(trouble: Trouble, cause: Cause, paths: Collection[int]) -> str:
 
 
 def _is_outbound_alone(cause: Cause) -> bool:
-    """Whether the measurements of a site are bad, and those to it are known and normal."""
-    return cause.kind is CauseKind.OUTBOUND and bool(cause.reverse_known) and not cause.reverse_bad
+    """Whether the measurements of a site are bad, and those to it are shown to be normal."""
+    is_normal = bool(cause.reverse_known) and not cause.reverse_bad and not cause.reverse_unclear
+    return cause.kind is CauseKind.OUTBOUND and is_normal
 
 
 def _agent_trouble(
@@ -209,9 +213,11 @@ def _evidence_text(trouble: Trouble, cause: Cause, own: Sequence[str] = ()) -> s
         cause.kind, cause.name
     )
     parts = [f"{name or 'everywhere'}: {cause.bad} of {cause.measured} paths"]
+    if cause.suspected:
+        parts.append(f"{cause.suspected} more likely")
     if cause.kind in (CauseKind.OUTBOUND, CauseKind.INBOUND):
         reverse = "inbound" if cause.kind is CauseKind.OUTBOUND else "outbound"
-        parts.append(_share(reverse, cause.reverse_bad, cause.reverse_known))
+        parts.append(_share(reverse, cause.reverse_bad, cause.reverse_known, cause.reverse_unclear))
     if cause.elsewhere_known:
         parts.append(_share(ELSEWHERE, cause.elsewhere_bad, cause.elsewhere_known))
     if own:
@@ -224,7 +230,7 @@ def _evidence_text(trouble: Trouble, cause: Cause, own: Sequence[str] = ()) -> s
     return ", ".join(parts[:-1]) + f"; {parts[-1]}" if len(parts) > 3 else ", ".join(parts)
 
 
-def _share(where: str, bad: int, paths: int) -> str:
-    if bad:
-        return f"{where} {bad} of {paths}"
+def _share(where: str, bad: int, paths: int, unclear: int = 0) -> str:
+    if bad or unclear:
+        return f"{where} {bad} of {paths}" + (f" ({unclear} unclear)" if unclear else "")
     return f"{'all other paths' if where == ELSEWHERE else where} normal ({paths} paths)"

@@ -6,74 +6,59 @@ figures. `monitor.alerts` decides when a path is bad and acts on causes.
 
 Every cause has a price, higher for more general causes, and so has every normal path that a cause says should be bad.
 The cheapest set is found exactly by integer programming; on timeout, as when half of all paths are bad at random, the
-best solution so far is used. A cause must be cheaper than leaving its bad paths without a cause.
+best solution so far is used. A cause must be cheaper than leaving its bad paths without a cause, and than any other
+single cause in its place, both by MARGIN: otherwise its paths stay without a common cause.
+
+Prices are logarithms of probabilities, NATS to a unit: a path without an alarm is weighed by its own evidence, from
+normal (EXCEPTION_PRICE) over none to affected (in favour of the cause).
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import scipy  # loads scipy.optimize at its first use: a second, which most processes do not need
+from numpy.typing import NDArray
 
-EXCEPTION_PRICE = 0.6
+from monitor.analysis.alarms.candidates import (
+    EXCEPTION_PRICE,
+    PRICES,
+    Candidate,
+    CauseKind,
+    PathLocation,
+    candidates,
+)
+
 LONGEST_SEARCH_S = 2.0
 
+MARGIN = 0.5
+"""How much cheaper a common cause is than any other single cause in its place and than none: ten times as likely."""
 
-class CauseKind(StrEnum):
-    """Kinds of causes."""
+NATS = 4.6
+"""Of a unit of price: a path is bad by itself with a probability of e to the minus this, 1%."""
 
-    PATH = "path"
-    PAIR = "pair"
-    OUTBOUND = "outbound"
-    INBOUND = "inbound"
-    LINK = "link"
-    HOST = "host"
-    SITE = "site"
-    REGIONS = "regions"
-    FAMILY = "family"
-    ALL = "all"
+LEAST_EVIDENCE = 1.5
+"""Log Bayes factor of a path that speaks neither for a cause nor, if weaker, as for a normal path against it."""
 
+MOST_SUPPORT = 0.8
+"""Most that a path without an alarm speaks for a cause; an alarmed path does by 1."""
 
-PRICES = {
-    CauseKind.PATH: 1.0,
-    CauseKind.PAIR: 1.2,
-    CauseKind.OUTBOUND: 1.5,
-    CauseKind.INBOUND: 1.5,
-    CauseKind.LINK: 1.55,
-    CauseKind.HOST: 1.6,
-    CauseKind.SITE: 1.7,
-    CauseKind.REGIONS: 1.8,
-    CauseKind.FAMILY: 1.9,
-    CauseKind.ALL: 2.0,
-}
-"""Chosen by deciding which cause to report for given numbers of bad paths; docs/alerts.md has the table."""
+LEAST_BAD = 2
+"""Bad paths without which a cause has no evidence in common."""
 
 
-@dataclass(frozen=True, slots=True)
-class PathLocation:
-    """Location of a path: the hosts, sites and regions of its ends ("" if unknown), and its address family."""
+class Evidence(Protocol):
+    """Evidence of paths without an alarm."""
 
-    path_id: int
-    source: str
-    destination: str
-    source_site: str
-    destination_site: str
-    family: int
-    source_region: str = ""
-    destination_region: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A possible cause and the paths it would make bad."""
-
-    kind: CauseKind
-    name: str
-    path_ids: frozenset[int]
+    def log_factors(self, bad: Collection[int], others: Sequence[int]) -> NDArray[np.float64]:
+        """The log Bayes factor of each of `others` to be affected as the `bad` paths are, against normal; 0 without
+        evidence, minus infinity for a path that is normal for certain."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +66,9 @@ class Cause:
     """A cause. `path_ids` are the bad paths it accounts for; of the `measured` paths it would make bad, `bad` are.
 
     Of the `elsewhere_known` other paths `elsewhere_bad` are bad. For a direction of a site, `reverse_bad` of
-    `reverse_known` paths in the opposite direction are bad; otherwise both are 0.
+    `reverse_known` paths in the opposite direction are bad; otherwise both are 0. Of the paths that are not bad,
+    `suspected` speak for the cause by their evidence, and `reverse_unclear` in the opposite direction of a site are not
+    shown to be normal.
     """
 
     kind: CauseKind
@@ -93,6 +80,8 @@ class Cause:
     reverse_known: int
     elsewhere_bad: int
     elsewhere_known: int
+    suspected: int = 0
+    reverse_unclear: int = 0
 
 
 def explain(
@@ -100,18 +89,49 @@ def explain(
     bad: Collection[int],
     unknown: Collection[int] = frozenset(),
     links: Mapping[str, Collection[int]] | None = None,
+    evidence: Evidence | None = None,
 ) -> list[Cause]:
     """Causes of the `bad` paths, largest first. `unknown` paths count neither for nor against a cause.
 
-    `links` has the paths that cross each link, by the name of the link.
+    `links` has the paths that cross each link, by the name of the link. Without `evidence`, all other paths are normal.
     """
     bad_ids = frozenset(bad) - frozenset(unknown)
     measured = frozenset(line.path_id for line in lines) - frozenset(unknown)
     if not bad_ids:
         return []
-    general = [candidate for candidate in candidates(lines, links or {}) if is_worthwhile(candidate, bad_ids, measured)]
+    general = [
+        weighed(candidate, bad_ids, measured, evidence)
+        for candidate in candidates(lines, links or {})
+        if len(candidate.path_ids & bad_ids) >= LEAST_BAD
+    ]
+    general = [candidate for candidate in general if is_worthwhile(candidate, bad_ids, measured)]
     chosen = [general[place] for place in cheapest(general, bad_ids, measured)]
-    return _with_figures(lines, chosen, bad_ids, measured)
+    facts = _Facts(lines, bad_ids, measured, evidence)
+    return _with_figures(facts, without_rivals(chosen, general, bad_ids, measured), bad_ids)
+
+
+def weighed(
+    candidate: Candidate, bad: frozenset[int], measured: frozenset[int], evidence: Evidence | None
+) -> Candidate:
+    """The candidate with the support of its paths without an alarm. A pair needs alarms in both directions."""
+    others = sorted((candidate.path_ids & measured) - bad)
+    if evidence is None or not others or candidate.kind is CauseKind.PAIR:
+        return candidate
+    factors = evidence.log_factors(candidate.path_ids & bad, others)
+    return replace(candidate, support=dict(zip(others, support(factors).tolist(), strict=True)))
+
+
+def support(log_factors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How much paths with these log Bayes factors speak for a cause, in units of price.
+
+    The probability of a path's evidence where the cause affects it, except by chance as often as EXCEPTION_PRICE says,
+    over that where it is normal, except by chance as often as the price of a path says.
+    """
+    spared, by_itself = math.exp(-EXCEPTION_PRICE * NATS), math.exp(-PRICES[CauseKind.PATH] * NATS)
+    factors = np.asarray(log_factors, dtype=np.float64) - LEAST_EVIDENCE
+    affected = np.logaddexp(factors + math.log1p(-spared), math.log(spared))
+    normal = np.logaddexp(math.log1p(-by_itself), factors + math.log(by_itself))
+    return np.clip((affected - normal) / NATS, -EXCEPTION_PRICE, MOST_SUPPORT)
 
 
 def is_worthwhile(candidate: Candidate, bad: frozenset[int], measured: frozenset[int]) -> bool:
@@ -120,69 +140,82 @@ def is_worthwhile(candidate: Candidate, bad: frozenset[int], measured: frozenset
     return price([candidate], of_bad, measured) < price([], of_bad, measured)
 
 
-def candidates(lines: Iterable[PathLocation], links: Mapping[str, Collection[int]]) -> list[Candidate]:
-    """Candidates shared by several paths."""
-    members: dict[tuple[CauseKind, str], set[int]] = defaultdict(set)
-    hosts: dict[str, set[str]] = defaultdict(set)
-    for line in lines:
-        for key in (
-            (CauseKind.PAIR, " ↔ ".join(sorted((line.source, line.destination)))),
-            (CauseKind.OUTBOUND, line.source_site),
-            (CauseKind.INBOUND, line.destination_site),
-            (CauseKind.HOST, line.source),
-            (CauseKind.HOST, line.destination),
-            (CauseKind.SITE, line.source_site),
-            (CauseKind.SITE, line.destination_site),
-            (CauseKind.FAMILY, f"IPv{line.family}"),
-            (CauseKind.ALL, ""),
-        ):
-            members[key].add(line.path_id)
-        if line.source_region and line.destination_region and line.source_region != line.destination_region:
-            between = " ↔ ".join(sorted((line.source_region, line.destination_region)))
-            members[CauseKind.REGIONS, between].add(line.path_id)
-        hosts[line.source_site].add(line.source)
-        hosts[line.destination_site].add(line.destination)
-    alone = {host for of_site in hosts.values() if len(of_site) == 1 for host in of_site}
-    if sum(kind is CauseKind.FAMILY for kind, _ in members) == 1:
-        alone |= {"IPv4", "IPv6"}
-    others = [path_ids for (kind, _), path_ids in members.items() if kind not in (CauseKind.PAIR, CauseKind.REGIONS)]
-    for key in [key for key, path_ids in members.items() if key[0] is CauseKind.REGIONS and path_ids in others]:
-        del members[key]  # a region of a single site, which no others than those of the other region measure
-    for name, path_ids in links.items():
-        if set(path_ids) not in others:  # the only link of a site says no more than the site
-            members[CauseKind.LINK, name] = set(path_ids)
-    return [
-        Candidate(kind, name, frozenset(path_ids))
-        for (kind, name), path_ids in sorted(members.items())
-        if not (kind in (CauseKind.HOST, CauseKind.FAMILY) and name in alone)
-    ]
+def without_rivals(
+    chosen: Sequence[Candidate], general: Sequence[Candidate], bad: frozenset[int], measured: frozenset[int]
+) -> list[Candidate]:
+    """The chosen causes that are cheaper than any other in their place, and than none, by MARGIN; for the paths of the
+    others the pairs that are bad in both directions.
+
+    A candidate of the same measured paths is no rival: it is the same explanation by another name.
+    """
+    kept = []
+    for candidate in chosen:
+        rest = Explanation([other for other in chosen if other is not candidate], bad, measured)
+        least = rest.added(candidate)
+        rivals = (
+            rest.added(rival)
+            for rival in general
+            if not any(rival is other for other in chosen)
+            and rival.path_ids & candidate.path_ids & bad
+            and (rival.path_ids ^ candidate.path_ids) & measured
+        )
+        if candidate.kind is CauseKind.PAIR or min(0.0, 0.0, *rivals) >= least + MARGIN - 1e-9:
+            kept.append(candidate)
+    if len(kept) < len(chosen):
+        left = bad.difference(*(candidate.path_ids for candidate in kept))
+        kept += [
+            candidate
+            for candidate in general
+            if candidate.kind is CauseKind.PAIR and candidate.path_ids & measured <= left
+        ]
+    return kept
 
 
 def cheapest(general: Sequence[Candidate], bad: frozenset[int], measured: frozenset[int]) -> list[int]:
     """Candidates of the cheapest explanation, by index.
 
-    Unknowns of the programme: a candidate is chosen; a bad path is left without cause; a normal path is an exception.
-    The last two need no integer constraint: they are integral whenever the choice is.
+    Unknowns of the programme: a candidate is chosen; a bad path is left without cause; a path without an alarm is an
+    exception, at most at its highest price; it speaks for a candidate, at most for a single one. Only the first needs
+    an integer constraint: it determines the others.
     """
     if not general:
         return []
     bad_row = {path_id: row for row, path_id in enumerate(sorted(bad))}
     well = sorted(frozenset().union(*(candidate.path_ids for candidate in general)) & measured - bad)
+    highest = dict.fromkeys(well, 0.0)
+    for candidate in general:
+        for path_id in candidate.path_ids & highest.keys():
+            highest[path_id] = max(highest[path_id], candidate.exception(path_id))
     well_column = {path_id: len(general) + len(bad_row) + place for place, path_id in enumerate(well)}
+    gain_row = {path_id: len(bad_row) + row for row, path_id in enumerate(well)}
     entries: list[tuple[int, int, float]] = [(row, len(general) + row, 1.0) for row in bad_row.values()]
-    row = len(bad_row)
+    row, width = len(bad_row) + len(well), len(general) + len(bad_row) + len(well)
+    gains: list[float] = []
     for place, candidate in enumerate(general):
         entries += [(bad_row[path_id], place, 1.0) for path_id in candidate.path_ids if path_id in bad_row]
         for path_id in candidate.path_ids & well_column.keys():
-            entries += [(row, well_column[path_id], 1.0), (row, place, -1.0)]
-            row += 1
+            exception, gain = candidate.exception(path_id), candidate.gain(path_id)
+            if exception > 0.0:
+                entries += [(row, well_column[path_id], 1.0), (row, place, -exception / highest[path_id])]
+                row += 1
+            if gain > 0.0:
+                entries += [(row, place, 1.0), (row, width + len(gains), -1.0)]
+                entries.append((gain_row[path_id], width + len(gains), -1.0))
+                gains.append(gain)
+                row += 1
     rows, columns, values = zip(*entries, strict=True)
-    width = len(general) + len(bad_row) + len(well)
-    prices = np.full(width, EXCEPTION_PRICE)
-    prices[: len(general)] = [PRICES[candidate.kind] for candidate in general]
-    prices[len(general) : len(general) + len(bad_row)] = PRICES[CauseKind.PATH]
+    prices = np.array(
+        [
+            *(PRICES[candidate.kind] for candidate in general),
+            *(PRICES[CauseKind.PATH] for _ in bad_row),
+            *highest.values(),
+            *(-gain for gain in gains),
+        ]
+    )
     least = np.zeros(row)
     least[: len(bad_row)] = 1.0
+    least[len(bad_row) : len(bad_row) + len(well)] = -1.0
+    width += len(gains)
     table = scipy.sparse.coo_array((values, (rows, columns)), shape=(row, width)).tocsr()
     solution = scipy.optimize.milp(
         prices,
@@ -202,37 +235,61 @@ def greedy_choice(general: Sequence[Candidate], bad: frozenset[int], measured: f
     """Greedy explanation: repeatedly add the candidate that saves most. Fast, but not always the cheapest."""
     chosen: list[int] = []
     uncovered, excused = set(bad), set[int]()
+    others = [(candidate.path_ids & measured) - bad for candidate in general]
     while True:
         savings = [
             PRICES[CauseKind.PATH] * len(candidate.path_ids & uncovered)
             - PRICES[candidate.kind]
-            - EXCEPTION_PRICE * len((candidate.path_ids & measured) - bad - excused)
-            for candidate in general
+            + _support(candidate, of_others - excused)
+            for candidate, of_others in zip(general, others, strict=True)
         ]
         best = int(np.argmax(savings)) if savings else 0
         if not savings or savings[best] <= 0:
             return chosen
         chosen.append(best)
         uncovered -= general[best].path_ids
-        excused |= (general[best].path_ids & measured) - bad
+        excused |= others[best]
+
+
+def _support(candidate: Candidate, others: Collection[int]) -> float:
+    """How much these paths without an alarm speak for the candidate; less than 0 if against it."""
+    if not candidate.support:
+        return -EXCEPTION_PRICE * len(others)
+    return sum(candidate.support.get(path_id, -EXCEPTION_PRICE) for path_id in others)
+
+
+class Explanation:
+    """Causes together: the bad paths that they leave without a cause, and the other paths of the causes."""
+
+    def __init__(self, chosen: Sequence[Candidate], bad: frozenset[int], measured: frozenset[int]) -> None:
+        self._measured, self._bad = measured, bad
+        self._left = bad
+        self._exceptions, self._gains = dict[int, float](), dict[int, float]()
+        self.price = PRICES[CauseKind.PATH] * len(bad)
+        for candidate in chosen:
+            self.price += self.added(candidate)
+            self._left -= candidate.path_ids
+            for path_id in (candidate.path_ids & measured) - bad:
+                exception, gain = candidate.exception(path_id), candidate.gain(path_id)
+                self._exceptions[path_id] = max(self._exceptions.get(path_id, 0.0), exception)
+                self._gains[path_id] = max(self._gains.get(path_id, 0.0), gain)
+
+    def added(self, candidate: Candidate) -> float:
+        """How much more the explanation costs with this cause too."""
+        cost = PRICES[candidate.kind] - PRICES[CauseKind.PATH] * len(candidate.path_ids & self._left)
+        for path_id in (candidate.path_ids & self._measured) - self._bad:
+            cost += max(candidate.exception(path_id) - self._exceptions.get(path_id, 0.0), 0.0)
+            cost -= max(candidate.gain(path_id) - self._gains.get(path_id, 0.0), 0.0)
+        return cost
 
 
 def price(chosen: Sequence[Candidate], bad: frozenset[int], measured: frozenset[int]) -> float:
-    """Cost of an explanation: its causes, the bad paths without cause, and its exceptions."""
-    said = frozenset[int]().union(*(candidate.path_ids for candidate in chosen))
-    left, exceptions = len(bad - said), len((said & measured) - bad)
-    return (
-        sum(PRICES[candidate.kind] for candidate in chosen)
-        + PRICES[CauseKind.PATH] * left
-        + EXCEPTION_PRICE * exceptions
-    )
+    """Cost of an explanation: its causes, the bad paths without cause, and the other paths of its causes."""
+    return Explanation(chosen, bad, measured).price
 
 
-def _with_figures(
-    lines: Sequence[PathLocation], chosen: list[Candidate], bad: frozenset[int], measured: frozenset[int]
-) -> list[Cause]:
+def _with_figures(facts: _Facts, chosen: list[Candidate], bad: frozenset[int]) -> list[Cause]:
     """Chosen causes with their figures; each bad path is assigned to the largest, the rest to themselves."""
-    facts = _Facts(lines, bad, measured)
     left = set(bad)
     causes = []
     for candidate in sorted(
@@ -252,9 +309,11 @@ def _with_figures(
 class _Facts:
     """Bad and normal paths, for the figures of each cause."""
 
-    def __init__(self, lines: Sequence[PathLocation], bad: frozenset[int], measured: frozenset[int]) -> None:
+    def __init__(
+        self, lines: Sequence[PathLocation], bad: frozenset[int], measured: frozenset[int], evidence: Evidence | None
+    ) -> None:
         self.lines = {line.path_id: line for line in lines}
-        self._bad, self._known = bad, measured
+        self._bad, self._known, self._evidence = bad, measured, evidence
         self._opposite: dict[tuple[str, ...], set[int]] = defaultdict(set)
         for line in lines:
             self._opposite[CauseKind.OUTBOUND, line.destination_site].add(line.path_id)
@@ -275,4 +334,16 @@ class _Facts:
             reverse_known=len(reverse),
             elsewhere_bad=len(self._bad) - bad - reverse_bad,
             elsewhere_known=len(self._known) - len(said) - len(reverse),
+            suspected=sum(candidate.gain(path_id) > 0.0 for path_id in said - self._bad),
+            reverse_unclear=(
+                self._unclear(explained, reverse - self._bad)
+                if candidate.kind in (CauseKind.OUTBOUND, CauseKind.INBOUND)
+                else 0
+            ),
         )
+
+    def _unclear(self, bad: frozenset[int], others: Collection[int]) -> int:
+        """How many of the others may be affected as the bad paths are."""
+        if self._evidence is None or not others:
+            return 0
+        return int((self._evidence.log_factors(bad, sorted(others)) > -LEAST_EVIDENCE).sum())

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.analysis.alarms import grouping
-from monitor.analysis.alarms.grouping import EXCEPTION_PRICE, PRICES, CauseKind, PathLocation, explain
+from monitor.analysis.alarms import candidates, grouping
+from monitor.analysis.alarms.candidates import EXCEPTION_PRICE, PRICES, CauseKind, PathLocation
+from monitor.analysis.alarms.grouping import explain
 
 
 def mesh(*sites, hosts=1):
@@ -125,7 +126,7 @@ def test_no_set_of_causes_is_cheaper(bad, unknown):
     alone = PRICES[CauseKind.PATH]
     general = [
         candidate
-        for candidate in grouping.candidates(lines, {})
+        for candidate in candidates.candidates(lines, {})
         if price([candidate], candidate.path_ids & bad_ids, with_data) < alone * len(candidate.path_ids & bad_ids)
     ]
 
@@ -141,7 +142,7 @@ def test_no_set_of_causes_is_cheaper(bad, unknown):
 @given(st.sets(st.integers(1, 30), min_size=1), st.sets(st.integers(1, 30), max_size=3))
 def test_the_greedy_choice_never_costs_more_than_single_paths(bad, unknown):
     bad_ids, with_data = frozenset(bad - unknown), frozenset(range(1, 31)) - unknown
-    general = grouping.candidates(SIX, {})
+    general = candidates.candidates(SIX, {})
 
     chosen = [general[place] for place in grouping.greedy_choice(general, bad_ids, with_data)]
 

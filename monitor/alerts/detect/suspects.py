@@ -1,0 +1,123 @@
+"""Evidence of the paths without an alarm, for the grouping of those with one by their common cause.
+
+In: a snapshot, the findings, and the keys of lasting findings. Out: for a set of bad paths, the log Bayes factor of
+each other path to be affected by the same loss or the same rise of the RTT (`monitor.analysis.alarms.suspicion`). For
+other troubles, such as jitter, a path without an alarm is normal.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.alerts.detect.rtt_windows import trip_windows
+from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import Effect, RuleFinding
+from monitor.alerts.detect.rules.windows import pooled
+from monitor.alerts.detect.snapshot import Key, Snapshot
+from monitor.alerts.detect.sources import STORED, Source
+from monitor.analysis.alarms import suspicion
+from monitor.analysis.alarms.suspicion import PacketCounts, RttSamples
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LOSS_EFFECTS = (Effect.LOSS, Effect.UNREACHABLE)
+SAMPLES = 60
+"""RTTs of a path that are looked at, the newest."""
+
+
+class PathSuspicion:
+    """`Evidence` of a snapshot. A path without packets or RTTs since the onset has none."""
+
+    def __init__(self, findings: Iterable[RuleFinding], lasting: Collection[Key], snapshot: Snapshot) -> None:
+        rules: dict[int, set[str]] = defaultdict(set)
+        self._steps: dict[int, list[RuleFinding]] = defaultdict(list)
+        for finding in findings:
+            rules[finding.path_id].add(finding.rule)
+            if _is_step(finding, snapshot):
+                self._steps[finding.path_id].append(finding)
+        for path_id, rule in lasting:
+            rules[path_id].add(rule)
+        self._lossy = {
+            path_id for path_id, names in rules.items() if any(rule_of(name).effect in LOSS_EFFECTS for name in names)
+        }
+        self._snapshot = snapshot
+        self._counts = _packet_counts(snapshot)
+        self._samples: dict[str, RttSamples] = {}
+
+    def log_factors(self, bad: Collection[int], others: Sequence[int]) -> Floats:
+        """The log Bayes factors of `others`; minus infinity if the `bad` paths neither lose packets nor have a higher
+        RTT."""
+        rows = self._rows(others)
+        by_effect = []
+        lossy = sorted(self._lossy.intersection(bad))
+        if lossy:
+            by_effect.append(suspicion.loss_factors(self._counts, self._rows(lossy), rows))
+        steps: dict[str, list[RuleFinding]] = defaultdict(list)
+        for path_id in bad:
+            for finding in self._steps.get(path_id, ()):
+                steps[finding.figures["figure"]].append(finding)
+        for figure, of_figure in steps.items():
+            rise_ms = float(
+                np.median([finding.figures["after_ms"] - finding.figures["before_ms"] for finding in of_figure])
+            )
+            onset_s = float(np.median([_since_s(finding.figures) for finding in of_figure]))
+            by_effect.append(suspicion.rtt_factors(self._samples_of(figure), onset_s, rise_ms, rows))
+        if not by_effect:
+            return np.full(len(rows), -np.inf)
+        return np.nan_to_num(np.fmax.reduce(by_effect), nan=0.0)
+
+    def _rows(self, path_ids: Iterable[int]) -> Ints:
+        return np.array([self._snapshot.rows[path_id] for path_id in path_ids], dtype=np.int64)
+
+    def _samples_of(self, figure: str) -> RttSamples:
+        if figure not in self._samples:
+            self._samples[figure] = _rtt_samples(self._snapshot, figure)
+        return self._samples[figure]
+
+
+def _since_s(figures: Mapping[str, str]) -> float:
+    return datetime.fromisoformat(figures["since"]).timestamp()
+
+
+def _packet_counts(snapshot: Snapshot) -> PacketCounts:
+    sums = pooled(snapshot, ("bursts", "lossy", "sent", "received")).sums
+    base_sent, base_received = snapshot.baseline["sent"], snapshot.baseline["received"]
+    base_ratio = np.where(base_sent > 0, (base_sent - base_received) / np.maximum(base_sent, 1.0), np.nan)
+    return PacketCounts(sums["bursts"], sums["lossy"], sums["sent"], sums["sent"] - sums["received"], base_ratio)
+
+
+def _rtt_samples(snapshot: Snapshot, figure: str) -> RttSamples:
+    at_s = np.full((len(snapshot.paths), SAMPLES), np.nan)
+    rtts_ms = np.full_like(at_s, np.nan)
+    bursts = snapshot.trips.bursts
+    for path_id, (first, end) in snapshot.trips.spans.items():
+        row, first = snapshot.rows.get(path_id), max(first, end - SAMPLES)
+        if row is not None:
+            at_s[row, : end - first] = bursts.at_s[first:end]
+            rtts_ms[row, : end - first] = bursts.values_ms[figure][first:end]
+    return RttSamples(at_s, rtts_ms)
+
+
+def with_trips(snapshot: Snapshot, findings: Iterable[RuleFinding], source: Source = STORED) -> Snapshot:
+    """The snapshot with the recent RTTs of all paths if a finding is a sudden change of the RTT; else as it is.
+
+    Usually a snapshot has the RTTs of those paths only that have new ones.
+    """
+    if (
+        not any(_is_step(finding, snapshot) for finding in findings)
+        or snapshot.paths.keys() <= snapshot.trips.spans.keys()
+    ):
+        return snapshot
+    every = trip_windows(snapshot.now, snapshot.paths, {}, {}, set(snapshot.paths), source)
+    return replace(snapshot, trips=replace(snapshot.trips, bursts=every.bursts, spans=every.spans))
+
+
+def _is_step(finding: RuleFinding, snapshot: Snapshot) -> bool:
+    return finding.figures.get("figure") in snapshot.trips.bursts.values_ms and "since" in finding.figures

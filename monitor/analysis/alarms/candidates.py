@@ -1,0 +1,115 @@
+"""Possible common causes of bad paths, each with the paths that it would make bad, and their prices.
+
+In: the location of each path, and the paths that cross each link. Out: `Candidate`s. `grouping` chooses among them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+EXCEPTION_PRICE = 0.6
+"""Of a normal path that a cause would make bad."""
+
+
+class CauseKind(StrEnum):
+    """Kinds of causes."""
+
+    PATH = "path"
+    PAIR = "pair"
+    OUTBOUND = "outbound"
+    INBOUND = "inbound"
+    LINK = "link"
+    HOST = "host"
+    SITE = "site"
+    REGIONS = "regions"
+    FAMILY = "family"
+    ALL = "all"
+
+
+PRICES = {
+    CauseKind.PATH: 1.0,
+    CauseKind.PAIR: 1.2,
+    CauseKind.OUTBOUND: 1.5,
+    CauseKind.INBOUND: 1.5,
+    CauseKind.LINK: 1.55,
+    CauseKind.HOST: 1.6,
+    CauseKind.SITE: 1.7,
+    CauseKind.REGIONS: 1.8,
+    CauseKind.FAMILY: 1.9,
+    CauseKind.ALL: 2.0,
+}
+"""Chosen by deciding which cause to report for given numbers of bad paths; docs/method/alerts.md has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathLocation:
+    """Location of a path: the hosts, sites and regions of its ends ("" if unknown), and its address family."""
+
+    path_id: int
+    source: str
+    destination: str
+    source_site: str
+    destination_site: str
+    family: int
+    source_region: str = ""
+    destination_region: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A possible cause and the paths it would make bad. `support` has how much each path without an alarm speaks for
+    it; a path that is not in it speaks against it by EXCEPTION_PRICE."""
+
+    kind: CauseKind
+    name: str
+    path_ids: frozenset[int]
+    support: Mapping[int, float] = field(default_factory=dict)
+
+    def exception(self, path_id: int) -> float:
+        """Price of a path without an alarm."""
+        return max(-self.support.get(path_id, -EXCEPTION_PRICE), 0.0)
+
+    def gain(self, path_id: int) -> float:
+        """How much a path without an alarm speaks for the cause."""
+        return max(self.support.get(path_id, 0.0), 0.0)
+
+
+def candidates(lines: Iterable[PathLocation], links: Mapping[str, Collection[int]]) -> list[Candidate]:
+    """Candidates shared by several paths."""
+    members: dict[tuple[CauseKind, str], set[int]] = defaultdict(set)
+    hosts: dict[str, set[str]] = defaultdict(set)
+    for line in lines:
+        for key in (
+            (CauseKind.PAIR, " ↔ ".join(sorted((line.source, line.destination)))),
+            (CauseKind.OUTBOUND, line.source_site),
+            (CauseKind.INBOUND, line.destination_site),
+            (CauseKind.HOST, line.source),
+            (CauseKind.HOST, line.destination),
+            (CauseKind.SITE, line.source_site),
+            (CauseKind.SITE, line.destination_site),
+            (CauseKind.FAMILY, f"IPv{line.family}"),
+            (CauseKind.ALL, ""),
+        ):
+            members[key].add(line.path_id)
+        if line.source_region and line.destination_region and line.source_region != line.destination_region:
+            between = " ↔ ".join(sorted((line.source_region, line.destination_region)))
+            members[CauseKind.REGIONS, between].add(line.path_id)
+        hosts[line.source_site].add(line.source)
+        hosts[line.destination_site].add(line.destination)
+    alone = {host for of_site in hosts.values() if len(of_site) == 1 for host in of_site}
+    if sum(kind is CauseKind.FAMILY for kind, _ in members) == 1:
+        alone |= {"IPv4", "IPv6"}
+    others = [path_ids for (kind, _), path_ids in members.items() if kind not in (CauseKind.PAIR, CauseKind.REGIONS)]
+    for key in [key for key, path_ids in members.items() if key[0] is CauseKind.REGIONS and path_ids in others]:
+        del members[key]  # a region of a single site, which no others than those of the other region measure
+    for name, path_ids in links.items():
+        if set(path_ids) not in others:  # the only link of a site says no more than the site
+            members[CauseKind.LINK, name] = set(path_ids)
+    return [
+        Candidate(kind, name, frozenset(path_ids))
+        for (kind, name), path_ids in sorted(members.items())
+        if not (kind in (CauseKind.HOST, CauseKind.FAMILY) and name in alone)
+    ]
