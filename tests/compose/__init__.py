@@ -1,4 +1,4 @@
-"""docker-compose.yml run for real: `python -m tests.compose`, as root on Debian 12.
+"""docker-compose.yml in real containers: `python -m tests.compose`, as root on Debian 12.
 
-An engine of its own with images that stand in for those that a registry would give; `checks` holds what must be true.
+A separate engine with base images built here instead of those of a registry; `checks` has the requirements.
 """

@@ -1,6 +1,6 @@
-"""`python -m tests.compose [--write] [--keep]`: bring docker-compose.yml up and check it, as root on Debian 12.
+"""`python -m tests.compose [--write] [--keep]`: start docker-compose.yml and check it, as root on Debian 12.
 
-It prints a table, and with --write puts it into docs/compose.md. Exit status: 0 all hold, 1 not.
+It prints a table, and with --write puts it into docs/compose.md. Exit status: 0 if all checks pass, 1 if not.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def run(stack: Stack) -> list[Row]:
-    """Build, start and check; the containers and their volumes are gone afterwards."""
+    """Build, start and check; containers and volumes are removed afterwards."""
     stack.prepare()
     rows: list[Row] = []
     try:
@@ -86,11 +86,13 @@ def say(rows: list[Row], title: str, result: str, holds: bool) -> None:
 
 
 def memory(stack: Stack) -> str:
-    """Memory of each container that runs, as `docker stats` has it."""
+    """Memory of each running container, from `docker stats`."""
     format_ = "{{.ID}} {{.MemUsage}}"
     lines = stack.engine.run("docker", "stats", "--no-stream", "--no-trunc", "--format", format_)[1].splitlines()
     used = {line.split()[0]: line.split()[1] for line in lines}
-    return ", ".join(sorted(f"{name_of(one)} {used.get(one['Id'], '?')}" for one in stack.containers()))
+    return ", ".join(
+        sorted(f"{name_of(container)} {used.get(container['Id'], '?')}" for container in stack.containers())
+    )
 
 
 def versions(stack: Stack) -> str:

@@ -1,7 +1,7 @@
-"""Base images for a machine that no registry can be reached from: Debian's packages, tagged as the files name them.
+"""Base images for a machine without access to a registry: Debian's packages, tagged as the files name them.
 
-Python is Debian's 3.11 where the files say 3.12; PostgreSQL 17 with TimescaleDB 2.19, Redis 7.0 and nginx 1.22 stand in
-for newer ones. For Grafana there is no package, so its profile is left out.
+Python is Debian's 3.11 where the files name 3.12; PostgreSQL 17 with TimescaleDB 2.19, Redis 7.0 and nginx 1.22 replace
+newer versions. For Grafana there is no package, so its profile is left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 MINIMAL = "soundings-test/minimal"
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 
-# What an image of a registry does not carry either.
+# Files that an image of a registry does not contain either.
 TRIM = "rm -rf /var/cache/apt /var/lib/apt/lists/* /usr/share/doc /usr/share/man /usr/share/locale /var/log/*"
 INSTALL = f"RUN apt-get update && apt-get install -y --no-install-recommends {{packages}} && {TRIM}"
 PYTHON = INSTALL.format(packages="python3 python3-venv") + " && ln -s python3 /usr/bin/python"
@@ -31,7 +31,7 @@ VOLUME /var/lib/postgresql/data
 ENTRYPOINT ["sh", "/usr/local/bin/entrypoint.sh"]
 CMD ["postgres"]
 """
-# What the official image does with these variables, in short.
+# The official image's use of these variables, in short.
 ENTRYPOINT = """set -eu
 export PGHOST=/run/postgresql
 if [ ! -s "$PGDATA/PG_VERSION" ]; then
@@ -49,7 +49,7 @@ exec "$@" -c listen_addresses='*' -c unix_socket_directories="$PGHOST"
 
 
 def names() -> dict[str, str]:
-    """The images that the files name, by their name without the tag."""
+    """The images named in the files, by their name without the tag."""
     compose = (ROOT / "docker-compose.yml").read_text()
     images = [*re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)]
     images += re.findall(r"^ +image: (\S+)", compose, re.MULTILINE)
@@ -57,14 +57,14 @@ def names() -> dict[str, str]:
 
 
 def next_release() -> Path:
-    """A tree of the next Debian release with PostgreSQL and TimescaleDB, as the other tests use it."""
+    """A tree of the next Debian release with PostgreSQL and TimescaleDB, shared with other tests."""
     tree = ROOT / ".cache" / "timescale"
     subprocess.run(["bash", "scripts/timescale.sh", tree], check=True, cwd=ROOT)
     return tree
 
 
 def make(engine: Engine, folder: Path, postgres_tree: Path) -> None:
-    """Make the base images that the engine does not have yet."""
+    """Build the base images that the engine does not have yet."""
     tags = names()
     has = engine.run("docker", "images", "--format", "{{.Repository}}:{{.Tag}}")[1].split()
     if f"{MINIMAL}:latest" not in has:
@@ -105,7 +105,7 @@ def _import(engine: Engine, tree: Path, tag: str) -> None:
 
 
 def _flatten(engine: Engine, image: str, tag: str) -> None:
-    """One layer of an image's files: what later layers removed takes no room, as in an image of a registry."""
+    """Flatten an image to a single layer: files removed by later layers take no space, as in an image of a registry."""
     container = engine.run("docker", "create", image, "true")[1].split()[-1]
     engine.run("sh", "-c", f"docker export {container} | docker import - {tag}")
     engine.run("docker", "rm", container)

@@ -1,6 +1,7 @@
-"""What must be true of the containers: each check does something to them, and returns a line for the table.
+"""Checks of the containers: each uses them, and returns a line for the table.
 
-A check raises where that is not so. They run in the order of `CHECKS`, each on the state that the one before left.
+A check raises if its requirement is not met. They run in the order of `CHECKS`, each on the state left by the previous
+check.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ PASSWORD = "correct-horse-battery"
 
 
 def check_health(stack: Stack) -> str:
-    states = {name_of(one): one["State"]["Health"]["Status"] for one in stack.containers()}
-    ended = {name_of(one): one["State"]["ExitCode"] for one in stack.containers(ended=True)}
+    states = {name_of(container): container["State"]["Health"]["Status"] for container in stack.containers()}
+    ended = {name_of(container): container["State"]["ExitCode"] for container in stack.containers(ended=True)}
     require(states == dict.fromkeys(LONG_RUNNING, "healthy"), f"running: {states}")
     require(ended == {"secrets": 0, "migrate": 0, "token": 0}, f"ended: {ended}")
     return f"{len(states)} services healthy, {len(ended)} jobs ended with 0"
@@ -52,10 +53,10 @@ def check_role(stack: Stack) -> str:
 
 
 def check_login(stack: Stack) -> str:
-    said = stack.compose(
+    output = stack.compose(
         "exec", "-T", "web", "python", "manage.py", "user", "add", "ada", "--role", "operator", stdin=PASSWORD.encode()
     )
-    require("ada" in said, said)
+    require("ada" in output, output)
     form, cookies, text = get(stack, "/login/", {})
     token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', text)
     require(form == 200 and token is not None, f"login page: {form}")
@@ -69,7 +70,7 @@ def check_login(stack: Stack) -> str:
 
 
 def check_report(stack: Stack) -> str:
-    """Needs every library of charts and PDFs, of which the image leaves parts out."""
+    """Needs every library of charts and PDFs, parts of which are left out of the image."""
     today = datetime.now(UTC).date().isoformat()
     report = "/data/test.pdf"
     words = ("report", "weekly", "--from", today, "--to", today, "--out", report)
@@ -94,9 +95,9 @@ def check_plain_http(stack: Stack) -> str:
 
 
 def check_far_site(stack: Stack) -> str:
-    said = stack.compose("exec", "-T", "web", "python", "manage.py", "site", "enrol", "far")
-    command = re.search(r"python -m probes (site join (\S+) \S+)", said)
-    require(command is not None and command[2] == PUBLIC_URL, said)
+    output = stack.compose("exec", "-T", "web", "python", "manage.py", "site", "enrol", "far")
+    command = re.search(r"python -m probes (site join (\S+) \S+)", output)
+    require(command is not None and command[2] == PUBLIC_URL, output)
     assert command is not None
     stack.far("run", "--rm", "--build", "agent", *command[1].split(), "--data", "/data")
     stack.far("up", "--detach", "--wait")
@@ -117,7 +118,7 @@ def check_kills(stack: Stack) -> str:
     for service in LONG_RUNNING:
         before = stack.container(service)
         started = time.monotonic()
-        # By its process: what `docker kill` ends is not started again.
+        # By its process: a container ended by `docker kill` is not restarted.
         os.kill(before["State"]["Pid"], signal.SIGKILL)
         wait_for(
             lambda service=service, count=before["RestartCount"]: stack.container(service)["RestartCount"] > count,
@@ -140,9 +141,9 @@ def check_down_and_up(stack: Stack) -> str:
 
 
 def check_second_up(stack: Stack) -> str:
-    before = {name_of(one): one["Id"] for one in stack.containers()}
+    before = {name_of(running): running["Id"] for running in stack.containers()}
     seconds = stack.up("--build")
-    require(before == {name_of(one): one["Id"] for one in stack.containers()}, "containers were made anew")
+    require(before == {name_of(running): running["Id"] for running in stack.containers()}, "containers were made anew")
     return f"keeps every container; {seconds:.0f} s"
 
 
@@ -163,7 +164,7 @@ def check_backup(stack: Stack) -> str:
 
 def check_scale(stack: Stack) -> str:
     seconds = stack.up("--scale", "web=2", "--scale", "worker=2")
-    counts = [name_of(one) for one in stack.containers() if one["State"]["Health"]["Status"] == "healthy"]
+    counts = [name_of(running) for running in stack.containers() if running["State"]["Health"]["Status"] == "healthy"]
     require((counts.count("web"), counts.count("worker")) == (2, 2), str(counts))
     statuses = {get(stack, "/login/", {})[0] for _ in range(20)}
     require(statuses == {200}, str(statuses))
@@ -197,18 +198,18 @@ def check_inspect(stack: Stack) -> str:
     secrets = {word for word in re.split(r"[\s:/@]+", files) if re.fullmatch(r"[0-9a-f]{64}", word)}
     secrets |= {"hunter2", "hunter3"}
     require(len(secrets) >= 8, f"{len(secrets)} secrets found")
-    shown = str([*stack.containers(), *stack.containers(ended=True)])
-    shown += stack.engine.run("docker", "history", "--no-trunc", "soundings:0.1.0")[1]
-    require(not [word for word in secrets if word in shown], "a secret is shown")
+    inspected = str([*stack.containers(), *stack.containers(ended=True)])
+    inspected += stack.engine.run("docker", "history", "--no-trunc", "soundings:0.1.0")[1]
+    require(not [word for word in secrets if word in inspected], "a secret is shown")
     return f"none of {len(secrets)} secrets in docker inspect and docker history"
 
 
 def check_hardening(stack: Stack) -> str:
-    for one in stack.containers():
-        host, name = one["HostConfig"], name_of(one)
+    for running in stack.containers():
+        host, name = running["HostConfig"], name_of(running)
         require(host["ReadonlyRootfs"] and host["CapDrop"] == ["ALL"] and not host["CapAdd"], name)
         require(host["Memory"] > 0 and host["PidsLimit"] > 0, f"{name}: no limits")
-        lines = open(f"/proc/{one['State']['Pid']}/status").read()  # noqa: SIM115, PTH123
+        lines = open(f"/proc/{running['State']['Pid']}/status").read()  # noqa: SIM115, PTH123
         status = dict(line.split(":\t", 1) for line in lines.splitlines() if ":\t" in line)
         require(status["NoNewPrivs"] == "1" and int(status["CapEff"], 16) == 0, f"{name}: privileges")
         require(status["Uid"].split()[0] != "0", f"{name}: root")
@@ -222,8 +223,8 @@ def check_volumes(stack: Stack) -> str:
 
 
 def check_bake(stack: Stack) -> str:
-    said = stack.engine.run("docker", "buildx", "bake", "--print", cwd=stack.root)[1]
-    require(said.count("linux/arm64") == said.count("linux/amd64") == 2, said)
+    output = stack.engine.run("docker", "buildx", "bake", "--print", cwd=stack.root)[1]
+    require(output.count("linux/arm64") == output.count("linux/amd64") == 2, output)
     return "docker-bake.hcl: 2 images for amd64 and arm64 (read, not built here for arm64)"
 
 

@@ -1,7 +1,7 @@
-"""A Docker engine of our own: data, socket and bridge apart from those of the machine.
+"""A separate Docker engine: data, socket and bridge apart from those of the machine.
 
-In: a folder. Out: `Engine`, whose `run` starts Docker's client on it. Compose and Buildx come from the next Debian
-release: those of Debian 12 are too old, and their binaries run here.
+In: a folder. Out: `Engine`, whose `run` starts Docker's client with it. Compose and Buildx come from the next Debian
+release: those of Debian 12 are too old, and the newer binaries run here.
 """
 
 from __future__ import annotations
@@ -94,16 +94,16 @@ class Engine:
             check=False,
             cwd=cwd,
         )
-        said = done.stdout.decode(errors="replace")
+        output = done.stdout.decode(errors="replace")
         with (self.folder / "commands.log").open("a") as log:
-            log.write(f"$ {' '.join(words)}\n{said}[{done.returncode}]\n")
+            log.write(f"$ {' '.join(words)}\n{output}[{done.returncode}]\n")
         if check and done.returncode != 0:
-            raise CommandError(f"{' '.join(words[:6])}: {last_lines(said)}")
-        return done.returncode, said
+            raise CommandError(f"{' '.join(words[:6])}: {last_lines(output)}")
+        return done.returncode, output
 
 
-def last_lines(said: str, count: int = 12) -> str:
-    return "\n".join(said.strip().splitlines()[-count:])
+def last_lines(output: str, count: int = 12) -> str:
+    return "\n".join(output.strip().splitlines()[-count:])
 
 
 def install_engine() -> None:
@@ -125,7 +125,7 @@ def install_engine() -> None:
 
 
 def install_plugins(config: Path, next_release: Path) -> None:
-    """Put Compose and Buildx of the next release, whose tree is given, where Docker's client looks for plugins."""
+    """Copy Compose and Buildx of the next release, from the given tree, to the plugin folder of Docker's client."""
     target = config / "cli-plugins"
     if all((target / name).exists() for name in PLUGINS):
         return

@@ -1,4 +1,4 @@
-"""The files of the repository on an engine: commands of Compose, and questions to its containers."""
+"""The repository's files on an engine: commands of Compose, and queries of its containers."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ SETTINGS = {
 
 @dataclass(slots=True)
 class Stack:
-    """docker-compose.yml as a project of its own; `folder` has its certificates and settings."""
+    """docker-compose.yml as a separate project; `folder` has its certificates and settings."""
 
     engine: Engine
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
 
     def prepare(self) -> None:
-        """Write certificates and secrets, as an administrator has them in files."""
+        """Write certificates and secrets, as an administrator provides them in files."""
         self.folder.mkdir(parents=True, exist_ok=True)
         make_certificates(self.folder)
         (self.folder / "notify_urls").write_text("log://\nnight=mailto://night:hunter2@mail.example.org\n")
@@ -61,7 +61,7 @@ class Stack:
         }
 
     def compose(self, *words: str | Path, check: bool = True, stdin: bytes = b"", files: tuple[str, ...] = ()) -> str:
-        """Run `docker compose` in the top folder; its output."""
+        """Run `docker compose` in the top folder; returns its output."""
         chosen = [word for file in ("docker-compose.yml", *files) for word in ("--file", file)]
         command = ["docker", "compose", "--project-name", "soundings-test", *chosen, *words]
         return self.engine.run(*command, check=check, stdin=stdin, environment=self.environment, cwd=ROOT)[1]
@@ -77,20 +77,20 @@ class Stack:
         return self.engine.run(*command, environment=environment, cwd=ROOT)[1]
 
     def up(self, *words: str) -> float:
-        """`docker compose up --detach --wait`; the seconds that it took."""
+        """`docker compose up --detach --wait`; returns its seconds."""
         started = time.monotonic()
         self.compose("up", "--detach", "--wait", *words)
         return time.monotonic() - started
 
     def containers(self, *, ended: bool = False) -> list[dict[str, Any]]:
-        """What `docker inspect` says of the running containers, or of those that ended."""
+        """The output of `docker inspect` for the running containers, or for those that ended."""
         state = "exited" if ended else "running"
         names = self.engine.run("docker", "ps", "--all", "--quiet", "--filter", f"status={state}")[1].split()
-        found: list[dict[str, Any]] = json.loads(self.engine.run("docker", "inspect", *names)[1]) if names else []
-        return found
+        inspected: list[dict[str, Any]] = json.loads(self.engine.run("docker", "inspect", *names)[1]) if names else []
+        return inspected
 
     def container(self, service: str) -> dict[str, Any]:
-        """What `docker inspect` says of the first container of a service."""
+        """The output of `docker inspect` for the first container of a service."""
         name = self.compose("ps", "--all", "--quiet", service).split()[0]
         answer: dict[str, Any] = json.loads(self.engine.run("docker", "inspect", name)[1])[0]
         return answer
@@ -104,7 +104,7 @@ class Stack:
         return ROOT
 
     def sql(self, query: str) -> str:
-        """The answer of the database, as its superuser gets it."""
+        """The database's answer to a query of its superuser."""
         return self.sql_as("postgres", query)
 
     def sql_as(self, role: str, query: str) -> str:
@@ -122,7 +122,7 @@ class Stack:
         )
 
     def new_bursts(self, site: str) -> float:
-        """Wait for results that arrive from now on; the seconds that it took."""
+        """Wait for results that arrive from now on; returns the seconds."""
         before, started = self.bursts(site), time.monotonic()
         wait_for(lambda: self.bursts(site) > before, f"no results of {site}")
         return time.monotonic() - started
@@ -134,7 +134,7 @@ def name_of(container: dict[str, Any]) -> str:
 
 
 def wait_for(condition: Callable[[], bool], failure: str, timeout_s: float = WAIT_S) -> None:
-    """Poll until it holds. Raises `CommandError` at the deadline."""
+    """Poll until the condition is true. Raises `CommandError` at the deadline."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:

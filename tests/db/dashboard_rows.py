@@ -1,7 +1,7 @@
-"""Rows of every kind that a dashboard asks for, in a mesh of slac, cern and anl, of which slac and cern have agents.
+"""Rows of every kind that a dashboard queries, in a mesh of slac, cern and anl, of which slac and cern have agents.
 
 They are measured for the two hours before noon, a day and a month ago. Figures are chosen so that each answer can be
-done in the head. For the tests of the dashboards' queries, and for Grafana's plugin in `tests.grafana`.
+computed mentally. For the tests of the dashboards' queries, and for Grafana's plugin in `tests.grafana`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from monitor.mesh.models import Group, Measurement, MeasurementPeriod
 from tests.db.mesh_of_three import MeshOfThree, make_mesh
 
 NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=1)
-"""Yesterday's: some questions are about now."""
+"""Yesterday's, since some queries are about the current time."""
 SINCE, UNTIL = NOON - timedelta(hours=2), NOON
 HOURS = (SINCE, SINCE + timedelta(hours=1))
 DAY = NOON.replace(hour=0)
@@ -53,7 +53,7 @@ HEALTH = {
 
 
 def make_rows(password: str = "of the test") -> MeshOfThree:
-    """Make the mesh and its rows, and the role that reads them."""
+    """Create the mesh and its rows, and the role that reads them."""
     three = make_mesh()
     plan(three)
     pings(three)
@@ -80,7 +80,7 @@ def plan(three: MeshOfThree) -> None:
 
 def pings(three: MeshOfThree) -> None:
     """In each hour: slac to cern loses 6 of 600 at 10 ms, cern to slac none of 600 at 20 ms, slac to anl all of 300 and
-    half of the plan; a day and a month are those two hours."""
+    half of the plan; a day and a month have the same two hours."""
     of_path = {
         three.slac_cern: {"sent": 600, "received": 594, "rtt_min_ms": 8.0, "rtt_avg_ms": 10.0, "bursts_planned": 60},
         three.cern_slac: {"sent": 600, "received": 600, "rtt_min_ms": 18.0, "rtt_avg_ms": 20.0, "bursts_planned": 60},
@@ -98,8 +98,8 @@ def pings(three: MeshOfThree) -> None:
 
 
 def bursts(three: MeshOfThree) -> None:
-    """Every ten minutes a burst of ten packets; slac to cern loses one of each, and replies of the second hour come by
-    another route."""
+    """Every ten minutes a burst of ten packets; slac to cern loses a packet of each, and replies of the second hour
+    have another route."""
     for path, lost, rtt_ms in ((three.slac_cern, 1, 10.0), (three.cern_slac, 0, 20.0)):
         for number in range(12):
             Burst.objects.create(
@@ -162,7 +162,7 @@ def throughput(three: MeshOfThree) -> None:
 
 
 def incidents(three: MeshOfThree) -> None:
-    """One that is open since 11:00 with two paths, one resolved within ten minutes, and a pending one."""
+    """An incident that is open since 11:00 with two paths, another resolved within ten minutes, and a pending one."""
     rows = [
         ("unreachable", "anl", HOURS[1], None, False, [three.slac_anl, three.slac_cern]),
         ("loss", "slac → cern", SINCE, SINCE + timedelta(minutes=10), False, [three.slac_cern]),
@@ -192,7 +192,7 @@ def incidents(three: MeshOfThree) -> None:
 
 
 def deliveries(three: MeshOfThree) -> None:
-    """slac delivered 90 of 100 results an hour before noon and was well; cern has an agent of which nothing came."""
+    """slac delivered 90 of 100 results an hour before noon and was OK; cern has an agent that never delivered."""
     slac = three.slac
     at = NOON - timedelta(hours=1)
     batch = {"sent_at": at, "agent_version": "0.1.0", "accepted": 90, "refused": 1, "queued": 7, "dropped": 2}

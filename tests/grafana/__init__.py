@@ -1,5 +1,5 @@
-"""Run what Grafana would run: every query, variable, annotation and alert rule of `dashboards/`.
+"""Run Grafana's requests: every query, variable, annotation and alert rule of `dashboards/`.
 
-The queries go through Grafana's own PostgreSQL plugin, a Go program in `go/` that is built for the test and is no part
+The queries go through Grafana's own PostgreSQL plugin, a Go program in `go/` that is built for the test and is not part
 of the product. `python -m tests.grafana` is the command.
 """

@@ -1,8 +1,8 @@
 """Run every query of `dashboards/` through Grafana's own PostgreSQL plugin: `python -m tests.grafana`.
 
-Builds the plugin's program with Go, the first time in ten minutes and more, starts a PostgreSQL, plants a small mesh,
-and runs panels, variables, annotations and alert rules: for each combination of options, over periods of all lengths,
-without options, and with a hostile text in the variables. Not here: rendering, and Grafana's server.
+Builds the plugin's program with Go, which takes ten minutes and more the first time, starts a PostgreSQL, plants a
+small mesh, and runs panels, variables, annotations and alert rules: for each combination of options, over periods of
+all lengths, without options, and with a hostile text in the variables. Not here: rendering, and Grafana's server.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from monitor.stack.postgres import PostgresError
 from probes.supervise import StartError
 from tests.grafana.mesh import plant, server
-from tests.grafana.planted import FAULTS, unseen
+from tests.grafana.planted import FAULTS, undetected
 from tests.grafana.plugin import VERSION, PluginError, build, running
 from tests.grafana.provisioned import dashboards
 from tests.grafana.runs import Runs
@@ -26,7 +26,7 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "grafana.md"
 
 
 def main() -> int:
-    """Exit status 0 where everything is well, 1 for a fault or without Go or a database, 2 for usage."""
+    """Exit status 0 without faults, 1 for a fault or without Go or a database, 2 for usage."""
     parser = argparse.ArgumentParser(prog="python -m tests.grafana", description=__doc__)
     parser.add_argument("--timescale", action="store_true", help="on TimescaleDB, as `make test-timescale` has it")
     parser.add_argument("--write", action="store_true", help=f"put the table into docs/{DOCUMENT.name}")
@@ -38,7 +38,7 @@ def main() -> int:
             begin_s = time.perf_counter()
             with running(source) as plugin:
                 runs = Runs(plugin, planted, datetime.now(UTC))
-                missed = unseen(plugin, runs.now)
+                missed = undetected(plugin, runs.now)
                 for dashboard in dashboards():
                     runs.dashboard(dashboard)
                     print(f"{dashboard.name}: {runs.counts[dashboard.name].runs} runs", flush=True)
@@ -48,10 +48,10 @@ def main() -> int:
         return 1
     table = result(runs)
     table.failures += missed
-    seen = len(FAULTS) - len(missed)
+    detected = len(FAULTS) - len(missed)
     text = (
         f"{table.markdown()}\n*Plugin {VERSION}, {name}, {time.perf_counter() - begin_s:.0f} s; "
-        f"{seen} of {len(FAULTS)} planted faults were seen.*\n"
+        f"{detected} of {len(FAULTS)} planted faults were seen.*\n"
     )
     print(f"\n{text}")
     for fault in table.failures:

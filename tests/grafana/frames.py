@@ -1,7 +1,7 @@
-"""Check the plugin's answers: is a result of the form that its panel, annotation, variable or alert rule needs? Pure.
+"""Check the form of the plugin's answers: whether a result fits its panel, annotation, variable or alert rule. Pure.
 
 An answer is that of Grafana's data source in JSON: by the query's letter an error or frames, a frame being fields with
-their values. Each check returns sentences about what is wrong, none where all is well.
+their values. Each check returns sentences about faults, none if there are none.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Field:
 
     @property
     def names(self) -> set[str]:
-        """Names that Grafana may show it by."""
-        shown = {self.name, *self.labels.values()}
-        return shown | {f"{self.name} {value}" for value in self.labels.values()}
+        """Names by which Grafana may show it."""
+        display_names = {self.name, *self.labels.values()}
+        return display_names | {f"{self.name} {value}" for value in self.labels.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +70,14 @@ def _frame(raw: Mapping[str, Any]) -> Frame:
 
 
 def query_faults(result: Mapping[str, Any]) -> list[str]:
-    """Errors and notices: the plugin puts a failed conversion between long and wide series into either."""
+    """Errors and notices: the plugin reports a failed conversion between long and wide series in either."""
     if result.get("error"):
         return [str(result["error"])]
     return [notice for frame in read(result) for notice in frame.notices]
 
 
 def panel_faults(panel: Mapping[str, Any], frames: Sequence[Frame]) -> Iterator[str]:
-    """A chart over time needs a time field in order, and numbers; no panel may have two columns of a name."""
+    """A chart over time needs a time field in order, and numbers; no panel may have two columns of the same name."""
     for frame in frames:
         if not frame.fields:
             continue

@@ -1,5 +1,5 @@
-"""The part of Grafana that runs in the browser: values of variables put into queries, options of variables, the step of
-a panel. Pure; the macros are the plugin's.
+"""The part of Grafana that runs in the browser: insertion of variables into queries, options of variables, the step of
+a panel. Pure; macros are replaced by the plugin.
 
 Sources: "Variable syntax" and "Global variables" of Grafana's documentation; the format registry of @grafana/scenes,
 which renders dashboards from Grafana 10.4 on; `SqlDatasource.interpolateVariable` and `ResponseParser` of its SQL data
@@ -17,7 +17,7 @@ from typing import Any
 # $name, [[name]] or [[name:format]], ${name}, ${name.field} or ${name:format}.
 VARIABLE = re.compile(r"\$(\w+)|\[\[(\w+?)(?::(\w+))?\]\]|\$\{(\w+)(?:\.([^:^}]+))?(?::([^}]+))?\}")
 
-# Upper limit of an interval and the step that it is rounded to, ms.
+# Upper limit of an interval and its rounded step, ms.
 STEPS_MS = (
     (10, 1),
     (15, 10),
@@ -71,7 +71,7 @@ class FrontendError(Exception):
 class Selection:
     """The selected values of a variable.
 
-    `is_quoted` where it may have several, so that the data source quotes them; `is_raw` for a value of its own for All,
+    `is_quoted` where it may have several, so that the data source quotes them; `is_raw` for a custom value of All,
     which no format applies to.
     """
 
@@ -91,9 +91,9 @@ class Option:
 
 
 def interpolate(text: str, selections: Mapping[str, Selection], built_in: Mapping[str, str]) -> str:
-    """Put the values of variables into a query. Macros stay: they are names that no variable has.
+    """Insert the values of variables into a query. Macros stay: no variable has their names.
 
-    Raises `FrontendError` for a variable or format that is not known; Grafana would send the text as it is.
+    Raises `FrontendError` for an unknown variable or format; Grafana would send the text unchanged.
     """
 
     def replace(match: re.Match[str]) -> str:
@@ -112,7 +112,7 @@ def interpolate(text: str, selections: Mapping[str, Selection], built_in: Mappin
 
 
 def formatted(selection: Selection, name: str | None) -> str:
-    """The text that a format makes of the values; without one, what the SQL data sources make of them."""
+    """The values as text in a format; without a format, as by the SQL data sources."""
     if selection.is_raw:
         return selection.text
     if name is None:
@@ -155,14 +155,14 @@ def hidden_by_their_text(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def step_ms(since: datetime, until: datetime, points: int, least_ms: int) -> int:
-    """Step of a panel: its period by its width, rounded, and at least the data source's or panel's own."""
+    """Step of a panel: its period by its width, rounded, and at least the minimum of the data source or panel."""
     exact_ms = (until - since) / timedelta(milliseconds=1) / points
     rounded = next((step for limit, step in STEPS_MS if exact_ms < limit), YEAR_MS)
     return max(rounded, least_ms)
 
 
 def interval_ms(text: str) -> int:
-    """Duration of an interval as Grafana writes it: 1h, 30s, 500ms, >1m."""
+    """Duration of an interval in Grafana's notation: 1h, 30s, 500ms, >1m."""
     match = re.fullmatch(r">?(\d+)(ms|[yMwdhms])", text)
     if match is None:
         raise FrontendError(f"no interval: {text}")
@@ -170,7 +170,7 @@ def interval_ms(text: str) -> int:
 
 
 def interval_text(milliseconds: int) -> str:
-    """An interval in its largest whole unit, which is how a query gets it."""
+    """An interval in its largest whole unit, as inserted into a query."""
     for unit in SHOWN_UNITS:
         if milliseconds >= UNITS_MS[unit]:
             return f"{milliseconds // UNITS_MS[unit]}{unit}"

@@ -1,4 +1,4 @@
-"""A database with the rows that the tests of the dashboards plant, and the data source that reads it.
+"""A database with the planted rows of the dashboards' tests, and the data source that reads it.
 
 The server is the bundled PostgreSQL, or the TimescaleDB of `tests.timescale`.
 """
@@ -22,7 +22,7 @@ from tests.timescale import serving
 
 @contextmanager
 def server(*, with_timescale: bool) -> Iterator[str]:
-    """Run a database server for Django, which must not be set up yet; its name for the print-out."""
+    """Run a database server for Django, which must not be set up yet; yields its name for the output."""
     if not with_timescale:
         with database() as name:
             yield name
@@ -33,7 +33,7 @@ def server(*, with_timescale: bool) -> Iterator[str]:
 
 
 def plant() -> tuple[DataSource, Period]:
-    """Migrate, plant the rows and make the role; the data source, and the period that most rows are of."""
+    """Migrate, plant the rows and create the role; returns the data source, and the period of most rows."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
     django.setup()
     call_command("migrate", verbosity=0)

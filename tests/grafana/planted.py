@@ -1,4 +1,5 @@
-"""Queries with a fault, which must be seen. Each run begins with them, so that no faults means that there are none."""
+"""Queries with a planted fault that must be detected. Each run begins with them, so that a run without faults is
+meaningful."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def _chart(frames: Sequence[Frame]) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class PlantedFault:
-    """A query, how a panel or rule asks for it, and a word of the sentence that must be said about it."""
+    """A query, the form in which a panel or rule requests it, and a word of the expected sentence."""
 
     sql: str
     format: str
@@ -47,13 +48,13 @@ FAULTS = (
 )
 
 
-def unseen(plugin: Plugin, now: datetime) -> list[str]:
-    """Planted faults that are not seen, as sentences."""
-    return [f"planted fault not seen: {fault.sql}" for fault in FAULTS if not _is_seen(fault, plugin, now)]
+def undetected(plugin: Plugin, now: datetime) -> list[str]:
+    """Sentences about planted faults that are not detected."""
+    return [f"planted fault not seen: {fault.sql}" for fault in FAULTS if not _is_detected(fault, plugin, now)]
 
 
-def _is_seen(fault: PlantedFault, plugin: Plugin, now: datetime) -> bool:
+def _is_detected(fault: PlantedFault, plugin: Plugin, now: datetime) -> bool:
     model = {"refId": "A", "rawSql": fault.sql, "format": fault.format}
     result = plugin.answer(Request(now - timedelta(hours=1), now, 60_000, 100, [model]))["A"]
-    said = [*query_faults(result), *fault.check(read(result))]
-    return any(fault.word in sentence.lower() for sentence in said)
+    sentences = [*query_faults(result), *fault.check(read(result))]
+    return any(fault.word in sentence.lower() for sentence in sentences)

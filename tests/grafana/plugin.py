@@ -1,6 +1,6 @@
-"""Build the Go program of `go/` and talk to it.
+"""Build the Go program of `go/` and exchange requests with it.
 
-Go's caches and the program are under `.cache/`. Modules come from the proxy that the environment names (GOPROXY).
+Go's caches and the program are under `.cache/`. Modules come from the proxy named by the environment (GOPROXY).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PROCESSES = "2"
 
 
 class PluginError(Exception):
-    """The program cannot be built, or ended; the message says why and how to fix it."""
+    """The program cannot be built, or has ended; the message says why and how to fix it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class DataSource:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The queries that Grafana sends at once: those of a panel, or a single one."""
+    """The queries that Grafana sends together: those of a panel, or a single query."""
 
     since: datetime
     until: datetime
@@ -73,7 +73,7 @@ class Plugin:
     from_it: IO[str]
 
     def answer(self, request: Request) -> dict[str, Any]:
-        """Results by the query's letter. Raises `PluginError` where the program ended."""
+        """Results by the query's letter. Raises `PluginError` if the program has ended."""
         try:
             self.to_it.write(f"{request.line()}\n")
             self.to_it.flush()
@@ -87,7 +87,7 @@ class Plugin:
 
 
 def build() -> None:
-    """Build the program; seconds where nothing changed, and many minutes the first time. Raises `PluginError`."""
+    """Build the program; takes seconds if nothing changed, and many minutes the first time. Raises `PluginError`."""
     go = shutil.which("go") or next(iter(Path("/usr/local/go/bin").glob("go")), None)
     if go is None:
         raise PluginError(f"no Go: install Go {'.'.join(map(str, LEAST_GO))} or later, and see that go is on the PATH")

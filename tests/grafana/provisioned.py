@@ -1,7 +1,8 @@
-"""The committed dashboards and alert rules as lists of requests: which queries Grafana sends together, and when.
+"""The committed dashboards and alert rules as lists of requests: which queries Grafana sends together, and in which
+order.
 
-Variables are resolved as a dashboard does when it is opened: in their order, each by the plugin, its options under the
-values of those before it.
+Variables are resolved as when a dashboard is opened: in their order, each by the plugin, its options with the values of
+the previous variables.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ Period = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """A dashboard's file, with the least step of its data source."""
+    """A dashboard's file, with the minimum step of its data source."""
 
     name: str
     content: Mapping[str, Any]
@@ -57,7 +58,7 @@ class Dashboard:
 
     @property
     def panels(self) -> list[Mapping[str, Any]]:
-        """Its panels, those in collapsed rows too, which have queries."""
+        """Its panels with queries, including those in collapsed rows."""
         panels = [inner for panel in self.content["panels"] for inner in (panel, *panel.get("panels", ()))]
         return [panel for panel in panels if panel.get("targets")]
 
@@ -66,7 +67,7 @@ class Dashboard:
         return [entry for entry in self.content["annotations"]["list"] if "rawSql" in entry.get("target", {})]
 
     def period(self, now: datetime) -> Period:
-        """The period that it opens with."""
+        """Its default period."""
         return relative(self.content["time"]["from"], now), relative(self.content["time"]["to"], now)
 
     def panel_request(self, panel: Mapping[str, Any], selections: Selections, period: Period) -> Request:
@@ -89,7 +90,7 @@ def _request(
 
 
 def variable_request(variable: Variable, sql: str, period: Period) -> Request:
-    """The query of a variable with the values put in."""
+    """The query of a variable with the values inserted."""
     model = {"refId": variable["name"], "rawSql": sql, "format": "table"}
     return Request(*period, VARIABLE_INTERVAL_MS, VARIABLE_POINTS, [model])
 
@@ -104,14 +105,15 @@ def dashboards() -> list[Dashboard]:
 
 
 def data_source() -> dict[str, Any]:
-    """The provisioned data source; its variables of the environment are not replaced."""
+    """The provisioned data source; environment variables in it are not replaced."""
     file = PROVISIONED / "datasources" / "soundings.yaml"
     (source,) = yaml.safe_load(file.read_text(encoding="utf-8"))["datasources"]
     return dict(source)
 
 
 def alert_requests(now: datetime) -> list[tuple[str, Request]]:
-    """The query of each provisioned alert rule with the rule's name. Nothing is replaced in it: alerts have no page."""
+    """The query of each provisioned alert rule with the rule's name. Nothing is replaced in it, since alerts have no
+    dashboard."""
     provisioned = json.loads((ALERTING_DIR / "soundings.json").read_text(encoding="utf-8"))
     return [
         (rule["uid"], _alert_request(data, now))
@@ -134,9 +136,9 @@ def resolve(
     rows_of: Callable[[Variable, str], Rows],
     selections: Selections | None = None,
 ) -> Iterator[Selections]:
-    """All combinations of options, in the order of the options, so that the first is that of a dashboard just opened.
+    """All combinations of options, in the order of the options, so that the first is that of a newly opened dashboard.
 
-    `rows_of` gives the rows of a variable's query with the values put in. A variable without options is empty.
+    `rows_of` gives the rows of a variable's query with the values inserted. A variable without options is empty.
     """
     selections = selections or {}
     if len(selections) == len(variables):
@@ -149,7 +151,7 @@ def resolve(
 
 
 def offered_by(variable: Variable, rows_of: Callable[[Variable, str], Rows], selections: Selections) -> list[Option]:
-    """Options of a variable under the values of those before it."""
+    """Options of a variable with the values of the previous variables."""
     kind, text = variable["type"], variable.get("query") or ""
     if kind == "query":
         sql = text["rawSql"] if isinstance(text, dict) else text
@@ -162,7 +164,7 @@ def offered_by(variable: Variable, rows_of: Callable[[Variable, str], Rows], sel
 
 
 def choices(variable: Variable, offered: Sequence[Option]) -> list[Selection]:
-    """Selections to try: each option, and all together where the variable allows it."""
+    """Selections to test: each option, and all together where the variable allows it."""
     multi, with_all = bool(variable.get("multi")), bool(variable.get("includeAll"))
     values = tuple(option.value for option in offered)
     selected = [Selection((value,), is_quoted=multi or with_all) for value in values]
@@ -180,7 +182,7 @@ def nothing(variable: Variable) -> Selection:
 
 
 def hostile(selections: Selections, text: str) -> Selections:
-    """The selections with a text from the address bar in each variable that does not hold a number."""
+    """The selections with a text from the address bar in each variable that is not numeric."""
     return {
         name: selection if selection.text.isdecimal() or not selection.text else Selection((text,), selection.is_quoted)
         for name, selection in selections.items()

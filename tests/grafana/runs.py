@@ -50,7 +50,7 @@ Check = Callable[[Sequence[Frame]], Iterable[str]]
 
 @dataclass(slots=True)
 class Count:
-    """How often queries of a dashboard ran, with how many rows."""
+    """Number of runs of a dashboard's queries, and their rows."""
 
     queries: set[str] = field(default_factory=set)
     with_rows: set[str] = field(default_factory=set)
@@ -62,7 +62,7 @@ class Count:
 
 @dataclass(slots=True)
 class Runs:
-    """Everything that was run through a plugin. `planted` is the period that most planted rows are of."""
+    """All runs through a plugin. `planted` is the period of most planted rows."""
 
     plugin: Plugin
     planted: Period
@@ -74,7 +74,8 @@ class Runs:
     """Columns that each panel's queries returned."""
 
     def dashboard(self, dashboard: Dashboard) -> None:
-        """Every panel and annotation for every combination of options and period; then without options, and hostile."""
+        """Every panel and annotation for every combination of options and period; then without options, and with
+        hostile values."""
         for period in self._periods(dashboard):
             for selections in self._resolved(dashboard, period):
                 self._page(dashboard, selections, period)
@@ -117,7 +118,7 @@ class Runs:
         return rows_of
 
     def _page(self, dashboard: Dashboard, selections: Selections, period: Period) -> None:
-        """The requests of a dashboard that is opened or refreshed."""
+        """The requests of a dashboard when opened or refreshed."""
         for panel in dashboard.panels:
             frames = self._run(
                 dashboard.name,
@@ -133,7 +134,7 @@ class Runs:
             self._run(dashboard.name, f"@{annotation['name']}", request, annotation_faults)
 
     def _run(self, name: str, place: str, request: Request, check: Check) -> list[Frame]:
-        """Frames of all its queries."""
+        """Frames of all queries of a request."""
         count = self.counts[name]
         begin_s = time.perf_counter()
         results = self.plugin.answer(request)

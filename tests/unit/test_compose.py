@@ -495,7 +495,7 @@ def test_the_image_installs_by_hash_and_runs_as_unprivileged() -> None:
 
 
 @every_service
-def test_a_container_has_no_privileges_and_a_bound_of_each_resource(name: str) -> None:
+def test_a_container_has_no_privileges_and_bounded_resources(name: str) -> None:
     service = SERVICES[name]
     assert service["cap_drop"] == ["ALL"]
     # As root in new volumes, without a network, and for a moment.

@@ -1,4 +1,4 @@
-"""Dashboards read well on a screen of 1440 × 900 px, light and dark: contrast, widths, colours, limits, legends."""
+"""Dashboards are legible on a screen of 1440 × 900 px, light and dark: contrast, widths, colours, limits, legends."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_bars_and_lines_extend_from_the_start_of_their_hour(panel: dict[str, Any
 
 @pytest.mark.parametrize("panel", SERIES, ids=panel_title)
 def test_loss_is_never_green_and_no_series_is_called_none(panel: dict[str, Any]) -> None:
-    """Grafana's own palette begins with green, so every series has a colour of ours, unless it is a site's."""
+    """Grafana's own palette begins with green, so every series has an explicit colour, unless it is a site's."""
     fixed = {
         override["matcher"]["options"]: setting["value"]["fixedColor"]
         for override in panel["fieldConfig"]["overrides"]

@@ -1,4 +1,4 @@
-"""The slowest schedules that rules declare: at them they fire on stored bursts, above them they do not."""
+"""The longest intervals declared by rules: up to them the rules fire on stored bursts, above them they do not."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_rule_fires_up_to_the_interval_that_it_declares(rule, share, can):
 
 
 @pytest.mark.parametrize(("every_s", "can"), [(28_500, True), (29_100, False)])
-def test_missing_data_are_told_up_to_three_cycles_a_day(every_s, can):
+def test_missing_data_is_reported_up_to_three_cycles_a_day(every_s, can):
     make_mesh(["slac", "cern"], NOW - 60 * DAY, no_data={})
     MeshTest.objects.update(every_s=every_s)
 

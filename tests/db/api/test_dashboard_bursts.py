@@ -27,8 +27,8 @@ REVERSE = ", reverse path"
 
 @pytest.fixture
 def half_hour() -> MeshOfThree:
-    """A burst each minute of half an hour, except five; one loses three of ten packets, later ones another route.
-    The reverse path has a single burst."""
+    """A burst each minute of half an hour, except five; one of the bursts loses three of ten packets, later bursts have
+    another route. The reverse path has a single burst."""
     mesh = make_mesh()
     results = []
     for number in range(30):
@@ -55,7 +55,7 @@ def minutes(answer: list[dict[str, Any]]) -> list[int]:
     return [(row["time"] - HOUR) // MINUTE for row in answer]
 
 
-def test_the_rtt_of_each_burst_is_shown_with_a_gap_where_bursts_miss(half_hour: MeshOfThree) -> None:
+def test_the_rtt_of_each_burst_is_shown_with_gaps(half_hour: MeshOfThree) -> None:
     answer = rows(half_hour, RTT.format(""))
     first, gap = answer[0], answer[15]
 
@@ -65,18 +65,18 @@ def test_the_rtt_of_each_burst_is_shown_with_a_gap_where_bursts_miss(half_hour: 
     assert {value for name, value in gap.items() if name != "time"} == {None}
 
 
-def test_an_incident_that_ended_is_in_the_loss_of_its_bursts(half_hour: MeshOfThree) -> None:
+def test_an_ended_incident_is_in_the_loss_of_its_bursts(half_hour: MeshOfThree) -> None:
     assert rows(half_hour, LOSS.format("")) == [{"time": HOUR + LOST_AT * MINUTE, "Lost": 0.3}]
 
 
-def test_the_reverse_direction_is_the_path_between_the_same_hosts(half_hour: MeshOfThree) -> None:
+def test_the_reverse_path_is_between_the_same_hosts(half_hour: MeshOfThree) -> None:
     [rtt] = rows(half_hour, RTT.format(REVERSE))
 
     assert (rtt["time"], rtt["Median"]) == (HOUR, 30)
     assert rows(half_hour, LOSS.format(REVERSE)) == [{"time": HOUR, "Lost": 0.5}]
 
 
-def test_a_route_change_is_annotated_as_the_archive_finds_it(half_hour: MeshOfThree) -> None:
+def test_a_route_change_is_annotated_as_in_the_archive(half_hour: MeshOfThree) -> None:
     [change] = ttl_changes(half_hour.slac_cern.pk, 100, HOUR, HOUR + timedelta(hours=1))
     [annotation] = rows(half_hour, "@Route changes")
 
@@ -93,7 +93,7 @@ def test_longer_periods_are_shown_by_the_hour(half_hour: MeshOfThree) -> None:
     assert rows(half_hour, "@Route changes", length) == []
 
 
-def test_bursts_that_were_deleted_leave_their_hours(half_hour: MeshOfThree) -> None:
+def test_where_bursts_were_deleted_hours_are_shown(half_hour: MeshOfThree) -> None:
     Burst.objects.all().delete()
 
     assert [row["time"] for row in rows(half_hour, LOSS.format(""))] == [HOUR]

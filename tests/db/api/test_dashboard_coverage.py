@@ -1,6 +1,6 @@
-"""Measurement coverage while an hour runs: the page and the dashboards call one function, and say the same.
+"""Measurement coverage while an hour runs: the page and the dashboards use the same function, and show the same.
 
-Bursts of two whole hours and of the minutes of the running one are delivered and rolled up; what is due of the running
+Bursts of two full hours and of the minutes of the running hour are delivered and rolled up; bursts due in the running
 hour and day must not count as missing.
 """
 
@@ -34,7 +34,7 @@ MISSING = 6
 
 @dataclass(frozen=True, slots=True)
 class RunningHour:
-    """The planted mesh, the database's time, and when the plan began: two hours before the running hour."""
+    """The planted mesh, the database's time, and the start of the plan: two hours before the running hour."""
 
     mesh: MeshOfThree
     now: datetime
@@ -74,7 +74,7 @@ def page_coverage(planted: RunningHour) -> tuple[int, int]:
     return sum(day.bursts_planned for day in days), sum(day.bursts_measured for day in days)
 
 
-def test_the_page_counts_the_plan_up_to_the_last_whole_hour(running_hour: RunningHour) -> None:
+def test_the_page_counts_the_plan_up_to_the_last_full_hour(running_hour: RunningHour) -> None:
     assert page_coverage(running_hour) == (120, 114)
 
 
@@ -90,15 +90,15 @@ def test_dashboards_show_the_coverage_of_the_page(length: timedelta, running_hou
 
 
 @pytest.mark.parametrize("length", PERIODS)
-def test_what_a_site_did_not_report_leaves_out_the_running_hour(length: timedelta, running_hour: RunningHour) -> None:
+def test_unreported_bursts_exclude_the_running_hour(length: timedelta, running_hour: RunningHour) -> None:
     rows = running_hour.rows("site", "Coverage (bursts)/A", length)
 
     assert sum(row["Not reported"] or 0 for row in rows) == MISSING
     assert sum(row["Measured"] or 0 for row in rows) >= 114
 
 
-def test_an_agent_that_is_silent_for_whole_hours_lowers_coverage(running_hour: RunningHour) -> None:
-    """Hours without any result have no summary, but a plan."""
+def test_an_agent_silent_for_full_hours_lowers_coverage(running_hour: RunningHour) -> None:
+    """Hours without results have no summary, but a plan."""
     MeasurementPeriod.objects.update(started_at=running_hour.since - 2 * HOUR)
 
     [overview] = running_hour.rows("mesh", "Overview/A", 6 * HOUR)
@@ -108,8 +108,8 @@ def test_an_agent_that_is_silent_for_whole_hours_lowers_coverage(running_hour: R
 
 
 @pytest.mark.parametrize("length", [6 * HOUR, 5 * DAY])
-def test_slots_that_are_still_to_come_are_no_missing_tests(length: timedelta, running_hour: RunningHour) -> None:
-    """A slot in each of the three hours, none of them tested; that of the running hour may still be."""
+def test_future_slots_are_not_missing_tests(length: timedelta, running_hour: RunningHour) -> None:
+    """A slot in each of the three hours, none of them tested; that of the running hour may still be tested."""
     path_id = running_hour.mesh.slac_cern.pk
     for number in range(3):
         hour = running_hour.since + number * HOUR

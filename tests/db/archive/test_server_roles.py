@@ -1,4 +1,4 @@
-"""The centre's role on a server that others run: made without being a superuser, also where it was one before."""
+"""The centre's role on an external server: created without superuser rights, also where it was a superuser before."""
 
 import secrets
 
@@ -14,7 +14,7 @@ PASSWORD, NEW_PASSWORD = "of-the-superuser", "of-the-centre"
 
 @pytest.fixture
 def server(postgres_server):
-    """A database for one test, with names of roles that it may make; all are gone afterwards."""
+    """A database for a single test, with names of roles that it may create; all are dropped afterwards."""
     tag = secrets.token_hex(4)
     database, centre, superuser = f"roles_{tag}", f"centre_{tag}", f"superuser_{tag}"
     with psycopg.connect(superuser_url("postgres"), autocommit=True) as connection:
@@ -28,7 +28,7 @@ def server(postgres_server):
 
 
 def urls(database, centre, superuser):
-    """Connection strings of the superuser, and of the centre with the password it shall have."""
+    """Connection strings of the superuser, and of the centre with its new password."""
     return (
         make_conninfo(superuser_url(database), user=superuser, password=PASSWORD, passfile="/nowhere"),
         make_conninfo(superuser_url(database), user=centre, password=NEW_PASSWORD, passfile="/nowhere"),
@@ -36,7 +36,7 @@ def urls(database, centre, superuser):
 
 
 def owners(url):
-    """Who owns the database and its tables, and which roles are superusers."""
+    """The owners of the database and its tables, and the superusers."""
     with psycopg.connect(url) as connection:
         database = connection.execute(
             "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = current_database()"
@@ -64,7 +64,7 @@ def test_the_centre_gets_a_role_that_owns_the_database_only(server):
 
 
 def test_the_superuser_of_an_earlier_release_is_renamed(server):
-    """There the centre itself was the superuser, and owned all; its password is the superuser's now."""
+    """There the centre itself was the superuser, and owned everything; its password becomes that of the superuser."""
     connection, database, centre, superuser = server
     connection.execute(f"CREATE ROLE {centre} SUPERUSER LOGIN PASSWORD '{PASSWORD}'")
     superuser_dsn, centre_dsn = urls(database, centre, superuser)
@@ -81,7 +81,7 @@ def test_the_superuser_of_an_earlier_release_is_renamed(server):
     assert roles == []
 
 
-def test_a_wrong_password_of_the_superuser_is_told(server):
+def test_a_wrong_password_of_the_superuser_is_reported(server):
     connection, database, centre, superuser = server
     connection.execute(f"CREATE ROLE {superuser} SUPERUSER LOGIN PASSWORD 'another'")
     superuser_dsn, centre_dsn = urls(database, centre, superuser)

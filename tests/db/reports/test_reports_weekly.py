@@ -287,7 +287,7 @@ def test_only_incidents_of_the_week_are_reported(paths):
     assert lacks(text_with("Sun 22 Nov 21:00"), "Since", "Sun 22 Nov 21:00", "still open", " 3.2 h") == []
 
 
-def test_the_summary_names_the_worst_incident_with_place_size_and_length(paths):
+def test_the_summary_names_the_worst_incident(paths):
     """20% for a quarter of an hour, beside a smaller loss and a changed route that both lasted longer."""
 
     def make_incident(rule, cause, severity, minutes, path, **finding):

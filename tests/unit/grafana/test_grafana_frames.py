@@ -1,4 +1,4 @@
-"""Faults in the plugin's answers are seen: each test plants a fault in a result that is well."""
+"""Detection of faults in the plugin's answers: each test plants a fault in a valid result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHART = {"type": "timeseries"}
 
 
 def answer(*columns: tuple[str, str, Sequence[Any]], **meta: Any) -> dict[str, Any]:
-    """A result as Grafana's data source writes it."""
+    """A result as written by Grafana's data source."""
     fields = [{"name": name, "type": kind} for name, kind, _ in columns]
     return {
         "status": 200,
@@ -36,7 +36,7 @@ def frames(*columns: tuple[str, str, Sequence[Any]]) -> list[Frame]:
 TIME, NUMBER, TEXT = ("time", "time", [1, 2]), ("Loss", "number", [0.5, None]), ("path", "string", ["a", "b"])
 
 
-def test_a_chart_over_time_is_well() -> None:
+def test_a_valid_chart_over_time_has_no_fault() -> None:
     assert list(panel_faults(CHART, frames(TIME, NUMBER))) == []
     assert list(panel_faults(CHART, frames())) == []
 
@@ -52,7 +52,7 @@ def test_a_chart_over_time_is_well() -> None:
         ([TIME, NUMBER, NUMBER], "two columns of a name"),
     ],
 )
-def test_a_fault_of_a_chart_is_seen(columns: list[Any], word: str) -> None:
+def test_a_fault_of_a_chart_is_detected(columns: list[Any], word: str) -> None:
     (fault,) = panel_faults(CHART, frames(*columns))
 
     assert word in fault

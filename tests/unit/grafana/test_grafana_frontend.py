@@ -1,6 +1,5 @@
-"""What Grafana's frontend does with variables and periods. Expected texts: Grafana's documentation ("Variable syntax",
-"Global variables") and the tests of its format registry and of rangeUtil.
-"""
+"""Grafana's treatment of variables and periods in its frontend. Expected texts: Grafana's documentation ("Variable
+syntax", "Global variables") and the tests of its format registry and of rangeUtil."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ ONE, TWO = Selection(("test1",)), Selection(("test1", "test2"), is_quoted=True)
         (Selection((), is_quoted=True), "sqlstring", ""),
     ],
 )
-def test_a_format_makes_the_text_that_grafana_makes(selection: Selection, name: str | None, text: str) -> None:
+def test_a_format_gives_the_text_of_grafana(selection: Selection, name: str | None, text: str) -> None:
     assert formatted(selection, name) == text
 
 
@@ -59,7 +58,7 @@ def test_macros_stay_for_the_plugin() -> None:
 
 
 @pytest.mark.parametrize("text", ["$sauce", "${__sauce}", "${site:sqlstrin}", "${site.text}", "${__from:date}"])
-def test_what_grafana_does_not_know_is_refused(text: str) -> None:
+def test_names_unknown_to_grafana_are_refused(text: str) -> None:
     with pytest.raises(FrontendError):
         interpolate(text, {"site": ONE}, {"__from": "0"})
 
@@ -87,7 +86,7 @@ def test_the_period_is_in_the_global_variables() -> None:
     assert int(constants["__to"]) - int(constants["__from"]) == 3_600_000
 
 
-def test_a_period_relative_to_now_is_read() -> None:
+def test_a_period_relative_to_now_is_parsed() -> None:
     assert relative("now", NOW) == NOW
     assert relative("now-24h", NOW) == NOW - timedelta(days=1)
     assert relative("now-7d", NOW) == NOW - timedelta(days=7)
@@ -100,7 +99,7 @@ def test_options_are_pairs_or_every_value_of_a_row() -> None:
     assert options([{"a": 1, "b": 2}]) == [Option("1", "1"), Option("2", "2")]
 
 
-def test_of_two_options_with_one_text_the_second_cannot_be_had() -> None:
+def test_of_two_options_with_the_same_text_the_first_is_kept() -> None:
     rows = [{"__text": "Lab", "__value": "a"}, {"__text": "Lab", "__value": "b"}]
 
     assert options(rows) == [Option("Lab", "a")]

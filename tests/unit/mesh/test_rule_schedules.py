@@ -1,4 +1,4 @@
-"""Rules that cannot fire at the intervals of a mesh.toml are named, with the interval that they need."""
+"""Rules that cannot fire at the intervals of a mesh.toml are named, with the required interval."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def test_at_usual_intervals_every_rule_can_fire(every_s):
     assert warnings(every_s) == []
 
 
-def test_pinged_hourly_the_change_of_rtt_is_named_with_its_need():
-    (said,) = warnings(HOUR_S)
+def test_with_hourly_pings_the_rtt_change_rule_is_named():
+    (warning,) = warnings(HOUR_S)
 
     # 28 bursts span 27 intervals: 86,400 s / 27 is 3,200 s.
     facts = (
@@ -34,14 +34,16 @@ def test_pinged_hourly_the_change_of_rtt_is_named_with_its_need():
         "28 cycles within a day",
         "every_s = 3200",
     )
-    assert lacks(said, *facts) == []
+    assert lacks(warning, *facts) == []
 
 
 def test_an_absolute_limit_is_named_where_it_is_set():
-    assert not any("rtt_median" in said for said in warnings(2 * HOUR_S))
+    assert not any("rtt_median" in warning for warning in warnings(2 * HOUR_S))
 
-    (said,) = [said for said in warnings(2 * HOUR_S, "[alerts.rtt_median]\nabove_ms = 300\n") if "rtt_median" in said]
-    assert "every_s = 6171" in said  # 86,400 s / 14
+    (warning,) = [
+        warning for warning in warnings(2 * HOUR_S, "[alerts.rtt_median]\nabove_ms = 300\n") if "rtt_median" in warning
+    ]
+    assert "every_s = 6171" in warning  # 86,400 s / 14
 
 
 @pytest.mark.parametrize(
@@ -51,21 +53,21 @@ def test_an_absolute_limit_is_named_where_it_is_set():
         ("[100]", {"rtt", "jitter", "unreachable", "no_data", "loss_regression", "reordering", "duplicates"}),
     ],
 )
-def test_above_eight_hours_nothing_tells_that_a_path_is_dead(sizes, named):
-    said = " ".join(warnings(9 * HOUR_S, sizes=sizes))
+def test_above_eight_hours_no_rule_detects_a_dead_path(sizes, named):
+    all_warnings = " ".join(warnings(9 * HOUR_S, sizes=sizes))
 
     rules = ("rtt", "jitter", "unreachable", "no_data", "loss_regression", "reordering", "duplicates")
-    assert {rule for rule in rules if rule in said.replace(",", " ").split()} == named
-    assert lacks(said, "3 cycles within a day", "every_s = 28800", "(8 h)") == []
+    assert {rule for rule in rules if rule in all_warnings.replace(",", " ").split()} == named
+    assert lacks(all_warnings, "3 cycles within a day", "every_s = 28800", "(8 h)") == []
 
 
-def test_rules_that_are_off_are_not_named():
+def test_disabled_rules_are_not_named():
     off = '[alerts.rtt]\nenabled = false\n[[alerts.for]]\ngroup = "hep"\njitter = { enabled = false }\n'
 
     assert warnings(HOUR_S, off) == []
 
 
-def test_a_path_that_another_test_pings_often_is_not_named():
+def test_a_path_with_another_frequent_ping_test_is_not_named():
     often = '[[test]]\nname = "often"\nkind = "ping"\nevery_s = 60\npacket_bytes = [56]\n[[group]]\nname = "all"\n'
     often += 'shape = "mesh"\nsites = ["cern", "slac"]\ntests = ["often"]\n'
 

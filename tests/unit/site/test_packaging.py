@@ -238,7 +238,7 @@ def test_every_module_that_probes_imports_is_a_requirement() -> None:
 # --- the agent in containers elsewhere
 
 
-def test_the_compose_file_of_an_agent_elsewhere_gives_it_no_privileges() -> None:
+def test_the_compose_file_of_a_remote_agent_has_no_privileges() -> None:
     (agent,) = yaml.safe_load((FOLDER / "agent.compose.yml").read_text())["services"].values()
 
     assert (agent["read_only"], agent["cap_drop"]) == (True, ["ALL"])

@@ -1,4 +1,4 @@
-"""Variables of the centre that are lists of names."""
+"""Environment variables of the centre that are lists of names."""
 
 import pytest
 
@@ -13,7 +13,7 @@ LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]
         ("soundings.example.org", ["soundings.example.org", *LOOPBACK]),
         ("a.example, localhost", ["a.example", "localhost", "127.0.0.1", "[::1]"]),
         (None, LOOPBACK),
-        ("", []),  # which Django's checks of a deployment point out
+        ("", []),  # reported by Django's deployment checks
     ],
 )
 def test_loopback_is_served_beside_the_allowed_hosts(monkeypatch, value, hosts):

@@ -1,4 +1,4 @@
-"""The script of `make setup`: while pip works, a line for each step, and its failure is that of the script."""
+"""The script of `make setup`: a line for each step while pip works, and pip's failure is the script's."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def setup(tmp_path):
     return run
 
 
-def test_each_step_of_a_first_setup_has_a_line_with_its_usual_time(setup, tmp_path):
+def test_each_step_of_a_first_setup_has_a_line_and_usual_time(setup, tmp_path):
     done = setup()
 
     lines = done.stdout.splitlines()
