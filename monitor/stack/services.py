@@ -116,7 +116,7 @@ class Stack:
         else:
             cluster = postgres.Cluster(self.data / "postgres", postgres.find())
             if not cluster.exists:
-                self._step("postgres", "create the database cluster")
+                self._step("postgres", "create the database cluster (once, usually 3 to 10 s)")
             cluster.initialise()
             self._step("postgres", f"start {cluster.distribution.name}")
             # SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for its clients to leave.
@@ -127,7 +127,7 @@ class Stack:
             cluster.create_database()
             cluster.create_extension()
             self.environment["SOUNDINGS_DATABASE_URL"] = cluster.url
-        self._step("schema", "apply database migrations")
+        self._step("schema", "apply database migrations (usually 2 s, the first time 10 to 20 s)")
         # Django's checks load all pages, as the web server does next.
         self.manage("migrate", "--verbosity", "0", "--skip-checks")
 
@@ -147,7 +147,7 @@ class Stack:
     def start_centre(self) -> None:
         """Start web, worker and beat, and wait until the web server answers."""
         make_socket_dir(self.data)
-        self._step("web", f"start the web server at {self.url}")
+        self._step("web", f"start the web server at {self.url} (ready in 5 to 15 s, usually)")
         web = self.supervisor.add(
             "web",
             self._gunicorn(),

@@ -73,8 +73,10 @@ def test_links_have_the_port_of_up(tmp_path, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
 
-    call_command("up", data=tmp_path, port=port, stdout=io.StringIO())
+    said = io.StringIO()
+    call_command("up", data=tmp_path, port=port, stdout=said)
 
+    assert "first start" in said.getvalue().splitlines()[0]
     code = "from monitor import settings; print(settings.PUBLIC_URL, settings.SERVED_URL)"
     environment = {**os.environ, "SOUNDINGS_DATA": str(tmp_path)}
     output = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
@@ -104,3 +106,14 @@ def test_another_address_is_served_without_plain_http(tmp_path, monkeypatch, bin
 def test_an_address_of_another_machine_is_reported():
     with pytest.raises(StartError, match=r"192\.0\.2\.77 .*--bind"):
         services.require_free_port(0, "192.0.2.77")
+
+
+def test_links_have_the_address_of_the_setting_as_it_is_given(tmp_path):
+    (tmp_path / "web_url").write_text("http://127.0.0.1:8000")
+    given = {"SOUNDINGS_DATA": str(tmp_path), "SOUNDINGS_PUBLIC_URL": "http://localhost:8123/"}
+    code = "from monitor import settings; print(settings.PUBLIC_URL)"
+
+    environment = {**os.environ, **given}
+    shown = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+
+    assert shown.stdout.strip() == "http://localhost:8123"

@@ -92,7 +92,10 @@ class Command(BaseCommand):
         self, stack: Stack, lab: str | None, mesh: Path | None, limits: Path | None, stop: threading.Event
     ) -> None:
         started = time.monotonic()
-        self._say(f"starting Soundings; data: {stack.data}, logs: {stack.data / 'log'}")
+        took = (
+            "usually half a minute" if (stack.data / "postgres").exists() else "the first start usually takes a minute"
+        )
+        self._say(f"starting Soundings ({took}); data: {stack.data}, logs: {stack.data / 'log'}")
         steps: tuple[Callable[[], None], ...] = (
             stack.close,
             stack.keep_url,
