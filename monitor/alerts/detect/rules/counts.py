@@ -128,7 +128,9 @@ class Rise(AlertRule):
         if "events" in figures:
             events, trials = windows.sums[self._event], windows.sums["bursts"]
             until_s = datetime.fromisoformat(figures["until"]).timestamp()
-            fired = FiredLevel(until_s, fired_s, figures["events"] / bursts, bursts, figures["dispersion"])
+            # Of three lossy bursts in three the level is not 100%, at which a single burst without loss would clear.
+            ratio = min(figures["events"] / bursts, (figures["events"] + 0.5) / (bursts + 1.0))
+            fired = FiredLevel(until_s, fired_s, ratio, bursts, figures["dispersion"])
         else:  # of an old version, which stored the packets only
             events, trials = hits, of
             fired = FiredLevel(0.0, fired_s, float(figures["ratio"]), float(figures["of"]))
