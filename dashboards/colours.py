@@ -37,25 +37,25 @@ Bands = Sequence[tuple[float | None, str, str]]
 
 # Excellent and good loss have a single colour, apart from no loss.
 _LOSS_FILLS = ("#F0E442", "#FFB84D", "#B34700", "#8A3A6B")
-_LOSS_LABELS = ("1 to 2.5%", "2.5 to 5%", "5 to 12%", "12% or more")
+_LOSS_LABELS = ("1–2.5%", "2.5–5%", "5–12%", "≥ 12%")
 LOSS_BANDS: Bands = (
     (0.0, "#00664B", "no loss"),
-    (1e-9, "#9AD4F5", "below 1%"),
+    (1e-9, "#9AD4F5", "< 1%"),
     *zip((upper for upper, _ in LOSS_BAND_UPPER_RATIOS[1:]), _LOSS_FILLS, _LOSS_LABELS, strict=True),
 )
 RTT_BANDS: Bands = (
-    (0.0, "#DCEBF8", "below 10 ms"),
-    (10.0, "#9CC7EA", "10 to 50 ms"),
-    (50.0, "#1F6FB0", "50 to 150 ms"),
-    (150.0, "#174F80", "150 to 300 ms"),
-    (300.0, "#0B2C4A", "300 ms or more"),
+    (0.0, "#DCEBF8", "< 10 ms"),
+    (10.0, "#9CC7EA", "10–50"),
+    (50.0, "#1F6FB0", "50–150"),
+    (150.0, "#174F80", "150–300"),
+    (300.0, "#0B2C4A", "≥ 300 ms"),
 )
 THROUGHPUT_BANDS: Bands = (
-    (0.0, "#B34700", "below 10 Mbit/s"),
-    (1e7, "#FFB84D", "10 to 100 Mbit/s"),
-    (1e8, "#DCEBF8", "100 Mbit/s to 1 Gbit/s"),
-    (1e9, "#9CC7EA", "1 to 10 Gbit/s"),
-    (1e10, "#1F6FB0", "10 Gbit/s or more"),
+    (0.0, "#B34700", "< 10 M"),
+    (1e7, "#FFB84D", "10–100 M"),
+    (1e8, "#DCEBF8", "0.1–1 G"),
+    (1e9, "#9CC7EA", "1–10 G"),
+    (1e10, "#1F6FB0", "≥ 10 G"),
 )
 
 # A hue for each family of rules, none of them green: an incident is never good news.

@@ -107,7 +107,7 @@ def _legends() -> list[Table]:
     return [
         legend("Legend: packet loss", LOSS_BANDS),
         legend("Legend: RTT", RTT_BANDS),
-        legend("Legend: throughput", THROUGHPUT_BANDS),
+        legend("Legend: throughput (bit/s)", THROUGHPUT_BANDS),
     ]
 
 

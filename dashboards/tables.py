@@ -36,8 +36,11 @@ INCIDENT_PAGE = "${soundings}/incidents/${__data.fields.Number}/"
 MIN_WIDTH_PX = 72
 WIDTHS_PX = {
     "time": 160, "Opened": 160, "Resolved": 160, "Newest": 160, "Duration": 88, "Family": 64, "Number": 76,
-    "Severity": 84, "State": 108, "Rule": 132, "Paths": 64, "Incidents": 84, "Loss, upper bound": 124,
-    "RTT minimum": 100, "During throughput test": 100, "Bursts with 100% loss": 150, "Version": 80,
+    "Severity": 84, "State": 116, "Rule": 132, "Cause": 180, "Paths": 64, "Incidents": 84, "From": 108, "To": 108,
+    "Loss": 84, "Loss, upper bound": 148, "RTT minimum": 112, "RTT mean": 88, "RTT median": 104, "RTT maximum": 112,
+    "Coverage": 88, "Bursts": 76, "Bursts with 100% loss": 172, "During throughput test": 170, "Version": 80,
+    "Test": 108, "Tests": 60, "Measured tests": 124, "Outcome": 108, "Streams": 76, "Retransmits": 100,
+    "Throughput": 104, "Mean": 92, "Maximum": 92, "Estimate": 92, "Estimate, lower bound": 172, "Capacity": 92,
 }  # fmt: skip
 LONG_TEXTS = ("Summary", "Reason", "Resolution", "Limit or error", "Rules")
 """Columns whose whole text is shown on request, since a cell shows its beginning."""
@@ -48,13 +51,17 @@ def table(title: str, description: str, query: str, units: Mapping[str, str], *,
     text = sql(query)
     panel = _bare_table(title, description, text, height=height, span=span)
     for column in re.findall(r'AS "([^"]+)"', text[text.rindex("\nSELECT") :]):
-        properties = [DynamicConfigValue("unit", units[column])] if column in units else []
+        # The panel's own text for no value is for a table without rows; a cell without a figure has another.
+        properties = [DynamicConfigValue("noValue", "–")]
+        if column in units:
+            properties.append(DynamicConfigValue("unit", units[column]))
         if column in WIDTHS_PX:
             properties.append(DynamicConfigValue("custom.width", WIDTHS_PX[column]))
+        if column == "Number":
+            properties.append(DynamicConfigValue("custom.align", "right"))
         if column in LONG_TEXTS:
             properties.append(DynamicConfigValue("custom.inspect", True))
-        if properties:
-            panel.override_by_name(column, properties)
+        panel.override_by_name(column, properties)
     return panel
 
 

@@ -90,6 +90,21 @@ def test_all_columns_of_a_table_are_on_the_screen(panel: dict[str, Any]) -> None
     assert needed <= panel["gridPos"]["w"] / 24 * SCREEN_PX - 16
 
 
+@pytest.mark.parametrize("panel", TABLES, ids=panel_title)
+def test_a_cell_without_a_figure_does_not_say_that_the_table_is_empty(panel: dict[str, Any]) -> None:
+    """Grafana writes a panel's text for no value into each such cell: "no loss" where a path had no RTT."""
+    config = panel["fieldConfig"]
+    own_text = {
+        override["matcher"]["options"]
+        for override in config["overrides"]
+        for setting in override["properties"]
+        if setting == {"id": "noValue", "value": "–"}
+    }
+
+    if not panel.get("transformations") and config["defaults"]["noValue"] != "–":
+        assert own_text == shown_columns(panel["targets"][0]["rawSql"])
+
+
 @pytest.mark.parametrize("panel", SERIES, ids=panel_title)
 def test_bars_and_lines_extend_from_the_start_of_their_hour(panel: dict[str, Any]) -> None:
     custom = panel["fieldConfig"]["defaults"]["custom"]
