@@ -64,11 +64,12 @@ def _short_path(path: Path) -> Path:
 
 def _reader(parsed: argparse.Namespace) -> int:
     try:
-        reader.grant_from_environment(parsed.password_file)
+        address = reader.grant_from_environment(parsed.password_file)
     except reader.ReaderError as error:
         print(f"dashboards reader: {error}", file=sys.stderr)
         return 1
     print(f"{reader.ROLE} may read the views of the schema {reader.SCHEMA}")
+    print(f"data source: url {address.host}, database {address.database}")
     return 0
 
 

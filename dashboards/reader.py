@@ -9,12 +9,15 @@ that the password is that of the file, and the views are those of the release. T
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 from psycopg import sql
 
 from monitor import environment
+from monitor.stack.access import SUPERUSER, passfile
+from monitor.stack.postgres import local_url
 
 ROLE = "soundings_reader"
 SCHEMA = "reporting"
@@ -26,16 +29,27 @@ class ReaderError(Exception):
     """The role could not be created; the message says why and how to fix it."""
 
 
-def grant_from_environment(password_file: Path) -> None:
-    """Make the role in the database of SOUNDINGS_DATABASE_URL. Raises ReaderError."""
-    url = environment.read("SOUNDINGS_DATABASE_URL")
-    if not url:
-        raise ReaderError("SOUNDINGS_DATABASE_URL is not set; it names the database to make the role in")
+@dataclass(frozen=True, slots=True)
+class DatabaseAddress:
+    """Address of the database for Grafana's data source: HOST:PORT or, for a Unix socket, its folder."""
+
+    host: str
+    database: str
+
+
+def grant_from_environment(password_file: Path) -> DatabaseAddress:
+    """Make the role in the database of SOUNDINGS_DATABASE_URL or, without it, in that of `manage.py up`, as its
+    superuser. Raises ReaderError."""
+    url = environment.read("SOUNDINGS_DATABASE_URL") or _url_of_up()
     password = _password(password_file)
     public_url = environment.read("SOUNDINGS_PUBLIC_URL", PUBLIC_URL).rstrip("/")
     try:
         with psycopg.connect(url) as connection:
             grant(connection.cursor(), password, public_url)
+            host = connection.info.host
+            return DatabaseAddress(
+                host if host.startswith("/") else f"{host}:{connection.info.port}", connection.info.dbname
+            )
     except psycopg.errors.InvalidSchemaName as error:
         raise ReaderError(f"{error.diag.message_primary}; run manage.py migrate first") from error
     except psycopg.errors.InsufficientPrivilege as error:
@@ -63,6 +77,17 @@ def grant(cursor: psycopg.Cursor, password: str, public_url: str = PUBLIC_URL) -
     cursor.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schema, role))
     cursor.execute(sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA {} TO {}").format(schema, role))
     cursor.execute(sql.SQL("GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {} TO {}").format(schema, role))
+
+
+def _url_of_up() -> str:
+    """The superuser's connection to the database that `manage.py up` runs in its data folder."""
+    directory = environment.data_folder() / "postgres"
+    if not passfile(directory, SUPERUSER).is_file():
+        raise ReaderError(
+            f"{directory}: no database of manage.py up; start it, set SOUNDINGS_DATA to its data folder, or name"
+            " another database in SOUNDINGS_DATABASE_URL"
+        )
+    return local_url(directory, role=SUPERUSER)
 
 
 def _password(path: Path) -> str:

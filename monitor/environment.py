@@ -83,6 +83,11 @@ def read(name: str, default: str = "") -> str:
     return os.environ.get(name, default)
 
 
+def data_folder() -> Path:
+    """The folder for everything that is written: SOUNDINGS_DATA, by default `data` beside the program."""
+    return Path(read("SOUNDINGS_DATA", str(Path(__file__).resolve().parents[1] / "data"))).resolve()
+
+
 def words(name: str, default: str) -> list[str]:
     """The words of `name`, by spaces and lines; lines that begin with # are comments."""
     lines = (line for line in read(name, default).splitlines() if not line.lstrip().startswith("#"))

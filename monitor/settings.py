@@ -14,7 +14,7 @@ from monitor import environment
 from monitor.stack.postgres import local_url
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-DATA_DIR = Path(environment.read("SOUNDINGS_DATA", str(BASE_DIR / "data"))).resolve()
+DATA_DIR = environment.data_folder()
 
 
 def _secret_key() -> str:

@@ -517,6 +517,16 @@ def test_a_missing_schema_is_reported_with_a_fix(
         grant_from_environment(password)
 
 
+def test_without_any_database_the_command_names_the_folder_it_looked_in(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SOUNDINGS_DATABASE_URL", raising=False)
+    monkeypatch.setenv("SOUNDINGS_DATA", str(tmp_path))
+
+    with pytest.raises(ReaderError, match=rf"{tmp_path}/postgres: .*manage\.py up"):
+        grant_from_environment(tmp_path / "password")
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [(None, r"password: No such file or directory.* --password-file"), (" \n", r"password: is empty; write")],
