@@ -86,8 +86,9 @@ bench-alerts: setup system-test ## planted faults, labelled changes, an evaluati
 bench-faults: setup system-test ## 200 agents back at once with 100,000 results each; six minutes on two idle cores, 10 GB of disk
 	$(BIN)/python -m tests.bench faults
 
-causes: setup system-test ## planted faults in a simulated mesh: are the stated causes right; ten minutes, table into docs/method/causes.md
+causes: setup system-test ## planted faults in a simulated mesh: are the stated causes right; half an hour, tables into docs/method/causes.md
 	$(BIN)/python -m tests.causes --write
+	$(BIN)/python -m tests.causes.partial --write
 
 screenshots: setup system-test ## the pictures of README and docs, of a lab that runs for a quarter of an hour
 	$(BIN)/python -m tests.screenshots

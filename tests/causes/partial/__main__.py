@@ -92,8 +92,8 @@ def _table(scored: list[tuple[PlantedTroubles, Names]]) -> Table:
             "planted",
             *(f"right at {share:.0%}" for share in SHARES),
             "wrong",
-            "incident wrong",
-            "incident right",
+            "incident ever wrong",
+            "right at the end",
         )
     )
     of_kind: dict[str, list[tuple[PlantedTroubles, Names]]] = defaultdict(list)
