@@ -7,6 +7,7 @@ release: those of Debian 12 are too old, and the newer binaries run here.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,9 @@ from pathlib import Path
 
 BRIDGE, BRIDGE_NETWORK = "soundings-test", "172.31.253.1/24"
 PLUGINS = ("docker-compose", "docker-buildx")
+POLICY = Path("/usr/sbin/policy-rc.d")
+"""Asked by packages if they may start their services."""
+IP_FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 READY_S = 60.0
 STOP_S = 60.0
 COMMAND_S = 900.0
@@ -26,12 +30,38 @@ class CommandError(Exception):
     """A command failed; the message has the end of its output."""
 
 
+@dataclass(frozen=True, slots=True)
+class Firewall:
+    """Forwarding of the machine before the engine, which leaves its rules behind and forwarding closed to others."""
+
+    forward_policy: str
+    ip_forward: str
+    has_engine: bool
+
+    @classmethod
+    def current(cls) -> Firewall:
+        rules = subprocess.run(["iptables", "-S"], check=True, capture_output=True, text=True).stdout
+        policy = next(line.split()[2] for line in rules.splitlines() if line.startswith("-P FORWARD"))
+        return cls(policy, IP_FORWARD.read_text(), "-N DOCKER\n" in rules)
+
+    def restore(self) -> None:
+        """Remove the engine's rules, unless the machine has an engine of its own, which shares them."""
+        if self.has_engine:
+            return
+        rules = subprocess.run(["iptables-save"], check=True, capture_output=True, text=True).stdout
+        kept = [line for line in rules.splitlines() if "DOCKER" not in line and f" {BRIDGE} " not in f"{line} "]
+        kept = [re.sub(r"^:FORWARD \w+", f":FORWARD {self.forward_policy}", line) for line in kept]
+        subprocess.run(["iptables-restore"], check=True, input="\n".join([*kept, ""]), text=True)
+        IP_FORWARD.write_text(self.ip_forward)
+
+
 @dataclass(slots=True)
 class Engine:
     """A running engine in `folder`. `log` gets every command with its output."""
 
     folder: Path
     daemon: subprocess.Popen[bytes] | None = field(default=None)
+    firewall: Firewall | None = field(default=None)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -46,6 +76,7 @@ class Engine:
     def start(self) -> None:
         """Start the engine on a bridge of its own. Raises `CommandError`."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.firewall = Firewall.current()
         subprocess.run(["ip", "link", "add", BRIDGE, "type", "bridge"], check=False, capture_output=True)
         subprocess.run(["ip", "address", "replace", BRIDGE_NETWORK, "dev", BRIDGE], check=True)
         subprocess.run(["ip", "link", "set", BRIDGE, "up"], check=True)
@@ -72,6 +103,8 @@ class Engine:
                 self.daemon.kill()
                 self.daemon.wait()
         subprocess.run(["ip", "link", "delete", BRIDGE], check=False, capture_output=True)
+        if self.firewall is not None:
+            self.firewall.restore()
 
     def run(
         self,
@@ -84,7 +117,21 @@ class Engine:
     ) -> tuple[int, str]:
         """Run a command on this engine; its status, and its output. Raises `CommandError` if it fails with `check`."""
         words = list(map(str, command))
-        done = subprocess.run(
+        try:
+            done = self._run(words, stdin, timeout_s, environment, cwd)
+        except subprocess.TimeoutExpired as error:
+            raise CommandError(f"{' '.join(words[:6])}: not done after {timeout_s:.0f} s") from error
+        output = done.stdout.decode(errors="replace")
+        with (self.folder / "commands.log").open("a") as log:
+            log.write(f"$ {' '.join(words)}\n{output}[{done.returncode}]\n")
+        if check and done.returncode != 0:
+            raise CommandError(f"{' '.join(words[:6])}: {last_lines(output)}")
+        return done.returncode, output
+
+    def _run(
+        self, words: list[str], stdin: bytes, timeout_s: float, environment: dict[str, str] | None, cwd: Path | None
+    ) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
             words,
             env={**self.environment, **(environment or {})},
             input=stdin,
@@ -94,12 +141,6 @@ class Engine:
             check=False,
             cwd=cwd,
         )
-        output = done.stdout.decode(errors="replace")
-        with (self.folder / "commands.log").open("a") as log:
-            log.write(f"$ {' '.join(words)}\n{output}[{done.returncode}]\n")
-        if check and done.returncode != 0:
-            raise CommandError(f"{' '.join(words[:6])}: {last_lines(output)}")
-        return done.returncode, output
 
 
 def last_lines(output: str, count: int = 12) -> str:
@@ -107,21 +148,22 @@ def last_lines(output: str, count: int = 12) -> str:
 
 
 def install_engine() -> None:
-    """Install Debian's engine and debootstrap where they are missing; the package's own engine is never started."""
-    missing = [
-        name
-        for name, program in (("docker.io", "dockerd"), ("debootstrap", "debootstrap"))
-        if not shutil.which(program)
-    ]
-    if missing:
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(["apt-get", "update", "-qq"], check=True, env=environment, stdout=subprocess.DEVNULL)
-        subprocess.run(
-            ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing],
-            check=True,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-        )
+    """Install Debian's engine and the programs used here if missing; the package must not start an engine itself."""
+    programs = {"docker.io": "dockerd", "debootstrap": "debootstrap", "iproute2": "ip", "openssl": "openssl"}
+    missing = [package for package, program in programs.items() if shutil.which(program) is None]
+    if not missing:
+        return
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    makes_policy = not POLICY.exists()
+    if makes_policy:
+        POLICY.write_text("#!/bin/sh\nexit 101\n")
+        POLICY.chmod(0o755)
+    try:
+        for words in (["update"], ["install", "-y", "--no-install-recommends", *missing]):
+            subprocess.run(["apt-get", "-qq", *words], check=True, env=environment, stdout=subprocess.DEVNULL)
+    finally:
+        if makes_policy:
+            POLICY.unlink()
 
 
 def install_plugins(config: Path, next_release: Path) -> None:
