@@ -39,7 +39,7 @@ test-faults: setup system-test ## outages of ten minutes, twenty rounds of kill 
 	SOUNDINGS_TEST_FAULTS=whole $(BIN)/python -m pytest -m "long or not long" tests/e2e/lab/test_faults_*.py tests/e2e/test_faults_many.py tests/e2e/test_full_disk.py \
 	    tests/e2e/test_spool_full_disk.py tests/e2e/lab/test_agent_life.py
 
-test-grafana: setup system-test ## the dashboards' queries through Grafana's own plugin; needs Go; ten minutes the first time, table into docs/grafana.md
+test-grafana: setup system-test ## the dashboards' queries through Grafana's own plugin; needs Go and gcc; ten minutes the first time, table into docs/grafana.md
 	nice -n 10 $(BIN)/python -m tests.grafana --write
 
 test-compose: setup ## docker-compose.yml on a Docker engine of its own, as root on Debian 12; ten minutes, 6 GB of disk

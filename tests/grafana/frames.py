@@ -26,12 +26,6 @@ class Field:
     labels: Mapping[str, str]
     values: Sequence[Any]
 
-    @property
-    def names(self) -> set[str]:
-        """Names by which Grafana may show it."""
-        display_names = {self.name, *self.labels.values()}
-        return display_names | {f"{self.name} {value}" for value in self.labels.values()}
-
 
 @dataclass(frozen=True, slots=True)
 class Frame:
@@ -84,6 +78,7 @@ def panel_faults(panel: Mapping[str, Any], frames: Sequence[Frame]) -> Iterator[
         names = [(field.name, tuple(field.labels.items())) for field in frame.fields]
         if len(set(names)) < len(names):
             yield f"two columns of a name: {', '.join(name for name, _ in names)}"
+        yield from _map_faults(panel, frame)
         if panel["type"] not in TIME_PANELS or panel.get("transformations"):
             continue
         times = frame.of_kind("time")
@@ -99,6 +94,16 @@ def panel_faults(panel: Mapping[str, Any], frames: Sequence[Frame]) -> Iterator[
                 yield f"a row without a time in {field.name}"
             elif any(later < earlier for earlier, later in pairwise(field.values)):
                 yield f"rows are not in the order of {field.name}"
+
+
+def _map_faults(panel: Mapping[str, Any], frame: Frame) -> Iterator[str]:
+    """A layer with coordinates names the columns of both, which must be numbers."""
+    numbers = {field.name for field in frame.of_kind("number")}
+    for layer in panel.get("options", {}).get("layers", ()):
+        location = layer.get("location", {})
+        for end in ("latitude", "longitude"):
+            if location.get("mode") == "coords" and location.get(end) not in numbers:
+                yield f"no numbers for the {end}: {location.get(end)}"
 
 
 def annotation_faults(frames: Sequence[Frame]) -> Iterator[str]:
@@ -132,9 +137,26 @@ def alert_faults(frames: Sequence[Frame]) -> Iterator[str]:
             yield f"no number in {numbers[0].name}"
 
 
-def name_faults(panel: Mapping[str, Any], names: set[str]) -> Iterator[str]:
-    """Columns that overrides and links name must be among those that the panel's queries return."""
-    if panel.get("transformations"):
+def verdict_faults(result: Mapping[str, Any], results: Mapping[str, Any]) -> Iterator[str]:
+    """The expression that decides must give 0 or 1 for each row of the rule's queries."""
+    for answer in (result, *results.values()):
+        if answer.get("error"):
+            yield str(answer["error"])
+            return
+    values = [value for frame in read(result) for field in frame.of_kind("number") for value in field.values]
+    rows = sum(frame.rows for name, other in results.items() for frame in read(other) if other is not result)
+    if len(values) != rows or not set(values) <= {0, 1}:
+        yield f"the rule decides {values} on {rows} rows"
+
+
+def name_faults(panel: Mapping[str, Any], columns: Sequence[Field]) -> Iterator[str]:
+    """Columns that overrides and links name must be among those that the panel's queries return.
+
+    Where series have names that are in no query, the data name them, and any of them may be absent.
+    """
+    names = {column.name for column in columns}
+    sql = " ".join(target["rawSql"] for target in panel["targets"])
+    if panel.get("transformations") or any(column.labels or column.name not in sql for column in columns):
         return
     for override in panel["fieldConfig"]["overrides"]:
         matcher = override["matcher"]

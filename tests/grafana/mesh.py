@@ -50,6 +50,7 @@ def plant() -> tuple[DataSource, Period]:
     assert provisioned["user"] == ROLE
     source = DataSource(
         uid=provisioned["uid"],
+        type=provisioned["type"],
         url=str(parameters["host"]),
         user=provisioned["user"],
         password=password,

@@ -3,11 +3,20 @@ meaningful."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from tests.grafana.frames import Frame, alert_faults, annotation_faults, panel_faults, query_faults, read
+from tests.grafana.frames import (
+    Frame,
+    alert_faults,
+    annotation_faults,
+    panel_faults,
+    query_faults,
+    read,
+    verdict_faults,
+)
 from tests.grafana.plugin import Plugin, Request
 
 SERIES, TABLE = "time_series", "table"
@@ -47,10 +56,27 @@ FAULTS = (
     PlantedFault("SELECT 'a' AS site, NULL::float8 AS n", TABLE, alert_faults, "no number"),
 )
 
+RULES = (
+    ("SELECT now() AS at, 'a' AS site", {"type": "gt", "params": [4]}, "must be"),
+    ("SELECT nothing", {"type": "gt", "params": [4]}, 'column "nothing" does not exist'),
+    ("SELECT 4 AS n", {"type": "above", "params": [4]}, "above"),
+)
+"""Queries of rules, conditions, and a word of the expected sentence."""
+
 
 def undetected(plugin: Plugin, now: datetime) -> list[str]:
     """Sentences about planted faults that are not detected."""
-    return [f"planted fault not seen: {fault.sql}" for fault in FAULTS if not _is_detected(fault, plugin, now)]
+    queries = [fault.sql for fault in FAULTS if not _is_detected(fault, plugin, now)]
+    rules = [sql for sql, evaluator, word in RULES if word not in " ".join(_verdict(plugin, now, sql, evaluator))]
+    return [f"planted fault not seen: {sql}" for sql in (*queries, *rules)]
+
+
+def _verdict(plugin: Plugin, now: datetime, sql: str, evaluator: Mapping[str, Any]) -> list[str]:
+    """Sentences about a rule whose query is compared with a threshold."""
+    query = {"refId": "A", "rawSql": sql, "format": TABLE}
+    threshold = {"refId": "C", "type": "threshold", "expression": "A", "conditions": [{"evaluator": evaluator}]}
+    results = plugin.answer(Request(now - timedelta(hours=1), now, 1000, 100, [query], [threshold]))
+    return list(verdict_faults(results["C"], results))
 
 
 def _is_detected(fault: PlantedFault, plugin: Plugin, now: datetime) -> bool:

@@ -35,6 +35,7 @@ class DataSource:
     """Settings of the data source, as provisioned."""
 
     uid: str
+    type: str
     url: str
     user: str
     password: str
@@ -43,13 +44,14 @@ class DataSource:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The queries that Grafana sends together: those of a panel, or a single query."""
+    """The queries that Grafana sends together: of a panel, or a single query; an alert rule has expressions too."""
 
     since: datetime
     until: datetime
     interval_ms: int
     points: int
     models: Sequence[Mapping[str, Any]]
+    expressions: Sequence[Mapping[str, Any]] = ()
 
     def line(self) -> str:
         queries = [
@@ -62,7 +64,8 @@ class Request:
             for model in self.models
         ]
         period = {"from": self.since.astimezone(UTC).isoformat(), "to": self.until.astimezone(UTC).isoformat()}
-        return json.dumps({**period, "queries": queries})
+        expressions = [{"refId": model["refId"], "model": model} for model in self.expressions]
+        return json.dumps({**period, "queries": queries, **({"expressions": expressions} if expressions else {})})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,10 @@ class Plugin:
     from_it: IO[str]
 
     def answer(self, request: Request) -> dict[str, Any]:
-        """Results by the query's letter. Raises `PluginError` if the program has ended."""
+        """Results by the letter of query or expression; if a rule cannot be evaluated, an error under each letter.
+
+        Raises `PluginError` if the program has ended.
+        """
         try:
             self.to_it.write(f"{request.line()}\n")
             self.to_it.flush()
@@ -82,7 +88,10 @@ class Plugin:
         line = self.from_it.readline()
         if not line:
             raise PluginError("the plugin's program ended; its message is above")
-        results: dict[str, Any] = json.loads(line)["results"]
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            return {model["refId"]: answer for model in (*request.models, *request.expressions)}
+        results: dict[str, Any] = answer["results"]
         return results
 
 
@@ -91,13 +100,15 @@ def build() -> None:
     go = shutil.which("go") or next(iter(Path("/usr/local/go/bin").glob("go")), None)
     if go is None:
         raise PluginError(f"no Go: install Go {'.'.join(map(str, LEAST_GO))} or later, and see that go is on the PATH")
+    if not any(shutil.which(compiler) for compiler in ("gcc", "clang")):
+        raise PluginError("no C compiler: install gcc")
     CACHE.mkdir(parents=True, exist_ok=True)
     environment = {
         **os.environ,
         "GOCACHE": str(CACHE / "build"),
         "GOMODCACHE": str(CACHE / "modules"),
         "GOFLAGS": "-mod=readonly -modcacherw -buildvcs=false -trimpath",
-        "CGO_ENABLED": "0",
+        "CGO_ENABLED": "1",  # expressions import Grafana's own database, which has SQLite in it
     }
     command = [str(go), "build", "-p", PROCESSES, "-o", str(PROGRAM), "."]
     done = subprocess.run(command, cwd=SOURCE, env=environment, check=False)
@@ -126,6 +137,7 @@ def running(source: DataSource) -> Iterator[Plugin]:
 def _settings(source: DataSource) -> dict[str, Any]:
     return {
         "uid": source.uid,
+        "type": source.type,
         "url": source.url,
         "user": source.user,
         "password": source.password,

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import yaml
 
+from dashboards.alert_rules import EXPRESSION
 from dashboards.render import ALERTING_DIR, JSON_DIR
 from tests.grafana.frontend import (
     FrontendError,
@@ -111,17 +112,30 @@ def data_source() -> dict[str, Any]:
     return dict(source)
 
 
-def alert_requests(now: datetime) -> list[tuple[str, Request]]:
-    """The query of each provisioned alert rule with the rule's name. Nothing is replaced in it, since alerts have no
-    dashboard."""
+@dataclass(frozen=True, slots=True)
+class AlertRule:
+    """A provisioned rule: each of its queries by itself, the whole rule, and the letter of its condition."""
+
+    uid: str
+    queries: tuple[Request, ...]
+    whole: Request
+    condition: str
+
+
+def alert_rules(now: datetime) -> list[AlertRule]:
+    """All provisioned rules. Nothing is replaced in their queries, since rules have no dashboard."""
     provisioned = json.loads((ALERTING_DIR / "soundings.json").read_text(encoding="utf-8"))
-    return [
-        (rule["uid"], _alert_request(data, now))
-        for group in provisioned["groups"]
-        for rule in group["rules"]
-        for data in rule["data"]
-        if "rawSql" in data["model"]
+    return [_alert_rule(rule, now) for group in provisioned["groups"] for rule in group["rules"]]
+
+
+def _alert_rule(rule: Mapping[str, Any], now: datetime) -> AlertRule:
+    queries = tuple(_alert_request(data, now) for data in rule["data"] if data["datasourceUid"] != EXPRESSION)
+    expressions = [
+        {**data["model"], "refId": data["refId"]} for data in rule["data"] if data["datasourceUid"] == EXPRESSION
     ]
+    models = [model for request in queries for model in request.models]
+    whole = replace(queries[0], models=models, expressions=expressions)
+    return AlertRule(rule["uid"], queries, whole, rule["condition"])
 
 
 def _alert_request(data: Mapping[str, Any], now: datetime) -> Request:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from tests.grafana.frames import (
+    Field,
     Frame,
     alert_faults,
     annotation_faults,
@@ -16,6 +17,7 @@ from tests.grafana.frames import (
     panel_faults,
     query_faults,
     read,
+    verdict_faults,
 )
 from tests.grafana.frontend import hidden_by_their_text
 from tests.grafana.plugin import Plugin, Request
@@ -25,7 +27,7 @@ from tests.grafana.provisioned import (
     Rows,
     Selections,
     Variable,
-    alert_requests,
+    alert_rules,
     hostile,
     nothing,
     offered_by,
@@ -70,7 +72,7 @@ class Runs:
     counts: dict[str, Count] = field(default_factory=lambda: defaultdict(Count))
     faults: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """How often each fault was seen."""
-    names: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    columns: dict[str, list[Field]] = field(default_factory=lambda: defaultdict(list))
     """Columns that each panel's queries returned."""
 
     def dashboard(self, dashboard: Dashboard) -> None:
@@ -88,13 +90,19 @@ class Runs:
             self._page(dashboard, selections, period)
         for panel in dashboard.panels:
             place = f"{dashboard.name}: {panel['title']}"
-            for fault in name_faults(panel, self.names[place]):
+            for fault in name_faults(panel, self.columns[place]):
                 self.faults[f"{place}: {fault}"] += 1
         self._demand_rows(dashboard.name)
 
     def alert_rules(self) -> None:
-        for uid, request in alert_requests(self.now):
-            self._run("alert rules", uid, request, alert_faults)
+        """The queries of each rule by themselves, then the rule by Grafana's expressions."""
+        for rule in alert_rules(self.now):
+            for request in rule.queries:
+                self._run("alert rules", rule.uid, request, alert_faults)
+            results = self.plugin.answer(rule.whole)
+            self.counts["alert rules"].runs += 1
+            for fault in verdict_faults(results[rule.condition], results):
+                self.faults[f"alert rules: {rule.uid}: {fault}"] += 1
         self._demand_rows("alert rules")
 
     def _periods(self, dashboard: Dashboard) -> list[Period]:
@@ -126,9 +134,9 @@ class Runs:
                 dashboard.panel_request(panel, selections, period),
                 lambda frames, panel=panel: panel_faults(panel, frames),
             )
-            self.names[f"{dashboard.name}: {panel['title']}"] |= {
-                name for frame in frames for column in frame.fields for name in column.names
-            }
+            self.columns[f"{dashboard.name}: {panel['title']}"] += [
+                replace(column, values=()) for frame in frames for column in frame.fields
+            ]
         for annotation in dashboard.annotations:
             request = dashboard.annotation_request(annotation, selections, period)
             self._run(dashboard.name, f"@{annotation['name']}", request, annotation_faults)

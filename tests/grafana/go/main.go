@@ -1,14 +1,14 @@
 // Copyright the authors of Soundings.
 // SPDX-License-Identifier: AGPL-3.0-only
 
-// Command queries runs queries through the PostgreSQL data source of Grafana.
+// Command queries runs queries through the PostgreSQL data source of Grafana, and alert rules through its expressions.
 //
-// It is a test program and no part of Soundings, which is under Apache-2.0: it is built only by `python -m tests.grafana`
-// and talks to it through its standard input and output. It imports packages of Grafana, which are under AGPL-3.0-only,
-// so it is offered under the same licence: the text is in the file LICENSE beside this one.
+// It is a test program and no part of Soundings, which is under Apache-2.0: only `python -m tests.grafana` builds it, and
+// exchanges JSON with it through pipes. It imports packages of Grafana, which are under AGPL-3.0-only, so it is offered
+// under the same licence: the text is in the file LICENSE beside this one.
 //
-// The first line of its input is the data source's settings in JSON. Each other line is the requests of a panel,
-// annotation, variable or alert rule; for each, a line of output has Grafana's own answer.
+// The first line of its input is the data source's settings. Each other line is the queries of a panel, annotation or
+// variable, or an alert rule; for each, a line of output has Grafana's own answer.
 package main
 
 import (
@@ -28,16 +28,19 @@ import (
 
 type dataSource struct {
 	UID      string          `json:"uid"`
+	Type     string          `json:"type"`
 	URL      string          `json:"url"`
 	User     string          `json:"user"`
 	Password string          `json:"password"`
 	JSONData json.RawMessage `json:"jsonData"`
 }
 
+// request has queries, with expressions if it is an alert rule.
 type request struct {
-	From    time.Time `json:"from"`
-	To      time.Time `json:"to"`
-	Queries []query   `json:"queries"`
+	From        time.Time `json:"from"`
+	To          time.Time `json:"to"`
+	Queries     []query   `json:"queries"`
+	Expressions []query   `json:"expressions"`
 }
 
 type query struct {
@@ -45,6 +48,12 @@ type query struct {
 	IntervalMS    int64           `json:"intervalMs"`
 	MaxDataPoints int64           `json:"maxDataPoints"`
 	Model         json.RawMessage `json:"model"`
+}
+
+// answer has results by refId, in the JSON of Grafana's API, or an error of the whole.
+type answer struct {
+	Results backend.Responses `json:"results,omitempty"`
+	Error   string            `json:"error,omitempty"`
 }
 
 func main() {
@@ -61,30 +70,35 @@ func serve(in io.Reader, out io.Writer) error {
 		return fmt.Errorf("settings of the data source: %w", err)
 	}
 	service := postgres.ProvideService(defaults())
-	plugin := backend.PluginContext{
-		OrgID: 1,
-		DataSourceInstanceSettings: &backend.DataSourceInstanceSettings{
-			ID: 1, UID: source.UID, Name: "Soundings", URL: source.URL, User: source.User, JSONData: source.JSONData,
-			DecryptedSecureJSONData: map[string]string{"password": source.Password},
-		},
-	}
+	rules := newRules(service, source)
 	for {
-		var panel request
-		if err := lines.Decode(&panel); errors.Is(err, io.EOF) {
+		var line request
+		if err := lines.Decode(&line); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return fmt.Errorf("request: %w", err)
 		}
-		answer, err := service.QueryData(context.Background(), &backend.QueryDataRequest{
-			PluginContext: plugin, Queries: panel.dataQueries(),
-		})
-		if err != nil {
-			return err
-		}
-		if err := answers.Encode(answer); err != nil {
+		if err := answers.Encode(line.answer(service, source, rules)); err != nil {
 			return err
 		}
 	}
+}
+
+func (r request) answer(service *postgres.Service, source dataSource, rules *rules) answer {
+	var response *backend.QueryDataResponse
+	var err error
+	if r.Expressions != nil {
+		response, err = rules.evaluate(r)
+	} else {
+		response, err = service.QueryData(context.Background(), &backend.QueryDataRequest{
+			PluginContext: backend.PluginContext{OrgID: 1, DataSourceInstanceSettings: source.settings()},
+			Queries:       r.dataQueries(),
+		})
+	}
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	return answer{Results: response.Responses}
 }
 
 func (r request) dataQueries() []backend.DataQuery {
@@ -98,7 +112,14 @@ func (r request) dataQueries() []backend.DataQuery {
 	return queries
 }
 
-// defaults has the values of conf/defaults.ini that the data source reads.
+func (source dataSource) settings() *backend.DataSourceInstanceSettings {
+	return &backend.DataSourceInstanceSettings{
+		ID: 1, UID: source.UID, Type: source.Type, Name: "Soundings", URL: source.URL, User: source.User,
+		JSONData: source.JSONData, DecryptedSecureJSONData: map[string]string{"password": source.Password},
+	}
+}
+
+// defaults has the values of conf/defaults.ini that the data source and the expressions read.
 func defaults() *setting.Cfg {
 	cfg := setting.NewCfg()
 	cfg.DataPath = os.TempDir()
@@ -106,5 +127,6 @@ func defaults() *setting.Cfg {
 	cfg.SqlDatasourceMaxOpenConnsDefault = 100
 	cfg.SqlDatasourceMaxIdleConnsDefault = 100
 	cfg.SqlDatasourceMaxConnLifetimeDefault = 14_400
+	cfg.ExpressionsEnabled = true
 	return cfg
 }

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.grafana.frames import (
+    Field,
     Frame,
     alert_faults,
     annotation_faults,
@@ -15,6 +16,7 @@ from tests.grafana.frames import (
     panel_faults,
     query_faults,
     read,
+    verdict_faults,
 )
 
 CHART = {"type": "timeseries"}
@@ -62,6 +64,15 @@ def test_a_table_needs_no_time() -> None:
     assert list(panel_faults({"type": "table"}, frames(NUMBER, TEXT))) == []
 
 
+def test_a_map_needs_numbers_for_both_coordinates() -> None:
+    location = {"mode": "coords", "latitude": "Latitude", "longitude": "Longitude"}
+    panel = {"type": "geomap", "options": {"layers": [{"location": location}]}}
+    latitude, longitude = ("Latitude", "number", [46.2]), ("Longitude", "number", [6.1])
+
+    assert list(panel_faults(panel, frames(latitude, longitude))) == []
+    assert list(panel_faults(panel, frames(latitude))) == ["no numbers for the longitude: Longitude"]
+
+
 def test_errors_and_notices_of_the_plugin_are_faults() -> None:
     assert query_faults({"status": 500, "error": "no such column"}) == ["no such column"]
     assert query_faults(answer(TIME, notices=[{"severity": "warning", "text": "cut"}])) == ["cut"]
@@ -88,12 +99,38 @@ def test_an_annotation_needs_a_time_and_texts() -> None:
     assert list(annotation_faults(frames(TIME, words[0]))) == ["tags is missing"]
 
 
+def columns(*names: str) -> list[Field]:
+    return [Field(name, "string", {}, ()) for name in names]
+
+
+def panel_with(overrides: list[dict[str, Any]], sql: str) -> dict[str, Any]:
+    return {"targets": [{"rawSql": sql}], "fieldConfig": {"overrides": overrides}}
+
+
 def test_overrides_and_links_name_columns_that_are_returned() -> None:
     link = {"id": "links", "value": [{"url": "/d/x?var-site=${__data.fields.From}&n=${__data.fields.Number}"}]}
-    panel = {"fieldConfig": {"overrides": [{"matcher": {"id": "byName", "options": "Path"}, "properties": [link]}]}}
+    override = {"matcher": {"id": "byName", "options": "Path"}, "properties": [link]}
+    panel = panel_with([override], 'SELECT a AS "Path", b AS "From", c AS "Number"')
 
-    assert list(name_faults(panel, {"Path", "From", "Number"})) == []
-    assert list(name_faults(panel, {"From"})) == [
+    assert list(name_faults(panel, columns("Path", "From", "Number"))) == []
+    assert list(name_faults(panel, columns("From"))) == [
         "an override names Path, which no query returns",
         "a link names Number, which no query returns",
     ]
+
+
+def test_series_named_by_the_data_may_be_absent() -> None:
+    override = {"matcher": {"id": "byName", "options": "loss"}, "properties": []}
+    panel = panel_with([override], "SELECT time, rule, count(*) AS incidents")
+
+    assert list(name_faults(panel, columns("time", "incidents"))) != []
+    assert list(name_faults(panel, columns("time", "rtt"))) == []
+
+
+def test_a_rule_decides_0_or_1_for_each_row() -> None:
+    two = answer(("n", "number", [3.0, 5.0]))
+
+    assert list(verdict_faults(answer(("C", "number", [0, 1])), {"A": two})) == []
+    assert list(verdict_faults(answer(("C", "number", [1])), {"A": two})) == ["the rule decides [1] on 2 rows"]
+    assert list(verdict_faults(answer(("C", "number", [3, 5])), {"A": two}))
+    assert list(verdict_faults({"error": "no such operator"}, {"A": two})) == ["no such operator"]
