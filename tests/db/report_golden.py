@@ -1,12 +1,12 @@
-"""Nine weeks of a small mesh as a lab would give them, with changes planted in the last, and noise without changes.
+"""Nine weeks of a small simulated mesh, with changes planted in the last week, and noise without changes.
 
-Losses are overdispersed and round trips drift from day to day, from a fixed seed. In week 2026-W47:
+Losses are overdispersed and RTTs drift from day to day, from a fixed seed. In week 2026-W47:
   - slac → cern loses 1.2% where it lost 0.05%;
   - fnal → desy takes 15% longer;
   - cern → fnal, which loses nothing, transfers 40 Mbit/s where it transferred 90, limited by the receiver's window;
   - desy → slac loses less than before.
-What is not to be named: cern → slac has one terrible day, desy → cern loses in bunches all the time, slac → fnal was on
-a longer route for two of the weeks before and is again. The two last weeks are there by hours, those before by days.
+Not to be named: cern → slac has a single bad day, desy → cern has bursty loss all the time, slac → fnal was on a longer
+route for two of the earlier weeks and is again. The two last weeks are stored as hours, the earlier weeks as days.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ def rtt_summary(rtts_ms: ArrayLike) -> RttSummary | None:
 
 
 def rtt_quantiles_ms(rtts_ms: ArrayLike, shares: Sequence[float]) -> tuple[float, ...] | None:
-    """The quantiles at `shares` (0 to 1) of all round trips received, in ms; None when nothing was received."""
+    """The quantiles at `shares` (0 to 1) of all received RTTs, in ms; None when nothing was received."""
     received = _received(rtts_ms)
     return tuple(np.quantile(received, shares).tolist()) if received.size else None
 
@@ -212,7 +212,7 @@ def rtt_iqr_ms(rtts_ms: ArrayLike) -> float | None:
 
 
 def rtt_iqr_by_burst_ms(rtts_ms: ArrayLike) -> Floats:
-    """P75 minus P25 of the round trips within each burst, shape (bursts,); NaN where nothing was received."""
+    """P75 minus P25 of the RTTs within each burst, shape (bursts,); NaN where nothing was received."""
     return interquartile_ranges(as_bursts(rtts_ms))
 
 
@@ -252,9 +252,9 @@ def unpredictability(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> float
     """How far bursts fall short of the best of them: sqrt(((1 - r)² + (1 - s)²) / 2), 0 to 1 (H.-W. Braun, in PingER).
 
     s is the mean over the greatest share of packets received in a burst, r the mean over the greatest rate; the rate of
-    a burst is its bytes there and back (2000 for PingER's large packets) over its mean round trip, so that r does not
-    depend on the size. A burst that was lost whole has a share, 0, and no rate. 0 for a single burst; None when
-    nothing was received, and where a mean round trip is 0.
+    a burst is its bytes there and back (2000 for PingER's large packets) over its mean RTT, so that r does not
+    depend on the size. A completely lost burst has a share, 0, and no rate. 0 for a single burst; None when
+    nothing was received, and where a mean RTT is 0.
     """
     received_ratios = _success_ratios(rtts_ms, sent)
     with np.errstate(divide="ignore"):
@@ -270,8 +270,8 @@ def unpredictability(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> float
 def throughput(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> MathisIndex | None:
     """Mathis et al. (1997) as in PingER's tables: MSS·8/(RTT·sqrt(p)), MSS 1460 bytes, C = 1, in bit/s.
 
-    RTT is the mean round trip and p the pooled loss. Where nothing was lost p is taken at its upper 95% bound, 3/sent,
-    and the result is a floor. None when nothing was received, and for a mean round trip of 0.
+    RTT is the mean RTT and p the pooled loss. Where nothing was lost p is taken at its upper 95% bound, 3/sent,
+    and the result is a floor. None when nothing was received, and for a mean RTT of 0.
     """
     was_sent, lost = sent_and_lost(rtts_ms, sent)
     rtt_avg_ms = _average(_received(rtts_ms))
@@ -283,7 +283,7 @@ def throughput(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> MathisIndex
 
 
 def mos(rtts_ms: ArrayLike, sent: ArrayLike | None = None) -> float | None:
-    """Mean opinion score of a telephone call, 1 to 4.5: `mos_of` mean round trip, `ipdv_ms` and pooled loss.
+    """Mean opinion score of a telephone call, 1 to 4.5: `mos_of` mean RTT, `ipdv_ms` and pooled loss.
 
     None when nothing was received, and where there is no IPDV.
     """
@@ -309,10 +309,10 @@ def mos_of(rtt_avg_ms: float | None, jitter_ms: float | None, loss_ratio: float 
 
 
 def directness(distance_km: float, rtt_min_ms: float | None) -> Directness | None:
-    """PingER's alpha: great-circle km over 100 times the least round trip in ms, the way light goes in fibre.
+    """PingER's alpha: great-circle km over 100 times the minimum RTT in ms, the speed of light in fibre.
 
     0 to 1 on any real path, low where the route makes detours; above 1 the packets were faster than light in a straight
-    fibre, so that a coordinate is wrong or the answer came from elsewhere. None without a round trip above 0.
+    fibre, so that a coordinate is wrong or the answer came from elsewhere. None without an RTT above 0.
     """
     if distance_km < 0.0:
         raise ValueError(f"distance {distance_km} km is below 0")

@@ -47,7 +47,7 @@ class Stage:
 
 
 def measured(lab: RunningLab, stages: Sequence[Stage]) -> Floats:
-    """Round trips of shape (bursts, packets), NaN where lost."""
+    """RTTs of shape (bursts, packets), NaN where lost."""
     return np.concatenate([_stage(lab, stage) for stage in stages])
 
 

@@ -1,1 +1,2 @@
-"""Faults of which only a part of the affected paths has alarmed: is their cause named, and is it never another?"""
+"""Faults for which only a part of the affected paths has alarmed: checks that their cause is named, and never
+another."""

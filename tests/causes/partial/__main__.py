@@ -1,5 +1,5 @@
-"""Plant faults in simulated meshes and score their names while a part of the affected paths has alarmed:
-`python -m tests.causes.partial [--tuning] [--write]`.
+"""Plant faults in simulated meshes and score their names while a part of the affected paths has alarmed: `python -m
+tests.causes.partial [--tuning] [--write]`.
 
 The table goes to docs/method/causes.md. No database.
 """
@@ -28,7 +28,7 @@ LEAST_RIGHT = {0.3: 40 / 60, 0.5: 55 / 60}
 
 
 def main() -> int:
-    """Exit status 0 where enough names are right and none is wrong, 1 otherwise, 2 usage."""
+    """Exit status 0 if enough names are right and none is wrong, 1 otherwise, 2 usage."""
     parser = argparse.ArgumentParser(prog="python -m tests.causes.partial", description=__doc__)
     parser.add_argument("kinds", nargs="*", metavar="KIND", help="kinds of faults; all without any")
     parser.add_argument("--tuning", action="store_true", help="the faults with which the constants were set")

@@ -48,7 +48,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class PlantedTroubles:
-    """The faults of a run. The shares of alarmed paths are those of the first."""
+    """The faults of a run. The shares of alarmed paths are those of the first fault."""
 
     kind: str
     seed: int
@@ -150,7 +150,7 @@ def everything(mesh: SimulatedMesh, effect: str, random: np.random.Generator) ->
 
 
 def pair(mesh: SimulatedMesh, effect: str, random: np.random.Generator, end: str | None = None) -> Trouble:
-    """The route between two hosts. With `end`, a host at its site is one of them."""
+    """The route between two hosts. With `end`, a host of that site is one of them."""
     chosen = [path for path in mesh.paths.values() if end is None or path.place.source == end]
     path = chosen[int(random.integers(len(chosen)))]
     ends = {path.source, path.destination}
@@ -159,7 +159,7 @@ def pair(mesh: SimulatedMesh, effect: str, random: np.random.Generator, end: str
 
 
 def some_pairs(mesh: SimulatedMesh, effect: str, random: np.random.Generator) -> tuple[Trouble, ...]:
-    """A segment that a quarter of the pairs of a site cross, at least two: no cause that the mesh can tell."""
+    """A segment crossed by a quarter of the pairs of a site, at least two: a cause that the mesh cannot identify."""
     place = _any_site(mesh, random)
     own = sorted(
         {frozenset((path.source, path.destination)) for path in mesh.paths.values() if path.place.source == place},
@@ -190,7 +190,7 @@ MAKERS: dict[str, Making] = {
 
 
 def _later(trouble: Trouble, random: np.random.Generator) -> Trouble:
-    """The same some minutes later."""
+    """The same fault some minutes later."""
     return replace(trouble, onset_min=float(random.uniform(0.0, 15.0)))
 
 
@@ -218,7 +218,7 @@ def _controls(mesh: SimulatedMesh, random: np.random.Generator) -> dict[str, tup
 
 
 def planted(seeds: range) -> Iterator[PlantedTroubles]:
-    """Each kind of fault with each seed, its effect in turn, then the controls."""
+    """Each kind of fault with each seed, with its effects in turn, then the controls."""
     for place, (kind, making) in enumerate(MAKERS.items()):
         for seed in seeds:
             random = np.random.default_rng([1, place, seed])

@@ -1,6 +1,6 @@
-"""Run a planted fault through the rules and the grouping as they are live, and note the names at each share of alarms.
+"""Run a planted fault through the live rules and the grouping, and record the names at each share of alarms.
 
-A name is noted at two places: of the grouping alone when a share of the affected paths has alarmed (the first of them,
+A name is recorded at two places: of the grouping alone when a share of the affected paths has alarmed (the first paths,
 all others not), and of the incidents of a replay at each evaluation.
 """
 
@@ -77,7 +77,7 @@ def run(planted: PlantedTroubles) -> Names:
 
 
 def _name(alarm: Alarm, planted: PlantedTroubles) -> str:
-    """The name of an incident; of a pair of hosts with how many others it has, which is a wrong name."""
+    """The name of an incident; for a pair of hosts with the number of its other paths, which is a wrong name."""
     pairs = {frozenset((path.source, path.destination)) for path_id, _ in alarm.findings
              for path in [planted.mesh.paths[path_id]]}  # fmt: skip
     is_pair = set(alarm.cause.split(" ↔ ")) in pairs

@@ -9,7 +9,7 @@ from tests.causes.partial.faults import PlantedTroubles
 
 
 class Mark(StrEnum):
-    """How good names are."""
+    """Quality of names."""
 
     RIGHT = "right"
     NARROWER = "not yet named"

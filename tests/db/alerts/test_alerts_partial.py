@@ -1,4 +1,5 @@
-"""A fault that only some of the affected paths show by an alarm: one incident with its name, from stored bursts."""
+"""A fault for which only some of the affected paths have alarmed: a single incident with its name, from stored
+bursts."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def mesh_with(**rules):
 
 
 def lose(paths, lost_of_path, minutes=10, until=NOW):
-    """A burst of ten packets a minute on each path, of which it loses this many, one in a burst; none if not listed."""
+    """A burst of ten packets a minute on each path, of which this many bursts lose a packet; none if not listed."""
     for name, path in paths.items():
         lost = lost_of_path.get(name, 0)
         make_bursts(
@@ -49,7 +50,7 @@ def named():
     return {incident.cause: incident.paths.count() for incident in queries.open_incidents()}
 
 
-def test_three_alarms_and_five_paths_losing_a_little_are_the_site():
+def test_three_alarms_and_five_slightly_lossy_paths_are_the_site():
     paths = mesh_with(loss={})
     lose(paths, dict.fromkeys(of_cern(paths), 4) | dict.fromkeys(ALARMED, 20))
 
@@ -69,8 +70,8 @@ def test_three_alarms_and_normal_paths_are_three_pairs():
     assert named() == {"cern ↔ slac": 1, "cern ↔ fnal": 1, "cern ↔ kek": 1}
 
 
-def test_two_alarms_are_no_site_while_nothing_else_is_measured():
-    """All other paths have answered half an hour ago, and not since."""
+def test_two_alarms_are_no_site_without_other_measurements():
+    """All other paths were last answered half an hour ago."""
     paths = mesh_with(loss={})
     for path in paths.values():
         make_bursts(path, [0], NOW - 30 * MINUTE)
@@ -98,7 +99,7 @@ def test_an_incident_of_a_pair_is_renamed_when_it_is_the_site():
 
 
 def test_a_direction_is_not_called_normal_before_it_is_measured():
-    """All pings of cern lose a fifth; those to it have not come in since."""
+    """All pings of cern lose 20%; those in the reverse direction have not arrived since."""
     paths = mesh_with(loss={})
     out = {name: path for name, path in paths.items() if name.startswith("cern")}
     lose(paths, {}, minutes=2, until=NOW - 20 * MINUTE)
@@ -114,7 +115,7 @@ def test_a_direction_is_not_called_normal_before_it_is_measured():
 
 
 def step(paths, until_min, level_ms):
-    """A burst a minute on each path from an hour before NOW, up to so many minutes before it, at a level by minute."""
+    """A burst a minute on each path from an hour before NOW until so many minutes before it, at a level by minute."""
     random = np.random.default_rng(3)
     Burst.objects.bulk_create(
         Burst(
@@ -135,8 +136,8 @@ def step(paths, until_min, level_ms):
 
 
 @pytest.mark.parametrize(("others_ms", "expected"), [(20.0, {"cern": 2}), (0.0, {"cern ↔ slac": 1, "cern ↔ fnal": 1})])
-def test_paths_that_the_step_has_not_proven_yet_tell_the_site(others_ms, expected):
-    """Two paths have the fourteen bursts since the step that its proof takes, the others ten, judged already."""
+def test_paths_without_significant_steps_indicate_the_site(others_ms, expected):
+    """Two paths have the fourteen bursts since the step that significance needs, the others ten, evaluated already."""
     paths = mesh_with(rtt={})
     proven = [paths[name] for name in ALARMED[:2]]
     waiting = [paths[name] for name in sorted(of_cern(paths) - set(ALARMED[:2]))]

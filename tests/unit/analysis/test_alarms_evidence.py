@@ -1,4 +1,4 @@
-"""Causes by the evidence of paths that have not alarmed yet: named where it is strong, and not where a rival is."""
+"""Causes by the evidence of paths that have not alarmed yet: named only if it is strong and there is no rival cause."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.analysis.test_alarms_grouping import SIX, ids, mesh, named, touc
 
 
 class Factors:
-    """Evidence with the same log Bayes factors whatever the bad paths; minus infinity for a path that is not listed."""
+    """Evidence with the same log Bayes factors for any bad paths; minus infinity for a path that is not listed."""
 
     def __init__(self, **by_group):
         self._factors = {path_id: factor for path_ids, factor in by_group.values() for path_id in path_ids}
@@ -47,7 +47,7 @@ def test_two_alarms_of_ten_paths_without_evidence_are_no_site():
     assert {cause.kind for cause in causes} <= {CauseKind.PATH, CauseKind.PAIR}
 
 
-def test_a_single_alarm_names_no_site_whatever_the_suspects():
+def test_a_single_alarm_names_no_site_for_any_suspects():
     touched = sorted(touching(SIX, "cern"))
 
     causes = explain(SIX, touched[:1], evidence=Factors(suspects=(touched[1:], STRONG)))
@@ -63,7 +63,7 @@ def test_a_direction_is_named_when_the_other_is_normal():
     assert (cause.kind, cause.name, cause.suspected, cause.reverse_unclear) == (CauseKind.OUTBOUND, "cern", 3, 0)
 
 
-def test_a_direction_says_that_the_other_is_unclear():
+def test_a_direction_is_named_with_the_other_unclear():
     out, back = sorted(ids(SIX, source_site="cern")), ids(SIX, destination_site="cern")
 
     (cause,) = explain(SIX, out, evidence=Factors(unclear=(back, 0.0)))
@@ -71,8 +71,9 @@ def test_a_direction_says_that_the_other_is_unclear():
     assert (cause.kind, cause.reverse_bad, cause.reverse_unclear) == (CauseKind.OUTBOUND, 0, 5)
 
 
-def test_no_cause_is_named_that_another_rivals():
-    """Five paths from cern have alarmed; those to it cost nothing either way: the direction and the site are alike."""
+def test_a_cause_with_a_rival_is_not_named():
+    """Five paths from cern have alarmed; those to cern cost nothing in either case: direction and site are equally
+    likely."""
     out, back = sorted(ids(SIX, source_site="cern")), ids(SIX, destination_site="cern")
     neutral = grouping.LEAST_EVIDENCE
 
@@ -97,7 +98,7 @@ def test_rivals_leave_the_pairs_that_are_bad_in_both_directions():
     ("factor", "worth"),
     [(-50.0, -EXCEPTION_PRICE), (grouping.LEAST_EVIDENCE, 0.0), (50.0, grouping.MOST_SUPPORT)],
 )
-def test_support_goes_from_an_exception_to_nearly_an_alarm(factor, worth):
+def test_support_ranges_from_an_exception_to_almost_an_alarm(factor, worth):
     assert grouping.support(np.array([factor])) == pytest.approx([worth], abs=0.005)
 
 
@@ -112,7 +113,7 @@ def test_support_grows_with_the_evidence(factors):
     st.dictionaries(st.tuples(st.integers(0, 40), st.integers(1, 12)), st.floats(-EXCEPTION_PRICE, 0.8), max_size=60),
 )
 def test_no_set_of_causes_is_cheaper_by_their_own_evidence(bad, worths):
-    """As above, with a worth of each path without an alarm for each candidate."""
+    """As above, with a weight of each path without an alarm for each candidate."""
     lines, bad_ids, with_data = mesh("slac", "cern", "fnal", "niit"), frozenset(bad), frozenset(range(1, 13))
     general = [
         replace(candidate, support={path_id: worth for (at, path_id), worth in worths.items() if at == place})
@@ -121,12 +122,12 @@ def test_no_set_of_causes_is_cheaper_by_their_own_evidence(bad, worths):
     general = [candidate for candidate in general if grouping.is_worthwhile(candidate, bad_ids, with_data)]
 
     def cost(chosen):
-        said = set().union(*(candidate.path_ids for candidate in chosen))
+        explained = set().union(*(candidate.path_ids for candidate in chosen))
         of_others = 0.0
-        for path_id in (said & with_data) - bad_ids:
+        for path_id in (explained & with_data) - bad_ids:
             worth = [c.support.get(path_id, -EXCEPTION_PRICE) for c in chosen if path_id in c.path_ids]
             of_others -= min(min(worth), 0.0) + max(max(worth), 0.0)
-        return sum(PRICES[c.kind] for c in chosen) + PRICES[CauseKind.PATH] * len(bad_ids - said) + of_others
+        return sum(PRICES[c.kind] for c in chosen) + PRICES[CauseKind.PATH] * len(bad_ids - explained) + of_others
 
     chosen = [general[place] for place in grouping.cheapest(general, bad_ids, with_data)]
 

@@ -1,4 +1,4 @@
-"""Evidence that a path without an alarm is affected as those with one: by formula, and on paths drawn at random."""
+"""Evidence that a path without an alarm is affected like those with an alarm: by formula, and on random paths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from monitor.analysis.alarms.suspicion import PacketCounts, RttSamples, loss_fac
 
 
 def counts(sent, lost, base):
-    """Counts in a single window, of bursts of ten packets that lose a packet at most."""
+    """Counts in a single window, of bursts of ten packets that lose at most a packet."""
     sent, lost = (np.array(column, dtype=float)[:, np.newaxis] for column in (sent, lost))
     return PacketCounts(sent / 10.0, lost, sent, lost, np.array(base, dtype=float))
 
@@ -31,8 +31,8 @@ def test_the_factor_of_loss_is_the_ratio_of_likelihoods():
     [
         (100, 8, 0.0, 5.0, np.inf),  # loses as the alarmed path does
         (200, 0, 0.0, -np.inf, -3.0),  # loses nothing
-        (100, 8, 0.08, -3.0, 0.5),  # loses what it always lost
-        (4, 0, 0.0, -1.0, 0.0),  # four packets say little
+        (100, 8, 0.08, -3.0, 0.5),  # loses as much as always
+        (4, 0, 0.0, -1.0, 0.0),  # four packets are weak evidence
     ],
 )
 def test_the_factor_follows_the_loss_of_the_path(sent, lost, base, least, most):
@@ -82,7 +82,7 @@ def test_the_factor_of_an_rtt_needs_a_baseline():
     assert np.isnan(factor)
 
 
-def test_a_path_that_varies_as_much_as_the_rise_has_little_evidence():
+def test_a_path_varying_as_much_as_the_rise_has_little_evidence():
     (factor,) = rtt_factors(rtts(50.0, since=3, noise_ms=40.0), 0.0, 10.0, np.arange(1))
 
     assert abs(factor) < 5.0

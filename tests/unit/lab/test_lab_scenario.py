@@ -195,7 +195,7 @@ def test_shipped_scenarios_are_no_faster_than_light(name: str) -> None:
         assert great_circle_km(sites[source], sites[destination]) <= 100 * rtt_ms, (source, destination)
 
 
-def test_the_default_scenario_has_the_published_round_trips() -> None:
+def test_the_default_scenario_has_the_published_rtts() -> None:
     paths = load_scenario().paths
 
     for source, destination, rtt_ms in (("slac", "in2p3", 175), ("ornl", "nersc", 102), ("slac", "cern", 180)):
