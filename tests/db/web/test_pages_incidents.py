@@ -181,8 +181,8 @@ class TestTitles:
         assert in_full["ticket"].splitlines()[0] == title
         assert title in subject(fading_loss, "opened")
 
-    def test_the_direction_that_loses_is_shown_first(self, page, waning):
-        heads = re.findall(r'<h2 id="d\d+-head">.*?</h2>', page(f"/incidents/{waning.pk}/"), re.DOTALL)
+    def test_the_direction_that_loses_is_shown_first(self, page, fading_loss):
+        heads = re.findall(r'<h2 id="d\d+-head">.*?</h2>', page(f"/incidents/{fading_loss.pk}/"), re.DOTALL)
 
         assert lacks(text(heads[0]), "slac → cern") == []
         assert lacks(text(heads[1]), "cern → slac", "reverse direction") == []
