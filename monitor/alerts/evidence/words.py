@@ -71,12 +71,13 @@ def symptom(incident: Incident) -> str:
 
 def damage(incident: Incident) -> tuple[int, int, float]:
     """Orders incidents by their damage: severity, then the gravest rule, then its worst figure."""
-    order = {name: place for place, name in enumerate(reversed(RULES))}
+    order = {name: number for number, name in enumerate(reversed(RULES))}
     rows = _of_gravest_rule(incident)
+    gravest = rows[0].rule if rows else incident.rule
     peaks = [at_detection(row.figures) if (level := level_of(row)) is None else level.peak for row in rows]
-    sign = -1.0 if rule_of(incident.rule).effect is Effect.LOW_THROUGHPUT else 1.0
+    sign = -1.0 if rule_of(gravest).effect is Effect.LOW_THROUGHPUT else 1.0
     worst = max((sign * peak for peak in peaks if peak is not None), default=-math.inf)
-    return Severity(incident.severity).rank, order.get(rows[0].rule if rows else incident.rule, -1), worst
+    return Severity(incident.severity).rank, order.get(gravest, -1), worst
 
 
 def _of_gravest_rule(incident: Incident) -> list[IncidentPath]:
