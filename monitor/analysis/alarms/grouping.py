@@ -150,16 +150,19 @@ def without_rivals(
     """
     kept = []
     for candidate in chosen:
+        if candidate.kind is CauseKind.PAIR:
+            kept.append(candidate)
+            continue
         rest = Explanation([other for other in chosen if other is not candidate], bad, measured)
-        least = rest.added(candidate)
+        own, of_bad = candidate.path_ids & measured, candidate.path_ids & bad
         rivals = (
             rest.added(rival)
             for rival in general
-            if not any(rival is other for other in chosen)
-            and rival.path_ids & candidate.path_ids & bad
-            and (rival.path_ids ^ candidate.path_ids) & measured
+            if not of_bad.isdisjoint(rival.path_ids)
+            and not any(rival is other for other in chosen)
+            and rival.path_ids & measured != own
         )
-        if candidate.kind is CauseKind.PAIR or min(0.0, 0.0, *rivals) >= least + MARGIN - 1e-9:
+        if min(0.0, 0.0, *rivals) >= rest.added(candidate) + MARGIN - 1e-9:
             kept.append(candidate)
     if len(kept) < len(chosen):
         left = bad.difference(*(candidate.path_ids for candidate in kept))
@@ -263,7 +266,7 @@ class Explanation:
 
     def __init__(self, chosen: Sequence[Candidate], bad: frozenset[int], measured: frozenset[int]) -> None:
         self._measured, self._bad = measured, bad
-        self._left = bad
+        self._left = set(bad)
         self._exceptions, self._gains = dict[int, float](), dict[int, float]()
         self.price = PRICES[CauseKind.PATH] * len(bad)
         for candidate in chosen:
