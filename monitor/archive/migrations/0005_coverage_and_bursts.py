@@ -36,9 +36,11 @@ FUNCTIONS = {
     # Bursts in the summaries of a tier that begin in the period, without those of the hour that runs at `moment`. What
     # runs or ended lately (monitor.archive.periods.SETTLED_AFTER) comes from the smaller tiers, which are newer.
     "bursts_in_whole_hours(tier text, since timestamptz, until timestamptz, moment timestamptz)": f"""
-        RETURNS TABLE (path_id integer, packet_bytes integer, at timestamptz, {COVERED}) LANGUAGE sql STABLE AS $$
+        RETURNS TABLE (path_id integer, packet_bytes integer, at timestamptz, {COVERED})
+        LANGUAGE sql STABLE PARALLEL SAFE AS $$
             SELECT
-                ping.path_id, ping.packet_bytes, reporting.start_of($1, ping.at), 0::double precision,
+                ping.path_id, ping.packet_bytes,
+                CASE WHEN ping.tier = $1 THEN ping.at ELSE reporting.start_of($1, ping.at) END, 0::double precision,
                 ping.bursts_counted, ping.bursts - ping.bursts_counted + ping.bursts_during_test,
                 ping.bursts_not_measured::double precision
             FROM reporting.ping
@@ -59,7 +61,7 @@ FUNCTIONS = {
     """,
     # Rows to add up for each path and packet size, over the whole periods of a tier that [since, until) touches.
     "path_coverage(tier text, since timestamptz, until timestamptz, moment timestamptz)": f"""
-        RETURNS TABLE (path_id integer, packet_bytes integer, {COVERED}) LANGUAGE sql STABLE AS $$
+        RETURNS TABLE (path_id integer, packet_bytes integer, {COVERED}) LANGUAGE sql STABLE PARALLEL SAFE AS $$
             SELECT
                 plan.path_id, size, reporting.cycles(
                     plan.every_s,
@@ -79,7 +81,7 @@ FUNCTIONS = {
     # The same for each site that paths begin at and each period of the tier, all packet sizes together. Paths that are
     # measured alike are counted together.
     "site_coverage(tier text, since timestamptz, until timestamptz, moment timestamptz)": f"""
-        RETURNS TABLE (site text, at timestamptz, {COVERED}) LANGUAGE sql STABLE AS $$
+        RETURNS TABLE (site text, at timestamptz, {COVERED}) LANGUAGE sql STABLE PARALLEL SAFE AS $$
             SELECT
                 plan.source::text, step.at AT TIME ZONE 'UTC', sum(plan.sizes * reporting.cycles(
                     plan.every_s,
@@ -94,7 +96,7 @@ FUNCTIONS = {
                     path.source, plan.every_s, plan.started_at, plan.ended_at,
                     sum(cardinality(plan.packet_bytes)) AS sizes
                 FROM reporting.plan
-                INNER JOIN reporting.path ON path.path_id = plan.path_id
+                INNER JOIN reporting.path_source AS path ON path.path_id = plan.path_id
                 WHERE cardinality(plan.packet_bytes) > 0
                 GROUP BY path.source, plan.every_s, plan.started_at, plan.ended_at
             ) AS plan
@@ -107,16 +109,17 @@ FUNCTIONS = {
             GROUP BY plan.source, step.at
             UNION ALL
             SELECT
-                path.source::text, whole.at, sum(whole.bursts_planned), sum(whole.bursts_measured),
+                path.source::text, whole.at, 0::double precision, sum(whole.bursts_measured),
                 sum(whole.bursts_during_test), sum(whole.bursts_not_measured)
             FROM reporting.bursts_in_whole_hours($1, since, until, moment) AS whole
-            INNER JOIN reporting.path ON path.path_id = whole.path_id
+            INNER JOIN reporting.path_source AS path ON path.path_id = whole.path_id
             GROUP BY path.source, whole.at
         $$
     """,
     # Slots and tests in whole hours, as bursts_in_whole_hours.
     "throughput_in_whole_hours(tier text, since timestamptz, until timestamptz, moment timestamptz)": """
-        RETURNS TABLE (path_id integer, at timestamptz, tests integer, slots_planned integer) LANGUAGE sql STABLE AS $$
+        RETURNS TABLE (path_id integer, at timestamptz, tests integer, slots_planned integer)
+        LANGUAGE sql STABLE PARALLEL SAFE AS $$
             SELECT
                 throughput.path_id, reporting.start_of($1, throughput.at), throughput.tests, throughput.slots_planned
             FROM reporting.throughput
@@ -137,7 +140,7 @@ FUNCTIONS = {
     """,
     # The path between the same hosts in the reverse direction; null where there is none.
     "reverse_of(path_id integer)": """
-        RETURNS integer LANGUAGE sql STABLE AS $$
+        RETURNS integer LANGUAGE sql STABLE PARALLEL SAFE AS $$
             SELECT back.path_id
             FROM reporting.path AS forth
             INNER JOIN reporting.path AS back
@@ -147,6 +150,15 @@ FUNCTIONS = {
         $$
     """,
 }
+
+# The site that a path begins at, with fewer joins than in the view `path`, since coverage reads all paths.
+PATH_SOURCE = """
+CREATE VIEW reporting.path_source AS
+SELECT path.id AS path_id, site.name AS source
+FROM path
+INNER JOIN host ON host.id = path.source_id
+INNER JOIN site ON site.id = host.site_id
+"""
 
 # A burst with quantiles of its round trips, and not those, nor the address or text that came with it.
 BURST = """
@@ -178,12 +190,18 @@ SELECT
 FROM dirty_summary GROUP BY tier
 """
 
-CREATE = [*(f"CREATE FUNCTION reporting.{name} {text}" for name, text in FUNCTIONS.items()), BURST, WAITING]
+CREATE = [
+    PATH_SOURCE,
+    *(f"CREATE FUNCTION reporting.{name} {text}" for name, text in FUNCTIONS.items()),
+    BURST,
+    WAITING,
+]
 DROP = [
     "DROP VIEW reporting.burst",
     "DROP VIEW reporting.waiting",
     f"CREATE VIEW reporting.waiting AS {BEFORE.REPORTING_VIEWS['waiting']}",
     *(f"DROP FUNCTION reporting.{name}" for name in reversed(FUNCTIONS)),
+    "DROP VIEW reporting.path_source",
 ]
 
 
