@@ -91,7 +91,7 @@ def test_all_columns_of_a_table_are_on_the_screen(panel: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("panel", TABLES, ids=panel_title)
-def test_a_cell_without_a_figure_does_not_say_that_the_table_is_empty(panel: dict[str, Any]) -> None:
+def test_a_cell_without_a_figure_is_not_called_an_empty_table(panel: dict[str, Any]) -> None:
     """Grafana writes a panel's text for no value into each such cell: "no loss" where a path had no RTT."""
     config = panel["fieldConfig"]
     own_text = {

@@ -517,7 +517,7 @@ def test_a_missing_schema_is_reported_with_a_fix(
         grant_from_environment(password)
 
 
-def test_without_any_database_the_command_names_the_folder_it_looked_in(
+def test_without_a_database_the_command_names_the_folder(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SOUNDINGS_DATABASE_URL", raising=False)
