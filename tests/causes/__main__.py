@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.causes.scoring import Score
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "method" / "causes.md"
-SEEDS = 3
+SEEDS = 6
 RIGHT_SHARE = 0.9
 
 
