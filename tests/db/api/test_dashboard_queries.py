@@ -517,9 +517,7 @@ def test_a_missing_schema_is_reported_with_a_fix(
         grant_from_environment(password)
 
 
-def test_without_a_database_the_command_names_the_folder(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_database_the_command_names_the_folder(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SOUNDINGS_DATABASE_URL", raising=False)
     monkeypatch.setenv("SOUNDINGS_DATA", str(tmp_path))
 
