@@ -30,7 +30,7 @@ MAKE_ROOT = Path(__file__).resolve().parents[1] / "scripts" / "timescale.sh"
 BIN = "/usr/lib/postgresql/17/bin"
 # The whole job mostly waits, so it begins first.
 TESTS = [
-    *("-m", "timescale and not long", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"),
+    *("-m", "timescale and not long", "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"),
     *("tests/db", "tests/e2e/test_whole_job.py"),
 ]
 

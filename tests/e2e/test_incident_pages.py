@@ -202,8 +202,8 @@ def test_times_show_the_local_time_on_hover(browser, served, paths):
 
     title = page.locator(f'[data-incident="{incident.pk}"] time').first.get_attribute("title")
 
-    assert "2026-07-01 12:00:00 UTC" in title
-    assert "14:00" in title or "2:00:00 PM" in title, "Zurich is two hours ahead in summer"
+    assert "2026-07-01 11:50:00 UTC" in title, "its onset: the first lossy burst"
+    assert "13:50" in title or "1:50:00 PM" in title, "Zurich is two hours ahead in summer"
 
 
 def test_times_in_a_sentence_show_the_local_time_too(browser, served, paths):

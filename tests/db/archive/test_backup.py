@@ -207,7 +207,7 @@ def test_a_database_without_our_tables_is_not_backed_up(scratch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failed_backup_keeps_the_last_good_backup(mesh, tmp_path, monkeypatch):
+def test_a_failed_backup_keeps_the_last_good_backup(tmp_path, monkeypatch):
     file = tmp_path / "soundings.dump"
     file.write_bytes(b"yesterday's")
     monkeypatch.setattr(backup, "_target", lambda: f"{own_dsn()} dbname=nowhere")
@@ -219,7 +219,7 @@ def test_a_failed_backup_keeps_the_last_good_backup(mesh, tmp_path, monkeypatch)
     assert file.read_bytes() == b"yesterday's"
 
 
-def test_a_file_is_replaced_with_force_only(mesh, tmp_path):
+def test_a_file_is_replaced_with_force_only(tmp_path):
     file = tmp_path / "soundings.dump"
     file.write_bytes(b"precious")
     file.chmod(0o644)
@@ -236,7 +236,7 @@ def test_a_file_is_replaced_with_force_only(mesh, tmp_path):
 
 @pytest.mark.parametrize("force", [[], ["--force"]], ids=["default", "forced"])
 @pytest.mark.parametrize("kind", ["device", "link", "dangling link", "folder", "fifo", "socket"])
-def test_a_file_that_is_not_regular_is_never_replaced(mesh, tmp_path, kind, force):
+def test_a_file_that_is_not_regular_is_never_replaced(tmp_path, kind, force):
     precious, name = tmp_path / "precious", tmp_path / "soundings.dump"
     precious.write_bytes(b"precious")
     if kind == "device":
@@ -262,7 +262,7 @@ def test_a_file_that_is_not_regular_is_never_replaced(mesh, tmp_path, kind, forc
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "/"])
-def test_a_backup_without_a_name_asks_for_a_file(mesh, name):
+def test_a_backup_without_a_name_asks_for_a_file(name):
     with pytest.raises(CommandError, match="is a folder"):
         call_command("archive", "backup", "--out", name)
 
