@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from monitor.alerts.detect.damage import loss_ratio
 from monitor.alerts.incidents.levels import LevelUnit, level_of
 from monitor.alerts.models import IncidentPath
 from monitor.archive.queries.metrics import Metric
@@ -50,10 +51,6 @@ class _MetricOfRule:
         return IncidentValue(level.now, level.peak, is_level=True)
 
 
-def _lost(figures: Figures) -> float | None:
-    return figures["lost"] / figures["sent"] if figures.get("sent") else None
-
-
 def _unreachable(_: Figures) -> float:
     return 1.0
 
@@ -69,7 +66,7 @@ def _rtt(figure: str) -> Callable[[Figures], float | None]:
 _OF_TESTS = _MetricOfRule(_figure("after_bps"), LevelUnit.BITS_PER_SECOND)
 _OF_METRIC: dict[Metric, dict[str, _MetricOfRule]] = {
     Metric.LOSS: {
-        "loss": _MetricOfRule(_lost, LevelUnit.LOSS_RATIO),
+        "loss": _MetricOfRule(loss_ratio, LevelUnit.LOSS_RATIO),
         "loss_regression": _MetricOfRule(_figure("ratio"), LevelUnit.LOSS_RATIO),
         "unreachable": _MetricOfRule(_unreachable),
     },

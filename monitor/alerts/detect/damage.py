@@ -38,12 +38,13 @@ def severity_of(
 def severity_by_figures(settings: RuleSettings, figures: Mapping[str, Any]) -> str:
     """The severity of a finding by the figures with which it fired."""
     tests = int(figures.get("tests", CRITICAL_TESTS))
-    return severity_of(settings, _loss_ratio(figures), _throughput_share(figures), tests)
+    return severity_of(settings, loss_ratio(figures), _throughput_share(figures), tests)
 
 
-def _loss_ratio(figures: Mapping[str, Any]) -> float | None:
-    if "lost" in figures and "sent" in figures:
-        return float(figures["lost"]) / max(float(figures["sent"]), 1.0)
+def loss_ratio(figures: Mapping[str, Any]) -> float | None:
+    """The loss with which a finding fired; None if its figures count no packets."""
+    if figures.get("sent") and "lost" in figures:
+        return float(figures["lost"]) / float(figures["sent"])
     return None
 
 

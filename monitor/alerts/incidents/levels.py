@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from django.db import transaction
 
-from monitor.alerts.detect.damage import CRITICAL_TESTS, severity_of
+from monitor.alerts.detect.damage import CRITICAL_TESTS, loss_ratio, severity_of
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.detect.snapshot import RECENT_STEPS, Snapshot
@@ -104,8 +104,9 @@ def measure(row: IncidentPath, snapshot: Snapshot) -> FindingLevel | None:
 
 def at_detection(figures: Mapping[str, Any]) -> float | None:
     """The figure with which a finding fired, in the unit of its level."""
-    if figures.get("sent") and "lost" in figures:
-        return float(figures["lost"]) / float(figures["sent"])
+    lost = loss_ratio(figures)
+    if lost is not None:
+        return lost
     return next((float(figures[name]) for name in ("ratio", "after_ms", "after_bps") if name in figures), None)
 
 
