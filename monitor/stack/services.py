@@ -227,9 +227,7 @@ class Stack:
     def _gunicorn(self) -> list[str]:
         # Every address includes that of loopback.
         addresses = [self.bind] if self.bind in EVERY_ADDRESS else sorted({LOOPBACK, self.bind})
-        places = [
-            *(f"[{address}]:{self.port}" if ":" in address else f"{address}:{self.port}" for address in addresses)
-        ]
+        places = [f"[{address}]:{self.port}" if ":" in address else f"{address}:{self.port}" for address in addresses]
         return [
             *PYTHON, "-m", "gunicorn", "--config", "python:monitor.stack.serving", "--umask", oct(UMASK),
             *(word for place in (*places, f"unix:{self.web_socket}") for word in ("--bind", place)),

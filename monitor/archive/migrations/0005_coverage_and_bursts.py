@@ -17,6 +17,24 @@ BEFORE = import_module("monitor.archive.migrations.0002_reporting")
 COVERED = """bursts_planned double precision, bursts_measured double precision,
             bursts_during_test double precision, bursts_not_measured double precision"""
 
+
+def _in_whole_hours(view: str) -> str:
+    """Which rows of a view of summaries make up the periods of a tier, without the hour that runs at `moment`."""
+    return f"""{view}.at >= reporting.start_of($1, since) AND {view}.at < reporting.end_of($1, until) AND (
+                (
+                    {view}.tier = 'month' AND $1 = 'month'
+                    AND {view}.at < reporting.start_of('month', moment - interval '1 day')
+                ) OR (
+                    {view}.tier = 'day' AND $1 IN ('day', 'month')
+                    AND {view}.at < reporting.start_of('day', moment - interval '1 hour')
+                    AND ($1 = 'day' OR {view}.at >= reporting.start_of('month', moment - interval '1 day'))
+                ) OR (
+                    {view}.tier = 'hour' AND {view}.at < reporting.start_of('hour', moment)
+                    AND ($1 = 'hour' OR {view}.at >= reporting.start_of('day', moment - interval '1 hour'))
+                )
+            )"""
+
+
 FUNCTIONS = {
     # The number of multiples of every_s since the epoch in [since, until): cycles of a test that begin in it.
     "cycles(every_s integer, since timestamptz, until timestamptz)": """
@@ -44,19 +62,7 @@ FUNCTIONS = {
                 ping.bursts_counted, ping.bursts - ping.bursts_counted + ping.bursts_during_test,
                 ping.bursts_not_measured::double precision
             FROM reporting.ping
-            WHERE ping.at >= reporting.start_of($1, since) AND ping.at < reporting.end_of($1, until) AND (
-                (
-                    ping.tier = 'month' AND $1 = 'month'
-                    AND ping.at < reporting.start_of('month', moment - interval '1 day')
-                ) OR (
-                    ping.tier = 'day' AND $1 IN ('day', 'month')
-                    AND ping.at < reporting.start_of('day', moment - interval '1 hour')
-                    AND ($1 = 'day' OR ping.at >= reporting.start_of('month', moment - interval '1 day'))
-                ) OR (
-                    ping.tier = 'hour' AND ping.at < reporting.start_of('hour', moment)
-                    AND ($1 = 'hour' OR ping.at >= reporting.start_of('day', moment - interval '1 hour'))
-                )
-            )
+            WHERE {_in_whole_hours("ping")}
         $$
     """,
     # Rows to add up for each path and packet size, over the whole periods of a tier that [since, until) touches.
@@ -117,25 +123,13 @@ FUNCTIONS = {
         $$
     """,
     # Slots and tests in whole hours, as bursts_in_whole_hours.
-    "throughput_in_whole_hours(tier text, since timestamptz, until timestamptz, moment timestamptz)": """
+    "throughput_in_whole_hours(tier text, since timestamptz, until timestamptz, moment timestamptz)": f"""
         RETURNS TABLE (path_id integer, at timestamptz, tests integer, slots_planned integer)
         LANGUAGE sql STABLE PARALLEL SAFE AS $$
             SELECT
                 throughput.path_id, reporting.start_of($1, throughput.at), throughput.tests, throughput.slots_planned
             FROM reporting.throughput
-            WHERE throughput.at >= reporting.start_of($1, since) AND throughput.at < reporting.end_of($1, until) AND (
-                (
-                    throughput.tier = 'month' AND $1 = 'month'
-                    AND throughput.at < reporting.start_of('month', moment - interval '1 day')
-                ) OR (
-                    throughput.tier = 'day' AND $1 IN ('day', 'month')
-                    AND throughput.at < reporting.start_of('day', moment - interval '1 hour')
-                    AND ($1 = 'day' OR throughput.at >= reporting.start_of('month', moment - interval '1 day'))
-                ) OR (
-                    throughput.tier = 'hour' AND throughput.at < reporting.start_of('hour', moment)
-                    AND ($1 = 'hour' OR throughput.at >= reporting.start_of('day', moment - interval '1 hour'))
-                )
-            )
+            WHERE {_in_whole_hours("throughput")}
         $$
     """,
     # The path between the same hosts in the reverse direction; null where there is none.
