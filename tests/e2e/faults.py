@@ -145,7 +145,7 @@ def counts(stack: RunningStack) -> tuple[int, int, int]:
 
 
 def gaps_in_batches(stack: RunningStack) -> list[tuple[str]]:
-    """The spools of which a batch is missing; each agent always has the same spool."""
+    """The spools with a missing batch; each agent always has the same spool."""
     assert len(rows(stack, "SELECT DISTINCT spool FROM received_batch")) <= len(SITES)
     return rows(stack, "SELECT spool FROM received_batch GROUP BY site_id, spool HAVING count(*) <> max(number)")
 

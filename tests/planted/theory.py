@@ -16,8 +16,7 @@ TRIALS = 400
 
 
 def bursts_for_loss(base: float, now: float, base_bursts: int, size: float, power: float, least: int) -> int:
-    """The minimum number of bursts, of which this many are lossy with this probability, that lets a test of `size`
-    prove a rise.
+    """The minimum number of bursts in which a test of `size` proves a rise with a probability of `power`.
 
     `base` and `now` are the shares of bursts that lose a packet; a tenth of the size is spent on the baseline's bound.
     """
@@ -30,8 +29,8 @@ def bursts_for_loss(base: float, now: float, base_bursts: int, size: float, powe
 
 
 def bursts_above(ratio: float, threshold: float, packets: int, size: float, power: float, least_lossy: int) -> int:
-    """The minimum number of bursts of so many packets, of which enough are lost with this probability, that lets a test
-    of `size` prove more loss than the threshold."""
+    """The minimum number of bursts of `packets` packets in which a test of `size` proves more loss than the threshold
+    with a probability of `power`."""
     for bursts in range(least_lossy, LONGEST_BURSTS):
         critical = int(binom.isf(size, bursts * packets, threshold)) + 1
         if binom.sf(critical - 1, bursts * packets, ratio) >= power:

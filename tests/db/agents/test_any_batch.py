@@ -136,7 +136,7 @@ def test_a_text_that_no_database_can_store_is_refused_alone(mesh, agent, text):
 
 
 def small_rtts(mesh, numbers):
-    """Throughput tests of which some have an RTT that the column, four bytes wide, cannot hold."""
+    """Throughput tests, some with an RTT too large for its four-byte column."""
     at = NOW - timedelta(hours=2)
     for number in range(1, 101):
         run = throughput(1e8, at=at + timedelta(seconds=number), rtt_mean_ms=1e-50 if number in numbers else 10.0)

@@ -34,7 +34,7 @@ def mesh_with(**rules):
 
 
 def lose(paths, lost_of_path, minutes=10, until=NOW):
-    """A burst of ten packets a minute on each path, of which this many bursts lose a packet; none if not listed."""
+    """Bursts of ten packets, a minute apart, on each path. Together they lose `lost_of_path` packets, or none."""
     for name, path in paths.items():
         lost = lost_of_path.get(name, 0)
         make_bursts(
