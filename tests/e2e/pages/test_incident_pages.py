@@ -3,87 +3,26 @@ keyboard suffices, and accessibility is correct in light, in dark and on a phone
 
 from __future__ import annotations
 
-import os
 from datetime import datetime
-from pathlib import Path
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
 from monitor.alerts.incidents import actions, lifecycle
 from monitor.alerts.models import AuditRecord, Incident, IncidentTurn, QuietPeriod
 from monitor.mesh.models import Group
-from tests.db.incident_rows import HOUR, lossy, person, watched
+from tests.db.incident_rows import HOUR, lossy, watched
 from tests.db.pages_mesh import throughput
-from tests.e2e.visits import browsing, wrong_for_readers
+from tests.e2e.pages.screens import SCREENS, logged_in, open_page, refreshed, shot
+from tests.e2e.visits import wrong_for_readers
 
 pytestmark = pytest.mark.django_db(transaction=True)
-SCREENS = {"desktop": (1280, 900, "light"), "phone": (390, 844, "light"), "dark": (1280, 900, "dark")}
-SHOTS = os.environ.get("SOUNDINGS_TEST_SHOTS")
-"""Folder for screenshots, for visual checks."""
-PATIENCE_MS = 60_000
 CUT_OFF = "(frames) => frames.filter((frame) => frame.scrollWidth > frame.clientWidth).map((frame) => frame.id)"
-
-
-@pytest.fixture
-def served(browser, settings, tmp_path, live_server):
-    settings.LOCAL_READ = settings.ALLOW_PLAIN_HTTP = True
-    settings.SESSION_COOKIE_SECURE = settings.CSRF_COOKIE_SECURE = False
-    settings.ALLOWED_HOSTS = ["localhost", "127.0.0.1"]
-    settings.DATA_DIR = tmp_path
-    yield live_server.url
-    for context in browser.contexts:
-        context.close()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with pytest.MonkeyPatch.context() as patch, browsing() as browser:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # Playwright's own loop runs in this thread
-        yield browser
 
 
 @pytest.fixture
 def paths():
     return watched()
-
-
-def open_page(browser, address, screen="desktop", **options):
-    """A page that fails the test for any message on its console."""
-    width, height, scheme = SCREENS[screen]
-    context = browser.new_context(
-        viewport={"width": width, "height": height}, color_scheme=scheme, timezone_id="Europe/Zurich", **options
-    )
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    page.said = []
-    page.on("console", lambda message: page.said.append(message.text))
-    page.on("pageerror", lambda error: page.said.append(str(error)))
-    page.goto(address)
-    return page
-
-
-def logged_in(browser, served, address, screen="desktop", **options):
-    client = Client()
-    client.force_login(person(f"les-{screen}", "operator"))
-    page = open_page(browser, served + "/login/", screen, **options)
-    page.context.add_cookies([{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": served}])
-    page.goto(served + address)
-    return page
-
-
-def refreshed(page):
-    """Let the page fetch itself now, as it does every few seconds."""
-    page.evaluate(
-        "() => new Promise((done) => { document.addEventListener('soundings:refreshed', done, { once: true });"
-        " document.dispatchEvent(new Event('visibilitychange')); })"
-    )
-
-
-def shot(page, name):
-    if SHOTS:
-        page.screenshot(path=str(Path(SHOTS) / f"{name}.png"), full_page=True)
 
 
 def now() -> datetime:
