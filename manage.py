@@ -8,19 +8,12 @@ import sys
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
     try:
-        from django.core.management import execute_from_command_line
+        from monitor import command_line
     except ImportError as error:
         raise SystemExit(
             f"manage.py: {error.name} is not installed here; run `make setup`, then `.venv/bin/python manage.py …`"
         ) from error
-    from django.db import OperationalError
-
-    try:
-        execute_from_command_line(sys.argv)
-    except OperationalError as error:
-        from monitor.database_errors import unusable
-
-        raise SystemExit(f"manage.py: {unusable(error)}") from error
+    command_line.main(sys.argv)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Build the parser; the parsed namespace has `run`, which returns the exit status."""
-    top = argparse.ArgumentParser(prog="python -m dashboards", description="Write the Grafana dashboards of Soundings.")
+    top = argparse.ArgumentParser(
+        prog="python -m dashboards", description="Write the Grafana dashboards of Soundings.", allow_abbrev=False
+    )
     top.add_argument("--check", action="store_true", help="write nothing; exit 1 if a committed file is stale")
     top.set_defaults(run=_render)
     commands = top.add_subparsers(metavar="COMMAND")

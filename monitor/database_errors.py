@@ -11,6 +11,7 @@ from django.db import OperationalError, ProgrammingError
 START_DATABASE = (
     "start it with manage.py up; if that runs with --data DIR, set SOUNDINGS_DATA=DIR; or set SOUNDINGS_DATABASE_URL"
 )
+OTHER_USER = "run this as the user who runs manage.py up, or set SOUNDINGS_DATABASE_URL"
 
 
 @contextmanager
@@ -25,6 +26,8 @@ def reported_to_user() -> Iterator[None]:
 
 
 def unusable(error: OperationalError) -> str:
+    if "Permission denied" in str(error):
+        return f"the database cannot be used: {first_line(error)}; {OTHER_USER}"
     return f"the database cannot be used: {first_line(error)}; {START_DATABASE}"
 
 

@@ -9,6 +9,7 @@ import argparse
 import importlib
 import sys
 
+from probes.ending import without_traceback
 from probes.kinds import KINDS
 from probes.subcommands import add_subcommand
 
@@ -23,7 +24,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Parse the subcommand, load its module and run it."""
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(
-        prog="python -m probes", description="Measure network paths, run the agent of a site, or emulate paths."
+        prog="python -m probes",
+        description="Measure network paths, run the agent of a site, or emulate paths.",
+        allow_abbrev=False,
     )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (module_name, summary) in COMMANDS.items():
@@ -33,7 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.run)
     parsed = parser.parse_args(arguments)
-    status: int = parsed.run(parsed)
+    with without_traceback(parsed.command):
+        status: int = parsed.run(parsed)
     return status
 
 

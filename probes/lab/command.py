@@ -32,7 +32,7 @@ from probes.lab.scenario import (
     shipped_scenarios,
 )
 from probes.lab.status_table import status_text, summary
-from probes.subcommands import add_subcommand
+from probes.subcommands import add_subcommand, ratio
 
 LOG_FILE = "lab.log"
 START_TIMEOUT_S = 30.0
@@ -43,15 +43,15 @@ UNLIMITED = "unlimited"
 SETTING_OPTIONS = {
     "delay_ms": ("--delay-ms", "one-way delay, ms"),
     "jitter_ms": ("--jitter-ms", "delay variation, ± ms; keeps packet order"),
-    "loss_ratio": ("--loss", "random loss, 0 to 1"),
+    "loss_ratio": ("--loss", "random loss, 0 to 1: 0.2 is 20%%"),
     "rate_mbps": ("--rate-mbps", f'bottleneck rate, Mbit/s, or "{UNLIMITED}"'),
     "queue_ms": ("--queue-ms", "maximum delay of the bottleneck queue, ms"),
     "policer_mbps": ("--policer-mbps", f'policer rate, Mbit/s, or "{UNLIMITED}"'),
     "policer_bytes": ("--policer-bytes", "depth of the policer's token bucket, bytes"),
     "policer_cell_bytes": ("--policer-cell-bytes", "policed cell size, bytes; 0 polices whole packets"),
-    "reorder_ratio": ("--reorder", "ratio of packets delayed so that later packets overtake them, 0 to 1"),
+    "reorder_ratio": ("--reorder", "ratio of packets delayed so that later packets overtake them, 0 to 1: 0.2 is 20%%"),
     "reorder_hold_ms": ("--reorder-hold-ms", "delay of reordered packets, ms"),
-    "duplicate_ratio": ("--duplicate", "ratio of duplicated packets, 0 to 1"),
+    "duplicate_ratio": ("--duplicate", "ratio of duplicated packets, 0 to 1: 0.2 is 20%%"),
 }
 
 
@@ -242,9 +242,11 @@ def _add_mesh_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _reader(setting: str) -> Callable[[str], float | str]:
-    """The parser for values of a setting: rates may be unlimited, sizes are integers."""
+    """The parser for values of a setting: rates may be unlimited, ratios are from 0 to 1, sizes are integers."""
     if setting.endswith("_mbps"):
         return _rate
+    if setting.endswith("_ratio"):
+        return ratio
     return int if setting.endswith("_bytes") else _number
 
 

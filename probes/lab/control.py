@@ -18,6 +18,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from probes.ending import permission_text
 from probes.lab.emulated_path import PathCounters
 from probes.lab.scenario import LabError, PathSettings
 
@@ -238,7 +239,8 @@ def make_run_dir(run_dir: Path) -> None:
         run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = run_dir.stat(follow_symlinks=False)
     except OSError as error:
-        raise LabError(f"run folder {run_dir}: {error.strerror}; give another path with --run-dir") from error
+        reason = permission_text(error) if isinstance(error, PermissionError) else error.strerror
+        raise LabError(f"run folder {run_dir}: {reason}; give another path with --run-dir") from error
     if status.st_uid != os.geteuid() or not run_dir.is_dir():
         raise LabError(f"run folder {run_dir} belongs to another user; give another path with --run-dir")
     length_bytes = len(os.fsencode(run_dir / CONTROL_SOCKET))
@@ -262,6 +264,8 @@ def read_state(run_dir: Path) -> LabState:
         state = msgspec.json.decode((run_dir / STATE_FILE).read_bytes(), type=LabState)
     except FileNotFoundError:
         raise _no_lab(run_dir) from None
+    except PermissionError as error:
+        raise LabError(permission_text(error)) from error
     except (OSError, msgspec.DecodeError) as error:
         raise LabError(f"{run_dir / STATE_FILE}: {error}; stop that lab and start it again") from error
     with _connect(run_dir) as connection:
@@ -318,6 +322,10 @@ def _connect(run_dir: Path) -> socket.socket:
     except (FileNotFoundError, ConnectionRefusedError):
         connection.close()
         raise _no_lab(run_dir) from None
+    except PermissionError as error:
+        connection.close()
+        error.filename = str(run_dir / CONTROL_SOCKET)
+        raise LabError(permission_text(error)) from error
     except OSError as error:
         connection.close()
         raise LabError(f"{run_dir / CONTROL_SOCKET}: {error.strerror or error}") from error

@@ -170,7 +170,7 @@ def _run_verb(module_name: str, args: argparse.Namespace) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the agent; 0 when it was told to stop, 1 when it could not start."""
+    """Run the agent; 0 when it was told to stop, 1 when it could not start. Raises PermissionError."""
     os.umask(UMASK)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -190,6 +190,8 @@ def run(args: argparse.Namespace) -> int:
                 _supervise(settings, args.redis is None, stop)
     except StartInterrupted:
         return 0
+    except PermissionError:
+        raise
     except (SettingsError, LimitsError, UsageError, AlreadyRunning, StartError, broker.BrokerError, OSError) as error:
         print(f"site: {error}", file=sys.stderr)
         return 1

@@ -56,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     code = sys.stdin.readline() if args.code == "-" else args.code
     try:
         enrolment = join(args.url, code.strip(), args.data.resolve(), allow_plain_http=args.allow_plain_http)
+    except PermissionError:
+        raise
     except (JoinError, SettingsError, OSError) as error:
         print(f"site: join: {error}", file=sys.stderr)
         return 1

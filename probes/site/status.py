@@ -53,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
     now = datetime.now(UTC)
     try:
         status = read_status(args.data.resolve(), now)
+    except PermissionError:
+        raise
     except (SpoolError, OSError) as error:
         print(f"site: status: {error}", file=sys.stderr)
         return 1

@@ -6,7 +6,7 @@ import importlib
 import pytest
 from django.core.management import get_commands, load_command_class
 
-from probes.__main__ import COMMANDS
+from probes.__main__ import COMMANDS, main
 from probes.subcommands import add_subcommand
 from tests.facts import lacks
 
@@ -52,6 +52,23 @@ def test_each_command_of_manage_begins_with_a_sentence(app, name):
     parser = load_command_class(app, name).create_parser("manage.py", name)
 
     assert list(incomplete(subparsers(parser))) == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_of_probes_refuses_abbreviations(name):
+    assert [parser.prog for parser in subparsers(probes_parser(name)) if parser.allow_abbrev] == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["ping", "127.0.0.1", "--cou", "1"], ["lab", "set", "a-b", "--los", "0.1"], ["site", "status", "--js"]],
+)
+def test_an_abbreviated_option_of_probes_is_a_usage_error(arguments, capsys):
+    with pytest.raises(SystemExit) as raised:
+        main(arguments)
+
+    assert raised.value.code == 2
+    assert "unrecognized arguments: --" in capsys.readouterr().err
 
 
 def test_the_help_ends_with_the_exit_status():

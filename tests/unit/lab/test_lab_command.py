@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from probes.__main__ import main
+from probes.subcommands import ratio
 from tests.facts import lacks
 
 
@@ -44,6 +45,19 @@ def test_set_without_a_setting_is_an_error(tmp_path: Path, capsys: pytest.Captur
 
     assert main(["lab", "set", "--run-dir", str(tmp_path), "--loss", "0.1"]) == 1
     assert "path to change: SRC-DST" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--loss", "--reorder", "--duplicate"])
+def test_a_percentage_for_a_ratio_says_the_ratio(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(["lab", "set", "a-b", option, "20"])
+
+    assert raised.value.code == 2
+    assert lacks(capsys.readouterr().err, option, '"20"', "0 to 1", "0.2 is 20%") == []
+
+
+def test_a_percentage_with_its_sign_is_a_ratio() -> None:
+    assert ratio("20%") == ratio("0.2") == 0.2
 
 
 def test_rtt_and_one_way_delay_are_mutually_exclusive(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +100,7 @@ def test_a_size_is_a_whole_number(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("number", ["nan", "inf", "many"])
 def test_a_setting_is_a_finite_number(number: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as raised:
-        main(["lab", "set", "a-b", "--loss", number])
+        main(["lab", "set", "a-b", "--delay-ms", number])
 
     assert raised.value.code == 2
-    assert lacks(capsys.readouterr().err, "argument --loss:", f'"{number}"', "not a number") == []
+    assert lacks(capsys.readouterr().err, "argument --delay-ms:", f'"{number}"', "not a number") == []

@@ -30,7 +30,7 @@ OTHERS = {"dead-letters": dead_letters, "test-notification": send_test}
 
 
 class Command(BaseCommand):
-    help = "Backtest alert rules, test notification channels, retry or drop failed notifications: docs/alerts.md."
+    help = "Backtest alert rules; test and retry notifications. See docs/alerts.md."
     # Labelled series need neither a database nor the rest of the project.
     requires_system_checks = []
 

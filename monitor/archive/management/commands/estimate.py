@@ -30,12 +30,13 @@ from monitor.analysis.tcp import (
     needs,
     wording,
 )
+from probes.subcommands import ratio
 
 PIPE_COLUMNS = 120
 
 
 class Command(BaseCommand):
-    help = "Estimate the throughput of a TCP transfer from RTT, loss and limits. See docs/estimate.md."
+    help = "Estimate TCP throughput from RTT, loss and limits. See docs/estimate.md."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -43,7 +44,7 @@ class Command(BaseCommand):
         path.add_argument("--rtt-ms", type=_number, required=True, help="median RTT in ms")
         path.add_argument("--rtt-p10-ms", type=_number, help="10th percentile RTT in ms, for the interval")
         path.add_argument("--rtt-p90-ms", type=_number, help="90th percentile RTT in ms, for the interval")
-        path.add_argument("--loss-ratio", type=_number, required=True, help="packet loss ratio, 0 to 1")
+        path.add_argument("--loss-ratio", type=ratio, required=True, help="packet loss ratio, 0 to 1: 0.01 is 1%%")
         path.add_argument("--sent", type=int, help="sample size of the loss in packets; without it, loss is exact")
         path.add_argument("--capacity-mbps", type=_number, help="path capacity, Mbit/s of TCP payload")
         sender = parser.add_argument_group("the transfer")

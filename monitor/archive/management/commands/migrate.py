@@ -28,6 +28,8 @@ LAST_UNSQUASHED = "848f04a"
 
 
 class Command(migrate.Command):
+    help = "Bring the database schema up to date."
+
     def handle(self, *args: Any, **options: Any) -> None:
         database = options["database"]
         with connections[database].cursor() as cursor:

@@ -15,7 +15,7 @@ from probes.subcommands import add_subcommand
 
 
 class Command(BaseCommand):
-    help = "Set up the role of SOUNDINGS_DATABASE_URL on a database server of your own."
+    help = "Set up Soundings on a database server of your own."
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:

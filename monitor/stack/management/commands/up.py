@@ -31,8 +31,8 @@ from probes.supervise import StartError
 
 class Command(BaseCommand):
     help = (
-        "Run everything on this machine: PostgreSQL, Redis, web, worker, beat and the home site's agent; with --lab, "
-        "an agent in each of the lab's namespaces. Restarts processes that die; Ctrl-C stops all."
+        "Run everything on this machine until Ctrl-C. Starts PostgreSQL, Redis, web, worker, beat and the home site's "
+        "agent; with --lab, an agent in each of the lab's namespaces. Restarts processes that die."
     )
     requires_system_checks: list[str] = []
 

@@ -1,0 +1,98 @@
+"""`manage.py`: Django's command line with our commands first and harmful commands of Django refused.
+
+Errors that a user can fix are a sentence instead of a traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from functools import partial
+from typing import Any, NoReturn
+
+from django.conf import settings
+from django.core.management import ManagementUtility, get_commands, load_command_class
+from django.core.management.base import BaseCommand
+from django.core.management.color import color_style
+from django.db import OperationalError
+
+from monitor.database_errors import unusable
+from probes.ending import without_traceback
+
+REFUSED = {
+    "createcachetable": "Soundings has no cache table",
+    "createsuperuser": "run `manage.py user add NAME --role operator`",
+    "dumpdata": "it is neither consistent nor complete; run `manage.py archive backup --out FILE`",
+    "flush": (
+        "it would delete all measurements, incidents and accounts; to begin anew, stop Soundings and use another data "
+        "folder: `manage.py up --data DIR`"
+    ),
+    "loaddata": "run `manage.py archive restore FILE`",
+    "runserver": "it starts neither the worker nor the agents; run `manage.py up`",
+    "sqlflush": "it prints the statements that delete everything; `manage.py archive backup` makes a copy first",
+    "startapp": "it creates a project's files; docs/architecture.md says where new code belongs",
+    "startproject": "it creates a project's files; docs/architecture.md says where new code belongs",
+    "test": "run `make test`",
+    "testserver": "it empties its database; run `manage.py up --lab`",
+}
+"""Commands of Django that would do harm or nothing useful here, each with its reason or replacement."""
+
+UNLISTED = {"compilemessages", "findstatic", "inspectdb", "makemessages", "remove_stale_contenttypes"}
+"""Commands of Django that are never needed here, and harmless."""
+
+
+class SoundingsCommands(ManagementUtility):
+    """Django's command line for this project. Abbreviated options are errors in each command."""
+
+    def main_help_text(self, commands_only: bool = False) -> str:
+        """Our commands with a line each, then the names of Django's."""
+        ours = [name for name, app in get_commands().items() if _is_ours(app)]
+        others = sorted(get_commands().keys() - {*ours, *REFUSED, *UNLISTED})
+        if commands_only:
+            return "\n".join(sorted([*ours, *others]))
+        heading = color_style().NOTICE
+        width = max(map(len, ours), default=0)
+        lines = [f"usage: {self.prog_name} COMMAND …; {self.prog_name} COMMAND --help describes each"]
+        if self.settings_exception is None:
+            lines += ["", heading("Soundings")]
+            lines += [f"  {name:<{width}}  {_summary(name)}" for name in sorted(ours)]
+        else:
+            lines += ["", heading(f"the commands of Soundings need its settings: {self.settings_exception}")]
+        lines += ["", heading("Django, for administrators and developers")]
+        return "\n".join([*lines, *_wrapped(others)])
+
+    def fetch_command(self, subcommand: str) -> BaseCommand:
+        """The command. Ends this process where it is refused or does not exist."""
+        if subcommand in REFUSED:
+            _end(f"manage.py {subcommand} is disabled: {REFUSED[subcommand]}")
+        command: Any = super().fetch_command(subcommand)
+        command.create_parser = partial(command.create_parser, allow_abbrev=False)
+        return command  # type: ignore[no-any-return]
+
+
+def main(arguments: list[str]) -> None:
+    """Run a command line. Exit status: 0 done, 1 failed, 2 usage."""
+    with without_traceback(" ".join(["manage.py", *arguments[1:2]])):
+        try:
+            SoundingsCommands(arguments).execute()
+        except OperationalError as error:
+            raise SystemExit(f"manage.py: {unusable(error)}") from error
+
+
+def _is_ours(app: str | BaseCommand) -> bool:
+    return isinstance(app, str) and app.partition(".")[0] == settings.ROOT_URLCONF.partition(".")[0]
+
+
+def _summary(name: str) -> str:
+    """First sentence of the command's help."""
+    command = load_command_class(str(get_commands()[name]), name)
+    return str(command.help).partition(". ")[0].removesuffix(".")
+
+
+def _wrapped(names: list[str]) -> list[str]:
+    return textwrap.wrap(", ".join(names), width=78, initial_indent="  ", subsequent_indent="  ")
+
+
+def _end(sentence: str) -> NoReturn:
+    print(sentence, file=sys.stderr)
+    raise SystemExit(1)

@@ -1,0 +1,128 @@
+"""`manage.py` and `python -m probes`: the list of commands, refused commands, and ends without a traceback."""
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import redirect_stdout
+
+import pytest
+
+from monitor.command_line import REFUSED, SoundingsCommands
+from probes.ending import permission_text, without_traceback
+from tests.facts import lacks
+
+OURS = ["alerts", "archive", "database", "estimate", "mesh", "migrate", "report", "site", "throughput", "up", "user"]
+
+
+def printed(*arguments):
+    out = io.StringIO()
+    with redirect_stdout(out):
+        SoundingsCommands(["manage.py", *arguments]).execute()
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("arguments", [(), ("help",), ("--help",)])
+def test_manage_lists_our_commands_first_with_a_line_each(arguments):
+    lines = printed(*arguments).splitlines()
+    ours = lines[lines.index("Soundings") + 1 : lines.index("", lines.index("Soundings"))]
+
+    assert set(OURS) <= {line.split()[0] for line in ours}
+    assert [line for line in ours if len(line.split()) < 3] == []
+    assert max(map(len, lines)) <= 80
+
+
+def test_manage_lists_no_command_that_it_refuses():
+    assert not set(printed("help", "--commands").split()) & REFUSED.keys()
+    assert lacks(printed(), "changepassword", "shell", "makemigrations") == []
+
+
+@pytest.mark.parametrize(("name", "fact"), [("flush", "delete all measurements"), ("testserver", "up --lab")])
+def test_a_harmful_command_is_refused_with_the_reason(name, fact, capsys):
+    with pytest.raises(SystemExit) as raised:
+        SoundingsCommands(["manage.py", name, "--noinput"]).execute()
+
+    assert raised.value.code == 1
+    assert lacks(capsys.readouterr().err, f"manage.py {name} is disabled", fact) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("archive", "status", "--js"),
+        ("mesh", "check", "x.toml", "--js"),
+        ("estimate", "--rtt", "5"),
+        ("migrate", "--fa"),
+    ],
+)
+def test_an_abbreviated_option_of_manage_is_a_usage_error(arguments, capsys):
+    with pytest.raises(SystemExit) as raised:
+        SoundingsCommands(["manage.py", *arguments]).execute()
+
+    assert raised.value.code == 2
+    assert lacks(capsys.readouterr().err, "error:") == []
+
+
+def test_a_missing_permission_names_the_folder_owner_and_fix(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+
+    inside = permission_text(PermissionError(13, "Permission denied", str(folder / "missing" / "token")))
+
+    assert lacks(inside, str(folder), "permission", "chmod") == []
+    assert lacks(permission_text(PermissionError(1, "Operation not permitted")), "not permitted", "root") == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root to give a folder away")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "site --data {0}/agent", "site status --data {0}/agent", "site doctor --data {0}/agent",
+        "site join https://192.0.2.1 CODE --data {0}/agent", "site limits --data {0}/agent",
+        "lab status --run-dir {0}/lab", "lab up --run-dir {0}/lab",
+    ],
+)  # fmt: skip
+def test_a_folder_of_another_user_is_a_sentence(arguments, tmp_path):
+    foreign = tmp_path / "foreign"
+    foreign.mkdir(mode=0o700)
+    os.chown(foreign, 65534, 65534)
+
+    ordinary = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all", sys.executable, "-m", "probes"]
+    done = subprocess.run(
+        [*ordinary, *arguments.format(foreign).split()],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 1
+    assert lacks(done.stderr, str(foreign), "no permission", "belongs to", "run it as") == []
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("raised", "status"),
+    [(PermissionError(13, "Permission denied", "/root/x"), 1), (KeyboardInterrupt(), 130)],
+)
+def test_a_command_that_cannot_go_on_ends_in_a_sentence(raised, status, capsys):
+    with pytest.raises(SystemExit) as ended, without_traceback("lab"):
+        raise raised
+
+    error = capsys.readouterr().err
+    assert ended.value.code == status
+    assert error.startswith("lab: ")
+    assert error.count("\n") == 1
+
+
+def test_a_closed_pipe_ends_a_command_without_a_message():
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed:
+        done = subprocess.run(
+            [sys.executable, "-m", "probes", "lab", "mesh"],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert (done.returncode, done.stderr) == (1, "")
