@@ -1,4 +1,4 @@
-"""Tokens of users' programs; only SHA-256 digests are stored."""
+"""Tokens of users' programs, of which only SHA-256 digests are stored; and how users want the pages shown."""
 
 from __future__ import annotations
 
@@ -22,6 +22,19 @@ class UserToken(models.Model):
 
     class Meta:
         db_table = "user_token"
+
+
+class UserPreferences(models.Model):
+    """Theme and time zone of a user's pages; `monitor.accounts.preferences` reads and writes them."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="preferences"
+    )
+    theme = models.TextField(help_text="system, light or dark")
+    time_zone = models.TextField(help_text="IANA name, as Europe/Zurich")
+
+    class Meta:
+        db_table = "user_preferences"
 
 
 def token_digest(token: str) -> str:

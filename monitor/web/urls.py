@@ -21,8 +21,9 @@ from monitor.web.pages.login.view import Login
 from monitor.web.pages.map.view import map_page
 from monitor.web.pages.path import downloads, run_now
 from monitor.web.pages.path.view import path_page
+from monitor.web.pages.preferences.view import preferences_page
 from monitor.web.pages.records.view import records_page
-from monitor.web.pages.reports.view import report
+from monitor.web.pages.reports.view import report, reports_page
 from monitor.web.pages.site.view import site_page
 from monitor.web.pages.sites.view import sites_page
 from monitor.web.pages.sweeps.view import sweep_page, sweeps_page
@@ -59,6 +60,8 @@ urlpatterns: list[URLPattern] = [
     path("sites/<str:name>/", site_page, name="site"),
     path("completeness/", completeness_page, name="completeness"),
     path("calculator/", calculator_page, name="calculator"),
+    path("settings/", preferences_page, name="preferences"),
+    path("reports/", reports_page, name="reports"),
     path("reports/<str:name>", report, name="report"),
     path("charts/vega-<str:version>.js", chart_bundle, name="chart-bundle"),
     path("login/", Login.as_view(), name="login"),

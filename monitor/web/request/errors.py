@@ -14,6 +14,7 @@ from django.template.loader import render_to_string
 from django.urls.exceptions import Resolver404
 
 from monitor.accounts.access import FOR_PROGRAMS
+from monitor.accounts.preferences import from_cookies
 
 RETRY_AFTER_S = 5
 BAD_REQUEST = "The request is invalid, or its host is not in SOUNDINGS_ALLOWED_HOSTS."
@@ -51,7 +52,8 @@ def stale_form(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def _answer(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
-    """Rendered without the request, so that it needs neither session nor database."""
+    """Rendered without the request, so that it needs neither session nor database; in the theme of the browser."""
     if request.path.startswith(FOR_PROGRAMS):
         return JsonResponse({"detail": text}, status=status)
-    return HttpResponse(render_to_string("web/error.html", {"error_title": title, "error_text": text}), status=status)
+    context = {"error_title": title, "error_text": text, "preferences": from_cookies(request.COOKIES)}
+    return HttpResponse(render_to_string("web/error.html", context), status=status)

@@ -11,17 +11,16 @@ from monitor.overview.measures import MEASURES
 from monitor.web.charts.layout import CONFIG
 from monitor.web.pages.grid import matrix
 
-STYLE = (Path(matrix.__file__).parents[2] / "static/web/style.css").read_text()
+STYLES = Path(matrix.__file__).parents[2] / "static/web"
+STYLE, DARK = (STYLES / "style.css").read_text(), (STYLES / "dark.css").read_text()
 TEXT_AA = 4.5
 MARK_AA = 3.0
 
 
 def tokens(mode: str) -> dict[str, str]:
     """The colour tokens of a mode; tokens that dark mode does not redefine are those of light mode."""
-    light, dark = STYLE.split("@media screen and (prefers-color-scheme: dark)", 1)
-    dark = dark.split("\n}\n", 1)[0]
-    colours = dict(re.findall(r"--([\w-]+):\s*(#[0-9a-f]{6})", light))
-    return colours if mode == "light" else colours | dict(re.findall(r"--([\w-]+):\s*(#[0-9a-f]{6})", dark))
+    colours = dict(re.findall(r"--([\w-]+):\s*(#[0-9a-f]{6})", STYLE.split("\n}\n", 1)[0]))
+    return colours if mode == "light" else colours | dict(re.findall(r"--([\w-]+):\s*(#[0-9a-f]{6})", DARK))
 
 
 def luminance(colour: str) -> float:

@@ -1,14 +1,33 @@
-"""Stored weekly reports, as HTML or PDF."""
+"""Stored weekly reports, as HTML or PDF, and the list of them."""
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 from csp.constants import HEADER
 from csp.utils import build_policy
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from monitor.reports.files import written_reports
+from monitor.mesh.models import Mesh
+from monitor.reports.files import next_report_at, written_reports
 from monitor.web.request import policy
+
+TO_SUNDAY = timedelta(days=6)
+
+
+@require_safe
+def reports_page(request: HttpRequest) -> HttpResponse:
+    """All weekly reports, newest first."""
+    reports = [(written, written.week.monday + TO_SUNDAY) for written in written_reports()]
+    context = {
+        "mesh": Mesh.objects.first(),
+        "reports": reports,
+        "next_report_at": None if reports else next_report_at(timezone.now()),
+    }
+    return render(request, "pages/reports/reports.html", context)
 
 
 @require_safe
@@ -21,4 +40,4 @@ def report(request: HttpRequest, name: str) -> HttpResponse:
             response = HttpResponse(written.path.read_bytes(), content_type="text/html; charset=utf-8")
             response.headers[HEADER] = build_policy(policy.STORED_DOCUMENT)
             return response
-    raise Http404(f"There is no report {name}; `manage.py report weekly` writes last week's.")
+    raise Http404(f"There is no report {name}; /reports/ lists those that there are.")

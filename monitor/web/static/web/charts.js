@@ -7,6 +7,7 @@
   const ERRORS_ONLY = 1; /* that a chart has no rows of one kind is no reason to warn */
   const PAPER_PX = 660; /* what A4 and Letter both have between their margins */
   const dark = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => getComputedStyle(document.documentElement).getPropertyValue("--scheme").trim() === "dark";
   const drawn = new Map();
 
   function specOf(element) {
@@ -67,7 +68,7 @@
         tooltip: { disableDefaultStyle: true },
       });
       drawn.set(element, result.view);
-      element.classList.toggle("drawn-dark", dark.matches);
+      element.classList.toggle("drawn-dark", isDark());
       if ("zoom" in element.dataset) zoomable(element, result.view);
     } catch (error) {
       element.classList.add("failed");

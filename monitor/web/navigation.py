@@ -1,0 +1,71 @@
+"""The pages in the header of every page: six that people open daily, and the others under "More"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.urls import reverse
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A page that the header links to. `within` are the names of further addresses that belong to it."""
+
+    name: str
+    label: str
+    within: frozenset[str] = frozenset()
+
+
+DAILY = (
+    Destination("grid", "Grid", frozenset({"path"})),
+    Destination("incidents", "Incidents", frozenset({"incident"})),
+    Destination("sites", "Sites", frozenset({"site"})),
+    Destination("throughput", "Throughput"),
+    Destination("map", "Map"),
+    Destination("reports", "Reports"),
+)
+MORE = (
+    Destination("table", "Table"),
+    Destination("compare", "Compare"),
+    Destination("sweeps", "Sweeps", frozenset({"sweep"})),
+    Destination("records", "Records"),
+    Destination("calculator", "Calculator"),
+    Destination("maintenance", "Maintenance", frozenset({"maintenance-change"})),
+    Destination("completeness", "Completeness"),
+    Destination("audit", "Activity"),
+    Destination("preferences", "Settings"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link of the header. `is_within`: it leads to the list that the current page belongs to."""
+
+    label: str
+    address: str
+    is_current: bool
+    is_within: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Navigation:
+    """The links of the header, and the label of the current page if that is under "More"."""
+
+    daily: list[Link]
+    more: list[Link]
+
+    @property
+    def current_more(self) -> str | None:
+        return next((link.label for link in self.more if link.is_current or link.is_within), None)
+
+
+def navigation(current: str | None) -> Navigation:
+    """The links of a page, by the name of its address; None for a page without, as of an error."""
+    return Navigation(_links(DAILY, current), _links(MORE, current))
+
+
+def _links(destinations: tuple[Destination, ...], current: str | None) -> list[Link]:
+    return [
+        Link(page.label, reverse(page.name), is_current=page.name == current, is_within=current in page.within)
+        for page in destinations
+    ]

@@ -1,0 +1,28 @@
+"""Template tags of the frame around every page."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+from django import template
+from django.http import HttpRequest
+from django.template import Context
+from django.urls import reverse
+
+from monitor.web import navigation
+
+register = template.Library()
+
+
+@register.simple_tag(takes_context=True)
+def header_links(context: Context) -> navigation.Navigation:
+    """The links of the header. Pages of errors are made without a request."""
+    request: HttpRequest | None = context.get("request")
+    match = None if request is None else request.resolver_match
+    return navigation.navigation(None if match is None else match.url_name)
+
+
+@register.simple_tag
+def login_address(request: HttpRequest) -> str:
+    """The login, from which people come back to this page."""
+    return f"{reverse('login')}?{urlencode({'next': request.get_full_path()})}"
