@@ -53,6 +53,11 @@ def milliseconds(value_ms: float | None) -> str:
     return f"{value_ms:,.{decimals}f} ms"
 
 
+def change_ms(before_ms: float, after_ms: float) -> str:
+    """A change of a time in ms to three digits: 64 → 124 ms."""
+    return f"{_three_digits(before_ms)} → {_three_digits(after_ms)} ms"
+
+
 def bit_rate(value_bps: float | None) -> str:
     """A rate to three significant digits with its decimal prefix: 93.4 Mbit/s."""
     if value_bps is None or math.isnan(value_bps):
@@ -72,6 +77,11 @@ def duration(seconds: float) -> str:
     if seconds < 172_800:
         return f"{_plain(seconds / 3600, 1)} h"
     return f"{_plain(seconds / 86_400, 1)} days"
+
+
+def _three_digits(value: float) -> str:
+    size = abs(value)
+    return _plain(value, 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3)
 
 
 def _plain(value: float, decimals: int) -> str:

@@ -19,7 +19,7 @@ from ninja.errors import HttpError
 from monitor.alerts.incidents.actions import ActionRefused
 from monitor.alerts.incidents.listing import UnknownFilter
 from monitor.alerts.incidents.queries import incidents_of_path
-from monitor.api import freshness, incidents, on_demand, quiet
+from monitor.api import freshness, incidents, mesh_state, on_demand, quiet
 from monitor.api.incidents import status_of
 from monitor.api.json_renderer import ApiRenderer
 from monitor.api.parameters import Moment, PacketBytes, ProblemOut, Range
@@ -64,6 +64,7 @@ api.add_router("", incidents.router)
 api.add_router("", quiet.router)
 api.add_router("", on_demand.router)
 api.add_router("", freshness.router)
+api.add_router("", mesh_state.router)
 
 
 @api.exception_handler(ActionRefused)

@@ -18,7 +18,7 @@ from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.evidence.evidence import Evidence
 from monitor.alerts.evidence.gather import gravest_first
 from monitor.alerts.evidence.likely_cause import cause_place
-from monitor.alerts.incidents.levels import LevelUnit, at_detection, level_of
+from monitor.alerts.incidents.levels import FindingLevel, LevelUnit, at_detection, level_of
 from monitor.alerts.models import Incident, IncidentChange, IncidentPath, Severity
 from monitor.analysis import figures as shown
 
@@ -29,6 +29,8 @@ CHANGE_WORDS = {
     IncidentChange.CLOSED: "RESOLVED",
 }
 PATHS_NAMED = 5
+PEAK_DIFFERS = 0.2
+"""By this share of the peak the present figure is so far below it that a short text has both."""
 
 
 def link(incident_id: int) -> str:
@@ -63,6 +65,15 @@ def headline(incident: Incident) -> str:
     return f"{symptom(incident)} on {place(incident)}{several}, since {since(incident):%Y-%m-%d %H:%M} UTC"
 
 
+def brief(incident: Incident, now: datetime) -> str:
+    """The incident as a clause of a sentence on the whole mesh: `slac ↔ ornl RTT 64 → 124 ms for 3 min`. An incident
+    that is over has its peak."""
+    rows = _of_gravest_rule(incident)
+    figure = _brief_symptom(incident, rows) if rows else rule_of(incident.rule).words
+    lasts = shown.duration(((incident.closed_at or now) - since(incident)).total_seconds())
+    return f"{incident.toward or cause_place(incident.cause)} {figure} for {lasts}"
+
+
 def symptom(incident: Incident) -> str:
     """The figure of the gravest rule on the worst path, now and at its peak: `loss 20% now, peak 22.5%`."""
     rows = _of_gravest_rule(incident)
@@ -92,13 +103,56 @@ def place(incident: Incident) -> str:
     return cause_place(incident.cause)
 
 
-def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
-    """The figure of the worst of these findings of a rule, now and at its peak."""
+def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
+    """As `_symptom` in fewer words: from the baseline to the present figure, with the peak only where it differs."""
+    row, level = _worst(rows)
+    words = rule_of(row.rule).words
+    if level is None:
+        return _change(words, row.figures) or figure_text(row.rule, row.figures)
+    if incident.closed_at is not None or level.now is None:
+        ending = "" if incident.closed_at is not None else ", no newer data"
+        return f"{words} {_from_baseline(row.figures, level.unit, level.peak, level.peak_text)}{ending}"
+    figure = f"{words} {_from_baseline(row.figures, level.unit, level.now, level.now_text)}"
+    if abs(level.now - level.peak) <= PEAK_DIFFERS * abs(level.peak):
+        return figure
+    return f"{figure}, {'lowest' if level.unit is LevelUnit.BITS_PER_SECOND else 'peak'} {level.peak_text}"
+
+
+def _change(words: str, figures: Mapping[str, Any]) -> str:
+    """The change with which a finding without a level fired; empty where it has none."""
+    if "after_ms" in figures:
+        unit, after = LevelUnit.MILLISECONDS, float(figures["after_ms"])
+        return f"{words} {_from_baseline(figures, unit, after, shown.milliseconds(after))}"
+    if "after_bps" in figures:
+        unit, after = LevelUnit.BITS_PER_SECOND, float(figures["after_bps"])
+        return f"{words} {_from_baseline(figures, unit, after, shown.bit_rate(after))}"
+    return ""
+
+
+def _from_baseline(figures: Mapping[str, Any], unit: LevelUnit, value: float, text: str) -> str:
+    """`64 → 124 ms`; the value's own text where there is no baseline in its unit."""
+    if unit is LevelUnit.MILLISECONDS and "before_ms" in figures:
+        return shown.change_ms(float(figures["before_ms"]), value)
+    if unit is LevelUnit.BITS_PER_SECOND and "before_bps" in figures:
+        return f"{shown.bit_rate(figures['before_bps'])} → {text}"
+    return text
+
+
+def _worst(rows: Sequence[IncidentPath]) -> tuple[IncidentPath, FindingLevel | None]:
+    """The finding of a rule with the worst peak and its level; the first where none has a level."""
     by_level = [(row, level) for row in rows if (level := level_of(row)) is not None]
     if not by_level:
-        return figure_text(rows[0].rule, rows[0].figures)
+        return rows[0], None
     falls = by_level[0][1].unit is LevelUnit.BITS_PER_SECOND
-    row, level = max(by_level, key=lambda pair: -pair[1].peak if falls else pair[1].peak)
+    return max(by_level, key=lambda pair: -pair[1].peak if falls else pair[1].peak)
+
+
+def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
+    """The figure of the worst of these findings of a rule, now and at its peak."""
+    row, level = _worst(rows)
+    if level is None:
+        return figure_text(row.rule, row.figures)
+    falls = level.unit is LevelUnit.BITS_PER_SECOND
     words, worst = rule_of(row.rule).words, "lowest" if falls else "peak"
     was = _was(row.figures)
     if incident.closed_at is not None:

@@ -76,6 +76,12 @@ def ended_findings(since: datetime, until: datetime) -> list[IncidentPath]:
     return list(ended.select_related("incident").order_by("-incident__closed_at", "pk"))
 
 
+def last_ended(since: datetime, until: datetime) -> Incident | None:
+    """The incident that ended last in [since, until], None without any. A merged incident has not ended."""
+    ended = _with_paths().filter(closed_at__gte=since, closed_at__lte=until, merged_into=None)
+    return ended.order_by("-closed_at", "-pk").first()
+
+
 def untold_incidents() -> list[Incident]:
     """Every pending incident, and every open incident that was not notified, oldest first."""
     return list(_with_paths(UNTOLD | Q(is_pending=True)).order_by("opened_at", "pk"))

@@ -18,6 +18,7 @@ from monitor.archive.queries.paths import PathSummary
 from monitor.archive.upkeep import freshness, trouble
 from monitor.mesh.models import Path
 from monitor.overview.changes import PathChange
+from monitor.overview.mesh_state import MeshState, load_mesh_state
 from monitor.web import labels
 from monitor.web.charts.marks import CHANGE_SIGNS
 from monitor.web.request import times
@@ -86,9 +87,18 @@ class Current:
         self._can_ask = can_ask
 
     @cached_property
+    def _fresh(self) -> freshness.Freshness:
+        return freshness.load()
+
+    @cached_property
+    def mesh(self) -> MeshState | None:
+        """The state of the whole mesh; None on pages of errors."""
+        return load_mesh_state(self._fresh, timezone.now()) if self._can_ask else None
+
+    @cached_property
     def stale(self) -> dict[str, freshness.OverdueWork]:
         """The work that is not current, by name."""
-        return {work.work.value: work for work in freshness.load().stale_at(timezone.now())} if self._can_ask else {}
+        return {work.work.value: work for work in self._fresh.stale_at(timezone.now())} if self._can_ask else {}
 
 
 @register.simple_tag(takes_context=True)

@@ -1,0 +1,55 @@
+"""The users' API about the state of the whole mesh: the sentence of the pages, and its counts of paths."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Router, Schema
+
+from monitor.archive.upkeep import freshness
+from monitor.overview.mesh_state import load_mesh_state
+
+router = Router(tags=["centre"])
+
+
+class MeshStateOut(Schema):
+    """The state of the mesh in a sentence, as on the pages, and the paths in it: those with an open incident, else in
+    maintenance, else normal, with current data, else awaited, scheduled too lately for data, else without data. They
+    add up to `paths`. `without_data_s` is the shortest time after which those without data count as such.
+    `open_incidents` has the ids of the open incidents, the worst first. `unknown_since` is the last evaluation of the
+    alert rules where that is overdue, and null while they are evaluated: `normal` then only means current data."""
+
+    sentence: str
+    paths: int
+    with_problems: int
+    in_maintenance: int
+    normal: int
+    awaited: int
+    without_data: int
+    without_data_s: float | None
+    open_incidents: list[int]
+    evaluated_at: datetime | None
+    unknown_since: datetime | None
+
+
+@router.get(
+    "/state", response=MeshStateOut, summary="The state of the whole mesh in a sentence, and its paths by state"
+)
+def get_state(request: HttpRequest) -> dict[str, object]:
+    state = load_mesh_state(freshness.load(), timezone.now())
+    counted = state.states
+    return {
+        "sentence": state.sentence,
+        "paths": counted.paths,
+        "with_problems": counted.with_problems,
+        "in_maintenance": counted.in_maintenance,
+        "normal": counted.normal,
+        "awaited": counted.awaited,
+        "without_data": counted.without_data,
+        "without_data_s": counted.without_data_s,
+        "open_incidents": [incident.pk for incident in state.incidents],
+        "evaluated_at": state.evaluated_at,
+        "unknown_since": state.unknown_since,
+    }

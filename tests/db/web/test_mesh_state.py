@@ -1,0 +1,346 @@
+"""The sentence on the whole mesh, on pages and in the API, on planted measurements judged by the rules themselves."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from html import unescape
+
+import pytest
+from django.utils import timezone
+
+from monitor.alerts.detect import rtt_progress
+from monitor.alerts.evaluate import evaluate
+from monitor.alerts.incidents import actions, lifecycle
+from monitor.alerts.models import Incident
+from monitor.archive.models import Burst
+from monitor.archive.upkeep import freshness
+from monitor.archive.upkeep.freshness import RecurringWork
+from monitor.mesh.models import Group, Measurement, MeasurementPeriod, Mesh, Path, Site, Test
+from tests.db.alert_rows import make_bursts, make_mesh
+from tests.db.incident_rows import HOUR, MINUTE, NOW, lossy, watched
+from tests.db.pages_mesh import throughput
+from tests.facts import lacks
+
+pytestmark = pytest.mark.django_db
+LOCAL = {"host": "localhost"}
+PAGES = ["/", "/map/", "/incidents/", "/sites/"]
+
+
+class Clock:
+    now = NOW
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    Clock.now = NOW
+    monkeypatch.setattr(timezone, "now", lambda: Clock.now)
+    return Clock
+
+
+@pytest.fixture
+def state(client):
+    def get():
+        answer = client.get("/api/v1/state", headers=LOCAL)
+        assert answer.status_code == 200, answer.content
+        got = answer.json()
+        states = ("with_problems", "in_maintenance", "normal", "awaited", "without_data")
+        assert sum(got[name] for name in states) == got["paths"]
+        return got
+
+    return get
+
+
+def clean(*paths, until=NOW, minutes=130):
+    for path in paths:
+        make_bursts(path, [0] * minutes, until - minutes * MINUTE)
+
+
+def judged(now=NOW):
+    before = lifecycle.CONFIRM_S
+    lifecycle.CONFIRM_S = 0
+    try:
+        evaluate(now)
+    finally:
+        lifecycle.CONFIRM_S = before
+
+
+@pytest.fixture
+def paths():
+    return watched()
+
+
+def test_all_paths_with_data_and_no_incident_are_normal(state, paths):
+    clean(*paths.values())
+    judged()
+
+    got = state()
+
+    assert got["sentence"] == "All 6 paths are normal."
+    assert (got["paths"], got["normal"], got["open_incidents"]) == (6, 6, [])
+
+
+def test_a_single_path_is_normal_in_the_singular(state):
+    paths = make_mesh(["slac", "cern"], NOW - 30 * HOUR, loss={"above_ratio": 0.01})
+    Measurement.objects.filter(path=paths["cern → slac"]).update(retired_at=NOW)
+    clean(*paths.values())
+    judged()
+
+    assert state()["sentence"] == "The path is normal."
+
+
+def test_an_open_incident_is_named_with_figure_and_age(state, paths):
+    clean(*(path for name, path in paths.items() if name not in ("slac → cern", "cern → slac")))
+    incident = lossy(paths["slac → cern"])
+    incident.began_at = NOW - 9 * MINUTE
+    incident.save()
+
+    got = state()
+
+    # 2 of 10 packets are lost; the rules find it on one of the two directions.
+    assert lacks(got["sentence"], "1 of 6 paths has problems", "cern ↔ slac", "loss 20%", "9 min", "5 normal") == []
+    assert got["open_incidents"] == [incident.pk]
+
+
+def slower(paths):
+    """An RTT of 64 ms that is 124 ms since a quarter of an hour, on these paths."""
+    for path in paths:
+        rtts_ms = [64.0] * 46 + [124.0] * 14
+        Burst.objects.bulk_create(
+            Burst(
+                path_id=path.pk, packet_bytes=100, measured_at=NOW - (60 - number) * MINUTE, outcome="measured",
+                sent=10, received=10, duplicates=0, reordered=0, during_test=False,
+                rtts_ms=[rtt_ms + (number + packet) % 7 * 0.02 for packet in range(10)],
+            )
+            for number, rtt_ms in enumerate(rtts_ms)
+        )  # fmt: skip
+    rtt_progress.write({path.pk: (NOW - 14 * MINUTE).timestamp() for path in paths})
+
+
+def test_an_rtt_change_is_told_from_before_to_now(state):
+    paths = make_mesh(["slac", "ornl"], NOW - 60 * 24 * HOUR, rtt={})
+    slower(paths.values())
+    judged()
+
+    got = state()
+
+    assert lacks(got["sentence"], "2 of 2 paths have problems", "ornl ↔ slac RTT 64.1 → 124 ms", "14 min") == []
+    assert (got["with_problems"], got["normal"]) == (2, 0)
+
+
+def test_of_several_incidents_the_worst_is_named(state):
+    rules = {"loss": {"above_ratio": 0.01, "window_s": 600}, "rtt": {}}
+    paths = make_mesh(["slac", "cern", "fnal", "anl"], NOW - 60 * 24 * HOUR, **rules)
+    slow = [paths["fnal → anl"], paths["anl → fnal"]]
+    slower(slow)
+    for name, path in paths.items():
+        if path not in slow:
+            make_bursts(path, [0] * 120 + [8 if name == "slac → cern" else 0] * 10, NOW - 130 * MINUTE)
+    judged()
+
+    got = state()
+
+    assert len(got["open_incidents"]) == 2
+    assert lacks(got["sentence"], "3 of 12 paths", "cern ↔ slac loss 80%", "1 other incident", "9 normal") == []
+
+
+def test_paths_without_data_are_not_normal(state, paths):
+    silent = [paths["slac → cern"], paths["slac → fnal"]]
+    clean(*(path for path in paths.values() if path not in silent))
+    clean(*silent, until=NOW - 20 * MINUTE)
+    judged()
+
+    got = state()
+
+    assert lacks(got["sentence"], "4 of 6 paths", "2 without data for more than 10 min") == []
+    assert "All" not in got["sentence"]
+    assert (got["normal"], got["without_data"], got["without_data_s"]) == (4, 2, 600)
+
+
+def test_failed_bursts_are_no_data(state, paths):
+    clean(*paths.values(), until=NOW - 20 * MINUTE)
+    for path in paths.values():
+        Burst.objects.create(
+            path_id=path.pk, packet_bytes=100, measured_at=NOW - MINUTE, outcome="no_route", sent=0, received=0,
+            duplicates=0, reordered=0, during_test=False, rtts_ms=[],
+        )  # fmt: skip
+    judged()
+
+    got = state()
+
+    assert (got["normal"], got["without_data"]) == (0, 6)
+    assert "normal." not in got["sentence"]
+    assert lacks(got["sentence"], "no path is known to be normal", "6 without data", "of 6 paths") == []
+
+
+def test_a_slow_test_is_current_for_three_cycles(state, paths):
+    Test.objects.update(every_s=1800)
+    clean(*paths.values(), until=NOW - 80 * MINUTE)
+    judged()
+
+    assert state()["normal"] == 6
+
+    Clock.now = NOW + 15 * MINUTE
+    freshness.note(RecurringWork.EVALUATION, Clock.now)
+    got = state()
+    assert (got["without_data"], got["without_data_s"]) == (6, 5400)
+    assert "90 min" in got["sentence"]
+
+
+def test_a_path_with_throughput_tests_alone_counts_them(state, paths):
+    MeasurementPeriod.objects.all().delete()
+    Measurement.objects.all().delete()
+    tcp = Test.objects.create(name="tcp", kind="throughput", every_s=3600, parameters={})
+    for path in (paths["slac → cern"], paths["cern → slac"]):
+        Measurement.objects.create(path=path, test=tcp, started_at=NOW - 30 * HOUR)
+    throughput(paths["slac → cern"], NOW - 2 * HOUR, 9e8)
+    throughput(paths["cern → slac"], NOW - 2 * HOUR, None)
+    judged()
+
+    got = state()
+
+    assert (got["paths"], got["normal"], got["without_data"]) == (2, 1, 1)
+
+
+@pytest.mark.parametrize("scope", ["path", "site", "group", "all"])
+def test_paths_in_maintenance_are_counted_apart(state, paths, scope):
+    clean(*paths.values())
+    judged()
+    scopes = {
+        "path": actions.QuietScope(path=paths["slac → cern"]),
+        "site": actions.QuietScope(site=Site.objects.get(name="fnal")),
+        "group": actions.QuietScope(group=Group.objects.get()),
+        "all": actions.QuietScope(),
+    }
+    actions.maintain(scopes[scope], NOW - HOUR, NOW + HOUR, "new router", "ann", NOW)
+
+    got = state()
+
+    # The group has slac and cern; a site's paths are those from it and to it.
+    maintained = {"path": 1, "site": 4, "group": 2, "all": 6}[scope]
+    assert (got["in_maintenance"], got["normal"]) == (maintained, 6 - maintained)
+    assert f"{maintained} in maintenance" in got["sentence"]
+    assert "All" not in got["sentence"]
+
+
+def test_an_open_incident_stays_a_problem_in_maintenance(state, paths):
+    lossy(paths["slac → cern"])
+    actions.maintain(actions.QuietScope(), NOW - HOUR, NOW + HOUR, "new router", "ann", NOW)
+
+    got = state()
+
+    assert (got["with_problems"], got["in_maintenance"]) == (1, 5)
+
+
+def test_rules_not_evaluated_lately_leave_the_state_unknown(state, paths):
+    lossy(paths["slac → cern"])
+    Clock.now = NOW + 5 * MINUTE
+    clean(*paths.values(), until=Clock.now, minutes=3)
+
+    got = state()
+
+    assert lacks(got["sentence"], "State unknown", "2026-11-21 12:30 UTC", "1 of 6 paths had problems then") == []
+    assert "normal" not in got["sentence"]
+    assert got["unknown_since"] == "2026-11-21T12:30:00Z"
+
+
+def test_before_the_first_evaluation_nothing_is_normal(state, paths):
+    Mesh.objects.update(applied_at=NOW - MINUTE)
+    clean(*paths.values())
+
+    got = state()
+
+    assert lacks(got["sentence"], "not been evaluated", "6 with data") == []
+    assert "normal" not in got["sentence"]
+
+
+def test_new_paths_wait_for_their_first_results(state, paths):
+    Measurement.objects.update(started_at=NOW - MINUTE)
+    judged()
+    assert state()["sentence"] == "6 paths are waiting for the first results."
+
+    clean(*[path for name, path in paths.items() if "fnal" not in name], minutes=3)
+    got = state()
+    assert (got["normal"], got["awaited"]) == (2, 4)
+    assert lacks(got["sentence"], "2 of 6 paths", "4 waiting") == []
+
+
+def test_an_incident_that_ended_lately_is_named(state, paths):
+    clean(*paths.values(), minutes=30)
+    incident = lossy(paths["slac → cern"], NOW - 30 * MINUTE)
+    Incident.objects.update(began_at=NOW - 40 * MINUTE)
+    lifecycle.close(incident.pk, [(paths["slac → cern"].pk, "loss")], "over", NOW - 4 * MINUTE)
+    freshness.note(RecurringWork.EVALUATION, NOW)
+
+    got = state()
+
+    assert (
+        lacks(got["sentence"], "All 6 paths are normal.", "cern ↔ slac loss 20%", "36 min", "resolved 4 min ago") == []
+    )
+    Clock.now = NOW + 2 * HOUR
+    clean(*paths.values(), until=Clock.now, minutes=5)
+    freshness.note(RecurringWork.EVALUATION, Clock.now)
+    assert state()["sentence"] == "All 6 paths are normal."
+
+
+def test_without_enabled_rules_nothing_is_called_normal(state, paths):
+    Mesh.objects.update(alerts={**Mesh.objects.get().alerts, "loss": {"enabled": False}})
+    clean(*paths.values())
+    judged()
+
+    got = state()
+
+    assert lacks(got["sentence"], "disabled", "6 measured") == []
+    assert "normal" not in got["sentence"]
+
+
+def test_without_mesh_or_path_the_sentence_says_so(state):
+    assert "No mesh" in state()["sentence"]
+
+    make_mesh(["slac"], NOW)
+    got = state()
+
+    assert lacks(got["sentence"], "No path is measured", "two sites") == []
+    assert got["paths"] == 0
+
+
+def test_pages_have_the_sentence_on_top_and_in_the_title(client, paths, state):
+    clean(*(path for name, path in paths.items() if name not in ("slac → cern", "cern → slac")))
+    lossy(paths["slac → cern"])
+
+    sentence = state()["sentence"]
+    title, _, rest = sentence.partition(" 5 normal")
+    assert rest == "."
+    for address in PAGES:
+        html = unescape(client.get(address, headers=LOCAL).content.decode())
+        assert title in re.search(r"<title>(.*?)</title>", html)[1], address
+        main = re.sub(r"<[^>]*>", "", html[html.index("<main") :])
+        assert sentence in " ".join(main.split()), address
+
+
+@pytest.mark.parametrize(
+    ("names", "fact"), [((), "No mesh"), (("slac",), "No path is measured"), (("slac", "cern"), "2 paths are waiting")]
+)
+def test_a_new_installation_has_a_true_sentence(client, names, fact):
+    if names:
+        make_mesh(names, NOW, loss={"above_ratio": 0.01})
+
+    for address in PAGES:
+        html = unescape(client.get(address, headers=LOCAL).content.decode())
+        assert fact in re.search(r'id="mesh-state".*?</section>', html, re.DOTALL)[0], address
+        assert fact in re.search(r"<title>(.*?)</title>", html)[1], address
+
+
+def test_states_agree_with_the_grid(client, paths, state):
+    lossy(paths["slac → cern"])
+    cells = client.get("/api/v1/grid?period=now", headers=LOCAL).json()["cells"]
+
+    assert state()["with_problems"] == sum(cell["incident_id"] is not None for cell in cells)
+
+
+def test_retired_paths_are_not_counted(state, paths):
+    Path.objects.filter(pk=paths["slac → cern"].pk).update(retired_at=NOW - timedelta(days=1))
+    clean(*paths.values())
+    judged()
+
+    assert state()["sentence"] == "All 5 paths are normal."
