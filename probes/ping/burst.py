@@ -9,9 +9,11 @@ the requests.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import UTC, datetime
 
+import msgspec
 import numpy as np
 
 from probes.choice import Choice
@@ -22,10 +24,12 @@ from probes.ping.icmp import kernel
 from probes.ping.icmp.channel import Channel
 from probes.ping.icmp.echo import MAX_PACKET_BYTES, MIN_PACKET_BYTES
 from probes.ping.resolve import resolve
-from probes.ping.spec import Burst, PingSpec
+from probes.ping.spec import Burst, PingSpec, PingTarget
 
 MIN_SPACING_S = 0.01
 MAX_COUNT = 10_000
+MOST_CYCLES = 32
+"""Threads of `measure_each`; with more targets, several share a thread and are complete together."""
 
 
 def problems(spec: PingSpec) -> list[str]:
@@ -67,6 +71,36 @@ def measure(
     with PingCycle(spec, answers, now, plain=plain, load_periods=load_periods) as cycle:
         cycle.run(deadline)
         return cycle.bursts()
+
+
+def measure_each(spec: PingSpec, deadline: Deadline) -> Iterator[tuple[Burst, ...]]:
+    """Measure all targets at once, and yield the bursts of a target as soon as they are complete.
+
+    Targets with the same address share the packets and are yielded together. Otherwise as `measure`; with plain
+    sockets where others are not available.
+    """
+    plain = bool(IcmpProbe().can_run(spec))
+    now = datetime.now(UTC)
+    answers = resolve([(target.address, target.family) for target in spec.targets], deadline)
+    groups: dict[object, list[PingTarget]] = {}
+    for target in spec.targets:
+        answer = answers[target.address, target.family]
+        key = (target.address, target.family) if isinstance(answer, ProbeError) else answer
+        groups.setdefault(key, []).append(target)
+
+    def measured(targets: Sequence[PingTarget]) -> tuple[Burst, ...]:
+        with PingCycle(msgspec.structs.replace(spec, targets=tuple(targets)), answers, now, plain=plain) as cycle:
+            cycle.run(deadline)
+            return cycle.bursts()
+
+    shares = [
+        [target for group in share for target in group]
+        for number in range(min(MOST_CYCLES, len(groups)))
+        for share in [list(groups.values())[number::MOST_CYCLES]]
+    ]
+    with ThreadPoolExecutor(MOST_CYCLES) as pool:
+        for future in as_completed([pool.submit(measured, share) for share in shares]):
+            yield future.result()
 
 
 def summary(burst: Burst) -> dict[str, float | None]:

@@ -6,24 +6,27 @@ Exit status: 0 measured (total loss included), 1 if any target could not be meas
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import json
+import shutil
 import sys
+from collections.abc import Iterator, Sequence
 from datetime import UTC
 from typing import Any
 
 import msgspec
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from probes.contract import Deadline, Outcome
-from probes.ping.burst import PING, problems, summary
+from probes.ping.burst import measure_each, problems, summary
 from probes.ping.rate_limit import longest_s
 from probes.ping.resolve import RESOLVE_S
 from probes.ping.spec import Burst, PingSpec, PingTarget
 from probes.quantities import counted
 
 PIPE_COLUMNS = 200
+HEADINGS = ("bytes", "lost", "min ms", "median", "average", "max", "IPDV")
+COLUMNS = (5, 15, 7, 7, 7, 7, 7)
+ADDRESS_COLUMNS = len(" (255.255.255.255)")
 
 SPARE_S = 5.0
 """Margin beyond the planned duration, for a busy host."""
@@ -34,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "Exit status: 0 measured (total loss included), 1 a host could not be measured, 2 usage."
     parser.add_argument("host", nargs="+", metavar="HOST", help="host name or address")
     parser.add_argument(
-        "--count", type=int, default=10, metavar="N", help="echo requests per host and size (default 10)"
+        "-c", "--count", type=int, default=10, metavar="N", help="echo requests per host and size (default 10)"
     )
     parser.add_argument(
         "--sizes", type=_sizes, default=(100, 1000), metavar="BYTES,…", help="ICMP payload sizes (default 100,1000)"
@@ -80,17 +83,22 @@ def run(args: argparse.Namespace) -> int:
             print(f"ping: {problem}", file=sys.stderr)
         return 2
     deadline = Deadline(spec.duration_s + RESOLVE_S + longest_s(spec.spacing_s, spec.timeout_s) + SPARE_S)
-    if args.json:
-        bursts = PING.run(spec, deadline)
-        for burst in bursts:
-            print(json.dumps(as_json(burst)))
-    else:
-        # Printed where there is no terminal too: the table follows only after the last reply.
+    if not args.json:
+        # Printed where there is no terminal too: the first host follows only after its last reply.
         print(_announcement(spec), file=sys.stderr, flush=True)
-        with Console(stderr=True).status("waiting for replies"):
-            bursts = PING.run(spec, deadline)
-        _print_table(bursts)
-    return 0 if all(burst.outcome is Outcome.MEASURED for burst in bursts) else 1
+    table = None if args.json else PingTable(args.host, _width())
+    is_measured = True
+    for bursts in measure_each(spec, deadline):
+        for line in map(json.dumps, map(as_json, bursts)) if table is None else table.lines(bursts):
+            print(line)
+        sys.stdout.flush()
+        is_measured &= all(burst.outcome is Outcome.MEASURED for burst in bursts)
+    return 0 if is_measured else 1
+
+
+def _width() -> int:
+    """Columns of the terminal; a pipe has no width."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_COLUMNS
 
 
 def _announcement(spec: PingSpec) -> str:
@@ -148,25 +156,46 @@ def loss_text(burst: Burst) -> str:
     return f"{lost} of {burst.sent} ({percent})"
 
 
-def _print_table(bursts: tuple[Burst, ...]) -> None:
-    table = Table(box=None, header_style="bold", pad_edge=False, caption="RTT in ms", caption_justify="left")
-    table.add_column("host")
-    for name in ("bytes", "lost", "min", "median", "average", "max", "IPDV"):
-        table.add_column(name, justify="right")
-    for burst in bursts:
-        table.add_row(*_row(burst))
-    # A pipe has no width: do not wrap there.
-    console = Console(width=None if sys.stdout.isatty() else PIPE_COLUMNS, highlight=False)
-    console.print(table)
-    for note in _notes(bursts):
-        console.print(note, markup=False, soft_wrap=True)
+class PingTable:
+    """A table whose rows are printed one after another, with a header before the first, in columns of a fixed width."""
+
+    def __init__(self, hosts: Sequence[str], width: int) -> None:
+        names = [len(host) + (0 if _is_address(host) else ADDRESS_COLUMNS) for host in hosts]
+        self._host_columns = max(len("host"), min(max(names), width - len(_cells("", *HEADINGS))))
+        self._has_header = False
+
+    def lines(self, bursts: Sequence[Burst]) -> Iterator[str]:
+        """The rows of these bursts, and remarks below. A host that is too long for its column has its own line."""
+        if not self._has_header:
+            self._has_header = True
+            yield _cells("host".ljust(self._host_columns), *HEADINGS)
+        above = ""
+        for burst in bursts:
+            host = burst.target if burst.address in (None, burst.target) else f"{burst.target} ({burst.address})"
+            if len(host) > self._host_columns:
+                if host != above:
+                    yield host
+                above, host = host, ""
+            yield _cells(host.ljust(self._host_columns), *_row(burst))
+        yield from _notes(tuple(bursts))
+
+
+def _cells(host: str, *cells: str) -> str:
+    return "  ".join([host, *(cell.rjust(columns) for cell, columns in zip(cells, COLUMNS, strict=True))])
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _row(burst: Burst) -> list[str]:
-    host = burst.target if burst.address in (None, burst.target) else f"{burst.target} ({burst.address})"
     derived = summary(burst)
     names = ("rtt_min_ms", "rtt_median_ms", "rtt_avg_ms", "rtt_max_ms", "ipdv_ms")
-    return [escape(host), str(burst.packet_bytes), loss_text(burst), *(_ms(derived[name]) for name in names)]
+    return [str(burst.packet_bytes), loss_text(burst), *(_ms(derived[name]) for name in names)]
 
 
 def _ms(value: float | None) -> str:

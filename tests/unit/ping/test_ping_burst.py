@@ -1,14 +1,16 @@
 import json
 import math
+import time
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from probes.__main__ import main
 from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
 from probes.ping import cycle as cycle_module
-from probes.ping.burst import IcmpProbe, measure, problems, summary
-from probes.ping.command import as_json, loss_text
+from probes.ping.burst import IcmpProbe, measure, measure_each, problems, summary
+from probes.ping.command import PingTable, as_json, loss_text
 from probes.ping.spec import Burst, PingSpec, PingTarget
 from tests.facts import lacks
 
@@ -143,6 +145,34 @@ def test_a_size_that_is_no_number_is_a_usage_error(capsys):
 
     assert stopped.value.code == 2
     assert "100,1000" in capsys.readouterr().err
+
+
+def test_a_host_is_printed_before_slower_hosts_are_done(capsys):
+    assert main(["ping", "127.0.0.1", "224.0.0.1", "-c", "5", "--spacing-s", "0.1", "--sizes", "100", "--json"]) == 1
+
+    targets = [json.loads(line)["target"] for line in capsys.readouterr().out.splitlines()]
+    assert targets == ["224.0.0.1", "127.0.0.1"]
+
+
+def test_results_arrive_as_soon_as_they_are_complete():
+    targets = (PingTarget(address="127.0.0.1"), PingTarget(address="224.0.0.1"), PingTarget(address="127.0.0.1"))
+    spec = PingSpec(targets=targets, packet_bytes=(100,), count=5, spacing_s=0.1)
+    began = time.monotonic()
+    arrived = [
+        (time.monotonic() - began, [each.target for each in bursts]) for bursts in measure_each(spec, Deadline(30))
+    ]
+
+    assert [names for _, names in arrived] == [["224.0.0.1"], ["127.0.0.1"] * 2]
+    assert arrived[1][0] - arrived[0][0] > 0.3
+
+
+def test_a_table_on_a_terminal_of_80_columns_fits():
+    long = "a-host-with-a-rather-long-name.example.org"
+    table = PingTable([long, "::1"], 80)
+    lines = list(table.lines([msgspec.structs.replace(burst(1.0, 2.0), target=long)] * 2))
+
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines] == ["host", long, "100", "100"]
 
 
 def test_the_command_first_prints_how_long_it_takes(capsys):
