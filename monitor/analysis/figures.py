@@ -44,6 +44,13 @@ def loss_bound(ratio: float) -> str:
     return f"< {_rounded_up_percent(ratio)}%"
 
 
+def none_lost(sent: int) -> str:
+    """No loss as its evidence: 0 of 1,530, so below 0.2% (95%). Up to three packets have no bound below 100%."""
+    if sent <= 3:
+        return f"0 of {sent}"
+    return f"0 of {sent:,}, so below {_rounded_up_percent(ZERO_LOSS_BOUND / sent)}% (95%)"
+
+
 def milliseconds(value_ms: float | None) -> str:
     """A time in ms to 0.1 ms from 100 ms up, to 0.01 ms from 1 ms up, to 1 µs below."""
     if value_ms is None or math.isnan(value_ms):

@@ -1,19 +1,21 @@
 """The metrics as pages show them: their names, the format of their figures, and their colours.
 
 Bands go from good to bad for loss (PingER's bands) and MOS (those of ITU-T G.107). RTTs and rates are
-neither good nor bad by themselves, and go from low to high. A band's upper end is not part of it.
+neither good nor bad by themselves: their bands are spread over the values there are (`MetricFormat.over`). A band's
+upper end is not part of it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from monitor.analysis import figures
 from monitor.analysis.loss import LOSS_BAND_UPPER_RATIOS, LossBand
 from monitor.archive.queries.metrics import Metric
+from monitor.overview.spread import spread_bounds
 
 INFINITE = float("inf")
 
@@ -69,6 +71,19 @@ class MetricFormat:
     steady_below: float
     nothing: Band | None = None
     """The band of a zero, where a zero has a style of its own: no loss in N packets."""
+    is_spread: bool = False
+    """Whether its bands are those of the values there are; without values it has none."""
+
+    def over(self, values: Iterable[float], *, lower_is_worse: bool = False) -> MetricFormat:
+        """The format with bands spread over these values; itself where its bands are fixed."""
+        if not self.is_spread:
+            return self
+        bounds = spread_bounds(values, lower_is_worse=lower_is_worse)
+        return replace(self, bands=_steps(self.write_bound, bounds, lower_is_worse=lower_is_worse))
+
+    def write_bound(self, value: float) -> str:
+        """The bound of a band, which has two significant digits."""
+        return _round_trips(value) if self.write is figures.milliseconds else self.write(value)
 
     def words(self, value: float) -> str:
         """A figure as a cell has it."""
@@ -85,16 +100,32 @@ class MetricFormat:
         return self.bands[bisect_right([band.below for band in self.bands[:-1]], value)]
 
 
-def _steps(write: Callable[[float], str], ends: tuple[float, ...]) -> tuple[Band, ...]:
-    """Bands from little to much."""
+STEP_STYLES = {
+    1: (0,),
+    2: (0, 3),
+    3: (0, 2, 4),
+    4: (0, 1, 3, 5),
+    5: (0, 1, 2, 4, 5),
+    6: (0, 1, 2, 3, 4, 5),
+}
+"""The colours of so many bands: few bands are far apart."""
+
+
+def _steps(write: Callable[[float], str], ends: tuple[float, ...], *, lower_is_worse: bool) -> tuple[Band, ...]:
+    """Bands from little to much; the worst is the darkest. A single band has no end to name."""
+    if not ends:
+        return (Band(INFINITE, "step-0", "all about the same"),)
+    styles = [f"step-{step}" for step in STEP_STYLES[len(ends) + 1]]
+    if lower_is_worse:
+        styles.reverse()
     return (
-        *(Band(end, f"step-{step}", f"below {write(end)}") for step, end in enumerate(ends)),
-        Band(INFINITE, f"step-{len(ends)}", f"{write(ends[-1])} or more"),
+        *(Band(end, style, f"below {write(end)}") for end, style in zip(ends, styles, strict=False)),
+        Band(INFINITE, styles[-1], f"{write(ends[-1])} or more"),
     )
 
 
 def _round_trips(end_ms: float) -> str:
-    return f"{end_ms:g} ms"
+    return f"{float(f'{end_ms:.2g}'):,g} ms"
 
 
 def _mos(value: float) -> str:
@@ -120,14 +151,6 @@ UNREACHABILITY_BANDS = (
     Band(0.2, "loss-4", "below 20%"),
     Band(INFINITE, "loss-5", "20% or more"),
 )
-RATE_BANDS = (
-    Band(100e3, "step-5", "below 100 kbit/s"),
-    Band(1e6, "step-4", "below 1 Mbit/s"),
-    Band(10e6, "step-3", "below 10 Mbit/s"),
-    Band(100e6, "step-2", "below 100 Mbit/s"),
-    Band(1e9, "step-1", "below 1 Gbit/s"),
-    Band(INFINITE, "step-0", "1 Gbit/s or more"),
-)
 MOS_BANDS = (
     Band(2.58, "loss-5", "not recommended, below 2.58"),
     Band(3.10, "loss-4", "nearly all dissatisfied, below 3.1"),
@@ -137,20 +160,18 @@ MOS_BANDS = (
     Band(INFINITE, "loss-0", "very satisfied, 4.34 or more"),
 )
 """User satisfaction by MOS, table B.1 of ITU-T G.107."""
-RTT_BANDS = _steps(_round_trips, (10, 50, 100, 200, 400))
-IPDV_BANDS = _steps(_round_trips, (1, 5, 20, 50, 100))
 
 MEASURES = {
     Metric.LOSS: MetricFormat("loss", "loss", figures.percent, LOSS_BANDS, 0.001, Band(0, "none-lost", "0%")),
-    Metric.RTT_MEDIAN: MetricFormat("median RTT", "median RTT", figures.milliseconds, RTT_BANDS, 0.05),
-    Metric.RTT_MIN: MetricFormat("minimum RTT", "min RTT", figures.milliseconds, RTT_BANDS, 0.05),
-    Metric.IPDV: MetricFormat("jitter (IPDV)", "jitter", figures.milliseconds, IPDV_BANDS, 0.25),
+    Metric.RTT_MEDIAN: MetricFormat("median RTT", "median RTT", figures.milliseconds, (), 0.05, is_spread=True),
+    Metric.RTT_MIN: MetricFormat("minimum RTT", "min RTT", figures.milliseconds, (), 0.05, is_spread=True),
+    Metric.IPDV: MetricFormat("jitter (IPDV)", "jitter", figures.milliseconds, (), 0.25, is_spread=True),
     Metric.UNREACHABILITY: MetricFormat(
         "unreachable time", "unreachable time", figures.percent, UNREACHABILITY_BANDS, 0.001,
         Band(0, "none-lost", "0%"),
     ),
-    Metric.THROUGHPUT: MetricFormat("measured throughput", "throughput", figures.bit_rate, RATE_BANDS, 0.1),
-    Metric.ESTIMATE: MetricFormat("Mathis (Reno) estimate", "estimate", figures.bit_rate, RATE_BANDS, 0.25),
+    Metric.THROUGHPUT: MetricFormat("measured throughput", "throughput", figures.bit_rate, (), 0.1, is_spread=True),
+    Metric.ESTIMATE: MetricFormat("Mathis (Reno) estimate", "estimate", figures.bit_rate, (), 0.25, is_spread=True),
     Metric.MOS: MetricFormat("MOS", "MOS", _mos, MOS_BANDS, 0.1),
 }  # fmt: skip
 

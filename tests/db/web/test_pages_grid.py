@@ -45,14 +45,15 @@ def test_a_loss_is_in_the_cell_with_its_band(page, paths):
     assert sentence.endswith(" 21 of 1,000 lost")
 
 
-def test_no_loss_is_shown_as_a_bound_and_not_as_zero(page, paths):
+def test_no_loss_is_0_and_its_sentence_has_the_bound(page, paths):
     path = paths["slac", "cern"]
-    hour(path, sent=1000, received=1000, rtt_ms=150.0)
+    hour(path, sent=1530, received=1530, rtt_ms=150.0)
 
     style, text, sentence = cell(page(), path)
 
-    assert (style, text) == ("none-lost", "< 0.3%")
-    assert lacks(sentence, "no loss", "< 0.3%", "95%") == []
+    # 3 / 1530 is 0.196%.
+    assert (style, text) == ("none-lost", "0")
+    assert lacks(sentence, "no loss", "0 of 1,530", "below 0.2%", "95%") == []
 
 
 @pytest.mark.parametrize("metric", ["loss", "rtt"])
@@ -126,8 +127,36 @@ def test_rtt_has_its_unit_and_both_directions(page, paths):
 
     html = page("?metric=rtt")
 
-    assert cell(html, paths["slac", "cern"])[:2] == ("step-3", "151.2 ms")
-    assert cell(html, paths["cern", "slac"])[:2] == ("step-0", "9.50 ms")
+    dark, text, _ = cell(html, paths["slac", "cern"])
+    pale, other, _ = cell(html, paths["cern", "slac"])
+    assert (text, other) == ("151.2 ms", "9.50 ms")
+    assert "step-0" == pale < dark
+
+
+@pytest.mark.parametrize("scale", [0.001, 1.0, 10.0])
+def test_rtt_colours_spread_over_the_values_there_are(page, paths, scale):
+    """Whether in a building or between continents; the slowest path is the darkest."""
+    ordered = list(paths.values())
+    for number, path in enumerate(ordered):
+        hour(path, sent=600, received=600, rtt_ms=scale * (20.0 + 10 * number if number < 5 else 400.0))
+
+    html = page("?metric=rtt")
+
+    styles = [cell(html, path)[0] for path in ordered]
+    assert styles == sorted(styles)
+    assert styles[0] == "step-0"
+    assert styles[-1] == "step-5"
+    assert len(set(styles)) >= 4
+
+
+def test_rtts_that_hardly_differ_have_the_same_colour(page, paths):
+    for number, path in enumerate(paths.values()):
+        hour(path, sent=600, received=600, rtt_ms=20.0 + number / 10)
+
+    html = page("?metric=rtt")
+
+    assert {cell(html, path)[0] for path in paths.values()} == {"step-0"}
+    assert "all about the same" in html
 
 
 def test_throughput_is_the_median_of_the_measured_tests(page, paths):
@@ -137,7 +166,7 @@ def test_throughput_is_the_median_of_the_measured_tests(page, paths):
 
     style, text, sentence = cell(page("?metric=throughput"), path)
 
-    assert (style, text) == ("step-2", "94.3 Mbit/s")
+    assert (style, text) == ("step-0", "94.3 Mbit/s")
     assert lacks(sentence, "median of 3 of 4 tests", "latest", "busy") == []
 
 
@@ -155,7 +184,7 @@ def test_the_period_excludes_older_data(page, paths):
 
     html = page("?period=hour")
 
-    assert cell(html, path)[1] == "< 0.3%"
+    assert cell(html, path)[1] == "0"
     assert cell(page("?period=day"), path)[1] == "25%"
 
 
@@ -164,7 +193,7 @@ def test_packet_sizes_are_not_mixed(page, paths):
     hour(path, sent=1000, received=1000, rtt_ms=150.0)
     hour(path, sent=1000, received=900, rtt_ms=150.0, packet_bytes=1000)
 
-    assert cell(page(), path)[1] == "< 0.3%"
+    assert cell(page(), path)[1] == "0"
     assert cell(page("?size=1000"), path)[1] == "10%"
 
 

@@ -35,10 +35,10 @@ def path(paths):
 @pytest.mark.parametrize(
     ("metric", "style", "text", "sentence"),
     [
-        ("min-rtt", "step-2", "83.41 ms", "minimum RTT 83.41 ms"),
-        ("ipdv", "step-1", "2.50 ms", "jitter (IPDV) 2.50 ms"),
+        ("min-rtt", "step-0", "83.41 ms", "minimum RTT 83.41 ms"),
+        ("ipdv", "step-0", "2.50 ms", "jitter (IPDV) 2.50 ms"),
         ("unreachability", "loss-3", "2%", "unreachable time 2%"),
-        ("estimate", "step-3", "1.4 Mbit/s", "Mathis (Reno) estimate 1.4 Mbit/s"),
+        ("estimate", "step-0", "1.4 Mbit/s", "Mathis (Reno) estimate 1.4 Mbit/s"),
     ],
 )
 def test_each_metric_has_its_unit_and_its_colour(page, path, metric, style, text, sentence):
@@ -64,14 +64,33 @@ def test_an_estimate_without_loss_is_a_floor(page, path):
     """3/N replaces the loss: 1460·8/0.1/√0.003 = 2.13 Mbit/s."""
     hour(path, sent=1000, received=1000, rtt_ms=100.0)
 
-    assert cell(page("?metric=estimate"), path)[1] == "≥ 2.13 Mbit/s"
+    assert cell(page("?metric=estimate"), path)[:2] == ("bound", "≥ 2.13 Mbit/s")
+
+
+def test_lower_bounds_leave_the_colours_to_the_estimates(page, paths):
+    """1460·8/0.1/√0.01 = 1.17 Mbit/s; the slower path, 10 times as far, has a tenth of it and the darker colour."""
+    hour(paths["cern", "uct"], sent=10_000, received=10_000, rtt_ms=1.0)
+    hour(paths["slac", "cern"], sent=1000, received=990, rtt_ms=100.0)
+    hour(paths["cern", "slac"], sent=1000, received=990, rtt_ms=1000.0)
+
+    html = page("?metric=estimate")
+
+    assert cell(html, paths["cern", "uct"])[0] == "bound"
+    assert cell(html, paths["slac", "cern"])[:2] == ("step-0", "1.17 Mbit/s")
+    assert cell(html, paths["cern", "slac"])[:2] == ("step-3", "117 kbit/s")
+    assert "370 kbit/s or more" in html
 
 
 @pytest.mark.parametrize(
     ("lost_before", "lost_now", "expected", "facts"),
     [
         (0, 21, ("worse", "+2.10 pts"), ["loss 2.1%", "acceptable", "worse", "week before (0%)"]),
-        (21, 0, ("better", "−2.10 pts"), ["no loss", "< 0.3%", "95%", "better", "week before (2.1%)"]),
+        (
+            21,
+            0,
+            ("better", "−2.10 pts"),
+            ["no loss", "0 of 1,000", "below 0.3%", "95%", "better", "week before (2.1%)"],
+        ),
         (20, 20, ("steady", "+0.00 pts"), ["loss 2%", "acceptable", "about the same", "week before (2%)"]),
     ],
 )

@@ -43,7 +43,7 @@ def test_each_pair_is_a_line_in_its_worse_directions_state(page, paths):
     style, sentence = drawn[paths["slac", "cern"].pk]
     assert style == "loss-2"
     assert "slac to cern: loss 2.1%" in sentence
-    assert lacks(sentence, "cern to slac: no loss", "< 0.3%") == []
+    assert lacks(sentence, "cern to slac: no loss", "below 0.3%") == []
     assert drawn[paths["cern", "uct"].pk][0] == "total-loss"
     assert "no-data" in {style for style, _ in drawn.values()}
 

@@ -113,7 +113,7 @@ def test_no_loss_has_the_same_bound_in_the_table_and_the_grid(get, paths):
 
     # 3 of 333, rounded up.
     assert row[2:] == (("none-lost", "&lt; 0.91%"),) * 3
-    assert ">&lt; 0.91%</a>" in get("/?period=day")
+    assert "0 of 333, so below 0.91%" in get("/?period=day")
 
 
 def test_a_path_not_permitted_says_so_on_every_page(get, paths):

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from monitor.archive.queries.metrics import Metric
-from monitor.overview.measures import MEASURES
+from monitor.overview.measures import MEASURES, STEP_STYLES
+from monitor.web import labels
 from monitor.web.charts.layout import CONFIG
-from monitor.web.pages.grid import matrix
+from monitor.web.labels import STATE_STYLES
+from monitor.web.pages.grid.cells import BOUND_STYLE
 
-STYLES = Path(matrix.__file__).parents[2] / "static/web"
+STYLES = Path(labels.__file__).parent / "static/web"
 STYLE, DARK = (STYLES / "style.css").read_text(), (STYLES / "dark.css").read_text()
 TEXT_AA = 4.5
 MARK_AA = 3.0
@@ -86,7 +88,13 @@ def test_every_style_of_the_charts_has_its_token():
 
 def test_every_class_of_a_cell_is_in_the_style_sheet():
     styles = {band.style for measure in MEASURES.values() for band in measure.bands}
-    styles |= {*matrix.STATE_STYLES.values(), "worse", "steady", "better"}
+    styles |= {f"step-{step}" for step in STEP_STYLES[6]} | {
+        *STATE_STYLES.values(),
+        BOUND_STYLE,
+        "worse",
+        "steady",
+        "better",
+    }
 
     assert {style for style in styles if f".{style}" not in STYLE} == set()
 

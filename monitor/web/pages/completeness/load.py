@@ -15,7 +15,7 @@ from monitor.archive.queries import completeness
 from monitor.archive.queries.completeness import SiteCoverage, SiteDay
 from monitor.archive.queries.deliveries import RefusedReport, newest_refused
 from monitor.mesh.models import Site
-from monitor.web.pages.grid.matrix import LegendEntry
+from monitor.web.pages.grid.legend import LegendEntry
 
 REFUSED_SHOWN = 100
 DAY = timedelta(days=1)

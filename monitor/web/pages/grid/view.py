@@ -15,10 +15,10 @@ from monitor.alerts.incidents.queries import recent_incidents
 from monitor.archive.queries.deliveries import AgentContact, RefusedReport, agent_contacts, newest_refused
 from monitor.mesh.models import Mesh, Site
 from monitor.overview.late_agents import is_late
-from monitor.overview.measures import MEASURES
 from monitor.reports.files import next_report_at, written_reports
 from monitor.web.pages.first_run import first_run
-from monitor.web.pages.grid import matrix
+from monitor.web.pages.grid import legend, matrix
+from monitor.web.pages.grid.cells import measure_of_grid
 from monitor.web.request.grid_choices import load_chosen_grid, options_of_grid
 
 CLOSED_INCIDENTS = 5
@@ -40,6 +40,7 @@ def grid_page(request: HttpRequest) -> HttpResponse:
     """The first page: every path at a glance."""
     now = timezone.now()
     grid = load_chosen_grid(request, now)
+    measure = measure_of_grid(grid)
     contacts = agent_contacts()
     refused = newest_refused(REFUSED_SHOWN)
     reports = written_reports()
@@ -47,12 +48,12 @@ def grid_page(request: HttpRequest) -> HttpResponse:
         "mesh": Mesh.objects.first(),
         "grid": grid,
         "now": now,
-        "period_words": matrix.period_words(grid),
-        "title": MEASURES[grid.metric].title,
+        "period_words": legend.period_words(grid),
+        "title": measure.title,
         **options_of_grid(request, grid),
-        "body": matrix.body_html(grid),
-        "counts": matrix.counts(grid),
-        "legend": matrix.legend(grid),
+        "body": matrix.body_html(grid, measure),
+        "counts": legend.counts(grid),
+        "legend": legend.legend(grid, measure),
         "dense": len(grid.destinations) >= matrix.DENSE_FROM_SITES,
         "first_run": first_run(contacts, now) if grid.newest_measured_at is None else None,
         "open_incidents": grid.open_incidents,

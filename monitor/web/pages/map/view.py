@@ -11,7 +11,8 @@ from monitor.archive.queries.deliveries import agent_contacts
 from monitor.mesh.models import Mesh, Site
 from monitor.overview.measures import MEASURES
 from monitor.web.pages.first_run import first_run
-from monitor.web.pages.grid import matrix
+from monitor.web.pages.grid import legend, matrix
+from monitor.web.pages.grid.cells import measure_of_grid
 from monitor.web.pages.map import world_map
 from monitor.web.request.grid_choices import load_chosen_grid, options_of_grid
 
@@ -31,7 +32,7 @@ def map_page(request: HttpRequest) -> HttpResponse:
         **options_of_grid(request, grid),
         "map": world_map.world_map(grid, where),
         "query": matrix.query(grid),
-        "legend": matrix.legend(grid),
+        "legend": legend.legend(grid, measure_of_grid(grid)),
         "first_run": first_run(agent_contacts(), now) if grid.newest_measured_at is None else None,
     }
     return render(request, "pages/map/map.html", context)

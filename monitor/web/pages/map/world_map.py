@@ -18,8 +18,9 @@ import numpy.typing as npt
 from monitor.analysis.geography import great_circle_km
 from monitor.archive.queries.metrics import Metric
 from monitor.overview.grid import Grid, GridSite
+from monitor.overview.measures import MetricFormat
 from monitor.overview.path_figures import PathFigures, badness, worst
-from monitor.web.pages.grid import matrix
+from monitor.web.pages.grid import cells
 
 Points = npt.NDArray[np.float64]
 """Of shape (points, 2): degrees east and north."""
@@ -101,6 +102,7 @@ def world_map(grid: Grid, where: Mapping[int, tuple[float, float]]) -> WorldMap 
     pairs = list(_pairs(grid.metric, grid.figures))
     drawn = sorted(pairs, key=lambda pair: badness(grid.metric, pair[0]))[-LINES_SHOWN:]
     arcs = [great_circle(at[pair.source], at[pair.destination]) for pair, _ in drawn]
+    measure = cells.measure_of_grid(grid)
     view = _view([*arcs, np.array([(longitude, latitude) for latitude, longitude in at.values()])], cut)
     return WorldMap(
         left=view.left,
@@ -111,7 +113,9 @@ def world_map(grid: Grid, where: Mapping[int, tuple[float, float]]) -> WorldMap 
         letter=view.width / LETTERS_A_LINE,
         land_at=(-cut - 360.0, -cut, 360.0 - cut),
         places=tuple(_places(sites.values(), at, view)),
-        lines=tuple(_line(grid, pair, others, arc, view) for (pair, others), arc in zip(drawn, arcs, strict=True)),
+        lines=tuple(
+            _line(grid, measure, pair, others, arc, view) for (pair, others), arc in zip(drawn, arcs, strict=True)
+        ),
         pairs=len(pairs),
     )
 
@@ -185,16 +189,18 @@ def _pairs(metric: Metric, figures: Iterable[PathFigures]) -> Iterator[tuple[Pat
         yield chosen, [path for path in together if path is not chosen]
 
 
-def _line(grid: Grid, chosen: PathFigures, others: list[PathFigures], arc: Points, view: _View) -> PairLine:
+def _line(
+    grid: Grid, measure: MetricFormat, chosen: PathFigures, others: list[PathFigures], arc: Points, view: _View
+) -> PairLine:
     troubled = any(path.incident_id is not None for path in (chosen, *others))
     has_outage = any(path.has_outage for path in (chosen, *others))
-    sign = matrix.INCIDENT_SIGN if troubled else matrix.OUTAGE_SIGN if has_outage else ""
+    sign = cells.INCIDENT_SIGN if troubled else cells.OUTAGE_SIGN if has_outage else ""
     along = view.project(arc)
     middle = along[len(along) // 2]
     return PairLine(
         pieces=_pieces(along, view),
-        style=matrix.cell_style(grid, chosen) + (" incident" if troubled else ""),
-        sentence="; ".join(matrix.sentence(grid, path) for path in (chosen, *others)),
+        style=cells.cell_style(grid, measure, chosen) + (" incident" if troubled else ""),
+        sentence="; ".join(cells.sentence(grid, path) for path in (chosen, *others)),
         path_id=chosen.path_id,
         sign=sign,
         sign_at=(round(float(middle[0]), 2), round(float(middle[1]), 2)) if sign else None,

@@ -121,7 +121,7 @@ def load_table(query: TableQuery, now: datetime) -> TableView:
     pairs = _in_order(query, _pairs(query, cells, states))
     at_all = {at for pair in pairs for at in pair.figures} | ({running} if states else set())
     ticks = tuple(sorted(at_all, reverse=True))
-    measure = measure_of(query.metric)
+    measure = _measure(query.metric, cells)
     is_current = complaint is not None or tables.is_current(query.metric, query.tick)
     return TableView(
         query=query,
@@ -136,6 +136,15 @@ def load_table(query: TableQuery, now: datetime) -> TableView:
         complaint=complaint,
         lacks_since=None if is_current else tables.rolled_up_to(query.tick),
     )
+
+
+def _measure(metric: Metric, cells: Iterable[TableCell]) -> MetricFormat:
+    """The format of the metric, with bands spread over the cells. An estimate has none: here nothing tells a lower
+    bound, which is in no band, from an estimate."""
+    measure = measure_of(metric)
+    if metric is Metric.ESTIMATE:
+        return measure
+    return measure.over((cell.value for cell in cells), lower_is_worse=metric.lower_is_worse)
 
 
 def as_tsv(query: TableQuery, now: datetime) -> str:

@@ -1,0 +1,216 @@
+"""A cell of the grid: its style, its text, its signs and its full sentence.
+
+In: a `monitor.overview.grid.Grid` and a path of it. Every state has its own text, class and sentence for screen
+readers, so that none depends on colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from monitor.analysis import figures
+from monitor.archive.queries.metrics import Metric
+from monitor.overview import measures
+from monitor.overview.grid import Grid, GridPeriod
+from monitor.overview.measures import MEASURES, MetricFormat
+from monitor.overview.path_figures import PathFigures, PathState
+from monitor.web.labels import STATE_STYLES, outcome_label, state_label
+
+INCIDENT_SIGN = "▲"
+MAINTENANCE_SIGN = "⚒"
+OWN_TEST_SIGN = "⇄"
+OUTAGE_SIGN = "✕"
+ENDED_SIGN = "✓"
+BOUND_STYLE = "bound"
+"""The style of a lower bound, which is in no band: a path without loss may carry any rate above it."""
+
+
+def measure_of_grid(grid: Grid) -> MetricFormat:
+    """The format of the grid's metric, with bands that are spread over its values if the metric has none of its own.
+    Lower bounds, and figures of incidents that ended, have no part in it."""
+    values = (
+        path.value
+        for path in grid.figures
+        if path.value is not None and path.has_figure and not path.is_of_ended and not _is_bound(grid.metric, path)
+    )
+    return MEASURES[grid.metric].over(values, lower_is_worse=grid.metric.lower_is_worse)
+
+
+def _is_bound(metric: Metric, path: PathFigures) -> bool:
+    return metric is Metric.ESTIMATE and path.loss_bound_ratio is not None
+
+
+def cell_style(grid: Grid, measure: MetricFormat, path: PathFigures) -> str:
+    """The class of a cell: its band where there is a value, that of its change where changes are shown, else its
+    state. Lower bounds are in no band, nor is the figure of an incident that ended, for want of any since."""
+    if grid.against is not None and path.has_figure:
+        return _change_style(grid.metric, path)
+    if path.is_of_ended and path.state in (PathState.VALUE, PathState.TOTAL_LOSS):
+        return "ended"
+    if path.state is PathState.VALUE and path.value is not None:
+        if _is_bound(grid.metric, path):
+            return BOUND_STYLE
+        return measure.band(_classed(grid.metric, path)).style
+    return STATE_STYLES[path.state]
+
+
+def _classed(metric: Metric, path: PathFigures) -> float:
+    """The figure by which a cell is in a band: of a loss the part that is proven, so that 1 lost of 10 is not 10%."""
+    value = path.value or 0.0
+    return value if metric is not Metric.LOSS or path.proven_loss_ratio is None else path.proven_loss_ratio
+
+
+def _change_style(metric: Metric, path: PathFigures) -> str:
+    changed = _changed(metric, path)
+    if changed is None:
+        return "no-data"
+    if measures.is_steady(metric, changed):
+        return "steady"
+    return "worse" if measures.is_worse(metric, changed) else "better"
+
+
+def _changed(metric: Metric, path: PathFigures) -> float | None:
+    """How much the metric changed; None without an earlier or a current value."""
+    if path.value is None or path.value_before is None:
+        return None
+    return measures.change(metric, path.value_before, path.value)
+
+
+def cell_text(grid: Grid, path: PathFigures) -> str:
+    """The text of a cell: a number with its unit, its change, or the state in words."""
+    if path.has_figure:
+        return _figure(grid.metric, path) if grid.against is None else _change_text(grid.metric, path)
+    return state_label(path)
+
+
+def _figure(metric: Metric, path: PathFigures) -> str:
+    if metric is Metric.LOSS:
+        return _loss(path)
+    floor = "≥ " if _is_bound(metric, path) else ""
+    return figures.NO_DATA if path.value is None else floor + MEASURES[metric].words(path.value)
+
+
+def _change_text(metric: Metric, path: PathFigures) -> str:
+    changed = _changed(metric, path)
+    return "new" if changed is None else measures.write_change(metric, changed)
+
+
+def _loss(path: PathFigures) -> str:
+    if path.sent is None or path.received is None:
+        return figures.NO_DATA
+    if path.state is PathState.VALUE and path.value is not None:
+        return figures.percent(path.value)
+    return "0" if path.state is PathState.NONE_LOST else figures.loss(path.sent - path.received, path.sent)
+
+
+def sentence(grid: Grid, path: PathFigures) -> str:
+    """The cell as a sentence, for screen readers and for the line above the grid."""
+    parts = [f"{path.source} to {path.destination}: {_finding(grid, path)}"]
+    if path.family == 6:
+        parts.append("IPv6")
+    if path.state in (PathState.VALUE, PathState.NONE_LOST, PathState.TOTAL_LOSS):
+        parts.extend(_evidence(grid, path))
+    if path.has_outage and path.bursts is not None and path.bursts_all_lost is not None:
+        parts.append(f"100% loss in {path.bursts_all_lost:,} of {path.bursts:,} bursts")
+    if path.incident_id is not None:
+        parts.append(f"incident open{_peak(grid.metric, path, ', peak')}")
+    if path.ended_at is not None:
+        since = "since the " if path.is_since_end else ""
+        parts.append(f"{since}incident ended {path.ended_at:%H:%M} UTC{_peak(grid.metric, path, ', was')}")
+    if path.in_maintenance:
+        parts.append("in maintenance")
+    return ", ".join(parts)
+
+
+def _finding(grid: Grid, path: PathFigures) -> str:
+    match path.state:
+        case PathState.VALUE if path.value is not None:
+            return _value_in_words(grid.metric, path) + _whole_window(grid.metric, path) + _against(grid, path)
+        case PathState.NONE_LOST:
+            return f"no loss: {figures.none_lost(path.sent or 0)}" + _against(grid, path)
+        case PathState.TOTAL_LOSS:
+            return "all lost: 100% loss"
+        case PathState.NOT_MEASURED:
+            return f"test failed: {'no burst could be sent' if path.outcome is None else outcome_label(path.outcome)}"
+        case PathState.OWN_TEST:
+            return "measured only during a throughput test, excluded"
+        case _:
+            return "no data"
+
+
+def _value_in_words(metric: Metric, path: PathFigures) -> str:
+    """The figure with the name of its band, if the band is a judgement."""
+    measure, classed = MEASURES[metric], _classed(metric, path)
+    if measure.is_spread:
+        return f"{measure.title} {_figure(metric, path)}"
+    word, comma, _ = measure.band(classed).label.partition(",")
+    if comma and measure.band(classed) != measure.band(path.value or 0.0):
+        word += f" or worse: at least {measure.write(classed)} with 95% confidence"
+    return f"{measure.title} {_figure(metric, path)}" + (f" ({word})" if comma else "")
+
+
+def _whole_window(metric: Metric, path: PathFigures) -> str:
+    """The value over the whole window, where the cell has the level of an open incident."""
+    if path.value_measured is None:
+        return ""
+    return f" in the newest minutes, {MEASURES[metric].write(path.value_measured)} over the whole time shown"
+
+
+def _peak(metric: Metric, path: PathFigures, words: str) -> str:
+    """The worst value of the path's incident after these words; empty where it is not about this metric."""
+    return "" if path.value_peak is None else f"{words} {MEASURES[metric].write(path.value_peak)}"
+
+
+def _against(grid: Grid, path: PathFigures) -> str:
+    """The earlier value, where the grid shows changes."""
+    if grid.against is None:
+        return ""
+    changed = _changed(grid.metric, path)
+    if changed is None or path.value_before is None:
+        return f", no data of {grid.against.words}"
+    before = MEASURES[grid.metric].write(path.value_before)
+    if measures.is_steady(grid.metric, changed):
+        return f", about the same as {grid.against.words} ({before})"
+    word = "worse" if measures.is_worse(grid.metric, changed) else "better"
+    return f", {word} than {grid.against.words} ({before})"
+
+
+def _evidence(grid: Grid, path: PathFigures) -> Iterator[str]:
+    if grid.metric is Metric.THROUGHPUT:
+        if path.tests is not None and path.tests_measured is not None:
+            figure = "newest" if grid.period is GridPeriod.NOW else "median"
+            yield f"{figure} of {path.tests_measured} of {path.tests} tests"
+        if path.outcome is not None:
+            yield f"latest test {outcome_label(path.outcome)}"
+        return
+    if path.sent is not None and path.received is not None:
+        if grid.metric is Metric.LOSS:
+            if path.state is not PathState.NONE_LOST:
+                yield f"{path.sent - path.received:,} of {path.sent:,} lost"
+        else:
+            yield f"{path.received:,} of {path.sent:,} answered"
+
+
+def conditions(path: PathFigures) -> list[str]:
+    """Classes for an open incident, an outage and maintenance on the path."""
+    has_incident = path.incident_id is not None
+    conditions = {
+        "incident": has_incident,
+        "outage": path.has_outage and not has_incident and path.ended_at is None,
+        "maintenance": path.in_maintenance,
+    }
+    return [name for name, is_so in conditions.items() if is_so]
+
+
+def signs(path: PathFigures) -> Iterator[tuple[str, str]]:
+    """Each with its style."""
+    if path.incident_id is not None:
+        yield "sign", INCIDENT_SIGN
+    elif path.ended_at is not None:
+        yield "sign calm", ENDED_SIGN
+    elif path.has_outage:
+        yield "sign outage", OUTAGE_SIGN
+    if path.in_maintenance:
+        yield "sign calm", MAINTENANCE_SIGN
+    if path.state is PathState.OWN_TEST:
+        yield "sign quiet", OWN_TEST_SIGN

@@ -1,0 +1,102 @@
+"""The words around the grid: its legend, its counts and its period.
+
+In: a `monitor.overview.grid.Grid`. Out: `LegendEntry` and `Count` for the templates of the grid and the map.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from monitor.analysis import figures
+from monitor.archive.queries.metrics import Metric
+from monitor.overview.grid import NOW_LENGTH, Grid, GridPeriod
+from monitor.overview.measures import MetricFormat
+from monitor.overview.path_figures import PathState
+from monitor.web.pages.grid.cells import (
+    BOUND_STYLE,
+    ENDED_SIGN,
+    INCIDENT_SIGN,
+    MAINTENANCE_SIGN,
+    OUTAGE_SIGN,
+    OWN_TEST_SIGN,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LegendEntry:
+    """A swatch of the legend: its class, its sample text, and its meaning."""
+
+    style: str
+    sample: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many cells are in a state, for the line above the grid."""
+
+    style: str
+    number: int
+    meaning: str
+
+
+def period_words(grid: Grid) -> str:
+    """The time that the cells are of, as in "in the last hour"."""
+    if grid.period is not GridPeriod.NOW:
+        return f"in the last {grid.period}"
+    cycles = "three tests" if grid.metric is Metric.THROUGHPUT else "three cycles"
+    return f"in the last {figures.duration(NOW_LENGTH.total_seconds())} or {cycles}, whichever is longer"
+
+
+def legend(grid: Grid, measure: MetricFormat) -> list[LegendEntry]:
+    """The meaning of each colour and sign of this grid."""
+    entries = [LegendEntry(band.style, "", band.label) for band in measure.bands]
+    if grid.against is not None:
+        entries = [
+            LegendEntry("better", "−" if not grid.metric.lower_is_worse else "+", f"better than {grid.against.words}"),
+            LegendEntry("steady", "", "about the same"),
+            LegendEntry("worse", "+" if not grid.metric.lower_is_worse else "−", f"worse than {grid.against.words}"),
+        ]
+    elif grid.metric is Metric.LOSS:
+        entries.append(LegendEntry("none-lost", "0", "no loss"))
+    elif grid.metric is Metric.ESTIMATE:
+        entries.append(LegendEntry(BOUND_STYLE, "≥", "no loss: lower bound, in no band"))
+    if grid.metric is not Metric.THROUGHPUT:
+        entries.append(LegendEntry("total-loss", "all lost", "100% loss"))
+    return [
+        *entries,
+        LegendEntry("no-data", "no data", "no results received"),
+        LegendEntry("not-measured", "not run", "test failed"),
+        LegendEntry("own-test", f"{OWN_TEST_SIGN} during test", "measured only during a throughput test"),
+        LegendEntry("incident", INCIDENT_SIGN, "incident open"),
+        *_ended_entries(grid),
+        *_outage_entries(grid),
+        LegendEntry("maintenance", MAINTENANCE_SIGN, "in maintenance: alerts suppressed"),
+    ]
+
+
+def _ended_entries(grid: Grid) -> list[LegendEntry]:
+    if grid.period is not GridPeriod.NOW:
+        return []
+    return [LegendEntry("ended", ENDED_SIGN, "incident ended in this time: the figure since then, if any")]
+
+
+def _outage_entries(grid: Grid) -> list[LegendEntry]:
+    if grid.metric is Metric.THROUGHPUT:
+        return []
+    return [LegendEntry("outage", OUTAGE_SIGN, "100% loss for a time: at least one burst without any reply")]
+
+
+def counts(grid: Grid) -> list[Count]:
+    """Number of paths, and of paths in each state of trouble; states without a path are left out."""
+    states = [path.state for path in grid.figures]
+    troubled = sum(path.incident_id is not None for path in grid.figures)
+    entries = [
+        Count("paths", len(states), "path" if len(states) == 1 else "paths"),
+        Count("total-loss", states.count(PathState.TOTAL_LOSS), "all lost"),
+        Count("not-measured", states.count(PathState.NOT_MEASURED), "not measured"),
+        Count("no-data", states.count(PathState.NO_DATA), "without data"),
+        Count("incident", troubled, "path with open incidents" if troubled == 1 else "paths with open incidents"),
+        Count("maintenance", sum(path.in_maintenance for path in grid.figures), "in maintenance"),
+    ]
+    return [entries[0], *(count for count in entries[1:] if count.number > 0)]
