@@ -24,6 +24,9 @@ VARIABLES = {
         "host names under which the pages are served, separated by commas; the names of loopback always are"
     ),
     "SOUNDINGS_PUBLIC_READ": "1 opens the pages without a login",
+    "SOUNDINGS_PUBLIC_STATUS": (
+        "1 opens the status page, /status/, without a login: sites, uptime, incidents, maintenance; default 0"
+    ),
     "SOUNDINGS_LOCAL_READ": (
         "1 opens the pages without a login to whoever works on this machine itself; `manage.py up` sets it"
     ),

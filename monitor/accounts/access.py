@@ -1,15 +1,16 @@
 """Access control for the pages and the users' API.
 
 Requests need Django's login and a role that permits the action (`monitor.accounts.roles`). SOUNDINGS_PUBLIC_READ=1
-allows reading without login; SOUNDINGS_LOCAL_READ=1, set by `manage.py up`, allows it from loopback. Programs send a
-user's token, which can read, and operate if created so; a request with a token is judged by the token alone, also where
-reading is open. Agents have their own tokens (`monitor.agents.authentication`) and pass here.
+allows reading without login; SOUNDINGS_LOCAL_READ=1, set by `manage.py up`, allows it from loopback;
+SOUNDINGS_PUBLIC_STATUS=1 opens the status page, and nothing else. Programs send a user's token, which can read, and
+operate if created so; a request with a token is judged by the token alone, also where reading is open. Agents have
+their own tokens (`monitor.agents.authentication`) and pass here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from django.conf import settings
@@ -34,7 +35,14 @@ TOKEN_ONLY_READS = (
     "this token may only read; log in, or create a token that may operate: `manage.py user token NAME --operate`"
 )
 
+View = TypeVar("View", bound=Callable[..., Any])
 Handler = Callable[[HttpRequest], HttpResponse]
+
+
+def open_to_the_public(view: View) -> View:
+    """Decorator of a view that needs no login where SOUNDINGS_PUBLIC_STATUS is 1."""
+    view.is_public_status = True  # type: ignore[attr-defined]
+    return view
 
 
 class Access:
@@ -53,6 +61,8 @@ class Access:
     ) -> HttpResponse | None:
         """None where the view may respond."""
         if not getattr(view, "login_required", True):
+            return None
+        if settings.PUBLIC_STATUS and getattr(view, "is_public_status", False):
             return None
         action = action_of(view, request)
         is_for_programs = request.path.startswith(FOR_PROGRAMS)

@@ -26,6 +26,7 @@ from monitor.web.pages.records.view import records_page
 from monitor.web.pages.reports.view import report, reports_page
 from monitor.web.pages.site.view import site_page
 from monitor.web.pages.sites.view import sites_page
+from monitor.web.pages.status.view import status_page
 from monitor.web.pages.sweeps.view import sweep_page, sweeps_page
 from monitor.web.pages.table.view import table_page, table_tsv
 from monitor.web.pages.throughput.view import throughput_page
@@ -49,6 +50,7 @@ urlpatterns: list[URLPattern] = [
     path("maintenance/<int:quiet_id>/end/", operate.end, name="quiet-end"),
     path("silences/", operate.silence, name="silence"),
     path("audit/", audit_page, name="audit"),
+    path("status/", status_page, name="status"),
     path("table/", table_page, name="table"),
     path("table.tsv", table_tsv, name="table-tsv"),
     path("compare/", compare_page, name="compare"),

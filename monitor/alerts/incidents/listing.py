@@ -114,7 +114,7 @@ def quiet_times(
     kind: QuietPeriod.Kind | None = None, *, now: datetime | None = None, offset: int = 0, limit: int = MOST
 ) -> list[QuietPeriod]:
     """Silences and maintenances, newest first; with `now`, only those active then or later: a single query."""
-    rows = QuietPeriod.objects.select_related("site", "group", "path__source", "path__destination")
+    rows = QuietPeriod.objects.select_related("site", "group", "path__source__site", "path__destination__site")
     if kind is not None:
         rows = rows.filter(kind=kind)
     if now is not None:

@@ -14,7 +14,7 @@ from monitor.accounts import preferences
 from monitor.accounts.access import FOR_PROGRAMS
 from monitor.accounts.preferences import THEME_COOKIE, ZONE_COOKIE, Preferences
 
-SAME_FOR_ALL = (*FOR_PROGRAMS, "/charts/")
+SAME_FOR_ALL = (*FOR_PROGRAMS, "/charts/", "/status/")
 COOKIE_AGE_S = 365 * 86_400
 
 

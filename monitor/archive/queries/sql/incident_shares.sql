@@ -1,0 +1,79 @@
+-- One row for each site in use and each UTC hour or day of [since, until) with an open incident on a path of the
+-- site, from it or to it: the seconds with an open incident of all its watched paths together, overlapping incidents of a path
+-- once, and the number of those paths. A finding lasts from the onset, later ones from when they were added, to the end of the
+-- incident, without the time between an end and a reopening.
+WITH watched AS MATERIALIZED (
+    SELECT path.id AS path_id, ends.site_id
+    FROM path
+    INNER JOIN host AS source ON source.id = path.source_id
+    INNER JOIN host AS destination ON destination.id = path.destination_id
+    CROSS JOIN LATERAL (SELECT DISTINCT unnest(ARRAY[source.site_id, destination.site_id]) AS site_id) AS ends
+    WHERE
+        path.retired_at IS NULL
+        AND EXISTS (
+            SELECT FROM measurement
+            INNER JOIN test ON test.id = measurement.test_id
+            WHERE
+                measurement.path_id = path.id AND measurement.retired_at IS NULL AND test.kind IN ('ping', 'throughput')
+        )
+),
+paths AS (
+    SELECT site_id, count(*) AS paths FROM watched GROUP BY site_id
+),
+lasting AS (
+    SELECT id, opened_at, coalesce(began_at, opened_at) AS began_at, coalesce(closed_at, %(now)s::timestamptz) AS ended_at
+    FROM incident
+    WHERE
+        NOT is_pending AND least(began_at, opened_at) < %(until)s::timestamptz
+        AND (closed_at IS NULL OR closed_at > %(since)s::timestamptz)
+),
+gaps AS (
+    SELECT incident_id, range_agg(tstzrange(at, reopened_at)) AS closed
+    FROM (
+        SELECT
+            turn.incident_id, turn.turn, turn.at,
+            lead(turn.at) OVER (PARTITION BY turn.incident_id ORDER BY turn.at, turn.id) AS reopened_at
+        FROM incident_turn AS turn
+        INNER JOIN lasting ON lasting.id = turn.incident_id
+        WHERE turn.turn IN ('resolved', 'reopened')
+    ) AS ends
+    WHERE turn = 'resolved' AND reopened_at IS NOT NULL
+    GROUP BY incident_id
+),
+spans AS (
+    SELECT
+        finding.path_id,
+        unnest(
+            range_agg(
+                tstzmultirange(
+                    tstzrange(
+                        CASE WHEN finding.added_at <= lasting.opened_at THEN lasting.began_at ELSE finding.added_at END,
+                        greatest(lasting.ended_at, finding.added_at, lasting.began_at)
+                    )
+                ) - coalesce(gaps.closed, '{{}}'::tstzmultirange)
+            ) * tstzmultirange(tstzrange(%(since)s::timestamptz, least(%(until)s::timestamptz, %(now)s::timestamptz)))
+        ) AS span
+    FROM lasting
+    INNER JOIN incident_path AS finding ON finding.incident_id = lasting.id
+    LEFT JOIN gaps ON gaps.incident_id = lasting.id
+    GROUP BY finding.path_id
+),
+pieces AS (
+    SELECT
+        spans.path_id, piece.at,
+        extract(
+            epoch FROM upper(spans.span * tstzrange(piece.at, piece.at + interval '1 {tier}'))
+            - lower(spans.span * tstzrange(piece.at, piece.at + interval '1 {tier}'))
+        ) AS lasts_s
+    FROM spans
+    CROSS JOIN LATERAL generate_series(
+        date_trunc('{tier}', lower(spans.span), 'UTC'), upper(spans.span) - interval '1 microsecond', interval '1 {tier}'
+    ) AS piece (at)
+)
+SELECT
+    watched.site_id, pieces.at, sum(pieces.lasts_s)::double precision AS incident_s, min(paths.paths) AS paths
+FROM pieces
+INNER JOIN watched ON watched.path_id = pieces.path_id
+INNER JOIN paths ON paths.site_id = watched.site_id
+GROUP BY watched.site_id, pieces.at
+ORDER BY watched.site_id, pieces.at

@@ -1,0 +1,54 @@
+"""Uptime of sites by UTC hour or day: time with open incidents on their paths, and measurements received.
+
+In: a period and its steps. Out: records for each site and step; a site without a record had no incident, or nothing was
+planned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from monitor.archive.statements import check_period, records, run_statement
+
+
+class UptimeStep(StrEnum):
+    """Steps of uptime."""
+
+    HOUR = "hour"
+    DAY = "day"
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentShare:
+    """Seconds with an open incident in a step, added over the paths of a site, and the number of its paths."""
+
+    site_id: int
+    at: datetime
+    incident_s: float
+    paths: int
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredShare:
+    """Bursts planned and measured by a site in a step."""
+
+    site_id: int
+    at: datetime
+    planned: int
+    measured: float
+
+
+def incident_shares(step: UptimeStep, since: datetime, until: datetime, now: datetime) -> list[IncidentShare]:
+    """Each site and step of [since, until) with an open incident on a path of the site."""
+    check_period(since, until)
+    parts = {"tier": step.value}
+    return records(IncidentShare, *run_statement("incident_shares", parts, since=since, until=until, now=now))
+
+
+def measured_shares(step: UptimeStep, since: datetime, until: datetime, now: datetime) -> list[MeasuredShare]:
+    """Each site and step of [since, until) with a planned burst; the running step counts to its last whole hour."""
+    check_period(since, until)
+    parameters = {"step": step.value, "since": since, "until": until, "now": now}
+    return records(MeasuredShare, *run_statement("measured_shares", **parameters))

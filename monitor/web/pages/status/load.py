@@ -1,0 +1,243 @@
+"""The data of the status page, which may be public: sites with uptime, incidents, maintenance, by site names only.
+
+In: the time. Out: a `StatusView`. Nothing here may name hosts, uplinks, addresses, people, or text that people wrote:
+incidents are named by the sites of their paths and the symptom of their rule, never by their cause or title.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+
+from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import Effect, Trouble
+from monitor.alerts.evidence import words
+from monitor.alerts.incidents import listing, quiet
+from monitor.alerts.incidents.queries import incidents_between
+from monitor.alerts.models import Incident, QuietPeriod
+from monitor.analysis import figures
+from monitor.archive.queries.uptime import UptimeStep, incident_shares, measured_shares
+from monitor.archive.upkeep import freshness
+from monitor.mesh.models import Group, Mesh, Site
+from monitor.overview.mesh_state import MeshState, load_mesh_state
+from monitor.web.pages.status.bars import Bars, UptimeBar, draw
+
+DAYS = 90
+PAST_DAYS = 14
+MOST_PAST = 100
+MOST_NAMED = 4
+"""Sites by name in the place of an incident; the others are counted."""
+
+_SYMPTOMS = {
+    Effect.NO_DATA: "no measurements",
+    Effect.UNREACHABLE: "unreachable",
+    Effect.LOSS: "packet loss",
+    Effect.LOW_THROUGHPUT: "low throughput",
+}
+Shares = Mapping[tuple[int, datetime], float]
+
+
+@dataclass(frozen=True, slots=True)
+class PublicIncident:
+    """An incident by its sites and its symptom; `ended_at` is None while it is open."""
+
+    place: str
+    symptom: str
+    began_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublicMaintenance:
+    """Maintenance by its sites: the present or the next time."""
+
+    place: str
+    begins_at: datetime
+    ends_at: datetime
+    is_now: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SiteUptime:
+    """A site with its bars; `uptime_ratio` is the share of the measured path time without an open incident, None where
+    nothing was measured."""
+
+    name: str
+    title: str
+    days: Bars
+    hours: Bars
+    uptime_ratio: float | None
+    open_incidents: int
+
+    @property
+    def uptime_text(self) -> str:
+        return "–" if self.uptime_ratio is None else _floored_percent(self.uptime_ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class StatusView:
+    """The status page."""
+
+    mesh_name: str
+    state: str
+    style: str
+    sites: tuple[SiteUptime, ...]
+    open: tuple[PublicIncident, ...]
+    past: tuple[PublicIncident, ...]
+    more_past: int
+    maintenance: tuple[PublicMaintenance, ...]
+
+
+def load_status(now: datetime) -> StatusView:
+    """The status at `now`."""
+    mesh = Mesh.objects.first()
+    state = load_mesh_state(freshness.load(), now)
+    recent = incidents_between(now - timedelta(days=PAST_DAYS), now + timedelta(seconds=1))
+    # Merged incidents go on as part of another.
+    ended = [row for row in recent if row.closed_at is not None and row.merged_into_id is None]
+    past = [_public(row) for row in sorted(ended, key=lambda row: row.closed_at or now, reverse=True)]
+    return StatusView(
+        mesh_name="" if mesh is None else mesh.name,
+        state=_state(state),
+        style=state.style,
+        sites=tuple(_sites(state, now)),
+        open=tuple(_public(row) for row in state.incidents),
+        past=tuple(past[:MOST_PAST]),
+        more_past=max(0, len(past) - MOST_PAST),
+        maintenance=tuple(_maintenance(now)),
+    )
+
+
+def _state(state: MeshState) -> str:
+    """The state in a sentence without the names in the titles of incidents."""
+    counted = state.states
+    if state.unknown_since is not None:
+        return f"State unknown: not updated since {state.unknown_since:%Y-%m-%d %H:%M} UTC."
+    if not counted.paths:
+        return "Nothing is measured yet."
+    if state.incidents:
+        number = len(state.incidents)
+        paths = f"{figures.count(counted.with_problems)} of {figures.count(counted.paths)}"
+        return f"{number} open incident{'s' if number > 1 else ''}: {paths} paths have problems."
+    return state.title
+
+
+def _sites(state: MeshState, now: datetime) -> Iterable[SiteUptime]:
+    midnight = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
+    days = [midnight - timedelta(days=number) for number in range(DAYS - 1, -1, -1)]
+    hours = [midnight + timedelta(hours=number) for number in range(now.astimezone(UTC).hour + 1)]
+    by_day = _shares(UptimeStep.DAY, days, now)
+    by_hour = _shares(UptimeStep.HOUR, hours, now)
+    troubled = Counter(site for incident in state.incidents for site in _sites_of(incident))
+    for site_id, name, title in Site.objects.in_use().values_list("id", "name", "title"):
+        daily = [_bar(site_id, at, f"{at:%Y-%m-%d}", *by_day) for at in days]
+        hourly = [_bar(site_id, at, f"{at:%H:%M} UTC", *by_hour) for at in hours]
+        yield SiteUptime(
+            name,
+            title,
+            draw(daily, f"{name}, last {DAYS} days"),
+            draw(hourly, f"{name}, today by hour"),
+            _uptime(daily, now),
+            troubled[name],
+        )
+
+
+def _shares(step: UptimeStep, steps: Sequence[datetime], now: datetime) -> tuple[Shares, Shares]:
+    """The share of path time with an open incident, and that of planned measurements, by site and step."""
+    length = timedelta(hours=1) if step is UptimeStep.HOUR else timedelta(days=1)
+    since, until = steps[0], steps[-1] + length
+    open_ratio = {
+        (share.site_id, share.at): min(1.0, share.incident_s / (share.paths * _elapsed_s(share.at, length, now)))
+        for share in incident_shares(step, since, until, now)
+    }
+    measured_ratio = {
+        (share.site_id, share.at): min(1.0, share.measured / share.planned)
+        for share in measured_shares(step, since, until, now)
+    }
+    return open_ratio, measured_ratio
+
+
+def _elapsed_s(at: datetime, length: timedelta, now: datetime) -> float:
+    return max(1.0, (min(at + length, now) - at).total_seconds())
+
+
+def _bar(site_id: int, at: datetime, name: str, open_ratio: Shares, measured_ratio: Shares) -> UptimeBar:
+    return UptimeBar(at, name, open_ratio.get((site_id, at), 0.0), measured_ratio.get((site_id, at)))
+
+
+def _uptime(bars: Sequence[UptimeBar], now: datetime) -> float | None:
+    """The mean share without incidents over the time with measurements: time without any is neither up nor down."""
+    lengths_s = [_elapsed_s(bar.at, timedelta(days=1), now) for bar in bars]
+    measured_s = sum(
+        length_s * max(bar.measured_ratio or 0.0, bar.incident_ratio)
+        for bar, length_s in zip(bars, lengths_s, strict=True)
+    )
+    down_s = sum(bar.incident_ratio * length_s for bar, length_s in zip(bars, lengths_s, strict=True))
+    return None if measured_s == 0.0 else 1.0 - down_s / measured_s
+
+
+def _floored_percent(ratio: float) -> str:
+    """Rounded down, so that no incident rounds to 100%."""
+    return "100%" if ratio >= 1.0 else f"{int(ratio * 10_000) / 100:.2f}%"
+
+
+def _public(incident: Incident) -> PublicIncident:
+    return PublicIncident(_place(incident), _symptom(incident), words.since(incident), incident.closed_at)
+
+
+def _symptom(incident: Incident) -> str:
+    rule = rule_of(incident.rule)
+    if rule.effect is not None:
+        return _SYMPTOMS[rule.effect]
+    return {"RTT": "longer RTT", "MOS": "poor voice quality"}.get(rule.words, _of_trouble(rule.trouble))
+
+
+def _of_trouble(trouble: Trouble) -> str:
+    return "low throughput" if trouble is Trouble.THROUGHPUT else "degraded"
+
+
+def _pairs(incident: Incident) -> set[tuple[str, str]]:
+    return {(row.path.source.site.name, row.path.destination.site.name) for row in incident.paths.all()}
+
+
+def _sites_of(incident: Incident) -> set[str]:
+    return {site for pair in _pairs(incident) for site in pair}
+
+
+def _place(incident: Incident) -> str:
+    """`cern ↔ slac`, `cern (8 paths)` where all paths have that site in common, else the names of the sites."""
+    pairs = _pairs(incident)
+    sites = _sites_of(incident)
+    if len(sites) <= 2:
+        return " ↔ ".join(sorted(sites))
+    common = sorted(set.intersection(*(set(pair) for pair in pairs)))
+    return f"{common[0]} ({len(incident.path_ids)} paths)" if common else _names(sites)
+
+
+def _names(sites: Iterable[str]) -> str:
+    named = sorted(sites)
+    left = len(named) - MOST_NAMED
+    return ", ".join(named[:MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
+
+
+def _maintenance(now: datetime) -> Iterable[PublicMaintenance]:
+    """Maintenance now and to come within `PAST_DAYS`, soonest first."""
+    members: dict[int, set[str]] = defaultdict(set)
+    for group_id, site in Group.objects.in_use().values_list("id", "sites__name"):
+        members[group_id].add(site)
+    announced = []
+    for row in listing.quiet_times(QuietPeriod.Kind.MAINTENANCE, now=now):
+        time_of = quiet.next_time(row, now)
+        if time_of is not None and time_of[0] < now + timedelta(days=PAST_DAYS):
+            announced.append(PublicMaintenance(_scope(row, members), *time_of, is_now=row.holds_at(now)))
+    return sorted(announced, key=lambda entry: (entry.begins_at, entry.place))
+
+
+def _scope(row: QuietPeriod, members: Mapping[int, set[str]]) -> str:
+    if row.path is not None:
+        return _names({row.path.source.site.name, row.path.destination.site.name})
+    if row.site is not None:
+        return row.site.name
+    return "all sites" if row.group_id is None else _names(members.get(row.group_id, set()))
