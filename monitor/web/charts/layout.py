@@ -20,7 +20,11 @@ from monitor.web.charts.marks import (
     epoch_ms,
     span_rows,
 )
+from monitor.web.request.times import ChartZone, chart_zone
 
+UTC_LABEL = "UTC"
+TIME_FIELDS = ("t", "t2", "mid")
+"""The fields of rows that are times, in ms since the epoch."""
 AXIS_PX = 44
 LEAST_LOSS_SHOWN = 0.01
 """Minimum upper end of the loss axis: without loss it would have no length."""
@@ -96,14 +100,36 @@ CONFIG: Spec = {
 
 
 def filled(layout: Spec, window: TimeAxis, datasets: dict[str, list[Row]]) -> Spec:
-    """The layout with its rows and the ends of its time axis."""
+    """The layout with its rows and the ends of its time axis, which is in the reader's time zone."""
     spec = deepcopy(layout)
     spec["datasets"] = {**datasets, "incidents": span_rows(window.incidents, window)}
     spec["params"] = [
         {"name": "since", "value": epoch_ms(window.since)},
         {"name": "until", "value": epoch_ms(window.until)},
     ]
+    zone = chart_zone(window.until)
+    if zone.label != UTC_LABEL:
+        _shift(spec, zone)
     return spec
+
+
+def _shift(spec: Spec, zone: ChartZone) -> None:
+    """Put a chart into a zone. Vega knows UTC and the browser's zone only, so each time is shifted by the zone's offset
+    and drawn as UTC; charts.js takes the offset off again for addresses."""
+    spec["usermeta"] = {"offset_ms": zone.offset_ms}
+    for parameter in spec["params"]:
+        parameter["value"] += zone.offset_ms
+    spec["datasets"] = {
+        name: [_shifted(row, zone.offset_ms) for row in rows] for name, rows in spec["datasets"].items()
+    }
+    for layer in spec["layer"]:
+        tips = layer["encoding"].get("tooltip", ())
+        for tip in tips if isinstance(tips, list) else ():
+            tip["title"] = tip["title"].replace(f"({UTC_LABEL})", f"({zone.label})")
+
+
+def _shifted(row: Row, offset_ms: int) -> Row:
+    return {**row, **{key: row[key] + offset_ms for key in TIME_FIELDS if row.get(key) is not None}}
 
 
 def named(name: str) -> alt.Chart:
@@ -124,7 +150,10 @@ def time_axis() -> alt.X:
 def when(field: str = "t", title: str = "from") -> alt.Tooltip:
     """A time in a tooltip."""
     return alt.Tooltip(
-        f"{field}:T", title=f"{title} (UTC)", format="%Y-%m-%d %H:%M:%S", timeUnit="utcyearmonthdatehoursminutesseconds"
+        f"{field}:T",
+        title=f"{title} ({UTC_LABEL})",
+        format="%Y-%m-%d %H:%M:%S",
+        timeUnit="utcyearmonthdatehoursminutesseconds",
     )
 
 

@@ -17,7 +17,7 @@ SHOWN: list[tuple[str, Any]] = [
     ("vs last week", ComparedPeriod.WEEK),
     ("vs last year", ComparedPeriod.YEAR),
 ]
-ENDS = ("since", "until")
+ENDS = ("since", "until", "zone")
 GRID_PERIODS = (GridPeriod.NOW, GridPeriod.HOUR, GridPeriod.DAY, GridPeriod.WEEK)
 
 

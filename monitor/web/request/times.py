@@ -1,15 +1,28 @@
-"""Times and distances as people read them. Figures themselves are worded in `monitor.analysis.figures`."""
+"""Times and distances as people read them. Figures themselves are worded in `monitor.analysis.figures`.
+
+Times are in the reader's time zone, which the middleware `monitor.web.request.preferences` makes the current one of
+`django.utils.timezone`: UTC unless chosen otherwise. They always name it. Addresses, the API and downloads are in UTC.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
 
-from django.utils.html import format_html
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from monitor.analysis import figures
 
 NEVER = "never"
+_DAY, _CLOCK = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d(?::\d\d)?"
+_SENTENCE_TIME = re.compile(
+    rf"{_DAY} {_CLOCK}(?: to (?:{_DAY} )?{_CLOCK})? UTC(?: \(95% CI (?:{_DAY} )?{_CLOCK}–(?:{_DAY} )?{_CLOCK})?"
+)
+"""A time or a span in a sentence, as rules, evidence and actions write it; the zone belongs to all of it."""
+_MOMENT = re.compile(rf"(?:({_DAY}) )?({_CLOCK})")
 
 
 def age(at: datetime | None, now: datetime) -> str:
@@ -17,26 +30,129 @@ def age(at: datetime | None, now: datetime) -> str:
     return NEVER if at is None else f"{figures.duration(max(0.0, (now - at).total_seconds()))} ago"
 
 
+def zone_label(at: datetime) -> str:
+    """Abbreviation of the zone of an aware time, as CEST; its offset where it has none, as UTC+5:45."""
+    name = at.tzname() or ""
+    if name.isalpha():
+        return name
+    minutes = round((at.utcoffset() or timedelta()).total_seconds() / 60)
+    hours, rest = divmod(abs(minutes), 60)
+    return f"UTC{'−' if minutes < 0 else '+'}{hours}{f':{rest:02d}' if rest else ''}"
+
+
+def day_minute(at: datetime) -> str:
+    """A moment of this year to the minute, for narrow columns: "11-22 10:00 UTC"."""
+    local = timezone.localtime(at)
+    return f"{local:%m-%d %H:%M} {zone_label(local)}"
+
+
 def minute(at: datetime) -> str:
-    """A moment in UTC, to the minute."""
-    return f"{at:%Y-%m-%d %H:%M} UTC"
-
-
-def marked(at: datetime, text: str) -> SafeString:
-    """Markup of a time, to which a script adds the local time."""
-    return format_html('<time datetime="{}">{}</time>', at.isoformat(), text)
-
-
-def clock(at: datetime) -> SafeString:
-    """A moment of today in UTC, to the second, as markup."""
-    return marked(at, f"{at:%H:%M:%S} UTC")
+    """A moment to the minute."""
+    local = timezone.localtime(at)
+    return f"{local:%Y-%m-%d %H:%M} {zone_label(local)}"
 
 
 def second(at: datetime) -> str:
-    """A moment in UTC, to the second."""
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+    """A moment to the second."""
+    local = timezone.localtime(at)
+    return f"{local:%Y-%m-%d %H:%M:%S} {zone_label(local)}"
+
+
+def clock_minute(at: datetime) -> str:
+    """A moment of today to the minute."""
+    local = timezone.localtime(at)
+    return f"{local:%H:%M} {zone_label(local)}"
+
+
+def clock(at: datetime) -> SafeString:
+    """A moment of today to the second, as markup."""
+    local = timezone.localtime(at)
+    return marked(at, f"{local:%H:%M:%S} {zone_label(local)}")
+
+
+def span(since: datetime, until: datetime) -> str:
+    """A span to the minute: "2026-11-20 12:00 to 13:00 UTC"."""
+    first, last = timezone.localtime(since), timezone.localtime(until)
+    zone = "" if zone_label(first) == zone_label(last) else f" {zone_label(first)}"
+    end = f"{last:%H:%M}" if last.date() == first.date() else f"{last:%Y-%m-%d %H:%M}"
+    return f"{first:%Y-%m-%d %H:%M}{zone} to {end} {zone_label(last)}"
+
+
+def marked(at: datetime, text: str) -> SafeString:
+    """Markup of a time, to which a script adds other zones."""
+    return format_html('<time datetime="{}">{}</time>', at.isoformat(), text)
+
+
+def in_zone(text: str) -> str:
+    """A sentence with the UTC times in it put into the reader's zone."""
+    return "".join(part.text for part in _parts(text))
+
+
+def in_zone_marked(text: str) -> SafeString:
+    """The same as markup, with each time marked."""
+    parts = (part.text if part.at is None else marked(part.at, part.text) for part in _parts(text))
+    return format_html_join("", "{}", ((part,) for part in parts))
+
+
+@dataclass(frozen=True, slots=True)
+class ChartZone:
+    """The offset from UTC on a chart's time axis, the same over all of it, and its name. An axis cannot change its
+    offset in the middle, so where clocks change within the chart all of it has the offset of its end."""
+
+    offset: timedelta
+    label: str
+
+    @property
+    def offset_ms(self) -> int:
+        return round(self.offset.total_seconds() * 1000)
+
+
+def chart_zone(until: datetime) -> ChartZone:
+    """The zone of a chart that ends then."""
+    local = timezone.localtime(until)
+    return ChartZone(local.utcoffset() or timedelta(), zone_label(local))
 
 
 def distance(kilometres: float) -> str:
     """8750.3 is "8,750 km"."""
     return f"{kilometres:,.0f} km" if kilometres >= 10 else f"{kilometres:.1f} km"
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A piece of a sentence; `at` where it is a time."""
+
+    text: str
+    at: datetime | None = None
+
+
+def _parts(text: str) -> list[_Part]:
+    zone = timezone.get_current_timezone()
+    parts, done = [], 0
+    for match in _SENTENCE_TIME.finditer(text):
+        times = _times(match[0], zone)
+        if times:
+            parts += [_Part(text[done : match.start()]), *times]
+            done = match.end()
+    return [*parts, _Part(text[done:])]
+
+
+def _times(written: str, zone: tzinfo) -> list[_Part]:
+    """The parts of a time or span, converted; none where it is no valid time. A day is repeated only where it was, or
+    where it changes."""
+    parts: list[_Part] = []
+    done, day_utc, day_shown, label = 0, None, None, ""
+    for match in _MOMENT.finditer(written):
+        try:
+            day_utc = date.fromisoformat(match[1]) if match[1] else day_utc
+            at = datetime.fromisoformat(f"{day_utc} {match[2]}").replace(tzinfo=UTC)
+            local = at.astimezone(zone)
+        except (ValueError, OverflowError):
+            return []
+        parts.append(_Part(written[done : match.start()].replace("UTC", label)))
+        shown = f"{local:%H:%M:%S}" if len(match[2]) > len("12:00") else f"{local:%H:%M}"
+        if match[1] or local.date() != day_shown:
+            shown = f"{local:%Y-%m-%d} {shown}"
+        parts.append(_Part(shown, at))
+        done, day_shown, label = match.end(), local.date(), zone_label(local)
+    return [*parts, _Part(written[done:].replace("UTC", label))]

@@ -1,20 +1,23 @@
 """The stretch of time that a page shows: the last hour, day, week or month, or between two moments.
 
-It stays in the address, so that a zoomed view can be bookmarked: `period=day`, or `since=…&until=…` in UTC.
+It stays in the address, so that a zoomed view can be bookmarked: `period=day`, or `since=…&until=…` in UTC, or in the
+time zone that `zone=…` names, as forms send it that show their times in it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 from django.http import Http404, HttpRequest
 
+from monitor.accounts.preferences import UTC_NAME, is_zone
 from monitor.archive.statements import LONGEST_RAW
 from monitor.overview.grid import GridPeriod, HistoryPeriod
 from monitor.overview.moments import in_bounds
-from monitor.web.request import parameters
+from monitor.web.request import parameters, times
 
 LEAST = timedelta(minutes=1)
 MOST = timedelta(days=5 * 366)
@@ -45,8 +48,7 @@ class ShownPeriod:
         """As in "no data in the last day"."""
         if self.period is not None:
             return f"the last {self.period}"
-        until = f"{self.until:%H:%M}" if self.until.date() == self.since.date() else f"{self.until:%Y-%m-%d %H:%M}"
-        return f"the time from {self.since:%Y-%m-%d %H:%M} to {until} UTC"
+        return f"the time from {times.span(self.since, self.until)}"
 
     @property
     def query(self) -> str:
@@ -91,12 +93,19 @@ def shown_period(request: HttpRequest, now: datetime) -> ShownPeriod:
 
 
 def _moment(request: HttpRequest, name: str) -> datetime | None:
-    """A moment of the address; without a zone it is UTC."""
+    """A moment of the address; without an offset it is in the zone of the address, by default UTC."""
     given = request.GET.get(name, "")
     if given == "":
         return None
     try:
         at = datetime.fromisoformat(given)
-        return in_bounds(at.replace(tzinfo=UTC) if at.tzinfo is None else at)
+        return in_bounds(at.replace(tzinfo=_zone(request)) if at.tzinfo is None else at)
     except ValueError as error:
         raise Http404(f"{name}={given}: give a moment in UTC, like {name}=2026-11-20T12:00") from error
+
+
+def _zone(request: HttpRequest) -> tzinfo:
+    given = request.GET.get("zone", UTC_NAME)
+    if not is_zone(given):
+        raise Http404(f"zone={given}: give the name of a time zone, like zone=Europe/Zurich")
+    return ZoneInfo(given)

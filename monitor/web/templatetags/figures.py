@@ -32,7 +32,20 @@ register.filter("clock", times.clock)
 register.filter("words", labels.outcome_label)
 register.filter("turn", labels.turn_label)
 register.filter("ordinal", labels.ordinal)
-register.filter("headline", headline)
+register.filter("in_zone", times.in_zone_marked)
+
+
+@register.filter(name="headline")
+def headline_in_zone(incident: Incident) -> str:
+    """The headline of an incident, in the reader's time zone."""
+    return times.in_zone(headline(incident))
+
+
+@register.filter
+def field_time(minute_utc: str) -> str:
+    """A minute of an address, in UTC, as a date field shows it in the reader's time zone."""
+    at = datetime.fromisoformat(minute_utc).replace(tzinfo=UTC)
+    return f"{timezone.localtime(at):%Y-%m-%dT%H:%M}"
 
 
 @register.filter
@@ -43,7 +56,7 @@ def loss(summary: PathSummary) -> str:
 
 @register.filter
 def moment(at: datetime) -> SafeString:
-    """A time in UTC that a script can add the local time to."""
+    """A time in the reader's zone, to which a script adds others."""
     return times.marked(at, times.minute(at))
 
 

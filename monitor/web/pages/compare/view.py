@@ -24,11 +24,12 @@ from monitor.web.charts.series import pool
 from monitor.web.pages.first_run import still_waiting
 from monitor.web.pages.path.load import hours_of
 from monitor.web.request import parameters
+from monitor.web.request.grid_choices import ENDS
 from monitor.web.request.parameters import Option
 from monitor.web.request.window import ShownPeriod, minute, shown_period
 
 DEFAULT = (ComparedMetric.RTT, ComparedMetric.LOSS)
-KEPT = ("period", "since", "until", "size")
+KEPT = ("period", *ENDS, "size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,9 @@ def compare_page(request: HttpRequest) -> HttpResponse:
         "sizes": _links(request, paths, "size", [(f"{size_bytes} B", size_bytes) for size_bytes in sizes], size),
         "sites": list(Site.objects.in_use().values_list("name", flat=True)),
         "kept": _kept(request, paths),
-        "kept_but_ends": [pair for pair in _kept(request, paths) if pair[0] not in ("period", "since", "until")],
+        "kept_but_ends": [
+            pair for pair in _kept(request, paths) if pair[0] not in ("period", "since", "until", "zone")
+        ],
         "most": MOST_PATHS,
         "bundle_version": bundle.bundle_version(),
     }
@@ -149,7 +152,7 @@ def _address(request: HttpRequest, paths: Sequence[Path]) -> str:
 def _links(
     request: HttpRequest, paths: Sequence[Path], name: str, labelled: list[tuple[str, Any]], chosen: object
 ) -> list[Option]:
-    dropped = {name, "since", "until"} if name == "period" else {name}
+    dropped = {name, *ENDS} if name == "period" else {name}
     kept = [pair for pair in _kept(request, paths) if pair[0] not in dropped]
     return [Option(label, urlencode([*kept, (name, value)]), chosen=value == chosen) for label, value in labelled]
 

@@ -15,6 +15,7 @@ from monitor.overview.grid import Grid, GridPeriod
 from monitor.overview.measures import MEASURES, MetricFormat
 from monitor.overview.path_figures import PathFigures, PathState
 from monitor.web.labels import STATE_STYLES, outcome_label, state_label
+from monitor.web.request import times
 
 INCIDENT_SIGN = "▲"
 MAINTENANCE_SIGN = "⚒"
@@ -116,7 +117,7 @@ def sentence(grid: Grid, path: PathFigures) -> str:
         parts.append(f"incident open{_peak(grid.metric, path, ', peak')}")
     if path.ended_at is not None:
         since = "since the " if path.is_since_end else ""
-        parts.append(f"{since}incident ended {path.ended_at:%H:%M} UTC{_peak(grid.metric, path, ', was')}")
+        parts.append(f"{since}incident ended {times.clock_minute(path.ended_at)}{_peak(grid.metric, path, ', was')}")
     if path.in_maintenance:
         parts.append("in maintenance")
     return ", ".join(parts)

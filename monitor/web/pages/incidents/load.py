@@ -23,6 +23,7 @@ from monitor.mesh.models import Group, Measurement, Mesh, Path, Site
 from monitor.mesh.queries import alerts, groups_of_sites, place_of
 from monitor.web.charts.marks import LabelledSpan, Spec, TimeAxis
 from monitor.web.charts.series import loss_chart, rtt_chart
+from monitor.web.request import times
 
 BEFORE_AND_AFTER = timedelta(hours=2)
 """Minimum time shown on either side of an incident."""
@@ -158,7 +159,9 @@ def _window(incident: Incident, now: datetime) -> TimeAxis:
     began = words.since(incident)
     over = incident.closed_at or now
     side = min(max(over - began, BEFORE_AND_AFTER), LONGEST_SIDE)
-    return TimeAxis(began - side, min(over + side, now), (LabelledSpan(began, over, words.headline(incident)),))
+    return TimeAxis(
+        began - side, min(over + side, now), (LabelledSpan(began, over, times.in_zone(words.headline(incident))),)
+    )
 
 
 def _direction(direction: Direction, window: TimeAxis) -> DirectionView:
@@ -199,8 +202,8 @@ def _compared(direction: Direction) -> list[ComparisonRow]:
         ("duplicates, reordered", lambda of: f"{shown.count(of.duplicates)}, {shown.count(of.reordered)}"),
         ("TTL of replies", lambda of: NOTHING if of.ttl is None else str(of.ttl)),
         ("bursts", _bursts),
-        ("from", lambda of: f"{of.since:%m-%d %H:%M}"),
-        ("to", lambda of: f"{of.until:%m-%d %H:%M}"),
+        ("from", lambda of: times.day_minute(of.since)),
+        ("to", lambda of: times.day_minute(of.until)),
     ]
     return [
         ComparisonRow(name, *("" if figures is None else say(figures) for figures in columns)) for name, say in lines

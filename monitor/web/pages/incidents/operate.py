@@ -1,14 +1,15 @@
 """The actions of operators on pages: forms, and the views that they are posted to.
 
-Times of forms are UTC. Each form has an idempotency key, so that a form sent twice makes a single silence. An action
-that is refused changes nothing and is answered by a page with the reason (409 if somebody else was first).
+Times of forms are in the zone that the form names (`zoned_forms`). Each form has an idempotency key, so that a form
+sent twice makes a single silence. An action that is refused changes nothing and is answered by a page with the reason
+(409 if somebody else was first).
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
@@ -23,9 +24,8 @@ from monitor.alerts.incidents import actions
 from monitor.alerts.models import QuietPeriod
 from monitor.api.incidents import status_of, user_name
 from monitor.mesh.models import Group, Path, Site
-from monitor.overview.moments import in_bounds
+from monitor.web.request.zoned_forms import ZonedForm, ZonedMinute
 
-MINUTE_FORMAT = "%Y-%m-%dT%H:%M"
 HOUR_S = 3600
 DAY_S = 24 * HOUR_S
 LENGTHS = (
@@ -34,20 +34,6 @@ LENGTHS = (
 )  # fmt: skip
 EVERY = (("", "once"), (DAY_S, "every day"), (7 * DAY_S, "every week"), (14 * DAY_S, "every 2 weeks"))
 MESH = "mesh"
-
-
-class UtcMinute(forms.DateTimeField):
-    """A moment to the minute, in UTC, as the browser's own input for dates and times sends it."""
-
-    widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format=MINUTE_FORMAT)
-    input_formats = [MINUTE_FORMAT, f"{MINUTE_FORMAT}:%S"]
-
-    def to_python(self, value: Any) -> datetime | None:
-        at: datetime | None = super().to_python(value)
-        try:
-            return None if at is None else in_bounds(at.replace(tzinfo=UTC))
-        except ValueError as error:
-            raise forms.ValidationError(f"{error}.") from error
 
 
 class ScopeForm(forms.Form):
@@ -88,13 +74,13 @@ class SilenceForm(ScopeForm):
         return actions.silence(self.asked_scope, until, data["reason"], who, now, key=data["key"] or None)
 
 
-class MaintenanceForm(ScopeForm):
+class MaintenanceForm(ZonedForm, ScopeForm):
     """A maintenance, once or repeated."""
 
-    starts_at = UtcMinute(label="from (UTC)")
-    ends_at = UtcMinute(label="to (UTC)")
+    starts_at = ZonedMinute(label="from")
+    ends_at = ZonedMinute(label="to", is_end=True)
     every_s = forms.TypedChoiceField(label="repeats", choices=EVERY, coerce=int, required=False, empty_value=None)
-    until = UtcMinute(label="repeat until (UTC)", required=False)
+    until = ZonedMinute(label="repeat until", is_end=True, required=False)
     revision = forms.IntegerField(widget=forms.HiddenInput, required=False)
 
     field_order: Sequence[str] = ("scope", "starts_at", "ends_at", "every_s", "until", "reason")
@@ -148,10 +134,10 @@ def maintenance_form_of(quiet: QuietPeriod, posted: QueryDict | None = None) -> 
         paths=() if quiet.path is None else (quiet.path,),
         initial={
             "scope": scope_value(quiet),
-            "starts_at": quiet.starts_at.replace(tzinfo=None),
-            "ends_at": quiet.ends_at.replace(tzinfo=None),
+            "starts_at": quiet.starts_at,
+            "ends_at": quiet.ends_at,
             "every_s": quiet.every_s or "",
-            "until": None if quiet.until is None else quiet.until.replace(tzinfo=None),
+            "until": quiet.until,
             "reason": quiet.reason,
             "revision": quiet.revision,
         },

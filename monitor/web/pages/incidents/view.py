@@ -206,7 +206,7 @@ def _row(quiet: QuietPeriod, now: datetime) -> QuietRow:
 
 def _begin(request: HttpRequest, now: datetime) -> dict[str, object]:
     """Initial values of a form: site, group or path of the address, and an hour from the next whole hour on."""
-    start = (now + timedelta(hours=1)).replace(minute=0, second=0, microsecond=0, tzinfo=None)
+    start = (now + timedelta(hours=1)).replace(minute=0, second=0, microsecond=0)
     named = [f"{kind}:{request.GET[kind]}" for kind in ("path", "site", "group") if request.GET.get(kind)]
     times: dict[str, object] = {"starts_at": start, "ends_at": start + timedelta(hours=1)}
     return times | ({"scope": named[0]} if named else {})

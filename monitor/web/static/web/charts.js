@@ -36,7 +36,8 @@
     mark.className = "zoom";
     let from = null;
     const to = (event) => event.clientX - canvas.getBoundingClientRect().left;
-    const at = (x) => new Date(view.scale("x").invert(x - view.origin()[0])).toISOString().slice(0, 16);
+    const offset = specOf(element).usermeta?.offset_ms ?? 0; /* of the reader's zone; addresses are in UTC */
+    const at = (x) => new Date(view.scale("x").invert(x - view.origin()[0]) - offset).toISOString().slice(0, 16);
     canvas.addEventListener("pointerdown", (event) => {
       if (event.button !== 0 || event.pointerType === "touch") return;
       from = to(event);
@@ -55,6 +56,7 @@
       if (ends[1] - ends[0] < LEAST_DRAG_PX) return;
       const query = new URLSearchParams(location.search);
       query.delete("period");
+      query.delete("zone");
       query.set("since", at(ends[0]));
       query.set("until", at(ends[1]));
       location.search = query;

@@ -5,7 +5,7 @@
    not while somebody writes. Incidents (data-incident) that are new get the class "new" and, like those that ended, are
    said in #news, which is read out when the reader is free.
    A page says how often with data-live-every-s. After each exchange it dispatches "soundings:refreshed" on document.
-   On every page each <time>, and each moment in a sentence, tells the local time to the pointer, and ages count on. */
+   On every page each <time>, and each moment in a sentence, tells its other time zones to the pointer, and ages count on. */
 (() => {
   const page = document.querySelector("[data-live-every-s]");
   const status = document.getElementById("status");
@@ -152,10 +152,22 @@
     }
   }
 
+  /* The page's own zone first: the reader chose it, or it is UTC, to which this place is added. */
+  function inZones(at) {
+    const utc = `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+    const zone = document.documentElement.dataset.zone;
+    if (zone === "UTC") return `${utc}; here ${at.toLocaleString()}`;
+    try {
+      return `${new Intl.DateTimeFormat("sv-SE", { timeZone: zone, dateStyle: "short", timeStyle: "medium" }).format(at)} ${zone}; ${utc}`;
+    } catch {
+      return utc; /* a zone that this browser does not have */
+    }
+  }
+
   function count() {
     for (const time of document.querySelectorAll("time")) {
       const at = new Date(time.dateTime);
-      if (time.title === "") time.title = `${at.toISOString().slice(0, 19).replace("T", " ")} UTC; here ${at.toLocaleString()}`;
+      if (time.title === "") time.title = inZones(at);
       if ("age" in time.dataset) time.textContent = `${span((Date.now() + clockSkewMs - at) / 1000)} ago`;
     }
   }
