@@ -59,6 +59,7 @@ VARIABLES = {
     "SOUNDINGS_RETENTION_CAPACITY_DAYS": "days that capacity results are kept; default 3650",
     "SOUNDINGS_RETENTION_DELIVERIES_DAYS": "days that records of deliveries are kept; default 30",
     "SOUNDINGS_RETENTION_REFUSED_DAYS": "days that refused results are kept, at most 10,000 per site; default 90",
+    "SOUNDINGS_RETENTION_ON_DEMAND_PINGS_DAYS": "days that on-demand pings are kept; default 7",
     "SOUNDINGS_RETENTION_SLOTS_DAYS": "days that throughput slots are kept, rounded up to whole years; default 730",
     "SOUNDINGS_RETENTION_LEDGER_DAYS": "days that the ledger of planned measurements is kept; default 1826",
     "SOUNDINGS_RETENTION_INCIDENTS_DAYS": "days that incidents and silences are kept after their end; default 1826",

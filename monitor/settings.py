@@ -81,6 +81,7 @@ RETENTION_DAYS = {
     "capacity": environment.days("SOUNDINGS_RETENTION_CAPACITY_DAYS", 3650),
     "deliveries": environment.days("SOUNDINGS_RETENTION_DELIVERIES_DAYS", 30),
     "refused": environment.days("SOUNDINGS_RETENTION_REFUSED_DAYS", 90),
+    "on_demand_pings": environment.days("SOUNDINGS_RETENTION_ON_DEMAND_PINGS_DAYS", 7),
     "slots": environment.days("SOUNDINGS_RETENTION_SLOTS_DAYS", 730),
     "ledger": environment.days("SOUNDINGS_RETENTION_LEDGER_DAYS", 1826),
     "incidents": environment.days("SOUNDINGS_RETENTION_INCIDENTS_DAYS", 1826),

@@ -43,6 +43,9 @@ LOGIN_OF_DEVICE = Rate(per_s=1 / 30, most=10)
 LOGIN_OF_ACCOUNT = Rate(per_s=1 / 60, most=30)
 """From all addresses together: half a million guesses a year at a password, and common passwords are rejected."""
 
+ON_DEMAND_PINGS = Rate(per_s=0.1, most=6)
+"""Of a user: a person looks at the replies of some paths in turn; nobody pings the whole mesh by clicking."""
+
 
 def wait_s(key: str, rate: Rate, client: RedisClient | None = None) -> float:
     """0 if `key` may proceed, else the seconds to wait; in the centre's Redis unless a `client` is given."""

@@ -10,5 +10,6 @@ from monitor.agents.protocol import add_supported_versions
 urlpatterns: list[URLPattern] = [
     path("plan", add_supported_versions(add_timestamps(views.plan))),
     path("results", add_supported_versions(add_timestamps(delivery_counts.count_responses(views.results)))),
+    path("on-demand-pings", add_supported_versions(add_timestamps(views.on_demand_pings))),
     path("enrol", add_supported_versions(add_timestamps(enrol))),
 ]

@@ -1,7 +1,8 @@
-"""Agent API: plan and results. No login.
+"""Agent API: plan, results and on-demand pings. No login.
 
     GET  /api/agent/plan      200 Plan with its version as ETag, 304 where the agent has it
     POST /api/agent/results   a Batch, as JSON or MessagePack, plain, gzip or zstd, to 200 Receipt after the commit
+    POST /api/agent/on-demand-pings   an OnDemandPingReport as JSON, to 200 {}; 410 where that run is over
 
 A refusal is JSON, {"error": "…"}: 400 not a batch, 401 no valid token, 405 another method, 408 truncated or too slow,
 409 another agent holds the token (`monitor.agents.holders`), 411 no length, 413 too large, 415 unknown content type or
@@ -17,19 +18,23 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils import timezone
 
 from monitor.agents import health
 from monitor.agents.authentication import agent_view
-from monitor.agents.request_bodies import RequestRefused, decompress, read_request
+from monitor.agents.request_bodies import RequestRefused, decompress, read_body, read_request
 from monitor.agents.responses import json_answer
 from monitor.archive.ingest.store_batch import receive
 from monitor.archive.upkeep import trouble
 from monitor.mesh.models import Site
 from monitor.mesh.plan import plan_for
+from monitor.mesh.schedule.on_demand_pings import UnknownRun, record
+from probes.site.wire import ABILITIES_HEADER, ON_DEMAND_PINGS, OnDemandPingReport
 
 RETRY_AFTER_S = 5
+LARGEST_PING_REPORT_BYTES = 16_384
 BATCHES_AT_ONCE = 2
 """Batches stored at a time per process: other threads serve pages, and memory is bounded."""
 LONGEST_WAIT_S = 1.0
@@ -42,7 +47,9 @@ _sending_lock = threading.Lock()
 @agent_view("GET")
 def plan(request: HttpRequest, site: Site) -> HttpResponse:
     """Plan of the site."""
-    current = plan_for(site, timezone.now(), health.iperf3_of_sites())
+    abilities = {ability.strip() for ability in request.headers.get(ABILITIES_HEADER, "").split(",")}
+    can_ping = ON_DEMAND_PINGS in abilities
+    current = plan_for(site, timezone.now(), health.iperf3_of_sites(), can_ping_on_demand=can_ping)
     etag = f'"{current.version}"'
     etags = [tag.strip().removeprefix("W/") for tag in request.headers.get("If-None-Match", "").split(",")]
     response = HttpResponseNotModified() if etag in etags else json_answer(current)
@@ -62,6 +69,22 @@ def results(request: HttpRequest, site: Site) -> HttpResponse:
             trouble.clear_trouble()
         health.record(site.pk, arrival, now)
     return json_answer(receipt)
+
+
+@agent_view("POST")
+def on_demand_pings(request: HttpRequest, site: Site) -> HttpResponse:
+    """Store the newest report of on-demand pings."""
+    try:
+        report = msgspec.json.decode(read_body(request, LARGEST_PING_REPORT_BYTES), type=OnDemandPingReport)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RequestRefused(400, f"not a report of on-demand pings: {error}") from error
+    if any(place >= len(report.rtts_ms) or report.rtts_ms[place] is not None for place in report.awaited):
+        raise RequestRefused(400, "awaited names a request that was not sent, or that was answered")
+    try:
+        record(site.pk, report, timezone.now())
+    except UnknownRun as error:
+        raise RequestRefused(410, str(error)) from error
+    return json_answer({})
 
 
 @contextmanager

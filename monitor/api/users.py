@@ -1,8 +1,8 @@
 """The users' API under /api/v1/: sites, paths, the grid, tables, series, tests, completeness and incidents, as JSON.
 
-Everything here is read-only; actions are in `monitor.api.incidents`, `.quiet` and `.on_demand`. Units are in the
-names, unknown values are null, times are ISO 8601 in UTC. Permissions of pages and API are
-checked in `monitor.accounts.access`; the description for programs is at /api/v1/openapi.json.
+Everything here is read-only; actions are in `monitor.api.incidents`, `.quiet`, `.on_demand` and `.on_demand_pings`.
+Units are in the names, unknown values are null, times are ISO 8601 in UTC. Permissions of pages and API are checked in
+`monitor.accounts.access`; the description for programs is at /api/v1/openapi.json.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ninja.errors import HttpError
 from monitor.alerts.incidents.actions import ActionRefused
 from monitor.alerts.incidents.listing import UnknownFilter
 from monitor.alerts.incidents.queries import incidents_of_path
-from monitor.api import freshness, incidents, mesh_state, on_demand, quiet
+from monitor.api import freshness, incidents, mesh_state, on_demand, on_demand_pings, quiet
 from monitor.api.incidents import status_of
 from monitor.api.json_renderer import ApiRenderer
 from monitor.api.parameters import Moment, PacketBytes, ProblemOut, Range
@@ -63,6 +63,7 @@ api.add_router("", transfers_router)
 api.add_router("", incidents.router)
 api.add_router("", quiet.router)
 api.add_router("", on_demand.router)
+api.add_router("", on_demand_pings.router)
 api.add_router("", freshness.router)
 api.add_router("", mesh_state.router)
 

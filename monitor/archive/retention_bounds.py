@@ -88,6 +88,8 @@ BOUNDS = {
     "slot_request": _WITH_SLOT,
     "slot_host": _WITH_SLOT,
     "slot_uplink": _WITH_SLOT,
+    "ping_request": Bound("on_demand_pings", "by age"),
+    "ping_run": Bound("on_demand_pings", "with its request"),
     # Incidents and notifications.
     "incident": Bound("incidents", "by age from its end; open incidents are kept"),
     "incident_path": _WITH_INCIDENT,

@@ -9,23 +9,31 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
+from django.db.models import Exists
 from django.utils.crypto import salted_hmac
 
 from monitor.mesh.kinds import MESH_KINDS
 from monitor.mesh.models import Measurement, Mesh, Site, Slot
+from monitor.mesh.schedule import on_demand_pings
 from monitor.mesh.schedule.slots import HORIZON_S
-from probes.site.wire import Plan
+from probes.site.wire import OnDemandPing, Plan
 
 _IN_CYCLES = tuple(name for name, mesh_kind in MESH_KINDS.items() if mesh_kind.task is not None)
 
 
-def plan_for(site: Site, now: datetime, iperf3_of: Mapping[int, str] | None = None) -> Plan:
+def plan_for(
+    site: Site, now: datetime, iperf3_of: Mapping[int, str] | None = None, *, can_ping_on_demand: bool = True
+) -> Plan:
     """Tests of `site` in cycles, and its slots that have not ended and start within an hour.
 
     `iperf3_of` has the version of iperf3 of each site, by its id, where reported. Equal content gives an equal version.
-    Three queries for any number of measurements.
+    Three queries for any number of measurements, and more only while on-demand pings of this site wait: they are handed
+    to an agent that knows them, and end for another.
     """
-    mesh = Mesh.objects.first()
+    mesh = Mesh.objects.annotate(is_pinged=Exists(on_demand_pings.waiting(site.pk, now))).first()
+    pings: tuple[OnDemandPing, ...] = ()
+    if mesh is not None and mesh.is_pinged:
+        pings = on_demand_pings.hand_out(site, now, is_able=can_ping_on_demand)
     parts: dict[str, list[Any]] = defaultdict(list)
     for (kind, test), measurements in _repeated(site).items():
         make_task = MESH_KINDS[kind].task
@@ -42,6 +50,8 @@ def plan_for(site: Site, now: datetime, iperf3_of: Mapping[int, str] | None = No
         mesh="" if mesh is None else mesh.name,
         **{mesh_kind.kind.field: tuple(parts[name]) for name, mesh_kind in MESH_KINDS.items()},
     )
+    if pings:
+        plan = msgspec.structs.replace(plan, on_demand_pings=pings)
     return msgspec.structs.replace(plan, version=hashlib.sha256(msgspec.json.encode(plan)).hexdigest()[:16])
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from probes.choice import Choice
 from probes.contract import Deadline, LoadPeriods, NoRoute, ProbeError
-from probes.ping.cycle import PingCycle
+from probes.ping.cycle import PingCycle, Progress
 from probes.ping.engine.plain import PlainChannel
 from probes.ping.icmp import kernel
 from probes.ping.icmp.channel import Channel
@@ -55,11 +55,17 @@ def problems(spec: PingSpec) -> list[str]:
 
 
 def measure(
-    spec: PingSpec, deadline: Deadline, *, plain: bool = False, load_periods: LoadPeriods | None = None
+    spec: PingSpec,
+    deadline: Deadline,
+    *,
+    plain: bool = False,
+    load_periods: LoadPeriods | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Burst, ...]:
     """Measure all targets at once. Returns a burst for each target and size, in the order of the spec.
 
     Sends in batches with kernel timestamps, which needs 64-bit Linux; with `plain` sockets, works on any system.
+    `progress` is called with the replies so far, several times a second.
 
     Raises ProbeError only for an invalid spec. A target that cannot be measured has a burst with its outcome.
     """
@@ -68,7 +74,7 @@ def measure(
         raise ProbeError("; ".join(wrong), permanent=True)
     now = datetime.now(UTC)
     answers = resolve([(target.address, target.family) for target in spec.targets], deadline)
-    with PingCycle(spec, answers, now, plain=plain, load_periods=load_periods) as cycle:
+    with PingCycle(spec, answers, now, plain=plain, load_periods=load_periods, progress=progress) as cycle:
         cycle.run(deadline)
         return cycle.bursts()
 
@@ -136,9 +142,15 @@ class IcmpProbe:
             return [*problems(spec), f"ping: {' and '.join(missing)} not available on this system or in its sandbox"]
         return [*problems(spec), *_socket_problems(spec, Channel)]
 
-    def run(self, spec: PingSpec, deadline: Deadline, load_periods: LoadPeriods | None = None) -> tuple[Burst, ...]:
+    def run(
+        self,
+        spec: PingSpec,
+        deadline: Deadline,
+        load_periods: LoadPeriods | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[Burst, ...]:
         """As `measure`."""
-        return measure(spec, deadline, load_periods=load_periods)
+        return measure(spec, deadline, load_periods=load_periods, progress=progress)
 
 
 class PlainIcmpProbe:
@@ -148,9 +160,15 @@ class PlainIcmpProbe:
         """Reasons it cannot run, each with a fix."""
         return [*problems(spec), *_socket_problems(spec, PlainChannel)]
 
-    def run(self, spec: PingSpec, deadline: Deadline, load_periods: LoadPeriods | None = None) -> tuple[Burst, ...]:
+    def run(
+        self,
+        spec: PingSpec,
+        deadline: Deadline,
+        load_periods: LoadPeriods | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[Burst, ...]:
         """As `measure`, plain."""
-        return measure(spec, deadline, plain=True, load_periods=load_periods)
+        return measure(spec, deadline, plain=True, load_periods=load_periods, progress=progress)
 
 
 def _socket_problems(spec: PingSpec, open_channel: Callable[..., Channel]) -> Iterator[str]:

@@ -11,7 +11,7 @@ import errno
 import os
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -32,6 +32,7 @@ from probes.ping.resolve import Name, Resolution
 from probes.ping.spec import Burst, IcmpError, PingSpec
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+Progress = Callable[[EchoResults], None]
 CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 NEAR_MS = 0.1
 """With kernel timestamps, RTTs to local addresses are below this; a longer RTT means that the address is remote."""
@@ -86,12 +87,15 @@ class PingCycle:
         *,
         plain: bool = False,
         load_periods: LoadPeriods | None = None,
+        progress: Progress | None = None,
     ) -> None:
         """`plain`: use portable sockets instead of Linux batches and kernel timestamps. `load_periods` is called once
-        the requests are sent; those sent in such a period are told apart."""
+        the requests are sent; those sent in such a period are told apart. `progress` is called with the replies so far,
+        several times a second."""
         self._spec = spec
         self._plain = plain
         self._load_periods = load_periods
+        self._progress = progress
         self._now = now
         self._addresses: dict[int, SocketAddress] = {}
         self._bursts: dict[int, list[Burst]] = {}
@@ -118,11 +122,17 @@ class PingCycle:
     def run(self, deadline: Deadline) -> None:
         """Send all requests and await the replies; then check for rate limiting if the spec says so."""
         spec = self._spec
-        run_sessions([shared.session for shared in self._sockets], deadline, spec.timeout_s)
+        after_step = None if self._progress is None else self._tell_progress
+        run_sessions([shared.session for shared in self._sockets], deadline, spec.timeout_s, after_step)
         self._counts = [self._count(shared) for shared in self._sockets]
         if spec.check_rate_limit and rate_limit.can_detect(spec.spacing_s, spec.min_spacing_s):
             for shared, counts in zip(self._sockets, self._counts, strict=True):
                 self._check_rate(shared, counts, deadline)
+
+    def _tell_progress(self) -> None:
+        if self._progress is not None:
+            for shared in self._sockets:
+                self._progress(shared.session.results())
 
     def bursts(self) -> tuple[Burst, ...]:
         """All bursts, in the order of the targets and their sizes."""

@@ -22,6 +22,7 @@ from probes.site.limits.read import read_limits
 from probes.site.limits.usage import Usage
 from probes.site.plan import PlanCache, PlanPuller
 from probes.site.runner.cycle import Cycles
+from probes.site.runner.on_demand_pings import OnDemandPings
 from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.permit import Permit
 from probes.site.runner.schedule import newest_cycles, phase_s, spread
@@ -29,6 +30,7 @@ from probes.site.runner.slot import Slots
 from probes.site.settings import AgentSettings
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.spool import Spool
+from probes.site.wire import OnDemandPing
 
 logger = logging.getLogger(__name__)
 
@@ -56,10 +58,12 @@ class Agent:
         self.delivery = DeliveryLoop(
             self.spool, centre, health=self.health_reporter.for_batch, spread=lambda: spread(self.plans.current())
         )
-        self.cycles = Cycles(self.spool, Permit(limits, usage), own_tests)
+        permit = Permit(limits, usage)
+        self.cycles = Cycles(self.spool, permit, own_tests)
         self.slots = Slots(
             self.spool, Permit(limits, usage, now=centre.clock.utc_now), own_tests, now=centre.clock.utc_now
         )
+        self.on_demand_pings = OnDemandPings(permit, own_tests, centre.report_pings, now=centre.clock.utc_now)
         for kind in KINDS.values():
             kind.probe()  # loaded now, so that no first cycle waits for it
 
@@ -76,6 +80,12 @@ class Agent:
             if task.test == test and plan is not None:
                 cycle = Cycle.at(test, task.every_s, datetime.now(UTC), phase_s(plan, kind, task.every_s))
                 self._run(f"{kind.name} {test}", cycle, partial(self.cycles.run, kind, task, cycle))
+
+    def ping_on_demand(self, request: OnDemandPing) -> None:
+        """Pings that a user asked for."""
+        plan = self.plans.current()
+        with self.journal.running(f"on-demand ping to {request.address}"):
+            self.on_demand_pings.run(request, () if plan is None else plan.of(KINDS["ping"]))
 
     def _run(self, name: str, cycle: Cycle, measure: Callable[[], None]) -> None:
         """Run a cycle, unless an earlier copy of the message has run it already."""

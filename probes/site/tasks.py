@@ -7,7 +7,7 @@ timeout; it may also be sent twice when Redis was restarted: the spool lets it b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -21,9 +21,10 @@ from probes.kinds import CYCLE_KINDS
 from probes.site.agent import Agent
 from probes.site.runner.schedule import task_name
 from probes.site.runner.slot import AHEAD as SLOTS_AHEAD
-from probes.site.wire import read_slot
+from probes.site.wire import OnDemandPing, read_slot
 
 REMEMBER_SLACK = timedelta(minutes=1)
+REMEMBER_PINGS = timedelta(hours=1)
 REDIS_TIMEOUT_S = 5.0
 
 
@@ -52,11 +53,13 @@ def make_app(agent: Agent) -> AgentApp:
         worker_redirect_stdouts=False,
         beat_max_loop_interval=1.0,
     )
-    _add_chores(app, _add_measurements(app))
+    _add_chores(app, _add_measurements(app), _add_on_demand_pings(app))
     return app
 
 
-def _add_chores(app: AgentApp, dispatch: Callable[[], None]) -> None:
+def _add_chores(
+    app: AgentApp, dispatch: Callable[[], None], take_up_pings: Callable[[Sequence[OnDemandPing]], None]
+) -> None:
     agent = app.agent
 
     @app.task(name="site.pulse", shared=False)
@@ -70,12 +73,29 @@ def _add_chores(app: AgentApp, dispatch: Callable[[], None]) -> None:
             plan = agent.plans.current()
             if plan is not None:
                 agent.slots.learn(before, plan)
+                take_up_pings(plan.pings_to_send)
             # A test that somebody asked for begins soon.
             dispatch()
 
     @app.task(name="site.deliver", shared=False)
     def deliver() -> None:
         agent.delivery.run()
+
+
+def _add_on_demand_pings(app: AgentApp) -> Callable[[Sequence[OnDemandPing]], None]:
+    """Add the task that runs on-demand pings. Returns the function that enqueues those that are new."""
+    client = redis.Redis.from_url(client_url(app.agent.settings.redis_url), socket_timeout=REDIS_TIMEOUT_S)
+
+    @app.task(name="site.on_demand_ping", shared=False)
+    def run_ping(request: dict[str, Any]) -> None:
+        app.agent.ping_on_demand(msgspec.convert(request, OnDemandPing))
+
+    def take_up(requests: Sequence[OnDemandPing]) -> None:
+        for request in requests:
+            if client.set(f"on-demand-ping:{request.run_id}", 1, nx=True, ex=REMEMBER_PINGS):
+                run_ping.apply_async((msgspec.to_builtins(request),))
+
+    return take_up
 
 
 def _add_cycle(app: AgentApp, kind: CycleKind) -> None:

@@ -2,10 +2,11 @@
 
     GET  /api/agent/plan      -> Plan    (ETag is Plan.version; If-None-Match gives 304)
     POST /api/agent/results   Batch -> Receipt, sent after the centre's commit
+    POST /api/agent/on-demand-pings   OnDemandPingReport -> {}
     GET  /api/agent/enrol     -> Welcome
     POST /api/agent/enrol     EnrolmentRequest -> Enrolment
 
-The first two carry `Authorization: Bearer TOKEN` and who the agent is (`probes.site.identity`), the others no token;
+The first three carry `Authorization: Bearer TOKEN` and who the agent is (`probes.site.identity`), the others no token;
 409 says that another agent holds the token. Each request says which version of this it speaks, each answer which ones
 the centre does (`Soundings-Protocols: lowest=1, highest=1, lowest-until=2028-12-31`); 426 says that it is none of them.
 Each answer has two headers with the centre's clock, when it took the request up and when it answered, in seconds since
@@ -17,12 +18,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Union, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, cast
 
 import msgspec
 
-from probes.bounds import Count, Moment, PositiveCount, SequenceNumber, TestName
-from probes.contract import CycleKind, CycleTask, Kind, Result, Slot
+from probes.bounds import (
+    Count,
+    LargeCount,
+    Moment,
+    PositiveCount,
+    RttMs,
+    SequenceNumber,
+    SmallCount,
+    TestName,
+    Text,
+)
+from probes.contract import CycleKind, CycleTask, Kind, Outcome, Result, Slot
 from probes.kinds import CYCLE_KINDS, KINDS, SLOT_KINDS
 from probes.quantities import counted
 from probes.site.health import Health
@@ -34,6 +45,11 @@ PROTOCOLS_HEADER = "Soundings-Protocols"
 IDENTITY_HEADER = "Soundings-Agent"
 RECEIVED_HEADER = "Soundings-Received-At"
 SENT_HEADER = "Soundings-Sent-At"
+ABILITIES_HEADER = "Soundings-Abilities"
+"""On a request for the plan: the parts of a plan, separated by commas, that agents of the first versions do not
+know."""
+ON_DEMAND_PINGS = "on-demand-pings"
+MOST_ON_DEMAND_PINGS = 100
 GAPS_AT_ONCE = 500
 """In one batch."""
 
@@ -55,12 +71,48 @@ def read_slot(body: bytes) -> Slot:
     return cast("Slot", slot)
 
 
+class OnDemandPing(msgspec.Struct, frozen=True, kw_only=True):
+    """Pings that a user asked for: `count` echo requests to the destination of a path, sent once, as soon as the agent
+    reads this, and not after `begin_by` by the centre's clock. Their replies are reported while they arrive."""
+
+    run_id: int
+    path_id: int
+    address: str
+    family: Literal[4, 6]
+    begin_by: Moment
+    source: str | None = None
+    count: int = 20
+    spacing_s: float = 0.2
+    timeout_s: float = 2.0
+    packet_bytes: int = 100
+
+
+class OnDemandPingReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of on-demand pings: `rtts_ms` has an entry for each request sent so far, None without a reply;
+    `awaited` are the indices of those that may still be answered. `outcome` is None until all have an answer or have
+    timed out. Each report replaces the one before."""
+
+    run_id: LargeCount
+    started_at: Moment
+    rtts_ms: Annotated[tuple[RttMs | None, ...], msgspec.Meta(max_length=MOST_ON_DEMAND_PINGS)] = ()
+    awaited: Annotated[tuple[SmallCount, ...], msgspec.Meta(max_length=MOST_ON_DEMAND_PINGS)] = ()
+    outcome: Outcome | None = None
+    detail: Text | None = None
+
+
 class PlanOfKinds(msgspec.Struct, frozen=True, kw_only=True):
-    """All measurements of a site. `version` is a digest of the rest. A `Plan` has a field for each kind as well."""
+    """All measurements of a site. `version` is a digest of the rest. A `Plan` has a field for each kind as well;
+    `on_demand_pings` are left out of the JSON while there are none, as before there were any."""
 
     version: str
     site: str
     mesh: str
+    on_demand_pings: tuple[OnDemandPing, ...] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def pings_to_send(self) -> tuple[OnDemandPing, ...]:
+        """The on-demand pings of this site."""
+        return () if isinstance(self.on_demand_pings, msgspec.UnsetType) else self.on_demand_pings
 
     def of(self, kind: Kind) -> tuple[Any, ...]:
         """The tasks, or slots, of a kind."""

@@ -265,7 +265,10 @@ def test_compose_sets_retention_to_the_defaults_of_the_settings(name: str) -> No
         variable: environment[variable] for variable in VARIABLES if variable.startswith("SOUNDINGS_RETENTION_")
     }
 
-    kinds = {variable.split("_")[2].lower(): int(days) for variable, days in retention.items()}
+    kinds = {
+        variable.removeprefix("SOUNDINGS_RETENTION_").removesuffix("_DAYS").lower(): int(days)
+        for variable, days in retention.items()
+    }
     assert kinds == settings.RETENTION_DAYS
 
 

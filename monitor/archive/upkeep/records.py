@@ -1,4 +1,4 @@
-"""Delete old records: slots, the ledger, incidents, deeds, tokens, reports, sessions, and delivery records.
+"""Delete old records: slots, on-demand pings, the ledger, incidents, deeds, tokens, reports, sessions, deliveries.
 
 In: the days of `settings.RETENTION_DAYS`, 0 for ever. Out: rows deleted, by table. Each batch is a transaction, so
 locks are short; rows locked by others are left for the next day. Active records are never deleted: open incidents,
@@ -52,6 +52,8 @@ _NEWER_BATCH = (
 )
 _NO_REPORTS = "NOT EXISTS (SELECT FROM report_delivery AS sent WHERE sent.subscriber_id = report_subscriber.id)"
 _BEFORE = "%(before)s::timestamptz"
+_OF_OLD_REQUEST = f"(SELECT asked_at FROM ping_request WHERE ping_request.id = ping_run.request_id) < {_BEFORE}"
+_NO_RUNS = "NOT EXISTS (SELECT FROM ping_run WHERE ping_run.request_id = ping_request.id)"
 # Incidents and silences before the deeds about them, reports before their subscribers.
 RECORDS = (
     ExpiringRows("received_batch", "deliveries", f"received_at < {_BEFORE} AND {_NEWER_BATCH}"),
@@ -59,6 +61,8 @@ RECORDS = (
     ExpiringRows("table_size", "deliveries", f"at < {_BEFORE}"),
     ExpiringRows("refused_result", "refused", f"refused_at < {_BEFORE}"),
     ExpiringRows("slot", "slots"),
+    ExpiringRows("ping_run", "on_demand_pings", _OF_OLD_REQUEST),
+    ExpiringRows("ping_request", "on_demand_pings", f"asked_at < {_BEFORE} AND {_NO_RUNS}"),
     ExpiringRows("cycle_day", "ledger", f"day < ({_BEFORE} AT TIME ZONE 'UTC')::date"),
     ExpiringRows("agent_gap", "ledger", f"until <= {_BEFORE}"),
     ExpiringRows("clock_off_period", "ledger", f"until < {_BEFORE}"),

@@ -14,7 +14,7 @@ from __future__ import annotations
 import secrets
 import select
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -190,8 +190,14 @@ class PingSession:
         self._keys.restart()
 
 
-def run_sessions(sessions: Sequence[PingSession], deadline: Deadline, timeout_s: float) -> None:
-    """Run all sessions to their end. Sending stops in time to await the last replies by `deadline`.
+def run_sessions(
+    sessions: Sequence[PingSession],
+    deadline: Deadline,
+    timeout_s: float,
+    after_step: Callable[[], None] | None = None,
+) -> None:
+    """Run all sessions to their end. Sending stops in time to await the last replies by `deadline`. `after_step` is
+    called each time that replies may have been read, but not at packet rates that need threads.
 
     At high packet rates each session gets a thread: the kernel then sends and receives in parallel.
     """
@@ -200,10 +206,15 @@ def run_sessions(sessions: Sequence[PingSession], deadline: Deadline, timeout_s:
             for future in [threads.submit(_run_in_turn, [session], deadline, timeout_s) for session in sessions]:
                 future.result()
     else:
-        _run_in_turn(sessions, deadline, timeout_s)
+        _run_in_turn(sessions, deadline, timeout_s, after_step)
 
 
-def _run_in_turn(sessions: Sequence[PingSession], deadline: Deadline, timeout_s: float) -> None:
+def _run_in_turn(
+    sessions: Sequence[PingSession],
+    deadline: Deadline,
+    timeout_s: float,
+    after_step: Callable[[], None] | None = None,
+) -> None:
     last_chance_s = timeout_s + 2 * SETTLE_NS / NS_PER_S
     while sessions:
         if deadline.remaining_s <= last_chance_s:
@@ -211,6 +222,8 @@ def _run_in_turn(sessions: Sequence[PingSession], deadline: Deadline, timeout_s:
                 session.stop_sending()
         for session in sessions:
             session.step()
+        if after_step is not None:
+            after_step()
         if all(session.finished() for session in sessions):
             return
         _sleep_until(min(session.wake_at_ns() for session in sessions), sessions)

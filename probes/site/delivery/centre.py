@@ -31,7 +31,9 @@ from probes.site.delivery.centre_clock import CentreClock
 from probes.site.journal import DatedMessage
 from probes.site.settings import UNIX, SettingsError, check_centre, read_token
 from probes.site.wire import (
+    ABILITIES_HEADER,
     IDENTITY_HEADER,
+    ON_DEMAND_PINGS,
     PROTOCOL,
     PROTOCOL_HEADER,
     RECEIVED_HEADER,
@@ -39,6 +41,7 @@ from probes.site.wire import (
     Batch,
     Enrolment,
     EnrolmentRequest,
+    OnDemandPingReport,
     Plan,
     Receipt,
     Welcome,
@@ -118,7 +121,9 @@ class Centre:
 
     def plan(self, version: str | None) -> Plan | None:
         """This site's plan; None if it is still that of `version`. Raises `CentreError`."""
-        headers = {} if version is None else {"If-None-Match": f'"{version}"'}
+        headers = {ABILITIES_HEADER: ON_DEMAND_PINGS}
+        if version is not None:
+            headers["If-None-Match"] = f'"{version}"'
         status, body = self._request("GET", "/api/agent/plan", headers, None)
         return None if status == 304 else _decoded(body, Plan)
 
@@ -129,6 +134,11 @@ class Centre:
         if receipt.number != batch.number:
             raise CentreError(f"batch {batch.number}: the receipt is for batch {receipt.number}; will be retried")
         return receipt
+
+    def report_pings(self, report: OnDemandPingReport) -> None:
+        """Tell the state of on-demand pings. Raises `CentreError`."""
+        headers = {"Content-Type": "application/json"}
+        self._request("POST", "/api/agent/on-demand-pings", headers, msgspec.json.encode(report))
 
     def welcome(self) -> Welcome:
         """Fetch the versions that the centre supports; needs no token. Raises `CentreError`."""

@@ -47,13 +47,17 @@ class Permit:
         self._running: dict[str, dict[str, tuple[CycleTask, tuple[Target, ...]]]] = {}
 
     @contextmanager
-    def targets(self, kind: CycleKind, task: CycleTask, targets: Sequence[Target]) -> Iterator[list[Verdict]]:
-        """The verdict on each target; those permitted count as the site's load while the context is open."""
+    def targets(
+        self, kind: CycleKind, task: CycleTask, targets: Sequence[Target], beside: Sequence[CycleTask] = ()
+    ) -> Iterator[list[Verdict]]:
+        """The verdict on each target; those permitted count as the site's load while the context is open. The tests of
+        `beside` count as running, so that none of their cycles is refused because of this task."""
         answers = resolve([(target.address, target.family) for target in targets], Deadline(RESOLVE_S))
         resolved = [_with_address(target, answers[target.address, target.family]) for target in targets]
         with self._lock:
             running = self._running.setdefault(kind.name, {})
-            verdicts = self._verdicts(kind, task, resolved)
+            planned = {other.test: (other, _resolved_alike(kind.targets(other), targets, resolved)) for other in beside}
+            verdicts = self._verdicts(kind, task, resolved, planned)
             running[task.test] = task, tuple(verdict for verdict in verdicts if isinstance(verdict, Target))
         try:
             yield verdicts
@@ -61,13 +65,19 @@ class Permit:
             with self._lock:
                 del running[task.test]
 
-    def _verdicts(self, kind: CycleKind, task: CycleTask, resolved: Sequence[Verdict]) -> list[Verdict]:
+    def _verdicts(
+        self,
+        kind: CycleKind,
+        task: CycleTask,
+        resolved: Sequence[Verdict],
+        planned: dict[str, tuple[CycleTask, tuple[Target, ...]]],
+    ) -> list[Verdict]:
         closed = self._limits.forbids_time(kind.hours, self._now(), kind.length_s(task))
         verdicts = [
             target if isinstance(target, ProbeError) else self._at_this_time(target, closed) for target in resolved
         ]
         open_targets = [target for target in verdicts if isinstance(target, Target)]
-        load = Load(self._running[kind.name], self._usage.packets_within_hour)
+        load = Load(planned | self._running[kind.name], self._usage.packets_within_hour)
         rules = iter(kind.forbids(self._limits, task, open_targets, load))
         return [
             target if isinstance(target, ProbeError) or (rule := next(rules)) is None else NotPermitted(rule)
@@ -124,6 +134,20 @@ def _with_address(target: Target, answer: Resolution) -> Verdict:
     if isinstance(answer, ProbeError):
         return answer
     return replace(target, address=target.address if _is_literal(target.address) else str(answer[0]))
+
+
+def _resolved_alike(
+    planned: Iterable[Target], targets: Sequence[Target], resolved: Sequence[Verdict]
+) -> tuple[Target, ...]:
+    """The planned targets, those that are also in `targets` with their literal address."""
+    literal = {
+        (target.address, target.family): verdict.address
+        for target, verdict in zip(targets, resolved, strict=True)
+        if isinstance(verdict, Target)
+    }
+    return tuple(
+        replace(target, address=literal.get((target.address, target.family), target.address)) for target in planned
+    )
 
 
 def _is_literal(address: str) -> bool:

@@ -24,7 +24,7 @@ from probes.site.plan import PlanCache, PlanPuller
 from probes.site.runner.schedule import spread
 from probes.site.settings import SettingsError
 from probes.site.spool.spool import NoRoom, Spool
-from probes.site.wire import IDENTITY_HEADER, Batch, Plan, Receipt, Refusal
+from probes.site.wire import IDENTITY_HEADER, Batch, OnDemandPingReport, Plan, Receipt, Refusal
 from tests.facts import lacks
 from tests.spools import count_queued
 from tests.unit.site.test_spool import result
@@ -43,6 +43,7 @@ class FakeCentre(ThreadingHTTPServer):
         self.answers = []
         self.batches: list[Batch] = []
         self.requests: list[tuple[str, dict]] = []
+        self.ping_reports: list[OnDemandPingReport] = []
         self.stored: dict[int, int] = {}
         self.refuse: dict[int, str] = {}
         self.poison: set[int] = set()
@@ -68,6 +69,13 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         self.server.requests.append((self.path, dict(self.headers)))
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path.endswith("/on-demand-pings"):
+            self.server.ping_reports.append(msgspec.json.decode(body, type=OnDemandPingReport))
+            self.reply(200, b"{}")
+        else:
+            self.take_batch(body)
+
+    def take_batch(self, body):
         unpack = {"gzip": gzip.decompress, "zstd": zstandard.decompress}[self.headers["Content-Encoding"]]
         batch = msgspec.msgpack.decode(unpack(body), type=Batch)
         answer = self.server.answers.pop(0) if self.server.answers else "store"
