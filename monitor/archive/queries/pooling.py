@@ -16,7 +16,7 @@ from django.utils import timezone
 from monitor.analysis.summaries import grouped_weighted_medians
 from monitor.archive.columns import nullable
 from monitor.archive.models import BurstSummary
-from monitor.archive.periods import Stretch, cover, cover_exactly
+from monitor.archive.periods import Stretch, cover, cover_exactly, start_of
 from monitor.archive.statements import optional_list, statement
 
 _SKETCHES = ("rtt_sketch", "ipdv_sketch", "loaded_rtt_sketch")
@@ -34,13 +34,25 @@ def pooled(
     quantile: str = "rtt_median_ms",
     exact: bool = False,
     first: int = 0,
+    by_plan_at: datetime | None = None,
 ) -> tuple[str, dict[str, Any]]:
     """sql/pooled.sql for this period, and its parameters; `exact` to the hour for periods of any length. `first` is the
-    number of its first stretch, where a statement has several periods."""
+    number of its first stretch, where a statement has several periods.
+
+    With `by_plan_at`, the present, `bursts_planned` counts the cycles of the plan, and the period ends with the last
+    whole hour. Without, it is the sum of the summaries' plans: without the hours of which nothing arrived, and with the
+    rest of the running hour.
+    """
+    if by_plan_at is not None:
+        until = max(since, min(until, start_of("hour", by_plan_at)))
     pieces, parameters = pieces_of(
         since, until, packet_bytes=packet_bytes, path_ids=path_ids, columns=COLUMNS, exact=exact, first=first
     )
-    return statement("pooled", pieces=pieces, quantile=quantile), parameters
+    planned = "sum(bursts_planned)"
+    if by_plan_at is not None:
+        last = first + sum(name.startswith("until_") for name in parameters) - 1
+        planned = statement("planned_cycles", first=str(first), last=str(last))
+    return statement("pooled", pieces=pieces, quantile=quantile, planned=planned), parameters
 
 
 def pieces_of(

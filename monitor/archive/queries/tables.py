@@ -12,6 +12,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from django.utils import timezone
+
 from monitor.analysis.loss import loss_bound_ratio
 from monitor.archive.periods import SETTLED_AFTER, next_start, start_of
 from monitor.archive.queries.metrics import Metric
@@ -97,8 +99,9 @@ def grid(
 ) -> list[GridCell]:
     """The metric of each path and packet size with data in the period, by path and size.
 
-    Over several summaries a median is their medians' median weighted by packets received, P95 their maximum. Raises
-    `ValueError` for throughput, which has no packet size: use `throughput_summaries`.
+    Over several summaries a median is their medians' median weighted by packets received, P95 their maximum. Coverage
+    counts the plan and the bursts up to the last whole hour, as the completeness page does. Raises `ValueError` for
+    throughput, which has no packet size: use `throughput_summaries`.
     """
     check_period(since, until)
     if metric is Metric.THROUGHPUT:
@@ -110,6 +113,7 @@ def grid(
         packet_bytes=packet_bytes,
         path_ids=path_ids,
         quantile=metric.value if is_quantile else Metric.RTT_MEDIAN.value,
+        by_plan_at=timezone.now() if metric is Metric.COVERAGE else None,
     )
     names, rows = run_statement(
         "grid",
@@ -157,7 +161,8 @@ def table(
 
     IPv4 and IPv6 are pooled unless `family` is 4 or 6. By group, a path counts for each pair of a group that contains
     its source and a group that contains its destination, which may be the same. With `now`, a tick that runs or has
-    just ended is pooled from shorter summaries, as the grid is, where the metric allows it (`is_current`).
+    just ended is pooled from shorter summaries, as the grid is, where the metric allows it (`is_current`); coverage has
+    no figure of the running hour.
     """
     check_period(since, until)
     of_tests = metric is Metric.THROUGHPUT
@@ -170,7 +175,9 @@ def table(
     running = ""
     parameters: dict[str, Any] = {}
     stored_until = until
-    if now is not None and tick is not Tick.HOUR and is_current(metric, tick):
+    if now is not None and tick is Tick.HOUR and metric is Metric.COVERAGE:
+        stored_until = min(until, start_of("hour", now))
+    elif now is not None and tick is not Tick.HOUR and is_current(metric, tick):
         stored_until = min(until, start_of(tick.value, now - SETTLED_AFTER[tick.value]))
         running, parameters = _running(parts, max(start_of(tick.value, since), stored_until), until, now, packet_bytes)
     names, rows = run_statement(
@@ -234,7 +241,8 @@ def _running(
             text = statement("tests_of_tick", number=str(number))
             added: dict[str, Any] = {f"since_{number}": at, f"until_{number}": end}
         else:
-            text, added = pooled(at, end, packet_bytes=packet_bytes, path_ids=None, first=number)
+            by_plan_at = now if parts["value"] == Metric.COVERAGE.sql else None
+            text, added = pooled(at, end, packet_bytes=packet_bytes, path_ids=None, first=number, by_plan_at=by_plan_at)
         pieces.append(statement("running_tick", **parts, number=str(number), pooled=text))
         parameters |= {**added, f"tick_{number}": at}
         at = next_start(tick, at)

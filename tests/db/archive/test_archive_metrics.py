@@ -12,7 +12,8 @@ from monitor.analysis.geography import great_circle_km
 from monitor.archive.queries import tables
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.rollup.recompute import roll_up
-from monitor.mesh.models import Site
+from monitor.mesh.models import Measurement, MeasurementPeriod, Site
+from monitor.mesh.models import Test as MeshTest
 from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 from tests.db.pages_mesh import hour
@@ -150,6 +151,10 @@ def test_without_a_plan_there_is_no_coverage(sent, planned, coverage, floor):
     """30 bursts of 10 are half of 60, and 3/300 bounds a loss of none."""
     path = make_mesh().slac_cern
     hour(path, sent=sent, received=sent, rtt_ms=9.0 if sent else None, bursts_planned=planned, hour=HOUR)
+    if planned:
+        pinger_test = MeshTest.objects.create(name="pinger", kind="ping", every_s=60, parameters={})
+        measurement = Measurement.objects.create(path=path, test=pinger_test, started_at=HOUR)
+        MeasurementPeriod.objects.create(measurement=measurement, every_s=60, packet_bytes=[100], started_at=HOUR)
 
     with connection.cursor() as cursor:
         cursor.execute("SELECT coverage_ratio, loss_floor_ratio FROM metrics_by_hour")

@@ -1,6 +1,7 @@
 -- One row for each path and packet size: its summaries as one. Counts are added, means weighted by what they are means of,
 -- extremes the extremes, and P95 the greatest, so that it is not averaged away. `quantiles` and `weights` have what a
--- quantile is made from: each summary's own, and how many packets it has received, in binary and in the same order.
+-- quantile is made from: each summary's own, and how many packets it has received, in binary and in the same order. `bursts_planned`
+-- is the sum of the summaries' plans, or planned_cycles.sql.
 SELECT
     path_id, packet_bytes,
     sum(bursts) AS bursts,
@@ -9,7 +10,7 @@ SELECT
     sum(bursts_during_test) AS bursts_during_test,
     sum(bursts_not_measured) AS bursts_not_measured,
     sum(bursts_excluded) AS bursts_excluded,
-    sum(bursts_planned) AS bursts_planned,
+    {planned} AS bursts_planned,
     sum(bursts_duplicated) AS bursts_duplicated,
     sum(bursts_reordered) AS bursts_reordered,
     sum(sent) AS sent,
