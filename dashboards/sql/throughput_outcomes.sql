@@ -1,5 +1,6 @@
 -- One row per hour that the period touches (a day beyond two days, a month beyond 92): measured throughput
--- tests, failed tests, and planned slots without a test, those up to the last whole hour.
+-- tests, failed tests, and planned slots without a test, those up to the last whole hour, also where nothing was
+-- delivered.
 WITH pooled AS (
     SELECT
         throughput.at,
@@ -16,8 +17,8 @@ WITH pooled AS (
     ))
     GROUP BY throughput.at
 ),
-due AS (
-    SELECT whole.at, SUM(GREATEST(0, whole.slots_planned - whole.tests)) AS untried
+of_path AS (
+    SELECT whole.at, whole.path_id, GREATEST(0, SUM(whole.slots_planned) - SUM(whole.tests)) AS untried
     FROM reporting.throughput_in_whole_hours(
         reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo(), now()
     ) AS whole
@@ -26,7 +27,12 @@ due AS (
         source IN (SELECT site FROM reporting.site_group WHERE group_name = ${group:sqlstring})
         AND destination IN (SELECT site FROM reporting.site_group WHERE group_name = ${group:sqlstring})
     )
-    GROUP BY whole.at
+    GROUP BY whole.at, whole.path_id
+),
+due AS (
+    SELECT at, SUM(untried) AS untried
+    FROM of_path
+    GROUP BY at
 )
 SELECT
     step.at AS "time",
@@ -36,5 +42,5 @@ SELECT
 FROM reporting.steps(reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo()) AS step
 LEFT JOIN pooled ON pooled.at = step.at
 LEFT JOIN due ON due.at = step.at
-WHERE EXISTS (SELECT FROM pooled)
+WHERE EXISTS (SELECT FROM pooled) OR EXISTS (SELECT FROM due)
 ORDER BY step.at

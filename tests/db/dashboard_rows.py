@@ -119,6 +119,11 @@ def bursts(three: MeshOfThree) -> None:
 def throughput(three: MeshOfThree) -> None:
     """slac to cern: 10 and 30 Mbit/s in the hours, of three slots; a capacity of 100 Mbit/s."""
     path_id = three.slac_cern.pk
+    tcp = models.Test.objects.create(name="tcp", kind="throughput", every_s=1800, parameters={})
+    planned = Measurement.objects.create(path_id=path_id, test=tcp, started_at=SINCE)
+    for minutes in (10, 70, 100):
+        at = HOURS[0] + timedelta(minutes=minutes)
+        models.Slot.objects.create(measurement=planned, starts_at=at, ends_at=at + timedelta(minutes=1))
     for hour, bps, slots in zip(HOURS, (1e7, 3e7), (1, 2), strict=True):
         of_hour = {
             "tests": 1,

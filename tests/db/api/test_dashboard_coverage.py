@@ -14,11 +14,14 @@ import pytest
 from django.db import connection
 
 from dashboards.reader import grant
-from monitor.archive.models import ThroughputDay, ThroughputHour
+from monitor.archive.models import KeptSince, ThroughputDay, ThroughputHour
 from monitor.archive.periods import start_of
+from monitor.archive.queries import tables
 from monitor.archive.queries.completeness import coverage_by_site_and_day
+from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.tables import Grouping, Tick
 from monitor.archive.rollup.recompute import roll_up
-from monitor.mesh.models import Measurement, MeasurementPeriod
+from monitor.mesh.models import Measurement, MeasurementPeriod, Slot
 from monitor.mesh.models import Test as MeshTest
 from tests.db.grafana import of_dashboard, run
 from tests.db.merging import merge_all
@@ -107,18 +110,108 @@ def test_an_agent_silent_for_full_hours_lowers_coverage(running_hour: RunningHou
     assert overview["Coverage"] == site["Coverage"] == 114 / 240
 
 
+@pytest.fixture
+def minute_20(monkeypatch: pytest.MonkeyPatch) -> RunningHour:
+    """A plan of two days, and all of its bursts up to minute 20 of an hour; six of the hour before and all of an hour
+    of yesterday are missing."""
+    mesh, now = make_mesh(), datetime(2026, 11, 18, 10, 20, tzinfo=UTC)
+    since = now - 20 * MINUTE - 34 * HOUR  # midnight
+    test = MeshTest.objects.create(name="pinger", kind="ping", every_s=60, parameters={})
+    measurement = Measurement.objects.create(path=mesh.slac_cern, test=test, started_at=since)
+    MeasurementPeriod.objects.create(measurement=measurement, every_s=60, packet_bytes=[100], started_at=since)
+    due = [since + number * MINUTE for number in range(34 * 60 + 20)]
+    reported = [at for at in due if at.hour != 5 or at.day == now.day]
+    reported = [at for at in reported if not now - 26 * MINUTE <= at < now - 20 * MINUTE]
+    store(
+        mesh.slac.pk,
+        batch(*(delivered(mesh.slac_cern, burst(10.0, at=at), n) for n, at in enumerate(reported, 1))),
+        now,
+    )
+    while roll_up(now):
+        continue
+    merge_all(now)
+    monkeypatch.setattr("django.utils.timezone.now", lambda: now)
+    return RunningHour(mesh, now, since)
+
+
+@pytest.mark.parametrize(
+    ("length", "planned", "missing"),
+    [(20 * MINUTE, None, None), (HOUR, 60, 6), (8 * HOUR, 480, 6), (33 * HOUR, 33 * 60, 66), (3 * DAY, 34 * 60, 66)],
+    ids=str,
+)
+def test_grid_coverage_counts_full_hours(length: timedelta, planned: int, missing: int, minute_20: RunningHour) -> None:
+    cells = tables.grid(Metric.COVERAGE, minute_20.now - length, minute_20.now, packet_bytes=100)
+
+    assert [cell.value for cell in cells] == ([] if planned is None else [pytest.approx((planned - missing) / planned)])
+
+
+def test_grid_coverage_of_two_days_is_that_of_the_page(minute_20: RunningHour) -> None:
+    [cell] = tables.grid(Metric.COVERAGE, minute_20.now - 3 * DAY, minute_20.now, packet_bytes=100)
+
+    planned, measured = page_coverage(minute_20)
+    assert (planned, measured) == (34 * 60, 34 * 60 - 66)
+    assert cell.value == measured / planned
+
+
+@pytest.mark.parametrize(
+    ("tick", "expected"),
+    [
+        (Tick.HOUR, {8: 1.0, 9: 54 / 60}),
+        (Tick.DAY, {0: 594 / 600}),
+        (Tick.MONTH, {0: 1974 / 2040}),
+    ],
+)
+def test_table_coverage_ends_with_the_last_full_hour(
+    tick: Tick, expected: dict[int, float], minute_20: RunningHour
+) -> None:
+    since = minute_20.now - (2 * HOUR if tick is Tick.HOUR else timedelta())
+
+    cells = tables.table(Grouping.SITE, Metric.COVERAGE, tick, since, minute_20.now, 100, now=minute_20.now)
+
+    assert {cell.at.hour: cell.value for cell in cells} == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("length", [6 * HOUR, 5 * DAY])
-def test_future_slots_are_not_missing_tests(length: timedelta, running_hour: RunningHour) -> None:
-    """A slot in each of the three hours, none of them tested; that of the running hour may still be tested."""
-    path_id = running_hour.mesh.slac_cern.pk
-    for number in range(3):
-        hour = running_hour.since + number * HOUR
-        ThroughputHour.objects.create(path_id=path_id, hour=hour, tests=0, tests_measured=0, slots_planned=1)
-        day, _ = ThroughputDay.objects.get_or_create(
-            path_id=path_id, day=start_of("day", hour), defaults={"tests": 0, "tests_measured": 0, "slots_planned": 0}
-        )
-        ThroughputDay.objects.filter(pk=day.pk).update(slots_planned=day.slots_planned + 1)
+def test_slots_without_delivery_are_missing_tests(length: timedelta, running_hour: RunningHour) -> None:
+    """A slot in each of three hours of which there is no summary; that of the running hour may still be tested. A slot
+    on demand is none of the plan."""
+    path = running_hour.mesh.slac_cern
+    for name in ("throughput", "on-demand"):
+        test = MeshTest.objects.create(name=name, kind="throughput", every_s=3600, parameters={})
+        measurement = Measurement.objects.create(path=path, test=test, started_at=running_hour.since)
+        for number in range(3):
+            at = running_hour.since + number * HOUR
+            Slot.objects.create(measurement=measurement, starts_at=at, ends_at=at + MINUTE)
+    assert not ThroughputHour.objects.exists()
 
     rows = running_hour.rows("throughput", "Test outcomes (tests)/A", length)
 
     assert sum(row["No test"] or 0 for row in rows) == 2
+
+
+@pytest.mark.parametrize("length", [6 * HOUR, 5 * DAY])
+def test_tested_slots_are_not_missing_tests(length: timedelta, running_hour: RunningHour) -> None:
+    path = running_hour.mesh.slac_cern
+    test = MeshTest.objects.create(name="throughput", kind="throughput", every_s=1800, parameters={})
+    measurement = Measurement.objects.create(path=path, test=test, started_at=running_hour.since)
+    for number in range(4):
+        at = running_hour.since + number * HOUR / 2
+        Slot.objects.create(measurement=measurement, starts_at=at, ends_at=at + MINUTE)
+    figures = {"path_id": path.pk, "tests": 1, "tests_measured": 1, "slots_planned": 2}
+    ThroughputHour.objects.create(hour=running_hour.since, **figures)
+    ThroughputDay.objects.create(day=start_of("day", running_hour.since), **figures)
+
+    rows = running_hour.rows("throughput", "Test outcomes (tests)/A", length)
+
+    assert sum(row["No test"] or 0 for row in rows) == 3
+
+
+def test_deleted_slots_are_counted_by_the_summaries(running_hour: RunningHour) -> None:
+    KeptSince.objects.create(key="slots", since=running_hour.now + DAY)
+    ThroughputHour.objects.create(
+        path_id=running_hour.mesh.slac_cern.pk, hour=running_hour.since, tests=1, tests_measured=1, slots_planned=4
+    )
+
+    rows = running_hour.rows("throughput", "Test outcomes (tests)/A", 6 * HOUR)
+
+    assert sum(row["No test"] or 0 for row in rows) == 3
