@@ -154,6 +154,14 @@ LANGUAGE_CODE = "en-gb"
 USE_I18N = False
 
 STATIC_URL = "static/"
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "monitor.web.static_files.HashedFinder",
+]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "monitor.web.static_files.HashedStaticFiles"},
+}
 WHITENOISE_USE_FINDERS = True
 LOGIN_URL = "login"
 

@@ -1,0 +1,87 @@
+"""Static files under names with a hash of their content, compressed: browsers may keep them for ever, and a new release
+has new names.
+
+They are written to the data folder by the first process that needs them, so that an installation needs no further step
+and pages can never name the files of another release. Where that folder cannot be written, pages name the files as they
+are. WhiteNoise serves both, and prefers the compressed variant that the browser accepts. Files of earlier releases
+stay, for pages that are still open.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from django.conf import settings
+from django.contrib.staticfiles.finders import AppDirectoriesFinder, BaseFinder
+from django.contrib.staticfiles.storage import StaticFilesStorage
+from django.core.files.storage import FileSystemStorage
+from whitenoise.compress import Compressor  # type: ignore[import-untyped]
+
+HASH_DIGITS = 12
+log = logging.getLogger(__name__)
+
+
+class HashedStaticFiles(StaticFilesStorage):
+    """Names files in addresses by their content; as they are while debugging, when they change."""
+
+    def url(self, name: str | None) -> str:
+        hashed = {} if settings.DEBUG or name is None else hashed_names(_folder())
+        return super().url(hashed.get(name or "", name))
+
+
+class HashedFinder(BaseFinder):
+    """Finds the files with hashed names, and their compressed variants."""
+
+    def find(self, path: str, find_all: bool = False, **_: Any) -> Any:
+        place = _folder() / path
+        is_within = place.resolve().is_relative_to(_folder().resolve())
+        matches = [str(place)] if is_within and place.is_file() else []
+        return matches if find_all else next(iter(matches), None)
+
+    def list(self, ignore_patterns: Iterable[str] | None) -> Iterator[tuple[str, FileSystemStorage]]:
+        folder = _folder()
+        hashed_names(folder)
+        storage = FileSystemStorage(location=folder)
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                yield str(path.relative_to(folder)), storage
+
+
+@cache
+def hashed_names(folder: Path) -> dict[str, str]:
+    """Hashed name of each static file, all of them written to `folder`; empty where that is not possible."""
+    names = {}
+    try:
+        for name, storage in AppDirectoriesFinder().list(None):
+            content = Path(storage.path(name)).read_bytes()
+            place = PurePosixPath(name)
+            digest = hashlib.sha256(content).hexdigest()[:HASH_DIGITS]
+            names[name] = str(place.with_name(f"{place.stem}.{digest}{place.suffix}"))
+            _write(folder / names[name], content)
+    except OSError as error:
+        log.warning("static files stay uncompressed, since %s cannot be written: %s", folder, error)
+        return {}
+    return names
+
+
+def _folder() -> Path:
+    return Path(settings.DATA_DIR) / "web" / "static"
+
+
+def _write(place: Path, content: bytes) -> None:
+    """Write a file and its compressed variants, the file itself last: where it is, all of it is."""
+    if place.exists():
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=place.parent, prefix=".") as workshop:
+        whole = Path(workshop) / place.name
+        whole.write_bytes(content)
+        variants = Compressor(quiet=True).compress(str(whole))
+        for path in (*variants, str(whole)):
+            Path(path).replace(place.with_name(Path(path).name))
