@@ -39,6 +39,9 @@ VARIABLES = {
     ),
     "SOUNDINGS_LOG_ALL": "1 logs each task of the worker and each request; by default only errors and refusals",
     "SOUNDINGS_PULSE_FILE": "file that the worker or beat touches while it runs; `manage.py up` sets it",
+    "SOUNDINGS_LAB_DIR": (
+        "run folder of the lab, whose paths can then be broken on the page /lab/; `manage.py up --lab` sets it"
+    ),
     "SOUNDINGS_DEBUG": "1 shows Django's debug pages; never on a machine reachable by others",
     "SOUNDINGS_NOTIFY_URLS": (
         "channels that incidents are sent to, as name=URL, separated by spaces or lines; default log://. The URLs hold "
@@ -90,6 +93,12 @@ def read(name: str, default: str = "") -> str:
 def data_folder() -> Path:
     """The folder for everything that is written: SOUNDINGS_DATA, by default `data` beside the program."""
     return Path(read("SOUNDINGS_DATA", str(Path(__file__).resolve().parents[1] / "data"))).resolve()
+
+
+def folder(name: str) -> Path | None:
+    """The folder that `name` gives; None if it is not set."""
+    value = read(name)
+    return Path(value) if value else None
 
 
 def words(name: str, default: str) -> list[str]:

@@ -66,6 +66,7 @@ ALLOW_PLAIN_HTTP = environment.flag("SOUNDINGS_ALLOW_PLAIN_HTTP")
 TRUSTED_PROXIES = environment.trusted_proxies()
 NOTIFY_URLS = environment.words("SOUNDINGS_NOTIFY_URLS", "log://")
 REPORT_DIR = DATA_DIR / "reports"
+LAB_DIR = environment.folder("SOUNDINGS_LAB_DIR")
 SERVED_URL = _served_url()
 PUBLIC_URL = environment.read("SOUNDINGS_PUBLIC_URL", SERVED_URL).rstrip("/")
 GRAFANA_URL = environment.web_address("SOUNDINGS_GRAFANA_URL")

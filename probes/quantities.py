@@ -10,6 +10,16 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def duration_text(seconds: float) -> str:
+    """A duration as a stopwatch shows it: "48 s", "1 min 48 s", "2 h 5 min"."""
+    whole_s = max(0, round(seconds))
+    minutes, rest_s = divmod(whole_s, 60)
+    hours, rest_min = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {rest_min} min"
+    return f"{minutes} min {rest_s} s" if minutes else f"{rest_s} s"
+
+
 def with_unit(value: float, unit: str) -> str:
     """Three significant digits and the unit with its decimal prefix: "12 GB", "2.5 Gbit"."""
     scale, prefix = next((pair for pair in _PREFIXES if value >= pair[0]), (1.0, ""))

@@ -95,6 +95,11 @@ class Stack:
             file.write(self.url.encode())
 
     @property
+    def has_lab(self) -> bool:
+        """Whether the stack runs a lab with emulated paths."""
+        return "SOUNDINGS_LAB_DIR" in self.environment
+
+    @property
     def web_socket(self) -> Path:
         """Unix socket of the web server, used from the lab's namespaces."""
         return socket_dir(self.data) / "web.sock"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.urls import reverse
 
 
@@ -24,6 +25,8 @@ DAILY = (
     Destination("map", "Map"),
     Destination("reports", "Reports"),
 )
+LAB = Destination("lab", "Lab")
+"""Under "More" where a lab runs."""
 MORE = (
     Destination("table", "Table"),
     Destination("compare", "Compare"),
@@ -61,7 +64,7 @@ class Navigation:
 
 def navigation(current: str | None) -> Navigation:
     """The links of a page, by the name of its address; None for a page without, as of an error."""
-    return Navigation(_links(DAILY, current), _links(MORE, current))
+    return Navigation(_links(DAILY, current), _links(MORE if settings.LAB_DIR is None else (*MORE, LAB), current))
 
 
 def _links(destinations: tuple[Destination, ...], current: str | None) -> list[Link]:

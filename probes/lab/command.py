@@ -15,11 +15,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-from probes.lab import control
+from probes.lab import breaks, control
 from probes.lab.mesh import loopback_addresses, mesh_toml, namespace_addresses
 from probes.lab.namespaces import enter, repository_environment
 from probes.lab.process import run_lab
@@ -62,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("up", up, _add_up_arguments, "start a lab"),
         ("status", status, _add_status_arguments, "show settings and counters of every path"),
         ("down", down, None, "stop the lab"),
-        ("set", change, _add_set_arguments, "change path settings of a running lab"),
+        ("set", change, _add_set_arguments, "change path settings of a running lab, to break a path and mend it"),
+        ("undo", breaks.undo, _add_undo_arguments, "restore the scenario's settings of a path, or of all paths"),
         ("reset-counters", reset_counters, None, "reset the counters of every path"),
         ("exec", execute, _add_exec_arguments, "run a command at a site"),
         ("mesh", mesh, _add_mesh_arguments, "print the mesh.toml of a scenario"),
@@ -73,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             verb.add_argument(
                 "--run-dir",
                 type=Path,
-                default=control.default_run_dir(),
+                default=control.default_run_dir() if name == "up" else control.find_run_dir(),
                 help="run folder of the lab (default %(default)s)",
             )
         if add is not None:
@@ -136,15 +138,21 @@ def change(arguments: argparse.Namespace) -> int:
     """Change settings of a path, or the connection to the centre, of a running lab."""
     changes = {name: getattr(arguments, name) for name in SETTING_OPTIONS if getattr(arguments, name) is not None}
     changes = {name: None if value == UNLIMITED else value for name, value in changes.items()}
-    if arguments.path is None and (changes or arguments.rtt_ms is not None):
+    if not arguments.path and (changes or arguments.rtt_ms is not None or arguments.watch):
         raise LabError("give the path to change: SRC-DST")
     if not changes and arguments.rtt_ms is None and arguments.centre is None:
         raise LabError("nothing to set: see `python -m probes lab set --help`")
-    if arguments.path is not None:
-        source, destination = resolve_path(arguments.path, control.read_state(arguments.run_dir).sites)
-        for request in _set_requests(source, destination, changes, arguments):
+    if arguments.path:
+        state = control.read_state(arguments.run_dir)
+        pair = resolve_path(":".join(arguments.path), state.sites)
+        began = datetime.now(UTC)
+        for request in _set_requests(*pair, changes, arguments):
             control.ask(arguments.run_dir, request)
-            print(f"{request.source} → {request.destination}: {_changes_text(request.changes)}")
+            print(f"{request.source} → {request.destination}: {breaks.settings_text(request.changes)}")
+        if breaks.broken_paths(control.ask_status(arguments.run_dir)):
+            print("\n".join(breaks.expectation(state, pair, is_watched=arguments.watch)))
+        if arguments.watch:
+            return breaks.watch(state, pair, began)
     if arguments.centre is not None:
         control.ask(arguments.run_dir, control.CentreRequest(up=arguments.centre == "up"))
         print(f"centre: {arguments.centre}")
@@ -216,7 +224,7 @@ def _add_status_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_set_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", nargs="?", metavar="SRC-DST", help="path to change (or SRC:DST)")
+    parser.add_argument("path", nargs="*", metavar="SRC DST", help="path to change (or SRC-DST, SRC:DST)")
     delay = parser.add_mutually_exclusive_group()
     delay.add_argument(
         "--rtt-ms", type=_number, metavar="N", help="RTT, ms: sets the delay of both directions to half of it"
@@ -225,7 +233,12 @@ def _add_set_arguments(parser: argparse.ArgumentParser) -> None:
         group = delay if name == "delay_ms" else parser
         group.add_argument(option, dest=name, type=_reader(name), metavar="N", help=meaning)
     parser.add_argument("--both", action="store_true", help="change the reverse direction too")
+    parser.add_argument("--watch", action="store_true", help="wait for the incident, and print how long it took")
     parser.add_argument("--centre", choices=["up", "down"], help="connect the sites to the centre, or disconnect them")
+
+
+def _add_undo_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", nargs="*", metavar="SRC DST", help="path, both directions (default: all paths)")
 
 
 def _add_exec_arguments(parser: argparse.ArgumentParser) -> None:
@@ -327,10 +340,6 @@ def _set_requests(
     if back:
         requests.append(control.SetRequest(source=destination, destination=source, changes=back))
     return requests
-
-
-def _changes_text(changes: dict[str, float | int | None]) -> str:
-    return ", ".join(f"{name} {UNLIMITED if value is None else f'{value:g}'}" for name, value in changes.items())
 
 
 def _open_namespace(state: control.LabState, fd: int) -> int:

@@ -25,6 +25,8 @@ from probes.lab.scenario import LabError, PathSettings
 CONTROL_SOCKET = "control.sock"
 STATE_FILE = "lab.json"
 LOCK_FILE = "lab.lock"
+STACK_FOLDER = "lab"
+"""Run folder of the lab of `manage.py up --lab`, in its data folder."""
 LONGEST_SOCKET_PATH_BYTES = 107
 LONGEST_REQUEST_BYTES = 65_536
 REPLY_TIMEOUT_S = 10.0
@@ -91,13 +93,18 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """An ordered path: its settings, its counters, and the number of packets in transit (`held`)."""
+    """An ordered path: its settings, its counters, and the number of packets in transit (`held`).
+
+    `original` has the scenario's settings; `changed_at` is when they were last changed, None while they hold.
+    """
 
     source: str
     destination: str
     settings: PathSettings
     counts: PathCounters
     held: int
+    original: PathSettings | None = None
+    changed_at: datetime | None = None
 
 
 class SiteStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -231,6 +238,21 @@ def default_run_dir() -> Path:
     """The default run folder of this user's lab."""
     base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
     return Path(base) / f"soundings-lab-{os.getuid()}"
+
+
+def find_run_dir() -> Path:
+    """The run folder of a lab that runs: the default, else that of `manage.py up --lab` beside the program; else the
+    default."""
+    own = Path(os.environ.get("SOUNDINGS_DATA") or Path(__file__).resolve().parents[2] / "data") / STACK_FOLDER
+    default = default_run_dir()
+    return next((folder for folder in (default, own) if _has_state(folder)), default)
+
+
+def _has_state(run_dir: Path) -> bool:
+    try:
+        return (run_dir / STATE_FILE).exists()
+    except OSError:
+        return False
 
 
 def make_run_dir(run_dir: Path) -> None:

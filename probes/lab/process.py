@@ -110,6 +110,8 @@ class _Lab:
         self._relay = relay
         self._forwarder = forwarder
         self._started_s = time.monotonic()
+        self._original = {pair: path.settings for pair, path in relay.paths.items()}
+        self._changed_at: dict[tuple[str, str], datetime] = {}
 
     def answer(self, request: control.Request) -> control.Reply:
         """Execute a request. Raises `LabError` with a message for the client."""
@@ -135,6 +137,11 @@ class _Lab:
             path.change(msgspec.convert(values, PathSettings))
         except msgspec.ValidationError as error:
             raise LabError(str(error).replace("`$.", "`")) from error
+        pair = (request.source, request.destination)
+        if path.settings == self._original[pair]:
+            self._changed_at.pop(pair, None)
+        else:
+            self._changed_at[pair] = datetime.now(UTC)
 
     def _set_centre(self, up: bool) -> None:
         if self._forwarder is None:
@@ -170,6 +177,8 @@ class _Lab:
                     settings=path.settings,
                     counts=path.counts,
                     held=in_transit[pair],
+                    original=self._original[pair],
+                    changed_at=self._changed_at.get(pair),
                 )
                 for pair, path in self._relay.paths.items()
             ),

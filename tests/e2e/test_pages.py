@@ -62,8 +62,9 @@ FOR_OPERATORS = ("path", "incident", "maintenance", "maintenance-change", "audit
 NOT_PAGES = {
     "series-csv", "bursts-csv", "tests-csv", "changes-csv", "table-tsv", "chart-bundle",
     "run-now", "acknowledge", "unacknowledge", "comment", "quiet-end", "silence", "logout",
+    "lab",
 }  # fmt: skip
-"""Files, and answers to forms."""
+"""Files, answers to forms, and the page that exists only where a lab runs."""
 
 PHONE_PX = 390
 MOST_BYTES = 500_000

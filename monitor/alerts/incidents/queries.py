@@ -22,6 +22,7 @@ from django.db.models import (
     Subquery,
     Value,
 )
+from django.db.models.functions import Coalesce, Greatest
 
 from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentPath
 
@@ -37,6 +38,14 @@ class LastingCount:
     severity: str
     rule: str
     incidents: int
+
+
+@dataclass(frozen=True, slots=True)
+class PathIncident:
+    """An incident, and when a path joined it."""
+
+    id: int
+    at: datetime
 
 
 def lasting_counts() -> list[LastingCount]:
@@ -101,6 +110,21 @@ def incidents_of_path(path_id: int, since: datetime, until: datetime) -> list[In
     """The incidents that this path belongs to and that were open at any moment of [since, until), newest first."""
     of_path = IncidentPath.objects.filter(path_id=path_id).values("incident_id")
     return list(_with_paths().filter(_overlaps(since, until), pk__in=of_path))
+
+
+def incident_between_sites(source: str, destination: str, since: datetime | None) -> PathIncident | None:
+    """The first incident that a path between these sites, in either direction, joined or that reopened from `since`
+    on; without `since`, the newest that is open."""
+    between = Q(path__source__site__name=source, path__destination__site__name=destination)
+    between |= Q(path__source__site__name=destination, path__destination__site__name=source)
+    rows = IncidentPath.objects.filter(between, incident__is_pending=False).annotate(
+        joined_at=Greatest("added_at", Coalesce("incident__reopened_at", "added_at"))
+    )
+    if since is None:
+        row = rows.filter(incident__closed_at=None).order_by("-joined_at").first()
+    else:
+        row = rows.filter(joined_at__gte=since).order_by("joined_at").first()
+    return None if row is None else PathIncident(row.incident_id, row.joined_at)
 
 
 def incident_with_paths(incident_id: int) -> Incident | None:

@@ -17,10 +17,12 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from monitor import environment
 from monitor.mesh.document import reader
 from monitor.stack.postgres import PostgresError
 from monitor.stack.services import LOOPBACK, Stack, require_free_port
 from probes.broker import BrokerError
+from probes.lab import control
 from probes.lab.mesh import limits_toml, loopback_addresses, mesh_toml, namespace_addresses
 from probes.lab.namespaces import namespaces_available
 from probes.lab.scenario import DEFAULT_SCENARIO, LabError, load_scenario
@@ -111,6 +113,8 @@ class Command(BaseCommand):
             self._say(
                 f"web interface: {stack.url}/   (ready after {time.monotonic() - started:.0f} s; Ctrl-C stops all)"
             )
+            if stack.has_lab:
+                self._say(break_hint(stack))
             stack.supervisor.run_until(stop)
         finally:
             self._say("stopping")
@@ -144,6 +148,8 @@ class Command(BaseCommand):
         addresses = namespace_addresses(lab) if reason is None else loopback_addresses(lab)
         mesh.write_text(mesh_toml(lab, addresses))
         stack.apply_mesh(mesh)
+        if reason is None:
+            stack.environment["SOUNDINGS_LAB_DIR"] = str(stack.data / "lab")
         stack.start_centre()
         stack.issue_tokens(list(lab.site_names))
         if reason is None:
@@ -157,6 +163,17 @@ class Command(BaseCommand):
         with suppress(OSError):
             self.stdout.write(line)
             self.stdout.flush()
+
+
+def break_hint(stack: Stack) -> str:
+    """The command that breaks a path of the lab, which it finds by itself only in the usual data folder."""
+    run_dir = stack.data / "lab"
+    option = "" if stack.data == environment.data_folder() else f" --run-dir {run_dir}"
+    source, destination = sorted(control.read_state(run_dir).sites)[:2]
+    return (
+        f"Break something: python -m probes lab set {source} {destination} --loss 0.2 --watch{option}   "
+        f"(or at {stack.url}/lab/)"
+    )
 
 
 @contextmanager

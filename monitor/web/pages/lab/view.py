@@ -1,0 +1,65 @@
+"""The lab's page: break a path of the lab that `manage.py up --lab` runs, and see how long the incident takes.
+
+It exists only in lab mode (`settings.LAB_DIR`); elsewhere its address is unknown. Operators may break paths, and the
+user who runs the lab, from this machine: other users of the machine may neither use the lab's control socket.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from django.conf import settings
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from monitor.accounts.origin import is_by_this_user
+from monitor.accounts.roles import Action, needs
+from monitor.web.pages.incidents.operate import may_operate, refusal
+from monitor.web.pages.lab.load import BreakForm, LabView, load_lab, undo
+from probes.lab import breaks, control
+from probes.lab.scenario import LabError
+
+REFRESH_S = 3
+
+
+# Reading at the door: the user of the lab needs no login, and is told apart below.
+@needs(Action.READ)
+@require_http_methods(["GET", "HEAD", "POST"])
+def lab_page(request: HttpRequest) -> HttpResponse:
+    """Show the broken paths, or break or restore a path and show them again."""
+    if settings.LAB_DIR is None:
+        raise Http404("There is no lab here: `manage.py up --lab` runs one.")
+    may_break = may_operate(request) or (settings.LOCAL_READ and is_by_this_user(request))
+    if request.method == "POST" and not may_break:
+        raise PermissionDenied("only operators, and the user who runs the lab, may break its paths")
+    try:
+        view = load_lab(settings.LAB_DIR, timezone.now())
+        if request.method == "POST":
+            return _change(request, view, settings.LAB_DIR)
+    except LabError as error:
+        return refusal(request, f"the lab does not answer: {error}", 503, reverse("grid"))
+    initial = {"path": request.GET.get("path", ""), "loss_percent": 20}
+    return _page(request, view, BreakForm(view.pairs, initial=initial) if may_break else None)
+
+
+def _change(request: HttpRequest, view: LabView, run_dir: Path) -> HttpResponse:
+    if "undo" in request.POST:
+        undo(run_dir, request.POST["undo"])
+        return HttpResponseRedirect(reverse("lab"))
+    form = BreakForm(view.pairs, request.POST)
+    if not form.is_valid():
+        return _page(request, view, form, status=422)
+    try:
+        control.ask(run_dir, form.request)
+    except LabError as error:
+        return refusal(request, str(error), 422, reverse("lab"))
+    return HttpResponseRedirect(reverse("lab"))
+
+
+def _page(request: HttpRequest, view: LabView, form: BreakForm | None, status: int = 200) -> HttpResponse:
+    context = {"view": view, "form": form, "expected": breaks.EXPECTED, "refresh_s": REFRESH_S}
+    return render(request, "pages/lab/lab.html", context, status=status)

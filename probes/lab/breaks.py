@@ -1,0 +1,154 @@
+"""Paths of a lab that were broken on purpose: their difference from the scenario, the way back, and their incident.
+
+In: the lab's status, and the centre's API. `probes.lab.command` and the lab's page show it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+
+from probes.lab import control
+from probes.lab.control import LabState, LabStatus, PathStatus, SetRequest
+from probes.lab.scenario import LabError, resolve_path
+from probes.quantities import duration_text
+
+EXPECTED = "an incident usually opens within 1 to 5 minutes"
+POLL_S = 2.0
+REQUEST_TIMEOUT_S = 10.0
+WATCH_S = 900.0
+"""Longer than any rule needs for a path that is measured every minute."""
+MOST_INCIDENTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedIncident:
+    """An incident of the centre, with the address of its page."""
+
+    title: str
+    opened_at: datetime
+    url: str
+
+
+def broken_paths(status: LabStatus) -> list[PathStatus]:
+    """The paths with settings that are not those of the scenario, the latest change first."""
+    broken = [path for path in status.paths if path.changed_at is not None]
+    return sorted(broken, key=lambda path: path.changed_at or status.lab.started_at, reverse=True)
+
+
+def undo_request(path: PathStatus) -> SetRequest:
+    """The request that restores the scenario's settings of a path."""
+    if path.original is None:
+        raise LabError("this lab is of an earlier version and does not know its scenario's settings; restart it")
+    return SetRequest(source=path.source, destination=path.destination, changes=msgspec.structs.asdict(path.original))
+
+
+def difference_text(path: PathStatus) -> str:
+    """The changed settings of a path, such as "20% loss, delay 90 ms"."""
+    if path.original is None:
+        return "changed"
+    return settings_text(
+        {
+            name: value
+            for name, value in msgspec.structs.asdict(path.settings).items()
+            if value != getattr(path.original, name)
+        }
+    )
+
+
+def settings_text(settings: dict[str, Any]) -> str:
+    """Settings in words, with their units."""
+    return ", ".join(_setting_text(name, value) for name, value in settings.items())
+
+
+def _setting_text(name: str, value: float | None) -> str:
+    meaning, _, unit = name.rpartition("_")
+    meaning = meaning.replace("_", " ")
+    if value is None:
+        return f"{meaning} unlimited" if unit == "mbps" else f"{meaning} by its other settings"
+    if unit == "ratio":
+        return f"{100 * value:g}% {meaning}"
+    return f"{meaning} {value:g} {'Mbit/s' if unit == 'mbps' else unit}"
+
+
+def undo(arguments: argparse.Namespace) -> int:
+    """`lab undo`: restore the settings of the scenario."""
+    broken = broken_paths(control.ask_status(arguments.run_dir))
+    if arguments.path:
+        pair = resolve_path(":".join(arguments.path), control.read_state(arguments.run_dir).sites)
+        broken = [path for path in broken if {path.source, path.destination} == set(pair)]
+    for path in broken:
+        control.ask(arguments.run_dir, undo_request(path))
+        print(f"{path.source} → {path.destination}: restored ({difference_text(path)} before)")
+    if not broken:
+        print("nothing to undo: the settings are those of the scenario")
+    return 0
+
+
+def expectation(state: LabState, pair: tuple[str, str], *, is_watched: bool) -> list[str]:
+    """The expected effect of a change, and the way back."""
+    effect = [] if state.centre_port is None else [EXPECTED if is_watched else f"{EXPECTED}; --watch waits for it"]
+    return [*effect, f"undo: python -m probes lab undo {pair[0]} {pair[1]}"]
+
+
+def watch(state: LabState, pair: tuple[str, str], began: datetime) -> int:
+    """Wait for the incident, and print its time. 1 if none has opened."""
+    if state.centre_port is None:
+        raise LabError("--watch needs a centre: start the lab with `manage.py up --lab`")
+    print(f"planted at {began:%H:%M:%S} UTC; waiting for the incident (Ctrl-C ends only the waiting)", flush=True)
+    incident = wait_for_incident(f"http://127.0.0.1:{state.centre_port}", pair, began, WATCH_S)
+    if incident is None:
+        raise LabError(f"no incident of {pair[0]} and {pair[1]} opened within {duration_text(WATCH_S)}")
+    took_s = (incident.opened_at - began).total_seconds()
+    print(f"incident opened after {duration_text(took_s)}: {incident.title}")
+    print(incident.url)
+    return 0
+
+
+def wait_for_incident(
+    centre: str, pair: tuple[str, str], since: datetime, wait_s: float, poll_s: float = POLL_S
+) -> OpenedIncident | None:
+    """The incident that a path between these sites has joined from `since` on; None if there is none within `wait_s`.
+
+    Pings cross a path on the way there or back, so either direction counts. Raises `LabError` where the centre does
+    not answer or does not permit reading.
+    """
+    until = time.monotonic() + wait_s
+    while True:
+        for incident in _get(f"{centre}/api/v1/incidents?{urlencode({'site': pair[0], 'limit': MOST_INCIDENTS})}"):
+            opened_at = _joined_at(_get(f"{centre}/api/v1/incidents/{incident['id']}"), pair)
+            if opened_at is not None and opened_at >= since:
+                return OpenedIncident(incident["title"], opened_at, f"{centre}/incidents/{incident['id']}/")
+        if time.monotonic() > until:
+            return None
+        time.sleep(poll_s)
+
+
+def _joined_at(incident: dict[str, Any], pair: tuple[str, str]) -> datetime | None:
+    """When the first path between these sites joined the incident, or reopened it."""
+    joined = [
+        datetime.fromisoformat(max(finding["added_at"], incident["reopened_at"] or ""))
+        for finding in incident["findings"]
+        if {finding["source"], finding["destination"]} == set(pair)
+    ]
+    return min(joined, default=None)
+
+
+def _get(url: str) -> Any:
+    try:
+        with urllib.request.urlopen(url, timeout=REQUEST_TIMEOUT_S) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise LabError(f"{url}: answers {error.code} {error.reason}; look at the incidents page instead") from error
+    except (OSError, ValueError) as error:
+        raise LabError(f"{url}: {error}; is the centre running, with `manage.py up --lab`?") from error

@@ -1,0 +1,217 @@
+"""The lab's page: broken paths with their incidents, and who may break them. A Unix socket answers as the lab does."""
+
+import os
+import re
+import socket
+import threading
+from datetime import timedelta
+
+import msgspec
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+
+from monitor.alerts.models import Incident, IncidentPath
+from probes.lab import control
+from probes.lab.emulated_path import PathCounters
+from probes.lab.scenario import PathSettings
+from tests.db.pages_mesh import NOW
+from tests.facts import lacks
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon", "paths")]
+ORIGINAL = PathSettings(delay_ms=40.0)
+PLANTED_AT = NOW - timedelta(minutes=3)
+
+
+class FakeLab:
+    """A control socket with the state of two paths, that changes them as requested."""
+
+    def __init__(self, run_dir):
+        self.settings = {("cern", "slac"): ORIGINAL, ("slac", "cern"): ORIGINAL}
+        self.changed_at = {}
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(str(run_dir / control.CONTROL_SOCKET))
+        self._socket.listen()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def close(self):
+        """Wait for the thread: its accept would go on with the descriptor, which may be another's by then."""
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._socket.close()
+
+    def _serve(self):
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            with connection, connection.makefile("rwb") as lines:
+                request = msgspec.json.decode(lines.readline(), type=control.Request)
+                lines.write(msgspec.json.encode(self._reply(request)) + b"\n")
+
+    def _reply(self, request):
+        if isinstance(request, control.StatusRequest):
+            return control.Reply(status=self._status())
+        pair = (request.source, request.destination)
+        try:
+            changed = {**msgspec.structs.asdict(self.settings[pair]), **request.changes}
+            self.settings[pair] = msgspec.convert(changed, PathSettings)
+        except msgspec.ValidationError as error:
+            return control.Reply(error=str(error))
+        self.changed_at[pair] = None if self.settings[pair] == ORIGINAL else PLANTED_AT
+        return control.Reply()
+
+    def _status(self):
+        state = control.LabState(
+            pid=1, scenario="two", title="Two sites", seed=1, started_at=NOW, user_fd=None, scheduling="other",
+            control_socket="", centre_port=8000, sites={},
+        )  # fmt: skip
+        return control.LabStatus(
+            lab=state, uptime_s=1.0, centre="up", sites=(),
+            timing=control.Timing(late_over_1ms=0, latest_ms=0.0, late_s=0.0, cpu_s=0.0, waited_s=None),
+            paths=tuple(
+                control.PathStatus(
+                    source=pair[0], destination=pair[1], settings=settings, counts=PathCounters(), held=0,
+                    original=ORIGINAL, changed_at=self.changed_at.get(pair),
+                )
+                for pair, settings in self.settings.items()
+            ),
+        )  # fmt: skip
+
+
+@pytest.fixture
+def lab(tmp_path, settings):
+    settings.LAB_DIR = tmp_path
+    server = FakeLab(tmp_path)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def operator(client):
+    user = User.objects.create_user("operator", password="long and winding")
+    user.groups.add(Group.objects.get(name="operator"))
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def neighbour():
+    """A browser on this machine, without a login."""
+    return Client(HTTP_HOST="localhost")
+
+
+def text(answer):
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.content.decode()))
+
+
+def incident(path, at, **fields):
+    opened = Incident.objects.create(rule="loss", cause="path", opened_at=at, summary="loss", **fields)
+    IncidentPath.objects.create(
+        incident=opened, path=path, added_at=at, rule="loss", sentence="loss", figures={}, since=at
+    )
+    return opened
+
+
+def test_without_a_lab_the_page_does_not_exist(operator, paths):
+    assert operator.get("/lab/").status_code == 404
+    assert operator.post("/lab/", {"path": "cern:slac", "loss_percent": "20"}).status_code == 404
+    assert "/lab/" not in operator.get("/").content.decode()
+    assert "/lab/" not in operator.get(f"/paths/{paths['cern', 'slac'].pk}/").content.decode()
+
+
+def test_an_operator_breaks_a_path_and_restores_it(operator, lab):
+    broken = operator.post("/lab/", {"path": "cern:slac", "loss_percent": "20", "rate_mbps": "5"}, follow=True)
+
+    assert lab.settings["cern", "slac"] == PathSettings(delay_ms=40.0, loss_ratio=0.2, rate_mbps=5.0)
+    assert lab.settings["slac", "cern"] == ORIGINAL
+    assert lacks(text(broken), "cern → slac", "20% loss", "rate 5 Mbit/s", "12:27", "none yet, 3 min 0 s") == []
+
+    restored = operator.post("/lab/", {"undo": "cern:slac"}, follow=True)
+    assert lab.settings["cern", "slac"] == ORIGINAL
+    assert "as in the scenario" in text(restored)
+
+
+def test_the_page_tells_the_time_until_the_incident(operator, lab, paths):
+    earlier = incident(paths["cern", "slac"], PLANTED_AT - timedelta(hours=1), closed_at=PLANTED_AT)
+    opened = incident(paths["slac", "cern"], PLANTED_AT + timedelta(seconds=108))
+    operator.post("/lab/", {"path": "cern:slac", "loss_percent": "20"})
+
+    page = operator.get("/lab/")
+
+    assert "incident opened after 1 min 48 s" in text(page)
+    assert f'href="/incidents/{opened.pk}/"' in page.content.decode()
+    assert f'href="/incidents/{earlier.pk}/"' not in page.content.decode()
+
+
+def test_an_incident_that_was_open_before_is_told_apart(operator, lab, paths):
+    before = incident(paths["cern", "slac"], PLANTED_AT - timedelta(minutes=5))
+    operator.post("/lab/", {"path": "cern:slac", "loss_percent": "20"})
+
+    page = operator.get("/lab/")
+
+    assert "open before" in text(page)
+    assert f'href="/incidents/{before.pk}/"' in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("fields", "fact"),
+    [
+        ({"path": "cern:slac"}, "Give a loss"),
+        ({"path": "cern:slac", "loss_percent": "120"}, "100"),
+        ({"path": "cern:mars", "loss_percent": "20"}, "valid choice"),
+    ],
+)
+def test_an_invalid_change_is_refused_and_changes_nothing(operator, lab, fields, fact):
+    answer = operator.post("/lab/", fields)
+
+    assert answer.status_code == 422
+    assert fact in text(answer)
+    assert set(lab.settings.values()) == {ORIGINAL}
+
+
+def test_a_lab_that_has_ended_is_said(operator, tmp_path, settings):
+    settings.LAB_DIR = tmp_path
+
+    answer = operator.get("/lab/")
+
+    assert answer.status_code == 503
+    assert "no lab is running" in text(answer)
+
+
+def test_in_lab_mode_the_navigation_and_the_path_lead_to_the_page(operator, lab, paths):
+    page = operator.get(f"/paths/{paths['cern', 'slac'].pk}/").content.decode()
+
+    assert 'href="/lab/"' in page
+    assert 'href="/lab/?path=cern%3Aslac"' in page
+    assert re.search('<option value="cern:slac" selected', operator.get("/lab/?path=cern%3Aslac").content.decode())
+
+
+def connected_as(user, listener):
+    """A connection to `listener` by a process of this user."""
+    os.seteuid(user)
+    try:
+        return socket.create_connection(listener.getsockname())
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to connect as another user")
+@pytest.mark.parametrize(("user", "may_break"), [(0, True), (65534, False)])
+def test_of_local_users_only_that_of_the_lab_may_break(neighbour, lab, user, may_break):
+    with socket.create_server(("127.0.0.1", 0)) as listener, connected_as(user, listener) as connection:
+        port = str(connection.getsockname()[1])
+        shown = neighbour.get("/lab/", REMOTE_PORT=port)
+        posted = neighbour.post("/lab/", {"path": "cern:slac", "loss_percent": "20"}, REMOTE_PORT=port)
+
+    assert ("Break this path" in text(shown)) == may_break
+    assert (posted.status_code, posted.get("Location")) == ((302, "/lab/") if may_break else (403, None))
+    assert (lab.settings["cern", "slac"] != ORIGINAL) == may_break
+
+
+def test_a_reader_without_a_known_process_may_not_break(neighbour, lab):
+    assert "Break this path" not in text(neighbour.get("/lab/"))
+    assert neighbour.post("/lab/", {"path": "cern:slac", "loss_percent": "20"}).status_code == 403
+    assert neighbour.post("/lab/", {"undo": "cern:slac"}, REMOTE_PORT="x").status_code == 403
