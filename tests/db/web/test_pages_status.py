@@ -294,7 +294,7 @@ def test_states_of_bars_differ_in_height():
 
 
 def test_bars_are_told_in_a_sentence():
-    drawn = draw([bar(0.0, 1.0), bar(0.6, 1.0)], "<slac>")
+    drawn = draw([bar(0.0, 1.0), bar(0.6, 1.0)], "<slac>", 90)
 
     assert lacks(drawn.sentence, "<slac>", "2026-11-21", "major incident", "60% of path time") == []
     assert "<slac>" not in drawn.svg

@@ -19,6 +19,7 @@ from monitor.reports.files import next_report_at, written_reports
 from monitor.web.pages.first_run import first_run
 from monitor.web.pages.grid import legend, matrix
 from monitor.web.pages.grid.cells import measure_of_grid
+from monitor.web.pages.wall.view import wall_page, wants_wall
 from monitor.web.request.grid_choices import load_chosen_grid, options_of_grid
 
 CLOSED_INCIDENTS = 5
@@ -37,7 +38,9 @@ class AgentRow:
 
 @require_safe
 def grid_page(request: HttpRequest) -> HttpResponse:
-    """The first page: every path at a glance."""
+    """The first page: every path at a glance; with ?wall=1 for a wall screen."""
+    if wants_wall(request):
+        return wall_page(request)
     now = timezone.now()
     grid = load_chosen_grid(request, now)
     measure = measure_of_grid(grid)

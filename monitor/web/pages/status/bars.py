@@ -80,8 +80,9 @@ class Bars:
     sentence: str
 
 
-def draw(bars: Sequence[UptimeBar], what: str) -> Bars:
-    """The bars, oldest first. Only steps with a problem have a tooltip each: there may be 300 sites."""
+def draw(bars: Sequence[UptimeBar], what: str, places: int) -> Bars:
+    """The bars, oldest first, in a picture with room for so many. Only steps with a problem have a tooltip each: there
+    may be 300 sites."""
     sentence = describe(bars, what)
     paths: dict[str, list[str]] = {}
     marked = []
@@ -101,7 +102,7 @@ def draw(bars: Sequence[UptimeBar], what: str) -> Bars:
                 f"<title>{escape(bar.words)}</title></rect>"
             )
     plain = "".join(f'<path class="{style}" d="{"".join(drawn)}"/>' for style, drawn in paths.items())
-    width = len(bars) * STEP_WIDTH - (STEP_WIDTH - BAR_WIDTH)
+    width = places * STEP_WIDTH - (STEP_WIDTH - BAR_WIDTH)
     svg = (
         f'<svg class="uptime" viewBox="0 0 {width} {HEIGHT}" preserveAspectRatio="none" role="img" '
         f'aria-label="{escape(sentence)}">{plain}{"".join(marked)}</svg>'

@@ -25,6 +25,7 @@ from monitor.overview.mesh_state import MeshState, load_mesh_state
 from monitor.web.pages.status.bars import Bars, UptimeBar, draw
 
 DAYS = 90
+HOURS = 24
 PAST_DAYS = 14
 MOST_PAST = 100
 MOST_NAMED = 4
@@ -118,9 +119,9 @@ def _state(state: MeshState) -> str:
     if not counted.paths:
         return "Nothing is measured yet."
     if state.incidents:
-        number = len(state.incidents)
+        number, verb = len(state.incidents), "has" if counted.with_problems == 1 else "have"
         paths = f"{figures.count(counted.with_problems)} of {figures.count(counted.paths)}"
-        return f"{number} open incident{'s' if number > 1 else ''}: {paths} paths have problems."
+        return f"{number} open incident{'s' if number > 1 else ''}: {paths} paths {verb} problems."
     return state.title
 
 
@@ -137,8 +138,8 @@ def _sites(state: MeshState, now: datetime) -> Iterable[SiteUptime]:
         yield SiteUptime(
             name,
             title,
-            draw(daily, f"{name}, last {DAYS} days"),
-            draw(hourly, f"{name}, today by hour"),
+            draw(daily, f"{name}, last {DAYS} days", DAYS),
+            draw(hourly, f"{name}, today by hour", HOURS),
             _uptime(daily, now),
             troubled[name],
         )
@@ -171,7 +172,7 @@ def _uptime(bars: Sequence[UptimeBar], now: datetime) -> float | None:
     """The mean share without incidents over the time with measurements: time without any is neither up nor down."""
     lengths_s = [_elapsed_s(bar.at, timedelta(days=1), now) for bar in bars]
     measured_s = sum(
-        length_s * max(bar.measured_ratio or 0.0, bar.incident_ratio)
+        length_s * (1.0 if bar.incident_ratio > 0.0 else bar.measured_ratio or 0.0)
         for bar, length_s in zip(bars, lengths_s, strict=True)
     )
     down_s = sum(bar.incident_ratio * length_s for bar, length_s in zip(bars, lengths_s, strict=True))
