@@ -25,6 +25,7 @@ from monitor.web.pages.path.view import path_page
 from monitor.web.pages.preferences.view import preferences_page
 from monitor.web.pages.records.view import records_page
 from monitor.web.pages.reports.view import report, reports_page
+from monitor.web.pages.search.view import search_page, suggestions
 from monitor.web.pages.site.view import site_page
 from monitor.web.pages.sites.view import sites_page
 from monitor.web.pages.status.view import status_page
@@ -63,6 +64,8 @@ urlpatterns: list[URLPattern] = [
     path("sites/<str:name>/", site_page, name="site"),
     path("completeness/", completeness_page, name="completeness"),
     path("calculator/", calculator_page, name="calculator"),
+    path("search/", search_page, name="search"),
+    path("search/suggestions/", suggestions, name="search-suggestions"),
     path("settings/", preferences_page, name="preferences"),
     path("reports/", reports_page, name="reports"),
     path("reports/<str:name>", report, name="report"),

@@ -55,6 +55,52 @@ def test_the_theme_is_the_chosen_and_not_the_systems(browser, served, paths):
     assert page.said == []
 
 
+def test_the_keyboard_searches_and_opens_a_path(browser, served, paths):
+    page = open_page(browser, f"{served}/sites/")
+    field = page.locator("#search input")
+
+    page.keyboard.press("/")
+    page.keyboard.type("slac ce")
+    page.wait_for_selector("#suggestions [role=option]")
+    shot(page, "suggestions-desktop")
+    unmarked = wrong_for_readers(page)
+    page.keyboard.press("ArrowDown")
+    chosen = field.get_attribute("aria-activedescendant")
+    label = page.locator(f"#{chosen} .label").inner_text()
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{served}/paths/{paths['slac → cern'].pk}/")
+
+    assert unmarked == []
+    assert (label, page.said) == ("slac → cern", [])
+
+
+def test_escape_closes_the_suggestions_and_a_slash_is_typed(browser, served, paths):
+    page = open_page(browser, f"{served}/table/")
+    field = page.locator("#search input")
+    page.keyboard.press("/")
+    page.keyboard.type("slac/")
+    typed = field.input_value()
+    page.keyboard.press("Backspace")
+    page.wait_for_selector("#suggestions [role=option]")
+
+    page.keyboard.press("Escape")
+    kept, is_open = field.input_value(), field.get_attribute("aria-expanded")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{served}/sites/slac/")
+
+    assert (typed, kept, is_open) == ("slac/", "slac", "false")
+
+
+def test_the_search_works_without_scripts(browser, served, paths):
+    page = open_page(browser, f"{served}/sites/", java_script_enabled=False)
+
+    page.fill("#search input", "c")
+    page.press("#search input", "Enter")
+    page.click(".hits >> text=cern")
+
+    assert page.url == f"{served}/sites/cern/"
+
+
 @pytest.mark.parametrize("screen", SCREENS)
 def test_the_open_menu_fits_and_is_accessible(browser, served, paths, screen):
     page = logged_in(browser, served, "/table/", screen)
