@@ -156,7 +156,7 @@ def _add_to_incidents(lasting: list[Incident], firing: list[RuleFinding], snapsh
     """Add findings that are in no lasting incident to the incident of their cause."""
     lasting_incidents = [_lasting_incident(incident) for incident in lasting]
     counted: dict[Trouble, Shares] = {}
-    seen = suspects.with_trips(snapshot, firing)
+    seen = suspects.with_trips(snapshot, firing, causes.lasting_keys(lasting_incidents))
     for cause in causes.find_causes(firing, lasting_incidents, seen):
         trouble = causes.trouble_of(cause.findings[0].rule)
         if trouble not in counted:

@@ -63,7 +63,7 @@ class Replay:
         lasting = [alarm for alarm in self.alarms if alarm.ended_at is None]
         lasting_incidents = [LastingIncident(alarm.cause, frozenset(alarm.findings)) for alarm in lasting]
         firing = findings(snapshot, self.scope, self._rules)
-        seen = suspects.with_trips(snapshot, firing, self._source)
+        seen = suspects.with_trips(snapshot, firing, causes.lasting_keys(lasting_incidents), self._source)
         groups = causes.find_causes(firing, lasting_incidents, seen)
         for group in groups:
             self._note(group, now)

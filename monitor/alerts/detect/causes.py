@@ -70,10 +70,10 @@ def find_causes(
         if trouble_of(rule) is Trouble.ROUND_TRIPS
     }
     explained |= {finding.path_id: group.label for group in groups for finding in group.findings}
-    lasting_keys = frozenset[Key]().union(*(incident.keys for incident in lasting))
+    already = lasting_keys(lasting)
     slow = []
     for finding in of_trouble[Trouble.THROUGHPUT]:
-        if finding.path_id not in explained or (finding.path_id, finding.rule) in lasting_keys:
+        if finding.path_id not in explained or (finding.path_id, finding.rule) in already:
             slow.append(finding)
         else:
             groups.append(CauseGroup(explained[finding.path_id], (finding,), ""))
@@ -90,15 +90,15 @@ def _group(
         for path_id, rule in incident.keys
         if trouble_of(rule) == trouble
     }
-    lasting_keys = frozenset[Key]().union(*(incident.keys for incident in lasting))
-    new = [finding for finding in findings if (finding.path_id, finding.rule) not in lasting_keys]
+    already = lasting_keys(lasting)
+    new = [finding for finding in findings if (finding.path_id, finding.rule) not in already]
     if not new:
         return []
     paths = snapshot.tested_paths if trouble.needs_tests else snapshot.paths
     bad = holder.keys() | {finding.path_id for finding in findings}
     unknown = paths_without_bursts(snapshot) - bad if trouble is Trouble.ROUND_TRIPS else frozenset()
     lines = [_line(path) for path in paths.values()]
-    evidence = PathSuspicion(findings, lasting_keys, snapshot) if trouble is Trouble.ROUND_TRIPS else None
+    evidence = PathSuspicion(findings, already, snapshot) if trouble is Trouble.ROUND_TRIPS else None
     groups = []
     for cause in explain(lines, bad & paths.keys(), unknown, _links(paths.values()), evidence):
         of_cause = tuple(finding for finding in new if finding.path_id in cause.path_ids)
@@ -136,6 +136,11 @@ def _pair_names(trouble: Trouble, paths: Sequence[MeasuredPath]) -> set[str]:
     arrows = (f"{path.source} → {path.destination}" for path in paths)
     both = (" ↔ ".join(sorted((path.source, path.destination))) for path in paths)
     return {f"{trouble.prefix}{name}" for name in chain(arrows, both)}
+
+
+def lasting_keys(lasting: Iterable[LastingIncident]) -> frozenset[Key]:
+    """The findings of lasting incidents."""
+    return frozenset[Key]().union(*(incident.keys for incident in lasting))
 
 
 def trouble_of(rule: str) -> Trouble:

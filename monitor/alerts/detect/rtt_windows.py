@@ -9,7 +9,7 @@ arrive together after the agent was cut off.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
@@ -52,6 +52,16 @@ class RecentBursts:
         values_ms = {name: column[first:end] for name, column in self.values_ms.items()}
         return RecentBursts(self.at_s[first:end], values_ms, self.rtts_ms[first:end])
 
+    def followed_by(self, others: RecentBursts) -> RecentBursts:
+        """Bursts of several paths, these first."""
+        values_ms = {name: np.concatenate([column, others.values_ms[name]]) for name, column in self.values_ms.items()}
+        packets = max(self.rtts_ms.shape[1], others.rtts_ms.shape[1])
+        wide = [
+            np.pad(rtts_ms, ((0, 0), (0, packets - rtts_ms.shape[1])), constant_values=np.nan)
+            for rtts_ms in (self.rtts_ms, others.rtts_ms)
+        ]
+        return RecentBursts(np.concatenate([self.at_s, others.at_s]), values_ms, np.concatenate(wide))
+
 
 @dataclass(frozen=True, slots=True)
 class TripWindows:
@@ -73,6 +83,12 @@ class TripWindows:
         """The recent bursts of a path that has new ones or is watched; None of any other path."""
         span = self.spans.get(path_id)
         return None if span is None else self.bursts.part(*span)
+
+    def with_bursts_of(self, others: TripWindows) -> TripWindows:
+        """These windows, with the bursts of other paths too."""
+        first = len(self.bursts.at_s)
+        spans = {path_id: (first + begin, first + end) for path_id, (begin, end) in others.spans.items()}
+        return replace(self, bursts=self.bursts.followed_by(others.bursts), spans={**self.spans, **spans})
 
 
 def trip_windows(

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from monitor.alerts.detect.rtt_windows import trip_windows
 from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.detect.rules.finding import Effect, RuleFinding
+from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
 from monitor.alerts.detect.rules.windows import pooled
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.analysis.alarms import suspicion
+from monitor.analysis.alarms.grouping import LEAST_BAD
 from monitor.analysis.alarms.suspicion import PacketCounts, RttSamples
 
 Floats = NDArray[np.float64]
@@ -105,18 +106,33 @@ def _rtt_samples(snapshot: Snapshot, figure: str) -> RttSamples:
     return RttSamples(at_s, rtts_ms)
 
 
-def with_trips(snapshot: Snapshot, findings: Iterable[RuleFinding], source: Source = STORED) -> Snapshot:
-    """The snapshot with the recent RTTs of all paths if a finding is a sudden change of the RTT; else as it is.
+def with_trips(
+    snapshot: Snapshot, findings: Sequence[RuleFinding], lasting: Collection[Key], source: Source = STORED
+) -> Snapshot:
+    """The snapshot with the recent RTTs of all measured paths where the cause of a sudden change of the RTT depends on
+    them; else as it is.
 
-    Usually a snapshot has the RTTs of those paths only that have new ones.
+    Usually a snapshot has the RTTs of those paths only that have new ones, and only those of the others are read. A
+    finding of a lasting incident has its cause, and a single bad path has none in common with others.
     """
-    if (
-        not any(_is_step(finding, snapshot) for finding in findings)
-        or snapshot.paths.keys() <= snapshot.trips.spans.keys()
-    ):
+    bad = {path_id for path_id, rule in lasting if rule_of(rule).trouble is Trouble.ROUND_TRIPS}
+    bad |= {finding.path_id for finding in findings if rule_of(finding.rule).trouble is Trouble.ROUND_TRIPS}
+    has_new = any(
+        (finding.path_id, finding.rule) not in lasting and rule_of(finding.rule).trouble is Trouble.ROUND_TRIPS
+        for finding in findings
+    )
+    if not has_new or len(bad) < LEAST_BAD or not any(_is_step(finding, snapshot) for finding in findings):
         return snapshot
-    every = trip_windows(snapshot.now, snapshot.paths, {}, {}, set(snapshot.paths), source)
-    return replace(snapshot, trips=replace(snapshot.trips, bursts=every.bursts, spans=every.spans))
+    is_measured = snapshot.recent["bursts"].sum(axis=1) > 0
+    missing = {
+        path_id: path
+        for (path_id, path), measured in zip(snapshot.paths.items(), is_measured.tolist(), strict=True)
+        if measured and path_id not in snapshot.trips.spans
+    }
+    if not missing:
+        return snapshot
+    more = trip_windows(snapshot.now, missing, {}, {}, set(missing), source)
+    return replace(snapshot, trips=snapshot.trips.with_bursts_of(more))
 
 
 def _is_step(finding: RuleFinding, snapshot: Snapshot) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -34,7 +34,8 @@ from monitor.analysis.alarms.candidates import (
     candidates,
 )
 
-LONGEST_SEARCH_S = 2.0
+LONGEST_SEARCH_S = 1.5
+"""Faults are found in milliseconds; only bad paths at random take longer."""
 
 MARGIN = 0.5
 """How much cheaper a common cause is than any other single cause in its place and than none: ten times as likely."""
@@ -136,8 +137,8 @@ def support(log_factors: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def is_worthwhile(candidate: Candidate, bad: frozenset[int], measured: frozenset[int]) -> bool:
     """Whether the candidate alone is cheaper than leaving its bad paths without a cause."""
-    of_bad = candidate.path_ids & bad
-    return price([candidate], of_bad, measured) < price([], of_bad, measured)
+    without = Explanation([], candidate.path_ids & bad, measured)
+    return without.price + without.added(candidate) < without.price
 
 
 def without_rivals(
@@ -148,21 +149,21 @@ def without_rivals(
 
     A candidate of the same measured paths is no rival: it is the same explanation by another name.
     """
+    general_causes = [candidate for candidate in chosen if candidate.kind is not CauseKind.PAIR]
+    pairs = [candidate for candidate in chosen if candidate.kind is CauseKind.PAIR]
+    of_pairs, places = Explanation(pairs, bad, measured), {id(candidate) for candidate in chosen}
     kept = []
     for candidate in chosen:
         if candidate.kind is CauseKind.PAIR:
             kept.append(candidate)
             continue
-        rest = Explanation([other for other in chosen if other is not candidate], bad, measured)
-        own, of_bad = candidate.path_ids & measured, candidate.path_ids & bad
-        rivals = (
-            rest.added(rival)
+        rest = of_pairs.extended(other for other in general_causes if other is not candidate)
+        own, of_bad, most = candidate.path_ids & measured, candidate.path_ids & bad, rest.added(candidate) + MARGIN
+        if most - 1e-9 <= 0.0 and all(
+            rest.added(rival) >= most - 1e-9
             for rival in general
-            if not of_bad.isdisjoint(rival.path_ids)
-            and not any(rival is other for other in chosen)
-            and rival.path_ids & measured != own
-        )
-        if min(0.0, 0.0, *rivals) >= rest.added(candidate) + MARGIN - 1e-9:
+            if not of_bad.isdisjoint(rival.path_ids) and id(rival) not in places and rival.path_ids & measured != own
+        ):
             kept.append(candidate)
     if len(kept) < len(chosen):
         left = bad.difference(*(candidate.path_ids for candidate in kept))
@@ -239,19 +240,22 @@ def greedy_choice(general: Sequence[Candidate], bad: frozenset[int], measured: f
     chosen: list[int] = []
     uncovered, excused = set(bad), set[int]()
     others = [(candidate.path_ids & measured) - bad for candidate in general]
-    while True:
-        savings = [
-            PRICES[CauseKind.PATH] * len(candidate.path_ids & uncovered)
-            - PRICES[candidate.kind]
-            + _support(candidate, of_others - excused)
-            for candidate, of_others in zip(general, others, strict=True)
-        ]
-        best = int(np.argmax(savings)) if savings else 0
-        if not savings or savings[best] <= 0:
-            return chosen
+    savings = np.zeros(len(general))
+    changed = list(range(len(general)))
+    while general:
+        for place in changed:
+            candidate = general[place]
+            of_bad = PRICES[CauseKind.PATH] * len(candidate.path_ids & uncovered)
+            savings[place] = of_bad - PRICES[candidate.kind] + _support(candidate, others[place] - excused)
+        best = int(savings.argmax())
+        if savings[best] <= 0:
+            break
         chosen.append(best)
-        uncovered -= general[best].path_ids
+        newest = general[best].path_ids
+        uncovered -= newest
         excused |= others[best]
+        changed = [place for place, candidate in enumerate(general) if not newest.isdisjoint(candidate.path_ids)]
+    return chosen
 
 
 def _support(candidate: Candidate, others: Collection[int]) -> float:
@@ -270,20 +274,39 @@ class Explanation:
         self._exceptions, self._gains = dict[int, float](), dict[int, float]()
         self.price = PRICES[CauseKind.PATH] * len(bad)
         for candidate in chosen:
-            self.price += self.added(candidate)
-            self._left -= candidate.path_ids
-            for path_id in (candidate.path_ids & measured) - bad:
-                exception, gain = candidate.exception(path_id), candidate.gain(path_id)
-                self._exceptions[path_id] = max(self._exceptions.get(path_id, 0.0), exception)
-                self._gains[path_id] = max(self._gains.get(path_id, 0.0), gain)
+            self._add(candidate)
+
+    def extended(self, chosen: Iterable[Candidate]) -> Explanation:
+        """A copy with these causes too."""
+        longer = Explanation([], self._bad, self._measured)
+        longer.price, longer._left = self.price, set(self._left)
+        longer._exceptions, longer._gains = dict(self._exceptions), dict(self._gains)
+        for candidate in chosen:
+            longer._add(candidate)
+        return longer
 
     def added(self, candidate: Candidate) -> float:
         """How much more the explanation costs with this cause too."""
         cost = PRICES[candidate.kind] - PRICES[CauseKind.PATH] * len(candidate.path_ids & self._left)
+        support, exceptions, gains = candidate.support, self._exceptions, self._gains
+        # Without calls: this is the inner loop of the comparison of all causes.
         for path_id in (candidate.path_ids & self._measured) - self._bad:
-            cost += max(candidate.exception(path_id) - self._exceptions.get(path_id, 0.0), 0.0)
-            cost -= max(candidate.gain(path_id) - self._gains.get(path_id, 0.0), 0.0)
+            worth = support.get(path_id, -EXCEPTION_PRICE)
+            if worth < 0.0:
+                exception = -worth - exceptions.get(path_id, 0.0)
+                cost += exception if exception > 0.0 else 0.0
+            elif worth > 0.0:
+                gain = worth - gains.get(path_id, 0.0)
+                cost -= gain if gain > 0.0 else 0.0
         return cost
+
+    def _add(self, candidate: Candidate) -> None:
+        self.price += self.added(candidate)
+        self._left -= candidate.path_ids
+        for path_id in (candidate.path_ids & self._measured) - self._bad:
+            exception, gain = candidate.exception(path_id), candidate.gain(path_id)
+            self._exceptions[path_id] = max(self._exceptions.get(path_id, 0.0), exception)
+            self._gains[path_id] = max(self._gains.get(path_id, 0.0), gain)
 
 
 def price(chosen: Sequence[Candidate], bad: frozenset[int], measured: frozenset[int]) -> float:

@@ -96,7 +96,9 @@ def _names(bad: Collection[int], replay: Replay, snapshot: Snapshot, source: Rec
     newest = {(finding.path_id, finding.rule): finding for _, finding in replay.findings if finding.path_id in bad}
     firing: Sequence[RuleFinding] = list(newest.values())
     return tuple(
-        sorted(group.label for group in causes.find_causes(firing, [], suspects.with_trips(snapshot, firing, source)))
+        sorted(
+            group.label for group in causes.find_causes(firing, [], suspects.with_trips(snapshot, firing, (), source))
+        )
     )
 
 

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from monitor.alerts.detect import rtt_progress
+from monitor.alerts.detect.sources import StoredSource
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.models import Incident
 from monitor.archive.models import Burst
+from monitor.archive.queries.for_alerts import recent_round_trips
 from tests.db.alert_rows import make_bursts, make_mesh
 from tests.facts import lacks
 
@@ -151,3 +153,32 @@ def test_paths_without_significant_steps_indicate_the_site(others_ms, expected):
     evaluate(NOW)
 
     assert named() == expected
+
+
+@pytest.mark.parametrize(
+    ("proven_paths", "expected"), [(2, {"cern ↔ slac": 1, "cern ↔ fnal": 1}), (1, {"cern ↔ slac": 1})]
+)
+def test_round_trips_are_read_only_for_a_common_cause(proven_paths, expected, monkeypatch):
+    """The RTTs of paths without new bursts are read again if two paths are bad, and not those of the others."""
+    paths = mesh_with(rtt={})
+    proven = [paths[name] for name in ALARMED[:proven_paths]]
+    waiting = [paths[name] for name in sorted(of_cern(paths) - set(ALARMED))]
+    normal = [path for path in paths.values() if path not in proven + waiting]
+    step(proven, 0, lambda minute: 70.0 if minute <= 14 else 50.0)
+    step(waiting, 4, lambda minute: 50.0)
+    step(normal, 0, lambda minute: 50.0)
+    judged = {path.pk: (NOW - 4.5 * MINUTE).timestamp() + 60.0 for path in waiting}
+    rtt_progress.write(judged | {path.pk: (NOW - 1.5 * MINUTE).timestamp() for path in proven + normal})
+    reads = []
+
+    def counted(path_ids, *rest):
+        reads.append(set(path_ids))
+        return recent_round_trips(path_ids, *rest)
+
+    monkeypatch.setattr(StoredSource, "recent_round_trips", staticmethod(counted))
+
+    evaluate(NOW)
+
+    assert named() == expected
+    due = {path.pk for path in proven + normal}
+    assert reads == [due, {path.pk for path in waiting}][:proven_paths]
