@@ -20,7 +20,7 @@ from monitor.web.pages.incidents.view import (
 from monitor.web.pages.lab.view import lab_page
 from monitor.web.pages.login.view import Login
 from monitor.web.pages.map.view import map_page
-from monitor.web.pages.path import downloads, run_now
+from monitor.web.pages.path import downloads, on_demand, run_now
 from monitor.web.pages.path.view import path_page
 from monitor.web.pages.preferences.view import preferences_page
 from monitor.web.pages.records.view import records_page
@@ -42,6 +42,8 @@ urlpatterns: list[URLPattern] = [
     path("paths/<int:path_id>/tests.csv", downloads.tests_csv, name="tests-csv"),
     path("paths/<int:path_id>/changes.csv", downloads.changes_csv, name="changes-csv"),
     path("paths/<int:path_id>/run/", run_now.run_now, name="run-now"),
+    path("paths/<int:path_id>/test/", on_demand.test_now, name="test-now"),
+    path("paths/<int:path_id>/test.json", on_demand.progress, name="path-progress"),
     path("incidents/", incidents_page, name="incidents"),
     path("incidents/<int:incident_id>/", incident_page, name="incident"),
     path("incidents/<int:incident_id>/acknowledge/", operate.acknowledge, name="acknowledge"),

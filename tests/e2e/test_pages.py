@@ -61,7 +61,7 @@ FOR_OPERATORS = ("path", "incident", "maintenance", "maintenance-change", "audit
 
 NOT_PAGES = {
     "series-csv", "bursts-csv", "tests-csv", "changes-csv", "table-tsv", "chart-bundle",
-    "run-now", "acknowledge", "unacknowledge", "comment", "quiet-end", "silence", "logout",
+    "run-now", "test-now", "path-progress", "acknowledge", "unacknowledge", "comment", "quiet-end", "silence", "logout",
     "lab",
 }  # fmt: skip
 """Files, answers to forms, and the page that exists only where a lab runs."""

@@ -93,8 +93,9 @@ def faults(settings: Settings) -> list[str]:
     return problems
 
 
-def ask(path: Path, settings: Settings, *, by: str, now: datetime) -> Slot:
-    """Plan a test of `path` with these settings as soon as possible. Raises `OnDemandError`."""
+def ask(path: Path, settings: Settings, *, by: str, now: datetime, lead_s: int = ON_DEMAND_LEAD_S) -> Slot:
+    """Plan a test of `path` with these settings as soon as possible, `lead_s` from now at the earliest. Raises
+    `OnDemandError`."""
     wrong = faults(settings)
     if wrong:
         raise OnDemandError("; ".join(wrong))
@@ -103,7 +104,7 @@ def ask(path: Path, settings: Settings, *, by: str, now: datetime) -> Slot:
         raise UnknownPath(fault)
     with transaction.atomic():
         lock.hold_until_commit()
-        return _plan(path, settings, by, now)
+        return _plan(path, settings, by, now, lead_s)
 
 
 def cancel(slot_id: int, now: datetime) -> bool:
@@ -113,13 +114,13 @@ def cancel(slot_id: int, now: datetime) -> bool:
     return cancellable.delete()[0] > 0
 
 
-def _plan(path: Path, settings: Settings, by: str, now: datetime) -> Slot:
+def _plan(path: Path, settings: Settings, by: str, now: datetime, lead_s: int) -> Slot:
     """As `ask`, with the lock held."""
     length_s = slot_s(Kind.THROUGHPUT, settings.parameters)
     uplink_ids = slots.uplinks_of(path)
     takes = (path.source_id, path.destination_id, *(-uplink_id for uplink_id in uplink_ids))
     timetable, standing = slots.taken(now, {})
-    from_s = slots.seconds(now) + ON_DEMAND_LEAD_S
+    from_s = slots.seconds(now) + lead_s
     start_s = timetable.earliest(takes, from_s, from_s + PATIENCE_S, length_s)
     if start_s is None:
         raise NoFreeSlot(f"{path}: its hosts and uplinks are reserved for the next hour by other on-demand tests")

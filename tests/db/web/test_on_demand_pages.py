@@ -143,16 +143,15 @@ def page(client, path):
     return answer.content.decode()
 
 
-def test_the_page_has_run_now_for_operators_only(path):
-    assert "Run a throughput test now" in page(logged_in("operator"), path)
-    assert "Run a throughput test now" not in page(logged_in("viewer"), path)
+def test_the_page_has_the_form_for_operators_only(path):
+    assert 'name="throughput"' in page(logged_in("operator"), path)
+    assert "Test this path now" not in page(logged_in("viewer"), path)
 
 
 def state(text):
-    """The test's state on the page, without markup, and its refresh interval."""
-    part = re.search(r'id="run-now-state" data-live>(.*?)</div>', text, re.S)[1]
-    every_s = re.search(r'data-live-every-s="(\d+)"', text)[1]
-    return " ".join(re.sub(r"<[^>]+>", "", part).split()), every_s
+    """The test's state on the page, without markup, and whether the page follows it."""
+    part = re.search(r'id="run-now-state">(.*?)</div>', text, re.S)
+    return " ".join(re.sub(r"<[^>]+>", "", part[1] if part else "").split()), "data-running" in text
 
 
 def test_the_page_shows_the_state_until_the_result(path, clock):
@@ -160,21 +159,24 @@ def test_the_page_shows_the_state_until_the_result(path, clock):
 
     response = operator.post(f"/paths/{path.pk}/run/", {"duration_s": "10", "streams": "1", "protocol": "tcp"})
 
-    assert (response.status_code, response["Location"]) == (302, f"/paths/{path.pk}/#run-now")
+    assert (response.status_code, response["Location"]) == (302, f"/paths/{path.pk}/#test-now")
     slot = Slot.objects.exclude(request=None).get()
-    state_text, every_s = state(page(operator, path))
-    assert (lacks(state_text, f"Test {slot.pk} begins", "12:00:15 UTC"), every_s) == ([], "3")
+    state_text, is_followed = state(page(operator, path))
+    assert (
+        lacks(state_text, f"test {slot.pk} begins", "12:00:15 UTC", "waiting for its slot, in 15 s"),
+        is_followed,
+    ) == ([], True)
     clock.append(slot.starts_at + timedelta(seconds=1))
-    assert lacks(state(page(operator, path))[0], f"Test {slot.pk} is running", "ends") == []
+    assert lacks(state(page(operator, path))[0], f"test {slot.pk} is running: 1 of 10 s", "ends") == []
     clock.append(slot.ends_at)
-    state_text, every_s = state(page(operator, path))
-    assert (lacks(state_text, f"Test {slot.pk} is done", "pending"), every_s) == ([], "3")
+    state_text, is_followed = state(page(operator, path))
+    assert (lacks(state_text, f"test {slot.pk} is done", "pending"), is_followed) == ([], True)
     report(slot, run(slot))
-    state_text, every_s = state(page(operator, path))
-    assert (lacks(state_text, f"Test {slot.pk} measured 9 Mbit/s", "details"), every_s) == ([], "30")
+    state_text, is_followed = state(page(operator, path))
+    assert (lacks(state_text, f"test {slot.pk} measured 9 Mbit/s", "details"), is_followed) == ([], False)
     assert f"?test={slot.starts_at:%Y-%m-%dT%H:%M:%S}" in page(operator, path)
     clock.append(slot.ends_at + timedelta(hours=2))
-    assert state(page(operator, path)) == ("", "30")
+    assert state(page(operator, path)) == ("", False)
 
 
 def test_the_page_shows_the_rule_that_forbade_it(path, clock):
@@ -186,8 +188,8 @@ def test_the_page_shows_the_rule_that_forbade_it(path, clock):
 
     report(slot, run(slot, outcome=Outcome.NOT_PERMITTED, throughput_bps=None, duration_s=None, detail=rule))
 
-    state_text, every_s = state(page(operator, path))
-    assert (lacks(state_text, f"Test {slot.pk}", "not permitted", rule), every_s) == ([], "30")
+    state_text, is_followed = state(page(operator, path))
+    assert (lacks(state_text, f"test {slot.pk}", "not permitted", rule), is_followed) == ([], False)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from monitor.alerts.models import AuditRecord
 from monitor.archive.models import Burst, DirtyHour
 from monitor.archive.upkeep import records
 from monitor.mesh.apply import apply
-from monitor.mesh.models import Path, PingRequest, PingRun, Site
+from monitor.mesh.models import Path, PingRequest, PingRun, Site, Slot
 from monitor.mesh.schedule.on_demand_pings import reverse_of
 from probes.contract import Deadline, Outcome
 from probes.site.wire import ABILITIES_HEADER, ON_DEMAND_PINGS, OnDemandPingReport, Plan
@@ -251,3 +251,83 @@ def test_they_are_deleted_after_a_week(path):
     records.delete_old(NOW + timedelta(days=9), Deadline(60))
 
     assert (PingRun.objects.count(), PingRequest.objects.count()) == (0, 0)
+
+
+def progress(client, path):
+    answer = client.get(f"/paths/{path.pk}/test.json")
+    assert (answer.status_code, "no-store" in answer["Cache-Control"]) == (200, True)
+    return answer.json()
+
+
+def test_the_page_shows_the_replies_of_both_directions(path, clock):
+    operator, first, second = logged_in("operator"), agent_of("s1"), agent_of("s2")
+
+    answer = operator.post(f"/paths/{path.pk}/test/")
+
+    assert (answer.status_code, answer["Location"]) == (302, f"/paths/{path.pk}/#test-now")
+    assert lacks(progress(operator, path)["html"], "Waiting for the agent of s1", "every 10 s", "agent of s2") == []
+    (there,), (back,) = fetch(first).pings_to_send, fetch(second).pings_to_send
+    report(first, there.run_id, 12.0, None, None, 16.0, awaited=(2,))
+    report(second, back.run_id, detail="networks.forbidden: 192.0.2.1", outcome=Outcome.NOT_PERMITTED)
+    shown = progress(operator, path)
+    assert shown["is_running"] is True
+    wanted = ("4 of 20 sent, 1 lost", "minimum 12.00 ms", "median 14.00 ms", "networks.forbidden: 192.0.2.1")
+    assert lacks(shown["html"], *wanted) == []
+    counts = {kind: shown["html"].count(f'<g class="{kind}">') for kind in ("reply", "lost", "awaited", "unsent")}
+    assert counts == {"reply": 2, "lost": 1, "awaited": 1, "unsent": 16 + 20}
+    running = shown["announcement"]
+    report(first, there.run_id, 12.0, None, None, 16.0, 13.0, awaited=(2,))
+    assert progress(operator, path)["announcement"] == running, "read out once, not with each reply"
+
+    report(first, there.run_id, *[12.0] * 19, None, outcome=Outcome.MEASURED)
+
+    shown = progress(operator, path)
+    assert shown["is_running"] is False
+    assert lacks(shown["announcement"], "s1 → s2: 20 of 20 sent, 1 lost (5%)", "s2 → s1: not permitted") == []
+    text = operator.get(f"/paths/{path.pk}/").content.decode()
+    assert lacks(text, "20 of 20 sent, 1 lost (5%)", "networks.forbidden: 192.0.2.1") == [], "without scripts too"
+    assert lacks(logged_in("viewer").get(f"/paths/{reverse_of(path).pk}/").content.decode(), "1 lost (5%)") == []
+    clock.append(NOW + timedelta(hours=2))
+    assert "Pings at" not in progress(operator, path)["html"]
+
+
+def test_a_throughput_test_follows_the_pings_if_asked_for(path):
+    operator = logged_in("operator")
+    settings = {"throughput": "on", "duration_s": "10", "streams": "2", "protocol": "tcp"}
+
+    assert operator.post(f"/paths/{path.pk}/test/", settings).status_code == 302
+
+    slot = Slot.objects.exclude(request=None).get()
+    assert (slot.starts_at, slot.parameters["streams"]) == (NOW + 20 * SECOND, 2)
+    assert PingRun.objects.count() == 2
+    assert lacks(progress(operator, path)["html"], "12:00:20 UTC", "waiting for its slot, in 20 s") == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "facts"),
+    [
+        ({"throughput": "on", "duration_s": "0", "streams": "1", "protocol": "tcp"}, 422, ["uration_s must"]),
+        ({"throughput": "on", "duration_s": "x", "streams": "1", "protocol": "tcp"}, 422, ["whole number"]),
+    ],
+)
+def test_a_refused_throughput_test_starts_nothing(path, fields, status, facts):
+    answer = logged_in("operator").post(f"/paths/{path.pk}/test/", fields)
+
+    assert (answer.status_code, lacks(answer.content.decode(), *facts)) == (status, [])
+    assert (PingRun.objects.count(), Slot.objects.exclude(request=None).count()) == (0, 0)
+
+
+def test_the_page_refuses_who_may_not_or_asks_twice(path, without_rate_limit):
+    operator = logged_in("operator")
+    assert logged_in("viewer").post(f"/paths/{path.pk}/test/").status_code == 403
+    careful = Client(enforce_csrf_checks=True)
+    careful.force_login(User.objects.get(username="operator"))
+    assert careful.post(f"/paths/{path.pk}/test/").status_code == 403
+    assert operator.post("/paths/999999/test/").status_code == 404
+    assert operator.get("/paths/999999/test.json").status_code == 404
+    assert not PingRequest.objects.exists()
+    assert operator.post(f"/paths/{path.pk}/test/").status_code == 302
+
+    assert operator.post(f"/paths/{path.pk}/test/").status_code == 409
+    without_rate_limit["on-demand-pings"] = 3.0
+    assert operator.post(f"/paths/{path.pk}/test/").status_code == 429

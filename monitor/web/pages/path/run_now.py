@@ -1,9 +1,6 @@
-"""The "run now" of a path page: its form for operators, and the state of the newest on-demand test."""
+"""An on-demand throughput test from the pages: the form of its settings, and the request for a test alone."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 from django import forms
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -12,17 +9,12 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from monitor.api.incidents import user_name
-from monitor.archive.queries.throughput import on_demand as outcomes
-from monitor.archive.queries.throughput.on_demand import OnDemand, TestState
 from monitor.mesh.kinds.throughput import PROTOCOLS
 from monitor.mesh.models import Path
 from monitor.mesh.schedule import on_demand
 from monitor.mesh.schedule.on_demand import NoFreeSlot, OnDemandError, Settings
-from monitor.web.pages.incidents.operate import may_operate, problems, refusal
+from monitor.web.pages.incidents.operate import problems, refusal
 
-SHOWN_FOR = timedelta(hours=1)
-PENDING_REFRESH_S = 3
-"""Refresh interval while a test is pending."""
 BITS_PER_MEGABIT = 1e6
 
 
@@ -56,42 +48,13 @@ class SettingsForm(forms.Form):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RunNow:
-    """`form` is None without permission, and where no test is possible; `newest` is of the last hour."""
-
-    form: SettingsForm | None
-    newest: OnDemand | None
-
-    lead_s: int = on_demand.ON_DEMAND_LEAD_S
-
-    @property
-    def is_shown(self) -> bool:
-        return self.form is not None or self.newest is not None
-
-    @property
-    def is_pending(self) -> bool:
-        return self.newest is not None and self.newest.state is not TestState.ENDED
-
-    @property
-    def refresh_s(self) -> int | None:
-        """Refresh interval of the page while a test is pending."""
-        return PENDING_REFRESH_S if self.is_pending else None
-
-
-def run_now_of(request: HttpRequest, path: Path, now: datetime) -> RunNow:
-    """The form and the newest on-demand test of a path."""
-    may_ask = may_operate(request) and on_demand.fault_of(path) is None
-    return RunNow(SettingsForm() if may_ask else None, outcomes.latest(path.pk, now, now - SHOWN_FOR))
-
-
 @require_POST
 def run_now(request: HttpRequest, path_id: int) -> HttpResponse:
     """Request a test, and redirect to the page that shows its state."""
     path = Path.objects.with_hosts().filter(pk=path_id).first()
     if path is None:
         raise Http404(f"There is no path {path_id}; the grid links to those that there are.")
-    back = f"{reverse('path', args=[path_id])}#run-now"
+    back = f"{reverse('path', args=[path_id])}#test-now"
     form = SettingsForm(request.POST)
     if not form.is_valid():
         return refusal(request, problems(form), 422, back)

@@ -16,7 +16,7 @@ from monitor.web.charts import bundle
 from monitor.web.charts.marks import CHANGE_SIGNS
 from monitor.web.pages.first_run import path_waits
 from monitor.web.pages.path.load import load_path
-from monitor.web.pages.path.run_now import run_now_of
+from monitor.web.pages.path.on_demand import on_demand_of
 from monitor.web.request import parameters
 from monitor.web.request.grid_choices import ENDS, chosen_packet_bytes
 from monitor.web.request.window import minute, shown_period
@@ -36,7 +36,7 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
     is_awaited = view.is_empty and shown.period is not None
     context = {
         "view": view,
-        "run_now": run_now_of(request, view.path, now),
+        "on_demand": on_demand_of(request, view.path, now),
         "now": now,
         "periods": parameters.options(
             request, "period", [(period, period) for period in HistoryPeriod], shown.period, without=ENDS
