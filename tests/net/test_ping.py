@@ -1,5 +1,5 @@
 """The ping probe between two namespaces. Where loss, order or forgery must be exact, a script of this test answers at
-the far end instead of its kernel; its answer to each request is decided by the sequence number."""
+the far end instead of its kernel; its answer to each request is decided by the number in its payload."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ table ip forbid {{
 }}
 """
 UNPRIMED = {"priming_bytes": None, "late_s": 0.2}
-"""The far end's script uses sequence numbers, so these tests count from the first request."""
+"""The far end's script numbers the requests, so these tests count from the first."""
 
 MEASURE = """
 import encodings.idna, os, sys, msgspec
@@ -79,10 +79,12 @@ while True:
     if icmp[0] != (8 if v4 else 128):
         continue
     to = (to[0], 0) if v4 else (to[0], 0, 0, to[3])
-    sequence = int.from_bytes(icmp[6:8], "big")
-    if manner == "lose" and sequence % 5 == 2:
+    number = int.from_bytes(icmp[8:12], "big")  # of a single target; the header's own begins anywhere
+    if manner == "tell":
+        print(icmp[:4].hex(), len(icmp), flush=True)
+    if manner == "lose" and number % 5 == 2:
         continue
-    if manner == "corrupt" and sequence % 2:
+    if manner == "corrupt" and number % 2:
         reply = bytes([0, 0, 0, 0]) + icmp[4:]
         total = sum(struct.unpack(f">{len(reply) // 2}H", reply))
         while total >> 16:
@@ -91,7 +93,7 @@ while True:
         continue
     if manner == "forge":
         answer(icmp[:12] + bytes(12) + icmp[24:], to)
-        answer(icmp[:6] + struct.pack(">H", sequence ^ 1) + icmp[8:], to)
+        answer(icmp[:7] + bytes([icmp[7] ^ 1]) + icmp[8:], to)
         answer(icmp[:8] + struct.pack(">I", int.from_bytes(icmp[8:12], "big") ^ 1) + icmp[12:], to)
         answer(icmp[:8] + bytes([255] * 4) + icmp[12:], to)
         answer(icmp[:-2], to)
@@ -99,15 +101,15 @@ while True:
         answer(icmp[:16], to)
         answer(icmp, to, from_second)
         continue
-    if manner == "hop" and sequence == 4:
+    if manner == "hop" and number == 4:
         s.setsockopt(*((socket.IPPROTO_IP, socket.IP_TTL) if v4 else (41, socket.IPV6_UNICAST_HOPS)), 50)
-    if manner in ("swap", "delay") and sequence == 1:
+    if manner in ("swap", "delay") and number == 1:
         held.append((icmp, to))
         continue
     answer(icmp, to)
-    if manner == "double" and sequence in (1, 3):
+    if manner == "double" and number in (1, 3):
         answer(icmp, to)
-    if sequence == 3:
+    if number == 3:
         for late in held:
             answer(*late)
         held.clear()
@@ -140,8 +142,8 @@ class Sites:
         return msgspec.json.decode(ran.stdout, type=tuple[Burst, ...])
 
     @contextmanager
-    def responder(self, family: int, manner: str) -> Iterator[None]:
-        """A responder in the far namespace in place of its kernel."""
+    def responder(self, family: int, manner: str) -> Iterator[list[bytes]]:
+        """A responder in the far namespace in place of its kernel. Yields a list that has its output at the end."""
         version = {4: "net.ipv4.icmp_echo_ignore_all", 6: "net.ipv6.icmp.echo_ignore_all"}[family]
         run("ip", "netns", "exec", self.far, "sysctl", "-qw", f"{version}=1")
         command = ["ip", "netns", "exec", self.far, sys.executable, "-c", RESPOND]
@@ -151,10 +153,11 @@ class Sites:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
-            yield
+            lines: list[bytes] = []
+            yield lines
         finally:
             process.kill()
-            process.communicate()
+            lines += process.communicate()[0].splitlines()
             run("ip", "netns", "exec", self.far, "sysctl", "-qw", f"{version}=0")
 
 
@@ -536,6 +539,20 @@ def test_a_link_local_address_is_measured_with_its_interface(sites):
     assert (scoped.outcome, scoped.received) == (Outcome.MEASURED, 2)
     assert (unscoped.outcome, unscoped.sent) == (Outcome.NOT_PERMITTED, 0)
     assert f"{local}%INTERFACE" in (unscoped.detail or "")
+
+
+@families
+def test_all_requests_to_a_target_have_the_same_checksum(sites, family):
+    """On the wire: each size, with another secret and identifier in each cycle; load balancers hash the checksum."""
+    with sites.responder(family, "tell") as first:
+        [small, large] = sites.measure(far(family), packet_bytes=(64, 1000), count=5)
+    with sites.responder(family, "tell") as second:
+        sites.measure(far(family), packet_bytes=(64,), count=5)
+
+    assert (small.received, large.received) == (5, 5)
+    lengths = [int(line.split()[1]) for line in first]
+    assert (lengths.count(72), lengths.count(1008)) == (5, 5)
+    assert len({line.split()[0] for line in first + second}) == 1
 
 
 @families

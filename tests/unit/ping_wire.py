@@ -19,8 +19,8 @@ from probes.ping.icmp.clock import StampClock
 from probes.ping.icmp.echo import EchoFormat
 
 IDENTIFIER = 0xBEEF
-SECRET = b"twelve bytes"
-OTHER_SECRET = b"years before"
+SECRET = b"ten octets"
+OTHER_SECRET = b"last years"
 SECOND = 1_000_000_000
 CLOCK_OFFSET_NS = 1_700_000_000 * SECOND
 REQUEST = {4: 8, 6: 128}
@@ -119,6 +119,7 @@ class PartialSession:
             IDENTIFIER,
             secret,
             padding,
+            np.array([0x1234 + 0x1111 * rank for rank in range(targets)]) & 0x7FFF,
             ip_header=form.has_ip_header,
             errors_among_replies=form.is_raw,
         )
@@ -151,8 +152,8 @@ class PartialSession:
             size = int(self.table.packet_bytes[turn % len(self.table.packet_bytes)])
         heads = np.zeros((1, 24), np.uint8)
         self.format.prepare(heads)
-        sequences = np.array([turn if sequence is None else sequence])
-        self.format.write(heads, np.array([packet]), sequences, np.array([self.format.tail_sum(size)]))
+        turns, ranks = np.array([turn if sequence is None else sequence]), np.array([packet % self.targets])
+        self.format.write(heads, np.array([packet]), turns, ranks, np.array([self.format.tail_sum(size)]))
         icmp = heads.tobytes() + self.format.padding[: size - 16]
         return icmp if self.family == 4 else checked(icmp)
 

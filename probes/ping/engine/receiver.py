@@ -171,7 +171,7 @@ class ReplyMatcher:
         turn, rank = np.divmod(np.where(sent, replies.number, 0), self._table.targets)
         ours: Bools = (
             sent
-            & (replies.sequence == turn & 0xFFFF)
+            & (replies.sequence == self._format.sequences(turn))
             & (replies.icmp_bytes == self._table.packet_bytes[turn] + echo.ICMP_HEADER_BYTES)
             & (sources == self._hosts[rank]).all(axis=1)
         )
@@ -222,16 +222,15 @@ class ReplyMatcher:
         table, echo_format = self._table, self._format
         quotes, plausible = icmp_errors.read_quotes(echo_format.family, errors.quoted, errors.quoted_bytes)
         ranks = np.array([self._rank_of_host.get(host.tobytes(), -1) for host in errors.hosts], np.int64)
-        numbers = np.where(quotes.whole, quotes.number, quotes.sequence * table.targets + ranks)
+        numbers = np.where(quotes.whole, quotes.number, echo_format.turns(quotes.sequence) * table.targets + ranks)
         matches = plausible & (ranks >= 0) & (quotes.identifier == echo_format.identifier)
         matches &= self._was_sent(np.maximum(numbers, 0))
         turn, rank = np.divmod(np.where(matches, numbers, 0), table.targets)
-        matches &= (quotes.sequence == turn & 0xFFFF) & (errors.hosts == self._hosts[rank]).all(axis=1)
+        matches &= (quotes.sequence == echo_format.sequences(turn)) & (errors.hosts == self._hosts[rank]).all(axis=1)
         by_secret = quotes.whole & (quotes.secret == echo_format.secret).all(axis=1)
         if echo_format.family == 6:
             matches &= by_secret
         else:
-            matches &= by_secret | ~quotes.whole
-            tail_sums = np.array([echo_format.tail_sum(size) for size in table.packet_bytes[turn].tolist()], np.int64)
-            matches &= quotes.checksum == echo_format.checksums(numbers, turn, tail_sums)
+            is_unique = len(table.packet_bytes) <= echo.SEQUENCES
+            matches &= np.where(quotes.whole, by_secret, is_unique) & (quotes.checksum == echo_format.flows[rank])
         return np.where(matches, numbers, -1)

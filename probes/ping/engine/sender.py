@@ -88,7 +88,7 @@ class Sender:
         numbers = np.arange(self._written_first, self._written_stop)
         turns, ranks = np.divmod(numbers, self._table.targets)
         packet_bytes = self._table.packet_bytes[turns]
-        self._format.write(self._batch.heads[: len(numbers)], numbers, turns, self._tail_sums[turns])
+        self._format.write(self._batch.heads[: len(numbers)], numbers, turns, ranks, self._tail_sums[turns])
         self._batch.set_destinations(ranks, packet_bytes - echo.MIN_PACKET_BYTES)
 
     def _send_until(self, stop: int) -> bool:

@@ -25,6 +25,7 @@ from probes.ping.engine.packet_outcomes import NS_PER_MS, EchoResults, PacketTab
 from probes.ping.engine.receiver import Receiver
 from probes.ping.engine.schedule import Schedule, random_phases_ns
 from probes.ping.engine.sender import Sender
+from probes.ping.flow import flows_of
 from probes.ping.icmp import echo, kernel
 from probes.ping.icmp.channel import Channel
 from probes.ping.icmp.icmp_errors import HEADER_BYTES
@@ -94,6 +95,7 @@ class PingSession:
             channel.identifier,
             secrets.token_bytes(echo.SECRET_BYTES),
             secrets.token_bytes(largest_bytes - echo.MIN_PACKET_BYTES),
+            flows_of(channel.family, addresses),
             ip_header=channel.has_ip_header,
             errors_among_replies=channel.errors_among_replies,
         )

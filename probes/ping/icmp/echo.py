@@ -1,15 +1,18 @@
 """Encodes echo requests and decodes replies, a whole batch at once. No I/O.
 
-A request is the ICMP header, then the packet's number in the cycle (4 bytes) and a secret (12 bytes), then padding:
+A request is the ICMP header, then the packet's number in the cycle (4 bytes), a secret (10 bytes), two bytes that give
+the message the checksum of its target's flow (`probes.ping.flow`), then padding:
 
-    type 1 | code 1 | checksum 2 | identifier 2 | sequence 2 | number 4 | secret 12 | padding
+    type 1 | code 1 | checksum 2 | identifier 2 | sequence 2 | number 4 | secret 10 | balance 2 | padding
 
 `packet_bytes` counts from the number on. A reply is ours if identifier, sequence, number, secret, length and
-source address all match a request that was sent.
+source address all match a request that was sent. Sequences begin at a number that only the secret tells, since an
+error may quote no more than the header.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +23,8 @@ ICMP_HEADER_BYTES = 8
 MIN_PACKET_BYTES = 16
 MAX_PACKET_BYTES = 65_000
 HEAD_BYTES = ICMP_HEADER_BYTES + MIN_PACKET_BYTES
-SECRET_BYTES = 12
+SECRET_BYTES = 10
+SEQUENCES = 1 << 16
 
 IPV4_HEADER_BYTES = 20
 IPV4_MAX_HEADER_BYTES = 60
@@ -34,6 +38,7 @@ HEAD = np.dtype(
         ("sequence", ">u2"),
         ("number", ">u4"),
         ("secret", "u1", (SECRET_BYTES,)),
+        ("balance", ">u2"),
     ]
 )
 
@@ -72,7 +77,8 @@ class Replies:
 
 
 class EchoFormat:
-    """Encodes and decodes for a socket: its family, identifier and secret, and the padding all requests share."""
+    """Encodes and decodes for a socket: its family, identifier and secret, the padding that all requests share, and the
+    flow of each target, by rank."""
 
     def __init__(
         self,
@@ -80,6 +86,7 @@ class EchoFormat:
         identifier: int,
         secret: bytes,
         padding: bytes,
+        flows: Int64s,
         *,
         ip_header: bool,
         errors_among_replies: bool = False,
@@ -88,9 +95,11 @@ class EchoFormat:
         self.identifier = identifier
         self.secret = np.frombuffer(secret, np.uint8)
         self.padding = padding
+        self.flows = flows
         self.ip_header = ip_header
         self.errors_among_replies = errors_among_replies
         self._constant_sum = (ECHO_REQUEST[family] << 8) + identifier + word_sum(secret)
+        self._first_sequence = int.from_bytes(hashlib.blake2b(secret, digest_size=2).digest())
         self._padding_sums: dict[int, int] = {}
 
     def prepare(self, heads: Bytes) -> None:
@@ -100,28 +109,36 @@ class EchoFormat:
         fields["identifier"] = self.identifier
         fields["secret"] = self.secret
 
-    def write(self, heads: Bytes, numbers: Int64s, sequences: Int64s, tail_sums: Int64s) -> None:
-        """Complete each prepared row with number, sequence and checksum. (Over IPv6 the kernel fills in the checksum.)
+    def write(self, heads: Bytes, numbers: Int64s, turns: Int64s, ranks: Int64s, tail_sums: Int64s) -> None:
+        """Complete each prepared row: the request of a turn to the target of a rank.
 
-        `tail_sums` has `tail_sum` of each packet size.
+        `tail_sums` has `tail_sum` of each packet size. Over IPv6 the kernel fills in the checksum: a constant for each
+        pair of addresses, since all that it covers besides them adds up to the flow.
         """
         fields = heads.view(HEAD)[:, 0]
-        sequences = sequences & 0xFFFF
+        sequences, flows = self.sequences(turns), self.flows[ranks]
         fields["sequence"] = sequences
         fields["number"] = numbers
+        sums = self._constant_sum + (numbers >> 16) + (numbers & 0xFFFF) + sequences + tail_sums
+        fields["balance"] = ALL_ONES - internet_checksum(ALL_ONES - flows + internet_checksum(sums))
         if self.family == 4:
-            fields["checksum"] = self.checksums(numbers, sequences, tail_sums)
+            fields["checksum"] = flows
 
-    def checksums(self, numbers: Int64s, sequences: Int64s, tail_sums: Int64s) -> Int64s:
-        """The ICMP checksum of each of these requests over IPv4."""
-        return internet_checksum(
-            self._constant_sum + (numbers >> 16) + (numbers & 0xFFFF) + (sequences & 0xFFFF) + tail_sums
-        )
+    def sequences(self, turns: Int64s) -> Int64s:
+        """The sequence number of the requests of each turn."""
+        return (turns + self._first_sequence) & 0xFFFF
+
+    def turns(self, sequences: Int64s) -> Int64s:
+        """The turn of each sequence number, modulo 65,536."""
+        return (sequences - self._first_sequence) & 0xFFFF
 
     def tail_sum(self, packet_bytes: int) -> int:
-        """Word sum of the padding of a request of this size."""
+        """Word sum of the padding of a request of this size; over IPv6 with the message's length, which its checksum
+        covers too (RFC 8200, section 8.1)."""
         if packet_bytes not in self._padding_sums:
-            self._padding_sums[packet_bytes] = word_sum(self.padding[: packet_bytes - MIN_PACKET_BYTES])
+            length_bytes = ICMP_HEADER_BYTES + packet_bytes if self.family == 6 else 0
+            padding = self.padding[: packet_bytes - MIN_PACKET_BYTES]
+            self._padding_sums[packet_bytes] = word_sum(padding) + length_bytes
         return self._padding_sums[packet_bytes]
 
     def read(self, data: Bytes, lengths: Int64s) -> Replies:

@@ -1,8 +1,9 @@
 """Decodes ICMP errors about our echo requests, a whole batch at once, and names them. No I/O.
 
 An error quotes the offending packet: the IP header and at least the first 8 bytes of its payload (RFC 792; RFC 4443
-section 2.4 c: as much as fits). Those hold identifier, sequence and, over IPv4, the checksum, which covers our secret;
-the quoted destination is the target. If more is quoted, and always over IPv6, number and secret are compared too.
+section 2.4 c: as much as fits). Those hold identifier, sequence and, over IPv4, the checksum, which outsiders cannot
+guess; the quoted destination is the target. If more is quoted, and always over IPv6, number and secret are compared
+too.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from probes.ping.icmp.echo import EchoFormat, has_valid_checksum, internet_checksum, word_sum
 
-SECRET = b"twelve bytes"
+SECRET = b"ten octets"
+FLOW = 0x1234
 
 
 def rfc1071(data: bytes) -> int:
@@ -20,12 +21,16 @@ def rfc1071(data: bytes) -> int:
     return ~total & 0xFFFF
 
 
-def request(number: int, sequence: int, size: int, padding: bytes, family: int = 4) -> bytes:
+def request(number: int, turn: int, size: int, padding: bytes, family: int = 4, flow: int = FLOW) -> bytes:
     heads = np.zeros((1, 24), np.uint8)
-    echo = EchoFormat(family, 0xBEEF, SECRET, padding, ip_header=False)
+    echo = EchoFormat(family, 0xBEEF, SECRET, padding, np.array([flow]), ip_header=False)
     echo.prepare(heads)
-    echo.write(heads, np.array([number]), np.array([sequence]), np.array([echo.tail_sum(size)]))
+    echo.write(heads, np.array([number]), np.array([turn]), np.array([0]), np.array([echo.tail_sum(size)]))
     return heads.tobytes() + padding[: size - 16]
+
+
+def sequence_of(packet: bytes) -> int:
+    return int.from_bytes(packet[6:8], "big")
 
 
 def as_reply(packet: bytes) -> bytes:
@@ -38,7 +43,7 @@ def read(*messages: bytes, ip_header: bool = False):
     for row, message in enumerate(messages):
         data[row, : min(84, len(message))] = np.frombuffer(message[:84], np.uint8)
     lengths = np.array([len(message) for message in messages])
-    return EchoFormat(4, 0xBEEF, SECRET, b"", ip_header=ip_header).read(data, lengths)
+    return EchoFormat(4, 0xBEEF, SECRET, b"", np.array([FLOW]), ip_header=ip_header).read(data, lengths)
 
 
 @given(st.binary(max_size=300))
@@ -46,14 +51,32 @@ def test_the_checksum_equals_that_of_rfc_1071(data):
     assert internet_checksum(np.array([word_sum(data)])).tolist() == [rfc1071(data)]
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(0, 2**20), st.integers(16, 300), st.binary(min_size=284, max_size=284))
-def test_a_requests_fields_are_in_place_and_its_checksum_valid(number, sequence, size, padding):
-    packet = request(number, sequence, size, padding)
+NUMBERS, TURNS, SIZES = st.integers(0, 2**32 - 1), st.integers(0, 2**20), st.integers(16, 300)
+FLOWS, PADDING = st.integers(1, 0xFFFE), st.binary(min_size=284, max_size=284)
+
+
+@given(NUMBERS, TURNS, SIZES, PADDING, FLOWS)
+def test_a_requests_fields_are_in_place_and_its_checksum_valid(number, turn, size, padding, flow):
+    packet = request(number, turn, size, padding, flow=flow)
 
     assert len(packet) == 8 + size
     assert rfc1071(packet) == 0
-    assert struct.unpack(">BBxxHHI", packet[:12]) == (8, 0, 0xBEEF, sequence & 0xFFFF, number)
-    assert packet[12:24] == SECRET
+    assert struct.unpack(">BBHHxxI", packet[:12]) == (8, 0, flow, 0xBEEF, number)
+    assert packet[12:22] == SECRET
+    assert (sequence_of(packet) - sequence_of(request(number, 0, size, padding))) & 0xFFFF == turn & 0xFFFF
+
+
+@given(NUMBERS, TURNS, SIZES, PADDING, FLOWS)
+def test_over_ipv6_a_flow_has_the_same_checksum_whatever_it_holds(number, turn, size, padding, flow):
+    """The kernel adds the pseudo-header (RFC 8200 section 8.1): both addresses, the length and the next header."""
+
+    def checksum_of(packet):
+        addresses = bytes(range(32))
+        return rfc1071(addresses + struct.pack(">IxxxB", len(packet), 58) + packet)
+
+    packet = request(number, turn, size, padding, family=6, flow=flow)
+
+    assert checksum_of(packet) == checksum_of(request(0, 0, 16, b"", family=6, flow=flow))
 
 
 def test_over_ipv6_the_checksum_is_left_to_the_kernel():
@@ -66,7 +89,8 @@ def test_a_reply_is_parsed():
     replies = read(as_reply(request(7, 3, 100, bytes(84))))
 
     assert replies.plausible.tolist() == [True]
-    assert (replies.number[0], replies.sequence[0], replies.icmp_bytes[0]) == (7, 3, 108)
+    sequence = sequence_of(request(0, 3, 16, b""))
+    assert (replies.number[0], replies.sequence[0], replies.icmp_bytes[0]) == (7, sequence, 108)
 
 
 @pytest.mark.parametrize("options", [0, 4, 40])
@@ -82,7 +106,7 @@ def test_the_ip_header_is_skipped_whatever_its_length(options):
 
 def test_requests_forgeries_and_cut_replies_are_not_plausible():
     good = as_reply(request(7, 3, 16, b""))
-    wrong_secret = good[:-1] + b"?"
+    wrong_secret = good[:-3] + b"?" + good[-2:]
     wrong_identifier = good[:4] + b"\0\1" + good[6:]
     an_error = b"\3" + good[1:]
 
