@@ -80,6 +80,12 @@ def symptom(incident: Incident) -> str:
     return _symptom(incident, rows) if rows else rule_of(incident.rule).words
 
 
+def worst_finding(incident: Incident) -> IncidentPath | None:
+    """The finding that the title has the figure of; None for an incident without findings."""
+    rows = _of_gravest_rule(incident)
+    return _worst(rows)[0] if rows else None
+
+
 def damage(incident: Incident) -> tuple[int, int, float]:
     """Orders incidents by their damage: severity, then the gravest rule, then its worst figure."""
     order = {name: number for number, name in enumerate(reversed(RULES))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 
@@ -22,6 +23,7 @@ from monitor.overview.mesh_state import MeshState, load_mesh_state
 from monitor.web import labels
 from monitor.web.charts.marks import CHANGE_SIGNS
 from monitor.web.request import times
+from monitor.web.trends import Trend
 
 register = template.Library()
 register.filter("milliseconds", figures.milliseconds)
@@ -85,6 +87,12 @@ def change_sign(change: PathChange) -> SafeString:
     """The sign that marks a change in the charts."""
     sign = CHANGE_SIGNS[change.kind]
     return format_html('<span class="key-sign {}-change" aria-hidden="true">{}</span>', change.kind, sign)
+
+
+@register.filter
+def of_key(by_key: Mapping[int, Trend] | str, key: int) -> Trend | None:
+    """The trend of this id; None without any."""
+    return by_key.get(key) if isinstance(by_key, Mapping) else None
 
 
 @register.simple_tag

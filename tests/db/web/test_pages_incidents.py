@@ -25,8 +25,8 @@ from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 LOCAL = {"host": "localhost"}
-LIST_QUERIES = 12
-"""The count, incidents, their paths, sites, groups, the mesh; freshness; and five of the state of the mesh."""
+LIST_QUERIES = 14
+"""The count, incidents, their paths, sites, groups, the mesh; freshness; five of its state, two of trends."""
 INCIDENT_QUERIES = 11
 """The incident, paths, turns, notifications, audit records; evidence, the last hour; quiet times; and the series of two
 directions; freshness."""

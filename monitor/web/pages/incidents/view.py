@@ -22,6 +22,7 @@ from monitor.alerts.models import Incident, QuietPeriod, Severity
 from monitor.analysis import figures
 from monitor.api.incidents import status_of, user_name
 from monitor.mesh.models import Mesh
+from monitor.web import trends
 from monitor.web.charts import bundle
 from monitor.web.pages.first_run import still_waiting
 from monitor.web.pages.incidents import operate
@@ -79,6 +80,7 @@ def incidents_page(request: HttpRequest) -> HttpResponse:
         "mesh": Mesh.objects.first(),
         "now": now,
         "view": view,
+        "trends": trends.of_incidents(view.rows, now),
         "first_run": None if view.rows else still_waiting(now),
         "asked": wanted,
         "which": which,

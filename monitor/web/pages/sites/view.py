@@ -8,6 +8,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from monitor.mesh.models import Mesh
+from monitor.web import trends
 from monitor.web.pages.first_run import still_waiting
 from monitor.web.pages.sites.load import load_sites
 
@@ -22,6 +23,7 @@ def sites_page(request: HttpRequest) -> HttpResponse:
         "mesh": Mesh.objects.first(),
         "view": view,
         "now": now,
+        "trends": trends.of_sites(now),
         "first_run": None if is_heard else still_waiting(now),
     }
     return render(request, "pages/sites/sites.html", context)

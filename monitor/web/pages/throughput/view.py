@@ -16,6 +16,7 @@ from monitor.archive.queries.for_reports import TransferVerdict
 from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
 from monitor.mesh.models import Mesh, Path
 from monitor.overview.grid import HistoryPeriod
+from monitor.web import trends
 from monitor.web.pages.first_run import tests_wait
 from monitor.web.request import parameters
 from monitor.web.request.parameters import Option
@@ -58,6 +59,7 @@ def throughput_page(request: HttpRequest) -> HttpResponse:
         "now": now,
         "shown": shown,
         "rows": chosen[:MOST_ROWS],
+        "trends": trends.of_tests([row.path.pk for row in chosen[:MOST_ROWS]], now),
         "left_out": max(0, len(chosen) - MOST_ROWS),
         "verdict": verdict,
         "waits": tests_wait(now) if not rows and shown.period is not None else [],

@@ -1,0 +1,141 @@
+"""Small trends of 24 hours in lists, as SVG drawn here, with the newest value and a sentence for screen readers.
+
+In: incidents, sites, or paths, and the time. Out: a `Trend` for each. A step without data is a gap; a list costs one or
+two queries, however long it is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+
+from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.evidence.words import worst_finding
+from monitor.alerts.models import Incident
+from monitor.analysis import figures
+from monitor.archive.queries import trends
+from monitor.archive.queries.paths import measured_packet_sizes
+from monitor.archive.queries.trends import HourOfPath, WantedPath
+from monitor.overview.grid import choose_packet_bytes
+from monitor.reports.formats.sparklines import svg_path
+
+HOURS = 24
+WIDTH, HEIGHT = 96, 18
+
+Value = float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """The picture, the newest value in words, and the time it is of: the start of its hour, or of its test."""
+
+    svg: SafeString
+    what: str
+    newest: str
+    at: datetime
+
+
+def draw(steps: Sequence[tuple[datetime, Value]], what: str, step: str, write: Callable[[float], str]) -> Trend | None:
+    """The trend of these steps, oldest first, None for those without data; None without any."""
+    measured = [(at, value) for at, value in steps if value is not None]
+    if not measured:
+        return None
+    values = [value for _, value in measured]
+    at, newest = measured[-1]
+    low, high = write(min(values)), write(max(values))
+    spread = low if low == high else f"{low} to {high}"
+    missing = len(steps) - len(measured)
+    gaps = f", {missing} of {len(steps)} {step} without data" if missing else ""
+    sentence = f"{what} of 24 h: {spread}, newest {write(newest)}{gaps}"
+    line = svg_path([value for _, value in steps], WIDTH, HEIGHT)
+    svg = (
+        f'<svg class="trend" viewBox="-2 -2 {WIDTH + 4} {HEIGHT + 4}" width="{WIDTH + 4}" height="{HEIGHT + 4}" '
+        f'role="img" aria-label="{escape(sentence)}"><title>{escape(sentence)}</title><path d="{line}"/></svg>'
+    )
+    return Trend(mark_safe(svg), what, write(newest), at)
+
+
+def of_sites(now: datetime) -> dict[int, Trend]:
+    """The loss on the paths from each site, by site."""
+    hours = _hours(now)
+    values: dict[int, dict[datetime, Value]] = defaultdict(dict)
+    size = choose_packet_bytes(tuple(measured_packet_sizes()), None)
+    for row in trends.site_trends(hours[0], hours[-1] + timedelta(hours=1), size):
+        values[row.site_id][row.at] = (row.sent - row.received) / row.sent
+    return _drawn({key: _on(hours, of_site) for key, of_site in values.items()}, "loss", "hours", figures.percent)
+
+
+def of_tests(path_ids: Sequence[int], now: datetime) -> dict[int, Trend]:
+    """The throughput tests of each path, by path."""
+    wanted = [WantedPath(path_id, now - timedelta(hours=HOURS), now) for path_id in path_ids]
+    steps = _tests(wanted)
+    drawn = _drawn(steps, "throughput", "tests", figures.bit_rate)
+    return {path_ids[place]: trend for place, trend in drawn.items()}
+
+
+def of_incidents(incidents: Sequence[Incident], now: datetime) -> dict[int, Trend]:
+    """The figure of each incident on its worst path, to its end or to now, by incident."""
+    of_tests, of_pings, are_rtts = [], [], []
+    for incident in incidents:
+        finding = worst_finding(incident)
+        if finding is None:
+            continue
+        hours = _hours(incident.closed_at or now)
+        if rule_of(finding.rule).trouble.needs_tests:
+            until = incident.closed_at or now
+            of_tests.append((incident.pk, WantedPath(finding.path_id, until - timedelta(hours=HOURS), until)))
+        else:
+            of_pings.append((incident.pk, WantedPath(finding.path_id, hours[0], hours[-1] + timedelta(hours=1))))
+            are_rtts.append("after_ms" in finding.figures)
+    drawn: dict[int, Trend] = {}
+    if of_tests:
+        steps = _tests([wanted for _, wanted in of_tests])
+        for place, trend in _drawn(steps, "throughput", "tests", figures.bit_rate).items():
+            drawn[of_tests[place][0]] = trend
+    if of_pings:
+        size = choose_packet_bytes(tuple(measured_packet_sizes()), None)
+        rows: dict[int, list[HourOfPath]] = defaultdict(list)
+        for row in trends.path_trends([wanted for _, wanted in of_pings], size):
+            rows[row.place].append(row)
+        for place, (incident_id, wanted) in enumerate(of_pings):
+            by_hour = _of_hours(rows[place], wanted, is_rtt=are_rtts[place])
+            if by_hour is not None:
+                drawn[incident_id] = by_hour
+    return drawn
+
+
+def _of_hours(rows: Sequence[HourOfPath], wanted: WantedPath, *, is_rtt: bool) -> Trend | None:
+    hours = [wanted.since + timedelta(hours=number) for number in range(HOURS)]
+    if is_rtt:
+        return draw(_on(hours, {row.at: row.rtt_median_ms for row in rows}), "RTT", "hours", figures.milliseconds)
+    losses = {row.at: (row.sent - row.received) / row.sent for row in rows if row.sent}
+    return draw(_on(hours, losses), "loss", "hours", figures.percent)
+
+
+def _tests(wanted: Sequence[WantedPath]) -> dict[int, list[tuple[datetime, Value]]]:
+    steps: dict[int, list[tuple[datetime, Value]]] = defaultdict(list)
+    for row in trends.throughput_trends(wanted):
+        steps[row.place].append((row.at, row.throughput_bps))
+    return steps
+
+
+def _drawn(
+    steps: Mapping[int, Sequence[tuple[datetime, Value]]], what: str, step: str, write: Callable[[float], str]
+) -> dict[int, Trend]:
+    drawn = {key: draw(of_key, what, step, write) for key, of_key in steps.items()}
+    return {key: trend for key, trend in drawn.items() if trend is not None}
+
+
+def _hours(until: datetime) -> list[datetime]:
+    """The hours up to the running hour."""
+    last = until.replace(minute=0, second=0, microsecond=0)
+    return [last - timedelta(hours=number) for number in range(HOURS - 1, -1, -1)]
+
+
+def _on(hours: Sequence[datetime], values: Mapping[datetime, Value]) -> list[tuple[datetime, Value]]:
+    return [(at, values.get(at)) for at in hours]
