@@ -49,7 +49,7 @@ def loss_bound_ratio(sent: int, received: int) -> float | None:
     """Upper 95% bound of the loss where nothing was lost, 3/sent; None with loss, or where nothing was sent."""
     if sent == 0 or received < sent:
         return None
-    return float(zero_loss_bound_ratio(sent))
+    return min(ZERO_LOSS_BOUND / sent, 1.0)
 
 
 def loss_band(ratio: float | None) -> LossBand | None:

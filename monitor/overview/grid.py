@@ -19,7 +19,7 @@ from monitor.archive.queries import recent
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes, newest_measurement_at
 from monitor.mesh.document.alert_rules import Place
-from monitor.mesh.models import Group, Kind, Path, Site
+from monitor.mesh.models import Group, Host, Kind, Measurement, Path, Site, Test
 from monitor.overview.incident_values import incident_value
 from monitor.overview.path_figures import (
     KnownFields,
@@ -97,6 +97,9 @@ class GridSite:
     id: int
     name: str
     title: str
+    region: str = ""
+    group: str = ""
+    """The first of its groups by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +146,16 @@ def load_grid(
     packet_bytes: int | None = None,
     group: str | None = None,
     against: ComparedPeriod | None = None,
+    between: tuple[str, str] | None = None,
 ) -> Grid:
-    """The grid at `now`, with the values of the earlier period `against` if given. Raises `UnknownChoice`."""
+    """The grid at `now`, with the values of the earlier period `against` if given, of all paths or only those `between`
+    two sites. Raises `UnknownChoice`."""
     sizes = tuple(measured_packet_sizes())
     size = choose_packet_bytes(sizes, packet_bytes)
     members = _members()
     chosen = _choose_group(members, group)
-    sites = {site.id: site for site in _sites()}
-    paths = [path for path in _planned_paths(metric, size, sites) if _is_in_group(path, chosen)]
+    sites = {site.id: site for site in _sites(members)}
+    paths = [path for path in _planned_paths(metric, size, sites, between) if _is_in_group(path, chosen)]
     incidents = open_incidents()
     planned = _planned_fields(paths, incidents, _in_maintenance(paths, members, now))
     earlier = None if against is None else against.earlier
@@ -166,7 +171,8 @@ def load_grid(
         since = now - period.history.length
 
         def load(before: timedelta) -> tuple[PathFigures, ...]:
-            return figures_over(metric, size, planned, since - before, now - before)
+            only_these = between is not None
+            return figures_over(metric, size, planned, since - before, now - before, only_these=only_these)
 
     figures = load(timedelta(0))
     if earlier is not None:
@@ -206,8 +212,10 @@ def choose_packet_bytes(sizes: tuple[int, ...], wanted: int | None) -> int:
     return wanted
 
 
-def _sites() -> list[GridSite]:
-    return [GridSite(*row) for row in Site.objects.in_use().values_list("id", "name", "title")]
+def _sites(members: dict[str, set[int]]) -> list[GridSite]:
+    first_group = {site_id: name for name in sorted(members, reverse=True) for site_id in members[name]}
+    rows = Site.objects.in_use().values_list("id", "name", "title", "region")
+    return [GridSite(*row, group=first_group.get(row[0], "")) for row in rows]
 
 
 def _members() -> dict[str, set[int]]:
@@ -227,23 +235,35 @@ def _choose_group(members: dict[str, set[int]], wanted: str | None) -> set[int] 
     return members[wanted]
 
 
-def _planned_paths(metric: Metric, packet_bytes: int, sites: dict[int, GridSite]) -> list[_PlannedPath]:
+def _planned_paths(
+    metric: Metric, packet_bytes: int, sites: dict[int, GridSite], between: tuple[str, str] | None
+) -> list[_PlannedPath]:
     """The paths in use that the metric is measured on, with the shortest cycle of packets of this size, of any size
     where there is none."""
     kind = Kind.THROUGHPUT if metric is Metric.THROUGHPUT else Kind.PING
-    rows = Path.objects.filter(
-        retired_at=None, measurements__retired_at=None, measurements__test__kind=kind
-    ).values_list(
-        "id", "source__site_id", "destination__site_id", "family",
-        "measurements__test__every_s", "measurements__test__parameters__packet_bytes",
-    )  # fmt: skip
+    of_test = {
+        test_id: (kind is Kind.PING and packet_bytes not in (sent_bytes or ()), every_s)
+        for test_id, every_s, sent_bytes in Test.objects.filter(kind=kind).values_list(
+            "id", "every_s", "parameters__packet_bytes"
+        )
+    }
+    # Two lists and a dictionary instead of joins: a mesh has few tests and hosts, and up to 100,000 paths.
     cycles: dict[int, tuple[bool, int]] = {}
-    ends: dict[int, tuple[GridSite, GridSite, int]] = {}
-    for path_id, source, to, family, every_s, sent_bytes in rows:
-        ends[path_id] = (sites[source], sites[to], family)
-        cycle = (kind is Kind.PING and packet_bytes not in (sent_bytes or ()), every_s)
+    paths, measured = Path.objects.filter(retired_at=None), Measurement.objects.filter(retired_at=None)
+    if between is not None:
+        paths = paths.filter(source__site__name=between[0], destination__site__name=between[1])
+        measured = measured.filter(path__in=list(paths.values_list("id", flat=True)))
+    measured = measured.filter(test__in=list(of_test))
+    for path_id, test_id in measured.order_by().values_list("path_id", "test_id"):
+        cycle = of_test[test_id]
         cycles[path_id] = min(cycle, cycles.get(path_id, cycle))
-    return [_PlannedPath(path_id, *between, cycles[path_id][1]) for path_id, between in ends.items()]
+    site_of = dict(Host.objects.values_list("id", "site_id"))
+    rows = paths.values_list("id", "source_id", "destination_id", "family")
+    return [
+        _PlannedPath(path_id, sites[site_of[source]], sites[site_of[to]], family, cycles[path_id][1])
+        for path_id, source, to, family in rows
+        if path_id in cycles
+    ]
 
 
 def _is_in_group(path: _PlannedPath, members: set[int] | None) -> bool:

@@ -8,6 +8,7 @@ from monitor.web.charts.view import chart_bundle
 from monitor.web.pages.calculator.view import calculator_page
 from monitor.web.pages.compare.view import compare_page
 from monitor.web.pages.completeness.view import completeness_page
+from monitor.web.pages.grid.changes import grid_cell, grid_changes
 from monitor.web.pages.grid.view import grid_page
 from monitor.web.pages.incidents import operate
 from monitor.web.pages.incidents.view import (
@@ -35,6 +36,8 @@ from monitor.web.pages.throughput.view import throughput_page
 
 urlpatterns: list[URLPattern] = [
     path("", grid_page, name="grid"),
+    path("grid/changes", grid_changes, name="grid-changes"),
+    path("grid/cell", grid_cell, name="grid-cell"),
     path("map/", map_page, name="map"),
     path("paths/<int:path_id>/", path_page, name="path"),
     path("paths/<int:path_id>/series.csv", downloads.series_csv, name="series-csv"),

@@ -8,6 +8,7 @@ excluded. Statements are in sql/.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
@@ -15,7 +16,7 @@ from typing import Any
 
 from monitor.analysis.summaries import BurstFigures, burst_figures
 from monitor.analysis.tcp import mathis_estimate
-from monitor.archive.columns import nullable
+from monitor.archive.columns import array_text, nullable
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import PathSummary
 from monitor.archive.queries.tables import GridCell
@@ -81,8 +82,8 @@ def _counts(begins: Mapping[int, datetime], until: datetime, packet_bytes: int, 
             "packets": "string_agg(int2send(packets), '') FILTER (WHERE counts)" if with_rtts else "NULL",
             "rtts": "string_agg(array_send(rtts_ms), '') FILTER (WHERE counts)" if with_rtts else "NULL",
         },
-        path_ids=list(begins),
-        begins=list(begins.values()),
+        path_ids=array_text(begins),
+        begins=array_text(begins.values()),
         since=min(begins.values(), default=until),
         until=until,
         packet_bytes=packet_bytes,
@@ -100,8 +101,13 @@ def _figures(columns: Columns) -> Columns:
 
 def _values(metric: Metric, columns: Columns) -> list[float | None]:
     """The metric by its SQL over these columns, so that its formula is that of the summaries."""
-    arrays = [f"%({name})s::bigint[]" for name in _COUNTS] + [f"%({name})s::double precision[]" for name in _FIGURES]
-    names = (*_COUNTS, *_FIGURES)
+    if metric.sql in columns:
+        return columns[metric.sql]
+    # Only the columns of the formula: each is sent as text of all paths.
+    words = set(re.findall(r"\w+", metric.sql))
+    kinds = {**dict.fromkeys(_COUNTS, "bigint"), **dict.fromkeys(_FIGURES, "double precision")}
+    names = [name for name in kinds if name in words] or [_COUNTS[0]]
+    arrays = [f"%({name})s::{kinds[name]}[]" for name in names]
     parts = {"value": metric.sql, "arrays": ", ".join(arrays), "columns": ", ".join(names)}
-    _, rows = run_statement("metric_of_rows", parts, **{name: columns[name] for name in names})
+    _, rows = run_statement("metric_of_rows", parts, **{name: array_text(columns[name]) for name in names})
     return [value for (value,) in rows]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from threading import Lock
 from typing import Any
 
 from django.http import Http404, HttpRequest
 
+from monitor.archive.queries.metrics import Metric
 from monitor.overview import measures
 from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, UnknownChoice, load_grid
 from monitor.overview.measures import MEASURES
@@ -18,23 +20,68 @@ SHOWN: list[tuple[str, Any]] = [
     ("vs last year", ComparedPeriod.YEAR),
 ]
 ENDS = ("since", "until", "zone")
+LARGE_FROM_PATHS = 5000
+LARGE_KEPT = timedelta(seconds=10)
+"""A grid of so many paths is loaded for all readers together, at most once in the time between two refreshes."""
 GRID_PERIODS = (GridPeriod.NOW, GridPeriod.HOUR, GridPeriod.DAY, GridPeriod.WEEK)
+
+
+Choices = tuple[Metric, GridPeriod, int | None, str | None, ComparedPeriod | None]
+_large: dict[Choices, Grid] = {}
+_loading = Lock()
+
+
+def _choices(request: HttpRequest) -> Choices:
+    return (
+        _metric(request).metric,
+        parameters.choice(request, "period", GridPeriod, GridPeriod.NOW),
+        chosen_packet_bytes(request),
+        request.GET.get("group") or None,
+        _against(request),
+    )
 
 
 def load_chosen_grid(request: HttpRequest, now: datetime) -> Grid:
     """The grid selected by the query string. Raises Http404 for an unknown choice."""
-    period = parameters.choice(request, "period", GridPeriod, GridPeriod.NOW)
+    choices = _choices(request)
+    with _loading:
+        large = _large.get(choices)
+    if large is not None and timedelta(0) <= now - large.until < LARGE_KEPT:
+        return large
+    grid = _load(*choices, now)
+    with _loading:
+        _keep(choices, grid)
+    return grid
+
+
+def load_grid_between(request: HttpRequest, ends: tuple[str, str], now: datetime) -> Grid:
+    """The selected grid with only the paths between two sites. Raises Http404 for an unknown choice."""
+    return _load(*_choices(request), now, between=ends)
+
+
+def _load(
+    metric: Metric,
+    period: GridPeriod,
+    packet_bytes: int | None,
+    group: str | None,
+    against: ComparedPeriod | None,
+    now: datetime,
+    between: tuple[str, str] | None = None,
+) -> Grid:
     try:
-        return load_grid(
-            _metric(request).metric,
-            period,
-            now,
-            packet_bytes=chosen_packet_bytes(request),
-            group=request.GET.get("group") or None,
-            against=_against(request),
-        )
+        return load_grid(metric, period, now, packet_bytes=packet_bytes, group=group, against=against, between=between)
     except UnknownChoice as error:
         raise Http404(str(error)) from error
+
+
+def _keep(choices: Choices, grid: Grid) -> None:
+    """Remember the grid if it is large, and forget others of long ago."""
+    if len(grid.figures) < LARGE_FROM_PATHS:
+        _large.pop(choices, None)
+        return
+    for other in [key for key, kept in _large.items() if grid.until - kept.until >= LARGE_KEPT]:
+        del _large[other]
+    _large[choices] = grid
 
 
 def _against(request: HttpRequest) -> ComparedPeriod | None:

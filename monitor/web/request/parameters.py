@@ -77,8 +77,11 @@ def options(
     request: HttpRequest, name: str, labelled: list[tuple[str, Any]], chosen: object, *, without: tuple[str, ...] = ()
 ) -> list[Option]:
     """Links to this page with a parameter changed, and those of `without` left out."""
-    kept = {key: value for key, value in _kept(request).items() if key not in without}
-    return [Option(label, urlencode({**kept, name: value}), chosen=value == chosen) for label, value in labelled]
+    others = {key: value for key, value in kept(request).items() if key not in without}
+    return [
+        Option(label, urlencode({**others, name: value}, doseq=True), chosen=value == chosen)
+        for label, value in labelled
+    ]
 
 
 def offset(request: HttpRequest) -> int:
@@ -93,11 +96,11 @@ def sheet(request: HttpRequest, rows: int, *, total: int | None = None, more: bo
     page = before // PAGE_ROWS + 1
 
     def to(number: int) -> str:
-        return urlencode({**_kept(request), "page": number})
+        return urlencode({**kept(request), "page": number}, doseq=True)
 
     return Sheet(before, rows, total, to(page - 1) if page > 1 else None, to(page + 1) if has_older else None)
 
 
-def _kept(request: HttpRequest) -> dict[str, str]:
-    """The parameters that a link keeps: all but the page of the list."""
-    return {name: value for name, value in request.GET.dict().items() if name != "page" and isinstance(value, str)}
+def kept(request: HttpRequest) -> dict[str, Any]:
+    """The parameters that a link keeps: all but the page of the list, and the parts of the page."""
+    return {name: values for name, values in request.GET.lists() if name not in ("page", "parts")}

@@ -283,8 +283,8 @@ def test_the_current_grid_has_the_query_count_of_the_page(page, paths, django_as
 
     with django_assert_num_queries(NOW_QUERIES):
         page()
-    with django_assert_num_queries(NOW_QUERIES + 1):  # the metric of the figures computed from RTTs
-        page("?metric=rtt")
+    with django_assert_num_queries(NOW_QUERIES + 1):  # the metric computed from figures of RTTs
+        page("?metric=mos")
 
 
 def test_a_path_opens_over_the_last_hour(page, path):

@@ -55,6 +55,35 @@ def cell_style(grid: Grid, measure: MetricFormat, path: PathFigures) -> str:
     return STATE_STYLES[path.state]
 
 
+PROBLEM_STYLES = frozenset({"loss-3", "loss-4", "loss-5", "total-loss", "no-data", "not-measured", "worse"})
+
+
+def is_problem(grid: Grid, measure: MetricFormat, path: PathFigures) -> bool:
+    """Whether "problems only" shows the path: an open incident, 100% loss for a time, a figure in one of the three
+    worst bands of loss or MOS or worse than before, a failed test, or no results."""
+    return path.incident_id is not None or path.has_outage or cell_style(grid, measure, path) in PROBLEM_STYLES
+
+
+def compact_sign(style: str, path: PathFigures) -> str:
+    """The sign of a cell without text, so that trouble is not told by colour alone."""
+    if path.incident_id is not None:
+        return INCIDENT_SIGN
+    if style == "total-loss" or path.has_outage:
+        return OUTAGE_SIGN
+    if path.in_maintenance:
+        return MAINTENANCE_SIGN
+    return _COMPACT_SIGNS.get(style, "")
+
+
+_COMPACT_SIGNS = {
+    **dict.fromkeys(("loss-3", "loss-4", "loss-5", "worse"), "!"),
+    "not-measured": "–",
+    "no-data": "?",
+    "own-test": OWN_TEST_SIGN,
+    "ended": ENDED_SIGN,
+}
+
+
 def _classed(metric: Metric, path: PathFigures) -> float:
     """The figure by which a cell is in a band: of a loss the part that is proven, so that 1 lost of 10 is not 10%."""
     value = path.value or 0.0

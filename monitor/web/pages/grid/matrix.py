@@ -1,39 +1,81 @@
-"""The grid as a table: the body of the table as HTML.
+"""The grid as a table: each cell as HTML, and the body of the table.
 
-In: a `monitor.overview.grid.Grid`. The HTML is made here and not in a template since there may be thousands of cells.
+In: a `monitor.overview.grid.Grid` and its layout. The HTML is made here and not in a template since there may be
+thousands of cells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from urllib.parse import urlencode
 
 from django.utils.safestring import SafeString, mark_safe
 
-from monitor.overview.grid import Grid, GridSite
+from monitor.overview.grid import Grid
+from monitor.overview.grid_layout import GridLayout, GridLine
 from monitor.overview.measures import MetricFormat
 from monitor.overview.path_figures import PathFigures, worst
-from monitor.web.pages.grid.cells import cell_style, cell_text, conditions, sentence, signs
+from monitor.web.pages.grid.cells import (
+    cell_style,
+    cell_text,
+    compact_sign,
+    conditions,
+    is_problem,
+    sentence,
+    signs,
+)
 
-DENSE_FROM_SITES = 16
+SAME_SITE = '<td class="same"></td>'
+UNPLANNED = '<td class="unplanned"><span aria-label="not planned">·</span></td>'
+LEFT_OUT = '<td class="same"></td>'
 
 
-def body_html(grid: Grid, measure: MetricFormat) -> SafeString:
-    """The rows of the table, a row for each source site. All names from the mesh are escaped here."""
-    between: dict[tuple[str, str], list[PathFigures]] = {}
-    for path in grid.figures:
-        between.setdefault((path.source, path.destination), []).append(path)
+def cells_html(
+    grid: Grid,
+    measure: MetricFormat,
+    layout: GridLayout,
+    *,
+    is_compact: bool,
+    is_narrowed: bool,
+    unfolding: Mapping[str, str],
+) -> list[str]:
+    """Every cell of the table, row by row. All names from the mesh are escaped here. In a narrowed grid, cells without
+    a path are left out and not unplanned; `unfolding` has the query that unfolds each place."""
     kept = escape(query(grid))
+    empty = LEFT_OUT if is_narrowed else UNPLANNED
+    cells = []
+    for row, source in enumerate(layout.rows):
+        for column, to in enumerate(layout.columns):
+            paths = layout.cells.get((row, column))
+            if source.is_folded or to.is_folded:
+                cells.append(_block_html(grid, measure, source, to, paths, is_compact, unfolding))
+            elif source.name == to.name:
+                cells.append(SAME_SITE)
+            elif not paths:
+                cells.append(empty)
+            else:
+                cells.append(_cell_html(grid, measure, paths, kept, is_compact=is_compact))
+    return cells
+
+
+def body_html(layout: GridLayout, cells: Sequence[str], unfolding: Mapping[str, str]) -> SafeString:
+    """The rows of the table, a row for each line of the layout."""
+    width = len(layout.columns)
     rows = []
-    for source in grid.sources:
-        cells = [
-            _cell_html(grid, measure, source, to, between.get((source.name, to.name)), kept) for to in grid.destinations
-        ]
-        name = escape(source.name)
-        heading = f'<th scope="row" title="{escape(source.title)}"><a href="/sites/{name}/">{name}</a></th>'
-        rows.append(f"<tr>{heading}{''.join(cells)}</tr>")
+    for number, line in enumerate(layout.rows):
+        begins = ' class="begins"' if line.begins and number > 0 else ""
+        heading = f'<th scope="row" title="{escape(line.title)}">{line_link(line, unfolding)}</th>'
+        rows.append(f"<tr{begins}>{heading}{''.join(cells[number * width : (number + 1) * width])}</tr>")
     return mark_safe("\n".join(rows))
+
+
+def line_link(line: GridLine, unfolding: Mapping[str, str]) -> SafeString:
+    """The name of a row or column, with a link to the site, or that unfolds the place."""
+    name = escape(line.name)
+    if line.is_folded:
+        return mark_safe(f'<a href="?{escape(unfolding.get(line.place, ""))}">▸ {name}</a>')
+    return mark_safe(f'<a href="/sites/{name}/">{name}</a>')
 
 
 def query(grid: Grid) -> str:
@@ -44,28 +86,50 @@ def query(grid: Grid) -> str:
     return urlencode(chosen)
 
 
-def _cell_html(
+def _cell_html(grid: Grid, measure: MetricFormat, paths: Sequence[PathFigures], query: str, *, is_compact: bool) -> str:
+    path = paths[0] if len(paths) == 1 else worst(grid.metric, paths)
+    said = sentence(grid, path) + ("" if len(paths) == 1 else f"; the worst of {len(paths)} paths")
+    return (
+        f'<td class="{_style(grid, measure, path)}"><a id="p{path.path_id}" href="/paths/{path.path_id}/?{query}" '
+        f'aria-label="{escape(said)}">{_content(grid, measure, path, len(paths), is_compact)}</a></td>'
+    )
+
+
+def _block_html(
     grid: Grid,
     measure: MetricFormat,
-    source: GridSite,
-    to: GridSite,
+    source: GridLine,
+    to: GridLine,
     paths: Sequence[PathFigures] | None,
-    query: str,
+    is_compact: bool,
+    unfolding: Mapping[str, str],
 ) -> str:
-    if source.id == to.id:
-        return '<td class="same"></td>'
+    """The cell of a folded row or column: its worst path, and how many of its paths are problems."""
     if not paths:
-        return '<td class="unplanned"><span aria-label="not planned">·</span></td>'
-    path = paths[0] if len(paths) == 1 else worst(grid.metric, paths)
-    marks = "".join(f'<b class="{style}" aria-hidden="true">{sign}</b>' for style, sign in signs(path))
-    more = "" if len(paths) == 1 else f"<sup>{len(paths)}</sup>"
-    said = sentence(grid, path) + ("" if len(paths) == 1 else f"; the worst of {len(paths)} paths")
-    style = " ".join([cell_style(grid, measure, path), *conditions(path)])
+        return LEFT_OUT
+    path = worst(grid.metric, paths)
+    problems = sum(is_problem(grid, measure, each) for each in paths)
+    many = f"{problems:,} of {len(paths):,}"
+    said = f"{source.name} to {to.name}: {many} paths are problems; the worst: {sentence(grid, path)}"
+    content = _content(grid, measure, path, 1, is_compact)
+    more = "" if is_compact else f"<small>{many}</small>"
+    place = source.place if source.is_folded else to.place
     return (
-        f'<td class="{style}"><a id="p{path.path_id}" href="/paths/{path.path_id}/?{query}" '
-        f'aria-label="{escape(said)}">'
-        f"{marks}{_with_small_unit(cell_text(grid, path))}{more}</a></td>"
+        f'<td class="{_style(grid, measure, path)}"><a href="?{escape(unfolding.get(place, ""))}" '
+        f'aria-label="{escape(said)}">{content} {more}</a></td>'
     )
+
+
+def _style(grid: Grid, measure: MetricFormat, path: PathFigures) -> str:
+    return " ".join([cell_style(grid, measure, path), *conditions(path)])
+
+
+def _content(grid: Grid, measure: MetricFormat, path: PathFigures, paths: int, is_compact: bool) -> str:
+    if is_compact:
+        return f'<b aria-hidden="true">{compact_sign(cell_style(grid, measure, path), path)}</b>'
+    marks = "".join(f'<b class="{style}" aria-hidden="true">{sign}</b>' for style, sign in signs(path))
+    more = "" if paths == 1 else f"<sup>{paths}</sup>"
+    return f"{marks}{_with_small_unit(cell_text(grid, path))}{more}"
 
 
 def _with_small_unit(text: str) -> str:

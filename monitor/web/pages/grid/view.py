@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -17,13 +19,17 @@ from monitor.mesh.models import Mesh, Site
 from monitor.overview.late_agents import is_late
 from monitor.reports.files import next_report_at, written_reports
 from monitor.web.pages.first_run import first_run
-from monitor.web.pages.grid import legend, matrix
-from monitor.web.pages.grid.cells import measure_of_grid
+from monitor.web.pages.grid import drawn, legend, matrix
+from monitor.web.pages.grid.choices import options_of_view
+from monitor.web.pages.grid.contents import GridContents, load_contents, remember
+from monitor.web.pages.grid.worst import worst_rows
 from monitor.web.pages.wall.view import wall_page, wants_wall
-from monitor.web.request.grid_choices import load_chosen_grid, options_of_grid
+from monitor.web.request import parameters
+from monitor.web.request.grid_choices import options_of_grid
 
 CLOSED_INCIDENTS = 5
 REFUSED_SHOWN = 20
+DENSE_FROM_SITES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +48,9 @@ def grid_page(request: HttpRequest) -> HttpResponse:
     if wants_wall(request):
         return wall_page(request)
     now = timezone.now()
-    grid = load_chosen_grid(request, now)
-    measure = measure_of_grid(grid)
+    shown = load_contents(request, now)
+    grid, measure = shown.grid, shown.measure
+    words = legend.legend(grid, measure)
     contacts = agent_contacts()
     refused = newest_refused(REFUSED_SHOWN)
     reports = written_reports()
@@ -54,10 +61,15 @@ def grid_page(request: HttpRequest) -> HttpResponse:
         "period_words": legend.period_words(grid),
         "title": measure.title,
         **options_of_grid(request, grid),
-        "body": matrix.body_html(grid, measure),
+        **options_of_view(request, shown.view, is_compact=shown.is_compact, may_choose=not shown.is_drawn),
+        "shown": shown,
+        "has_cells": "parts" not in request.GET,
+        "worst": worst_rows(shown),
+        **({} if "parts" in request.GET or shown.is_list else _cells(shown, words)),
         "counts": legend.counts(grid),
-        "legend": legend.legend(grid, measure),
-        "dense": len(grid.destinations) >= matrix.DENSE_FROM_SITES,
+        "legend": words,
+        "dense": len(shown.layout.columns) >= DENSE_FROM_SITES,
+        "address": urlencode(parameters.kept(request), doseq=True),
         "first_run": first_run(contacts, now) if grid.newest_measured_at is None else None,
         "open_incidents": grid.open_incidents,
         "closed_incidents": [
@@ -69,6 +81,19 @@ def grid_page(request: HttpRequest) -> HttpResponse:
         "next_report_at": None if reports else next_report_at(now),
     }
     return render(request, "pages/grid/grid.html", context)
+
+
+def _cells(shown: GridContents, words: list[legend.LegendEntry]) -> dict[str, Any]:
+    """The cells of the matrix, as a table or for the script that draws them, and their version."""
+    cells = shown.cells()
+    version = shown.version(cells)
+    remember(version, cells)
+    if shown.is_drawn:
+        data = drawn.data_json(shown.layout, cells, version, words, shown.unfolding)
+        return {"version": version, "drawn": data}
+    heads = [(line, matrix.line_link(line, shown.unfolding)) for line in shown.layout.columns]
+    body = matrix.body_html(shown.layout, cells, shown.unfolding)
+    return {"version": version, "heads": heads, "body": body}
 
 
 def _agent_rows(contacts: list[AgentContact], refused: list[RefusedReport], now: datetime) -> list[AgentRow]:

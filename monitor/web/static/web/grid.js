@@ -1,9 +1,11 @@
 "use strict";
-/* The grid under the hand: the whole sentence of the cell that is pointed at, and the arrow keys. */
+/* The grid as a table: the whole sentence of the cell that is pointed at, the arrow keys, and its refresh: the cells that
+   changed since the version that is here, as JSON. */
 (() => {
   const matrix = document.getElementById("matrix");
   const readout = document.getElementById("readout");
   if (matrix === null || readout === null) return;
+  const body = matrix.tBodies[0];
 
   function read(event) {
     const link = event.target.closest("td a");
@@ -17,7 +19,7 @@
     const step = STEPS[event.key];
     const cell = event.target.closest("td");
     if (step === undefined || cell === null || event.altKey || event.ctrlKey || event.metaKey) return;
-    const rows = matrix.tBodies[0].rows;
+    const rows = body.rows;
     let row = cell.parentElement.sectionRowIndex + step[0];
     let column = cell.cellIndex + step[1];
     while (rows[row]?.cells[column] !== undefined && column > 0) {
@@ -32,8 +34,42 @@
     }
   }
 
+  /* A cell keeps its element, so that focus and selection stay; its link is replaced only where its address differs. */
+  function put(cell, html) {
+    const row = document.createElement("template");
+    row.innerHTML = `<table><tbody><tr>${html}</tr></tbody></table>`;
+    const next = row.content.querySelector("td");
+    const [link, nextLink] = [cell.querySelector("a"), next.querySelector("a")];
+    cell.className = next.className;
+    if (link === null || nextLink === null || link.id !== nextLink.id) {
+      cell.replaceChildren(...next.childNodes);
+      return;
+    }
+    link.href = nextLink.getAttribute("href");
+    link.setAttribute("aria-label", nextLink.getAttribute("aria-label"));
+    link.replaceChildren(...nextLink.childNodes);
+  }
+
+  async function refresh() {
+    const version = matrix.dataset.version;
+    const answer = await fetch(`${matrix.dataset.changes}&since=${version}`, {
+      cache: "no-store", credentials: "same-origin", headers: { "If-None-Match": `"${version}"` },
+    });
+    if (answer.status === 304) return;
+    if (!answer.ok) throw new Error(`the centre answered ${answer.status}`);
+    const changes = await answer.json();
+    if (changes.reload) {
+      location.reload();
+      return;
+    }
+    const cells = body.querySelectorAll("td");
+    for (const [place, html] of Object.entries(changes.cells)) put(cells[Number(place)], html);
+    matrix.dataset.version = changes.version;
+  }
+
   matrix.addEventListener("pointerover", read);
   matrix.addEventListener("pointerleave", read);
   matrix.addEventListener("focusin", read);
   matrix.addEventListener("keydown", move);
+  document.addEventListener("soundings:refresh", (event) => event.detail.push(refresh()));
 })();

@@ -4,7 +4,9 @@
    the focus goes back to the same link, opened details stay open. Only a page that has got new parts is loaded again, and
    not while somebody writes. Incidents (data-incident) that are new get the class "new" and, like those that ended, are
    said in #news, which is read out when the reader is free.
-   A page says how often with data-live-every-s. After each exchange it dispatches "soundings:refreshed" on document.
+   A page says how often with data-live-every-s, and with data-live-from the address if the parts have their own. Before
+   each exchange "soundings:refresh" is dispatched; its detail is a list to which scripts that refresh something by
+   themselves add their promises. After each exchange it dispatches "soundings:refreshed" on document.
    On every page each <time>, and each moment in a sentence, tells its other time zones to the pointer, and ages count on. */
 (() => {
   const page = document.querySelector("[data-live-every-s]");
@@ -89,7 +91,9 @@
     if (waiting || document.hidden) return;
     waiting = true;
     try {
-      const answer = await fetch(location.href, { cache: "no-store", credentials: "same-origin" });
+      const own = [];
+      document.dispatchEvent(new CustomEvent("soundings:refresh", { detail: own }));
+      const answer = await fetch(page.dataset.liveFrom ?? location.href, { cache: "no-store", credentials: "same-origin" });
       if (!answer.ok) throw new Error(`the centre answered ${answer.status}`);
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       if (needsWholePage(fresh)) {
@@ -101,6 +105,7 @@
       const before = incidents();
       swap(fresh);
       tellNews(before);
+      await Promise.all(own);
       lastSuccess = Date.now();
       status.textContent = "";
       document.dispatchEvent(new CustomEvent("soundings:refreshed"));

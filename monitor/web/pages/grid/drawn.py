@@ -1,0 +1,89 @@
+"""A large grid as compact JSON, which static/web/drawn.js draws: a letter for the state of each cell, and marks.
+
+In: a `monitor.overview.grid.Grid` and its layout. Out: a code for each cell, and the data for the page.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from string import ascii_letters
+
+from django.utils.safestring import SafeString, mark_safe
+
+from monitor.overview.grid import Grid
+from monitor.overview.grid_layout import GridLayout, GridLine
+from monitor.overview.measures import STEP_STYLES, MetricFormat
+from monitor.overview.path_figures import PathFigures, worst
+from monitor.web.labels import STATE_STYLES
+from monitor.web.pages.grid.cells import BOUND_STYLE, cell_style
+from monitor.web.pages.grid.legend import LegendEntry
+
+STYLES = [
+    "same",
+    "unplanned",
+    *(f"loss-{band}" for band in range(6)),
+    *(f"step-{band}" for band in STEP_STYLES[6]),
+    *dict.fromkeys(STATE_STYLES.values()),
+    *(BOUND_STYLE, "ended", "worse", "steady", "better"),
+]
+LETTERS = dict(zip(STYLES, ascii_letters, strict=False))
+INCIDENT, OUTAGE, ENDED, MAINTENANCE = 1, 2, 4, 8
+"""Bits of a cell's marks, a hexadecimal digit behind its letter."""
+
+
+def codes(grid: Grid, measure: MetricFormat, layout: GridLayout, *, is_narrowed: bool) -> list[str]:
+    """The code of each cell, row by row."""
+    width = len(layout.columns)
+    empty = LETTERS["same" if is_narrowed else "unplanned"]
+    cells = [empty] * layout.size
+    column_of = {line.name: number for number, line in enumerate(layout.columns) if not line.is_folded}
+    for number, line in enumerate(layout.rows):
+        if not line.is_folded and line.name in column_of:
+            cells[number * width + column_of[line.name]] = LETTERS["same"]
+    for (row, column), paths in layout.cells.items():
+        path = paths[0] if len(paths) == 1 else worst(grid.metric, paths)
+        marks = _marks(path)
+        cells[row * width + column] = LETTERS[cell_style(grid, measure, path)] + (f"{marks:x}" if marks else "")
+    return cells
+
+
+def _marks(path: PathFigures) -> int:
+    return (
+        (INCIDENT if path.incident_id is not None else 0)
+        | (OUTAGE if path.has_outage else 0)
+        | (ENDED if path.ended_at is not None else 0)
+        | (MAINTENANCE if path.in_maintenance else 0)
+    )
+
+
+def states_and_marks(cells: Sequence[str]) -> dict[str, object]:
+    """All cells: their letters in a row, and the marks of those that have any, by the place of the cell."""
+    marks = {number: cell[1] for number, cell in enumerate(cells) if len(cell) > 1}
+    return {"states": "".join([cell[0] for cell in cells]), "marks": marks}
+
+
+def data_json(
+    layout: GridLayout,
+    cells: Sequence[str],
+    version: str,
+    legend: Sequence[LegendEntry],
+    unfolding: Mapping[str, str],
+) -> SafeString:
+    """The page's data, safe within a script element."""
+    data = {
+        "version": version,
+        "rows": [_line(line) for line in layout.rows],
+        "columns": [_line(line) for line in layout.columns],
+        "styles": {LETTERS[style]: style for style in STYLES},
+        "labels": {entry.style: entry.meaning for entry in legend},
+        "unfold": dict(unfolding),
+        **states_and_marks(cells),
+    }
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+    return mark_safe(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _line(line: GridLine) -> list[object]:
+    """The name, the place if it is folded, and whether a place begins here."""
+    return [line.name, line.place if line.is_folded else "", int(line.begins)]

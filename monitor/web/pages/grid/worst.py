@@ -1,0 +1,58 @@
+"""The worst paths of the grid as a list, for large meshes and for readers without the drawing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import nlargest
+
+from monitor.overview.path_figures import PathFigures, badness
+from monitor.web.pages.grid.cells import cell_style, cell_text, conditions, is_problem, sentence
+from monitor.web.pages.grid.contents import GridContents
+
+BESIDE, IN_LIST = 12, 500
+"""Rows beside a grid without figures, and in the list."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorstRow:
+    """A path with its style, figure and sentence."""
+
+    path: PathFigures
+    style: str
+    text: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorstPaths:
+    """The worst paths, worst first, and how many there are in all. `only_problems`: no others are among them."""
+
+    rows: list[WorstRow]
+    total: int
+    only_problems: bool
+
+
+def worst_rows(shown: GridContents) -> WorstPaths | None:
+    """The worst of the paths shown: all of them in the list, problems beside a grid without figures, else None."""
+    if not (shown.is_list or shown.is_drawn or shown.is_compact):
+        return None
+    grid, measure = shown.grid, shown.measure
+    only_problems = not shown.is_list or shown.view.problems_only
+    paths = [path for paths in shown.layout.cells.values() for path in paths]
+    if only_problems and not shown.view.problems_only:
+        paths = [path for path in paths if is_problem(grid, measure, path)]
+    chosen = nlargest(
+        IN_LIST if shown.is_list else BESIDE,
+        paths,
+        key=lambda path: (path.incident_id is not None, badness(grid.metric, path)),
+    )
+    rows = [
+        WorstRow(
+            path,
+            " ".join([cell_style(grid, measure, path), *conditions(path)]),
+            cell_text(grid, path),
+            sentence(grid, path).partition(": ")[2],
+        )
+        for path in chosen
+    ]
+    return WorstPaths(rows, len(paths), only_problems)

@@ -1,0 +1,303 @@
+"use strict";
+/* A large grid, drawn on a canvas from the letters in #drawn-data: a square for each cell in the colour of its state, with
+   a mark on each problem, since colour alone tells nothing to some. The pointer or the arrow keys select a cell; its
+   sentence is fetched and stands in the tooltip and in #readout. The refresh has only the cells that changed. */
+(() => {
+  const canvas = document.getElementById("drawn");
+  if (canvas === null) return;
+  const frame = document.getElementById("drawn-frame");
+  const readout = document.getElementById("readout");
+  const data = JSON.parse(document.getElementById("drawn-data").textContent);
+  const { rows, columns, styles, labels, unfold } = data;
+  const INCIDENT = 1, OUTAGE = 2, MAINTENANCE = 8;
+  const BAD = new Set(["loss-3", "loss-4", "loss-5", "worse"]);
+  const TOKENS = { worse: "loss-3", steady: "none-lost", better: "step-1", ended: "no-data" };
+  const LEAST_PX = 4, MOST_PX = 24, FONT = "11px system-ui, sans-serif";
+  const cells = Array.from(data.states);
+  const marks = new Map(Object.entries(data.marks).map(([place, mark]) => [Number(place), parseInt(mark, 16)]));
+  const picture = document.createElement("canvas"); /* all cells, without the selection */
+  const tip = document.createElement("div");
+  let version = frame.dataset.version;
+  let size = 0, left = 0, top = 0, scale = 1;
+  let selected = null, wanted = 0, colours = {};
+
+  function readColours() {
+    const tokens = getComputedStyle(document.documentElement);
+    const token = (name) => tokens.getPropertyValue(`--${name}`).trim();
+    colours = { ink: token("ink"), quiet: token("ink-quiet"), panel: token("panel"), sign: token("sign"), line: token("line"),
+      focus: token("focus"), hatch: token("no-data-hatch") };
+    for (const style of Object.values(styles)) {
+      const name = TOKENS[style] ?? style;
+      colours[style] = [token(name) || colours.panel, token(`${name}-ink`) || colours.ink];
+    }
+  }
+
+  function measure() {
+    const pen = picture.getContext("2d");
+    pen.font = `bold ${FONT}`;
+    const widest = (lines) => Math.ceil(Math.max(...lines.map((line) => pen.measureText(line[0]).width)));
+    left = widest(rows) + 8;
+    top = widest(columns) + 8;
+    size = Math.min(MOST_PX, Math.max(LEAST_PX, Math.floor((frame.clientWidth - left - 4) / columns.length)));
+    scale = window.devicePixelRatio || 1;
+    for (const sheet of [canvas, picture]) {
+      sheet.width = Math.round((left + size * columns.length + 2) * scale);
+      sheet.height = Math.round((top + size * rows.length + 2) * scale);
+    }
+    canvas.style.width = `${canvas.width / scale}px`;
+    canvas.style.height = `${canvas.height / scale}px`;
+  }
+
+  function draw() {
+    const pen = picture.getContext("2d");
+    pen.setTransform(scale, 0, 0, scale, 0, 0);
+    pen.fillStyle = colours.panel;
+    pen.fillRect(0, 0, picture.width, picture.height);
+    drawNames(pen);
+    for (let place = 0; place < cells.length; place += 1) drawCell(pen, place);
+    for (const [lines, isRow] of [[rows, true], [columns, false]]) {
+      lines.forEach((line, number) => { if (line[2] && number > 0) drawBorder(pen, number, isRow); });
+    }
+    show();
+  }
+
+  /* As many names as fit; the selected row and column always have theirs. */
+  function drawNames(pen) {
+    pen.font = FONT;
+    pen.textBaseline = "middle";
+    pen.fillStyle = colours.quiet;
+    const every = Math.max(1, Math.ceil(11 / size));
+    pen.textAlign = "right";
+    rows.forEach((line, row) => { if (row % every === 0) pen.fillText(line[0], left - 4, top + (row + 0.5) * size); });
+    columns.forEach((line, column) => { if (column % every === 0) drawColumnName(pen, column); });
+  }
+
+  function drawColumnName(pen, column) {
+    pen.save();
+    pen.translate(left + (column + 0.5) * size, top - 4);
+    pen.rotate(-Math.PI / 2);
+    pen.textAlign = "left";
+    pen.fillText(columns[column][0], 0, 0);
+    pen.restore();
+  }
+
+  function drawBorder(pen, number, isRow) {
+    pen.fillStyle = colours.quiet;
+    const at = (isRow ? top : left) + number * size - 1;
+    if (isRow) pen.fillRect(left, at, columns.length * size, 1);
+    else pen.fillRect(at, top, 1, rows.length * size);
+  }
+
+  function drawCell(pen, place) {
+    const style = styles[cells[place]];
+    if (style === "same") return;
+    const x = left + (place % columns.length) * size, y = top + Math.floor(place / columns.length) * size;
+    const gap = size > 7 ? 1 : 0.5, width = size - gap;
+    const [fill, ink] = colours[style];
+    pen.fillStyle = style === "unplanned" ? colours.panel : fill;
+    pen.fillRect(x, y, width, width);
+    if (style === "none-lost" || style === "bound" || style === "unplanned") {
+      pen.fillStyle = colours.line;
+      pen.fillRect(x, y + width - 0.5, width, 0.5);
+    }
+    drawMark(pen, style, ink, marks.get(place) ?? 0, x, y, width);
+  }
+
+  function drawMark(pen, style, ink, mark, x, y, width) {
+    const middle = width / 2, inset = Math.max(1, width / 4);
+    const line = (...points) => {
+      pen.beginPath();
+      for (let i = 0; i < points.length; i += 4) {
+        pen.moveTo(x + points[i], y + points[i + 1]);
+        pen.lineTo(x + points[i + 2], y + points[i + 3]);
+      }
+      pen.stroke();
+    };
+    pen.lineWidth = Math.max(1, width / 9);
+    pen.strokeStyle = ink;
+    pen.fillStyle = ink;
+    if (style === "total-loss") line(inset, inset, width - inset, width - inset, inset, width - inset, width - inset, inset);
+    else if (style === "no-data") {
+      pen.strokeStyle = colours.quiet;
+      line(0, width, width, 0);
+    } else if (style === "not-measured") line(inset, middle, width - inset, middle);
+    else if (BAD.has(style)) {
+      pen.beginPath();
+      pen.arc(x + middle, y + middle, Math.max(1, width / 6), 0, 2 * Math.PI);
+      pen.fill();
+    }
+    if (mark & OUTAGE) {
+      pen.fillStyle = colours.ink;
+      pen.fillRect(x, y + width - Math.max(1, width / 6), width, Math.max(1, width / 6));
+    }
+    if (mark & MAINTENANCE) {
+      pen.fillStyle = colours.ink;
+      pen.fillRect(x, y, inset, inset);
+    }
+    if (mark & INCIDENT) {
+      pen.strokeStyle = colours.sign;
+      pen.lineWidth = Math.max(1.5, width / 7);
+      pen.strokeRect(x + pen.lineWidth / 2, y + pen.lineWidth / 2, width - pen.lineWidth, width - pen.lineWidth);
+    }
+  }
+
+  function show() {
+    const pen = canvas.getContext("2d");
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.drawImage(picture, 0, 0);
+    if (selected === null) return;
+    pen.setTransform(scale, 0, 0, scale, 0, 0);
+    const row = Math.floor(selected / columns.length), column = selected % columns.length;
+    pen.fillStyle = colours.panel;
+    pen.fillRect(0, top + row * size - 6, left, size + 12);
+    pen.fillRect(left + column * size - 6, 0, size + 12, top);
+    pen.fillStyle = colours.ink;
+    pen.font = `bold ${FONT}`;
+    pen.textBaseline = "middle";
+    pen.textAlign = "right";
+    pen.fillText(rows[row][0], left - 4, top + (row + 0.5) * size);
+    drawColumnName(pen, column);
+    pen.strokeStyle = colours.focus;
+    pen.lineWidth = 2;
+    pen.strokeRect(left + column * size - 1, top + row * size - 1, size + 1, size + 1);
+  }
+
+  function placeAt(event) {
+    const box = canvas.getBoundingClientRect();
+    const column = Math.floor((event.clientX - box.left - left) / size);
+    const row = Math.floor((event.clientY - box.top - top) / size);
+    const isInside = column >= 0 && row >= 0 && column < columns.length && row < rows.length;
+    return isInside ? row * columns.length + column : null;
+  }
+
+  const ends = (place) => [rows[Math.floor(place / columns.length)], columns[place % columns.length]];
+  const hasPath = (place) => !["same", "unplanned"].includes(styles[cells[place]]);
+
+  function select(place) {
+    if (place === selected) return;
+    selected = place;
+    wanted += 1;
+    show();
+    if (place === null || !hasPath(place)) {
+      tell(place === null ? null : `${ends(place)[0][0]} to ${ends(place)[1][0]}: not measured`, place === null);
+      return;
+    }
+    const [source, to] = ends(place);
+    const style = styles[cells[place]];
+    const isIncident = ((marks.get(place) ?? 0) & INCIDENT) !== 0;
+    tell(`${source[0]} to ${to[0]}: ${labels[style] ?? style}${isIncident ? ", incident open" : ""}`, false);
+    if (source[1] === "" && to[1] === "") fetchSentence(wanted, source[0], to[0]);
+  }
+
+  /* After a moment, so that a pointer that passes over many cells asks for none of them. */
+  async function fetchSentence(number, source, to) {
+    await new Promise((done) => setTimeout(done, 120));
+    if (number !== wanted) return;
+    const cell = await fetchCell(source, to).catch(() => null);
+    if (cell !== null && number === wanted) tell(cell.sentence, false);
+  }
+
+  async function fetchCell(source, to) {
+    const chosen = new URLSearchParams({ source, destination: to });
+    const answer = await fetch(`${frame.dataset.cell}&${chosen}`, { credentials: "same-origin" });
+    if (!answer.ok) throw new Error(`the centre answered ${answer.status}`);
+    return answer.json();
+  }
+
+  function tell(sentence, isRest) {
+    readout.textContent = isRest ? readout.dataset.rest : sentence;
+    readout.classList.toggle("reading", !isRest);
+    tip.hidden = isRest;
+    if (isRest) return;
+    tip.textContent = sentence;
+    const box = canvas.getBoundingClientRect();
+    const x = box.left + left + (selected % columns.length + 1) * size + 6;
+    const y = box.top + top + (Math.floor(selected / columns.length) + 1) * size + 6;
+    tip.style.left = `${Math.max(4, Math.min(x, innerWidth - tip.offsetWidth - 12))}px`;
+    tip.style.top = `${y + tip.offsetHeight > innerHeight ? y - tip.offsetHeight - size - 12 : y}px`;
+  }
+
+  async function open(place) {
+    if (place === null || !hasPath(place)) return;
+    const [source, to] = ends(place);
+    const folded = source[1] || to[1];
+    if (folded) location.search = unfold[folded] ?? "";
+    else location.href = (await fetchCell(source[0], to[0])).address;
+  }
+
+  const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+  function press(event) {
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    const step = STEPS[event.key];
+    if (event.key === "Enter") open(selected);
+    else if (event.key === "Escape") select(null);
+    else if (step !== undefined) {
+      let [row, column] = selected === null ? [-step[0], -step[1]]
+        : [Math.floor(selected / columns.length), selected % columns.length];
+      do {
+        row += step[0];
+        column += step[1];
+      } while (rows[row] && columns[column] && !hasPath(row * columns.length + column));
+      if (rows[row] && columns[column]) select(row * columns.length + column);
+      keepInSight();
+    } else return;
+    event.preventDefault();
+  }
+
+  function keepInSight() {
+    if (selected === null) return;
+    const x = left + (selected % columns.length) * size, y = top + Math.floor(selected / columns.length) * size;
+    if (x - left < frame.scrollLeft) frame.scrollLeft = x - left;
+    else if (x + size > frame.scrollLeft + frame.clientWidth) frame.scrollLeft = x + size - frame.clientWidth;
+    const box = canvas.getBoundingClientRect();
+    if (box.top + y < 0 || box.top + y + size > innerHeight) scrollBy(0, box.top + y - innerHeight / 2);
+  }
+
+  function put(place, code) {
+    cells[place] = code[0];
+    if (code.length > 1) marks.set(place, parseInt(code[1], 16));
+    else marks.delete(place);
+  }
+
+  async function refresh() {
+    const answer = await fetch(`${frame.dataset.changes}&since=${version}`, {
+      cache: "no-store", credentials: "same-origin", headers: { "If-None-Match": `"${version}"` },
+    });
+    if (answer.status === 304) return;
+    if (!answer.ok) throw new Error(`the centre answered ${answer.status}`);
+    const changes = await answer.json();
+    if (changes.reload) {
+      location.reload();
+      return;
+    }
+    if (changes.all) {
+      Array.from(changes.states).forEach((letter, place) => put(place, letter + (changes.marks[place] ?? "")));
+    } else {
+      for (const [place, code] of Object.entries(changes.cells)) put(Number(place), code);
+    }
+    version = changes.version;
+    draw();
+  }
+
+  function restart() {
+    readColours();
+    measure();
+    draw();
+    canvas.dataset.cells = cells.length;
+  }
+
+  tip.className = "drawn-tip";
+  tip.hidden = true;
+  tip.setAttribute("aria-hidden", "true");
+  document.body.append(tip);
+  restart();
+  canvas.addEventListener("pointermove", (event) => select(placeAt(event)));
+  canvas.addEventListener("pointerleave", () => select(null));
+  canvas.addEventListener("click", (event) => open(placeAt(event)));
+  canvas.addEventListener("blur", () => select(null));
+  canvas.addEventListener("keydown", press);
+  addEventListener("resize", restart);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restart);
+  document.addEventListener("soundings:refresh", (event) => event.detail.push(refresh()));
+})();
