@@ -1,9 +1,11 @@
 """The sites page: each agent with its state, in words and by sign, its figures, and clock errors."""
 
+import json
 import re
 from datetime import timedelta
 
 import pytest
+from django.core.management import call_command
 
 from monitor.accounts.models import token_digest
 from monitor.agents.health import record
@@ -163,3 +165,34 @@ def test_the_page_has_a_fixed_query_count_for_any_sites(page, django_assert_num_
 
     with django_assert_num_queries(SITES_QUERIES):
         page()
+
+
+def listed(capsys, *options):
+    call_command("site", "list", *options)
+    return capsys.readouterr().out
+
+
+def test_the_terminal_lists_sites_as_the_page_does(page, capsys):
+    deliver("slac", WELL, queued=3)
+    deliver("cern", WELL, ago=timedelta(hours=1), agent_version="0.0.9")
+
+    rows = {row["site"]: row for row in json.loads(listed(capsys, "--json"))}
+
+    assert {name: row["state"] for name, row in rows.items()} == {"cern": "late", "slac": "OK", "uct": "never reported"}
+    assert (rows["slac"]["last_report_ago_s"], rows["slac"]["version"], rows["slac"]["backlog"]) == (7.0, "99.0", 3)
+    assert rows["slac"]["last_report_at"] == "2026-11-21T12:29:53Z"
+    assert (rows["uct"]["last_report_at"], rows["uct"]["version"]) == (None, None)
+
+
+def test_the_list_of_sites_is_a_table_worst_first(page, capsys):
+    Site.objects.filter(name="uct").update(has_agent=False)
+    deliver("slac", WELL)
+    deliver("cern", WELL, ago=timedelta(hours=1))
+
+    lines = listed(capsys).splitlines()
+
+    assert lacks(lines[0], "site", "state", "last report", "version") == []
+    assert [line.split()[0] for line in lines[1:]] == ["cern", "slac", "uct"]
+    assert lacks(lines[1], "late", "60 min ago", "99.0", "no report for") == []
+    assert lacks(lines[2], "OK", "7 s ago") == []
+    assert "no agent" in lines[3]

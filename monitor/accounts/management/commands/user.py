@@ -8,6 +8,7 @@ operates with `--operate`), `revoke NAME [--for PURPOSE]` revokes such tokens.
 from __future__ import annotations
 
 import getpass
+import json
 import sys
 from argparse import ArgumentParser
 from typing import Any
@@ -41,7 +42,8 @@ class Command(BaseCommand):
         role.add_argument("role", choices=ROLES, help="the new role")
         remove = add_subcommand(verbs, "remove", "delete an account, its sessions and its tokens")
         remove.add_argument("name", help="name of the account")
-        add_subcommand(verbs, "list", "list accounts with their roles and tokens")
+        listing = add_subcommand(verbs, "list", "list accounts with their roles and tokens")
+        listing.add_argument("--json", action="store_true", dest="as_json", help="print a JSON list")
         token = add_subcommand(verbs, "token", "create a token for a program that reads the API, and print it")
         token.add_argument("name", help="the account that owns the token")
         token.add_argument("--for", dest="purpose", metavar="PURPOSE", default="a program", help="purpose of the token")
@@ -56,7 +58,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:
         if action == "list":
-            self._list()
+            self._list(as_json=options["as_json"])
         elif action == "add":
             self._add(options["name"], options["role"])
         else:
@@ -101,11 +103,21 @@ class Command(BaseCommand):
         count = tokens.update(revoked_at=timezone.now())
         self.stdout.write(f"{user.username}: {counted(count, 'token')} revoked")
 
-    def _list(self) -> None:
-        for user in User.objects.order_by("username"):
-            roles = ", ".join(roles_of(user)) or "no role"
-            tokens = UserToken.objects.filter(user=user, revoked_at=None).values_list("name", flat=True)
-            self.stdout.write(f"{user.username:<20} {roles:<10} tokens: {', '.join(tokens) or 'none'}")
+    def _list(self, *, as_json: bool) -> None:
+        rows = [
+            {
+                "name": user.username,
+                "roles": [str(role) for role in roles_of(user)],
+                "tokens": list(UserToken.objects.filter(user=user, revoked_at=None).values_list("name", flat=True)),
+            }
+            for user in User.objects.order_by("username")
+        ]
+        if as_json:
+            self.stdout.write(json.dumps(rows))
+            return
+        for row in rows:
+            roles, tokens = ", ".join(row["roles"]) or "no role", ", ".join(row["tokens"]) or "none"
+            self.stdout.write(f"{row['name']:<20} {roles:<10} tokens: {tokens}")
 
 
 def _account(name: str) -> User:

@@ -1,4 +1,4 @@
-"""`manage.py site …`: create and revoke the tokens of agents.
+"""`manage.py site …`: list the sites with the state of their agents; create and revoke the tokens of agents.
 
 `enrol NAME` and `rotate NAME` print the command by which the site gets its token, `token NAME… [--out FILE | --out-dir
 DIR]` creates a token here, `revoke NAME` revokes all tokens of a site.
@@ -7,6 +7,7 @@ DIR]` creates a token here, `revoke NAME` revokes all tokens of a site.
 from __future__ import annotations
 
 import difflib
+import json
 import os
 from argparse import ArgumentParser
 from datetime import timedelta
@@ -22,8 +23,10 @@ from django.utils import timezone
 from monitor.accounts.models import token_digest
 from monitor.agents.enrolment import LIFETIME, issue_code, withdraw_codes
 from monitor.agents.models import AgentToken, issue_token
+from monitor.database_errors import reported_to_user
 from monitor.environment import LOOPBACK_HOSTS
 from monitor.mesh.models import Site
+from monitor.stack.site_listing import as_text, site_rows
 from probes.quantities import counted
 from probes.subcommands import add_subcommand
 
@@ -32,11 +35,13 @@ LONGEST_HOURS = 24 * 30
 
 
 class Command(BaseCommand):
-    help = "Create, replace or revoke the tokens of a site's agent."
+    help = "List sites; create, replace or revoke the tokens of their agents."
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         commands = parser.add_subparsers(dest="action", required=True)
+        listing = add_subcommand(commands, "list", "list the sites with the state of their agents, worst first")
+        listing.add_argument("--json", action="store_true", dest="as_json", help="print a JSON list")
         for name, summary in (
             ("enrol", "print the command by which the site joins, with a one-time code"),
             ("rotate", "print that command for an enrolled site; its earlier tokens are revoked once the code is used"),
@@ -61,12 +66,22 @@ class Command(BaseCommand):
         revoke.add_argument("name", help="the site, as in mesh.toml")
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:
-        if action == "revoke":
+        if action == "list":
+            self._list(as_json=options["as_json"])
+        elif action == "revoke":
             self._revoke(_site_named(options["name"]))
         elif action in ("enrol", "rotate"):
             self._print_command(_site_named(options["name"]), action == "rotate", options["url"], options["hours"])
         else:
             self._token([_site_named(name) for name in options["names"]], options["out"], options["out_dir"])
+
+    def _list(self, *, as_json: bool) -> None:
+        with reported_to_user():
+            rows = site_rows(timezone.now())
+        if as_json:
+            self.stdout.write(json.dumps(rows))
+            return
+        self.stdout.write("\n".join(as_text(rows)) if rows else "no sites; `manage.py mesh apply FILE` adds sites")
 
     def _print_command(self, site: Site, replaces_tokens: bool, url: str | None, hours: int) -> None:
         has_token = AgentToken.objects.filter(site=site, revoked_at=None).exists()
