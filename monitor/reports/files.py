@@ -6,6 +6,7 @@ a site or a group end with its name.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,12 +15,14 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 
 from monitor.mesh.models import Measurement
-from monitor.reports.contents.compose import report_of
+from monitor.reports.contents.collect import collect
+from monitor.reports.contents.compose import compose
 from monitor.reports.contents.report import Report, ReportScope
 from monitor.reports.formats import page, pdf
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
 from probes.private_files import replace_privately
+from probes.quantities import counted
 
 SUFFIXES = (".html", ".pdf")
 WRITTEN_AT_MINUTE = 15
@@ -73,16 +76,25 @@ def next_report_at(now: datetime) -> datetime:
 
 
 def write_report(
-    scope: ReportScope, period: Period, now: datetime, numbers: Numbers, path: Path | None = None
+    scope: ReportScope,
+    period: Period,
+    now: datetime,
+    numbers: Numbers,
+    path: Path | None = None,
+    show: Callable[[str], None] = lambda _: None,
 ) -> list[Path]:
     """Write the report to `path`, in the format of its suffix, or as HTML and PDF to its default place. Returns the
-    files.
+    files. `show` is called with each step.
 
     Raises OSError, and `monitor.reports.contents.collect.UnknownScope`.
     """
-    report = report_of(scope, period, now, numbers)
+    show(f"{period}: loading measurements")
+    material = collect(scope, period, now)
+    show(f"{period}: computing {counted(len(material.paths), 'path')}")
+    report = compose(material, numbers)
     paths = [path] if path is not None else [report_path(period, scope, suffix) for suffix in SUFFIXES]
     for file in paths:
+        show(f"{period}: writing {file.name}")
         _write(file, as_bytes(report, numbers, file.suffix))
     return paths
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from io import StringIO
 from zoneinfo import ZoneInfo
@@ -28,6 +29,7 @@ from monitor.reports.files import next_report_at, report_path, write_report, wri
 from monitor.reports.formats import page
 from monitor.reports.formats.cells import row
 from monitor.reports.formats.view import view_of
+from monitor.reports.management.commands import report as report_command
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
 from monitor.reports.tasks import write_last_week
@@ -405,10 +407,12 @@ def test_only_the_owner_can_read_the_files_of_a_report(paths, report_dir, tmp_pa
 def test_the_command_writes_the_given_week_to_the_given_file(paths, tmp_path, monkeypatch):
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
     target = tmp_path / "for" / "monday.html"
+    steps = []
+    monkeypatch.setattr(report_command, "progress", lambda _: nullcontext(steps.append))
 
     call_command("report", "weekly", "--week", "2026-W46", "--out", str(target), stdout=StringIO())
-
     assert "week 2026-W46" in target.read_text()
+    assert [step.split()[1] for step in steps] == ["loading", "computing", "writing"]
 
 
 def test_a_week_that_has_not_begun_is_refused(monkeypatch):

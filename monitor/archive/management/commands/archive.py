@@ -18,8 +18,6 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError, connection
 from django.utils import timezone
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from monitor import environment
 from monitor.archive.rollup.recompute import recompute
@@ -28,6 +26,7 @@ from monitor.archive.upkeep.status import status
 from monitor.archive.upkeep.status_text import status_lines, trouble_lines
 from monitor.archive.upkeep.trouble import current_trouble
 from monitor.database_errors import reported_to_user
+from monitor.progress import progress
 from monitor.stack import access, postgres
 from probes.quantities import counted
 from probes.subcommands import add_subcommand
@@ -87,7 +86,7 @@ class Command(BaseCommand):
         if since >= until:
             raise CommandError(f"--to {until:%Y-%m-%dT%H:%M}: is not after --from {since:%Y-%m-%dT%H:%M}", returncode=2)
         done: Counter[str] = Counter()
-        with _progress("searching for raw results") as show:
+        with progress("searching for raw results") as show:
             for step in recompute(since, until, timezone.now(), path_ids):
                 done[step.what] += step.count
                 show(", ".join(f"{count:,} {unit}" for unit, count in done.items()))
@@ -97,7 +96,7 @@ class Command(BaseCommand):
     def _back_up(self, file: Path, *, force: bool) -> None:
         if file != STANDARD:
             backup.require_free_name(file, force=force)
-        with _whole_database(self._report, must_exist=True), _progress("backing up") as show:
+        with _whole_database(self._report, must_exist=True), progress("backing up") as show:
             if file == STANDARD:
                 backup.back_up_into(sys.stdout.buffer)
                 return
@@ -110,7 +109,7 @@ class Command(BaseCommand):
         with (
             _whole_database(self._report),
             _as_file(file) as readable,
-            _progress("restoring") as show,
+            progress("restoring") as show,
         ):
             missing = backup.restore(readable, lambda: show("restoring"))
         self.stdout.write("restored")
@@ -132,16 +131,6 @@ class Command(BaseCommand):
             self.stdout.write(msgspec.json.encode(report).decode())
         else:
             self.stdout.writelines(f"{line}\n" for line in status_lines(report, complete=complete))
-
-
-@contextmanager
-def _progress(activity: str) -> Iterator[Callable[[str], None]]:
-    """Show a spinner on a terminal; yields the function that changes its text."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, transient=True, console=console, disable=not console.is_terminal) as shown:
-        task = shown.add_task(activity)
-        yield lambda text: shown.update(task, description=text)
 
 
 @contextmanager

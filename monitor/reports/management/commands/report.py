@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from monitor.progress import progress
 from monitor.reports.contents.collect import UnknownScope, check_scope
 from monitor.reports.contents.report import ReportScope
 from monitor.reports.files import SUFFIXES, report_path, write_report
@@ -141,7 +142,8 @@ class Command(BaseCommand):
             return
         out = options["out"]
         try:
-            written = write_report(scope, period, now, Numbers(options["numbers"]), out)
+            with progress(f"{period}: loading measurements") as show:
+                written = write_report(scope, period, now, Numbers(options["numbers"]), out, show)
         except OSError as error:
             target = report_path(period, scope) if out is None else out
             raise CommandError(
@@ -152,7 +154,8 @@ class Command(BaseCommand):
 
     def _mail(self, now: datetime, scope: ReportScope, period: Period) -> None:
         check_scope(scope)
-        sent, recipients = send_now(period, scope, now)
+        with progress(f"{period}: computing and mailing the report"):
+            sent, recipients = send_now(period, scope, now)
         if not recipients:
             raise CommandError(f"the report of {scope} has no subscribers; add them with manage.py report subscribe")
         self.stdout.write(f"{sent} of {counted(recipients, 'mail')} sent")
