@@ -1,11 +1,14 @@
 """The sites page: each agent with its state, in words and by sign, its figures, and clock errors."""
 
 import json
+import os
 import re
+import stat
 from datetime import timedelta
 
 import pytest
 from django.core.management import call_command
+from django.core.management.base import CommandError
 
 from monitor.accounts.models import token_digest
 from monitor.agents.health import record
@@ -182,6 +185,29 @@ def test_the_terminal_lists_sites_as_the_page_does(page, capsys):
     assert (rows["slac"]["last_report_ago_s"], rows["slac"]["version"], rows["slac"]["backlog"]) == (7.0, "99.0", 3)
     assert rows["slac"]["last_report_at"] == "2026-11-21T12:29:53Z"
     assert (rows["uct"]["last_report_at"], rows["uct"]["version"]) == (None, None)
+
+
+@pytest.mark.parametrize("kind", ["device", "fifo", "folder", "link to a device"])
+def test_a_token_is_written_to_regular_files_only(tmp_path, kind):
+    name = tmp_path / "token"
+    if kind == "device":
+        try:
+            os.mknod(name, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+        except PermissionError:
+            pytest.skip("needs root to make a device")
+    elif kind == "fifo":
+        os.mkfifo(name)
+    elif kind == "folder":
+        name.mkdir()
+    else:
+        name.symlink_to("/dev/null")
+    before = name.lstat()
+
+    with pytest.raises(CommandError, match="not a regular file"):
+        call_command("site", "token", "slac", "--out", str(name))
+
+    assert (name.lstat().st_mode, name.lstat().st_ino) == (before.st_mode, before.st_ino)
+    assert not AgentToken.objects.exists()
 
 
 def test_the_list_of_sites_is_a_table_worst_first(page, capsys):

@@ -118,6 +118,9 @@ class Command(BaseCommand):
         self.stdout.write(f"{site.name}: {counted(count, 'token')} revoked")
 
     def _write(self, site: Site, out: Path) -> None:
+        if out.exists() and not out.is_file():
+            # As root, the new file would take the place of a device.
+            raise CommandError(f"{out}: not a regular file; choose another name")
         try:
             if _holds_valid_token(out, site):
                 self.stdout.write(f"{site.name}: kept the valid token in {out}")
