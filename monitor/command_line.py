@@ -5,6 +5,7 @@ Errors that a user can fix are a sentence instead of a traceback.
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
 from functools import partial
@@ -72,6 +73,8 @@ class SoundingsCommands(ManagementUtility):
 
 def main(arguments: list[str]) -> None:
     """Run a command line. Exit status: 0 done, 1 failed, 2 usage."""
+    if os.environ.get("NO_COLOR"):
+        os.environ["DJANGO_COLORS"] = "nocolor"  # Django does not read NO_COLOR
     with without_traceback(" ".join(["manage.py", *arguments[1:2]])):
         try:
             SoundingsCommands(arguments).execute()

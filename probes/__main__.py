@@ -9,6 +9,7 @@ import argparse
 import importlib
 import sys
 
+from probes import completion
 from probes.ending import without_traceback
 from probes.kinds import KINDS
 from probes.subcommands import add_subcommand
@@ -17,6 +18,7 @@ COMMANDS = {
     **{kind.name: (kind.command.module, kind.command.summary) for kind in KINDS.values() if kind.command is not None},
     "site": ("probes.site.command", "run the agent of a monitoring site"),
     "lab": ("probes.lab.command", "emulate wide-area paths between network namespaces"),
+    "completion": ("probes.completion", completion.HELP),
 }
 
 
@@ -39,6 +41,16 @@ def main(arguments: list[str] | None = None) -> int:
     with without_traceback(parsed.command):
         status: int = parsed.run(parsed)
     return status
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """The complete parser of each command. Loads the modules of all."""
+    subparsers = argparse.ArgumentParser(prog="python -m probes").add_subparsers()
+    commands = {}
+    for name, (module_name, summary) in COMMANDS.items():
+        commands[name] = add_subcommand(subparsers, name, summary)
+        importlib.import_module(module_name).add_arguments(commands[name])
+    return commands
 
 
 if __name__ == "__main__":

@@ -113,6 +113,17 @@ def test_a_command_that_cannot_go_on_ends_in_a_sentence(raised, status, capsys):
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(("no_color", "is_coloured"), [("", True), ("1", False)])
+def test_no_color_turns_off_the_colours_of_manage(no_color, is_coloured):
+    terminal, end = os.openpty()
+    environment = {**os.environ, "NO_COLOR": no_color, "TERM": "xterm"}
+    subprocess.run([sys.executable, "manage.py", "help"], stdout=end, env=environment, check=True)
+    os.close(end)
+
+    with os.fdopen(terminal, "rb", buffering=0) as shown:
+        assert (b"\x1b[" in shown.read(4000)) == is_coloured
+
+
 def test_a_closed_pipe_ends_a_command_without_a_message():
     reading, writing = os.pipe()
     os.close(reading)

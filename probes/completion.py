@@ -1,0 +1,102 @@
+"""`python -m probes completion bash`: print a script for tab completion of all commands, subcommands and options.
+
+In: the parser of each command. Out: a bash script, which starts no program, so that Tab answers at once; after an
+upgrade it is printed anew. `manage.py completion` prints that of the centre's commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+
+SHELLS = ("bash",)
+GENERAL = frozenset(
+    ("--version", "--verbosity", "--settings", "--pythonpath", "--traceback", "--no-color", "--force-color")
+)
+"""Django's options of every command, which would hide ours."""
+HELP = "print a script for tab completion"
+Words = Mapping[tuple[str, ...], Sequence[str]]
+"""Words that may follow each sequence of subcommands; the empty sequence has the commands."""
+
+# Both scripts define the same function for Python, so that each may be loaded without the other.
+SCRIPT = """\
+# Tab completion of {title}. In ~/.bashrc: eval "$({title} completion bash)"
+_soundings_complete() {{
+    local first=$1 current="${{COMP_WORDS[COMP_CWORD]}}" key="" word candidates at
+    for ((at = first; at < COMP_CWORD; at++)); do
+        word="${{key:+$key }}${{COMP_WORDS[at]}}"
+        if "$2" "$word" >/dev/null; then key="$word"; fi
+    done
+    candidates="$("$2" "$key")"
+    COMPREPLY=($(compgen -W "$candidates" -- "$current"))
+    if [ ${{#COMPREPLY[@]}} -eq 0 ]; then
+        compopt -o filenames 2>/dev/null
+        COMPREPLY=($(compgen -f -- "$current"))
+    fi
+}}
+_soundings_python() {{
+    if [ "${{COMP_WORDS[1]}}" = -m ] && [ "${{COMP_WORDS[2]}}" = probes ] && [ "$COMP_CWORD" -gt 2 ] \\
+        && declare -F _soundings_words_probes >/dev/null; then
+        _soundings_complete 3 _soundings_words_probes
+    elif [[ "${{COMP_WORDS[1]}}" == *manage.py ]] && [ "$COMP_CWORD" -gt 1 ] \\
+        && declare -F _soundings_words_manage >/dev/null; then
+        _soundings_complete 2 _soundings_words_manage
+    else
+        compopt -o filenames 2>/dev/null
+        COMPREPLY=($(compgen -f -- "${{COMP_WORDS[COMP_CWORD]}}"))
+    fi
+}}
+_soundings_words_{name}() {{
+    case "$1" in
+{cases}
+        *) return 1 ;;
+    esac
+}}
+_soundings_{name}() {{ _soundings_complete 1 _soundings_words_{name}; }}
+complete -F _soundings_python python python3
+complete -F _soundings_{name} {programs}
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `completion` to `parser`."""
+    parser.add_argument("shell", choices=SHELLS, help="the shell; load the script with eval, as its first line says")
+
+
+def run(_: argparse.Namespace) -> int:
+    """Print the script of `python -m probes`, which is installed as `soundings-agent`."""
+    # On use, since that module lists this one among its commands.
+    parsers = importlib.import_module("probes.__main__").parsers()
+    print(bash_script("python -m probes", "probes", ["soundings-agent"], parsers), end="")
+    return 0
+
+
+def bash_script(title: str, name: str, programs: Sequence[str], parsers: Mapping[str, argparse.ArgumentParser]) -> str:
+    """The script. `title` is the program as it is typed, `programs` are names under which it may be installed."""
+    cases = "\n".join(
+        f'        "{" ".join(key)}") echo "{" ".join(words)}" ;;' for key, words in words_of(parsers).items()
+    )
+    return SCRIPT.format(title=title, name=name, programs=" ".join(programs), cases=cases)
+
+
+def words_of(parsers: Mapping[str, argparse.ArgumentParser]) -> dict[tuple[str, ...], list[str]]:
+    """The words after each sequence of subcommands, of the commands with these parsers."""
+    words: dict[tuple[str, ...], list[str]] = {(): sorted(parsers)}
+    for name, parser in parsers.items():
+        words.update(_words_below((name,), parser))
+    return words
+
+
+def _words_below(
+    above: tuple[str, ...], parser: argparse.ArgumentParser
+) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    subparsers = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    choices = [
+        str(choice) for action in parser._actions if not action.option_strings for choice in action.choices or ()
+    ]
+    options = {option for action in parser._actions for option in action.option_strings if option.startswith("--")}
+    yield above, [*choices, *sorted(options - GENERAL)]
+    for action in subparsers:
+        for name, subparser in action.choices.items():
+            yield from _words_below((*above, name), subparser)
