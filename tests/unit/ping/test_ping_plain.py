@@ -135,7 +135,7 @@ def test_a_corrupted_reply_is_ignored():
 @FAMILIES
 def test_another_programs_pings_are_ignored(family):
     receiving = Receiving(family)
-    stranger = PartialSession(PlainForm(family, is_raw=True), secret=b"another's...")
+    stranger = PartialSession(PlainForm(family, is_raw=True), secret=b"another's.")
     receiving.arrive(with_identifier(stranger.reply(4), IDENTIFIER), receiving.session.host(4))
     receiving.arrive(receiving.session.reply(4), receiving.session.host(5))
     receiving.arrive(receiving.session.request(4), receiving.session.host(4))
