@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import urllib.request
 from pathlib import Path
 
 import psycopg
@@ -21,6 +22,7 @@ from tests.postgres import given_database_url
 
 pytestmark = pytest.mark.timescale
 
+PASSWORD = "long and winding"
 SCENARIO = load_scenario("three-sites")
 PAIRS = [(a, b) for a in SCENARIO.site_names for b in SCENARIO.site_names if a != b]
 
@@ -172,6 +174,40 @@ def test_the_page_shows_the_figures_of_the_api(stack):
         assert "Mathis" in page.content()
 
     assert problems == []
+
+
+@pytest.mark.timeout(200)
+def test_a_path_is_pinged_on_demand_in_both_directions(stack):
+    before = measured(stack, "loss_ratio", sent=20)["bern", "rome"]
+    stack.manage("user", "add", "les", "--role", "operator", typed=PASSWORD)
+    token = stack.manage("user", "token", "les", "--operate").strip()
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{stack.port}/api/v1/paths/{before['path_id']}/on-demand-pings",
+        method="POST",
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        asked = json.load(answer)
+    seen = {run["source"]: set() for run in asked["runs"]}
+
+    def ended():
+        runs = stack.get(f"on-demand-pings/{asked['id']}")["runs"]
+        for run in runs:
+            seen[run["source"]].add(run["sent"])
+        return all(run["state"] == "ended" for run in runs) and runs
+
+    runs = wait_for(ended, 90, "both directions have ended")
+
+    known_ms = SCENARIO.paths["bern", "rome"].delay_ms + SCENARIO.paths["rome", "bern"].delay_ms
+    assert [(run["source"], run["outcome"], run["sent"]) for run in runs] == [
+        ("bern", "measured", 20),
+        ("rome", "measured", 20),
+    ]
+    for run in runs:
+        assert run["rtt_median_ms"] == pytest.approx(known_ms, abs=2.0)
+        assert len(seen[run["source"]] - {0, 20}) >= 2, "replies are reported while they arrive"
+    ledger = stack.get(f"paths/{before['path_id']}/ledger")
+    assert sum(line["count"] for line in ledger["lines"]) == ledger["planned"], "they are in no count of the schedule"
 
 
 @pytest.mark.timeout(60)
