@@ -86,6 +86,9 @@ class Mesh(models.Model):
     service_levels = models.JSONField(default=dict, help_text="The [service_level] table, likewise.")
     budgets = models.JSONField(default=dict, help_text="The [budget] tables, likewise.")
     applied_at = models.DateTimeField()
+    pings_until = models.DateTimeField(
+        null=True, help_text="Until when agents are given on-demand pings; null if nobody has asked for any."
+    )
 
     class Meta:
         db_table = "mesh"

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-from django.db.models import Exists
 from django.utils.crypto import salted_hmac
 
 from monitor.mesh.kinds import MESH_KINDS
@@ -27,12 +26,12 @@ def plan_for(
     """Tests of `site` in cycles, and its slots that have not ended and start within an hour.
 
     `iperf3_of` has the version of iperf3 of each site, by its id, where reported. Equal content gives an equal version.
-    Three queries for any number of measurements, and more only while on-demand pings of this site wait: they are handed
-    to an agent that knows them, and end for another.
+    Three queries for any number of measurements, and more only for `TAKE_UP_S` after somebody has asked for on-demand
+    pings: they are handed to an agent that knows them, and end for another.
     """
-    mesh = Mesh.objects.annotate(is_pinged=Exists(on_demand_pings.waiting(site.pk, now))).first()
+    mesh = Mesh.objects.first()
     pings: tuple[OnDemandPing, ...] = ()
-    if mesh is not None and mesh.is_pinged:
+    if mesh is not None and mesh.pings_until is not None and now < mesh.pings_until:
         pings = on_demand_pings.hand_out(site, now, is_able=can_ping_on_demand)
     parts: dict[str, list[Any]] = defaultdict(list)
     for (kind, test), measurements in _repeated(site).items():

@@ -11,6 +11,13 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.AddField(
+            model_name="mesh",
+            name="pings_until",
+            field=models.DateTimeField(
+                help_text="Until when agents are given on-demand pings; null if nobody has asked for any.", null=True
+            ),
+        ),
         migrations.CreateModel(
             name="PingRequest",
             fields=[

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
 
-from monitor.mesh.models import Path, PingRequest, PingRun, Site
+from monitor.mesh.models import Mesh, Path, PingRequest, PingRun, Site
 from probes.site.wire import OnDemandPing, OnDemandPingReport
 
 COUNT = 20
@@ -64,6 +63,7 @@ def ask(path: Path, *, by: str, now: datetime) -> PingRequest:
         with transaction.atomic():
             _end_overdue(pinged, now)
             request = PingRequest.objects.create(path=path, asked_at=now, asked_by=by)
+            Mesh.objects.update(pings_until=now + timedelta(seconds=TAKE_UP_S))
             PingRun.objects.bulk_create(PingRun(request=request, path=each) for each in pinged)
     except IntegrityError as error:
         raise PingsRunning(f"{path} is being pinged on demand already; its page shows the replies") from error
@@ -75,15 +75,13 @@ def reverse_of(path: Path) -> Path | None:
     return Path.objects.in_use().filter(source=path.destination_id, destination=path.source_id).first()
 
 
-def waiting(site_id: int, now: datetime) -> QuerySet[PingRun]:
-    """Runs of a site that an agent may still begin."""
-    begun_after = now - timedelta(seconds=TAKE_UP_S)
-    return PingRun.objects.filter(path__source__site=site_id, ended_at=None, request__asked_at__gt=begun_after)
-
-
 def hand_out(site: Site, now: datetime, *, is_able: bool) -> tuple[OnDemandPing, ...]:
     """The runs for a site's agent, noted as fetched. For an agent that does not know them they end here."""
-    runs = list(waiting(site.pk, now).select_related("request", "path__source", "path__destination").order_by("pk"))
+    asked_after = now - timedelta(seconds=TAKE_UP_S)
+    open_runs = PingRun.objects.filter(path__source__site=site.pk, ended_at=None, request__asked_at__gt=asked_after)
+    runs = list(open_runs.select_related("request", "path__source", "path__destination").order_by("pk"))
+    if not runs:
+        return ()
     pks = [run.pk for run in runs]
     if not is_able:
         PingRun.objects.filter(pk__in=pks, ended_at=None).update(outcome=NOT_TAKEN_UP, detail=TOO_OLD, ended_at=now)
