@@ -3,88 +3,26 @@
 import os
 import re
 import socket
-import threading
 from datetime import timedelta
 
-import msgspec
 import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
 from monitor.alerts.models import Incident, IncidentPath
-from probes.lab import control
-from probes.lab.emulated_path import PathCounters
 from probes.lab.scenario import PathSettings
+from tests.db.fake_lab import ORIGINAL, FakeLab
 from tests.db.pages_mesh import NOW
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon", "paths")]
-ORIGINAL = PathSettings(delay_ms=40.0)
 PLANTED_AT = NOW - timedelta(minutes=3)
-
-
-class FakeLab:
-    """A control socket with the state of two paths, that changes them as requested."""
-
-    def __init__(self, run_dir):
-        self.settings = {("cern", "slac"): ORIGINAL, ("slac", "cern"): ORIGINAL}
-        self.changed_at = {}
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.bind(str(run_dir / control.CONTROL_SOCKET))
-        self._socket.listen()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-
-    def close(self):
-        """Wait for the thread: its accept would go on with the descriptor, which may be another's by then."""
-        self._socket.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
-        self._socket.close()
-
-    def _serve(self):
-        while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
-                return
-            with connection, connection.makefile("rwb") as lines:
-                request = msgspec.json.decode(lines.readline(), type=control.Request)
-                lines.write(msgspec.json.encode(self._reply(request)) + b"\n")
-
-    def _reply(self, request):
-        if isinstance(request, control.StatusRequest):
-            return control.Reply(status=self._status())
-        pair = (request.source, request.destination)
-        try:
-            changed = {**msgspec.structs.asdict(self.settings[pair]), **request.changes}
-            self.settings[pair] = msgspec.convert(changed, PathSettings)
-        except msgspec.ValidationError as error:
-            return control.Reply(error=str(error))
-        self.changed_at[pair] = None if self.settings[pair] == ORIGINAL else PLANTED_AT
-        return control.Reply()
-
-    def _status(self):
-        state = control.LabState(
-            pid=1, scenario="two", title="Two sites", seed=1, started_at=NOW, user_fd=None, scheduling="other",
-            control_socket="", centre_port=8000, sites={},
-        )  # fmt: skip
-        return control.LabStatus(
-            lab=state, uptime_s=1.0, centre="up", sites=(),
-            timing=control.Timing(late_over_1ms=0, latest_ms=0.0, late_s=0.0, cpu_s=0.0, waited_s=None),
-            paths=tuple(
-                control.PathStatus(
-                    source=pair[0], destination=pair[1], settings=settings, counts=PathCounters(), held=0,
-                    original=ORIGINAL, changed_at=self.changed_at.get(pair),
-                )
-                for pair, settings in self.settings.items()
-            ),
-        )  # fmt: skip
 
 
 @pytest.fixture
 def lab(tmp_path, settings):
     settings.LAB_DIR = tmp_path
-    server = FakeLab(tmp_path)
+    server = FakeLab(tmp_path, PLANTED_AT)
     yield server
     server.close()
 
