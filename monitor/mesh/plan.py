@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -86,5 +86,14 @@ def _between_both(slot: Slot, site: Site, iperf3_of: Mapping[int, str]) -> dict[
 
 
 def _one_time_key(slot: Slot) -> str:
-    """Secret shared by both ends of a slot; derived, so it need not be stored."""
-    return salted_hmac("soundings.throughput.slot", str(slot.pk), algorithm="sha256").hexdigest()
+    """Secret shared by both ends of a slot; derived, so it need not be stored.
+
+    Agents keep the key pairs that they derived of the latest secrets, so both ends, of any version, derive a pair once
+    for all slots with the same secret.
+    """
+    measurement = slot.measurement
+    if not MESH_KINDS[measurement.test.kind].hourly_keys:
+        return salted_hmac("soundings.throughput.slot", str(slot.pk), algorithm="sha256").hexdigest()
+    first, second = sorted((measurement.path.source.site_id, measurement.path.destination.site_id))
+    hour = slot.starts_at.astimezone(UTC).strftime("%Y-%m-%dT%H")
+    return salted_hmac("soundings.throughput.hour", f"{first} {second} {hour}", algorithm="sha256").hexdigest()

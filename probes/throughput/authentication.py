@@ -34,8 +34,8 @@ OAEP_SINCE = (3, 17)
 CLIENT_OAEP_ONLY_SINCE = (3, 20)
 """From this version on only servers have that option (https://github.com/esnet/iperf/pull/1894)."""
 
-CACHED_KEYS = 64
-"""More than the tests of an agent in the minute ahead for which it makes keys."""
+CACHED_KEYS = 1024
+"""More than the peers that an agent can test with in an hour: its tests with a peer share their key for that long."""
 
 _deriving = threading.Lock()
 

@@ -34,8 +34,9 @@ class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A memory-to-memory transfer to `address`, where the peer listens on `port`; with `reverse`, data flow back.
 
     `rate_bps` limits the rate of all streams together; None is no limit. `window_bytes` is the socket buffer of both
-    ends, None for the system's default. `one_time_key` is a secret shared by the two ends. `peer_iperf3` is the peer's
-    version of iperf3, such as `3.12`, None if unknown: the padding of iperf3's authentication depends on both versions.
+    ends, None for the system's default. `one_time_key` is a secret shared by the two ends, for their tests of an hour.
+    `peer_iperf3` is the peer's version of iperf3, such as `3.12`, None if unknown: the padding of iperf3's
+    authentication depends on both versions.
     """
 
     address: str

@@ -55,8 +55,9 @@ class MeshKind:
 
     The part of a plan is `task(name, measurements)` for a kind in cycles, `slot(slot, site, secrets)` for a kind with
     slots, in which the source of a path connects and reports, or its destination where the parameter `reversed_by` is
-    true. `filling_s(parameters)` is the time during which such a test loads its path, `slot_s(parameters)` the length
-    of its slot.
+    true. `hourly_keys`: the tests between two sites that start in the same UTC hour share their one-time key, because
+    agents derive an expensive key pair of it. `filling_s(parameters)` is the time during which such a test loads its
+    path, `slot_s(parameters)` the length of its slot.
     """
 
     kind: Kind
@@ -70,6 +71,7 @@ class MeshKind:
     task: Callable[[str, Sequence[Measurement]], Any] | None = None
     slot: Callable[[Slot, Site, Mapping[str, str | None]], Any] | None = None
     reversed_by: str | None = None
+    hourly_keys: bool = False
     filling_s: Callable[[Mapping[str, Any]], int] | None = None
     slot_s: Callable[[Mapping[str, Any]], int] | None = None
 

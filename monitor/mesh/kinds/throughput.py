@@ -155,6 +155,7 @@ KIND = MeshKind(
     length=_length,
     slot=_slot,
     reversed_by=REVERSED_BY,
+    hourly_keys=True,
     filling_s=_filling_s,
     slot_s=_slot_s,
 )

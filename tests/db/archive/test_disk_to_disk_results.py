@@ -102,7 +102,9 @@ def test_both_ends_get_the_same_slot_and_key_with_their_roles():
     assert msgspec.structs.replace(receives, role="client") == sends
     assert (sends.spec.address, sends.spec.source) == (path.destination.address, path.source.address)
     assert (sends.spec.tool, sends.spec.file_bytes, sends.spec.streams) == ("fetch", 500_000_000, 4)
+    slots_of_sender = plan_for(path.source.site, NOW).disk_to_disk
     assert len(sends.spec.one_time_key) == 64
+    assert len({slot.spec.one_time_key for slot in slots_of_sender}) == len(slots_of_sender) > 1
     assert sends.ends_at - sends.starts_at == timedelta(seconds=65)
 
 

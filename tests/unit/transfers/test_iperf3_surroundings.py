@@ -185,6 +185,23 @@ def test_keys_prepared_ahead_are_not_generated_again(monkeypatch):
     assert generated == ["ahead of its slot"]
 
 
+def test_an_agent_derives_the_keys_of_300_peers_once_in_an_hour(monkeypatch):
+    """A test with a peer as its client, a test as its server, and tests with all other peers between them."""
+    generated = []
+    pair = rsa.key_pair("any", bits=512)
+    monkeypatch.setattr(authentication, "is_supported", lambda: True)
+    monkeypatch.setattr(authentication, "key_pair", lambda secret: generated.append(secret) or pair)
+    secrets = [f"peer {number}, this hour" for number in range(300)]
+
+    for credentials in (authentication.client_credentials, authentication.server_credentials):
+        for secret in secrets:
+            authentication.prepare_keys(secret)
+            with credentials(secret, None) as given:
+                assert given.arguments
+
+    assert generated == secrets
+
+
 def run_filter(program, packet):
     """Run a classic BPF program of loads and jumps on an IP packet: that part of McCanne and Jacobson's machine."""
     accumulator, at = 0, 0
