@@ -10,11 +10,13 @@ from django.urls import reverse
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A page that the header links to. `within` are the names of further addresses that belong to it."""
+    """A page that the header links to. `within` are the names of further addresses that belong to it; pages that need a
+    login everywhere are shown to those who are logged in."""
 
     name: str
     label: str
     within: frozenset[str] = frozenset()
+    needs_login: bool = False
 
 
 DAILY = (
@@ -35,7 +37,8 @@ MORE = (
     Destination("calculator", "Calculator"),
     Destination("maintenance", "Maintenance", frozenset({"maintenance-change"})),
     Destination("completeness", "Completeness"),
-    Destination("audit", "Activity"),
+    Destination("audit", "Activity", needs_login=True),
+    Destination("status", "Status page"),
     Destination("preferences", "Settings"),
 )
 
@@ -62,13 +65,15 @@ class Navigation:
         return next((link.label for link in self.more if link.is_current or link.is_within), None)
 
 
-def navigation(current: str | None) -> Navigation:
+def navigation(current: str | None, *, is_logged_in: bool) -> Navigation:
     """The links of a page, by the name of its address; None for a page without, as of an error."""
-    return Navigation(_links(DAILY, current), _links(MORE if settings.LAB_DIR is None else (*MORE, LAB), current))
+    more = MORE if settings.LAB_DIR is None else (*MORE, LAB)
+    return Navigation(_links(DAILY, current, is_logged_in), _links(more, current, is_logged_in))
 
 
-def _links(destinations: tuple[Destination, ...], current: str | None) -> list[Link]:
+def _links(destinations: tuple[Destination, ...], current: str | None, is_logged_in: bool) -> list[Link]:
     return [
         Link(page.label, reverse(page.name), is_current=page.name == current, is_within=current in page.within)
         for page in destinations
+        if is_logged_in or not page.needs_login
     ]

@@ -19,7 +19,8 @@ def header_links(context: Context) -> navigation.Navigation:
     """The links of the header. Pages of errors are made without a request."""
     request: HttpRequest | None = context.get("request")
     match = None if request is None else request.resolver_match
-    return navigation.navigation(None if match is None else match.url_name)
+    name = None if match is None else match.url_name
+    return navigation.navigation(name, is_logged_in=request is not None and request.user.is_authenticated)
 
 
 @register.simple_tag
