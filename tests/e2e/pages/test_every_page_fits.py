@@ -1,0 +1,73 @@
+"""Every page at the width of a laptop and of a phone, in light and in dark: nothing is cut off, and axe is content."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from monitor.archive import throughput_sweeps
+from monitor.archive.throughput_sweeps import Settings
+from tests.db.incident_rows import lossy, watched
+from tests.db.pages_mesh import hour, throughput
+from tests.e2e.pages.screens import SCREENS, logged_in, shot
+from tests.e2e.visits import wrong_for_readers
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PAGES = (
+    "/sites/", "/sites/slac/", "/incidents/", "/throughput/", "/table/", "/completeness/", "/maintenance/", "/reports/",
+    "/records/", "/sweeps/", "/search/?q=c&all=1", "/settings/", "/calculator/",
+)  # fmt: skip
+CUT_OFF = """() => {
+  const names = [];
+  for (const element of document.querySelectorAll("#main *, .top *")) {
+    const style = getComputedStyle(element);
+    if (element.closest(".unseen, .matrix-frame") !== null || element.clientWidth === 0) continue;
+    const hides = style.overflowX !== "visible" && style.display !== "inline";
+    if (hides && element.scrollWidth > element.clientWidth + 1) names.push(`${element.tagName}.${element.className}`);
+  }
+  return names;
+}"""
+"""Elements with content beyond their edge, which nobody sees without scrolling sideways."""
+
+
+@pytest.fixture
+def measured():
+    paths = watched()
+    now = timezone.now().replace(microsecond=0)
+    for number, path in enumerate(paths.values()):
+        for hours in range(1, 25):
+            at = (now - timedelta(hours=hours)).replace(minute=0, second=0)
+            hour(path, 600, 600 - number, 150.0 + number, hour=at)
+        for hours in range(1, 6):
+            throughput(
+                path, now - timedelta(hours=hours), 940e6 * number if number else None, streams=4, retransmits=12
+            )
+    lossy(paths["slac → cern"], now)
+    grid = throughput_sweeps.settings_of(Settings(duration_s=2), (256 * 1024, 1024**2), (1, 4))
+    throughput_sweeps.create(paths["slac → cern"], grid, name="slac to cern", by="somebody", now=now)
+    return paths
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_every_page_fits_and_is_accessible(browser, served, measured, screen):
+    page = logged_in(browser, served, "/sites/", screen)
+    compare = "&".join(f"path={path.pk}" for path in list(measured.values())[:3])
+    wrong = {}
+
+    for address in (*PAGES, f"/compare/?{compare}"):
+        page.goto(served + address)
+        page.wait_for_function(
+            "() => [...document.querySelectorAll('[data-chart]')].every((chart) => chart.querySelector('canvas'))"
+        )
+        shot(page, f"page-{address.split('?')[0].strip('/').replace('/', '-')}-{screen}")
+        too_wide = page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
+        problems = [*wrong_for_readers(page), *page.evaluate(CUT_OFF)]
+        if too_wide > 0:
+            problems.append(f"{too_wide} px too wide")
+        if problems:
+            wrong[address] = problems
+
+    assert wrong == {}
+    assert page.said == []
