@@ -42,7 +42,7 @@ WIDTHS_PX = {
     "Test": 108, "Tests": 60, "Measured tests": 124, "Outcome": 108, "Streams": 76, "Retransmits": 100,
     "Throughput": 104, "Mean": 92, "Maximum": 92, "Estimate": 92, "Estimate, lower bound": 172, "Capacity": 92,
 }  # fmt: skip
-LONG_TEXTS = ("Summary", "Reason", "Resolution", "Limit or error", "Rules")
+LONG_TEXTS = ("Title", "Reason", "Resolution", "Limit or error", "Rules")
 """Columns whose whole text is shown on request, since a cell shows its beginning."""
 
 
@@ -108,8 +108,8 @@ def with_site_link(panel: Table) -> Table:
 
 
 def with_incident_link(panel: Table) -> Table:
-    """Link the columns Summary and Number of a table of incidents to the incident's web page."""
-    for column in ("Summary", "Number"):
+    """Link the columns Title and Number of a table of incidents to the incident's web page."""
+    for column in ("Title", "Number"):
         panel.override_by_name(column, link("Incident in Soundings", INCIDENT_PAGE, new_tab=True))
     return panel.no_value("no incidents")
 

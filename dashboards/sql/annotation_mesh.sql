@@ -2,7 +2,7 @@
 SELECT
     incident.opened_at AS "time",
     COALESCE(incident.closed_at, LEAST($__timeTo()::timestamptz, now())) AS "timeEnd",
-    incident.summary AS "text",
+    incident.title AS "text",
     incident.rule || ',' || incident.state AS "tags"
 FROM reporting.incident
 WHERE incident.opened_at < $__timeTo()::timestamptz

@@ -8,7 +8,7 @@ SELECT
     incident.state AS "State",
     incident.rule AS "Rule",
     incident.cause AS "Cause",
-    incident.summary AS "Summary",
+    incident.title AS "Title",
     COALESCE(NULLIF(incident.closing, ''), incident.correction) AS "Resolution",
     incident.incident_id::text AS "Number"
 FROM reporting.incident

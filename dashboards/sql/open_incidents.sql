@@ -5,7 +5,7 @@ SELECT
     incident.state AS "State",
     incident.rule AS "Rule",
     incident.cause AS "Cause",
-    incident.summary AS "Summary",
+    incident.title AS "Title",
     (SELECT COUNT(DISTINCT path_id) FROM reporting.incident_path AS found
      WHERE found.incident_id = incident.incident_id)::float8 AS "Paths",
     incident.incident_id::text AS "Number"

@@ -5,7 +5,7 @@ SELECT
     incident.closed_at AS "Resolved",
     incident.state AS "State",
     incident.rule AS "Rule",
-    incident.summary AS "Summary",
+    incident.title AS "Title",
     incident.incident_id::text AS "Number"
 FROM reporting.incident
 WHERE incident.opened_at < $__timeTo()::timestamptz

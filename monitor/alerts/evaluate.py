@@ -25,6 +25,7 @@ from monitor.alerts.detect.rules.finding import RuleFinding, Trouble
 from monitor.alerts.detect.shares import Shares
 from monitor.alerts.detect.snapshot import Snapshot, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
+from monitor.alerts.evidence import titles
 from monitor.alerts.incidents import levels, lifecycle, queries, quiet
 from monitor.alerts.incidents.quiet import QuietPaths
 from monitor.alerts.models import Incident, IncidentState
@@ -100,6 +101,7 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
     closed = _close_ended(lasting, snapshot, scope, quiet_paths, now)
     rtt_progress.write(snapshot.trips.judged_s)
     opened = _open_and_tell(quiet_paths, now)
+    titles.update_titles(lasting)
     return Evaluation(opened, closed)
 
 

@@ -58,6 +58,12 @@ class Incident(models.Model):
     )
     closed_at = models.DateTimeField(null=True)
     summary = models.TextField()
+    title = models.TextField(
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Title as of the last evaluation while it lasted, with figures of then and the peak; empty before.",
+    )
     closing = models.TextField(blank=True, help_text="Reason of the resolution; empty while open.")
     correction = models.TextField(blank=True, help_text="Correction by results that arrived late.")
     reopened_at = models.DateTimeField(null=True)

@@ -24,11 +24,11 @@ from tests.facts import lacks
 
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
 WINDOW = timedelta(seconds=600)
-QUERIES = 25
+QUERIES = 27
 """The mesh, paths pinged and tested with their groups (4), incidents and their paths (2), evaluated data; recent and
 hourly counts, those of the running hour, baseline, days, RTTs, contacts and their sites; what ended lately and
-what was maintained; when to be quiet; the levels of findings; what was judged, what nobody was told, how the
-agents are; the lock, the mark that it was done, the lock."""
+what was maintained; when to be quiet; the levels of findings, titles (2); what was judged, what nobody was told, how
+the agents are; the lock, the mark that it was done, the lock."""
 RULE = {"above_ratio": 0.01, "window_s": 600}
 
 pytestmark = pytest.mark.django_db

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
 
+from dashboards.reader import grant
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence.words import headline
 from monitor.alerts.incidents import queries
@@ -13,6 +15,7 @@ from monitor.alerts.incidents.levels import level_of
 from monitor.alerts.models import HistoryEvent, Incident, IncidentTurn
 from monitor.mesh.models import Mesh
 from tests.db.alert_rows import make_bursts, make_mesh, only
+from tests.db.grafana import of_dashboard, run
 from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
@@ -39,15 +42,44 @@ def open_incident():
     return incident
 
 
-def test_the_title_has_the_current_loss_and_its_peak(path):
+@pytest.fixture
+def grafana():
+    """The titles that a query of a dashboard shows."""
+    with connection.cursor() as cursor:
+        grant(cursor, "of the test")
+
+    def titles(dashboard, where, column="Title"):
+        variables = {"group": "*", "family": "4", "packet_bytes": "100", "site": "slac"}
+        rows = run(of_dashboard(dashboard)[where], variables, ONSET - 120 * MINUTE, ONSET + 240 * MINUTE)
+        return [row[column] for row in rows]
+
+    return titles
+
+
+def test_the_title_in_lists_has_the_current_loss_and_its_peak(path, grafana):
     lose(path, [2] * 30, ONSET)
     during = headline(open_incident())
+    Incident.objects.update(title="")
+    unknown = grafana("mesh", "Open incidents/A")
     lose(path, [1] * 15, ONSET + 30 * MINUTE)
     after = headline(open_incident())
 
     assert lacks(during, "loss 20% now", "cern ↔ slac") == []
     assert "peak" not in during
+    assert unknown == [open_incident().summary]
     assert lacks(after, "loss 10% now", "peak 20%", "cern ↔ slac") == []
+    lists = [("mesh", "Open incidents/A")]
+    lists += [(dashboard, "Incidents, newest first/A") for dashboard in ("alerts", "site")]
+    assert [grafana(*place) for place in lists] == [[after]] * 3
+    assert grafana("mesh", "@Incidents", "text") == [after]
+
+    make_bursts(path, [0] * 60, ONSET + 45 * MINUTE)
+    evaluate(ONSET + 105 * MINUTE)
+    (incident,) = Incident.objects.exclude(closed_at=None)
+    over = headline(queries.incident_with_paths(incident.pk))
+
+    assert lacks(over, "loss peak 20%") == []
+    assert [grafana(*place) for place in lists] == [[], [over], [over]]
 
 
 def test_current_loss_excludes_packets_before_the_onset(path):
