@@ -18,7 +18,8 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 """The shell without windows first: it takes less than half of the processor time."""
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 PATIENCE_MS = 60_000
-DRAWN = "() => [...document.querySelectorAll('[data-chart]')].every((chart) => chart.querySelector('canvas'))"
+DRAWN = """() => [...document.querySelectorAll('[data-chart]')].filter((chart) => chart.checkVisibility())
+    .every((chart) => chart.classList.contains('ready'))"""
 TOO_WIDE = """() => [...document.querySelectorAll('body *')]
     .filter((element) => element.checkVisibility() && element.getBoundingClientRect().right > innerWidth + 1)
     .filter((element) => {

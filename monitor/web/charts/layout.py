@@ -20,17 +20,24 @@ from monitor.web.charts.marks import (
     epoch_ms,
     span_rows,
 )
+from monitor.web.charts.scales import Scale, time_ticks
 from monitor.web.request.times import ChartZone, chart_zone
 
 UTC_LABEL = "UTC"
 TIME_FIELDS = ("t", "t2", "mid")
 """The fields of rows that are times, in ms since the epoch."""
 AXIS_PX = 44
+NARROW_PX = 480
+"""In a narrower chart the words over absences would overlap."""
+ALARM_SIGN = "▲"
 LEAST_LOSS_SHOWN = 0.01
 """Minimum upper end of the loss axis: without loss it would have no length."""
 LOSS_TICKS = (0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1)
 HEIGHT_PX = 210
 SMALL_HEIGHT_PX = 170
+THROUGHPUT_PX = 130
+LANE_PX = 18
+"""Height of the lane of marks at the top of a chart of the path page."""
 
 TIME_FORMAT = {
     "seconds": "%H:%M:%S",
@@ -59,6 +66,18 @@ CONFIG: Spec = {
         "rtt-range": {"color": "#0b6e99", "fillOpacity": 0.16},
         "rtt-quartiles": {"color": "#0b6e99", "fillOpacity": 0.36},
         "rtt-median": {"color": "#0b4f6c", "strokeWidth": 1.4},
+        "smoke-range": {"color": "#4a5763", "fillOpacity": 0.14},
+        "smoke-most": {"color": "#4a5763", "fillOpacity": 0.14},
+        "smoke-quartiles": {"color": "#4a5763", "fillOpacity": 0.28},
+        "smoke-median": {"color": "#4a5763", "strokeWidth": 0.8},
+        "loss-step-0": {"color": "#15803d"},
+        "loss-step-1": {"color": "#0284c7"},
+        "loss-step-2": {"color": "#1d4ed8"},
+        "loss-step-3": {"color": "#5b21b6"},
+        "loss-step-4": {"color": "#9333ea"},
+        "loss-step-5": {"color": "#db2777"},
+        "loss-step-6": {"color": "#dc2626"},
+        "loss-step-7": {"color": "#111111"},
         "loss": {"color": "#c2410c"},
         "loss-bound": {"color": "#0b6e99", "fillOpacity": 0.10},
         "loss-bound-line": {"color": "#0b6e99", "strokeDash": [3, 2], "strokeWidth": 1},
@@ -72,6 +91,10 @@ CONFIG: Spec = {
         "own-test": {"color": "#6b46a8", "fillOpacity": 0.16},
         "not-measured": {"color": "#a16207", "fillOpacity": 0.20},
         "all-lost": {"color": "#111111", "fillOpacity": 0.35},
+        "no-data-line": {"color": "#4a5763", "strokeDash": [1, 4], "strokeWidth": 2},
+        "own-test-line": {"color": "#6b46a8", "strokeWidth": 1.4},
+        "not-measured-line": {"color": "#8a5300", "strokeDash": [7, 4], "strokeWidth": 2},
+        "all-lost-line": {"color": "#111111", "strokeWidth": 1.4},
         "transfer-rate": {"color": "#0b6e99", "fillOpacity": 0.55},
         "steady-rate": {"color": "#0b4f6c", "strokeDash": [5, 3], "strokeWidth": 1.4},
         "slow-start": {"color": "#6b46a8", "fillOpacity": 0.14},
@@ -110,6 +133,8 @@ def filled(layout: Spec, window: TimeAxis, datasets: dict[str, list[Row]]) -> Sp
     zone = chart_zone(window.until)
     if zone.label != UTC_LABEL:
         _shift(spec, zone)
+    ticks = time_ticks(window.since + zone.offset, window.until + zone.offset)
+    spec["params"].append({"name": "times", "value": [epoch_ms(at) for at in ticks]})
     return spec
 
 
@@ -123,13 +148,22 @@ def _shift(spec: Spec, zone: ChartZone) -> None:
         name: [_shifted(row, zone.offset_ms) for row in rows] for name, rows in spec["datasets"].items()
     }
     for layer in spec["layer"]:
-        tips = layer["encoding"].get("tooltip", ())
+        tips = layer.get("encoding", {}).get("tooltip", ())
         for tip in tips if isinstance(tips, list) else ():
             tip["title"] = tip["title"].replace(f"({UTC_LABEL})", f"({zone.label})")
 
 
 def _shifted(row: Row, offset_ms: int) -> Row:
     return {**row, **{key: row[key] + offset_ms for key in TIME_FIELDS if row.get(key) is not None}}
+
+
+def scale_params(scale: Scale) -> list[Row]:
+    """The ends and ticks of a vertical axis."""
+    return [
+        {"name": "low", "value": scale.low},
+        {"name": "high", "value": scale.high},
+        {"name": "ticks", "value": list(scale.ticks)},
+    ]
 
 
 def named(name: str) -> alt.Chart:
@@ -143,7 +177,7 @@ def time_axis() -> alt.X:
         "t:T",
         title=None,
         scale=alt.Scale(type="utc", domain=ends, nice=False, clamp=True),
-        axis=alt.Axis(labelOverlap=True, tickCount=8, grid=False, format=TIME_FORMAT),
+        axis=alt.Axis(labelOverlap=True, values=alt.ExprRef(expr="times"), grid=False, format=TIME_FORMAT),
     )
 
 
@@ -157,8 +191,15 @@ def when(field: str = "t", title: str = "from") -> alt.Tooltip:
     )
 
 
-def background_layer(*kinds: Absence) -> list[alt.Chart]:
-    """Shaded stretches, from behind: incidents, then absences with their labels; then the lines of changes."""
+def background_layer(*kinds: Absence, lane_px: int | None = None) -> list[alt.Chart]:
+    """Shaded stretches, from behind: incidents, then absences with their labels; then the lines of changes.
+
+    The signs of changes and alarms are in the lane of `lane_px` at the top of the chart; without a lane, those of
+    changes stand above the chart.
+    """
+    place: dict[str, Any] = (
+        {"baseline": "bottom", "y": 0} if lane_px is None else {"baseline": "middle", "y": lane_px // 2}
+    )
     incidents = named("incidents")
     why = [alt.Tooltip("label:N", title="incident"), when(), when("t2", "until")]
     layers = [
@@ -169,15 +210,20 @@ def background_layer(*kinds: Absence) -> list[alt.Chart]:
         spans = named(kind.style)
         why = [alt.Tooltip("label:N", title="RTT"), when(), when("t2", "until")]
         layers.append(spans.mark_rect(style=kind.style).encode(x="t:T", x2="t2", tooltip=why))
-        label = spans.mark_text(style="span-label", fontSize=11)
-        layers.append(label.encode(x="mid:T", y=alt.value(14), text="shown:N"))
+        words = alt.ExprRef(expr=f"width < {NARROW_PX} ? '' : datum.shown")
+        label = spans.mark_text(style="span-label", fontSize=11, text=words, y=14 + (lane_px or 0))
+        layers.append(label.encode(x="mid:T"))
     for change, sign in CHANGE_SIGNS.items():
         style = change_style(change)
         changes = named(style)
         layers.append(changes.mark_rule(style=style).encode(x="t:T"))
-        mark = changes.mark_text(style=f"{style}-sign", text=sign, fontSize=13, baseline="bottom")
+        mark = changes.mark_text(style=f"{style}-sign", text=sign, fontSize=13, **place)
         why = [alt.Tooltip("label:N", title=change.label), when("t", "at")]
-        layers.append(mark.encode(x="t:T", y=alt.value(0), tooltip=why))
+        layers.append(mark.encode(x="t:T", tooltip=why))
+    if lane_px is not None:
+        alarm = incidents.mark_text(style="incident-start", text=ALARM_SIGN, fontSize=11, align="left", dx=3, **place)
+        why = [alt.Tooltip("label:N", title="incident"), when(), when("t2", "until")]
+        layers.append(alarm.encode(x="t:T", tooltip=why))
     return layers
 
 
@@ -238,8 +284,17 @@ def loss_layout() -> Spec:
 @cache
 def throughput_layout() -> Spec:
     steps, measured, failed = named("steps"), named("measured"), named("failed")
-    axis = alt.Axis(title="bit/s", format="~s", tickCount=4, minExtent=AXIS_PX)
-    y = alt.Y("bps:Q", scale=alt.Scale(type="log", nice=True), axis=axis)
+    axis = alt.Axis(
+        title="bit/s",
+        format="~s",
+        values=alt.ExprRef(expr="ticks"),
+        minExtent=AXIS_PX,
+        maxExtent=AXIS_PX,
+        domain=False,
+    )
+    ends = [alt.ExprRef(expr="low"), alt.ExprRef(expr="high")]
+    scale = alt.Scale(type="log", domain=ends, range=[THROUGHPUT_PX, LANE_PX], nice=False, clamp=True)
+    y = alt.Y("bps:Q", scale=scale, axis=axis)
     test = [
         when("t", "at"),
         alt.Tooltip("outcome:N", title="outcome"),
@@ -249,7 +304,7 @@ def throughput_layout() -> Spec:
     ]
     shape: dict[str, Any] = {"interpolate": "step-after"}
     layers = [
-        *background_layer(),
+        *background_layer(lane_px=LANE_PX),
         steps.transform_filter("!datum.floor")
         .mark_line(style="estimate", **shape)
         .encode(x="t:T", y=y, detail="run:N"),
@@ -265,10 +320,10 @@ def throughput_layout() -> Spec:
         ),
         measured.mark_circle(style="measured", size=60, opacity=1).encode(x="t:T", y="bps:Q", tooltip=test),
         failed.mark_text(style="failed", text="✕", fontSize=13, fontWeight="bold").encode(
-            x="t:T", y=alt.value(HEIGHT_PX - 10), tooltip=[*test[:2], alt.Tooltip("detail:N", title="reason")]
+            x="t:T", y=alt.value(THROUGHPUT_PX - 10), tooltip=[*test[:2], alt.Tooltip("detail:N", title="reason")]
         ),
         failed.mark_text(style="failed-label", fontSize=10, dy=-12).encode(
-            x="t:T", y=alt.value(HEIGHT_PX - 10), text="shown:N"
+            x="t:T", y=alt.value(THROUGHPUT_PX - 10), text="shown:N"
         ),
     ]
-    return layout(layers, HEIGHT_PX)
+    return layout(layers, THROUGHPUT_PX)

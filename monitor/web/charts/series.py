@@ -18,7 +18,7 @@ from monitor.analysis import figures
 from monitor.analysis.loss import loss_bound_ratio
 from monitor.archive.queries.paths import Series, SeriesPoint
 from monitor.archive.queries.throughput.series import ThroughputPoint
-from monitor.web.charts.layout import filled, loss_layout, rtt_layout, throughput_layout
+from monitor.web.charts.layout import filled, loss_layout, rtt_layout, scale_params, throughput_layout
 from monitor.web.charts.marks import (
     LABEL_SHARE,
     SEEN_IN_LOSS,
@@ -31,6 +31,7 @@ from monitor.web.charts.marks import (
     epoch_ms,
     span_rows,
 )
+from monitor.web.charts.scales import log_scale
 from monitor.web.labels import outcome_label
 from probes.contract import Outcome
 
@@ -100,7 +101,9 @@ def throughput_chart(hours: Series, tests: Iterable[ThroughputPoint], window: Ti
         "failed": _labelled([row for row in points if row["bps"] is None], window),
         **change_rows(window),
     }
-    return filled(throughput_layout(), window, datasets)
+    spec = filled(throughput_layout(), window, datasets)
+    spec["params"] += scale_params(log_scale([row["bps"] for row in (*rows, *datasets["measured"])]))
+    return spec
 
 
 def pool(series: Series, step_s: int) -> Series:

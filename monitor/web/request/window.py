@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from django.http import Http404, HttpRequest
 
 from monitor.accounts.preferences import UTC_NAME, is_zone
+from monitor.analysis import figures
 from monitor.archive.statements import LONGEST_RAW
 from monitor.overview.grid import GridPeriod, HistoryPeriod
 from monitor.overview.moments import in_bounds
@@ -21,6 +22,8 @@ from monitor.web.request import parameters, times
 
 LEAST = timedelta(minutes=1)
 MOST = timedelta(days=5 * 366)
+PERIOD_NAMES = ("since", "until", "zone", "period")
+"""The parameters of the address that choose the period."""
 MOST_BARS = 170
 BAR_S = (300, 900, 3600, 6 * 3600, 86_400, 7 * 86_400, 28 * 86_400)
 """Lengths over which packets are pooled where single steps have too few: enough for a loss of a few percent to show."""
@@ -58,6 +61,11 @@ class ShownPeriod:
         return urlencode({"since": minute(self.since), "until": minute(self.until)})
 
     @property
+    def exact_words(self) -> str:
+        """Both ends and the length, as in "2026-11-20 12:00 to 2026-11-21 12:00 UTC (24 h)"."""
+        return f"{times.span(self.since, self.until)} ({figures.duration(self.length.total_seconds())})"
+
+    @property
     def grid_period(self) -> GridPeriod:
         """The period of the grid that is nearest to it."""
         if self.period in (None, HistoryPeriod.MONTH):
@@ -90,6 +98,48 @@ def shown_period(request: HttpRequest, now: datetime) -> ShownPeriod:
             f"since={minute(since)}&until={minute(until)}: show one minute to five years, the first end first"
         )
     return ShownPeriod(since, until, None)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLink:
+    """A link to another stretch of time; `query` is None where there is none."""
+
+    label: str
+    query: str | None
+
+
+def time_links(request: HttpRequest, shown: ShownPeriod, now: datetime) -> tuple[TimeLink, ...]:
+    """Links to the stretch before, after, to twice the time around, and to the present; the rest of the address
+    stays."""
+    length = shown.length
+    wider = min(2 * length, MOST)
+    until = min(shown.until + (wider - length) / 2, now)
+    live = None if shown.period is not None else _with(request, {"period": _nearest(length)})
+    return (
+        TimeLink("← earlier", _to(request, shown.since, length)),
+        TimeLink("later →", None if shown.until >= now else _to(request, min(shown.until + length, now), length)),
+        TimeLink("zoom out", None if wider == length else _to(request, until, wider)),
+        TimeLink("back to live", live),
+    )
+
+
+def _to(request: HttpRequest, until: datetime, length: timedelta) -> str | None:
+    """The query of the stretch of this length that ends at `until`."""
+    try:
+        in_bounds(until - length)
+    except ValueError:
+        return None
+    return _with(request, {"since": minute(until - length), "until": minute(until)})
+
+
+def _with(request: HttpRequest, changed: dict[str, str]) -> str:
+    kept = {name: value for name, value in request.GET.dict().items() if name not in PERIOD_NAMES}
+    return urlencode({**kept, **changed})
+
+
+def _nearest(length: timedelta) -> HistoryPeriod:
+    """The shortest period that is as long, or the longest."""
+    return next((period for period in HistoryPeriod if period.length >= length), HistoryPeriod.MONTH)
 
 
 def _moment(request: HttpRequest, name: str) -> datetime | None:

@@ -150,7 +150,7 @@ def test_changes_are_marked_in_every_chart_and_listed(get, path):
     begun = [PlanChange(HOUR + MINUTE, "pinger", None, pinger), PlanChange(HOUR + MINUTE, "tcp", None, tcp)]
     plan = "; ".join(plan_words(change) for change in begun)
     route = route_words(52, 50)
-    for name in ("rtt", "loss", "throughput"):
+    for name in ("rtt", "throughput"):
         assert chart(html, name, "plan-change") == [(60.0, plan)]
         assert chart(html, name, "route-change") == [(180.0, route)]
     words = re.sub(r"<[^>]+>", "", re.search(r'<ul class="changes">(.*?)</ul>', html, re.DOTALL)[1])

@@ -177,6 +177,7 @@ def test_new_parts_wait_while_a_form_is_edited(browser, served, paths):
     path = paths["slac → cern"]
     page = open_page(browser, f"{served}/paths/{path.pk}/")
     as_served = page.input_value("[name=since]")
+    page.locator(".custom summary").click()
     page.fill("[name=since]", "2026-01-01T00:00")
 
     throughput(path, now(), 94e6)

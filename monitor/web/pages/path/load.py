@@ -14,6 +14,7 @@ from typing import TypeVar
 from monitor.alerts.evidence import words
 from monitor.alerts.incidents.queries import incidents_of_path
 from monitor.alerts.models import Incident
+from monitor.analysis import figures
 from monitor.analysis.geography import great_circle_km
 from monitor.analysis.transfer import Spread, spread
 from monitor.archive.queries import recent
@@ -42,9 +43,10 @@ from monitor.mesh.document.entries import ON_DEMAND
 from monitor.mesh.models import Path
 from monitor.overview.changes import PathChange, changes_of
 from monitor.overview.grid import UnknownChoice, choose_packet_bytes
-from monitor.web.charts.marks import LabelledSpan, Spec, TimeAxis
-from monitor.web.charts.series import loss_chart, rtt_chart, throughput_chart
+from monitor.web.charts.marks import LabelledSpan, TimeAxis
+from monitor.web.charts.sentences import loss_figure, loss_ground
 from monitor.web.pages.path.capacity import CapacityView, capacity_view
+from monitor.web.pages.path.drawing import PathCharts, axis_since, path_charts
 from monitor.web.pages.path.ledger import TestRow, ledger_rows
 from monitor.web.pages.path.transfer import EstimateView, TransferView, estimate_view, transfer_view
 from monitor.web.request.window import ShownPeriod
@@ -80,14 +82,27 @@ class PathView:
     capacity: CapacityView
     incidents: tuple[Incident, ...]
     changes: tuple[PathChange, ...]
-    rtt_chart: Spec
-    loss_chart: Spec
-    throughput_chart: Spec
+    charts: PathCharts
 
     @property
     def is_empty(self) -> bool:
         """Whether no ping of the period was received."""
         return self.summary is None and self.newest_at is None
+
+    @property
+    def open_incidents(self) -> tuple[Incident, ...]:
+        """Those that are open at present, for the top of the page."""
+        return tuple(incident for incident in self.incidents if incident.closed_at is None)
+
+    @property
+    def loss_figure(self) -> str:
+        """The loss of the period as a headline: 0 without any."""
+        return figures.NO_DATA if self.summary is None else loss_figure(self.summary)
+
+    @property
+    def loss_ground(self) -> str:
+        """The counts behind the loss."""
+        return "" if self.summary is None else loss_ground(self.summary)
 
     @property
     def routes_from_incidents(self) -> bool:
@@ -114,7 +129,8 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
     tests = throughput_series(path_id, since, until)
     incidents = incidents_of_path(path_id, since, until)
     changes = tuple(changes_of(path_id, size, since, until, incidents))
-    window = TimeAxis(since, until, _spans(incidents, until), changes)
+    window = TimeAxis(axis_since(path_id, since, series, tests), until, _spans(incidents, until), changes)
+    throughput = _only(throughput_summaries(since, until, path_ids=[path_id]))
     estimate = path_estimate(summary, tests, since, until)
     return PathView(
         path=path,
@@ -128,7 +144,7 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
         newest_at=series.points[-1].at if series.points else None,
         summary=summary,
         under_load=path_under_load(path_id, size, since, until),
-        throughput=_only(throughput_summaries(since, until, path_ids=[path_id])),
+        throughput=throughput,
         spread=spread(_measured_bps(tests)),
         estimate=None if estimate is None else estimate_view(estimate),
         latest_tests=tuple(reversed(tests[-LATEST_TESTS:])),
@@ -138,9 +154,17 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
         capacity=capacity_view(newest_capacities(path_id, until)),
         incidents=tuple(incidents),
         changes=changes,
-        rtt_chart=rtt_chart(series, window, _own_tests(path_id, size, since, until)),
-        loss_chart=loss_chart(series, window, shown.bar_s),
-        throughput_chart=throughput_chart(hours, tests, window),
+        charts=path_charts(
+            path,
+            window,
+            summary,
+            series,
+            hours,
+            throughput,
+            tests,
+            own_tests=_own_tests(path_id, size, since, until),
+            begins_at=window.since if window.since > since else None,
+        ),
     )
 
 

@@ -14,18 +14,21 @@ from monitor.overview.grid import HistoryPeriod, UnknownChoice
 from monitor.overview.moments import in_bounds
 from monitor.web.charts import bundle
 from monitor.web.charts.marks import CHANGE_SIGNS
+from monitor.web.charts.smoke import LOSS_STEP_LABELS
 from monitor.web.pages.first_run import path_waits
+from monitor.web.pages.path.detail_tabs import PathTab, tab_links
 from monitor.web.pages.path.load import load_path
 from monitor.web.pages.path.on_demand import on_demand_of
 from monitor.web.request import parameters
 from monitor.web.request.grid_choices import ENDS, chosen_packet_bytes
-from monitor.web.request.window import minute, shown_period
+from monitor.web.request.window import minute, shown_period, time_links
 
 
 @require_safe
 def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
     """A path over time."""
     now = timezone.now()
+    tab = parameters.choice(request, "tab", PathTab, PathTab.TESTS)
     shown = shown_period(request, now)
     try:
         view = load_path(path_id, shown, chosen_packet_bytes(request), _test_at(request))
@@ -44,7 +47,11 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
         "ends": (minute(shown.since), minute(shown.until)),
         "change_signs": CHANGE_SIGNS,
         "waits": path_waits(view.path, view.packet_bytes, shown.since, now) if is_awaited else [],
-        "kept": [("size", view.packet_bytes)],
+        "time_links": time_links(request, shown, now),
+        "tabs": tab_links(request, view),
+        "tab": tab,
+        "loss_steps": LOSS_STEP_LABELS,
+        "kept": [("size", view.packet_bytes), ("tab", tab)],
         "sizes": parameters.options(
             request, "size", [(f"{size} B", size) for size in view.packet_sizes], view.packet_bytes
         ),

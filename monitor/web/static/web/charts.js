@@ -2,8 +2,14 @@
 /* Draws the charts of a page: each [data-chart] names the <script type="application/json"> that holds its Vega-Lite
    spec. Vega interprets its expressions (ast), so that the page needs no unsafe-eval. Colours come from style.css as
    --chart-NAME for each named style of the spec. New data goes into the drawn chart; the colour scheme redraws it, and
-   print makes it as wide as the paper; style.css turns what was drawn in dark light there. */
+   print makes it as wide as the paper; style.css turns what was drawn in dark light there.
+
+   The page comes first: Vega (data-bundle of this script) is fetched when the browser is idle after the first paint, and
+   the charts are drawn in tasks of their own, those in sight first, those of a closed tab when it opens. A chart with a
+   drawing of the server keeps it until its interactive form is complete, in the same place. Each chart has its sentence
+   for screen readers on its own element; Vega's name for it is inside, where they do not look. */
 (() => {
+  const bundle = document.currentScript.dataset.bundle;
   const ERRORS_ONLY = 1; /* that a chart has no rows of one kind is no reason to warn */
   const PAPER_PX = 660; /* what A4 and Letter both have between their margins */
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -17,6 +23,10 @@
   function coloured(spec) {
     const css = getComputedStyle(document.documentElement);
     const colour = (name) => css.getPropertyValue(`--chart-${name}`).trim();
+    const palette = (spec.params ?? []).find((param) => param.name === "palette");
+    if (palette !== undefined) {
+      palette.value = palette.value.map((paper, step) => colour(`loss-step-${step}`) || paper);
+    }
     const config = spec.config;
     config.background = "transparent";
     Object.assign(config.axis, {
@@ -63,19 +73,41 @@
     });
   }
 
+  let loading = null;
+
+  function loadBundle() {
+    if (typeof vegaEmbed !== "undefined" || bundle === undefined) return Promise.resolve();
+    loading ??= new Promise((done) => {
+      const script = document.createElement("script");
+      script.src = bundle;
+      script.onload = script.onerror = done; /* without it the first chart says so */
+      document.head.append(script);
+    });
+    return loading;
+  }
+
   async function draw(element) {
+    const place = document.createElement("div");
+    place.className = "interactive";
+    element.append(place);
     try {
-      const result = await vegaEmbed(element, coloured(specOf(element)), {
+      const result = await vegaEmbed(place, coloured(specOf(element)), {
         mode: "vega-lite", ast: true, actions: false, defaultStyle: false, renderer: "canvas", logLevel: ERRORS_ONLY,
         tooltip: { disableDefaultStyle: true },
       });
+      place.setAttribute("aria-hidden", "true");
+      for (const name of ["role", "aria-label", "aria-roledescription"]) place.removeAttribute(name);
+      for (const old of element.querySelectorAll(".interactive, .reason")) if (old !== place) old.remove();
       drawn.set(element, result.view);
+      element.classList.add("ready");
       element.classList.toggle("drawn-dark", isDark());
       if ("zoom" in element.dataset) zoomable(element, result.view);
     } catch (error) {
+      place.className = "reason";
       element.classList.add("failed");
       const reason = typeof vegaEmbed === "undefined" ? "its program did not load; reload the page" : error.message;
-      element.textContent = `This chart could not be drawn: ${reason}`;
+      const kind = element.querySelector(".first-drawing") === null ? "chart" : "interactive chart";
+      place.textContent = `This ${kind} could not be drawn: ${reason}`;
       throw error;
     }
   }
@@ -84,16 +116,47 @@
     const view = drawn.get(element);
     if (view === undefined) return;
     const spec = specOf(element);
-    for (const { name, value } of spec.params) view.signal(name, value);
+    for (const { name, value } of spec.params) if (name !== "palette") view.signal(name, value);
     for (const [name, rows] of Object.entries(spec.datasets)) view.data(name, rows);
     await view.runAsync();
   }
 
   const elements = [...document.querySelectorAll("[data-chart]")];
-  const drawAll = () => elements.forEach((element) => { drawn.get(element)?.finalize(); draw(element); });
-  drawAll();
+  const idle = window.requestIdleCallback ?? ((task) => setTimeout(task, 50));
+  let drawing = Promise.resolve();
+
+  function isInSight(element) {
+    const box = element.getBoundingClientRect();
+    return box.top < innerHeight && box.bottom > 0;
+  }
+
+  /* One chart after another, each when the browser has nothing else to do; `again` also those that are drawn. */
+  function drawShown(again) {
+    const shown = elements.filter((element) => element.checkVisibility() && (again || !drawn.has(element)));
+    shown.sort((one, other) => isInSight(other) - isInSight(one));
+    for (const element of shown) {
+      drawing = drawing
+        .then(loadBundle)
+        .then(() => new Promise((turn) => { idle(turn, { timeout: 1000 }); }))
+        .then(() => {
+          if (drawn.has(element) && !again) return undefined;
+          drawn.get(element)?.finalize();
+          drawn.delete(element);
+          return draw(element);
+        })
+        .catch((error) => { setTimeout(() => { throw error; }); }); /* the next chart may well be drawn */
+    }
+  }
+
+  function start() {
+    idle(() => { drawShown(false); }, { timeout: 3000 });
+  }
+
+  if (document.readyState === "complete") start();
+  else addEventListener("load", start);
   document.addEventListener("soundings:refreshed", () => elements.forEach(update));
-  dark.addEventListener("change", drawAll);
+  document.addEventListener("soundings:shown", () => { drawShown(false); });
+  dark.addEventListener("change", () => { drawShown(true); });
   addEventListener("beforeprint", () => drawn.forEach((view) => view.width(PAPER_PX).runAsync()));
   addEventListener("afterprint", () => dispatchEvent(new Event("resize")));
 })();

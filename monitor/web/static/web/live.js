@@ -139,7 +139,7 @@
   /* Sentences have their moments in plain text. */
   function markTimes(root) {
     const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT, (text) =>
-      MOMENT.test(text.data) && text.parentElement.closest("time, pre, script, textarea") === null
+      MOMENT.test(text.data) && text.parentElement.closest("time, pre, script, textarea, [data-plain]") === null
         ? NodeFilter.FILTER_ACCEPT : NodeFilter.FILTER_REJECT);
     const texts = [];
     while (walker.nextNode()) texts.push(walker.currentNode);

@@ -1,0 +1,85 @@
+"""A chart in a sentence, for those who do not see it: the figures that a look at the chart would give.
+
+In: the results of `monitor.archive.queries` that the chart shows. Out: plain text, times in the reader's zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from monitor.analysis import figures
+from monitor.archive.queries.paths import PathSummary, Series
+from monitor.archive.queries.throughput.series import PathThroughput, ThroughputPoint
+from monitor.web.charts.marks import Absence, LabelledSpan, TimeAxis
+from monitor.web.request import times
+
+
+def smoke_sentence(
+    name: str, window: TimeAxis, summary: PathSummary | None, series: Series, absent: dict[Absence, list[LabelledSpan]]
+) -> str:
+    """RTT of cern to slac, 24 h: median 155 ms, highest 210 ms at 2026-11-21 10:02, loss 0.2% (12 of 6,000)…"""
+    if summary is None or summary.sent == 0:
+        return f"RTT of {name}, {_length(window)}: no data{_spans(window, absent)}."
+    told = [f"median {figures.milliseconds(summary.rtt_median_ms)}"] if summary.received else ["no reply"]
+    highest = max(
+        (point for point in series.points if point.rtt_max_ms is not None),
+        key=lambda point: point.rtt_max_ms or 0.0,
+        default=None,
+    )
+    if highest is not None:
+        told.append(f"highest {figures.milliseconds(highest.rtt_max_ms)} at {times.minute(highest.at)}")
+    told.append(f"loss {loss_figure(summary)} ({loss_ground(summary)})")
+    worst = max(
+        (point for point in series.points if point.sent > point.received),
+        key=lambda point: 1.0 - point.received / point.sent,
+        default=None,
+    )
+    if worst is not None:
+        share = figures.percent(1.0 - worst.received / worst.sent)
+        told.append(f"most {share} in the interval at {times.minute(worst.at)}")
+    return f"RTT of {name}, {_length(window)}: {', '.join(told)}{_spans(window, absent)}."
+
+
+def throughput_sentence(
+    name: str, window: TimeAxis, throughput: PathThroughput | None, tests: Sequence[ThroughputPoint]
+) -> str:
+    """TCP throughput of cern to slac, 24 h: median 94 Mbit/s of 23 of 24 tests, newest 93 Mbit/s at …"""
+    if throughput is None:
+        return f"TCP throughput of {name}, {_length(window)}: no test{_incidents(window)}."
+    median = figures.bit_rate(throughput.throughput_median_bps)
+    told = [f"median {median}, {throughput.measured} of {throughput.tests} tests"]
+    newest = next((test for test in reversed(tests) if test.throughput_bps is not None), None)
+    if newest is not None:
+        told.append(f"newest {figures.bit_rate(newest.throughput_bps)} at {times.minute(newest.at)}")
+    return f"TCP throughput of {name}, {_length(window)}: {', '.join(told)}{_incidents(window)}."
+
+
+def loss_figure(summary: PathSummary) -> str:
+    """The loss as a headline: 0 where nothing was lost, never a bound."""
+    if summary.sent == 0:
+        return figures.NO_DATA
+    return figures.percent(summary.lost / summary.sent) if summary.lost > 0 else "0"
+
+
+def loss_ground(summary: PathSummary) -> str:
+    """The counts behind the loss; without a loss also the bound that they prove."""
+    if summary.lost > 0:
+        return f"{figures.count(summary.lost)} of {figures.count(summary.sent)} lost"
+    return figures.none_lost(summary.sent)
+
+
+def _length(window: TimeAxis) -> str:
+    return figures.duration((window.until - window.since).total_seconds())
+
+
+def _spans(window: TimeAxis, absent: dict[Absence, list[LabelledSpan]]) -> str:
+    told = ""
+    for kind, spans in absent.items():
+        length_s = sum((span.until - max(span.since, window.since)).total_seconds() for span in spans)
+        if length_s > 0:
+            told += f"; {kind.label} for {figures.duration(length_s)}"
+    return told + _incidents(window)
+
+
+def _incidents(window: TimeAxis) -> str:
+    return "".join(f"; incident: {times.in_zone(span.label)}" for span in window.incidents)

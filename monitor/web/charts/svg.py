@@ -1,0 +1,190 @@
+"""The first drawing of a path's charts: SVG out of the rows of a spec, written by the server in a few milliseconds.
+
+In: specs of `monitor.web.charts.smoke` and `throughput_chart`. Out: SVG as safe HTML. It has the geometry of the
+interactive chart, which replaces it, at every width: the plot is an SVG of 10,000 units that is stretched to the page,
+its lines keep their width, and text stands in a second SVG at percentages. Colours are classes of style.css, and so are
+the margins around the plot; the page's policy allows no styles here. It has no tooltips and no words for screen
+readers: those stand beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import groupby, pairwise
+
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+
+from monitor.overview.changes import PathChangeKind
+from monitor.web.charts import smoke
+from monitor.web.charts.layout import ALARM_SIGN, LANE_PX, THROUGHPUT_PX
+from monitor.web.charts.marks import CHANGE_SIGNS, Absence, Row, Spec, change_style
+from monitor.web.charts.scales import Scale, rate_label, time_label
+
+UNITS = 10_000
+
+
+class Plot:
+    """The scales of a spec: places in the plot of times and values."""
+
+    def __init__(self, spec: Spec, top_px: float, bottom_px: float, *, is_log: bool) -> None:
+        values = {param["name"]: param["value"] for param in spec["params"]}
+        self.rows: dict[str, list[Row]] = spec["datasets"]
+        self.since, self.until, self.times = values["since"], values["until"], values["times"]
+        self.scale = Scale(values["low"], values["high"], tuple(values["ticks"]), is_log)
+        self._top_px, self._length_px = top_px, bottom_px - top_px
+
+    def x(self, epoch_ms: int) -> int:
+        share = (epoch_ms - self.since) / (self.until - self.since)
+        return round(UNITS * min(1.0, max(0.0, share)))
+
+    def percent(self, epoch_ms: int) -> str:
+        return f"{self.x(epoch_ms) / (UNITS / 100):g}%"
+
+    def y(self, value: float) -> float:
+        return round(self._top_px + (1.0 - self.scale.share(value)) * self._length_px, 1)
+
+
+def smoke_svg(spec: Spec) -> SafeString:
+    """The smoke chart."""
+    plot = Plot(spec, LANE_PX, smoke.SMOKE_PX, is_log=False)
+    rows = plot.rows
+    top, bottom = smoke.STRIP_PX
+    shapes = [*_grid(plot), *_background(plot, smoke.HEIGHT_PX, tuple(Absence))]
+    for kind in Absence:
+        middle = (top + bottom) // 2
+        line = "".join(f"M{plot.x(row['t'])} {middle}H{plot.x(row['t2'])}" for row in rows[kind.style])
+        shapes += _path(f"{kind.style}-line", line)
+    for name, low, high in (("range", "min", "max"), ("most", "min", "p95"), ("quartiles", "p25", "p75")):
+        shapes += _path(f"smoke-{name}", "".join(_band(plot, run, low, high) for run in _runs(rows["steps"])))
+    shapes += _path("smoke-median", "".join(_line(plot, run, "median") for run in _runs(rows["steps"])))
+    steps = [row for row in rows["steps"] if row["t2"] is not None]
+    for step in range(smoke.ALL_LOST + 1):
+        ticks = (row for row in steps if row["step"] == step)
+        line = "".join(f"M{plot.x(row['t'])} {plot.y(row['median'])}H{plot.x(row['t2'])}" for row in ticks)
+        shapes += _path(f"loss-step-{step}", line)
+        bars = "".join(
+            f"M{plot.x(row['t'])} {bottom}V{row['top']}H{plot.x(row['t2'])}V{bottom}z"
+            for row in rows["lossy"]
+            if row["step"] == step
+        )
+        shapes += _path(f"loss-bar-{step}", bars)
+    tests = (("measured", "●", True), ("failed", "✕", False))
+    signs = [
+        _sign(plot, row["t"], smoke.MARK_PX, f"{style}-sign", sign)
+        for style, sign, measured in tests
+        for row in rows["tests"]
+        if row["ok"] is measured
+    ]
+    strip = f'<text class="tick" x="-7" y="{(top + bottom) / 2 + 4}" text-anchor="end">loss</text>'
+    texts = [strip, *_axes(plot, smoke.HEIGHT_PX, "RTT, ms", lambda value: f"{value:,g}"), *_labels(plot), *signs]
+    return _drawing("smoke-drawn", smoke.HEIGHT_PX, shapes, texts)
+
+
+def throughput_svg(spec: Spec) -> SafeString:
+    """The throughput chart: estimates as lines, tests as dots."""
+    plot = Plot(spec, LANE_PX, THROUGHPUT_PX, is_log=True)
+    rows = plot.rows
+    shapes = [*_grid(plot), *_background(plot, THROUGHPUT_PX, ())]
+    for style, is_floor in (("estimate", False), ("estimate-floor", True)):
+        runs = (run for run in _runs(rows["steps"]) if run[0]["floor"] is is_floor)
+        shapes += _path(style, "".join(_line(plot, run, "bps") for run in runs))
+    for style, dots in (("measured", "measured"), ("floor-mark", "floors")):
+        dotted = "".join(f"M{plot.x(row['t'])} {plot.y(row['bps'])}h0" for row in rows[dots])
+        shapes += _path(f"{style}-dot", dotted)
+    signs = [_sign(plot, row["t"], THROUGHPUT_PX - 10, "failed-sign", "✕") for row in rows["failed"]]
+    texts = [*_axes(plot, THROUGHPUT_PX, "bit/s", rate_label), *_marks(plot), *signs]
+    return _drawing("throughput-drawn", THROUGHPUT_PX, shapes, texts)
+
+
+def _drawing(style: str, height_px: int, shapes: Iterable[str], texts: Iterable[str]) -> SafeString:
+    plot = (
+        f'<svg height="{height_px}" viewBox="0 0 {UNITS} {height_px}" preserveAspectRatio="none"'
+        f' focusable="false">{"".join(shapes)}</svg>'
+    )
+    words = f'<svg class="words" height="{height_px}" focusable="false">{"".join(texts)}</svg>'
+    # Every part was made here out of numbers, and out of words that were escaped.
+    return mark_safe(f'<div class="drawn {style}" aria-hidden="true">{plot}{words}</div>')
+
+
+def _background(plot: Plot, height_px: int, kinds: Sequence[Absence]) -> Iterator[str]:
+    """Incidents from their onset, absences, and the lines of changes."""
+    for style in ("incidents", *(kind.style for kind in kinds)):
+        spans = plot.rows[style]
+        boxes = "".join(f"M{plot.x(row['t'])} 0H{plot.x(row['t2'])}V{height_px}H{plot.x(row['t'])}z" for row in spans)
+        yield from _path("incident-band" if style == "incidents" else f"{style}-band", boxes)
+    for style in ("incidents", *(change_style(kind) for kind in PathChangeKind)):
+        lines = "".join(f"M{plot.x(row['t'])} 0V{height_px}" for row in plot.rows[style])
+        yield from _path("incident-start" if style == "incidents" else style, lines)
+
+
+def _grid(plot: Plot) -> Iterator[str]:
+    yield from _path("grid", "".join(f"M0 {plot.y(tick)}H{UNITS}" for tick in plot.scale.ticks))
+
+
+def _axes(plot: Plot, height_px: int, title: str, label: Callable[[float], str]) -> Iterator[str]:
+    """The labels of both axes. Every second label of the time axis is left out where the page is narrow."""
+    middle = height_px / 2
+    yield f'<text class="title" transform="translate(-49 {middle}) rotate(-90)" text-anchor="middle">{title}</text>'
+    for tick in plot.scale.ticks:
+        yield f'<text class="tick" x="-7" y="{plot.y(tick) + 3.5}" text-anchor="end">{label(tick)}</text>'
+    yield f'<line class="axis" x1="0" x2="100%" y1="{height_px}" y2="{height_px}"/>'
+    for place, epoch_ms in enumerate(plot.times):
+        at, words = plot.percent(epoch_ms), time_label(datetime.fromtimestamp(epoch_ms / 1000, tz=UTC))
+        yield f'<line class="axis" x1="{at}" x2="{at}" y1="{height_px}" y2="{height_px + 5}"/>'
+        odd = " odd" if place % 2 else ""
+        yield f'<text class="tick{odd}" x="{at}" y="{height_px + 16}" text-anchor="middle">{words}</text>'
+
+
+def _labels(plot: Plot) -> Iterator[str]:
+    """The words over absences that are wide enough, and the marks."""
+    for kind in Absence:
+        for row in plot.rows[kind.style]:
+            if row["shown"]:
+                words = escape(row["shown"])
+                yield f'<text class="word" x="{plot.percent(row["mid"])}" y="{LANE_PX + 18}">{words}</text>'
+    yield from _marks(plot)
+
+
+def _marks(plot: Plot) -> Iterator[str]:
+    for kind, sign in CHANGE_SIGNS.items():
+        for row in plot.rows[change_style(kind)]:
+            yield _sign(plot, row["t"], smoke.MARK_PX, f"{change_style(kind)}-sign", sign)
+    for row in plot.rows["incidents"]:
+        yield _sign(plot, row["t"], smoke.MARK_PX, "alarm-sign", ALARM_SIGN)
+
+
+def _sign(plot: Plot, epoch_ms: int, y_px: float, style: str, sign: str) -> str:
+    return f'<text class="sign-mark {style}" x="{plot.percent(epoch_ms)}" y="{y_px + 4}">{sign}</text>'
+
+
+def _path(style: str, shape: str) -> Iterator[str]:
+    if shape:
+        yield f'<path class="{style}" d="{shape}"/>'
+
+
+def _runs(rows: Iterable[Row]) -> list[list[Row]]:
+    """Each sequence of steps without a gap, with the row that closes it."""
+    return [list(run) for _, run in groupby(rows, key=lambda row: row["run"])]
+
+
+def _line(plot: Plot, run: Sequence[Row], field: str) -> str:
+    """A step line, each value from its time to the next."""
+    return f"M{plot.x(run[0]['t'])} {_stairs(plot, run, field)}"
+
+
+def _stairs(plot: Plot, run: Sequence[Row], field: str) -> str:
+    parts = [f"{plot.y(run[0][field])}"]
+    for row, following in pairwise(run):
+        parts.append(f"H{plot.x(following['t'])}")
+        if following[field] != row[field]:
+            parts.append(f"V{plot.y(following[field])}")
+    return "".join(parts)
+
+
+def _band(plot: Plot, run: Sequence[Row], low: str, high: str) -> str:
+    """The area between two step lines: along the upper forwards, along the lower back."""
+    back = [f"V{plot.y(run[-1][low])}"]
+    back += [f"V{plot.y(row[low])}H{plot.x(row['t'])}" for row in reversed(run[:-1])]
+    return f"{_line(plot, run, high)}{''.join(back)}z"

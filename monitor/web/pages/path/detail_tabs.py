@@ -1,0 +1,55 @@
+"""The tabs under the charts of the path page: which there are, and which is shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+
+from monitor.web.pages.path.load import PathView
+
+
+class PathTab(StrEnum):
+    """A tab; the value stands in the address."""
+
+    TESTS = "tests"
+    ESTIMATE = "estimate"
+    INCIDENTS = "incidents"
+    CHANGES = "changes"
+    LEDGER = "ledger"
+    DOWNLOAD = "download"
+
+    @property
+    def label(self) -> str:
+        return _LABELS[self]
+
+
+_LABELS = {
+    PathTab.TESTS: "Throughput tests",
+    PathTab.ESTIMATE: "Expected throughput",
+    PathTab.INCIDENTS: "Incidents",
+    PathTab.CHANGES: "Changes",
+    PathTab.LEDGER: "Scheduled vs completed",
+    PathTab.DOWNLOAD: "Download",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TabLink:
+    """A tab with the query that opens it and the number of its entries, None for a tab that is not a list."""
+
+    tab: PathTab
+    query: str
+    count: int | None
+
+    @property
+    def template(self) -> str:
+        return f"pages/path/tabs/_{self.tab}.html"
+
+
+def tab_links(request: HttpRequest, view: PathView) -> list[TabLink]:
+    """A link for each tab; the rest of the address stays."""
+    counts = {PathTab.INCIDENTS: len(view.incidents), PathTab.CHANGES: len(view.changes)}
+    return [TabLink(tab, urlencode({**request.GET.dict(), "tab": tab}), counts.get(tab)) for tab in PathTab]

@@ -1,0 +1,86 @@
+"""The charts of the path page: specs, first drawings as SVG, sentences, and the beginning of their time axis.
+
+In: the results of the page's queries. Out: `PathCharts` for the template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.utils.safestring import SafeString
+
+from monitor.analysis import figures
+from monitor.archive.queries.for_reports import data_since
+from monitor.archive.queries.paths import PathSummary, Series, raw_bursts
+from monitor.archive.queries.throughput.series import PathThroughput, ThroughputPoint, throughput_series
+from monitor.mesh.models import Path
+from monitor.web.charts.marks import Spec, TimeAxis
+from monitor.web.charts.sentences import smoke_sentence, throughput_sentence
+from monitor.web.charts.series import absences, throughput_chart
+from monitor.web.charts.smoke import cut_off_ms, smoke_chart
+from monitor.web.charts.svg import smoke_svg, throughput_svg
+
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class PathChart:
+    """A chart: its interactive form, its first drawing, and its sentence for those who do not see it."""
+
+    spec: Spec
+    drawing: SafeString
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class PathCharts:
+    """The charts of the first view. `cut_off` is the largest RTT, if it lies above the axis; `begins_at` is the first
+    data of the path, if the period begins before."""
+
+    smoke: PathChart
+    throughput: PathChart
+    cut_off: str | None
+    begins_at: datetime | None
+
+
+def path_charts(
+    path: Path,
+    window: TimeAxis,
+    summary: PathSummary | None,
+    series: Series,
+    hours: Series,
+    throughput: PathThroughput | None,
+    tests: Sequence[ThroughputPoint],
+    own_tests: Sequence[datetime],
+    begins_at: datetime | None,
+) -> PathCharts:
+    """Draw both charts."""
+    name = f"{path.source.site.name} to {path.destination.site.name}"
+    smoke = smoke_chart(series, tests, window, own_tests)
+    rates = throughput_chart(hours, tests, window)
+    largest_ms = cut_off_ms(series)
+    absent = absences(series, window, own_tests)
+    return PathCharts(
+        PathChart(smoke, smoke_svg(smoke), smoke_sentence(name, window, summary, series, absent)),
+        PathChart(rates, throughput_svg(rates), throughput_sentence(name, window, throughput, tests)),
+        None if largest_ms is None else figures.milliseconds(largest_ms),
+        begins_at,
+    )
+
+
+def axis_since(path_id: int, since: datetime, series: Series, tests: Sequence[ThroughputPoint]) -> datetime:
+    """The beginning of the time axis: that of the period, or the first data of the path if the period begins before."""
+    begun = [point.at for point in series.points[:1]] + [test.at for test in tests[:1]]
+    first = min(begun, default=since)
+    if first <= since:
+        return since
+    stored = data_since([path_id])
+    if stored is None or stored >= since:
+        return first
+    if stored < since.astimezone(UTC).replace(minute=0, second=0, microsecond=0):
+        return since
+    # They begin in the hour in which the period begins: before it, or in it.
+    has_earlier = raw_bursts(path_id, stored, since) or throughput_series(path_id, stored, since)
+    return since if has_earlier else first

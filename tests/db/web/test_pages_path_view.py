@@ -1,0 +1,239 @@
+"""The path page's frame: the open incident, the loss tile, the links through time, tabs, and the first drawing."""
+
+import html
+import json
+import re
+from datetime import timedelta
+from urllib.parse import parse_qs
+
+import pytest
+
+from monitor.alerts.models import Incident, IncidentPath
+from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
+from tests.facts import lacks
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def path(paths):
+    return paths["slac", "cern"]
+
+
+@pytest.fixture
+def page(client, path):
+    def get(query=""):
+        answer = client.get(f"/paths/{path.pk}/{query}", headers={"host": "localhost"})
+        assert answer.status_code == 200, answer.content
+        return answer.content.decode()
+
+    return get
+
+
+def links(text, label):
+    """The query of a link through time; none where it leads nowhere."""
+    tag = re.search(rf"<a ([^>]*)>{label}</a>", text)[1]
+    query = re.search(r'href="\?([^"]+)"', tag)
+    return None if query is None else {name: values[0] for name, values in parse_qs(html.unescape(query[1])).items()}
+
+
+def spec(text, name="rtt"):
+    return json.loads(
+        re.search(rf'<script id="{name}-spec" type="application/json">(.*?)</script>', text, re.DOTALL)[1]
+    )
+
+
+def sentence(text, name="rtt"):
+    return html.unescape(re.search(rf'<p id="{name}-sentence"[^>]*>(.*?)</p>', text)[1])
+
+
+def test_a_clean_path_has_loss_0_and_the_bound_below(page, path):
+    hour(path, 1530, 1530, 100.0)
+
+    figure, ground = re.search(r'<dt>loss</dt><dd>(.*?)</dd><dd class="aside">(.*?)</dd>', page()).groups()
+
+    # 3/1530 is 0.196%.
+    assert (figure, ground) == ("0", "0 of 1,530, so below 0.2% (95%)")
+
+
+def test_a_lossy_path_has_its_loss_and_the_counts(page, path):
+    hour(path, 1000, 990, 100.0)
+
+    assert '<dt>loss</dt><dd>1%</dd><dd class="aside">10 of 1,000 lost</dd>' in page("?period=week")
+
+
+def opened(path, at, **fields):
+    incident = Incident.objects.create(rule="loss", cause="cern ↔ slac", opened_at=at, summary="as detected", **fields)
+    IncidentPath.objects.create(
+        incident=incident,
+        is_over=incident.closed_at is not None,
+        path=path,
+        added_at=at,
+        rule="loss",
+        sentence="loss 4%",
+        since=at,
+        figures={"lost": 4, "sent": 100},
+    )
+    return incident
+
+
+def test_an_open_incident_is_above_everything_else(page, path):
+    opened(path, HOUR - timedelta(hours=3), closed_at=HOUR - timedelta(hours=2))
+    incident = opened(path, HOUR)
+
+    text = page()
+
+    banner = re.search(r'<div id="alarm".*?</div>', text, re.DOTALL)[0]
+    assert re.findall(r'href="/incidents/(\d+)/"', banner) == [str(incident.pk)]
+    assert text.index(banner) < text.index("<h1>") < text.index('id="figures"')
+
+
+def test_links_go_through_time_and_keep_the_rest(page):
+    text = page("?period=day&size=100&tab=changes")
+
+    assert links(text, "← earlier") == {
+        "size": "100",
+        "tab": "changes",
+        "since": "2026-11-19T12:30",
+        "until": "2026-11-20T12:30",
+    }
+    assert links(text, "later →") is None
+    assert links(text, "zoom out") == {
+        "size": "100",
+        "tab": "changes",
+        "since": "2026-11-19T12:30",
+        "until": "2026-11-21T12:30",
+    }
+    assert links(text, "back to live") is None
+
+
+def test_a_window_of_the_past_leads_later_and_back_to_live(page):
+    text = page("?since=2026-11-21T10:00&until=2026-11-21T12:00&size=100")
+
+    later, wider, live = (links(text, label) for label in ("later →", "zoom out", "back to live"))
+    assert (later["since"], later["until"]) == ("2026-11-21T10:30", "2026-11-21T12:30"), "not beyond the present"
+    assert (wider["since"], wider["until"]) == ("2026-11-21T08:30", "2026-11-21T12:30")
+    assert live == {"size": "100", "period": "day"}
+    assert lacks(text, "2026-11-21 10:00 to 12:00 UTC (2 h)") == []
+
+
+def test_nothing_is_earlier_than_time_or_wider_than_five_years(page):
+    assert links(page("?since=2021-11-17&until=2026-11-21"), "zoom out") is None
+    assert links(page("?since=1970-01-01T00:00&until=1970-01-01T01:00"), "← earlier") is None
+
+
+def test_the_axis_begins_at_the_first_data_of_the_path(page, path):
+    hour(path, 600, 600, 100.0, hour=HOUR - 30 * timedelta(hours=1))
+    hour(path, 600, 600, 100.0)
+
+    since = {param["name"]: param["value"] for param in spec(page("?period=month"))["params"]}["since"]
+
+    assert since == 1000 * int((HOUR - timedelta(hours=30)).timestamp())
+
+
+def test_a_gap_at_the_beginning_is_shown_where_there_are_older_data(page, path):
+    hour(path, 600, 600, 100.0, hour=NOW - 50 * DAY)
+    hour(path, 600, 600, 100.0)
+
+    text = page("?period=month")
+
+    since = {param["name"]: param["value"] for param in spec(text)["params"]}["since"]
+    assert since == 1000 * int((NOW - 30 * DAY).timestamp())
+    assert spec(text)["datasets"]["no-data"][0]["t"] == since
+
+
+@pytest.mark.parametrize(("earlier_min", "trimmed"), [(None, True), (25, False)])
+def test_data_of_the_hour_in_which_the_period_begins_count(page, path, earlier_min, trimmed):
+    """From 11:30 on: pings since 11:50, and perhaps some at 11:05."""
+    if earlier_min is not None:
+        burst(path, NOW - timedelta(hours=1, minutes=earlier_min), 10.0)
+    for minute in range(3):
+        burst(path, HOUR - 10 * MINUTE + minute * MINUTE, 10.0)
+    hour(path, 30, 30, 10.0, hour=HOUR - timedelta(hours=1))
+
+    params = {param["name"]: param["value"] for param in spec(page("?period=hour"))["params"]}
+
+    began = HOUR - 10 * MINUTE if trimmed else NOW - timedelta(hours=1)
+    assert params["since"] == 1000 * int(began.timestamp())
+
+
+def test_every_interval_is_drawn_before_any_script_runs(page, path):
+    for minute in range(20):
+        burst(path, HOUR + minute * MINUTE, *[10.0] * (10 if minute != 7 else 8), *[None] * (0 if minute != 7 else 2))
+    throughput(path, HOUR + 3 * MINUTE, 94e6)
+
+    text = page("?period=hour")
+
+    drawing = re.search(r'<div class="drawn smoke-drawn".*?</div>', text, re.DOTALL)[0]
+    drawn = dict(re.findall(r'<path class="(loss-[^"]+)" d="([^"]+)"', drawing))
+    assert {name: shape.count("M") for name, shape in drawn.items()} == {
+        "loss-step-0": 19,
+        "loss-step-4": 1,
+        "loss-bar-4": 1,
+    }
+    assert 'class="drawn throughput-drawn"' in text
+    assert 'class="measured-dot"' in text
+    assert "style=" not in text, "the policy of the page allows no styles"
+
+
+def test_the_charts_program_is_not_loaded_with_the_page(page):
+    text = page()
+
+    scripts = re.findall(r"<script src=\"([^\"]+)\"([^>]*)>", text)
+    assert [address for address, _ in scripts if "vega" in address] == []
+    [rest] = [rest for address, rest in scripts if re.search(r"/charts\.([0-9a-f]+\.)?js$", address)]
+    assert re.search(r'data-bundle="/charts/vega-', rest)
+    assert all("defer" in rest for _, rest in scripts)
+
+
+def test_a_charts_sentence_has_its_figures(page, path):
+    for minute in range(30):
+        rtt_ms = 210.0 if minute == 12 else 155.0
+        burst(path, HOUR + minute * MINUTE, *[rtt_ms] * (10 if minute else 5), *[None] * (0 if minute else 5))
+    throughput(path, HOUR, 94e6)
+    opened(path, HOUR + 5 * MINUTE, began_at=HOUR)
+
+    text = page("?period=hour")
+
+    assert (
+        lacks(
+            sentence(text),
+            "RTT of slac to cern, 30 min:",
+            "median 155.0 ms",
+            "highest 210.0 ms at 2026-11-21 12:12 UTC",
+            "loss 1.7% (5 of 300 lost)",
+            "most 50% in the interval at 2026-11-21 12:00 UTC",
+            "incident: loss 4% on cern ↔ slac",
+        )
+        == []
+    )
+    assert lacks(sentence(text, "throughput"), "slac to cern", "median 94 Mbit/s", "1 of 1 tests") == []
+    assert text.count('role="img" aria-labelledby="rtt-sentence"') == 1
+
+
+def test_a_sentence_tells_gaps_and_total_loss(page, path):
+    for minute in range(30):
+        if minute < 20:
+            burst(path, HOUR + minute * MINUTE, *[10.0 if minute < 15 else None] * 10)
+
+    assert lacks(sentence(page("?period=hour")), "no data for 10 min", "all lost for 5 min") == []
+
+
+@pytest.mark.parametrize("tab", ["tests", "estimate", "incidents", "changes", "ledger", "download"])
+def test_each_tab_has_an_address_and_only_its_panel_is_open(page, tab):
+    text = page(f"?period=week&tab={tab}")
+
+    panels = dict(re.findall(r'<div class="tab-panel" id="tab-([a-z]+)"( hidden)?>', text))
+    assert [name for name, hidden in panels.items() if not hidden] == [tab]
+    assert len(panels) == 6
+    [current] = re.findall(r'<a id="to-([a-z]+)"[^>]* aria-current="true"', text)
+    assert current == tab
+    assert f'href="?period=week&amp;tab={tab}#tab-{tab}"' in text
+
+
+def test_an_unknown_tab_is_404(client, path):
+    answer = client.get(f"/paths/{path.pk}/?tab=colour", headers={"host": "localhost"})
+
+    assert answer.status_code == 404
+    assert lacks(answer.content.decode(), "tab=colour", "tests", "incidents") == []

@@ -1,0 +1,148 @@
+"""The path page in a real browser: the drawing of the server and the interactive charts in its place, tabs by keyboard,
+without scripts and on paper, one screen, and what a screen reader gets."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from monitor.archive.models import Burst
+from tests.db.incident_rows import lossy, watched
+from tests.db.pages_mesh import burst, throughput
+from tests.e2e.pages.screens import SCREENS, open_page, shot
+from tests.e2e.visits import DRAWN, too_wide, wrong_for_readers
+
+pytestmark = pytest.mark.django_db(transaction=True)
+MINUTE = timedelta(minutes=1)
+BOXES = """() => [...document.querySelectorAll('.chart:has(.first-drawing)')].map((chart) => {
+  const box = chart.getBoundingClientRect();
+  return [box.left, box.top, box.width, box.height].map(Math.round);
+})"""
+CUT_OFF = """() => [...document.querySelectorAll('.tiles *, .plain th, .plain td, .tabs a, .choice a')]
+  .filter((element) => element.checkVisibility() && element.clientWidth > 0)
+  .filter((element) => element.scrollWidth > element.clientWidth + 1)
+  .map((element) => element.textContent)"""
+
+
+@pytest.fixture
+def path():
+    """Pings with a gap, an outage and a failed test, throughput tests, and an open incident of loss."""
+    path = watched()["slac → cern"]
+    now = timezone.now().replace(second=0, microsecond=0)
+    lossy(path, now)
+    Burst.objects.filter(measured_at__gte=now - 50 * MINUTE, measured_at__lt=now - 20 * MINUTE).delete()
+    for minute in (*range(40, 35, -1), *range(30, 20, -1)):
+        rtts = (None,) * 10 if minute > 35 else () if minute > 28 else (20.0, 21.0, 26.0)
+        burst(path, now - minute * MINUTE, *rtts)
+    throughput(path, now - 30 * MINUTE, 94e6, retransmits=3)
+    throughput(path, now - 15 * MINUTE, None)
+    return path
+
+
+def test_the_interactive_charts_replace_the_drawing_in_place(browser, served, path):
+    page = open_page(browser, "about:blank")
+    requested = []
+    page.on("request", lambda request: requested.append(request.url))
+    page.goto(f"{served}/paths/{path.pk}/?period=hour", wait_until="domcontentloaded")
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => done()))")
+    before = page.evaluate(BOXES)
+    assert page.locator(".smoke-drawn").is_visible()
+    shot(page, "path-drawing")
+    name = page.get_by_role("img", name="RTT of slac to cern, ")
+    told = page.locator("#rtt-sentence").text_content()
+    assert name.count() == 1
+
+    page.wait_for_function(DRAWN)
+
+    assert page.evaluate(BOXES) == before, "something moved"
+    assert not page.locator(".smoke-drawn").is_visible()
+    assert page.locator("[data-chart=rtt-spec] canvas").is_visible()
+    tree = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")["nodes"]
+    names = [node["name"]["value"] for node in tree if node.get("role", {}).get("value") in ("image", "img")]
+    assert told in names
+    assert not any("Vega" in name for name in names)
+    [bundle] = [place for place, address in enumerate(requested) if "/charts/vega-" in address]
+    assert bundle == max(place for place, address in enumerate(requested) if address.endswith((".js", ".css")))
+    timing = page.evaluate(
+        "() => [performance.getEntriesByName('first-contentful-paint')[0].startTime,"
+        " performance.getEntriesByType('resource').find((entry) => entry.name.includes('/charts/vega-')).startTime]"
+    )
+    assert timing[0] < timing[1], "the charts' program was fetched before the page was painted"
+    assert page.said == []
+
+
+def test_tabs_work_by_keyboard_and_stay_in_the_links(browser, served, path):
+    page = open_page(browser, f"{served}/paths/{path.pk}/?period=hour")
+    tabs = page.get_by_role("tab")
+    tabs.first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+
+    assert page.get_by_role("tab", selected=True).inner_text().startswith("Incidents")
+    assert page.get_by_role("tabpanel").get_attribute("id") == "tab-incidents"
+    assert page.get_by_role("tabpanel").get_by_role("link").first.is_visible()
+    assert "tab=incidents" in page.url
+    assert "tab=incidents" in page.get_by_role("link", name="← earlier").get_attribute("href")
+    page.keyboard.press("End")
+    assert page.get_by_role("tabpanel").get_attribute("id") == "tab-download"
+    page.evaluate("() => { location.hash = '#test-list'; }")
+    page.wait_for_selector("#tab-tests", state="visible")
+    page.get_by_role("link", name="zoom out").click()
+    page.wait_for_url("**since=**")
+    assert page.get_by_role("tabpanel").get_attribute("id") == "tab-tests"
+    assert page.said == []
+
+
+def test_without_scripts_charts_tabs_and_links_work(browser, served, path):
+    page = open_page(browser, f"{served}/paths/{path.pk}/?period=hour", java_script_enabled=False)
+
+    page.get_by_role("link", name="Incidents 1").click()
+
+    assert page.locator("#tab-incidents").is_visible()
+    assert not page.locator("#tab-tests").is_visible()
+    assert page.locator(".smoke-drawn .loss-step-0").count() == 1
+    page.get_by_role("link", name="← earlier").click()
+    assert page.locator("#tab-incidents").is_visible()
+    assert page.get_by_role("link", name="back to live").get_attribute("href") == "?tab=incidents&period=hour"
+
+
+def test_all_tabs_and_the_drawings_are_printed(browser, served, path):
+    page = open_page(browser, f"{served}/paths/{path.pk}/?period=hour", "dark")
+    page.wait_for_function(DRAWN)
+    page.emulate_media(media="print")
+
+    assert page.locator(".tab-panel:visible").count() == 6
+    assert page.locator(".smoke-drawn").is_visible()
+    assert not page.locator("[data-chart=rtt-spec] canvas").is_visible()
+    assert wrong_for_readers(page, "color-contrast") == []
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_the_page_fits_and_is_accessible(browser, served, path, screen):
+    page = open_page(browser, f"{served}/paths/{path.pk}/?period=hour", screen)
+    page.wait_for_function(DRAWN)
+    shot(page, f"path-{screen}")
+
+    assert wrong_for_readers(page) == []
+    assert too_wide(page) == []
+    assert page.evaluate(CUT_OFF) == []
+    assert page.said == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (1440, 900)])
+def test_incident_tiles_and_both_charts_are_on_one_screen(browser, served, path, width, height):
+    context = browser.new_context(viewport={"width": width, "height": height})
+    page = context.new_page()
+    page.goto(f"{served}/paths/{path.pk}/?period=hour")
+    # That the alert rules do not run in this test is a banner of its own.
+    page.evaluate("() => document.getElementById('trouble').remove()")
+
+    order = page.evaluate(
+        "() => ['#alarm p', '.tiles', '.smoke-chart', '.throughput-chart'].map((one) => {"
+        " const box = document.querySelector(one).getBoundingClientRect(); return [box.top, box.bottom]; })"
+    )
+
+    assert order == sorted(order)
+    assert order[-1][1] <= height
