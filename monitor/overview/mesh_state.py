@@ -47,7 +47,8 @@ class MeshState:
         """`trouble`, `unknown` or `calm`: how the sentence is marked beside its words."""
         if self.incidents:
             return "trouble"
-        is_calm = self.unknown_since is None and self.states.normal > 0 and not self.states.without_data
+        is_judged = self.evaluated_at is not None and self.unknown_since is None and self.title != NO_RULE
+        is_calm = is_judged and self.states.normal > 0 and not self.states.without_data
         return "calm" if is_calm else "unknown"
 
 

@@ -66,17 +66,26 @@ def judged(now=NOW):
 
 
 @pytest.fixture
+def mark(client):
+    def get():
+        html = client.get("/sites/", headers=LOCAL).content.decode()
+        return re.search(r'class="mesh-state (\w+)"', html)[1]
+
+    return get
+
+
+@pytest.fixture
 def paths():
     return watched()
 
 
-def test_all_paths_with_data_and_no_incident_are_normal(state, paths):
+def test_all_paths_with_data_and_no_incident_are_normal(state, mark, paths):
     clean(*paths.values())
     judged()
 
     got = state()
 
-    assert got["sentence"] == "All 6 paths are normal."
+    assert (got["sentence"], mark()) == ("All 6 paths are normal.", "calm")
     assert (got["paths"], got["normal"], got["open_incidents"]) == (6, 6, [])
 
 
@@ -241,10 +250,11 @@ def test_rules_not_evaluated_lately_leave_the_state_unknown(state, paths):
 
     assert lacks(got["sentence"], "State unknown", "2026-11-21 12:30 UTC", "1 of 6 paths had problems then") == []
     assert "normal" not in got["sentence"]
+    assert mark() == "unknown"
     assert got["unknown_since"] == "2026-11-21T12:30:00Z"
 
 
-def test_before_the_first_evaluation_nothing_is_normal(state, paths):
+def test_before_the_first_evaluation_nothing_is_normal(state, mark, paths):
     Mesh.objects.update(applied_at=NOW - MINUTE)
     clean(*paths.values())
 
@@ -252,6 +262,7 @@ def test_before_the_first_evaluation_nothing_is_normal(state, paths):
 
     assert lacks(got["sentence"], "not been evaluated", "6 with data") == []
     assert "normal" not in got["sentence"]
+    assert mark() == "unknown"
 
 
 def test_new_paths_wait_for_their_first_results(state, paths):
@@ -283,7 +294,7 @@ def test_an_incident_that_ended_lately_is_named(state, paths):
     assert state()["sentence"] == "All 6 paths are normal."
 
 
-def test_without_enabled_rules_nothing_is_called_normal(state, paths):
+def test_without_enabled_rules_nothing_is_called_normal(state, mark, paths):
     Mesh.objects.update(alerts={**Mesh.objects.get().alerts, "loss": {"enabled": False}})
     clean(*paths.values())
     judged()
@@ -292,6 +303,7 @@ def test_without_enabled_rules_nothing_is_called_normal(state, paths):
 
     assert lacks(got["sentence"], "disabled", "6 measured") == []
     assert "normal" not in got["sentence"]
+    assert mark() == "unknown"
 
 
 def test_without_mesh_or_path_the_sentence_says_so(state):
