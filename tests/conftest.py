@@ -12,6 +12,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from probes.lab.namespaces import namespaces_available
+from tests.flush import flush_filled_tables
 from tests.postgres import given_database_url
 
 # A busy machine is slow at times. In CI the examples are the same in each run; elsewhere they are random.
@@ -27,6 +28,7 @@ SHARED = "tests/e2e/lab/"
 def pytest_configure() -> None:
     """Hashing a password takes half a second by design; hundreds of tests do it."""
     django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    flush_filled_tables()
 
 
 class ByStack(LoadFileScheduling):  # type: ignore[misc]
