@@ -23,6 +23,8 @@ from monitor.stack import access
 from monitor.stack.postgres import Cluster, find
 from probes.supervise import Supervisor
 
+QUICK = ("-c", "fsync=off", "-c", "full_page_writes=off")
+"""Nothing of a test's database must survive a crash of the machine."""
 MADE_HERE = "SOUNDINGS_TEST_DATABASE_IS_MADE"
 
 _folder = Path(tempfile.mkdtemp(prefix="soundings-test-"))
@@ -47,7 +49,8 @@ def postgres_server() -> Iterator[str]:
     assert threading.current_thread() is threading.main_thread()
     supervisor = Supervisor(_folder / "log", print)
     cluster.initialise()
-    child = supervisor.add("postgres", cluster.argv, stop_signal=signal.SIGINT)
+    argv = [*cluster.argv, *QUICK]
+    child = supervisor.add("postgres", argv, stop_signal=signal.SIGINT)
     try:
         supervisor.wait_ready(child, cluster.answers, timeout_s=60)
         cluster.create_database()
