@@ -132,6 +132,14 @@ def test_the_axis_begins_at_the_first_data_of_the_path(page, path):
     assert since == 1000 * int((HOUR - timedelta(hours=30)).timestamp())
 
 
+def test_the_axis_of_a_first_result_has_five_minutes(page, path):
+    throughput(path, NOW - timedelta(seconds=10), 94e6)
+
+    signals = {param["name"]: param["value"] for param in spec(page())["params"]}
+
+    assert signals["until"] - signals["since"] == 5 * 60 * 1000
+
+
 def test_a_gap_at_the_beginning_is_shown_where_there_are_older_data(page, path):
     hour(path, 600, 600, 100.0, hour=NOW - 50 * DAY)
     hour(path, 600, 600, 100.0)

@@ -22,7 +22,8 @@ from monitor.web.charts.series import absences, throughput_chart
 from monitor.web.charts.smoke import cut_off_ms, smoke_chart
 from monitor.web.charts.svg import smoke_svg, throughput_svg
 
-HOUR = timedelta(hours=1)
+LEAST_AXIS = timedelta(minutes=5)
+"""A shorter time axis would have no room for the first results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +71,12 @@ def path_charts(
     )
 
 
-def axis_since(path_id: int, since: datetime, series: Series, tests: Sequence[ThroughputPoint]) -> datetime:
+def axis_since(
+    path_id: int, since: datetime, until: datetime, series: Series, tests: Sequence[ThroughputPoint]
+) -> datetime:
     """The beginning of the time axis: that of the period, or the first data of the path if the period begins before."""
     begun = [point.at for point in series.points[:1]] + [test.at for test in tests[:1]]
-    first = min(begun, default=since)
+    first = min(*begun, until - LEAST_AXIS) if begun else since
     if first <= since:
         return since
     stored = data_since([path_id])

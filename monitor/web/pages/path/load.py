@@ -129,7 +129,7 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
     tests = throughput_series(path_id, since, until)
     incidents = incidents_of_path(path_id, since, until)
     changes = tuple(changes_of(path_id, size, since, until, incidents))
-    window = TimeAxis(axis_since(path_id, since, series, tests), until, _spans(incidents, until), changes)
+    window = TimeAxis(axis_since(path_id, since, until, series, tests), until, _spans(incidents, until), changes)
     throughput = _only(throughput_summaries(since, until, path_ids=[path_id]))
     estimate = path_estimate(summary, tests, since, until)
     return PathView(
