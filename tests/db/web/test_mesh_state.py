@@ -7,6 +7,7 @@ from datetime import timedelta
 from html import unescape
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from monitor.alerts.detect import rtt_progress
@@ -14,6 +15,7 @@ from monitor.alerts.evaluate import evaluate
 from monitor.alerts.incidents import actions, lifecycle
 from monitor.alerts.models import Incident
 from monitor.archive.models import Burst
+from monitor.archive.queries.path_states import MaintainedPlaces, path_states
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import Group, Measurement, MeasurementPeriod, Mesh, Path, Site, Test
@@ -356,3 +358,13 @@ def test_retired_paths_are_not_counted(state, paths):
     judged()
 
     assert state()["sentence"] == "All 5 paths are normal."
+
+
+def test_each_path_is_looked_up_once_for_all_counts(paths, django_assert_num_queries):
+    with django_assert_num_queries(1) as queries:
+        path_states(NOW, [], MaintainedPlaces())
+
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {queries[0]['sql']}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert "CTE in_state" in plan, f"the state of a path is computed again for each count: {plan}"

@@ -1,7 +1,8 @@
 -- One row: how many watched paths, those in use with a ping or throughput test, are in each state, as the fields of
 -- monitor.archive.queries.path_states.PathStates. A path is in the first state that applies: with a problem, in maintenance,
 -- with current data, not yet measured, without data. Data is current for ten minutes or three cycles, whichever is longer: of
--- pings, and of throughput tests where nothing pings. One look into the key for each path.
+-- pings, and of throughput tests where nothing pings. One look into the key for each path: without MATERIALIZED there is one
+-- for each count below.
 WITH sizes AS (
     SELECT array_agg(DISTINCT size::integer) AS packet_bytes
     FROM test
@@ -41,7 +42,7 @@ maintained AS (
             )
         )
 ),
-in_state AS (
+in_state AS MATERIALIZED (
     SELECT
         current_for,
         CASE
