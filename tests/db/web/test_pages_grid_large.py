@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
+from django.test import RequestFactory
 
 from monitor.mesh.models import Measurement, Site
 from monitor.web.pages.grid import contents
+from monitor.web.request import grid_choices
 from tests.db.pages_mesh import MINUTE, NOW, burst, hour, make_mesh
 from tests.db.web.test_pages_grid import cell
 from tests.facts import lacks
@@ -247,3 +254,32 @@ def test_the_cell_of_fifty_sites_needs_no_other_path(fetch, django_assert_max_nu
     make_mesh(tuple(f"site-{number:02}" for number in range(12)))
     with django_assert_max_num_queries(16):
         fetch("/grid/cell?source=site-01&destination=site-02")
+
+
+def test_readers_of_a_large_grid_share_one_load(monkeypatch):
+    loads, first_began, both_wait = [], threading.Event(), threading.Event()
+
+    def load(*choices):
+        loads.append(gc.isenabled())
+        if len(loads) > 1:
+            first_began.set()
+            both_wait.wait(1)
+        return SimpleNamespace(figures=range(grid_choices.LARGE_FROM_PATHS), until=choices[-1])
+
+    monkeypatch.setattr(grid_choices, "_load", load)
+    monkeypatch.setattr(grid_choices, "_large", {})
+    request = RequestFactory().get("/")
+
+    def read(seconds):
+        return grid_choices.load_chosen_grid(request, NOW + timedelta(seconds=seconds)).until
+
+    assert (read(0), read(9), len(loads)) == (NOW, NOW, 1)
+    with ThreadPoolExecutor(3) as readers:
+        leader = readers.submit(read, 20)
+        first_began.wait(10)
+        others = [readers.submit(read, 20.1), readers.submit(read, 20.2)]
+        both_wait.set()
+
+    assert {reader.result() for reader in (leader, *others)} == {NOW + timedelta(seconds=20)}
+    assert loads == [False, False], "loads, each without collections of garbage"
+    assert gc.isenabled()
