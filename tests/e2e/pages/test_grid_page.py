@@ -58,6 +58,8 @@ def test_a_drawn_grid_tells_its_cells_and_opens_a_path(browser, served, paths, m
     monkeypatch.setattr(contents, "DRAWN_FROM_CELLS", 1000)
     page = open_page(browser, served, screen)
     page.wait_for_selector("#drawn[data-cells='1296']")
+    box, frame = page.locator("#drawn").bounding_box(), page.locator("#drawn-frame").bounding_box()
+    assert 0.5 * 900 < box["height"] <= frame["height"] < 0.75 * 900, "all rows are seen at once"
 
     page.locator("#drawn").focus()
     for key in ("ArrowRight", "ArrowRight"):

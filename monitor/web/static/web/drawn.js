@@ -1,6 +1,6 @@
 "use strict";
-/* A large grid, drawn on a canvas from the letters in #drawn-data: a square for each cell in the colour of its state, with
-   a mark on each problem, since colour alone tells nothing to some. The pointer or the arrow keys select a cell; its
+/* A large grid, drawn on a canvas from the letters in #drawn-data: a box for each cell in the colour of its state, with a
+   mark on each problem, since colour alone tells nothing to some. The pointer or the arrow keys select a cell; its
    sentence is fetched and stands in the tooltip and in #readout. The refresh has only the cells that changed. */
 (() => {
   const canvas = document.getElementById("drawn");
@@ -12,13 +12,13 @@
   const INCIDENT = 1, OUTAGE = 2, MAINTENANCE = 8;
   const BAD = new Set(["loss-3", "loss-4", "loss-5", "worse"]);
   const TOKENS = { worse: "loss-3", steady: "none-lost", better: "step-1", ended: "no-data" };
-  const LEAST_PX = 4, MOST_PX = 24, FONT = "11px system-ui, sans-serif";
+  const LEAST_PX = 4, MOST_PX = 24, SHARE_OF_WINDOW = 0.72, FONT = "11px system-ui, sans-serif";
   const cells = Array.from(data.states);
   const marks = new Map(Object.entries(data.marks).map(([place, mark]) => [Number(place), parseInt(mark, 16)]));
   const picture = document.createElement("canvas"); /* all cells, without the selection */
   const tip = document.createElement("div");
   let version = frame.dataset.version;
-  let size = 0, left = 0, top = 0, scale = 1;
+  let wide = 0, high = 0, left = 0, top = 0, scale = 1; /* of a cell; its names; pixels of the screen */
   let selected = null, wanted = 0, colours = {};
 
   function readColours() {
@@ -32,17 +32,19 @@
     }
   }
 
+  /* As wide as the frame, and no higher than the window where that leaves cells that can be seen. */
   function measure() {
     const pen = picture.getContext("2d");
     pen.font = `bold ${FONT}`;
     const widest = (lines) => Math.ceil(Math.max(...lines.map((line) => pen.measureText(line[0]).width)));
     left = widest(rows) + 8;
     top = widest(columns) + 8;
-    size = Math.min(MOST_PX, Math.max(LEAST_PX, Math.floor((frame.clientWidth - left - 4) / columns.length)));
+    wide = Math.min(MOST_PX, Math.max(LEAST_PX, Math.floor((frame.clientWidth - left - 4) / columns.length)));
+    high = Math.min(wide, Math.max(LEAST_PX, Math.floor((SHARE_OF_WINDOW * innerHeight - top) / rows.length)));
     scale = window.devicePixelRatio || 1;
     for (const sheet of [canvas, picture]) {
-      sheet.width = Math.round((left + size * columns.length + 2) * scale);
-      sheet.height = Math.round((top + size * rows.length + 2) * scale);
+      sheet.width = Math.round((left + wide * columns.length + 2) * scale);
+      sheet.height = Math.round((top + high * rows.length + 2) * scale);
     }
     canvas.style.width = `${canvas.width / scale}px`;
     canvas.style.height = `${canvas.height / scale}px`;
@@ -66,15 +68,15 @@
     pen.font = FONT;
     pen.textBaseline = "middle";
     pen.fillStyle = colours.quiet;
-    const every = Math.max(1, Math.ceil(11 / size));
+    const every = (size) => Math.max(1, Math.ceil(11 / size));
     pen.textAlign = "right";
-    rows.forEach((line, row) => { if (row % every === 0) pen.fillText(line[0], left - 4, top + (row + 0.5) * size); });
-    columns.forEach((line, column) => { if (column % every === 0) drawColumnName(pen, column); });
+    rows.forEach((line, row) => { if (row % every(high) === 0) pen.fillText(line[0], left - 4, top + (row + 0.5) * high); });
+    columns.forEach((line, column) => { if (column % every(wide) === 0) drawColumnName(pen, column); });
   }
 
   function drawColumnName(pen, column) {
     pen.save();
-    pen.translate(left + (column + 0.5) * size, top - 4);
+    pen.translate(left + (column + 0.5) * wide, top - 4);
     pen.rotate(-Math.PI / 2);
     pen.textAlign = "left";
     pen.fillText(columns[column][0], 0, 0);
@@ -83,28 +85,27 @@
 
   function drawBorder(pen, number, isRow) {
     pen.fillStyle = colours.quiet;
-    const at = (isRow ? top : left) + number * size - 1;
-    if (isRow) pen.fillRect(left, at, columns.length * size, 1);
-    else pen.fillRect(at, top, 1, rows.length * size);
+    if (isRow) pen.fillRect(left, top + number * high - 1, columns.length * wide, 1);
+    else pen.fillRect(left + number * wide - 1, top, 1, rows.length * high);
   }
 
   function drawCell(pen, place) {
     const style = styles[cells[place]];
     if (style === "same") return;
-    const x = left + (place % columns.length) * size, y = top + Math.floor(place / columns.length) * size;
-    const gap = size > 7 ? 1 : 0.5, width = size - gap;
+    const x = left + (place % columns.length) * wide, y = top + Math.floor(place / columns.length) * high;
+    const gap = high > 7 ? 1 : 0.5, width = wide - gap, height = high - gap;
     const [fill, ink] = colours[style];
     pen.fillStyle = style === "unplanned" ? colours.panel : fill;
-    pen.fillRect(x, y, width, width);
+    pen.fillRect(x, y, width, height);
     if (style === "none-lost" || style === "bound" || style === "unplanned") {
       pen.fillStyle = colours.line;
-      pen.fillRect(x, y + width - 0.5, width, 0.5);
+      pen.fillRect(x, y + height - 0.5, width, 0.5);
     }
-    drawMark(pen, style, ink, marks.get(place) ?? 0, x, y, width);
+    drawMark(pen, style, ink, marks.get(place) ?? 0, x, y, width, height);
   }
 
-  function drawMark(pen, style, ink, mark, x, y, width) {
-    const middle = width / 2, inset = Math.max(1, width / 4);
+  function drawMark(pen, style, ink, mark, x, y, width, height) {
+    const inset = Math.max(1, height / 4), begin = (width - height) / 2 + inset, end = width - begin;
     const line = (...points) => {
       pen.beginPath();
       for (let i = 0; i < points.length; i += 4) {
@@ -113,22 +114,22 @@
       }
       pen.stroke();
     };
-    pen.lineWidth = Math.max(1, width / 9);
+    pen.lineWidth = Math.max(1, height / 9);
     pen.strokeStyle = ink;
     pen.fillStyle = ink;
-    if (style === "total-loss") line(inset, inset, width - inset, width - inset, inset, width - inset, width - inset, inset);
+    if (style === "total-loss") line(begin, inset, end, height - inset, begin, height - inset, end, inset);
     else if (style === "no-data") {
       pen.strokeStyle = colours.quiet;
-      line(0, width, width, 0);
-    } else if (style === "not-measured") line(inset, middle, width - inset, middle);
+      line(0, height, width, 0);
+    } else if (style === "not-measured") line(begin, height / 2, end, height / 2);
     else if (BAD.has(style)) {
       pen.beginPath();
-      pen.arc(x + middle, y + middle, Math.max(1, width / 6), 0, 2 * Math.PI);
+      pen.arc(x + width / 2, y + height / 2, Math.max(1, height / 6), 0, 2 * Math.PI);
       pen.fill();
     }
     if (mark & OUTAGE) {
       pen.fillStyle = colours.ink;
-      pen.fillRect(x, y + width - Math.max(1, width / 6), width, Math.max(1, width / 6));
+      pen.fillRect(x, y + height - Math.max(1, height / 6), width, Math.max(1, height / 6));
     }
     if (mark & MAINTENANCE) {
       pen.fillStyle = colours.ink;
@@ -136,8 +137,8 @@
     }
     if (mark & INCIDENT) {
       pen.strokeStyle = colours.sign;
-      pen.lineWidth = Math.max(1.5, width / 7);
-      pen.strokeRect(x + pen.lineWidth / 2, y + pen.lineWidth / 2, width - pen.lineWidth, width - pen.lineWidth);
+      pen.lineWidth = Math.max(1.5, height / 7);
+      pen.strokeRect(x + pen.lineWidth / 2, y + pen.lineWidth / 2, width - pen.lineWidth, height - pen.lineWidth);
     }
   }
 
@@ -149,23 +150,23 @@
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     const row = Math.floor(selected / columns.length), column = selected % columns.length;
     pen.fillStyle = colours.panel;
-    pen.fillRect(0, top + row * size - 6, left, size + 12);
-    pen.fillRect(left + column * size - 6, 0, size + 12, top);
+    pen.fillRect(0, top + row * high - 6, left, high + 12);
+    pen.fillRect(left + column * wide - 6, 0, wide + 12, top);
     pen.fillStyle = colours.ink;
     pen.font = `bold ${FONT}`;
     pen.textBaseline = "middle";
     pen.textAlign = "right";
-    pen.fillText(rows[row][0], left - 4, top + (row + 0.5) * size);
+    pen.fillText(rows[row][0], left - 4, top + (row + 0.5) * high);
     drawColumnName(pen, column);
     pen.strokeStyle = colours.focus;
     pen.lineWidth = 2;
-    pen.strokeRect(left + column * size - 1, top + row * size - 1, size + 1, size + 1);
+    pen.strokeRect(left + column * wide - 1, top + row * high - 1, wide + 1, high + 1);
   }
 
   function placeAt(event) {
     const box = canvas.getBoundingClientRect();
-    const column = Math.floor((event.clientX - box.left - left) / size);
-    const row = Math.floor((event.clientY - box.top - top) / size);
+    const column = Math.floor((event.clientX - box.left - left) / wide);
+    const row = Math.floor((event.clientY - box.top - top) / high);
     const isInside = column >= 0 && row >= 0 && column < columns.length && row < rows.length;
     return isInside ? row * columns.length + column : null;
   }
@@ -211,10 +212,10 @@
     if (isRest) return;
     tip.textContent = sentence;
     const box = canvas.getBoundingClientRect();
-    const x = box.left + left + (selected % columns.length + 1) * size + 6;
-    const y = box.top + top + (Math.floor(selected / columns.length) + 1) * size + 6;
+    const x = box.left + left + (selected % columns.length + 1) * wide + 6;
+    const y = box.top + top + (Math.floor(selected / columns.length) + 1) * high + 6;
     tip.style.left = `${Math.max(4, Math.min(x, innerWidth - tip.offsetWidth - 12))}px`;
-    tip.style.top = `${y + tip.offsetHeight > innerHeight ? y - tip.offsetHeight - size - 12 : y}px`;
+    tip.style.top = `${y + tip.offsetHeight > innerHeight ? y - tip.offsetHeight - high - 12 : y}px`;
   }
 
   async function open(place) {
@@ -247,11 +248,11 @@
 
   function keepInSight() {
     if (selected === null) return;
-    const x = left + (selected % columns.length) * size, y = top + Math.floor(selected / columns.length) * size;
+    const x = left + (selected % columns.length) * wide, y = top + Math.floor(selected / columns.length) * high;
     if (x - left < frame.scrollLeft) frame.scrollLeft = x - left;
-    else if (x + size > frame.scrollLeft + frame.clientWidth) frame.scrollLeft = x + size - frame.clientWidth;
+    else if (x + wide > frame.scrollLeft + frame.clientWidth) frame.scrollLeft = x + wide - frame.clientWidth;
     const box = canvas.getBoundingClientRect();
-    if (box.top + y < 0 || box.top + y + size > innerHeight) scrollBy(0, box.top + y - innerHeight / 2);
+    if (box.top + y < 0 || box.top + y + high > innerHeight) scrollBy(0, box.top + y - innerHeight / 2);
   }
 
   function put(place, code) {
