@@ -29,10 +29,7 @@ ROOT = Path(os.environ.get("SOUNDINGS_TIMESCALE_ROOT", Path(__file__).resolve().
 MAKE_ROOT = Path(__file__).resolve().parents[1] / "scripts" / "timescale.sh"
 BIN = "/usr/lib/postgresql/17/bin"
 # The whole job mostly waits, so it begins first.
-TESTS = [
-    *("-m", "timescale and not long", "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"),
-    *("tests/db", "tests/e2e/test_whole_job.py"),
-]
+OPTIONS = ("-m", "timescale and not long", "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
 
 # Runs in the new mount namespace: $1 the root folder, $2 the folder for cluster and socket.
 SERVE = f"""
@@ -51,6 +48,13 @@ exec chroot --userspec=postgres:postgres "$1" {BIN}/postgres -D /mnt/cluster \\
     -c shared_preload_libraries=timescaledb -c timescaledb.telemetry_level=off \\
     -c work_mem={TUNING["work_mem"]} -c shared_buffers={TUNING["shared_buffers"]}
 """
+
+
+def marked_files() -> list[str]:
+    """The files with marked tests: each worker reads them all, and those of the other files in vain."""
+    folder = Path(__file__).parent / "db"
+    marked = [str(path) for path in sorted(folder.rglob("test_*.py")) if "mark.timescale" in path.read_text()]
+    return [*marked, str(folder.parent / "e2e" / "test_whole_job.py")]
 
 
 def answers(url: str) -> bool:
@@ -89,7 +93,7 @@ def main(arguments: list[str]) -> int:
     try:
         with serving() as url:
             environment = {**os.environ, "SOUNDINGS_DATABASE_URL": url, "SOUNDINGS_EXPECT_TIMESCALE": "1"}
-            command = [sys.executable, "-m", "pytest", *(arguments or TESTS)]
+            command = [sys.executable, "-m", "pytest", *(arguments or (*OPTIONS, *marked_files()))]
             return subprocess.run(command, env=environment, check=False).returncode
     except StartError as error:
         print(f"timescale: {error}")
