@@ -268,6 +268,15 @@ def newest_measurement_at() -> datetime | None:
     return rows[0][0]
 
 
+def data_before(path_id: int, packet_bytes: int, before: datetime) -> tuple[datetime, datetime] | None:
+    """Both ends of the newest hour with pings that begins before this moment, or of the day where hours are deleted."""
+    _, rows = run_statement("data_before", path_id=path_id, packet_bytes=packet_bytes, before=before)
+    if not rows:
+        return None
+    at, is_hour = rows[0]
+    return at, at + timedelta(hours=1 if is_hour else 24)
+
+
 def measured_packet_sizes() -> list[int]:
     """Packet sizes that have summaries, in bytes of ICMP payload, ascending."""
     _, rows = run_statement("packet_sizes")

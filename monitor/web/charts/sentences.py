@@ -19,7 +19,8 @@ def smoke_sentence(
 ) -> str:
     """RTT of cern to slac, 24 h: median 155 ms, highest 210 ms at 2026-11-21 10:02, loss 0.2% (12 of 6,000)…"""
     if summary is None or summary.sent == 0:
-        return f"RTT of {name}, {_length(window)}: no data{_spans(window, absent)}."
+        others: dict[Absence, list[LabelledSpan]] = {**absent, Absence.NO_DATA: []}
+        return f"RTT of {name}, {_length(window)}: no data{_spans(window, others)}."
     told = [f"median {figures.milliseconds(summary.rtt_median_ms)}"] if summary.received else ["no reply"]
     highest = max(
         (point for point in series.points if point.rtt_max_ms is not None),

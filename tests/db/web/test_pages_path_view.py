@@ -9,6 +9,8 @@ from urllib.parse import parse_qs
 import pytest
 
 from monitor.alerts.models import Incident, IncidentPath
+from monitor.archive.models import BurstDay
+from monitor.mesh.models import Host, Path
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
 from tests.facts import lacks
 
@@ -23,8 +25,8 @@ def path(paths):
 
 @pytest.fixture
 def page(client, path):
-    def get(query=""):
-        answer = client.get(f"/paths/{path.pk}/{query}", headers={"host": "localhost"})
+    def get(query="", of=path):
+        answer = client.get(f"/paths/{of.pk}/{query}", headers={"host": "localhost"})
         assert answer.status_code == 200, answer.content
         return answer.content.decode()
 
@@ -138,6 +140,46 @@ def test_the_axis_of_a_first_result_has_five_minutes(page, path):
     signals = {param["name"]: param["value"] for param in spec(page())["params"]}
 
     assert signals["until"] - signals["since"] == 5 * 60 * 1000
+
+
+def test_without_data_the_page_leads_to_the_newest(page, path):
+    never = page()
+    at = HOUR - 60 * DAY
+    hour(path, 600, 590, 100.0, hour=at)
+    text = page()
+
+    assert "Newest data before" not in never
+    query = re.search(r'Newest data before: <a href="\?([^"]+)"', text)[1]
+    assert parse_qs(html.unescape(query))["since"] == [f"{at:%Y-%m-%dT%H:%M}"]
+    assert lacks(page("?" + html.unescape(query)), "10 of 600 lost", f"{at:%Y-%m-%d %H:%M} to ") == []
+    assert sentence(text).count("no data") == 1
+
+
+def test_two_years_are_drawn_from_days(page, path):
+    fields = {"rtt_median_ms": 100.0, "rtt_min_ms": 90.0, "rtt_p25_ms": 95.0, "rtt_p75_ms": 105.0}
+    row = hour(path, 1530, 1530, 100.0)
+    values = {
+        field.attname: getattr(row, field.attname) for field in row._meta.fields if field.name not in ("hour", "pk")
+    }
+    days = [NOW.replace(hour=0, minute=0) - number * DAY for number in range(1, 730)]
+    BurstDay.objects.bulk_create(BurstDay(**{**values, **fields}, day=day) for day in days)
+
+    text = page("?since=2024-11-21T00:00&until=2026-11-21T00:00")
+
+    assert len(spec(text)["datasets"]["steps"]) >= 729
+
+
+def test_an_ipv6_path_has_its_addresses_and_figures(page, paths):
+    ends = [
+        Host.objects.create(site=host.site, name=f"{host.name}-6", address=f"2001:db8::{host.pk}", family=6)
+        for host in (paths["slac", "cern"].source, paths["slac", "cern"].destination)
+    ]
+    path = Path.objects.create(source=ends[0], destination=ends[1], family=6)
+    hour(path, 600, 590, 80.0)
+
+    text = page("", path)
+
+    assert lacks(text, ends[0].address, ends[1].address, "IPv6", "10 of 600 lost") == []
 
 
 def test_a_gap_at_the_beginning_is_shown_where_there_are_older_data(page, path):

@@ -23,6 +23,7 @@ from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import (
     PathSummary,
     Series,
+    data_before,
     measured_packet_sizes,
     own_test_steps,
     path_series,
@@ -83,6 +84,8 @@ class PathView:
     incidents: tuple[Incident, ...]
     changes: tuple[PathChange, ...]
     charts: PathCharts
+    earlier: ShownPeriod | None
+    """The newest data before the period, where it has none."""
 
     @property
     def is_empty(self) -> bool:
@@ -165,7 +168,13 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
             own_tests=_own_tests(path_id, size, since, until),
             begins_at=window.since if window.since > since else None,
         ),
+        earlier=_earlier(path_id, size, since) if summary is None else None,
     )
+
+
+def _earlier(path_id: int, packet_bytes: int, before: datetime) -> ShownPeriod | None:
+    ends = data_before(path_id, packet_bytes, before)
+    return None if ends is None else ShownPeriod(*ends, None)
 
 
 def _summary(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> PathSummary | None:
