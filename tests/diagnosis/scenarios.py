@@ -109,6 +109,9 @@ BEYOND: dict[str, Scenario] = {
         Verdict.WINDOW_LIMITED, around=small_receive_buffer, path=("--rate-mbps", "100"), streams=4
     ),
     "bbr": Scenario(Verdict.BOTTLENECK_QUEUE, path=("--rate-mbps", "20"), control="bbr"),
+    "bbr_short_queue": Scenario(
+        Verdict.BOTTLENECK_QUEUE, path=("--rate-mbps", "50", "--queue-ms", "20"), control="bbr"
+    ),
     "bbr_loss": Scenario(Verdict.LOSS, path=("--rate-mbps", "30", "--loss", "0.2"), control="bbr", duration_s=10),
     "short_queue": Scenario(Verdict.BOTTLENECK_QUEUE, path=("--rate-mbps", "20", "--queue-ms", "10")),
     "heavy_loss": Scenario(Verdict.RANDOM_LOSS, path=("--loss", "0.03")),

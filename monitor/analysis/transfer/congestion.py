@@ -73,9 +73,9 @@ AFTER_CUT = 0.5
 
 
 def policed(signs: Signs, recording: Recording) -> TransferFinding | None:
-    """Losses at a constant rate, without a queue."""
+    """Losses at a constant rate, without a queue. Under BBR, whose rate is constant by itself, heavy loss has none."""
     bucket = signs.token_bucket
-    if bucket is None or queue_at_loss(signs):
+    if bucket is None or queue_at_loss(signs) or (_is_bbr(recording) and signs.resent_ratio >= HEAVY_LOSS_BBR):
         return None
     depth = "shallow" if bucket.depth_bytes is None else f"about {size_text(bucket.depth_bytes)} deep"
     return TransferFinding(
@@ -92,8 +92,14 @@ def policed(signs: Signs, recording: Recording) -> TransferFinding | None:
 
 
 def heavy_loss(signs: Signs, recording: Recording) -> TransferFinding | None:
-    """So much loss that it explains the rate by itself, whatever the queue; or that explains a fall."""
+    """So much loss that it explains the rate by itself, whatever the queue; or that explains a fall.
+
+    BBR itself loses 10 to 30% in a queue shorter than the bandwidth-delay product, at nearly the rate of the
+    bottleneck: with the RTT raised before losses, they are the queue's.
+    """
     if signs.loss_events < LEAST_LOSS_EVENTS or signs.duplicate_ratio >= DUPLICATES:
+        return None
+    if _is_bbr(recording) and queue_at_loss(signs):
         return None
     earlier_bps = recording.earlier_bps
     fallen = earlier_bps is not None and signs.throughput_bps < FALLEN * earlier_bps
@@ -122,6 +128,8 @@ def queued(signs: Signs, recording: Recording) -> TransferFinding | None:
         return None
     longest_ms = signs.rtt_at_loss_ms if lossy else signs.rtt_ms
     end = f"; {loss_events_text(signs)}" if lossy else ""
+    if lossy and signs.resent_ratio >= NOTABLE_LOSS:
+        end += f", {percent(signs.resent_ratio)} of the segments retransmitted"
     if signs.duplicate_ratio >= DUPLICATES:
         end = "; retransmitted segments were late, not lost"
     return TransferFinding(
@@ -132,6 +140,7 @@ def queued(signs: Signs, recording: Recording) -> TransferFinding | None:
             rate_figure(signs),
             EvidenceFigure("idle RTT", signs.base_rtt_ms, "ms"),
             EvidenceFigure("RTT with the queue", longest_ms, "ms"),
+            EvidenceFigure("loss", signs.resent_ratio, ""),
             EvidenceFigure("loss events", signs.loss_events, "count"),
         ),
     )
