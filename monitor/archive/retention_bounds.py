@@ -110,6 +110,7 @@ BOUNDS = {
     "auth_user": Bound(None, _PEOPLE),
     "auth_user_groups": Bound(None, _PEOPLE),
     "auth_user_user_permissions": Bound(None, _PEOPLE),
+    "user_preferences": Bound(None, _PEOPLE),
     "auth_group": Bound(None, _RELEASE),
     "auth_group_permissions": Bound(None, _RELEASE),
     "auth_permission": Bound(None, _RELEASE),
