@@ -40,6 +40,19 @@ class MeasuredShare:
     measured: float
 
 
+@dataclass(frozen=True, slots=True)
+class SiteStart:
+    """When a site began to be measured, from it or to it."""
+
+    site_id: int
+    since: datetime
+
+
+def measured_since() -> dict[int, datetime]:
+    """When each site began to be measured; sites that never were are left out."""
+    return {row.site_id: row.since for row in records(SiteStart, *run_statement("measured_since"))}
+
+
 def incident_shares(step: UptimeStep, since: datetime, until: datetime, now: datetime) -> list[IncidentShare]:
     """Each site and step of [since, until) with an open incident on a path of the site."""
     check_period(since, until)

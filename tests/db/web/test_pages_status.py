@@ -17,7 +17,7 @@ from monitor.alerts.models import HistoryEvent, Incident, IncidentPath, Incident
 from monitor.archive.queries.uptime import UptimeStep, incident_shares, measured_shares
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
-from monitor.mesh.models import Group, Host, Site
+from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Site
 from monitor.web.pages.status import view
 from monitor.web.pages.status.bars import BarState, UptimeBar, describe, draw
 from monitor.web.pages.status.load import load_status
@@ -122,6 +122,19 @@ def test_an_open_incident_counts_until_now_and_pending_never(paths):
     Incident.objects.filter(pk=row.pk).update(is_pending=False)
     add(row, paths["fnal → slac"], NOW - 30 * MINUTE)
     assert shares()["fnal", MIDNIGHT] == (5400.0, 4)
+
+
+def test_the_time_before_a_mesh_was_measured_is_no_uptime(page, paths):
+    for started in (Measurement, MeasurementPeriod):
+        started.objects.update(started_at=NOW - 15 * MINUTE)
+    incident(paths["slac → cern"], NOW - 5 * MINUTE, None)
+
+    html = page()
+
+    # 5 of 15 minutes of one of four paths.
+    assert lacks(re.search(r"<h3>slac.*?</p>", html, re.DOTALL)[0], "91.66%", "since 2026-11-21") == []
+    [told, *_] = re.findall(r'aria-label="slac, last 90 days: ([^"]*)"', html)
+    assert told == "2026-11-21: incident, 8.3% of path time"
 
 
 def test_bars_have_the_share_of_path_time_and_of_data(page, paths):

@@ -18,7 +18,7 @@ from monitor.alerts.incidents import listing, quiet
 from monitor.alerts.incidents.queries import incidents_between
 from monitor.alerts.models import Incident, QuietPeriod
 from monitor.analysis import figures
-from monitor.archive.queries.uptime import UptimeStep, incident_shares, measured_shares
+from monitor.archive.queries.uptime import UptimeStep, incident_shares, measured_shares, measured_since
 from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Group, Mesh, Site
 from monitor.overview.mesh_state import MeshState, load_mesh_state
@@ -63,13 +63,14 @@ class PublicMaintenance:
 @dataclass(frozen=True, slots=True)
 class SiteUptime:
     """A site with its bars; `uptime_ratio` is the share of the measured path time without an open incident, None where
-    nothing was measured."""
+    nothing was measured; `period` is that of the bars, in words, or the time since the site began to be measured."""
 
     name: str
     title: str
     days: Bars
     hours: Bars
     uptime_ratio: float | None
+    period: str
     open_incidents: int
 
     @property
@@ -129,8 +130,9 @@ def _sites(state: MeshState, now: datetime) -> Iterable[SiteUptime]:
     midnight = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
     days = [midnight - timedelta(days=number) for number in range(DAYS - 1, -1, -1)]
     hours = [midnight + timedelta(hours=number) for number in range(now.astimezone(UTC).hour + 1)]
-    by_day = _shares(UptimeStep.DAY, days, now)
-    by_hour = _shares(UptimeStep.HOUR, hours, now)
+    since_of = measured_since()
+    by_day = _shares(UptimeStep.DAY, days, since_of, now)
+    by_hour = _shares(UptimeStep.HOUR, hours, since_of, now)
     troubled = Counter(site for incident in state.incidents for site in _sites_of(incident))
     for site_id, name, title in Site.objects.in_use().values_list("id", "name", "title"):
         daily = [_bar(site_id, at, f"{at:%Y-%m-%d}", *by_day) for at in days]
@@ -140,19 +142,22 @@ def _sites(state: MeshState, now: datetime) -> Iterable[SiteUptime]:
             title,
             draw(daily, f"{name}, last {DAYS} days", DAYS),
             draw(hourly, f"{name}, today by hour", HOURS),
-            _uptime(daily, now),
+            _uptime(daily, since_of.get(site_id, now), now),
+            _period(since_of.get(site_id), days[0]),
             troubled[name],
         )
 
 
-def _shares(step: UptimeStep, steps: Sequence[datetime], now: datetime) -> tuple[Shares, Shares]:
+def _shares(
+    step: UptimeStep, steps: Sequence[datetime], since_of: Mapping[int, datetime], now: datetime
+) -> tuple[Shares, Shares]:
     """The share of path time with an open incident, and that of planned measurements, by site and step."""
     length = timedelta(hours=1) if step is UptimeStep.HOUR else timedelta(days=1)
     since, until = steps[0], steps[-1] + length
-    open_ratio = {
-        (share.site_id, share.at): min(1.0, share.incident_s / (share.paths * _elapsed_s(share.at, length, now)))
-        for share in incident_shares(step, since, until, now)
-    }
+    open_ratio = {}
+    for share in incident_shares(step, since, until, now):
+        path_s = share.paths * _elapsed_s(share.at, length, since_of.get(share.site_id, share.at), now)
+        open_ratio[share.site_id, share.at] = min(1.0, share.incident_s / path_s)
     measured_ratio = {
         (share.site_id, share.at): min(1.0, share.measured / share.planned)
         for share in measured_shares(step, since, until, now)
@@ -160,23 +165,28 @@ def _shares(step: UptimeStep, steps: Sequence[datetime], now: datetime) -> tuple
     return open_ratio, measured_ratio
 
 
-def _elapsed_s(at: datetime, length: timedelta, now: datetime) -> float:
-    return max(1.0, (min(at + length, now) - at).total_seconds())
+def _elapsed_s(at: datetime, length: timedelta, since: datetime, now: datetime) -> float:
+    """Seconds of a step that have passed since the site began to be measured."""
+    return max(1.0, (min(at + length, now) - max(at, since)).total_seconds())
 
 
 def _bar(site_id: int, at: datetime, name: str, open_ratio: Shares, measured_ratio: Shares) -> UptimeBar:
     return UptimeBar(at, name, open_ratio.get((site_id, at), 0.0), measured_ratio.get((site_id, at)))
 
 
-def _uptime(bars: Sequence[UptimeBar], now: datetime) -> float | None:
+def _uptime(bars: Sequence[UptimeBar], since: datetime, now: datetime) -> float | None:
     """The mean share without incidents over the time with measurements: time without any is neither up nor down."""
-    lengths_s = [_elapsed_s(bar.at, timedelta(days=1), now) for bar in bars]
+    lengths_s = [_elapsed_s(bar.at, timedelta(days=1), since, now) for bar in bars]
     measured_s = sum(
         length_s * (1.0 if bar.incident_ratio > 0.0 else bar.measured_ratio or 0.0)
         for bar, length_s in zip(bars, lengths_s, strict=True)
     )
     down_s = sum(bar.incident_ratio * length_s for bar, length_s in zip(bars, lengths_s, strict=True))
     return None if measured_s == 0.0 else 1.0 - down_s / measured_s
+
+
+def _period(since: datetime | None, first_day: datetime) -> str:
+    return f"{DAYS} days" if since is None or since <= first_day else f"since {since.astimezone(UTC):%Y-%m-%d}"
 
 
 def _floored_percent(ratio: float) -> str:
