@@ -144,7 +144,7 @@ def options_of_grid(request: HttpRequest, grid: Grid) -> dict[str, list[paramete
             request, "size", [(f"{size} B", size) for size in grid.packet_sizes], grid.packet_bytes
         ),
         "groups": _group_options(request, grid),
-        "shown": parameters.options(request, "against", SHOWN, grid.against or ""),
+        "comparisons": parameters.options(request, "against", SHOWN, grid.against or ""),
     }
 
 
