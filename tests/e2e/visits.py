@@ -18,6 +18,10 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 """The shell without windows first: it takes less than half of the processor time."""
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 PATIENCE_MS = 60_000
+A4_PX = 718
+"""The width of A4 between margins of 10 mm, at 96 px an inch."""
+FOR_THE_SCREEN = ":is(nav, button, [type=checkbox]):visible"
+"""Elements that are useless on paper."""
 DRAWN = """() => [...document.querySelectorAll('[data-chart]')].filter((chart) => chart.checkVisibility())
     .every((chart) => chart.classList.contains('ready'))"""
 TOO_WIDE = """() => [...document.querySelectorAll('body *')]

@@ -1,4 +1,5 @@
-"""Every page at the width of a laptop and of a phone, in light and in dark: nothing is cut off, and axe is content."""
+"""Every page at the width of a laptop, of a phone and of paper, in light and in dark: nothing is cut off, and axe is
+content."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from monitor.archive.throughput_sweeps import Settings
 from tests.db.incident_rows import lossy, watched
 from tests.db.pages_mesh import hour, throughput
 from tests.e2e.pages.screens import SCREENS, logged_in, shot
-from tests.e2e.visits import wrong_for_readers
+from tests.e2e.visits import A4_PX, FOR_THE_SCREEN, too_wide, wrong_for_readers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PAGES = (
@@ -50,6 +51,20 @@ def measured():
     return paths
 
 
+def on_paper(page, screen):
+    """What is wrong with the page in print, on A4 between margins of 10 mm."""
+    width, height, _ = SCREENS[screen]
+    page.set_viewport_size({"width": A4_PX, "height": 900})
+    page.emulate_media(media="print")
+    wrong = [f"on paper: {element}" for element in [*too_wide(page), *wrong_for_readers(page, "color-contrast")]]
+    wrong += [f"left over on paper: {element}" for element in page.locator(FOR_THE_SCREEN).all_inner_texts()]
+    if page.evaluate("() => getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)":
+        wrong.append("the paper is not white")
+    page.emulate_media(media="screen")
+    page.set_viewport_size({"width": width, "height": height})
+    return wrong
+
+
 @pytest.mark.parametrize("screen", SCREENS)
 def test_every_page_fits_and_is_accessible(browser, served, measured, screen):
     page = logged_in(browser, served, "/sites/", screen)
@@ -62,10 +77,8 @@ def test_every_page_fits_and_is_accessible(browser, served, measured, screen):
             "() => [...document.querySelectorAll('[data-chart]')].every((chart) => chart.querySelector('canvas'))"
         )
         shot(page, f"page-{address.split('?')[0].strip('/').replace('/', '-')}-{screen}")
-        too_wide = page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
-        problems = [*wrong_for_readers(page), *page.evaluate(CUT_OFF)]
-        if too_wide > 0:
-            problems.append(f"{too_wide} px too wide")
+        problems = [*wrong_for_readers(page), *page.evaluate(CUT_OFF), *too_wide(page)]
+        problems += on_paper(page, screen)
         if problems:
             wrong[address] = problems
 
