@@ -286,8 +286,9 @@ def test_error_messages_have_a_fix(lab: RunningLab) -> None:
     assert unknown_path.stderr == (
         'lab: "bern-berlin" is not a path: write SRC-DST with two different sites of bern, rome, oslo\n'
     )
-    assert impossible.returncode == 1
-    assert "loss_ratio" in impossible.stderr
+    assert impossible.returncode == 2
+    assert "--loss" in impossible.stderr
+    assert "from 0 to 1" in impossible.stderr
     assert lab.path("bern", "rome").settings.loss_ratio == 0.0
     assert no_centre.stderr.startswith("lab: ")
     assert "--centre-socket" in no_centre.stderr

@@ -240,6 +240,7 @@ def test_the_openapi_schema_lists_every_address(ask, client):
 
     assert set(described["paths"]) == {
         "/api/v1/sites",
+        "/api/v1/state",
         "/api/v1/paths",
         "/api/v1/freshness",
         "/api/v1/grid",

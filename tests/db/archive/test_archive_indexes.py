@@ -37,9 +37,11 @@ QUESTIONS = {
 MORE_ROWS = """
 INSERT INTO {table}
 SELECT (jsonb_populate_record(stored, jsonb_build_object(
-    'path_id', path.id, 'measured_at', stored.measured_at - step * interval '10 minutes'))).*
+    'path_id', path.id, '{column}', stored.{column} - step * interval '{every}'))).*
 FROM {table} AS stored CROSS JOIN path CROSS JOIN generate_series(1, 2000) AS step
 """
+FILLED = (("burst", "measured_at", "10 minutes"), ("throughput_test", "measured_at", "10 minutes"))
+FILLED += (("burst_hour", "hour", "1 hour"), ("burst_day", "day", "1 day"))
 """With few rows the server may use any index; with a fortnight on each path it uses the index made for the day."""
 MORE_BATCHES = """
 INSERT INTO received_batch
@@ -76,8 +78,8 @@ def mesh():
     DiskToDiskTest.objects.create(path_id=1, measured_at=HOUR, test="d", outcome="refused", tool="fetch", streams=1)
     AgentGap.objects.create(site=mesh.slac, reason="agent_offline", since=HOUR, until=NOW)
     with connection.cursor() as cursor:
-        for table in ("burst", "throughput_test"):
-            cursor.execute(MORE_ROWS.format(table=table))
+        for table, column, every in FILLED:
+            cursor.execute(MORE_ROWS.format(table=table, column=column, every=every))
             cursor.execute(f"ANALYZE {table}")
         cursor.execute(MORE_BATCHES)
         cursor.execute("ANALYZE received_batch")
