@@ -13,8 +13,9 @@ from types import SimpleNamespace
 import pytest
 from django.test import RequestFactory
 
+from monitor.archive.models import ReceivedBatch
 from monitor.mesh.models import Measurement, Site
-from monitor.web.pages.grid import contents
+from monitor.web.pages.grid import contents, view
 from monitor.web.request import grid_choices
 from tests.db.pages_mesh import MINUTE, NOW, burst, hour, make_mesh
 from tests.db.web.test_pages_grid import cell
@@ -205,6 +206,25 @@ def test_a_large_grid_is_data_for_a_script(page, drawn):
     assert [line[0] for line in data["rows"]] == ["cern", "slac", "uct"]
     styles = [data["styles"][letter] for letter in data["states"]]
     assert styles == ["same", "none-lost", "none-lost", "none-lost", "same", "loss-5", "none-lost", "none-lost", "same"]
+
+
+def test_of_many_agents_those_with_a_problem_have_a_row(page, paths, monkeypatch):
+    monkeypatch.setattr(view, "MOST_AGENTS", 2)
+    sites = Site.objects.filter(has_agent=True).order_by("name")
+    for site in sites:
+        late = site == sites[0]
+        ReceivedBatch.objects.create(
+            site=site, spool="a", number=1, received_at=NOW - (10 if late else 1) * MINUTE, sent_at=NOW,
+            agent_version="0.1.0", accepted=1, refused=0, queued=0, dropped=0,
+        )  # fmt: skip
+    shown = page()
+    ReceivedBatch.objects.update(received_at=NOW - MINUTE)
+    well = page()
+
+    [table] = re.findall(r'<div id="agent-list".*?</div>', shown, re.DOTALL)
+    assert re.findall(r'<th scope="row">(\w+)', table) == [sites[0].name]
+    assert f"1 of {len(sites)} agents with a problem" in table
+    assert f"All {len(sites)} agents report" in well
 
 
 def test_names_cannot_leave_the_data_of_the_script(page, drawn):

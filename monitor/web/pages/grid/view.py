@@ -30,6 +30,8 @@ from monitor.web.request.grid_choices import options_of_grid
 CLOSED_INCIDENTS = 5
 REFUSED_SHOWN = 20
 DENSE_FROM_SITES = 16
+MOST_AGENTS = 20
+"""Agents with a row each; of more, only those with a problem have a row, up to as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,10 @@ class AgentRow:
     contact: AgentContact | None
     is_late: bool
     refused: int
+
+    @property
+    def has_problem(self) -> bool:
+        return self.contact is None or self.is_late or self.contact.dropped > 0 or self.refused > 0
 
 
 @require_safe
@@ -53,6 +59,8 @@ def grid_page(request: HttpRequest) -> HttpResponse:
     words = legend.legend(grid, measure)
     contacts = agent_contacts()
     refused = newest_refused(REFUSED_SHOWN)
+    agents = _agent_rows(contacts, refused, now)
+    problems = [row for row in agents if row.has_problem]
     reports = written_reports()
     context = {
         "mesh": Mesh.objects.first(),
@@ -75,7 +83,9 @@ def grid_page(request: HttpRequest) -> HttpResponse:
         "closed_incidents": [
             incident for incident in recent_incidents(CLOSED_INCIDENTS + len(grid.open_incidents)) if incident.closed_at
         ][:CLOSED_INCIDENTS],
-        "agents": _agent_rows(contacts, refused, now),
+        "agents": agents if len(agents) <= MOST_AGENTS else problems[:MOST_AGENTS],
+        "agent_count": len(agents),
+        "agent_problems": len(problems),
         "refused": refused,
         "reports": reports,
         "next_report_at": None if reports else next_report_at(now),
