@@ -45,7 +45,7 @@ def grid_svg(grid: Grid, measure: MetricFormat, sentence: str) -> SafeString:
     """The grid, with this sentence as its text alternative."""
     most = max(len(grid.sources), len(grid.destinations))
     has_figures, has_names = most <= FIGURES_UP_TO, most <= NAMES_UP_TO
-    shape = _Shape(74, 34, 3, 13) if has_figures else _Shape(12, 12, 1, 9) if has_names else _Shape(4, 4, 0, 0)
+    shape = _Shape(74, 44, 3, 14) if has_figures else _Shape(12, 12, 1, 9) if has_names else _Shape(4, 4, 0, 0)
     letters = max((len(_short(site)) for site in (*grid.sources, *grid.destinations)), default=0)
     left = shape.letter * 0.62 * letters + 8 if has_names else 0.0
     top = shape.letter * 1.6 if has_figures else left
