@@ -90,8 +90,9 @@ causes: setup system-test ## planted faults in a simulated mesh: are the stated 
 	$(BIN)/python -m tests.causes --write
 	$(BIN)/python -m tests.causes.partial --write
 
-screenshots: setup system-test ## the pictures of README and docs, of a lab that runs for a quarter of an hour
+screenshots: setup system-test ## the pictures of README and docs, of a lab that runs for half an hour and of large meshes
 	$(BIN)/python -m tests.screenshots
+	$(BIN)/python -m tests.screenshots.large
 
 reference: setup ## docs/reference from the code: keys of mesh.toml and limits.toml, variables
 	DJANGO_SETTINGS_MODULE=monitor.settings $(BIN)/python -m scripts.reference
