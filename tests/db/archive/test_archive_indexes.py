@@ -39,10 +39,12 @@ INSERT INTO {table}
 SELECT (jsonb_populate_record(stored, jsonb_build_object(
     'path_id', path.id, '{column}', stored.{column} - step * interval '{every}'))).*
 FROM {table} AS stored CROSS JOIN path CROSS JOIN generate_series(1, 2000) AS step
+ORDER BY step DESC
 """
 FILLED = (("burst", "measured_at", "10 minutes"), ("throughput_test", "measured_at", "10 minutes"))
 FILLED += (("burst_hour", "hour", "1 hour"), ("burst_day", "day", "1 day"))
-"""With few rows the server may use any index; with a fortnight on each path it uses the index made for the day."""
+"""With few rows the server may use any index; with a fortnight on each path, in the order of their arrival, it uses
+the index made for the day."""
 MORE_BATCHES = """
 INSERT INTO received_batch
 SELECT (jsonb_populate_record(stored, jsonb_build_object(
