@@ -211,7 +211,8 @@ def _extend(spans: list[LabelledSpan], since: datetime, until: datetime, label: 
         spans.append(LabelledSpan(since, until, label))
 
 
-def _rtt_row(point: SeriesPoint) -> Row | None:
+def quantiles(point: SeriesPoint) -> Row | None:
+    """The RTTs of a step in ms; None without a reply."""
     if point.rtt_median_ms is None:
         return None
     return {
@@ -221,8 +222,12 @@ def _rtt_row(point: SeriesPoint) -> Row | None:
         "p75": rounded(point.rtt_p75_ms),
         "p95": rounded(point.rtt_p95_ms),
         "max": rounded(point.rtt_max_ms),
-        "got": f"{point.received} of {point.sent}",
     }
+
+
+def _rtt_row(point: SeriesPoint) -> Row | None:
+    rtts_ms = quantiles(point)
+    return None if rtts_ms is None else {**rtts_ms, "got": f"{point.received} of {point.sent}"}
 
 
 def _loss_row(point: SeriesPoint, until: datetime) -> Row:

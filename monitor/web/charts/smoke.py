@@ -36,7 +36,7 @@ from monitor.web.charts.layout import (
 )
 from monitor.web.charts.marks import Absence, Row, Spec, TimeAxis, change_rows, epoch_ms, span_rows
 from monitor.web.charts.scales import Scale, linear_scale
-from monitor.web.charts.series import absences, loss_text, rounded, step_rows
+from monitor.web.charts.series import absences, loss_text, quantiles, step_rows
 from monitor.web.labels import outcome_label
 from probes.contract import Outcome
 
@@ -107,18 +107,10 @@ def _number(value: float | None) -> float:
 
 
 def _step_row(point: SeriesPoint) -> Row | None:
-    if point.rtt_median_ms is None:
+    rtts_ms = quantiles(point)
+    if rtts_ms is None:
         return None
-    return {
-        "min": rounded(point.rtt_min_ms),
-        "p25": rounded(point.rtt_p25_ms),
-        "median": rounded(point.rtt_median_ms),
-        "p75": rounded(point.rtt_p75_ms),
-        "p95": rounded(point.rtt_p95_ms),
-        "max": rounded(point.rtt_max_ms),
-        "step": loss_step(point.sent - point.received, point.sent),
-        "loss": loss_text(point),
-    }
+    return {**rtts_ms, "step": loss_step(point.sent - point.received, point.sent), "loss": loss_text(point)}
 
 
 def _lossy_row(point: SeriesPoint, step_s: int) -> Row | None:

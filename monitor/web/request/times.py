@@ -40,34 +40,35 @@ def zone_label(at: datetime) -> str:
     return f"UTC{'−' if minutes < 0 else '+'}{hours}{f':{rest:02d}' if rest else ''}"
 
 
+def _with_zone(at: datetime, pattern: str) -> str:
+    """A moment in the reader's zone, with the zone's name."""
+    local = timezone.localtime(at)
+    return f"{local.strftime(pattern)} {zone_label(local)}"
+
+
 def day_minute(at: datetime) -> str:
     """A moment of this year to the minute, for narrow columns: "11-22 10:00 UTC"."""
-    local = timezone.localtime(at)
-    return f"{local:%m-%d %H:%M} {zone_label(local)}"
+    return _with_zone(at, "%m-%d %H:%M")
 
 
 def minute(at: datetime) -> str:
     """A moment to the minute."""
-    local = timezone.localtime(at)
-    return f"{local:%Y-%m-%d %H:%M} {zone_label(local)}"
+    return _with_zone(at, "%Y-%m-%d %H:%M")
 
 
 def second(at: datetime) -> str:
     """A moment to the second."""
-    local = timezone.localtime(at)
-    return f"{local:%Y-%m-%d %H:%M:%S} {zone_label(local)}"
+    return _with_zone(at, "%Y-%m-%d %H:%M:%S")
 
 
 def clock_minute(at: datetime) -> str:
     """A moment of today to the minute."""
-    local = timezone.localtime(at)
-    return f"{local:%H:%M} {zone_label(local)}"
+    return _with_zone(at, "%H:%M")
 
 
 def clock(at: datetime) -> SafeString:
     """A moment of today to the second, as markup."""
-    local = timezone.localtime(at)
-    return marked(at, f"{local:%H:%M:%S} {zone_label(local)}")
+    return marked(at, _with_zone(at, "%H:%M:%S"))
 
 
 def span(since: datetime, until: datetime) -> str:
