@@ -1,4 +1,4 @@
-"""Tokens of users' programs, of which only SHA-256 digests are stored; and how users want the pages shown."""
+"""API tokens of users, stored as SHA-256 digests, and the settings of their pages."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from monitor.archive.upkeep.freshness import Freshness, RecurringWork
 from monitor.mesh.models import Mesh
 
 RECENTLY_ENDED = timedelta(hours=1)
-"""The last incident is named for so long after its end, if none is open."""
+"""While none is open, an incident that ended within this time is named."""
 NO_MESH = "No mesh yet: nothing is measured."
 NO_PATH = "No path is measured yet: a path needs two sites and a test."
 NO_RULE = "Every alert rule is disabled: problems are not detected."

@@ -382,7 +382,7 @@ def test_dragging_over_a_chart_zooms_and_back_undoes_it(browser, served, stack, 
     since, until = (datetime.fromisoformat(query[name]).replace(tzinfo=UTC) for name in ("since", "until"))
     now, minute = datetime.now(UTC), timedelta(minutes=1)
     shown = max(now - first, 5 * minute)
-    # Half of the canvas, of which a part is the axis; the chart begins with the first data, or five minutes ago.
+    # The drag covers half of the canvas, axis included. The chart begins with the first data, or five minutes ago.
     assert 0.45 * shown - minute <= until - since <= 0.65 * shown + minute
     assert now - shown - minute <= since < until < now
     assert shown_since == query["since"]

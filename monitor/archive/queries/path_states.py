@@ -28,7 +28,7 @@ class PathStates:
 
 @dataclass(frozen=True, slots=True)
 class MaintainedPlaces:
-    """The ids of what is in maintenance; `everything` is the whole mesh."""
+    """Paths, sites and groups in maintenance, by id; with `everything` the whole mesh is."""
 
     everything: bool = False
     paths: Collection[int] = ()

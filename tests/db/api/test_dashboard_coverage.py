@@ -173,8 +173,8 @@ def test_table_coverage_ends_with_the_last_full_hour(
 
 @pytest.mark.parametrize("length", [6 * HOUR, 5 * DAY])
 def test_slots_without_delivery_are_missing_tests(length: timedelta, running_hour: RunningHour) -> None:
-    """A slot in each of three hours of which there is no summary; that of the running hour may still be tested. A slot
-    on demand is none of the plan."""
+    """Three hours without a summary have a slot each; that of the running hour may still be tested. An on-demand slot
+    does not belong to the plan."""
     path = running_hour.mesh.slac_cern
     for name in ("throughput", "on-demand"):
         test = MeshTest.objects.create(name=name, kind="throughput", every_s=3600, parameters={})

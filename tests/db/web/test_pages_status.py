@@ -1,4 +1,4 @@
-"""The status page: uptime by planted incidents and measurements, what is public, and that nothing else becomes so."""
+"""The status page: uptime by planted incidents and measurements; only what is meant to be public is shown."""
 
 from __future__ import annotations
 

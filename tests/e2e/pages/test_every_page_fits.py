@@ -54,7 +54,7 @@ def measured():
 
 
 def on_paper(page, screen):
-    """What is wrong with the page in print, on A4 between margins of 10 mm."""
+    """Faults of the page in print, on A4 between margins of 10 mm."""
     width, height, _ = SCREENS[screen]
     page.set_viewport_size({"width": A4_PX, "height": 900})
     page.emulate_media(media="print")

@@ -26,7 +26,7 @@ from probes.lab.scenario import LabError
 REFRESH_S = 3
 
 
-# Reading at the door: the user of the lab needs no login, and is told apart below.
+# Open to readers here: the user who runs the lab needs no login, and is recognised below.
 @needs(Action.READ)
 @require_http_methods(["GET", "HEAD", "POST"])
 def lab_page(request: HttpRequest) -> HttpResponse:
