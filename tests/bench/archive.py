@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import gc
 import os
-import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -35,6 +32,7 @@ from probes.site.delivery.centre import encode_batch
 from probes.site.wire import Batch, Delivered
 from probes.supervise import Supervisor
 from tests.bench import Row
+from tests.bench.serving import web_server
 
 if TYPE_CHECKING:
     from monitor.archive.ingest.arrivals import ParsedBatch
@@ -121,7 +119,7 @@ def _measure() -> tuple[dict[str, float], dict[str, float]]:
     def measure_step(step: str, work: Callable[[], object]) -> None:
         took_s[step] = min(seconds(work), took_s.get(step, inf))
 
-    with _web_server() as port:
+    with web_server(wake) as port:
         for _ in range(ROUNDS):
             _forget_everything()
             measure_step(PLAIN_COPY, lambda: _plain_copy(values))
@@ -267,24 +265,7 @@ def _packed_copy(rows: list[bytes]) -> None:
         copy.write(END)
 
 
-@contextmanager
-def _web_server() -> Iterator[int]:
-    """Gunicorn as `manage.py up` runs it, without its access log; yields its port."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.set_inheritable(True)
-        port = listener.getsockname()[1]
-        argv = [sys.executable, "-m", "gunicorn", "--config", "python:monitor.stack.serving"]
-        argv += ["--bind", f"fd://{listener.fileno()}", "--access-logfile", os.devnull, "--log-level", "error"]
-        process = subprocess.Popen(argv, pass_fds=[listener.fileno()])
-        try:
-            _wake(port)
-            yield port
-        finally:
-            process.terminate()
-            process.wait()
-
-
-def _wake(port: int) -> None:
+def wake(port: int) -> None:
     """Wait until every worker has imported all that the first request needs."""
     at_once = serving.workers * serving.threads
     with ThreadPoolExecutor(at_once) as pool:

@@ -22,7 +22,8 @@ from django.core.management import call_command
 
 from probes import broker
 from tests.bench import Row
-from tests.bench.archive import _web_server, database
+from tests.bench.archive import database, wake
+from tests.bench.serving import web_server
 
 AGENTS, RESULTS = 200, 100_000
 PATHS = 100
@@ -50,7 +51,7 @@ def _measure(folder: Path, agents: int, results: int) -> list[Row]:
 
     spools = make_crowd(folder, agents, results, paths=min(PATHS, results))
     connection.close()
-    with _web_server() as port:
+    with web_server(wake) as port:
         before = listening(port)  # all of them: each has been asked for a page
         idle_bytes = largest_bytes(port)
         drained = drain(f"http://127.0.0.1:{port}", spools, DEADLINE_S)

@@ -11,10 +11,7 @@ from __future__ import annotations
 
 import gzip
 import os
-import socket
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +23,7 @@ from django.core.management import call_command
 
 from tests.bench import Row
 from tests.bench.archive import database
+from tests.bench.serving import web_server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -101,7 +99,7 @@ def empty_database() -> Iterator[str]:
     """The tables without rows, and read access for browsers on this machine; yields the database's name."""
     with database() as name:
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
-        os.environ["SOUNDINGS_LOCAL_READ"] = "1"
+        os.environ |= {"SOUNDINGS_LOCAL_READ": "1", "SOUNDINGS_ALLOW_PLAIN_HTTP": "1"}
         django.setup()
         call_command("migrate", verbosity=0)
         yield name
@@ -134,7 +132,7 @@ def measure(sites: int) -> list[Row]:
     """The rows of the mesh that is planted."""
     from tests.e2e.visits import browsing
 
-    with web_server() as port, browsing() as browser:
+    with web_server(wake) as port, browsing() as browser:
         address = f"http://127.0.0.1:{port}"
         took_s, answer, compressed_bytes = _asked(port, "/")
         usable_s = [_visited(browser, address) for _ in range(VISITS)]
@@ -156,23 +154,10 @@ def measure(sites: int) -> list[Row]:
     ]
 
 
-@contextmanager
-def web_server() -> Iterator[int]:
-    """Gunicorn as `manage.py up` runs it, without its access log; yields its port."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.set_inheritable(True)
-        port = listener.getsockname()[1]
-        argv = [sys.executable, "-m", "gunicorn", "--config", "python:monitor.stack.serving"]
-        argv += ["--bind", f"fd://{listener.fileno()}", "--access-logfile", os.devnull, "--log-level", "error"]
-        environment = {**os.environ, "SOUNDINGS_ALLOW_PLAIN_HTTP": "1"}
-        process = subprocess.Popen(argv, pass_fds=[listener.fileno()], env=environment)
-        try:
-            for _ in range(4):
-                _asked(port, "/calculator/")
-            yield port
-        finally:
-            process.terminate()
-            process.wait()
+def wake(port: int) -> None:
+    """Ask each worker for a page that loads no grid."""
+    for _ in range(4):
+        _asked(port, "/calculator/")
 
 
 def _asked(port: int, address: str) -> tuple[float, bytes, int]:

@@ -7,6 +7,7 @@ there.
 from __future__ import annotations
 
 from tests.bench import grid_page
+from tests.bench.serving import web_server
 from tests.e2e.visits import browsing
 from tests.screenshots.shots import IMAGES, OF_LARGE_MESHES, folder_of_every, take, write
 
@@ -16,7 +17,7 @@ def main() -> None:
     with grid_page.empty_database():
         for sites, shots in OF_LARGE_MESHES.items():
             grid_page.plant(sites)
-            with grid_page.web_server() as port, browsing() as browser:
+            with web_server(grid_page.wake) as port, browsing() as browser:
                 for shot in shots:
                     picture = take(browser, f"http://127.0.0.1:{port}/", shot)
                     write((every or IMAGES) / f"{shot.name}.png", picture)
