@@ -2,7 +2,8 @@
 # Writes the configuration of docker-compose.yml's nginx and becomes it. usage: compose-proxy.sh plain|tls
 #   plain: HTTP on port 8000, and a Unix socket for the agent beside the centre
 #   tls:   HTTPS on port 8443 with the certificate in /run/soundings/proxy; port 8080 redirects there
-# SOUNDINGS_TRUSTED_PROXIES has the addresses of proxies in front of this one, separated by commas.
+# Both have Grafana under /grafana/. SOUNDINGS_TRUSTED_PROXIES has the addresses of proxies in front of this one, separated by
+# commas; SOUNDINGS_TLS_PORT is the port of this machine that leads to 8443.
 set -eu
 mode=$1
 secrets=/run/soundings/proxy
@@ -14,7 +15,7 @@ for address in $(printf '%s' "${SOUNDINGS_TRUSTED_PROXIES:-}" | tr ',' ' '); do
     printf '%s 1;\n' "$address"
 done >"$work/trusted"
 
-location() { # X-FORWARDED-FOR X-FORWARDED-PROTO
+centre() { # X-FORWARDED-FOR X-FORWARDED-PROTO
     cat <<CONFIGURATION
         location / {
             proxy_pass \$centre;
@@ -26,11 +27,29 @@ location() { # X-FORWARDED-FOR X-FORWARDED-PROTO
 CONFIGURATION
 }
 
+grafana() { # X-FORWARDED-FOR X-FORWARDED-PROTO
+    cat <<CONFIGURATION
+        location = /grafana {
+            return 308 /grafana/;
+        }
+        location /grafana/ {
+            proxy_pass \$grafana;
+            proxy_set_header Host \$http_host;
+            proxy_set_header Upgrade \$http_upgrade; # its live updates come over a WebSocket
+            proxy_set_header Connection \$connection_header;
+            proxy_set_header X-Forwarded-For $1;
+            proxy_set_header X-Forwarded-Proto $2;
+        }
+CONFIGURATION
+}
+
 if [ "$mode" = tls ]; then
     if [ ! -s "$secrets/certificate" ] || [ ! -s "$secrets/key" ]; then
         echo "proxy: no certificate; set SOUNDINGS_TLS_CERTIFICATE and SOUNDINGS_TLS_KEY to its files" >&2
         exit 1
     fi
+    port=:${SOUNDINGS_TLS_PORT:-443}
+    [ "$port" != :443 ] || port=
     cat >"$work/servers" <<CONFIGURATION
     server {
         listen 8443 ssl;
@@ -38,11 +57,12 @@ if [ "$mode" = tls ]; then
         ssl_certificate_key $secrets/key;
         ssl_protocols TLSv1.2 TLSv1.3;
         ssl_session_cache shared:tls:5m;
-$(location '$remote_addr' https)
+$(centre '$remote_addr' https)
+$(grafana '$remote_addr' https)
     }
     server {
         listen 8080;
-        return 308 https://\$host\$request_uri;
+        return 308 https://\$host$port\$request_uri;
     }
 CONFIGURATION
 else
@@ -50,11 +70,12 @@ else
     cat >"$work/servers" <<CONFIGURATION
     server {
         listen 8000;
-$(location '$forwarded_for' '$forwarded_proto')
+$(centre '$forwarded_for' '$forwarded_proto')
+$(grafana '$forwarded_for' '$forwarded_proto')
     }
     server { # no network is between, which is as good as TLS
         listen unix:$socket;
-$(location '""' https)
+$(centre '""' https)
     }
 CONFIGURATION
 fi
@@ -69,6 +90,7 @@ events {
 http {
     access_log off; # the web server logs the requests that it rejects or that fail
     server_tokens off;
+    absolute_redirect off; # the port that a reader uses is not that of the container
     client_body_temp_path $work/bodies;
     proxy_temp_path $work/answers;
     fastcgi_temp_path $work/fastcgi;
@@ -85,6 +107,13 @@ http {
     resolver 127.0.0.11 valid=5s ipv6=off;
     map \$host \$centre {
         default http://web:8000;
+    }
+    map \$host \$grafana {
+        default http://grafana:3000;
+    }
+    map \$http_upgrade \$connection_header {
+        default upgrade;
+        "" "";
     }
 
     # The headers of a proxy in front of this one count if it is trusted.
