@@ -260,6 +260,23 @@ def test_every_variable_of_our_image_is_read_by_the_settings(name: str) -> None:
     assert SERVICES[name].get("environment", {}).keys() <= variables
 
 
+# Variables that cannot be set in .env, and why.
+NOT_PASSED_ON = {
+    "SOUNDINGS_LOCAL_READ": "every request comes through a proxy, none from this machine itself",
+    "SOUNDINGS_LAB_DIR": "the lab needs network namespaces of the machine",
+    "SOUNDINGS_DEBUG": "never where others can reach it",
+}
+
+
+@pytest.mark.parametrize("name", ["web", "worker", "beat", "migrate", "admin"])
+def test_compose_passes_on_every_variable_of_the_centre(name: str) -> None:
+    passed_on = {variable.removesuffix("_FILE") for variable in SERVICES[name]["environment"]} | {
+        "SOUNDINGS_PULSE_FILE"
+    }
+
+    assert VARIABLES.keys() - passed_on == NOT_PASSED_ON.keys()
+
+
 @pytest.mark.parametrize("name", ["web", "worker", "beat", "migrate"])
 def test_compose_sets_retention_to_the_defaults_of_the_settings(name: str) -> None:
     environment = SERVICES[name]["environment"]
