@@ -162,6 +162,22 @@ def check_backup(stack: Stack) -> str:
     return f"{dump.stat().st_size / 1e6:.1f} MB; {restored} bursts in new volumes"
 
 
+def check_password(stack: Stack) -> str:
+    """A password that does not belong to the volume, mended by the lines of the document."""
+    stack.sql("ALTER ROLE postgres PASSWORD 'of another volume'")
+    code = stack.compose("up", "--detach", "--wait", "--force-recreate", "migrate", check=False)
+    require("exit 1" in code or "exited (1)" in code, code)
+    logs = stack.compose("logs", "migrate")
+    require('password authentication failed for user "postgres"' in logs, logs)
+    text = (stack.root / "docs/compose.md").read_text()
+    (lines,) = [
+        block for block in re.findall(r"^```\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if "ALTER ROLE" in block
+    ]
+    stack.shell(lines.replace("docker compose", "docker compose --project-name soundings-test"))
+    stack.new_bursts("here")
+    return "set again by these lines; results go on"
+
+
 def check_scale(stack: Stack) -> str:
     seconds = stack.up("--scale", "web=2", "--scale", "worker=2")
     counts = [name_of(running) for running in stack.containers() if running["State"]["Health"]["Status"] == "healthy"]
@@ -245,6 +261,7 @@ CHECKS: tuple[tuple[str, Callable[[Stack], str]], ...] = (
     ("privileges", check_hardening),
     ("volumes", check_volumes),
     ("backup, restore into new volumes", check_backup),
+    ("another password in the database", check_password),
     ("`--scale web=2 --scale worker=2`", check_scale),
     ("volume of an earlier release", check_earlier_volume),
     ("two architectures", check_bake),
