@@ -15,7 +15,7 @@ RUN python -m venv /opt/soundings \
 
 FROM python:3.12.14-slim-bookworm
 
-# What a site's agent runs beside Python: throughput tests, routes, and the Redis of its own. Then what sets the reports'
+# What a site's agent runs beside Python: throughput tests, `ss`, and the Redis of its own. Then what sets the reports'
 # PDFs.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends iperf3 iproute2 redis-server \

@@ -70,18 +70,26 @@ def check_programs(site: SiteSetup) -> Iterator[CheckResult]:
         yield CheckResult(check="redis", detail=broker.find_server())
     except broker.BrokerError as error:
         yield CheckResult(check="redis", detail="no redis-server", fix=str(error))
+    yield _iperf3()
+    path = shutil.which("ss")
+    if path is None:
+        detail = "not installed: throughput tests have no counters of the kernel"
+        yield CheckResult(check="ss", detail=detail, fix="install iproute2 (Debian, Ubuntu: apt-get install iproute2)")
+    else:
+        yield CheckResult(check="ss", detail=path)
+
+
+def _iperf3() -> CheckResult:
     path = shutil.which("iperf3")
     if path is None:
-        yield CheckResult(check="iperf3", detail="not installed: no throughput test will run", fix=NO_IPERF3)
-        return
+        return CheckResult(check="iperf3", detail="not installed: no throughput test will run", fix=NO_IPERF3)
     try:
         said = subprocess.run(
             [path, "--version"], capture_output=True, text=True, check=True, timeout=CONNECT_TIMEOUT_S
         )
     except (OSError, subprocess.SubprocessError) as error:
-        yield CheckResult(check="iperf3", detail=f"it does not start: {error}", fix="install it anew")
-    else:
-        yield CheckResult(check="iperf3", detail=f"{path}, {said.stdout.partition('(')[0].strip()}")
+        return CheckResult(check="iperf3", detail=f"it does not start: {error}", fix="install it anew")
+    return CheckResult(check="iperf3", detail=f"{path}, {said.stdout.partition('(')[0].strip()}")
 
 
 def check_privileges(site: SiteSetup) -> Iterator[CheckResult]:

@@ -1,10 +1,12 @@
 """The doctor's checks that do not depend on the machine: each result with its fix."""
 
+import shutil
+
 import msgspec
 import pytest
 
 from probes.contract import CheckResult
-from probes.site.doctor.check_host import about_privileges, has_net_raw, is_in_range
+from probes.site.doctor.check_host import about_privileges, check_programs, has_net_raw, is_in_range
 from probes.site.doctor.run import lines
 
 # The lines of /proc/self/status of root, an ordinary user, and a service with AmbientCapabilities=CAP_NET_RAW.
@@ -41,6 +43,18 @@ def test_either_way_to_open_a_socket_is_enough(capable, in_range):
     assert all(finding.is_good for finding in findings) is (capable or in_range)
     if not (capable or in_range):
         assert all('sysctl -w net.ipv4.ping_group_range="0 2147483647"' in finding.fix for finding in findings)
+
+
+@pytest.mark.parametrize(("program", "advice"), [("iperf3", "iperf3"), ("ss", "iproute2")])
+def test_a_missing_program_of_throughput_tests_has_a_fix(program, advice, monkeypatch):
+    which = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == program else which(name))
+
+    results = {result.check: result for result in check_programs(None)}
+
+    assert not results[program].is_good
+    assert advice in results[program].fix
+    assert {"redis", "iperf3", "ss"} == results.keys()
 
 
 def test_a_fix_is_printed_below_the_failed_check():
