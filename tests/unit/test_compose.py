@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 import yaml
 from celery.app.utils import find_app
@@ -34,6 +35,7 @@ from monitor.environment import VARIABLES
 from monitor.mesh.document import reader
 from monitor.stack.postgres import TUNING
 from probes.__main__ import COMMANDS as PROBES_COMMANDS
+from probes.throughput.spec import ThroughputSpec
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -578,6 +580,14 @@ def test_an_ordinary_user_may_ping_in_the_agents_network() -> None:
     assert first <= group <= last
 
 
+def test_the_port_of_throughput_tests_is_published_for_tcp_and_udp() -> None:
+    (port,) = [field.default for field in msgspec.structs.fields(ThroughputSpec) if field.name == "port"]
+    elsewhere = yaml.safe_load((ROOT / "packaging/agent.compose.yml").read_text())["services"]["agent"]
+    for ports in (SERVICES["agent"]["ports"], interpolated(elsewhere["ports"])):
+        assert [line.partition(":")[2] for line in ports] == [f"{port}:{port}", f"{port}:{port}/udp"]
+    assert f"--publish {port}:{port} --publish {port}:{port}/udp" in (ROOT / "docs/agent.md").read_text()
+
+
 # --- networks
 
 
@@ -620,7 +630,7 @@ def test_a_service_conforms_to_the_specification(name: str) -> None:
         assert isinstance(value, SERVICE_KEYS[key]), key
     assert service["restart"] in ("no", "unless-stopped")
     for port in service.get("ports", []):
-        assert re.fullmatch(r"[\d.]+:\d+:\d+", port), "published on an address, by default loopback's"
+        assert re.fullmatch(r"[\d.]+:\d+:\d+(/udp)?", port), "published on an address, by default loopback's"
     check = service.get("healthcheck", {})
     assert check.keys() <= {"test", "interval", "timeout", "retries", "start_period"}
     for key in check.keys() & {"interval", "timeout", "start_period"}:
