@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.compose import bases
@@ -111,7 +112,7 @@ def versions(stack: Stack) -> str:
 
 def markdown(rows: list[Row]) -> str:
     lines = ["| check | result |", "|---|---|", *(f"| {title} | {result} |" for title, result, _ in rows)]
-    return "\n".join(lines) + f"\n\n*{machine()}*\n"
+    return "\n".join(lines) + f"\n\n*{datetime.now(UTC):%Y-%m-%d}. {machine()}*\n"
 
 
 if __name__ == "__main__":

@@ -268,7 +268,7 @@ CHECKS: tuple[tuple[str, Callable[[Stack], str]], ...] = (
     ("backup, restore into a new volume", check_backup),
     ("another password in the database", check_password),
     ("`--scale web=2 --scale worker=2`", check_scale),
-    ("volume of an earlier release", check_earlier_volume),
+    ("database from before 0.1.0", check_earlier_volume),
     ("two architectures", check_bake),
 )
 
