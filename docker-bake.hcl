@@ -1,4 +1,4 @@
-# Images for amd64 and arm64: docker buildx bake --push --set '*.output=type=registry'
+# Images for amd64 and arm64: REGISTRY=registry.example.org/network/ docker buildx bake --push
 # A builder for both: docker buildx create --use --platform linux/amd64,linux/arm64
 variable "VERSION" {
   default = "0.1.0"

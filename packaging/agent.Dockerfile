@@ -1,5 +1,6 @@
-# A site's agent alone: no Django, no database driver, no charts. Built from the top folder:
-#   docker build --file packaging/agent.Dockerfile --tag soundings-agent .
+# A site's agent alone: no Django, no database driver, no charts. Built from the top folder, with BuildKit, which
+# Docker Engine has by default from 23 on:
+#   DOCKER_BUILDKIT=1 docker build --file packaging/agent.Dockerfile --tag soundings-agent .
 FROM python:3.12.14-slim-bookworm AS environment
 
 RUN apt-get update \

@@ -68,13 +68,11 @@ class Stack:
 
     def far(self, *words: str) -> str:
         """Run `docker compose` with the files of the other site."""
-        environment = {
-            "SOUNDINGS_CA": str(self.folder / "ca.pem"),
-            "SOUNDINGS_LIMITS": str(ROOT / "limits.compose.toml"),
-        }
+        settings = self.folder / "agent.env"
+        settings.write_text(f"SOUNDINGS_CA={self.folder}/ca.pem\nSOUNDINGS_LIMITS={ROOT}/limits.compose.toml\n")
         files = ("--file", "packaging/agent.compose.yml", "--file", "tests/compose/far.yml")
-        command = ("docker", "compose", "--project-name", "soundings-test-far", *files, *words)
-        return self.engine.run(*command, environment=environment, cwd=ROOT)[1]
+        project = ("docker", "compose", "--project-name", "soundings-test-far", "--env-file", str(settings))
+        return self.engine.run(*project, *files, *words, cwd=ROOT)[1]
 
     def up(self, *words: str) -> float:
         """`docker compose up --detach --wait`; returns its seconds."""

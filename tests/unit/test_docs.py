@@ -15,10 +15,40 @@ from tests.screenshots.shots import IMAGES, MOST_BYTES, OF_LAB, OF_LARGE_MESHES
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OPTIONS_OF_OTHERS = {
-    *("--cap-drop", "--command", "--detach", "--force-recreate", "--network", "--no-deps", "--now", "--publish"),
-    *("--read-only", "--restart", "--rm", "--tag", "--tmpfs", "--volume"),
+    *(
+        "--cap-drop",
+        "--command",
+        "--deploy-hook",
+        "--detach",
+        "--env-file",
+        "--force-recreate",
+        "--install",
+        "--network",
+    ),
+    *(
+        "--no-deps",
+        "--now",
+        "--platform",
+        "--post-hook",
+        "--pre-hook",
+        "--privileged",
+        "--project-directory",
+        "--publish",
+    ),
+    *(
+        "--push",
+        "--read-only",
+        "--restart",
+        "--rm",
+        "--standalone",
+        "--tag",
+        "--tmpfs",
+        "--use",
+        "--volume",
+        "--volumes",
+    ),
 }
-"""Options of Docker, psql and systemctl in examples."""
+"""Options of Docker, certbot, psql and systemctl in examples."""
 
 TOP_FOLDERS = "dashboards|docs|monitor|packaging|probes|scripts|tests"
 
