@@ -106,7 +106,7 @@ def versions(stack: Stack) -> str:
     python = stack.compose("exec", "-T", "web", "python", "-V").split()[-1]
     return (
         f"Docker Engine {engine}, Compose {plugins[0]}, Buildx {plugins[1]}; stand-ins: Python {python}, PostgreSQL "
-        f"{database}, Debian 12's Redis and nginx; without Grafana"
+        f"{database}, Debian 12's Redis and nginx; nginx for Grafana"
     )
 
 

@@ -1,7 +1,7 @@
 """Base images for a machine without access to a registry: Debian's packages, tagged as the files name them.
 
 Python is Debian's 3.11 where the files name 3.12; PostgreSQL 17 with TimescaleDB 2.19, Redis 7.0 and nginx 1.22 replace
-newer versions. For Grafana there is no package, so its profile is left out.
+newer versions. For Grafana there is no package: an nginx stands in for it, which answers with the request.
 """
 
 from __future__ import annotations
@@ -30,6 +30,14 @@ COPY entrypoint.sh /usr/local/bin/
 VOLUME /var/lib/postgresql/data
 ENTRYPOINT ["sh", "/usr/local/bin/entrypoint.sh"]
 CMD ["postgres"]
+"""
+# Answers with the host, scheme and path that the proxy passed on.
+GRAFANA = """
+RUN printf '%s' 'pid /tmp/pid; events {} http { access_log off; client_body_temp_path /tmp/a; proxy_temp_path /tmp/b; \
+fastcgi_temp_path /tmp/c; scgi_temp_path /tmp/d; uwsgi_temp_path /tmp/e; server { listen 3000; location / { \
+return 200 "$http_host $http_x_forwarded_proto $request_uri $http_upgrade"; } } }' >/grafana.conf
+USER 472
+ENTRYPOINT ["nginx", "-e", "stderr", "-c", "/grafana.conf", "-g", "daemon off;"]
 """
 # The official image's use of these variables, in short.
 ENTRYPOINT = """set -eu
@@ -83,6 +91,8 @@ def make(engine: Engine, folder: Path, postgres_tree: Path) -> None:
     for name, steps in (("redis", REDIS), ("nginx", NGINX)):
         if tags[name] not in has:
             _build(engine, folder, f"FROM {MINIMAL}\n{steps}\n", tags[name])
+    if tags["grafana/grafana"] not in has:
+        _build(engine, folder, f"FROM {tags['nginx']}\n{GRAFANA}", tags["grafana/grafana"])
     if tags["python"] not in has:
         _build(engine, folder, f"FROM {MINIMAL}\n{PYTHON}\n", "soundings-test/python")
         _flatten(engine, "soundings-test/python", tags["python"])

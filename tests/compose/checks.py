@@ -19,9 +19,20 @@ from http.cookies import SimpleCookie
 from urllib.parse import urlencode
 
 from tests.compose.engine import CommandError
-from tests.compose.stack import GATEWAY, NAME, PORT, PUBLIC_URL, TLS_PORT, Stack, name_of, wait_for
+from tests.compose.stack import (
+    GATEWAY,
+    NAME,
+    PORT,
+    PUBLIC_URL,
+    REDIRECT_PORT,
+    TLS_PORT,
+    Stack,
+    issue_certificate,
+    name_of,
+    wait_for,
+)
 
-LONG_RUNNING = ("timescaledb", "redis", "web", "worker", "beat", "proxy", "tls", "agent")
+LONG_RUNNING = ("timescaledb", "redis", "web", "worker", "beat", "proxy", "tls", "agent", "grafana")
 PASSWORD = "correct-horse-battery"
 
 
@@ -92,6 +103,51 @@ def check_plain_http(stack: Stack) -> str:
         connection.close()
     require(answers == {"": (301, "https"), "https": (200, "")}, str(answers))
     return "HTTP redirected; a trusted proxy's HTTPS served"
+
+
+def check_grafana(stack: Stack) -> str:
+    """The stand-in answers with the host, scheme and path that it got."""
+    served = get(stack, "/grafana/d/soundings-mesh", {})
+    require(
+        served[0] == 200 and served[2].split() == [f"{NAME}:{TLS_PORT}", "https", "/grafana/d/soundings-mesh"],
+        str(served),
+    )
+    redirects = {}
+    for host, port, path in ((GATEWAY, REDIRECT_PORT, "/grafana/"), ("127.0.0.1", PORT, "/grafana")):
+        connection = http.client.HTTPConnection(host, port, timeout=30)
+        connection.request("GET", path, headers={"Host": f"{NAME}:{port}"})
+        answer = connection.getresponse()
+        redirects[port] = (answer.status, answer.getheader("Location"))
+        connection.close()
+    require(redirects == {REDIRECT_PORT: (308, f"{PUBLIC_URL}/grafana/"), PORT: (308, "/grafana/")}, str(redirects))
+    return "under /grafana/ over HTTPS, the port of which the redirect names"
+
+
+def check_renewal(stack: Stack) -> str:
+    """A new certificate, and certbot's hooks as the document has them, from another folder."""
+    issue_certificate(stack.folder)
+    hooks = re.findall(r"^    --\w+-hook '(.*?)'", (stack.root / "docs/compose.md").read_text(), re.MULTILINE)
+    require(len(hooks) == 2, str(hooks))
+    for hook in hooks:
+        line = hook.replace("/srv/soundings", f"{stack.root} --project-name soundings-test")
+        stack.engine.run("sh", "-c", line, environment=stack.environment, cwd=stack.folder)
+    wait_healthy(stack, "tls")
+    expected = ssl.PEM_cert_to_DER_cert((stack.folder / "centre.pem").read_text())
+    with connect(stack) as served:
+        require(served.getpeercert(binary_form=True) == expected, "the old certificate is served")
+    return "served after certbot's hooks"
+
+
+def check_commands(stack: Stack) -> str:
+    """Commands as the document gives them; the doctor fails here for the clock at least."""
+    stack.compose("run", "--rm", "-T", "migrate", "python", "manage.py", "mesh", "check", "/etc/soundings/mesh.toml")
+    doctor = ("exec", "-T", "agent", "python", "-m", "probes", "site", "doctor", "--data", "/data")
+    for output in (stack.compose(*doctor, check=False), stack.far(*doctor, check=False)):
+        good = set(re.findall(r"^OK +(\w+)", output, re.MULTILINE))
+        require({"redis", "iperf3", "ss", "centre"} <= good, output)
+    ports = [stack.compose("port", "--protocol", protocol, "agent", "5201").strip() for protocol in ("tcp", "udp")]
+    require(ports == ["127.0.0.1:5201"] * 2, str(ports))
+    return "mesh check; site doctor at both sites; port 5201 published for TCP and UDP"
 
 
 def check_far_site(stack: Stack) -> str:
@@ -257,6 +313,9 @@ CHECKS: tuple[tuple[str, Callable[[Stack], str]], ...] = (
     ("login and page", check_login),
     ("plain HTTP", check_plain_http),
     ("second site from the agent's image", check_far_site),
+    ("Grafana's address, with a stand-in", check_grafana),
+    ("commands of other documents", check_commands),
+    ("certificate renewed", check_renewal),
     ("report", check_report),
     ("web restarted alone", check_web_alone),
     ("`up --build` again", check_second_up),
@@ -275,10 +334,8 @@ CHECKS: tuple[tuple[str, Callable[[Stack], str]], ...] = (
 
 def get(stack: Stack, path: str, cookies: dict[str, str], body: str | None = None) -> tuple[int, dict[str, str], str]:
     """Status, cookies and text of a page over HTTPS, by the name of the certificate."""
-    context = ssl.create_default_context(cafile=str(stack.folder / "ca.pem"))
-    connection = http.client.HTTPSConnection(NAME, TLS_PORT, timeout=30, context=context)
-    plain = socket.create_connection((GATEWAY, TLS_PORT), timeout=30)
-    connection.sock = context.wrap_socket(plain, server_hostname=NAME)
+    connection = http.client.HTTPSConnection(NAME, TLS_PORT, timeout=30)
+    connection.sock = connect(stack)
     headers = {"Host": f"{NAME}:{TLS_PORT}", "Cookie": "; ".join(f"{name}={cookies[name]}" for name in cookies)}
     if body is not None:
         headers |= {"Content-Type": "application/x-www-form-urlencoded", "Referer": f"{PUBLIC_URL}{path}"}
@@ -290,6 +347,12 @@ def get(stack: Stack, path: str, cookies: dict[str, str], body: str | None = Non
     text = answer.read().decode(errors="replace")
     connection.close()
     return answer.status, {**cookies, **{name: morsel.value for name, morsel in jar.items()}}, text
+
+
+def connect(stack: Stack) -> ssl.SSLSocket:
+    """A TLS connection with the proxy, whose certificate is verified."""
+    context = ssl.create_default_context(cafile=str(stack.folder / "ca.pem"))
+    return context.wrap_socket(socket.create_connection((GATEWAY, TLS_PORT), timeout=30), server_hostname=NAME)
 
 
 def wait_healthy(stack: Stack, service: str) -> None:

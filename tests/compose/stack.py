@@ -21,7 +21,7 @@ PUBLIC_URL = f"https://{NAME}:{TLS_PORT}"
 WAIT_S = 240.0
 
 SETTINGS = {
-    "COMPOSE_PROFILES": "agent,tls",
+    "COMPOSE_PROFILES": "agent,grafana,tls",
     "SOUNDINGS_MESH": "./tests/compose/mesh.toml",
     "SOUNDINGS_PORT": str(PORT),
     "SOUNDINGS_TLS_BIND": GATEWAY,
@@ -29,6 +29,7 @@ SETTINGS = {
     "SOUNDINGS_REDIRECT_PORT": str(REDIRECT_PORT),
     "SOUNDINGS_ALLOWED_HOSTS": NAME,
     "SOUNDINGS_PUBLIC_URL": PUBLIC_URL,
+    "SOUNDINGS_GRAFANA_URL": f"{PUBLIC_URL}/grafana",
     "SOUNDINGS_PUBLIC_READ": "0",
     "SOUNDINGS_ALLOW_PLAIN_HTTP": "0",
     "SOUNDINGS_TRUSTED_PROXIES": GATEWAY,
@@ -66,13 +67,13 @@ class Stack:
         command = ["docker", "compose", "--project-name", "soundings-test", *chosen, *words]
         return self.engine.run(*command, check=check, stdin=stdin, environment=self.environment, cwd=ROOT)[1]
 
-    def far(self, *words: str) -> str:
+    def far(self, *words: str, check: bool = True) -> str:
         """Run `docker compose` with the files of the other site."""
         settings = self.folder / "agent.env"
         settings.write_text(f"SOUNDINGS_CA={self.folder}/ca.pem\nSOUNDINGS_LIMITS={ROOT}/limits.compose.toml\n")
         files = ("--file", "packaging/agent.compose.yml", "--file", "tests/compose/far.yml")
         project = ("docker", "compose", "--project-name", "soundings-test-far", "--env-file", str(settings))
-        return self.engine.run(*project, *files, *words, cwd=ROOT)[1]
+        return self.engine.run(*project, *files, *words, check=check, cwd=ROOT)[1]
 
     def up(self, *words: str) -> float:
         """`docker compose up --detach --wait`; returns its seconds."""
@@ -165,8 +166,18 @@ def make_certificates(folder: Path) -> None:
         "-out",
         folder / "ca.pem",
     )
-    openssl("req", *curve, "-subj", "/CN=centre", "-keyout", folder / "centre.key", "-out", folder / "centre.csr")
     (folder / "names").write_text(f"subjectAltName=DNS:{NAME}\n")
+    issue_certificate(folder)
+
+
+def issue_certificate(folder: Path) -> None:
+    """The authority's certificate for the centre, with a new key."""
+
+    def openssl(*words: str | Path) -> None:
+        subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True)
+
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    openssl("req", *curve, "-subj", "/CN=centre", "-keyout", folder / "centre.key", "-out", folder / "centre.csr")
     openssl(
         *("x509", "-req", "-in", folder / "centre.csr", "-CA", folder / "ca.pem", "-CAkey", folder / "ca.key"),
         *("-CAcreateserial", "-days", "2", "-extfile", folder / "names", "-out", folder / "centre.pem"),
