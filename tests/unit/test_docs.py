@@ -15,38 +15,10 @@ from tests.screenshots.shots import IMAGES, MOST_BYTES, OF_LAB, OF_LARGE_MESHES
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OPTIONS_OF_OTHERS = {
-    *(
-        "--cap-drop",
-        "--command",
-        "--deploy-hook",
-        "--detach",
-        "--env-file",
-        "--force-recreate",
-        "--install",
-        "--network",
-    ),
-    *(
-        "--no-deps",
-        "--now",
-        "--platform",
-        "--post-hook",
-        "--pre-hook",
-        "--privileged",
-        "--project-directory",
-        "--publish",
-    ),
-    *(
-        "--push",
-        "--read-only",
-        "--restart",
-        "--rm",
-        "--standalone",
-        "--tag",
-        "--tmpfs",
-        "--use",
-        "--volume",
-        "--volumes",
-    ),
+    *("--cap-drop", "--command", "--deploy-hook", "--detach", "--env-file", "--force-recreate", "--install"),
+    *("--network", "--no-deps", "--now", "--platform", "--post-hook", "--pre-hook", "--privileged"),
+    *("--project-directory", "--publish", "--push", "--read-only", "--require-hashes", "--requirement"),
+    *("--restart", "--rm", "--standalone", "--tag", "--tmpfs", "--use", "--volume", "--volumes"),
 }
 """Options of Docker, certbot, psql and systemctl in examples."""
 

@@ -59,6 +59,20 @@ def test_the_service_has_a_single_capability_and_a_dynamic_user() -> None:
     assert directives("User") == []
 
 
+def test_the_documents_steps_lead_to_the_files_of_the_service() -> None:
+    """The clone, its environment, the agent's requirements, the folder of the token and the unit."""
+    steps = (ROOT / "docs/agent.md").read_text().partition("## As a service")[2].split("```")[1]
+    (start,), (folder,) = directives("ExecStart"), directives("WorkingDirectory")
+
+    assert f"git clone URL {folder} && cd {folder}\n" in steps
+    assert start.startswith(f"{folder}/.venv/bin/python ")
+    assert "python3 -m venv .venv && .venv/bin/pip install --require-hashes" in steps
+    assert (ROOT / re.search(r"--requirement (\S+)", steps)[1]).samefile(FOLDER / "requirements-agent.txt")
+    assert f"--data /var/lib/{directives('StateDirectory')[0]}\n" in steps
+    assert "packaging/soundings-agent.service /etc/systemd/system/" in steps
+    assert {"redis-server", "iperf3", "iproute2", "python3-venv"} <= {*steps.split()}
+
+
 def test_the_services_journal_rate_is_limited() -> None:
     assert directives("LogRateLimitIntervalSec") == ["30s"]
     assert int(directives("LogRateLimitBurst")[0]) <= 200
