@@ -50,7 +50,7 @@ def main() -> int:
     table.failures += missed
     planted_faults = len(FAULTS) + len(RULES)
     text = (
-        f"{table.markdown()}\n*Plugin {VERSION}, {name}, {time.perf_counter() - begin_s:.0f} s; "
+        f"{table.markdown()}\n*{runs.now:%Y-%m-%d}. Plugin {VERSION}, {name}, {time.perf_counter() - begin_s:.0f} s; "
         f"{planted_faults - len(missed)} of {planted_faults} planted faults were seen.*\n"
     )
     print(f"\n{text}")
