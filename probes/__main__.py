@@ -21,6 +21,8 @@ COMMANDS = {
     "completion": ("probes.completion", completion.HELP),
 }
 
+USAGE = 2
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Parse the subcommand, load its module and run it."""
@@ -37,6 +39,9 @@ def main(arguments: list[str] | None = None) -> int:
             module = importlib.import_module(module_name)
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.run)
+    if not arguments:
+        parser.print_help(sys.stderr)
+        return USAGE
     parsed = parser.parse_args(arguments)
     with without_traceback(parsed.command):
         status: int = parsed.run(parsed)

@@ -4,7 +4,10 @@ status, and the reader of ratios."""
 from __future__ import annotations
 
 import argparse
+import difflib
+import functools
 import math
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 Parser = TypeVar("Parser", bound=argparse.ArgumentParser)
@@ -22,9 +25,9 @@ def add_subcommand(
 
     `summary` is an imperative phrase, such as "stop the lab": the list of subcommands shows it, and the help of the
     subcommand begins with it as a sentence. Abbreviated options are errors: a script with `--no-r` would change its
-    meaning with the next option that begins so.
+    meaning with the next option that begins so. An unknown option is an error of the subcommand, with its usage.
     """
-    return subparsers.add_parser(
+    parser = subparsers.add_parser(
         name,
         help=summary,
         description=f"{summary[:1].upper()}{summary[1:]}.",
@@ -32,6 +35,28 @@ def add_subcommand(
         allow_abbrev=False,
         **options,
     )
+    parser.parse_known_args = functools.partial(_parse_all, parser, parser.parse_known_args)  # type: ignore[method-assign]
+    return parser
+
+
+def _parse_all(
+    parser: argparse.ArgumentParser, parse: Any, arguments: Sequence[str], namespace: Any = None
+) -> tuple[argparse.Namespace, list[str]]:
+    """Parse with nothing left over: argparse would report the rest with the usage of the outermost parser."""
+    parsed, unknown = parse(arguments, namespace)
+    if unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{_suggestion(parser, unknown)}")
+    return parsed, []
+
+
+def _suggestion(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
+    """The option that an unknown argument resembles most."""
+    options = [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
+    for argument in unknown:
+        close = difflib.get_close_matches(argument.partition("=")[0], options, n=1)
+        if close:
+            return f" (did you mean {close[0]}?)"
+    return ""
 
 
 def ratio(text: str) -> float:

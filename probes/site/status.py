@@ -181,7 +181,7 @@ def _last_error(state: WorkerState | None) -> str:
 
 
 def _moment(at: datetime) -> str:
-    return at.isoformat(" ", "seconds")
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _age(now: datetime, then: datetime) -> str:

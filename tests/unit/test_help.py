@@ -71,6 +71,36 @@ def test_an_abbreviated_option_of_probes_is_a_usage_error(arguments, capsys):
     assert "unrecognized arguments: --" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "option", "program"),
+    [(["lab", "status", "--jsn"], "--json", "lab status"), (["ping", "a", "--cuont", "3"], "--count", "ping")],
+)
+def test_an_unknown_option_is_told_with_its_command_and_a_guess(arguments, option, program, capsys):
+    with pytest.raises(SystemExit) as raised:
+        main(arguments)
+
+    assert raised.value.code == 2
+    assert lacks(capsys.readouterr().err, f"usage: python -m probes {program} ", f"did you mean {option}?") == []
+
+
+def test_an_unknown_option_of_manage_is_told_with_its_command(capsys):
+    command = load_command_class("monitor.stack", "site")
+    command._called_from_command_line = True
+    parser = command.create_parser("manage.py", "site")
+
+    with pytest.raises(SystemExit) as raised:
+        parser.parse_args(["list", "--jsn"])
+
+    assert raised.value.code == 2
+    assert lacks(capsys.readouterr().err, "usage: manage.py site list ", "did you mean --json?") == []
+
+
+def test_probes_alone_lists_the_commands(capsys):
+    assert main([]) == 2
+
+    assert lacks(capsys.readouterr().err, *COMMANDS, *(summary for _, summary in COMMANDS.values())) == []
+
+
 def test_the_help_ends_with_the_exit_status():
     doctor = next(parser for parser in subparsers(probes_parser("site")) if parser.prog.endswith("doctor"))
 

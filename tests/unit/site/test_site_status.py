@@ -86,6 +86,14 @@ def test_the_status_of_a_working_agent_has_all_its_tasks(agent, now):
     assert status["error"].endswith("deliver: batch 7: away")
 
 
+def test_the_times_of_the_status_are_those_of_other_pages(agent, now):
+    status = status_lines(agent, now)
+
+    started_at = now - timedelta(hours=1)
+    assert f"since {started_at:%Y-%m-%d %H:%M:%S} UTC, " in status["agent"]
+    assert status["error"].startswith(f"{now:%Y-%m-%d %H:%M:%S} UTC ")
+
+
 def test_quarantined_and_dropped_results_are_shown_with_reasons(tmp_path, now):
     spool = Spool(tmp_path / "spool.sqlite3", max_bytes=20_000)
     spool.put([result(label) for label in range(9)])
