@@ -145,7 +145,16 @@ def page(client, path):
 
 def test_the_page_has_the_form_for_operators_only(path):
     assert 'name="throughput"' in page(logged_in("operator"), path)
-    assert "Test this path now" not in page(logged_in("viewer"), path)
+    assert 'action="/paths/' not in page(logged_in("viewer"), path)
+
+
+def test_readers_without_the_permission_are_told_who_may_test(path, settings):
+    settings.LOCAL_READ = True
+    viewer, anonymous = page(logged_in("viewer"), path), page(Client(HTTP_HOST="localhost"), path)
+
+    assert "Operators can test this path" in viewer
+    assert f'<a href="/login/?next=%2Fpaths%2F{path.pk}%2F">Log in</a> as operator to test this path' in anonymous
+    assert "Operators can test this path" not in page(logged_in("operator"), path)
 
 
 def state(text):

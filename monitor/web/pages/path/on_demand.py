@@ -143,21 +143,28 @@ class OnDemandProgress:
 @dataclass(frozen=True, slots=True)
 class OnDemandBlock:
     """`form` is None without permission, and where the path cannot be tested; `can_throughput` is whether a throughput
-    test is possible too."""
+    test is possible too, `needs_operator` whether only the permission is missing."""
 
     form: SettingsForm | None
     can_throughput: bool
     progress: OnDemandProgress
+    needs_operator: bool
 
     @property
     def is_shown(self) -> bool:
-        return self.form is not None or self.progress.pings is not None or self.progress.throughput is not None
+        has_progress = self.progress.pings is not None or self.progress.throughput is not None
+        return self.form is not None or self.needs_operator or has_progress
 
 
 def on_demand_of(request: HttpRequest, path: Path, now: datetime) -> OnDemandBlock:
     """The form, and the newest on-demand test of a path."""
-    may_ask = may_operate(request) and on_demand_pings.fault_of(path) is None
-    return OnDemandBlock(SettingsForm() if may_ask else None, on_demand.fault_of(path) is None, _progress(path.pk, now))
+    can_ping, may_ask = on_demand_pings.fault_of(path) is None, may_operate(request)
+    return OnDemandBlock(
+        form=SettingsForm() if can_ping and may_ask else None,
+        can_throughput=on_demand.fault_of(path) is None,
+        progress=_progress(path.pk, now),
+        needs_operator=can_ping and not may_ask,
+    )
 
 
 @require_POST
