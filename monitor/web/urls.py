@@ -18,7 +18,7 @@ from monitor.web.pages.incidents.view import (
     maintenance_change_page,
     maintenance_page,
 )
-from monitor.web.pages.lab.view import lab_page
+from monitor.web.pages.lab.view import lab_expected, lab_page
 from monitor.web.pages.login.view import Login
 from monitor.web.pages.map.view import map_page
 from monitor.web.pages.path import downloads, on_demand, run_now
@@ -76,6 +76,7 @@ urlpatterns: list[URLPattern] = [
     path("reports/<str:name>", report, name="report"),
     path("charts/vega-<str:version>.js", chart_bundle, name="chart-bundle"),
     path("lab/", lab_page, name="lab"),
+    path("lab/expected/", lab_expected, name="lab-expected"),
     path("login/", Login.as_view(), name="login"),
     path("logout/", needs(Action.READ)(LogoutView.as_view(next_page="login")), name="logout"),
 ]

@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -22,11 +23,11 @@ from probes.lab.control import LabState, LabStatus, PathStatus, SetRequest
 from probes.lab.scenario import LabError, resolve_path
 from probes.quantities import duration_text
 
-EXPECTED = "an incident usually opens within 1 to 5 minutes"
 POLL_S = 2.0
 REQUEST_TIMEOUT_S = 10.0
 WATCH_S = 900.0
-"""Longer than any rule needs for a path that is measured every minute."""
+"""Longest wait where the centre does not tell the time that its rules need."""
+WATCH_RESERVE = 1.5
 MOST_INCIDENTS = 20
 
 
@@ -94,24 +95,48 @@ def undo(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def expectation(state: LabState, pair: tuple[str, str], *, is_watched: bool) -> list[str]:
+def expected_effect(state: LabState, **query: str) -> tuple[list[str], float | None]:
+    """The centre's sentences about the present faults of a path or site, and the longest time until an incident.
+
+    Nothing without a centre, or where it does not answer.
+    """
+    if state.centre_port is None:
+        return [], None
+    try:
+        answer = _get(f"{_centre(state)}/lab/expected/?{urlencode(query)}")
+    except LabError:
+        return [], None
+    return answer["sentences"], answer["wait_s"]
+
+
+def expectation(run_dir: Path, effect: list[str], pair: tuple[str, str], *, is_watched: bool) -> list[str]:
     """The expected effect of a change, and the way back."""
-    effect = [] if state.centre_port is None else [EXPECTED if is_watched else f"{EXPECTED}; --watch waits for it"]
-    return [*effect, f"undo: python -m probes lab undo {pair[0]} {pair[1]}"]
+    hint = [] if is_watched or not effect else ["--watch waits for it"]
+    return [*effect, *hint, f"undo: python -m probes lab undo{run_dir_option(run_dir)} {pair[0]} {pair[1]}"]
 
 
-def watch(state: LabState, pair: tuple[str, str], began: datetime) -> int:
+def run_dir_option(run_dir: Path, data: Path | None = None) -> str:
+    """The option that leads a command to this lab; empty where it finds it by itself, with `data` as data folder."""
+    return "" if run_dir.absolute() == control.find_run_dir(data).absolute() else f" --run-dir {run_dir}"
+
+
+def watch(state: LabState, pair: tuple[str, str], began: datetime, wait_s: float | None) -> int:
     """Wait for the incident, and print its time. 1 if none has opened."""
     if state.centre_port is None:
         raise LabError("--watch needs a centre: start the lab with `manage.py up --lab`")
+    most_s = WATCH_S if wait_s is None else max(WATCH_S, WATCH_RESERVE * wait_s)
     print(f"planted at {began:%H:%M:%S} UTC; waiting for the incident (Ctrl-C ends only the waiting)", flush=True)
-    incident = wait_for_incident(f"http://127.0.0.1:{state.centre_port}", pair, began, WATCH_S)
+    incident = wait_for_incident(_centre(state), pair, began, most_s)
     if incident is None:
-        raise LabError(f"no incident of {pair[0]} and {pair[1]} opened within {duration_text(WATCH_S)}")
+        raise LabError(f"no incident of {pair[0]} and {pair[1]} opened within {duration_text(most_s)}")
     took_s = (incident.opened_at - began).total_seconds()
     print(f"incident opened after {duration_text(took_s)}: {incident.title}")
     print(incident.url)
     return 0
+
+
+def _centre(state: LabState) -> str:
+    return f"http://127.0.0.1:{state.centre_port}"
 
 
 def wait_for_incident(

@@ -32,6 +32,7 @@ from probes.lab.scenario import (
     resolve_site,
     shipped_scenarios,
 )
+from probes.lab.sites import add_site_arguments, change_site
 from probes.lab.status_table import status_text, summary
 from probes.subcommands import add_subcommand, ratio
 
@@ -64,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("status", status, _add_status_arguments, "show settings and counters of every path"),
         ("down", down, None, "stop the lab"),
         ("set", change, _add_set_arguments, "change path settings of a running lab, to break a path and mend it"),
+        ("site", change_site, add_site_arguments, "take a site down: all its paths lose every packet; or up again"),
         ("undo", breaks.undo, _add_undo_arguments, "restore the scenario's settings of a path, or of all paths"),
         ("reset-counters", reset_counters, None, "reset the counters of every path"),
         ("exec", execute, _add_exec_arguments, "run a command at a site"),
@@ -149,10 +151,14 @@ def change(arguments: argparse.Namespace) -> int:
         for request in _set_requests(*pair, changes, arguments):
             control.ask(arguments.run_dir, request)
             print(f"{request.source} → {request.destination}: {breaks.settings_text(request.changes)}")
-        if breaks.broken_paths(control.ask_status(arguments.run_dir)):
-            print("\n".join(breaks.expectation(state, pair, is_watched=arguments.watch)))
+        broken = [path for path in breaks.broken_paths(control.ask_status(arguments.run_dir)) if path.joins(pair)]
+        effect, wait_s = breaks.expected_effect(state, path=":".join(pair))
+        if broken:
+            print("\n".join(breaks.expectation(arguments.run_dir, effect, pair, is_watched=arguments.watch)))
         if arguments.watch:
-            return breaks.watch(state, pair, began)
+            # The same value again keeps the time of the first.
+            began = min((path.changed_at or began for path in broken), default=began)
+            return breaks.watch(state, pair, began, wait_s)
     if arguments.centre is not None:
         control.ask(arguments.run_dir, control.CentreRequest(up=arguments.centre == "up"))
         print(f"centre: {arguments.centre}")

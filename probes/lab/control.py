@@ -27,6 +27,8 @@ STATE_FILE = "lab.json"
 LOCK_FILE = "lab.lock"
 STACK_FOLDER = "lab"
 """Run folder of the lab of `manage.py up --lab`, in its data folder."""
+PROGRAM_DATA = Path(__file__).resolve().parents[2] / "data"
+"""The data folder beside the program, where nothing names another."""
 LONGEST_SOCKET_PATH_BYTES = 107
 LONGEST_REQUEST_BYTES = 65_536
 REPLY_TIMEOUT_S = 10.0
@@ -105,6 +107,10 @@ class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
     held: int
     original: PathSettings | None = None
     changed_at: datetime | None = None
+
+    def joins(self, pair: tuple[str, str]) -> bool:
+        """Whether it is a direction between these sites."""
+        return {self.source, self.destination} == set(pair)
 
 
 class SiteStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -240,10 +246,10 @@ def default_run_dir() -> Path:
     return Path(base) / f"soundings-lab-{os.getuid()}"
 
 
-def find_run_dir() -> Path:
-    """The run folder of a lab that runs: the default, else that of `manage.py up --lab` beside the program; else the
-    default."""
-    own = Path(os.environ.get("SOUNDINGS_DATA") or Path(__file__).resolve().parents[2] / "data") / STACK_FOLDER
+def find_run_dir(data: Path | None = None) -> Path:
+    """The run folder of a lab that runs: the default, else that of `manage.py up --lab` in `data` or the usual data
+    folder, else the default."""
+    own = (data or Path(os.environ.get("SOUNDINGS_DATA") or PROGRAM_DATA)) / STACK_FOLDER
     default = default_run_dir()
     return next((folder for folder in (default, own) if _has_state(folder)), default)
 

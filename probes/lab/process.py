@@ -19,14 +19,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
-import msgspec
-
 from probes.lab import control
 from probes.lab.centre import CentreForwarder
+from probes.lab.changes import changed_settings
 from probes.lab.mesh import namespace_addresses
 from probes.lab.namespaces import WAN_INTERFACE, SiteNamespace, build_site, enter, gain_namespace_rights
 from probes.lab.relay import Relay
-from probes.lab.scenario import LabError, PathSettings, Scenario
+from probes.lab.scenario import LabError, Scenario
 
 PR_SET_TIMERSLACK = 29
 TRANSMIT_DROPPED_COLUMN = 11
@@ -132,11 +131,10 @@ class _Lab:
         path = self._relay.paths.get((request.source, request.destination))
         if path is None:
             raise LabError(f"no path from {request.source} to {request.destination}")
-        values = {**msgspec.structs.asdict(path.settings), **request.changes}
-        try:
-            path.change(msgspec.convert(values, PathSettings))
-        except msgspec.ValidationError as error:
-            raise LabError(str(error).replace("`$.", "`")) from error
+        settings = changed_settings(path.settings, request.changes)
+        if settings == path.settings:
+            return  # changed_at stays: the time until an incident counts from the first request
+        path.change(settings)
         pair = (request.source, request.destination)
         if path.settings == self._original[pair]:
             self._changed_at.pop(pair, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from probes.lab import control
+from probes.lab.sites import sites_down
 
 TABLE_HEADER = (
     "path", "delay_ms", "±", "loss", "Mbit/s", "queue_ms", "policer", "reorder", "dupl",
@@ -35,6 +36,7 @@ def status_text(status: control.LabStatus) -> str:
     ]
     if status.centre is not None:
         lines.append(f"centre: {status.centre}")
+    lines += [f"{name}: down, all its paths lose every packet" for name in sites_down(status)]
     for site in status.sites:
         if site.overrun:
             lines.append(f"{site.name}: {site.overrun} packets dropped by the kernel: relay too slow")

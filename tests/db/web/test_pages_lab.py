@@ -94,6 +94,56 @@ def test_an_incident_that_was_open_before_is_told_apart(operator, lab, paths):
     assert f'href="/incidents/{before.pk}/"' in page.content.decode()
 
 
+def test_both_directions_are_broken_at_once(operator, lab):
+    operator.post("/lab/", {"path": "cern:slac", "loss_percent": "20", "both": "on"})
+
+    assert {settings.loss_ratio for settings in lab.settings.values()} == {0.2}
+
+
+def test_a_site_is_taken_down_and_brought_up(operator, lab):
+    down = operator.post("/lab/", {"down": "cern"}, follow=True)
+    lost = {settings.loss_ratio for settings in lab.settings.values()}
+    up = operator.post("/lab/", {"up": "cern"}, follow=True)
+
+    assert lost == {1.0}
+    assert 'data-site-down="cern"' in down.content.decode()
+    assert "data-site-down" not in up.content.decode()
+    assert set(lab.settings.values()) == {ORIGINAL}
+    assert operator.post("/lab/", {"down": "mars"}).status_code == 422
+
+
+def expected(client, **query):
+    return client.get("/lab/expected/", query).json()
+
+
+def test_a_rate_without_eight_earlier_tests_is_too_early(operator, lab):
+    operator.post("/lab/", {"path": "cern:slac", "rate_mbps": "3"})
+
+    answer = expected(operator, path="cern:slac")
+
+    # mesh of the test: a throughput test each hour, none of them measured yet
+    assert answer["wait_s"] is None
+    assert lacks(" ".join(answer["sentences"]), "8 tests", "there are 0") == []
+    assert "both directions" not in " ".join(answer["sentences"])
+
+
+def test_the_wait_for_loss_is_that_of_its_rule(operator, lab):
+    operator.post("/lab/", {"path": "cern:slac", "loss_percent": "20"})
+    strong = expected(operator, path="cern:slac")
+    operator.post("/lab/", {"path": "cern:slac", "loss_percent": "0.5"})
+    weak = expected(operator, path="slac:cern")
+
+    # the rule's defaults: a threshold of 1%, a window of 600 s of which half must have passed
+    assert lacks(" ".join(strong["sentences"]), "5 min 0 s", "both directions") == []
+    assert strong["wait_s"] == 630
+    assert weak["wait_s"] is None
+    assert lacks(" ".join(weak["sentences"]), "0.5%", "threshold of 1%", "no incident") == []
+
+
+def test_the_page_prints_the_run_folder_of_its_lab(operator, lab, tmp_path):
+    assert f"probes lab set --run-dir {tmp_path} " in text(operator.get("/lab/"))
+
+
 @pytest.mark.parametrize(
     ("fields", "fact"),
     [

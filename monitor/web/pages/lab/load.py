@@ -12,7 +12,9 @@ from pathlib import Path
 from django import forms
 
 from monitor.alerts.incidents.queries import PathIncident, incident_between_sites
-from probes.lab import breaks, control
+from monitor.web.pages.lab.expect import Expectation, examples, expected_of
+from probes.lab import breaks, control, sites
+from probes.lab.scenario import resolve_site
 from probes.quantities import duration_text
 
 MOST_DELAY_MS = 5_000
@@ -50,12 +52,17 @@ class LabView:
     title: str
     pairs: tuple[tuple[str, str], ...]
     broken: tuple[BrokenPath, ...]
+    sites: tuple[str, ...]
+    sites_down: tuple[str, ...]
+    expected: tuple[Expectation, ...]
+    run_dir_option: str
 
 
 class BreakForm(forms.Form):
     """A path and the settings to change."""
 
     path = forms.ChoiceField(label="path")
+    both = forms.BooleanField(label="both directions", required=False)
     loss_percent = forms.FloatField(label="loss (%)", min_value=0, max_value=100, required=False)
     delay_ms = forms.FloatField(label="one-way delay (ms)", min_value=0, max_value=MOST_DELAY_MS, required=False)
     rate_mbps = forms.FloatField(label="rate (Mbit/s)", min_value=0.001, max_value=MOST_RATE_MBPS, required=False)
@@ -83,19 +90,46 @@ class BreakForm(forms.Form):
         return {name: value for name, value in given.items() if value is not None}
 
     @property
-    def request(self) -> control.SetRequest:
-        source, destination = self.cleaned_data["path"].split(":")
-        return control.SetRequest(source=source, destination=destination, changes=self.changes)
+    def requests(self) -> list[control.SetRequest]:
+        pair = tuple(self.cleaned_data["path"].split(":"))
+        pairs = (pair, pair[::-1]) if self.cleaned_data["both"] else (pair,)
+        return [control.SetRequest(source=a, destination=b, changes=self.changes) for a, b in pairs]
 
 
-def load_lab(run_dir: Path, now: datetime) -> LabView:
-    """Load the page. Raises `probes.lab.scenario.LabError` where the lab does not answer."""
+def load_lab(run_dir: Path, now: datetime, path: str = "") -> LabView:
+    """Load the page, with the expected time until the incident of `path`, such as `cern:slac`, or of the first.
+    Raises `probes.lab.scenario.LabError` where the lab does not answer."""
     status = control.ask_status(run_dir)
+    pairs = tuple(sorted((each.source, each.destination) for each in status.paths))
+    chosen = next((pair for pair in pairs if ":".join(pair) == path), pairs[0])
     return LabView(
         title=status.lab.title,
-        pairs=tuple(sorted((path.source, path.destination) for path in status.paths)),
-        broken=tuple(_broken(path, now) for path in breaks.broken_paths(status)),
+        pairs=pairs,
+        broken=tuple(_broken(each, now) for each in breaks.broken_paths(status)),
+        sites=tuple(sorted({source for source, _ in pairs})),
+        sites_down=tuple(sites.sites_down(status)),
+        expected=tuple(examples(status.paths, chosen, now)),
+        run_dir_option=breaks.run_dir_option(run_dir, control.PROGRAM_DATA),
     )
+
+
+def change_site(run_dir: Path, name: str, *, is_down: bool) -> None:
+    """Take a site down, or bring it up. Raises `LabError`."""
+    status = control.ask_status(run_dir)
+    site = resolve_site(name, {path.source for path in status.paths})
+    for request in sites.site_requests(status, site, is_down=is_down):
+        control.ask(run_dir, request)
+
+
+def expected_now(run_dir: Path, now: datetime, path: str, site: str) -> list[Expectation]:
+    """The expected effect of the present faults of a path in both directions, or of a site. Raises `LabError`."""
+    ends = set(path.split(":"))
+    broken = [
+        each
+        for each in breaks.broken_paths(control.ask_status(run_dir))
+        if {each.source, each.destination} == ends or site in (each.source, each.destination)
+    ]
+    return expected_of(broken, now)
 
 
 def undo(run_dir: Path, value: str) -> None:

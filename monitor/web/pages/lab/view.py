@@ -10,17 +10,18 @@ from pathlib import Path
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
 
 from monitor.accounts.origin import is_by_this_user
 from monitor.accounts.roles import Action, needs
 from monitor.web.pages.incidents.operate import may_operate, refusal
-from monitor.web.pages.lab.load import BreakForm, LabView, load_lab, undo
-from probes.lab import breaks, control
+from monitor.web.pages.lab.load import BreakForm, LabView, change_site, expected_now, load_lab, undo
+from probes.lab import control
 from probes.lab.scenario import LabError
 
 REFRESH_S = 3
@@ -37,7 +38,7 @@ def lab_page(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and not may_break:
         raise PermissionDenied("only operators, and the user who runs the lab, may break its paths")
     try:
-        view = load_lab(settings.LAB_DIR, timezone.now())
+        view = load_lab(settings.LAB_DIR, timezone.now(), request.GET.get("path", ""))
         if request.method == "POST":
             return _change(request, view, settings.LAB_DIR)
     except LabError as error:
@@ -46,20 +47,44 @@ def lab_page(request: HttpRequest) -> HttpResponse:
     return _page(request, view, BreakForm(view.pairs, initial=initial) if may_break else None)
 
 
+@needs(Action.READ)
+@require_safe
+@never_cache
+def lab_expected(request: HttpRequest) -> JsonResponse:
+    """For `lab set`: the expected time until the incident of the present faults, as sentences and seconds."""
+    if settings.LAB_DIR is None:
+        raise Http404("There is no lab here: `manage.py up --lab` runs one.")
+    query = request.GET
+    try:
+        expected = expected_now(settings.LAB_DIR, timezone.now(), query.get("path", ""), query.get("site", ""))
+    except LabError as error:
+        return JsonResponse({"detail": str(error)}, status=503)
+    waits_s = [each.wait_s for each in expected if each.wait_s is not None]
+    return JsonResponse({"sentences": [each.sentence for each in expected], "wait_s": max(waits_s, default=None)})
+
+
 def _change(request: HttpRequest, view: LabView, run_dir: Path) -> HttpResponse:
     if "undo" in request.POST:
         undo(run_dir, request.POST["undo"])
+        return HttpResponseRedirect(reverse("lab"))
+    if "down" in request.POST or "up" in request.POST:
+        is_down = "down" in request.POST
+        try:
+            change_site(run_dir, request.POST["down" if is_down else "up"], is_down=is_down)
+        except LabError as error:
+            return refusal(request, str(error), 422, reverse("lab"))
         return HttpResponseRedirect(reverse("lab"))
     form = BreakForm(view.pairs, request.POST)
     if not form.is_valid():
         return _page(request, view, form, status=422)
     try:
-        control.ask(run_dir, form.request)
+        for change in form.requests:
+            control.ask(run_dir, change)
     except LabError as error:
         return refusal(request, str(error), 422, reverse("lab"))
     return HttpResponseRedirect(reverse("lab"))
 
 
 def _page(request: HttpRequest, view: LabView, form: BreakForm | None, status: int = 200) -> HttpResponse:
-    context = {"view": view, "form": form, "expected": breaks.EXPECTED, "refresh_s": REFRESH_S}
+    context = {"view": view, "form": form, "refresh_s": REFRESH_S}
     return render(request, "pages/lab/lab.html", context, status=status)

@@ -1,0 +1,172 @@
+"""The time until the incident of a fault in the lab, by the rules and tests of the mesh, for each kind of fault.
+
+In: the settings of broken paths. Out: a sentence for each kind, and the longest time until its incident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+import numpy as np
+from msgspec.structs import replace
+
+from monitor.alerts.detect.rules.loss import LossRule
+from monitor.alerts.detect.rules.reach import CYCLES, UnreachableRule
+from monitor.alerts.detect.rules.round_trips import RoundTripRule
+from monitor.alerts.detect.rules.throughput import DROP_BEFORE, DROP_TESTS, LEAST_BEFORE, DropRule
+from monitor.alerts.detect.snapshot import TESTS_WITHIN
+from monitor.alerts.evaluate import RuleScope, scope_now
+from monitor.analysis.changes.detector import AFTER, BEFORE
+from monitor.analysis.figures import bit_rate, percent
+from monitor.archive.queries.for_alerts import newest_tests
+from monitor.mesh.queries import MeasuredPath
+from probes.lab.control import PathStatus
+from probes.quantities import duration_text
+
+DELIVERY_S = 30
+"""A burst, its delivery and the next evaluation take less."""
+FIRST_AFTER = 8
+"""Bursts after a large change that the shortest window of the detector needs."""
+CLEAR_LOSS = 5
+"""Loss of this many thresholds is significant within the window of the rule."""
+EXAMPLE_LOSS, EXAMPLE_RISE_MS, EXAMPLE_RATE_MBPS = 0.2, 50.0, 1.0
+BOTH = "Pings cross a path there and back, so both directions show it."
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """The expected effect of a fault. `wait_s` is the longest time until the incident, None where none is expected."""
+
+    kind: str
+    sentence: str
+    wait_s: float | None
+
+
+def expected_of(broken: Sequence[PathStatus], now: datetime) -> list[Expectation]:
+    """The expectation of each kind of fault of these paths, each kind once."""
+    scope, kinds = scope_now(), dict[str, Expectation]()
+    for path in broken:
+        for expectation in _of_path(path, scope, path.changed_at or now):
+            kinds.setdefault(expectation.kind, expectation)
+    return list(kinds.values())
+
+
+def examples(paths: Sequence[PathStatus], pair: tuple[str, str], now: datetime) -> list[Expectation]:
+    """The expectation of each kind of fault on this path, if it were planted now."""
+    path = next((path for path in paths if (path.source, path.destination) == pair), None)
+    if path is None or path.original is None:
+        return []
+    faults = (
+        {"loss_ratio": EXAMPLE_LOSS},
+        {"delay_ms": path.original.delay_ms + EXAMPLE_RISE_MS},
+        {"rate_mbps": EXAMPLE_RATE_MBPS},
+        {"loss_ratio": 1.0},
+    )
+    planted = [replace(path, settings=replace(path.original, **fault), changed_at=now) for fault in faults]
+    return expected_of(planted, now)
+
+
+def _of_path(path: PathStatus, scope: RuleScope, at: datetime) -> list[Expectation]:
+    original, settings, expected = path.original, path.settings, list[Expectation]()
+    pinged, tested = (_measured(paths, path) for paths in (scope.pinged, scope.tested))
+    if original is None:
+        return []
+    if pinged is not None and settings.loss_ratio == 1:
+        expected.append(_down(pinged, scope))
+    elif pinged is not None and settings.loss_ratio > original.loss_ratio:
+        expected.append(_loss(settings.loss_ratio, pinged, scope))
+    if pinged is not None and settings.delay_ms > original.delay_ms:
+        expected.append(_delay(settings.delay_ms - original.delay_ms, 2 * original.delay_ms, pinged, scope, at))
+    if (
+        tested is not None
+        and settings.rate_mbps is not None
+        and (original.rate_mbps is None or settings.rate_mbps < original.rate_mbps)
+    ):
+        expected.append(_rate(settings.rate_mbps * 1e6, tested, scope, at))
+    return expected
+
+
+def _measured(paths: dict[int, MeasuredPath], path: PathStatus) -> MeasuredPath | None:
+    ends = path.source, path.destination
+    return next(
+        (measured for measured in paths.values() if (measured.place.source, measured.place.destination) == ends), None
+    )
+
+
+def _rule(scope: RuleScope, name: str, path: MeasuredPath) -> Any:
+    """The settings of a rule on a path; None where mesh.toml has switched it off."""
+    return scope.settings[name].get(path.path_id)
+
+
+def _down(path: MeasuredPath, scope: RuleScope) -> Expectation:
+    loss, unreachable = (
+        cast("LossRule | None", _rule(scope, "loss", path)),
+        cast("UnreachableRule | None", _rule(scope, "unreachable", path)),
+    )
+    silent_s = None if unreachable is None else max(unreachable.after_s, CYCLES * path.every_s)
+    waits_s = [wait for wait in (silent_s, None if loss is None else loss.window_s / 2) if wait is not None]
+    return _within("down", waits_s, "100% loss", BOTH)
+
+
+def _loss(loss_ratio: float, path: MeasuredPath, scope: RuleScope) -> Expectation:
+    rule = cast("LossRule | None", _rule(scope, "loss", path))
+    if rule is None:
+        return _within("loss", [], "loss", BOTH)
+    if loss_ratio <= rule.above_ratio:
+        text = f"Loss of {percent(loss_ratio)} is not above the threshold of {percent(rule.above_ratio)}: no incident."
+        return Expectation("loss", text, None)
+    if loss_ratio >= CLEAR_LOSS * rule.above_ratio:
+        return _within("loss", [rule.window_s / 2, rule.window_s], "loss", BOTH)
+    text = f"Loss: an incident opens after {duration_text(rule.window_s / 2)} at the earliest; near the threshold of "
+    return Expectation("loss", f"{text}{percent(rule.above_ratio)} it takes longer. {BOTH}", 10 * rule.window_s)
+
+
+def _delay(rise_ms: float, rtt_ms: float, path: MeasuredPath, scope: RuleScope, at: datetime) -> Expectation:
+    rule = cast("RoundTripRule | None", _rule(scope, "rtt", path))
+    if rule is None:
+        return _within("delay", [], "delay", BOTH)
+    least_ms = min(rule.least_rise_ms, max(1.0, rule.least_rise_ratio * rtt_ms))
+    if rise_ms < least_ms:
+        return Expectation("delay", f"A rise of the RTT by less than {least_ms:.3g} ms opens no incident.", None)
+    bursts = int((at - path.started_at).total_seconds() // path.every_s)
+    if bursts < BEFORE:
+        return Expectation("delay", _too_early("RTT", "bursts", BEFORE, bursts, path.every_s), None)
+    return _within("delay", [FIRST_AFTER * path.every_s, AFTER * path.every_s], "delay", BOTH)
+
+
+def _rate(rate_bps: float, path: MeasuredPath, scope: RuleScope, at: datetime) -> Expectation:
+    rule = cast("DropRule | None", _rule(scope, "throughput_drop", path))
+    if rule is None:
+        return _within("rate", [], "rate", "")
+    tests_bps = newest_tests([path.path_id], at - TESTS_WITHIN, at, DROP_BEFORE)["throughput_bps"]
+    if len(tests_bps) < LEAST_BEFORE:
+        return Expectation("rate", _too_early("throughput", "tests", LEAST_BEFORE, len(tests_bps), path.every_s), None)
+    limit_bps = rule.below_ratio * float(np.min(tests_bps))
+    if rate_bps >= limit_bps:
+        text = f"A rate of {bit_rate(rate_bps)} is not below {bit_rate(limit_bps)}, {percent(rule.below_ratio)} of the "
+        return Expectation("rate", f"{text}lowest of the tests before: no incident soon.", None)
+    tests = f"by the second throughput test, one every {duration_text(path.every_s)}"
+    wait_s = DROP_TESTS * path.every_s + DELIVERY_S
+    text = f"Rate: an incident opens within {duration_text(wait_s)}, {tests}. Only the changed direction shows it."
+    return Expectation("rate", text, wait_s)
+
+
+def _too_early(rule: str, tests: str, needed: int, there_are: int, every_s: float) -> str:
+    wait = duration_text((needed - there_are) * every_s)
+    return (
+        f"Too early: the rule on {rule} needs {needed} {tests} before the change, and there are {there_are}, one every "
+        f"{duration_text(every_s)}. Undo it, and break the path again after {wait}."
+    )
+
+
+def _within(kind: str, waits_s: Sequence[float], cause: str, directions: str) -> Expectation:
+    """An incident between the shortest and the longest of these times and its delivery; none where no rule applies."""
+    if not waits_s:
+        return Expectation(kind, f"No incident for {cause}: mesh.toml has switched the rule off.", None)
+    most_s = max(waits_s) + DELIVERY_S
+    between = f"{duration_text(min(waits_s))} to {duration_text(most_s)}"
+    text = f"{cause[:1].upper()}{cause[1:]}: an incident usually opens after {between}. {directions}"
+    return Expectation(kind, text.strip(), most_s)
