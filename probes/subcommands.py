@@ -35,7 +35,8 @@ def add_subcommand(
         allow_abbrev=False,
         **options,
     )
-    parser.parse_known_args = functools.partial(_parse_all, parser, parser.parse_known_args)  # type: ignore[method-assign]
+    # A subclass would not do: the parsers of Django's commands have a class of their own.
+    parser.parse_known_args = functools.partial(_parse_all, parser, parser.parse_known_args)  # type: ignore[assignment, method-assign]
     return parser
 
 

@@ -98,7 +98,8 @@ def test_an_unknown_option_of_manage_is_told_with_its_command(capsys):
 def test_probes_alone_lists_the_commands(capsys):
     assert main([]) == 2
 
-    assert lacks(capsys.readouterr().err, *COMMANDS, *(summary for _, summary in COMMANDS.values())) == []
+    listed = capsys.readouterr().err.split()
+    assert [name for name in COMMANDS if name not in listed] == []
 
 
 def test_the_help_ends_with_the_exit_status():

@@ -227,6 +227,19 @@ def test_every_interval_is_drawn_before_any_script_runs(page, path):
     assert "style=" not in text, "the policy of the page allows no styles"
 
 
+def test_the_legend_has_the_keys_of_the_data_only(page, path):
+    for minute in range(20):
+        burst(path, HOUR + minute * MINUTE, *[10.0] * 10)
+    throughput(path, HOUR + 3 * MINUTE, 94e6)
+
+    keys = re.search(r'<ul class="keys" id="rtt-keys".*?</ul>', page("?period=hour"), re.DOTALL)[0]
+
+    styles = set(re.findall(r'class="key(?:-sign)? (?:key-line )?([\w-]+)"', keys))
+    assert {style for style in styles if style.startswith("loss-step")} == {"loss-step-0"}
+    assert "measured" in styles
+    assert styles & {"failed", "all-lost", "not-measured", "incident-span", "route-change"} == set()
+
+
 def test_the_charts_program_is_not_loaded_with_the_page(page):
     text = page()
 

@@ -5,7 +5,7 @@ In: the results of the page's queries. Out: `PathCharts` for the template.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -16,10 +16,10 @@ from monitor.archive.queries.for_reports import data_since
 from monitor.archive.queries.paths import PathSummary, Series, raw_bursts
 from monitor.archive.queries.throughput.series import PathThroughput, ThroughputPoint, throughput_series
 from monitor.mesh.models import Path
-from monitor.web.charts.marks import Spec, TimeAxis
+from monitor.web.charts.marks import Absence, LabelledSpan, Spec, TimeAxis, change_style
 from monitor.web.charts.sentences import smoke_sentence, throughput_sentence
 from monitor.web.charts.series import absences, throughput_chart
-from monitor.web.charts.smoke import cut_off_ms, smoke_chart
+from monitor.web.charts.smoke import cut_off_ms, loss_step, smoke_chart
 from monitor.web.charts.svg import smoke_svg, throughput_svg
 
 LEAST_AXIS = timedelta(minutes=5)
@@ -38,12 +38,13 @@ class PathChart:
 @dataclass(frozen=True, slots=True)
 class PathCharts:
     """The charts of the first view. `cut_off` is the largest RTT, if it lies above the axis; `begins_at` is the first
-    data of the path, if the period begins before."""
+    data of the path, if the period begins before; `keys` are the styles in the smoke chart, for its legend."""
 
     smoke: PathChart
     throughput: PathChart
     cut_off: str | None
     begins_at: datetime | None
+    keys: frozenset[str]
 
 
 def path_charts(
@@ -68,7 +69,23 @@ def path_charts(
         PathChart(rates, throughput_svg(rates), throughput_sentence(name, window, throughput, tests)),
         None if largest_ms is None else figures.milliseconds(largest_ms),
         begins_at,
+        smoke_keys(series, tests, absent, window),
     )
+
+
+def smoke_keys(
+    series: Series,
+    tests: Sequence[ThroughputPoint],
+    absent: Mapping[Absence, Sequence[LabelledSpan]],
+    window: TimeAxis,
+) -> frozenset[str]:
+    """The styles of the marks that a smoke chart has."""
+    measured = [point for point in series.points if point.rtt_median_ms is not None]
+    keys = {f"loss-step-{loss_step(point.sent - point.received, point.sent)}" for point in measured}
+    keys |= {kind.style for kind, spans in absent.items() if spans}
+    keys |= {"measured" if test.throughput_bps is not None else "failed" for test in tests}
+    keys |= {change_style(change.kind) for change in window.changes}
+    return frozenset(keys | ({"incident-span"} if window.incidents else set()))
 
 
 def axis_since(

@@ -13,7 +13,7 @@ from monitor.mesh.models import Path
 from monitor.overview.grid import HistoryPeriod, UnknownChoice
 from monitor.overview.moments import in_bounds
 from monitor.web.charts import bundle
-from monitor.web.charts.marks import CHANGE_SIGNS
+from monitor.web.charts.marks import CHANGE_SIGNS, change_style
 from monitor.web.charts.smoke import LOSS_STEP_LABELS
 from monitor.web.pages.first_run import path_waits
 from monitor.web.pages.path.detail_tabs import PathTab, tab_links
@@ -45,12 +45,12 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
             request, "period", [(period, period) for period in HistoryPeriod], shown.period, without=ENDS
         ),
         "ends": (minute(shown.since), minute(shown.until)),
-        "change_signs": CHANGE_SIGNS,
+        "change_keys": [(kind, sign, change_style(kind)) for kind, sign in CHANGE_SIGNS.items()],
         "waits": path_waits(view.path, view.packet_bytes, shown.since, now) if is_awaited else [],
         "time_links": time_links(request, shown, now),
         "tabs": tab_links(request, view),
         "tab": tab,
-        "loss_steps": LOSS_STEP_LABELS,
+        "loss_steps": [(f"loss-step-{number}", label) for number, label in enumerate(LOSS_STEP_LABELS)],
         "kept": [("size", view.packet_bytes), ("tab", tab)],
         "sizes": parameters.options(
             request, "size", [(f"{size} B", size) for size in view.packet_sizes], view.packet_bytes
