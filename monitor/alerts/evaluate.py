@@ -211,7 +211,8 @@ def _open_and_tell(quiet_paths: QuietPaths, now: datetime) -> int:
 def _close_ended(
     lasting: list[Incident], snapshot: Snapshot, scope: RuleScope, quiet_paths: QuietPaths, now: datetime
 ) -> int:
-    """End the incidents whose findings are all over; returns how many open incidents have ended."""
+    """End the findings that are over, and the incidents without any other; returns how many open incidents have
+    ended."""
     closed = 0
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
@@ -219,13 +220,17 @@ def _close_ended(
             (row.path_id, row.rule): reason_for_end(row.path_id, str(row.path), row.rule, row.figures, snapshot, scope)
             for row in rows
         }
-        over = [reason for reason in reasons.values() if reason is not None]
+        over = {key: reason for key, reason in reasons.items() if reason is not None}
         if len(over) == len(reasons):
             is_silenced = quiet_paths.silences(row.path_id for row in rows)
-            ended = lifecycle.close(
-                incident.pk, list(reasons), "; ".join(dict.fromkeys(over)), now, is_silenced=is_silenced
-            )
+            closing = [row.closing for row in incident.paths.all() if row.closing and row.is_over]
+            closing = list(dict.fromkeys([*over.values(), *closing]))
+            ended = lifecycle.close(incident.pk, list(reasons), "; ".join(closing), now, is_silenced=is_silenced)
             closed += ended and incident.state != IncidentState.PENDING
+        elif over:
+            ended_rows = lifecycle.end_findings(incident.pk, over, now)
+            for row in rows:
+                row.is_over = row.pk in ended_rows
     return closed
 
 

@@ -120,7 +120,8 @@ UNTOLD = models.Q(is_pending=False, closed_at__isnull=True, acknowledged_at__isn
 class IncidentPath(models.Model):
     """A finding of an incident: a rule on a path, with the figures at the time when it was added.
 
-    `is_over` follows its incident: no two lasting incidents can have the same finding.
+    It ends by itself, before its incident where others of it last: `is_over` then, and `ended_at` and `closing` say
+    when and why. With its incident at the latest: no two lasting incidents can have the same finding.
     """
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="paths")
@@ -134,6 +135,8 @@ class IncidentPath(models.Model):
     )
     figures = models.JSONField(help_text="Figures by which the rule decides whether the finding is over, by rule.")
     is_over = models.BooleanField(default=False)
+    ended_at = models.DateTimeField(null=True, help_text="End of the finding; null while it lasts, or if unknown.")
+    closing = models.TextField(blank=True, default="", db_default="", help_text="Reason of its end; empty before.")
     level = models.JSONField(
         null=True, help_text="The present and the worst figure while it lasts, as levels.FindingLevel; null if unknown."
     )
@@ -168,6 +171,7 @@ class HistoryEvent(models.TextChoices):
 
     FOUND = "found"
     WIDENED = "widened"
+    NARROWED = "narrowed"
     WORSENED = "worsened"
     OPENED = "opened"
     ACKNOWLEDGED = "acknowledged"

@@ -20,6 +20,7 @@ from monitor.alerts.evidence.evidence import Evidence, evidence
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.evidence.words import headline
 from monitor.alerts.incidents import actions, listing
+from monitor.alerts.incidents.levels import LevelUnit, level_of
 from monitor.alerts.models import (
     AuditRecord,
     HistoryEvent,
@@ -83,11 +84,27 @@ class IncidentOut(Schema):
         return row["title"] if isinstance(row, dict) else headline(row)
 
 
+class LevelOut(Schema):
+    """The figure of a finding as of the last evaluation, and its worst. `now` is of the last `window_s` seconds: two
+    minutes or three cycles, whichever is longer, from the onset and from the last change at most; null without newer
+    data, and once the finding is over. `low` and `high` are the 95% interval of a loss, of `lost` of `sent` packets."""
+
+    unit: LevelUnit
+    now: float | None
+    peak: float
+    window_s: float | None
+    sent: int | None
+    lost: int | None
+    low: float | None
+    high: float | None
+
+
 class FindingOut(Schema):
     """The finding of a rule on a path of the incident. `since` is the start as its rule dates it: of the window of
     packets or tests by which it fired, which may lie well before the onset; the last reply or result before; or the
     first burst at a new RTT. `began` is the onset of the incident by the bursts around it, as `evidence.began.at`; null
-    until the evidence is gathered."""
+    until the evidence is gathered. It ends by itself: `ended_at`; the incident ends with its last finding. `level`
+    is null where its rule follows no figure."""
 
     path_id: int
     source: str
@@ -99,6 +116,19 @@ class FindingOut(Schema):
     began: datetime | None
     added_at: datetime
     is_over: bool
+    ended_at: datetime | None
+    level: LevelOut | None
+
+    @staticmethod
+    def resolve_level(row: IncidentPath) -> LevelOut | None:
+        level = level_of(row)
+        if level is None:
+            return None
+        low, high = level.interval or (None, None)
+        return LevelOut(
+            unit=level.unit, now=None if row.is_over else level.now, peak=level.peak, sent=level.sent, lost=level.lost,
+            window_s=level.window_s, low=low, high=high,
+        )  # fmt: skip
 
     @staticmethod
     def resolve_began(row: IncidentPath) -> datetime | None:

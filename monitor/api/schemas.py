@@ -56,8 +56,9 @@ class CellOut(Schema):
     `bursts_all_lost` counts those of `bursts` without any reply.
 
     For the period `now`: where `value` is the present level of an open incident, `value_measured` is that of the whole
-    window; `value_peak` is the incident's worst. `ended_at` is the end of the path's last incident if it ended within
-    the window; all other figures are those since then if `is_since_end`."""
+    window, and the level begins `level_s` before the last evaluation; `value_peak` is the incident's worst.
+    `ended_at` is the end of the path's last incident if it ended within the window; all other figures
+    are those since then if `is_since_end`."""
 
     path_id: int
     source: str
@@ -79,6 +80,7 @@ class CellOut(Schema):
     bursts: int | None
     bursts_all_lost: int | None
     value_measured: float | None
+    level_s: float | None
     loss_lower_ratio: float | None
     value_peak: float | None
     ended_incident_id: int | None

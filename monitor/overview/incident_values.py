@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from monitor.alerts.detect.damage import loss_ratio
-from monitor.alerts.incidents.levels import LevelUnit, level_of
+from monitor.alerts.incidents.levels import FindingLevel, LevelUnit, level_of
 from monitor.alerts.models import IncidentPath
 from monitor.archive.queries.metrics import Metric
 
@@ -22,17 +22,20 @@ Figures = Mapping[str, Any]
 class IncidentValue:
     """The metric now, None where the rules follow no level of it or have no newer measurement, and at its worst.
 
-    `is_level`: measured since the detection, not at it.
+    `is_level`: measured since the detection, not at it. `window_s`: the time before the last evaluation that the metric
+    now is of.
     """
 
     now: float | None
     peak: float
     is_level: bool = False
+    window_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _MetricOfRule:
     """How a rule tells a metric: by the level that it follows, in this unit, until there is a level by its figures.
+    `is_present` says whether the present level is one of the metric.
 
     `is_now` says whether those figures count as the present ones: they do not where they are of whole days.
     """
@@ -40,6 +43,7 @@ class _MetricOfRule:
     of_figures: Callable[[Figures], float | None]
     unit: LevelUnit | None = None
     is_now: bool = True
+    is_present: Callable[[FindingLevel], bool] = lambda _: True
 
     def value(self, finding: IncidentPath) -> IncidentValue | None:
         fired = self.of_figures(finding.figures)
@@ -48,11 +52,18 @@ class _MetricOfRule:
             return None
         if level is None or level.unit is not self.unit:
             return IncidentValue(fired if self.is_now else None, fired)
-        return IncidentValue(level.now, level.peak, is_level=True)
+        if self.is_present(level):
+            return IncidentValue(level.now, level.peak, is_level=True, window_s=level.window_s)
+        return IncidentValue(None, level.peak)
 
 
 def _unreachable(_: Figures) -> float:
     return 1.0
+
+
+def _is_total(level: FindingLevel) -> bool:
+    """A loss of less says nothing of bursts without a reply."""
+    return level.now is not None and level.now >= 1.0
 
 
 def _figure(name: str) -> Callable[[Figures], float | None]:
@@ -68,9 +79,11 @@ _OF_METRIC: dict[Metric, dict[str, _MetricOfRule]] = {
     Metric.LOSS: {
         "loss": _MetricOfRule(loss_ratio, LevelUnit.LOSS_RATIO),
         "loss_regression": _MetricOfRule(_figure("ratio"), LevelUnit.LOSS_RATIO),
-        "unreachable": _MetricOfRule(_unreachable),
+        "unreachable": _MetricOfRule(_unreachable, LevelUnit.LOSS_RATIO),
     },
-    Metric.UNREACHABILITY: {"unreachable": _MetricOfRule(_unreachable)},
+    Metric.UNREACHABILITY: {
+        "unreachable": _MetricOfRule(_unreachable, LevelUnit.LOSS_RATIO, is_present=_is_total),
+    },
     Metric.RTT_MEDIAN: {
         "rtt": _MetricOfRule(_rtt("median"), LevelUnit.MILLISECONDS),
         "rtt_drift": _MetricOfRule(_figure("after_ms"), is_now=False),
@@ -90,6 +103,8 @@ def incident_value(metric: Metric, findings: Iterable[IncidentPath]) -> Incident
     if not values:
         return None
     worst = min if metric.lower_is_worse else max
-    present = [value.now for value in values if value.now is not None]
-    is_level = all(value.is_level for value in values if value.now is not None)
-    return IncidentValue(worst(present, default=None), worst(value.peak for value in values), is_level)
+    present = [value for value in values if value.now is not None]
+    is_level = all(value.is_level for value in present)
+    now = worst((value.now for value in present if value.now is not None), default=None)
+    windows_s = [value.window_s for value in present if value.now == now and value.window_s is not None]
+    return IncidentValue(now, worst(value.peak for value in values), is_level, min(windows_s, default=None))

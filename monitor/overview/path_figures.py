@@ -46,9 +46,10 @@ class PathFigures:
     that of the newest failed test, `value_before` the metric's in the period compared with; `bursts_all_lost` counts
     those of `bursts` without any reply. `loss_lower_ratio` is the lower 95% bound of a loss.
 
-    Where `value` is the present level of an open incident, `value_measured` is that of the window; `value_peak` is the
-    incident's worst. `ended_at` is when the path's last incident ended, if within the window; its worst is then
-    `value_peak`, and all figures are those since its end if `is_since_end`.
+    Where `value` is the present level of an open incident, `value_measured` is that of the window, and `level_s` how
+    long before the last evaluation the level begins; `value_peak` is the incident's worst.
+    `ended_at` is when the path's last incident ended, if within the window; its worst is then `value_peak`, and all
+    figures are those since its end if `is_since_end`.
     """
 
     path_id: int
@@ -71,6 +72,7 @@ class PathFigures:
     bursts: int | None = None
     bursts_all_lost: int | None = None
     value_measured: float | None = None
+    level_s: float | None = None
     loss_lower_ratio: float | None = None
     value_peak: float | None = None
     ended_incident_id: int | None = None
@@ -188,14 +190,14 @@ def by_incident(
     if incident is None:
         return path
     path = replace(path, value_peak=incident.peak)
-    if not incident.now or path.value is None or path.state is PathState.TOTAL_LOSS or path.value == incident.now:
+    if incident.now is None or path.value is None or path.state is PathState.TOTAL_LOSS or path.value == incident.now:
         return path
     is_worse = (path.value > incident.now) != metric.lower_is_worse
     if is_worse and not (is_smallest_size and incident.is_level):
         return path
     is_total = metric is Metric.LOSS and incident.now >= 1.0
     state = PathState.TOTAL_LOSS if is_total else PathState.VALUE
-    return replace(path, state=state, value=incident.now, value_measured=path.value)
+    return replace(path, state=state, value=incident.now, value_measured=path.value, level_s=incident.window_s)
 
 
 def after_incident(

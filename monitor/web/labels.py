@@ -10,6 +10,7 @@ from monitor.overview.path_figures import PathFigures, PathState
 _TURNS = {
     HistoryEvent.FOUND.value: "detected",
     HistoryEvent.WIDENED.value: "path added",
+    HistoryEvent.NARROWED.value: "path resolved",
     HistoryEvent.WORSENED.value: "more severe",
 }
 

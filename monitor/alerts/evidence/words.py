@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -83,7 +84,7 @@ def symptom(incident: Incident) -> str:
 def worst_finding(incident: Incident) -> IncidentPath | None:
     """The finding that the title has the figure of; None for an incident without findings."""
     rows = _of_gravest_rule(incident)
-    return _worst(rows)[0] if rows else None
+    return _worst(rows, is_open=incident.closed_at is None)[0] if rows else None
 
 
 def damage(incident: Incident) -> tuple[int, int, float]:
@@ -98,8 +99,15 @@ def damage(incident: Incident) -> tuple[int, int, float]:
 
 
 def _of_gravest_rule(incident: Incident) -> list[IncidentPath]:
-    rows = gravest_first(incident.paths.all())
+    """The findings of the gravest rule: while the incident is open of those that are not over."""
+    rows = gravest_first(active_findings(incident))
     return [row for row in rows if row.rule == rows[0].rule]
+
+
+def active_findings(incident: Incident) -> list[IncidentPath]:
+    """The findings that are not over; of an incident that is over all of them."""
+    rows = list(incident.paths.all())
+    return rows if incident.closed_at is not None else [row for row in rows if not row.is_over] or rows
 
 
 def place(incident: Incident) -> str:
@@ -111,14 +119,18 @@ def place(incident: Incident) -> str:
 
 def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
     """As `_symptom` in fewer words: from the baseline to the present figure, with the peak only where it differs."""
-    row, level = _worst(rows)
+    row, level = _worst(rows, is_open=incident.closed_at is None)
     words = rule_of(row.rule).words
+    if _is_unreachable(row):
+        return _unreachable_text(incident, words, level)
     if level is None:
         return _change(words, row.figures) or figure_text(row.rule, row.figures)
     if incident.closed_at is not None or level.now is None:
         ending = "" if incident.closed_at is not None else ", no newer data"
         return f"{words} {_from_baseline(row.figures, level.unit, level.peak, level.peak_text)}{ending}"
     figure = f"{words} {_from_baseline(row.figures, level.unit, level.now, level.now_text)}"
+    if level.has_changed:
+        figure += f" {level.when_text}"
     if abs(level.now - level.peak) <= PEAK_DIFFERS * abs(level.peak):
         return figure
     return f"{figure}, {'lowest' if level.unit is LevelUnit.BITS_PER_SECOND else 'peak'} {level.peak_text}"
@@ -144,18 +156,36 @@ def _from_baseline(figures: Mapping[str, Any], unit: LevelUnit, value: float, te
     return text
 
 
-def _worst(rows: Sequence[IncidentPath]) -> tuple[IncidentPath, FindingLevel | None]:
-    """The finding of a rule with the worst peak and its level; the first where none has a level."""
+def _worst(rows: Sequence[IncidentPath], *, is_open: bool) -> tuple[IncidentPath, FindingLevel | None]:
+    """The finding of a rule with the worst peak, of an open loss with the worst present level, and its level with the
+    worst peak of the loss of all these paths; the first finding where none has a level."""
     by_level = [(row, level) for row in rows if (level := level_of(row)) is not None]
     if not by_level:
         return rows[0], None
-    falls = by_level[0][1].unit is LevelUnit.BITS_PER_SECOND
+    unit = by_level[0][1].unit
+    if unit is LevelUnit.LOSS_RATIO and is_open:
+        row, level = max(by_level, key=lambda pair: (-1.0 if pair[1].now is None else pair[1].now, pair[1].peak))
+        return row, replace(level, peak=max(level.peak for _, level in by_level))
+    falls = unit is LevelUnit.BITS_PER_SECOND
     return max(by_level, key=lambda pair: -pair[1].peak if falls else pair[1].peak)
+
+
+def _is_unreachable(row: IncidentPath) -> bool:
+    return rule_of(row.rule).effect is Effect.UNREACHABLE
+
+
+def _unreachable_text(incident: Incident, words: str, level: FindingLevel | None) -> str:
+    """The symptom itself while it lasts; with the loss of the newest replies until it is over."""
+    if incident.closed_at is not None or level is None or level.now is None or level.now >= 1.0:
+        return words
+    return f"{words} until recently, loss {level.now_text} {level.when_text}"
 
 
 def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
     """The figure of the worst of these findings of a rule, now and at its peak."""
-    row, level = _worst(rows)
+    row, level = _worst(rows, is_open=incident.closed_at is None)
+    if _is_unreachable(row):
+        return _unreachable_text(incident, rule_of(row.rule).words, level)
     if level is None:
         return figure_text(row.rule, row.figures)
     falls = level.unit is LevelUnit.BITS_PER_SECOND
@@ -166,8 +196,8 @@ def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
     if level.now is None:
         return f"{words} {worst} {level.peak_text}{was}, no newer data"
     if level.now_text == level.peak_text:
-        return f"{words} {level.now_text} now{was}"
-    return f"{words} {level.now_text} now, {worst} {level.peak_text}{was}"
+        return f"{words} {level.now_text} {level.when_text}{was}"
+    return f"{words} {level.now_text} {level.when_text}, {worst} {level.peak_text}{was}"
 
 
 def _was(figures: Mapping[str, Any]) -> str:
@@ -215,7 +245,7 @@ def body(incident: Incident, change: str, evidence: Evidence) -> str:
 
 def finding_lines(incident: Incident) -> list[str]:
     """The findings, a line for each path and rule, gravest first."""
-    rows = gravest_first(incident.paths.all())
+    rows = gravest_first(active_findings(incident))
     lines = [f"{row.path}: {row.sentence}" for row in rows[:PATHS_NAMED]]
     left = len(rows) - PATHS_NAMED
     return [*lines, *([f"and {left} more"] if left > 0 else [])]

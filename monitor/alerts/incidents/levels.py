@@ -1,8 +1,11 @@
 """The present and the worst figure of each finding while its incident lasts, and the severity that follows from them.
 
-In: the lasting incidents, and the snapshot of an evaluation. Out: `IncidentPath.level`, and a higher severity of the
-incident where the damage has grown. The figures with which a finding fired stay as they were: its rule compares with
-them.
+In: the lasting incidents, the snapshot of an evaluation, and the newest bursts of their paths. Out:
+`IncidentPath.level`, and a higher severity of the incident where the damage has grown. The figures with which a finding
+fired stay as they were: its rule compares with them.
+
+The present figure is that of the last NOW_S or NOW_CYCLES, whichever is longer: of a loss since its onset and since its
+last change at most (`analysis.changes.present`), of an RTT the median of the newest bursts in that time.
 """
 
 from __future__ import annotations
@@ -15,20 +18,28 @@ from typing import Any
 import msgspec
 import numpy as np
 from django.db import transaction
+from numpy.typing import NDArray
 
 from monitor.alerts.detect.damage import CRITICAL_TESTS, loss_ratio, severity_of
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
-from monitor.alerts.detect.snapshot import RECENT_STEPS, Snapshot
+from monitor.alerts.detect.snapshot import Snapshot
 from monitor.alerts.models import HistoryEvent, Incident, IncidentPath, IncidentTurn, Severity
+from monitor.analysis import binomial
 from monitor.analysis import figures as shown
+from monitor.analysis.changes.present import present_stretch
+from monitor.archive.queries.for_alerts import newest_bursts
 from monitor.mesh.document.alert_rules import RuleSettings
 
-LONGEST_NOW_STEPS = 2
-"""Steps of the recent counts, five minutes each, that the present loss is of; fewer if the finding is younger."""
-LEAST_CYCLES = 3
+Floats = NDArray[np.float64]
+
+NOW_S = 120
+NOW_CYCLES = 3
+"""Length of the present: the longer of the two."""
 NOW_BURSTS = 5
 """The newest bursts whose median is the present RTT."""
+SEVERE_S = 600
+"""The loss that raises the severity is of this time at most and of half of it at least: few packets vary more."""
 
 Settings = Mapping[str, Mapping[int, RuleSettings]]
 
@@ -43,20 +54,39 @@ class LevelUnit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FindingLevel:
-    """A figure now and at its worst; `now` is None without measurements. `sent` packets are those of the loss now."""
+    """A figure now and at its worst; `now` is None without measurements.
+
+    `sent` packets are those of the loss now, `window_s` is the time before the evaluation in which they began, or the
+    bursts of the RTT. `has_changed`: the loss changed since its detection, and the window begins with that change.
+    """
 
     unit: LevelUnit
     now: float | None
     peak: float
     sent: int | None = None
+    window_s: float | None = None
+    has_changed: bool = False
 
     @property
     def now_text(self) -> str:
-        if self.now is None:
-            return shown.NO_DATA
-        if self.unit is LevelUnit.LOSS_RATIO and not self.now and self.sent:
-            return shown.loss(0, self.sent)
-        return self._text(self.now)
+        return shown.NO_DATA if self.now is None else self._text(self.now)
+
+    @property
+    def when_text(self) -> str:
+        """The present: `now`, or the time since the loss changed: `in the last 30 s`."""
+        return f"in the last {shown.duration(self.window_s)}" if self.has_changed and self.window_s else "now"
+
+    @property
+    def lost(self) -> int | None:
+        return None if self.now is None or self.sent is None else round(self.now * self.sent)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The exact 95% interval of the loss now."""
+        if self.sent is None or self.lost is None:
+            return None
+        low, high = (bound(self.lost, self.sent, 0.975) for bound in (binomial.lower_bound, binomial.upper_bound))
+        return float(low), float(high)
 
     @property
     def peak_text(self) -> str:
@@ -73,23 +103,77 @@ def level_of(row: IncidentPath) -> FindingLevel | None:
     return None if row.level is None else msgspec.convert(row.level, FindingLevel)
 
 
+@dataclass(frozen=True, slots=True)
+class PathBursts:
+    """The newest bursts of a path, oldest first: begin in seconds since the epoch, packets sent and received."""
+
+    at_s: Floats
+    sent: Floats
+    received: Floats
+
+    def since(self, begin_s: float) -> PathBursts:
+        """The bursts from then on."""
+        return self.part(int(np.searchsorted(self.at_s, begin_s)))
+
+    def part(self, first: int) -> PathBursts:
+        """The bursts from this number on."""
+        return PathBursts(self.at_s[first:], self.sent[first:], self.received[first:])
+
+    @property
+    def loss_ratio(self) -> float | None:
+        sent = float(self.sent.sum())
+        return float(1.0 - self.received.sum() / sent) if sent else None
+
+
 def update_levels(lasting: Sequence[Incident], snapshot: Snapshot, settings: Settings) -> None:
     """Store the present levels of all findings that last, and raise the severity of incidents that have worsened."""
+    bursts = _newest_bursts(lasting, snapshot)
     changed = []
     for incident in lasting:
         for row in incident.paths.all():
-            level = None if row.is_over else measure(row, snapshot)
+            level = None if row.is_over else measure(row, incident, snapshot, bursts)
             if level is not None and level != level_of(row):
                 row.level = msgspec.to_builtins(level)
                 changed.append(row)
     IncidentPath.objects.bulk_update(changed, ["level"])
     for incident in lasting:
-        _raise_severity(incident, settings, snapshot)
+        _raise_severity(incident, settings, snapshot, bursts)
 
 
-def measure(row: IncidentPath, snapshot: Snapshot) -> FindingLevel | None:
-    """The level of a finding in this snapshot, its peak included; None if its rule has no figure that changes."""
-    newest = _newest(row, snapshot)
+def _newest_bursts(lasting: Sequence[Incident], snapshot: Snapshot) -> dict[int, PathBursts]:
+    """The bursts of the findings about loss, by path."""
+    now_s = snapshot.now.timestamp()
+    since_s = {
+        row.path_id: now_s - max(SEVERE_S, _window_s(row, snapshot))
+        for incident in lasting
+        for row in incident.paths.all()
+        if not row.is_over and _is_of_loss(row, snapshot)
+    }
+    if not since_s:
+        return {}
+    columns = newest_bursts(list(since_s), list(since_s.values()), snapshot.now)
+    ids, starts = np.unique(columns["path_id"], return_index=True)
+    ends = [*starts[1:].tolist(), len(columns["path_id"])]
+    return {
+        int(path_id): PathBursts(*(columns[name][first:end] for name in ("at_s", "sent", "received")))
+        for path_id, first, end in zip(ids.tolist(), starts.tolist(), ends, strict=True)
+    }
+
+
+def _is_of_loss(row: IncidentPath, snapshot: Snapshot) -> bool:
+    return rule_of(row.rule).effect in (Effect.LOSS, Effect.UNREACHABLE) and row.path_id in snapshot.rows
+
+
+def _window_s(row: IncidentPath, snapshot: Snapshot) -> float:
+    """The length of the present of a path with pings."""
+    return max(NOW_S, NOW_CYCLES * snapshot.paths[row.path_id].every_s)
+
+
+def measure(
+    row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: Mapping[int, PathBursts]
+) -> FindingLevel | None:
+    """The level of a finding now, its peak included; None if its rule has no figure that changes."""
+    newest = _newest(row, incident, snapshot, bursts)
     if newest is None:
         return None
     before = level_of(row)
@@ -107,50 +191,73 @@ def at_detection(figures: Mapping[str, Any]) -> float | None:
     lost = loss_ratio(figures)
     if lost is not None:
         return lost
+    if "unanswered_until" in figures:
+        return 1.0
     return next((float(figures[name]) for name in ("ratio", "after_ms", "after_bps") if name in figures), None)
 
 
-def _newest(row: IncidentPath, snapshot: Snapshot) -> FindingLevel | None:
+def _newest(
+    row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: Mapping[int, PathBursts]
+) -> FindingLevel | None:
     figures: Mapping[str, Any] = row.figures
-    rule = rule_of(row.rule)
-    if rule.effect is Effect.LOSS and row.path_id in snapshot.rows:
-        return _loss(row, snapshot)
-    bursts = snapshot.trips.bursts_of(row.path_id) if "figure" in figures else None
-    if bursts is not None and len(bursts.at_s):
-        return _of(LevelUnit.MILLISECONDS, float(np.median(bursts.newest(NOW_BURSTS).values_ms[figures["figure"]])))
-    if rule.trouble.needs_tests and "after_bps" in figures and row.path_id in snapshot.test_rows:
+    if _is_of_loss(row, snapshot):
+        return _loss(row, incident, snapshot, bursts.get(row.path_id))
+    if "figure" in figures and row.path_id in snapshot.rows:
+        return _rtt(row, snapshot)
+    if rule_of(row.rule).trouble.needs_tests and "after_bps" in figures and row.path_id in snapshot.test_rows:
         newest_bps = float(snapshot.tests_bps[snapshot.test_rows[row.path_id], -1])
-        return None if np.isnan(newest_bps) else _of(LevelUnit.BITS_PER_SECOND, newest_bps)
+        return None if np.isnan(newest_bps) else FindingLevel(LevelUnit.BITS_PER_SECOND, newest_bps, newest_bps)
     return None
 
 
-def _of(unit: LevelUnit, value: float) -> FindingLevel:
-    return FindingLevel(unit, value, value)
+def _rtt(row: IncidentPath, snapshot: Snapshot) -> FindingLevel:
+    """The median of the newest bursts of the present since the onset."""
+    now_s, trips = snapshot.now.timestamp(), snapshot.trips.bursts_of(row.path_id)
+    since_s = max(now_s - _window_s(row, snapshot), row.since.timestamp())
+    first = 0 if trips is None else int(np.searchsorted(trips.at_s, since_s))
+    if trips is None or first == len(trips.at_s):
+        return FindingLevel(LevelUnit.MILLISECONDS, None, 0.0)
+    newest = trips.part(first, len(trips.at_s)).newest(NOW_BURSTS)
+    median_ms = float(np.median(newest.values_ms[row.figures["figure"]]))
+    return FindingLevel(LevelUnit.MILLISECONDS, median_ms, median_ms, window_s=now_s - float(newest.at_s[0]))
 
 
-def _loss(row: IncidentPath, snapshot: Snapshot) -> FindingLevel:
-    """The loss of the newest minutes: not from before the finding, or the figure would have a healthy part."""
-    age_steps = int((snapshot.now - row.added_at).total_seconds() // snapshot.step_s)
-    cycles_steps = int(np.ceil(LEAST_CYCLES * snapshot.paths[row.path_id].every_s / snapshot.step_s))
-    steps = min(max(cycles_steps, min(max(age_steps, 1), LONGEST_NOW_STEPS)), RECENT_STEPS)
-    of_path = snapshot.rows[row.path_id]
-    sent, received = (float(snapshot.recent[name][of_path, :steps].sum()) for name in ("sent", "received"))
-    if not sent:
-        return FindingLevel(LevelUnit.LOSS_RATIO, None, 0.0)
-    ratio = (sent - received) / sent
-    return FindingLevel(LevelUnit.LOSS_RATIO, ratio, ratio, round(sent))
+def _loss(row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: PathBursts | None) -> FindingLevel:
+    """The loss of the present, from the onset and from the last change on."""
+    now_s, none = snapshot.now.timestamp(), FindingLevel(LevelUnit.LOSS_RATIO, None, 0.0)
+    if bursts is None:
+        return none
+    began_s = -np.inf if incident.began_at is None else incident.began_at.timestamp()
+    present = bursts.since(max(now_s - _window_s(row, snapshot), began_s))
+    detected = int(np.searchsorted(present.at_s, row.added_at.timestamp()))
+    first = present_stretch(present.sent, present.received, detected)
+    stretch = present.part(first)
+    ratio = stretch.loss_ratio
+    if ratio is None:
+        return none
+    return FindingLevel(
+        LevelUnit.LOSS_RATIO,
+        ratio,
+        ratio,
+        sent=round(float(stretch.sent.sum())),
+        window_s=now_s - float(stretch.at_s[0]),
+        has_changed=bool(first) and first >= detected,
+    )
 
 
-def _raise_severity(incident: Incident, settings: Settings, snapshot: Snapshot) -> None:
+def _raise_severity(
+    incident: Incident, settings: Settings, snapshot: Snapshot, bursts: Mapping[int, PathBursts]
+) -> None:
     """Raise the severity to that of the worst damage of its findings. It does not fall while the incident lasts."""
     worst, of = incident.severity, None
     for row in incident.paths.all():
         level, rule = level_of(row), settings.get(row.rule, {}).get(row.path_id)
         if row.is_over or level is None or rule is None:
             continue
-        severity = _severity(row, level, rule, snapshot)
+        lost = _lasting_loss(row, snapshot, bursts) if level.unit is LevelUnit.LOSS_RATIO else None
+        severity = _severity(row, level, rule, snapshot, lost)
         if Severity(severity).rank > Severity(worst).rank:
-            worst, of = severity, f"{row.path}: {rule_of(row.rule).words} {level.peak_text}"
+            worst, of = severity, f"{row.path}: {rule_of(row.rule).words} {_severe_text(level, lost)}"
     if of is None:
         return
     with transaction.atomic():
@@ -161,9 +268,23 @@ def _raise_severity(incident: Incident, settings: Settings, snapshot: Snapshot) 
             incident.severity = worst
 
 
-def _severity(row: IncidentPath, level: FindingLevel, rule: RuleSettings, snapshot: Snapshot) -> str:
+def _lasting_loss(row: IncidentPath, snapshot: Snapshot, bursts: Mapping[int, PathBursts]) -> float | None:
+    """The loss since the detection, over SEVERE_S at most, over half of it and over the present at least."""
+    age_s = (snapshot.now - row.added_at).total_seconds()
+    window_s = max(_window_s(row, snapshot), min(max(age_s, SEVERE_S / 2), SEVERE_S))
+    of_path = bursts.get(row.path_id)
+    return None if of_path is None else of_path.since(snapshot.now.timestamp() - window_s).loss_ratio
+
+
+def _severe_text(level: FindingLevel, lost: float | None) -> str:
+    return level.peak_text if lost is None else shown.percent(lost)
+
+
+def _severity(
+    row: IncidentPath, level: FindingLevel, rule: RuleSettings, snapshot: Snapshot, lost_ratio: float | None
+) -> str:
     if level.unit is LevelUnit.LOSS_RATIO:
-        return severity_of(rule, level.peak)
+        return severity_of(rule, lost_ratio)
     if level.unit is LevelUnit.BITS_PER_SECOND and row.figures.get("before_bps"):
         newest_bps = snapshot.tests_bps[snapshot.test_rows[row.path_id], -CRITICAL_TESTS:]
         return severity_of(rule, None, float(newest_bps.max()) / float(row.figures["before_bps"]))  # NaN is not below

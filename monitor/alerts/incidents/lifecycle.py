@@ -10,6 +10,8 @@ cause changes nothing. `monitor.alerts.detect.rules` decides when findings start
 - A cause that is detected again within REOPEN_S of its end reopens the same incident.
 - Lasting incidents are merged when a single cause explains them: the oldest notified incident goes on under the name of
   that cause, the others end. Their end is notified with the end of the whole. A single incident is renamed.
+- A finding that is over ends by itself; the incident ends with its last finding. A finding that fires again while the
+  incident lasts is added to it once more.
 - An open incident is notified unless silenced, and so is the end of a notified incident. The first end is notified at
   once, the end of a reopened incident after REOPEN_S. So a flapping cause is notified four times at most before it has
   been quiet for that long.
@@ -17,7 +19,7 @@ cause changes nothing. `monitor.alerts.detect.rules` decides when findings start
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
@@ -153,7 +155,7 @@ def close(incident_id: int, over: Collection[Key], closing: str, now: datetime, 
             incident.delete()
             return True
         Incident.objects.filter(pk=incident_id).update(closed_at=now, closing=closing, told_at=None)
-        IncidentPath.objects.filter(incident_id=incident_id).update(is_over=True)
+        incident.paths.filter(is_over=False).update(is_over=True, ended_at=now)
         _keep(incident_id, HistoryEvent.RESOLVED, now, closing)
         parts = incident.parts.filter(told_at__isnull=False)
         notified = [ended for ended in (incident, *parts) if ended.told_at is not None]
@@ -162,6 +164,25 @@ def close(incident_id: int, over: Collection[Key], closing: str, now: datetime, 
             due_at = now + timedelta(seconds=REOPEN_S if incident.reopenings else 0)
             enqueue(ended.pk, IncidentChange.CLOSED, due_at, reopening=ended.reopenings)
     return True
+
+
+def end_findings(incident_id: int, reasons: Mapping[Key, str], now: datetime) -> list[int]:
+    """End these findings of a lasting incident that others keep open; returns the keys of those that this call ended.
+
+    `reasons` say why. Findings added after `now` stay.
+    """
+    ended = []
+    with transaction.atomic():
+        incident = _locked(Q(pk=incident_id, closed_at__isnull=True))
+        if incident is None:
+            return []
+        for (path_id, rule), reason in reasons.items():
+            lasting = incident.paths.filter(path_id=path_id, rule=rule, is_over=False, added_at__lte=now)
+            for pk in lasting.values_list("pk", flat=True):
+                ended += [pk] if lasting.update(is_over=True, ended_at=now, closing=reason) else []
+        if ended and not incident.is_pending:
+            _keep(incident_id, HistoryEvent.NARROWED, now, "; ".join(dict.fromkeys(reasons.values())))
+    return ended
 
 
 def correct(incident_id: int, correction: str, now: datetime, *, is_void: bool = False) -> bool:
@@ -257,11 +278,14 @@ def _extend(cause: str, findings: Sequence[RuleFinding], now: datetime, shares: 
             incident = _locked(Q(cause=cause, closed_at__isnull=True))
             new = _free(findings)
             if incident is not None and new:
+                before = set(incident.paths.values_list("path_id", "rule"))
+                added = [finding for finding in new if (finding.path_id, finding.rule) not in before]
                 _add(incident, new, now)
-                incident.summary += "".join(f"; also {_sentence(finding)}" for finding in new)
+                incident.summary += "".join(f"; also {_sentence(finding)}" for finding in added)
+                is_worse = Severity(_severity(new)).rank > Severity(incident.severity).rank
                 incident.severity = _severity(new, incident.severity)
                 incident.shares = _shares_as_json(shares)
-                incident.has_grown = incident.told_at is not None
+                incident.has_grown |= incident.told_at is not None and bool(added or is_worse)
                 incident.save(update_fields=["summary", "severity", "shares", "has_grown"])
                 _keep(incident.pk, HistoryEvent.WIDENED, now, _summary("", new))
     except IntegrityError as error:

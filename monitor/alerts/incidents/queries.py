@@ -65,12 +65,18 @@ def lasting_incidents() -> list[Incident]:
 
 
 def ended_s(since: datetime) -> dict[tuple[int, str], float]:
-    """The end of the last incident of each path and rule in seconds since the epoch, if after `since`."""
+    """The end of the last finding of each path and rule in seconds since the epoch, if after `since`: its own, or that
+    of its incident."""
     ended = IncidentPath.objects.filter(
         is_over=True, incident__turns__turn=HistoryEvent.RESOLVED, incident__turns__at__gt=since
     )
     newest = ended.values_list("path_id", "rule").annotate(at=Max("incident__turns__at")).order_by()
-    return {(path_id, rule): at.timestamp() for path_id, rule, at in newest}
+    ends = {(path_id, rule): at.timestamp() for path_id, rule, at in newest}
+    alone = IncidentPath.objects.filter(is_over=True, ended_at__gt=since, incident__is_pending=False)
+    newest = alone.values_list("path_id", "rule").annotate(at=Max("ended_at")).order_by()
+    for path_id, rule, at in newest:
+        ends[path_id, rule] = max(ends.get((path_id, rule), 0.0), at.timestamp())
+    return ends
 
 
 def ended_findings(since: datetime, until: datetime) -> list[IncidentPath]:

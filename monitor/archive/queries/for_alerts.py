@@ -107,6 +107,14 @@ def recent_round_trips(
     return RoundTrips(path_id, at_s, ttl, unpack(packets.astype(np.int64), rtts or b""))
 
 
+def newest_bursts(path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> Columns:
+    """`path_id`, `at_s`, `sent` and `received` of the measured bursts of each path from its own time on (seconds since
+    the epoch), a day at most before `until`; all sizes, by path and time."""
+    earliest_s = max(min(since_s, default=until.timestamp()), (until - LONGEST_RAW).timestamp())
+    parameters = {"path_ids": list(path_ids), "since_s": list(since_s), "earliest_s": earliest_s, "until": until}
+    return _columns("newest_bursts", ("path_id", "at_s", "sent", "received"), **parameters)
+
+
 def _columns(name: str, names: Sequence[str], **parameters: Any) -> Columns:
     columns = (f"string_agg(float8send(coalesce({name}::double precision, 'NaN')), '')" for name in names)
     row = _row_of(statement("sweep", columns=", ".join(columns), rows=statement(name)), parameters, len(names))

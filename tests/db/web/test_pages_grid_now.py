@@ -168,11 +168,23 @@ def test_a_cell_under_an_incident_has_its_level_now(page, paths, path, lossy_inc
     (finding,) = lossy_incident.paths.all()
     level = level_of(finding)
     detected, peak = finding.figures["lost"] / finding.figures["sent"], level.peak
-    # 1 of the 5 bursts since its detection lost 2 of 10; 6 of the last 10.
+    # None lost in the last three cycles; 12 of 100 in the last ten.
     assert detected > 0.1
     assert peak >= detected
-    assert (style, text) == ("loss-3 incident", "▲4%")
-    assert lacks(sentence, " 12% over", " 12 of 100 lost", "incident open", "peak", f"{100 * peak:.3g}%") == []
+    assert (style, text) == ("loss-0 incident", "▲0%")
+    assert (
+        lacks(
+            sentence,
+            "loss 0%",
+            " in the last 3 min",
+            " 12% over",
+            " 12 of 100 lost",
+            "incident open",
+            "peak",
+            f"{100 * peak:.3g}%",
+        )
+        == []
+    )
     assert cell(page(), paths["cern", "slac"])[:2] == ("none-lost", "0")
 
 

@@ -183,7 +183,8 @@ def _whole_window(metric: Metric, path: PathFigures) -> str:
     """The value over the whole window, where the cell has the level of an open incident."""
     if path.value_measured is None:
         return ""
-    return f" in the newest minutes, {MEASURES[metric].write(path.value_measured)} over the whole time shown"
+    when = "in the newest minutes" if path.level_s is None else f"in the last {figures.duration(path.level_s)}"
+    return f" {when}, {MEASURES[metric].write(path.value_measured)} over the whole time shown"
 
 
 def _peak(metric: Metric, path: PathFigures, words: str) -> str:

@@ -1,0 +1,170 @@
+"""What an incident says is of now: planted losses, an outage and their ends, evaluated every 20 s."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+from monitor.alerts.evaluate import evaluate
+from monitor.alerts.evidence.words import brief, headline
+from monitor.alerts.incidents import lifecycle, queries
+from monitor.alerts.incidents.levels import level_of
+from monitor.alerts.models import Incident, IncidentPath
+from monitor.archive.models import Burst
+from monitor.archive.queries.metrics import Metric
+from monitor.mesh.models import MeasurementPeriod
+from monitor.mesh.models import Test as MeshTest
+from monitor.overview.grid import GridPeriod, load_grid
+from monitor.overview.path_figures import PathState
+from tests.db.alert_rows import make_mesh
+from tests.facts import lacks
+
+pytestmark = pytest.mark.django_db
+ONSET = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+CYCLE_S = 10
+WINDOW_S = 120
+
+
+def at(seconds):
+    return ONSET + timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def paths():
+    rules = {"loss": {"above_ratio": 0.01, "window_s": 120}, "unreachable": {}, "rtt": {}}
+    paths = make_mesh(["slac", "cern", "niit"], at(-7200), **rules)
+    MeshTest.objects.update(every_s=CYCLE_S)
+    MeasurementPeriod.objects.update(every_s=CYCLE_S)
+    for path in paths.values():
+        plant(path, -1200, 0, lambda _: 0)
+    return paths
+
+
+def plant(path, since_s, until_s, lost_of, rtt_ms=20.0):
+    """Cycles of 10 s with ten packets of each of two sizes; `lost_of(seconds)` are lost of each burst."""
+    Burst.objects.bulk_create(
+        Burst(
+            path_id=path.pk, packet_bytes=size, measured_at=at(seconds), outcome="measured", sent=10,
+            received=10 - (lost := lost_of(seconds)), duplicates=0, reordered=0, during_test=False,
+            rtts_ms=[None] * lost + [rtt_ms] * (10 - lost),
+        )
+        for seconds in range(since_s, until_s, CYCLE_S)
+        for size in (100, 1000)
+    )  # fmt: skip
+
+
+def level_now(path, rule="loss"):
+    row = IncidentPath.objects.filter(path=path, rule=rule, is_over=False).first()
+    return None if row is None else level_of(row)
+
+
+def interval_99(lost, sent):
+    """Clopper and Pearson 1934."""
+    low = beta.ppf(0.005, lost, sent - lost + 1) if lost else 0.0
+    return low, beta.ppf(0.995, lost + 1, sent - lost) if lost < sent else 1.0
+
+
+def test_after_an_outage_nothing_is_said_to_be_unreachable(paths):
+    dead = [path for name, path in paths.items() if "cern" in name]
+    for path in paths.values():
+        plant(path, 0, 400, lambda seconds, lost=10 if path in dead else 0: lost if seconds < 300 else 0)
+    for seconds in range(20, 301, 20):
+        evaluate(at(seconds))
+    (during,) = queries.open_incidents()
+    assert "unreachable" in headline(during)
+    unreachable = IncidentPath.objects.filter(rule="unreachable")
+    assert unreachable.filter(is_over=False).count() == len(dead)
+    assert {row.rule for row in IncidentPath.objects.filter(is_over=False)} == {"loss", "unreachable"}
+
+    for seconds in (320, 340):
+        evaluate(at(seconds))
+
+    (after,) = queries.open_incidents()
+    assert set(unreachable.values_list("is_over", flat=True)) == {True}
+    assert {row.ended_at for row in unreachable} <= {at(320), at(340)}
+    assert IncidentPath.objects.filter(rule="loss", is_over=False).count() == len(dead)
+    for text in (headline(after), brief(after, at(340))):
+        assert "unreachable" not in text
+        assert lacks(text, "loss 0%", "in the last 40 s", "peak 100%") == []
+    figures = load_grid(Metric.LOSS, GridPeriod.NOW, at(345)).figures
+    assert [path.path_id for path in figures if path.state is PathState.TOTAL_LOSS] == []
+    assert {path.value for path in figures} == {0.0}
+
+
+def test_a_path_that_fails_again_joins_its_open_incident_again(paths):
+    path, other = paths["slac → cern"], paths["cern → slac"]
+    plant(path, 0, 700, lambda seconds: 10 if not 300 <= seconds < 400 else 0)
+    plant(other, 0, 700, lambda _: 10)
+    for seconds in (200, 220, 300, 340, 600):
+        evaluate(at(seconds))
+        if seconds == 340:
+            assert set(IncidentPath.objects.filter(rule="unreachable", is_over=False).values_list("path_id")) == {
+                (other.pk,)
+            }
+
+    (incident,) = Incident.objects.all()
+    assert incident.paths.filter(rule="unreachable", is_over=False).count() == 2
+    assert incident.summary.count("slac → cern: 100% loss") == 1
+
+
+def test_a_steady_loss_is_shown_as_it_is_from_its_detection_on(paths):
+    path = paths["slac → cern"]
+    plant(path, 0, 500, lambda seconds: 1 if seconds < 400 else 0)
+    shown = {}
+    for seconds in range(20, 461, 20):
+        evaluate(at(seconds))
+        shown[seconds] = level_now(path)
+
+    during = [level for seconds, level in shown.items() if level is not None and seconds <= 400]
+    assert len(during) >= 10
+    assert {round(level.now, 9) for level in during} == {0.1}
+    assert max(level.window_s for level in during) <= WINDOW_S
+    assert (shown[440].now, shown[440].window_s, shown[440].has_changed) == (0.0, 40, True)
+    (incident,) = queries.open_incidents()
+    assert lacks(headline(incident), "loss 0% in the last 60 s", "peak 10%") == []
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_shown_loss_agrees_with_the_planted_of_its_window(paths, seed, monkeypatch):
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+    rng, path = np.random.default_rng(seed), paths["slac → cern"]
+
+    def planted(seconds):
+        return 0.0 if seconds < 0 else 0.1 if seconds < 300 else 0.4 if seconds < 500 else 0.05
+
+    plant(path, 0, 700, lambda seconds: int(rng.binomial(10, planted(seconds))))
+    agrees = []
+    for seconds in range(60, 701, 20):
+        evaluate(at(seconds))
+        level = level_now(path)
+        if level is None:
+            continue
+        assert level.window_s <= WINDOW_S
+        began_s = round(seconds - level.window_s)
+        truth = np.mean([planted(moment) for moment in range(began_s, seconds, CYCLE_S)])
+        low, high = interval_99(level.lost, level.sent)
+        agrees.append(low <= truth <= high)
+        if 340 <= seconds <= 500:
+            assert level.now > 0.3, seconds
+        if seconds >= 540:
+            assert level.now < 0.2, seconds
+
+    assert len(agrees) >= 25
+    assert np.mean(agrees) >= 0.95
+
+
+def test_the_shown_rtt_is_of_the_newest_bursts_since_its_step(paths):
+    path = paths["slac → cern"]
+    for since_s, until_s, rtt_ms in ((0, 400, 80.0), (400, 480, 20.0)):
+        plant(path, since_s, until_s, lambda _: 0, rtt_ms)
+    levels = {}
+    for seconds in range(-20, 461, 20):
+        evaluate(at(seconds))
+        levels[seconds] = level_now(path, "rtt")
+
+    during = {level.now for seconds, level in levels.items() if level is not None and seconds <= 400}
+    assert during == {80.0}
+    assert levels[440] is None or levels[440].now == 20.0
