@@ -150,8 +150,10 @@ def wait_for_incident(
     until = time.monotonic() + wait_s
     while True:
         for incident in _get(f"{centre}/api/v1/incidents?{urlencode({'site': pair[0], 'limit': MOST_INCIDENTS})}"):
-            opened_at = _joined_at(_get(f"{centre}/api/v1/incidents/{incident['id']}"), pair)
-            if opened_at is not None and opened_at >= since:
+            in_full = _get(f"{centre}/api/v1/incidents/{incident['id']}")
+            joined_at = _joined_at(in_full, pair)
+            if joined_at is not None and joined_at >= since:
+                opened_at = _opened_at(in_full, joined_at)
                 return OpenedIncident(incident["title"], opened_at, f"{centre}/incidents/{incident['id']}/")
         if time.monotonic() > until:
             return None
@@ -166,6 +168,12 @@ def _joined_at(incident: dict[str, Any], pair: tuple[str, str]) -> datetime | No
         if {finding["source"], finding["destination"]} == set(pair)
     ]
     return min(joined, default=None)
+
+
+def _opened_at(incident: dict[str, Any], joined_at: datetime) -> datetime:
+    """When an incident that a path joined then was open: detection comes before, by the time of its confirmation."""
+    turns = [datetime.fromisoformat(turn["at"]) for turn in incident["history"] if turn["turn"] == "opened"]
+    return max(joined_at, *turns)
 
 
 def _get(url: str) -> Any:

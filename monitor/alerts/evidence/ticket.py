@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from monitor.alerts.evidence import words
 from monitor.alerts.evidence.evidence import Evidence, PathEvidence
 from monitor.alerts.evidence.facts import Direction, PeriodFigures
-from monitor.alerts.models import Incident
+from monitor.alerts.models import HistoryEvent, Incident
 from monitor.analysis import figures as shown
 from probes.quantities import counted
 
@@ -31,7 +31,10 @@ def ticket_text(incident: Incident, evidence: Evidence) -> str:
 
 
 def _summary(incident: Incident, evidence: Evidence) -> Iterator[str]:
-    yield f"Opened:        {incident.opened_at:%Y-%m-%d %H:%M:%S} UTC ({incident.severity})"
+    yield f"Detected:      {incident.opened_at:%Y-%m-%d %H:%M:%S} UTC ({incident.severity})"
+    for turn in incident.turns.all():
+        if turn.turn == HistoryEvent.OPENED:
+            yield f"Opened:        {turn.at:%Y-%m-%d %H:%M:%S} UTC"
     if evidence.began_text:
         yield f"Began:         {evidence.began_text}"
     if incident.reopened_at is not None:

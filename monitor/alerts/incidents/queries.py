@@ -24,7 +24,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce, Greatest
 
-from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentPath
+from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentPath, IncidentTurn
 
 SHORTEST_REFRESH = timedelta(minutes=2)
 LONGEST_UNREFRESHED = timedelta(minutes=15)
@@ -42,7 +42,7 @@ class LastingCount:
 
 @dataclass(frozen=True, slots=True)
 class PathIncident:
-    """An incident, and when a path joined it."""
+    """An incident, and when a path joined it, or when it opened if that was later."""
 
     id: int
     at: datetime
@@ -123,14 +123,16 @@ def incident_between_sites(source: str, destination: str, since: datetime | None
     on; without `since`, the newest that is open."""
     between = Q(path__source__site__name=source, path__destination__site__name=destination)
     between |= Q(path__source__site__name=destination, path__destination__site__name=source)
+    turns = IncidentTurn.objects.filter(incident=OuterRef("incident"), turn=HistoryEvent.OPENED).values("at")[:1]
     rows = IncidentPath.objects.filter(between, incident__is_pending=False).annotate(
-        joined_at=Greatest("added_at", Coalesce("incident__reopened_at", "added_at"))
+        joined_at=Greatest("added_at", Coalesce("incident__reopened_at", "added_at")),
+        open_at=Greatest("joined_at", Coalesce(Subquery(turns), "joined_at")),
     )
     if since is None:
         row = rows.filter(incident__closed_at=None).order_by("-joined_at").first()
     else:
         row = rows.filter(joined_at__gte=since).order_by("joined_at").first()
-    return None if row is None else PathIncident(row.incident_id, row.joined_at)
+    return None if row is None else PathIncident(row.incident_id, row.open_at)
 
 
 def incident_with_paths(incident_id: int) -> Incident | None:

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
-from monitor.alerts.models import Incident, IncidentPath
+from monitor.alerts.models import HistoryEvent, Incident, IncidentPath
 from probes.lab.scenario import PathSettings
 from tests.db.fake_lab import ORIGINAL, FakeLab
 from tests.db.pages_mesh import NOW
@@ -82,6 +82,15 @@ def test_the_page_tells_the_time_until_the_incident(operator, lab, paths):
     assert "incident opened after 1 min 48 s" in text(page)
     assert f'href="/incidents/{opened.pk}/"' in page.content.decode()
     assert f'href="/incidents/{earlier.pk}/"' not in page.content.decode()
+
+
+def test_the_time_is_until_the_incident_opened_not_its_finding(operator, lab, paths):
+    found_at = PLANTED_AT + timedelta(seconds=38)
+    opened = incident(paths["slac", "cern"], found_at)
+    opened.turns.create(turn=HistoryEvent.OPENED, at=found_at + timedelta(seconds=20))
+    operator.post("/lab/", {"path": "cern:slac", "loss_percent": "20"})
+
+    assert "incident opened after 58 s" in text(operator.get("/lab/"))
 
 
 def test_an_incident_that_was_open_before_is_told_apart(operator, lab, paths):

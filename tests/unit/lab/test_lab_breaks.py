@@ -77,10 +77,20 @@ def centre() -> Iterator[str]:
         server.shutdown()
 
 
-def incident(number: int, added_at: datetime, ends: tuple[str, str], reopened_at: datetime | None = None) -> None:
+def incident(
+    number: int,
+    added_at: datetime,
+    ends: tuple[str, str],
+    reopened_at: datetime | None = None,
+    opened_at: datetime | None = None,
+) -> None:
     finding = {"source": ends[0], "destination": ends[1], "added_at": added_at.isoformat().replace("+00:00", "Z")}
     reopened = None if reopened_at is None else reopened_at.isoformat().replace("+00:00", "Z")
-    Centre.incidents[number] = {"id": number, "title": "loss", "reopened_at": reopened, "findings": [finding]}
+    history = [{"turn": "found", "at": finding["added_at"]}]
+    history += [] if opened_at is None else [{"turn": "opened", "at": opened_at.isoformat()}]
+    Centre.incidents[number] = {
+        "id": number, "title": "loss", "reopened_at": reopened, "findings": [finding], "history": history,
+    }  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +108,16 @@ def test_the_watch_returns_the_incident_of_either_direction(centre: str) -> None
     assert opened is not None
     assert opened.opened_at - PLANTED_AT == timedelta(seconds=108)
     assert opened.url == f"{centre}/incidents/3/"
+
+
+def test_the_watch_counts_until_the_incident_opened(centre: str) -> None:
+    found_at = PLANTED_AT + timedelta(seconds=38)
+    incident(1, found_at, ("cern", "slac"), opened_at=found_at + timedelta(seconds=20))
+
+    opened = wait_for_incident(centre, ("cern", "slac"), PLANTED_AT, 0, 0.01)
+
+    assert opened is not None
+    assert opened.opened_at - PLANTED_AT == timedelta(seconds=58)
 
 
 def test_the_watch_counts_a_reopened_incident_and_ends_without_any(centre: str) -> None:
