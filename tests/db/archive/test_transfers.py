@@ -135,13 +135,40 @@ def background(mesh):
     return backgrounds([(mesh.slac_cern.pk, HOUR)])[mesh.slac_cern.pk, HOUR]
 
 
-def test_the_idle_rtt_is_the_minimum_of_the_half_hour_before(mesh):
+def test_the_idle_rtt_is_of_the_newest_cycles_within_half_an_hour(mesh):
     idle_burst(mesh, 31, 5.0)
     idle_burst(mesh, 20, 40.5, 41.0)
     idle_burst(mesh, 10, 44.0)
     idle_burst(mesh, 5, 1.0, during_test=True)
 
     assert background(mesh) == Background(mesh.slac_cern.pk, HOUR, idle_rtt_ms=40.5, capacity_bps=None)
+
+
+def test_a_delay_step_before_a_test_is_not_blamed_on_a_queue(mesh):
+    step_ms = 120.0
+    run = real("random_loss")
+    slow = msgspec.structs.replace(
+        run,
+        transfer=msgspec.structs.replace(
+            run.transfer,
+            kernel=None,
+            sent=msgspec.structs.replace(
+                run.transfer.sent, rtt_ms=tuple(rtt_ms + step_ms for rtt_ms in run.transfer.sent.rtt_ms)
+            ),
+        ),
+    )
+    idle_ms = min(run.transfer.sent.rtt_ms)
+    for minutes in range(3, 30):
+        idle_burst(mesh, minutes, idle_ms, idle_ms + 0.2)
+    for minutes in (2, 1):
+        idle_burst(mesh, minutes, idle_ms + step_ms, idle_ms + step_ms + 0.2)
+
+    keep(mesh, slow)
+
+    stored = transfer_of(mesh.slac_cern.pk, HOUR)
+    assert stored.findings.idle_rtt_ms == pytest.approx(idle_ms + step_ms, abs=0.5)
+    assert stored.verdict != Verdict.BOTTLENECK_QUEUE
+    assert "queue raises" not in stored.sentence
 
 
 @pytest.mark.parametrize(

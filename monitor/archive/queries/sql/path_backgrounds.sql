@@ -1,5 +1,6 @@
 -- One row for each of the given tests (path_ids[i], starts[i]) with what was known of its path when it began:
---   idle_rtt_ms   the least round trip of the bursts of the half hour before, those during our own tests left out
+--   idle_rtt_ms   the median of the least round trips of the newest three answered cycles of the half hour before, those
+--                 during our own tests left out: the least of the half hour may be of a route that is no longer used
 --   capacity_bps  what the path carries: the newest capacity measured in the week before, else the best test of that
 --                 week that was held back by the path itself (its queue or its policer); and never less than the best
 --                 test of that week. Null where neither was measured.
@@ -10,13 +11,19 @@ SELECT asked.path_id, asked.at, idle.rtt_ms AS idle_rtt_ms, greatest(coalesce(li
 END) AS capacity_bps, earlier.bps AS earlier_bps
 FROM unnest(%(path_ids)s::integer[], %(starts)s::timestamptz[]) AS asked (path_id, at)
 CROSS JOIN LATERAL (
-    SELECT min(rtt_ms) AS rtt_ms
-    FROM burst
-    CROSS JOIN LATERAL unnest(rtts_ms) AS packet (rtt_ms)
-    WHERE
-        burst.path_id = asked.path_id
-        AND measured_at >= asked.at - interval '30 minutes' AND measured_at < asked.at
-        AND NOT during_test
+    SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY cycle.rtt_ms) AS rtt_ms
+    FROM (
+        SELECT min(packet.rtt_ms) AS rtt_ms
+        FROM burst
+        CROSS JOIN LATERAL unnest(rtts_ms) AS packet (rtt_ms)
+        WHERE
+            burst.path_id = asked.path_id
+            AND measured_at >= asked.at - interval '30 minutes' AND measured_at < asked.at
+            AND NOT during_test AND received > 0
+        GROUP BY measured_at
+        ORDER BY measured_at DESC
+        LIMIT 3
+    ) AS cycle
 ) AS idle
 LEFT JOIN LATERAL (
     SELECT capacity_bps AS bps
