@@ -113,7 +113,9 @@ class PathFacts:
 class PathTests:
     """The throughput tests of a path before and since the beginning: how many, and the median rate; None without any.
 
-    `source` and `destination` are hosts.
+    `source` and `destination` are hosts. `after_resent_ratio` is the median share of segments retransmitted; the loss
+    ratios are that of the tests that filled no queue themselves. `after_at` is when the newest began. Tests on demand
+    count since the beginning: for the rate only where no others ran.
     """
 
     source: str
@@ -124,6 +126,10 @@ class PathTests:
     before_bps: float | None
     after: int
     after_bps: float | None
+    before_loss_ratio: float | None = None
+    after_loss_ratio: float | None = None
+    after_resent_ratio: float | None = None
+    after_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +190,7 @@ class TestVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All facts as of `gathered_at`."""
+    """All facts as of `gathered_at`; `tests_seen` is the number of tests that these paths had by then."""
 
     gathered_at: datetime
     began: Beginning | None
@@ -195,6 +201,7 @@ class Facts:
     failures: tuple[FailedBurst, ...]
     verdicts: tuple[TestVerdict, ...]
     tests: tuple[PathTests, ...] = ()
+    tests_seen: int = 0
 
 
 def as_json(facts: Facts) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Gather and store the evidence of incidents, since raw bursts may expire before anybody reads it.
 
-In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Eleven questions to the
+In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Thirteen questions to the
 database for an incident, however many paths it has: the `PATHS_IN_DETAIL` gravest are looked at, in both directions.
 
 - Before is the day up to the earliest moment at which it may have begun, after is from the likeliest moment on, a day
@@ -17,7 +17,6 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from statistics import median
 
 from django.db import Error, transaction
 from django.db.models import Q
@@ -35,18 +34,17 @@ from monitor.alerts.evidence.facts import (
     FailedBurst,
     HostTest,
     PathFacts,
-    PathTests,
     RouterErrors,
     TestVerdict,
     as_json,
     from_json,
 )
 from monitor.alerts.evidence.likely_cause import cause_place, likely_cause
+from monitor.alerts.evidence.path_tests import path_tests, tests_of_incidents, with_newer_tests
 from monitor.alerts.evidence.stated import Fault, LikelyCause
 from monitor.alerts.incidents import queries
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
 from monitor.archive.queries.around import BurstColumns, bursts_around, icmp_errors, newest_addresses
-from monitor.archive.queries.for_alerts import newest_tests
 from monitor.archive.queries.paths import newest_failures
 from monitor.archive.queries.throughput.series import throughput_series
 from monitor.archive.statements import LONGEST_RAW
@@ -61,11 +59,6 @@ LEAST_SEARCH = timedelta(hours=1)
 NOW_S = 3600
 INCIDENTS_PER_RUN = 20
 LOOK_BACK = timedelta(days=30)
-TESTS_LOOK_BACK = timedelta(days=7)
-MOST_TESTS = 40
-"""Throughput tests of each path that are compared with those since the beginning."""
-MOST_TESTS_SINCE = 5
-"""The newest of those since the beginning, so that their median is about now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +75,13 @@ class _Pair:
 
 
 def gather_due(now: datetime) -> int:
-    """Gather evidence for incidents that have none, or have grown or reopened since; returns for how many."""
+    """Gather evidence for incidents that have none, or have grown or reopened or had a throughput test since; returns
+    for how many."""
     done = 0
-    for incident in queries.without_evidence(now - LOOK_BACK, now, INCIDENTS_PER_RUN):
+    due = {incident.pk: incident for incident in queries.without_evidence(now - LOOK_BACK, now, INCIDENTS_PER_RUN)}
+    for incident in with_newer_tests([row for row in queries.open_incidents() if row.pk not in due]):
+        due[incident.pk] = incident
+    for incident in list(due.values())[:INCIDENTS_PER_RUN]:
         try:
             store_facts(incident, now)
             done += 1
@@ -100,7 +97,7 @@ def store_facts(incident: Incident, now: datetime) -> Facts:
     if earlier is not None and not incident.reopenings:
         facts = _with_before_of(facts, earlier)
     if earlier is not None and _says_less(facts, earlier, incident):
-        facts = replace(earlier, gathered_at=now)
+        facts = replace(earlier, gathered_at=now, tests_seen=facts.tests_seen)
     with transaction.atomic():
         IncidentEvidence.objects.update_or_create(
             incident_id=incident.pk, defaults={"version": VERSION, "gathered_at": now, "facts": as_json(facts)}
@@ -148,6 +145,7 @@ def stored_facts(incident: Incident) -> Facts | None:
 def collect_facts(incident: Incident, now: datetime) -> Facts:
     """Gather the facts of an incident at `now`."""
     every = list(incident.paths.all())
+    tests_seen = tests_of_incidents([incident]).get(incident.pk, 0)  # before the tests are read: none is overlooked
     rows = gravest_first([row for row in every if not row.is_over] or every)
     pairs = _pairs(rows)
     until = min(now, incident.closed_at or now)
@@ -202,7 +200,12 @@ def collect_facts(incident: Incident, now: datetime) -> Facts:
             for failure in newest_failures(is_since, max(until, is_since), path_ids)
         ),
         verdicts=_verdicts(pairs, after_since, until),
-        tests=_tests(pairs, is_since, max(until, is_since)),
+        tests=path_tests(
+            [path for pair in pairs for path in (pair.path, pair.back) if path is not None],
+            is_since,
+            max(until, is_since),
+        ),
+        tests_seen=tests_seen,
     )
 
 
@@ -327,33 +330,6 @@ def _verdicts(pairs: Sequence[_Pair], since: datetime, until: datetime) -> tuple
     return tuple(
         TestVerdict(str(tested), test.at, test.throughput_bps or 0.0, test.sentence or "", test.verdict)
         for test in tests[-1:]
-    )
-
-
-def _tests(pairs: Sequence[_Pair], since: datetime, until: datetime) -> tuple[PathTests, ...]:
-    """The throughput tests of these paths in both directions, before and since `since`; paths without any left out."""
-    paths = [path for pair in pairs for path in (pair.path, pair.back) if path is not None]
-    columns = newest_tests([path.pk for path in paths], since - TESTS_LOOK_BACK, until, MOST_TESTS)
-    rates: dict[int, tuple[list[float], list[float]]] = {path.pk: ([], []) for path in paths}
-    newest_first = sorted(
-        zip(*(columns[name].tolist() for name in ("path_id", "place", "at_s", "throughput_bps")), strict=True)
-    )
-    for path_id, _, at_s, rate_bps in newest_first:
-        rates[int(path_id)][at_s >= since.timestamp()].append(rate_bps)
-    return tuple(
-        PathTests(
-            source=path.source.name,
-            destination=path.destination.name,
-            source_site=path.source.site.name,
-            destination_site=path.destination.site.name,
-            before=len(before),
-            before_bps=median(before) if before else None,
-            after=len(after),
-            after_bps=median(after[:MOST_TESTS_SINCE]) if after else None,
-        )
-        for path in paths
-        for before, after in [rates[path.pk]]
-        if before or after
     )
 
 

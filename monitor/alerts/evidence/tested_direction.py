@@ -1,5 +1,5 @@
-"""The direction of a fault by throughput tests: a transfer slows down where its own packets are lost, and hardly where
-its acknowledgements are. Pings cannot tell: each crosses the network in both directions.
+"""The direction of a fault by throughput tests: a transfer slows down and retransmits where its own packets are lost,
+and hardly where its acknowledgements are. Pings cannot tell: each crosses the network in both directions.
 
 In: the tests of an incident's paths before and since its beginning. Out: a `TestedDirection`.
 """
@@ -18,6 +18,11 @@ FELL = 0.5
 APART = 5.0
 """Without tests before, a direction is slow if the other is so many times as fast."""
 
+LOSES = 0.02
+"""Share of segments retransmitted, in tests that filled no queue, from which on a direction loses: BBRv2's limit."""
+MORE = 3.0
+"""It has to be so many times the share of the other direction, queues included, and of the path before."""
+
 Ends = tuple[str, str]
 
 
@@ -34,13 +39,16 @@ NOT_KNOWN = "direction not known from pings"
 
 @dataclass(frozen=True, slots=True)
 class _SideRates:
-    """The medians of the tests in one direction."""
+    """The medians of the tests in one direction. The loss ratios are of the tests that filled no queue themselves."""
 
     label: str
     ends: Ends
     goal: str
     before_bps: float | None
     after_bps: float | None
+    before_loss_ratio: float | None = None
+    after_loss_ratio: float | None = None
+    after_resent_ratio: float | None = None
 
     @property
     def share(self) -> float | None:
@@ -51,7 +59,10 @@ class _SideRates:
     @property
     def text(self) -> str:
         was = "" if self.before_bps is None else f" (was {shown.bit_rate(self.before_bps)})"
-        return f"{self.label} {shown.bit_rate(self.after_bps)}{was}"
+        resent = ""
+        if self.after_resent_ratio is not None:
+            resent = f", {shown.percent(self.after_resent_ratio)} retransmitted"
+        return f"{self.label} {shown.bit_rate(self.after_bps)}{was}{resent}"
 
 
 def tested_direction(facts: Facts) -> TestedDirection:
@@ -63,8 +74,13 @@ def tested_direction(facts: Facts) -> TestedDirection:
     measured = [side for side in sides if side.after_bps is not None]
     if not measured:
         return TestedDirection(f"{NOT_KNOWN}; no throughput test since the onset")
-    tests = f"TCP tests: {', '.join(side.text for side in measured)}"
-    slow = [side for side, other in ((there, back), (back, there)) if _is_slow(side, other)]
+    tests = f"TCP tests: {'; '.join(side.text for side in measured)}"
+    both = ((there, back), (back, there))
+    slow = [side for side, other in both if _is_slow(side, other)]
+    lossy = [side for side, other in both if _loses(side, other)]
+    if len(slow) == 1 and lossy and lossy != slow:
+        return TestedDirection(f"{NOT_KNOWN}; {tests}: rates and retransmissions disagree")
+    slow = slow or lossy
     if len(slow) == 1:
         other = back if slow[0] is there else there
         if other.after_bps is None:
@@ -72,7 +88,7 @@ def tested_direction(facts: Facts) -> TestedDirection:
         return TestedDirection(f"{NOT_KNOWN}; {tests}, so {slow[0].goal}", slow[0].ends)
     if len(slow) == 2:
         return TestedDirection(f"{NOT_KNOWN}; {tests}: both directions")
-    return TestedDirection(f"{NOT_KNOWN}; {tests}: no direction is clearly slower")
+    return TestedDirection(f"{NOT_KNOWN}; {tests}: no direction is clearly slower or loses more")
 
 
 def _is_slow(side: _SideRates, other: _SideRates) -> bool:
@@ -81,6 +97,15 @@ def _is_slow(side: _SideRates, other: _SideRates) -> bool:
     if side.after_bps is None or other.after_bps is None or other.share is not None:
         return False
     return side.after_bps * APART < other.after_bps
+
+
+def _loses(side: _SideRates, other: _SideRates) -> bool:
+    """Whether the path drops far more of this direction's packets than of the other's, and than before."""
+    loss_ratio = side.after_loss_ratio
+    if loss_ratio is None or other.after_resent_ratio is None:
+        return False
+    usual_ratio = max(other.after_resent_ratio, side.before_loss_ratio or 0.0)
+    return loss_ratio >= max(LOSES, MORE * usual_ratio)
 
 
 def _sides(facts: Facts) -> tuple[_SideRates, _SideRates] | None:
@@ -119,9 +144,12 @@ def _rates(
         goal,
         _median([test.before_bps for test in own if test.after]),
         _median([test.after_bps for test in own]),
+        _median([test.before_loss_ratio for test in own if test.after]),
+        _median([test.after_loss_ratio for test in own]),
+        _median([test.after_resent_ratio for test in own]),
     )
 
 
-def _median(rates_bps: Sequence[float | None]) -> float | None:
-    measured = [rate_bps for rate_bps in rates_bps if rate_bps is not None]
+def _median(values: Sequence[float | None]) -> float | None:
+    measured = [value for value in values if value is not None]
     return median(measured) if measured else None

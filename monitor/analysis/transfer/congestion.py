@@ -30,6 +30,9 @@ QUEUE_MS, QUEUE_AT_LOSS, QUEUE_STANDING = 2.0, 1.1, 1.25
 """A queue that drops raises the RTT by at least 2 ms and 10%; a standing queue that does not drop by 25%, as delayed
 acknowledgements add a few percent."""
 
+QUEUE_FIGURE = "RTT with the queue"
+"""The evidence that a verdict of a queue has, and that of a path paced by BBR has not."""
+
 QUEUE_SEGMENTS = 4.0
 """Minimum length of a queue, by its delay at the rate of the bottleneck: a few milliseconds at 2 Mbit/s hold less than
 a segment, and are delayed acknowledgements or a busy host."""
@@ -139,7 +142,7 @@ def queued(signs: Signs, recording: Recording) -> TransferFinding | None:
         (
             rate_figure(signs),
             EvidenceFigure("idle RTT", signs.base_rtt_ms, "ms"),
-            EvidenceFigure("RTT with the queue", longest_ms, "ms"),
+            EvidenceFigure(QUEUE_FIGURE, longest_ms, "ms"),
             EvidenceFigure("loss", signs.resent_ratio, ""),
             EvidenceFigure("loss events", signs.loss_events, "count"),
         ),

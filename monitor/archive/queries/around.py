@@ -15,7 +15,7 @@ from django.db import connection
 from numpy.typing import NDArray
 
 from monitor.archive.round_trips import unpack
-from monitor.archive.statements import check_raw_period, records, run_statement, statement
+from monitor.archive.statements import check_period, check_raw_period, records, run_statement, select, statement
 
 Floats = NDArray[np.float64]
 
@@ -49,6 +49,19 @@ class IcmpErrors:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class TestAround:
+    """A measured TCP test. `resent_ratio` is the share of segments retransmitted, None where unknown; `has_queue` is
+    True where its own queue was its limit."""
+
+    path_id: int
+    at: datetime
+    throughput_bps: float
+    is_on_demand: bool
+    resent_ratio: float | None
+    has_queue: bool
+
+
 def bursts_around(path_ids: Sequence[int], since: datetime, until: datetime) -> BurstColumns:
     """All measured bursts of these paths that began in the period; `ValueError` for more than a day."""
     check_raw_period(since, until)
@@ -66,6 +79,30 @@ def icmp_errors(path_ids: Sequence[int], since: datetime, until: datetime) -> li
     check_raw_period(since, until)
     parameters = {"path_ids": list(path_ids), "since": since, "until": until, "limit": MOST_ERRORS}
     return records(IcmpErrors, *run_statement("icmp_errors", **parameters))
+
+
+def tests_around(
+    path_ids: Sequence[int], since: datetime, until: datetime, most: int, queue_figure: str
+) -> list[TestAround]:
+    """The newest measured TCP tests of each of these paths, newest first, those on demand included; `queue_figure` is
+    the evidence that a verdict of a queue has."""
+    check_period(since, until)
+    return select(
+        TestAround,
+        "tests_around",
+        path_ids=list(path_ids),
+        since=since,
+        until=until,
+        most=most,
+        queue_figure=queue_figure,
+    )
+
+
+def diagnosed_tests(paths: Sequence[tuple[int, int, datetime]]) -> dict[int, int]:
+    """The number of diagnosed TCP tests by group, of (group, path, begin)."""
+    groups, path_ids, begins = zip(*paths, strict=True) if paths else ((), (), ())
+    columns = {"groups": list(groups), "path_ids": list(path_ids), "begins": list(begins)}
+    return dict(run_statement("diagnosed_tests", **columns)[1])
 
 
 def newest_addresses(path_ids: Sequence[int], since: datetime, until: datetime) -> dict[int, str]:

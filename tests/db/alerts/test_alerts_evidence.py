@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from django.db import connection
@@ -19,18 +21,21 @@ from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.models import Incident, IncidentEvidence, Severity
-from monitor.archive.models import Burst
+from monitor.archive.diagnosis.pending import diagnose_awaited
+from monitor.archive.models import Burst, ThroughputTest
 from monitor.mesh.models import Slot, SlotHost
 from monitor.web.pages.sites.load import AgentState, load_sites
 from tests.db.alert_rows import make_mesh
 from tests.db.mesh_of_three import batch, delivered, throughput
 from tests.deliveries import store
+from tests.diagnosis.reading import read
 from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
 BEGAN = NOW - timedelta(minutes=20)
 MINUTE = timedelta(minutes=1)
+REAL_RUNS = Path(__file__).parents[2] / "fixtures" / "iperf3" / "diagnosis"
 
 
 @pytest.fixture
@@ -210,7 +215,7 @@ def test_the_number_of_queries_does_not_grow_with_the_paths(paths):
             gather.collect_facts(row, NOW)
         return len(queries_run)
 
-    assert count_queries(single) == count_queries(many) == 10
+    assert count_queries(single) == count_queries(many) == 12
     gather.store_facts(many, NOW)
     with CaptureQueriesContext(connection) as queries_run:
         evidence(many, NOW)
@@ -304,6 +309,62 @@ def test_slow_tests_in_both_directions_show_no_direction(paths):
 
     assert (cause.fault, cause.toward) == (Fault.LOSS, None)
     assert "both directions" in cause.sentence
+
+
+def real_test(path, name, at, number, test="tcp"):
+    """A recorded transfer of iperf3, delivered by the source of the path as if it had begun at `at`, and diagnosed."""
+    run = msgspec.structs.replace(read(REAL_RUNS / f"{name}.json"), started_at=at, target=path.destination.name)
+    assert store(path.source.site_id, batch(delivered(path, run, number), number=number), NOW).refused == ()
+    diagnose_awaited(NOW)
+    ThroughputTest.objects.filter(path_id=path.pk, measured_at=at).update(test=test)
+
+
+def test_retransmissions_of_tests_on_demand_show_the_direction(paths):
+    out, back = paths["slac → cern"], paths["cern → slac"]
+    lossy(out, back)
+    row = incident(finding(back))
+    assert gathered(row).cause.toward is None
+
+    real_test(out, "bbr_loss", NOW - timedelta(minutes=3), 1, "on-demand")
+    real_test(back, "bbr", NOW - timedelta(minutes=2), 2, "on-demand")
+    # The rate alone tells nothing: with loss, BBR keeps much of it.
+    ThroughputTest.objects.filter(path_id=out.pk).update(throughput_bps=2.25e7)
+    ThroughputTest.objects.filter(path_id=back.pk).update(throughput_bps=2.72e7)
+    at = NOW + timedelta(seconds=10)
+    assert gather.gather_due(at) == 1
+    assert gather.gather_due(at + timedelta(seconds=10)) == 0
+
+    shown = evidence(row, at)
+    assert (shown.cause.fault, shown.cause.toward, shown.gathered_at) == (Fault.LOSS, ("slac", "cern"), at)
+    assert lacks(shown.cause.sentence, "slac → cern 22.5 Mbit/s", " retransmitted", "toward cern") == []
+    assert "no throughput test" not in shown.cause.sentence
+
+
+def test_the_losses_of_a_sender_in_its_own_queue_show_no_direction(paths):
+    out, back = paths["slac → cern"], paths["cern → slac"]
+    lossy(out, back)
+    real_test(out, "bbr_short_queue_180ms", NOW - timedelta(minutes=3), 1)
+    real_test(back, "bbr_180ms", NOW - timedelta(minutes=2), 2)
+    ThroughputTest.objects.update(throughput_bps=2.5e7)
+
+    cause = gathered(incident(finding(out))).cause
+
+    stored = ThroughputTest.objects.get(path_id=out.pk)
+    assert (stored.verdict, stored.retransmits > 1000) == ("bottleneck queue", True)
+    assert (cause.fault, cause.toward) == (Fault.LOSS, None)
+
+
+def test_loss_that_a_path_always_had_shows_no_direction(paths):
+    out, back = paths["slac → cern"], paths["cern → slac"]
+    lossy(out, back)
+    for number, minutes in enumerate((180, 120, 3), 1):
+        real_test(out, "bbr_loss", NOW - timedelta(minutes=minutes), number)
+    real_test(back, "bbr", NOW - timedelta(minutes=2), 4)
+    ThroughputTest.objects.update(throughput_bps=2.5e7)
+
+    cause = gathered(incident(finding(out))).cause
+
+    assert (cause.fault, cause.toward) == (Fault.LOSS, None)
 
 
 def test_a_filling_queue_is_named(paths):

@@ -1,0 +1,117 @@
+"""Throughput tests of an incident's paths, for its evidence: before and since its beginning, and how many there are.
+
+In: paths, incidents and moments. Out: `PathTests`, and the incidents with a test since their evidence was gathered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from statistics import median
+
+from django.db.models import Q
+from django.db.models.fields.json import KT
+
+from monitor.alerts.evidence.facts import PathTests
+from monitor.alerts.models import Incident, IncidentEvidence
+from monitor.analysis.transfer.congestion import QUEUE_FIGURE
+from monitor.archive.queries.around import TestAround, diagnosed_tests, tests_around
+from monitor.mesh.models import Path
+
+LOOK_BACK = timedelta(days=7)
+MOST_TESTS = 40
+"""Throughput tests of each path that are compared with those since the beginning."""
+MOST_TESTS_SINCE = 5
+"""The newest of those since the beginning, so that their median is about now."""
+BEFORE_OPENING = timedelta(hours=1)
+"""An incident began at most so long before it was opened, but for slow rules, whose evidence is not urgent."""
+
+
+def path_tests(paths: Sequence[Path], since: datetime, until: datetime) -> tuple[PathTests, ...]:
+    """The throughput tests of these paths, before and since `since`; paths without any left out."""
+    tests: dict[int, tuple[list[TestAround], list[TestAround]]] = {path.pk: ([], []) for path in paths}
+    for test in tests_around(list(tests), since - LOOK_BACK, until, MOST_TESTS, QUEUE_FIGURE):
+        is_after = test.at >= since
+        if is_after or not test.is_on_demand:
+            tests[test.path_id][is_after].append(test)
+    return tuple(
+        PathTests(
+            source=path.source.name,
+            destination=path.destination.name,
+            source_site=path.source.site.name,
+            destination_site=path.destination.site.name,
+            before=len(before),
+            before_bps=_median(test.throughput_bps for test in before),
+            after=len(after),
+            after_bps=_median(_rates_bps(after)[:MOST_TESTS_SINCE]),
+            before_loss_ratio=_median(_losses(before)),
+            after_loss_ratio=_median(_losses(after[:MOST_TESTS_SINCE])),
+            after_resent_ratio=_median(test.resent_ratio for test in after[:MOST_TESTS_SINCE]),
+            after_at=after[0].at if after else None,
+        )
+        for path in paths
+        for before, after in [tests[path.pk]]
+        if before or after
+    )
+
+
+def tests_of_incidents(incidents: Iterable[Incident]) -> dict[int, int]:
+    """How many diagnosed tests each incident's paths have had since shortly before its opening, in both directions."""
+    paths_of: dict[int, tuple[datetime, set[tuple[int, int]]]] = {
+        incident.pk: (
+            incident.opened_at - BEFORE_OPENING,
+            {
+                ends
+                for row in incident.paths.all()
+                for ends in (
+                    (row.path.source_id, row.path.destination_id),
+                    (row.path.destination_id, row.path.source_id),
+                )
+            },
+        )
+        for incident in incidents
+    }
+    either = Q(pk__in=[])
+    for source_id, destination_id in {ends for _, every in paths_of.values() for ends in every}:
+        either |= Q(source_id=source_id, destination_id=destination_id)
+    path_ids: dict[tuple[int, int], list[int]] = {}
+    for path_id, *ends in Path.objects.filter(either).values_list("pk", "source_id", "destination_id"):
+        path_ids.setdefault((ends[0], ends[1]), []).append(path_id)
+    return diagnosed_tests(
+        [
+            (incident_id, path_id, begin)
+            for incident_id, (begin, every) in paths_of.items()
+            for ends in every
+            for path_id in path_ids.get(ends, ())
+        ]
+    )
+
+
+def with_newer_tests(incidents: Sequence[Incident]) -> list[Incident]:
+    """Those of these incidents with a test that their stored evidence does not have."""
+    if not incidents:
+        return []
+    rows = IncidentEvidence.objects.filter(incident__in=incidents)
+    seen = dict(rows.values_list("incident_id", KT("facts__tests_seen")))
+    tests = tests_of_incidents(incidents)
+    return [
+        incident
+        for incident in incidents
+        if incident.pk in seen and tests.get(incident.pk, 0) > int(seen[incident.pk] or 0)
+    ]
+
+
+def _rates_bps(tests: Sequence[TestAround]) -> list[float]:
+    """The rates of the scheduled tests; those of tests on demand, with settings of their own, only without others."""
+    scheduled = [test.throughput_bps for test in tests if not test.is_on_demand]
+    return scheduled or [test.throughput_bps for test in tests]
+
+
+def _losses(tests: Iterable[TestAround]) -> list[float | None]:
+    """The shares of segments retransmitted, without tests that filled a queue: a sender, BBR too, overflows it."""
+    return [test.resent_ratio for test in tests if not test.has_queue]
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    measured = [value for value in values if value is not None]
+    return median(measured) if measured else None

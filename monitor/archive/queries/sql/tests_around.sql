@@ -1,0 +1,36 @@
+-- One row for each of the newest `most` measured TCP tests of each of the paths in [since, until), those that somebody
+-- asked for included unless a rate was requested: the fields of monitor.archive.queries.around.TestAround, newest first.
+--   resent_ratio  the share of segments that were retransmitted, of those delivered and retransmitted; null for fewer
+--                 than 100 segments, without intervals, and before its diagnosis
+--   has_queue     its verdict is a queue that raised the RTT: its losses are its own queue's
+SELECT
+    asked.path_id,
+    newest.measured_at AS at,
+    newest.throughput_bps,
+    newest.test = 'on-demand' AS is_on_demand,
+    CASE WHEN newest.segments >= 100 AND newest.is_diagnosed
+        THEN newest.retransmits / newest.segments
+    END AS resent_ratio,
+    newest.has_queue
+FROM unnest(%(path_ids)s::integer[]) AS asked (path_id)
+CROSS JOIN LATERAL (
+    SELECT
+        measured_at, throughput_bps, test, retransmits,
+        retransmits + received_bytes / coalesce((transfer ->> 'mss_bytes')::double precision, 1448) AS segments,
+        NOT EXISTS (
+            SELECT FROM undiagnosed_test AS pending
+            WHERE pending.path_id = throughput_test.path_id AND pending.measured_at = throughput_test.measured_at
+        ) AS is_diagnosed,
+        coalesce(jsonb_path_exists(diagnosis, '$.evidence[*] ? (@.name == $name)', jsonb_build_object(
+            'name', %(queue_figure)s::text
+        )), FALSE) AS has_queue
+    FROM throughput_test
+    WHERE
+        throughput_test.path_id = asked.path_id
+        AND measured_at >= %(since)s::timestamptz AND measured_at < %(until)s::timestamptz
+        AND protocol = 'tcp' AND throughput_bps IS NOT NULL
+        AND (test <> 'on-demand' OR asked_bps IS NULL)
+    ORDER BY measured_at DESC
+    LIMIT %(most)s
+) AS newest
+ORDER BY newest.measured_at DESC, asked.path_id
