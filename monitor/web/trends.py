@@ -26,22 +26,25 @@ from monitor.reports.formats.sparklines import svg_path
 
 HOURS = 24
 WIDTH, HEIGHT = 96, 18
+HOURLY, TESTS = "hours", "tests"
+"""The steps of a trend, as its sentence calls them."""
 
 Value = float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """The picture, the newest value in words, and the time it is of: the start of its hour, or of its test."""
+    """The picture, and the newest value in words: of the test at `at`, or of all packets from `at` to `until`."""
 
     svg: SafeString
     what: str
     newest: str
     at: datetime
+    until: datetime | None = None
 
 
 def draw(steps: Sequence[tuple[datetime, Value]], what: str, step: str, write: Callable[[float], str]) -> Trend | None:
-    """The trend of these steps, oldest first, None for those without data; None without any."""
+    """The trend of these steps, `HOURLY` or `TESTS`, oldest first, None for those without data; None without any."""
     measured = [(at, value) for at, value in steps if value is not None]
     if not measured:
         return None
@@ -57,7 +60,7 @@ def draw(steps: Sequence[tuple[datetime, Value]], what: str, step: str, write: C
         f'<svg class="trend" viewBox="-2 -2 {WIDTH + 4} {HEIGHT + 4}" width="{WIDTH + 4}" height="{HEIGHT + 4}" '
         f'role="img" aria-label="{escape(sentence)}"><title>{escape(sentence)}</title><path d="{line}"/></svg>'
     )
-    return Trend(mark_safe(svg), what, write(newest), at)
+    return Trend(mark_safe(svg), what, write(newest), at, at + timedelta(hours=1) if step == HOURLY else None)
 
 
 def of_sites(now: datetime) -> dict[int, Trend]:
@@ -67,14 +70,14 @@ def of_sites(now: datetime) -> dict[int, Trend]:
     size = choose_packet_bytes(tuple(measured_packet_sizes()), None)
     for row in trends.site_trends(hours[0], hours[-1] + timedelta(hours=1), size):
         values[row.site_id][row.at] = (row.sent - row.received) / row.sent
-    return _drawn({key: _on(hours, of_site) for key, of_site in values.items()}, "loss", "hours", figures.percent)
+    return _drawn({key: _on(hours, of_site) for key, of_site in values.items()}, "loss", HOURLY, figures.percent)
 
 
 def of_tests(path_ids: Sequence[int], now: datetime) -> dict[int, Trend]:
     """The throughput tests of each path, by path."""
     wanted = [WantedPath(path_id, now - timedelta(hours=HOURS), now) for path_id in path_ids]
     steps = _tests(wanted)
-    drawn = _drawn(steps, "throughput", "tests", figures.bit_rate)
+    drawn = _drawn(steps, "throughput", TESTS, figures.bit_rate)
     return {path_ids[place]: trend for place, trend in drawn.items()}
 
 
@@ -95,7 +98,7 @@ def of_incidents(incidents: Sequence[Incident], now: datetime) -> dict[int, Tren
     drawn: dict[int, Trend] = {}
     if of_tests:
         steps = _tests([wanted for _, wanted in of_tests])
-        for place, trend in _drawn(steps, "throughput", "tests", figures.bit_rate).items():
+        for place, trend in _drawn(steps, "throughput", TESTS, figures.bit_rate).items():
             drawn[of_tests[place][0]] = trend
     if of_pings:
         size = choose_packet_bytes(tuple(measured_packet_sizes()), None)
@@ -112,9 +115,9 @@ def of_incidents(incidents: Sequence[Incident], now: datetime) -> dict[int, Tren
 def _of_hours(rows: Sequence[HourOfPath], wanted: WantedPath, *, is_rtt: bool) -> Trend | None:
     hours = [wanted.since + timedelta(hours=number) for number in range(HOURS)]
     if is_rtt:
-        return draw(_on(hours, {row.at: row.rtt_median_ms for row in rows}), "RTT", "hours", figures.milliseconds)
+        return draw(_on(hours, {row.at: row.rtt_median_ms for row in rows}), "RTT", HOURLY, figures.milliseconds)
     losses = {row.at: (row.sent - row.received) / row.sent for row in rows if row.sent}
-    return draw(_on(hours, losses), "loss", "hours", figures.percent)
+    return draw(_on(hours, losses), "loss", HOURLY, figures.percent)
 
 
 def _tests(wanted: Sequence[WantedPath]) -> dict[int, list[tuple[datetime, Value]]]:

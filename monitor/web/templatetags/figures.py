@@ -77,6 +77,16 @@ def age(at: datetime, now: datetime) -> SafeString:
 
 
 @register.simple_tag
+def trend_time(trend: Trend, now: datetime) -> SafeString:
+    """The time of a trend's newest value: the age of a test, the beginning of the running hour, or the hour."""
+    if trend.until is None:
+        return age(trend.at, now)
+    if trend.until > now:
+        return format_html("since {}", times.marked(trend.at, times.clock_minute(trend.at)))
+    return times.marked(trend.at, times.span(trend.at, trend.until))
+
+
+@register.simple_tag
 def lasting(since: datetime, until: datetime) -> str:
     """The time between two moments."""
     return figures.duration((until - since).total_seconds())

@@ -53,7 +53,7 @@ def test_a_site_has_the_loss_of_its_paths_by_hour(paths):
     assert (trend.newest, trend.at) == ("0%", HOUR)
 
 
-def test_a_gap_at_the_end_leaves_the_last_value_with_its_age(paths, client):
+def test_a_gap_at_the_end_leaves_the_last_value_with_its_hour(paths, client):
     hour(paths["slac", "cern"], 100, 98, hour=HOUR - 3 * STEP)
 
     trend = trends.of_sites(NOW)[paths["slac", "cern"].source.site_id]
@@ -62,8 +62,23 @@ def test_a_gap_at_the_end_leaves_the_last_value_with_its_age(paths, client):
     assert (trend.newest, trend.at) == ("2%", HOUR - 3 * STEP)
     assert "23 of 24 hours without data" in label(trend)
     shown = re.search(r'class="trend-of".*?</time>', html, re.DOTALL)[0]
-    assert lacks(re.sub(r"<[^>]*>", " ", shown), "2%", "loss", "3.5 h ago") == []
+    assert lacks(re.sub(r"<[^>]*>", " ", shown), "2%", "loss", "09:00", "10:00 UTC") == []
+    assert " ago" not in shown
     assert html.count('class="trend-of"') == 1
+
+
+def test_loss_of_the_running_hour_is_said_since_its_beginning(paths, client):
+    """An outage that began two minutes before NOW is not half an hour old, as the hour is."""
+    path = paths["slac", "cern"]
+    hour(path, 1000, 700, 20.0)
+    incident(path, "loss", {"lost": 300, "sent": 1000})
+
+    for address in ("/sites/", "/incidents/"):
+        html = client.get(address, headers=LOCAL).content.decode()
+        shown = re.search(r'class="trend-of".*?</time>', html, re.DOTALL)[0]
+        assert lacks(re.sub(r"<[^>]*>", " ", shown), "30%", "loss", "since", "12:00 UTC") == []
+        assert " ago" not in shown
+        assert "data-age" not in shown
 
 
 def test_throughput_has_its_tests_and_failed_ones_are_gaps(paths, client):
