@@ -1,7 +1,7 @@
 -- One row for every whole hour that the period touches, or day beyond 83 days, measured or not, in bursts:
 --   Measured           all packets sent, at least one reply
 --   100% loss          all packets sent, no reply: measured, shown separately
---   During throughput test  excluded from all other figures; a burst that was partly, by that share
+--   During throughput test  measured, with all packets sent under load: in no other figure than latency under load
 --   Not measured       the agent says why: no such name, no permission, no route …
 --   Not reported       due by the plan, no result received. Null for hours that have not ended yet.
 WITH step AS (
@@ -33,13 +33,13 @@ measured AS (
 SELECT
     step.at AS "time",
     CASE WHEN measured.at IS NOT NULL THEN
-        GREATEST(0, measured.bursts_counted - measured.bursts_all_lost)
+        GREATEST(0, measured.bursts - measured.bursts_all_lost)
     END::float8 AS "Measured",
     measured.bursts_all_lost::float8 AS "100% loss",
-    (measured.bursts - measured.bursts_counted + measured.bursts_during_test)::float8 AS "During throughput test",
+    measured.bursts_during_test::float8 AS "During throughput test",
     measured.bursts_not_measured::float8 AS "Not measured",
     CASE WHEN due.bursts IS NOT NULL THEN GREATEST(0, due.bursts - COALESCE(
-        measured.bursts + measured.bursts_during_test + measured.bursts_not_measured, 0
+        reporting.bursts_measured(measured.bursts, measured.bursts_during_test) + measured.bursts_not_measured, 0
     ))::float8 END AS "Not reported"
 FROM step
 LEFT JOIN due ON due.at = step.at

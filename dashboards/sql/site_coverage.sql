@@ -1,12 +1,12 @@
 -- One row per hour that the period touches (a day beyond two days, a month beyond 92): bursts that the chosen site's
--- agent measured, those during its own throughput tests (a burst that was partly, by that share), those it could not
+-- agent measured, those measured with all packets sent during its own throughput tests, those it could not
 -- measure, and those that the plan asked for up to the last whole hour and of which there is nothing; null without a
 -- plan, and in the hour that runs.
 WITH pooled AS (
     SELECT
         ping.at,
-        SUM(bursts_counted) AS measured,
-        SUM(bursts - bursts_counted + bursts_during_test) AS during_test,
+        SUM(bursts) AS measured,
+        SUM(bursts_during_test) AS during_test,
         SUM(bursts_not_measured) AS not_measured
     FROM reporting.ping
     INNER JOIN reporting.path USING (path_id)
@@ -20,7 +20,7 @@ due AS (
     SELECT
         at,
         GREATEST(0, SUM(
-            bursts_planned - bursts_measured - bursts_during_test - bursts_not_measured
+            bursts_planned - bursts_measured - bursts_not_measured
         )) AS not_reported
     FROM reporting.site_coverage(
         reporting.pooled_tier($__timeFrom(), $__timeTo()), $__timeFrom(), $__timeTo(), now()

@@ -80,8 +80,9 @@ class TableOut(Schema):
 
 class SiteDayOut(Schema):
     """A site's UTC day. `missing` counts skipped sequence numbers. `completeness_ratio` is null where nothing was
-    delivered, `coverage_ratio` (measured of planned bursts) where nothing was planned. The current day counts bursts up
-    to its last whole hour."""
+    delivered, `coverage_ratio` (measured of planned bursts) where nothing was planned, as before the agent's first
+    report. `bursts_during_test` counts the measured bursts whose packets were all sent during throughput tests. The
+    current day counts bursts up to its last whole hour."""
 
     site: str
     day: date
@@ -90,6 +91,7 @@ class SiteDayOut(Schema):
     completeness_ratio: float | None
     bursts_planned: int
     bursts_measured: int
+    bursts_during_test: int
     coverage_ratio: float | None
 
 

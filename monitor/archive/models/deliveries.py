@@ -83,7 +83,7 @@ class AgentGap(models.Model):
 
 
 class AgentAccount(models.Model):
-    """Period [since, until) for which a site's agent has accounted for all its cycles."""
+    """Period for which a site's agent has accounted for all its cycles: from the first that it reported on."""
 
     site = models.OneToOneField("mesh.Site", on_delete=models.PROTECT, primary_key=True, related_name="+")
     since = models.DateTimeField()

@@ -36,13 +36,15 @@ class SiteDay:
 
 @dataclass(frozen=True, slots=True)
 class SiteCoverage:
-    """Bursts scheduled for a site on a UTC day, packet sizes apart, and bursts measured: those with packets excluded,
-    as sent during throughput tests, by the share of the others. The current day counts until its last whole hour."""
+    """Bursts scheduled for a site on a UTC day from its agent's first report on, packet sizes apart, and bursts
+    measured: `bursts_during_test` of them had all packets sent during throughput tests. The current day counts until
+    its last whole hour."""
 
     site_id: int
     day: date
     bursts_planned: int
     bursts_measured: int
+    bursts_during_test: int = 0
 
     @property
     def coverage_ratio(self) -> float | None:
@@ -67,6 +69,14 @@ def coverage_by_site_and_day(since: date, until: date, now: datetime) -> list[Si
     _check_days(since, until)
     parameters = {"since": _midnight(since), "until": _midnight(until), "now": now}
     return records(SiteCoverage, *run_statement("coverage", **parameters))
+
+
+def planned_bursts(since: datetime, until: datetime, *, path_ids: Sequence[int]) -> dict[tuple[int, int], int]:
+    """Number of bursts of each (path_id, packet_bytes) scheduled with cycles that begin in [since, until), from the
+    first report of the path's agent on."""
+    parameters = {"since": since, "until": until, "path_ids": list(path_ids)}
+    _, rows = run_statement("planned_of_paths", **parameters)
+    return {(path_id, packet_bytes): count for path_id, packet_bytes, count in rows}
 
 
 def days_of_sites(since: date, until: date, now: datetime) -> list[tuple[SiteDay, SiteCoverage]]:

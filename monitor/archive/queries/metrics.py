@@ -71,7 +71,7 @@ _SQL = {
     Metric.ALPHA: "distance_km / (100 * nullif(rtt_min_ms, 0))",
     Metric.COVERAGE: (
         "CASE WHEN bursts_planned > 0 "
-        "THEN least((bursts - coalesce(bursts_excluded, 0))::double precision / bursts_planned, 1) END"
+        "THEN least(reporting.bursts_measured(bursts, bursts_during_test) / bursts_planned, 1) END"
     ),
 }
 _LOWER_IS_WORSE = {

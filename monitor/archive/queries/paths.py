@@ -71,9 +71,9 @@ class PathSummary:
     bursts_excluded: float = 0.0
 
     @property
-    def bursts_counted(self) -> int:
-        """Bursts that count; those with excluded packets by the share of the others."""
-        return round(self.bursts - self.bursts_excluded)
+    def bursts_measured(self) -> int:
+        """Bursts of which packets were sent, also those whose packets were all sent during throughput tests."""
+        return self.bursts + self.bursts_during_test
 
     @property
     def lost(self) -> int:

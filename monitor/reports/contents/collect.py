@@ -18,6 +18,7 @@ from monitor.alerts.incidents.queries import incidents_between
 from monitor.alerts.models import Incident
 from monitor.archive.periods import end_of, start_of
 from monitor.archive.queries import for_reports
+from monitor.archive.queries.completeness import planned_bursts
 from monitor.archive.queries.ledger import LedgerLine, ledger_of_paths
 from monitor.archive.queries.paths import PathSummary, path_summaries
 from monitor.archive.queries.throughput.calibrations import DayOfTests, days_of_tests
@@ -29,7 +30,7 @@ from monitor.mesh.document import service_levels
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.document.service_levels import ServiceLevel
 from monitor.mesh.models import Group, Kind, Measurement, Mesh, Path, Site
-from monitor.mesh.queries import groups_of_sites, place_of, planned_bursts
+from monitor.mesh.queries import groups_of_sites, place_of
 from monitor.reports.contents.report import ReportScope
 from monitor.reports.periods import Period
 

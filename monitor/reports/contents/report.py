@@ -114,8 +114,8 @@ class PathReport:
 
     @property
     def bursts_measured(self) -> int:
-        """Measured bursts; those with packets excluded, as sent during throughput tests, by the share of the others."""
-        return 0 if self.summary is None else self.summary.bursts_counted
+        """Measured bursts, also those whose packets were sent during throughput tests."""
+        return 0 if self.summary is None else self.summary.bursts_measured
 
     @property
     def throughput_bps(self) -> float | None:

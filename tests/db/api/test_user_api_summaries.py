@@ -128,11 +128,11 @@ def test_completeness_counts_planned_delivered_and_missing(ask, paths):
     # yesterday from 12:00 on and today to 12:00: twelve hours of six cycles and two sizes each
     assert by_day["slac", "2026-11-20"] == {
         "site": "slac", "day": "2026-11-20", "delivered": 0, "missing": 0, "completeness_ratio": None,
-        "bursts_planned": 144, "bursts_measured": 0, "coverage_ratio": 0.0,
+        "bursts_planned": 144, "bursts_measured": 0, "bursts_during_test": 0, "coverage_ratio": 0.0,
     }  # fmt: skip
     assert by_day["slac", "2026-11-21"] == {
         "site": "slac", "day": "2026-11-21", "delivered": 20, "missing": 20, "completeness_ratio": 0.5,
-        "bursts_planned": 144, "bursts_measured": 6, "coverage_ratio": 6 / 144,
+        "bursts_planned": 144, "bursts_measured": 6, "bursts_during_test": 0, "coverage_ratio": 6 / 144,
     }  # fmt: skip
     assert len(by_day) == 2
 

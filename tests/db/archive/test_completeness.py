@@ -11,8 +11,8 @@ from monitor.archive.models import DeliveredDay
 from monitor.archive.queries import completeness
 from monitor.archive.queries.completeness import SiteDay
 from monitor.mesh.models import Measurement, MeasurementPeriod, Test
-from monitor.mesh.queries import planned_bursts
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+from tests.db.planned_bursts import planned_bursts
 from tests.deliveries import store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]

@@ -30,10 +30,10 @@ from monitor.archive.tasks import roll_up as roll_up_task
 from monitor.mesh.kinds import MESH_KINDS
 from monitor.mesh.models import Measurement, MeasurementPeriod
 from monitor.mesh.models import Test as MeshTest
-from monitor.mesh.queries import planned_bursts
 from probes.contract import Outcome
 from tests.db.merging import merge_all, merge_hours
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
+from tests.db.planned_bursts import planned_bursts
 from tests.deliveries import store
 
 pytestmark = pytest.mark.timescale

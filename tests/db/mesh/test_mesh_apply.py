@@ -23,6 +23,7 @@ from monitor.mesh.kinds.throughput import ThroughputEntry
 from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot
 from monitor.mesh.schedule import slots
 from monitor.mesh.schedule.slots import plan_slots
+from tests.db.planned_bursts import planned_bursts
 from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
@@ -266,7 +267,7 @@ def test_planned_bursts_follow_the_times_in_use():
     apply(mesh(A, B, tests=(PINGER,)), NOW + timedelta(minutes=55))
     path = Path.objects.get(source__name="a")
 
-    planned = queries.planned_bursts(NOW - timedelta(hours=1), NOW + timedelta(hours=1), path_ids=[path.pk])
+    planned = planned_bursts(NOW - timedelta(hours=1), NOW + timedelta(hours=1), path_ids=[path.pk])
 
     # 30 minutes every minute, 20 minutes every 5, 5 minutes not at all, 5 minutes every minute.
     assert planned == {(path.pk, 100): 30 + 4 + 5, (path.pk, 1000): 30 + 4 + 5}
@@ -279,7 +280,7 @@ def test_planned_bursts_follow_the_times_in_use():
 def test_cycles_are_counted_at_their_start(since_s, until_s, cycles):
     apply(mesh(A, B, tests=(replace(PINGER, packet_bytes=(100,)),)), NOW)
 
-    planned = queries.planned_bursts(NOW + timedelta(seconds=since_s), NOW + timedelta(seconds=until_s))
+    planned = planned_bursts(NOW + timedelta(seconds=since_s), NOW + timedelta(seconds=until_s))
 
     assert sum(planned.values()) == 2 * cycles
 

@@ -22,7 +22,6 @@ from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.archive.upkeep.samples import take as take_sample
 from monitor.mesh.models import Group, Measurement, Mesh, Site, Slot, Test
-from monitor.mesh.queries import planned_bursts
 from monitor.reports.contents.compose import report_of
 from monitor.reports.contents.report import Goal, ReportScope, ServiceTarget
 from monitor.reports.files import next_report_at, report_path, write_report, written_reports
@@ -34,6 +33,7 @@ from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
 from monitor.reports.tasks import write_last_week
 from tests.db.alert_rows import make_mesh
+from tests.db.planned_bursts import planned_bursts
 from tests.db.report_rows import (
     BEFORE,
     ENGLISH,
@@ -210,14 +210,14 @@ def test_packet_sizes_are_never_mixed_and_the_largest_is_shown(paths):
     assert (path.packet_bytes, path.lost, path.sent) == (1000, 100, 100_800)
 
 
-def test_packets_during_our_own_tests_are_not_covered(paths):
+def test_bursts_during_our_own_tests_are_measured(paths):
     """60 bursts with a fifth of their packets excluded, and 20 bursts with all packets excluded."""
     make_hours(paths["slac → cern"], WEEK.since, hours=1, during_test=20)
     BurstHour.objects.update(bursts_excluded=12.0)
 
     row = line("slac → cern")
 
-    assert row.coverage.note == "48 of 10,080"
+    assert row.coverage.note == "80 of 10,080"
     assert row.loss.note.startswith("0 of 600;")
 
 

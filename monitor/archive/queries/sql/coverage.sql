@@ -3,7 +3,8 @@
 SELECT
     site.id AS site_id, (coverage.at AT TIME ZONE 'UTC')::date AS day,
     sum(coverage.bursts_planned)::bigint AS bursts_planned,
-    round(sum(coverage.bursts_measured))::bigint AS bursts_measured
+    sum(coverage.bursts_measured)::bigint AS bursts_measured,
+    sum(coverage.bursts_during_test)::bigint AS bursts_during_test
 FROM reporting.site_coverage('day', %(since)s::timestamptz, %(until)s::timestamptz, %(now)s::timestamptz) AS coverage
 INNER JOIN site ON site.name = coverage.site
 GROUP BY site.id, coverage.at
