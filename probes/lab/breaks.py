@@ -173,7 +173,7 @@ def _joined_at(incident: dict[str, Any], pair: tuple[str, str]) -> datetime | No
 def _opened_at(incident: dict[str, Any], joined_at: datetime) -> datetime:
     """When an incident that a path joined then was open: detection comes before, by the time of its confirmation."""
     turns = [datetime.fromisoformat(turn["at"]) for turn in incident["history"] if turn["turn"] == "opened"]
-    return max(joined_at, *turns)
+    return max([joined_at, *turns])
 
 
 def _get(url: str) -> Any:

@@ -153,7 +153,7 @@ def _newest_bursts(lasting: Sequence[Incident], snapshot: Snapshot) -> dict[int,
         return {}
     columns = newest_bursts(list(since_s), list(since_s.values()), snapshot.now)
     ids, starts = np.unique(columns["path_id"], return_index=True)
-    ends = [*starts[1:].tolist(), len(columns["path_id"])]
+    ends = [*starts.tolist(), len(columns["path_id"])][1:]
     return {
         int(path_id): PathBursts(*(columns[name][first:end] for name in ("at_s", "sent", "received")))
         for path_id, first, end in zip(ids.tolist(), starts.tolist(), ends, strict=True)

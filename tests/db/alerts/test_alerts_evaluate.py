@@ -219,9 +219,12 @@ def test_an_incident_closes_when_all_of_its_paths_are_clear(paths):
     assert evaluate(NOW + 2 * WINDOW) == Evaluation(opened=0, closed=1)
     incident = Incident.objects.get()
     assert incident.closed_at == NOW + 2 * WINDOW
-    window = (" 10 min", "to 2026-11-21 10:25:00 UTC")
-    assert lacks(incident.closing, "slac → cern: loss < 3%", "(0 of 100 packets", *window) == []
-    assert "cern → slac: loss < 3%" in incident.closing
+    last, before = incident.closing.split("; ")
+    assert lacks(last, "cern → slac: loss < 3%", "(0 of 100 packets", " 10 min", "to 2026-11-21 10:25:00 UTC") == []
+    assert lacks(before, "slac → cern: loss < 3%", "(0 of 100 packets", " 10 min", "to 2026-11-21 10:15:00 UTC") == []
+    assert dict(incident.paths.values_list("path_id", "ended_at")) == {
+        out.pk: NOW + WINDOW, back.pk: NOW + 2 * WINDOW,
+    }  # fmt: skip
 
 
 def test_loss_of_a_closed_incident_does_not_open_another(paths):
