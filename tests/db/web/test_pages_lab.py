@@ -12,7 +12,7 @@ from django.test import Client
 from monitor.alerts.models import HistoryEvent, Incident, IncidentPath
 from probes.lab.scenario import PathSettings
 from tests.db.fake_lab import ORIGINAL, FakeLab
-from tests.db.pages_mesh import NOW
+from tests.db.pages_mesh import NOW, throughput
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon", "paths")]
@@ -134,6 +134,33 @@ def test_a_rate_without_eight_earlier_tests_is_too_early(operator, lab):
     assert answer["wait_s"] is None
     assert lacks(" ".join(answer["sentences"]), "8 tests", "there are 0") == []
     assert "both directions" not in " ".join(answer["sentences"])
+
+
+def test_the_wait_for_a_rate_is_two_tests_after_eight(operator, lab, paths):
+    for hours in range(1, 9):
+        throughput(paths["cern", "slac"], PLANTED_AT - timedelta(hours=hours), 94e6)
+    operator.post("/lab/", {"path": "cern:slac", "rate_mbps": "3"})
+    low = expected(operator, path="cern:slac")
+    operator.post("/lab/", {"path": "cern:slac", "rate_mbps": "60"})
+    small = expected(operator, path="cern:slac")
+
+    assert low["wait_s"] == 2 * 3600 + 30
+    assert lacks(" ".join(low["sentences"]), "2 h 0 min", "second throughput test") == []
+    # half of 94 Mbit/s: the rule's default
+    assert small["wait_s"] is None
+    assert lacks(" ".join(small["sentences"]), "60 Mbit/s", "47 Mbit/s", "no incident soon") == []
+
+
+def test_the_wait_for_a_site_down_and_for_delay_is_told(operator, lab, paths):
+    operator.post("/lab/", {"path": "cern:slac", "delay_ms": "90"})
+    delay = expected(operator, path="cern:slac")
+    operator.post("/lab/", {"down": "cern"})
+    down = expected(operator, site="cern")
+
+    # a ping a minute: 8 to 14 bursts; three minutes without a reply, or half of the loss rule's 10 minutes
+    assert delay["wait_s"] == 14 * 60 + 30
+    assert lacks(" ".join(delay["sentences"]), "8 min 0 s", "14 min 30 s") == []
+    assert lacks(" ".join(down["sentences"]), "100% loss", "3 min 0 s") == []
 
 
 def test_the_wait_for_loss_is_that_of_its_rule(operator, lab):

@@ -157,8 +157,8 @@ def _rate(rate_bps: float, path: MeasuredPath, scope: RuleScope, at: datetime) -
 def _too_early(rule: str, tests: str, needed: int, there_are: int, every_s: float) -> str:
     wait = duration_text((needed - there_are) * every_s)
     return (
-        f"Too early: the rule on {rule} needs {needed} {tests} before the change, and there are {there_are}, one every "
-        f"{duration_text(every_s)}. Undo it, and break the path again after {wait}."
+        f"Too early: the rule on {rule} needs {needed} {tests} before the change; there are {there_are}, one every "
+        f"{duration_text(every_s)}. For an incident break the path in {wait}, not before."
     )
 
 
