@@ -69,6 +69,9 @@ class Incident(models.Model):
     reopened_at = models.DateTimeField(null=True)
     reopenings = models.IntegerField(default=0)
     told_at = models.DateTimeField(null=True)
+    told_rule = models.TextField(
+        blank=True, default="", db_default="", help_text="The gravest rule at the last notification; empty before."
+    )
     has_grown = models.BooleanField(
         default=False,
         db_default=False,
@@ -210,6 +213,7 @@ class IncidentChange(models.TextChoices):
 
     OPENED = "opened"
     REOPENED = "reopened"
+    WORSENED = "worsened"
     CORRECTED = "corrected"
     CLOSED = "closed"
 
@@ -234,6 +238,9 @@ class Notification(models.Model):
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="notifications")
     change = models.TextField(choices=IncidentChange)
+    symptom = models.TextField(
+        blank=True, default="", db_default="", help_text="The graver rule that joined, if the incident has worsened."
+    )
     reopening = models.IntegerField(default=0, help_text="Number of reopenings before it.")
     channel = models.TextField()
     is_digest = models.BooleanField(
@@ -250,7 +257,8 @@ class Notification(models.Model):
         db_table = "notification"
         constraints = [
             models.UniqueConstraint(
-                fields=["incident", "change", "reopening", "channel"], name="change_notified_once_per_channel"
+                fields=["incident", "change", "symptom", "reopening", "channel"],
+                name="change_notified_once_per_channel",
             )
         ]
         indexes = [
@@ -258,7 +266,8 @@ class Notification(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.incident_id}-{self.change}-{self.reopening}"
+        symptom = f"-{self.symptom}" if self.symptom else ""
+        return f"{self.incident_id}-{self.change}-{self.reopening}{symptom}"
 
     @property
     def state_text(self) -> str:

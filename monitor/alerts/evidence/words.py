@@ -26,6 +26,7 @@ from monitor.analysis import figures as shown
 CHANGE_WORDS = {
     IncidentChange.OPENED: "OPEN",
     IncidentChange.REOPENED: "REOPENED",
+    IncidentChange.WORSENED: "WORSE",
     IncidentChange.CORRECTED: "CORRECTED",
     IncidentChange.CLOSED: "RESOLVED",
 }

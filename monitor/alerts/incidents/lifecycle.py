@@ -31,7 +31,7 @@ from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.shares import Share
 from monitor.alerts.detect.snapshot import Key
-from monitor.alerts.incidents.outbox import enqueue, notified_channels, withdraw
+from monitor.alerts.incidents.outbox import enqueue, notified_channels, unsent_openings, withdraw
 from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentChange, IncidentPath, IncidentTurn, Severity
 
 CONFIRM_S = 20
@@ -80,12 +80,13 @@ def merge(causes: Collection[str], into: str, now: datetime) -> int:
             rows = [row for part in parts for row in _end_as_part(part, whole, into, now)]
             _take(whole, rows, now)
             before, whole.cause = whole.cause, into
+            whole.rule = min((whole.rule, *(row.rule for row in rows)), key=_gravity)
             whole.severity = max(
                 (incident.severity for incident in incidents), key=lambda severity: Severity(severity).rank
             )
             whole.summary += "".join(f"; also {row.path}: {row.sentence}" for row in rows)
             whole.has_grown = whole.told_at is not None
-            whole.save(update_fields=["cause", "severity", "summary", "has_grown"])
+            whole.save(update_fields=["cause", "rule", "severity", "summary", "has_grown"])
             merged = "; ".join(f"{row.path}: {row.sentence}" for row in rows) or f"was {before}"
             _keep(whole.pk, HistoryEvent.MERGED, now, f"{into}: {merged}")
     except IntegrityError as error:
@@ -108,11 +109,20 @@ def open_if_confirmed(incident_id: int, now: datetime) -> bool:
 def queue_notifications(incident_id: int, now: datetime) -> bool:
     """Queue notifications of an open incident that was not notified yet; call it unless the incident is silenced.
 
-    If it has grown, only newly matching routes are notified, for example when it has become critical."""
+    If it has grown, only newly matching routes are notified, for example when it has become critical; and once the
+    channels that know it, if a graver symptom has joined."""
     with transaction.atomic():
         told = Incident.objects.filter(UNTOLD, pk=incident_id).update(told_at=now, has_grown=False)
         if told:
             incident = Incident.objects.get(pk=incident_id)
+            rules = incident.paths.filter(is_over=False).values_list("rule", flat=True)
+            rule = min(rules, key=_gravity, default=incident.rule)
+            if incident.told_rule and _gravity(rule) < _gravity(incident.told_rule):
+                unsent = unsent_openings(incident_id, incident.reopenings)
+                enqueue(
+                    incident_id, IncidentChange.WORSENED, now, reopening=incident.reopenings, symptom=rule, but=unsent
+                )
+            Incident.objects.filter(pk=incident_id).update(told_rule=rule)
             change = IncidentChange.REOPENED if incident.notifications.exists() else IncidentChange.OPENED
             know = withdraw(incident_id, IncidentChange.CLOSED) | notified_channels(incident_id, incident.reopenings)
             enqueue(incident_id, change, now, reopening=incident.reopenings, but=know)
@@ -210,10 +220,14 @@ def _shares_as_json(shares: Sequence[Share]) -> list[dict[str, Any]]:
     return [asdict(share) for share in shares]
 
 
+def _gravity(rule: str) -> int:
+    """The place of a rule among all, gravest first."""
+    return list(RULES).index(rule) if rule in RULES else len(RULES)
+
+
 def gravest(findings: Iterable[RuleFinding]) -> list[RuleFinding]:
     """Sort findings by rule, gravest first, then by path."""
-    order = {name: place for place, name in enumerate(RULES)}
-    return sorted(findings, key=lambda finding: (order[finding.rule], finding.path))
+    return sorted(findings, key=lambda finding: (_gravity(finding.rule), finding.path))
 
 
 def _make(cause: str, findings: Sequence[RuleFinding], now: datetime, because: str, shares: Sequence[Share]) -> bool:
@@ -260,6 +274,7 @@ def _reopen(cause: str, findings: Sequence[RuleFinding], now: datetime, because:
                 severity=_severity(ordered),
                 shares=_shares_as_json(shares),
                 has_grown=False,
+                told_rule="",
             )
             # The end of merged incidents is notified with the end of this incident.
             for part in incident.parts.all():
@@ -283,10 +298,11 @@ def _extend(cause: str, findings: Sequence[RuleFinding], now: datetime, shares: 
                 _add(incident, new, now)
                 incident.summary += "".join(f"; also {_sentence(finding)}" for finding in added)
                 is_worse = Severity(_severity(new)).rank > Severity(incident.severity).rank
+                incident.rule = min((incident.rule, new[0].rule), key=_gravity)
                 incident.severity = _severity(new, incident.severity)
                 incident.shares = _shares_as_json(shares)
                 incident.has_grown |= incident.told_at is not None and bool(added or is_worse)
-                incident.save(update_fields=["summary", "severity", "shares", "has_grown"])
+                incident.save(update_fields=["rule", "summary", "severity", "shares", "has_grown"])
                 _keep(incident.pk, HistoryEvent.WIDENED, now, _summary("", new))
     except IntegrityError as error:
         _is_race(error)

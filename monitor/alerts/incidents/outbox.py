@@ -17,7 +17,13 @@ OPENINGS = (IncidentChange.OPENED, IncidentChange.REOPENED)
 
 
 def enqueue(
-    incident_id: int, change: IncidentChange, due_at: datetime, *, reopening: int = 0, but: Collection[str] = ()
+    incident_id: int,
+    change: IncidentChange,
+    due_at: datetime,
+    *,
+    reopening: int = 0,
+    symptom: str = "",
+    but: Collection[str] = (),
 ) -> int:
     """Queue the notifications of a change, except for the channels in `but`, in the transaction of the change.
 
@@ -35,6 +41,7 @@ def enqueue(
         Notification(
             incident_id=incident_id,
             change=change,
+            symptom=symptom,
             reopening=reopening,
             channel=channel,
             is_digest=route.digest is not None,
@@ -51,6 +58,12 @@ def notified_channels(incident_id: int, reopening: int) -> set[str]:
     """The channels with a notification, sent or queued, for the nth opening."""
     rows = Notification.objects.filter(incident_id=incident_id, reopening=reopening, change__in=OPENINGS)
     return set(rows.values_list("channel", flat=True))
+
+
+def unsent_openings(incident_id: int, reopening: int) -> set[str]:
+    """The channels whose notification of the nth opening is queued still: it will have the present symptom."""
+    rows = Notification.objects.filter(incident_id=incident_id, reopening=reopening, change__in=OPENINGS)
+    return set(rows.filter(attempts=0, state=DeliveryState.WAITING).values_list("channel", flat=True))
 
 
 def withdraw(incident_id: int, change: IncidentChange) -> set[str]:
