@@ -17,6 +17,12 @@ Floats = NDArray[np.float64]
 ZERO_LOSS_BOUND = 3.0
 """Without loss in N packets the loss is below 3/N with 95% confidence ("rule of three": -ln 0.05 = 2.996)."""
 
+OUTAGE_CHANCE = 1e-3
+OUTAGE_CYCLES = 2
+"""Cycles without any reply from which on a path may have an outage."""
+LEAST_UNANSWERED = 4
+"""Packets in a row; fewer may be lost together by chance."""
+
 
 class LossBand(StrEnum):
     """PingER's names of loss bands. Each bound belongs to the worse band."""
@@ -50,6 +56,18 @@ def loss_bound_ratio(sent: int, received: int) -> float | None:
     if sent == 0 or received < sent:
         return None
     return min(ZERO_LOSS_BOUND / sent, 1.0)
+
+
+def is_outage(sent: float, received: float, unanswered: float) -> bool:
+    """Whether the newest `unanswered` of `sent` packets, all lost, are an outage: at the loss of the packets before
+    them, so long a run of losses has a probability of at most OUTAGE_CHANCE."""
+    if unanswered <= 0:
+        return False
+    before = sent - unanswered
+    if before <= 0:
+        return unanswered >= LEAST_UNANSWERED
+    ratio = min(max((before - received) / before, 0.0), 1.0)
+    return unanswered >= LEAST_UNANSWERED and ratio**unanswered <= OUTAGE_CHANCE
 
 
 def loss_band(ratio: float | None) -> LossBand | None:

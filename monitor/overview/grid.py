@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.incidents import quiet
 from monitor.alerts.incidents.queries import ended_findings, open_incidents
 from monitor.alerts.models import Incident, IncidentPath, QuietPeriod
@@ -28,6 +30,7 @@ from monitor.overview.path_figures import (
     by_incident,
     figures_now,
     figures_over,
+    without_data,
 )
 
 DEFAULT_PACKET_BYTES = 100
@@ -163,10 +166,11 @@ def load_grid(
         if metric in recent.OF_WHOLE_HOURS - {Metric.THROUGHPUT}:
             raise UnknownChoice(f"period=now: {metric} is of whole hours; choose {', '.join(HistoryPeriod)}")
         begins = {path.path_id: now - max(NOW_LENGTH, NOW_CYCLES * timedelta(seconds=path.every_s)) for path in paths}
-        since = min(begins.values(), default=now - NOW_LENGTH)
+        since, every_s = min(begins.values(), default=now - NOW_LENGTH), {path.path_id: path.every_s for path in paths}
 
         def load(before: timedelta) -> tuple[PathFigures, ...]:
-            return figures_now(metric, size, planned, {key: at - before for key, at in begins.items()}, now - before)
+            earlier_begins = {key: at - before for key, at in begins.items()}
+            return figures_now(metric, size, planned, earlier_begins, now - before, every_s)
     else:
         since = now - period.history.length
 
@@ -182,7 +186,7 @@ def load_grid(
     if period is GridPeriod.NOW:
         is_smallest_size = metric is Metric.THROUGHPUT or size == min(sizes, default=size)
         figures = _with_incidents(metric, figures, incidents, is_smallest_size=is_smallest_size)
-        figures = _with_ended(metric, size, planned, figures, begins, now)
+        figures = _with_ended(metric, size, planned, figures, begins, now, every_s)
     return Grid(
         metric=metric,
         period=period,
@@ -309,20 +313,19 @@ def _planned_fields(
 def _with_incidents(
     metric: Metric, figures: tuple[PathFigures, ...], incidents: list[Incident], *, is_smallest_size: bool
 ) -> tuple[PathFigures, ...]:
-    """The figures, with the present level of an open incident on a measured path."""
+    """The figures, with the present level of an open incident on a measured path; none on a path without data."""
     findings: dict[int, list[IncidentPath]] = {}
     for incident in incidents:
         for finding in incident.paths.all():
             if not finding.is_over:
                 findings.setdefault(finding.path_id, []).append(finding)
-    return tuple(
-        path
-        if path.path_id not in findings
-        else by_incident(
-            metric, path, incident_value(metric, findings[path.path_id]), is_smallest_size=is_smallest_size
-        )
-        for path in figures
-    )
+
+    def with_findings(path: PathFigures, of_path: list[IncidentPath]) -> PathFigures:
+        if metric is not Metric.THROUGHPUT and any(rule_of(row.rule).effect is Effect.NO_DATA for row in of_path):
+            return without_data(path)
+        return by_incident(metric, path, incident_value(metric, of_path), is_smallest_size=is_smallest_size)
+
+    return tuple(with_findings(path, findings[path.path_id]) if path.path_id in findings else path for path in figures)
 
 
 def _with_ended(
@@ -332,6 +335,7 @@ def _with_ended(
     figures: tuple[PathFigures, ...],
     begins: Mapping[int, datetime],
     now: datetime,
+    every_s: Mapping[int, int],
 ) -> tuple[PathFigures, ...]:
     """The figures, with those since its end for a path whose last incident ended within its window."""
     open_now = {path.path_id for path in figures if path.incident_id is not None}
@@ -347,7 +351,7 @@ def _with_ended(
         return figures
     ends = {path_id: _end_of(findings[0]) for path_id, findings in last.items()}
     of_ended = [path for path in planned if path[0] in last]
-    since_end = {path.path_id: path for path in figures_now(metric, packet_bytes, of_ended, ends, now)}
+    since_end = {path.path_id: path for path in figures_now(metric, packet_bytes, of_ended, ends, now, every_s)}
     return tuple(
         path if path.path_id not in last else _ended(metric, path, last[path.path_id], since_end[path.path_id])
         for path in figures

@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from monitor.analysis import binomial
-from monitor.analysis.loss import loss_bound_ratio
+from monitor.analysis.loss import OUTAGE_CYCLES, is_outage, loss_bound_ratio
 from monitor.archive.queries import recent, tables
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import PathSummary, newest_failures
@@ -46,8 +46,11 @@ class PathFigures:
     that of the newest failed test, `value_before` the metric's in the period compared with; `bursts_all_lost` counts
     those of `bursts` without any reply. `loss_lower_ratio` is the lower 95% bound of a loss.
 
-    Where `value` is the present level of an open incident, `value_measured` is that of the window, and `level_s` how
-    long before the last evaluation the level begins; `value_peak` is the incident's worst.
+    `unanswered_since` is the last reply of a path that has lost its newest cycles as a whole, so that its state is
+    `TOTAL_LOSS` though others of its bursts were answered.
+
+    Where `value` is the present level of an open incident or of an outage, `value_measured` is that of the window, and
+    `level_s` how long before the last evaluation the level of an incident begins; `value_peak` is the incident's worst.
     `ended_at` is when the path's last incident ended, if within the window; its worst is then `value_peak`, and all
     figures are those since its end if `is_since_end`.
     """
@@ -78,6 +81,7 @@ class PathFigures:
     ended_incident_id: int | None = None
     ended_at: datetime | None = None
     is_since_end: bool = False
+    unanswered_since: datetime | None = None
 
     @property
     def proven_loss_ratio(self) -> float | None:
@@ -168,15 +172,48 @@ def figures_of(
 
 
 def figures_now(
-    metric: Metric, packet_bytes: int, paths: Sequence[KnownFields], begins: Mapping[int, datetime], until: datetime
+    metric: Metric,
+    packet_bytes: int,
+    paths: Sequence[KnownFields],
+    begins: Mapping[int, datetime],
+    until: datetime,
+    every_s: Mapping[int, int],
 ) -> tuple[PathFigures, ...]:
     """The paths with the figures of their newest bursts, each path's since its moment in `begins`, or with their newest
-    throughput test since then."""
+    throughput test since then. A path that lost its newest cycles, of `every_s` seconds, as a whole is in an outage."""
     if metric is Metric.THROUGHPUT:
         newest = newest_throughput(begins, until)
         return _of_tests(paths, {tests.path_id: (tests, tests.throughput_bps) for tests in newest})
     cells = recent.grid(metric, begins, until, packet_bytes)
-    return _of_bursts(metric, paths, cells, min(begins.values(), default=until), until)
+    figures = _of_bursts(metric, paths, cells, min(begins.values(), default=until), until)
+    silent = {cell.path_id: cell.answered_at for cell in cells if _is_silent(cell, every_s[cell.path_id])}
+    return tuple(_in_outage(metric, path, silent[path.path_id]) if path.path_id in silent else path for path in figures)
+
+
+def without_data(path: PathFigures) -> PathFigures:
+    """The path without the figures of its window, which are older than an open incident of no data; a failed test is
+    newer."""
+    if path.state is PathState.NOT_MEASURED:
+        return path
+    return PathFigures(
+        *(path.path_id, path.source, path.destination, path.family, path.incident_id, path.in_maintenance),
+        value_before=path.value_before,
+    )
+
+
+def _is_silent(cell: recent.RecentCell, every_s: int) -> bool:
+    if cell.measured_at is None or cell.answered_at is None or not cell.bursts:
+        return False
+    silent_s = (cell.measured_at - cell.answered_at).total_seconds()
+    if silent_s < OUTAGE_CYCLES * every_s:
+        return False
+    unanswered = min(silent_s / every_s * cell.sent / cell.bursts, cell.sent - cell.received)
+    return is_outage(cell.sent, cell.received, unanswered)
+
+
+def _in_outage(metric: Metric, path: PathFigures, answered_at: datetime | None) -> PathFigures:
+    path = replace(path, state=PathState.TOTAL_LOSS, unanswered_since=answered_at)
+    return replace(path, value=1.0, value_measured=path.value) if metric is Metric.LOSS else path
 
 
 def by_incident(

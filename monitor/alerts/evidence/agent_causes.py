@@ -14,8 +14,28 @@ SILENT_S = 120
 LEAST_UNANSWERED = 3
 MOST_ANSWERED = 0.3
 """Bursts without a reply at least, and share of answered packets at most, of a path that has died."""
+LEAST_SILENT_SITES = 2
+"""Sites that stopped delivering at the same time, from which on the fault is placed at the centre."""
 LEAST_PATHS_OF_AGENT = 2
 """Paths from a site, without a report of trouble, from which on the fault is placed at its agent."""
+
+
+def centre_is_cut_off(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
+    """No site delivers, or nearly none: nothing is known of the sites themselves."""
+    deliveries = facts.deliveries
+    if rule.effect is not Effect.NO_DATA or deliveries is None or deliveries.silent < LEAST_SILENT_SITES:
+        return None
+    reporting = deliveries.agents - deliveries.silent
+    if reporting > max(deliveries.agents // 10, 1 if deliveries.silent > LEAST_SILENT_SITES else 0):
+        return None
+    sites = "no site has" if not reporting else f"only {reporting} of {deliveries.agents} sites has"
+    return LikelyCause(
+        Fault.CENTRE,
+        f"The centre or its network: {sites} delivered results since {deliveries.newest_at:%Y-%m-%d %H:%M:%S} UTC. "
+        "Nothing is known of the paths since then.",
+        "Check the network, the firewall and the web server of the centre. Agents keep their results and deliver them "
+        "when they reach it again.",
+    )
 
 
 def site_is_down(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
@@ -121,10 +141,13 @@ def _silent_s(agent: AgentFacts, facts: Facts) -> float:
 
 
 def _answers_pings(facts: Facts, agent: AgentFacts) -> str:
-    """Whether other sites still reach the silent site."""
+    """Until when other sites reached the silent site, where they still did after the beginning."""
     backs = [path.back.after for path in facts.paths if path.source_site == agent.site and path.back is not None]
     reached = [figures for figures in backs if figures.sent]
-    return "; its host answers pings" if reached and all(_answers(figures) for figures in reached) else ""
+    answered_at = max((figures.answered_at for figures in reached if figures.answered_at is not None), default=None)
+    if answered_at is None or not all(_answers(figures) for figures in reached):
+        return ""
+    return f"; its host answered pings until {answered_at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _is_cut_off(figures: PeriodFigures) -> bool:

@@ -69,6 +69,8 @@ def figures(
     of_packet, of_burst = np.zeros(small.rtts_ms.size, np.int64), np.zeros(len(small.rtts_ms), np.int64)
     quantiles = nullable(np.concatenate(grouped_quantiles(of_packet, small.rtts_ms.ravel(), 1, SHARES)))
     one_sided = (1.0 + CONFIDENCE) / 2.0
+    answered = (bursts.path_id == path_id) & (bursts.received > 0) & (bursts.at_s < until.timestamp())
+    answered_s = max(bursts.at_s[answered].tolist(), default=None)
     return PeriodFigures(
         since=since,
         until=until,
@@ -92,6 +94,8 @@ def figures(
         reordered=_total(counted.reordered),
         ttl=_usual_ttl(counted.ttl),
         address=address,
+        answered_at=None if answered_s is None else datetime.fromtimestamp(answered_s, UTC),
+        unanswered_bursts=int((counted.at_s > (answered_s or 0.0)).sum()),
     )
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from monitor.analysis.loss import OUTAGE_CYCLES, is_outage
+
 VERSION = 1
 """Raise it when a field changes its meaning or is removed; a new field needs a default instead."""
 
@@ -47,7 +49,8 @@ class PeriodFigures:
 
     Loss is pooled over all packet sizes, with its exact two-sided 95% interval (Clopper and Pearson). RTTs are of the
     smallest packets; `ipdv_ms` is the interquartile range of the differences of consecutive RTTs (RFC 3393, RFC 5481).
-    `ttl` is the TTL of most replies.
+    `ttl` is the TTL of most replies, `answered_at` the newest burst with a reply, also one
+    from before the period; `unanswered_bursts` is the number of bursts since.
     """
 
     since: datetime
@@ -72,6 +75,8 @@ class PeriodFigures:
     reordered: int
     ttl: int | None
     address: str | None = None
+    answered_at: datetime | None = None
+    unanswered_bursts: int = 0
 
     @property
     def loss_ratio(self) -> float | None:
@@ -81,6 +86,14 @@ class PeriodFigures:
     @property
     def received(self) -> int:
         return self.sent - self.lost
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the newest bursts, those of two cycles at least, are all lost, so that it is no partial loss."""
+        if not self.sent or self.unanswered_bursts < OUTAGE_CYCLES * max(len(self.sizes), 1):
+            return False
+        unanswered = self.sent * self.unanswered_bursts / self.bursts
+        return is_outage(self.sent, self.received, min(unanswered, self.lost))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +171,16 @@ class AgentFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Deliveries:
+    """The agents of the whole mesh that delivered shortly before the beginning: how many, how many of them are silent
+    since, and the newest delivery of those."""
+
+    agents: int
+    silent: int
+    newest_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class RouterErrors:
     """An ICMP error about `count` requests of a path, and the router (or the target itself) that sent it."""
 
@@ -202,6 +225,7 @@ class Facts:
     verdicts: tuple[TestVerdict, ...]
     tests: tuple[PathTests, ...] = ()
     tests_seen: int = 0
+    deliveries: Deliveries | None = None
 
 
 def as_json(facts: Facts) -> dict[str, Any]:

@@ -21,14 +21,16 @@ from datetime import datetime, timedelta
 from django.db import Error, transaction
 from django.db.models import Q
 
-from monitor.agents.health import agent_reports
+from monitor.agents.health import AgentReport, agent_reports
 from monitor.agents.problems import ProblemKind
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.evidence import episode
+from monitor.alerts.evidence.agent_causes import SILENT_S
 from monitor.alerts.evidence.facts import (
     VERSION,
     AgentFacts,
     Beginning,
+    Deliveries,
     Direction,
     Facts,
     FailedBurst,
@@ -96,6 +98,9 @@ def store_facts(incident: Incident, now: datetime) -> Facts:
     facts = collect_facts(incident, now)
     if earlier is not None and not incident.reopenings:
         facts = _with_before_of(facts, earlier)
+    if earlier is not None and incident.closed_at is not None:
+        # After its end all agents deliver again.
+        facts = replace(facts, deliveries=earlier.deliveries)
     if earlier is not None and _says_less(facts, earlier, incident):
         facts = replace(earlier, gathered_at=now, tests_seen=facts.tests_seen)
     with transaction.atomic():
@@ -170,6 +175,7 @@ def collect_facts(incident: Incident, now: datetime) -> Facts:
         is_now = episode.figures(both, path.pk, is_since, max(until, is_since), addresses[1].get(path.pk))
         return Direction(path.pk, str(path), was, is_now)
 
+    reports = agent_reports(now)
     names = {path.pk: str(path) for pair in pairs for path in (pair.path, pair.back) if path is not None}
     hosts = {host for pair in pairs for host in (pair.path.source_id, pair.path.destination_id)}
     return Facts(
@@ -190,7 +196,7 @@ def collect_facts(incident: Incident, now: datetime) -> Facts:
             for pair in pairs
         ),
         own_tests=_own_tests(sorted(hosts), is_since, max(until, is_since)),
-        agents=_agents(pairs, is_since, now),
+        agents=_agents(pairs, is_since, reports),
         routers=tuple(
             RouterErrors(names[error.path_id], error.name, error.router, error.count)
             for error in icmp_errors(path_ids, is_since, max(until, is_since))
@@ -206,6 +212,7 @@ def collect_facts(incident: Incident, now: datetime) -> Facts:
             max(until, is_since),
         ),
         tests_seen=tests_seen,
+        deliveries=_deliveries(reports, since, now),
     )
 
 
@@ -289,14 +296,21 @@ def _own_tests(host_ids: Sequence[int], since: datetime, until: datetime) -> tup
     return tuple(HostTest(str(slot.measurement.path), slot.starts_at, slot.ends_at, slot.outcome) for slot in slots)
 
 
-def _agents(pairs: Sequence[_Pair], since: datetime, now: datetime) -> tuple[AgentFacts, ...]:
+def _deliveries(reports: Sequence[AgentReport], since: datetime, now: datetime) -> Deliveries | None:
+    """The deliveries of all agents that delivered in the hour before `since`, or later."""
+    at = [report.accepted_at for report in reports if report.accepted_at >= since - LEAST_SEARCH]
+    silent = [accepted_at for accepted_at in at if (now - accepted_at).total_seconds() >= SILENT_S]
+    return Deliveries(len(at), len(silent), max(silent)) if silent else None
+
+
+def _agents(pairs: Sequence[_Pair], since: datetime, every: Sequence[AgentReport]) -> tuple[AgentFacts, ...]:
     """The agents of the sites of these paths, sources first."""
     sites: dict[str, bool] = {}
     for path in [pair.path for pair in pairs]:
         sites[path.source.site.name] = True
         if path.destination.site.has_agent:
             sites.setdefault(path.destination.site.name, False)
-    reports = {report.site: report for report in agent_reports(now)}
+    reports = {report.site: report for report in every}
 
     def of(site: str, is_source: bool) -> AgentFacts:
         report = reports.get(site)

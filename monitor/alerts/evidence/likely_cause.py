@@ -11,7 +11,13 @@ from collections.abc import Callable, Sequence
 
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import AlertRule, Trouble
-from monitor.alerts.evidence.agent_causes import agent_is_silent, agent_itself, cannot_be_measured, site_is_down
+from monitor.alerts.evidence.agent_causes import (
+    agent_is_silent,
+    agent_itself,
+    cannot_be_measured,
+    centre_is_cut_off,
+    site_is_down,
+)
 from monitor.alerts.evidence.facts import Facts
 from monitor.alerts.evidence.path_causes import (
     address_changed,
@@ -30,6 +36,7 @@ NOT_YET = "Pending: evidence is being gathered."
 Explanation = Callable[[Facts, AlertRule, str], LikelyCause | None]
 
 EXPLANATIONS: tuple[Explanation, ...] = (
+    centre_is_cut_off,
     site_is_down,
     agent_is_silent,
     cannot_be_measured,

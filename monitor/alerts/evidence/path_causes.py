@@ -33,7 +33,7 @@ def address_changed(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | 
 
 
 def interrupted(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
-    if rule.effect is not Effect.UNREACHABLE:
+    if rule.effect is not Effect.UNREACHABLE and not _is_cut_off(facts, rule):
         return None
     if facts.routers:
         router = facts.routers[0]
@@ -44,25 +44,42 @@ def interrupted(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None
             f"Report it to the operator of {router.router}.",
         )
     back = [path.back.after for path in facts.paths if path.back is not None and path.back.after.sent]
-    if back and all(figures.received for figures in back):
+    last_reply = _last_reply(facts)
+    if back and all(figures.received and not figures.is_cut_off for figures in back):
         return LikelyCause(
             Fault.INTERRUPTED,
-            f"No reply {where}, but the reverse direction works: a filter of ICMP, or asymmetric routing.",
+            f"No reply {where}{last_reply}, but the reverse direction works: a filter of ICMP, or asymmetric routing.",
             "Compare the filters at both ends; trace the route from both.",
         )
-    if back and not any(figures.received for figures in back):
+    if back and all(figures.is_cut_off or not figures.received for figures in back):
         reporting = "; the agents of both ends report" if _agents_report(facts) else ""
         return LikelyCause(
             Fault.INTERRUPTED,
-            f"Interrupted {where}: 100% loss of pings from both ends, which one direction is enough for, and no ICMP "
-            f"errors from routers{reporting}.",
+            f"Interrupted {where}{last_reply}: 100% loss of pings from both ends, which one direction is enough for, "
+            f"and no ICMP errors from routers{reporting}.",
             "Trace the route from both ends: the last router that answers is before the interruption.",
         )
     return LikelyCause(
         Fault.INTERRUPTED,
-        f"Interrupted {where}, or the destination is down: 100% loss, no ICMP errors from routers.",
+        f"Interrupted {where}{last_reply}, or the destination is down: 100% loss, no ICMP errors from routers.",
         "Check whether the destination is up, then trace the route to it.",
     )
+
+
+def _is_cut_off(facts: Facts, rule: AlertRule) -> bool:
+    """Whether the loss of an incident is an outage: every direction with more loss has lost its newest bursts."""
+    if rule.effect not in (Effect.LOSS, Effect.LOW_THROUGHPUT):
+        return False
+    lossy = [direction for direction in directions(facts) if loss_rose(direction)]
+    return bool(lossy) and all(direction.after.is_cut_off for direction in lossy)
+
+
+def _last_reply(facts: Facts) -> str:
+    """The newest reply on the paths that are cut off, as far as known."""
+    silent = [path.there for path in facts.paths if path.there.after.is_cut_off]
+    replies = [direction.after.answered_at for direction in silent]
+    newest = max((at for at in replies if at is not None), default=None)
+    return "" if newest is None else f", last reply {newest:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def throughput_fell(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
@@ -183,7 +200,8 @@ def loss_alone(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
     lossy = [direction for direction in directions(facts) if loss_rose(direction)]
     if rule.effect is not Effect.LOSS or not lossy:
         return None
-    return _loss(facts, lossy, where, ", RTT unchanged")
+    has_rtts = all(direction.after.rtt_median_ms is not None for direction in lossy)
+    return _loss(facts, lossy, where, ", RTT unchanged" if has_rtts else "")
 
 
 def _loss(facts: Facts, lossy: Sequence[Direction], where: str, more: str) -> LikelyCause:

@@ -9,6 +9,7 @@ from enum import StrEnum
 class Fault(StrEnum):
     """Kinds of faults that a likely cause names."""
 
+    CENTRE = "centre"
     AGENT_SILENT = "agent silent"
     AGENT = "agent"
     CLOCK = "clock"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -31,6 +31,8 @@ CHANGE_WORDS = {
     IncidentChange.CLOSED: "RESOLVED",
 }
 PATHS_NAMED = 5
+SAME_ONSET = timedelta(minutes=2)
+"""An outage that began so near to its incident's onset has a single time in the title."""
 PEAK_DIFFERS = 0.2
 """By this share of the peak the present figure is so far below it that a short text has both."""
 
@@ -62,9 +64,12 @@ def headline(incident: Incident) -> str:
 
     The figures are of the worst path; an incident that is over has only the peak.
     """
-    paths = len(incident.path_ids)
-    several = f", {paths} paths" if paths > 1 else ""
-    return f"{symptom(incident)} on {place(incident)}{several}, since {since(incident):%Y-%m-%d %H:%M} UTC"
+    paths, where = len(incident.path_ids), place(incident)
+    several = f", {paths} paths" if paths > 1 and f"{paths} paths" not in where else ""
+    silent_since, began_at = _unanswered_since(incident), since(incident)
+    is_as_old = silent_since is not None and abs(silent_since - began_at) <= SAME_ONSET
+    began = "" if is_as_old else f", since {began_at:%Y-%m-%d %H:%M} UTC"
+    return f"{symptom(incident)} on {where}{several}{began}"
 
 
 def brief(incident: Incident, now: datetime) -> str:
@@ -72,14 +77,32 @@ def brief(incident: Incident, now: datetime) -> str:
     that is over has its peak."""
     rows = _of_gravest_rule(incident)
     figure = _brief_symptom(incident, rows) if rows else rule_of(incident.rule).words
-    lasts = shown.duration(((incident.closed_at or now) - since(incident)).total_seconds())
+    began_at = _unanswered_since(incident) or since(incident)
+    lasts = shown.duration(((incident.closed_at or now) - began_at).total_seconds())
     return f"{incident.toward or cause_place(incident.cause)} {figure} for {lasts}"
 
 
 def symptom(incident: Incident) -> str:
     """The figure of the gravest rule on the worst path, now and at its peak: `loss 20% now, peak 22.5%`."""
-    rows = _of_gravest_rule(incident)
+    rows, silent_since = _of_gravest_rule(incident), _unanswered_since(incident)
+    if silent_since is not None:
+        return f"no reply since {silent_since:%Y-%m-%d %H:%M:%S} UTC"
     return _symptom(incident, rows) if rows else rule_of(incident.rule).words
+
+
+def is_unanswered(incident: Incident) -> bool:
+    """Whether all paths with the gravest finding of an open incident of loss have not answered lately."""
+    return _unanswered_since(incident) is not None
+
+
+def _unanswered_since(incident: Incident) -> datetime | None:
+    """Since when none of the paths with the gravest finding of an open incident of loss has answered."""
+    if incident.closed_at is not None:
+        return None
+    levels = [level_of(row) for row in _of_gravest_rule(incident) if not row.is_over]
+    times = [None if level is None else level.unanswered_since for level in levels]
+    last_replies = [at for at in times if at is not None]
+    return max(last_replies) if last_replies and len(last_replies) == len(times) else None
 
 
 def worst_finding(incident: Incident) -> IncidentPath | None:
@@ -120,6 +143,8 @@ def place(incident: Incident) -> str:
 
 def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
     """As `_symptom` in fewer words: from the baseline to the present figure, with the peak only where it differs."""
+    if is_unanswered(incident):
+        return "no reply"
     row, level = _worst(rows, is_open=incident.closed_at is None)
     words = rule_of(row.rule).words
     if _is_unreachable(row):

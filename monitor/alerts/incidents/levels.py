@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -24,6 +25,7 @@ from monitor.alerts.detect.damage import CRITICAL_TESTS, loss_ratio, severity_of
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.detect.snapshot import Snapshot
+from monitor.alerts.incidents.unanswered import unanswered_since
 from monitor.alerts.models import HistoryEvent, Incident, IncidentPath, IncidentTurn, Severity
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
@@ -58,6 +60,7 @@ class FindingLevel:
 
     `sent` packets are those of the loss now, `window_s` is the time before the evaluation in which they began, or the
     bursts of the RTT. `has_changed`: the loss changed since its detection, and the window begins with that change.
+    `unanswered_since` is the last reply of a path that lost its newest cycles as a whole; None while it answers.
     """
 
     unit: LevelUnit
@@ -66,6 +69,7 @@ class FindingLevel:
     sent: int | None = None
     window_s: float | None = None
     has_changed: bool = False
+    unanswered_since: datetime | None = None
 
     @property
     def now_text(self) -> str:
@@ -227,6 +231,11 @@ def _loss(row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: Pat
     now_s, none = snapshot.now.timestamp(), FindingLevel(LevelUnit.LOSS_RATIO, None, 0.0)
     if bursts is None:
         return none
+    silent_since = unanswered_since(row.path_id, snapshot) if rule_of(row.rule).effect is Effect.LOSS else None
+    if silent_since is not None:
+        before = level_of(row)
+        was = None if before is None else before.unanswered_since
+        return FindingLevel(LevelUnit.LOSS_RATIO, 1.0, 1.0, unanswered_since=was or silent_since)
     began_s = -np.inf if incident.began_at is None else incident.began_at.timestamp()
     present = bursts.since(max(now_s - _window_s(row, snapshot), began_s))
     detected = int(np.searchsorted(present.at_s, row.added_at.timestamp()))

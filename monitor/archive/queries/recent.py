@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -37,13 +37,25 @@ _COUNTS = (
     "bursts", "bursts_all_lost", "bursts_none_lost", "bursts_during_test", "bursts_not_measured", "bursts_duplicated",
     "bursts_reordered", "sent", "received", "late", "duplicates", "reordered",
 )  # fmt: skip
-_CELL = ("bursts", "bursts_all_lost", "bursts_during_test", "bursts_not_measured", "sent", "received")
+_CELL = (
+    "bursts", "bursts_all_lost", "bursts_during_test", "bursts_not_measured", "sent", "received", "measured_at",
+    "answered_at",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RecentCell(GridCell):
+    """A cell with the time of its newest burst, and of the newest with a reply."""
+
+    measured_at: datetime | None
+    answered_at: datetime | None
+
 
 Columns = dict[str, list[Any]]
 """Columns of a summary by name, a value for each path; `path_id` is the path's."""
 
 
-def grid(metric: Metric, begins: Mapping[int, datetime], until: datetime, packet_bytes: int) -> list[GridCell]:
+def grid(metric: Metric, begins: Mapping[int, datetime], until: datetime, packet_bytes: int) -> list[RecentCell]:
     """The metric of each path with a burst since its moment in `begins`. Raises `ValueError` for a metric that bursts
     alone do not give."""
     if metric in OF_WHOLE_HOURS:
@@ -53,7 +65,7 @@ def grid(metric: Metric, begins: Mapping[int, datetime], until: datetime, packet
     if metric not in COUNTED:
         values = _values(metric, {**columns, **_figures(columns)})
     rows = zip(columns["path_id"], values, *(columns[name] for name in _CELL), strict=True)
-    return [GridCell(path_id, packet_bytes, value, *counts) for path_id, value, *counts in rows]
+    return [RecentCell(path_id, packet_bytes, value, *counts) for path_id, value, *counts in rows]
 
 
 def summary(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> PathSummary | None:

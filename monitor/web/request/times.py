@@ -66,9 +66,14 @@ def clock_minute(at: datetime) -> str:
     return _with_zone(at, "%H:%M")
 
 
+def clock_second(at: datetime) -> str:
+    """A moment of today to the second."""
+    return _with_zone(at, "%H:%M:%S")
+
+
 def clock(at: datetime) -> SafeString:
     """A moment of today to the second, as markup."""
-    return marked(at, _with_zone(at, "%H:%M:%S"))
+    return marked(at, clock_second(at))
 
 
 def span(since: datetime, until: datetime) -> str:

@@ -501,7 +501,7 @@ def test_a_silent_agent_and_a_failing_agent_are_distinguished(paths):
     silent = gathered(incident(finding(out, "no_data", since=BEGAN)))
     suspects = ("machine", "service", "route to the centre", "down")
     assert lacks(silent.likely, "No report", "agent of slac", " 20 min", *suspects) == []
-    assert "answers pings" not in silent.likely
+    assert "answered pings" not in silent.likely
 
     bursts(out, BEGAN, NOW, [], outcome="not_permitted", detail="ping_group_range")
 

@@ -23,12 +23,14 @@ counted AS (
         coalesce(
             sum(loaded::double precision / (sent + loaded)) FILTER (WHERE counts AND loaded > 0), 0
         ) AS bursts_excluded,
+        max(measured_at) FILTER (WHERE counts) AS measured_at,
+        max(measured_at) FILTER (WHERE counts AND received > 0) AS answered_at,
         {packets} AS packets,
         {rtts} AS rtts
     FROM wanted
     CROSS JOIN LATERAL (
         SELECT
-            outcome = 'measured' AND NOT during_test AS counts, during_test, sent, received, duplicates, reordered,
+            measured_at, outcome = 'measured' AND NOT during_test AS counts, during_test, sent, received, duplicates, reordered,
             late, cardinality(rtts_ms)::smallint AS packets,
             CASE WHEN received = sent THEN rtts_ms ELSE array_replace(rtts_ms, NULL, 'NaN'::real) END AS rtts_ms,
             coalesce(cardinality(loaded_rtts_ms), 0) AS loaded,

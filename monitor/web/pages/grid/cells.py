@@ -158,6 +158,8 @@ def _finding(grid: Grid, path: PathFigures) -> str:
             return _value_in_words(grid.metric, path) + _whole_window(grid.metric, path) + _against(grid, path)
         case PathState.NONE_LOST:
             return f"no loss: {figures.none_lost(path.sent or 0)}" + _against(grid, path)
+        case PathState.TOTAL_LOSS if path.unanswered_since is not None:
+            return f"all lost: no reply since {times.clock_second(path.unanswered_since)}"
         case PathState.TOTAL_LOSS:
             return "all lost: 100% loss"
         case PathState.NOT_MEASURED:

@@ -200,6 +200,8 @@ def _public(incident: Incident) -> PublicIncident:
 
 def _symptom(incident: Incident) -> str:
     rule = rule_of(incident.rule)
+    if words.is_unanswered(incident):
+        return _SYMPTOMS[Effect.UNREACHABLE]
     if rule.effect is not None:
         return _SYMPTOMS[rule.effect]
     return {"RTT": "longer RTT", "MOS": "poor voice quality"}.get(rule.words, _of_trouble(rule.trouble))

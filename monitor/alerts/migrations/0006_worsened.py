@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("alerts", "0004_incident_title"),
+        ("alerts", "0005_finding_end"),
     ]
 
     operations = [

@@ -1,0 +1,184 @@
+"""A site that is down is called so from the first minute, and a centre that nobody reaches is no fault of a site."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.test import Client
+
+from monitor.agents.models import AgentHealth
+from monitor.alerts.evaluate import evaluate
+from monitor.alerts.evidence import gather, words
+from monitor.alerts.evidence.evidence import evidence
+from monitor.alerts.incidents import lifecycle, queries
+from monitor.alerts.models import Notification
+from monitor.archive.models import Burst
+from monitor.archive.queries.metrics import Metric
+from monitor.mesh.models import Measurement, Site
+from monitor.mesh.models import Test as MeshTest
+from monitor.overview.grid import GridPeriod, load_grid
+from monitor.overview.path_figures import PathState
+from monitor.web.pages.grid.cells import cell_text, sentence
+from monitor.web.pages.status.load import load_status
+from tests.db.alert_rows import make_bursts, make_mesh
+from tests.facts import lacks
+
+pytestmark = pytest.mark.django_db
+ONSET = datetime(2026, 11, 21, 10, 0, 10, tzinfo=UTC)
+CYCLE = timedelta(seconds=10)
+BEFORE = 60
+LAST_REPLY = f"{ONSET - CYCLE:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def mesh(*names, **rules):
+    paths = make_mesh(names, ONSET - timedelta(hours=2), **rules)
+    MeshTest.objects.update(every_s=10)
+    return paths
+
+
+def plant(paths, of_cern, of_others=()):
+    """Ten minutes without loss on all paths, then these lost packets of ten on the paths of cern and on the others."""
+    for name, path in paths.items():
+        lost = of_cern if "cern" in name else of_others or [0] * len(of_cern)
+        make_bursts(path, [0] * BEFORE + list(lost), ONSET - BEFORE * CYCLE, every_s=10)
+
+
+def at(seconds):
+    return ONSET + timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def dead_site():
+    """The paths of cern, all lost from the onset on."""
+    rules = {"loss": {"above_ratio": 0.01, "window_s": 600}, "unreachable": {}}
+    paths = mesh("slac", "cern", "nersc", **rules)
+    plant(paths, [10] * 24)
+    return paths
+
+
+def test_a_dead_site_is_never_called_partial_loss(dead_site, settings):
+    settings.NOTIFY_URLS = ["ops=webhook+http://127.0.0.1:9/hook"]
+    for seconds in (33, 63, 123):
+        evaluate(at(seconds))
+    (incident,) = queries.open_incidents()
+    gather.store_facts(incident, at(123))
+    title, brief, cause = words.headline(incident), words.brief(incident, at(130)), evidence(incident, at(123)).likely
+
+    assert lacks(title, "no reply since", LAST_REPLY, "cern", "4 paths") == []
+    assert brief == "cern no reply for 2 min"
+    assert lacks(cause, "Interrupted", LAST_REPLY, "both ends") == []
+    texts = [title, brief, cause]
+    assert [word for word in ("RTT unchanged", "policer", " now", "peak") if any(word in text for text in texts)] == []
+    assert [public.symptom for public in load_status(at(130)).open] == ["unreachable"]
+
+    Notification.objects.update(state="sent", attempts=1)
+    for seconds in (200, 210, 220):
+        evaluate(at(seconds))
+    (incident,) = queries.open_incidents()
+    sent = Notification.objects.order_by("pk").values_list("change", "symptom", "channel")
+
+    assert (incident.rule, words.symptom(incident)) == ("unreachable", "unreachable")
+    assert list(sent) == [("opened", "", "ops"), ("worsened", "unreachable", "ops")]
+    assert words.subject(incident, "worsened").startswith("WORSE critical: unreachable on cern")
+
+
+def test_cells_say_all_lost_after_two_lost_cycles(dead_site):
+    def cell(seconds):
+        grid = load_grid(Metric.LOSS, GridPeriod.NOW, at(seconds))
+        (path,) = (path for path in grid.figures if (path.source, path.destination) == ("slac", "cern"))
+        return path.state, cell_text(grid, path), sentence(grid, path)
+
+    state, text, said = cell(25)
+
+    assert (state, text) == (PathState.TOTAL_LOSS, "all lost")
+    assert lacks(said, "no reply since 10:00:00 UTC") == []
+    assert cell(3)[0] is PathState.VALUE
+
+
+def test_partial_loss_that_turns_into_an_outage_says_since_when():
+    paths = mesh("slac", "cern", loss={"above_ratio": 0.01, "window_s": 600})
+    plant(paths, [3] * 30 + [10] * 4 + [3] * 3)
+    titles = []
+    for seconds in (60, 90, 299, 333, 369):
+        evaluate(at(seconds))
+        titles += [words.headline(incident) for incident in queries.open_incidents()]
+
+    last_reply = ONSET + 29 * CYCLE
+    assert "no reply" not in titles[-3]
+    assert lacks(titles[-2], f"no reply since {last_reply:%Y-%m-%d %H:%M:%S} UTC", f"since {ONSET:%Y-%m-%d} ") == []
+    assert "no reply" not in titles[-1]
+
+
+def test_two_lost_bursts_of_a_few_packets_are_no_outage():
+    """At 50% loss two bursts of two packets are lost together in a sixteenth of all cases."""
+    paths = mesh("slac", "cern", loss={"above_ratio": 0.01, "window_s": 600})
+    plant(paths, [0, 0, 10, 10] * 15)
+    since_onset = Burst.objects.filter(measured_at__gte=ONSET)
+    since_onset.filter(received=0).update(sent=2)
+    since_onset.filter(received=10).update(sent=2, received=2)
+    for seconds in (300, 330, 593):
+        evaluate(at(seconds))
+
+    (incident,) = queries.open_incidents()
+    assert "no reply" not in words.headline(incident)
+    assert load_grid(Metric.LOSS, GridPeriod.NOW, at(593)).figures[0].state is PathState.VALUE
+
+
+@pytest.fixture
+def cut_off_centre(monkeypatch):
+    """No site has delivered anything since the onset, a little loss before it on a path of cern."""
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+    paths = mesh("slac", "cern", "nersc", "in2p3", no_data={}, loss={"above_ratio": 0.01, "window_s": 600})
+    plant(paths, [])
+    for number, site in enumerate(Site.objects.order_by("name")):
+        AgentHealth.objects.create(site=site, accepted_at=at(-number), agent_version="1", queued=0, dropped=0)
+    evaluate(at(340))
+    return paths
+
+
+def test_a_centre_that_no_site_reaches_blames_no_site(cut_off_centre):
+    (incident,) = queries.open_incidents()
+    gather.store_facts(incident, at(345))
+    likely = evidence(incident, at(345)).cause
+    title = words.headline(incident)
+
+    assert lacks(likely.sentence, "centre", "no site", f"{ONSET:%Y-%m-%d %H:%M:%S} UTC") == []
+    assert [site for site in ("cern", "slac", "in2p3", "nersc") if site in likely.sentence + likely.next_step] == []
+    assert "answer" not in likely.sentence
+    assert title.count("12 paths") == 1
+
+
+def test_a_silent_agent_has_the_time_of_the_last_answered_ping(cut_off_centre):
+    AgentHealth.objects.exclude(site__name="cern").update(accepted_at=at(340))
+    for name, path in cut_off_centre.items():
+        if not name.startswith("cern"):
+            make_bursts(path, [0] * 33, ONSET, every_s=10)
+    evaluate(at(341))
+    (incident,) = queries.open_incidents()
+    gather.store_facts(incident, at(345))
+    likely = evidence(incident, at(345)).likely
+
+    assert lacks(likely, "agent of cern", f"answered pings until {ONSET + 32 * CYCLE:%Y-%m-%d %H:%M:%S} UTC") == []
+
+
+def test_cells_without_data_say_so_and_counts_say_it_once(cut_off_centre, monkeypatch):
+    monkeypatch.setattr("django.utils.timezone.now", lambda: at(340))
+    grid = load_grid(Metric.LOSS, GridPeriod.NOW, at(340))
+    client = Client(headers={"host": "localhost"})
+    wall = client.get("/?wall=1").content.decode()
+
+    assert {cell_text(grid, path) for path in grid.figures} == {"no data"}
+    assert wall.count("▲no data") == 12
+
+
+def test_paths_that_wait_for_results_are_counted_once(monkeypatch):
+    paths = mesh("slac", "cern", "nersc", loss={"above_ratio": 0.01, "window_s": 600})
+    make_bursts(paths["slac → cern"], [0] * BEFORE, ONSET - BEFORE * CYCLE, every_s=10)
+    Measurement.objects.update(started_at=ONSET - 12 * CYCLE)
+    evaluate(ONSET)
+    monkeypatch.setattr("django.utils.timezone.now", lambda: ONSET)
+    html = Client(headers={"host": "localhost"}).get("/").content.decode()
+
+    assert "5 waiting for first results" in html
+    assert "</b> without data" not in html
