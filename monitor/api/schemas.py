@@ -58,7 +58,8 @@ class CellOut(Schema):
     For the period `now`: where `value` is the present level of an open incident, `value_measured` is that of the whole
     window, and the level begins `level_s` before the last evaluation; `value_peak` is the incident's worst.
     `ended_at` is the end of the path's last incident if it ended within the window; all other figures
-    are those since then if `is_since_end`."""
+    are those since then if `is_since_end`. `unanswered_since` is the last reply of a path whose newest two cycles at
+    least were lost as a whole: its state is `total_loss`."""
 
     path_id: int
     source: str
@@ -86,6 +87,7 @@ class CellOut(Schema):
     ended_incident_id: int | None
     ended_at: datetime | None
     is_since_end: bool
+    unanswered_since: datetime | None
 
 
 class GridOut(Schema):
