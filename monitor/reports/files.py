@@ -82,9 +82,9 @@ def write_report(
     numbers: Numbers,
     path: Path | None = None,
     show: Callable[[str], None] = lambda _: None,
-) -> list[Path]:
-    """Write the report to `path`, in the format of its suffix, or as HTML and PDF to its default place. Returns the
-    files. `show` is called with each step.
+) -> tuple[Report, list[Path]]:
+    """Write the report to `path`, in the format of its suffix, or as HTML and PDF to its default place. Returns it and
+    the files. `show` is called with each step.
 
     Raises OSError, and `monitor.reports.contents.collect.UnknownScope`.
     """
@@ -96,7 +96,7 @@ def write_report(
     for file in paths:
         show(f"{period}: writing {file.name}")
         _write(file, as_bytes(report, numbers, file.suffix))
-    return paths
+    return report, paths
 
 
 def as_bytes(report: Report, numbers: Numbers, suffix: str) -> bytes:

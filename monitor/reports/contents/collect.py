@@ -24,7 +24,7 @@ from monitor.archive.queries.paths import PathSummary, path_summaries
 from monitor.archive.queries.throughput.calibrations import DayOfTests, days_of_tests
 from monitor.archive.queries.throughput.forecasts import Replayed, forecasts_of_tests
 from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
-from monitor.archive.queries.throughput.under_load import LatencyUnderLoad, under_load
+from monitor.archive.queries.throughput.under_load import LatencyUnderLoad, under_own_tests
 from monitor.archive.upkeep.freshness import EvaluationPause, evaluation_pauses
 from monitor.mesh.document import service_levels
 from monitor.mesh.document.alert_rules import Place
@@ -146,7 +146,7 @@ def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
         coverage=tuple(ledger_of_paths(list(told), since, until)),
         pauses=tuple(evaluation_pauses(since, until)),
         incidents=_incidents(scope, set(paths), since, until),
-        under_load=_by_size(under_load(since, until, path_ids=ids, exact=True), sizes),
+        under_load=_by_size(under_own_tests(since, until, sorted(throughput)), sizes),
         data_since=None if has_data else for_reports.data_since(ids),
     )
 

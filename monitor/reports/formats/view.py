@@ -317,15 +317,16 @@ def _scores(report: Report, numbers: Numbers) -> tuple[str, ...]:
 
 
 def _under_load(report: Report, numbers: Numbers) -> tuple[Line, ...]:
-    """RTT and loss of pings during throughput tests beside the idle RTT: the paths with the largest increase first,
-    before them those without any reply under load."""
+    """RTT and loss of pings during the path's own throughput tests beside its idle RTT, of packets of the same size:
+    the paths with the largest increase first, before them those without any reply under load."""
     increases = []
     for path in report.paths:
         loaded, idle_ms = path.under_load, None if path.summary is None else path.summary.rtt_median_ms
         if loaded is not None and idle_ms is not None:
-            increase_ms = float("inf") if loaded.rtt_p95_ms is None else loaded.rtt_p95_ms - idle_ms
-            if increase_ms > 0:
-                increases.append((increase_ms, path.name, idle_ms, loaded))
+            if loaded.rtt_median_ms is None or loaded.rtt_p95_ms is None:
+                increases.append((float("inf"), path.name, idle_ms, loaded))
+            elif loaded.rtt_median_ms > idle_ms:
+                increases.append((loaded.rtt_p95_ms - idle_ms, path.name, idle_ms, loaded))
     increases.sort(key=lambda increase: (-increase[0], increase[1]))
     return tuple(
         (name, numbers.milliseconds(idle_ms), *_loaded_cells(loaded, numbers))

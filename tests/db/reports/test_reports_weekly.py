@@ -14,7 +14,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from monitor.alerts.models import Incident, IncidentPath
-from monitor.archive.models import BurstHour
+from monitor.archive.models import Burst, BurstHour
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import path_summaries
 from monitor.archive.queries.tables import grid
@@ -221,12 +221,22 @@ def test_bursts_during_our_own_tests_are_measured(paths):
     assert row.loss.note.startswith("0 of 600;")
 
 
+def loaded_burst(path, at, loaded_ms, size=1000):
+    """A burst of ten packets, all sent under load; two of them were lost."""
+    Burst.objects.create(
+        path_id=path.pk, packet_bytes=size, measured_at=at, outcome="measured", during_test=True, sent=10, received=8,
+        duplicates=0, reordered=0, rtts_ms=[loaded_ms] * 8 + [None] * 2, loaded_rtts_ms=[],
+    )  # fmt: skip
+
+
 def test_latency_under_load_is_reported_largest_increase_first(paths):
+    at = WEEK.since + timedelta(minutes=30)
     for name, loaded_ms in (("slac → cern", 200.0), ("cern → slac", 300.0)):
         make_hours(paths[name], WEEK.since, hours=2, rtt_ms=160.0)
-        BurstHour.objects.filter(path_id=paths[name].pk, hour=WEEK.since).update(
-            loaded_sent=50, loaded_received=40, loaded_rtt_sketch=sketch_of(loaded_ms, 40)
-        )
+        make_throughput(paths[name], at, 1e9, duration_s=10.0)
+        for second in range(5):
+            loaded_burst(paths[name], at + timedelta(seconds=second), loaded_ms)
+        loaded_burst(paths[name], at, 10.0, size=100)
 
     increases = view_of(report(), ENGLISH).under_load
 
@@ -235,6 +245,22 @@ def test_latency_under_load_is_reported_largest_increase_first(paths):
     assert rtts_ms == pytest.approx([160.0, 300.0, 300.0, 160.0, 200.0, 200.0], rel=0.003)
     assert {line[4] for line in increases} == {"20% of 50 packets"}
     assert "Latency under load" in text_of()
+
+
+@pytest.mark.parametrize("case", ["of another path", "never connected", "no slower"])
+def test_only_slower_paths_under_their_own_load_are_reported(paths, case):
+    path, at = paths["slac → cern"], WEEK.since + timedelta(minutes=30)
+    make_hours(path, WEEK.since, hours=2, rtt_ms=118.9)
+    make_hours(path, WEEK.since, hours=2, rtt_ms=90.0, size=100)
+    tested = paths["cern → slac"] if case == "of another path" else path
+    make_throughput(tested, at, None if case == "never connected" else 1e9, duration_s=10.0)
+    for second in range(5):
+        loaded_burst(path, at + timedelta(seconds=second), 118.6 if case == "no slower" else 200.0)
+    BurstHour.objects.filter(path_id=path.pk, hour=WEEK.since).update(
+        loaded_sent=50, loaded_received=40, loaded_rtt_sketch=sketch_of(200.0, 40)
+    )
+
+    assert view_of(report(), ENGLISH).under_load == ()
 
 
 def test_without_tests_latency_under_load_is_not_mentioned(paths):
@@ -387,6 +413,24 @@ def test_the_command_writes_the_last_full_week_and_prints_where(paths, monkeypat
     assert "week 2026-W47" in (report_dir / "2026-W47.html").read_text()
     assert (report_dir / "2026-W47.pdf").read_bytes()[:5] == b"%PDF-"
     assert len(list(report_dir.iterdir())) == 2
+
+
+def test_the_command_says_that_a_week_has_no_data(paths, monkeypatch, report_dir):
+    """On the first day last week has none, and the running week has some."""
+    now = WEEK.since + timedelta(hours=3)
+    monkeypatch.setattr("django.utils.timezone.now", lambda: now)
+    said = StringIO()
+    call_command("report", "weekly", stdout=StringIO(), stderr=said)
+    assert lacks(said.getvalue(), "no data", "2026-W46", "none in any other week") == []
+
+    make_hours(paths["slac → cern"], WEEK.since, hours=2)
+    said = StringIO()
+    call_command("report", "weekly", stdout=StringIO(), stderr=said)
+    assert lacks(said.getvalue(), "no data", "2026-W46", "2026-11-16 00:00 UTC", "--week 2026-W47") == []
+
+    said = StringIO()
+    call_command("report", "weekly", "--week", "2026-W47", stdout=StringIO(), stderr=said)
+    assert said.getvalue() == ""
 
 
 def test_only_the_owner_can_read_the_files_of_a_report(paths, report_dir, tmp_path, monkeypatch):

@@ -92,7 +92,11 @@ def test_own_tests_and_failures_are_not_called_missing(page, paths):
 def test_rtt_under_load_is_a_separate_figure(page, paths):
     path = paths["slac", "cern"]
     result = measured(10.0, 12.0, at=HOUR, loaded_rtts_ms=(80.0, None, 90.0))
-    store(path.source.site_id, batch(delivered(path, result, 1)), NOW)
+    other = measured(10.0, at=HOUR + 5 * MINUTE, loaded_rtts_ms=(10.0, None))
+    store(path.source.site_id, batch(delivered(path, result, 1), delivered(path, other, 2)), NOW)
+    throughput(path, HOUR - timedelta(seconds=2), 1e9, duration_s=10.0)
+    throughput(path, HOUR + 5 * MINUTE - timedelta(seconds=2), None, duration_s=10.0)
+    throughput(paths["slac", "uct"], HOUR + 5 * MINUTE - timedelta(seconds=2), 1e9, duration_s=10.0)
     roll_up(NOW)
 
     tiles = dict(re.findall(r"<dt>(.*?)</dt>(.*?)</div>", page(path, "?period=hour"), re.DOTALL))
@@ -100,7 +104,7 @@ def test_rtt_under_load_is_a_separate_figure(page, paths):
     assert "85.00 ms" in tiles["RTT under load"]
     assert "1 of 3 lost" in tiles["RTT under load"]
     assert tiles["loss"].startswith("<dd>0</dd>")
-    assert "0 of 2" in tiles["loss"]
+    assert "0 of 3" in tiles["loss"]
     assert "maximum 12.00 ms" in tiles["95th percentile RTT"]
 
 

@@ -79,6 +79,18 @@ def under_load(
     return [LatencyUnderLoad(*row[:-1], *figures) for row, *figures in zip(rows, *columns, strict=True)]
 
 
+def under_own_tests(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[LatencyUnderLoad]:
+    """Latency under load of each of these paths and size during tests of the path itself that began in [since, until)
+    and transferred data: from the bursts that began meanwhile, as long as they are kept."""
+    check_period(since, until)
+    _, rows = run_statement("loaded_by_own_tests", path_ids=list(path_ids), since=since, until=until)
+    if not rows:
+        return []
+    group, packets, rtts_ms = unpack_groups([row[2] for row in rows], [row[3] for row in rows])
+    figures = _figures(group, packets, rtts_ms, len(rows))
+    return [LatencyUnderLoad(*row[:2], *values) for row, values in zip(rows, figures, strict=True)]
+
+
 def path_under_load(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> LatencyUnderLoad | None:
     """Latency under load of a path and size over a period, up to a day of the bursts that begin in it, else of the
     hours that its series shows; None without such packets."""

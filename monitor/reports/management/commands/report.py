@@ -143,7 +143,7 @@ class Command(BaseCommand):
         out = options["out"]
         try:
             with progress(f"{period}: loading measurements") as show:
-                written = write_report(scope, period, now, Numbers(options["numbers"]), out, show)
+                report, written = write_report(scope, period, now, Numbers(options["numbers"]), out, show)
         except OSError as error:
             target = report_path(period, scope) if out is None else out
             raise CommandError(
@@ -151,6 +151,8 @@ class Command(BaseCommand):
             ) from error
         for path in written:
             self.stdout.write(str(path))
+        if report.is_empty:
+            self.stderr.write(_empty(period, report.data_since))
 
     def _mail(self, now: datetime, scope: ReportScope, period: Period) -> None:
         check_scope(scope)
@@ -202,6 +204,15 @@ class Command(BaseCommand):
             )
         if not rows:
             self.stdout.write("no subscribers; add them with manage.py report subscribe")
+
+
+def _empty(period: Period, data_since: datetime | None) -> str:
+    """The sentence on a period without data, and the first week with some."""
+    if data_since is None:
+        return f"no data in {period}, and none in any other week yet"
+    week = Week.containing(data_since, period.zone)
+    began = data_since.astimezone(period.zone)
+    return f"no data in {period}; data begin {began:%Y-%m-%d %H:%M} {period.zone.key}: use --week {week}"
 
 
 def _add_scope(parser: Any) -> None:

@@ -38,7 +38,7 @@ from monitor.archive.queries.throughput.series import (
     throughput_summaries,
 )
 from monitor.archive.queries.throughput.transfers import transfer_of
-from monitor.archive.queries.throughput.under_load import LatencyUnderLoad, path_under_load
+from monitor.archive.queries.throughput.under_load import LatencyUnderLoad, under_own_tests
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.document.entries import ON_DEMAND
 from monitor.mesh.models import Path
@@ -146,7 +146,9 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
         until=until,
         newest_at=series.points[-1].at if series.points else None,
         summary=summary,
-        under_load=path_under_load(path_id, size, since, until),
+        under_load=next(
+            (loaded for loaded in under_own_tests(since, until, [path_id]) if loaded.packet_bytes == size), None
+        ),
         throughput=throughput,
         spread=spread(_measured_bps(tests)),
         estimate=None if estimate is None else estimate_view(estimate),
