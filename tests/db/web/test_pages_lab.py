@@ -10,6 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 
 from monitor.alerts.models import HistoryEvent, Incident, IncidentPath
+from monitor.mesh.models import Measurement
 from probes.lab.scenario import PathSettings
 from tests.db.fake_lab import ORIGINAL, FakeLab
 from tests.db.pages_mesh import NOW, throughput
@@ -153,10 +154,14 @@ def test_the_wait_for_a_rate_is_two_tests_after_eight(operator, lab, paths):
 
 def test_the_wait_for_a_site_down_and_for_delay_is_told(operator, lab, paths):
     operator.post("/lab/", {"path": "cern:slac", "delay_ms": "90"})
+    early = expected(operator, path="cern:slac")
+    Measurement.objects.update(started_at=NOW - timedelta(hours=1))
     delay = expected(operator, path="cern:slac")
     operator.post("/lab/", {"down": "cern"})
     down = expected(operator, site="cern")
 
+    assert early["wait_s"] is None
+    assert lacks(" ".join(early["sentences"]), "14 bursts", "there are 0") == []
     # a ping a minute: 8 to 14 bursts; three minutes without a reply, or half of the loss rule's 10 minutes
     assert delay["wait_s"] == 14 * 60 + 30
     assert lacks(" ".join(delay["sentences"]), "8 min 0 s", "14 min 30 s") == []

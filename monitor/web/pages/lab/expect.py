@@ -131,7 +131,7 @@ def _delay(rise_ms: float, rtt_ms: float, path: MeasuredPath, scope: RuleScope, 
     least_ms = min(rule.least_rise_ms, max(1.0, rule.least_rise_ratio * rtt_ms))
     if rise_ms < least_ms:
         return Expectation("delay", f"A rise of the RTT by less than {least_ms:.3g} ms opens no incident.", None)
-    bursts = int((at - path.started_at).total_seconds() // path.every_s)
+    bursts = max(0, int((at - path.started_at).total_seconds() // path.every_s))
     if bursts < BEFORE:
         return Expectation("delay", _too_early("RTT", "bursts", BEFORE, bursts, path.every_s), None)
     return _within("delay", [FIRST_AFTER * path.every_s, AFTER * path.every_s], "delay", BOTH)
