@@ -183,7 +183,7 @@ def figures_now(
     throughput test since then. A path that lost its newest cycles, of `every_s` seconds, as a whole is in an outage."""
     if metric is Metric.THROUGHPUT:
         newest = newest_throughput(begins, until)
-        return _of_tests(paths, {tests.path_id: (tests, tests.throughput_bps) for tests in newest})
+        return _of_tests(paths, {tests.path_id: (tests, _rate_now_bps(tests)) for tests in newest})
     cells = recent.grid(metric, begins, until, packet_bytes)
     figures = _of_bursts(metric, paths, cells, min(begins.values(), default=until), until)
     silent = {cell.path_id: cell.answered_at for cell in cells if _is_silent(cell, every_s[cell.path_id])}
@@ -214,6 +214,11 @@ def _is_silent(cell: recent.RecentCell, every_s: int) -> bool:
 def _in_outage(metric: Metric, path: PathFigures, answered_at: datetime | None) -> PathFigures:
     path = replace(path, state=PathState.TOTAL_LOSS, unanswered_since=answered_at)
     return replace(path, value=1.0, value_measured=path.value) if metric is Metric.LOSS else path
+
+
+def _rate_now_bps(tests: NewestThroughput) -> float | None:
+    """The rate of the newest test; an earlier rate would hide that it failed."""
+    return tests.throughput_bps if tests.latest_outcome == Outcome.MEASURED else None
 
 
 def by_incident(

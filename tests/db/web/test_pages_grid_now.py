@@ -11,6 +11,7 @@ from monitor.alerts.evaluate import evaluate
 from monitor.alerts.incidents import lifecycle
 from monitor.alerts.incidents.levels import level_of
 from monitor.alerts.models import Incident
+from monitor.archive.models import ThroughputTest
 from monitor.archive.queries.metrics import Metric
 from monitor.mesh.models import Measurement, Mesh
 from monitor.mesh.models import Test as MeshTest
@@ -117,6 +118,17 @@ def test_every_metric_of_the_page_has_a_current_grid(page, path):
     for metric in ("ipdv", "estimate", "mos", "throughput"):
         assert cell(page(f"?metric={metric}"), path)
     assert cell(page("?metric=estimate"), path)[1].endswith("bit/s")
+
+
+def test_a_failed_newest_test_is_not_hidden_by_an_earlier_rate(page, path):
+    throughput(path, NOW - timedelta(hours=1), 2.89e7)
+    throughput(path, NOW - timedelta(minutes=1), None)
+    ThroughputTest.objects.filter(throughput_bps=None).update(outcome="refused")
+
+    style, text, sentence = cell(page("?metric=throughput"), path)
+
+    assert (style, text) == ("not-measured", "no connection")
+    assert "test failed: no connection" in sentence
 
 
 def test_current_throughput_is_the_newest_test_not_a_median(page, path):
