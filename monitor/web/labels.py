@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monitor.alerts.models import HistoryEvent
 from monitor.analysis import figures
-from monitor.overview.outcomes import outcome_words
+from monitor.archive.outcomes import outcome_words
 from monitor.overview.path_figures import PathFigures, PathState
 
 _TURNS = {

@@ -9,6 +9,7 @@ from monitor.alerts.evidence.comparison import delay_rise, is_normal, loss_rose
 from monitor.alerts.evidence.facts import AgentFacts, Facts, PeriodFigures
 from monitor.alerts.evidence.stated import Fault, LikelyCause
 from monitor.analysis import figures as shown
+from monitor.archive.outcomes import outcome_words
 
 SILENT_S = 120
 LEAST_UNANSWERED = 3
@@ -101,7 +102,7 @@ def cannot_be_measured(facts: Facts, rule: AlertRule, where: str) -> LikelyCause
     detail = f": {newest.detail}" if newest.detail else ""
     return LikelyCause(
         Fault.TESTS_FAIL,
-        f"The agent's tests fail with outcome {newest.outcome}{detail}.",
+        f"The agent's tests fail with outcome {outcome_words(newest.outcome)}{detail}.",
         "Run site doctor at the site.",
     )
 

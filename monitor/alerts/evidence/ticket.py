@@ -12,6 +12,7 @@ from monitor.alerts.evidence.evidence import Evidence, PathEvidence
 from monitor.alerts.evidence.facts import Direction, PeriodFigures
 from monitor.alerts.models import HistoryEvent, Incident
 from monitor.analysis import figures as shown
+from monitor.archive.outcomes import outcome_words
 from probes.quantities import counted
 
 WIDTH = 26
@@ -112,7 +113,7 @@ def _parts(evidence: Evidence) -> Iterator[tuple[str, list[str]]]:
     yield (
         "Failed tests:",
         [
-            f"{failure.path}: {failure.at:%Y-%m-%d %H:%M:%S} UTC {failure.outcome}"
+            f"{failure.path}: {failure.at:%Y-%m-%d %H:%M:%S} UTC {outcome_words(failure.outcome)}"
             f"{f', {failure.detail}' if failure.detail else ''}"
             for failure in evidence.failures
         ],
@@ -121,7 +122,7 @@ def _parts(evidence: Evidence) -> Iterator[tuple[str, list[str]]]:
         "During throughput tests (excluded from the figures):",
         [
             f"{test.path}: {test.starts_at:%Y-%m-%d %H:%M:%S} to {test.ends_at:%H:%M:%S} UTC, "
-            f"{test.outcome or 'no result yet'}"
+            f"{outcome_words(test.outcome) if test.outcome else 'no result yet'}"
             for test in evidence.own_tests
         ],
     )

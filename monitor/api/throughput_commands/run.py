@@ -10,10 +10,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from monitor.analysis import figures
+from monitor.archive.outcomes import outcome_words
 from monitor.archive.queries.throughput.on_demand import OnDemand, TestState, on_demand, wait
 from monitor.mesh.schedule.endings import GRACE_S
 from monitor.mesh.schedule.on_demand import OnDemandError, Settings, ask, find_path
-from monitor.overview.outcomes import outcome_words
 from probes.contract import Deadline, Outcome
 
 SUMMARY = "run a throughput test as soon as the agents are free"

@@ -24,9 +24,9 @@ from monitor.analysis import figures
 from monitor.analysis.transfer.sweep import knees, lacking, plane_label, sentences, window_label
 from monitor.api.sweeps import sweep_out
 from monitor.archive import throughput_sweeps
+from monitor.archive.outcomes import outcome_words
 from monitor.archive.throughput_sweeps import Sweep, SweepCellResult
 from monitor.mesh.schedule.on_demand import OnDemandError, Settings, find_path
-from monitor.overview.outcomes import outcome_words
 from probes.quantities import counted
 
 SUMMARY = "test a grid of window sizes and streams; show a heat map and the sweet spot"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from monitor.archive.outcomes import outcome_words
 from monitor.archive.queries.throughput.under_load import LatencyUnderLoad
-from monitor.overview.outcomes import outcome_words
 from monitor.reports.contents.changes import FALSE_SHARE
 from monitor.reports.contents.collect import SPARKLINE_DAYS
 from monitor.reports.contents.report import (

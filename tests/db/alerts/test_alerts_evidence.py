@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.shares import Share
 from monitor.alerts.evidence import gather
 from monitor.alerts.evidence.evidence import evidence
+from monitor.alerts.evidence.facts import FailedBurst, HostTest
 from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.incidents import lifecycle, queries
@@ -564,3 +566,15 @@ def test_a_newly_opened_incident_has_a_ticket(paths):
     row = incident(finding(paths["slac → cern"]))
 
     assert "Pending: evidence is being gathered." in ticket_text(row, evidence(row, NOW))
+
+
+def test_the_ticket_names_outcomes_as_the_pages_do(paths):
+    lossy(paths["slac → cern"], paths["cern → slac"])
+    row = incident(finding(paths["slac → cern"]))
+    test = HostTest("slac → cern", BEGAN, NOW, "refused")
+    failed = FailedBurst("slac → cern", BEGAN, "tool_failure", None)
+
+    text = ticket_text(row, replace(gathered(row), own_tests=(test,), failures=(failed,)))
+
+    assert lacks(text, "UTC test error", "UTC, no connection") == []
+    assert "refused" not in text

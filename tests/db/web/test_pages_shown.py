@@ -12,6 +12,7 @@ import pytest
 from django.http import Http404
 from django.test import RequestFactory
 
+from monitor.archive.models import ThroughputTest
 from monitor.web.request.window import BAR_S, ShownPeriod, shown_period
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, throughput
 from tests.facts import lacks
@@ -100,6 +101,15 @@ def test_the_tests_as_csv_leave_a_failed_rate_empty(get, path):
     rows = list(csv.DictReader(get(f"/paths/{path.pk}/tests.csv?{ZOOMED}").splitlines()))
 
     assert [(row["outcome"], row["throughput_bps"]) for row in rows] == [("measured", "90000000.0"), ("busy", "")]
+
+
+def test_csv_and_page_name_an_outcome_alike(get, path):
+    throughput(path, HOUR + 4 * MINUTE, None)
+    ThroughputTest.objects.filter(measured_at=HOUR + 4 * MINUTE).update(outcome="refused")
+
+    rows = list(csv.DictReader(get(f"/paths/{path.pk}/tests.csv?{ZOOMED}").splitlines()))
+
+    assert [row["outcome"] for row in rows if row["outcome"] != "measured"] == ["busy", "no connection"]
 
 
 def test_no_csv_text_begins_like_a_formula(get, path):

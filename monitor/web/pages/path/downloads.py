@@ -1,8 +1,8 @@
 """CSV downloads of a path: intervals, bursts, throughput tests, and changes.
 
 A CSV has a column for each field of its record: `SeriesPoint`, `RawBurst`, `ThroughputPoint`, `PathChange`. Times are
-UTC, figures unrounded in the units of their names; unknown values are empty. The users' API has all but the bursts as
-JSON.
+UTC, figures unrounded in the units of their names, outcomes in the words of the pages; unknown values are empty. The
+users' API has all but the bursts as JSON, with the names of outcomes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from monitor.alerts.incidents.queries import incidents_of_path
+from monitor.archive.outcomes import outcome_words
 from monitor.archive.queries.paths import RawBurst, SeriesPoint, measured_packet_sizes, path_series, raw_bursts
 from monitor.archive.queries.throughput.series import ThroughputPoint, throughput_series
 from monitor.mesh.models import Path
@@ -87,13 +88,18 @@ def _name(path: Path) -> str:
     return f"{path.source.site.name}-{path.destination.site.name}-ipv{path.family}"
 
 
+def _shown(column: str, value: Any) -> Any:
+    """An outcome in the words of the pages; the API has its name."""
+    return outcome_words(value) if column == "outcome" and value is not None else value
+
+
 def _answer(name: str, kind: type[Any], rows: Iterable[Any], constant: dict[str, int]) -> HttpResponse:
     names = [column.name for column in fields(kind)]
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*names, *constant])
     for row in rows:
-        writer.writerow([*(_text(getattr(row, column)) for column in names), *constant.values()])
+        writer.writerow([*(_text(_shown(column, getattr(row, column))) for column in names), *constant.values()])
     response = HttpResponse(out.getvalue(), content_type="text/csv; charset=utf-8")
     response.headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
     return response

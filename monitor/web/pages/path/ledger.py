@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
+from monitor.archive.outcomes import outcome_words
 from monitor.archive.queries.ledger import count_planned, ledger_of_path
-from monitor.overview.outcomes import outcome_words
 from probes.contract import Outcome
 
 
