@@ -53,7 +53,9 @@ class PathOut(Schema):
 class CellOut(Schema):
     """A path of the grid: `value` is the metric's. `loss_bound_ratio` is the upper 95% bound if there was no loss, else
     null, `loss_lower_ratio` the lower 95% bound if there was; `outcome` is that of the newest failed test;
-    `bursts_all_lost` counts those of `bursts` without any reply.
+    `bursts_all_lost` counts those of `bursts` without any reply. `value` is of `value_sent` packets, of which
+    `value_received` were answered: of an incident's level those of all sizes, null where packets are not
+    counted, as in an outage.
 
     For the period `now`: where `value` is the present level of an open incident, `value_measured` is that of the whole
     window, and the level begins `level_s` before the last evaluation; `value_peak` is the incident's worst.
@@ -88,6 +90,8 @@ class CellOut(Schema):
     ended_at: datetime | None
     is_since_end: bool
     unanswered_since: datetime | None
+    value_sent: int | None
+    value_received: int | None
 
 
 class GridOut(Schema):

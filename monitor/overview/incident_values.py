@@ -23,13 +23,15 @@ class IncidentValue:
     """The metric now, None where the rules follow no level of it or have no newer measurement, and at its worst.
 
     `is_level`: measured since the detection, not at it. `window_s`: the time before the last evaluation that the metric
-    now is of.
+    now is of. `sent` and `received` are the packets of a loss now, of all sizes.
     """
 
     now: float | None
     peak: float
     is_level: bool = False
     window_s: float | None = None
+    sent: int | None = None
+    received: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,17 @@ class _MetricOfRule:
         if fired is None:
             return None
         if level is None or level.unit is not self.unit:
-            return IncidentValue(fired if self.is_now else None, fired)
+            sent, received = _packets(finding.figures.get("sent"), finding.figures.get("lost"))
+            return IncidentValue(fired if self.is_now else None, fired, sent=sent, received=received)
         if self.is_present(level):
-            return IncidentValue(level.now, level.peak, is_level=True, window_s=level.window_s)
+            sent, received = _packets(level.sent, level.lost)
+            return IncidentValue(level.now, level.peak, True, level.window_s, sent, received)
         return IncidentValue(None, level.peak)
+
+
+def _packets(sent: float | None, lost: float | None) -> tuple[int | None, int | None]:
+    """Packets sent and received; None of figures that count no packets."""
+    return (None, None) if not sent or lost is None else (round(sent), round(sent - lost))
 
 
 def _unreachable(_: Figures) -> float:
@@ -107,4 +116,7 @@ def incident_value(metric: Metric, findings: Iterable[IncidentPath]) -> Incident
     is_level = all(value.is_level for value in present)
     now = worst((value.now for value in present if value.now is not None), default=None)
     windows_s = [value.window_s for value in present if value.now == now and value.window_s is not None]
-    return IncidentValue(now, worst(value.peak for value in values), is_level, min(windows_s, default=None))
+    peak, window_s = worst(value.peak for value in values), min(windows_s, default=None)
+    of_now = next((value for value in present if value.now == now and value.window_s == window_s), None)
+    sent, received = (None, None) if of_now is None else (of_now.sent, of_now.received)
+    return IncidentValue(now, peak, is_level, window_s, sent, received)

@@ -44,7 +44,8 @@ class PathState(StrEnum):
 class PathFigures:
     """A path over the period. `value` is the metric's, in the unit of its name. Unknown values are None; `outcome` is
     that of the newest failed test, `value_before` the metric's in the period compared with; `bursts_all_lost` counts
-    those of `bursts` without any reply. `loss_lower_ratio` is the lower 95% bound of a loss.
+    those of `bursts` without any reply. `loss_lower_ratio` is the lower 95% bound of a loss. `value` is
+    of `value_sent` packets, `value_received` of them answered, if of counted packets.
 
     `unanswered_since` is the last reply of a path that has lost its newest cycles as a whole, so that its state is
     `TOTAL_LOSS` though others of its bursts were answered.
@@ -82,6 +83,8 @@ class PathFigures:
     ended_at: datetime | None = None
     is_since_end: bool = False
     unanswered_since: datetime | None = None
+    value_sent: int | None = None
+    value_received: int | None = None
 
     @property
     def proven_loss_ratio(self) -> float | None:
@@ -213,7 +216,9 @@ def _is_silent(cell: recent.RecentCell, every_s: int) -> bool:
 
 def _in_outage(metric: Metric, path: PathFigures, answered_at: datetime | None) -> PathFigures:
     path = replace(path, state=PathState.TOTAL_LOSS, unanswered_since=answered_at)
-    return replace(path, value=1.0, value_measured=path.value) if metric is Metric.LOSS else path
+    if metric is not Metric.LOSS:
+        return path
+    return replace(path, value=1.0, value_measured=path.value, value_sent=None, value_received=None)
 
 
 def _rate_now_bps(tests: NewestThroughput) -> float | None:
@@ -239,7 +244,15 @@ def by_incident(
         return path
     is_total = metric is Metric.LOSS and incident.now >= 1.0
     state = PathState.TOTAL_LOSS if is_total else PathState.VALUE
-    return replace(path, state=state, value=incident.now, value_measured=path.value, level_s=incident.window_s)
+    return replace(
+        path,
+        state=state,
+        value=incident.now,
+        value_measured=path.value,
+        level_s=incident.window_s,
+        value_sent=incident.sent,
+        value_received=incident.received,
+    )
 
 
 def after_incident(
@@ -301,6 +314,8 @@ def _with_bursts(
         bursts=cell.bursts,
         bursts_all_lost=cell.bursts_all_lost,
         loss_lower_ratio=loss_lower_ratio,
+        value_sent=cell.sent,
+        value_received=cell.received,
     )
 
 

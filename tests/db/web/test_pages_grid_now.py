@@ -200,6 +200,22 @@ def test_a_cell_under_an_incident_has_its_level_now(page, paths, path, lossy_inc
     assert cell(page(), paths["cern", "slac"])[:2] == ("none-lost", "0")
 
 
+def test_the_api_gives_the_packets_that_a_value_is_of(client, paths, path, lossy_incident):
+    for minute in range(5, 0, -1):
+        burst(path, NOW - minute * MINUTE, *(LOSSY if minute > 4 else CLEAN))
+    bursts(paths["cern", "slac"], (5, 0), CLEAN)
+    evaluate(NOW)
+
+    answer = client.get("/api/v1/grid?period=now", headers={"host": "localhost"}).json()
+    cells = {row["path_id"]: row for row in answer["cells"]}
+    troubled, clean = cells[path.pk], cells[paths["cern", "slac"].pk]
+
+    # None of 30 packets in the last three cycles, 12 of 100 in the window.
+    assert (troubled["value"], troubled["value_sent"], troubled["value_received"]) == (0.0, 30, 30)
+    assert (troubled["sent"], troubled["received"], troubled["value_measured"]) == (100, 88, pytest.approx(0.12))
+    assert (clean["value"], clean["value_sent"], clean["value_received"]) == (0.0, 100, 100)
+
+
 def test_a_loss_that_has_grown_since_detection_is_shown(page, path, lossy_incident):
     bursts(path, (5, 0), [10.0] * 4 + [None] * 6)
 
