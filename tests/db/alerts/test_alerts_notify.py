@@ -270,7 +270,7 @@ def test_a_critical_only_route_is_notified_on_escalation(settings, paths):
         close(incident, after(120))
         deliver(after(120))
 
-        assert [body["event"] for body in mail.bodies] == ["opened", "closed"]
+        assert [body["event"] for body in mail.bodies] == ["opened", "worsened", "closed"]
         assert [body["event"] for body in oncall.bodies] == ["reopened", "closed"] or [
             body["event"] for body in oncall.bodies
         ] == ["opened", "closed"]
