@@ -25,7 +25,7 @@ from monitor.alerts.detect.rules.finding import RuleFinding, Trouble
 from monitor.alerts.detect.shares import Shares
 from monitor.alerts.detect.snapshot import Snapshot, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
-from monitor.alerts.evidence import titles
+from monitor.alerts.evidence import ending, titles
 from monitor.alerts.incidents import levels, lifecycle, queries, quiet
 from monitor.alerts.incidents.quiet import QuietPaths
 from monitor.alerts.models import Incident, IncidentState
@@ -225,7 +225,15 @@ def _close_ended(
             is_silenced = quiet_paths.silences(row.path_id for row in rows)
             closing = [row.closing for row in incident.paths.all() if row.closing and row.is_over]
             closing = list(dict.fromkeys([*over.values(), *closing]))
-            ended = lifecycle.close(incident.pk, list(reasons), "; ".join(closing), now, is_silenced=is_silenced)
+            every = list(incident.paths.all())
+            ended = lifecycle.close(
+                incident.pk,
+                list(reasons),
+                "; ".join(closing),
+                now,
+                ended_at=None if incident.is_pending else ending.last_bad_burst(incident, every, now),
+                is_silenced=is_silenced,
+            )
             closed += ended and incident.state != IncidentState.PENDING
         elif over:
             ended_rows = lifecycle.end_findings(incident.pk, over, now)

@@ -56,7 +56,10 @@ class Incident(models.Model):
         db_default="",
         help_text="Direction that loses packets, as throughput tests tell it where pings cannot; empty if unknown.",
     )
-    closed_at = models.DateTimeField(null=True)
+    closed_at = models.DateTimeField(null=True, help_text="Time of resolution; null while it lasts.")
+    ended_at = models.DateTimeField(
+        null=True, help_text="The last bad burst of its paths, once it is resolved; null if no bursts tell."
+    )
     summary = models.TextField()
     title = models.TextField(
         blank=True,

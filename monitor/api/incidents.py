@@ -7,7 +7,7 @@ activity, which names people, need the operator role, checked in `monitor.accoun
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -19,6 +19,7 @@ from monitor.accounts.roles import Action, may
 from monitor.alerts.evidence.evidence import Evidence, evidence
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.evidence.words import headline
+from monitor.alerts.evidence.words import until as end_of
 from monitor.alerts.incidents import actions, listing
 from monitor.alerts.incidents.levels import LevelUnit, level_of
 from monitor.alerts.models import (
@@ -57,8 +58,9 @@ router = Router(tags=["incidents"])
 class IncidentOut(Schema):
     """A cause with the paths it explains. `title` is that of the pages, with the present and the worst figure;
     `summary` has the figures at detection. `began_at` is the likeliest onset by the evidence, null until that is
-    gathered; `closed_at` is null while open; `acknowledged_by` is empty while unacknowledged. `rule` and `severity` are
-    those of the most severe finding."""
+    gathered; `ended_at` is the last bad burst of an incident that is resolved, null while open; `closed_at` is the time
+    of its resolution; `acknowledged_by` is empty while unacknowledged. `rule` and `severity` are those of the most
+    severe finding."""
 
     id: int
     title: str
@@ -68,6 +70,7 @@ class IncidentOut(Schema):
     cause: str
     began_at: datetime | None
     opened_at: datetime
+    ended_at: datetime | None
     closed_at: datetime | None
     reopened_at: datetime | None
     reopenings: int
@@ -82,6 +85,10 @@ class IncidentOut(Schema):
     def resolve_title(row: Incident | dict[str, str]) -> str:
         """Of an incident, or of this schema's own answer in `IncidentInFullOut`."""
         return row["title"] if isinstance(row, dict) else headline(row)
+
+    @staticmethod
+    def resolve_ended_at(row: Incident | dict[str, Any]) -> datetime | None:
+        return row["ended_at"] if isinstance(row, dict) else end_of(row)
 
 
 class LevelOut(Schema):

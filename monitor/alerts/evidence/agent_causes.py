@@ -138,7 +138,7 @@ def agent_itself(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | Non
 def _silent_s(agent: AgentFacts, facts: Facts) -> float:
     if agent.delivered_at is None:
         return 0.0
-    return (facts.gathered_at - agent.delivered_at).total_seconds()
+    return ((facts.agents_at or facts.gathered_at) - agent.delivered_at).total_seconds()
 
 
 def _answers_pings(facts: Facts, agent: AgentFacts) -> str:

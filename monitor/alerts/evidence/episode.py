@@ -117,9 +117,52 @@ def find_beginning(
     return None if place is None else _to_beginning(_newest(samples).at_s, place, path, words)
 
 
+def find_end(
+    bursts: BurstColumns, path_id: int, since: datetime, by: BadBursts | BurstLevel, finding: Mapping[str, Any]
+) -> datetime | None:
+    """The last bad burst of a finding that began at `since`; None if the bursts show none, or no levels to tell by.
+
+    The most likely end of a stretch with the share of bad bursts since then, between stretches with that of before: the
+    maximum of the cumulative log-likelihood ratio (Page 1954). A single bad burst long after is not part of it.
+    """
+    own = select_bursts(bursts, (bursts.path_id == path_id) & (bursts.during_test == 0))
+    if isinstance(by, BurstLevel):
+        small, figure = smallest(own), str(finding.get("figure", by.figure))
+        own = select_bursts(small, small.received > 0)
+    bad = by.are_bad(own) if isinstance(by, BadBursts) else _nearer_after(own, figure, finding)
+    if bad is None:
+        return None
+    is_since = own.at_s >= since.timestamp()
+    gains = _gains(bad[is_since], bad[~is_since])
+    if gains is None:
+        return None
+    return datetime.fromtimestamp(float(own.at_s[is_since][gains.cumsum().argmax()]), UTC)
+
+
 def smallest(bursts: BurstColumns) -> BurstColumns:
     """Select the bursts with the smallest packets."""
     return select_bursts(bursts, bursts.packet_bytes == bursts.packet_bytes.min(initial=np.inf))
+
+
+def _nearer_after(bursts: BurstColumns, figure: str, finding: Mapping[str, Any]) -> NDArray[np.bool_] | None:
+    """Whether the level of each burst is nearer to that of the finding than to its baseline, or above its limit."""
+    values = burst_figures(bursts.rtts_ms)[figure]
+    if "limit_ms" in finding:
+        return np.asarray(values > float(finding["limit_ms"]))
+    if "before_ms" not in finding or "after_ms" not in finding:
+        return None
+    return np.asarray(np.abs(values - float(finding["after_ms"])) < np.abs(values - float(finding["before_ms"])))
+
+
+def _gains(bad: NDArray[np.bool_], baseline: NDArray[np.bool_]) -> Floats | None:
+    """The log-likelihood ratio of each burst: of the share of bad bursts of all of them against that of before."""
+    if not bad.any():
+        return None
+    usual = (baseline.sum() + 0.5) / (len(baseline) + 1.0)
+    present = (bad.sum() + 0.5) / (len(bad) + 1.0)
+    if present <= usual:
+        return None
+    return np.where(bad, np.log(present / usual), np.log((1.0 - present) / (1.0 - usual)))
 
 
 def _newest(bursts: BurstColumns) -> BurstColumns:

@@ -142,7 +142,7 @@ def _path(path: PathFacts, sentences: dict[int, list[str]]) -> PathEvidence:
 def _agent(agent: AgentFacts, facts: Facts) -> AgentEvidence:
     if agent.delivered_at is None:
         return AgentEvidence(agent.site, agent.is_source, f"agent of {agent.site}: never reported", agent.troubles)
-    ago = shown.duration(max((facts.gathered_at - agent.delivered_at).total_seconds(), 0.0))
+    ago = shown.duration(max(((facts.agents_at or facts.gathered_at) - agent.delivered_at).total_seconds(), 0.0))
     troubles = _listed(agent.troubles) or "no problems reported"
     return AgentEvidence(
         agent.site, agent.is_source, f"agent of {agent.site}: last report {ago} before; {troubles}", agent.troubles

@@ -213,7 +213,10 @@ class TestVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All facts as of `gathered_at`; `tests_seen` is the number of tests that these paths had by then."""
+    """All facts as of `gathered_at`; `tests_seen` is the number of tests that these paths had by then.
+
+    `ended_at` is the last bad burst if the paths are normal since: the figures are up to then, and the agents as they
+    were at `agents_at` while it lasted. None for facts of a lasting incident."""
 
     gathered_at: datetime
     began: Beginning | None
@@ -226,6 +229,8 @@ class Facts:
     tests: tuple[PathTests, ...] = ()
     tests_seen: int = 0
     deliveries: Deliveries | None = None
+    ended_at: datetime | None = None
+    agents_at: datetime | None = None
 
 
 def as_json(facts: Facts) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from django.db.models import Q
 from monitor.agents.health import AgentReport, agent_reports
 from monitor.agents.problems import ProblemKind
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
-from monitor.alerts.evidence import episode
+from monitor.alerts.evidence import ending, episode
 from monitor.alerts.evidence.agent_causes import SILENT_S
 from monitor.alerts.evidence.facts import (
     VERSION,
@@ -101,23 +101,38 @@ def store_facts(incident: Incident, now: datetime) -> Facts:
     if earlier is not None and incident.closed_at is not None:
         # After its end all agents deliver again.
         facts = replace(facts, deliveries=earlier.deliveries)
+    if earlier is not None and facts.ended_at is not None:
+        facts = replace(facts, agents=earlier.agents, agents_at=earlier.agents_at or earlier.gathered_at)
     if earlier is not None and _says_less(facts, earlier, incident):
-        facts = replace(earlier, gathered_at=now, tests_seen=facts.tests_seen)
+        agents_at = earlier.agents_at or earlier.gathered_at
+        facts = replace(
+            earlier, gathered_at=now, tests_seen=facts.tests_seen, ended_at=facts.ended_at, agents_at=agents_at
+        )
     with transaction.atomic():
         IncidentEvidence.objects.update_or_create(
             incident_id=incident.pk, defaults={"version": VERSION, "gathered_at": now, "facts": as_json(facts)}
         )
         incident.began_at = incident.began_at if facts.began is None else facts.began.at
         incident.toward = _toward(stated_cause(facts, incident))
-        Incident.objects.filter(pk=incident.pk).update(began_at=incident.began_at, toward=incident.toward)
+        if incident.closed_at is not None and facts.ended_at is not None:
+            incident.ended_at = facts.ended_at
+        Incident.objects.filter(pk=incident.pk).update(
+            began_at=incident.began_at, toward=incident.toward, ended_at=incident.ended_at
+        )
     return facts
 
 
 def stated_cause(facts: Facts | None, incident: Incident) -> LikelyCause:
-    """The likely cause of an incident by these facts, and by its findings that are not over."""
+    """The likely cause of an incident by these facts, and by its findings that lasted when they were gathered."""
     rows = gravest_first(incident.paths.all())
-    rules = [row.rule for row in rows if not row.is_over] or [row.rule for row in rows] or [incident.rule]
+    lasting = [row.rule for row in rows if not row.is_over or (facts is not None and _is_in(facts, row))]
+    rules = lasting or [row.rule for row in rows] or [incident.rule]
     return likely_cause(facts, rules, cause_place(incident.cause))
+
+
+def _is_in(facts: Facts, row: IncidentPath) -> bool:
+    """Whether the facts are of a time with this finding that is over now, or of the whole of an incident that is."""
+    return facts.ended_at is not None or row.ended_at is None or row.ended_at > facts.gathered_at
 
 
 def _toward(cause: LikelyCause) -> str:
@@ -148,10 +163,17 @@ def stored_facts(incident: Incident) -> Facts | None:
 
 
 def collect_facts(incident: Incident, now: datetime) -> Facts:
-    """Gather the facts of an incident at `now`."""
+    """Gather the facts of an incident at `now`: by its findings that are not over; by all once the paths are normal."""
     every = list(incident.paths.all())
     tests_seen = tests_of_incidents([incident]).get(incident.pk, 0)  # before the tests are read: none is overlooked
-    rows = gravest_first([row for row in every if not row.is_over] or every)
+    rows = [row for row in every if not row.is_over] or every
+    facts = _collect(incident, gravest_first(rows), tests_seen, now)
+    if facts.ended_at is None or len(rows) == len(every):
+        return facts
+    return _collect(incident, gravest_first(every), tests_seen, now)
+
+
+def _collect(incident: Incident, rows: Sequence[IncidentPath], tests_seen: int, now: datetime) -> Facts:
     pairs = _pairs(rows)
     until = min(now, incident.closed_at or now)
     since = min(row.since for row in rows)
@@ -165,14 +187,15 @@ def collect_facts(incident: Incident, now: datetime) -> Facts:
     # The period before ends with the burst at `earliest`, inclusive.
     was_until = since if moment is None or moment.earliest is None else moment.earliest + timedelta(microseconds=1)
     is_since = max(since if moment is None else moment.at, until - LONGEST_RAW)
+    ended_at, is_until = ending.end_of_figures(rows, path_ids, both, is_since, until)
     addresses = (
         newest_addresses(path_ids, was_until - LONGEST_RAW, was_until),
-        newest_addresses(path_ids, is_since, max(until, is_since)),
+        newest_addresses(path_ids, is_since, is_until),
     )
 
     def direction(path: Path) -> Direction:
         was = episode.figures(both, path.pk, since - LONGEST_RAW, was_until, addresses[0].get(path.pk))
-        is_now = episode.figures(both, path.pk, is_since, max(until, is_since), addresses[1].get(path.pk))
+        is_now = episode.figures(both, path.pk, is_since, is_until, addresses[1].get(path.pk))
         return Direction(path.pk, str(path), was, is_now)
 
     reports = agent_reports(now)
@@ -195,15 +218,15 @@ def collect_facts(incident: Incident, now: datetime) -> Facts:
             )
             for pair in pairs
         ),
-        own_tests=_own_tests(sorted(hosts), is_since, max(until, is_since)),
+        own_tests=_own_tests(sorted(hosts), is_since, is_until),
         agents=_agents(pairs, is_since, reports),
         routers=tuple(
             RouterErrors(names[error.path_id], error.name, error.router, error.count)
-            for error in icmp_errors(path_ids, is_since, max(until, is_since))
+            for error in icmp_errors(path_ids, is_since, is_until)
         ),
         failures=tuple(
             FailedBurst(names[failure.path_id], failure.at, failure.outcome, failure.detail)
-            for failure in newest_failures(is_since, max(until, is_since), path_ids)
+            for failure in newest_failures(is_since, is_until, path_ids)
         ),
         verdicts=_verdicts(pairs, after_since, until),
         tests=path_tests(
@@ -213,6 +236,7 @@ def collect_facts(incident: Incident, now: datetime) -> Facts:
         ),
         tests_seen=tests_seen,
         deliveries=_deliveries(reports, since, now),
+        ended_at=ended_at,
     )
 
 

@@ -7,7 +7,7 @@ from statistics import median
 
 from monitor.alerts.detect.rules.finding import AlertRule, Effect
 from monitor.alerts.evidence.comparison import DelayRise, delay_rise, directions, loss_rose, loss_text
-from monitor.alerts.evidence.facts import Direction, Facts, PathTests
+from monitor.alerts.evidence.facts import Direction, Facts, PathTests, PeriodFigures
 from monitor.alerts.evidence.stated import Fault, LikelyCause
 from monitor.alerts.evidence.tested_direction import TestedDirection, tested_direction
 from monitor.analysis import binomial
@@ -16,6 +16,8 @@ from monitor.analysis.transfer import Verdict
 from probes.quantities import counted
 
 CONFIDENCE = 0.975
+DEAD = 0.9
+"""Loss from which on a path that no reply came back on is dead in the other direction too."""
 ALL_LOST = 0.9
 """Loss of the large packets, of whose lower bound, from which on none passes."""
 
@@ -45,13 +47,13 @@ def interrupted(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None
         )
     back = [path.back.after for path in facts.paths if path.back is not None and path.back.after.sent]
     last_reply = _last_reply(facts)
-    if back and all(figures.received and not figures.is_cut_off for figures in back):
+    if back and not any(figures.is_cut_off or _is_dead(figures) for figures in back):
         return LikelyCause(
             Fault.INTERRUPTED,
             f"No reply {where}{last_reply}, but the reverse direction works: a filter of ICMP, or asymmetric routing.",
             "Compare the filters at both ends; trace the route from both.",
         )
-    if back and all(figures.is_cut_off or not figures.received for figures in back):
+    if back and all(figures.is_cut_off or _is_dead(figures) for figures in back):
         reporting = "; the agents of both ends report" if _agents_report(facts) else ""
         return LikelyCause(
             Fault.INTERRUPTED,
@@ -80,6 +82,11 @@ def _last_reply(facts: Facts) -> str:
     replies = [direction.after.answered_at for direction in silent]
     newest = max((at for at in replies if at is not None), default=None)
     return "" if newest is None else f", last reply {newest:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _is_dead(figures: PeriodFigures) -> bool:
+    """Whether nearly all packets were lost: the burst at the beginning or the end may have replies."""
+    return figures.lost >= DEAD * figures.sent
 
 
 def throughput_fell(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:

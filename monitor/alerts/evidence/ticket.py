@@ -38,6 +38,8 @@ def _summary(incident: Incident, evidence: Evidence) -> Iterator[str]:
             yield f"Opened:        {turn.at:%Y-%m-%d %H:%M:%S} UTC"
     if evidence.began_text:
         yield f"Began:         {evidence.began_text}"
+    if (ended := words.until(incident)) is not None:
+        yield f"Ended:         {ended:%Y-%m-%d %H:%M:%S} UTC (lasted {words.duration_text(incident, ended)})"
     if incident.reopened_at is not None:
         yield f"Reopened:      {incident.reopened_at:%Y-%m-%d %H:%M:%S} UTC"
     if incident.closed_at is not None:
@@ -45,7 +47,7 @@ def _summary(incident: Incident, evidence: Evidence) -> Iterator[str]:
     else:
         yield "Resolved:      no"
     yield f"Likely cause:  {evidence.likely}"
-    if evidence.cause.next_step:
+    if evidence.cause.next_step and incident.closed_at is None:
         yield f"Next step:     {evidence.cause.next_step}"
     for number, share in enumerate(evidence.shares):
         yield f"{'Where:' if number == 0 else '':<15}{share.text}"

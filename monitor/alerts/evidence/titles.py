@@ -14,10 +14,13 @@ from monitor.alerts.models import Incident
 def update_titles(lasting: Iterable[Incident]) -> None:
     """Store the present titles; that of an incident which has ended meanwhile has its peak only."""
     of_id = {incident.pk: incident for incident in lasting}
-    stored = Incident.objects.filter(pk__in=of_id).values_list("pk", "closed_at", "toward", "began_at", "cause")
+    stored = Incident.objects.filter(pk__in=of_id).values_list(
+        "pk", "closed_at", "toward", "began_at", "cause", "ended_at"
+    )
     changed = []
-    for pk, closed_at, toward, began_at, cause in stored:
+    for pk, closed_at, toward, began_at, cause, ended_at in stored:
         incident = of_id[pk]
+        incident.ended_at = ended_at
         incident.closed_at, incident.toward, incident.began_at, incident.cause = closed_at, toward, began_at, cause
         title = headline(incident)
         if title != incident.title:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -62,14 +62,13 @@ def headline(incident: Incident) -> str:
     """The title of an incident wherever it is named, for example `loss 20% now, peak 22.5% on cern ↔ slac, 2 paths,
     since 2026-11-21 10:00 UTC`. It reads the incident and its paths, no evidence.
 
-    The figures are of the worst path; an incident that is over has only the peak.
+    The figures are of the worst path; an incident that is over has only the peak, and the time of its end.
     """
     paths, where = len(incident.path_ids), place(incident)
     several = f", {paths} paths" if paths > 1 and f"{paths} paths" not in where else ""
-    silent_since, began_at = _unanswered_since(incident), since(incident)
-    is_as_old = silent_since is not None and abs(silent_since - began_at) <= SAME_ONSET
-    began = "" if is_as_old else f", since {began_at:%Y-%m-%d %H:%M} UTC"
-    return f"{symptom(incident)} on {where}{several}{began}"
+    silent_since = _unanswered_since(incident) if incident.closed_at is None else None
+    is_as_old = silent_since is not None and abs(silent_since - since(incident)) <= SAME_ONSET
+    return f"{symptom(incident)} on {where}{several}{'' if is_as_old else f', {period(incident)}'}"
 
 
 def brief(incident: Incident, now: datetime) -> str:
@@ -77,9 +76,7 @@ def brief(incident: Incident, now: datetime) -> str:
     that is over has its peak."""
     rows = _of_gravest_rule(incident)
     figure = _brief_symptom(incident, rows) if rows else rule_of(incident.rule).words
-    began_at = _unanswered_since(incident) or since(incident)
-    lasts = shown.duration(((incident.closed_at or now) - began_at).total_seconds())
-    return f"{incident.toward or cause_place(incident.cause)} {figure} for {lasts}"
+    return f"{incident.toward or cause_place(incident.cause)} {figure} for {shown.duration(lasted_s(incident, now))}"
 
 
 def symptom(incident: Incident) -> str:
@@ -243,11 +240,32 @@ def since(incident: Incident) -> datetime:
     return min((row.since for row in incident.paths.all()), default=incident.opened_at)
 
 
+def until(incident: Incident) -> datetime | None:
+    """When it ended: its last bad burst, or its resolution where no bursts tell; None while it lasts."""
+    if incident.closed_at is None:
+        return None
+    return max(min(incident.ended_at or incident.closed_at, incident.closed_at), since(incident))
+
+
+def lasted_s(incident: Incident, now: datetime) -> float:
+    """How long it lasted, in seconds, wherever a duration is stated: from the onset to its end, or to `now`."""
+    return max(((until(incident) or now) - since(incident)).total_seconds(), 0.0)
+
+
+def period(incident: Incident) -> str:
+    """`since 2026-11-21 10:00 UTC`, once it is over `from 2026-11-21 10:00 to 10:04 UTC`."""
+    began, ended = since(incident), until(incident)
+    if ended is None:
+        return f"since {began:%Y-%m-%d %H:%M} UTC"
+    day = "" if ended.astimezone(UTC).date() == began.astimezone(UTC).date() else "%Y-%m-%d "
+    return f"from {began:%Y-%m-%d %H:%M} to {ended.strftime(f'{day}%H:%M')} UTC"
+
+
 def subject(incident: Incident, change: str) -> str:
     """The first line of a message: `OPEN warning: loss 2.1% on cern ↔ slac, 2 paths, since 2026-11-21 10:00 UTC`."""
     word = CHANGE_WORDS[IncidentChange(change)]
     if change == IncidentChange.CLOSED and incident.closed_at is not None:
-        return f"{word} after {open_duration(incident)}: {headline(incident)}"
+        return f"{word} after {duration_text(incident, incident.closed_at)}: {headline(incident)}"
     return f"{word} {incident.severity}: {headline(incident)}"
 
 
@@ -277,17 +295,16 @@ def finding_lines(incident: Incident) -> list[str]:
     return [*lines, *([f"and {left} more"] if left > 0 else [])]
 
 
-def open_duration(incident: Incident) -> str:
-    """The time it was open, in words."""
-    until = incident.closed_at
-    return "" if until is None else shown.duration((until - incident.opened_at).total_seconds())
+def duration_text(incident: Incident, now: datetime) -> str:
+    """How long it lasted, in words."""
+    return shown.duration(lasted_s(incident, now))
 
 
 def _state(incident: Incident, change: str) -> str:
     opened = f"{incident.opened_at:%Y-%m-%d %H:%M:%S} UTC"
     if incident.closed_at is not None:
-        closed = f"{incident.closed_at:%Y-%m-%d %H:%M:%S} UTC"
-        return f"Incident {incident.pk}, open from {opened} to {closed} ({open_duration(incident)})."
+        closed, lasted = f"{incident.closed_at:%Y-%m-%d %H:%M:%S} UTC", duration_text(incident, incident.closed_at)
+        return f"Incident {incident.pk}, lasted {lasted}; detected {opened}, resolved {closed}."
     reopened = f", reopened {incident.reopened_at:%Y-%m-%d %H:%M:%S} UTC" if incident.reopened_at else ""
     acknowledged = f" Acknowledged by {incident.acknowledged_by}." if incident.acknowledged_at else ""
     return f"Incident {incident.pk}, opened {opened}{reopened}.{acknowledged}"

@@ -149,8 +149,17 @@ def unacknowledge(incident_id: int, who: str, now: datetime) -> bool:
     return released
 
 
-def close(incident_id: int, over: Collection[Key], closing: str, now: datetime, *, is_silenced: bool = False) -> bool:
-    """Resolve an incident if all its findings are in `over`; `closing` is the reason. A pending incident is deleted.
+def close(
+    incident_id: int,
+    over: Collection[Key],
+    closing: str,
+    now: datetime,
+    *,
+    ended_at: datetime | None = None,
+    is_silenced: bool = False,
+) -> bool:
+    """Resolve an incident if all its findings are in `over`; `closing` is the reason, `ended_at` the last bad burst. A
+    pending incident is deleted.
 
     Returns whether this call ended it: false if somebody else did, if it was detected or reopened after `now`, or if it
     has a lasting finding that is not in `over`.
@@ -164,9 +173,11 @@ def close(incident_id: int, over: Collection[Key], closing: str, now: datetime, 
         if incident.is_pending:
             incident.delete()
             return True
-        Incident.objects.filter(pk=incident_id).update(closed_at=now, closing=closing, told_at=None)
+        Incident.objects.filter(pk=incident_id).update(closed_at=now, closing=closing, told_at=None, ended_at=ended_at)
         incident.paths.filter(is_over=False).update(is_over=True, ended_at=now)
         _keep(incident_id, HistoryEvent.RESOLVED, now, closing)
+        if ended_at is not None:
+            incident.parts.filter(closed_at__gt=ended_at).update(ended_at=ended_at)
         parts = incident.parts.filter(told_at__isnull=False)
         notified = [ended for ended in (incident, *parts) if ended.told_at is not None]
         parts.update(told_at=None)
@@ -263,6 +274,7 @@ def _reopen(cause: str, findings: Sequence[RuleFinding], now: datetime, because:
             summary = _summary(because, ordered)
             Incident.objects.filter(pk=incident.pk).update(
                 closed_at=None,
+                ended_at=None,
                 closing="",
                 toward="",
                 reopened_at=now,

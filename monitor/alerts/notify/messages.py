@@ -103,6 +103,7 @@ def as_json(incident: Incident, evidence: Evidence) -> dict[str, Any]:
         "rule": incident.rule,
         "cause": incident.cause,
         "opened_at": _stamp(incident.opened_at),
+        "ended_at": _stamp(words.until(incident)),
         "reopened_at": _stamp(incident.reopened_at),
         "closed_at": _stamp(incident.closed_at),
         "acknowledged_by": incident.acknowledged_by or None,
@@ -131,7 +132,8 @@ def as_json(incident: Incident, evidence: Evidence) -> dict[str, Any]:
 
 def _digest_lines(incident: Incident, evidence: Evidence) -> list[str]:
     if incident.closed_at is not None:
-        state = f"resolved at {incident.closed_at:%Y-%m-%d %H:%M} UTC, after {words.open_duration(incident)}"
+        lasted = words.duration_text(incident, incident.closed_at)
+        state = f"resolved at {incident.closed_at:%Y-%m-%d %H:%M} UTC, lasted {lasted}"
     else:
         state = f"acknowledged by {incident.acknowledged_by}" if incident.acknowledged_by else "still open"
     times = f", opened {incident.reopenings + 1} times" if incident.reopenings else ""

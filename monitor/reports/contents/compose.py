@@ -150,15 +150,14 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 
 def _incident(incident: Incident, now: datetime) -> IncidentReport:
-    ended_at = now if incident.closed_at is None else incident.closed_at
     return IncidentReport(
         title=words.headline(incident),
         symptom=words.symptom(incident),
         place=words.place(incident),
         damage=words.damage(incident),
-        opened_at=incident.opened_at,
-        closed_at=incident.closed_at,
-        seconds=(ended_at - incident.opened_at).total_seconds(),
+        opened_at=words.since(incident),
+        closed_at=words.until(incident),
+        seconds=words.lasted_s(incident, now),
         paths=tuple(dict.fromkeys(str(row.path) for row in incident.paths.all())),
     )
 

@@ -192,7 +192,8 @@ class FigureChanges:
 
 @dataclass(frozen=True, slots=True)
 class IncidentReport:
-    """An incident that was open in the period; `seconds` is its length, up to now if still open.
+    """An incident that was open in the period; `opened_at` is its onset, `closed_at` its end, `seconds` its
+    length, up to now if still open.
 
     `title` is that of its page, of which `symptom` and `place` are parts; `damage` orders incidents.
     """

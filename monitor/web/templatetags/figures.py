@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from monitor.alerts.evidence import words
 from monitor.alerts.evidence.words import headline
 from monitor.alerts.models import Incident, IncidentState
 from monitor.analysis import figures
@@ -90,6 +91,24 @@ def trend_time(trend: Trend, now: datetime) -> SafeString:
 def lasting(since: datetime, until: datetime) -> str:
     """The time between two moments."""
     return figures.duration((until - since).total_seconds())
+
+
+@register.simple_tag
+def incident_lasted(incident: Incident, now: datetime) -> str:
+    """How long an incident lasted, or has lasted at `now`."""
+    return words.duration_text(incident, now)
+
+
+@register.filter
+def incident_since(incident: Incident) -> datetime:
+    """The onset of an incident."""
+    return words.since(incident)
+
+
+@register.filter
+def incident_until(incident: Incident) -> datetime | None:
+    """The end of an incident; None while it lasts."""
+    return words.until(incident)
 
 
 @register.simple_tag

@@ -121,7 +121,7 @@ def test_a_mail_has_severity_place_figures_time_and_a_link(settings, paths):
     assert "Likely cause: " in text
     assert f"slac → cern: {SENTENCE}" in text
     assert f"https://soundings.example.org/incidents/{incident.pk}/" in text
-    assert lacks(closing["subject"], "RESOLVED", " 25 min", *facts) == []
+    assert lacks(closing["subject"], "RESOLVED", " 35 min", *facts) == []
     assert lacks(closing.get_body(("plain",)).get_content(), "Resolved", "slac → cern: loss < 0.26%") == []
 
 
@@ -306,8 +306,8 @@ def test_a_digest_in_text_has_its_figures_and_times(settings, caplog, paths):
 
     (record,) = [record for record in caplog.records if record.name == "monitor.alerts"]
     counts = ("Digest 2026-11-21 11:05 UTC", " 1 incident,", " 0 still open")
-    begun = ("warning", "loss 2.1%", "cern ↔ slac", "since 2026-11-21 09:55 UTC")
-    assert lacks(record.getMessage(), *counts, *begun, "resolved at 2026-11-21 10:15 UTC", "after 10 min") == []
+    begun = ("warning", "loss 2.1%", "cern ↔ slac", "from 2026-11-21 09:55 to 10:15 UTC")
+    assert lacks(record.getMessage(), *counts, *begun, "resolved at 2026-11-21 10:15 UTC", "lasted 20 min") == []
 
 
 def test_a_route_to_an_unknown_channel_is_reported(settings, paths):

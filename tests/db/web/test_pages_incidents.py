@@ -76,7 +76,7 @@ class TestTheList:
         row = re.search(rf'<li class="open [a-z]+" data-incident="{incident.pk}".*?</li>', html, re.DOTALL)[0]
         assert f'href="/incidents/{incident.pk}/">Loss 20% on cern ↔ slac, since ' in row
         assert "▲" in row
-        assert "open since 2026-11-21 12:30 UTC" in text(row)
+        assert "open since 2026-11-21 12:20 UTC" in text(row)
         assert "1 unacknowledged" in text(html)
 
     def test_filters_are_in_the_address_and_combine(self, page, paths):

@@ -1,7 +1,7 @@
 -- One row for each site in use and each UTC hour or day of [since, until) with an open incident on a path of the
 -- site, from it or to it: the seconds with an open incident of all its watched paths together, overlapping incidents of a path
--- once, and the number of those paths. A finding lasts from the onset, later ones from when they were added, to the end of the
--- incident, without the time between an end and a reopening.
+-- once, and the number of those paths. A finding lasts from the onset, later ones from when they were added, to the last
+-- bad burst of the incident, without the time between an end and a reopening.
 WITH watched AS MATERIALIZED (
     SELECT path.id AS path_id, ends.site_id
     FROM path
@@ -21,7 +21,7 @@ paths AS (
     SELECT site_id, count(*) AS paths FROM watched GROUP BY site_id
 ),
 lasting AS (
-    SELECT id, opened_at, coalesce(began_at, opened_at) AS began_at, coalesce(closed_at, %(now)s::timestamptz) AS ended_at
+    SELECT id, opened_at, coalesce(began_at, opened_at) AS began_at, coalesce(ended_at, closed_at, %(now)s::timestamptz) AS ended_at
     FROM incident
     WHERE
         NOT is_pending AND least(began_at, opened_at) < %(until)s::timestamptz

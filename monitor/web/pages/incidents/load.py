@@ -157,7 +157,7 @@ def _watch() -> WatchedScope:
 def _window(incident: Incident, now: datetime) -> TimeAxis:
     """The time axis: the incident with as much on either side, but no less than two hours and no more than two days."""
     began = words.since(incident)
-    over = incident.closed_at or now
+    over = words.until(incident) or now
     side = min(max(over - began, BEFORE_AND_AFTER), LONGEST_SIDE)
     return TimeAxis(
         began - side, min(over + side, now), (LabelledSpan(began, over, times.in_zone(words.headline(incident))),)

@@ -244,6 +244,6 @@ def _distance_km(path: Path) -> float:
 def _spans(incidents: Sequence[Incident], now: datetime) -> tuple[LabelledSpan, ...]:
     """The incidents, each from its onset."""
     return tuple(
-        LabelledSpan(incident.began_at or incident.opened_at, incident.closed_at or now, words.headline(incident))
+        LabelledSpan(words.since(incident), words.until(incident) or now, words.headline(incident))
         for incident in incidents
     )

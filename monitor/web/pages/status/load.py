@@ -195,7 +195,7 @@ def _floored_percent(ratio: float) -> str:
 
 
 def _public(incident: Incident) -> PublicIncident:
-    return PublicIncident(_place(incident), _symptom(incident), words.since(incident), incident.closed_at)
+    return PublicIncident(_place(incident), _symptom(incident), words.since(incident), words.until(incident))
 
 
 def _symptom(incident: Incident) -> str:

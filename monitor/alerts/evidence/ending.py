@@ -1,0 +1,81 @@
+"""The end of an incident by its bursts: the last bad burst of its paths.
+
+In: the findings of an incident, and raw bursts of their paths. Out: a moment, None where no bursts tell it. An incident
+is resolved later than this: its rules wait until they can tell that it is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import Effect
+from monitor.alerts.evidence import episode
+from monitor.alerts.models import Incident, IncidentPath
+from monitor.archive.queries.around import BurstColumns, bursts_around
+from monitor.archive.statements import LONGEST_RAW
+
+BASELINE = timedelta(hours=1)
+MOST_PATHS = 16
+
+
+def last_bad_burst(incident: Incident, rows: Sequence[IncidentPath], now: datetime) -> datetime | None:
+    """The last bad burst of an incident that ends at `now` with these findings: two queries."""
+    path_ids = sorted(list(dict.fromkeys(row.path_id for row in rows))[:MOST_PATHS])
+    began_at = incident.began_at or min((row.since for row in rows), default=now)
+    since = max(began_at, now - LONGEST_RAW)
+    bursts = episode.concatenate_bursts(
+        bursts_around(path_ids, since - BASELINE, since), bursts_around(path_ids, since, max(now, since))
+    )
+    return last_of_rows(rows, bursts, since)
+
+
+def last_of_rows(rows: Iterable[IncidentPath], bursts: BurstColumns, since: datetime) -> datetime | None:
+    """The last bad burst from `since` on of all these findings."""
+    ends = [_last_of(row, bursts, since) for row in rows]
+    return max((end for end in ends if end is not None), default=None)
+
+
+def end_of_figures(
+    rows: Sequence[IncidentPath], path_ids: Sequence[int], bursts: BurstColumns, since: datetime, until: datetime
+) -> tuple[datetime | None, datetime]:
+    """The last bad burst of these findings, gravest first, if their paths are normal since; and the end of the figures.
+
+    These end with the last bad burst of the gravest rule: good bursts after it would dilute them."""
+    detailed = [row for row in rows if row.path_id in path_ids]
+    worst = last_of_rows([row for row in detailed if row.rule == rows[0].rule], bursts, since)
+    end = last_of_rows(detailed, bursts, since)
+    if worst is None or end is None or not _have_recovered(detailed, bursts, worst):
+        return None, max(until, since)
+    is_over = _have_recovered(detailed, bursts, end)
+    return end if is_over else None, max(worst + timedelta(microseconds=1), since)
+
+
+def _have_recovered(rows: Sequence[IncidentPath], bursts: BurstColumns, end: datetime) -> bool:
+    """Whether each path has good bursts after the last bad burst; the first after a time without any is good."""
+    for row in rows:
+        newest_s = bursts.at_s[bursts.path_id == row.path_id].max(initial=0.0)
+        is_good = rule_of(row.rule).effect is Effect.NO_DATA
+        if newest_s < end.timestamp() or (newest_s == end.timestamp() and not is_good):
+            return False
+    return bool(rows)
+
+
+def _last_of(row: IncidentPath, bursts: BurstColumns, since: datetime) -> datetime | None:
+    rule, figures = rule_of(row.rule), row.figures
+    if rule.effect is Effect.NO_DATA:
+        return _first_after(row.path_id, figures, bursts)
+    if rule.began_by is None:
+        return None
+    return episode.find_end(bursts, row.path_id, since, rule.began_by, figures)
+
+
+def _first_after(path_id: int, figures: Mapping[str, Any], bursts: BurstColumns) -> datetime | None:
+    """The first burst after a time without any."""
+    if "found" not in figures:
+        return None
+    later = bursts.at_s[bursts.path_id == path_id]
+    later = later[later >= datetime.fromisoformat(figures["found"]).timestamp()]
+    return datetime.fromtimestamp(float(later.min()), UTC) if len(later) else None
