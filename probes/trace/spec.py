@@ -1,0 +1,116 @@
+"""The fields of a trace: its request (`TraceSpec`) and its result (`TraceRun`)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+
+import msgspec
+
+from probes.bounds import Moment, Octet, RttMs, ShortText, Text
+from probes.contract import Outcome
+
+MOST_HOPS = 64
+MOST_ATTEMPTS = 20
+MOST_LABELS = 16
+MOST_OTHERS = 32
+LARGEST_LABEL = 2**20 - 1
+LARGEST_FLOW = 2**32 - 1
+
+
+class TraceReason(StrEnum):
+    """The occasion of a trace."""
+
+    SCHEDULED = "scheduled"
+    TTL_CHANGED = "ttl_changed"
+    SENTINEL = "sentinel"
+    RTT_STEP = "rtt_step"
+    INCIDENT_OPENED = "incident_opened"
+    INCIDENT_CLOSED = "incident_closed"
+    THROUGHPUT_TEST = "throughput_test"
+    ON_DEMAND = "on_demand"
+
+
+class TraceTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """A destination of traces. `path_id` is None in a trace by hand."""
+
+    address: str
+    family: Literal[4, 6] = 4
+    source: str | None = None
+    path_id: int | None = None
+
+
+class TraceSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Trace the routes to all `targets` together, with `attempts` probes for each hop of each.
+
+    A router is sent at most one probe per `router_spacing_s` that is to expire there. `flows` beyond the first are
+    those of further traces of each target, to find the next hops among which routers balance load.
+    """
+
+    targets: tuple[TraceTarget, ...]
+    protocol: Literal["icmp", "udp"] = "icmp"
+    max_hops: int = 30
+    attempts: int = 3
+    timeout_s: float = 2.0
+    router_spacing_s: float = 1.0
+    flows: int = 1
+
+
+class TraceTask(msgspec.Struct, frozen=True, kw_only=True):
+    """Traces that a site repeats every `every_s` seconds."""
+
+    test: str
+    every_s: int
+    spec: TraceSpec
+
+
+class MplsLabel(msgspec.Struct, frozen=True, gc=False):
+    """An entry of a label stack, topmost first, as the router received it (RFC 4950, RFC 3032)."""
+
+    label: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_LABEL)]
+    traffic_class: Annotated[int, msgspec.Meta(ge=0, le=7)]
+    ttl: Octet
+
+
+class Hop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The router at a TTL; without an address, none replied.
+
+    `rtts_ms` has an entry for each probe, None without a reply. `error` names an ICMP error other than Time Exceeded,
+    with which the trace ends here. `is_inferred`: this hop was probed for another target in the same round, whose route
+    had the same next router. `others` are the routers at this TTL of other flows to the target.
+    """
+
+    ttl: Octet
+    address: ShortText | None = None
+    rtts_ms: Annotated[tuple[RttMs | None, ...], msgspec.Meta(max_length=MOST_ATTEMPTS)] = ()
+    mpls: Annotated[tuple[MplsLabel, ...], msgspec.Meta(max_length=MOST_LABELS)] = ()
+    error: ShortText | None = None
+    is_inferred: bool = False
+    others: Annotated[tuple[ShortText, ...], msgspec.Meta(max_length=MOST_OTHERS)] = ()
+
+
+class TraceRun(msgspec.Struct, frozen=True, kw_only=True, tag="trace", tag_field="kind"):
+    """The route to a target at a moment.
+
+    `hops` has an entry for each TTL from 1 on, up to that of the destination where it was `reached`, else up to the
+    last router that replied. `flow` is constant over all its probes: the ICMP checksum, or source port * 65,536 +
+    destination port of UDP; that of the target's pings unless more flows were asked for.
+    """
+
+    target: str
+    address: ShortText | None
+    family: Literal[4, 6]
+    started_at: Moment
+    outcome: Outcome
+    protocol: Literal["icmp", "udp"] = "icmp"
+    reason: TraceReason = TraceReason.SCHEDULED
+    flow: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_FLOW)] | None = None
+    reached: bool = False
+    hops: Annotated[tuple[Hop, ...], msgspec.Meta(max_length=MOST_HOPS)] = ()
+    detail: Text | None = None
+
+
+def not_measured(target: str, family: Literal[4, 6], started_at: datetime, outcome: Outcome, detail: str) -> TraceRun:
+    """The run of a trace that ended in `outcome`, without hops."""
+    return TraceRun(target=target, address=None, family=family, started_at=started_at, outcome=outcome, detail=detail)
