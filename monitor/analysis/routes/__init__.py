@@ -1,0 +1,1 @@
+"""Routes: comparing them. Pure functions."""
