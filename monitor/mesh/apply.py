@@ -267,6 +267,7 @@ class _Application:
             "alerts": dict(self.document.alerts),
             "service_levels": dict(self.document.service_levels),
             "budgets": dict(self.document.budgets),
+            "networks": dict(self.document.networks),
         }
         row = Mesh.objects.first()
         differences = [] if row is None else list(_differences(row, fields))

@@ -85,6 +85,9 @@ class Mesh(models.Model):
     )
     service_levels = models.JSONField(default=dict, help_text="The [service_level] table, likewise.")
     budgets = models.JSONField(default=dict, help_text="The [budget] tables, likewise.")
+    networks = models.JSONField(
+        default=dict, db_default={}, help_text="Name and AS number of own networks, by prefix: the [[network]] tables."
+    )
     applied_at = models.DateTimeField()
     pings_until = models.DateTimeField(
         null=True, help_text="Until when agents are given on-demand pings; null if nobody has asked for any."

@@ -198,7 +198,7 @@ class MeshDocument(Struct, frozen=True):
     """Contents of mesh.toml.
 
     `alerts`, `service_levels` and `budgets` are the keys set in [alerts], [service_level] and [budget]; the modules
-    `alert_rules`, `service_levels` and `budgets` interpret them.
+    `alert_rules`, `service_levels` and `budgets` interpret them. `networks` has name and AS number by prefix.
     """
 
     name: str
@@ -209,3 +209,4 @@ class MeshDocument(Struct, frozen=True):
     alerts: Mapping[str, Any]
     service_levels: Mapping[str, Any] = field(default_factory=dict)
     budgets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    networks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

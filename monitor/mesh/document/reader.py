@@ -14,6 +14,7 @@ from msgspec import structs
 from monitor.mesh.document import addresses, rules
 from monitor.mesh.document.alert_rules import PATH
 from monitor.mesh.document.entries import ON_DEMAND, HostEntry, MeshDocument, SiteEntry
+from monitor.mesh.document.networks import read_networks
 from monitor.mesh.document.structure import file_struct, selections
 from monitor.mesh.kinds import MESH_KINDS
 from probes.toml import tables
@@ -52,6 +53,7 @@ def _document(top: Table) -> MeshDocument:
         alerts=_settings(top.table("alerts")),
         service_levels=_settings(top.table("service_level")),
         budgets=_settings(top.table("budget")),
+        networks=read_networks(top),
     )
     rules.check(document, top, names.entries)
     top.raise_problems()

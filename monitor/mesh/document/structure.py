@@ -12,6 +12,7 @@ from monitor.mesh.document import alert_rules
 from monitor.mesh.document.alert_rules import FOR, RuleSettings, Selectors
 from monitor.mesh.document.budgets import BudgetKeys
 from monitor.mesh.document.entries import BetweenGroup, MeshGroup, MeshKeys, SiteEntry, StarGroup
+from monitor.mesh.document.networks import NetworkEntry
 from monitor.mesh.document.notify_routes import NOTIFY, NotifyKeys
 from monitor.mesh.document.service_levels import ServiceLevel
 from monitor.mesh.kinds import MESH_KINDS
@@ -39,6 +40,7 @@ def _file_struct(kinds: tuple[type[Struct], ...], rules: tuple[tuple[str, type[R
             ("alerts", _with_selection("Alerts", [(name, rule | None, None) for name, rule in rules]) | None, None),
             ("service_level", _with_selection("ServiceLevels", _fields(ServiceLevel)) | None, None),
             ("budget", BudgetKeys | None, None),
+            ("network", tuple[NetworkEntry, ...], ()),
         ],
     )
 

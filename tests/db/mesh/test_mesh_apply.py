@@ -415,3 +415,15 @@ def test_existing_channels_or_no_channels_give_no_warning(tmp_path, settings):
 
     assert command("check", notifying(tmp_path, "oncall"))[2] == ""
     assert command("check", str(EXAMPLE))[2] == ""
+
+
+def test_own_networks_are_stored_and_their_changes_printed():
+    document = replace(mesh(A, B), networks={"192.0.2.0/24": {"name": "campus", "asn": None}})
+    apply(document, NOW)
+    assert Mesh.objects.get().networks == {"192.0.2.0/24": {"name": "campus", "asn": None}}
+    assert apply(document, NOW).is_empty
+
+    changes = apply(replace(document, networks={"192.0.2.0/24": {"name": "campus", "asn": 64496}}), NOW)
+
+    assert changes.items == [MeshChange("changed", "mesh", '"Mesh"', "192.0.2.0/24.asn none → 64496")]
+    assert Mesh.objects.get().networks["192.0.2.0/24"]["asn"] == 64496

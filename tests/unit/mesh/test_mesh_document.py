@@ -222,3 +222,15 @@ def test_a_later_service_level_overrides_key_by_key():
         loss_ratio=0.001, rtt_ms=180, throughput_bps=1e8, kept_ratio=0.9
     )
     assert service_levels.settings_for({}, Place("slac", "cern")) == ServiceLevel()
+
+
+def test_own_networks_are_kept_by_their_canonical_prefix():
+    text = EXAMPLE.read_text() + (
+        '\n[[network]]\nprefix = "2001:DB8:0::/32"\nname = "campus"\nasn = 64496\n'
+        '\n[[network]]\nprefix = "192.0.2.7"\nname = "border router"\n'
+    )
+
+    assert parse(text.encode(), "mesh.toml").networks == {
+        "2001:db8::/32": {"name": "campus", "asn": 64496},
+        "192.0.2.7/32": {"name": "border router", "asn": None},
+    }
