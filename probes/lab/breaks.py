@@ -20,7 +20,8 @@ import msgspec
 
 from probes.lab import control
 from probes.lab.control import LabState, LabStatus, PathStatus, SetRequest
-from probes.lab.scenario import LabError, resolve_path
+from probes.lab.scenario import resolve_path
+from probes.lab.settings import LabError
 from probes.quantities import duration_text
 
 POLL_S = 2.0

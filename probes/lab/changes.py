@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import inspect
 
-from probes.lab.scenario import LabError, PathSettings
+from probes.lab.settings import LabError, PathSettings
 
 UNITS = {"mbps": "Mbit/s", "ms": "ms", "bytes": "bytes"}
 

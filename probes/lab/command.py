@@ -26,12 +26,12 @@ from probes.lab.namespaces import enter, repository_environment
 from probes.lab.process import run_lab
 from probes.lab.scenario import (
     DEFAULT_SCENARIO,
-    LabError,
     load_scenario,
     resolve_path,
     resolve_site,
     shipped_scenarios,
 )
+from probes.lab.settings import LabError
 from probes.lab.sites import add_site_arguments, change_site
 from probes.lab.status_table import status_text, summary
 from probes.subcommands import add_subcommand, ratio

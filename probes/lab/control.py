@@ -20,7 +20,7 @@ import msgspec
 
 from probes.ending import permission_text
 from probes.lab.emulated_path import PathCounters
-from probes.lab.scenario import LabError, PathSettings
+from probes.lab.settings import LabError, PathSettings
 
 CONTROL_SOCKET = "control.sock"
 STATE_FILE = "lab.json"

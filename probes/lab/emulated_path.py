@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from probes.lab.scenario import PathSettings
+from probes.lab.settings import PathSettings
 
 JITTER_STRETCH = 4.0
 """Time between random knots of jitter, as a multiple of its size; above 2, delay never falls faster than time runs."""

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import msgspec
 
-from probes.lab.scenario import LabError
+from probes.lab.settings import LabError
 
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000

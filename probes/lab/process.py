@@ -25,7 +25,8 @@ from probes.lab.changes import changed_settings
 from probes.lab.mesh import namespace_addresses
 from probes.lab.namespaces import WAN_INTERFACE, SiteNamespace, build_site, enter, gain_namespace_rights
 from probes.lab.relay import Relay
-from probes.lab.scenario import LabError, Scenario
+from probes.lab.scenario import Scenario
+from probes.lab.settings import LabError
 
 PR_SET_TIMERSLACK = 29
 TRANSMIT_DROPPED_COLUMN = 11

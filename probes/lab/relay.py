@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from probes.lab.emulated_path import EmulatedPath, PathCounters
 from probes.lab.namespaces import WAN_INTERFACE, SiteNamespace
-from probes.lab.scenario import LabError, PathSettings
+from probes.lab.settings import LabError, PathSettings
 
 LONGEST_PACKET_BYTES = 2048
 PACKETS_AT_ONCE = 16

@@ -9,7 +9,8 @@ import argparse
 
 from probes.lab import breaks, control
 from probes.lab.control import LabStatus, PathStatus, SetRequest
-from probes.lab.scenario import LabError, resolve_site
+from probes.lab.scenario import resolve_site
+from probes.lab.settings import LabError
 
 ALL_LOST = 1.0
 

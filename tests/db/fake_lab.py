@@ -7,7 +7,7 @@ import msgspec
 
 from probes.lab import control
 from probes.lab.emulated_path import PathCounters
-from probes.lab.scenario import PathSettings
+from probes.lab.settings import PathSettings
 
 ORIGINAL = PathSettings(delay_ms=40.0)
 

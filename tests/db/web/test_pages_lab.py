@@ -11,7 +11,7 @@ from django.test import Client
 
 from monitor.alerts.models import HistoryEvent, Incident, IncidentPath
 from monitor.mesh.models import Measurement
-from probes.lab.scenario import PathSettings
+from probes.lab.settings import PathSettings
 from tests.db.fake_lab import ORIGINAL, FakeLab
 from tests.db.pages_mesh import NOW, throughput
 from tests.facts import lacks

@@ -13,7 +13,7 @@ import pytest
 from probes.lab.breaks import difference_text, undo_request, wait_for_incident
 from probes.lab.control import PathStatus
 from probes.lab.emulated_path import PathCounters
-from probes.lab.scenario import LabError, PathSettings
+from probes.lab.settings import LabError, PathSettings
 from probes.quantities import duration_text
 from tests.facts import lacks
 

@@ -12,7 +12,7 @@ import pytest
 from probes.lab import control
 from probes.lab.emulated_path import EmulatedPath
 from probes.lab.process import _Lab
-from probes.lab.scenario import LabError, PathSettings
+from probes.lab.settings import LabError, PathSettings
 from probes.lab.sites import site_requests, sites_down
 from probes.lab.status_table import status_text
 from tests.facts import lacks

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.lab.emulated_path import EmulatedPath
-from probes.lab.scenario import PathSettings
+from probes.lab.settings import PathSettings
 
 START_S = 1000.0
 

@@ -10,9 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.lab.scenario import (
-    LabError,
-    PathSettings,
-    ScenarioError,
     great_circle_km,
     load_scenario,
     parse_scenario,
@@ -20,6 +17,7 @@ from probes.lab.scenario import (
     resolve_path,
     shipped_scenarios,
 )
+from probes.lab.settings import LabError, PathSettings, ScenarioError
 from tests.facts import lacks
 
 SITES = """

@@ -25,7 +25,8 @@ from probes.broker import BrokerError
 from probes.lab import control
 from probes.lab.mesh import limits_toml, loopback_addresses, mesh_toml, namespace_addresses
 from probes.lab.namespaces import namespaces_available
-from probes.lab.scenario import DEFAULT_SCENARIO, LabError, load_scenario
+from probes.lab.scenario import DEFAULT_SCENARIO, load_scenario
+from probes.lab.settings import LabError
 from probes.private_files import UMASK
 from probes.site.limits.read import LimitsError, read_limits
 from probes.supervise import StartError

@@ -79,7 +79,7 @@ class BreakForm(forms.Form):
 
     @property
     def changes(self) -> dict[str, float | int | None]:
-        """The settings by the names of `probes.lab.scenario.PathSettings`."""
+        """The settings by the names of `probes.lab.settings.PathSettings`."""
         data = self.cleaned_data
         loss_percent = data.get("loss_percent")
         given = {
@@ -98,7 +98,7 @@ class BreakForm(forms.Form):
 
 def load_lab(run_dir: Path, now: datetime, path: str = "") -> LabView:
     """Load the page, with the expected time until the incident of `path`, such as `cern:slac`, or of the first.
-    Raises `probes.lab.scenario.LabError` where the lab does not answer."""
+    Raises `probes.lab.settings.LabError` where the lab does not answer."""
     status = control.ask_status(run_dir)
     pairs = tuple(sorted((each.source, each.destination) for each in status.paths))
     chosen = next((pair for pair in pairs if ":".join(pair) == path), pairs[0])

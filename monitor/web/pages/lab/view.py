@@ -22,7 +22,7 @@ from monitor.accounts.roles import Action, needs
 from monitor.web.pages.incidents.operate import may_operate, refusal
 from monitor.web.pages.lab.load import BreakForm, LabView, change_site, expected_now, load_lab, undo
 from probes.lab import control
-from probes.lab.scenario import LabError
+from probes.lab.settings import LabError
 
 REFRESH_S = 3
 
