@@ -194,7 +194,7 @@ class PartialSession:
         data, lengths = rows_of([quoted for quoted, _, _ in arrivals], 64, self.request(0))
         hosts = np.array([list(host) for _, host, _ in arrivals], np.uint8)
         controls = controls_of([control for _, _, control in arrivals])
-        self.matcher.match_queued_errors(data, np.minimum(lengths, 64), hosts, controls)
+        self.matcher.match_queued_errors(data, np.minimum(lengths, 64), hosts, controls, self.now_ns)
 
     @property
     def replies(self) -> list[int]:

@@ -118,8 +118,17 @@ class PacketTable:
             self._hardware_ns[end] = np.zeros(self.total, np.int64)
         self._hardware_ns[end][packets] = stamps_ns
 
-    def enter_errors(self, packets: Int64s, errors: Errors, routers: Bytes) -> None:
-        """Store ICMP errors about these packets: the first per packet, to bound memory."""
+    def places(self, packets: Int64s) -> tuple[Int64s, Int64s]:
+        """The turn and the rank of each packet."""
+        turns, ranks = np.divmod(packets, self.targets)
+        return turns, ranks
+
+    def packets_at(self, turns: Int64s, ranks: Int64s) -> Int64s:
+        """The packet of each turn and rank."""
+        return turns * self.targets + ranks
+
+    def enter_errors(self, packets: Int64s, errors: Errors, routers: Bytes, arrived_ns: Int64s) -> None:
+        """Store ICMP errors about these packets: the first per packet, to bound memory. Pings need no arrival times."""
         _, first = np.unique(packets, return_index=True)
         new = first[~self._errored[packets[first]]]
         if len(new):

@@ -52,7 +52,7 @@ class PlainChannel(Channel):
     def receive_batch(self, rows: int, data_bytes: int) -> PlainReceiveBatch:
         return PlainReceiveBatch(self.socket, self.family, self.identifier, rows, data_bytes)
 
-    def error_queue(self, rows: int) -> None:
+    def error_queue(self, rows: int, data_bytes: int = 0) -> None:
         return None
 
     @property

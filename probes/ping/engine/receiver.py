@@ -14,7 +14,7 @@ import numpy as np
 from probes.ping.arrays import Bools, Bytes, Int64s
 from probes.ping.engine.packet_outcomes import PacketTable
 from probes.ping.icmp import echo, icmp_errors, kernel
-from probes.ping.icmp.channel import Channel, ReceiveBatch
+from probes.ping.icmp.channel import ERROR_QUEUE_DATA_BYTES, Channel, ReceiveBatch
 from probes.ping.icmp.clock import StampClock
 from probes.ping.icmp.icmp_errors import Errors
 from probes.ping.icmp.stamp_keys import StampKeys
@@ -29,8 +29,8 @@ DOUBT_NS = 5_000_000_000
 """Timestamps are doubted this long after an untrusted timestamp: a clock that was set may be set again."""
 
 
-def message_bytes(echo_format: echo.EchoFormat, largest_bytes: int) -> int:
-    """How many bytes of a message to read.
+def message_bytes(echo_format: echo.EchoFormat, largest_bytes: int, error_bytes: int = 0) -> int:
+    """How many bytes of a message to read; `error_bytes` of an ICMP error among them are wanted.
 
     Over raw IPv4, all, to verify the checksum. Over raw IPv6 the kernel verifies it and reports the length of truncated
     messages. A datagram socket does not report it; reading an extra byte reveals messages that are too long.
@@ -38,7 +38,7 @@ def message_bytes(echo_format: echo.EchoFormat, largest_bytes: int) -> int:
     if echo_format.ip_header:
         return max(icmp_errors.LONGEST_BYTES, icmp_errors.MOST_BYTES - echo.MIN_PACKET_BYTES + largest_bytes)
     if echo_format.errors_among_replies:
-        return icmp_errors.MOST_BYTES
+        return max(icmp_errors.MOST_BYTES, error_bytes)
     return echo.ICMP_HEADER_BYTES + largest_bytes + 1
 
 
@@ -53,13 +53,15 @@ class Receiver:
         table: PacketTable,
         keys: StampKeys,
         rows: int,
+        error_bytes: int = ERROR_QUEUE_DATA_BYTES,
     ) -> None:
+        """`error_bytes` of each ICMP error are read; a ping needs no more than the quoted request."""
         self._channel = channel
         self._host_column = HOST_COLUMNS[channel.family]
         self._keys = keys
-        reply_bytes = message_bytes(echo_format, int(table.packet_bytes.max()))
+        reply_bytes = message_bytes(echo_format, int(table.packet_bytes.max()), error_bytes)
         self._replies = channel.receive_batch(rows, reply_bytes)
-        self._queued = channel.error_queue(rows)
+        self._queued = channel.error_queue(rows, error_bytes)
         self.clock = StampClock()
         self.matcher = ReplyMatcher(echo_format, table, hosts[:, HOST_COLUMNS[channel.family]], self.clock)
 
@@ -100,7 +102,7 @@ class Receiver:
         self.matcher.store_send_stamps(self._keys.packets(controls.key), controls, now_ns)
         if not self._channel.is_raw and controls.error_origin.any():
             hosts = batch.names[:count, self._host_column]
-            self.matcher.match_queued_errors(batch.data[:count], batch.lengths(count), hosts, controls)
+            self.matcher.match_queued_errors(batch.data[:count], batch.lengths(count), hosts, controls, now_ns)
         return count
 
 
@@ -149,9 +151,11 @@ class ReplyMatcher:
             others = np.flatnonzero(replies.intact & ~ours)
             starts = replies.start[others]
             errors, rows = icmp_errors.read_errors(self._format.family, data[others], lengths[others], starts)
-            self._enter_errors(errors, sources[others[rows]])
+            self._enter_errors(errors, sources[others[rows]], controls.stamp_ns[others[rows]], now_ns)
 
-    def match_queued_errors(self, data: Bytes, lengths: Int64s, hosts: Bytes, controls: kernel.Controls) -> None:
+    def match_queued_errors(
+        self, data: Bytes, lengths: Int64s, hosts: Bytes, controls: kernel.Controls, now_ns: int
+    ) -> None:
         """Store the ICMP errors among the messages of a datagram socket's error queue."""
         rows = np.flatnonzero(controls.error_origin)
         icmp_type, icmp_code = controls.error_type[rows], controls.error_code[rows]
@@ -163,12 +167,16 @@ class ReplyMatcher:
             hosts=hosts[rows],
             quoted=data[rows, : echo.HEAD_BYTES],
             quoted_bytes=lengths[rows],
+            messages=data[rows],
+            message_bytes=lengths[rows],
+            extension_at=controls.extension_at[rows],
         )
-        self._enter_errors(errors, controls.offender[rows, HOST_COLUMNS[self._format.family]])
+        routers = controls.offender[rows, HOST_COLUMNS[self._format.family]]
+        self._enter_errors(errors, routers, controls.stamp_ns[rows], now_ns)
 
     def _ours(self, replies: echo.Replies, sources: Bytes) -> Bools:
         sent = replies.plausible & self._was_sent(replies.number)
-        turn, rank = np.divmod(np.where(sent, replies.number, 0), self._table.targets)
+        turn, rank = self._table.places(np.where(sent, replies.number, 0))
         ours: Bools = (
             sent
             & (replies.sequence == self._format.sequences(turn))
@@ -208,24 +216,26 @@ class ReplyMatcher:
         elif len(trusted) and now_ns >= self._doubted_until_ns:
             self.doubts_stamps = False
 
-    def _enter_errors(self, errors: Errors, routers: Bytes) -> None:
+    def _enter_errors(self, errors: Errors, routers: Bytes, stamps_ns: Int64s, now_ns: int) -> None:
         packets = self._packets_of(errors)
         ours = np.flatnonzero(packets >= 0)
         if len(ours):
             about, errors = packets[ours], errors.take(ours)
-            packet_bytes = self._table.packet_bytes[about // self._table.targets]
+            packet_bytes = self._table.packet_bytes[self._table.places(about)[0]]
             errors = errors.with_mtu_below(packet_bytes + icmp_errors.HEADER_BYTES[self._format.family])
-            self._table.enter_errors(about, errors, routers[ours])
+            arrived_ns, _ = self._clock.to_monotonic(stamps_ns[ours], self._table.called_ns[about], now_ns)
+            self._table.enter_errors(about, errors, routers[ours], arrived_ns)
 
     def _packets_of(self, errors: Errors) -> Int64s:
         """The packet that each error is about; -1 if it is not ours."""
         table, echo_format = self._table, self._format
         quotes, plausible = icmp_errors.read_quotes(echo_format.family, errors.quoted, errors.quoted_bytes)
         ranks = np.array([self._rank_of_host.get(host.tobytes(), -1) for host in errors.hosts], np.int64)
-        numbers = np.where(quotes.whole, quotes.number, echo_format.turns(quotes.sequence) * table.targets + ranks)
+        unquoted = table.packets_at(echo_format.turns(quotes.sequence), ranks)
+        numbers = np.where(quotes.whole, quotes.number, unquoted)
         matches = plausible & (ranks >= 0) & (quotes.identifier == echo_format.identifier)
         matches &= self._was_sent(np.maximum(numbers, 0))
-        turn, rank = np.divmod(np.where(matches, numbers, 0), table.targets)
+        turn, rank = table.places(np.where(matches, numbers, 0))
         matches &= (quotes.sequence == echo_format.sequences(turn)) & (errors.hosts == self._hosts[rank]).all(axis=1)
         by_secret = quotes.whole & (quotes.secret == echo_format.secret).all(axis=1)
         if echo_format.family == 6:

@@ -18,7 +18,7 @@ import numpy as np
 from probes.ping.addresses import FAMILY, SocketAddress
 from probes.ping.engine.packet_outcomes import PacketTable
 from probes.ping.icmp import echo, kernel
-from probes.ping.icmp.channel import Channel
+from probes.ping.icmp.channel import Channel, SendBatch
 from probes.ping.icmp.stamp_keys import StampKeys
 
 SEND_BUFFER_FULL = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS)
@@ -61,12 +61,15 @@ class Sender:
         self._tail_sums = np.array([echo_format.tail_sum(size) for size in table.packet_bytes.tolist()], np.int64)
         packed = b"".join(pack_address(echo_format.family, address) for address in addresses)
         self.names = np.frombuffer(packed, np.uint8).reshape(len(addresses), kernel.SOCKADDR_BYTES)
-        self._batch = channel.send_batch(self.names, rows, echo.HEAD_BYTES, echo_format.padding)
+        self._batch = self._make_batch(rows)
         echo_format.prepare(self._batch.heads)
         self._charge_bytes = 2 * int(table.packet_bytes.max()) + MESSAGE_OVERHEAD_BYTES
         self._rows = rows
         self._written_first = 0
         self._written_stop = 0
+
+    def _make_batch(self, rows: int) -> SendBatch:
+        return self._channel.send_batch(self.names, rows, echo.HEAD_BYTES, self._format.padding)
 
     def send(self, stop: int) -> bool:
         """Send from the next packet to `stop`. False if the send buffer filled up first."""

@@ -35,6 +35,10 @@ SK_MEMINFO_SNDBUF = 3
 SK_MEMINFO_DROPS = 8
 ERROR_QUEUE_DATA_BYTES = 64
 
+EXTENSIONS = {
+    4: (socket.IPPROTO_IP, kernel.IP_RECVERR_RFC4884),
+    6: (socket.IPPROTO_IPV6, kernel.IPV6_RECVERR_RFC4884),
+}
 MTU_DISCOVER = {4: (socket.IPPROTO_IP, 10), 6: (socket.IPPROTO_IPV6, 23)}
 PMTUDISC_DO = 2
 RECEIVE_ERRORS = {4: (socket.IPPROTO_IP, kernel.IP_RECVERR), 6: (socket.IPPROTO_IPV6, kernel.IPV6_RECVERR)}
@@ -101,8 +105,17 @@ class Channel:
 
     def send_batch(self, names: Bytes, rows: int, head_bytes: int, tail: bytes) -> SendBatch:
         """Allocate a batch of `rows` messages to send to `names`, rows of `sockaddr_in6` or `sockaddr_in`."""
-        name_bytes = kernel.SOCKADDR_BYTES if self.family == 6 else kernel.SOCKADDR_IN_BYTES
-        return kernel.KernelSendBatch(self.descriptor, names, name_bytes, rows, head_bytes, tail)
+        return kernel.KernelSendBatch(self.descriptor, names, self._name_bytes, rows, head_bytes, tail)
+
+    def limited_batch(self, names: Bytes, rows: int, head_bytes: int, tail: bytes) -> kernel.KernelSendBatch:
+        """As `send_batch`, for messages with a TTL each."""
+        return kernel.KernelSendBatch(
+            self.descriptor, names, self._name_bytes, rows, head_bytes, tail, with_hop_limits=True
+        )
+
+    @property
+    def _name_bytes(self) -> int:
+        return kernel.SOCKADDR_BYTES if self.family == 6 else kernel.SOCKADDR_IN_BYTES
 
     def receive_batch(self, rows: int, data_bytes: int) -> ReceiveBatch:
         """Allocate a batch to receive `rows` messages of up to `data_bytes`; longer messages are truncated."""
@@ -112,12 +125,10 @@ class Channel:
             self.descriptor, rows, data_bytes, flags=socket.MSG_TRUNC, with_names=with_names
         )
 
-    def error_queue(self, rows: int) -> ReceiveBatch | None:
+    def error_queue(self, rows: int, data_bytes: int = ERROR_QUEUE_DATA_BYTES) -> ReceiveBatch | None:
         """Allocate a batch for the error queue, if there is an error queue. Raw sockets: send timestamps only."""
         with_names, flags = not self.is_raw, socket.MSG_ERRQUEUE
-        return kernel.KernelReceiveBatch(
-            self.descriptor, rows, ERROR_QUEUE_DATA_BYTES, flags=flags, with_names=with_names
-        )
+        return kernel.KernelReceiveBatch(self.descriptor, rows, data_bytes, flags=flags, with_names=with_names)
 
     @property
     def descriptor(self) -> int:
@@ -218,6 +229,13 @@ class Channel:
         if not self.is_raw:
             level, option = RECEIVE_ERRORS[self.family]
             self.socket.setsockopt(level, option, 1)
+
+    def ask_for_extensions(self) -> None:
+        """Make the error queue of a datagram socket say where extensions begin; a raw socket has whole messages. Linux
+        before 5.9 does not know the option: such a host sees no MPLS labels."""
+        if not self.is_raw:
+            with suppress(OSError):
+                self.socket.setsockopt(*EXTENSIONS[self.family], 1)
 
     def _forbid_fragments(self) -> None:
         self.socket.setsockopt(*MTU_DISCOVER[self.family], PMTUDISC_DO)

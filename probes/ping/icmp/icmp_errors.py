@@ -34,6 +34,10 @@ MOST_BYTES = 2 * IPV4_MAX_HEADER_BYTES + ICMP_HEADER_BYTES + HEAD_BYTES
 LONGEST_BYTES = 576
 """Maximum length of an ICMP error over IPv4 (RFC 1812, section 4.3.2.3)."""
 
+SHORTEST_PADDED_BYTES = 128
+"""The quoted packet is padded to this length where extensions follow it (RFC 4884, section 3)."""
+EXTENSION_HEADER_BYTES = 4
+
 PROTOCOL_ICMP = {4: 1, 6: 58}
 TYPES = {4: (3, 11, 12), 6: (1, 2, 3, 4)}
 """Destination unreachable, (packet too big,) time exceeded, parameter problem."""
@@ -111,7 +115,8 @@ def read_quotes(family: int, quoted: Bytes, lengths: Int64s) -> tuple[Quotes, Bo
 class Errors:
     """A batch of errors, row by row: type and code, destination of the offending packet, and the quoted request.
 
-    `mtu_bytes` is 0 if the error carries no MTU. `hosts` are the addresses in network order.
+    `mtu_bytes` is 0 if the error carries no MTU. `hosts` are the addresses in network order. Extensions (RFC 4884), if
+    any, are the columns of `messages` from `extension_at` to `message_bytes`; `extension_at` is 0 without any.
     """
 
     icmp_type: Int64s
@@ -120,6 +125,9 @@ class Errors:
     hosts: Bytes
     quoted: Bytes
     quoted_bytes: Int64s
+    messages: Bytes
+    message_bytes: Int64s
+    extension_at: Int64s
 
     def take(self, rows: Int64s) -> Errors:
         """The errors of these rows."""
@@ -156,8 +164,20 @@ def read_errors(family: int, data: Bytes, lengths: Int64s, starts: Int64s) -> tu
         hosts=_columns(data, host_at, host_bytes),
         quoted=_columns(data, inner + inner_bytes, HEAD_BYTES),
         quoted_bytes=quoted_bytes,
+        messages=data,
+        message_bytes=at + left,
+        extension_at=_extension_at(family, data, at, left),
     )
     return errors.take(sound), rows[sound]
+
+
+def _extension_at(family: int, data: Bytes, at: Int64s, left: Int64s) -> Int64s:
+    """Where the extensions of each error begin, by the length of the quoted packet in its header (RFC 4884, section 4);
+    after 128 bytes where an old router leaves the length 0 (section 5.5). 0 without room for any."""
+    quoted_bytes = _byte(data, at + (5 if family == 4 else 4)).astype(np.int64) * (4 if family == 4 else 8)
+    before = ICMP_HEADER_BYTES + np.where(quoted_bytes == 0, SHORTEST_PADDED_BYTES, quoted_bytes)
+    fits = (before >= ICMP_HEADER_BYTES + SHORTEST_PADDED_BYTES) & (left >= before + EXTENSION_HEADER_BYTES)
+    return np.where(fits, at + before, 0)
 
 
 def _behind_ipv6(data: Bytes, inner: Int64s) -> tuple[Int64s, Bytes]:

@@ -43,10 +43,15 @@ HARDWARE_STAMPS = STAMP_TX_HARDWARE | STAMP_RX_HARDWARE | STAMP_RAW_HARDWARE | S
 IP_RECVERR = 11
 IPV6_RECVERR = 25
 HOP_LIMIT_MESSAGES = ((socket.IPPROTO_IP, socket.IP_TTL), (socket.IPPROTO_IPV6, socket.IPV6_HOPLIMIT))
+IP_RECVERR_RFC4884 = 26
+IPV6_RECVERR_RFC4884 = 31
+"""Make the error queue say where the extensions of an ICMP error begin (RFC 4884)."""
 ERROR_MESSAGES = ((socket.IPPROTO_IP, IP_RECVERR), (socket.IPPROTO_IPV6, IPV6_RECVERR))
 ORIGINS_ICMP = (2, 3)
 ORIGIN_TIMESTAMPING = 4
 STAMPED_AT_SEND = 0
+EXTENSION_INVALID = 1
+"""SO_EE_RFC4884_FLAG_INVALID: the kernel found the extensions malformed or their checksum wrong."""
 
 ENONET = 64
 """Linux only; `errno` lacks the name on other systems."""
@@ -74,6 +79,7 @@ SOCKADDR_IN_BYTES = 16
 
 CONTROL_WORDS = 32
 CONTROL_HEADER_WORDS = 2
+HOP_LIMIT_WORDS = CONTROL_HEADER_WORDS + 1
 WORD_BYTES = 8
 
 
@@ -137,8 +143,19 @@ def row_addresses(array: npt.NDArray[np.generic]) -> npt.NDArray[np.uint64]:
 class KernelSendBatch:
     """Up to `rows` messages to send. Each is a row of `heads` followed by a prefix of the shared `tail`."""
 
-    def __init__(self, descriptor: int, names: Bytes, name_bytes: int, rows: int, head_bytes: int, tail: bytes) -> None:
-        """`names` are the possible destinations: a sockaddr in the first `name_bytes` of each row."""
+    def __init__(
+        self,
+        descriptor: int,
+        names: Bytes,
+        name_bytes: int,
+        rows: int,
+        head_bytes: int,
+        tail: bytes,
+        *,
+        with_hop_limits: bool = False,
+    ) -> None:
+        """`names` are the possible destinations: a sockaddr in the first `name_bytes` of each row. `with_hop_limits`:
+        each message has a TTL of its own, from `set_hop_limits`."""
         self._call = _call("sendmmsg")
         self._descriptor = descriptor
         self._names = names
@@ -155,6 +172,21 @@ class KernelSendBatch:
         self._headers["iov_length"] = 2
         self._headers["name_length"] = name_bytes
         self._at = self._messages.ctypes.data
+        if with_hop_limits:
+            self._add_hop_limits(HOP_LIMIT_MESSAGES[name_bytes == SOCKADDR_BYTES])
+
+    def _add_hop_limits(self, kind: tuple[int, int]) -> None:
+        """Give each message a control message with its TTL (ip(7), IP_TTL; RFC 3542, section 6.3)."""
+        rows = len(self._messages)
+        self._control: Int64s = np.zeros((rows, HOP_LIMIT_WORDS), np.int64)
+        self._control[:, 0] = CONTROL_HEADER_WORDS * WORD_BYTES + np.dtype(np.int32).itemsize
+        self._control.view(np.int32)[:, 2:4] = kind
+        self._headers["control"] = row_addresses(self._control)
+        self._headers["control_length"] = HOP_LIMIT_WORDS * WORD_BYTES
+
+    def set_hop_limits(self, hop_limits: Int64s) -> None:
+        """Set the TTL, or the hop limit of IPv6, of the first `len(hop_limits)` rows."""
+        self._control.view(np.int32)[: len(hop_limits), 2 * CONTROL_HEADER_WORDS] = hop_limits
 
     def set_destinations(self, destinations: Int64s, tail_bytes: Int64s) -> None:
         """Set the destination (a row of `names`) and the tail length of the first `len(destinations)` rows."""
@@ -231,12 +263,13 @@ class Controls:
 
     `read_ns`: monotonic time when this program read each message, if recorded.
     `error_origin` is nonzero for an ICMP error from a datagram socket's error queue, described by `error_type`,
-    `error_code`, `error_info` (an MTU) and `offender` (the address that sent the error).
+    `error_code`, `error_info` (an MTU) and `offender` (the address that sent the error); `extension_at` is where its
+    extensions begin in the data, 0 without any.
     """
 
     __slots__ = (
-        "error_code", "error_info", "error_origin", "error_type", "hardware_ns", "hop_limit", "key", "offender",
-        "read_ns", "stamp_ns",
+        "error_code", "error_info", "error_origin", "error_type", "extension_at", "hardware_ns", "hop_limit", "key",
+        "offender", "read_ns", "stamp_ns",
     )  # fmt: skip
 
     def __init__(self, rows: int) -> None:
@@ -249,6 +282,7 @@ class Controls:
         self.error_type: Int64s = np.zeros(rows, np.int64)
         self.error_code: Int64s = np.zeros(rows, np.int64)
         self.error_info: Int64s = np.zeros(rows, np.int64)
+        self.extension_at: Int64s = np.zeros(rows, np.int64)
         self.offender: Bytes = np.zeros((rows, SOCKADDR_BYTES), np.uint8)
 
 
@@ -345,5 +379,8 @@ def _read_error(controls: Controls, pairs: npt.NDArray[np.int32], rows: Rows, me
     controls.error_type[icmp] = (about >> 8) & 0xFF
     controls.error_code[icmp] = (about >> 16) & 0xFF
     controls.error_info[icmp] = unsigned[icmp, data + 2]
+    extension = unsigned[icmp, data + 3]
+    is_sound = (extension >> 16) & EXTENSION_INVALID == 0
+    controls.extension_at[icmp] = np.where(is_sound, extension & 0xFFFF, 0)
     words = min((message.data_bytes - 16) // 4, SOCKADDR_BYTES // 4)
     controls.offender.view(np.int32)[icmp, :words] = pairs[icmp, data + 4 : data + 4 + words]

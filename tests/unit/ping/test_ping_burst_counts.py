@@ -179,9 +179,17 @@ def packet_table(packets: list[dict], requested: int, targets: int, pattern: Sen
 def enter_error(table: PacketTable, packet: int, icmp_type: int, icmp_code: int, mtu_bytes: int) -> None:
     ones, nothing = np.ones(1, np.int64), np.zeros((1, 4), np.uint8)
     errors = Errors(
-        ones * icmp_type, ones * icmp_code, ones * mtu_bytes, nothing, np.zeros((1, 24), np.uint8), ones * 24
+        ones * icmp_type,
+        ones * icmp_code,
+        ones * mtu_bytes,
+        nothing,
+        np.zeros((1, 24), np.uint8),
+        ones * 24,
+        messages=np.zeros((1, 24), np.uint8),
+        message_bytes=ones * 24,
+        extension_at=ones * 0,
     )
-    table.enter_errors(np.array([packet]), errors, np.array([[10, 0, 0, 1]], np.uint8))
+    table.enter_errors(np.array([packet]), errors, np.array([[10, 0, 0, 1]], np.uint8), ones)
 
 
 def check(counted: BurstCounts, row: int, column: int, burst: list[tuple[int, dict]], requested: int) -> None:

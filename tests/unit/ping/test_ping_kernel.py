@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probes.ping.icmp.kernel import CONTROL_WORDS, IOVEC, MMSGHDR, read_controls
+from probes.ping.icmp.kernel import CONTROL_WORDS, IOVEC, MMSGHDR, KernelSendBatch, read_controls
 
 STAMP = (1, 37, struct.pack("=6q", 1_700_000_000, 123_456_789, 0, 0, 0, 0))
 TTL = (0, 2, struct.pack("=i", 57))
@@ -145,3 +145,32 @@ def test_known_messages_with_any_data_are_no_error(rows, cut):
 
     assert ((controls.key >= -1) & (controls.key < 2**32)).all()
     assert set(controls.error_origin.tolist()) <= {0, 2, 3}
+
+
+@pytest.mark.parametrize(("name_bytes", "level", "kind"), [(16, socket.IPPROTO_IP, 2), (28, socket.IPPROTO_IPV6, 52)])
+def test_each_message_of_a_batch_has_its_own_ttl(name_bytes, level, kind):
+    batch = KernelSendBatch(-1, np.zeros((1, 28), np.uint8), name_bytes, 3, 8, b"", with_hop_limits=True)
+    batch.set_hop_limits(np.array([1, 255]))
+
+    rows = batch._control.view(np.uint8).reshape(3, -1)
+    # cmsg(3): length 8, level 4, type 4, data.
+    assert [struct.unpack("=qiii", row[:20].tobytes()) for row in rows[:2]] == [
+        (20, level, kind, 1),
+        (20, level, kind, 255),
+    ]
+
+
+def test_a_batch_without_ttls_has_no_control_messages():
+    batch = KernelSendBatch(-1, np.zeros((1, 28), np.uint8), 16, 3, 8, b"")
+
+    assert batch._headers["control"].tolist() == batch._headers["control_length"].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("flags", "extension_at"), [(0, 136), (1, 0)])
+def test_malformed_extensions_of_an_error_are_left_out(flags, extension_at):
+    about = struct.pack("=IBBBxIHBx", 113, 2, 11, 0, 0, 136, flags)
+    control = np.zeros((1, CONTROL_WORDS), np.int64)
+    message = struct.pack("=qii", 16 + len(about), socket.IPPROTO_IP, 11) + about
+    control[0].view(np.uint8)[: len(message)] = np.frombuffer(message, np.uint8)
+
+    assert read_controls(control, np.array([len(message)])).extension_at.tolist() == [extension_at]

@@ -55,7 +55,7 @@ class Wire:
     def receive_batch(self, rows: int, data_bytes: int) -> Wire:
         return self
 
-    def error_queue(self, rows: int) -> None:
+    def error_queue(self, rows: int, data_bytes: int = 0) -> None:
         return None
 
     def set_destinations(self, places: Int64s, tail_bytes: Int64s) -> None:

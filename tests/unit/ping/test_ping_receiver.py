@@ -301,7 +301,7 @@ class PlainChannel:
     def receive_batch(self, rows, data_bytes):
         return plain.PlainReceiveBatch(AlwaysReadable(), self.family, IDENTIFIER, rows, data_bytes)
 
-    def error_queue(self, rows):
+    def error_queue(self, rows, data_bytes):
         return None
 
 
