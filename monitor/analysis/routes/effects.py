@@ -1,0 +1,210 @@
+"""Effects of a route change on a path: a step of its RTT, or loss.
+
+In: the RTTs and the packet counts of bursts around a change, and the times of the traces between which it lies. Out: an
+effect, with its size and interval, or None. The route changes often and mostly without consequence (Shao et al., arXiv
+1709.04819), so a step counts only if its interval excludes zero, it begins within minutes of the change, and it is
+larger than the shifts that the path showed in the hours before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.analysis import binomial
+from monitor.analysis.routes.medians import (
+    CONFIDENCE_Z,
+    Floats,
+    effective_count,
+    median_interval,
+    proportion_difference,
+)
+
+WINDOW_S = 1200.0
+"""RTTs that are compared on each side of a change: longer windows take slow drift for a step."""
+SLACK_S = 180.0
+"""A step begins this long before or after the traces that enclose the change."""
+LEAST_SAMPLES = 6
+LEAST_SHIFT_MS = 1.0
+LEAST_SHIFT_RATIO = 0.02
+"""A step by less than this share of the RTT has no consequence."""
+HISTORY_S = 10_800.0
+LEAST_HISTORY = 30
+USUAL_QUANTILE, USUAL_FACTOR = 0.8, 2.4
+"""A step is larger than 2.4 times the 80th percentile of the usual shifts, as 0.2% of normal shifts are."""
+
+LOSS_BEFORE_S = 3600.0
+LOSS_NEAR_S = 600.0
+"""The loss of the last minutes before the change is like that before, of the first minutes after it like that after:
+otherwise it began at another time."""
+LOSS_CONVERGING_S, LOSS_AFTER_S = 300.0, 1800.0
+"""Loss while routing converges, and on the new route."""
+LEAST_LOSS_RATIO = 0.005
+OUTAGE_BURSTS = 2
+"""Consecutive bursts without a reply that are an outage: 95% confidence suffices for it, as no noise makes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BurstSeries:
+    """Bursts in order of time: seconds, packets sent and lost, and the RTT in ms, NaN where all packets were lost."""
+
+    at_s: Floats
+    rtts_ms: Floats
+    sent: NDArray[np.int64]
+    lost: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class RttStep:
+    """A step between two medians; `low_ms` to `high_ms` hold it with 99%. `at_s` is the first sample after it."""
+
+    at_s: float
+    before_ms: float
+    after_ms: float
+    low_ms: float
+    high_ms: float
+
+    @property
+    def shift_ms(self) -> float:
+        return self.after_ms - self.before_ms
+
+
+@dataclass(frozen=True, slots=True)
+class LossStep:
+    """A change of loss; `low_ratio` to `high_ratio` hold the difference with 99.9%, for an outage with 95%."""
+
+    lost_before: int
+    sent_before: int
+    lost_after: int
+    sent_after: int
+    low_ratio: float
+    high_ratio: float
+
+    @property
+    def is_rise(self) -> bool:
+        return self.low_ratio > 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeEffect:
+    """The effect of a route change; at least one part is not None."""
+
+    rtt: RttStep | None
+    loss: LossStep | None
+
+
+def effect_of(series: BurstSeries, earliest_s: float, latest_s: float) -> ChangeEffect | None:
+    """The effect of a change between two traces at `earliest_s` and `latest_s`; None without an effect."""
+    rtt, loss = rtt_step(series, earliest_s, latest_s), loss_step(series, earliest_s, latest_s)
+    return None if rtt is None and loss is None else ChangeEffect(rtt, loss)
+
+
+def rtt_step(series: BurstSeries, earliest_s: float, latest_s: float) -> RttStep | None:
+    """The step of the RTT by a change between `earliest_s` and `latest_s`."""
+    received = ~np.isnan(series.rtts_ms)
+    at_s, rtts = series.at_s[received], series.rtts_ms[received]
+    near = (at_s >= earliest_s - WINDOW_S) & (at_s < latest_s + WINDOW_S)
+    times, values = at_s[near], rtts[near]
+    split = _likeliest_split(values)
+    if split is None or not _is_within(times, split, earliest_s - SLACK_S, latest_s + SLACK_S):
+        return None
+    before, after = values[:split], values[split:]
+    intervals = [median_interval(side, CONFIDENCE_Z[0.99], effective_count(side)) for side in (before, after)]
+    old, new = intervals
+    if old is None or new is None:
+        return None
+    step = RttStep(float(times[split]), old.median, new.median, new.low - old.high, new.high - old.low)
+    least_ms = max(LEAST_SHIFT_MS, LEAST_SHIFT_RATIO * old.median, _usual_shift_ms(at_s, rtts, times[0], len(before)))
+    excludes_zero = step.low_ms > 0.0 or step.high_ms < 0.0
+    return step if excludes_zero and abs(step.shift_ms) >= least_ms else None
+
+
+def _likeliest_split(values: Floats) -> int | None:
+    """The number of samples before the step that leaves the least absolute deviation from the medians of both sides."""
+    splits = range(LEAST_SAMPLES, len(values) - LEAST_SAMPLES + 1)
+    if not splits:
+        return None
+    misfits = [
+        np.abs(values[:split] - np.median(values[:split])).sum()
+        + np.abs(values[split:] - np.median(values[split:])).sum()
+        for split in splits
+    ]
+    return splits[int(np.argmin(misfits))]
+
+
+def _is_within(times: Floats, split: int, first_s: float, last_s: float) -> bool:
+    """Whether the step, between two samples, may lie within the bounds."""
+    return bool(times[split] >= first_s and times[split - 1] <= last_s)
+
+
+def _usual_shift_ms(at_s: Floats, rtts: Floats, until_s: float, samples: int) -> float:
+    """The shift that a step has to exceed: of neighbouring stretches of as many samples in the hours before."""
+    history = rtts[(at_s >= until_s - HISTORY_S) & (at_s < until_s)]
+    if len(history) < max(LEAST_HISTORY, 2 * samples + 2):
+        return 0.0
+    medians = np.median(np.lib.stride_tricks.sliding_window_view(history, samples), axis=1)
+    shifts = np.abs(medians[samples:] - medians[:-samples])
+    return float(USUAL_FACTOR * np.quantile(shifts, USUAL_QUANTILE))
+
+
+def loss_step(series: BurstSeries, earliest_s: float, latest_s: float) -> LossStep | None:
+    """The change of loss by a change between `earliest_s` and `latest_s`, while routing converged or afterwards."""
+    hour = _between(series, earliest_s - LOSS_BEFORE_S, earliest_s)
+    last = _between(series, earliest_s - LOSS_NEAR_S, earliest_s)
+    first = _between(series, latest_s, latest_s + LOSS_NEAR_S)
+    converging = _between(series, earliest_s, latest_s + LOSS_CONVERGING_S)
+    after = _between(series, latest_s, latest_s + LOSS_AFTER_S)
+    steps = [_compared(series, hour, last, *windows) for windows in ((converging, converging), (after, first))]
+    return max(
+        (step for step in steps if step is not None),
+        key=lambda step: step.lost_after / step.sent_after,
+        default=None,
+    )
+
+
+def _between(series: BurstSeries, first_s: float, last_s: float) -> NDArray[np.bool_]:
+    return (series.at_s >= first_s) & (series.at_s < last_s)
+
+
+def _compared(
+    series: BurstSeries,
+    before: NDArray[np.bool_],
+    last_before: NDArray[np.bool_],
+    after: NDArray[np.bool_],
+    first_after: NDArray[np.bool_],
+) -> LossStep | None:
+    sent, lost = series.sent, series.lost
+    both = before | after
+    if not sent[before].sum() or not sent[after].sum() or not lost[both].sum():
+        return None
+    ratios = [float(lost[part].sum() / max(sent[part].sum(), 1)) for part in (before, after)]
+    middle, is_rise = sum(ratios) / 2.0, ratios[1] > ratios[0]
+    if abs(ratios[1] - ratios[0]) < LEAST_LOSS_RATIO:
+        return None
+    for part, is_high in ((last_before, not is_rise), (first_after, is_rise)):
+        if not sent[part].sum() or bool(lost[part].sum() / sent[part].sum() > middle) is not is_high:
+            return None
+    # Loss comes in runs, which may be longer in either window: the longer count.
+    together = max(
+        float(binomial.clustering(part.sum(), (lost[part] > 0).sum(), sent[part].sum(), lost[part].sum()))
+        for part in (before, after, both)
+        if lost[part].sum()
+    )
+    scaled = [(float(lost[part].sum()) / together, float(sent[part].sum()) / together) for part in (before, after)]
+    z = CONFIDENCE_Z[0.95 if _has_outage(lost[after] == sent[after]) else 0.999]
+    low, high = proportion_difference(scaled[0], scaled[1], z)
+    if low <= 0.0 <= high:
+        return None
+    return LossStep(
+        int(lost[before].sum()), int(sent[before].sum()), int(lost[after].sum()), int(sent[after].sum()), low, high
+    )
+
+
+def _has_outage(unanswered: NDArray[np.bool_]) -> bool:
+    longest = current = 0
+    for is_unanswered in unanswered.tolist():
+        current = current + 1 if is_unanswered else 0
+        longest = max(longest, current)
+    return longest >= OUTAGE_BURSTS
