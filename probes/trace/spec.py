@@ -45,7 +45,9 @@ class TraceSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Trace the routes to all `targets` together, with `attempts` probes for each hop of each.
 
     A router is sent at most one probe per `router_spacing_s` that is to expire there. `flows` beyond the first are
-    those of further traces of each target, to find the next hops among which routers balance load.
+    those of further probes of each hop, to find the next hops among which routers balance load. Hops that several
+    targets share are probed for a single target if `shares_near_hops`. All probes together stay below
+    `max_packets_per_s`; a target gets none after the first of each hop beyond its `max_packets`.
     """
 
     targets: tuple[TraceTarget, ...]
@@ -55,6 +57,9 @@ class TraceSpec(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = 2.0
     router_spacing_s: float = 1.0
     flows: int = 1
+    shares_near_hops: bool = True
+    max_packets_per_s: float = 200.0
+    max_packets: int | None = None
 
 
 class TraceTask(msgspec.Struct, frozen=True, kw_only=True):

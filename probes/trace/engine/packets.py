@@ -1,0 +1,106 @@
+"""The packets of a session of traces, numbered as they are planned, and the sender that gives each its TTL.
+
+The ping engine numbers packets by turn and target beforehand; here each packet is a turn of its own, whose target and
+TTL are decided when it is planned.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+
+import numpy as np
+
+from probes.ping.arrays import Bytes, Int64s
+from probes.ping.engine.packet_outcomes import PacketTable, SendPattern
+from probes.ping.engine.sender import Sender
+from probes.ping.icmp import echo, icmp_errors
+from probes.ping.icmp.icmp_errors import Errors
+from probes.ping.icmp.kernel import KernelSendBatch
+from probes.trace.engine.labels import read_labels
+from probes.trace.spec import MplsLabel
+
+PACKET_BYTES = 56
+"""ICMP payload, as of ping(8) and PingER's priming packet."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouterError:
+    """An ICMP error about a packet: the router's address in network order, the name of the error, its arrival."""
+
+    router: bytes
+    name: str
+    arrived_ns: int
+    mpls: tuple[MplsLabel, ...]
+
+
+class TraceTable(PacketTable):
+    """The packets of a session, up to `capacity`. `planned` is the number of the next packet to be planned."""
+
+    def __init__(self, family: int, capacity: int, timeout_s: float) -> None:
+        super().__init__(1, SendPattern((PACKET_BYTES,), capacity, 0.0, timeout_s))
+        self.planned = 0
+        self.ranks: Int64s = np.zeros(capacity, np.int64)
+        self.ttls: Int64s = np.zeros(capacity, np.int64)
+        self.errors: dict[int, RouterError] = {}
+        self._family = family
+
+    def plan(self, rank: int, ttl: int) -> int:
+        """Plan a packet. Returns its number."""
+        number = self.planned
+        self.ranks[number], self.ttls[number] = rank, ttl
+        self.planned += 1
+        return number
+
+    def places(self, packets: Int64s) -> tuple[Int64s, Int64s]:
+        return packets, self.ranks[packets]
+
+    def packets_at(self, turns: Int64s, ranks: Int64s) -> Int64s:
+        return turns
+
+    def enter_errors(self, packets: Int64s, errors: Errors, routers: Bytes, arrived_ns: Int64s) -> None:
+        """Keep the first error about each packet, until it is taken out."""
+        for row, packet in enumerate(packets.tolist()):
+            icmp_type, icmp_code = int(errors.icmp_type[row]), int(errors.icmp_code[row])
+            if packet not in self.errors and self.replies[packet] == 0:
+                self.errors[packet] = RouterError(
+                    routers[row].tobytes(),
+                    icmp_errors.name_of(self._family, icmp_type, icmp_code),
+                    int(arrived_ns[row]),
+                    read_labels(_extensions(errors, row)),
+                )
+
+    def sent_ns(self, packet: int, arrived_ns: int) -> int:
+        """When a packet left: the kernel's timestamp, else that of the call."""
+        stamped_ns = int(self.stamped_ns[packet])
+        return stamped_ns if 0 < stamped_ns <= arrived_ns else int(self.called_ns[packet])
+
+
+def _extensions(errors: Errors, row: int) -> bytes:
+    at = int(errors.extension_at[row])
+    return b"" if at == 0 else errors.messages[row, at : int(errors.message_bytes[row])].tobytes()
+
+
+class TraceSender(Sender):
+    """Sends planned packets, each with its TTL."""
+
+    _table: TraceTable
+
+    def send(self, stop: int) -> bool:
+        if not self._channel.is_raw:
+            # Each ICMP error would make a call fail; the errors themselves are on the error queue.
+            self._channel.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        return super().send(stop)
+
+    def _make_batch(self, rows: int) -> KernelSendBatch:
+        self._limited = self._channel.limited_batch(self.names, rows, echo.HEAD_BYTES, self._format.padding)
+        return self._limited
+
+    def _write(self) -> None:
+        self._written_first = self._table.next
+        self._written_stop = min(self._written_first + self._rows, self._table.planned)
+        numbers = np.arange(self._written_first, self._written_stop)
+        ranks = self._table.ranks[numbers]
+        self._format.write(self._batch.heads[: len(numbers)], numbers, numbers, ranks, self._tail_sums[numbers])
+        self._batch.set_destinations(ranks, self._table.packet_bytes[numbers] - echo.MIN_PACKET_BYTES)
+        self._limited.set_hop_limits(self._table.ttls[numbers])

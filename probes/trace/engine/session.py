@@ -1,0 +1,174 @@
+"""Runs the probes of a round over a socket: sends those that are due, and gives their answers to the round.
+
+RTTs run from the kernel's send timestamp to its receive timestamp of the reply or error, so waking rarely costs no
+accuracy.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from probes.contract import Deadline
+from probes.ping.addresses import FAMILY, SocketAddress
+from probes.ping.arrays import Int64s
+from probes.ping.engine.receiver import Receiver
+from probes.ping.flow import HIGHEST, flows_of
+from probes.ping.icmp import echo
+from probes.ping.icmp.channel import Channel
+from probes.ping.icmp.stamp_keys import StampKeys
+from probes.trace.engine.packets import PACKET_BYTES, TraceSender, TraceTable
+from probes.trace.round import Probe, TraceRound
+from probes.trace.search import REACHED, Answer
+from probes.trace.spec import TraceSpec
+
+NS_PER_S = 1_000_000_000
+NS_PER_MS = 1_000_000
+ERROR_BYTES = 1280
+"""Bytes of an ICMP error that are read: all of it (RFC 4443, section 2.4 c)."""
+MOST_ROWS = 256
+SHORT_TICK_S = 0.02
+LONG_TICK_S = 0.1
+FEW_TARGETS = 20
+"""Up to this many targets, answers are read at short intervals: somebody may be watching."""
+
+
+def flows_to(family: int, addresses: Sequence[SocketAddress], flows: int) -> Int64s:
+    """The ICMP checksums of each target's flows, target after target: first that of its pings, then others."""
+    main = flows_of(family, addresses)
+    # Odd steps all over the range, so that balancers that look at few bits see them too.
+    steps = np.arange(flows, dtype=np.int64) * 0x3D2B
+    every: Int64s = 1 + (main[:, np.newaxis] - 1 + steps) % HIGHEST
+    return every.reshape(-1)
+
+
+class TraceSession:
+    """A socket, its targets and the round of their traces."""
+
+    def __init__(
+        self, channel: Channel, addresses: Sequence[SocketAddress], round_: TraceRound, spec: TraceSpec
+    ) -> None:
+        self.channel = channel
+        self.round = round_
+        self.refused: dict[int, int] = {}
+        self.replied: set[int] = set()
+        self._spec = spec
+        self._addresses = addresses
+        self._flows = spec.flows
+        self._tick_s = SHORT_TICK_S if len(addresses) <= FEW_TARGETS else LONG_TICK_S
+        self._pending: dict[int, Probe] = {}
+        capacity = min(len(addresses) * (spec.max_hops * (spec.attempts + spec.flows) + 1), echo.SEQUENCES)
+        self._table = TraceTable(channel.family, capacity, spec.timeout_s)
+        self.flows = flows_to(channel.family, addresses, spec.flows)
+        echo_format = echo.EchoFormat(
+            channel.family,
+            channel.identifier,
+            secrets.token_bytes(echo.SECRET_BYTES),
+            secrets.token_bytes(PACKET_BYTES - echo.MIN_PACKET_BYTES),
+            self.flows,
+            ip_header=channel.has_ip_header,
+            errors_among_replies=channel.errors_among_replies,
+        )
+        self._keys = StampKeys(capacity)
+        rows = min(MOST_ROWS, capacity)
+        by_flow = [address for address in addresses for _ in range(spec.flows)]
+        channel.ask_for_extensions()
+        self._sender = TraceSender(channel, by_flow, echo_format, self._table, self._keys, rows, self._restart_keys)
+        self._receiver = Receiver(
+            channel, self._sender.names, echo_format, self._table, self._keys, rows, error_bytes=ERROR_BYTES
+        )
+
+    @property
+    def is_over(self) -> bool:
+        return self.round.is_over
+
+    def flow(self, rank: int) -> int:
+        """The main flow of a target."""
+        return int(self.flows[rank * self._flows])
+
+    def step(self) -> None:
+        """Send due probes, read answers, and end those that timed out."""
+        now_ns = time.monotonic_ns()
+        for probe in self.round.due(now_ns / NS_PER_S):
+            if self._table.planned == self._table.total:
+                self.round.answered(probe, None, now_ns / NS_PER_S)
+                continue
+            number = self._table.plan(probe.rank * self._flows + probe.flow, probe.ttl)
+            self._pending[number] = probe
+        if self._table.next < self._table.planned:
+            self._sender.send(self._table.planned)
+        if self._pending:
+            self._receiver.drain()
+            self._resolve(time.monotonic_ns())
+
+    def wake_at_s(self) -> float:
+        """When `step` is next due."""
+        next_s, now_s = self.round.next_at_s(), time.monotonic()
+        if not self._pending:
+            return now_s + self._tick_s if next_s is None else next_s
+        # Probes that are due soon after each other go out together.
+        return now_s + self._tick_s if next_s is None else min(max(next_s, now_s + SHORT_TICK_S), now_s + self._tick_s)
+
+    def _resolve(self, now_ns: int) -> None:
+        """Give the round the answers that have come, and those that will not."""
+        numbers = np.fromiter(self._pending, np.int64, len(self._pending))
+        replied = self._table.replies[numbers] > 0
+        refused = self._table.refused_errno[numbers] != 0
+        late = now_ns - self._table.called_ns[numbers] > self._spec.timeout_s * NS_PER_S
+        late &= numbers < self._table.next
+        errors = self._table.errors
+        for number in numbers[replied | refused | late].tolist():
+            if number not in errors or self._table.replies[number]:
+                self._end(number, now_ns, self._reply(number))
+        for number in [number for number in errors if number in self._pending]:
+            self._end(number, now_ns, self._error(number))
+        errors.clear()
+
+    def _end(self, number: int, now_ns: int, answer: Answer | None) -> None:
+        probe = self._pending.pop(number)
+        if self._table.refused_errno[number]:
+            self.refused[probe.rank] = int(self._table.refused_errno[number])
+        if answer is not None:
+            self.replied.add(probe.rank)
+        self.round.answered(probe, answer, now_ns / NS_PER_S)
+
+    def _reply(self, number: int) -> Answer | None:
+        """The reply of the destination, None without any in time."""
+        if self._table.replies[number] == 0:
+            return None
+        hop_limit = int(self._table.hop_limit[number])
+        address = self._addresses[self._pending[number].rank][0]
+        return self._in_time(number, int(self._table.arrived_ns[number]), Answer(address, 0.0, REACHED, (), hop_limit))
+
+    def _error(self, number: int) -> Answer | None:
+        error = self._table.errors[number]
+        router = socket.inet_ntop(FAMILY[self.channel.family], error.router)
+        return self._in_time(number, error.arrived_ns, Answer(router, 0.0, error.name, error.mpls))
+
+    def _in_time(self, number: int, arrived_ns: int, answer: Answer) -> Answer | None:
+        rtt_ms = max(0, arrived_ns - self._table.sent_ns(number, arrived_ns)) / NS_PER_MS
+        return answer._replace(rtt_ms=rtt_ms) if rtt_ms <= 1000 * self._spec.timeout_s else None
+
+    def _restart_keys(self) -> None:
+        self._receiver.drain_stamps()
+        self.channel.restart_stamp_keys()
+        self._keys.restart()
+
+
+def run_sessions(
+    sessions: Sequence[TraceSession], deadline: Deadline, after_step: Callable[[], None] | None = None
+) -> None:
+    """Run all sessions to their end, or to the deadline. `after_step` is called when answers may have been read."""
+    while not deadline.passed:
+        for session in sessions:
+            session.step()
+        if after_step is not None:
+            after_step()
+        if all(session.is_over for session in sessions):
+            return
+        wake_at_s = min(session.wake_at_s() for session in sessions if not session.is_over)
+        time.sleep(max(0.0, min(wake_at_s - time.monotonic(), deadline.remaining_s)))

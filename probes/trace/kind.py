@@ -1,0 +1,80 @@
+"""The kind `trace`: the routes to all targets of a cycle, traced together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from probes.contract import CycleKind, Load, Outcome, Probe, Target
+from probes.trace.limits import TraceLimits
+from probes.trace.spec import TraceRun, TraceSpec, TraceTask, not_measured
+
+USUAL_PACKETS = 15
+"""For a target, where others share its near hops."""
+USUAL_WAITS_S = 15.0
+DEADLINE_SLACK_S = 20.0
+WINDOW_HOPS = 4
+"""How many TTLs are probed together where the length of a route is not known."""
+MOST_CHECKS = 60
+"""How many routes are checked at a router that they share, each round."""
+
+
+def _probe() -> Probe[TraceSpec, tuple[TraceRun, ...]]:
+    from probes.trace.probe import TRACE
+
+    return TRACE
+
+
+def _targets(task: TraceTask) -> tuple[Target, ...]:
+    return tuple(Target(target.path_id, target.address, target.family, target) for target in task.spec.targets)
+
+
+def _spec(task: TraceTask, targets: Sequence[Target], limits: Any) -> TraceSpec:
+    spec = msgspec.structs.replace(
+        task.spec,
+        targets=tuple(msgspec.structs.replace(target.planned, address=target.address) for target in targets),
+    )
+    within: TraceSpec = limits.trace.within(spec)
+    return within
+
+
+def longest_s(spec: TraceSpec) -> float:
+    """The longest that a round can take: all packets, and a wait after each window of silent hops."""
+    most = spec.max_hops * spec.attempts * max(1, spec.flows)
+    packets = most if spec.max_packets is None else min(most, spec.max_packets + spec.max_hops)
+    waits = spec.max_hops / WINDOW_HOPS + spec.attempts + 2
+    return (
+        len(spec.targets) * packets / spec.max_packets_per_s
+        + waits * (spec.timeout_s + spec.router_spacing_s)
+        + MOST_CHECKS * spec.router_spacing_s * (len(spec.targets) > 1)
+        + DEADLINE_SLACK_S
+    )
+
+
+def _forbids(limits: Any, task: TraceTask, targets: Sequence[Target], load: Load) -> list[str | None]:
+    return [limits.trace.forbids_traces()] * len(targets)
+
+
+def _not_measured(
+    task: TraceTask, target: Target, started_at: datetime, outcome: Outcome, detail: str
+) -> tuple[TraceRun, ...]:
+    return (not_measured(target.planned.address, target.family, started_at, outcome, detail),)
+
+
+KIND = CycleKind(
+    name="trace",
+    task=TraceTask,
+    results=(TraceRun,),
+    hours="trace",
+    limits={"trace": TraceLimits},
+    probe=_probe,
+    targets=_targets,
+    spec=_spec,
+    length_s=lambda task: USUAL_WAITS_S + len(task.spec.targets) * USUAL_PACKETS / task.spec.max_packets_per_s,
+    longest_s=longest_s,
+    not_measured=_not_measured,
+    forbids=_forbids,
+)

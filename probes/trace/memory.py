@@ -1,0 +1,48 @@
+"""What the last rounds of this process saw: the route to each target, and when each router was last probed.
+
+Only for planning: it tells how far away a destination is and which hops targets share. Results never come from it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Hashable
+
+from probes.trace.search import Route
+
+FORGET_S = 3600.0
+
+
+class RouteMemory:
+    """Routes by target. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._routes: dict[Hashable, tuple[float, Route]] = {}
+        self.free_at_s: dict[Hashable, float] = {}
+
+    def route(self, target: Hashable) -> Route | None:
+        """The last route to a target within the hour, if any."""
+        with self._lock:
+            seen_s, route = self._routes.get(target, (0.0, None))
+        return route if route is not None and time.monotonic() - seen_s < FORGET_S else None
+
+    def learn(self, routes: dict[Hashable, Route]) -> None:
+        """Remember the routes of a round. A silent hop of an unchanged route keeps the router that it had."""
+        now_s = time.monotonic()
+        with self._lock:
+            for target, route in routes.items():
+                self._routes[target] = now_s, _completed(route, self._routes.get(target, (0.0, None))[1])
+            self._routes = {target: entry for target, entry in self._routes.items() if now_s - entry[0] < FORGET_S}
+            for router in [router for router, free_s in self.free_at_s.copy().items() if free_s < now_s]:
+                self.free_at_s.pop(router, None)
+
+
+def _completed(route: Route, before: Route | None) -> Route:
+    if before is None or len(before.hops) != len(route.hops) or not (route.reached and before.reached):
+        return route
+    pairs = list(zip(route.hops, before.hops, strict=True))
+    if any(here is not None and there is not None and here != there for here, there in pairs):
+        return route
+    return Route(tuple(here if here is not None else there for here, there in pairs), reached=True)

@@ -1,0 +1,275 @@
+"""A round of traces to many targets: which probe goes out when, and where routes join. Pure; times in seconds.
+
+In: what earlier rounds saw, and the answers as they come. Out: probes, and at the end the hops of each target.
+
+A target whose route joins another target's is not probed below that router (a stop set, as in Doubletree); the probe
+with which it reaches the router is the check. Where more than `MOST_CHECKS` checks wait for a router, the other routes
+are taken to join there as before.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+from probes.trace.kind import MOST_CHECKS, WINDOW_HOPS
+from probes.trace.pacing import RouterPacing
+from probes.trace.search import EXCEEDED, Answer, Join, Route, RouteSearch, made_hops
+from probes.trace.spec import MOST_HOPS, Hop, TraceSpec
+
+STOP_AFTER = (6, 11, 16, 21, 27, 33)
+"""Flows to probe before so many next hops (1, 2, …) are taken to be all, with 95% confidence (MDA; Augustin et al.,
+"Multipath tracing with Paris traceroute", E2EMON 2007)."""
+
+NEW_TARGETS_PER_S = 5.0
+"""Targets without a known route begin at this rate, so that the later of them join the routes of the earlier."""
+
+
+UNSHARED_OF = 8
+MOST_UNSHARED = 40
+"""A target of so many, but no more than this, is traced on its own each round, so that in time every target is."""
+
+
+class Probe(NamedTuple):
+    """A probe: the target's rank, the TTL, the flow (0 is the main flow). `attempt` is -1 for a distance probe."""
+
+    rank: int
+    ttl: int
+    attempt: int
+    flow: int = 0
+
+
+class TraceRound:
+    """The searches of a round and the queue of their probes."""
+
+    def __init__(
+        self,
+        spec: TraceSpec,
+        expected: Sequence[Route | None],
+        free_at_s: dict[Hashable, float],
+        now_s: float,
+        *,
+        can_tell_distance: bool = True,
+        one_by_one: bool = False,
+        dice: random.Random | None = None,
+    ) -> None:
+        """`expected` has the route of each target, None if not known. `can_tell_distance`: a reply's TTL is read.
+        `one_by_one`: each target gets its next probe when the one before is resolved."""
+        self._spec = spec
+        self._dice = dice or random.Random()
+        self._pacing: RouterPacing[Probe] = RouterPacing(
+            spec.router_spacing_s, spec.max_packets_per_s, free_at_s, self._dice
+        )
+        self._shares = spec.shares_near_hops and len(expected) > 1 and spec.flows == 1
+        self._can_tell_distance = can_tell_distance
+        self._one_by_one = one_by_one
+        self._backlog: list[list[Probe]] = [[] for _ in expected]
+        self._claims: dict[tuple[int, str], int] = {}
+        self._routers_at: dict[int, set[str]] = {}
+        self._waiting_for: dict[int, set[int]] = {}
+        self.packets = 0
+        self.searches = [RouteSearch(spec.max_hops, spec.attempts, spec.max_packets, route) for route in expected]
+        self._open = set(range(len(expected)))
+        unshared = min(len(expected) // UNSHARED_OF + 1, MOST_UNSHARED)
+        self._unshared = set(self._dice.sample(range(len(expected)), min(unshared, len(expected))))
+        self._start(now_s)
+
+    def _start(self, now_s: float) -> None:
+        order = list(range(len(self.searches)))
+        self._dice.shuffle(order)
+        new = 0
+        for rank in sorted(order, key=lambda rank: self.searches[rank].expected is None):
+            search = self.searches[rank]
+            delay_s = new / NEW_TARGETS_PER_S if self._shares else 0.0
+            new += search.expected is None
+            if self._can_tell_distance and (search.expected is None or not search.expected.reached):
+                search.hop(MOST_HOPS + 1).pending = 1
+                self._pacing.add(("distance", rank), Probe(rank, MOST_HOPS, -1), now_s + delay_s)
+            else:
+                self._begin(rank, now_s + delay_s)
+
+    def due(self, now_s: float) -> list[Probe]:
+        """The probes to send now."""
+        taken = self._pacing.take(now_s)
+        self.packets += len(taken)
+        return taken
+
+    def next_at_s(self) -> float | None:
+        """When a probe is due next; None while all wait for answers."""
+        return self._pacing.next_at_s()
+
+    @property
+    def is_over(self) -> bool:
+        return not self._open
+
+    def answered(self, probe: Probe, answer: Answer | None, now_s: float) -> None:
+        """Enter the answer to a probe, None after the timeout or where the kernel refused it."""
+        search = self.searches[probe.rank]
+        if probe.attempt < 0:
+            del search.hops[MOST_HOPS + 1]
+            search.note_distance(answer)
+            self._begin(probe.rank, now_s)
+            return
+        hop = search.hop(probe.ttl)
+        hop.pending -= 1
+        if probe.flow:
+            hop.flow_answers[probe.flow] = answer
+        else:
+            hop.answers[probe.attempt] = answer
+        if answer is not None and answer.event == EXCEEDED:
+            self._routers_at.setdefault(probe.ttl, set()).add(answer.address)
+            if probe.attempt == 0 and self._shares:
+                self._claims.setdefault((probe.ttl, answer.address), probe.rank)
+        if self._backlog[probe.rank]:
+            self._queue(self._backlog[probe.rank].pop(0), now_s)
+        if not search.is_awaiting:
+            self._advance(probe.rank, now_s)
+        for rank in self._waiting_for.pop(probe.rank, ()):
+            self._advance(rank, now_s)
+
+    def abandon(self, rank: int) -> None:
+        """End the search for a target, such as when there is no route to it."""
+        self._open.discard(rank)
+
+    def hops(self, rank: int) -> tuple[Hop, ...]:
+        """The hops of a target."""
+        return made_hops(self.searches, rank)
+
+    def _begin(self, rank: int, now_s: float) -> None:
+        search = self.searches[rank]
+        search.begin()
+        is_known = search.expected is not None and search.expected.hops
+        self._add(rank, self._walk_down(rank, MOST_HOPS if is_known else WINDOW_HOPS), now_s)
+
+    def _advance(self, rank: int, now_s: float) -> None:
+        """Continue a search, all of whose probes are resolved."""
+        search = self.searches[rank]
+        if rank not in self._open or search.is_awaiting:
+            return
+        window = search.above()
+        if not window and search.join is None:
+            owner = self._owner(rank)
+            if owner is not None and self._awaits(owner, search.low):
+                self._waiting_for.setdefault(owner, set()).add(rank)
+                return
+            join = search.join = None if owner is None else self._joined(rank, owner)
+            window = self._walk_down(rank, WINDOW_HOPS) if join is None else []
+        window = window or search.repeats(self._shared_ttls(rank))
+        if window:
+            self._add(rank, window, now_s)
+        elif not self._add_flows(rank, now_s):
+            self._open.discard(rank)
+
+    def _walk_down(self, rank: int, most: int) -> list[int]:
+        """The TTLs to probe below the window, down to where another target's route is expected to be joined."""
+        search = self.searches[rank]
+        taken = []
+        for ttl in range(search.low - 1, max(0, search.low - 1 - most), -1):
+            router = self._expected(rank, ttl)
+            owner = self._claims.setdefault((ttl, router), rank) if self._shares and router is not None else rank
+            if ttl < search.high and router is not None and self._may_join(rank, owner, ttl):
+                if self._pacing.waiting(router) >= MOST_CHECKS:
+                    search.join = Join(owner, ttl + 1)
+                    break
+                taken.append(ttl)
+                break
+            taken.append(ttl)
+        if taken:
+            search.low = taken[-1]
+        return taken
+
+    def _shared_ttls(self, rank: int) -> list[int]:
+        """The hops that get their further attempts for another target."""
+        if not self._shares:
+            return []
+        routers = ((ttl, hop.router) for ttl, hop in self.searches[rank].hops.items())
+        return [ttl for ttl, router in routers if router is not None and self._claims.get((ttl, router), rank) != rank]
+
+    def _owner(self, rank: int) -> int | None:
+        """The target whose route this one may have joined at its lowest hop."""
+        search = self.searches[rank]
+        lowest = search.hops.get(search.low)
+        answer = None if lowest is None else lowest.answers.get(0)
+        if not self._shares or answer is None or answer.event != EXCEEDED:
+            return None
+        owner = self._claims.get((search.low, answer.address), rank)
+        return owner if self._may_join(rank, owner, search.low) else None
+
+    def _awaits(self, rank: int, ttl: int) -> bool:
+        """Whether the first probe of this target and TTL is not resolved."""
+        hop = self.searches[rank].hops.get(ttl)
+        return hop is not None and hop.pending > 0 and 0 not in hop.answers
+
+    def _joined(self, rank: int, owner: int) -> Join | None:
+        """The join at the lowest hop, if the owner's route did go through the same router in this round."""
+        ttl = self.searches[rank].low
+        mine, theirs = (self.searches[each].hops.get(ttl) for each in (rank, owner))
+        if mine is None or theirs is None:
+            return None
+        ours, other = mine.answers.get(0), theirs.answers.get(0)
+        same = ours is not None and other is not None and ours.address == other.address
+        return Join(owner, ttl) if same else None
+
+    def _may_join(self, rank: int, owner: int, ttl: int) -> bool:
+        """Whether the owner's route does not depend on this one, and went the same way below `ttl` before: load
+        balancers close to us may give each flow a way of its own."""
+        if owner == rank or rank in self._unshared:
+            return False
+        join = self.searches[owner].join
+        while join is not None:
+            if join.rank == rank:
+                return False
+            join = self.searches[join.rank].join
+        mine, theirs = self.searches[rank].expected, self.searches[owner].expected
+        if mine is None or theirs is None:
+            return True
+        pairs = zip(mine.hops[: ttl - 1], theirs.hops[: ttl - 1], strict=False)
+        return all(here is None or there is None or here == there for here, there in pairs)
+
+    def _expected(self, rank: int, ttl: int) -> str | None:
+        """The router that is expected at a TTL: from this round, else from the one before; else that of all others."""
+        search = self.searches[rank]
+        hop = search.hops.get(ttl)
+        if hop is not None and hop.router is not None:
+            return hop.router
+        if search.expected is not None and search.expected.at(ttl) is not None:
+            return search.expected.at(ttl)
+        routers = self._routers_at.get(ttl, ())
+        return next(iter(routers)) if len(routers) == 1 and self._shares else None
+
+    def _add(self, rank: int, ttls: Sequence[int], now_s: float) -> None:
+        """Queue a probe of the main flow to each TTL, in random order; further attempts after all first ones."""
+        search = self.searches[rank]
+        probes = []
+        for ttl in ttls:
+            hop = search.hop(ttl)
+            probes.append(Probe(rank, ttl, hop.sent))
+            hop.sent += 1
+            hop.pending += 1
+        probes.sort(key=lambda probe: (probe.attempt, self._dice.random()))
+        if self._one_by_one:
+            self._backlog[rank] += probes[1:]
+            probes = probes[:1]
+        for probe in probes:
+            self._queue(probe, now_s)
+
+    def _add_flows(self, rank: int, now_s: float) -> bool:
+        """Queue probes of further flows to hops that may have more routers (MDA-Lite). False if none is needed."""
+        search = self.searches[rank]
+        end = search.end if search.end is not None else search.last_reply
+        probes = []
+        for ttl in range(search.low, end + 1):
+            hop = search.hop(ttl)
+            routers = len(search.routers(ttl))
+            needed = STOP_AFTER[min(routers, len(STOP_AFTER)) - 1] if routers else 1
+            for flow in range(1 + len(hop.flow_answers), min(needed, self._spec.flows)):
+                probes.append(Probe(rank, ttl, hop.sent, flow))
+                hop.pending += 1
+        for probe in probes:
+            self._queue(probe, now_s)
+        return bool(probes)
+
+    def _queue(self, probe: Probe, now_s: float) -> None:
+        router = self._expected(probe.rank, probe.ttl)
+        self._pacing.add((probe.rank, probe.ttl) if router is None else router, probe, now_s)

@@ -1,0 +1,225 @@
+"""The search for the route to a target: which TTLs to probe next, and its hops. Pure.
+
+The search looks at a window of TTLs around the destination and grows it: up until the destination replies, down until
+TTL 1 or until the route joins that of another target (Donnet et al., "Doubletree", SIGMETRICS 2005). Then each hop gets
+its further attempts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from probes.trace.kind import WINDOW_HOPS
+from probes.trace.spec import MOST_LABELS, MOST_OTHERS, Hop, MplsLabel
+
+GAP_HOPS = 5
+"""The search ends after so many silent TTLs beyond the last reply, unless the destination is known to reply."""
+
+EXCEEDED = "time_exceeded"
+REACHED = "reached"
+
+USUAL_INITIAL_TTLS = (64, 128, 255)
+"""TTLs that hosts set: Linux and macOS, Windows, Solaris and many routers."""
+
+
+class Answer(NamedTuple):
+    """A reply to a probe: `event` is `EXCEEDED`, `REACHED` or the name of another ICMP error."""
+
+    address: str
+    rtt_ms: float
+    event: str = EXCEEDED
+    mpls: tuple[MplsLabel, ...] = ()
+    reply_ttl: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The route to a target as an earlier round saw it, for planning: addresses from TTL 1 on, None where silent. The
+    last is the destination if it was `reached`."""
+
+    hops: tuple[str | None, ...]
+    reached: bool
+
+    def at(self, ttl: int) -> str | None:
+        """The router at a TTL, None if it is not known."""
+        return self.hops[ttl - 1] if 1 <= ttl <= len(self.hops) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """From `ttl` down, the route is that of another target."""
+
+    rank: int
+    ttl: int
+
+
+def distance(reply_ttl: int) -> int:
+    """The hops from a host whose reply arrived with this TTL, which is that of the reverse path."""
+    return next(initial for initial in USUAL_INITIAL_TTLS if initial >= reply_ttl) - reply_ttl + 1
+
+
+@dataclass(slots=True)
+class HopProbes:
+    """The probes of a TTL: their answers in the order of sending, None without a reply; `pending` have none yet."""
+
+    sent: int = 0
+    pending: int = 0
+    answers: dict[int, Answer | None] = field(default_factory=dict)
+    flow_answers: dict[int, Answer | None] = field(default_factory=dict)
+
+    @property
+    def replies(self) -> list[Answer]:
+        """Those answered, of the main flow."""
+        return [answer for _, answer in sorted(self.answers.items()) if answer is not None]
+
+    @property
+    def is_silent(self) -> bool:
+        return not any(self.answers.values())
+
+    @property
+    def router(self) -> str | None:
+        """The address that replied to most probes."""
+        counts = Counter(answer.address for answer in self.replies)
+        return counts.most_common(1)[0][0] if counts else None
+
+
+class RouteSearch:
+    """The state of a search. `low` to `high` are the TTLs probed so far; both 0 before the first."""
+
+    def __init__(self, max_hops: int, attempts: int, max_packets: int | None, expected: Route | None) -> None:
+        self.expected = expected
+        self.low = self.high = 0
+        self.join: Join | None = None
+        self.hops: dict[int, HopProbes] = {}
+        self.replies_to_pings = False
+        self.distance: int | None = None
+        self._max_hops = max_hops
+        self._attempts = attempts
+        self._packets_left = max_packets
+        self._has_repeated = False
+
+    def hop(self, ttl: int) -> HopProbes:
+        return self.hops.setdefault(ttl, HopProbes())
+
+    def note_distance(self, answer: Answer | None) -> None:
+        """Learn from the reply to a probe with a TTL that no route uses up."""
+        if answer is not None and answer.event == REACHED:
+            self.replies_to_pings = True
+            if answer.reply_ttl is not None and answer.reply_ttl > 0:
+                self.distance = min(distance(answer.reply_ttl), self._max_hops)
+
+    @property
+    def is_awaiting(self) -> bool:
+        """Whether any probe has neither a reply nor timed out."""
+        return any(hop.pending for hop in self.hops.values())
+
+    @property
+    def reached_at(self) -> int | None:
+        """The lowest TTL with which the destination was reached."""
+        return min((ttl for ttl in self.hops if self._has(ttl, REACHED)), default=None)
+
+    @property
+    def end(self) -> int | None:
+        """The TTL of the destination, else of the first router with an error other than Time Exceeded."""
+        reached_at = self.reached_at
+        if reached_at is not None:
+            return reached_at
+        return min((ttl for ttl, hop in self.hops.items() if _error(hop) is not None), default=None)
+
+    @property
+    def last_reply(self) -> int:
+        """The highest TTL with a reply; 0 without any."""
+        return max((ttl for ttl, hop in self.hops.items() if not hop.is_silent), default=0)
+
+    def begin(self) -> None:
+        """Put the window where the destination is expected, else next to us; it is empty yet."""
+        expected = 0 if self.expected is None else len(self.expected.hops)
+        is_sure = self.expected is not None and self.expected.reached
+        high = expected if is_sure else self.distance or expected or WINDOW_HOPS
+        self.high = min(high, self._max_hops)
+        self.low = self.high + 1
+
+    def above(self) -> list[int]:
+        """The TTLs to probe beyond the window, since the destination has not been reached."""
+        if self.end is not None:
+            return []
+        top = self.hops.get(self.high)
+        expects_reply = self.expected is not None and self.expected.reached and self.high == len(self.expected.hops)
+        if expects_reply and top is not None and top.is_silent and top.sent < self._attempts:
+            # A lost reply must not make the route look longer.
+            return [self.high]
+        sure = len(self.expected.hops) if self.expected is not None and self.expected.reached else 0
+        last = self._max_hops if self.replies_to_pings else max(self.last_reply, sure) + GAP_HOPS
+        first, self.high = self.high + 1, max(self.high, min(last, self.high + WINDOW_HOPS, self._max_hops))
+        return list(range(first, self.high + 1))
+
+    def repeats(self, shared: Collection[int]) -> list[int]:
+        """The TTLs of all further attempts, attempt by attempt, once; `shared` hops get theirs for another target."""
+        if self._has_repeated:
+            return []
+        self._has_repeated = True
+        stop = self.end if self.end is not None else self.last_reply
+        ttls = [ttl for ttl in range(self.low, stop + 1) if ttl not in shared]
+        wanted = [ttl for attempt in range(1, self._attempts) for ttl in ttls if self.hop(ttl).sent <= attempt]
+        if self._packets_left is None:
+            return wanted
+        sent = sum(hop.sent for hop in self.hops.values())
+        return wanted[: max(0, self._packets_left - sent)]
+
+    def routers(self, ttl: int) -> list[str]:
+        """The distinct routers of all flows at a TTL, that of the main flow first."""
+        hop = self.hops.get(ttl)
+        if hop is None:
+            return []
+        answers = [*hop.replies, *(answer for answer in hop.flow_answers.values() if answer is not None)]
+        return list(dict.fromkeys([*([hop.router] if hop.router else []), *(answer.address for answer in answers)]))
+
+    def made_hop(self, ttl: int) -> Hop:
+        """The hop as a result."""
+        hop = self.hops.get(ttl, HopProbes())
+        routers = self.routers(ttl)
+        mpls = next((answer.mpls for answer in hop.replies if answer.mpls and answer.address == hop.router), ())
+        rtts_ms = tuple(None if answer is None else answer.rtt_ms for _, answer in sorted(hop.answers.items()))
+        is_end = ttl == self.end and ttl != self.reached_at
+        return Hop(
+            ttl=ttl,
+            address=routers[0] if routers else None,
+            rtts_ms=rtts_ms,
+            mpls=mpls[:MOST_LABELS],
+            error=_error(hop) if is_end else None,
+            others=tuple(routers[1 : 1 + MOST_OTHERS]),
+        )
+
+    def _has(self, ttl: int, event: str) -> bool:
+        hop = self.hops[ttl]
+        answers: Iterable[Answer | None] = (*hop.answers.values(), *hop.flow_answers.values())
+        return any(answer is not None and answer.event == event for answer in answers)
+
+
+def _error(hop: HopProbes) -> str | None:
+    """The first error of a hop that ends a route."""
+    return next((answer.event for answer in hop.replies if answer.event not in (EXCEEDED, REACHED)), None)
+
+
+def made_hops(searches: Sequence[RouteSearch], rank: int) -> tuple[Hop, ...]:
+    """All hops of a search, with those of the searches that it joins."""
+    search = searches[rank]
+    stop = search.end if search.end is not None else search.last_reply
+    if stop == 0 and search.join is None:
+        return ()
+    stop = max(stop, search.join.ttl if search.join is not None else 0)
+    return tuple(_hop_at(searches, rank, ttl) for ttl in range(1, stop + 1))
+
+
+def _hop_at(searches: Sequence[RouteSearch], rank: int, ttl: int) -> Hop:
+    search = searches[rank]
+    own = True
+    while search.join is not None and ttl < search.join.ttl:
+        search, own = searches[search.join.rank], False
+    hop = search.made_hop(ttl)
+    if own:
+        return hop
+    return Hop(ttl=ttl, address=hop.address, rtts_ms=hop.rtts_ms, mpls=hop.mpls, is_inferred=True)
