@@ -20,6 +20,8 @@ import msgspec
 
 from probes.lab import control
 from probes.lab.control import LabState, LabStatus, PathStatus, SetRequest
+from probes.lab.routing.protocol import RouteRequest
+from probes.lab.routing.topology import resolve_link
 from probes.lab.scenario import resolve_path
 from probes.lab.settings import LabError
 from probes.quantities import duration_text
@@ -47,11 +49,12 @@ def broken_paths(status: LabStatus) -> list[PathStatus]:
     return sorted(broken, key=lambda path: path.changed_at or status.lab.started_at, reverse=True)
 
 
-def undo_request(path: PathStatus) -> SetRequest:
-    """The request that restores the scenario's settings of a path."""
+def undo_request(path: PathStatus, *, is_link: bool = False) -> SetRequest:
+    """The request that restores the scenario's settings of a path or link."""
     if path.original is None:
         raise LabError("this lab is of an earlier version and does not know its scenario's settings; restart it")
-    return SetRequest(source=path.source, destination=path.destination, changes=msgspec.structs.asdict(path.original))
+    original = msgspec.structs.asdict(path.original)
+    return SetRequest(source=path.source, destination=path.destination, changes=original, is_link=is_link)
 
 
 def difference_text(path: PathStatus) -> str:
@@ -83,15 +86,29 @@ def _setting_text(name: str, value: float | None) -> str:
 
 
 def undo(arguments: argparse.Namespace) -> int:
-    """`lab undo`: restore the settings of the scenario."""
-    broken = broken_paths(control.ask_status(arguments.run_dir))
-    if arguments.path:
-        pair = resolve_path(":".join(arguments.path), control.read_state(arguments.run_dir).sites)
-        broken = [path for path in broken if {path.source, path.destination} == set(pair)]
-    for path in broken:
-        control.ask(arguments.run_dir, undo_request(path))
-        print(f"{path.source} → {path.destination}: restored ({difference_text(path)} before)")
-    if not broken:
+    """`lab undo`: restore the settings and the routes of the scenario."""
+    status = control.ask_status(arguments.run_dir)
+    pair = resolve_path(":".join(arguments.path), status.lab.sites) if arguments.path else None
+    if arguments.link is not None:
+        if pair is not None:
+            raise LabError("give either a path or --link")
+        pair = resolve_link(arguments.link, status.link_names)
+    paths = [] if arguments.link is not None else broken_paths(status)
+    links = [] if arguments.path else [link for link in status.links if link.changed_at is not None]
+    routes = [] if arguments.link is not None else [path for path in status.routes if path.changed_at is not None]
+    count = 0
+    for path, is_link in (*((path, False) for path in paths), *((link, True) for link in links)):
+        if pair is None or {path.source, path.destination} == set(pair):
+            control.ask(arguments.run_dir, undo_request(path, is_link=is_link))
+            print(f"{path.source} → {path.destination}: restored ({difference_text(path)} before)")
+            count += 1
+    for route in routes:
+        if pair is None or {route.source, route.destination} == set(pair):
+            request = RouteRequest(source=route.source, destination=route.destination, routes=None)
+            control.ask(arguments.run_dir, request)
+            print(f"{route.source} → {route.destination}: route restored")
+            count += 1
+    if not count:
         print("nothing to undo: the settings are those of the scenario")
     return 0
 

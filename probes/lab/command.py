@@ -24,6 +24,8 @@ from probes.lab import breaks, control
 from probes.lab.mesh import loopback_addresses, mesh_toml, namespace_addresses
 from probes.lab.namespaces import enter, repository_environment
 from probes.lab.process import run_lab
+from probes.lab.routing.command import add_route_arguments, asn, route
+from probes.lab.routing.topology import resolve_link
 from probes.lab.scenario import (
     DEFAULT_SCENARIO,
     load_scenario,
@@ -66,14 +68,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("down", down, None, "stop the lab"),
         ("set", change, _add_set_arguments, "change path settings of a running lab, to break a path and mend it"),
         ("site", change_site, add_site_arguments, "take a site down: all its paths lose every packet; or up again"),
-        ("undo", breaks.undo, _add_undo_arguments, "restore the scenario's settings of a path, or of all paths"),
+        ("route", route, add_route_arguments, "change the route of a path of a running lab, or show all routes"),
+        ("undo", breaks.undo, _add_undo_arguments, "restore the scenario's settings and routes of a path, or all"),
         ("reset-counters", reset_counters, None, "reset the counters of every path"),
         ("exec", execute, _add_exec_arguments, "run a command at a site"),
         ("mesh", mesh, _add_mesh_arguments, "print the mesh.toml of a scenario"),
+        ("asn", asn, _add_scenario, "print the AS of the routers of a scenario, as iptoasn.com does"),
     ):
         verb = add_subcommand(subparsers, name, description)
         verb.set_defaults(act=action)
-        if name != "mesh":
+        if name not in ("mesh", "asn"):
             verb.add_argument(
                 "--run-dir",
                 type=Path,
@@ -140,10 +144,18 @@ def change(arguments: argparse.Namespace) -> int:
     """Change settings of a path, or the connection to the centre, of a running lab."""
     changes = {name: getattr(arguments, name) for name in SETTING_OPTIONS if getattr(arguments, name) is not None}
     changes = {name: None if value == UNLIMITED else value for name, value in changes.items()}
-    if not arguments.path and (changes or arguments.rtt_ms is not None or arguments.watch):
+    if arguments.link is not None and (arguments.path or arguments.watch or arguments.rtt_ms is not None):
+        raise LabError("--link takes neither a path nor --watch or --rtt-ms: its --delay-ms is one way")
+    if not arguments.path and arguments.link is None and (changes or arguments.rtt_ms is not None or arguments.watch):
         raise LabError("give the path to change: SRC-DST")
     if not changes and arguments.rtt_ms is None and arguments.centre is None:
         raise LabError("nothing to set: see `python -m probes lab set --help`")
+    if arguments.link is not None and changes:
+        link = resolve_link(arguments.link, control.ask_status(arguments.run_dir).link_names)
+        for request in _set_requests(*link, changes, arguments):
+            control.ask(arguments.run_dir, request)
+            print(f"{request.source} → {request.destination}: {breaks.settings_text(request.changes)}")
+        print(f"undo: python -m probes lab undo --link {arguments.link}")
     if arguments.path:
         state = control.read_state(arguments.run_dir)
         pair = resolve_path(":".join(arguments.path), state.sites)
@@ -231,6 +243,7 @@ def _add_status_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_set_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", nargs="*", metavar="SRC DST", help="path to change (or SRC-DST, SRC:DST)")
+    parser.add_argument("--link", metavar="A-B", help="change a link between routers instead (or A:B)")
     delay = parser.add_mutually_exclusive_group()
     delay.add_argument(
         "--rtt-ms", type=_number, metavar="N", help="RTT, ms: sets the delay of both directions to half of it"
@@ -244,7 +257,8 @@ def _add_set_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_undo_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", nargs="*", metavar="SRC DST", help="path, both directions (default: all paths)")
+    parser.add_argument("path", nargs="*", metavar="SRC DST", help="path, both directions (default: everything)")
+    parser.add_argument("--link", metavar="A-B", help="a link instead, both directions")
 
 
 def _add_exec_arguments(parser: argparse.ArgumentParser) -> None:
@@ -342,9 +356,10 @@ def _set_requests(
     half = {} if arguments.rtt_ms is None else {"delay_ms": arguments.rtt_ms / 2}
     there = {**changes, **half}
     back = there if arguments.both else half
-    requests = [control.SetRequest(source=source, destination=destination, changes=there)]
+    is_link = arguments.link is not None
+    requests = [control.SetRequest(source=source, destination=destination, changes=there, is_link=is_link)]
     if back:
-        requests.append(control.SetRequest(source=destination, destination=source, changes=back))
+        requests.append(control.SetRequest(source=destination, destination=source, changes=back, is_link=is_link))
     return requests
 
 

@@ -1,7 +1,8 @@
 """The lab's control protocol: a JSON line in each direction over a socket in the run folder, and a state file.
 
-Requests are typed structs (`status`, `set`, `centre`, `reset-counters`, `down`); a `Reply` has an error message or the
-`LabStatus`. `ControlServer` runs in the lab's process, `ask` is the client. `probes.lab.process` executes requests.
+Requests are typed structs (`status`, `set`, `route`, `centre`, `reset-counters`, `down`); a `Reply` has an error
+message or the `LabStatus`. `ControlServer` runs in the lab's process, `ask` is the client. `probes.lab.process`
+executes requests.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import msgspec
 
 from probes.ending import permission_text
 from probes.lab.emulated_path import PathCounters
+from probes.lab.routing.protocol import RouteRequest, RouterStatus, RouteStatus
 from probes.lab.settings import LabError, PathSettings
 
 CONTROL_SOCKET = "control.sock"
@@ -43,11 +45,12 @@ class StatusRequest(msgspec.Struct, frozen=True, tag="status", tag_field="do", f
 
 
 class SetRequest(msgspec.Struct, frozen=True, kw_only=True, tag="set", tag_field="do", forbid_unknown_fields=True):
-    """Change settings of an ordered path: names and values of `PathSettings`."""
+    """Change settings of an ordered path, or of a link: names and values of `PathSettings`."""
 
     source: str
     destination: str
     changes: dict[str, float | int | None]
+    is_link: bool = False
 
 
 class CentreRequest(
@@ -68,7 +71,7 @@ class DownRequest(msgspec.Struct, frozen=True, tag="down", tag_field="do", forbi
     """End the lab."""
 
 
-Request = StatusRequest | SetRequest | CentreRequest | ResetCountersRequest | DownRequest
+Request = StatusRequest | SetRequest | RouteRequest | CentreRequest | ResetCountersRequest | DownRequest
 
 
 class SiteState(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +98,7 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """An ordered path: its settings, its counters, and the number of packets in transit (`held`).
+    """An ordered path, or a link in a single direction: settings, counters, and packets in transit (`held`).
 
     `original` has the scenario's settings; `changed_at` is when they were last changed, None while they hold.
     """
@@ -137,7 +140,10 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Status of a running lab. `centre` is None if it has no connection to a centre."""
+    """Status of a running lab. `centre` is None if it has no connection to a centre.
+
+    `routes` are those of the paths with routes; labs without routers have neither these nor links.
+    """
 
     lab: LabState
     uptime_s: float
@@ -145,6 +151,14 @@ class LabStatus(msgspec.Struct, frozen=True, kw_only=True):
     timing: Timing
     sites: tuple[SiteStatus, ...]
     paths: tuple[PathStatus, ...]
+    links: tuple[PathStatus, ...] = ()
+    routes: tuple[RouteStatus, ...] = ()
+    routers: tuple[RouterStatus, ...] = ()
+
+    @property
+    def link_names(self) -> list[tuple[str, str]]:
+        """The two ends of every link, by direction."""
+        return [(link.source, link.destination) for link in self.links]
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -24,7 +24,9 @@ class PathCounters(msgspec.Struct, kw_only=True):
     """Ground truth of a path, in packets, except `forwarded_bytes` (IP packets, headers included).
 
     `reordered` counts packets that left after a packet that arrived later (RFC 4737, section 3). `failed` counts
-    packets that the kernel refused. Always received + duplicated = forwarded + dropped_* + failed + in transit.
+    packets that the kernel refused. On a path with a route, `dropped_links` counts packets that its links dropped, and
+    `expired` those whose TTL reached zero at a router. Always received + duplicated = forwarded + dropped_* + expired +
+    failed + in transit.
     """
 
     received: int = 0
@@ -36,6 +38,8 @@ class PathCounters(msgspec.Struct, kw_only=True):
     duplicated: int = 0
     reordered: int = 0
     failed: int = 0
+    dropped_links: int = 0
+    expired: int = 0
 
 
 class EmulatedPath:

@@ -91,9 +91,12 @@ def gain_namespace_rights() -> int | None:
     return _enter_new_user_namespace()
 
 
-def build_site(name: str, addresses: Sequence[str], *, centre_port: int | None = None) -> SiteNamespace:
+def build_site(
+    name: str, addresses: Sequence[str], *, routers: Sequence[str] = (), centre_port: int | None = None
+) -> SiteNamespace:
     """Create a namespace with `lo` and `wan0` up and routes to the other sites. Leaves this process inside it.
 
+    `routers` are the addresses of routers: without a route to them, reverse path filters would drop their ICMP errors.
     With `centre_port`, a socket listens on this port of the namespace's 127.0.0.1. Raises `LabError`.
     """
     try:
@@ -103,7 +106,7 @@ def build_site(name: str, addresses: Sequence[str], *, centre_port: int | None =
     net_fd = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     tun_fd = _open_tun()
     usable = [address for address in addresses if ":" not in address or Path("/proc/sys/net/ipv6").is_dir()]
-    _configure(name, usable)
+    _configure(name, usable, routers)
     _allow_ping()
     listener = None if centre_port is None else socket.create_server(("127.0.0.1", centre_port), backlog=64)
     return SiteNamespace(name=name, addresses=tuple(usable), net_fd=net_fd, tun_fd=tun_fd, centre_listener=listener)
@@ -182,13 +185,15 @@ def _open_tun() -> int:
     return fd
 
 
-def _configure(name: str, addresses: Sequence[str]) -> None:
+def _configure(name: str, addresses: Sequence[str], routers: Sequence[str]) -> None:
     """Bring up `lo` and `wan0` in the current namespace."""
     lines = ["link set lo up", f"link set {WAN_INTERFACE} up txqueuelen {TUN_QUEUE_PACKETS}"]
     for address in addresses:
         family, bits = (6, "128 nodad") if ":" in address else (4, "32")
         lines.append(f"addr add {address}/{bits} dev {WAN_INTERFACE}")
         lines.append(f"route add {LAB_NETWORKS[family]} dev {WAN_INTERFACE} src {address}")
+        others = (router for router in routers if (":" in router) == (":" in address))
+        lines += [f"route add {router}/{bits.split()[0]} dev {WAN_INTERFACE} src {address}" for router in others]
     if any(":" in address for address in addresses):
         # A namespace inherits the machine's setting, which may be off; and there are no neighbours to solicit.
         _write_settings(

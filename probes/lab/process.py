@@ -13,7 +13,8 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,9 +23,12 @@ from types import FrameType
 from probes.lab import control
 from probes.lab.centre import CentreForwarder
 from probes.lab.changes import changed_settings
+from probes.lab.emulated_path import EmulatedPath
 from probes.lab.mesh import namespace_addresses
 from probes.lab.namespaces import WAN_INTERFACE, SiteNamespace, build_site, enter, gain_namespace_rights
 from probes.lab.relay import Relay
+from probes.lab.routing.control import RoutingControl
+from probes.lab.routing.protocol import RouteRequest
 from probes.lab.scenario import Scenario
 from probes.lab.settings import LabError
 
@@ -52,10 +56,11 @@ def run_lab(
         user_fd = gain_namespace_rights()
         port = None if centre_socket is None else centre_port
         addresses = namespace_addresses(scenario, ipv6=True)
-        sites = [build_site(name, addresses[name], centre_port=port) for name in scenario.site_names]
+        routers = [address for router in scenario.topology.routers for address in router.addresses]
+        sites = [build_site(name, addresses[name], routers=routers, centre_port=port) for name in scenario.site_names]
         listeners = [site.centre_listener for site in sites if site.centre_listener is not None]
         forwarder = None if centre_socket is None else CentreForwarder(listeners, centre_socket)
-        relay = Relay(sites, scenario.paths, seed)
+        relay = Relay(sites, scenario.paths, seed, scenario.topology)
         state = control.LabState(
             pid=os.getpid(),
             scenario=scenario.name,
@@ -110,8 +115,9 @@ class _Lab:
         self._relay = relay
         self._forwarder = forwarder
         self._started_s = time.monotonic()
-        self._original = {pair: path.settings for pair, path in relay.paths.items()}
+        self._original = {pair: path.settings for pair, path in self._paths_and_links().items()}
         self._changed_at: dict[tuple[str, str], datetime] = {}
+        self._routing = RoutingControl(relay.network)
 
     def answer(self, request: control.Request) -> control.Reply:
         """Execute a request. Raises `LabError` with a message for the client."""
@@ -120,6 +126,8 @@ class _Lab:
                 return control.Reply(status=self._status())
             case control.SetRequest():
                 self._set(request)
+            case RouteRequest():
+                self._routing.change(request, datetime.now(UTC))
             case control.CentreRequest():
                 self._set_centre(request.up)
             case control.ResetCountersRequest():
@@ -129,9 +137,11 @@ class _Lab:
         return control.Reply()
 
     def _set(self, request: control.SetRequest) -> None:
-        path = self._relay.paths.get((request.source, request.destination))
+        paths = self._relay.network.links if request.is_link else self._relay.paths
+        path = paths.get((request.source, request.destination))
         if path is None:
-            raise LabError(f"no path from {request.source} to {request.destination}")
+            kind = "link" if request.is_link else "path"
+            raise LabError(f"no {kind} from {request.source} to {request.destination}")
         settings = changed_settings(path.settings, request.changes)
         if settings == path.settings:
             return  # changed_at stays: the time until an incident counts from the first request
@@ -141,6 +151,10 @@ class _Lab:
             self._changed_at.pop(pair, None)
         else:
             self._changed_at[pair] = datetime.now(UTC)
+
+    def _paths_and_links(self) -> dict[tuple[str, str], EmulatedPath]:
+        # No link joins two sites, so that a pair names either a path or a link.
+        return {**self._relay.paths, **self._relay.network.links}
 
     def _set_centre(self, up: bool) -> None:
         if self._forwarder is None:
@@ -169,18 +183,26 @@ class _Lab:
                 )
                 for site in self._sites
             ),
-            paths=tuple(
-                control.PathStatus(
-                    source=path.source,
-                    destination=path.destination,
-                    settings=path.settings,
-                    counts=path.counts,
-                    held=in_transit[pair],
-                    original=self._original[pair],
-                    changed_at=self._changed_at.get(pair),
-                )
-                for pair, path in self._relay.paths.items()
-            ),
+            paths=self._path_statuses(self._relay.paths, in_transit),
+            links=self._path_statuses(self._relay.network.links, in_transit),
+            routes=self._routing.routes(),
+            routers=self._routing.routers(),
+        )
+
+    def _path_statuses(
+        self, paths: Mapping[tuple[str, str], EmulatedPath], in_transit: Counter[tuple[str, str]]
+    ) -> tuple[control.PathStatus, ...]:
+        return tuple(
+            control.PathStatus(
+                source=path.source,
+                destination=path.destination,
+                settings=path.settings,
+                counts=path.counts,
+                held=in_transit[pair],
+                original=self._original[pair],
+                changed_at=self._changed_at.get(pair),
+            )
+            for pair, path in paths.items()
         )
 
 

@@ -12,13 +12,14 @@ import itertools
 import os
 import random
 import select
-import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from probes.lab.emulated_path import EmulatedPath, PathCounters
 from probes.lab.namespaces import WAN_INTERFACE, SiteNamespace
+from probes.lab.routing.network import Ingress, Network, RouterCounters, Transit, packed_address
+from probes.lab.routing.topology import Topology
 from probes.lab.settings import LabError, PathSettings
 
 LONGEST_PACKET_BYTES = 2048
@@ -27,9 +28,13 @@ PACKETS_AT_ONCE = 16
 
 IDLE_S = 3600.0
 LATE_S = 1e-3
+NO_ROUTERS = Topology()
 
-PacketInTransit = tuple[float, int, EmulatedPath, int, bytes]
-"""Departure time, arrival number, path, descriptor to write to, bytes."""
+Exit = int | Ingress | Transit
+"""The descriptor to write a packet to, or its next step on a route."""
+
+PacketInTransit = tuple[float, int, EmulatedPath, Exit, bytes]
+"""Departure time, arrival number, path or link, exit, bytes."""
 
 
 class _Port:
@@ -37,7 +42,7 @@ class _Port:
 
     __slots__ = ("name", "routes", "tun_fd", "unroutable")
 
-    def __init__(self, name: str, tun_fd: int, routes: dict[bytes, tuple[EmulatedPath, int]]) -> None:
+    def __init__(self, name: str, tun_fd: int, routes: dict[bytes, tuple[EmulatedPath, Exit]]) -> None:
         self.name = name
         self.tun_fd = tun_fd
         self.routes = routes
@@ -45,10 +50,17 @@ class _Port:
 
 
 class Relay:
-    """Moves packets between `sites` until `stop` is called. `seed` makes random choices reproducible."""
+    """Moves packets between `sites` until `stop` is called. `seed` makes random choices reproducible.
+
+    Paths with routes in `topology` go through its links and routers, others from site to site.
+    """
 
     def __init__(
-        self, sites: Sequence[SiteNamespace], settings: Mapping[tuple[str, str], PathSettings], seed: int
+        self,
+        sites: Sequence[SiteNamespace],
+        settings: Mapping[tuple[str, str], PathSettings],
+        seed: int,
+        topology: Topology = NO_ROUTERS,
     ) -> None:
         self.paths = {
             (source, destination): EmulatedPath(
@@ -61,9 +73,11 @@ class Relay:
         self.late_over_1ms = 0
         self.latest_s = 0.0
         self.late_s = 0.0
-        self._ports = {site.tun_fd: _Port(site.name, site.tun_fd, self._routes(site, sites)) for site in sites}
         self._in_transit: list[PacketInTransit] = []
         self._numbers = itertools.count()
+        tun_fds = {site.name: site.tun_fd for site in sites}
+        self.network = Network(topology, tun_fds, seed, self._push, self._deliver_routed)
+        self._ports = {site.tun_fd: _Port(site.name, site.tun_fd, self._routes(site, sites)) for site in sites}
         self._stopping = False
 
     def run(self) -> None:
@@ -87,8 +101,13 @@ class Relay:
         self._stopping = True
 
     def in_transit(self) -> Counter[tuple[str, str]]:
-        """Number of packets in transit on each path."""
-        return Counter((path.source, path.destination) for _, _, path, _, _ in self._in_transit)
+        """Number of packets in transit on each path and on each link."""
+        counter: Counter[tuple[str, str]] = Counter()
+        for _, _, crossed, exit_, _ in self._in_transit:
+            counter[crossed.source, crossed.destination] += 1
+            if isinstance(exit_, Transit) and exit_.path is not None:
+                counter[exit_.path.source, exit_.path.destination] += 1
+        return counter
 
     def unroutable(self) -> dict[str, int]:
         """Number of packets per site to addresses of no other site."""
@@ -99,19 +118,25 @@ class Relay:
         self.late_over_1ms, self.latest_s, self.late_s = 0, 0.0, 0.0
         for port in self._ports.values():
             port.unroutable = 0
-        for path in self.paths.values():
+        for path in (*self.paths.values(), *self.network.links.values()):
             path.counts = PathCounters()
+        for router in self.network.routers.values():
+            router.counts = RouterCounters()
 
-    def _routes(self, source: SiteNamespace, sites: Iterable[SiteNamespace]) -> dict[bytes, tuple[EmulatedPath, int]]:
-        return {
-            socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address): (
-                self.paths[source.name, site.name],
-                site.tun_fd,
-            )
-            for site in sites
-            if site.name != source.name
-            for address in site.addresses
-        }
+    def _routes(self, source: SiteNamespace, sites: Iterable[SiteNamespace]) -> dict[bytes, tuple[EmulatedPath, Exit]]:
+        """Path and exit by destination address, of the other sites and of the routers."""
+        routes: dict[bytes, tuple[EmulatedPath, Exit]] = {}
+        for site in sites:
+            if site.name != source.name:
+                path, ingress = self.paths[source.name, site.name], self.network.ingress(source.name, site.name)
+                exit_ = site.tun_fd if ingress is None else ingress
+                routes |= {packed_address(address): (path, exit_) for address in site.addresses}
+        for name, router in self.network.routers.items():
+            ingress = self.network.ingress(source.name, name)
+            if ingress is not None:
+                path = EmulatedPath(source.name, name, PathSettings(delay_ms=0.0), random.Random(0))
+                routes |= {packed_address(address): (path, ingress) for address in router.settings.addresses}
+        return routes
 
     def _receive(self, port: _Port) -> None:
         """Read a batch of packets from a site."""
@@ -129,9 +154,9 @@ class Relay:
             if route is None:
                 port.unroutable += 1
                 continue
-            path, out_fd = route
+            path, exit_ = route
             for exit_s in path.admit(clock(), len(packet)):
-                heapq.heappush(queue, (exit_s, next(numbers), path, out_fd, packet))
+                heapq.heappush(queue, (exit_s, next(numbers), path, exit_, packet))
 
     def _forward_due(self) -> float:
         """Write due packets. Returns the seconds until the next packet is due."""
@@ -140,17 +165,33 @@ class Relay:
             early_s = queue[0][0] - clock()
             if early_s > 0:
                 return early_s
-            _, number, path, out_fd, packet = heapq.heappop(queue)
-            try:
-                os.write(out_fd, packet)
-            except OSError:
-                # A malformed packet, or a device that is down: counted as failed.
-                path.counts.failed += 1
-                continue
-            path.count_forwarded(number, len(packet))
-            self.late_s -= early_s
-            if -early_s > LATE_S:
-                self.late_over_1ms += 1
-            if -early_s > self.latest_s:
-                self.latest_s = -early_s
+            due_s, number, path, exit_, packet = heapq.heappop(queue)
+            if isinstance(exit_, int):
+                self._deliver(-early_s, number, path, exit_, packet)
+            else:
+                exit_.arrive(due_s, number, path, packet)
         return IDLE_S
+
+    def _push(self, exit_s: float, link: EmulatedPath, transit: Transit, packet: bytes) -> None:
+        """Queue a packet until it has crossed a link."""
+        heapq.heappush(self._in_transit, (exit_s, next(self._numbers), link, transit, packet))
+
+    def _deliver_routed(self, due_s: float, number: int, path: EmulatedPath | None, out_fd: int, packet: bytes) -> None:
+        self._deliver(time.monotonic() - due_s, number, path, out_fd, packet)
+
+    def _deliver(self, late_s: float, number: int, path: EmulatedPath | None, out_fd: int, packet: bytes) -> None:
+        """Write a packet to a site. A router's own packet has no path and is not counted."""
+        try:
+            os.write(out_fd, packet)
+        except OSError:
+            # A malformed packet, or a device that is down: counted as failed.
+            if path is not None:
+                path.counts.failed += 1
+            return
+        if path is not None:
+            path.count_forwarded(number, len(packet))
+        self.late_s += late_s
+        if late_s > LATE_S:
+            self.late_over_1ms += 1
+        if late_s > self.latest_s:
+            self.latest_s = late_s

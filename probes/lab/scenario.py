@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
+from probes.lab.routing.topology import LinkTable, Router, Topology, read_topology
 from probes.lab.settings import (
-    CellBytes,
     DelayMs,
     LabError,
+    OptionalSettings,
     PathSettings,
-    PolicerBytes,
-    RateMbps,
-    Ratio,
     ScenarioError,
+    explicit_settings,
 )
 from probes.toml import tables
 from probes.toml.keys import Text, must_be
@@ -102,23 +101,7 @@ class Alerts(msgspec.Struct, frozen=True, kw_only=True):
     loss: LossAlert | None = None
 
 
-class _PathDefaults(msgspec.Struct, frozen=True, kw_only=True):
-    """`[default]`: default settings of every path. The default delay comes from the distance."""
-
-    jitter_ms: DelayMs | None = None
-    loss_ratio: Ratio | None = None
-    rate_mbps: RateMbps | None = None
-    queue_ms: DelayMs | None = None
-    queue_bytes: Annotated[int, msgspec.Meta(ge=1500)] | None = None
-    policer_mbps: RateMbps | None = None
-    policer_bytes: PolicerBytes | None = None
-    policer_cell_bytes: CellBytes | None = None
-    reorder_ratio: Ratio | None = None
-    reorder_hold_ms: DelayMs | None = None
-    duplicate_ratio: Ratio | None = None
-
-
-class _PathTable(_PathDefaults, frozen=True, kw_only=True):
+class _PathTable(OptionalSettings, frozen=True, kw_only=True):
     """A `[[path]]` table: `between` with `rtt_ms`, or `from` and `to` with `delay_ms`."""
 
     between: Annotated[tuple[str, str] | None, must_be('two sites, as in between = ["slac", "cern"]')] = None
@@ -126,6 +109,10 @@ class _PathTable(_PathDefaults, frozen=True, kw_only=True):
     destination: str | None = msgspec.field(default=None, name="to")
     rtt_ms: DelayMs | None = None
     delay_ms: DelayMs | None = None
+    route: Annotated[tuple[str, ...] | None, must_be('router names in order, as in route = ["gw", "core"]')] = None
+    routes: Annotated[
+        tuple[tuple[str, ...], ...] | None, must_be('a list of routes, as in routes = [["gw", "a"], ["gw", "b"]]')
+    ] = None
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,10 +121,13 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True):
     title: Text
     seed: int | None = None
     site: tuple[LabSite, ...]
-    default: _PathDefaults = _PathDefaults()
+    # `[default]` has no delay: the default delay comes from the distance.
+    default: OptionalSettings = OptionalSettings()
     path: tuple[_PathTable, ...] = ()
     measure: Measure = Measure()
     alerts: Alerts = Alerts()
+    router: tuple[Router, ...] = ()
+    link: tuple[LinkTable, ...] = ()
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +140,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     paths: Mapping[tuple[str, str], PathSettings]
     measure: Measure
     alerts: Alerts
+    topology: Topology = Topology()
 
     @property
     def site_names(self) -> tuple[str, ...]:
@@ -196,14 +187,17 @@ def _scenario(name: str, table: Table) -> Scenario:
     table.raise_problems()
     document: _Document = table.entry()
     _check_sites(document.site)
+    topology = read_topology(table, [site.name for site in document.site])
+    table.raise_problems()
     return Scenario(
         name=name,
         title=document.title,
         seed=document.seed,
         sites=document.site,
-        paths=_path_settings(document),
+        paths=_path_settings(document, topology.routes),
         measure=document.measure,
         alerts=document.alerts,
+        topology=topology,
     )
 
 
@@ -260,13 +254,17 @@ def _check_sites(sites: tuple[LabSite, ...]) -> None:
             raise ScenarioError(f'[[site]] "{name}" is defined {names.count(name)} times: give each its own name')
 
 
-def _path_settings(document: _Document) -> dict[tuple[str, str], PathSettings]:
-    """Settings of every ordered pair: the defaults, then `between` tables, then `from`/`to` tables."""
+def _path_settings(document: _Document, routed: Collection[tuple[str, str]]) -> dict[tuple[str, str], PathSettings]:
+    """Settings of every ordered pair: the defaults, then `between` tables, then `from`/`to` tables.
+
+    A path with a route has no delay of its own: that of its links.
+    """
     sites = {site.name: site for site in document.site}
     pairs = [(a, b) for a in sites for b in sites if a != b]
-    settings = {pair: _explicit_settings(document.default) for pair in pairs}
+    settings = {pair: explicit_settings(document.default) for pair in pairs}
     for pair, values in settings.items():
-        values["delay_ms"] = round(great_circle_km(sites[pair[0]], sites[pair[1]]) / RTT_KM_PER_MS / 2, 3)
+        km = 0.0 if pair in routed else great_circle_km(sites[pair[0]], sites[pair[1]])
+        values["delay_ms"] = round(km / RTT_KM_PER_MS / 2, 3)
     for pair, values in _overrides(document.path, list(sites)):
         settings[pair].update(values)
     return {pair: PathSettings(**values) for pair, values in settings.items()}
@@ -312,7 +310,7 @@ def _ends(table: _PathTable, names: list[str]) -> tuple[str, str]:
 def _both_directions(table: _PathTable) -> dict[str, Any]:
     if table.delay_ms is not None:
         raise ScenarioError("`delay_ms` is for a single direction: with `between` use `rtt_ms`, which is split evenly")
-    values = _explicit_settings(table)
+    values = explicit_settings(table)
     if table.rtt_ms is not None:
         values["delay_ms"] = table.rtt_ms / 2
     return values
@@ -321,16 +319,10 @@ def _both_directions(table: _PathTable) -> dict[str, Any]:
 def _one_direction(table: _PathTable) -> dict[str, Any]:
     if table.rtt_ms is not None:
         raise ScenarioError("`rtt_ms` is for both directions: with `from` and `to` use `delay_ms`")
-    values = _explicit_settings(table)
+    values = explicit_settings(table)
     if table.delay_ms is not None:
         values["delay_ms"] = table.delay_ms
     return values
-
-
-def _explicit_settings(table: _PathDefaults) -> dict[str, Any]:
-    """The settings that a table sets explicitly."""
-    names = _PathDefaults.__struct_fields__
-    return {name: value for name in names if (value := getattr(table, name)) is not None}
 
 
 def _refuse_twice(written: list[tuple[tuple[str, str], dict[str, Any]]], pair: tuple[str, str], which: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -54,3 +54,25 @@ class PathSettings(msgspec.Struct, frozen=True, kw_only=True):
         if self.queue_bytes is not None:
             return self.queue_bytes
         return self.rate_mbps * 1e6 / 8 * self.queue_ms / 1e3
+
+
+class OptionalSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a path or link as a table may set them: those that it sets replace the defaults."""
+
+    jitter_ms: DelayMs | None = None
+    loss_ratio: Ratio | None = None
+    rate_mbps: RateMbps | None = None
+    queue_ms: DelayMs | None = None
+    queue_bytes: Annotated[int, msgspec.Meta(ge=1500)] | None = None
+    policer_mbps: RateMbps | None = None
+    policer_bytes: PolicerBytes | None = None
+    policer_cell_bytes: CellBytes | None = None
+    reorder_ratio: Ratio | None = None
+    reorder_hold_ms: DelayMs | None = None
+    duplicate_ratio: Ratio | None = None
+
+
+def explicit_settings(table: OptionalSettings) -> dict[str, Any]:
+    """The settings that a table sets explicitly."""
+    names = OptionalSettings.__struct_fields__
+    return {name: value for name in names if (value := getattr(table, name)) is not None}

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from probes.lab import control
+from probes.lab.routing.command import route_text
+from probes.lab.routing.protocol import RouterStatus
+from probes.lab.routing.topology import delay_ms
 from probes.lab.sites import sites_down
 
 TABLE_HEADER = (
     "path", "delay_ms", "±", "loss", "Mbit/s", "queue_ms", "policer", "reorder", "dupl",
     "received", "forwarded", "lost", "queue drops", "policed", "duplicated", "reordered", "failed", "held",
 )  # fmt: skip
+ROUTED_HEADER = (*TABLE_HEADER, "lost on links", "expired")
+LINK_HEADER = ("link", *TABLE_HEADER[1:])
+ROUTER_HEADER = ("router", "address", "AS", "ICMP/s", "silent", "MPLS", "expired", "ICMP sent", "limited")
 
 
 def summary(state: control.LabState) -> str:
@@ -25,9 +31,7 @@ def summary(state: control.LabState) -> str:
 
 
 def status_text(status: control.LabStatus) -> str:
-    """Format the status of a lab: a summary, then a table of all ordered paths."""
-    rows = [TABLE_HEADER, *(_row(path) for path in status.paths)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(TABLE_HEADER))]
+    """Format the status of a lab: a summary, a table of all ordered paths, then routes, links and routers."""
     waited = "" if status.timing.waited_s is None else f" (waited {status.timing.waited_s:.1f} s for a CPU)"
     lines = [
         f"lab {summary(status.lab)}",
@@ -41,8 +45,44 @@ def status_text(status: control.LabStatus) -> str:
         if site.overrun:
             lines.append(f"{site.name}: {site.overrun} packets dropped by the kernel: relay too slow")
     lines.append("")
-    lines += ["  ".join(_aligned(row, widths)) for row in rows]
+    if not status.routers:
+        lines += _table([TABLE_HEADER, *(_row(path) for path in status.paths)])
+        return "\n".join(lines)
+    lines += _table([ROUTED_HEADER, *_routed_rows(status)])
+    lines += ["", *(route_text(path) for path in status.routes)]
+    lines += ["", *_table([LINK_HEADER, *(_row(link) for link in status.links)])]
+    lines += ["", *_table([ROUTER_HEADER, *(_router_row(router) for router in status.routers)])]
     return "\n".join(lines)
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(_aligned(row, widths)) for row in rows]
+
+
+def _routed_rows(status: control.LabStatus) -> Iterator[tuple[str, ...]]:
+    """Rows of paths whose delay includes that of the links on their routes."""
+    links = {(link.source, link.destination): link.settings for link in status.links}
+    routes = {(path.source, path.destination): path.routes for path in status.routes}
+    for path in status.paths:
+        pair = (path.source, path.destination)
+        on_links_ms = delay_ms(links, pair, routes[pair]) if pair in routes else 0.0
+        name, _, *others = _row(path)
+        total_ms = round(path.settings.delay_ms + on_links_ms, 3)
+        yield (name, f"{total_ms:g}", *others, str(path.counts.dropped_links), str(path.counts.expired))
+
+
+def _router_row(router: RouterStatus) -> tuple[str, ...]:
+    settings, counts = router.settings, router.counts
+    return (
+        settings.name,
+        settings.address,
+        "-" if settings.asn is None else f"AS{settings.asn}",
+        "-" if settings.icmp_per_s is None else f"{settings.icmp_per_s:g}",
+        "yes" if settings.is_silent else "no",
+        ",".join(map(str, settings.mpls)) or "-",
+        *(str(number) for number in (counts.expired, counts.icmp_sent, counts.icmp_limited)),
+    )
 
 
 def _row(path: control.PathStatus) -> tuple[str, ...]:

@@ -1,0 +1,100 @@
+"""`lab route` changes, restores or lists the routes of a running lab; `lab asn` prints the AS of its routers."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+
+from probes.lab import control
+from probes.lab.mesh import namespace_addresses
+from probes.lab.routing.protocol import RouteRequest, RouteStatus
+from probes.lab.routing.topology import Route, Routes
+from probes.lab.scenario import Scenario, load_scenario, resolve_path
+from probes.lab.settings import LabError
+
+VIA = "via"
+USAGE = "lab route SRC DST via A,B,C [via A,D,C] [--one-way], or lab route SRC DST --original"
+
+
+def add_route_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `lab route`."""
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="SRC DST via A,B,C",
+        help="path, and its routers in order; flows are balanced over several routes, each after its own `via`. "
+        "Without routers, print the present routes",
+    )
+    parser.add_argument("--one-way", action="store_true", help="leave the reverse direction as it is")
+    parser.add_argument("--original", action="store_true", help="restore the routes of the scenario")
+
+
+def route(arguments: argparse.Namespace) -> int:
+    """Change the routes of a path, in both directions unless `--one-way`; without routers, print them."""
+    ends, routes = _parse(arguments.words)
+    pair = resolve_path(":".join(ends), control.read_state(arguments.run_dir).sites) if ends else None
+    if routes and arguments.original:
+        raise LabError("give either routers or --original")
+    if (routes or arguments.original) and pair is None:
+        raise LabError(f"give the path: {USAGE}")
+    if pair is not None and (routes or arguments.original):
+        request = RouteRequest(source=pair[0], destination=pair[1], routes=routes or None, is_one_way=arguments.one_way)
+        control.ask(arguments.run_dir, request)
+    status = control.ask_status(arguments.run_dir)
+    if not status.routes:
+        raise LabError("this lab has no routers: start a scenario with routers, such as four-sites-routed")
+    for path in status.routes:
+        if pair is None or {path.source, path.destination} == set(pair):
+            print(route_text(path))
+    if pair is not None and routes:
+        print(f"undo: python -m probes lab route {pair[0]} {pair[1]} --original")
+    return 0
+
+
+def asn(arguments: argparse.Namespace) -> int:
+    """Print the addresses of a scenario with their AS as tab-separated values, in the format of iptoasn.com."""
+    scenario = load_scenario(arguments.scenario)
+    rows = sorted(_networks(scenario), key=lambda row: (ipaddress.ip_address(row[0]).version, row))
+    if not rows:
+        raise LabError(f"scenario {scenario.name} has no router with an `asn`")
+    for address, number, name in rows:
+        print(address, address, number, "None", name, sep="\t")
+    return 0
+
+
+def route_text(path: RouteStatus) -> str:
+    """The routes of a path in a line."""
+    changed = "" if path.changed_at is None else f"  (changed {path.changed_at:%H:%M:%S} UTC)"
+    return f"{path.source} → {path.destination}: via {' | '.join(map(','.join, path.routes))}{changed}"
+
+
+def _parse(words: list[str]) -> tuple[list[str], Routes]:
+    """Split the words into the ends of the path and its routes."""
+    groups: list[list[str]] = [[]]
+    for word in words:
+        if word == VIA:
+            groups.append([])
+        else:
+            groups[-1].append(word)
+    ends, *ways = groups
+    routes: list[Route] = [tuple(name for word in way for name in word.split(",") if name) for way in ways]
+    if not all(routes):
+        raise LabError(f"`via` needs routers: {USAGE}")
+    return ends, tuple(routes)
+
+
+def _networks(scenario: Scenario) -> list[tuple[str, int, str]]:
+    """Address, AS number and AS name of every router with an AS, and of the sites that are linked to one AS only."""
+    routers = {router.name: router for router in scenario.topology.routers}
+    rows = [
+        (address, router.asn, router.as_name or "")
+        for router in routers.values()
+        if router.asn is not None
+        for address in router.addresses
+    ]
+    for site, addresses in namespace_addresses(scenario, ipv6=True).items():
+        neighbours = {routers[b].asn: routers[b].as_name for a, b in scenario.topology.links if a == site}
+        if len(neighbours) == 1:
+            number, name = next(iter(neighbours.items()))
+            rows += [(address, number, name or "") for address in addresses if number is not None]
+    return rows
