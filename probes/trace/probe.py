@@ -21,12 +21,14 @@ from probes.ping.icmp import kernel
 from probes.ping.icmp.channel import Channel
 from probes.ping.resolve import Name, Resolution, resolve
 from probes.trace.engine.session import TraceSession, run_sessions
+from probes.trace.engine.udp import UdpChannel
 from probes.trace.memory import RouteMemory
 from probes.trace.round import TraceRound
 from probes.trace.search import Route
 from probes.trace.spec import MOST_ATTEMPTS, MOST_HOPS, TraceRun, TraceSpec, TraceTarget
 
 MOST_FLOWS = 64
+PROGRESS_S = 0.2
 
 Progress = Callable[[tuple[TraceRun, ...]], None]
 
@@ -64,6 +66,7 @@ class Traces:
 
     def __init__(self, spec: TraceSpec, answers: Mapping[Name, Resolution], memory: RouteMemory, now: datetime) -> None:
         self._spec = spec
+        self._channel: type[Channel] = _channel(spec)
         self._memory = memory
         self._now = now
         self._addresses: dict[int, SocketAddress] = {}
@@ -98,17 +101,29 @@ class Traces:
     def run(self, deadline: Deadline, progress: Progress | None = None) -> None:
         """Trace all targets. `progress` is called with the hops so far."""
         sessions = [shared.session for shared in self._sockets]
-        run_sessions(sessions, deadline, None if progress is None else lambda: progress(self.runs()))
+        run_sessions(sessions, deadline, None if progress is None else self._teller(progress))
         for shared in self._sockets:
             self._memory.learn(
                 {
-                    (shared.family, shared.source, address): Route(
+                    (self._spec.protocol, shared.family, shared.source, address): Route(
                         tuple(hop.address for hop in shared.session.round.hops(rank)),
                         shared.session.round.searches[rank].reached_at is not None,
                     )
                     for rank, address in enumerate(shared.addresses)
                 }
             )
+
+    def _teller(self, progress: Progress) -> Callable[[], None]:
+        """A function that calls `progress` with the hops so far, every `PROGRESS_S` at most."""
+        told_s = time.monotonic()
+
+        def tell() -> None:
+            nonlocal told_s
+            if time.monotonic() >= told_s + PROGRESS_S:
+                told_s = time.monotonic()
+                progress(self.runs())
+
+        return tell
 
     @property
     def packets(self) -> int:
@@ -126,13 +141,19 @@ class Traces:
 
     def _open(self, family: int, source: str | None, sharing: Mapping[SocketAddress, list[int]]) -> None:
         try:
-            channel = Channel(family, source)
+            channel = self._channel(family, source)
         except ProbeError as error:
             self._failed.update((index, error) for members in sharing.values() for index in members)
             return
         addresses = tuple(sharing)
-        expected = [self._memory.route((family, source, address)) for address in addresses]
-        round_ = TraceRound(self._spec, expected, self._memory.free_at_s, time.monotonic())
+        expected = [self._memory.route((self._spec.protocol, family, source, address)) for address in addresses]
+        round_ = TraceRound(
+            self._spec,
+            expected,
+            self._memory.free_at_s,
+            time.monotonic(),
+            can_tell_distance=self._spec.protocol == "icmp",
+        )
         session = TraceSession(channel, addresses, round_, self._spec)
         rows = tuple(tuple(members) for members in sharing.values())
         self._sockets.append(_SharedSocket(family, source, addresses, rows, session))
@@ -169,6 +190,10 @@ class Traces:
         )
 
 
+def _channel(spec: TraceSpec) -> type[Channel]:
+    return UdpChannel if spec.protocol == "udp" else Channel
+
+
 class TraceProbe:
     """Traces over sockets with kernel timestamps (`probes.contract.Probe`), and remembers routes from run to run."""
 
@@ -185,7 +210,7 @@ class TraceProbe:
         reasons = problems(spec)
         for family in sorted({target.family for target in spec.targets}):
             try:
-                Channel(family).close()
+                _channel(spec)(family).close()
             except NoRoute:
                 continue
             except ProbeError as error:

@@ -55,7 +55,7 @@ class TraceRound:
         dice: random.Random | None = None,
     ) -> None:
         """`expected` has the route of each target, None if not known. `can_tell_distance`: a reply's TTL is read.
-        `one_by_one`: each target gets its next probe when the one before is resolved."""
+        While `one_by_one`, each target gets its next probe when the one before is resolved."""
         self._spec = spec
         self._dice = dice or random.Random()
         self._pacing: RouterPacing[Probe] = RouterPacing(
@@ -63,7 +63,7 @@ class TraceRound:
         )
         self._shares = spec.shares_near_hops and len(expected) > 1 and spec.flows == 1
         self._can_tell_distance = can_tell_distance
-        self._one_by_one = one_by_one
+        self.one_by_one = one_by_one
         self._backlog: list[list[Probe]] = [[] for _ in expected]
         self._claims: dict[tuple[int, str], int] = {}
         self._routers_at: dict[int, set[str]] = {}
@@ -184,7 +184,12 @@ class TraceRound:
         if not self._shares:
             return []
         routers = ((ttl, hop.router) for ttl, hop in self.searches[rank].hops.items())
-        return [ttl for ttl, router in routers if router is not None and self._claims.get((ttl, router), rank) != rank]
+        end = self.searches[rank].end
+        return [
+            ttl
+            for ttl, router in routers
+            if router is not None and ttl != end and self._claims.get((ttl, router), rank) != rank
+        ]
 
     def _owner(self, rank: int) -> int | None:
         """The target whose route this one may have joined at its lowest hop."""
@@ -248,7 +253,7 @@ class TraceRound:
             hop.sent += 1
             hop.pending += 1
         probes.sort(key=lambda probe: (probe.attempt, self._dice.random()))
-        if self._one_by_one:
+        if self.one_by_one:
             self._backlog[rank] += probes[1:]
             probes = probes[:1]
         for probe in probes:

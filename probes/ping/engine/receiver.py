@@ -54,6 +54,7 @@ class Receiver:
         keys: StampKeys,
         rows: int,
         error_bytes: int = ERROR_QUEUE_DATA_BYTES,
+        matcher: type[ReplyMatcher] | None = None,
     ) -> None:
         """`error_bytes` of each ICMP error are read; a ping needs no more than the quoted request."""
         self._channel = channel
@@ -63,7 +64,7 @@ class Receiver:
         self._replies = channel.receive_batch(rows, reply_bytes)
         self._queued = channel.error_queue(rows, error_bytes)
         self.clock = StampClock()
-        self.matcher = ReplyMatcher(echo_format, table, hosts[:, HOST_COLUMNS[channel.family]], self.clock)
+        self.matcher = (matcher or ReplyMatcher)(echo_format, table, hosts[:, HOST_COLUMNS[channel.family]], self.clock)
 
     def drain(self) -> None:
         """Read all queued messages: replies first, so that the send timestamp of each answered request is read too.

@@ -32,11 +32,11 @@ MESSAGE_OVERHEAD_BYTES = 1100
 
 def pack_address(family: int, address: SocketAddress) -> bytes:
     """Pack into `struct sockaddr_in6`, or `struct sockaddr_in` padded to the same length."""
-    host = socket.inet_pton(FAMILY[family], address[0].partition("%")[0])
+    host, port = socket.inet_pton(FAMILY[family], address[0].partition("%")[0]), socket.htons(address[1])
     if family == 4:
-        return struct.pack("=HH4s20x", socket.AF_INET, 0, host)
+        return struct.pack("=HH4s20x", socket.AF_INET, port, host)
     scope = address[3] if len(address) == 4 else 0
-    return struct.pack("=HHI16sI", socket.AF_INET6, 0, 0, host, scope)
+    return struct.pack("=HHI16sI", socket.AF_INET6, port, 0, host, scope)
 
 
 class Sender:
@@ -69,7 +69,7 @@ class Sender:
         self._written_stop = 0
 
     def _make_batch(self, rows: int) -> SendBatch:
-        return self._channel.send_batch(self.names, rows, echo.HEAD_BYTES, self._format.padding)
+        return self._channel.send_batch(self.names, rows, self._format.head_bytes, self._format.padding)
 
     def send(self, stop: int) -> bool:
         """Send from the next packet to `stop`. False if the send buffer filled up first."""

@@ -12,9 +12,9 @@ import secrets
 import socket
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from probes.contract import NoRoute, NotPermitted, ProbeError
 from probes.ping.addresses import FAMILY
@@ -78,11 +78,12 @@ class Channel:
     """An open ICMP socket of an address family, bound to `source` if this host has that address."""
 
     KINDS: Sequence[socket.SocketKind] = (socket.SOCK_RAW, socket.SOCK_DGRAM)
+    PROTOCOLS: ClassVar[Mapping[int, int]] = PROTOCOL
 
     def __init__(self, family: int, source: str | None = None, *, dont_fragment: bool = False) -> None:
         """Raises NotPermitted, NoRoute (this host lacks the address family) or ProbeError."""
         self.family = family
-        self.socket, self.is_raw = _open(family, self.KINDS)
+        self.socket, self.is_raw = _open(family, self.KINDS, self.PROTOCOLS[family])
         try:
             self.identifier = self._bind(source)
             self.stamps = self._set_up()
@@ -252,12 +253,12 @@ class Channel:
         self.socket.setsockopt(socket.SOL_SOCKET, kernel.SO_TIMESTAMPING, flags)
 
 
-def _open(family: int, kinds: Sequence[socket.SocketKind]) -> tuple[socket.socket, bool]:
+def _open(family: int, kinds: Sequence[socket.SocketKind], protocol: int) -> tuple[socket.socket, bool]:
     """Open a socket of the first permitted type of `kinds`. Returns it, and whether it is raw."""
     refusals = []
     for kind in kinds:
         try:
-            opened = socket.socket(FAMILY[family], kind, PROTOCOL[family])
+            opened = socket.socket(FAMILY[family], kind, protocol)
         except OSError as error:
             if error.errno == errno.EAFNOSUPPORT:
                 raise NoRoute(f"this machine has no IPv{family}") from error

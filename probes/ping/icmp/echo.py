@@ -78,7 +78,9 @@ class Replies:
 
 class EchoFormat:
     """Encodes and decodes for a socket: its family, identifier and secret, the padding that all requests share, and the
-    flow of each target, by rank."""
+    flow of each target, by rank. `head_bytes` of each message differ, the rest is padding."""
+
+    head_bytes: int = HEAD_BYTES
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ TTL are decided when it is planned.
 from __future__ import annotations
 
 import socket
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from probes.ping.arrays import Bytes, Int64s
 from probes.ping.engine.packet_outcomes import PacketTable, SendPattern
 from probes.ping.engine.sender import Sender
-from probes.ping.icmp import echo, icmp_errors
+from probes.ping.icmp import icmp_errors
 from probes.ping.icmp.icmp_errors import Errors
 from probes.ping.icmp.kernel import KernelSendBatch
 from probes.trace.engine.labels import read_labels
@@ -35,7 +36,8 @@ class RouterError:
 
 
 class TraceTable(PacketTable):
-    """The packets of a session, up to `capacity`. `planned` is the number of the next packet to be planned."""
+    """The packets of a session, up to `capacity`. `planned` is the number of the next packet to be planned,
+    `unanswered` are those that have neither a reply nor timed out. `has_short_quotes`: an error quoted no payload."""
 
     def __init__(self, family: int, capacity: int, timeout_s: float) -> None:
         super().__init__(1, SendPattern((PACKET_BYTES,), capacity, 0.0, timeout_s))
@@ -43,6 +45,8 @@ class TraceTable(PacketTable):
         self.ranks: Int64s = np.zeros(capacity, np.int64)
         self.ttls: Int64s = np.zeros(capacity, np.int64)
         self.errors: dict[int, RouterError] = {}
+        self.unanswered: Collection[int] = ()
+        self.has_short_quotes = False
         self._family = family
 
     def plan(self, rank: int, ttl: int) -> int:
@@ -93,7 +97,7 @@ class TraceSender(Sender):
         return super().send(stop)
 
     def _make_batch(self, rows: int) -> KernelSendBatch:
-        self._limited = self._channel.limited_batch(self.names, rows, echo.HEAD_BYTES, self._format.padding)
+        self._limited = self._channel.limited_batch(self.names, rows, self._format.head_bytes, self._format.padding)
         return self._limited
 
     def _write(self) -> None:
@@ -102,5 +106,5 @@ class TraceSender(Sender):
         numbers = np.arange(self._written_first, self._written_stop)
         ranks = self._table.ranks[numbers]
         self._format.write(self._batch.heads[: len(numbers)], numbers, numbers, ranks, self._tail_sums[numbers])
-        self._batch.set_destinations(ranks, self._table.packet_bytes[numbers] - echo.MIN_PACKET_BYTES)
+        self._batch.set_destinations(ranks, np.full(len(numbers), len(self._format.padding)))
         self._limited.set_hop_limits(self._table.ttls[numbers])

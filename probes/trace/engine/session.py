@@ -22,6 +22,7 @@ from probes.ping.icmp import echo
 from probes.ping.icmp.channel import Channel
 from probes.ping.icmp.stamp_keys import StampKeys
 from probes.trace.engine.packets import PACKET_BYTES, TraceSender, TraceTable
+from probes.trace.engine.udp import DESTINATION_PORT, UdpFormat, UdpMatcher
 from probes.trace.round import Probe, TraceRound
 from probes.trace.search import REACHED, Answer
 from probes.trace.spec import TraceSpec
@@ -59,12 +60,14 @@ class TraceSession:
         self._spec = spec
         self._addresses = addresses
         self._flows = spec.flows
+        self._reached_by = "port_unreachable" if spec.protocol == "udp" else None
         self._tick_s = SHORT_TICK_S if len(addresses) <= FEW_TARGETS else LONG_TICK_S
         self._pending: dict[int, Probe] = {}
         capacity = min(len(addresses) * (spec.max_hops * (spec.attempts + spec.flows) + 1), echo.SEQUENCES)
         self._table = TraceTable(channel.family, capacity, spec.timeout_s)
         self.flows = flows_to(channel.family, addresses, spec.flows)
-        echo_format = echo.EchoFormat(
+        is_udp = spec.protocol == "udp"
+        echo_format = (UdpFormat if is_udp else echo.EchoFormat)(
             channel.family,
             channel.identifier,
             secrets.token_bytes(echo.SECRET_BYTES),
@@ -75,12 +78,24 @@ class TraceSession:
         )
         self._keys = StampKeys(capacity)
         rows = min(MOST_ROWS, capacity)
-        by_flow = [address for address in addresses for _ in range(spec.flows)]
+        by_flow = [
+            (address[0], DESTINATION_PORT + flow if is_udp else 0, *address[2:])
+            for address in addresses
+            for flow in range(spec.flows)
+        ]
         channel.ask_for_extensions()
         self._sender = TraceSender(channel, by_flow, echo_format, self._table, self._keys, rows, self._restart_keys)
         self._receiver = Receiver(
-            channel, self._sender.names, echo_format, self._table, self._keys, rows, error_bytes=ERROR_BYTES
+            channel,
+            self._sender.names,
+            echo_format,
+            self._table,
+            self._keys,
+            rows,
+            ERROR_BYTES,
+            UdpMatcher if is_udp else None,
         )
+        self._table.unanswered = self._pending
 
     @property
     def is_over(self) -> bool:
@@ -88,6 +103,8 @@ class TraceSession:
 
     def flow(self, rank: int) -> int:
         """The main flow of a target."""
+        if self._spec.protocol == "udp":
+            return (self.channel.identifier << 16) + DESTINATION_PORT
         return int(self.flows[rank * self._flows])
 
     def step(self) -> None:
@@ -103,6 +120,8 @@ class TraceSession:
             self._sender.send(self._table.planned)
         if self._pending:
             self._receiver.drain()
+            if self._table.has_short_quotes:
+                self.round.one_by_one = True
             self._resolve(time.monotonic_ns())
 
     def wake_at_s(self) -> float:
@@ -147,7 +166,9 @@ class TraceSession:
     def _error(self, number: int) -> Answer | None:
         error = self._table.errors[number]
         router = socket.inet_ntop(FAMILY[self.channel.family], error.router)
-        return self._in_time(number, error.arrived_ns, Answer(router, 0.0, error.name, error.mpls))
+        is_reached = error.name == self._reached_by and router == self._addresses[self._pending[number].rank][0]
+        event = REACHED if is_reached else error.name
+        return self._in_time(number, error.arrived_ns, Answer(router, 0.0, event, error.mpls))
 
     def _in_time(self, number: int, arrived_ns: int, answer: Answer) -> Answer | None:
         rtt_ms = max(0, arrived_ns - self._table.sent_ns(number, arrived_ns)) / NS_PER_MS

@@ -1,0 +1,89 @@
+"""UDP datagrams instead of echo requests: constant ports, and no privilege of any kind.
+
+Load balancers hash the ports. Number and secret stand in the payload, which most routers quote; the kernel gives an
+error to this socket only if ports and addresses are those of the socket, and hides the quoted UDP header. A router that
+quotes nothing beyond it is believed only where a single datagram to that destination is unanswered; from then on each
+target gets a datagram at a time (`TraceTable.has_short_quotes`).
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+
+import numpy as np
+
+from probes.ping.arrays import Bytes, Int64s
+from probes.ping.engine.receiver import ReplyMatcher
+from probes.ping.icmp.channel import Channel
+from probes.ping.icmp.echo import SECRET_BYTES, EchoFormat, Replies
+from probes.ping.icmp.icmp_errors import Errors
+from probes.trace.engine.packets import TraceTable
+
+DESTINATION_PORT = 33434
+"""That of traceroute(8): hosts expect nothing useful there."""
+
+HEAD = np.dtype([("number", ">u4"), ("secret", "u1", (SECRET_BYTES,)), ("unused", ">u2")])
+
+
+class UdpChannel(Channel):
+    """A UDP socket; its `identifier` is the source port."""
+
+    KINDS: Sequence[socket.SocketKind] = (socket.SOCK_DGRAM,)
+    PROTOCOLS = {4: socket.IPPROTO_UDP, 6: socket.IPPROTO_UDP}
+
+    def _bind(self, source: str | None) -> int:
+        """Bind to the source if it is a local address. Returns the port."""
+        for address in [source, None] if source is not None else [None]:
+            try:
+                self.socket.bind((address or "", 0))
+            except OSError:
+                if address is None:
+                    raise
+                continue
+            break
+        port: int = self.socket.getsockname()[1]
+        return port
+
+
+class UdpFormat(EchoFormat):
+    """Encodes datagrams. No datagram is a reply: a host replies with Port Unreachable."""
+
+    head_bytes = HEAD.itemsize
+
+    def prepare(self, heads: Bytes) -> None:
+        heads.view(HEAD)[:, 0]["secret"] = self.secret
+
+    def write(self, heads: Bytes, numbers: Int64s, turns: Int64s, ranks: Int64s, tail_sums: Int64s) -> None:
+        heads.view(HEAD)[:, 0]["number"] = numbers
+
+    def read(self, data: Bytes, lengths: Int64s) -> Replies:
+        nothing = np.zeros(len(data), np.int64)
+        return Replies(nothing == 1, nothing == 0, nothing, nothing, nothing, lengths, None)
+
+
+class UdpMatcher(ReplyMatcher):
+    """Matches errors by the payload that they quote."""
+
+    _table: TraceTable
+
+    def _packets_of(self, errors: Errors) -> Int64s:
+        fields = np.ascontiguousarray(errors.quoted[:, : HEAD.itemsize]).view(HEAD)[:, 0]
+        numbers = fields["number"].astype(np.int64)
+        is_whole = errors.quoted_bytes >= HEAD.itemsize
+        matches = is_whole & (fields["secret"] == self._format.secret).all(axis=1) & self._was_sent(numbers)
+        numbers = np.where(matches, numbers, -1)
+        for row in np.flatnonzero(errors.quoted_bytes == 0).tolist():
+            numbers[row] = self._only_unanswered(errors.hosts[row])
+        ranks = self._table.ranks[np.maximum(numbers, 0)]
+        return np.where((numbers >= 0) & (errors.hosts == self._hosts[ranks]).all(axis=1), numbers, -1)
+
+    def _only_unanswered(self, destination: Bytes) -> int:
+        """The datagram to a host that may have caused an error without a quote; -1 if there are several, or none."""
+        self._table.has_short_quotes = True
+        candidates = [
+            number
+            for number in self._table.unanswered
+            if number < self._table.next and (self._hosts[self._table.ranks[number]] == destination).all()
+        ]
+        return candidates[0] if len(candidates) == 1 else -1
