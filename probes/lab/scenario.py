@@ -109,10 +109,10 @@ class _PathTable(OptionalSettings, frozen=True, kw_only=True):
     destination: str | None = msgspec.field(default=None, name="to")
     rtt_ms: DelayMs | None = None
     delay_ms: DelayMs | None = None
-    route: Annotated[tuple[str, ...] | None, must_be('router names in order, as in route = ["gw", "core"]')] = None
-    routes: Annotated[
-        tuple[tuple[str, ...], ...] | None, must_be('a list of routes, as in routes = [["gw", "a"], ["gw", "b"]]')
-    ] = None
+    route: tuple[Annotated[str, must_be('the name of a router, as in route = ["gw", "core"]')], ...] | None = None
+    routes: (
+        tuple[Annotated[tuple[str, ...], must_be('a route, as in routes = [["gw", "a"], ["gw", "b"]]')], ...] | None
+    ) = None
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True):

@@ -72,7 +72,6 @@ class Router(msgspec.Struct, frozen=True, kw_only=True):
     mpls: Annotated[
         tuple[Annotated[int, msgspec.Meta(ge=0, le=2**20 - 1)], ...],
         msgspec.Meta(max_length=MOST_LABELS),
-        must_be("a list of labels from 0 to 1048575, topmost first, as in mpls = [24001]"),
     ] = ()
 
     @property

@@ -104,3 +104,35 @@ def test_a_setting_is_a_finite_number(number: str, capsys: pytest.CaptureFixture
 
     assert raised.value.code == 2
     assert lacks(capsys.readouterr().err, "argument --delay-ms:", f'"{number}"', "not a number") == []
+
+
+def test_asn_prints_the_networks_of_a_scenario(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lab", "asn", "four-sites-routed"]) == 0
+
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert ["203.0.113.1", "203.0.113.1", "20965", "None", "GEANT"] in rows
+    assert ["2001:db8:125::4", "2001:db8:125::4", "293", "None", "ESnet"] in rows
+    # CERN's site is linked to its own router only.
+    assert ["10.77.3.1", "10.77.3.1", "513", "None", "CERN"] in rows
+
+
+def test_asn_of_a_scenario_without_routers_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lab", "asn", "three-sites"]) == 1
+    assert lacks(capsys.readouterr().err, "three-sites", "no router") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "facts"),
+    [
+        (["route", "via", "a"], ("give the path", "SRC DST via")),
+        (["route", "--original"], ("give the path",)),
+        (["route", "a", "b", "via"], ("`via` needs routers",)),
+        (["set", "a-b", "--link", "a-b", "--loss", "1"], ("--link", "neither a path")),
+        (["set", "--link", "a-b"], ("nothing to set",)),
+    ],
+)
+def test_a_wrong_route_or_link_is_reported(
+    arguments: list[str], facts: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lab", arguments[0], "--run-dir", str(tmp_path), *arguments[1:]]) == 1
+    assert lacks(capsys.readouterr().err, *facts) == []
