@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -57,12 +58,19 @@ VARIABLES = {
         "where `manage.py up` serves them, such as http://127.0.0.1:8000"
     ),
     "SOUNDINGS_GRAFANA_URL": "URL of Grafana, as https://host; if set, pages link to its dashboards",
+    "SOUNDINGS_REVERSE_NAMES": (
+        "addresses on routes whose names the centre asks its resolver for: public, all (private addresses too) or off; "
+        "default public"
+    ),
     "SOUNDINGS_RETENTION_BURSTS_DAYS": "days that raw bursts are kept, 0 is forever; default 730 (rollups stay)",
     "SOUNDINGS_RETENTION_THROUGHPUT_DAYS": "days that throughput tests are kept; default 3650",
     "SOUNDINGS_RETENTION_CAPACITY_DAYS": "days that capacity results are kept; default 3650",
     "SOUNDINGS_RETENTION_DELIVERIES_DAYS": "days that records of deliveries are kept; default 30",
     "SOUNDINGS_RETENTION_REFUSED_DAYS": "days that refused results are kept, at most 10,000 per site; default 90",
     "SOUNDINGS_RETENTION_ON_DEMAND_PINGS_DAYS": "days that on-demand pings are kept; default 7",
+    "SOUNDINGS_RETENTION_REVERSE_NAMES_DAYS": (
+        "days that reverse names are kept after their address was last on a route; default 90"
+    ),
     "SOUNDINGS_RETENTION_SLOTS_DAYS": "days that throughput slots are kept, rounded up to whole years; default 730",
     "SOUNDINGS_RETENTION_LEDGER_DAYS": "days that the ledger of planned measurements is kept; default 1826",
     "SOUNDINGS_RETENTION_INCIDENTS_DAYS": "days that incidents and silences are kept after their end; default 1826",
@@ -140,6 +148,14 @@ def days(name: str, default: int) -> int:
     if not (value.isdecimal() and value.isascii() and int(value) <= LONGEST_DAYS):
         raise ImproperlyConfigured(f"{name}={value!r}: write whole days, 0 to {LONGEST_DAYS}; 0 keeps for ever")
     return int(value)
+
+
+def choice(name: str, choices: Sequence[str]) -> str:
+    """The value of `name`, one of these; the first is the default."""
+    value = read(name, choices[0])
+    if value not in choices:
+        raise ImproperlyConfigured(f"{name}={value!r}: write {', '.join(choices[:-1])} or {choices[-1]}")
+    return value
 
 
 def web_address(name: str) -> str | None:

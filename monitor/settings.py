@@ -65,6 +65,7 @@ LOCAL_READ = environment.flag("SOUNDINGS_LOCAL_READ")
 ALLOW_PLAIN_HTTP = environment.flag("SOUNDINGS_ALLOW_PLAIN_HTTP")
 TRUSTED_PROXIES = environment.trusted_proxies()
 NOTIFY_URLS = environment.words("SOUNDINGS_NOTIFY_URLS", "log://")
+REVERSE_NAMES = environment.choice("SOUNDINGS_REVERSE_NAMES", ("public", "all", "off"))
 REPORT_DIR = DATA_DIR / "reports"
 LAB_DIR = environment.folder("SOUNDINGS_LAB_DIR")
 SERVED_URL = _served_url()
@@ -83,6 +84,7 @@ RETENTION_DAYS = {
     "deliveries": environment.days("SOUNDINGS_RETENTION_DELIVERIES_DAYS", 30),
     "refused": environment.days("SOUNDINGS_RETENTION_REFUSED_DAYS", 90),
     "on_demand_pings": environment.days("SOUNDINGS_RETENTION_ON_DEMAND_PINGS_DAYS", 7),
+    "reverse_names": environment.days("SOUNDINGS_RETENTION_REVERSE_NAMES_DAYS", 90),
     "slots": environment.days("SOUNDINGS_RETENTION_SLOTS_DAYS", 730),
     "ledger": environment.days("SOUNDINGS_RETENTION_LEDGER_DAYS", 1826),
     "incidents": environment.days("SOUNDINGS_RETENTION_INCIDENTS_DAYS", 1826),
@@ -101,6 +103,7 @@ INSTALLED_APPS = [
     "django.contrib.postgres",
     "monitor.mesh",
     "monitor.archive",
+    "monitor.routes",
     "monitor.alerts",
     "monitor.reports",
     "monitor.api",

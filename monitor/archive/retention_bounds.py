@@ -90,6 +90,9 @@ BOUNDS = {
     "slot_uplink": _WITH_SLOT,
     "ping_request": Bound("on_demand_pings", "by age"),
     "ping_run": Bound("on_demand_pings", "with its request"),
+    # Names of routers.
+    "loaded_table": Bound(None, "one row per table"),
+    "reverse_name": Bound("reverse_names", "by age since its address was last on a route"),
     # Incidents and notifications.
     "incident": Bound("incidents", "by age from its end; open incidents are kept"),
     "incident_path": _WITH_INCIDENT,

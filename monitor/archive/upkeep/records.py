@@ -63,6 +63,7 @@ RECORDS = (
     ExpiringRows("slot", "slots"),
     ExpiringRows("ping_run", "on_demand_pings", _OF_OLD_REQUEST),
     ExpiringRows("ping_request", "on_demand_pings", f"asked_at < {_BEFORE} AND {_NO_RUNS}"),
+    ExpiringRows("reverse_name", "reverse_names", f"seen_at < {_BEFORE}"),
     ExpiringRows("cycle_day", "ledger", f"day < ({_BEFORE} AT TIME ZONE 'UTC')::date"),
     ExpiringRows("agent_gap", "ledger", f"until <= {_BEFORE}"),
     ExpiringRows("clock_off_period", "ledger", f"until < {_BEFORE}"),

@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class RoutesConfig(AppConfig):
+    name = "monitor.routes"

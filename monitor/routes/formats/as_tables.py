@@ -1,0 +1,54 @@
+"""Read files of AS ranges; the format is recognised by content."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from monitor.routes.formats import libloc, mmdb
+from monitor.routes.formats.range_lines import decode_lines, read_lines
+from monitor.routes.formats.table_file import FileFault, TableContents
+from monitor.routes.formats.unpacking import Member, unpack_members
+from monitor.routes.tables.building import RangeList
+
+SUFFIXES = (".csv", ".tsv", ".mmdb", ".db")
+
+
+def read_as_tables(paths: Sequence[Path]) -> TableContents:
+    """A table from all these files together, such as one of IPv4 and another of IPv6. Raises `FileFault` with the file
+    and the line."""
+    files = [member for path in paths for member in read_members(path, SUFFIXES)]
+    for file in files:
+        contents = file.located(_read_binary, file)
+        if contents is not None:
+            if len(files) > 1:
+                raise FileFault(f"{file.name}: is a whole database; load it alone")
+            return contents
+    ranges = RangeList()
+    for file in files:
+        file.located(read_lines, decode_lines(file.content), ranges)
+    if not len(ranges):
+        raise FileFault(f"{files[0].name}: has no ranges; load a file with a range in each line, or a database")
+    dates = [file.dated_at for file in files if file.dated_at is not None]
+    names = ", ".join(Path(file.name).name for file in files)
+    return TableContents(ranges.table(), names, "", min(dates, default=None))
+
+
+def read_members(path: Path, suffixes: tuple[str, ...]) -> list[Member]:
+    """Files in the file at `path`. Raises `FileFault`."""
+    try:
+        content = path.read_bytes()
+        changed_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except OSError as error:
+        raise FileFault(f"{path}: {error.strerror}; give a readable file") from error
+    return unpack_members(path, content, changed_at, suffixes)
+
+
+def _read_binary(file: Member) -> TableContents | None:
+    """Table of a database that is recognised by its bytes; None for text."""
+    if file.content.startswith(libloc.MAGIC):
+        return libloc.read_libloc(file.content)
+    if mmdb.MARKER in file.content[-mmdb.SEARCHED_BYTES :]:
+        return mmdb.read_mmdb(file.content)
+    return None

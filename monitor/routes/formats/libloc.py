@@ -1,0 +1,94 @@
+"""Read databases of libloc, format 1, as Debian's package libloc-database has them.
+
+A header in network byte order leads to arrays of AS, networks and the nodes of a prefix tree, and to a pool of
+strings that end with a zero byte. A node has the numbers of two nodes, 0 for none, and that of a network; IPv4
+networks are below ::ffff:0:0/96. Layout: libloc's src/libloc/format.h. The signature is not checked.
+"""
+
+from __future__ import annotations
+
+import struct
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.mesh.document.countries import CODES
+from monitor.routes.formats.table_file import FileFault, TableContents
+from monitor.routes.tables.address_table import Entry
+from monitor.routes.tables.building import build
+from monitor.routes.tables.prefix_tree import PrefixTree, TreeError, to_ranges
+
+MAGIC = b"LOCDBXX"
+VERSION = 1
+HEADER = struct.Struct(">7sBQ3I10I")
+AS_ROW = np.dtype([("asn", ">u4"), ("name", ">u4")])
+NODE_ROW = np.dtype([("children", ">u4", 2), ("network", ">u4")])
+NETWORK_ROW = np.dtype([("country", "S2"), ("reserved", "V2"), ("asn", ">u4"), ("flags", ">u2"), ("padding", "V2")])
+NO_NETWORK = 0xFFFFFFFF
+IPV4_PREFIX = 0xFFFF
+
+BROKEN = "the libloc database is incomplete; copy or download it again"
+
+
+def read_libloc(content: bytes) -> TableContents:
+    """Ranges of a database. Raises `FileFault`."""
+    try:
+        _, version, created_at, *numbers = HEADER.unpack_from(content)
+    except struct.error:
+        raise FileFault(BROKEN) from None
+    if version != VERSION:
+        raise FileFault(f"version {version} of libloc's format cannot be read; load a database of version {VERSION}")
+    vendor, _, licence = numbers[:3]
+    (as_at, as_bytes), (network_at, network_bytes), (node_at, node_bytes), _, (pool_at, pool_bytes) = zip(
+        numbers[3::2], numbers[4::2], strict=True
+    )
+    pool = content[pool_at : pool_at + pool_bytes]
+    if len(pool) < pool_bytes:
+        raise FileFault(BROKEN)
+    nodes = _rows(content, NODE_ROW, node_at, node_bytes)
+    networks = _rows(content, NETWORK_ROW, network_at, network_bytes)
+    names = {int(row["asn"]): _text(pool, int(row["name"])) for row in _rows(content, AS_ROW, as_at, as_bytes)}
+    entries, of_network = _entries(networks, names)
+    try:
+        ipv4, ipv6 = to_ranges(_tree(nodes, of_network))
+    except TreeError:
+        raise FileFault(BROKEN) from None
+    return TableContents(
+        build(ipv4, ipv6, entries),
+        f"libloc database of {_text(pool, vendor) or 'an unknown vendor'}",
+        _text(pool, licence),
+        datetime.fromtimestamp(created_at, UTC),
+    )
+
+
+def _rows(content: bytes, dtype: np.dtype, offset: int, size_bytes: int) -> NDArray[np.void]:
+    if offset + size_bytes > len(content) or size_bytes % dtype.itemsize:
+        raise FileFault(BROKEN)
+    return np.frombuffer(content, dtype, size_bytes // dtype.itemsize, offset)
+
+
+def _text(pool: bytes, offset: int) -> str:
+    return pool[offset : pool.find(b"\0", offset)].decode(errors="replace")
+
+
+def _entries(networks: NDArray[np.void], names: dict[int, str]) -> tuple[list[Entry], NDArray[np.int64]]:
+    """Different entries of all networks, and the number of the entry of each network. Number 0 is for no network."""
+    country = networks["country"].copy().view(">u2").ravel().astype(np.int64)
+    keys, numbers = np.unique(networks["asn"].astype(np.int64) << 16 | country, return_inverse=True)
+    entries = [Entry()]
+    for key in keys.tolist():
+        asn, code = key >> 16, (key & 0xFFFF).to_bytes(2, "big").decode(errors="replace")
+        entries.append(Entry(asn or None, code if code in CODES else None, names.get(asn) or None))
+    return entries, numbers.astype(np.int64) + 1
+
+
+def _tree(nodes: NDArray[np.void], of_network: NDArray[np.int64]) -> PrefixTree:
+    children = nodes["children"].astype(np.int64)
+    network = nodes["network"].astype(np.int64)
+    has_network = network != NO_NETWORK
+    if len(network[has_network]) and network[has_network].max() >= len(of_network):
+        raise TreeError
+    entries = np.zeros(len(nodes), np.int64)
+    entries[has_network] = of_network[network[has_network]]
+    return PrefixTree(np.where(children, children, -1), entries, IPV4_PREFIX)

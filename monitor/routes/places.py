@@ -1,0 +1,93 @@
+"""Names of hops: AS, country, exchange point, own network and reverse name of router addresses.
+
+`of_addresses` is for pages, API and alerts: two queries for any number of addresses, and it resolves nothing. Without
+tables every field is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from monitor.routes.loaded_tables import CurrentTables, TableSource, current_tables, sources
+from monitor.routes.models import ReverseName
+from monitor.routes.special_ranges import special_ranges
+from monitor.routes.tables.address_table import UNKNOWN, AddressTable, Entry
+from monitor.routes.tables.batches import AddressBatch, canonical_address
+
+__all__ = ["HopName", "TableSource", "of_addresses", "sources"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HopName:
+    """Names of an address; each None if unknown.
+
+    `ixp` is the exchange point on whose LAN it is; `asn` is then that of the member, if the list of exchange points
+    has it. `network` is its [[network]] of mesh.toml, which counts before all tables. `special` is the purpose of a
+    reserved range, such as "private (RFC 1918)".
+    """
+
+    asn: int | None = None
+    as_name: str | None = None
+    country: str | None = None
+    ixp: str | None = None
+    network: str | None = None
+    host_name: str | None = None
+    special: str | None = None
+
+
+def of_addresses(addresses: Iterable[str]) -> dict[str, HopName]:
+    """Names of each address, by the address as given."""
+    texts = list(dict.fromkeys(addresses))
+    tables = current_tables()
+    canonical = {text: canonical_address(text) for text in texts}
+    host_names = dict(
+        ReverseName.objects.filter(address__in=list(canonical.values()), name__isnull=False).values_list(
+            "address", "name"
+        )
+    )
+    return {
+        text: _name(tables, host_names.get(canonical[text]), *entries)
+        for text, entries in zip(texts, _entries(tables, texts), strict=True)
+    }
+
+
+def _entries(tables: CurrentTables, addresses: list[str]) -> Iterator[tuple[Entry, ...]]:
+    """Entries of each address: AS, exchange point, own network, special range."""
+    batch = AddressBatch.parse(addresses)
+    return zip(
+        *(_find(table, batch) for table in (tables.asn, tables.ixp, tables.networks, special_ranges())), strict=True
+    )
+
+
+def _find(table: AddressTable | None, batch: AddressBatch) -> list[Entry]:
+    if table is None:
+        return [Entry()] * batch.size
+    numbers = table.find(batch).tolist()
+    entries = {number: table.entry(number) for number in {UNKNOWN, *numbers}}
+    return [entries[number] for number in numbers]
+
+
+def _name(
+    tables: CurrentTables, host_name: str | None, in_as: Entry, in_ixp: Entry, own: Entry, reserved: Entry
+) -> HopName:
+    special = reserved.label
+    ixp = in_ixp.label if special is None else None
+    # The table's AS of an exchange's LAN is that of its operator, not of the router's.
+    of_tables = in_ixp.asn if ixp else in_as.asn
+    asn = own.asn or (of_tables if special is None else None)
+    if asn is None:
+        as_name = None
+    elif asn == in_as.asn:
+        as_name = in_as.label
+    else:
+        as_name = tables.asn.label_of_as(asn) if tables.asn is not None else None
+    return HopName(
+        asn=asn,
+        as_name=as_name,
+        country=in_as.country if special is None else None,
+        ixp=ixp,
+        network=own.label,
+        host_name=host_name,
+        special=special,
+    )
