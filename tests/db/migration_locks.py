@@ -15,14 +15,14 @@ from collections.abc import Callable
 WRITTEN = (
     *("burst", "throughput_test", "capacity_result", "dirty_hour", "received_batch", "refused_result", "delivered_day"),
     *("cycle_day", "agent_gap", "agent_account", "slot", "agent_token", "agent_health", "clock_off_period"),
-    "undiagnosed_test",
+    *("undiagnosed_test", "trace", "route", "path_route"),
 )
 READ = ("site", "host", "path", "measurement", "test")
 """The tables of a delivery."""
 LARGE = (
     *("burst", "throughput_test", "capacity_result", "dirty_hour", "received_batch", "refused_result", "delivered_day"),
     *(f"{result}_{tier}" for result in ("burst", "throughput") for tier in ("hour", "day", "month", "year")),
-    *("dirty_summary", "slot", "cycle_day", "agent_gap"),
+    *("dirty_summary", "slot", "cycle_day", "agent_gap", "trace", "route", "path_route"),
 )
 """The tables that grow without a limit."""
 HELD = """

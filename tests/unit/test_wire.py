@@ -13,6 +13,7 @@ from probes.kinds import CYCLE_KINDS, KINDS, SLOT_KINDS
 from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
 from probes.site.wire import Batch, Delivered, Plan, read_slot
 from probes.throughput.spec import ServerReport, ThroughputRun, ThroughputSlot, ThroughputSpec
+from probes.trace.spec import Hop, MplsLabel, TraceRun, TraceSpec, TraceTarget, TraceTask
 
 WIRE = Path(__file__).parents[1] / "fixtures" / "wire"
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -27,6 +28,7 @@ PLAN = Plan(
         CapacityTask(test="c", every_s=600, targets=(CapacityTarget(path_id=1, spec=CapacitySpec(address="y")),)),
     ),
     disk_to_disk=(DiskToDiskSlot(role="server", spec=DiskToDiskSpec(address="x", source="y"), **WINDOW),),
+    trace=(TraceTask(test="r", every_s=600, spec=TraceSpec(targets=(TraceTarget(address="a", path_id=1),))),),
 )
 MISSED = {"target": "a", "address": None, "family": 4, "started_at": AT, "outcome": Outcome.MISSED}
 RESULTS = (
@@ -35,6 +37,12 @@ RESULTS = (
     CapacityRun(**MISSED),
     DiskToDiskRun(**MISSED),
     ServerReport(family=4, started_at=AT, outcome=Outcome.MISSED, detail="d"),
+    TraceRun(
+        flow=1,
+        reached=True,
+        hops=(Hop(ttl=1, address="r", rtts_ms=(1.5, None), mpls=(MplsLabel(label=1, traffic_class=0, ttl=9),)),),
+        **MISSED,
+    ),
 )
 BATCH = Batch(
     spool="s",
@@ -75,7 +83,7 @@ def test_a_plan_with_kinds_of_a_later_version_is_read():
 
 
 def test_every_kind_is_registered_once_and_loads_its_probe():
-    assert list(KINDS) == ["ping", "throughput", "capacity", "disk-to-disk"]
+    assert list(KINDS) == ["ping", "throughput", "capacity", "disk-to-disk", "trace"]
     assert [*CYCLE_KINDS, *SLOT_KINDS] == sorted(KINDS.values(), key=lambda kind: kind.schedule)
     for name, kind in KINDS.items():
         assert (kind.name, callable(kind.probe().run)) == (name, True)

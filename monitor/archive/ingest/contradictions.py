@@ -14,6 +14,7 @@ from probes.contract import Outcome
 from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.ping.spec import Burst
 from probes.throughput.spec import ReceivedIntervals, SentIntervals, ServerReport, ThroughputRun
+from probes.trace.spec import Hop, TraceRun
 
 MEASURED = Outcome.MEASURED
 
@@ -126,6 +127,36 @@ def _reason_in_disk_to_disk(run: DiskToDiskRun) -> str | None:
             return f"{run.outcome}, but with {name} {getattr(run, name)}"
     if run.moved_bytes is not None and run.moved_bytes > (run.file_bytes or 0):
         return f"moved_bytes {run.moved_bytes} is more than file_bytes {run.file_bytes}"
+    return None
+
+
+def in_trace(run: TraceRun) -> str | None:
+    return _at_result(_reason_in_trace(run))
+
+
+def _reason_in_trace(run: TraceRun) -> str | None:
+    hops = run.hops
+    if run.outcome is not MEASURED and (hops or run.reached):
+        return f"{run.outcome}, but with {len(hops)} hops"
+    if run.reached and (not hops or hops[-1].address is None or hops[-1].error is not None):
+        return "reached, but without the address of the last hop"
+    if run.address is not None and not is_address(run.address):
+        return f"address {run.address!r} is not an IP address"
+    for ttl, hop in enumerate(hops, 1):
+        reason = f"ttl {hop.ttl} is the {ttl}. hop" if hop.ttl != ttl else _reason_in_hop(hop)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _reason_in_hop(hop: Hop) -> str | None:
+    if hop.address is None and any(rtt_ms is not None for rtt_ms in hop.rtts_ms):
+        return f"hop {hop.ttl} replied, but without an address"
+    for address in (*hop.others, *(() if hop.address is None else (hop.address,))):
+        if not is_address(address):
+            return f"hop {hop.ttl}: address {address!r} is not an IP address"
+    if hop.error is not None and "\0" in hop.error:
+        return f"hop {hop.ttl}: error holds a NUL character"
     return None
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from monitor.archive.ingest import contradictions
 from monitor.archive.ingest.disk_to_disk import store_disk_to_disk
 from monitor.archive.ingest.store_results import store_capacities, store_throughput
+from monitor.archive.ingest.traces import store_traces
 from monitor.archive.retention_bounds import raw_tables
 from monitor.mesh.kinds import MESH_KINDS
 from probes.capacity.kind import KIND as CAPACITY
@@ -22,6 +23,7 @@ from probes.disk_to_disk.kind import KIND as DISK_TO_DISK
 from probes.ping.kind import KIND as PING
 from probes.site.wire import Delivered
 from probes.throughput.kind import KIND as THROUGHPUT
+from probes.trace.kind import KIND as TRACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,7 @@ STORED_KINDS: dict[str, StoredKind] = {
         StoredKind(kind=THROUGHPUT, contradiction=contradictions.in_throughput, store=store_throughput),
         StoredKind(kind=DISK_TO_DISK, contradiction=contradictions.in_disk_to_disk, store=store_disk_to_disk),
         StoredKind(kind=CAPACITY, contradiction=contradictions.in_capacity, store=store_capacities),
+        StoredKind(kind=TRACE, contradiction=contradictions.in_trace, store=store_traces),
     )
 }
 KIND_OF_RESULT: dict[type[Any], StoredKind] = {

@@ -14,6 +14,7 @@ from monitor.archive.models.deliveries import (
     RefusedResult,
 )
 from monitor.archive.models.results import Burst, CapacityResult, DiskToDiskTest, ThroughputTest, UndiagnosedTest
+from monitor.archive.models.routes import NO_FLOW, PathRoute, Route, Trace
 from monitor.archive.models.summaries import (
     BurstDay,
     BurstHour,
@@ -32,6 +33,7 @@ from monitor.archive.models.sweeps import SweepCell, ThroughputSweep
 from monitor.archive.models.upkeep import CentreSample, KeptSince, LastRun, TableSize
 
 __all__ = [
+    "NO_FLOW",
     "AgentAccount",
     "AgentGap",
     "Burst",
@@ -49,8 +51,10 @@ __all__ = [
     "DiskToDiskTest",
     "KeptSince",
     "LastRun",
+    "PathRoute",
     "ReceivedBatch",
     "RefusedResult",
+    "Route",
     "SweepCell",
     "TableSize",
     "ThroughputDay",
@@ -60,5 +64,6 @@ __all__ = [
     "ThroughputSweep",
     "ThroughputTest",
     "ThroughputYear",
+    "Trace",
     "UndiagnosedTest",
 ]

@@ -54,7 +54,13 @@ _NO_REPORTS = "NOT EXISTS (SELECT FROM report_delivery AS sent WHERE sent.subscr
 _BEFORE = "%(before)s::timestamptz"
 _OF_OLD_REQUEST = f"(SELECT asked_at FROM ping_request WHERE ping_request.id = ping_run.request_id) < {_BEFORE}"
 _NO_RUNS = "NOT EXISTS (SELECT FROM ping_run WHERE ping_run.request_id = ping_request.id)"
-# Incidents and silences before the deeds about them, reports before their subscribers.
+_TRACES_KEPT = (
+    "EXISTS (SELECT FROM trace WHERE trace.path_id = path_route.path_id"
+    " AND trace.measured_at >= path_route.since AND trace.measured_at < path_route.until)"
+)
+_NO_PERIOD = "NOT EXISTS (SELECT FROM path_route WHERE path_route.route_id = route.id)"
+# Incidents and silences before the deeds about them, reports before their subscribers, the periods of
+# routes before the routes.
 RECORDS = (
     ExpiringRows("received_batch", "deliveries", f"received_at < {_BEFORE} AND {_NEWER_BATCH}"),
     ExpiringRows("centre_sample", "deliveries", f"at < {_BEFORE}"),
@@ -64,6 +70,8 @@ RECORDS = (
     ExpiringRows("ping_run", "on_demand_pings", _OF_OLD_REQUEST),
     ExpiringRows("ping_request", "on_demand_pings", f"asked_at < {_BEFORE} AND {_NO_RUNS}"),
     ExpiringRows("reverse_name", "reverse_names", f"seen_at < {_BEFORE}"),
+    ExpiringRows("path_route", "routes", f"until < {_BEFORE} AND NOT {_TRACES_KEPT}"),
+    ExpiringRows("route", "routes", f"first_at < {_BEFORE} AND {_NO_PERIOD}"),
     ExpiringRows("cycle_day", "ledger", f"day < ({_BEFORE} AT TIME ZONE 'UTC')::date"),
     ExpiringRows("agent_gap", "ledger", f"until <= {_BEFORE}"),
     ExpiringRows("clock_off_period", "ledger", f"until < {_BEFORE}"),

@@ -19,6 +19,7 @@ HYPERTABLES = {
     "throughput_test": "measured_at",
     "burst_hour": "hour",
     "capacity_result": "measured_at",
+    "trace": "measured_at",
 }
 """Tables that migrations make hypertables with TimescaleDB, and their time column."""
 LEAST_FREE_RATIO = 0.1

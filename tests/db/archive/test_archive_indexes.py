@@ -7,16 +7,20 @@ from django.apps import apps
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from monitor.archive.ingest.traces import store_traces
 from monitor.archive.models import AgentGap, CapacityResult, DiskToDiskTest
 from monitor.archive.queries import tables
 from monitor.archive.queries.deliveries import agent_contacts
 from monitor.archive.queries.ledger import ledger_of_path
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import loss_windows, measured_packet_sizes, newest_measurement_at
+from monitor.archive.queries.routes.periods import changes_between, paths_through, stored_routes
 from monitor.archive.queries.throughput.series import throughput_summaries
 from monitor.archive.rollup.recompute import roll_up
 from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
+from tests.db.trace_rows import delivered as delivered_trace
+from tests.db.trace_rows import trace
 from tests.deliveries import store
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
@@ -26,6 +30,11 @@ QUESTIONS = {
     "throughput_by_time": lambda mesh: throughput_summaries(NOW - DAY, NOW),
     "capacity_by_time": lambda mesh: newest_measurement_at(),
     "disk_to_disk_by_time": lambda mesh: newest_measurement_at(),
+    "trace_by_time": lambda mesh: newest_measurement_at(),
+    "route_by_path": lambda mesh: deliver_trace(mesh),
+    "route_by_hop": lambda mesh: paths_through("192.0.2.9", NOW - DAY, NOW),
+    "path_route_by_route": lambda mesh: stored_routes([1]),
+    "path_route_by_time": lambda mesh: changes_between(NOW - DAY, NOW),
     "burst_hour_by_hour": lambda mesh: tables.grid(Metric.LOSS, HOUR, NOW, packet_bytes=100),
     "burst_day_by_day": lambda mesh: tables.grid(Metric.LOSS, NOW - 9 * DAY, NOW, packet_bytes=100),
     "burst_month_by_size_and_month": lambda mesh: measured_packet_sizes(),
@@ -52,6 +61,10 @@ SELECT (jsonb_populate_record(stored, jsonb_build_object(
     'received_at', stored.received_at - step * interval '1 minute'))).*
 FROM received_batch AS stored CROSS JOIN generate_series(1, 2000) AS step
 """
+
+
+def deliver_trace(mesh):
+    store_traces([delivered_trace(mesh.slac_cern, trace("ABD"))], NOW)
 
 
 def other_indexes():

@@ -1,0 +1,91 @@
+"""Store traces with their routes; existing rows are left unchanged.
+
+In: checked results, within the transaction of their batch. Out: rows of `trace`, and the routes of their paths
+(`monitor.archive.routes.keep`). A hop that ended a trace with an ICMP error is no hop of its route: a router that
+cannot forward answers in the place of the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import Any, cast
+
+from monitor.analysis.routes.timeline import Flow, RouteTrace
+from monitor.archive.ingest.rows import row_of
+from monitor.archive.models import NO_FLOW, Trace
+from monitor.archive.routes.keep import keep_routes
+from monitor.archive.routes.known import trimmed
+from probes.site.wire import Delivered
+from probes.trace.spec import Hop, TraceRun
+
+Key = tuple[int, datetime, Flow]
+
+
+def store_traces(runs: Sequence[Delivered], now: datetime) -> None:
+    """Store new traces, and the routes that they show."""
+    new = {_key(delivered): delivered for delivered in runs}
+    for key in _stored(new):
+        del new[key]
+    traces = [(path_id, _route_trace(delivered, at, flow)) for (path_id, at, flow), delivered in new.items()]
+    route_ids = keep_routes(traces)
+    rows = [
+        _row(delivered, flow, route_id)
+        for ((_, _, flow), delivered), route_id in zip(new.items(), route_ids, strict=True)
+    ]
+    rows.sort(key=lambda row: (row.path_id, row.measured_at))
+    Trace.objects.bulk_create(rows)
+
+
+def _stored(keys: dict[Key, Delivered]) -> list[Key]:
+    """Those of these keys that are stored already."""
+    rows = Trace.objects.filter(
+        path_id__in={path_id for path_id, _, _ in keys}, measured_at__in={at for _, at, _ in keys}
+    ).values_list("path_id", "measured_at", "protocol", "flow")
+    stored = ((path_id, at, Flow(protocol, number)) for path_id, at, protocol, number in rows)
+    return [key for key in stored if key in keys]
+
+
+def _key(delivered: Delivered) -> Key:
+    run = _run(delivered)
+    return delivered.path_id, run.started_at, Flow(run.protocol, NO_FLOW if run.flow is None else run.flow)
+
+
+def _route_trace(delivered: Delivered, at: datetime, flow: Flow) -> RouteTrace:
+    run = _run(delivered)
+    hops = [None if hop.address is None or hop.error is not None else canonical(hop.address) for hop in run.hops]
+    return RouteTrace(at, flow, trimmed(hops, reached=run.reached))
+
+
+def _row(delivered: Delivered, flow: Flow, route_id: int | None) -> Trace:
+    hops = _run(delivered).hops
+    return row_of(
+        Trace,
+        delivered,
+        flow=flow.number,
+        route_id=route_id,
+        sent=[len(hop.rtts_ms) for hop in hops],
+        rtts_ms=[rtt_ms for hop in hops for rtt_ms in hop.rtts_ms],
+        unknown_ttls=[hop.ttl for hop in hops if hop.address is None or hop.error is not None] or None,
+        inferred_ttls=[hop.ttl for hop in hops if hop.is_inferred] or None,
+        mpls=_by_ttl(hops, lambda hop: [[entry.label, entry.traffic_class, entry.ttl] for entry in hop.mpls]),
+        errors=_by_ttl(hops, lambda hop: hop.error and [hop.error, hop.address and canonical(hop.address)]),
+        others=_by_ttl(hops, lambda hop: [canonical(address) for address in hop.others]),
+    )
+
+
+def _by_ttl(hops: Sequence[Hop], value: Any) -> dict[str, Any] | None:
+    """The values of hops that have any, keyed by TTL; None without any."""
+    return {str(hop.ttl): content for hop in hops if (content := value(hop))} or None
+
+
+@lru_cache(maxsize=65_536)
+def canonical(address: str) -> str:
+    """An address as PostgreSQL's inet writes it, so that equal addresses are equal texts."""
+    return str(ip_address(address))
+
+
+def _run(delivered: Delivered) -> TraceRun:
+    return cast("TraceRun", delivered.result)

@@ -1,0 +1,103 @@
+"""Traces, the routes that they show, and the periods in which the flows of a path took a route.
+
+A trace has no addresses of its own: those of its route, without the hops that are unknown in it. With TimescaleDB,
+`trace` is a hypertable.
+"""
+
+from __future__ import annotations
+
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.db import models
+from django.db.models import Q
+
+from monitor.archive.fields import RealField
+
+NO_FLOW = -1
+
+
+class Route(models.Model):
+    """A route of a path: any two of a path differ at a TTL where both know the router, or in their length.
+
+    The hops that a trace found silent are filled in from another trace; `learned_at` is the time of the trace that each
+    hop is known from. `reached_at` is that of the first trace that reached the destination at the last hop.
+    """
+
+    path_id = models.IntegerField()
+    number = models.IntegerField(help_text="among the routes of the path, in order of their first traces")
+    hops = ArrayField(models.TextField(null=True), help_text="addresses from TTL 1 on, null if never seen")
+    learned_at = ArrayField(models.DateTimeField(null=True), help_text="of each hop")
+    reached_at = models.DateTimeField(null=True, help_text="null if no trace has reached the destination")
+    first_at = models.DateTimeField(help_text="of the first trace on it")
+
+    class Meta:
+        db_table = "route"
+        indexes = [
+            models.Index(fields=["path_id"], name="route_by_path"),
+            GinIndex(fields=["hops"], name="route_by_hop"),
+        ]
+
+
+class PathRoute(models.Model):
+    """An uninterrupted period in which the traces of a flow showed the same route.
+
+    The flow left the route between `last_at`, its last trace there, and `until`, the first trace elsewhere.
+    """
+
+    path_id = models.IntegerField()
+    protocol = models.TextField()
+    flow = models.BigIntegerField()
+    route_id = models.BigIntegerField()
+    since = models.DateTimeField(help_text="first trace")
+    last_at = models.DateTimeField(help_text="last trace")
+    until = models.DateTimeField(null=True, help_text="first trace on the next route; null for the present route")
+
+    class Meta:
+        db_table = "path_route"
+        constraints = [
+            models.UniqueConstraint(fields=["path_id", "protocol", "flow", "since"], name="path_route_by_flow"),
+            models.UniqueConstraint(
+                fields=["path_id", "protocol", "flow"], condition=Q(until=None), name="path_route_at_present"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["route_id"], name="path_route_by_route"),
+            models.Index(fields=["since"], name="path_route_by_time"),
+        ]
+
+
+class Trace(models.Model):
+    """A trace of a path; columns as in `probes.trace.spec.TraceRun`, but those of its hops.
+
+    `sent` has the number of probes for each TTL from 1 on; `rtts_ms` the RTTs of all of them in that order, null
+    without a reply. `mpls`, `errors` and `others` are keyed by TTL.
+    """
+
+    pk = models.CompositePrimaryKey("path_id", "measured_at", "protocol", "flow")
+    path_id = models.IntegerField()
+    measured_at = models.DateTimeField()
+    protocol = models.TextField()
+    flow = models.BigIntegerField(help_text="-1 if not known")
+    test = models.TextField()
+    outcome = models.TextField()
+    reason = models.TextField(help_text="as probes.trace.spec.TraceReason")
+    reached = models.BooleanField()
+    route_id = models.BigIntegerField(null=True, help_text="null if no router replied")
+    sent = ArrayField(models.SmallIntegerField())
+    rtts_ms = ArrayField(RealField(null=True))
+    unknown_ttls = ArrayField(
+        models.SmallIntegerField(), null=True, help_text="of hops that were silent or ended the trace with an error"
+    )
+    inferred_ttls = ArrayField(
+        models.SmallIntegerField(), null=True, help_text="of hops that were probed for another target"
+    )
+    mpls = models.JSONField(null=True, help_text="label, traffic class and TTL of each entry of the stack")
+    errors = models.JSONField(null=True, help_text="name and router of the ICMP error that ended the trace")
+    others = models.JSONField(null=True, help_text="routers of other flows")
+    address = models.GenericIPAddressField(null=True)
+    during_test = models.BooleanField()
+    detail = models.TextField(null=True)
+
+    class Meta:
+        db_table = "trace"
+        indexes = [models.Index(fields=["measured_at"], name="trace_by_time")]

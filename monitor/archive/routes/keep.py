@@ -1,0 +1,160 @@
+"""Keep the routes of paths while traces are stored, in any order and any number of times.
+
+In: new traces of a batch, within its transaction; deliveries of a site, and so all traces of a path, come one after
+the other. Out: the route of each, and the tables `route` and `path_route`, which are always as if all traces had come
+in order of time: a trace that is older than others is followed from its time on, together with the stored traces.
+Most traces confirm the present route of their flow and cost one update for the whole batch.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+
+from monitor.analysis.routes.compare import is_compatible
+from monitor.analysis.routes.timeline import PathRoute, RoutePeriod, RouteTrace, Timeline
+from monitor.archive.models import PathRoute as PathRouteRow
+from monitor.archive.models import Route as RouteRow
+from monitor.archive.routes.known import PresentRoutes, StoredRoutes, present_routes, stored_routes
+from monitor.archive.statements import statement
+
+PathTrace = tuple[int, RouteTrace]
+
+
+def keep_routes(traces: Sequence[PathTrace]) -> list[int | None]:
+    """Store the routes of these new traces; returns the identifier of the route of each, None without a hop."""
+    places: dict[int, list[int]] = defaultdict(list)
+    for place, (path_id, trace) in enumerate(traces):
+        if not trace.route.is_unknown:
+            places[path_id].append(place)
+    present = present_routes(places)
+    route_ids: list[int | None] = [None] * len(traces)
+    last_at: dict[int, datetime] = {}
+    changing: dict[int, list[int]] = {}
+    for path_id, of_path in places.items():
+        of_path.sort(key=lambda place: traces[place][1].order)
+        followed = [traces[place][1] for place in of_path]
+        confirmed = _confirmed(present.get(path_id), followed)
+        if confirmed is None:
+            changing[path_id] = of_path
+            continue
+        for place, trace, period in zip(of_path, followed, confirmed, strict=True):
+            route_ids[place] = period.route.row_id
+            last_at[present[path_id].ids[trace.flow]] = period.last_at
+    if last_at:
+        _run("move_last_traces", ids=list(last_at), last_at=list(last_at.values()))
+    if changing:
+        since_of = {path_id: traces[of_path[0]][1].at for path_id, of_path in changing.items()}
+        for path_id, stored in stored_routes(since_of).items():
+            new = [traces[place][1] for place in changing[path_id]]
+            for place, number in zip(changing[path_id], _follow(path_id, stored, new), strict=True):
+                route_ids[place] = number
+    return route_ids
+
+
+def _confirmed(present: PresentRoutes | None, traces: Sequence[RouteTrace]) -> list[RoutePeriod] | None:
+    """The present period of each trace's flow, if all traces are on its route and tell nothing new of it; else None."""
+    if present is None:
+        return None
+    periods = []
+    newest = present.newest
+    for trace in traces:
+        period = present.periods.get(trace.flow)
+        if period is None or trace.at < period.since or not is_compatible(trace.route, period.route.route):
+            return None
+        is_newest = newest is None or trace.order > newest
+        if not period.route.knew(trace.route, trace.at) and not (is_newest and _adds_nothing(period.route, trace)):
+            return None
+        periods.append(period)
+    for trace, period in zip(traces, periods, strict=True):
+        period.last_at = max(period.last_at, trace.at)
+    return periods
+
+
+def _adds_nothing(route: PathRoute, trace: RouteTrace) -> bool:
+    """Whether the route, as it is now, knows everything that a trace shows. Right for the newest trace alone: for an
+    older one the route may not have known it yet."""
+    seen = trace.route
+    return (
+        len(seen.hops) <= len(route.hops)
+        and (route.reached_at is not None or not seen.reached)
+        and all(address is None or known is not None for address, known in zip(seen.hops, route.hops, strict=False))
+    )
+
+
+def _follow(path_id: int, stored: StoredRoutes, new: Sequence[RouteTrace]) -> list[int]:
+    """Follow the new traces with the stored ones from the first of them on, and store the difference. Returns the
+    route of each new trace."""
+    timeline = stored.before()
+    old_rows = {id(trace): number for trace, number in stored.traces}
+    traces = sorted([*(trace for trace, _ in stored.traces), *new], key=lambda trace: trace.order)
+    routes = timeline.follow(traces)
+    _store_routes(path_id, stored, timeline)
+    _store_periods(path_id, stored, timeline)
+    route_of = {id(trace): route.row_id for trace, route in zip(traces, routes, strict=True) if route is not None}
+    moved = [(trace, route_of[id(trace)]) for trace, _ in stored.traces if route_of[id(trace)] != old_rows[id(trace)]]
+    if moved:
+        _run(
+            "move_traces",
+            path_ids=[path_id] * len(moved),
+            measured_at=[trace.at for trace, _ in moved],
+            protocols=[trace.flow.protocol for trace, _ in moved],
+            flows=[trace.flow.number for trace, _ in moved],
+            route_ids=[number for _, number in moved],
+        )
+    return [number for trace in new if (number := route_of[id(trace)]) is not None]
+
+
+def _store_routes(path_id: int, stored: StoredRoutes, timeline: Timeline) -> None:
+    """Store the routes; new ones keep the identifier of a stored route that they replace. Sets `row_id` of all."""
+    replaced = [route for route in stored.routes if route.first_at >= stored.since]
+    for route in timeline.routes:
+        if route.row_id is None:
+            same = next((old for old in replaced if is_compatible(old.route, route.route)), None)
+            if same is not None:
+                route.row_id = same.row_id
+                replaced.remove(same)
+    RouteRow.objects.filter(pk__in=[route.row_id for route in replaced]).delete()
+    before: Mapping[int | None, PathRoute] = {route.row_id: route for route in stored.routes}
+    for route in timeline.routes:
+        fields = {
+            "number": route.number,
+            "hops": route.hops,
+            "learned_at": route.learned_at,
+            "reached_at": route.reached_at,
+            "first_at": route.first_at,
+        }
+        if route.row_id is None:
+            route.row_id = RouteRow.objects.create(path_id=path_id, **fields).pk
+        elif any(getattr(before[route.row_id], name) != value for name, value in fields.items()):
+            RouteRow.objects.filter(pk=route.row_id).update(**fields)
+
+
+def _store_periods(path_id: int, stored: StoredRoutes, timeline: Timeline) -> None:
+    """Store the periods: those that no longer exist are deleted first, then the ended ones, so that a flow never has
+    two at present."""
+    periods = {(period.flow, period.since): period for period in [*timeline.ended, *timeline.present.values()]}
+    gone = [row_id for key, (row_id, _) in stored.periods.items() if key not in periods]
+    PathRouteRow.objects.filter(pk__in=gone).delete()
+    added = []
+    for key, period in periods.items():
+        fields = {"route_id": period.route.row_id, "last_at": period.last_at, "until": period.until}
+        if key not in stored.periods:
+            row = PathRouteRow(
+                path_id=path_id, protocol=period.flow.protocol, flow=period.flow.number, since=period.since, **fields
+            )
+            added.append(row)
+            continue
+        row_id, old = stored.periods[key]
+        if (old.route.row_id, old.last_at, old.until) != tuple(fields.values()):
+            PathRouteRow.objects.filter(pk=row_id).update(**fields)
+    PathRouteRow.objects.bulk_create(added)
+
+
+def _run(name: str, **parameters: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement(name), parameters)

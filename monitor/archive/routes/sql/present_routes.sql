@@ -1,0 +1,7 @@
+-- The present period of each flow of these paths, with its route.
+SELECT
+    present.path_id, present.protocol, present.flow, present.id, present.since, present.last_at,
+    route.id, route.number, route.first_at, route.hops, route.learned_at, route.reached_at
+FROM path_route AS present
+INNER JOIN route ON route.id = present.route_id
+WHERE present.path_id = ANY(%(path_ids)s) AND present.until IS NULL
