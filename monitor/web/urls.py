@@ -44,6 +44,7 @@ urlpatterns: list[URLPattern] = [
     path("paths/<int:path_id>/bursts.csv", downloads.bursts_csv, name="bursts-csv"),
     path("paths/<int:path_id>/tests.csv", downloads.tests_csv, name="tests-csv"),
     path("paths/<int:path_id>/changes.csv", downloads.changes_csv, name="changes-csv"),
+    path("paths/<int:path_id>/routes.csv", downloads.routes_csv, name="routes-csv"),
     path("paths/<int:path_id>/run/", run_now.run_now, name="run-now"),
     path("paths/<int:path_id>/test/", on_demand.test_now, name="test-now"),
     path("paths/<int:path_id>/test.json", on_demand.progress, name="path-progress"),

@@ -1,8 +1,8 @@
-"""CSV downloads of a path: intervals, bursts, throughput tests, and changes.
+"""CSV downloads of a path: intervals, bursts, throughput tests, changes, and routes.
 
-A CSV has a column for each field of its record: `SeriesPoint`, `RawBurst`, `ThroughputPoint`, `PathChange`. Times are
-UTC, figures unrounded in the units of their names, outcomes in the words of the pages; unknown values are empty. The
-users' API has all but the bursts as JSON, with the names of outcomes.
+A CSV has a column for each field of its record: `SeriesPoint`, `RawBurst`, `ThroughputPoint`, `PathChange`,
+`RoutePeriod`. Times are UTC, figures unrounded in the units of their names, outcomes in the words of the pages; unknown
+values are empty. The users' API has all but the bursts as JSON, with the names of outcomes.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from django.views.decorators.http import require_safe
 from monitor.alerts.incidents.queries import incidents_of_path
 from monitor.archive.outcomes import outcome_words
 from monitor.archive.queries.paths import RawBurst, SeriesPoint, measured_packet_sizes, path_series, raw_bursts
+from monitor.archive.queries.routes.periods import RoutePeriod, routes_between
 from monitor.archive.queries.throughput.series import ThroughputPoint, throughput_series
 from monitor.mesh.models import Path
 from monitor.overview.changes import PathChange, changes_of
@@ -68,6 +69,15 @@ def changes_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     incidents = incidents_of_path(path_id, shown.since, shown.until)
     changes = changes_of(path_id, size, shown.since, shown.until, incidents)
     return _answer(f"{_name(path)}-changes", PathChange, changes, {})
+
+
+@require_safe
+def routes_csv(request: HttpRequest, path_id: int) -> HttpResponse:
+    """A row for each period of a route, with its hops in order of TTL, empty if never seen."""
+    path = _path(path_id)
+    shown = shown_period(request, timezone.now())
+    periods = routes_between([path_id], shown.since, shown.until)
+    return _answer(f"{_name(path)}-routes", RoutePeriod, periods, {})
 
 
 def _size(request: HttpRequest) -> int:
