@@ -16,7 +16,6 @@ from probes.subcommands import add_subcommand
 
 COMMANDS = {
     **{kind.name: (kind.command.module, kind.command.summary) for kind in KINDS.values() if kind.command is not None},
-    "trace": ("probes.trace.command", "show the route to hosts, with RTT and loss of each hop"),
     "site": ("probes.site.command", "run the agent of a monitoring site"),
     "lab": ("probes.lab.command", "emulate wide-area paths between network namespaces"),
     "completion": ("probes.completion", completion.HELP),

@@ -27,6 +27,7 @@ from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.permit import Permit
 from probes.site.runner.schedule import newest_cycles, phase_s, spread
 from probes.site.runner.slot import Slots
+from probes.site.runner.triggered_traces import TriggeredTraces
 from probes.site.settings import AgentSettings
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.spool import Spool
@@ -59,9 +60,14 @@ class Agent:
             self.spool, centre, health=self.health_reporter.for_batch, spread=lambda: spread(self.plans.current())
         )
         permit = Permit(limits, usage)
-        self.cycles = Cycles(self.spool, permit, own_tests)
+        self.cycles = Cycles(self.spool, permit, own_tests, note=lambda results: self.traces.note(results))
+        self.traces = TriggeredTraces(self.cycles.run_besides, self.plans.current)
         self.slots = Slots(
-            self.spool, Permit(limits, usage, now=centre.clock.utc_now), own_tests, now=centre.clock.utc_now
+            self.spool,
+            Permit(limits, usage, now=centre.clock.utc_now),
+            own_tests,
+            now=centre.clock.utc_now,
+            note=self.traces.note_slot,
         )
         self.on_demand_pings = OnDemandPings(permit, own_tests, centre.report_pings, now=centre.clock.utc_now)
         for kind in KINDS.values():

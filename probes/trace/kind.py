@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from probes.contract import CycleKind, Load, Outcome, Probe, Target
+from probes.contract import Command, CycleKind, Load, Outcome, Probe, Target
 from probes.trace.limits import TraceLimits
 from probes.trace.spec import TraceRun, TraceSpec, TraceTask, not_measured
 
@@ -77,4 +77,5 @@ KIND = CycleKind(
     longest_s=longest_s,
     not_measured=_not_measured,
     forbids=_forbids,
+    command=Command("probes.trace.command", "show the route to hosts, with RTT and loss of each hop"),
 )

@@ -14,6 +14,8 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -37,7 +39,10 @@ class Cycles:
         own_tests: OwnTests,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        note: Callable[[Sequence[Delivered]], None] = lambda results: None,
     ) -> None:
+        """`note` sees the results of each cycle whose paths are measured together."""
+        self._note = note
         self._spool = spool
         self._permit = permit
         self._own_tests = own_tests
@@ -66,10 +71,25 @@ class Cycles:
             if kind.one_at_a_time:
                 self._measure_in_turn(kind, task, cycle, turn)
             else:
-                self._spool.put(self._measure(kind, task, kind.targets(task)), cycle=cycle)
+                measured = self._measure(kind, task, kind.targets(task))
+                self._spool.put(measured, cycle=cycle)
+                self._note(measured)
         finally:
             with self._lock:
                 self._running.remove(key)
+
+    def run_besides(self, kind: CycleKind, task: CycleTask, targets: Sequence[Target], reason: StrEnum) -> None:
+        """Measure some targets of `task` now, whether or not its cycle runs, and spool the results with their
+        `reason`, as those of no cycle."""
+        planned: Any = task
+        # Another name, so that the cycle of the test may run meanwhile.
+        apart = msgspec.structs.replace(planned, test=f"{task.test} {reason}")
+        results = []
+        for delivered in self._measure(kind, apart, targets):
+            result: Any = delivered.result
+            with_reason = msgspec.structs.replace(result, reason=reason)
+            results.append(msgspec.structs.replace(delivered, test=task.test, result=with_reason))
+        self._spool.put(results)
 
     def _measure_in_turn(self, kind: CycleKind, task: CycleTask, cycle: Cycle | None, turn: threading.Lock) -> None:
         """Measure the paths in turn, in random order, so that two agents do not always meet at the same far end."""

@@ -49,7 +49,10 @@ class Slots:
         *,
         kinds: Collection[SlotKind] = SLOT_KINDS,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        note: Callable[[Slot], None] = lambda slot: None,
     ) -> None:
+        """`note` is told each slot that begins."""
+        self._note = note
         self._spool = spool
         self._permit = permit
         self._own_tests = own_tests
@@ -89,6 +92,7 @@ class Slots:
         """Run a slot in our role. Does nothing if it was claimed before."""
         if not self._spool.claim_slot(slot, self._now()):
             return
+        self._note(slot)
         if slot.role == "server":
             self._run_server(slot)
         else:

@@ -1,0 +1,107 @@
+"""Traces on an occasion: at once, besides the scheduled ones, when something says that a route may have changed.
+
+In: the results of ping cycles, and throughput tests that begin. Out: traces in the spool, with their reason. A path is
+traced at most once in `QUIET_S`, however often its route flaps; requests that come close together share a round.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from probes.contract import CycleKind, CycleTask, Slot, Target
+from probes.kinds import KINDS
+from probes.ping.spec import Burst
+from probes.site.wire import Delivered, Plan
+from probes.trace.kind import KIND
+from probes.trace.spec import TraceReason
+
+logger = logging.getLogger(__name__)
+
+QUIET_S = 60.0
+GATHER_S = 0.5
+"""How long requests are gathered: a change close to us changes many routes at once."""
+
+TraceNow = Callable[[CycleKind, CycleTask, Sequence[Target], TraceReason], None]
+
+
+class TriggeredTraces:
+    """Takes requests and traces from a thread of its own. `trace_now` measures and spools
+    (`probes.site.runner.cycle.Cycles.run_besides`)."""
+
+    def __init__(
+        self, trace_now: TraceNow, plan: Callable[[], Plan | None], *, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._trace_now = trace_now
+        self._plan = plan
+        self._now_s = now_s
+        self._changed = threading.Condition()
+        self._ttls: dict[int, int] = {}
+        self._traced_at_s: dict[int, float] = {}
+        self._requests: dict[int, TraceReason] = {}
+        self._thread: threading.Thread | None = None
+
+    def note(self, delivered: Iterable[Delivered]) -> None:
+        """Compare the TTL of replies with that of the burst before: another number of hops is another route."""
+        changed = []
+        for each in delivered:
+            if isinstance(each.result, Burst) and each.result.ttl is not None:
+                before = self._ttls.get(each.path_id)
+                self._ttls[each.path_id] = each.result.ttl
+                if before is not None and before != each.result.ttl:
+                    changed.append(each.path_id)
+        self.request(changed, TraceReason.TTL_CHANGED)
+
+    def note_slot(self, slot: Slot) -> None:
+        """A throughput test begins: trace the path, from its far end the path back."""
+        plan = self._plan()
+        if plan is None:
+            return
+        if slot.role == "client":
+            self.request([slot.path_id], TraceReason.THROUGHPUT_TEST)
+            return
+        back = [
+            target.path_id
+            for task in plan.of(KINDS[KIND.name])
+            for target in KIND.targets(task)
+            if target.address == slot.spec.source and target.path_id is not None
+        ]
+        self.request(back, TraceReason.THROUGHPUT_TEST)
+
+    def request(self, path_ids: Iterable[int], reason: TraceReason) -> None:
+        """Trace these paths soon, if the plan traces them and they were not traced so just before."""
+        with self._changed:
+            now_s = self._now_s()
+            for path_id in path_ids:
+                if now_s - self._traced_at_s.get(path_id, -QUIET_S) >= QUIET_S:
+                    self._traced_at_s[path_id] = now_s
+                    self._requests[path_id] = reason
+            if self._requests and self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="triggered traces", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def trace_requested(self) -> None:
+        """Run the traces that were requested, those of a test and reason together."""
+        with self._changed:
+            requests, self._requests = self._requests, {}
+        plan = self._plan()
+        for task in plan.of(KINDS[KIND.name]) if plan is not None else ():
+            for reason in dict.fromkeys(requests.values()):
+                targets = [target for target in KIND.targets(task) if requests.get(target.path_id or 0) is reason]
+                if targets:
+                    logger.info("trace %s: %d targets, %s", task.test, len(targets), reason)
+                    self._trace_now(KIND, task, targets, reason)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._requests)
+            time.sleep(GATHER_S)
+            try:
+                self.trace_requested()
+            except Exception:
+                # The next occasion must still be traced; the supervisor counts errors in the log.
+                logger.exception("a triggered trace failed")
