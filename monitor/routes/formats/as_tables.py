@@ -20,7 +20,7 @@ def read_as_tables(paths: Sequence[Path]) -> TableContents:
     and the line."""
     files = [member for path in paths for member in read_members(path, SUFFIXES)]
     for file in files:
-        contents = file.located(_read_binary, file)
+        contents = file.located(read_binary, file)
         if contents is not None:
             if len(files) > 1:
                 raise FileFault(f"{file.name}: is a whole database; load it alone")
@@ -45,7 +45,7 @@ def read_members(path: Path, suffixes: tuple[str, ...]) -> list[Member]:
     return unpack_members(path, content, changed_at, suffixes)
 
 
-def _read_binary(file: Member) -> TableContents | None:
+def read_binary(file: Member) -> TableContents | None:
     """Table of a database that is recognised by its bytes; None for text."""
     if file.content.startswith(libloc.MAGIC):
         return libloc.read_libloc(file.content)

@@ -8,13 +8,12 @@ networks are below ::ffff:0:0/96. Layout: libloc's src/libloc/format.h. The sign
 from __future__ import annotations
 
 import struct
-from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.mesh.document.countries import CODES
-from monitor.routes.formats.table_file import FileFault, TableContents
+from monitor.routes.formats.table_file import FileFault, TableContents, date_of
 from monitor.routes.tables.address_table import Entry
 from monitor.routes.tables.building import build
 from monitor.routes.tables.prefix_tree import PrefixTree, TreeError, to_ranges
@@ -58,7 +57,7 @@ def read_libloc(content: bytes) -> TableContents:
         build(ipv4, ipv6, entries),
         f"libloc database of {_text(pool, vendor) or 'an unknown vendor'}",
         _text(pool, licence),
-        datetime.fromtimestamp(created_at, UTC),
+        date_of(created_at),
     )
 
 
@@ -72,7 +71,7 @@ def _text(pool: bytes, offset: int) -> str:
     return pool[offset : pool.find(b"\0", offset)].decode(errors="replace")
 
 
-def _entries(networks: NDArray[np.void], names: dict[int, str]) -> tuple[list[Entry], NDArray[np.int64]]:
+def _entries(networks: NDArray[np.void], names: dict[int, str]) -> tuple[list[Entry], NDArray[np.int32]]:
     """Different entries of all networks, and the number of the entry of each network. Number 0 is for no network."""
     country = networks["country"].copy().view(">u2").ravel().astype(np.int64)
     keys, numbers = np.unique(networks["asn"].astype(np.int64) << 16 | country, return_inverse=True)
@@ -80,15 +79,15 @@ def _entries(networks: NDArray[np.void], names: dict[int, str]) -> tuple[list[En
     for key in keys.tolist():
         asn, code = key >> 16, (key & 0xFFFF).to_bytes(2, "big").decode(errors="replace")
         entries.append(Entry(asn or None, code if code in CODES else None, names.get(asn) or None))
-    return entries, numbers.astype(np.int64) + 1
+    return entries, numbers.astype(np.int32) + 1
 
 
-def _tree(nodes: NDArray[np.void], of_network: NDArray[np.int64]) -> PrefixTree:
-    children = nodes["children"].astype(np.int64)
-    network = nodes["network"].astype(np.int64)
-    has_network = network != NO_NETWORK
-    if len(network[has_network]) and network[has_network].max() >= len(of_network):
+def _tree(nodes: NDArray[np.void], of_network: NDArray[np.int32]) -> PrefixTree:
+    has_network = nodes["network"] != NO_NETWORK
+    network = nodes["network"][has_network]
+    if nodes["children"].max(initial=0) >= len(nodes) or np.any(network >= len(of_network)):
         raise TreeError
-    entries = np.zeros(len(nodes), np.int64)
-    entries[has_network] = of_network[network[has_network]]
+    children = nodes["children"].astype(np.int32)
+    entries = np.zeros(len(nodes), np.int32)
+    entries[has_network] = of_network[network]
     return PrefixTree(np.where(children, children, -1), entries, IPV4_PREFIX)

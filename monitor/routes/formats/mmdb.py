@@ -8,14 +8,14 @@ further prefixes, such as 2002::/16, may lead to the same nodes and are left out
 from __future__ import annotations
 
 import struct
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.mesh.document.countries import CODES
-from monitor.routes.formats.table_file import FileFault, TableContents
+from monitor.mesh.document.networks import LARGEST_ASN
+from monitor.routes.formats.table_file import FileFault, TableContents, date_of
 from monitor.routes.tables.address_table import Entry
 from monitor.routes.tables.building import EntryNumbers, build
 from monitor.routes.tables.prefix_tree import PrefixTree, TreeError, to_ranges
@@ -46,16 +46,15 @@ def read_mmdb(content: bytes) -> TableContents:
         entries, children = _entries(values, records)
         tree = _below_ipv6(children) if is_ipv4_only else PrefixTree(children, _nothing(children), 0, _ipv4(children))
         ipv4, ipv6 = to_ranges(tree)
-    except (struct.error, IndexError, KeyError, TypeError, ValueError, RecursionError, TreeError):
+    except (struct.error, IndexError, KeyError, TypeError, ValueError, OverflowError, TreeError):
         raise FileFault(BROKEN) from None
     if not any(entry.asn for entry in entries):
         raise FileFault(NO_AS)
-    built_at = metadata.get("build_epoch")
     return TableContents(
         build(ipv4, ipv6, entries),
         f"MaxMind database {metadata.get('database_type', 'of an unknown type')}",
         "",
-        datetime.fromtimestamp(built_at, UTC) if built_at else None,
+        date_of(metadata.get("build_epoch")),
     )
 
 
@@ -137,15 +136,15 @@ def _records(content: bytes, node_count: int, record_bits: int) -> NDArray[np.in
     return rows.reshape(node_count, 2, record_bits // 8) @ weights
 
 
-def _entries(values: _Values, records: NDArray[np.int64]) -> tuple[list[Entry], NDArray[np.int64]]:
+def _entries(values: _Values, records: NDArray[np.int64]) -> tuple[list[Entry], NDArray[np.int32]]:
     """Different entries of all values, and the children of each node, as in `PrefixTree`."""
     node_count = len(records)
     is_value = records > node_count
     offsets, places = np.unique(records[is_value], return_inverse=True)
     numbers = EntryNumbers()
     of_offset = [numbers[_entry(values.read(offset - node_count - SEPARATOR_BYTES)[0])] for offset in offsets.tolist()]
-    children = np.where(records < node_count, records, -1)
-    children[is_value] = -1 - np.array(of_offset, np.int64)[places]
+    children = np.where(records < node_count, records, -1).astype(np.int32)
+    children[is_value] = -1 - np.array(of_offset, np.int32)[places]
     return numbers.entries, children
 
 
@@ -160,14 +159,15 @@ def _entry(record: Any) -> Entry:
     country = record.get("country_code") or record.get("country")
     if isinstance(country, dict):
         country = country.get("iso_code")
-    return Entry(asn or None, country if country in CODES else None, name if isinstance(name, str) else None)
+    is_as = isinstance(asn, int) and 0 < asn <= LARGEST_ASN
+    return Entry(asn if is_as else None, country if country in CODES else None, name if isinstance(name, str) else None)
 
 
-def _nothing(children: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.zeros(len(children), np.int64)
+def _nothing(children: NDArray[np.int32]) -> NDArray[np.int32]:
+    return np.zeros(len(children), np.int32)
 
 
-def _ipv4(children: NDArray[np.int64]) -> int | None:
+def _ipv4(children: NDArray[np.int32]) -> int | None:
     """Node of ::/96; None if the tree ends before."""
     node = 0
     for _ in range(96):
@@ -177,10 +177,10 @@ def _ipv4(children: NDArray[np.int64]) -> int | None:
     return node
 
 
-def _below_ipv6(children: NDArray[np.int64]) -> PrefixTree:
+def _below_ipv6(children: NDArray[np.int32]) -> PrefixTree:
     """Tree of IPv4 addresses below ::/96, by 96 nodes before its root."""
     moved = np.where(children < 0, children, children + 96)
-    path = np.full((96, 2), -1, np.int64)
+    path = np.full((96, 2), -1, np.int32)
     path[:, 0] = np.arange(1, 97)
     below = np.concatenate([path, moved])
     return PrefixTree(below, _nothing(below), 0)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Any
 
 from monitor.routes.tables.address_table import AddressTable
 
@@ -24,3 +25,11 @@ class TableContents:
     source: str
     licence: str
     dated_at: datetime | None
+
+
+def date_of(seconds: Any) -> datetime | None:
+    """Time from seconds since 1970, as a file has it; None if it has none that is valid."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC) if seconds else None
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.routes.tables.address_table import UNKNOWN
 from monitor.routes.tables.building import Starts
 
 IPV6_BITS = 128
 LEAST_NODES_AT_A_LEVEL = 1_000_000
 """A level has at most as many nodes as the file, or this many: parts of small trees may be shared."""
 
-Numbers = NDArray[np.int64]
+Numbers = NDArray[np.int32]
+Prefixes = NDArray[np.uint64]
 
 
 class TreeError(Exception):
@@ -29,8 +31,8 @@ class PrefixTree:
     addresses are the last 32 bits below `ipv4_prefix` (96 bits). `aliased`: a node that counts below that prefix only.
     """
 
-    children: NDArray[np.int64]
-    entries: NDArray[np.int64]
+    children: Numbers
+    entries: Numbers
     ipv4_prefix: int
     aliased: int | None = None
 
@@ -40,12 +42,26 @@ class _Level:
     """Nodes at a depth: numbers, first 64 and last 64 bits of the prefixes, entries from above."""
 
     nodes: Numbers
-    high: NDArray[np.uint64]
-    low: NDArray[np.uint64]
+    high: Prefixes
+    low: Prefixes
     inherited: Numbers
 
     def select(self, mask: NDArray[np.bool_]) -> _Level:
         return _Level(self.nodes[mask], self.high[mask], self.low[mask], self.inherited[mask])
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaves:
+    """Prefixes at which the tree ends, with their entries."""
+
+    high: list[Prefixes] = field(default_factory=list)
+    low: list[Prefixes] = field(default_factory=list)
+    entries: list[Numbers] = field(default_factory=list)
+
+    def add(self, level: _Level, entries: Numbers) -> None:
+        self.high.append(level.high)
+        self.low.append(level.low)
+        self.entries.append(entries)
 
 
 def to_ranges(tree: PrefixTree) -> tuple[Starts, Starts]:
@@ -56,72 +72,70 @@ def to_ranges(tree: PrefixTree) -> tuple[Starts, Starts]:
     count = len(tree.children)
     if count == 0 or tree.children.max() >= count:
         raise TreeError
-    most = max(count, LEAST_NODES_AT_A_LEVEL)
     zero = np.zeros(1, np.uint64)
-    level = _Level(np.zeros(1, np.int64), zero, zero, np.zeros(1, np.int64))
-    leaves = []
+    level = _Level(np.zeros(1, np.int32), zero, zero, np.zeros(1, np.int32))
+    leaves = _Leaves()
     for depth in range(IPV6_BITS):
         if tree.aliased is not None:
             level = level.select((level.nodes != tree.aliased) | _is_below(tree.ipv4_prefix, level, depth))
         below = _children(tree, level, depth)
         is_leaf = below.nodes < 0
-        leaves.append(_ended(below.select(is_leaf)))
+        ended = below.select(is_leaf)
+        leaves.add(ended, _first_nonzero(-1 - ended.nodes, ended.inherited))
         level = below.select(~is_leaf)
-        if len(level.nodes) > most:
+        if len(level.nodes) > max(count, LEAST_NODES_AT_A_LEVEL):
             raise TreeError
     # Nodes of whole addresses have entries and no children.
-    leaves.append(_Level(level.nodes, level.high, level.low, _own(tree, level)))
+    leaves.add(level, _own(tree, level))
     return _split(tree.ipv4_prefix, leaves)
 
 
+def _first_nonzero(entries: Numbers, inherited: Numbers) -> Numbers:
+    return np.where(entries, entries, inherited)
+
+
 def _own(tree: PrefixTree, level: _Level) -> Numbers:
-    own = tree.entries[level.nodes]
-    return np.where(own, own, level.inherited)
+    return _first_nonzero(tree.entries[level.nodes], level.inherited)
 
 
 def _children(tree: PrefixTree, level: _Level, depth: int) -> _Level:
     """Both children of each node of a level, with the entries that they inherit."""
     bit = np.uint64(1 << (63 - depth % 64))
-    half = np.zeros(len(level.nodes), np.uint64)
-    set_bit = half + bit
-    high, low = (set_bit, half) if depth < 64 else (half, set_bit)
     inherited = _own(tree, level)
     return _Level(
         np.concatenate([tree.children[level.nodes, 0], tree.children[level.nodes, 1]]),
-        np.concatenate([level.high, level.high | high]),
-        np.concatenate([level.low, level.low | low]),
+        np.concatenate([level.high, level.high | bit if depth < 64 else level.high]),
+        np.concatenate([level.low, level.low | bit if depth >= 64 else level.low]),
         np.concatenate([inherited, inherited]),
     )
-
-
-def _ended(leaves: _Level) -> _Level:
-    """Leaves with their entries as `inherited`."""
-    entries = -1 - leaves.nodes
-    return _Level(leaves.nodes, leaves.high, leaves.low, np.where(entries, entries, leaves.inherited))
 
 
 def _is_below(prefix: int, level: _Level, depth: int) -> NDArray[np.bool_]:
     """Nodes at `depth` whose prefix is that of the IPv4 addresses."""
     if depth != 96:
         return np.zeros(len(level.nodes), bool)
-    return (level.high == np.uint64(prefix >> 32)) & (level.low >> np.uint64(32) == np.uint64(prefix & 0xFFFFFFFF))
+    return _is_ipv4(prefix, level.high, level.low)
 
 
-def _split(ipv4_prefix: int, leaves: list[_Level]) -> tuple[Starts, Starts]:
+def _is_ipv4(prefix: int, high: Prefixes, low: Prefixes) -> NDArray[np.bool_]:
+    return (high == np.uint64(prefix >> 32)) & (low >> np.uint64(32) == np.uint64(prefix & 0xFFFFFFFF))
+
+
+def _split(ipv4_prefix: int, leaves: _Leaves) -> tuple[Starts, Starts]:
     """Sorted starts of both families. The leaves cover the address space, so each ends where the next begins."""
-    high = np.concatenate([leaf.high for leaf in leaves])
-    low = np.concatenate([leaf.low for leaf in leaves])
-    entries = np.concatenate([leaf.inherited for leaf in leaves])
+    high, low, entries = np.concatenate(leaves.high), np.concatenate(leaves.low), np.concatenate(leaves.entries)
     order = np.lexsort((low, high))
     high, low, entries = high[order], low[order], entries[order]
-    is_ipv4 = (high == np.uint64(ipv4_prefix >> 32)) & (low >> np.uint64(32) == np.uint64(ipv4_prefix & 0xFFFFFFFF))
-    ipv4 = _merged((low[is_ipv4] & np.uint64(0xFFFFFFFF)).astype(np.uint32), entries[is_ipv4])
-    addresses = np.stack([high, low], axis=1).astype(">u8").view("S16").ravel()
-    ipv6 = _merged(addresses, np.where(is_ipv4, 0, entries))
-    return ipv4, ipv6
+    is_ipv4 = _is_ipv4(ipv4_prefix, high, low)
+    ipv4_starts, ipv4_entries = low[is_ipv4] & np.uint64(0xFFFFFFFF), entries[is_ipv4]
+    changes = _changes(ipv4_entries)
+    ipv4 = ipv4_starts[changes].astype(np.uint32), ipv4_entries[changes].astype(np.uint32)
+    ipv6_entries = np.where(is_ipv4, UNKNOWN, entries)
+    changes = _changes(ipv6_entries)
+    ipv6_starts = np.stack([high[changes], low[changes]], axis=1).astype(">u8").view("S16").ravel()
+    return ipv4, (ipv6_starts, ipv6_entries[changes].astype(np.uint32))
 
 
-def _merged(starts: NDArray[np.generic], entries: Numbers) -> Starts:
-    """Ranges without those that continue the range before."""
-    changes = np.flatnonzero(np.diff(entries, prepend=0)) if len(entries) else np.zeros(0, np.intp)
-    return starts[changes], entries[changes].astype(np.uint32)
+def _changes(entries: Numbers) -> NDArray[np.intp]:
+    """Places at which the entry differs from that before; before the first it is `UNKNOWN`."""
+    return np.flatnonzero(np.diff(entries, prepend=np.int32(UNKNOWN)))

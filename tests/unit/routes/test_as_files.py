@@ -12,9 +12,12 @@ from datetime import UTC, datetime
 
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
-from monitor.routes.formats.as_tables import read_as_tables
+from monitor.routes.formats.as_tables import read_as_tables, read_binary
 from monitor.routes.formats.table_file import FileFault
+from monitor.routes.formats.unpacking import Member
 from monitor.routes.tables.address_table import Entry
 from monitor.routes.tables.batches import AddressBatch
 from tests import address_files
@@ -324,3 +327,19 @@ def test_a_database_is_loaded_alone(tmp_path):
 
     with pytest.raises(FileFault, match="alone"):
         read_as_tables(files)
+
+
+@given(st.data())
+def test_a_damaged_database_is_read_or_refused(data):
+    """Never another exception, and no endless loop."""
+    content = bytearray(data.draw(st.sampled_from([LIBLOC[:120] + LIBLOC[4000:], LIBLOC, address_files.mmdb(MAXMIND)])))
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(
+            st.integers(0, len(content) - 5) | st.integers(8, 90) | st.integers(len(content) - 200, len(content) - 5)
+        )
+        content[place : place + 4] = data.draw(st.binary(min_size=4, max_size=4))
+    try:
+        contents = read_binary(Member("file", bytes(content), None))
+    except FileFault:
+        return
+    assert contents is None or len(contents.table.asns) > 0
