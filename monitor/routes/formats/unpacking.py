@@ -24,7 +24,7 @@ LARGEST_BYTES = 1 << 30
 """Decompressed files are read into memory; the largest tables have a tenth of this."""
 
 OLDEST = datetime(2000, 1, 1, tzinfo=UTC)
-"""Files in an archive that are dated before have no date: packages of npm are of 1985, empty dates in zip of 1980."""
+"""Files that are dated before have no date: those in packages of npm are of 1985, empty dates in zip of 1980."""
 
 ADDRESSES_AS_NUMBERS = "-num.csv"
 """Ending of files in packages that repeat another file, with addresses as decimal numbers."""
@@ -73,29 +73,33 @@ def _members(name: str, content: bytes, dated_at: datetime | None, suffixes: tup
             yield from _members(name.rpartition(".")[0] or name, unpacked, dated_at, suffixes)
             return
     if content.startswith(b"PK\x03\x04"):
-        yield from _of_zip(content, dated_at, suffixes)
+        yield from _of_zip(content, suffixes)
     elif content[257:262] == b"ustar":
-        yield from _of_tar(content, dated_at, suffixes)
+        yield from _of_tar(content, suffixes)
     else:
-        yield Member(name, content, dated_at)
+        yield Member(name, content, None if dated_at is None else _plausible(dated_at))
 
 
-def _of_zip(content: bytes, dated_at: datetime | None, suffixes: tuple[str, ...]) -> Iterator[Member]:
+def _of_zip(content: bytes, suffixes: tuple[str, ...]) -> Iterator[Member]:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for info in archive.infolist():
             if _is_table(info.filename, suffixes):
                 with archive.open(info) as file:
                     written_at = datetime(*info.date_time, tzinfo=UTC) if info.date_time[1] else OLDEST
-                    yield Member(info.filename, _limited(file), written_at if written_at > OLDEST else dated_at)
+                    yield Member(info.filename, _limited(file), _plausible(written_at))
 
 
-def _of_tar(content: bytes, dated_at: datetime | None, suffixes: tuple[str, ...]) -> Iterator[Member]:
+def _of_tar(content: bytes, suffixes: tuple[str, ...]) -> Iterator[Member]:
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         for info in archive:
             file = archive.extractfile(info) if info.isfile() and _is_table(info.name, suffixes) else None
             if file is not None:
                 written_at = datetime.fromtimestamp(info.mtime, UTC)
-                yield Member(info.name, _limited(file), written_at if written_at > OLDEST else dated_at)
+                yield Member(info.name, _limited(file), _plausible(written_at))
+
+
+def _plausible(written_at: datetime) -> datetime | None:
+    return written_at if written_at > OLDEST else None
 
 
 def _is_table(name: str, suffixes: tuple[str, ...]) -> bool:
