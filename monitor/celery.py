@@ -76,6 +76,11 @@ app.conf.beat_schedule = {
         "schedule": 300.0,
         "options": {"expires": 300},
     },
+    "note the routers on routes": {
+        "task": "routes.note_routers",
+        "schedule": 300.0,
+        "options": {"expires": 300},
+    },
     "resolve reverse names of routers": {
         "task": "routes.resolve_names",
         "schedule": 30.0,

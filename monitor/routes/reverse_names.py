@@ -55,12 +55,20 @@ NOT_ANSWERED = Resolution(NameOutcome.NO_ANSWER)
 NOT_PERMITTED = Resolution(NameOutcome.NO_NAME)
 
 
-def remember(addresses: Iterable[str], now: datetime) -> None:
-    """Note that these addresses are on routes, so that `resolve_due` resolves their names."""
-    wanted = _permitted({canonical_address(address) for address in addresses})
-    rows = (ReverseName(address=address, due_at=now, seen_at=now) for address in sorted(wanted))
-    ReverseName.objects.bulk_create(rows, ignore_conflicts=True, batch_size=2000)
-    ReverseName.objects.filter(address__in=wanted, seen_at__lt=now - SEEN_AGAIN_AFTER).update(seen_at=now)
+def remember(addresses: Iterable[str], now: datetime) -> int:
+    """Note that these addresses are on routes, so that `resolve_due` resolves their names. Returns the number of those
+    that were not noted for a day."""
+    permitted = _permitted({canonical_address(address) for address in addresses})
+    recent = ReverseName.objects.filter(seen_at__gt=now - SEEN_AGAIN_AFTER).values_list("address", flat=True)
+    noted = sorted(set(permitted).difference(recent.iterator()))
+    ReverseName.objects.bulk_create(
+        (ReverseName(address=address, due_at=now, seen_at=now) for address in noted),
+        batch_size=2000,
+        update_conflicts=True,
+        unique_fields=["address"],
+        update_fields=["seen_at"],
+    )
+    return len(noted)
 
 
 def resolve_due(now: datetime, deadline: Deadline) -> int:

@@ -4,13 +4,21 @@ import socket
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.utils import timezone
 
 from monitor.archive.upkeep.records import delete_old
+from monitor.celery import app
 from monitor.routes import reverse_names
 from monitor.routes.models import ReverseName
 from monitor.routes.places import of_addresses
 from monitor.routes.reverse_names import NAMES_AT_ONCE, remember, resolve_due
+from monitor.routes.tasks import note_routers, resolve_names
 from probes.contract import Deadline
+from probes.trace.spec import Hop
+from tests.db.mesh_of_three import NOW as NOW_OF_MESH
+from tests.db.mesh_of_three import batch, make_mesh
+from tests.db.trace_rows import delivered, trace
+from tests.deliveries import store
 
 pytestmark = pytest.mark.django_db
 
@@ -106,14 +114,19 @@ def test_addresses_that_are_no_longer_permitted_do_not_hold_up_others(resolver, 
     assert resolver.queries == ["8.8.8.8"]
 
 
-def test_the_beat_task_resolves_what_is_due(resolver):
-    from monitor.celery import app
-    from monitor.routes.tasks import resolve_names
+def test_routers_of_delivered_traces_are_named(resolver, monkeypatch):
+    """From a delivered trace to the name of its hop; the tasks are those that beat sends."""
+    monkeypatch.setattr(timezone, "now", lambda: NOW_OF_MESH)
+    path = make_mesh().slac_cern
+    hops = (Hop(ttl=1, address="10.0.0.1"), Hop(ttl=2), Hop(ttl=3, address="8.8.8.8"), Hop(ttl=4, address="9.9.9.9"))
+    store(path.source.site_id, batch(delivered(path, trace(hops=hops), 1), number=1), NOW_OF_MESH)
 
-    remember(["8.8.8.8"], NOW)
+    assert (note_routers(), note_routers()) == (2, 0)
+    assert (resolve_names(), resolve_names()) == (2, 0)
 
-    assert resolve_names() == 1
-    assert resolve_names.name in {entry["task"] for entry in app.conf.beat_schedule.values()}
+    names = of_addresses(["10.0.0.1", "8.8.8.8", "9.9.9.9"])
+    assert [name.host_name for name in names.values()] == [None, "dns.example", None]
+    assert {note_routers.name, resolve_names.name} <= {entry["task"] for entry in app.conf.beat_schedule.values()}
 
 
 def test_names_are_deleted_after_their_address_left_the_routes(settings):

@@ -25,6 +25,7 @@ def test_beat_sends_only_tasks_that_the_worker_knows():
         "mesh.plan_slots",
         "reports.weekly",
         "reports.send",
+        "routes.note_routers",
         "routes.resolve_names",
     }
 

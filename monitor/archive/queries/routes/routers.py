@@ -1,0 +1,12 @@
+"""Routers on the routes of all paths."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from monitor.archive.statements import run_statement
+
+
+def routers_since(since: datetime) -> list[str]:
+    """Addresses on the routes that a trace showed since this time, each once."""
+    return [address for (address,) in run_statement("routers_since", since=since)[1]]
