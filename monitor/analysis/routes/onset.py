@@ -1,0 +1,232 @@
+"""The link at which loss begins, as a probability, from the loss of each hop of a route.
+
+In: packets sent to and lost at each hop, from one end or from both. Out: the link, named by the hops on both sides of
+it, and its probability, or none where the data cannot tell.
+
+Model: the lossy link adds the same loss to every hop beyond it and none before. Each router besides may limit its
+replies, at an unknown rate, or be silent; its figures before the trouble tell, if given. A ping lost on its way back
+looks the same, except that replies may come back by other routes, so that any set of hops may show the loss. The
+likelihoods of all links are compared, over all degrees of loss. A router that limits its replies cannot be blamed by
+loss that does not go on to the end, because the loss of the destination is part of each likelihood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from monitor.analysis.routes.medians import CONFIDENCE_Z, Floats, wilson
+
+CERTAIN = 0.9
+"""Least probability of a named link; calibrated by `python -m tests.routes`, see docs/method/routes.md."""
+
+LEAST_END_LOSS = 0.002
+"""Loss of the destination is only sought if its 99% lower bound is above this."""
+
+LIMITED_SHARE = 0.2
+SILENT_SHARE = 0.15
+"""Of routers that limit replies, and that never reply."""
+
+OTHER_WAY_SHARE = 0.3
+"""Of replies that come back by another way than over the mirrored links."""
+
+SCATTERED_SHARE = 0.25
+"""Of those, the share that shows loss at any hops; otherwise it shows at all hops from some hop on."""
+
+BASE_RATIOS, BASE_WEIGHTS = np.array([2e-4, 3e-3]), np.array([0.9, 0.1])
+"""Loss before the lossy link."""
+
+LOSS_RATIOS = np.geomspace(0.003, 1.0, 40)
+SPREAD = 0.3
+"""Deviation of the loss at different hops, in log odds: their probes were sent at different moments."""
+
+LIMITS = np.concatenate(([0.0], np.linspace(0.01, 0.99, 30), [1.0]))
+LIMIT_WEIGHTS = np.concatenate(([1.0 - LIMITED_SHARE - SILENT_SHARE], np.full(30, LIMITED_SHARE / 30), [SILENT_SHARE]))
+
+
+@dataclass(frozen=True, slots=True)
+class HopCounts:
+    """Packets sent to a hop and lost, during the trouble and before it."""
+
+    sent: int
+    lost: int
+    sent_before: int = 0
+    lost_before: int = 0
+
+    @property
+    def is_silent(self) -> bool:
+        return self.lost == self.sent and self.lost_before == self.sent_before
+
+
+@dataclass(frozen=True, slots=True)
+class LossOnset:
+    """The links between two hops, by TTL, in the direction of the forward traces or of the reverse traces; 0 is the
+    sender. `next_probability` is that of the likeliest other links."""
+
+    near_ttl: int
+    far_ttl: int
+    is_of_reverse: bool
+    probability: float
+    next_probability: float
+    ends: int
+
+    @property
+    def is_certain(self) -> bool:
+        return self.probability >= CERTAIN
+
+
+MirrorTest = Callable[[int, int], bool]
+"""Whether link number `forward` of the forward route and link number `reverse` of the reverse route may join the same
+routers. Link n ends at TTL n."""
+
+
+def positions(forward_hops: int, reverse_hops: int) -> MirrorTest:
+    """The mirror of routes whose routers are unknown: link by link, if both have the same number of hops."""
+    return lambda forward, reverse: forward_hops == reverse_hops and forward + reverse == forward_hops + 1
+
+
+def by_as(forward: Sequence[int | None], reverse: Sequence[int | None]) -> MirrorTest:
+    """The mirror of routes with the AS of each node, both ends included, each in its own direction.
+
+    With the same number of hops link by link, unless an AS contradicts; otherwise links between the same AS.
+    """
+
+    def mirrors(ahead: int, back: int) -> bool:
+        here, there = (forward[ahead - 1], forward[ahead]), (reverse[back], reverse[back - 1])
+        if len(forward) == len(reverse):
+            same_place = ahead + back == len(forward)
+            return same_place and all(x is None or y is None or x == y for x, y in zip(here, there, strict=True))
+        return None not in here and here == there
+
+    return mirrors
+
+
+def find_onset(
+    forward: Sequence[HopCounts],
+    reverse: Sequence[HopCounts] = (),
+    mirror: MirrorTest | None = None,
+    forward_probability: float = 0.5,
+) -> LossOnset | None:
+    """The likeliest link; None if the destination does not lose packets for certain.
+
+    The last hop of `forward` is the destination, with its pings added, and the last of `reverse` the source. `mirror`
+    defaults to `positions`. `forward_probability` that packets are lost on their way to the destination is 1/2 if only
+    round trips are measured, and 0 or 1 if the direction is measured.
+    """
+    if not forward or wilson(forward[-1].lost, forward[-1].sent, CONFIDENCE_Z[0.99])[0] < LEAST_END_LOSS:
+        return None
+    same = mirror or positions(len(forward), len(reverse))
+    if reverse and forward_probability < 0.5:  # a lossy link of the reverse route is named after its own hops
+        onset = _find(reverse, forward, lambda ahead, back: same(back, ahead), 1.0 - forward_probability)
+        return replace(onset, is_of_reverse=not onset.is_of_reverse)
+    return _find(forward, reverse, same, forward_probability)
+
+
+def _find(
+    forward: Sequence[HopCounts], reverse: Sequence[HopCounts], same: MirrorTest, forward_probability: float
+) -> LossOnset:
+    near, near_other = _likelihoods(forward)
+    if not reverse:
+        ahead = forward_probability + (1.0 - forward_probability) * (1.0 - OTHER_WAY_SHARE)
+        elsewhere = (1.0 - forward_probability) * OTHER_WAY_SHARE * near_other
+        return _named(forward, (), ahead * near / len(near), np.zeros(0), elsewhere)
+    far, far_other = _likelihoods(reverse)
+    pairs = np.array([[same(ahead + 1, back + 1) for back in range(len(far))] for ahead in range(len(near))])
+    of_forward = forward_probability * near * _mirrored(pairs, far, far_other) / len(near)
+    of_reverse = (1.0 - forward_probability) * far * _mirrored(pairs.T, near, near_other) / len(far)
+    # Loss on a link of the reverse route that mirrors links of the forward route is named after those.
+    shares = pairs * near[:, np.newaxis]
+    total = shares.sum(axis=0)
+    moved = np.divide(shares, total, out=np.zeros_like(shares), where=total > 0.0) * of_reverse
+    return _named(forward, reverse, of_forward + moved.sum(axis=1), np.where(total > 0.0, 0.0, of_reverse), 0.0)
+
+
+def _mirrored(pairs: np.ndarray, likelihood: Floats, other: float) -> Floats:
+    """The likelihood of the figures from the other end for each link of this end."""
+    count = pairs.sum(axis=1)
+    mean = np.divide(pairs @ likelihood, count, out=np.full(len(pairs), other), where=count > 0)
+    return np.asarray((1.0 - OTHER_WAY_SHARE) * mean + OTHER_WAY_SHARE * other)
+
+
+def _likelihoods(hops: Sequence[HopCounts]) -> tuple[Floats, float]:
+    """The likelihood of the counts if loss begins at each link, and if replies come back by another way, scaled."""
+    tables = [_hop_likelihood(hop, is_end=place == len(hops) - 1) for place, hop in enumerate(hops)]
+    before = np.log(np.array([table[0] for table in tables]))
+    beyond = np.log(np.array([table[1] for table in tables]))
+    earlier = np.concatenate(([0.0], np.cumsum(before)))[:-1, np.newaxis]
+    later = np.cumsum(beyond[::-1], axis=0)[::-1]
+    of_links = earlier + later
+    of_any = np.logaddexp(before[:-1, np.newaxis], beyond[:-1]).sum(axis=0) - np.log(2.0) * (len(hops) - 1) + beyond[-1]
+    scale = max(of_links.max(), of_any.max())
+    links: Floats = np.exp(of_links - scale).mean(axis=1)
+    other = (1.0 - SCATTERED_SHARE) * links.mean() + SCATTERED_SHARE * np.exp(of_any - scale).mean()
+    return links, float(other)
+
+
+def _hop_likelihood(hop: HopCounts, *, is_end: bool) -> tuple[float, Floats]:
+    """The likelihood of the counts of a hop before the lossy link, and beyond it for each of LOSS_RATIOS."""
+    limits, weights = (np.zeros(1), np.ones(1)) if is_end else (LIMITS, LIMIT_WEIGHTS)
+    if hop.sent_before and not is_end:
+        weights = weights * (_binomial(hop.lost_before, hop.sent_before, _either(BASE_RATIOS, limits)) @ BASE_WEIGHTS)
+        weights = weights / weights.sum()
+    before = _binomial(hop.lost, hop.sent, _either(BASE_RATIOS, limits)) @ BASE_WEIGHTS
+    beyond = _binomial(hop.lost, hop.sent, _either(LOSS_RATIOS, limits))
+    return max(float(weights @ before), 1e-300), np.maximum(_SPREADING @ (weights @ beyond), 1e-300)
+
+
+def _either(ratios: Floats, limits: Floats) -> Floats:
+    """Loss by either, of shape (limits, ratios)."""
+    return np.asarray(1.0 - (1.0 - ratios) * (1.0 - limits[:, np.newaxis]))
+
+
+def _binomial(lost: int, sent: int, ratios: Floats) -> Floats:
+    """Over its maximum, so that many packets do not underflow."""
+    share = np.clip(ratios, 1e-9, 1.0 - 1e-9)
+    best = lost / sent if sent else 0.0
+    most = (lost * np.log(best) if lost else 0.0) + ((sent - lost) * np.log1p(-best) if lost < sent else 0.0)
+    return np.asarray(np.exp(lost * np.log(share) + (sent - lost) * np.log1p(-share) - most))
+
+
+def _spreading() -> Floats:
+    """Weights of each of LOSS_RATIOS at a hop, for each of LOSS_RATIOS of the link."""
+    odds = np.log(LOSS_RATIOS) - np.log(np.maximum(1.0 - LOSS_RATIOS, 1e-3))
+    weights = np.exp(-0.5 * ((odds[:, np.newaxis] - odds) / SPREAD) ** 2)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+_SPREADING = _spreading()
+
+
+def _named(
+    forward: Sequence[HopCounts], reverse: Sequence[HopCounts], ahead: Floats, back: Floats, elsewhere: float
+) -> LossOnset:
+    """The likeliest links: those between two hops that replied cannot be told apart."""
+    total = ahead.sum() + back.sum() + elsewhere
+    spans = [
+        [(float(weights[near:far].sum() / total), near, far, is_of_reverse) for near, far in _spans(hops)]
+        for hops, weights, is_of_reverse in ((forward, ahead, False), (reverse, back, True))
+    ]
+    singles = sorted((span for of_route in spans for span in of_route), reverse=True)
+    probability, near, far, is_of_reverse = singles[0]
+    if probability < CERTAIN:
+        # A router whose own limit hides whether loss begins before or after it is left out of the name.
+        pairs = [
+            (first[0] + second[0], first[1], second[2], first[3])
+            for of_route in spans
+            for first, second in pairwise(of_route)
+        ]
+        widest = max(pairs, default=singles[0])
+        if widest[0] >= CERTAIN:
+            probability, near, far, is_of_reverse = widest
+    others = [span[0] for span in singles if span[3] != is_of_reverse or span[2] <= near or span[1] >= far]
+    next_probability = max([*others, float(elsewhere / total)])
+    return LossOnset(near, far, is_of_reverse, probability, next_probability, 2 if reverse else 1)
+
+
+def _spans(hops: Sequence[HopCounts]) -> list[tuple[int, int]]:
+    """(Near TTL, far TTL) of neighbouring hops that replied."""
+    replied = [0, *(ttl for ttl, hop in enumerate(hops, 1) if not hop.is_silent or ttl == len(hops))]
+    return list(pairwise(replied)) if hops else []
