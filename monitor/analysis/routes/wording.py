@@ -1,0 +1,175 @@
+"""Changes of routes, where loss begins, and common parts of bad paths as text, for pages, tickets and reports.
+
+In: the values of the other modules and the AS of addresses. Out: short English text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from monitor.analysis import figures
+from monitor.analysis.routes.compare import Route
+from monitor.analysis.routes.differences import Block, BlockKind, diff_as, difference
+from monitor.analysis.routes.effects import ChangeEffect
+from monitor.analysis.routes.onset import LossOnset
+from monitor.analysis.routes.suspects import SILENT, Level, Part, Suspect, Suspects
+
+CANNOT_TELL = "cannot tell"
+MOST_NAMES = 4
+"""Parts of a suspect that are named; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsLabels:
+    """The AS of an address and the name of an AS, None where unknown."""
+
+    as_of: Callable[[str], int | None] = lambda address: None
+    name_of: Callable[[int], str | None] = lambda number: None
+
+    def text(self, number: int) -> str:
+        """AS 20965 GEANT."""
+        name = self.name_of(number)
+        return f"AS {number} {name}" if name else f"AS {number}"
+
+    def of(self, address: str | None) -> str | None:
+        number = None if address is None else self.as_of(address)
+        return None if number is None else self.text(number)
+
+
+def hop(ttl: int, route: Route, labels: AsLabels) -> str:
+    """A hop with its AS or else its address: hop 7 (AS 20965 GEANT). TTL 0 is the source."""
+    if ttl == 0:
+        return "the source"
+    if route.reached and ttl == len(route.hops):
+        return "the destination"
+    address = route.hops[ttl - 1] if ttl <= len(route.hops) else None
+    label = labels.of(address) or address
+    return f"hop {ttl} ({label})" if label else f"hop {ttl}"
+
+
+def loss_onset(onset: LossOnset | None, forward: Route, reverse: Route | None, labels: AsLabels) -> str:
+    """Where loss begins, with its probability if it is not certain."""
+    if onset is None:
+        return f"where: {CANNOT_TELL}"
+    route = reverse if onset.is_of_reverse and reverse is not None else forward
+    between = f"between {hop(onset.near_ttl, route, labels)} and {hop(onset.far_ttl, route, labels)}"
+    on_reverse = " of the reverse route" if onset.is_of_reverse else ""
+    seen = "seen from both ends" if onset.ends == 2 else "seen from one end"
+    if onset.is_certain:
+        return f"loss begins {between}{on_reverse}, {seen}"
+    return f"where: {CANNOT_TELL}; likeliest {between}{on_reverse} ({probability(onset.probability)}), {seen}"
+
+
+def as_change(blocks: Sequence[Block[int]]) -> str:
+    """The changed AS: AS 3356 → AS 174. Empty if none changed."""
+    changes = []
+    for block in blocks:
+        if block.kind is BlockKind.UNCHANGED:
+            continue
+        before, after = (_numbers(side) for side in (block.before, block.after))
+        changes.append(f"{before or 'none'} → {after or 'none'}")
+    return "; ".join(changes)
+
+
+def route_change(
+    at: datetime, before: Route, after: Route, labels: AsLabels, effect: ChangeEffect | None = None
+) -> str:
+    """A change of route with its effect: the route changed at 14:29:41, +60 ms, now by AS 174 instead of AS 3356."""
+    parts = [f"the route changed at {at:%H:%M:%S}", *effects(effect), _by(before, after, labels)]
+    return ", ".join(part for part in parts if part)
+
+
+def route_unchanged(where: str = f"where: {CANNOT_TELL}") -> str:
+    """The route did not change, and where else the trouble is."""
+    return f"route unchanged; {where}"
+
+
+def effects(effect: ChangeEffect | None) -> list[str]:
+    """The effects of a change: +60 ms, loss 0% → 4.2%."""
+    if effect is None:
+        return []
+    parts = []
+    if effect.rtt is not None:
+        parts.append(f"{'+' if effect.rtt.shift_ms > 0.0 else '−'}{_short_ms(abs(effect.rtt.shift_ms))}")
+    if effect.loss is not None:
+        ratios = (
+            effect.loss.lost_before / effect.loss.sent_before,
+            effect.loss.lost_after / effect.loss.sent_after,
+        )
+        parts.append(f"loss {' → '.join(figures.percent(ratio) for ratio in ratios)}")
+    return parts
+
+
+def suspects(found: Suspects, labels: AsLabels) -> str:
+    """The common place of bad paths and the next: AS 20965 0.93, next AS 513 0.04."""
+    certain = found.certain()
+    ranking = found.places if certain is None or certain in found.places else found.parts
+    if certain is None:
+        return CANNOT_TELL
+    place = next((entry for entry in found.places[:1] if entry.probability >= certain.probability), None)
+    others = [entry for entry in ranking if entry is not certain and entry.probability >= 0.005]
+    following = f", next {suspect(others[0], labels)} {probability(others[0].probability)}" if others else ""
+    inside = ""
+    if place is not None and ranking is found.parts:
+        is_border = all(part.level is Level.BORDER for part in place.parts)
+        inside = f" {'at' if is_border else 'in'} {suspect(place, labels)}"
+    return f"{suspect(certain, labels)}{inside} {probability(certain.probability)}{following}"
+
+
+def suspect(entry: Suspect, labels: AsLabels) -> str:
+    """The parts of a suspect, links first: they cannot be told apart."""
+    rank = {Level.LINK: 0, Level.HOP: 1, Level.AS: 2, Level.BORDER: 3}
+    ordered = sorted(entry.parts, key=lambda part: (rank[part.level], part.ends))
+    names = [_part(part, labels) for part in ordered[:MOST_NAMES]]
+    if len(ordered) > MOST_NAMES:
+        names.append(f"{len(ordered) - MOST_NAMES} more")
+    return " or ".join(names)
+
+
+def probability(value: float) -> str:
+    """Two decimals, never rounded up to 1: 0.93."""
+    return f"{min(value, 0.99):.2f}"
+
+
+def _part(part: Part, labels: AsLabels) -> str:
+    if part.level is Level.AS:
+        return labels.text(int(part.ends[0]))
+    if part.level is Level.BORDER:
+        return f"the border of {' and '.join(labels.text(int(number)) for number in part.ends)}"
+    if part.level is Level.HOP:
+        return f"hop {part.ends[0]}"
+    near, far = ("silent hops" if end == SILENT else end for end in part.ends)
+    return f"link {near} – {far}"
+
+
+def _by(before: Route, after: Route, labels: AsLabels) -> str:
+    """The changed AS, or the changed hops within the same AS."""
+    changed = [block for block in diff_as(before, after, labels.as_of) if block.kind is not BlockKind.UNCHANGED]
+    old = _joined(block.before for block in changed)
+    new = _joined(block.after for block in changed)
+    if old and new:
+        return f"now by {new} instead of {old}"
+    if old or new:
+        return f"now by {new}" if new else f"no longer by {old}"
+    part = difference(before, after)
+    if part is None:
+        return ""
+    last = max(part.last_ttl_before, part.last_ttl_after)
+    hops = f"hop {part.first_ttl}" if last <= part.first_ttl else f"hops {part.first_ttl} to {last}"
+    numbers = {labels.as_of(address) for route in (before, after) for address in route.hops if address is not None}
+    return f"other {hops}" + (", same AS" if numbers - {None} else "")
+
+
+def _joined(sides: Iterable[Sequence[int | None]]) -> str:
+    return ", ".join(dict.fromkeys(number for side in sides for number in [_numbers(side)] if number))
+
+
+def _numbers(side: Sequence[int | None]) -> str:
+    return ", ".join(f"AS {number}" for number in side if number is not None)
+
+
+def _short_ms(value_ms: float) -> str:
+    """60 ms, 8.4 ms."""
+    return f"{value_ms:.0f} ms" if value_ms >= 10.0 else f"{value_ms:.1f} ms"

@@ -1,0 +1,129 @@
+"""Sentences about routes: the facts in them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from monitor.analysis.routes.compare import Route
+from monitor.analysis.routes.differences import diff_as
+from monitor.analysis.routes.effects import ChangeEffect, LossStep, RttStep
+from monitor.analysis.routes.onset import LossOnset
+from monitor.analysis.routes.suspects import SILENT, Level, Part, Suspect, Suspects
+from monitor.analysis.routes.wording import (
+    AsLabels,
+    as_change,
+    loss_onset,
+    probability,
+    route_change,
+    route_unchanged,
+    suspects,
+)
+
+NUMBERS = {"a": 680, "g": 20965, "c": 513, "l": 3356, "m": 3356, "k": 174}
+LABELS = AsLabels(NUMBERS.get, {20965: "GEANT", 513: "CERN"}.get)
+AT = datetime(2026, 3, 1, 14, 29, 41, tzinfo=UTC)
+
+
+def route(text):
+    return Route(tuple(None if letter == "." else letter for letter in text), True)
+
+
+def test_the_onset_names_hops_as_and_ends():
+    certain = LossOnset(3, 4, False, 0.97, 0.01, 2)
+
+    text = loss_onset(certain, route("a.gcz"), None, LABELS)
+
+    assert text == (
+        "loss begins between hop 3 (AS 20965 GEANT) and hop 4 (AS 513 CERN), seen from both ends"
+    )  # fmt: skip
+
+
+def test_an_uncertain_onset_says_so():
+    text = loss_onset(LossOnset(0, 5, True, 0.6, 0.3, 1), route("a.gcz"), route("cgagz"), LABELS)
+
+    assert "cannot tell" in text
+    assert "0.60" in text
+    assert "between the source and the destination of the reverse route" in text
+    assert "one end" in text
+    assert loss_onset(None, route("ab"), None, LABELS) == "where: cannot tell"
+
+
+def test_a_change_names_time_effect_and_as():
+    effect = ChangeEffect(RttStep(0.0, 100.0, 160.2, 59.0, 61.0), None)
+
+    text = route_change(AT, route("almc"), route("akkc"), LABELS, effect)
+
+    assert text == "the route changed at 14:29:41, +60 ms, now by AS 174 instead of AS 3356"
+
+
+def test_loss_and_falls_are_effects_too():
+    effect = ChangeEffect(RttStep(0.0, 100.0, 95.0, -6.0, -4.0), LossStep(0, 600, 12, 300, 0.01, 0.06))
+
+    text = route_change(AT, route("almc"), route("akkc"), LABELS, effect)
+
+    assert "−5.0 ms" in text
+    assert "loss 0% → 4%" in text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("almc", "amlc", "other hops 2 to 3, same AS"),
+        ("alc", "ac", "no longer by AS 3356"),
+        ("ac", "akc", "now by AS 174"),
+        ("xyz", "xwz", "other hop 2"),  # without a table of AS
+    ],
+)
+def test_a_change_within_an_as_names_the_hops(before, after, expected):
+    assert route_change(AT, route(before), route(after), LABELS).endswith(f", {expected}")
+
+
+def test_changed_as_are_shown_side_by_side():
+    assert as_change(diff_as(route("almc"), route("akkc"), NUMBERS.get)) == "AS 3356 → AS 174"
+    assert as_change(diff_as(route("almc"), route("amlc"), NUMBERS.get)) == ""
+
+
+def test_an_unchanged_route_is_said_to_be():
+    assert route_unchanged() == "route unchanged; where: cannot tell"
+
+
+def suspect(value, *parts):
+    return Suspect(parts, value, 5, 6)
+
+
+def test_suspects_have_their_probability_and_the_next():
+    found = Suspects(
+        (suspect(0.5, Part(Level.LINK, ("g", "c"))),),
+        (suspect(0.93, Part(Level.AS, ("20965",))), suspect(0.04, Part(Level.AS, ("513",)))),
+    )
+
+    assert suspects(found, LABELS) == "AS 20965 GEANT 0.93, next AS 513 CERN 0.04"
+
+
+def test_a_certain_link_is_named_in_its_place():
+    link, border = Part(Level.LINK, ("g", "c")), Part(Level.BORDER, ("513", "20965"))
+
+    text = suspects(Suspects((suspect(0.95, link),), (suspect(0.97, border),)), LABELS)
+
+    assert text == "link g – c at the border of AS 513 CERN and AS 20965 GEANT 0.95"
+
+
+def test_many_parts_that_cannot_be_told_apart_are_counted():
+    links = [Part(Level.LINK, (f"r{place}", SILENT)) for place in range(6)]
+
+    text = suspects(Suspects((suspect(0.95, *links),), ()), LABELS)
+
+    assert "r0" in text
+    assert "silent hops" in text
+    assert "2 more" in text
+
+
+def test_without_certainty_nobody_is_named():
+    assert suspects(Suspects((suspect(0.5, Part(Level.HOP, ("g",))),), ()), LABELS) == "cannot tell"
+    assert suspects(Suspects((), ()), LABELS) == "cannot tell"
+
+
+def test_a_probability_is_never_rounded_to_one():
+    assert [probability(value) for value in (0.999, 0.931, 0.0)] == ["0.99", "0.93", "0.00"]
