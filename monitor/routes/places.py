@@ -1,7 +1,7 @@
 """Names of hops: AS, country, exchange point, own network and reverse name of router addresses.
 
 `of_addresses` is for pages, API and alerts: two queries for any number of addresses, and it resolves nothing. Without
-tables every field is None.
+tables every field is None. Where names of AS are shown, `sources` has the date of their table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from monitor.routes.special_ranges import special_ranges
 from monitor.routes.tables.address_table import UNKNOWN, AddressTable, Entry
 from monitor.routes.tables.batches import AddressBatch, canonical_address
 
-__all__ = ["HopName", "TableSource", "of_addresses", "sources"]
+__all__ = ["HopName", "TableSource", "as_names", "as_text", "of_addresses", "sources"]
 
 _HOST_NAMES = "SELECT address, name FROM reverse_name WHERE address = ANY(%s) AND name IS NOT NULL"
 
@@ -37,6 +37,22 @@ class HopName:
     network: str | None = None
     host_name: str | None = None
     special: str | None = None
+
+    @property
+    def as_text(self) -> str | None:
+        """AS as sentences have it: "AS 513 CERN"; None if unknown."""
+        return None if self.asn is None else as_text(self.asn, self.as_name)
+
+
+def as_text(asn: int, name: str | None) -> str:
+    """AS number with its name, if that is known."""
+    return f"AS {asn} {name}" if name else f"AS {asn}"
+
+
+def as_names(numbers: Iterable[int]) -> dict[int, str | None]:
+    """Names of AS, by the loaded table; None if unknown. A query for any number."""
+    table = current_tables().asn
+    return {asn: None if table is None else table.label_of_as(asn) for asn in numbers}
 
 
 def of_addresses(addresses: Iterable[str]) -> dict[str, HopName]:

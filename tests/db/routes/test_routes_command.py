@@ -12,7 +12,7 @@ from django.db import connections
 from monitor.mesh.models import Mesh
 from monitor.routes import loaded_tables
 from monitor.routes.models import LoadedTable, NameOutcome, ReverseName
-from monitor.routes.places import HopName, of_addresses
+from monitor.routes.places import HopName, as_names, of_addresses
 from tests import address_files
 from tests.facts import lacks
 
@@ -78,7 +78,7 @@ def test_a_lookup_prints_all_names_and_the_source(tmp_path):
 
     lines = run("asn", "lookup", "8.8.8.8", "195.66.224.9", "10.0.0.1", "9.9.9.9").splitlines()
 
-    assert lines[0].split() == ["8.8.8.8", "AS64497", "Second,", "name", "dns.example"]
+    assert lines[0].split() == ["8.8.8.8", "AS", "64497", "Second,", "name", "dns.example"]
     assert lines[1].split(maxsplit=1) == ["195.66.224.9", "exchange LINX LON1"]
     assert lines[2].split(maxsplit=1) == ["10.0.0.1", "private (RFC 1918)"]
     assert lines[3].split(maxsplit=1) == ["9.9.9.9", "unknown"]
@@ -167,3 +167,14 @@ def test_loads_at_the_same_time_leave_one_table(tmp_path):
     name = of_addresses(["8.8.8.8"])["8.8.8.8"]
     assert name.as_name == f"Table {name.asn}"
     assert LoadedTable.objects.get().source == f"{name.asn - 1}.csv"
+
+
+def test_an_as_has_its_name_wherever_it_is_shown(tmp_path, django_assert_num_queries):
+    assert as_names([64497]) == {64497: None}
+    load(tmp_path, SECOND + "9.0.0.0,9.0.0.9,64500,\n")
+    of_addresses([])
+
+    with django_assert_num_queries(1):
+        assert as_names([64497, 64499, 64500, 1]) == {64497: "Second", 64499: "Operator", 64500: None, 1: None}
+    names = of_addresses(["8.8.8.8", "9.0.0.1", "10.0.0.1"])
+    assert [name.as_text for name in names.values()] == ["AS 64497 Second", "AS 64500", None]

@@ -107,9 +107,8 @@ def _status_lines(source: TableSource, now: datetime) -> list[str]:
 
 
 def _in_words(name: HopName) -> str:
-    """Fields of a name in a line: `AS513 CERN, CH, ixp CIXP`."""
-    asn = f"AS{name.asn}" if name.asn is not None else ""
-    parts = [f"{asn} {name.as_name or ''}".strip(), name.country, name.special]
+    """Fields of a name in a line: `AS 513 CERN, CH, exchange CIXP`."""
+    parts = [name.as_text, name.country, name.special]
     labelled = [("exchange", name.ixp), ("network", name.network), ("name", name.host_name)]
     parts += [f"{label} {value}" for label, value in labelled if value]
     return ", ".join(part for part in parts if part) or "unknown"
