@@ -24,7 +24,7 @@ from probes.lab import breaks, control
 from probes.lab.mesh import loopback_addresses, mesh_toml, namespace_addresses
 from probes.lab.namespaces import enter, repository_environment
 from probes.lab.process import run_lab
-from probes.lab.routing.command import add_route_arguments, asn, route
+from probes.lab.routing.command import add_route_arguments, route
 from probes.lab.routing.topology import resolve_link
 from probes.lab.scenario import (
     DEFAULT_SCENARIO,
@@ -73,11 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("reset-counters", reset_counters, None, "reset the counters of every path"),
         ("exec", execute, _add_exec_arguments, "run a command at a site"),
         ("mesh", mesh, _add_mesh_arguments, "print the mesh.toml of a scenario"),
-        ("asn", asn, _add_scenario, "print the AS of the routers of a scenario, as iptoasn.com does"),
     ):
         verb = add_subcommand(subparsers, name, description)
         verb.set_defaults(act=action)
-        if name not in ("mesh", "asn"):
+        if name != "mesh":
             verb.add_argument(
                 "--run-dir",
                 type=Path,

@@ -46,6 +46,7 @@ def mesh_toml(scenario: Scenario, addresses: Mapping[str, Sequence[str]]) -> str
         names = [values["name"] for values in tests]
         group = {"name": "all", "shape": "mesh", "sites": list(scenario.site_names), "tests": names}
         blocks.append(_block("[[group]]", group))
+    blocks += [_block("[[network]]", values) for values in _networks(scenario, addresses)]
     if scenario.alerts.loss is not None:
         blocks.append(_block("[alerts.loss]", msgspec.structs.asdict(scenario.alerts.loss)))
     return "\n".join(blocks)
@@ -72,6 +73,25 @@ def _tests(scenario: Scenario) -> list[dict[str, Any]]:
     if measure.throughput is not None:
         tests.append({"name": "tcp", "kind": "throughput", **msgspec.structs.asdict(measure.throughput)})
     return tests
+
+
+def _networks(scenario: Scenario, addresses: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+    """Own networks that name the routers' AS, and that of sites whose links all lead to the same AS."""
+    routers = {router.name: router for router in scenario.topology.routers}
+    hops = [(router, address) for router in routers.values() for address in router.addresses]
+    for site, others in addresses.items():
+        neighbours = [routers[b] for a, b in scenario.topology.links if a == site]
+        if len({router.asn for router in neighbours}) == 1:
+            hops += [(neighbours[0], address) for address in others]
+    return [
+        {
+            "prefix": f"{address}/{128 if ':' in address else 32}",
+            "name": router.as_name or router.name,
+            "asn": router.asn,
+        }
+        for router, address in hops
+        if router.asn is not None
+    ]
 
 
 def _block(header: str, values: Mapping[str, Any]) -> str:

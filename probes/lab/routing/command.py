@@ -1,15 +1,13 @@
-"""`lab route` changes, restores or lists the routes of a running lab; `lab asn` prints the AS of its routers."""
+"""`lab route`: change, restore or list the routes of a running lab."""
 
 from __future__ import annotations
 
 import argparse
-import ipaddress
 
 from probes.lab import control
-from probes.lab.mesh import namespace_addresses
 from probes.lab.routing.protocol import RouteRequest, RouteStatus
 from probes.lab.routing.topology import Route, Routes
-from probes.lab.scenario import Scenario, load_scenario, resolve_path
+from probes.lab.scenario import resolve_path
 from probes.lab.settings import LabError
 
 VIA = "via"
@@ -51,17 +49,6 @@ def route(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def asn(arguments: argparse.Namespace) -> int:
-    """Print the addresses of a scenario with their AS as tab-separated values, in the format of iptoasn.com."""
-    scenario = load_scenario(arguments.scenario)
-    rows = sorted(_networks(scenario), key=lambda row: (ipaddress.ip_address(row[0]).version, row))
-    if not rows:
-        raise LabError(f"scenario {scenario.name} has no router with an `asn`")
-    for address, number, name in rows:
-        print(address, address, number, "None", name, sep="\t")
-    return 0
-
-
 def route_text(path: RouteStatus) -> str:
     """The routes of a path in a line."""
     changed = "" if path.changed_at is None else f"  (changed {path.changed_at:%H:%M:%S} UTC)"
@@ -81,20 +68,3 @@ def _parse(words: list[str]) -> tuple[list[str], Routes]:
     if not all(routes):
         raise LabError(f"`via` needs routers: {USAGE}")
     return ends, tuple(routes)
-
-
-def _networks(scenario: Scenario) -> list[tuple[str, int, str]]:
-    """Address, AS number and AS name of every router with an AS, and of the sites that are linked to one AS only."""
-    routers = {router.name: router for router in scenario.topology.routers}
-    rows = [
-        (address, router.asn, router.as_name or "")
-        for router in routers.values()
-        if router.asn is not None
-        for address in router.addresses
-    ]
-    for site, addresses in namespace_addresses(scenario, ipv6=True).items():
-        neighbours = {routers[b].asn: routers[b].as_name for a, b in scenario.topology.links if a == site}
-        if len(neighbours) == 1:
-            number, name = next(iter(neighbours.items()))
-            rows += [(address, number, name or "") for address in addresses if number is not None]
-    return rows

@@ -65,7 +65,7 @@ class Router(msgspec.Struct, frozen=True, kw_only=True):
     ]
     address: Annotated[str, check(_address_fault(ipaddress.IPv4Address))]
     address6: Annotated[str | None, check(_address_fault(ipaddress.IPv6Address))] = None
-    asn: Annotated[int, msgspec.Meta(ge=1, le=2**32 - 1)] | None = None
+    asn: Annotated[int, msgspec.Meta(ge=1, le=2**32 - 2)] | None = None
     as_name: Text | None = None
     icmp_per_s: Annotated[float, msgspec.Meta(gt=0.0, le=1e6)] | None = None
     is_silent: bool = False

@@ -106,21 +106,6 @@ def test_a_setting_is_a_finite_number(number: str, capsys: pytest.CaptureFixture
     assert lacks(capsys.readouterr().err, "argument --delay-ms:", f'"{number}"', "not a number") == []
 
 
-def test_asn_prints_the_networks_of_a_scenario(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lab", "asn", "four-sites-routed"]) == 0
-
-    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert ["203.0.113.1", "203.0.113.1", "20965", "None", "GEANT"] in rows
-    assert ["2001:db8:125::4", "2001:db8:125::4", "293", "None", "ESnet"] in rows
-    # CERN's site is linked to its own router only.
-    assert ["10.77.3.1", "10.77.3.1", "513", "None", "CERN"] in rows
-
-
-def test_asn_of_a_scenario_without_routers_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["lab", "asn", "three-sites"]) == 1
-    assert lacks(capsys.readouterr().err, "three-sites", "no router") == []
-
-
 @pytest.mark.parametrize(
     ("arguments", "facts"),
     [

@@ -99,3 +99,16 @@ def test_a_cycle_of_pings_ends_before_the_next_begins(name: str) -> None:
 
     assert ping is not None
     assert len(ping.packet_bytes) * ping.count * ping.spacing_s + ping.timeout_s <= ping.every_s
+
+
+def test_the_mesh_names_the_networks_of_the_routers() -> None:
+    scenario = load_scenario("four-sites-routed")
+
+    mesh = tomllib.loads(mesh_toml(scenario, namespace_addresses(scenario, ipv6=True)))
+
+    networks = {network["prefix"]: (network["name"], network["asn"]) for network in mesh["network"]}
+    assert networks["203.0.113.1/32"] == ("GEANT", 20965)
+    assert networks["2001:db8:125::4/128"] == ("ESnet", 293)
+    # CERN's site is linked to its own router only.
+    assert networks["10.77.3.1/32"] == ("CERN", 513)
+    assert len(networks) == 2 * 13 + 2 * 4
