@@ -31,7 +31,7 @@ from monitor.archive.upkeep import trouble
 from monitor.mesh.models import Site
 from monitor.mesh.plan import plan_for
 from monitor.mesh.schedule.on_demand_pings import UnknownRun, record
-from probes.site.wire import ABILITIES_HEADER, ON_DEMAND_PINGS, OnDemandPingReport
+from probes.site.wire import ABILITIES_HEADER, ON_DEMAND_PINGS, ON_DEMAND_TRACES, OnDemandPingReport
 
 RETRY_AFTER_S = 5
 LARGEST_PING_REPORT_BYTES = 16_384
@@ -48,8 +48,13 @@ _sending_lock = threading.Lock()
 def plan(request: HttpRequest, site: Site) -> HttpResponse:
     """Plan of the site."""
     abilities = {ability.strip() for ability in request.headers.get(ABILITIES_HEADER, "").split(",")}
-    can_ping = ON_DEMAND_PINGS in abilities
-    current = plan_for(site, timezone.now(), health.iperf3_of_sites(), can_ping_on_demand=can_ping)
+    current = plan_for(
+        site,
+        timezone.now(),
+        health.iperf3_of_sites(),
+        can_ping_on_demand=ON_DEMAND_PINGS in abilities,
+        can_trace_on_demand=ON_DEMAND_TRACES in abilities,
+    )
     etag = f'"{current.version}"'
     etags = [tag.strip().removeprefix("W/") for tag in request.headers.get("If-None-Match", "").split(",")]
     response = HttpResponseNotModified() if etag in etags else json_answer(current)

@@ -1,7 +1,8 @@
 """The users' API about routes: of a path in both directions, their traces, changes, differences, and paths through a
 router.
 
-As in `monitor.api.users`, which these addresses are part of: read-only, units in the names, null is not known.
+As in `monitor.api.users`, which these addresses are part of: units in the names, null is not known. Requesting a trace
+needs the operator role, checked in `monitor.accounts.access`; all else is read-only.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from datetime import datetime, timedelta
 from ipaddress import ip_address
 from typing import Annotated
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from ninja import Query, Router, Schema
+from ninja import Query, Router, Schema, Status
 from ninja.errors import HttpError
 from pydantic import Field
 
@@ -31,6 +32,8 @@ from monitor.archive.queries.routes.periods import (
 )
 from monitor.archive.queries.routes.traces import MplsEntry, StoredTrace, TraceHop, traces_at, traces_between
 from monitor.mesh.models import Path
+from monitor.mesh.schedule.on_demand_traces import TAKE_UP_S
+from monitor.overview.on_demand_traces import TracesRefused, TracesTooOften, ask
 
 LONGEST_TRACES = timedelta(days=7)
 LARGEST_ID = 2**63 - 1
@@ -101,6 +104,13 @@ class TraceOut(Schema):
     """A trace, without hops unless the outcome is `measured`. `route_id` is null where no router replied."""
 
 
+class TraceRequestOut(Schema):
+    """A trace that the agent at the source of a path is asked for."""
+
+    path_id: int
+    asked_at: datetime
+
+
 @with_fields_of(Passage)
 class PassageOut(Schema):
     """A path through a router: at this TTL of a route, in the period in which a flow was on it."""
@@ -150,6 +160,27 @@ def get_traces(request: HttpRequest, path_id: int, at: Moment) -> list[StoredTra
     if not traces:
         raise HttpError(404, f"no trace of path {path_id} began at {at.isoformat()}")
     return traces
+
+
+@router.post(
+    "/paths/{int:path_id}/on-demand-traces",
+    response={201: list[TraceRequestOut], 404: ProblemOut, 422: ProblemOut, 429: ProblemOut},
+    summary="Trace a path now, in both directions",
+    description=f"Agents take it up with their next plan, within {TAKE_UP_S} s; the traces then have the reason "
+    "`on_demand`. 429 with Retry-After above the rate limit of the user, or if the path was traced on demand just now.",
+)
+def trace_now(request: HttpRequest, path_id: int, response: HttpResponse) -> Status[object]:
+    path = Path.objects.with_hosts().filter(pk=path_id).first()
+    if path is None:
+        raise HttpError(404, f"there is no path {path_id}; /api/v1/paths lists them")
+    try:
+        requests = ask(path, request.user.get_username(), timezone.now())
+    except TracesTooOften as error:
+        response["Retry-After"] = str(error.wait_s)
+        return Status(429, {"detail": str(error)})
+    except TracesRefused as error:
+        raise HttpError(422, str(error)) from error
+    return Status(201, requests)
 
 
 @router.get(

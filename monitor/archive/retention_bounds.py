@@ -92,6 +92,7 @@ BOUNDS = {
     "slot_host": _WITH_SLOT,
     "slot_uplink": _WITH_SLOT,
     "ping_request": Bound("on_demand_pings", "by age"),
+    "trace_request": Bound("traces", "by age"),
     "ping_run": Bound("on_demand_pings", "with its request"),
     # Names of routers.
     "loaded_table": Bound(None, "one row per table"),

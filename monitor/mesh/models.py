@@ -92,6 +92,9 @@ class Mesh(models.Model):
     pings_until = models.DateTimeField(
         null=True, help_text="Until when agents are given on-demand pings; null if nobody has asked for any."
     )
+    traces_until = models.DateTimeField(
+        null=True, help_text="Until when agents are given on-demand traces; null if none was asked for."
+    )
 
     class Meta:
         db_table = "mesh"
@@ -375,3 +378,17 @@ class PingRun(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["path"], condition=Q(ended_at=None), name="one_ping_run_per_path_at_a_time")
         ]
+
+
+class TraceRequest(models.Model):
+    """A trace of a path on demand, from its source; its result is a trace of the archive."""
+
+    path = models.ForeignKey(Path, on_delete=models.PROTECT, related_name="trace_requests")
+    reason = models.TextField(help_text="As probes.trace.spec.TraceReason.")
+    asked_at = models.DateTimeField()
+    asked_by = models.TextField(help_text="A user, or an incident.")
+    fetched_at = models.DateTimeField(null=True, help_text="When its agent got it with its plan.")
+
+    class Meta:
+        db_table = "trace_request"
+        indexes = [models.Index(fields=["path", "-asked_at"], name="trace_request_by_path")]

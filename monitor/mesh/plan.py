@@ -13,26 +13,34 @@ from django.utils.crypto import salted_hmac
 
 from monitor.mesh.kinds import MESH_KINDS
 from monitor.mesh.models import Measurement, Mesh, Site, Slot
-from monitor.mesh.schedule import on_demand_pings
+from monitor.mesh.schedule import on_demand_pings, on_demand_traces
 from monitor.mesh.schedule.slots import HORIZON_S
-from probes.site.wire import OnDemandPing, Plan
+from probes.site.wire import OnDemandPing, OnDemandTrace, Plan
 
 _IN_CYCLES = tuple(name for name, mesh_kind in MESH_KINDS.items() if mesh_kind.task is not None)
 
 
 def plan_for(
-    site: Site, now: datetime, iperf3_of: Mapping[int, str] | None = None, *, can_ping_on_demand: bool = True
+    site: Site,
+    now: datetime,
+    iperf3_of: Mapping[int, str] | None = None,
+    *,
+    can_ping_on_demand: bool = True,
+    can_trace_on_demand: bool = True,
 ) -> Plan:
     """Tests of `site` in cycles, and its slots that have not ended and start within an hour.
 
     `iperf3_of` has the version of iperf3 of each site, by its id, where reported. Equal content gives an equal version.
-    Three queries for any number of measurements, and more only for `TAKE_UP_S` after somebody has asked for on-demand
-    pings: they are handed to an agent that knows them, and end for another.
+    Three queries for any number of measurements, and more only for `TAKE_UP_S` after on-demand pings or traces were
+    asked for: they are handed to an agent that knows them; pings end for another.
     """
     mesh = Mesh.objects.first()
     pings: tuple[OnDemandPing, ...] = ()
     if mesh is not None and mesh.pings_until is not None and now < mesh.pings_until:
         pings = on_demand_pings.hand_out(site, now, is_able=can_ping_on_demand)
+    traces: tuple[OnDemandTrace, ...] = ()
+    if can_trace_on_demand and mesh is not None and mesh.traces_until is not None and now < mesh.traces_until:
+        traces = on_demand_traces.hand_out(site, now)
     parts: dict[str, list[Any]] = defaultdict(list)
     for (kind, test), measurements in _repeated(site).items():
         make_task = MESH_KINDS[kind].task
@@ -51,6 +59,8 @@ def plan_for(
     )
     if pings:
         plan = msgspec.structs.replace(plan, on_demand_pings=pings)
+    if traces:
+        plan = msgspec.structs.replace(plan, on_demand_traces=traces)
     return msgspec.structs.replace(plan, version=hashlib.sha256(msgspec.json.encode(plan)).hexdigest()[:16])
 
 

@@ -7,13 +7,14 @@ Created once in the worker process from `AgentSettings`. `probes.site.runner.sch
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 from probes.contract import CycleKind
 from probes.kinds import KINDS
+from probes.quantities import counted
 from probes.site.delivery.centre import Centre
 from probes.site.delivery.deliver import DeliveryLoop
 from probes.site.delivery.health_report import HealthReporter
@@ -23,6 +24,7 @@ from probes.site.limits.usage import Usage
 from probes.site.plan import PlanCache, PlanPuller
 from probes.site.runner.cycle import Cycles
 from probes.site.runner.on_demand_pings import OnDemandPings
+from probes.site.runner.on_demand_traces import OnDemandTraces
 from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.permit import Permit
 from probes.site.runner.schedule import newest_cycles, phase_s, spread
@@ -31,7 +33,7 @@ from probes.site.runner.triggered_traces import TriggeredTraces
 from probes.site.settings import AgentSettings
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.spool import Spool
-from probes.site.wire import OnDemandPing
+from probes.site.wire import OnDemandPing, OnDemandTrace
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +72,7 @@ class Agent:
             note=self.traces.note_slot,
         )
         self.on_demand_pings = OnDemandPings(permit, own_tests, centre.report_pings, now=centre.clock.utc_now)
+        self.on_demand_traces = OnDemandTraces(self.cycles, now=centre.clock.utc_now)
         for kind in KINDS.values():
             kind.probe()  # loaded now, so that no first cycle waits for it
 
@@ -92,6 +95,11 @@ class Agent:
         plan = self.plans.current()
         with self.journal.running(f"on-demand ping to {request.address}"):
             self.on_demand_pings.run(request, () if plan is None else plan.of(KINDS["ping"]))
+
+    def trace_on_demand(self, requests: Sequence[OnDemandTrace]) -> None:
+        """Traces that the centre asked for."""
+        with self.journal.running(f"on-demand traces of {counted(len(requests), 'path')}"):
+            self.on_demand_traces.run(requests)
 
     def _run(self, name: str, cycle: Cycle, measure: Callable[[], None]) -> None:
         """Run a cycle, unless an earlier copy of the message has run it already."""

@@ -7,7 +7,7 @@ timeout; it may also be sent twice when Redis was restarted: the spool lets it b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -21,10 +21,10 @@ from probes.kinds import CYCLE_KINDS
 from probes.site.agent import Agent
 from probes.site.runner.schedule import task_name
 from probes.site.runner.slot import AHEAD as SLOTS_AHEAD
-from probes.site.wire import OnDemandPing, read_slot
+from probes.site.wire import OnDemandPing, OnDemandTrace, Plan, read_slot
 
 REMEMBER_SLACK = timedelta(minutes=1)
-REMEMBER_PINGS = timedelta(hours=1)
+REMEMBER_REQUESTS = timedelta(hours=1)
 REDIS_TIMEOUT_S = 5.0
 
 
@@ -53,13 +53,11 @@ def make_app(agent: Agent) -> AgentApp:
         worker_redirect_stdouts=False,
         beat_max_loop_interval=1.0,
     )
-    _add_chores(app, _add_measurements(app), _add_on_demand_pings(app))
+    _add_chores(app, _add_measurements(app), _add_on_demand(app))
     return app
 
 
-def _add_chores(
-    app: AgentApp, dispatch: Callable[[], None], take_up_pings: Callable[[Sequence[OnDemandPing]], None]
-) -> None:
+def _add_chores(app: AgentApp, dispatch: Callable[[], None], take_up: Callable[[Plan], None]) -> None:
     agent = app.agent
 
     @app.task(name="site.pulse", shared=False)
@@ -73,7 +71,7 @@ def _add_chores(
             plan = agent.plans.current()
             if plan is not None:
                 agent.slots.learn(before, plan)
-                take_up_pings(plan.pings_to_send)
+                take_up(plan)
             # A test that somebody asked for begins soon.
             dispatch()
 
@@ -82,18 +80,28 @@ def _add_chores(
         agent.delivery.run()
 
 
-def _add_on_demand_pings(app: AgentApp) -> Callable[[Sequence[OnDemandPing]], None]:
-    """Add the task that runs on-demand pings. Returns the function that enqueues those that are new."""
+def _add_on_demand(app: AgentApp) -> Callable[[Plan], None]:
+    """Add the tasks that run on-demand pings and traces. Returns the function that enqueues the new ones of a plan."""
     client = redis.Redis.from_url(client_url(app.agent.settings.redis_url), socket_timeout=REDIS_TIMEOUT_S)
 
     @app.task(name="site.on_demand_ping", shared=False)
     def run_ping(request: dict[str, Any]) -> None:
         app.agent.ping_on_demand(msgspec.convert(request, OnDemandPing))
 
-    def take_up(requests: Sequence[OnDemandPing]) -> None:
-        for request in requests:
-            if client.set(f"on-demand-ping:{request.run_id}", 1, nx=True, ex=REMEMBER_PINGS):
+    @app.task(name="site.on_demand_traces", shared=False)
+    def run_traces(requests: list[dict[str, Any]]) -> None:
+        app.agent.trace_on_demand(msgspec.convert(requests, list[OnDemandTrace]))
+
+    def is_new(name: str, run_id: int) -> bool:
+        return bool(client.set(f"on-demand-{name}:{run_id}", 1, nx=True, ex=REMEMBER_REQUESTS))
+
+    def take_up(plan: Plan) -> None:
+        for request in plan.pings_to_send:
+            if is_new("ping", request.run_id):
                 run_ping.apply_async((msgspec.to_builtins(request),))
+        traces = [msgspec.to_builtins(trace) for trace in plan.traces_to_run if is_new("trace", trace.run_id)]
+        if traces:
+            run_traces.apply_async((traces,))
 
     return take_up
 

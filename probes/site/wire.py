@@ -37,6 +37,7 @@ from probes.contract import CycleKind, CycleTask, Kind, Outcome, Result, Slot
 from probes.kinds import CYCLE_KINDS, KINDS, SLOT_KINDS
 from probes.quantities import counted
 from probes.site.health import Health
+from probes.trace.spec import TraceReason, TraceSpec
 
 PROTOCOL = 1
 """The version of all that is here, raised by every change that an older end would misunderstand."""
@@ -49,6 +50,7 @@ ABILITIES_HEADER = "Soundings-Abilities"
 """On a request for the plan: the parts of a plan, separated by commas, that agents of the first versions do not
 know."""
 ON_DEMAND_PINGS = "on-demand-pings"
+ON_DEMAND_TRACES = "on-demand-traces"
 MOST_ON_DEMAND_PINGS = 100
 GAPS_AT_ONCE = 500
 """In one batch."""
@@ -100,19 +102,35 @@ class OnDemandPingReport(msgspec.Struct, frozen=True, kw_only=True):
     detail: Text | None = None
 
 
+class OnDemandTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """A trace that the centre asks for: run once, as soon as the agent reads this, and not after `begin_by` by the
+    centre's clock. `spec` has one target, with the path; the result has this reason, and the test `on-demand`."""
+
+    run_id: int
+    reason: TraceReason
+    begin_by: Moment
+    spec: TraceSpec
+
+
 class PlanOfKinds(msgspec.Struct, frozen=True, kw_only=True):
     """All measurements of a site. `version` is a digest of the rest. A `Plan` has a field for each kind as well;
-    `on_demand_pings` are left out of the JSON while there are none, as before there were any."""
+    `on_demand_pings` and `on_demand_traces` are left out of the JSON while there are none, as before there were any."""
 
     version: str
     site: str
     mesh: str
     on_demand_pings: tuple[OnDemandPing, ...] | msgspec.UnsetType = msgspec.UNSET
+    on_demand_traces: tuple[OnDemandTrace, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def pings_to_send(self) -> tuple[OnDemandPing, ...]:
         """The on-demand pings of this site."""
         return () if isinstance(self.on_demand_pings, msgspec.UnsetType) else self.on_demand_pings
+
+    @property
+    def traces_to_run(self) -> tuple[OnDemandTrace, ...]:
+        """The on-demand traces of this site."""
+        return () if isinstance(self.on_demand_traces, msgspec.UnsetType) else self.on_demand_traces
 
     def of(self, kind: Kind) -> tuple[Any, ...]:
         """The tasks, or slots, of a kind."""

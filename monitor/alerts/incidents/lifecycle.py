@@ -33,6 +33,8 @@ from monitor.alerts.detect.shares import Share
 from monitor.alerts.detect.snapshot import Key
 from monitor.alerts.incidents.outbox import enqueue, notified_channels, unsent_openings, withdraw
 from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentChange, IncidentPath, IncidentTurn, Severity
+from monitor.mesh.schedule.on_demand_traces import ask_where_scheduled
+from probes.trace.spec import TraceReason
 
 CONFIRM_S = 20
 """Long enough to detect findings of the same cause in the same incident."""
@@ -178,6 +180,8 @@ def close(
         _keep(incident_id, HistoryEvent.RESOLVED, now, closing)
         if ended_at is not None:
             incident.parts.filter(closed_at__gt=ended_at).update(ended_at=ended_at)
+        path_ids = set(incident.paths.values_list("path_id", flat=True))
+        ask_where_scheduled(path_ids, TraceReason.INCIDENT_CLOSED, by=f"incident {incident_id}", now=now)
         parts = incident.parts.filter(told_at__isnull=False)
         notified = [ended for ended in (incident, *parts) if ended.told_at is not None]
         parts.update(told_at=None)
@@ -258,6 +262,7 @@ def _make(cause: str, findings: Sequence[RuleFinding], now: datetime, because: s
             )
             _add(incident, ordered, now)
             _keep(incident.pk, HistoryEvent.FOUND, now, incident.summary)
+            _trace(incident.pk, ordered, now)
     except IntegrityError as error:
         return _is_race(error)
     return True
@@ -294,6 +299,7 @@ def _reopen(cause: str, findings: Sequence[RuleFinding], now: datetime, because:
                     Incident.objects.filter(pk=part.pk).update(told_at=now)
             _add(incident, ordered, now)
             _keep(incident.pk, HistoryEvent.REOPENED, now, summary)
+            _trace(incident.pk, ordered, now)
     except IntegrityError as error:
         return _is_race(error)
     return True
@@ -316,6 +322,7 @@ def _extend(cause: str, findings: Sequence[RuleFinding], now: datetime, shares: 
                 incident.has_grown |= incident.told_at is not None and bool(added or is_worse)
                 incident.save(update_fields=["rule", "summary", "severity", "shares", "has_grown"])
                 _keep(incident.pk, HistoryEvent.WIDENED, now, _summary("", new))
+                _trace(incident.pk, new, now)
     except IntegrityError as error:
         _is_race(error)
 
@@ -368,6 +375,12 @@ def _add(incident: Incident, findings: Sequence[RuleFinding], now: datetime) -> 
         for finding in findings
     ]
     _take(incident, rows, now)
+
+
+def _trace(incident_id: int, findings: Sequence[RuleFinding], now: datetime) -> None:
+    """Trace the paths of new findings while they are bad: traces of later would show the route after the repair."""
+    path_ids = {finding.path_id for finding in findings}
+    ask_where_scheduled(path_ids, TraceReason.INCIDENT_OPENED, by=f"incident {incident_id}", now=now)
 
 
 def _keep(incident_id: int, turn: HistoryEvent, at: datetime, note: str = "") -> None:

@@ -70,6 +70,7 @@ RECORDS = (
     ExpiringRows("ping_run", "on_demand_pings", _OF_OLD_REQUEST),
     ExpiringRows("ping_request", "on_demand_pings", f"asked_at < {_BEFORE} AND {_NO_RUNS}"),
     ExpiringRows("reverse_name", "reverse_names", f"seen_at < {_BEFORE}"),
+    ExpiringRows("trace_request", "traces", f"asked_at < {_BEFORE}"),
     ExpiringRows("path_route", "routes", f"until < {_BEFORE} AND NOT {_TRACES_KEPT}"),
     ExpiringRows("route", "routes", f"first_at < {_BEFORE} AND {_NO_PERIOD}"),
     ExpiringRows("cycle_day", "ledger", f"day < ({_BEFORE} AT TIME ZONE 'UTC')::date"),

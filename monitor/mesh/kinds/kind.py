@@ -16,7 +16,7 @@ from probes.contract import Kind
 from probes.toml.tables import Table
 
 if TYPE_CHECKING:
-    from monitor.mesh.models import Host, Measurement, Site, Slot
+    from monitor.mesh.models import Host, Measurement, Site, Slot, TraceRequest
 
 DAY_S = 86_400
 USUAL_RESULT_BYTES = 300
@@ -76,7 +76,7 @@ class MeshKind:
     slot_s: Callable[[Mapping[str, Any]], int] | None = None
 
 
-def ends(measurement: Measurement) -> dict[str, object]:
+def ends(measurement: Measurement | TraceRequest) -> dict[str, object]:
     """Address fields of a spec in a cycle."""
     path = measurement.path
     return {

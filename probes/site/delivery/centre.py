@@ -34,6 +34,7 @@ from probes.site.wire import (
     ABILITIES_HEADER,
     IDENTITY_HEADER,
     ON_DEMAND_PINGS,
+    ON_DEMAND_TRACES,
     PROTOCOL,
     PROTOCOL_HEADER,
     RECEIVED_HEADER,
@@ -121,7 +122,7 @@ class Centre:
 
     def plan(self, version: str | None) -> Plan | None:
         """This site's plan; None if it is still that of `version`. Raises `CentreError`."""
-        headers = {ABILITIES_HEADER: ON_DEMAND_PINGS}
+        headers = {ABILITIES_HEADER: f"{ON_DEMAND_PINGS}, {ON_DEMAND_TRACES}"}
         if version is not None:
             headers["If-None-Match"] = f'"{version}"'
         status, body = self._request("GET", "/api/agent/plan", headers, None)

@@ -260,6 +260,7 @@ def test_the_openapi_schema_lists_every_address(ask, client):
         "/api/v1/paths/{path_id}/routes",
         "/api/v1/paths/{path_id}/traces",
         "/api/v1/paths/{path_id}/traces/{at}",
+        "/api/v1/paths/{path_id}/on-demand-traces",
         "/api/v1/route-changes",
         "/api/v1/route-diff",
         "/api/v1/paths-through",

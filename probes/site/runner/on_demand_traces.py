@@ -1,0 +1,69 @@
+"""Traces that the centre asks for: run once, within the limits of the site, all of a plan together.
+
+In: the `OnDemandTrace`s of a plan. Out: results in the spool, as those of a scheduled trace, with the reason of the
+request. A trace that cannot begin in time is dropped: a trace of later would mislead.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from probes.contract import CycleKind, Deadline, LoadPeriods, Outcome, Target
+from probes.site.runner.cycle import Cycles
+from probes.site.wire import OnDemandTrace
+from probes.trace.kind import KIND
+from probes.trace.spec import TraceReason, TraceRun, TraceTask
+
+logger = logging.getLogger(__name__)
+
+TEST = "on-demand"
+"""The name of their test, which mesh.toml cannot have."""
+
+
+class OnDemandTraces:
+    """Runs on-demand traces, those with the same settings and reason together, the others one after the other."""
+
+    def __init__(self, cycles: Cycles, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        """`now` is the time by the centre's clock."""
+        self._cycles = cycles
+        self._now = now
+        self._turn = threading.Lock()
+
+    def run(self, requests: Sequence[OnDemandTrace]) -> None:
+        """Trace, and spool the results."""
+        with self._turn:
+            by_task: dict[tuple[bytes, TraceReason], list[OnDemandTrace]] = defaultdict(list)
+            for request in requests:
+                if self._now() > request.begin_by:
+                    logger.warning("on-demand trace %d: too late, to begin by %s", request.run_id, request.begin_by)
+                    continue
+                settings = msgspec.json.encode(msgspec.structs.replace(request.spec, targets=()))
+                by_task[settings, request.reason].append(request)
+            for (_, reason), together in by_task.items():
+                targets = tuple(target for request in together for target in request.spec.targets)
+                spec = msgspec.structs.replace(together[0].spec, targets=targets)
+                logger.info("on-demand traces (%s) of %d paths", reason, len(targets))
+                self._cycles.run(_with_reason(reason), TraceTask(test=TEST, every_s=3600, spec=spec))
+
+
+def _with_reason(reason: TraceReason) -> CycleKind:
+    """The kind of traces, with this reason in every result."""
+
+    def run(probe: Any, spec: Any, deadline: Deadline, load_periods: LoadPeriods) -> tuple[TraceRun, ...]:
+        return _marked(KIND.run(probe, spec, deadline, load_periods))
+
+    def not_measured(task: Any, target: Target, at: datetime, outcome: Outcome, detail: str) -> tuple[TraceRun, ...]:
+        return _marked(KIND.not_measured(task, target, at, outcome, detail))
+
+    def _marked(runs: Any) -> tuple[TraceRun, ...]:
+        return tuple(msgspec.structs.replace(run, reason=reason) for run in runs)
+
+    return replace(KIND, run=run, not_measured=not_measured)
