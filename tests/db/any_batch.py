@@ -26,7 +26,10 @@ from probes.throughput.spec import (
     Transfer,
     UdpCounts,
 )
+from probes.trace.spec import MplsLabel, TraceReason, TraceRun
 from tests.db.mesh_of_three import HOUR, MeshOfThree, batch, burst, delivered, throughput
+from tests.db.trace_rows import address, hop, trace
+from tests.db.trace_rows import delivered as delivered_trace
 
 KERNEL = KernelCounts(
     age_s=10.0,
@@ -110,9 +113,22 @@ def whole_batch(mesh: MeshOfThree, at: datetime = HOUR) -> dict[str, Any]:
         delivered(mesh.slac_anl, disk_to_disk(at), 3),
         delivered(mesh.slac_cern, capacity(at), 4),
         delivered(mesh.cern_slac, served(at), 5, slot_id=mesh.slot(mesh.cern_slac).pk),
+        delivered_trace(mesh.slac_cern, whole_trace(at), 6, every_s=600, cycle=int(at.timestamp()) // 600),
     )
     body: dict[str, Any] = msgspec.to_builtins(batch(*results, health=HEALTH, account=ACCOUNT))
     return body
+
+
+def whole_trace(at: datetime) -> TraceRun:
+    """A trace that another router ended, with every field of a hop filled."""
+    label = MplsLabel(label=24001, traffic_class=0, ttl=1)
+    hops = (
+        hop(1, "A", is_inferred=True, rtts_ms=()),
+        hop(2, "B", mpls=(label,), others=(address("X"),)),
+        hop(3, "*"),
+        hop(4, "D", error="host_unreachable"),
+    )
+    return trace(at=at, hops=hops, reached=False, reason=TraceReason.RTT_STEP, detail="as it was")
 
 
 def disk_to_disk(at: datetime, **fields: object) -> DiskToDiskRun:

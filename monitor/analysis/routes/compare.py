@@ -6,6 +6,7 @@ reach the destination knows the beginning of its route.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -48,3 +49,11 @@ def merge(first: Route, second: Route) -> Route:
 def is_part(part: Route, whole: Route) -> bool:
     """Whether `whole` knows every hop of `part`, so that merging them changes nothing."""
     return is_compatible(part, whole) and merge(whole, part) == whole
+
+
+def trimmed(hops: Sequence[str | None], *, reached: bool) -> Route:
+    """The route of a trace: without the silent hops at its end, where it did not reach the destination."""
+    end = len(hops)
+    while not reached and end and hops[end - 1] is None:
+        end -= 1
+    return Route(tuple(hops[:end]), reached)

@@ -7,17 +7,18 @@ cannot forward answers in the place of the next.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, cast
 
+from monitor.analysis.routes.compare import trimmed
 from monitor.analysis.routes.timeline import Flow, RouteTrace
 from monitor.archive.ingest.rows import row_of
 from monitor.archive.models import NO_FLOW, Trace
 from monitor.archive.routes.keep import keep_routes
-from monitor.archive.routes.known import trimmed
+from monitor.archive.statements import run_statement
 from probes.site.wire import Delivered
 from probes.trace.spec import Hop, TraceRun
 
@@ -26,9 +27,13 @@ Key = tuple[int, datetime, Flow]
 
 def store_traces(runs: Sequence[Delivered], now: datetime) -> None:
     """Store new traces, and the routes that they show."""
-    new = {_key(delivered): delivered for delivered in runs}
+    if not runs:
+        return
+    new = {_key(delivered): delivered for delivered in reversed(runs)}  # of two with the same key the first counts
     for key in _stored(new):
         del new[key]
+    if not new:
+        return
     traces = [(path_id, _route_trace(delivered, at, flow)) for (path_id, at, flow), delivered in new.items()]
     route_ids = keep_routes(traces)
     rows = [
@@ -39,13 +44,19 @@ def store_traces(runs: Sequence[Delivered], now: datetime) -> None:
     Trace.objects.bulk_create(rows)
 
 
-def _stored(keys: dict[Key, Delivered]) -> list[Key]:
+def _stored(keys: Iterable[Key]) -> list[Key]:
     """Those of these keys that are stored already."""
-    rows = Trace.objects.filter(
-        path_id__in={path_id for path_id, _, _ in keys}, measured_at__in={at for _, at, _ in keys}
-    ).values_list("path_id", "measured_at", "protocol", "flow")
-    stored = ((path_id, at, Flow(protocol, number)) for path_id, at, protocol, number in rows)
-    return [key for key in stored if key in keys]
+    path_ids, times, flows = zip(*keys, strict=True)
+    _, rows = run_statement(
+        "stored_traces",
+        path_ids=list(path_ids),
+        measured_at=list(times),
+        protocols=[flow.protocol for flow in flows],
+        flows=[flow.number for flow in flows],
+        first=min(times),
+        last=max(times),
+    )
+    return [(path_id, at, Flow(protocol, number)) for path_id, at, protocol, number in rows]
 
 
 def _key(delivered: Delivered) -> Key:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from monitor.analysis.routes.compare import Route
+from monitor.analysis.routes.compare import Route, trimmed
 from monitor.analysis.routes.timeline import Flow, PathRoute, RoutePeriod, RouteTrace, Timeline
 from monitor.archive.statements import run_statement
 
@@ -93,14 +93,6 @@ def traced_route(hops: list[str | None], length: int, unknown_ttls: list[int] | 
     unknown = frozenset(unknown_ttls or ())
     seen = [hop if ttl not in unknown else None for ttl, hop in enumerate(hops[:length], 1)]
     return trimmed(seen, reached=reached)
-
-
-def trimmed(hops: list[str | None], *, reached: bool) -> Route:
-    """The route without the silent hops at its end, where it did not reach the destination."""
-    end = len(hops)
-    while not reached and end and hops[end - 1] is None:
-        end -= 1
-    return Route(tuple(hops[:end]), reached)
 
 
 def _route(

@@ -14,7 +14,7 @@ from monitor.accounts import rate_limits
 from monitor.agents.health import agent_reports
 from monitor.agents.models import issue_token
 from monitor.archive.ingest.failing_results import MOST_CULPRITS
-from monitor.archive.models import Burst, CapacityResult, DiskToDiskTest, RefusedResult, ThroughputTest
+from monitor.archive.models import Burst, CapacityResult, DiskToDiskTest, RefusedResult, ThroughputTest, Trace
 from tests.db.any_batch import any_values, as_json, as_message_pack, changed, whole_batch
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh, throughput
 
@@ -53,7 +53,7 @@ def post_value(agent, value, encode):
 
 
 def stored():
-    return [table.objects.count() for table in (Burst, ThroughputTest, DiskToDiskTest, CapacityResult)]
+    return [table.objects.count() for table in (Burst, ThroughputTest, DiskToDiskTest, CapacityResult, Trace)]
 
 
 @pytest.mark.parametrize("encode", TYPES)
@@ -61,7 +61,7 @@ def test_a_whole_batch_is_stored(mesh, agent, encode):
     answer = post_value(agent, whole_batch(mesh), encode)
 
     assert (answer.status_code, answer.json()["refused"]) == (200, [])
-    assert stored() == [1, 1, 1, 1]
+    assert stored() == [1, 1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("encode", TYPES)
@@ -122,7 +122,7 @@ def test_a_result_of_another_shape_is_refused_and_stored(mesh, agent, odd):
 
     answer = post_value(agent, whole | {"results": [odd, *whole["results"]]}, as_json)
 
-    assert (answer.status_code, answer.json()["accepted"]) == (200, 5)
+    assert (answer.status_code, answer.json()["accepted"]) == (200, 6)
     assert len(answer.json()["refused"]) == RefusedResult.objects.count() == 1
 
 
@@ -208,7 +208,7 @@ def test_a_health_that_cannot_be_stored_is_ignored(mesh, agent):
 
     answer = post_value(agent, whole_batch(mesh), as_json)
 
-    assert (answer.status_code, answer.json()["accepted"]) == (200, 5)
+    assert (answer.status_code, answer.json()["accepted"]) == (200, 6)
     assert [report.health for report in agent_reports(NOW)] == [None]
 
 

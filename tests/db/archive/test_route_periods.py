@@ -173,7 +173,7 @@ def at_end(run):
 
 
 @given(some_traces, st.data())
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_order_and_repetition_gives_the_same_periods(path, traces, data):
     for model in (Trace, PathRoute, Route):
         model.objects.all().delete()

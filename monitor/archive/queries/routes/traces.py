@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from monitor.analysis.routes.compare import Route
+from monitor.analysis.routes.compare import Route, trimmed
 from monitor.archive.statements import check_period, select
 
 SHORTEST = timedelta(microseconds=1)
@@ -95,10 +95,7 @@ class StoredTrace:
     @property
     def route(self) -> Route:
         """The hops that this trace saw; a router that ended it with an error is none."""
-        hops = [None if hop.error is not None else hop.address for hop in self.hops]
-        while hops and hops[-1] is None:
-            hops.pop()
-        return Route(tuple(hops), self.reached)
+        return trimmed([None if hop.error is not None else hop.address for hop in self.hops], reached=self.reached)
 
 
 def traces_between(path_id: int, since: datetime, until: datetime) -> list[StoredTrace]:
