@@ -90,6 +90,9 @@ causes: setup system-test ## planted faults in a simulated mesh: are the stated 
 	$(BIN)/python -m tests.causes --write
 	$(BIN)/python -m tests.causes.partial --write
 
+routes: setup ## routes, changes and loss on simulated networks: are the stated places right; three minutes, tables into docs/method/routes.md
+	$(BIN)/python -m tests.routes --write
+
 screenshots: setup system-test ## the pictures of README and docs, of a lab that runs for half an hour and of large meshes
 	$(BIN)/python -m tests.screenshots
 	$(BIN)/python -m tests.screenshots.large
@@ -103,4 +106,4 @@ audit: setup ## known vulnerabilities of the pinned packages, from an advisory s
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-compose test-faults test-grafana lint check bench bench-archive bench-alerts bench-faults reproduce causes screenshots reference audit lock
+.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-compose test-faults test-grafana lint check bench bench-archive bench-alerts bench-faults reproduce causes routes screenshots reference audit lock

@@ -7,7 +7,7 @@ for each route.
 from __future__ import annotations
 
 import random
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -19,8 +19,8 @@ from monitor.analysis.routes.changes import (
     segments,
 )
 from monitor.analysis.routes.compare import Route
+from tests.routes.balanced import START, balanced_traces
 
-START = datetime(2026, 3, 1, tzinfo=UTC)
 FLOWS = [2, 3, 4, 5, 6, 0, 1]
 EXAMPLE = "bbcbbab" + "baakbab" + "baabbab" + "baabbab" + "baabkab"
 
@@ -102,39 +102,10 @@ def test_an_unfinished_trace_is_no_change():
     assert find_changes([traces[0], unfinished, traces[2]]) == []
 
 
-def simulated(seed, *, change_at=None, silent=0.3, flows=16, minutes=1440, every_min=1):
-    """Traces of a path with two stages of routers that balance flows by a hash; at `change_at` minutes the route
-    changes in a stage: other routers, or another hash."""
-    generator = random.Random(seed)
-    stages = [[f"10.{stage}.0.{router}" for router in range(4)] for stage in range(2)]
-    hashes = [[generator.randrange(4) for _ in range(flows)] for _ in stages]
-    kind = generator.choice(("routers", "hash", "length"))
-    extra: list[str] = []
-    found = []
-    for minute in range(0, minutes, every_min):
-        if minute == change_at:
-            stage = generator.randrange(2)
-            if kind == "routers":
-                stages[stage] = [f"10.9.{stage}.{router}" for router in range(4)]
-            elif kind == "hash":
-                hashes[stage] = [(place + generator.randrange(1, 4)) % 4 for place in hashes[stage]]
-            else:
-                extra = ["10.8.0.1"]
-        flow = generator.randrange(flows)
-        hops = ["192.0.2.1", stages[0][hashes[0][flow]], "192.0.2.3", stages[1][hashes[1][flow]], *extra, "192.0.2.9"]
-        hops[:-1] = [hop if generator.random() >= silent else None for hop in hops[:-1]]
-        reached = generator.random() >= 0.02
-        length = len(hops) if reached else generator.randrange(len(hops))
-        while not reached and length and hops[length - 1] is None:
-            length -= 1
-        found.append(FlowTrace(START + timedelta(minutes=minute), flow, Route(tuple(hops[:length]), reached)))
-    return found
-
-
 @pytest.mark.parametrize(("flows", "every_min"), [(1, 10), (4, 1), (16, 1)])
 def test_a_balanced_day_with_silent_hops_has_no_change(flows, every_min):
     for seed in range(10):
-        assert find_changes(simulated(seed, flows=flows, every_min=every_min)) == []
+        assert find_changes(balanced_traces(seed, flows=flows, every_min=every_min)) == []
 
 
 @pytest.mark.parametrize(("flows", "every_min", "most_late"), [(1, 10, 0.35), (4, 1, 0.75), (16, 1, 0.75)])
@@ -144,7 +115,7 @@ def test_planted_changes_are_found_where_they_happened(flows, every_min, most_la
     wrong, late = 0, 0
     for seed in range(40):
         change_at = random.Random(seed + 1000).randrange(300, 1100, every_min)
-        found = find_changes(simulated(seed, flows=flows, every_min=every_min, change_at=change_at))
+        found = find_changes(balanced_traces(seed, flows=flows, every_min=every_min, change_at=change_at))
         truth = START + timedelta(minutes=change_at)
         wrong += not (len(found) == 1 and found[0].earliest < truth <= found[0].latest)
         late += not (found and found[0].latest == truth)

@@ -1,0 +1,203 @@
+"""Score the analysis of routes on simulated networks: `python -m tests.routes [PART…] [--share N] [--write]`.
+
+The tables go to docs/method/routes.md. Needs neither a database nor a network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from monitor.analysis.routes.changes import find_changes
+from monitor.analysis.routes.effects import effect_of, loss_step, rtt_step
+from monitor.analysis.routes.onset import LossOnset, by_as, find_onset
+from monitor.analysis.routes.suspects import CERTAIN, find_suspects
+from tests.reproduce.table import Table, placed
+from tests.routes.balanced import START, balanced_traces
+from tests.routes.lossy_paths import LossyPath, is_right, lossy_path
+from tests.routes.meshes import faulty_mesh
+from tests.routes.series import CHANGE_MINUTE, bursts
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "method" / "routes.md"
+LEAST_LOST = 20
+"""Probes lost at each hop with which the figures suffice to name a link."""
+
+
+def main() -> int:
+    """Exit status 0 if all scores are within their limits, 1 otherwise, 2 usage."""
+    parser = argparse.ArgumentParser(prog="python -m tests.routes", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all without any")
+    parser.add_argument("--share", type=float, default=1.0, help="share of the simulations (1)")
+    parser.add_argument("--write", action="store_true", help=f"put the tables into docs/method/{DOCUMENT.name}")
+    arguments = parser.parse_args()
+    if set(arguments.parts) - PARTS.keys():
+        parser.error(f"write {', '.join(PARTS)}")
+    failures = []
+    for name in arguments.parts or PARTS:
+        table = PARTS[name](arguments.share)
+        failures += table.failures
+        print(f"\n{table.markdown()}", flush=True)
+        if arguments.write:
+            DOCUMENT.write_text(placed(DOCUMENT.read_text(), name, table.markdown()))
+    for failure in failures:
+        print(failure, file=sys.stderr)
+    return 1 if failures else 0
+
+
+def changes(share: float) -> Table:
+    table = Table(("flows", "traces every", "days without change", "changes raised", "planted", "found within bounds",
+                   "shown by the first trace"))  # fmt: skip
+    for flows, every_min in ((1, 10), (4, 1), (16, 1)):
+        days = _count(100, share)
+        raised = sum(len(find_changes(balanced_traces(seed, flows=flows, every_min=every_min))) for seed in range(days))
+        right = first = 0
+        for seed in range(days, 3 * days):
+            change_at = random.Random(seed).randrange(300, 1100, every_min)
+            truth = START + timedelta(minutes=change_at)
+            found = find_changes(balanced_traces(seed, flows=flows, every_min=every_min, change_at=change_at))
+            right += len(found) == 1 and found[0].earliest < truth <= found[0].latest
+            first += len(found) == 1 and found[0].latest == truth
+        row = (flows, f"{every_min} min", days, raised, 2 * days, right, first)
+        table.rows.append(tuple(str(entry) for entry in row))
+        if raised:
+            table.failures.append(f"{raised} changes on days of load balancing with {flows} flows")
+        if right < 0.95 * 2 * days:
+            table.failures.append(f"{right} of {2 * days} changes found with {flows} flows")
+    return table
+
+
+def effects(share: float) -> Table:
+    table = Table(("planted with the route change", "series", "effects found", "share"))
+    series = _count(3000, share)
+    false = sum(effect_of(*bursts(seed)) is not None for seed in range(series))
+    table.rows.append(("nothing", str(series), str(false), f"{false / series:.1%}"))
+    if false > 0.01 * series and share == 1.0:
+        table.failures.append(f"{false} of {series} changes without effect have one")
+    series = _count(1000, share)
+    for shift_ms in (2.0, 5.0, 10.0, -10.0, 60.0):
+        steps = [rtt_step(*bursts(seed, shift_ms=shift_ms)) for seed in range(10_000, 10_000 + series)]
+        hits = sum(step is not None and abs(step.at_s - CHANGE_MINUTE * 60.0) <= 180.0 for step in steps)
+        table.rows.append((f"{shift_ms:+.0f} ms", str(series), str(hits), f"{hits / series:.1%}"))
+        if shift_ms == 10.0 and hits < 0.95 * series:
+            table.failures.append(f"{hits} of {series} steps of 10 ms found")
+    for ratio in (0.02, 0.05, 0.1, 0.3):
+        losses = [loss_step(*bursts(seed, loss_ratio=ratio)) for seed in range(20_000, 20_000 + series)]
+        hits = sum(step is not None and step.is_rise for step in losses)
+        table.rows.append((f"{ratio:.0%} loss", str(series), str(hits), f"{hits / series:.1%}"))
+    return table
+
+
+def onset(share: float) -> Table:
+    table = Table(
+        ("paths", "simulated", "link named", "right", "wrong", "limited router blamed", "right where data suffice")
+    )
+    count = _count(1000, share)
+    for label, has_both, knows_direction, settings in (
+        ("a limited router, no loss, from both ends", True, False, {"has_loss": False, "must_limit": True}),
+        ("a limited router, no loss, from one end", False, False, {"has_loss": False, "must_limit": True}),
+        ("a lossy link, from both ends", True, False, {}),
+        ("the same, figures from before too", True, False, {"has_history": True}),
+        ("the same, direction measured", True, True, {"has_history": True}),
+        ("a lossy link, 30% of routers silent, from both ends", True, False, {"silent": 0.3}),
+        ("a lossy link and a limited router, from both ends", True, False, {"must_limit": True}),
+        ("a lossy link, from one end", False, False, {}),
+        ("the same, direction measured, figures from before", False, True, {"has_history": True}),
+    ):
+        named = right = blamed = suffice = right_of = 0
+        for seed in range(count):
+            path = lossy_path(seed, **settings)  # type: ignore[arg-type]
+            found = _onset(path, has_both=has_both, knows_direction=knows_direction)
+            is_named = found is not None and found.is_certain
+            is_hit = (
+                found is not None and is_named and is_right(path, found.near_ttl, found.far_ttl, found.is_of_reverse)
+            )
+            named, right = named + is_named, right + is_hit
+            if found is not None and is_named and not is_hit:
+                route = path.reverse if found.is_of_reverse else path.forward
+                blamed += bool({route[found.near_ttl], route[found.far_ttl]} & path.limited)
+            if (has_both or knows_direction) and _suffices(path, has_both=has_both):
+                suffice, right_of = suffice + 1, right_of + is_hit
+        shown = f"{right_of} of {suffice} ({right_of / suffice:.0%})" if suffice else "–"
+        table.rows.append((label, str(count), str(named), str(right), str(named - right), str(blamed), shown))
+        if share == 1.0 and named - right >= 0.05 * count:
+            table.failures.append(f"{label}: {named - right} of {count} wrong")
+        if "has_loss" in settings and named:
+            table.failures.append(f"{label}: {named} blamed")
+    return table
+
+
+def _onset(path: LossyPath, *, has_both: bool, knows_direction: bool) -> LossOnset | None:
+    probability = 0.5
+    if knows_direction and path.lossy is not None:
+        probability = float(path.lossy in set(pairwise(path.forward)))
+    mirror = by_as(path.as_numbers(of_reverse=False), path.as_numbers(of_reverse=True))
+    return find_onset(path.forward_counts, path.reverse_counts if has_both else (), mirror, probability)
+
+
+def _suffices(path: LossyPath, *, has_both: bool) -> bool:
+    """Whether enough probes are lost, on a link that both routes cross, between routers that do not limit replies.
+
+    From one end only, the link also has to be on the way there.
+    """
+    if path.lossy is None or path.loss_ratio * path.forward_counts[0].sent < LEAST_LOST:
+        return False
+    ends = set(path.lossy)
+    is_seen = has_both or path.lossy in set(pairwise(path.forward))
+    return is_seen and ends <= set(path.forward) and ends <= set(path.reverse) and not ends & path.limited
+
+
+def suspects(share: float) -> Table:
+    table = Table(("mesh", "simulated", "right name first", "certain", "certain and wrong", "right AS or border first",
+                   "certain and wrong AS", "names (median)"))  # fmt: skip
+    for label, count, settings in (
+        ("10 sites", 300, {}),
+        ("10 sites, direction of loss measured", 200, {"knows_direction": True}),
+        ("5 sites", 200, {"sites": 5}),
+        ("30 sites", 40, {"sites": 30}),
+        ("10 sites, two faults", 200, {"faults": 2}),
+    ):
+        number = _count(count, share)
+        first = certain = wrong = place_first = place_wrong = 0
+        names = []
+        for seed in range(number):
+            mesh = faulty_mesh(seed, **settings)  # type: ignore[arg-type]
+            found = find_suspects(mesh.paths, mesh.as_of)
+            verdict = found.certain()
+            first += bool(found.parts) and mesh.is_right(found.parts[0])
+            certain += verdict is not None
+            wrong += verdict is not None and not mesh.is_right(verdict)
+            if verdict is not None:
+                names.append(len(verdict.parts))
+            if found.places:
+                is_hit = mesh.is_right(found.places[0])
+                place_first += is_hit
+                place_wrong += found.places[0].probability >= CERTAIN and not is_hit
+        scores = (f"{score} ({score / number:.0%})" for score in (first, certain, wrong, place_first, place_wrong))
+        table.rows.append((label, str(number), *scores, f"{np.median(names):.0f}" if names else "–"))
+        if first < 0.9 * number:
+            table.failures.append(f"{label}: {first} of {number} right")
+        if share == 1.0 and wrong >= 0.05 * number:
+            table.failures.append(f"{label}: {wrong} of {number} wrong and certain")
+    return table
+
+
+def _count(number: int, share: float) -> int:
+    return max(round(number * share), 5)
+
+
+PARTS: dict[str, Callable[[float], Table]] = {
+    "changes": changes,
+    "effects": effects,
+    "onset": onset,
+    "suspects": suspects,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())
