@@ -173,6 +173,19 @@ def test_dublin_traceroute_finds_both_routes(lab: RunningLab, tmp_path: Path) ->
     assert len(third) == 4
 
 
+@pytest.mark.parametrize("family", [4, 6])
+def test_our_trace_finds_the_same_hops(lab: RunningLab, family: int) -> None:
+    argv = [sys.executable, "-m", "probes", "trace", "--json", "-c", "1", address(lab, "cern", family)]
+
+    run = json.loads(lab.exec("slac", *argv).stdout)
+
+    hops = [hop.get("address") for hop in run["hops"]]
+    routers = planted(lab, "slac", "cern", family)
+    assert len(hops) == len(routers)
+    assert all(hop in allowed for hop, allowed in zip(hops, routers, strict=True)), hops
+    assert [label["label"] for label in run["hops"][5]["mpls"]] == [24017, 16004]
+
+
 @pytest.mark.parametrize(("family", "error"), [(4, "11 0"), (6, "3 0")])
 def test_the_kernel_hands_errors_to_a_datagram_socket(lab: RunningLab, family: int, error: str) -> None:
     target = address(lab, "cern", family)
