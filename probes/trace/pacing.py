@@ -46,6 +46,10 @@ class RouterPacing(Generic[ProbeT]):
             self._schedule(router, not_before_s)
         queue.append(probe)
 
+    def note(self, router: Hashable, at_s: float) -> None:
+        """A probe that was not expected there has expired at this router."""
+        self._free_at_s[router] = max(self._free_at_s.get(router, 0.0), at_s + self._spacing_s)
+
     def take(self, now_s: float) -> list[ProbeT]:
         """The probes to send now."""
         taken = []

@@ -119,6 +119,7 @@ class TraceRound:
             hop.answers[probe.attempt] = answer
         if answer is not None and answer.event == EXCEEDED:
             self._routers_at.setdefault(probe.ttl, set()).add(answer.address)
+            self._pacing.note(answer.address, now_s - answer.rtt_ms / 1000)
             if probe.attempt == 0 and self._shares:
                 self._claims.setdefault((probe.ttl, answer.address), probe.rank)
         if self._backlog[probe.rank]:

@@ -32,6 +32,8 @@ def main(interface: str, *texts: str) -> None:
     while True:
         packet = incoming.recv(2048)
         version = packet[0] >> 4
+        if version not in replies:
+            continue
         ttl, source = (packet[8], packet[12:16]) if version == 4 else (packet[7], packet[8:24])
         if ttl != 1 or (version == 6 and packet[24] == 0xFF):
             continue

@@ -139,6 +139,14 @@ def test_no_router_gets_more_than_a_probe_a_second():
     assert world.spacing_s() > 0.999
 
 
+def test_attempts_at_a_router_not_known_before_are_a_second_apart():
+    world = World({0: ["a", "b", "c", "host"]})
+    world.run(round_for(world))
+
+    assert world.expired["b"] == 3
+    assert world.spacing_s() > 0.98
+
+
 def test_a_thousand_targets_cost_below_15_percent_of_their_pings():
     world = World(tree(1000, regions=40))
     first = round_for(world, max_packets=30)
