@@ -2,7 +2,8 @@
 
 Takes the sites' namespaces and the settings of every ordered path; writes the packets that `EmulatedPath` passes to the
 destination's device within a fraction of a millisecond of their departure time, and counts them. The loop can watch
-other descriptors (control, signals). `probes.lab.process` sets it up.
+other descriptors (control, signals). Packets of paths with routes go from link to link (`probes.lab.routing.network`).
+`probes.lab.process` sets it up.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads scenario files of the lab: the sites, the settings of the paths between them, and their tests.
 
 Takes a TOML file, or the name of a scenario in `probes/lab/scenarios`; returns a frozen `Scenario` with the settings of
-every ordered path. An error in the file raises `ScenarioError` with the file and the reason. Has no side effects;
-`probes.lab.relay` runs a scenario, `probes.lab.mesh` writes its mesh.toml.
+every ordered path, and its routers, links and routes. An error in the file raises `ScenarioError` with the file and the
+reason. Has no side effects; `probes.lab.relay` runs a scenario, `probes.lab.mesh` writes its mesh.toml.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Alerts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _PathTable(OptionalSettings, frozen=True, kw_only=True):
-    """A `[[path]]` table: `between` with `rtt_ms`, or `from` and `to` with `delay_ms`."""
+    """A `[[path]]` table: `between` with `rtt_ms`, or `from` and `to` with `delay_ms`; or with `route` or `routes`."""
 
     between: Annotated[tuple[str, str] | None, must_be('two sites, as in between = ["slac", "cern"]')] = None
     source: str | None = msgspec.field(default=None, name="from")
