@@ -55,7 +55,7 @@ def changes(share: float) -> Table:
     table = Table(("flows", "traces every", "days without change", "changes raised", "planted", "found within bounds",
                    "shown by the first trace"))  # fmt: skip
     for flows, every_min in ((1, 10), (4, 1), (16, 1)):
-        days = _count(100, share)
+        days = _count(50, share)
         raised = sum(len(find_changes(balanced_traces(seed, flows=flows, every_min=every_min))) for seed in range(days))
         right = first = 0
         for seed in range(days, 3 * days):
@@ -75,12 +75,12 @@ def changes(share: float) -> Table:
 
 def effects(share: float) -> Table:
     table = Table(("planted with the route change", "series", "effects found", "share"))
-    series = _count(3000, share)
+    series = _count(2000, share)
     false = sum(effect_of(*bursts(seed)) is not None for seed in range(series))
     table.rows.append(("nothing", str(series), str(false), f"{false / series:.1%}"))
     if false > 0.01 * series and share == 1.0:
         table.failures.append(f"{false} of {series} changes without effect have one")
-    series = _count(1000, share)
+    series = _count(500, share)
     for shift_ms in (2.0, 5.0, 10.0, -10.0, 60.0):
         steps = [rtt_step(*bursts(seed, shift_ms=shift_ms)) for seed in range(10_000, 10_000 + series)]
         hits = sum(step is not None and abs(step.at_s - CHANGE_MINUTE * 60.0) <= 180.0 for step in steps)
@@ -96,7 +96,15 @@ def effects(share: float) -> Table:
 
 def onset(share: float) -> Table:
     table = Table(
-        ("paths", "simulated", "link named", "right", "wrong", "limited router blamed", "right where data suffice")
+        (
+            "paths",
+            "simulated",
+            "link named",
+            "right",
+            "wrong",
+            "wrong beside a limited router",
+            "right where data suffice",
+        )
     )
     count = _count(1000, share)
     for label, has_both, knows_direction, settings in (
@@ -157,11 +165,11 @@ def suspects(share: float) -> Table:
     table = Table(("mesh", "simulated", "right name first", "certain", "certain and wrong", "right AS or border first",
                    "certain and wrong AS", "names (median)"))  # fmt: skip
     for label, count, settings in (
-        ("10 sites", 300, {}),
-        ("10 sites, direction of loss measured", 200, {"knows_direction": True}),
+        ("10 sites", 200, {}),
+        ("10 sites, direction of loss measured", 100, {"knows_direction": True}),
         ("5 sites", 200, {"sites": 5}),
-        ("30 sites", 40, {"sites": 30}),
-        ("10 sites, two faults", 200, {"faults": 2}),
+        ("30 sites", 20, {"sites": 30}),
+        ("10 sites, two faults", 100, {"faults": 2}),
     ):
         number = _count(count, share)
         first = certain = wrong = place_first = place_wrong = 0
