@@ -83,6 +83,9 @@ bench-alerts: setup system-test ## planted faults, labelled changes, an evaluati
 	$(BIN)/python -m tests.planted
 	$(BIN)/python -m tests.bench alerts alert_evaluation
 
+bench-trace: setup system-test ## traces compared with mtr and scamper; five minutes
+	$(BIN)/python -m tests.bench trace
+
 bench-faults: setup system-test ## 200 agents back at once with 100,000 results each; six minutes on two idle cores, 10 GB of disk
 	$(BIN)/python -m tests.bench faults
 
@@ -106,4 +109,4 @@ audit: setup ## known vulnerabilities of the pinned packages, from an advisory s
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-compose test-faults test-grafana lint check bench bench-archive bench-alerts bench-faults reproduce causes routes screenshots reference audit lock
+.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-compose test-faults test-grafana lint check bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit lock

@@ -80,5 +80,5 @@ class RouterPacing(Generic[ProbeT]):
         heapq.heappush(self._due, (at_s, self._random.random(), router))
 
 
-BURST_S = 0.1
+BURST_S = 0.2
 """How much of the total rate may go out at once after a wait."""

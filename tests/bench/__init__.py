@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LONG = {"archive_queries", "alert_evaluation", "faults", "grid_page", "path_page"}
+LONG = {"alert_evaluation", "archive_queries", "faults", "grid_page", "path_page", "trace"}
 """Benchmarks that take many minutes and much disk."""
 
 

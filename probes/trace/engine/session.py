@@ -33,9 +33,10 @@ ERROR_BYTES = 1280
 """Bytes of an ICMP error that are read: all of it (RFC 4443, section 2.4 c)."""
 MOST_ROWS = 256
 SHORT_TICK_S = 0.02
-LONG_TICK_S = 0.1
+LONG_TICK_S = 0.2
 FEW_TARGETS = 20
-"""Up to this many targets, answers are read at short intervals: somebody may be watching."""
+"""Up to this many targets, probes go out and answers are read at short intervals: somebody may be watching. With more,
+each wake-up sends and reads many."""
 
 
 def flows_to(family: int, addresses: Sequence[SocketAddress], flows: int) -> Int64s:
@@ -126,11 +127,8 @@ class TraceSession:
 
     def wake_at_s(self) -> float:
         """When `step` is next due."""
-        next_s, now_s = self.round.next_at_s(), time.monotonic()
-        if not self._pending:
-            return now_s + self._tick_s if next_s is None else next_s
-        # Probes that are due soon after each other go out together.
-        return now_s + self._tick_s if next_s is None else min(max(next_s, now_s + SHORT_TICK_S), now_s + self._tick_s)
+        next_s, tick_s = self.round.next_at_s(), time.monotonic() + self._tick_s
+        return tick_s if self._pending or next_s is None else max(next_s, tick_s)
 
     def _resolve(self, now_ns: int) -> None:
         """Give the round the answers that have come, and those that will not."""
