@@ -63,8 +63,9 @@ FROM received_batch AS stored CROSS JOIN generate_series(1, 2000) AS step
 """
 
 
-def deliver_trace(mesh):
-    store_traces([delivered_trace(mesh.slac_cern, trace("ABD"))], NOW)
+def deliver_trace(mesh, letters="ACD", at=NOW):
+    """Another route than that of the fixture by default, so that all routes of the path are read."""
+    store_traces([delivered_trace(mesh.slac_cern, trace(letters, at=at))], NOW)
 
 
 def other_indexes():
@@ -91,6 +92,7 @@ def mesh():
         path_id=1, measured_at=HOUR, test="c", outcome="measured", sent=1, received=1, during_test=False
     )
     DiskToDiskTest.objects.create(path_id=1, measured_at=HOUR, test="d", outcome="refused", tool="fetch", streams=1)
+    deliver_trace(mesh, "ABD", HOUR)
     AgentGap.objects.create(site=mesh.slac, reason="agent_offline", since=HOUR, until=NOW)
     with connection.cursor() as cursor:
         for table, column, every in FILLED:
