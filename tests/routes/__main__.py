@@ -61,9 +61,9 @@ def changes(share: float) -> Table:
         for seed in range(days, 3 * days):
             change_at = random.Random(seed).randrange(300, 1100, every_min)
             truth = START + timedelta(minutes=change_at)
-            found = find_changes(balanced_traces(seed, flows=flows, every_min=every_min, change_at=change_at))
-            right += len(found) == 1 and found[0].earliest < truth <= found[0].latest
-            first += len(found) == 1 and found[0].latest == truth
+            result = find_changes(balanced_traces(seed, flows=flows, every_min=every_min, change_at=change_at))
+            right += len(result) == 1 and result[0].earliest < truth <= result[0].latest
+            first += len(result) == 1 and result[0].latest == truth
         row = (flows, f"{every_min} min", days, raised, 2 * days, right, first)
         table.rows.append(tuple(str(entry) for entry in row))
         if raised:
@@ -121,15 +121,17 @@ def onset(share: float) -> Table:
         named = right = blamed = suffice = right_of = 0
         for seed in range(count):
             path = lossy_path(seed, **settings)  # type: ignore[arg-type]
-            found = _onset(path, has_both=has_both, knows_direction=knows_direction)
-            is_named = found is not None and found.is_certain
+            result = _onset(path, has_both=has_both, knows_direction=knows_direction)
+            is_named = result is not None and result.is_certain
             is_hit = (
-                found is not None and is_named and is_right(path, found.near_ttl, found.far_ttl, found.is_of_reverse)
+                result is not None
+                and is_named
+                and is_right(path, result.near_ttl, result.far_ttl, result.is_of_reverse)
             )
             named, right = named + is_named, right + is_hit
-            if found is not None and is_named and not is_hit:
-                route = path.reverse if found.is_of_reverse else path.forward
-                blamed += bool({route[found.near_ttl], route[found.far_ttl]} & path.limited)
+            if result is not None and is_named and not is_hit:
+                route = path.reverse if result.is_of_reverse else path.forward
+                blamed += bool({route[result.near_ttl], route[result.far_ttl]} & path.limited)
             if (has_both or knows_direction) and _suffices(path, has_both=has_both):
                 suffice, right_of = suffice + 1, right_of + is_hit
         shown = f"{right_of} of {suffice} ({right_of / suffice:.0%})" if suffice else "–"
@@ -176,17 +178,17 @@ def suspects(share: float) -> Table:
         names = []
         for seed in range(number):
             mesh = faulty_mesh(seed, **settings)  # type: ignore[arg-type]
-            found = find_suspects(mesh.paths, mesh.as_of)
-            verdict = found.certain()
-            first += bool(found.parts) and mesh.is_right(found.parts[0])
+            result = find_suspects(mesh.paths, mesh.as_of)
+            verdict = result.certain()
+            first += bool(result.parts) and mesh.is_right(result.parts[0])
             certain += verdict is not None
             wrong += verdict is not None and not mesh.is_right(verdict)
             if verdict is not None:
                 names.append(len(verdict.parts))
-            if found.places:
-                is_hit = mesh.is_right(found.places[0])
+            if result.places:
+                is_hit = mesh.is_right(result.places[0])
                 place_first += is_hit
-                place_wrong += found.places[0].probability >= CERTAIN and not is_hit
+                place_wrong += result.places[0].probability >= CERTAIN and not is_hit
         scores = (f"{score} ({score / number:.0%})" for score in (first, certain, wrong, place_first, place_wrong))
         table.rows.append((label, str(number), *scores, f"{np.median(names):.0f}" if names else "–"))
         if first < 0.9 * number:

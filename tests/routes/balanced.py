@@ -27,7 +27,7 @@ def balanced_traces(
     hashes = [[generator.randrange(4) for _ in range(flows)] for _ in stages]
     kind = generator.choice(("routers", "hash", "length"))
     extra: list[str] = []
-    found = []
+    result = []
     for minute in range(0, minutes, every_min):
         if minute == change_at:
             stage = generator.randrange(2)
@@ -44,5 +44,5 @@ def balanced_traces(
         length = len(hops) if reached else generator.randrange(len(hops))
         while not reached and length and hops[length - 1] is None:
             length -= 1
-        found.append(FlowTrace(START + timedelta(minutes=minute), flow, Route(tuple(hops[:length]), reached)))
-    return found
+        result.append(FlowTrace(START + timedelta(minutes=minute), flow, Route(tuple(hops[:length]), reached)))
+    return result

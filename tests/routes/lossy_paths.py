@@ -82,16 +82,16 @@ class _Network:
         self._onward = {router for router in (*forward, *reverse) if random.random() < ONWARD}
 
     def counts(self, route: tuple[int, ...], probes: int, has_history: bool) -> list[HopCounts]:
-        found = []
+        result = []
         for ttl in range(1, len(route)):
             sent = probes * (10 if ttl == len(route) - 1 else 1)
             way = [*pairwise(route[: ttl + 1]), *self._way_back(route, ttl)]
             crossings = sum(link == self._lossy for link in way)
             history = probes * 5 if has_history else 0
-            found.append(
+            result.append(
                 HopCounts(sent, self._lost(route[ttl], sent, crossings), history, self._lost(route[ttl], history, 0))
             )
-        return found
+        return result
 
     def _way_back(self, route: tuple[int, ...], ttl: int) -> list[Link]:
         """Along the route of the other end if the router is on it, otherwise first to a router that is: mostly back."""

@@ -90,16 +90,16 @@ def segments(traces: Sequence[FlowTrace]) -> list[Segment]:
 
 def include_forward(traces: Sequence[FlowTrace]) -> list[Segment]:
     """Segments that end with the first trace that contradicts their map."""
-    found: list[Segment] = []
+    parts: list[Segment] = []
     first, routes = 0, dict[int, Route]()
     for place, trace in enumerate(traces):
         if not _agrees(trace, routes):
-            found.append(Segment(first, place - 1, routes))
+            parts.append(Segment(first, place - 1, routes))
             first, routes = place, {}
         _include(trace, routes)
     if traces:
-        found.append(Segment(first, len(traces) - 1, routes))
-    return found
+        parts.append(Segment(first, len(traces) - 1, routes))
+    return parts
 
 
 def extend_backward(traces: Sequence[FlowTrace], parts: Sequence[Segment], flows: int) -> list[Segment]:

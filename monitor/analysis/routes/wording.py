@@ -102,17 +102,17 @@ def effects(effect: ChangeEffect | None) -> list[str]:
     return parts
 
 
-def suspects(found: Suspects, labels: AsLabels) -> str:
+def suspects(rankings: Suspects, labels: AsLabels) -> str:
     """The common place of bad paths and the next: AS 20965 0.93, next AS 513 0.04."""
-    certain = found.certain()
-    ranking = found.places if certain is None or certain in found.places else found.parts
+    certain = rankings.certain()
+    ranking = rankings.places if certain is None or certain in rankings.places else rankings.parts
     if certain is None:
         return CANNOT_TELL
-    place = next((entry for entry in found.places[:1] if entry.probability >= certain.probability), None)
+    place = next((entry for entry in rankings.places[:1] if entry.probability >= certain.probability), None)
     others = [entry for entry in ranking if entry is not certain and entry.probability >= 0.005]
     following = f", next {suspect(others[0], labels)} {probability(others[0].probability)}" if others else ""
     inside = ""
-    if place is not None and ranking is found.parts:
+    if place is not None and ranking is rankings.parts:
         is_border = all(part.level is Level.BORDER for part in place.parts)
         inside = f" {'at' if is_border else 'in'} {suspect(place, labels)}"
     return f"{suspect(certain, labels)}{inside} {probability(certain.probability)}{following}"

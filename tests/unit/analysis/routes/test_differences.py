@@ -59,9 +59,9 @@ def test_hops_beyond_the_end_of_an_unfinished_route_are_unknown():
     ],
 )
 def test_the_first_and_last_different_ttl(before, after, expected):
-    found = difference(route(before), route(after))
+    result = difference(route(before), route(after))
 
-    assert (found and (found.first_ttl, found.last_ttl_before, found.last_ttl_after)) == expected
+    assert (result and (result.first_ttl, result.last_ttl_before, result.last_ttl_after)) == expected
 
 
 def as_of(address):

@@ -51,10 +51,10 @@ def test_probes_beyond_the_end_of_a_trace_are_lost():
 
 
 def test_delay_differences_skip_silent_hops_and_may_be_negative():
-    found = delay_differences(traces([10, 25, 18, 30], [0, 0, 1, 0]))
+    result = delay_differences(traces([10, 25, 18, 30], [0, 0, 1, 0]))
 
-    assert [(entry.near_ttl, entry.far_ttl) for entry in found] == [(1, 2), (2, 4)]
-    assert [round(entry.interval_ms.median) for entry in found] == [15, 5]
+    assert [(entry.near_ttl, entry.far_ttl) for entry in result] == [(1, 2), (2, 4)]
+    assert [round(entry.interval_ms.median) for entry in result] == [15, 5]
     negative = delay_differences(traces([10, 40, 31], [0, 0, 0]))[1].interval_ms
     assert negative.low < -9.0 < negative.high
     assert negative.high < 0.0

@@ -18,17 +18,17 @@ ROUTES = ("AxyB", "AxyC", "DxyB", "DxzC", "AxzE", "DwzE", "FwyB", "FwzC", "AwzC"
 
 
 def test_the_link_that_bad_paths_share_is_named():
-    found = find_suspects(mesh(ROUTES, {0, 1, 2}))
+    result = find_suspects(mesh(ROUTES, {0, 1, 2}))
 
-    assert Part(Level.LINK, ("x", "y")) in found.parts[0].parts
-    assert found.parts[0].probability > 0.8
-    assert (found.parts[0].bad, found.parts[0].crossing) == (3, 3)
+    assert Part(Level.LINK, ("x", "y")) in result.parts[0].parts
+    assert result.parts[0].probability > 0.8
+    assert (result.parts[0].bad, result.parts[0].crossing) == (3, 3)
 
 
 def test_parts_that_the_same_paths_cross_are_named_together():
-    found = find_suspects(mesh(("AuvxB", "AuvxC", "AuvyD", "EwxB", "EwyC", "EwyD", "GwxC", "GwyB"), {0, 1, 2}))
+    result = find_suspects(mesh(("AuvxB", "AuvxC", "AuvyD", "EwxB", "EwyC", "EwyD", "GwxC", "GwyB"), {0, 1, 2}))
 
-    certain = found.certain()
+    certain = result.certain()
     assert certain is not None
     assert {Part(Level.LINK, ("A", "u")), Part(Level.LINK, ("u", "v"))} <= set(certain.parts)
 
@@ -68,10 +68,10 @@ def test_the_paths_across_each_part_are_listed():
 def test_the_as_of_the_suspects_has_their_probability():
     numbers = {"x": 20965, "y": 20965, "w": 174, "z": 513}
 
-    found = find_suspects(mesh(ROUTES, {0, 1, 2}), numbers.get)
+    result = find_suspects(mesh(ROUTES, {0, 1, 2}), numbers.get)
 
-    assert found.places[0].parts == (Part(Level.AS, ("20965",)),)
-    assert found.places[0].probability >= found.parts[0].probability
+    assert result.places[0].parts == (Part(Level.AS, ("20965",)),)
+    assert result.places[0].probability >= result.parts[0].probability
 
 
 def test_planted_links_of_simulated_meshes_are_named():
@@ -79,9 +79,9 @@ def test_planted_links_of_simulated_meshes_are_named():
     right, wrong = 0, 0
     for seed in range(25):
         simulated = faulty_mesh(seed)
-        found = find_suspects(simulated.paths, simulated.as_of)
-        right += simulated.is_right(found.parts[0])
-        certain = found.certain()
+        result = find_suspects(simulated.paths, simulated.as_of)
+        right += simulated.is_right(result.parts[0])
+        certain = result.certain()
         wrong += certain is not None and not simulated.is_right(certain)
     assert right >= 22
     assert wrong <= 1

@@ -94,12 +94,12 @@ def suspect(value, *parts):
 
 
 def test_suspects_have_their_probability_and_the_next():
-    found = Suspects(
+    result = Suspects(
         (suspect(0.5, Part(Level.LINK, ("g", "c"))),),
         (suspect(0.93, Part(Level.AS, ("20965",))), suspect(0.04, Part(Level.AS, ("513",)))),
     )
 
-    assert suspects(found, LABELS) == "AS 20965 GEANT 0.93, next AS 513 CERN 0.04"
+    assert suspects(result, LABELS) == "AS 20965 GEANT 0.93, next AS 513 CERN 0.04"
 
 
 def test_a_certain_link_is_named_in_its_place():
