@@ -192,6 +192,7 @@ def test_text_that_is_not_utf_8_is_reported_with_its_line(tmp_path):
         (bz2.compress(CSV.encode()), "UTF-8"),
         (bytes(range(256)) * 40, "UTF-8"),
     ],
+    ids=["empty", "head only", "gzip", "xz", "zip", "zip of text", "bzip2", "bytes"],
 )
 def test_a_file_without_a_table_is_refused(tmp_path, content, fact):
     assert fact in fault(tmp_path, content)

@@ -32,7 +32,7 @@ NOT_LOADED = "no table loaded; load one with manage.py routes {} load FILE"
 
 
 class Command(BaseCommand):
-    help = "Load tables of AS numbers and exchange points, which name the hops of routes. See docs/routes.md."
+    help = "Load tables that name the hops of routes: AS, exchange points. See docs/routes.md."
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
