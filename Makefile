@@ -20,8 +20,8 @@ system: ## add the system packages that running needs, where it may
 system-test: ## add the system packages that the tests need, where it may
 	@bash scripts/system.sh test
 
-run: setup system ## five sites measuring each other on this machine; prints the address of the page. PORT=8001 DATA=DIR
-	@exec $(BIN)/python manage.py up --lab $(if $(PORT),--port $(PORT)) $(if $(DATA),--data "$(DATA)")
+run: setup system ## five sites measuring each other on this machine; prints the address of the page. PORT=8001 DATA=DIR LAB=SCENARIO
+	@exec $(BIN)/python manage.py up --lab $(LAB) $(if $(PORT),--port $(PORT)) $(if $(DATA),--data "$(DATA)")
 
 test: setup system-test ## the whole test suite but the tests of TimescaleDB, database and namespaces included
 	@status=0; $(MAKE) --no-print-directory test-most || status=1; $(MAKE) --no-print-directory test-net || status=1; exit $$status

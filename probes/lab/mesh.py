@@ -72,6 +72,8 @@ def _tests(scenario: Scenario) -> list[dict[str, Any]]:
         tests.append({"name": "ping", "kind": "ping", **msgspec.structs.asdict(measure.ping)})
     if measure.throughput is not None:
         tests.append({"name": "tcp", "kind": "throughput", **msgspec.structs.asdict(measure.throughput)})
+    if measure.trace is not None:
+        tests.append({"name": "routes", "kind": "trace", **msgspec.structs.asdict(measure.trace)})
     return tests
 
 

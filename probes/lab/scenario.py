@@ -83,11 +83,20 @@ class ThroughputSchedule(msgspec.Struct, frozen=True, kw_only=True):
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 5201
 
 
+class TraceSchedule(msgspec.Struct, frozen=True, kw_only=True):
+    """The traces of the generated mesh."""
+
+    every_s: Annotated[int, msgspec.Meta(ge=60)]
+    attempts: Annotated[int, msgspec.Meta(ge=1, le=20)] = 3
+    timeout_s: Annotated[float, msgspec.Meta(gt=0.0)] = 2.0
+
+
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
     """The tests between the sites. A missing table means that the test is not run."""
 
     ping: PingSchedule | None = None
     throughput: ThroughputSchedule | None = None
+    trace: TraceSchedule | None = None
 
 
 class LossAlert(msgspec.Struct, frozen=True, kw_only=True):

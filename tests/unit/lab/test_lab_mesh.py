@@ -112,3 +112,14 @@ def test_the_mesh_names_the_networks_of_the_routers() -> None:
     # CERN's site is linked to its own router only.
     assert networks["10.77.3.1/32"] == ("CERN", 513)
     assert len(networks) == 2 * 13 + 2 * 4
+
+
+def test_the_scenario_with_routers_traces_all_paths() -> None:
+    scenario = load_scenario("four-sites-routed")
+
+    mesh = tomllib.loads(mesh_toml(scenario, namespace_addresses(scenario)))
+
+    [trace] = [test for test in mesh["test"] if test["kind"] == "trace"]
+    assert trace["every_s"] == 120
+    assert trace["name"] in mesh["group"][0]["tests"]
+    assert mesh["group"][0]["sites"] == ["slac", "ornl", "cern", "in2p3"]

@@ -122,8 +122,8 @@ def test_the_queue_is_given_in_bytes_or_as_a_time_at_the_rate() -> None:
         ),
         ("[measure.ping]\nevery_s = 0", ("[measure.ping]: every_s must be", "an integer", "at least 1,", "not 0")),
         (
-            "[measure.trace]\nevery_s = 1",
-            ("[measure]: ", "unknown table [measure.trace]", "it takes ping, throughput"),
+            "[measure.sweep]\nevery_s = 1",
+            ("[measure]: ", "unknown table [measure.sweep]", "it takes ping, throughput, trace"),
         ),
         (
             "[alerts.loss]\nabove_ratio = 1.0\nwindow_s = 60",
