@@ -67,7 +67,7 @@ NOT_PAGES = {
     "series-csv", "bursts-csv", "tests-csv", "changes-csv", "table-tsv", "chart-bundle", "grid-cell", "grid-changes",
     "routes-csv",
     "run-now", "test-now", "path-progress", "acknowledge", "unacknowledge", "comment", "quiet-end", "silence", "logout",
-    "search-suggestions", "lab",
+    "search-suggestions", "lab", "lab-expected",
 }  # fmt: skip
 """Files, answers to forms and scripts, and the page that exists only where a lab runs."""
 
