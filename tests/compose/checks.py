@@ -208,7 +208,7 @@ def check_backup(stack: Stack) -> str:
     text = (stack.root / "docs/backup.md").read_text().partition("## With compose")[2]
     text = text.replace("docker compose", "docker compose --project-name soundings-test")
     text = text.replace("soundings_database", "soundings-test_database").replace("soundings.dump", str(dump))
-    backup, _, restore = re.findall(r"^```\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[:3]
+    backup, _, restore = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[:3]
     stack.shell(backup)
     require(dump.stat().st_mode & 0o777 == 0o600, f"mode {dump.stat().st_mode:o}")
     before = stack.bursts("here")
@@ -227,12 +227,12 @@ def check_backup(stack: Stack) -> str:
 def check_password(stack: Stack) -> str:
     """A password that does not belong to the volume, mended by the lines of the document."""
     stack.sql("ALTER ROLE postgres PASSWORD 'of another volume'")
-    stack.compose("up", "--detach", "--wait", "--force-recreate", "migrate", check=False)
+    stack.compose("up", "--detach", "--wait", check=False)
     logs = stack.compose("logs", "migrate")
     require('password authentication failed for user "postgres"' in logs, logs)
     text = (stack.root / "docs/compose.md").read_text()
     (lines,) = [
-        block for block in re.findall(r"^```\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if "ALTER ROLE" in block
+        block for block in re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if "ALTER ROLE" in block
     ]
     stack.shell(lines.replace("docker compose", "docker compose --project-name soundings-test"))
     stack.new_bursts("here")
