@@ -28,12 +28,16 @@ from probes.site.runner.on_demand_traces import OnDemandTraces
 from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.permit import Permit
 from probes.site.runner.schedule import newest_cycles, phase_s, spread
+from probes.site.runner.sentinels import Sentinels
 from probes.site.runner.slot import Slots
+from probes.site.runner.trace_budget import TraceBudget
 from probes.site.runner.triggered_traces import TriggeredTraces
 from probes.site.settings import AgentSettings
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.spool import Spool
-from probes.site.wire import OnDemandPing, OnDemandTrace
+from probes.site.wire import Delivered, OnDemandPing, OnDemandTrace
+from probes.trace.probe import TRACE
+from probes.trace.sentinels import SentinelProbe
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +66,12 @@ class Agent:
             self.spool, centre, health=self.health_reporter.for_batch, spread=lambda: spread(self.plans.current())
         )
         permit = Permit(limits, usage)
-        self.cycles = Cycles(self.spool, permit, own_tests, note=lambda results: self.traces.note(results))
+        self.cycles = Cycles(self.spool, permit, own_tests, note=self._note)
         self.traces = TriggeredTraces(self.cycles.run_besides, self.plans.current)
+        self.trace_budget = TraceBudget(lambda: TRACE.memory.packets)
+        self.sentinels = Sentinels(
+            SentinelProbe(TRACE.memory).run, permit, self.plans.current, self.trace_budget, self.traces.request
+        )
         self.slots = Slots(
             self.spool,
             Permit(limits, usage, now=centre.clock.utc_now),
@@ -88,7 +96,13 @@ class Agent:
         for task in plan.of(kind) if plan is not None else ():
             if task.test == test and plan is not None:
                 cycle = Cycle.at(test, task.every_s, datetime.now(UTC), phase_s(plan, kind, task.every_s))
-                self._run(f"{kind.name} {test}", cycle, partial(self.cycles.run, kind, task, cycle))
+                permitted = self.trace_budget.within(kind, task)
+                self._run(f"{kind.name} {test}", cycle, partial(self.cycles.run, kind, permitted, cycle))
+
+    def _note(self, results: Sequence[Delivered]) -> None:
+        """See the results of a cycle."""
+        self.traces.note(results)
+        self.sentinels.note(results)
 
     def ping_on_demand(self, request: OnDemandPing) -> None:
         """Pings that a user asked for."""

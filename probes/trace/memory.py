@@ -15,9 +15,10 @@ FORGET_S = 3600.0
 
 
 class RouteMemory:
-    """Routes by target. Thread-safe."""
+    """Routes by target. Thread-safe. `packets` is the number of packets sent by all that uses this memory."""
 
     def __init__(self) -> None:
+        self.packets = 0
         self._lock = threading.Lock()
         self._routes: dict[Hashable, tuple[float, Route]] = {}
         self.free_at_s: dict[Hashable, float] = {}
@@ -27,6 +28,11 @@ class RouteMemory:
         with self._lock:
             seen_s, route = self._routes.get(target, (0.0, None))
         return route if route is not None and time.monotonic() - seen_s < FORGET_S else None
+
+    def note_sent(self, packets: int) -> None:
+        """Count packets that were sent."""
+        with self._lock:
+            self.packets += packets
 
     def learn(self, routes: dict[Hashable, Route]) -> None:
         """Remember the routes of a round. A silent hop of an unchanged route keeps the router that it had."""
@@ -40,9 +46,7 @@ class RouteMemory:
 
 
 def _completed(route: Route, before: Route | None) -> Route:
-    if before is None or len(before.hops) != len(route.hops) or not (route.reached and before.reached):
+    if before is None or not (route.reached and before.reached and route.agrees(before)):
         return route
-    pairs = list(zip(route.hops, before.hops, strict=True))
-    if any(here is not None and there is not None and here != there for here, there in pairs):
-        return route
+    pairs = zip(route.hops, before.hops, strict=True)
     return Route(tuple(here if here is not None else there for here, there in pairs), reached=True)

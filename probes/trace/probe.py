@@ -58,6 +58,7 @@ class _SharedSocket:
     source: str | None
     addresses: tuple[SocketAddress, ...]
     rows: tuple[tuple[int, ...], ...]
+    round: TraceRound
     session: TraceSession
 
 
@@ -102,12 +103,13 @@ class Traces:
         """Trace all targets. `progress` is called with the hops so far."""
         sessions = [shared.session for shared in self._sockets]
         run_sessions(sessions, deadline, None if progress is None else self._teller(progress))
+        self._memory.note_sent(self.packets)
         for shared in self._sockets:
             self._memory.learn(
                 {
                     (self._spec.protocol, shared.family, shared.source, address): Route(
-                        tuple(hop.address for hop in shared.session.round.hops(rank)),
-                        shared.session.round.searches[rank].reached_at is not None,
+                        tuple(hop.address for hop in shared.round.hops(rank)),
+                        shared.round.searches[rank].reached_at is not None,
                     )
                     for rank, address in enumerate(shared.addresses)
                 }
@@ -128,7 +130,7 @@ class Traces:
     @property
     def packets(self) -> int:
         """Number of packets sent."""
-        return sum(shared.session.round.packets for shared in self._sockets)
+        return sum(shared.round.packets for shared in self._sockets)
 
     def runs(self) -> tuple[TraceRun, ...]:
         """The traces, in the order of the targets."""
@@ -156,14 +158,14 @@ class Traces:
         )
         session = TraceSession(channel, addresses, round_, self._spec)
         rows = tuple(tuple(members) for members in sharing.values())
-        self._sockets.append(_SharedSocket(family, source, addresses, rows, session))
+        self._sockets.append(_SharedSocket(family, source, addresses, rows, round_, session))
 
     def _run_of(self, index: int, shared: _SharedSocket, rank: int) -> TraceRun:
         target, session = self._spec.targets[index], shared.session
         if rank in session.refused and rank not in session.replied:
             code = session.refused[rank]
             return self._unmeasured(index, REFUSED_AS.get(code, ProbeError)(os.strerror(code)))
-        search = session.round.searches[rank]
+        search = shared.round.searches[rank]
         return TraceRun(
             target=target.address,
             address=self._addresses[index][0],
@@ -173,7 +175,7 @@ class Traces:
             protocol=self._spec.protocol,
             flow=session.flow(rank),
             reached=search.reached_at is not None,
-            hops=session.round.hops(rank),
+            hops=shared.round.hops(rank),
         )
 
     def _unmeasured(self, index: int, error: ProbeError) -> TraceRun:

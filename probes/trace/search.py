@@ -47,6 +47,12 @@ class Route:
         """The router at a TTL, None if it is not known."""
         return self.hops[ttl - 1] if 1 <= ttl <= len(self.hops) else None
 
+    def agrees(self, other: Route) -> bool:
+        """Whether the routes have the same length, and no TTL at which both know the router has two."""
+        return len(self.hops) == len(other.hops) and all(
+            here is None or there is None or here == there for here, there in zip(self.hops, other.hops, strict=True)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Join:

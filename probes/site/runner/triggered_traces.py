@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from probes.contract import CycleKind, CycleTask, Slot, Target
 from probes.kinds import KINDS
 from probes.ping.spec import Burst
+from probes.site.runner.rtt_steps import RttSteps
 from probes.site.wire import Delivered, Plan
 from probes.trace.kind import KIND
 from probes.trace.spec import TraceReason
@@ -39,12 +40,15 @@ class TriggeredTraces:
         self._now_s = now_s
         self._changed = threading.Condition()
         self._ttls: dict[int, int] = {}
+        self._steps = RttSteps()
         self._traced_at_s: dict[int, float] = {}
         self._requests: dict[int, TraceReason] = {}
         self._thread: threading.Thread | None = None
 
     def note(self, delivered: Iterable[Delivered]) -> None:
-        """Compare the TTL of replies with that of the burst before: another number of hops is another route."""
+        """Compare the TTL of replies with that of the burst before, since another number of hops is another route; and
+        the RTT with that of the last bursts."""
+        delivered = list(delivered)
         changed = []
         for each in delivered:
             if isinstance(each.result, Burst) and each.result.ttl is not None:
@@ -53,6 +57,7 @@ class TriggeredTraces:
                 if before is not None and before != each.result.ttl:
                     changed.append(each.path_id)
         self.request(changed, TraceReason.TTL_CHANGED)
+        self.request(self._steps.paths(delivered), TraceReason.RTT_STEP)
 
     def note_slot(self, slot: Slot) -> None:
         """A throughput test begins: trace the path, from its far end the path back."""

@@ -10,6 +10,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from probes.ping.icmp.channel import Channel
 from probes.ping.icmp.stamp_keys import StampKeys
 from probes.trace.engine.packets import PACKET_BYTES, TraceSender, TraceTable
 from probes.trace.engine.udp import DESTINATION_PORT, UdpFormat, UdpMatcher
-from probes.trace.round import Probe, TraceRound
+from probes.trace.round import Probe
 from probes.trace.search import REACHED, Answer
 from probes.trace.spec import TraceSpec
 
@@ -48,12 +49,22 @@ def flows_to(family: int, addresses: Sequence[SocketAddress], flows: int) -> Int
     return every.reshape(-1)
 
 
+class Round(Protocol):
+    """Decides which probes go out when, such as `probes.trace.round.TraceRound`; times in seconds."""
+
+    one_by_one: bool
+
+    @property
+    def is_over(self) -> bool: ...
+    def due(self, now_s: float) -> list[Probe]: ...
+    def next_at_s(self) -> float | None: ...
+    def answered(self, probe: Probe, answer: Answer | None, now_s: float) -> None: ...
+
+
 class TraceSession:
     """A socket, its targets and the round of their traces."""
 
-    def __init__(
-        self, channel: Channel, addresses: Sequence[SocketAddress], round_: TraceRound, spec: TraceSpec
-    ) -> None:
+    def __init__(self, channel: Channel, addresses: Sequence[SocketAddress], round_: Round, spec: TraceSpec) -> None:
         self.channel = channel
         self.round = round_
         self.refused: dict[int, int] = {}
