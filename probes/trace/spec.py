@@ -18,6 +18,9 @@ MOST_OTHERS = 32
 LARGEST_LABEL = 2**20 - 1
 LARGEST_FLOW = 2**32 - 1
 
+ON_DEMAND_TEST = "on-demand"
+"""The test of traces that the centre asked for; mesh.toml cannot have its name."""
+
 
 class TraceReason(StrEnum):
     """The occasion of a trace."""

@@ -7,8 +7,9 @@ cannot forward answers in the place of the next.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, cast
@@ -19,8 +20,14 @@ from monitor.archive.ingest.rows import row_of
 from monitor.archive.models import NO_FLOW, Trace
 from monitor.archive.routes.keep import keep_routes
 from monitor.archive.statements import run_statement
+from monitor.mesh.schedule.on_demand_traces import ask_reverse
 from probes.site.wire import Delivered
-from probes.trace.spec import Hop, TraceRun
+from probes.trace.spec import ON_DEMAND_TEST, Hop, TraceReason, TraceRun
+
+SEEN_AT_THE_SOURCE = (TraceReason.SENTINEL, TraceReason.TTL_CHANGED, TraceReason.RTT_STEP)
+"""Occasions that the agent at the source has seen, and that at the destination perhaps not."""
+OUTDATED = timedelta(minutes=2)
+"""A trace of the reverse path so long afterwards would mislead."""
 
 Key = tuple[int, datetime, Flow]
 
@@ -42,6 +49,19 @@ def store_traces(runs: Sequence[Delivered], now: datetime) -> None:
     ]
     rows.sort(key=lambda row: (row.path_id, row.measured_at))
     Trace.objects.bulk_create(rows)
+    _trace_back(new.values(), now)
+
+
+def _trace_back(stored: Iterable[Delivered], now: datetime) -> None:
+    """Ask for traces of the reverse paths of those on which the agent has seen a change just now."""
+    paths: dict[TraceReason, list[int]] = defaultdict(list)
+    for delivered in stored:
+        run = _run(delivered)
+        is_answer = delivered.test == ON_DEMAND_TEST
+        if run.reason in SEEN_AT_THE_SOURCE and not is_answer and run.started_at > now - OUTDATED:
+            paths[run.reason].append(delivered.path_id)
+    for reason, path_ids in paths.items():
+        ask_reverse(path_ids, reason, by="the agent at the other end", now=now)
 
 
 def _stored(keys: Iterable[Key]) -> list[Key]:

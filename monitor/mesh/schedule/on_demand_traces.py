@@ -1,4 +1,5 @@
-"""On-demand traces: both ends of a path trace it at once, when somebody asks for it or an incident begins or ends.
+"""On-demand traces: both ends of a path trace it at once, when somebody asks for it, an incident begins or ends, or one
+end has seen a change.
 
 `ask` makes a request for each direction whose source has an agent; `hand_out` gives those of a site to its agent, with
 the plan. Their results are ordinary results of traces, with the reason of the request. A request that no agent takes up
@@ -39,6 +40,17 @@ def ask_where_scheduled(path_ids: Iterable[int], reason: TraceReason, *, by: str
     return _request(
         [path for path in _both_directions(paths) if path.pk in traced and _can_trace(path)], reason, by, now
     )
+
+
+def ask_reverse(path_ids: Iterable[int], reason: TraceReason, *, by: str, now: datetime) -> list[TraceRequest]:
+    """Request traces of the reverse paths of these, where mesh.toml has them traced: the agent at the other end need
+    not have seen the occasion."""
+    forward = list(Path.objects.in_use().filter(pk__in=set(path_ids)).order_by("pk")[:MOST_PATHS])
+    if not forward:
+        return []
+    traced = set(Measurement.objects.in_use().filter(test__kind="trace").values_list("path_id", flat=True))
+    back = _both_directions(forward)[len(forward) :]
+    return _request([path for path in back if path.pk in traced and _can_trace(path)], reason, by, now)
 
 
 def _request(paths: Sequence[Path], reason: TraceReason, by: str, now: datetime) -> list[TraceRequest]:

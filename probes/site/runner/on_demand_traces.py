@@ -20,12 +20,9 @@ from probes.contract import CycleKind, Deadline, LoadPeriods, Outcome, Target
 from probes.site.runner.cycle import Cycles
 from probes.site.wire import OnDemandTrace
 from probes.trace.kind import KIND
-from probes.trace.spec import TraceReason, TraceRun, TraceTask
+from probes.trace.spec import ON_DEMAND_TEST, TraceReason, TraceRun, TraceTask
 
 logger = logging.getLogger(__name__)
-
-TEST = "on-demand"
-"""The name of their test, which mesh.toml cannot have."""
 
 
 class OnDemandTraces:
@@ -51,7 +48,7 @@ class OnDemandTraces:
                 targets = tuple(target for request in together for target in request.spec.targets)
                 spec = msgspec.structs.replace(together[0].spec, targets=targets)
                 logger.info("on-demand traces (%s) of %d paths", reason, len(targets))
-                self._cycles.run(_with_reason(reason), TraceTask(test=TEST, every_s=3600, spec=spec))
+                self._cycles.run(_with_reason(reason), TraceTask(test=ON_DEMAND_TEST, every_s=3600, spec=spec))
 
 
 def _with_reason(reason: TraceReason) -> CycleKind:

@@ -15,6 +15,7 @@ from monitor.alerts.incidents.lifecycle import add_findings, close
 from monitor.alerts.models import Incident
 from monitor.archive.upkeep import records
 from monitor.mesh.apply import apply
+from monitor.mesh.document.entries import BetweenGroup
 from monitor.mesh.kinds.throughput import ThroughputEntry
 from monitor.mesh.kinds.trace import TraceEntry
 from monitor.mesh.models import Path, Site, TraceRequest
@@ -22,6 +23,9 @@ from probes.contract import Deadline
 from probes.site.wire import ABILITIES_HEADER, ON_DEMAND_PINGS, ON_DEMAND_TRACES, Plan
 from probes.trace.spec import TraceReason
 from tests.db.mesh.test_slots import document
+from tests.db.mesh_of_three import batch
+from tests.db.trace_rows import delivered, trace
+from tests.deliveries import store
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -127,6 +131,51 @@ def test_an_incident_traces_its_paths_when_it_begins_and_ends(path, clock):
 def test_an_incident_traces_no_path_without_a_scheduled_trace():
     apply(document(2), NOW)
     add_findings("s2 inbound", [finding(path_between("s1", "s2"))], NOW)
+
+    assert not TraceRequest.objects.exists()
+
+
+def deliver(path, reason, *, at=NOW, number=1, **fields):
+    run = trace("ABC", at=at, reason=reason)
+    store(path.source.site_id, batch(delivered(path, run, number, **fields), number=number), NOW)
+
+
+@pytest.mark.parametrize("reason", [TraceReason.SENTINEL, TraceReason.TTL_CHANGED, TraceReason.RTT_STEP])
+def test_a_change_seen_by_an_agent_is_traced_from_the_other_end(path, reason):
+    deliver(path, reason)
+
+    back = path_between("s2", "s1")
+    assert (traces_of("s1"), traces_of("s2"), traces_of("s3")) == ([], [(back.pk, reason)], [])
+
+
+@pytest.mark.parametrize(
+    ("reason", "fields"),
+    [
+        (TraceReason.SCHEDULED, {}),
+        (TraceReason.THROUGHPUT_TEST, {}),  # both ends trace by themselves
+        (TraceReason.SENTINEL, {"test": "on-demand"}),  # the answer to such a request
+        (TraceReason.SENTINEL, {"at": NOW - 150 * SECOND}),  # delivered too late to be of use
+    ],
+)
+def test_other_traces_ask_for_none_from_the_other_end(path, reason, fields):
+    deliver(path, reason, **fields)
+
+    assert not TraceRequest.objects.exists()
+
+
+def test_a_repeated_delivery_asks_the_other_end_once(path):
+    deliver(path, TraceReason.SENTINEL)
+    TraceRequest.objects.all().delete()
+    deliver(path, TraceReason.SENTINEL, number=2)
+
+    assert not TraceRequest.objects.exists()
+
+
+def test_a_path_without_traces_back_is_traced_one_way(path):
+    entries = document(3, TraceEntry("routes", attempts=2))
+    one_way = BetweenGroup(name="all", sources=("s1",), destinations=("s2",), tests=("routes",))
+    apply(msgspec.structs.replace(entries, groups=(one_way,)), NOW)
+    deliver(path_between("s1", "s2"), TraceReason.SENTINEL)
 
     assert not TraceRequest.objects.exists()
 
