@@ -12,6 +12,8 @@ import pytest
 from probes.lab import control
 from probes.lab.emulated_path import EmulatedPath
 from probes.lab.process import _Lab
+from probes.lab.routing.network import Network
+from probes.lab.routing.topology import Topology
 from probes.lab.settings import LabError, PathSettings
 from probes.lab.sites import site_requests, sites_down
 from probes.lab.status_table import status_text
@@ -23,6 +25,10 @@ STATE = control.LabState(
 )  # fmt: skip
 
 
+def _unused(*_: Any) -> None:
+    raise AssertionError("no packet is sent")
+
+
 @pytest.fixture
 def lab() -> Any:
     names = ("cern", "ornl", "slac")
@@ -30,6 +36,7 @@ def lab() -> Any:
     paths = {(a, b): EmulatedPath(a, b, settings, random.Random(1)) for a in names for b in names if a != b}
     relay: Any = SimpleNamespace(
         paths=paths,
+        network=Network(Topology(), {}, 1, push=_unused, deliver=_unused),
         in_transit=lambda: dict.fromkeys(paths, 0),
         unroutable=dict,
         late_over_1ms=0,
