@@ -1,0 +1,94 @@
+"""Route changes of a period, and the share of RTT steps that they explain, for reports and exports.
+
+In: a period as aware times, half open, and path ids. Out: a record. The RTT steps are the findings of the rule `rtt`:
+each sudden rise of a path's RTT (and fall, with `every_change`). A step is explained if the route of the path or of its
+reverse path changed at that time, with a step of the RTT in the same direction.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from monitor.alerts.detect.rules.round_trips import RTT
+from monitor.alerts.models import IncidentPath
+from monitor.analysis.routes.effects import SLACK_S
+from monitor.archive.queries.routes.effects import LONGEST_UNSEEN, MeasuredChange, measured_changes, reverse_paths
+
+SLACK = timedelta(seconds=SLACK_S)
+
+
+@dataclass(frozen=True, slots=True)
+class RttStepFinding:
+    """A sudden change of a path's RTT, between two bursts."""
+
+    path_id: int
+    not_before: datetime
+    at: datetime
+    shift_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class RouteEffects:
+    """Route changes of a period, by time: `changes` has all, `with_effect` those that changed RTT or loss. Of
+    `steps` RTT steps `explained` have a route change as their cause."""
+
+    changes: tuple[MeasuredChange, ...]
+    with_effect: tuple[MeasuredChange, ...]
+    steps: int
+    explained: int
+
+    @property
+    def explained_ratio(self) -> float | None:
+        """None without a step."""
+        return self.explained / self.steps if self.steps else None
+
+
+def route_effects(since: datetime, until: datetime, path_ids: Sequence[int] | None = None) -> RouteEffects:
+    """The route changes and RTT steps in [since, until) of these paths, of all by default."""
+    steps = rtt_steps(since, until, path_ids)
+    reverse = reverse_paths({step.path_id for step in steps})
+    wider = None if path_ids is None else sorted({*path_ids, *reverse.values()})
+    near = measured_changes(since - LONGEST_UNSEEN, until + LONGEST_UNSEEN, wider)
+    by_path = defaultdict(list)
+    for change in near:
+        by_path[change.path_id].append(change)
+    explained = sum(
+        explains(step, [*by_path[step.path_id], *by_path.get(reverse.get(step.path_id, 0), ())]) is not None
+        for step in steps
+    )
+    wanted = None if path_ids is None else set(path_ids)
+    changes = tuple(
+        change for change in near if since <= change.change.at < until and (wanted is None or change.path_id in wanted)
+    )
+    with_effect = tuple(change for change in changes if change.effect is not None)
+    return RouteEffects(changes, with_effect, len(steps), explained)
+
+
+def rtt_steps(since: datetime, until: datetime, path_ids: Sequence[int] | None = None) -> list[RttStepFinding]:
+    """RTT steps that began in a period, by time; a finding that moved to another incident counts once."""
+    rows = IncidentPath.objects.filter(rule=RTT.name, since__gte=since, since__lt=until).order_by("since", "path_id")
+    if path_ids is not None:
+        rows = rows.filter(path_id__in=list(path_ids))
+    steps: dict[tuple[int, datetime], RttStepFinding] = {}
+    for path_id, at, figures in rows.values_list("path_id", "since", "figures"):
+        shift_ms = float(figures["after_ms"]) - float(figures["before_ms"])
+        not_before = datetime.fromisoformat(figures["not_before"]) if "not_before" in figures else at
+        steps[path_id, at] = RttStepFinding(path_id, not_before, at, shift_ms)
+    return list(steps.values())
+
+
+def explains(step: RttStepFinding, changes: Iterable[MeasuredChange]) -> MeasuredChange | None:
+    """The change at the time of the step with a shift in its direction, the largest if there are several."""
+    fitting = [
+        (abs(shift_ms), change)
+        for change in changes
+        for shift_ms in [change.rtt_shift_ms]
+        if shift_ms is not None
+        and (shift_ms > 0.0) == (step.shift_ms > 0.0)
+        and change.change.last_before_at - SLACK <= step.at
+        and step.not_before <= change.change.at + SLACK
+    ]
+    return max(fitting, key=lambda entry: entry[0])[1] if fitting else None
