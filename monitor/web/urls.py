@@ -22,7 +22,7 @@ from monitor.web.pages.lab.view import lab_expected, lab_page
 from monitor.web.pages.login.view import Login
 from monitor.web.pages.map.view import map_page
 from monitor.web.pages.path import downloads, on_demand, run_now
-from monitor.web.pages.path.view import path_page
+from monitor.web.pages.path.view import charts_json, path_page
 from monitor.web.pages.preferences.view import preferences_page
 from monitor.web.pages.records.view import records_page
 from monitor.web.pages.reports.view import report, reports_page
@@ -40,6 +40,7 @@ urlpatterns: list[URLPattern] = [
     path("grid/cell", grid_cell, name="grid-cell"),
     path("map/", map_page, name="map"),
     path("paths/<int:path_id>/", path_page, name="path"),
+    path("paths/<int:path_id>/charts.json", charts_json, name="path-charts"),
     path("paths/<int:path_id>/series.csv", downloads.series_csv, name="series-csv"),
     path("paths/<int:path_id>/bursts.csv", downloads.bursts_csv, name="bursts-csv"),
     path("paths/<int:path_id>/tests.csv", downloads.tests_csv, name="tests-csv"),

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from typing import Any
+
+from django.test import Client
 
 from monitor.archive.models import Burst, BurstHour, ThroughputTest
 from monitor.mesh.models import Group, Host, Measurement, Mesh, Path, Site, Test
@@ -109,3 +114,14 @@ def throughput(path: Path, at: datetime, throughput_bps: float | None, **fields:
         "throughput_bps": throughput_bps,
     }
     return ThroughputTest.objects.create(**{**values, **fields})
+
+
+def chart_spec(html: str, name: str, client: Client | None = None) -> Any:
+    """The Vega-Lite spec of a chart of a page: in the page, else among those that its script fetches."""
+    in_page = re.search(rf'<script id="{name}-spec" type="application/json">(.*?)</script>', html, re.DOTALL)
+    if in_page is not None:
+        return json.loads(in_page[1])
+    [address] = re.findall(r'data-charts-from="([^"]+)"', html)
+    answer = (client or Client()).get(unescape(address), headers={"host": "localhost"})
+    assert answer.status_code == 200, answer.content
+    return answer.json()[f"{name}-spec"]

@@ -15,7 +15,7 @@ from monitor.archive.queries.ttl_changes import LEAST_BURSTS, TtlChange, ttl_cha
 from monitor.mesh.models import Measurement, MeasurementPeriod
 from monitor.mesh.queries import PlanChange, TestSchedule, plan_changes
 from monitor.overview.changes import changes_of, plan_words, route_words
-from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst
+from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, chart_spec
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
@@ -55,8 +55,8 @@ def answered(path, ttls, **fields):
 
 
 def chart(html, name, rows):
-    spec = json.loads(re.search(rf'<script id="{name}-spec" type="application/json">(.*?)</script>', html)[1])
-    return [(row["t"] / 1000 - HOUR.timestamp(), row["label"]) for row in spec["datasets"][rows]]
+    datasets = chart_spec(html, name)["datasets"]
+    return [(row["t"] / 1000 - HOUR.timestamp(), row["label"]) for row in datasets[rows]]
 
 
 def test_a_test_begins_changes_and_ends(path, paths):

@@ -1,6 +1,5 @@
 """The path page: its figures, its charts' data, gaps, failed tests, and its query count."""
 
-import json
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +12,7 @@ from monitor.archive.diagnosis.pending import diagnose_awaited
 from monitor.archive.rollup.recompute import roll_up
 from tests.db.mesh_of_three import batch, delivered
 from tests.db.mesh_of_three import burst as measured
-from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
+from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, chart_spec, hour, throughput
 from tests.deliveries import store
 from tests.diagnosis.reading import read
 from tests.facts import lacks
@@ -39,12 +38,6 @@ def page(client):
     return get
 
 
-def spec(html: str, name: str) -> dict:
-    return json.loads(
-        re.search(rf'<script id="{name}-spec" type="application/json">(.*?)</script>', html, re.DOTALL)[1]
-    )
-
-
 def verdict(html: str) -> str:
     """The limit of the test, as the page shows it."""
     return re.search(r'id="transfer".*?class="verdict">(.*?)</p>', html, re.DOTALL)[1]
@@ -65,7 +58,7 @@ def test_a_gap_ends_the_line_and_has_its_reason(page, paths):
     for minute in (0, 1, 2, 30, 31):
         burst(path, start + minute * MINUTE, 10.0, 11.0, 12.0)
 
-    chart = spec(page(path, "?period=hour"), "rtt")
+    chart = chart_spec(page(path, "?period=hour"), "rtt")
 
     runs = {row["run"] for row in chart["datasets"]["steps"]}
     gaps = [(row["t2"] - row["t"]) / 60_000 for row in chart["datasets"]["no-data"]]
@@ -80,7 +73,7 @@ def test_own_tests_and_failures_are_not_called_missing(page, paths):
         rtts = () if minute == 20 else (10.0, 12.0)
         burst(path, start + minute * MINUTE, *rtts, during_test=minute == 40)
 
-    datasets = spec(page(path, "?period=hour"), "rtt")["datasets"]
+    datasets = chart_spec(page(path, "?period=hour"), "rtt")["datasets"]
 
     minutes = {
         name: [(row["t"] / 1000 - start.timestamp()) / 60 for row in datasets[name]]
@@ -138,7 +131,7 @@ def test_incidents_are_shaded_in_every_chart_from_their_onset(page, paths):
     html = page(path)
 
     for chart in ("rtt", "throughput"):
-        [span] = spec(html, chart)["datasets"]["incidents"]
+        [span] = chart_spec(html, chart)["datasets"]["incidents"]
         assert (span["t"], span["t2"] - span["t"]) == (1000 * int(began.timestamp()), 15 * 60_000), chart
     assert lacks(span["label"], "loss 4%", "cern ↔ slac") == []
     assert "Loss 4% on cern ↔ slac" in html
@@ -153,7 +146,7 @@ def test_a_failed_throughput_test_is_listed_with_its_outcome(page, paths):
 
     assert "94.3 Mbit/s" in html
     assert re.search(r"test error</b>: connection refused", html)
-    datasets = spec(html, "throughput")["datasets"]
+    datasets = chart_spec(html, "throughput")["datasets"]
     assert [row["bps"] for row in datasets["measured"]] == [94.3e6]
     assert [row["outcome"] for row in datasets["failed"]] == ["test error"]
 
@@ -163,7 +156,7 @@ def test_the_estimate_is_marked_as_a_floor_without_loss(page, paths):
     hour(path, 600, 600, 100.0, hour=HOUR - timedelta(hours=1), estimate_bps=1.6e6, estimate_is_floor=True)
     hour(path, 600, 594, 100.0, estimate_bps=1.17e6, estimate_is_floor=False)
 
-    steps = spec(page(path), "throughput")["datasets"]["steps"]
+    steps = chart_spec(page(path), "throughput")["datasets"]["steps"]
 
     assert [(row["bps"], row["floor"]) for row in steps if row["t2"] is not None] == [(1.6e6, True), (1.17e6, False)]
 
@@ -172,7 +165,7 @@ def test_a_path_without_data_says_so(page, paths):
     html = page(paths["slac", "cern"], "?period=week")
 
     assert re.search(r"No data [^.<]*last week", html)
-    [gap] = spec(html, "rtt")["datasets"]["no-data"]
+    [gap] = chart_spec(html, "rtt")["datasets"]["no-data"]
     assert gap["t2"] - gap["t"] == 7 * 86_400_000
 
 
@@ -190,7 +183,7 @@ def test_data_cannot_end_its_script_element(page, paths):
     html = page(path)
 
     assert "<script>alert(1)" not in html
-    assert spec(html, "throughput")["datasets"]["failed"][0]["detail"] == "</script><script>alert(1)</script>"
+    assert chart_spec(html, "throughput")["datasets"]["failed"][0]["detail"] == "</script><script>alert(1)</script>"
 
 
 @pytest.mark.parametrize(
@@ -223,7 +216,7 @@ def test_the_newest_test_is_shown_with_all_details(page, paths):
     html = page(path)
 
     assert lacks(verdict(html), "bottleneck of 9.65 Mbit/s", "queue raises the RTT") == []
-    rate, windows, rtt = (spec(html, f"transfer-{name}")["datasets"] for name in ("rate", "window", "rtt"))
+    rate, windows, rtt = (chart_spec(html, f"transfer-{name}")["datasets"] for name in ("rate", "window", "rtt"))
     run = read(RUNS / "queue.json")
     assert len(rate["rates"]) == len(run.transfer.received.end_s)
     assert sum(row["resent"] for row in rate["resent"]) == sum(run.transfer.sent.retransmits)

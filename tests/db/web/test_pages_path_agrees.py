@@ -53,20 +53,19 @@ def tile(html, name):
     return figure, note
 
 
-def steps(html, chart):
-    spec = json.loads(re.search(rf'<script id="{chart}-spec" type="application/json">(.*?)</script>', html)[1])
-    return [row for row in spec["datasets"]["steps"] if row["t2"] is not None]
+def steps(charts, chart):
+    rows = json.loads(charts)[f"{chart}-spec"]["datasets"]["steps"]
+    return [row for row in rows if row["t2"] is not None]
 
 
-def counted(html):
+def counted(charts):
     """Lost and sent in each interval of the chart. Those without any reply are in the strip only."""
-    return [of_text(row["loss"]) for row in (*steps(html, "rtt"), *(row for row in bars_of(html) if row["all"]))]
+    return [of_text(row["loss"]) for row in (*steps(charts, "rtt"), *(row for row in bars_of(charts) if row["all"]))]
 
 
-def bars_of(html):
+def bars_of(charts):
     """The bars of the strip: the intervals with loss."""
-    spec = json.loads(re.search(r'<script id="rtt-spec" type="application/json">(.*?)</script>', html)[1])
-    return spec["datasets"]["lossy"]
+    return json.loads(charts)["rtt-spec"]["datasets"]["lossy"]
 
 
 def of_text(text):
@@ -90,10 +89,10 @@ WINDOWS = {
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_tile_chart_and_file_count_the_same_packets(get, window):
-    html = get("", WINDOWS[window])
+    html, charts = get("", WINDOWS[window]), get("charts.json", WINDOWS[window])
     rows = list(csv.DictReader(get("series.csv", WINDOWS[window]).splitlines()))
 
-    lost, sent = map(sum, zip(*counted(html), strict=True))
+    lost, sent = map(sum, zip(*counted(charts), strict=True))
 
     assert sent > 0
     assert tile(html, "loss")[1] == f"{lost:,} of {sent:,} lost"
@@ -101,7 +100,7 @@ def test_tile_chart_and_file_count_the_same_packets(get, window):
         sum(int(row["sent"]) - int(row["received"]) for row in rows),
         sum(int(row["sent"]) for row in rows),
     )
-    least = min(row["min"] for row in steps(html, "rtt"))
+    least = min(row["min"] for row in steps(charts, "rtt"))
     assert tile(html, "median RTT")[1] == f"minimum {least:.2f} ms"
 
 
@@ -121,17 +120,17 @@ def test_a_zoom_has_the_loss_of_its_minutes(get):
 
 @pytest.mark.parametrize("window", ["five minutes", "hour", "day", "week"])
 def test_bars_begin_and_end_at_intervals_of_the_chart(get, window):
-    html = get("", WINDOWS[window])
+    charts = get("charts.json", WINDOWS[window])
 
-    edges = {row[end] for row in steps(html, "rtt") for end in ("t", "t2")}
-    bars = bars_of(html)
+    edges = {row[end] for row in steps(charts, "rtt") for end in ("t", "t2")}
+    bars = bars_of(charts)
     assert {row[end] for row in bars for end in ("t", "t2")} <= edges
     assert all(before["t2"] <= after["t"] for before, after in pairwise(bars))
 
 
 @pytest.mark.parametrize("window", ["hour", "day"])
 def test_no_bar_shows_loss_before_it_began(get, window):
-    bars = bars_of(get("", WINDOWS[window]))
+    bars = bars_of(get("charts.json", WINDOWS[window]))
     # The day also has two packets lost seven minutes after it begins, long before.
     lossy = [row for row in bars if row["t"] >= 1000 * (NOW - PATH_MINUTES * MINUTE).timestamp()]
 
@@ -144,8 +143,9 @@ def test_no_bar_shows_loss_before_it_began(get, window):
 def test_where_raw_bursts_are_deleted_hours_are_used(get, path):
     Burst.objects.all().delete()
 
-    html = get("", "since=2026-11-21T11:00&until=2026-11-21T12:00")
+    query = "since=2026-11-21T11:00&until=2026-11-21T12:00"
+    html, charts = get("", query), get("charts.json", query)
 
     # 30 minutes of four packets, twelve of them with two lost; and 30 minutes before.
     assert tile(html, "loss")[1] == "24 of 240 lost"
-    assert counted(html) == [(24, 240)]
+    assert counted(charts) == [(24, 240)]

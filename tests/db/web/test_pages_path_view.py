@@ -1,7 +1,6 @@
 """The path page's frame: the open incident, the loss tile, the links through time, tabs, and the first drawing."""
 
 import html
-import json
 import re
 from datetime import timedelta
 from urllib.parse import parse_qs
@@ -11,7 +10,7 @@ import pytest
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.models import BurstDay
 from monitor.mesh.models import Host, Path
-from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
+from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, chart_spec, hour, throughput
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
@@ -38,12 +37,6 @@ def links(text, label):
     tag = re.search(rf"<a ([^>]*)>{label}</a>", text)[1]
     query = re.search(r'href="\?([^"]+)"', tag)
     return None if query is None else {name: values[0] for name, values in parse_qs(html.unescape(query[1])).items()}
-
-
-def spec(text, name="rtt"):
-    return json.loads(
-        re.search(rf'<script id="{name}-spec" type="application/json">(.*?)</script>', text, re.DOTALL)[1]
-    )
 
 
 def sentence(text, name="rtt"):
@@ -129,7 +122,7 @@ def test_the_axis_begins_at_the_first_data_of_the_path(page, path):
     hour(path, 600, 600, 100.0, hour=HOUR - 30 * timedelta(hours=1))
     hour(path, 600, 600, 100.0)
 
-    since = {param["name"]: param["value"] for param in spec(page("?period=month"))["params"]}["since"]
+    since = {param["name"]: param["value"] for param in chart_spec(page("?period=month"), "rtt")["params"]}["since"]
 
     assert since == 1000 * int((HOUR - timedelta(hours=30)).timestamp())
 
@@ -137,7 +130,7 @@ def test_the_axis_begins_at_the_first_data_of_the_path(page, path):
 def test_the_axis_of_a_first_result_has_five_minutes(page, path):
     throughput(path, NOW - timedelta(seconds=10), 94e6)
 
-    signals = {param["name"]: param["value"] for param in spec(page())["params"]}
+    signals = {param["name"]: param["value"] for param in chart_spec(page(), "rtt")["params"]}
 
     assert signals["until"] - signals["since"] == 5 * 60 * 1000
 
@@ -166,7 +159,7 @@ def test_two_years_are_drawn_from_days(page, path):
 
     text = page("?since=2024-11-21T00:00&until=2026-11-21T00:00")
 
-    assert len(spec(text)["datasets"]["steps"]) >= 729
+    assert len(chart_spec(text, "rtt")["datasets"]["steps"]) >= 729
 
 
 def test_an_ipv6_path_has_its_addresses_and_figures(page, paths):
@@ -188,9 +181,9 @@ def test_a_gap_at_the_beginning_is_shown_where_there_are_older_data(page, path):
 
     text = page("?period=month")
 
-    since = {param["name"]: param["value"] for param in spec(text)["params"]}["since"]
+    since = {param["name"]: param["value"] for param in chart_spec(text, "rtt")["params"]}["since"]
     assert since == 1000 * int((NOW - 30 * DAY).timestamp())
-    assert spec(text)["datasets"]["no-data"][0]["t"] == since
+    assert chart_spec(text, "rtt")["datasets"]["no-data"][0]["t"] == since
 
 
 @pytest.mark.parametrize(("earlier_min", "trimmed"), [(None, True), (25, False)])
@@ -202,7 +195,7 @@ def test_data_of_the_hour_in_which_the_period_begins_count(page, path, earlier_m
         burst(path, HOUR - 10 * MINUTE + minute * MINUTE, 10.0)
     hour(path, 30, 30, 10.0, hour=HOUR - timedelta(hours=1))
 
-    params = {param["name"]: param["value"] for param in spec(page("?period=hour"))["params"]}
+    params = {param["name"]: param["value"] for param in chart_spec(page("?period=hour"), "rtt")["params"]}
 
     began = HOUR - 10 * MINUTE if trimmed else NOW - timedelta(hours=1)
     assert params["since"] == 1000 * int(began.timestamp())

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from monitor.alerts.models import QuietPeriod
 from tests.db.incident_rows import lossy, watched
-from tests.db.pages_mesh import burst
+from tests.db.pages_mesh import burst, chart_spec
 
 pytestmark = pytest.mark.django_db
 ZONE = "Europe/Zurich"
@@ -167,18 +167,13 @@ def test_an_address_without_a_zone_means_the_same_to_all(client, zurich, paths):
     assert client.get(f"{address}&zone=nowhere").status_code == 404
 
 
-def specs(page):
-    return [
-        json.loads(spec) for spec in re.findall(r'<script[^>]*type="application/json">(.*?)</script>', page, re.DOTALL)
-    ]
-
-
 def test_charts_are_drawn_in_the_chosen_zone(client, zurich, paths):
     path = paths["slac → cern"]
     burst(path, WINTER)
     address = f"/paths/{path.pk}/?since=2026-11-22T22:00&until=2026-11-22T23:00"
 
-    chosen, in_utc = specs(text(client.get(address)))[0], specs(text(type(client)().get(address)))[0]
+    chosen = chart_spec(text(client.get(address)), "rtt", client)
+    in_utc = chart_spec(text(type(client)().get(address)), "rtt")
     starts = [
         {parameter["name"]: parameter["value"] for parameter in spec["params"]}["since"] for spec in (chosen, in_utc)
     ]

@@ -22,7 +22,7 @@ from monitor.web.charts.compare import MOST_PATHS, ComparedMetric, PathData, com
 from monitor.web.charts.marks import Spec, TimeAxis
 from monitor.web.charts.series import pool
 from monitor.web.pages.first_run import still_waiting
-from monitor.web.pages.path.load import hours_of
+from monitor.web.pages.path.chart_data import hours_of
 from monitor.web.request import parameters
 from monitor.web.request.grid_choices import ENDS
 from monitor.web.request.parameters import Option

@@ -7,34 +7,21 @@ made in `monitor.web.charts.series`, the text of numbers in `monitor.analysis.fi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeVar
 
-from monitor.alerts.evidence import words
-from monitor.alerts.incidents.queries import incidents_of_path
 from monitor.alerts.models import Incident
 from monitor.analysis import figures
 from monitor.analysis.geography import great_circle_km
 from monitor.analysis.transfer import Spread, spread
-from monitor.archive.queries import recent
 from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
 from monitor.archive.queries.path_estimates import path_estimate
-from monitor.archive.queries.paths import (
-    PathSummary,
-    Series,
-    data_before,
-    measured_packet_sizes,
-    own_test_steps,
-    path_series,
-    path_summaries,
-    series_since,
-)
+from monitor.archive.queries.paths import PathSummary, data_before, measured_packet_sizes
 from monitor.archive.queries.throughput.series import (
     PathThroughput,
     ThroughputPoint,
     newest_capacities,
-    throughput_series,
     throughput_summaries,
 )
 from monitor.archive.queries.throughput.transfers import transfer_of
@@ -42,17 +29,16 @@ from monitor.archive.queries.throughput.under_load import LatencyUnderLoad, unde
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.document.entries import ON_DEMAND
 from monitor.mesh.models import Path
-from monitor.overview.changes import PathChange, changes_of
+from monitor.overview.changes import PathChange
 from monitor.overview.grid import UnknownChoice, choose_packet_bytes
-from monitor.web.charts.marks import LabelledSpan, TimeAxis
 from monitor.web.charts.sentences import loss_figure, loss_ground
 from monitor.web.pages.path.capacity import CapacityView, capacity_view
-from monitor.web.pages.path.drawing import PathCharts, axis_since, path_charts
+from monitor.web.pages.path.chart_data import ChartData, load_chart_data
+from monitor.web.pages.path.drawing import PathCharts, path_charts
 from monitor.web.pages.path.ledger import TestRow, ledger_rows
 from monitor.web.pages.path.transfer import EstimateView, TransferView, estimate_view, transfer_view
 from monitor.web.request.window import ShownPeriod
 
-MORE_THAN_A_DAY = timedelta(days=1, hours=1)
 LATEST_TESTS = 12
 
 T = TypeVar("T")
@@ -122,17 +108,8 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
     sizes = tuple(measured_packet_sizes())
     size = choose_packet_bytes(sizes, packet_bytes)
     since, until = shown.since, shown.until
-    series = path_series(path_id, size, since, until)
-    hours = hours_of(series, since, until)
-    summary = _summary(path_id, size, since, until)
-    if summary is None and shown.has_bursts:
-        # Raw bursts are deleted long before their hours.
-        summary = _only(path_summaries(since, until, packet_bytes=size, path_ids=[path_id], exact=True))
-        series = hours_within(hours, since)
-    tests = throughput_series(path_id, since, until)
-    incidents = incidents_of_path(path_id, since, until)
-    changes = tuple(changes_of(path_id, size, since, until, incidents))
-    window = TimeAxis(axis_since(path_id, since, until, series, tests), until, _spans(incidents, until), changes)
+    data = load_chart_data(path_id, size, shown)
+    summary, tests, incidents, window = data.summary, data.tests, data.incidents, data.window
     throughput = _only(throughput_summaries(since, until, path_ids=[path_id]))
     estimate = path_estimate(summary, tests, since, until)
     return PathView(
@@ -144,7 +121,7 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
         packet_sizes=sizes,
         since=since,
         until=until,
-        newest_at=series.points[-1].at if series.points else None,
+        newest_at=data.series.points[-1].at if data.series.points else None,
         summary=summary,
         under_load=next(
             (loaded for loaded in under_own_tests(since, until, [path_id]) if loaded.packet_bytes == size), None
@@ -157,34 +134,22 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
         latest_files=tuple(reversed(disk_to_disk_series(path_id, since, until)[-LATEST_TESTS:])),
         ledger=ledger_rows(path_id, since, until),
         capacity=capacity_view(newest_capacities(path_id, until)),
-        incidents=tuple(incidents),
-        changes=changes,
-        charts=path_charts(
-            path,
-            window,
-            summary,
-            series,
-            hours,
-            throughput,
-            tests,
-            own_tests=_own_tests(path_id, size, since, until),
-            begins_at=window.since if window.since > since else None,
-        ),
+        incidents=incidents,
+        changes=data.changes,
+        charts=path_charts(path, data, throughput, begins_at=window.since if window.since > since else None),
         earlier=_earlier(path_id, size, since) if summary is None else None,
     )
+
+
+def load_chart(path_id: int, shown: ShownPeriod, packet_bytes: int | None) -> ChartData:
+    """Load the data of a path's charts alone. Raises `Path.DoesNotExist` and `monitor.overview.grid.UnknownChoice`."""
+    path = Path.objects.only("id").get(id=path_id)
+    return load_chart_data(path.pk, choose_packet_bytes(tuple(measured_packet_sizes()), packet_bytes), shown)
 
 
 def _earlier(path_id: int, packet_bytes: int, before: datetime) -> ShownPeriod | None:
     ends = data_before(path_id, packet_bytes, before)
     return None if ends is None else ShownPeriod(*ends, None)
-
-
-def _summary(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> PathSummary | None:
-    """The figures of the same bursts or hours as the charts show."""
-    if until - since <= LONGEST_RAW:
-        return recent.summary(path_id, packet_bytes, since, until)
-    since = series_since(since, until)
-    return _only(path_summaries(since, until, packet_bytes=packet_bytes, path_ids=[path_id], exact=True))
 
 
 def _measured_bps(tests: Sequence[ThroughputPoint]) -> list[float]:
@@ -205,28 +170,6 @@ def _transfer(path_id: int, tests: Sequence[ThroughputPoint], at: datetime | Non
     return transfer_view(stored)
 
 
-def _own_tests(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> list[datetime]:
-    """The steps during throughput tests; empty for periods with longer steps."""
-    if until - since > LONGEST_RAW:
-        return []
-    return own_test_steps(path_id, packet_bytes, since, until)
-
-
-def hours_of(series: Series, since: datetime, until: datetime) -> Series:
-    """The hourly steps of the period, also where it is short enough for single bursts: an estimate needs the
-    packets of an hour."""
-    if until - since > LONGEST_RAW:
-        return series
-    series = path_series(series.path_id, series.packet_bytes, min(since, until - MORE_THAN_A_DAY), until)
-    step = timedelta(seconds=series.step_s)
-    return replace(series, points=tuple(point for point in series.points if point.at + step > since))
-
-
-def hours_within(hours: Series, since: datetime) -> Series:
-    """The hours that begin in a period from `since` on."""
-    return replace(hours, points=tuple(point for point in hours.points if point.at >= since))
-
-
 def _only(rows: Sequence[T]) -> T | None:
     return rows[0] if rows else None
 
@@ -239,11 +182,3 @@ def _reverse(path: Path) -> int | None:
 def _distance_km(path: Path) -> float:
     here, there = path.source.site, path.destination.site
     return great_circle_km(here.latitude_deg, here.longitude_deg, there.latitude_deg, there.longitude_deg)
-
-
-def _spans(incidents: Sequence[Incident], now: datetime) -> tuple[LabelledSpan, ...]:
-    """The incidents, each from its onset."""
-    return tuple(
-        LabelledSpan(words.since(incident), words.until(incident) or now, words.headline(incident))
-        for incident in incidents
-    )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
+from urllib.parse import urlencode
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
@@ -17,7 +20,8 @@ from monitor.web.charts.marks import CHANGE_SIGNS, change_style
 from monitor.web.charts.smoke import LOSS_STEP_LABELS
 from monitor.web.pages.first_run import path_waits
 from monitor.web.pages.path.detail_tabs import PathTab, tab_links
-from monitor.web.pages.path.load import load_path
+from monitor.web.pages.path.drawing import chart_specs
+from monitor.web.pages.path.load import load_chart, load_path
 from monitor.web.pages.path.on_demand import on_demand_of
 from monitor.web.request import parameters
 from monitor.web.request.grid_choices import ENDS, chosen_packet_bytes
@@ -30,17 +34,14 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
     now = timezone.now()
     tab = parameters.choice(request, "tab", PathTab, PathTab.TESTS)
     shown = shown_period(request, now)
-    try:
+    with _not_found(path_id):
         view = load_path(path_id, shown, chosen_packet_bytes(request), _test_at(request))
-    except Path.DoesNotExist as error:
-        raise Http404(f"There is no path {path_id}; the grid links to those that there are.") from error
-    except UnknownChoice as error:
-        raise Http404(str(error)) from error
     is_awaited = view.is_empty and shown.period is not None
     context = {
         "view": view,
         "on_demand": on_demand_of(request, view.path, now),
         "now": now,
+        "query": urlencode(parameters.kept(request), doseq=True),
         "periods": parameters.options(
             request, "period", [(period, period) for period in HistoryPeriod], shown.period, without=ENDS
         ),
@@ -58,6 +59,25 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
         "bundle_version": bundle.bundle_version(),
     }
     return render(request, "pages/path/path.html", context)
+
+
+@require_safe
+def charts_json(request: HttpRequest, path_id: int) -> JsonResponse:
+    """The interactive charts of the page with this query, which its script fetches when the page is painted."""
+    with _not_found(path_id):
+        data = load_chart(path_id, shown_period(request, timezone.now()), chosen_packet_bytes(request))
+    return JsonResponse(chart_specs(data), json_dumps_params={"separators": (",", ":"), "ensure_ascii": False})
+
+
+@contextmanager
+def _not_found(path_id: int) -> Iterator[None]:
+    """Answer 404 for a path or a choice that does not exist."""
+    try:
+        yield
+    except Path.DoesNotExist as error:
+        raise Http404(f"There is no path {path_id}; the grid links to those that there are.") from error
+    except UnknownChoice as error:
+        raise Http404(str(error)) from error
 
 
 def _test_at(request: HttpRequest) -> datetime | None:

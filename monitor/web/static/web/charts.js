@@ -1,6 +1,6 @@
 "use strict";
 /* Draws the charts of a page: each [data-chart] names the <script type="application/json"> that holds its Vega-Lite
-   spec. Vega interprets its expressions (ast), so that the page needs no unsafe-eval. Colours come from style.css as
+   spec, or its spec among those at the address [data-charts-from], which come after the page. Vega interprets its expressions (ast), so that the page needs no unsafe-eval. Colours come from style.css as
    --chart-NAME for each named style of the spec. New data goes into the drawn chart; the colour scheme redraws it, and
    print makes it as wide as the paper; style.css turns what was drawn in dark light there.
 
@@ -16,8 +16,25 @@
   const isDark = () => getComputedStyle(document.documentElement).getPropertyValue("--scheme").trim() === "dark";
   const drawn = new Map();
 
-  function specOf(element) {
-    return JSON.parse(document.getElementById(element.dataset.chart).textContent);
+  const from = document.querySelector("[data-charts-from]")?.dataset.chartsFrom;
+  let specs = null;
+
+  async function fetchSpecs() {
+    const answer = await fetch(from, { cache: "no-store", credentials: "same-origin" });
+    if (!answer.ok) throw new Error(`the centre answered ${answer.status}`);
+    return answer.text();
+  }
+
+  /* Parsed anew each time, since Vega and the colours change it. */
+  async function specOf(element) {
+    const name = element.dataset.chart;
+    const inPage = document.getElementById(name);
+    if (inPage !== null) return JSON.parse(inPage.textContent);
+    specs ??= fetchSpecs().catch((error) => {
+      specs = null;
+      throw error;
+    });
+    return JSON.parse(await specs)[name];
   }
 
   function coloured(spec) {
@@ -40,13 +57,12 @@
   /* Dragging over a chart with [data-zoom] shows that stretch of time: it goes into the address. */
   const LEAST_DRAG_PX = 8;
 
-  function zoomable(element, view) {
+  function zoomable(element, view, offset) {
     const canvas = element.querySelector("canvas");
     const mark = document.createElement("div");
     mark.className = "zoom";
     let from = null;
     const to = (event) => event.clientX - canvas.getBoundingClientRect().left;
-    const offset = specOf(element).usermeta?.offset_ms ?? 0; /* of the reader's zone; addresses are in UTC */
     const at = (x) => new Date(view.scale("x").invert(x - view.origin()[0]) - offset).toISOString().slice(0, 16);
     canvas.addEventListener("pointerdown", (event) => {
       if (event.button !== 0 || event.pointerType === "touch") return;
@@ -89,19 +105,23 @@
   async function draw(element) {
     const place = document.createElement("div");
     place.className = "interactive";
+    for (const old of element.querySelectorAll(".reason")) old.remove();
     element.append(place);
     try {
-      const result = await vegaEmbed(place, coloured(specOf(element)), {
+      const spec = await specOf(element);
+      const offset = spec.usermeta?.offset_ms ?? 0; /* of the reader's zone; addresses are in UTC */
+      const result = await vegaEmbed(place, coloured(spec), {
         mode: "vega-lite", ast: true, actions: false, defaultStyle: false, renderer: "canvas", logLevel: ERRORS_ONLY,
         tooltip: { disableDefaultStyle: true },
       });
       place.setAttribute("aria-hidden", "true");
       for (const name of ["role", "aria-label", "aria-roledescription"]) place.removeAttribute(name);
-      for (const old of element.querySelectorAll(".interactive, .reason")) if (old !== place) old.remove();
+      for (const old of element.querySelectorAll(".interactive")) if (old !== place) old.remove();
       drawn.set(element, result.view);
       element.classList.add("ready");
+      element.classList.remove("failed");
       element.classList.toggle("drawn-dark", isDark());
-      if ("zoom" in element.dataset) zoomable(element, result.view);
+      if ("zoom" in element.dataset) zoomable(element, result.view, offset);
     } catch (error) {
       place.className = "reason";
       element.classList.add("failed");
@@ -115,7 +135,7 @@
   async function update(element) {
     const view = drawn.get(element);
     if (view === undefined) return;
-    const spec = specOf(element);
+    const spec = await specOf(element);
     for (const { name, value } of spec.params) if (name !== "palette") view.signal(name, value);
     for (const [name, rows] of Object.entries(spec.datasets)) view.data(name, rows);
     await view.runAsync();
@@ -154,7 +174,13 @@
 
   if (document.readyState === "complete") start();
   else addEventListener("load", start);
-  document.addEventListener("soundings:refreshed", () => elements.forEach(update));
+  document.addEventListener("soundings:refresh", (event) => {
+    if (specs !== null) event.detail.push(fetchSpecs().then((newest) => { specs = Promise.resolve(newest); }));
+  });
+  document.addEventListener("soundings:refreshed", () => {
+    elements.forEach(update);
+    if (document.querySelector("[data-chart].failed") !== null) drawShown(false);
+  });
   document.addEventListener("soundings:shown", () => { drawShown(false); });
   dark.addEventListener("change", () => { drawShown(true); });
   addEventListener("beforeprint", () => drawn.forEach((view) => view.width(PAPER_PX).runAsync()));

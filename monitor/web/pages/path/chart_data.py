@@ -1,0 +1,138 @@
+"""The data of a path's charts over a period: intervals, throughput tests, incidents and changes, and their time axis.
+
+In: a path's id, a packet size and the period. Out: `ChartData`, from which the page draws, and from which the
+interactive charts are made that its script fetches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from monitor.alerts.evidence import words
+from monitor.alerts.incidents.queries import incidents_of_path
+from monitor.alerts.models import Incident
+from monitor.archive.queries import recent
+from monitor.archive.queries.for_reports import data_since
+from monitor.archive.queries.paths import (
+    PathSummary,
+    Series,
+    own_test_steps,
+    path_series,
+    path_summaries,
+    raw_bursts,
+    series_since,
+)
+from monitor.archive.queries.throughput.series import ThroughputPoint, throughput_series
+from monitor.archive.statements import LONGEST_RAW
+from monitor.overview.changes import PathChange, changes_of
+from monitor.web.charts.marks import LabelledSpan, TimeAxis
+from monitor.web.request.window import ShownPeriod
+
+MORE_THAN_A_DAY = timedelta(days=1, hours=1)
+LEAST_AXIS = timedelta(minutes=5)
+"""A shorter time axis would have no room for the first results."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartData:
+    """The rows of the charts, and the figures of the same packets. `hours` are the hourly intervals, `own_tests` the
+    intervals during throughput tests."""
+
+    packet_bytes: int
+    summary: PathSummary | None
+    series: Series
+    hours: Series
+    tests: list[ThroughputPoint]
+    own_tests: list[datetime]
+    incidents: tuple[Incident, ...]
+    changes: tuple[PathChange, ...]
+    window: TimeAxis
+
+
+def load_chart_data(path_id: int, packet_bytes: int, shown: ShownPeriod) -> ChartData:
+    """Load the data of the period."""
+    since, until = shown.since, shown.until
+    series = path_series(path_id, packet_bytes, since, until)
+    hours = hours_of(series, since, until)
+    summary = _summary(path_id, packet_bytes, since, until)
+    if summary is None and shown.has_bursts:
+        # Raw bursts are deleted long before their hours.
+        summary = _only(path_summaries(since, until, packet_bytes=packet_bytes, path_ids=[path_id], exact=True))
+        series = hours_within(hours, since)
+    tests = throughput_series(path_id, since, until)
+    incidents = incidents_of_path(path_id, since, until)
+    changes = tuple(changes_of(path_id, packet_bytes, since, until, incidents))
+    begin = axis_since(path_id, since, until, series, tests)
+    return ChartData(
+        packet_bytes=packet_bytes,
+        summary=summary,
+        series=series,
+        hours=hours,
+        tests=tests,
+        own_tests=_own_tests(path_id, packet_bytes, since, until),
+        incidents=tuple(incidents),
+        changes=changes,
+        window=TimeAxis(begin, until, _spans(incidents, until), changes),
+    )
+
+
+def _only(rows: Sequence[PathSummary]) -> PathSummary | None:
+    return rows[0] if rows else None
+
+
+def _summary(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> PathSummary | None:
+    """The figures of the same bursts or hours as the charts show."""
+    if until - since <= LONGEST_RAW:
+        return recent.summary(path_id, packet_bytes, since, until)
+    since = series_since(since, until)
+    return _only(path_summaries(since, until, packet_bytes=packet_bytes, path_ids=[path_id], exact=True))
+
+
+def hours_of(series: Series, since: datetime, until: datetime) -> Series:
+    """The hourly steps of the period, also where it is short enough for single bursts: an estimate needs the
+    packets of an hour."""
+    if until - since > LONGEST_RAW:
+        return series
+    series = path_series(series.path_id, series.packet_bytes, min(since, until - MORE_THAN_A_DAY), until)
+    step = timedelta(seconds=series.step_s)
+    return replace(series, points=tuple(point for point in series.points if point.at + step > since))
+
+
+def hours_within(hours: Series, since: datetime) -> Series:
+    """The hours that begin in a period from `since` on."""
+    return replace(hours, points=tuple(point for point in hours.points if point.at >= since))
+
+
+def _own_tests(path_id: int, packet_bytes: int, since: datetime, until: datetime) -> list[datetime]:
+    """The steps during throughput tests; empty for periods with longer steps."""
+    if until - since > LONGEST_RAW:
+        return []
+    return own_test_steps(path_id, packet_bytes, since, until)
+
+
+def _spans(incidents: Sequence[Incident], now: datetime) -> tuple[LabelledSpan, ...]:
+    """The incidents, each from its onset."""
+    return tuple(
+        LabelledSpan(words.since(incident), words.until(incident) or now, words.headline(incident))
+        for incident in incidents
+    )
+
+
+def axis_since(
+    path_id: int, since: datetime, until: datetime, series: Series, tests: Sequence[ThroughputPoint]
+) -> datetime:
+    """The beginning of the time axis: that of the period, or the first data of the path if the period begins before."""
+    begun = [point.at for point in series.points[:1]] + [test.at for test in tests[:1]]
+    first = min(*begun, until - LEAST_AXIS) if begun else since
+    if first <= since:
+        return since
+    stored = data_since([path_id])
+    if stored is None or stored >= since:
+        return first
+    if stored < since.astimezone(UTC).replace(minute=0, second=0, microsecond=0):
+        return since
+    # They begin in the hour in which the period begins: before it, or in it.
+    has_earlier = raw_bursts(path_id, stored, since) or throughput_series(path_id, stored, since)
+    return since if has_earlier else first

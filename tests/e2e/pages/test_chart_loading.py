@@ -1,0 +1,69 @@
+"""How the charts of the path page load: the page is painted with the centre's drawings, the interactive charts come
+after it, follow new data, and come later if the centre could not answer."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from tests.db.incident_rows import lossy, watched
+from tests.db.pages_mesh import burst
+from tests.e2e.pages.screens import open_page, refreshed
+from tests.e2e.visits import DRAWN
+
+pytestmark = pytest.mark.django_db(transaction=True)
+PIXELS = "() => document.querySelector('[data-chart=rtt-spec] canvas').toDataURL()"
+
+
+@pytest.fixture
+def path():
+    path = watched()["slac → cern"]
+    lossy(path, timezone.now().replace(second=0, microsecond=0))
+    return path
+
+
+def test_charts_come_after_the_paint_and_follow_new_data(browser, served, path):
+    page = open_page(browser, f"{served}/paths/{path.pk}/?period=hour")
+    page.wait_for_function(DRAWN)
+    painted, fetched = page.evaluate(
+        "() => [performance.getEntriesByName('first-contentful-paint')[0].startTime,"
+        " performance.getEntriesByType('resource').filter((entry) => entry.name.includes('charts.json'))"
+        " .map((entry) => entry.startTime)]"
+    )
+    before = page.evaluate(PIXELS)
+
+    burst(path, timezone.now(), *[900.0] * 10)
+    refreshed(page)
+    page.wait_for_function(f"(before) => ({PIXELS})() !== before", arg=before)
+
+    assert len(fetched) == 1, "both charts are in one answer"
+    assert painted < fetched[0]
+    assert page.said == []
+
+
+def test_the_first_paint_has_the_drawing(browser, served, path):
+    page = open_page(browser, "about:blank")
+    page.add_init_script(
+        "new PerformanceObserver((list) => { window.atPaint ??= document.querySelector('.smoke-drawn svg') !== null; })"
+        ".observe({ type: 'paint', buffered: true });"
+    )
+    page.goto(f"{served}/paths/{path.pk}/?period=hour")
+    page.wait_for_function("() => window.atPaint !== undefined")
+
+    assert page.evaluate("() => window.atPaint") is True
+
+
+def test_charts_that_the_centre_could_not_give_come_later(browser, served, path):
+    page = open_page(browser, "about:blank")
+    page.route("**/charts.json**", lambda route: route.fulfill(status=500))
+    page.goto(f"{served}/paths/{path.pk}/?period=hour")
+    reason = page.locator(".smoke-chart .reason")
+    reason.wait_for()
+
+    assert "500" in reason.inner_text()
+    assert page.locator(".smoke-drawn").is_visible()
+    page.unroute("**/charts.json**")
+    refreshed(page)
+    page.wait_for_function(DRAWN)
+    assert page.locator("[data-chart=rtt-spec] canvas").is_visible()
+    assert reason.count() == 0
