@@ -9,8 +9,10 @@ readers: those stand beside it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from itertools import groupby, pairwise
 
 from django.utils.html import escape
@@ -43,7 +45,43 @@ class Plot:
         return f"{self.x(epoch_ms) / (UNITS / 100):g}%"
 
     def y(self, value: float) -> float:
-        return round(self._top_px + (1.0 - self.scale.share(value)) * self._length_px, 1)
+        return self.tenths(value) / 10
+
+    def tenths(self, value: float) -> int:
+        """`y` as a whole number of tenths of a pixel."""
+        return round(10 * (self._top_px + (1.0 - self.scale.share(value)) * self._length_px))
+
+
+class Run:
+    """Steps without a gap, the last row closing them, as shapes. Coordinates are relative to the point before: half of
+    the bytes."""
+
+    def __init__(self, plot: Plot, rows: Sequence[Row]) -> None:
+        self.rows = rows
+        self._plot = plot
+        self._xs = [plot.x(row["t"]) for row in rows]
+        self._levels: dict[str, list[int]] = {}
+
+    def line(self, field: str) -> str:
+        """A step line, each value from its time to the next."""
+        levels = self._of(field)
+        return f"M{self._xs[0]} {_px(levels[0])}{_stairs(self._xs, levels)}"
+
+    def band(self, low: str, high: str) -> str:
+        """The area between two step lines: along the upper forwards, along the lower back."""
+        lows = self._of(low)[::-1]
+        return f"{self.line(high)}V{_px(lows[0])}{_stairs(self._xs[::-1], lows)}z"
+
+    def ticks(self, field: str) -> Iterator[str]:
+        """A line for each step."""
+        for (x, following), level in zip(pairwise(self._xs), self._of(field), strict=True):
+            yield f"M{x} {_px(level)}h{following - x}"
+
+    def _of(self, field: str) -> list[int]:
+        """The height of each step."""
+        if field not in self._levels:
+            self._levels[field] = [self._plot.tenths(row[field]) for row in self.rows[:-1]]
+        return self._levels[field]
 
 
 def smoke_svg(spec: Spec) -> SafeString:
@@ -56,14 +94,16 @@ def smoke_svg(spec: Spec) -> SafeString:
         middle = (top + bottom) // 2
         line = "".join(f"M{plot.x(row['t'])} {middle}H{plot.x(row['t2'])}" for row in rows[kind.style])
         shapes += _path(f"{kind.style}-line", line)
+    runs = [Run(plot, run) for run in _runs(rows["steps"])]
     for name, low, high in (("range", "min", "max"), ("most", "min", "p95"), ("quartiles", "p25", "p75")):
-        shapes += _path(f"smoke-{name}", "".join(_band(plot, run, low, high) for run in _runs(rows["steps"])))
-    shapes += _path("smoke-median", "".join(_line(plot, run, "median") for run in _runs(rows["steps"])))
-    steps = [row for row in rows["steps"] if row["t2"] is not None]
+        shapes += _path(f"smoke-{name}", "".join(run.band(low, high) for run in runs))
+    shapes += _path("smoke-median", "".join(run.line("median") for run in runs))
+    ticks: dict[int, list[str]] = defaultdict(list)
+    for run in runs:
+        for row, tick in zip(run.rows, run.ticks("median"), strict=False):
+            ticks[row["step"]].append(tick)
     for step in range(smoke.ALL_LOST + 1):
-        ticks = (row for row in steps if row["step"] == step)
-        line = "".join(f"M{plot.x(row['t'])} {plot.y(row['median'])}H{plot.x(row['t2'])}" for row in ticks)
-        shapes += _path(f"loss-step-{step}", line)
+        shapes += _path(f"loss-step-{step}", "".join(ticks[step]))
         bars = "".join(
             f"M{plot.x(row['t'])} {bottom}V{row['top']}H{plot.x(row['t2'])}V{bottom}z"
             for row in rows["lossy"]
@@ -88,8 +128,8 @@ def throughput_svg(spec: Spec) -> SafeString:
     rows = plot.rows
     shapes = [*_grid(plot), *_background(plot, THROUGHPUT_PX, ())]
     for style, is_floor in (("estimate", False), ("estimate-floor", True)):
-        runs = (run for run in _runs(rows["steps"]) if run[0]["floor"] is is_floor)
-        shapes += _path(style, "".join(_line(plot, run, "bps") for run in runs))
+        runs = (Run(plot, run) for run in _runs(rows["steps"]) if run[0]["floor"] is is_floor)
+        shapes += _path(style, "".join(run.line("bps") for run in runs))
     for style, dots in (("measured", "measured"), ("floor-mark", "floors")):
         dotted = "".join(f"M{plot.x(row['t'])} {plot.y(row['bps'])}h0" for row in rows[dots])
         shapes += _path(f"{style}-dot", dotted)
@@ -169,22 +209,20 @@ def _runs(rows: Iterable[Row]) -> list[list[Row]]:
     return [list(run) for _, run in groupby(rows, key=lambda row: row["run"])]
 
 
-def _line(plot: Plot, run: Sequence[Row], field: str) -> str:
-    """A step line, each value from its time to the next."""
-    return f"M{plot.x(run[0]['t'])} {_stairs(plot, run, field)}"
-
-
-def _stairs(plot: Plot, run: Sequence[Row], field: str) -> str:
-    parts = [f"{plot.y(run[0][field])}"]
-    for row, following in pairwise(run):
-        parts.append(f"H{plot.x(following['t'])}")
-        if following[field] != row[field]:
-            parts.append(f"V{plot.y(following[field])}")
+def _stairs(xs: Sequence[int], levels: Sequence[int]) -> str:
+    """Each level from its place to the next."""
+    parts = []
+    length, at = 0, levels[0]
+    for (x, following), level in zip(pairwise(xs), levels, strict=True):
+        if level != at:
+            parts.append(f"h{length}v{_px(level - at)}")
+            length, at = 0, level
+        length += following - x
+    parts.append(f"h{length}")
     return "".join(parts)
 
 
-def _band(plot: Plot, run: Sequence[Row], low: str, high: str) -> str:
-    """The area between two step lines: along the upper forwards, along the lower back."""
-    back = [f"V{plot.y(run[-1][low])}"]
-    back += [f"V{plot.y(row[low])}H{plot.x(row['t'])}" for row in reversed(run[:-1])]
-    return f"{_line(plot, run, high)}{''.join(back)}z"
+@cache
+def _px(tenths: int) -> str:
+    """Tenths of a pixel in pixels; there are not many of them."""
+    return f"{tenths / 10:g}"
