@@ -57,7 +57,7 @@ def load_mesh_state(fresh: Freshness, now: datetime) -> MeshState:
     mesh = Mesh.objects.first()
     incidents = tuple(sorted(open_incidents(), key=words.damage, reverse=True))
     problem_paths = {row.path_id for incident in incidents for row in incident.paths.all() if not row.is_over}
-    states = path_states(now, problem_paths, _maintained(now))
+    states = path_states(now, problem_paths, maintained_places(now))
     overdue = {work.work: work.since for work in fresh.stale_at(now)}
     unknown_since = overdue.get(RecurringWork.EVALUATION)
     if mesh is None:
@@ -71,7 +71,8 @@ def load_mesh_state(fresh: Freshness, now: datetime) -> MeshState:
     return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since)
 
 
-def _maintained(now: datetime) -> MaintainedPlaces:
+def maintained_places(now: datetime) -> MaintainedPlaces:
+    """The paths, sites and groups in maintenance at `now`."""
     lasting = [entry for entry in quiet.in_force(now) if entry.kind == QuietPeriod.Kind.MAINTENANCE]
     return MaintainedPlaces(
         everything=any(entry.path_id is entry.site_id is entry.group_id is None for entry in lasting),

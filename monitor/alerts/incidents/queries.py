@@ -118,6 +118,15 @@ def incidents_of_path(path_id: int, since: datetime, until: datetime) -> list[In
     return list(_with_paths().filter(_overlaps(since, until), pk__in=of_path))
 
 
+def incidents_of_paths_at(at: datetime) -> dict[int, int]:
+    """The incident of each path that had one at a moment, also of the past: the newest of several."""
+    lasting = Q(is_over=False) | Q(ended_at__gt=at) | Q(is_over=True, ended_at=None, incident__closed_at__gt=at)
+    was_open = Q(incident__closed_at=None) | Q(incident__closed_at__gt=at)
+    rows = IncidentPath.objects.filter(lasting, was_open, added_at__lte=at, incident__is_pending=False)
+    rows = rows.filter(incident__opened_at__lte=at).order_by("incident__opened_at", "incident_id")
+    return dict(rows.values_list("path_id", "incident_id"))
+
+
 def incident_between_sites(source: str, destination: str, since: datetime | None) -> PathIncident | None:
     """The first incident that a path between these sites, in either direction, joined or that reopened from `since`
     on; without `since`, the newest that is open."""

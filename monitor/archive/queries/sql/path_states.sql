@@ -1,69 +1,8 @@
--- One row: how many watched paths, those in use with a ping or throughput test, are in each state, as the fields of
--- monitor.archive.queries.path_states.PathStates. A path is in the first state that applies: with a problem, in maintenance,
--- with current data, not yet measured, without data. Data is current for ten minutes or three cycles, whichever is longer: of
--- pings, and of throughput tests where nothing pings. One look into the key for each path: without MATERIALIZED there is one
--- for each count below.
-WITH sizes AS (
-    SELECT array_agg(DISTINCT size::integer) AS packet_bytes
-    FROM test
-    CROSS JOIN LATERAL jsonb_array_elements_text(test.parameters -> 'packet_bytes') AS size
-    WHERE test.kind = 'ping' AND jsonb_typeof(test.parameters -> 'packet_bytes') = 'array'
-),
-watched AS MATERIALIZED (
-    SELECT
-        measurement.path_id, bool_or(test.kind = 'ping') AS is_pinged, min(measurement.started_at) AS started_at,
-        greatest(
-            interval '10 minutes',
-            3 * make_interval(secs => coalesce(min(test.every_s) FILTER (WHERE test.kind = 'ping'), min(test.every_s)))
-        ) AS current_for
-    FROM measurement
-    INNER JOIN test ON test.id = measurement.test_id
-    INNER JOIN path ON path.id = measurement.path_id
-    WHERE measurement.retired_at IS NULL AND path.retired_at IS NULL AND test.kind IN ('ping', 'throughput')
-    GROUP BY measurement.path_id
-),
-maintained AS (
-    SELECT path.id
-    FROM path
-    INNER JOIN host AS source ON source.id = path.source_id
-    INNER JOIN host AS destination ON destination.id = path.destination_id
-    WHERE
-        %(quiet)s
-        AND (
-            %(quiet_all)s OR path.id = ANY(%(quiet_paths)s::integer[])
-            OR source.site_id = ANY(%(quiet_sites)s::integer[]) OR destination.site_id = ANY(%(quiet_sites)s::integer[])
-            OR EXISTS (
-                SELECT FROM site_group_sites AS near
-                INNER JOIN site_group_sites AS far ON far.group_id = near.group_id
-                INNER JOIN site_group ON site_group.id = near.group_id AND site_group.retired_at IS NULL
-                WHERE
-                    near.group_id = ANY(%(quiet_groups)s::integer[])
-                    AND near.site_id = source.site_id AND far.site_id = destination.site_id
-            )
-        )
-),
-in_state AS MATERIALIZED (
-    SELECT
-        current_for,
-        CASE
-            WHEN watched.path_id = ANY(%(problems)s::integer[]) THEN 'problem'
-            WHEN watched.path_id IN (SELECT id FROM maintained) THEN 'maintenance'
-            WHEN is_pinged AND EXISTS (
-                SELECT FROM burst
-                WHERE
-                    burst.path_id = watched.path_id AND packet_bytes = ANY((SELECT packet_bytes FROM sizes)::integer[])
-                    AND measured_at >= %(now)s::timestamptz - current_for AND outcome = 'measured'
-            ) THEN 'normal'
-            WHEN NOT is_pinged AND EXISTS (
-                SELECT FROM throughput_test
-                WHERE
-                    throughput_test.path_id = watched.path_id
-                    AND measured_at >= %(now)s::timestamptz - current_for AND outcome = 'measured'
-            ) THEN 'normal'
-            WHEN started_at > %(now)s::timestamptz - current_for THEN 'awaited'
-            ELSE 'no data'
-        END AS state
-    FROM watched
+-- How many watched paths, those in use with a ping or throughput test, are in each state, as the fields of
+-- monitor.archive.queries.path_states.PathStates. One look into the key for each path, by
+-- states_of_paths.sql: without MATERIALIZED there is one for each count below.
+WITH in_state AS MATERIALIZED (
+{states}
 )
 SELECT
     count(*) AS paths,
