@@ -30,6 +30,7 @@ DAILY = (
 LAB = Destination("lab", "Lab")
 """Under "More" where a lab runs."""
 MORE = (
+    Destination("routes", "Routes"),
     Destination("table", "Table"),
     Destination("compare", "Compare"),
     Destination("sweeps", "Sweeps", frozenset({"sweep"})),

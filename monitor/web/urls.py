@@ -26,6 +26,7 @@ from monitor.web.pages.path.view import charts_json, path_page
 from monitor.web.pages.preferences.view import preferences_page
 from monitor.web.pages.records.view import records_page
 from monitor.web.pages.reports.view import report, reports_page
+from monitor.web.pages.routes.view import routes_page
 from monitor.web.pages.search.view import search_page, suggestions
 from monitor.web.pages.site.view import site_page
 from monitor.web.pages.sites.view import sites_page
@@ -39,6 +40,7 @@ urlpatterns: list[URLPattern] = [
     path("grid/changes", grid_changes, name="grid-changes"),
     path("grid/cell", grid_cell, name="grid-cell"),
     path("map/", map_page, name="map"),
+    path("routes/", routes_page, name="routes"),
     path("paths/<int:path_id>/", path_page, name="path"),
     path("paths/<int:path_id>/charts.json", charts_json, name="path-charts"),
     path("paths/<int:path_id>/series.csv", downloads.series_csv, name="series-csv"),

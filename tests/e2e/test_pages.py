@@ -38,6 +38,7 @@ PAGES = {
     "completeness": "/completeness/",
     "table": "/table/?tick=hour",
     "map": "/map/",
+    "routes": "/routes/",
     "compare": "/compare/?path={path_id}&path={way_back_id}",
     "maintenance": "/maintenance/",
     "maintenance-change": "/maintenance/{quiet_id}/",
@@ -72,7 +73,7 @@ NOT_PAGES = {
 """Files, answers to forms and scripts, and the page that exists only where a lab runs."""
 
 ON_PLANTED_ROWS = {
-    "sites", "site", "completeness", "table", "compare", "maintenance", "reports", "search", "preferences",
+    "routes", "sites", "site", "completeness", "table", "compare", "maintenance", "reports", "search", "preferences",
     "throughput", "records", "sweeps", "incidents", "calculator",
 }  # fmt: skip
 """Pages that `tests.e2e.pages.test_every_page_fits` opens on every screen and on paper, without a stack."""

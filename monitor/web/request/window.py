@@ -86,7 +86,7 @@ def minute(at: datetime) -> str:
 
 def shown_period(request: HttpRequest, now: datetime) -> ShownPeriod:
     """The period of the address, by default the last day."""
-    since, until = _moment(request, "since"), _moment(request, "until")
+    since, until = moment(request, "since"), moment(request, "until")
     if since is None and until is None:
         period = parameters.choice(request, "period", HistoryPeriod, HistoryPeriod.DAY)
         return ShownPeriod(now - period.length, now, period)
@@ -142,7 +142,7 @@ def _nearest(length: timedelta) -> HistoryPeriod:
     return next((period for period in HistoryPeriod if period.length >= length), HistoryPeriod.MONTH)
 
 
-def _moment(request: HttpRequest, name: str) -> datetime | None:
+def moment(request: HttpRequest, name: str) -> datetime | None:
     """A moment of the address; without an offset it is in the zone of the address, by default UTC."""
     given = request.GET.get(name, "")
     if given == "":

@@ -18,7 +18,7 @@ from tests.e2e.visits import A4_PX, FOR_THE_SCREEN, too_wide, wrong_for_readers
 pytestmark = pytest.mark.django_db(transaction=True)
 PAGES = (
     "/sites/", "/sites/slac/", "/incidents/", "/throughput/", "/table/", "/completeness/", "/maintenance/", "/reports/",
-    "/records/", "/sweeps/", "/search/?q=c&all=1", "/settings/", "/calculator/",
+    "/records/", "/sweeps/", "/search/?q=c&all=1", "/settings/", "/calculator/", "/routes/",
 )  # fmt: skip
 RULES = {"desktop": (), "phone": ("target-size", "scrollable-region-focusable"), "dark": ("color-contrast",)}
 """The rules of axe on each screen: all of them once, elsewhere those that depend on size or colour."""
