@@ -38,6 +38,7 @@ from probes.site.spool.spool import Spool
 from probes.site.wire import Delivered, OnDemandPing, OnDemandTrace
 from probes.trace.probe import TRACE
 from probes.trace.sentinels import SentinelProbe
+from probes.trace.spec import TraceTask
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +99,8 @@ class Agent:
                 cycle = Cycle.at(test, task.every_s, datetime.now(UTC), phase_s(plan, kind, task.every_s))
                 permitted = self.trace_budget.within(kind, task)
                 self._run(f"{kind.name} {test}", cycle, partial(self.cycles.run, kind, permitted, cycle))
+                if isinstance(task, TraceTask):
+                    self.traces.note_cycle(task)
 
     def _note(self, results: Sequence[Delivered]) -> None:
         """See the results of a cycle."""

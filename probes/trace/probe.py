@@ -22,6 +22,7 @@ from probes.ping.icmp.channel import Channel
 from probes.ping.resolve import Name, Resolution, resolve
 from probes.trace.engine.session import TraceSession, run_sessions
 from probes.trace.engine.udp import UdpChannel
+from probes.trace.flow_effect import effect_of
 from probes.trace.memory import RouteMemory
 from probes.trace.round import TraceRound
 from probes.trace.search import Route
@@ -166,6 +167,7 @@ class Traces:
             code = session.refused[rank]
             return self._unmeasured(index, REFUSED_AS.get(code, ProbeError)(os.strerror(code)))
         search = shared.round.searches[rank]
+        effect = effect_of(search.flow_rtts_ms())
         return TraceRun(
             target=target.address,
             address=self._addresses[index][0],
@@ -176,6 +178,7 @@ class Traces:
             flow=session.flow(rank),
             reached=search.reached_at is not None,
             hops=shared.round.hops(rank),
+            detail=None if effect is None else effect.text,
         )
 
     def _unmeasured(self, index: int, error: ProbeError) -> TraceRun:

@@ -31,8 +31,15 @@ MOST_UNSHARED = 40
 """A target of so many, but no more than this, is traced on its own each round, so that in time every target is."""
 
 
+COMPARED = -2
+COMPARED_FLOWS = 8
+COMPARED_ATTEMPTS = 5
+"""Of each flow to the destination, to see whether load balancing changes the RTT."""
+
+
 class Probe(NamedTuple):
-    """A probe: the target's rank, the TTL, the flow (0 is the main flow). `attempt` is -1 for a distance probe."""
+    """A probe: the target's rank, the TTL, the flow (0 is the main flow). `attempt` is -1 for a distance probe, and
+    `COMPARED` for one that compares flows."""
 
     rank: int
     ttl: int
@@ -106,14 +113,16 @@ class TraceRound:
     def answered(self, probe: Probe, answer: Answer | None, now_s: float) -> None:
         """Enter the answer to a probe, None after the timeout or where the kernel refused it."""
         search = self.searches[probe.rank]
-        if probe.attempt < 0:
+        if probe.attempt == -1:
             del search.hops[MOST_HOPS + 1]
             search.note_distance(answer)
             self._begin(probe.rank, now_s)
             return
         hop = search.hop(probe.ttl)
         hop.pending -= 1
-        if probe.flow:
+        if probe.attempt == COMPARED:
+            hop.compared.setdefault(probe.flow, []).append(answer)
+        elif probe.flow:
             hop.flow_answers[probe.flow] = answer
         else:
             hop.answers[probe.attempt] = answer
@@ -159,7 +168,7 @@ class TraceRound:
         window = window or search.repeats(self._shared_ttls(rank))
         if window:
             self._add(rank, window, now_s)
-        elif not self._add_flows(rank, now_s):
+        elif not self._add_flows(rank, now_s) and not self._compare_flows(rank, now_s):
             self._open.discard(rank)
 
     def _walk_down(self, rank: int, most: int) -> list[int]:
@@ -275,6 +284,20 @@ class TraceRound:
         for probe in probes:
             self._queue(probe, now_s)
         return bool(probes)
+
+    def _compare_flows(self, rank: int, now_s: float) -> bool:
+        """Queue several probes of each flow to the destination, once. False if there is nothing to compare."""
+        search = self.searches[rank]
+        end = search.reached_at
+        if self._spec.flows == 1 or end is None or search.has_compared or self.one_by_one:
+            return False
+        search.has_compared = True
+        flows = range(min(self._spec.flows, COMPARED_FLOWS))
+        for flow in [flow for _ in range(COMPARED_ATTEMPTS) for flow in flows]:
+            search.hop(end).pending += 1
+            # Each flow at the pace of a router: hosts do not limit echo replies to so few.
+            self._pacing.add(("flow", rank, flow), Probe(rank, end, COMPARED, flow), now_s)
+        return True
 
     def _queue(self, probe: Probe, now_s: float) -> None:
         router = self._expected(probe.rank, probe.ttl)

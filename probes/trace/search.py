@@ -69,12 +69,14 @@ def distance(reply_ttl: int) -> int:
 
 @dataclass(slots=True)
 class HopProbes:
-    """The probes of a TTL: their answers in the order of sending, None without a reply; `pending` have none yet."""
+    """The probes of a TTL: their answers in the order of sending, None without a reply; `pending` have none yet.
+    `compared` are those of each flow that is compared with the others."""
 
     sent: int = 0
     pending: int = 0
     answers: dict[int, Answer | None] = field(default_factory=dict)
     flow_answers: dict[int, Answer | None] = field(default_factory=dict)
+    compared: dict[int, list[Answer | None]] = field(default_factory=dict)
 
     @property
     def replies(self) -> list[Answer]:
@@ -106,6 +108,7 @@ class RouteSearch:
         self._attempts = attempts
         self._packets_left = max_packets
         self._has_repeated = False
+        self.has_compared = False
 
     def hop(self, ttl: int) -> HopProbes:
         return self.hops.setdefault(ttl, HopProbes())
@@ -182,6 +185,14 @@ class RouteSearch:
             return []
         answers = [*hop.replies, *(answer for answer in hop.flow_answers.values() if answer is not None)]
         return list(dict.fromkeys([*([hop.router] if hop.router else []), *(answer.address for answer in answers)]))
+
+    def flow_rtts_ms(self) -> list[list[float | None]]:
+        """The RTTs to the destination of each flow that was compared; None without a reply of the destination."""
+        hop = self.hops.get(self.reached_at or 0, HopProbes())
+        return [
+            [answer.rtt_ms if answer is not None and answer.event == REACHED else None for answer in answers]
+            for _, answers in sorted(hop.compared.items())
+        ]
 
     def made_hop(self, ttl: int) -> Hop:
         """The hop as a result."""

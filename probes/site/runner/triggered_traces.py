@@ -7,9 +7,13 @@ traced at most once in `QUIET_S`, however often its route flaps; requests that c
 from __future__ import annotations
 
 import logging
+import math
+import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import msgspec
 
 from probes.contract import CycleKind, CycleTask, Slot, Target
 from probes.kinds import KINDS
@@ -17,11 +21,16 @@ from probes.ping.spec import Burst
 from probes.site.runner.rtt_steps import RttSteps
 from probes.site.wire import Delivered, Plan
 from probes.trace.kind import KIND
-from probes.trace.spec import TraceReason
+from probes.trace.spec import TraceReason, TraceTask
 
 logger = logging.getLogger(__name__)
 
 QUIET_S = 60.0
+DAY_S = 86_400.0
+FLOWS = 16
+FLOWS_QUIET_S = 3600.0
+"""How many flows a path is traced over once a day, and when its route has changed, but not more than once an hour."""
+CHANGES = (TraceReason.SENTINEL, TraceReason.TTL_CHANGED, TraceReason.RTT_STEP)
 GATHER_S = 0.5
 """How long requests are gathered: a change close to us changes many routes at once."""
 
@@ -43,6 +52,8 @@ class TriggeredTraces:
         self._steps = RttSteps()
         self._traced_at_s: dict[int, float] = {}
         self._requests: dict[int, TraceReason] = {}
+        self._flow_requests: set[int] = set()
+        self._flows_at_s: dict[int, float] = {}
         self._thread: threading.Thread | None = None
 
     def note(self, delivered: Iterable[Delivered]) -> None:
@@ -83,15 +94,14 @@ class TriggeredTraces:
                 if now_s - self._traced_at_s.get(path_id, -QUIET_S) >= QUIET_S:
                     self._traced_at_s[path_id] = now_s
                     self._requests[path_id] = reason
-            if self._requests and self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="triggered traces", daemon=True)
-                self._thread.start()
-            self._changed.notify()
+            self._begin()
 
     def trace_requested(self) -> None:
         """Run the traces that were requested, those of a test and reason together."""
         with self._changed:
             requests, self._requests = self._requests, {}
+            over_flows, self._flow_requests = self._flow_requests, set()
+        changed = {path_id for path_id, reason in requests.items() if reason in CHANGES}
         plan = self._plan()
         for task in plan.of(KINDS[KIND.name]) if plan is not None else ():
             for reason in dict.fromkeys(requests.values()):
@@ -99,11 +109,44 @@ class TriggeredTraces:
                 if targets:
                     logger.info("trace %s: %d targets, %s", task.test, len(targets), reason)
                     self._trace_now(KIND, task, targets, reason)
+            self._trace_flows(task, over_flows, changed)
+
+    def note_cycle(self, task: TraceTask) -> None:
+        """A scheduled cycle of traces: request traces of several flows for so many of its paths that each gets them
+        once a day."""
+        with self._changed:
+            now_s = self._now_s()
+            due = [
+                target.path_id
+                for target in KIND.targets(task)
+                if target.path_id is not None and now_s - self._flows_at_s.get(target.path_id, -DAY_S) >= DAY_S
+            ]
+            most = math.ceil(len(task.spec.targets) * task.every_s / DAY_S)
+            self._flow_requests |= set(random.sample(due, min(most, len(due))))
+            self._begin()
+
+    def _trace_flows(self, task: TraceTask, due: Collection[int], changed: Collection[int]) -> None:
+        """Trace paths over several flows: which routers balance load, and whether RTTs differ by flow."""
+        now_s = self._now_s()
+        wanted = {*due, *(path for path in changed if now_s - self._flows_at_s.get(path, -DAY_S) >= FLOWS_QUIET_S)}
+        targets = [target for target in KIND.targets(task) if target.path_id in wanted]
+        self._flows_at_s |= {target.path_id: now_s for target in targets if target.path_id is not None}
+        if targets:
+            spec = msgspec.structs.replace(task.spec, flows=max(FLOWS, task.spec.flows), max_packets=None)
+            logger.info("trace %s: %d targets, %d flows", task.test, len(targets), spec.flows)
+            self._trace_now(KIND, msgspec.structs.replace(task, spec=spec), targets, TraceReason.SCHEDULED)
+
+    def _begin(self) -> None:
+        """Start the thread if there is anything to trace, and wake it. Call with the lock."""
+        if (self._requests or self._flow_requests) and self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="triggered traces", daemon=True)
+            self._thread.start()
+        self._changed.notify()
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._requests)
+                self._changed.wait_for(lambda: self._requests or self._flow_requests)
             time.sleep(GATHER_S)
             try:
                 self.trace_requested()

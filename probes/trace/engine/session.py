@@ -24,7 +24,7 @@ from probes.ping.icmp.channel import Channel
 from probes.ping.icmp.stamp_keys import StampKeys
 from probes.trace.engine.packets import PACKET_BYTES, TraceSender, TraceTable
 from probes.trace.engine.udp import DESTINATION_PORT, UdpFormat, UdpMatcher
-from probes.trace.round import Probe
+from probes.trace.round import COMPARED_ATTEMPTS, COMPARED_FLOWS, Probe
 from probes.trace.search import REACHED, Answer
 from probes.trace.spec import TraceSpec
 
@@ -75,7 +75,9 @@ class TraceSession:
         self._reached_by = "port_unreachable" if spec.protocol == "udp" else None
         self._tick_s = SHORT_TICK_S if len(addresses) <= FEW_TARGETS else LONG_TICK_S
         self._pending: dict[int, Probe] = {}
-        capacity = min(len(addresses) * (spec.max_hops * (spec.attempts + spec.flows) + 1), echo.SEQUENCES)
+        compared = COMPARED_FLOWS * COMPARED_ATTEMPTS if spec.flows > 1 else 0
+        packets = spec.max_hops * (spec.attempts + spec.flows) + compared + 1
+        capacity = min(len(addresses) * packets, echo.SEQUENCES)
         self._table = TraceTable(channel.family, capacity, spec.timeout_s)
         self.flows = flows_to(channel.family, addresses, spec.flows)
         is_udp = spec.protocol == "udp"

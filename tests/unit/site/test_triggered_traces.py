@@ -37,19 +37,24 @@ class Recorder:
     def __init__(self) -> None:
         self.now_s = 1000.0
         self.traced: list[tuple[list[int], TraceReason]] = []
+        self.over_flows: list[tuple[float, list[int]]] = []
         self.triggers = TriggeredTraces(self.trace_now, lambda: PLAN, now_s=lambda: self.now_s)
         # The test runs the requests itself.
         self.triggers._thread = SimpleNamespace()
 
     def trace_now(self, kind, task, targets, reason) -> None:
-        self.traced.append(([target.path_id for target in targets], reason))
+        path_ids = [target.path_id for target in targets]
+        if task.spec.flows > 1:
+            self.over_flows.append((self.now_s, path_ids))
+        else:
+            self.traced.append((path_ids, reason))
 
     def bursts(self, **ttls: int | None) -> None:
         self.triggers.note([burst(int(name.removeprefix("path")), ttl) for name, ttl in ttls.items()])
         self.triggers.trace_requested()
 
 
-def burst(path_id: int, ttl: int | None, size: int = 100) -> Delivered:
+def burst(path_id: int, ttl: int | None, size: int = 100, rtt_ms: float | None = None) -> Delivered:
     result = Burst(
         target="192.0.2.1",
         address="192.0.2.1",
@@ -58,6 +63,7 @@ def burst(path_id: int, ttl: int | None, size: int = 100) -> Delivered:
         started_at=NOW,
         outcome=Outcome.MEASURED,
         ttl=ttl,
+        rtts_ms=(rtt_ms,) * 10,
     )
     return Delivered(sequence=0, path_id=path_id, test="pinger", result=result)
 
@@ -120,6 +126,42 @@ def test_requests_are_run_by_a_thread_of_their_own():
         time.sleep(0.02)
 
     assert recorder.traced == [([2], TraceReason.TTL_CHANGED)]
+
+
+def test_every_path_is_traced_over_flows_once_a_day(recorder):
+    for cycle in range(2 * 24 * 6):
+        recorder.now_s = 1000.0 + 600 * cycle
+        recorder.triggers.note_cycle(TASK)
+        recorder.triggers.trace_requested()
+
+    path_ids = [path_id for _, paths in recorder.over_flows for path_id in paths]
+    assert sorted(path_ids) == [1, 1, 2, 2, 3, 3]
+    # One path at a time, so that the rate stays low.
+    assert all(len(paths) == 1 for _, paths in recorder.over_flows)
+
+
+def test_a_change_is_traced_over_flows_once_an_hour(recorder):
+    for minute in range(180):
+        recorder.now_s = 1000.0 + 60 * minute
+        recorder.bursts(path1=57 - minute % 2, path2=50)
+
+    assert [paths for _, paths in recorder.over_flows] == [[1]] * 3
+    assert len(recorder.traced) > 100
+
+
+def test_an_incident_or_test_is_not_traced_over_flows(recorder):
+    recorder.triggers.note_slot(SimpleNamespace(role="client", path_id=3, spec=SimpleNamespace(source="192.0.2.2")))
+    recorder.triggers.trace_requested()
+
+    assert recorder.over_flows == []
+
+
+def test_a_step_of_the_rtt_is_traced_at_once(recorder):
+    for rtt_ms in [20.0] * 10 + [35.0] * 3:
+        recorder.triggers.note([burst(2, 57, rtt_ms=rtt_ms)])
+        recorder.triggers.trace_requested()
+
+    assert recorder.traced == [([2], TraceReason.RTT_STEP)]
 
 
 class FakeProbe:
