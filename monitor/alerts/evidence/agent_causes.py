@@ -29,7 +29,8 @@ def centre_is_cut_off(facts: Facts, rule: AlertRule, where: str) -> LikelyCause 
     reporting = deliveries.agents - deliveries.silent
     if reporting > max(deliveries.agents // 10, 1 if deliveries.silent > LEAST_SILENT_SITES else 0):
         return None
-    sites = "no site has" if not reporting else f"only {reporting} of {deliveries.agents} sites has"
+    have = "has" if reporting == 1 else "have"
+    sites = f"only {reporting} of {deliveries.agents} sites {have}" if reporting else "no site has"
     return LikelyCause(
         Fault.CENTRE,
         f"The centre or its network: {sites} delivered results since {deliveries.newest_at:%Y-%m-%d %H:%M:%S} UTC. "

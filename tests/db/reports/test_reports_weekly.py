@@ -309,7 +309,7 @@ def test_only_incidents_of_the_week_are_reported(paths):
     assert lacks(text_with("3 incidents"), *worst) == []
     assert [word in text for word in ("of the week before", "of the next week")] == [False, False]
     assert "reaching in" in text
-    assert "cause of in the week, since 2026-11-17 00:00 UTC Tue 17 Nov 00:00" in text
+    assert "cause of in the week, from 2026-11-17 00:00 to 00:25 UTC Tue 17 Nov 00:00" in text
     closed = text_with("Tue 17 Nov 00:00")
     assert lacks(closed, "Tue 17 Nov 00:00", "Tue 17 Nov 00:25", "(25 min)", "Paths: slac → cern.") == []
     assert lacks(text_with("Sun 22 Nov 21:00"), "Since", "Sun 22 Nov 21:00", "still open", " 3.2 h") == []
