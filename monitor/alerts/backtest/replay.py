@@ -7,7 +7,7 @@ detection. Silences, maintenance, acknowledgements and late results are not repl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -37,6 +37,8 @@ class Alarm:
     is_part: bool = False
     """Whether it ended by merging into another alarm."""
     ever: dict[Key, RuleFinding] = field(default_factory=dict)
+    ended_s: dict[Key, float] = field(default_factory=dict)
+    """The ends of single findings while others kept it open."""
 
     @property
     def rule(self) -> str:
@@ -65,12 +67,13 @@ class Replay:
         firing = findings(snapshot, self.scope, self._rules)
         seen = suspects.with_trips(snapshot, firing, causes.lasting_keys(lasting_incidents), self._source)
         groups = causes.find_causes(firing, lasting_incidents, seen)
+        before = [set(alarm.findings) for alarm in lasting]
         for group in groups:
             self._note(group, now)
-        touched = {group.label for group in groups}
-        for alarm in lasting:
-            if alarm.cause not in touched and not alarm.is_part:
-                self._end_or_open(alarm, snapshot)
+        for alarm, keys in zip(lasting, before, strict=True):
+            if not alarm.is_part:
+                self._end_findings(alarm, keys, snapshot)
+                self._open_if_confirmed(alarm, now)
         self.alarms = [alarm for alarm in self.alarms if alarm.ended_at is None or alarm.opened_at is not None]
         return snapshot
 
@@ -78,7 +81,7 @@ class Replay:
         """Take a snapshot only; each burst is new in a single snapshot."""
         if self._baselines is None or self._baselines.hour != start_of("hour", now):
             self._baselines = baselines_at(now, self._source)
-        watched = {path_id for alarm in self.alarms if alarm.ended_at is None for path_id, _ in alarm.findings}
+        watched = {path_id for alarm in self.alarms if alarm.ended_at is None for path_id, _ in alarm.ever}
         looked = snapshot_at(now, self.scope, self._judged_s, watched, self._baselines, self._source)
         snapshot = replace(looked, ended_s=self._ended_s)
         for path_id, judged_s in snapshot.trips.judged_s.items():
@@ -117,17 +120,30 @@ class Replay:
                 return alarm if lately else None
         return None
 
-    def _end_or_open(self, alarm: Alarm, snapshot: Snapshot) -> None:
-        ends = all(
-            reason_for_end(path_id, finding.path, rule, finding.figures, snapshot, self.scope) is not None
-            for (path_id, rule), finding in alarm.findings.items()
-        )
-        if ends:
+    def _end_findings(self, alarm: Alarm, keys: Collection[Key], snapshot: Snapshot) -> None:
+        """End those of the findings `keys` that are over, and the alarm with the last; none while others replace all
+        of them."""
+        over = {key for key in keys if self._is_over(key, alarm.findings[key], snapshot)}
+        if over == alarm.findings.keys():
             alarm.ended_at = snapshot.now
             if alarm.opened_at is not None:
-                self._ended_s |= dict.fromkeys(alarm.findings, snapshot.now.timestamp())
-        elif alarm.opened_at is None and snapshot.now - alarm.found_at >= timedelta(seconds=CONFIRM_S):
-            alarm.opened_at = snapshot.now
+                self._ended_s |= dict.fromkeys(alarm.ever, snapshot.now.timestamp())
+        elif len(over) < len(keys):
+            for key in over:
+                del alarm.findings[key]
+                alarm.ended_s[key] = snapshot.now.timestamp()
+            if alarm.opened_at is not None:
+                self._ended_s |= alarm.ended_s
+
+    def _is_over(self, key: Key, finding: RuleFinding, snapshot: Snapshot) -> bool:
+        path_id, rule = key
+        return reason_for_end(path_id, finding.path, rule, finding.figures, snapshot, self.scope) is not None
+
+    def _open_if_confirmed(self, alarm: Alarm, now: datetime) -> None:
+        is_lasting = alarm.opened_at is None and alarm.ended_at is None
+        if is_lasting and now - alarm.found_at >= timedelta(seconds=CONFIRM_S):
+            alarm.opened_at = now
+            self._ended_s |= alarm.ended_s
 
 
 def moments(since: datetime, until: datetime, every_s: float) -> Iterator[datetime]:

@@ -55,6 +55,24 @@ def test_a_replay_equals_the_live_evaluation_and_writes_nothing(path):
     assert figures["rules"][0]["incidents_per_path_week"] == pytest.approx(1 / figures["path_weeks"])
 
 
+def test_a_finding_ends_before_the_others_of_its_incident():
+    paths = make_mesh(["slac", "cern"], NOW - timedelta(days=2), loss={}, no_data={})
+    make_bursts(paths["slac → cern"], [0] * 30 + [2] * 10 + [0] * 50 + [3] * 15 + [0] * 75, NOW)
+    make_bursts(paths["cern → slac"], [0] * 30 + [2] * 90 + [0] * 60, NOW)
+    period = ("--from", "2026-11-21T10:00", "--to", "2026-11-21T13:00", "--rule", "loss", "--json")
+
+    figures = json.loads(backtest(*period))
+    for minute in range(1, 181):
+        evaluate(NOW + minute * MINUTE)
+
+    live = Incident.objects.get()
+    joined = live.paths.get(path=paths["slac → cern"]).added_at
+    assert joined > NOW + 90 * MINUTE, "joins again after it was over"
+    (incident,) = figures["incidents"]
+    assert datetime.fromisoformat(incident["ended_at"]) == live.closed_at
+    assert figures["rules"][0]["fired"] == 3
+
+
 def test_later_measurements_do_not_affect_the_past(path):
     arguments = (
         "--from",
