@@ -51,7 +51,7 @@ def _paths() -> Table:
 def _incidents() -> Table:
     panel = table(
         "Incidents, newest first",
-        "Incidents open at any time of the period, at most 500.",
+        "Incidents open at any time of the period, at most 500. Duration: from the onset to the last bad burst.",
         "incidents",
         {"Opened": "dateTimeAsIso", "Resolved": "dateTimeAsIso", "Duration": "s"},
         height=10,

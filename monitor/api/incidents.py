@@ -58,9 +58,9 @@ router = Router(tags=["incidents"])
 class IncidentOut(Schema):
     """A cause with the paths it explains. `title` is that of the pages, with the present and the worst figure;
     `summary` has the figures at detection. `began_at` is the likeliest onset by the evidence, null until that is
-    gathered; `ended_at` is the last bad burst of an incident that is resolved, null while open; `closed_at` is the time
-    of its resolution; `acknowledged_by` is empty while unacknowledged. `rule` and `severity` are those of the most
-    severe finding."""
+    gathered; `ended_at` is the last bad burst of an incident that is resolved, null while open: its duration is between
+    these. `opened_at` is the time of its detection, `closed_at` that of its resolution, both later; `acknowledged_by`
+    is empty while unacknowledged. `rule` and `severity` are those of the most severe finding."""
 
     id: int
     title: str

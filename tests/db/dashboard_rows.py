@@ -167,7 +167,8 @@ def throughput(three: MeshOfThree) -> None:
 
 
 def incidents(three: MeshOfThree) -> None:
-    """An incident that is open since 11:00 with two paths, another resolved within ten minutes, and a pending one."""
+    """An incident that is open since 11:00 with two paths, another resolved within ten minutes, and a pending one.
+    The second began three minutes before its detection, and its last bad burst is two minutes before its end."""
     rows = [
         ("unreachable", "anl", HOURS[1], None, False, [three.slac_anl, three.slac_cern]),
         ("loss", "slac → cern", SINCE, SINCE + timedelta(minutes=10), False, [three.slac_cern]),
@@ -179,6 +180,8 @@ def incidents(three: MeshOfThree) -> None:
             cause=cause,
             opened_at=opened_at,
             closed_at=closed_at,
+            began_at=None if closed_at is None else opened_at - timedelta(minutes=3),
+            ended_at=None if closed_at is None else closed_at - timedelta(minutes=2),
             is_pending=is_pending,
             summary=f"{cause} {rule}",
             closing="well again" if closed_at else "",

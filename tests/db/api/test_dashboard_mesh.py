@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
+from monitor.alerts.evidence.words import lasted_s as lasted_s_of
 from monitor.alerts.models import Incident
 from monitor.archive.models import CentreSample, DirtyHour, DirtySummary
 from monitor.mesh import models
@@ -226,11 +227,13 @@ def test_incidents_are_counted_by_day_and_rule(mesh: MeshOfThree) -> None:
 
 
 def test_the_history_has_duration_and_cause(mesh: MeshOfThree) -> None:
-    [_, (opened_at, closed_at, lasted_s, _, state, rule, cause, _, why, _)] = answer(
+    [lasting, (opened_at, closed_at, lasted_s, _, state, rule, cause, _, why, _)] = answer(
         "alerts", "Incidents, newest first/A", mesh
     )
 
-    assert (opened_at, closed_at, lasted_s) == (SINCE, SINCE + timedelta(minutes=10), 600)
+    assert (opened_at, closed_at, lasted_s) == (SINCE, SINCE + timedelta(minutes=10), 660)
+    assert [lasted_s] == [lasted_s_of(incident, UNTIL) for incident in Incident.objects.exclude(closed_at=None)]
+    assert lasting[2] > (UNTIL - HOURS[1]).total_seconds(), "until now"
     assert (state, rule, cause, why) == ("resolved", "loss", "slac → cern", "well again")
 
 
