@@ -24,8 +24,9 @@ from monitor.alerts.evidence.facts import (
     RouterErrors,
     TestVerdict,
 )
-from monitor.alerts.evidence.gather import add_last_hour, gravest_first, stated_cause, stored_facts
+from monitor.alerts.evidence.gather import add_last_hour, stated_cause, stored_facts
 from monitor.alerts.evidence.stated import LikelyCause
+from monitor.alerts.incidents.gravest import gravest_first
 from monitor.alerts.models import Incident
 from monitor.analysis import figures as shown
 

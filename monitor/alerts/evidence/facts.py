@@ -50,7 +50,8 @@ class PeriodFigures:
     Loss is pooled over all packet sizes, with its exact two-sided 95% interval (Clopper and Pearson). RTTs are of the
     smallest packets; `ipdv_ms` is the interquartile range of the differences of consecutive RTTs (RFC 3393, RFC 5481).
     `ttl` is the TTL of most replies, `answered_at` the newest burst with a reply, also one
-    from before the period; `unanswered_bursts` is the number of bursts since.
+    from before the period; `unanswered_bursts` is the number of bursts since. `is_unanswered`: by the
+    levels of its findings it does not answer.
     """
 
     since: datetime
@@ -77,6 +78,7 @@ class PeriodFigures:
     address: str | None = None
     answered_at: datetime | None = None
     unanswered_bursts: int = 0
+    is_unanswered: bool = False
 
     @property
     def loss_ratio(self) -> float | None:
@@ -90,6 +92,8 @@ class PeriodFigures:
     @property
     def is_cut_off(self) -> bool:
         """Whether the newest bursts, those of two cycles at least, are all lost, so that it is no partial loss."""
+        if self.is_unanswered:
+            return True
         if not self.sent or self.unanswered_bursts < OUTAGE_CYCLES * max(len(self.sizes), 1):
             return False
         unanswered = self.sent * self.unanswered_bursts / self.bursts
@@ -216,7 +220,8 @@ class Facts:
     """All facts as of `gathered_at`; `tests_seen` is the number of tests that these paths had by then.
 
     `ended_at` is the last bad burst if the paths are normal since: the figures are up to then, and the agents as they
-    were at `agents_at` while it lasted. None for facts of a lasting incident."""
+    were at `agents_at` while it lasted. None for facts of a lasting incident. `unanswered_since` is the last reply in
+    an outage (`alerts.incidents.gravest`)."""
 
     gathered_at: datetime
     began: Beginning | None
@@ -231,6 +236,7 @@ class Facts:
     deliveries: Deliveries | None = None
     ended_at: datetime | None = None
     agents_at: datetime | None = None
+    unanswered_since: datetime | None = None
 
 
 def as_json(facts: Facts) -> dict[str, Any]:

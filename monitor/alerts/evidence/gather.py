@@ -1,12 +1,12 @@
 """Gather and store the evidence of incidents, since raw bursts may expire before anybody reads it.
 
-In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Thirteen questions to the
+In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Twelve questions to the
 database for an incident, however many paths it has: the `PATHS_IN_DETAIL` gravest are looked at, in both directions.
 
 - Before is the day up to the earliest moment at which it may have begun, after is from the likeliest moment on, a day
   at most. Bursts between the two are in neither.
 - What was before is kept as it was first seen; after is gathered again when the incident grows or reopens, and while it
-  is open (`queries.without_evidence`), since the first minutes show less than the first hour.
+  is open (`queries.without_evidence`, `gravest.with_turned_outage`): the first minutes show less than the first hour.
 
 It runs as a task of its own: an error here neither stops nor delays the evaluation.
 """
@@ -14,7 +14,7 @@ It runs as a task of its own: an error here neither stops nor delays the evaluat
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -23,7 +23,7 @@ from django.db.models import Q
 
 from monitor.agents.health import AgentReport, agent_reports
 from monitor.agents.problems import ProblemKind
-from monitor.alerts.detect.rules.catalogue import RULES, rule_of
+from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.evidence import ending, episode
 from monitor.alerts.evidence.agent_causes import SILENT_S
 from monitor.alerts.evidence.facts import (
@@ -45,6 +45,7 @@ from monitor.alerts.evidence.likely_cause import cause_place, likely_cause
 from monitor.alerts.evidence.path_tests import path_tests, tests_of_incidents, with_newer_tests
 from monitor.alerts.evidence.stated import Fault, LikelyCause
 from monitor.alerts.incidents import queries
+from monitor.alerts.incidents.gravest import gravest_first, has_no_reply, unanswered_since, with_turned_outage
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
 from monitor.archive.queries.around import BurstColumns, bursts_around, icmp_errors, newest_addresses
 from monitor.archive.queries.paths import newest_failures
@@ -77,11 +78,12 @@ class _Pair:
 
 
 def gather_due(now: datetime) -> int:
-    """Gather evidence for incidents that have none, or have grown or reopened or had a throughput test since; returns
-    for how many."""
+    """Gather evidence for incidents that have none, or that since grew, reopened, had a throughput test, or became an
+    outage or ceased to be; returns for how many."""
     done = 0
     due = {incident.pk: incident for incident in queries.without_evidence(now - LOOK_BACK, now, INCIDENTS_PER_RUN)}
-    for incident in with_newer_tests([row for row in queries.open_incidents() if row.pk not in due]):
+    others = [incident for incident in queries.open_incidents() if incident.pk not in due]
+    for incident in [*with_turned_outage(others), *with_newer_tests(others)]:
         due[incident.pk] = incident
     for incident in list(due.values())[:INCIDENTS_PER_RUN]:
         try:
@@ -193,10 +195,12 @@ def _collect(incident: Incident, rows: Sequence[IncidentPath], tests_seen: int, 
         newest_addresses(path_ids, is_since, is_until),
     )
 
+    unanswered = {row.path_id for row in rows if has_no_reply(incident, row)}
+
     def direction(path: Path) -> Direction:
         was = episode.figures(both, path.pk, since - LONGEST_RAW, was_until, addresses[0].get(path.pk))
         is_now = episode.figures(both, path.pk, is_since, is_until, addresses[1].get(path.pk))
-        return Direction(path.pk, str(path), was, is_now)
+        return Direction(path.pk, str(path), was, replace(is_now, is_unanswered=path.pk in unanswered))
 
     reports = agent_reports(now)
     names = {path.pk: str(path) for pair in pairs for path in (pair.path, pair.back) if path is not None}
@@ -237,6 +241,7 @@ def _collect(incident: Incident, rows: Sequence[IncidentPath], tests_seen: int, 
         tests_seen=tests_seen,
         deliveries=_deliveries(reports, since, now),
         ended_at=ended_at,
+        unanswered_since=unanswered_since(incident),
     )
 
 
@@ -256,12 +261,6 @@ def add_last_hour(facts: Facts, now: datetime) -> Facts:
         for path in facts.paths
     )
     return replace(facts, paths=tuple(paths))
-
-
-def gravest_first(rows: Iterable[IncidentPath]) -> list[IncidentPath]:
-    """Sort findings by rule, gravest first, then by path."""
-    order = {name: place for place, name in enumerate(RULES)}
-    return sorted(rows, key=lambda row: (order.get(row.rule, len(order)), str(row.path)))
 
 
 def _pairs(rows: Sequence[IncidentPath]) -> list[_Pair]:

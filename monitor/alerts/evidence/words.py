@@ -17,8 +17,8 @@ from django.conf import settings
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.evidence.evidence import Evidence
-from monitor.alerts.evidence.gather import gravest_first
 from monitor.alerts.evidence.likely_cause import cause_place
+from monitor.alerts.incidents.gravest import active_findings, gravest_first, of_gravest_rule, unanswered_since
 from monitor.alerts.incidents.levels import FindingLevel, LevelUnit, at_detection, level_of
 from monitor.alerts.models import Incident, IncidentChange, IncidentPath, Severity
 from monitor.analysis import figures as shown
@@ -66,7 +66,7 @@ def headline(incident: Incident) -> str:
     """
     paths, where = len(incident.path_ids), place(incident)
     several = f", {paths} paths" if paths > 1 and f"{paths} paths" not in where else ""
-    silent_since = _unanswered_since(incident) if incident.closed_at is None else None
+    silent_since = unanswered_since(incident)
     is_as_old = silent_since is not None and abs(silent_since - since(incident)) <= SAME_ONSET
     return f"{symptom(incident)} on {where}{several}{'' if is_as_old else f', {period(incident)}'}"
 
@@ -74,14 +74,14 @@ def headline(incident: Incident) -> str:
 def brief(incident: Incident, now: datetime) -> str:
     """The incident as a clause of a sentence on the whole mesh: `slac ↔ ornl RTT 64 → 124 ms for 3 min`. An incident
     that is over has its peak."""
-    rows = _of_gravest_rule(incident)
+    rows = of_gravest_rule(incident)
     figure = _brief_symptom(incident, rows) if rows else rule_of(incident.rule).words
     return f"{incident.toward or cause_place(incident.cause)} {figure} for {shown.duration(lasted_s(incident, now))}"
 
 
 def symptom(incident: Incident) -> str:
     """The figure of the gravest rule on the worst path, now and at its peak: `loss 20% now, peak 22.5%`."""
-    rows, silent_since = _of_gravest_rule(incident), _unanswered_since(incident)
+    rows, silent_since = of_gravest_rule(incident), unanswered_since(incident)
     if silent_since is not None:
         return f"no reply since {silent_since:%Y-%m-%d %H:%M:%S} UTC"
     return _symptom(incident, rows) if rows else rule_of(incident.rule).words
@@ -89,46 +89,24 @@ def symptom(incident: Incident) -> str:
 
 def is_unanswered(incident: Incident) -> bool:
     """Whether all paths with the gravest finding of an open incident of loss have not answered lately."""
-    return _unanswered_since(incident) is not None
-
-
-def _unanswered_since(incident: Incident) -> datetime | None:
-    """Since when none of the paths with the gravest finding of an open incident of loss has answered."""
-    if incident.closed_at is not None:
-        return None
-    levels = [level_of(row) for row in _of_gravest_rule(incident) if not row.is_over]
-    times = [None if level is None else level.unanswered_since for level in levels]
-    last_replies = [at for at in times if at is not None]
-    return max(last_replies) if last_replies and len(last_replies) == len(times) else None
+    return unanswered_since(incident) is not None
 
 
 def worst_finding(incident: Incident) -> IncidentPath | None:
     """The finding that the title has the figure of; None for an incident without findings."""
-    rows = _of_gravest_rule(incident)
+    rows = of_gravest_rule(incident)
     return _worst(rows, is_open=incident.closed_at is None)[0] if rows else None
 
 
 def damage(incident: Incident) -> tuple[int, int, float]:
     """Orders incidents by their damage: severity, then the gravest rule, then its worst figure."""
     order = {name: number for number, name in enumerate(reversed(RULES))}
-    rows = _of_gravest_rule(incident)
+    rows = of_gravest_rule(incident)
     gravest = rows[0].rule if rows else incident.rule
     peaks = [at_detection(row.figures) if (level := level_of(row)) is None else level.peak for row in rows]
     sign = -1.0 if rule_of(gravest).effect is Effect.LOW_THROUGHPUT else 1.0
     worst = max((sign * peak for peak in peaks if peak is not None), default=-math.inf)
     return Severity(incident.severity).rank, order.get(gravest, -1), worst
-
-
-def _of_gravest_rule(incident: Incident) -> list[IncidentPath]:
-    """The findings of the gravest rule: while the incident is open of those that are not over."""
-    rows = gravest_first(active_findings(incident))
-    return [row for row in rows if row.rule == rows[0].rule]
-
-
-def active_findings(incident: Incident) -> list[IncidentPath]:
-    """The findings that are not over; of an incident that is over all of them."""
-    rows = list(incident.paths.all())
-    return rows if incident.closed_at is not None else [row for row in rows if not row.is_over] or rows
 
 
 def place(incident: Incident) -> str:

@@ -16,6 +16,7 @@ from django.db import Error
 from monitor.alerts.evidence import gather, words
 from monitor.alerts.evidence.evidence import Evidence, evidence
 from monitor.alerts.incidents import queries
+from monitor.alerts.incidents.gravest import gravest_first, with_turned_outage
 from monitor.alerts.models import Incident, IncidentChange, Notification, Severity
 from monitor.alerts.notify.channels import Message
 from probes.quantities import counted
@@ -82,8 +83,8 @@ class Composer:
         return self._loaded[incident_id]
 
     def _evidence(self, incident: Incident) -> Evidence:
-        """The evidence, gathered now if missing; on failure the message is sent without it."""
-        if gather.stored_facts(incident) is None:
+        """The evidence, gathered now if missing or from before an outage; on failure the message is sent without it."""
+        if gather.stored_facts(incident) is None or with_turned_outage([incident]):
             try:
                 gather.store_facts(incident, self._now)
             except (Error, ValueError, KeyError):
@@ -125,7 +126,7 @@ def as_json(incident: Incident, evidence: Evidence) -> dict[str, Any]:
                 "since": _stamp(row.since),
                 "figures": row.figures,
             }
-            for row in gather.gravest_first(incident.paths.all())
+            for row in gravest_first(incident.paths.all())
         ],
     }
 

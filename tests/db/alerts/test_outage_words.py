@@ -11,6 +11,7 @@ from monitor.agents.models import AgentHealth
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence import gather, words
 from monitor.alerts.evidence.evidence import evidence
+from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.models import Notification
 from monitor.archive.models import Burst
@@ -108,6 +109,23 @@ def test_partial_loss_that_turns_into_an_outage_says_since_when():
     assert "no reply" not in titles[-3]
     assert lacks(titles[-2], f"no reply since {last_reply:%Y-%m-%d %H:%M:%S} UTC", f"since {ONSET:%Y-%m-%d} ") == []
     assert "no reply" not in titles[-1]
+
+
+def test_the_cause_turns_with_the_title_when_replies_stop_and_return():
+    paths = mesh("slac", "cern", loss={"above_ratio": 0.01, "window_s": 600})
+    plant(paths, [3] * 30 + [10] * 4 + [3] * 3)
+    causes = []
+    for seconds in (60, 90, 299, 333, 334, 369):
+        evaluate(at(seconds))
+        gathered = gather.gather_due(at(seconds))
+        (incident,) = queries.lasting_incidents()
+        causes.append((gathered, evidence(incident, at(seconds)).cause))
+    (_, before), (turned, outage), (again, _), (returned, after) = causes[-4:]
+
+    assert (before.fault, turned, again, returned) == (Fault.LOSS, 1, 0, 1)
+    assert outage.fault is Fault.INTERRUPTED
+    assert lacks(outage.sentence, "both ends", f"last reply {ONSET + 29 * CYCLE:%Y-%m-%d %H:%M:%S}") == []
+    assert after.fault is Fault.LOSS
 
 
 def test_two_lost_bursts_of_a_few_packets_are_no_outage():
