@@ -12,9 +12,10 @@ from monitor.web.pages.path.load import PathView
 
 
 class PathTab(StrEnum):
-    """A tab; the value stands in the address."""
+    """A tab; the value stands in the address. That of routes is left out where the path has none."""
 
     TESTS = "tests"
+    ROUTES = "routes"
     ESTIMATE = "estimate"
     INCIDENTS = "incidents"
     CHANGES = "changes"
@@ -28,6 +29,7 @@ class PathTab(StrEnum):
 
 _LABELS = {
     PathTab.TESTS: "Throughput tests",
+    PathTab.ROUTES: "Routes",
     PathTab.ESTIMATE: "Expected throughput",
     PathTab.INCIDENTS: "Incidents",
     PathTab.CHANGES: "Changes",
@@ -49,7 +51,11 @@ class TabLink:
         return f"pages/path/tabs/_{self.tab}.html"
 
 
-def tab_links(request: HttpRequest, view: PathView) -> list[TabLink]:
-    """A link for each tab; the rest of the address stays."""
-    counts = {PathTab.INCIDENTS: len(view.incidents), PathTab.CHANGES: len(view.changes)}
-    return [TabLink(tab, urlencode({**request.GET.dict(), "tab": tab}), counts.get(tab)) for tab in PathTab]
+def tab_links(request: HttpRequest, view: PathView, routes: int) -> list[TabLink]:
+    """A link for each tab, that of routes only if there are any; the rest of the address stays."""
+    counts = {PathTab.ROUTES: routes, PathTab.INCIDENTS: len(view.incidents), PathTab.CHANGES: len(view.changes)}
+    return [
+        TabLink(tab, urlencode({**dict(request.GET.lists()), "tab": tab}, doseq=True), counts.get(tab))
+        for tab in PathTab
+        if routes or tab is not PathTab.ROUTES
+    ]

@@ -23,6 +23,7 @@ from monitor.web.pages.path.detail_tabs import PathTab, tab_links
 from monitor.web.pages.path.drawing import chart_specs
 from monitor.web.pages.path.load import load_chart, load_path
 from monitor.web.pages.path.on_demand import on_demand_of
+from monitor.web.pages.path.routes.load import load_routes
 from monitor.web.request import parameters
 from monitor.web.request.grid_choices import ENDS, chosen_packet_bytes
 from monitor.web.request.window import minute, shown_period, time_links
@@ -36,9 +37,13 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
     shown = shown_period(request, now)
     with _not_found(path_id):
         view = load_path(path_id, shown, chosen_packet_bytes(request), _test_at(request))
+    routes = load_routes(request, view)
+    if tab is PathTab.ROUTES and not routes.rows:
+        tab = PathTab.TESTS
     is_awaited = view.is_empty and shown.period is not None
     context = {
         "view": view,
+        "routes": routes,
         "on_demand": on_demand_of(request, view.path, now),
         "now": now,
         "query": urlencode(parameters.kept(request), doseq=True),
@@ -49,7 +54,7 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
         "change_keys": [(kind, sign, change_style(kind)) for kind, sign in CHANGE_SIGNS.items()],
         "waits": path_waits(view.path, view.packet_bytes, shown.since, now) if is_awaited else [],
         "time_links": time_links(request, shown, now),
-        "tabs": tab_links(request, view),
+        "tabs": tab_links(request, view, len(routes.rows)),
         "tab": tab,
         "loss_steps": [(f"loss-step-{number}", label) for number, label in enumerate(LOSS_STEP_LABELS)],
         "kept": [("size", view.packet_bytes), ("tab", tab)],

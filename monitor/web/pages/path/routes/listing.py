@@ -1,0 +1,130 @@
+"""The routes of a path and of its reverse path over the shown time, with the query that selects each.
+
+In: periods of routes, names of hops, and the routes that the address selects (`route=…`, at most two). Out: a
+`RouteRow` for each route, newest first, those of the path before those of the reverse path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+
+from django.http import Http404, HttpRequest, QueryDict
+
+from monitor.analysis.routes.compare import Route
+from monitor.archive.queries.routes.periods import RoutePeriod
+from monitor.routes.places import HopName
+
+LARGEST_ID = 2**63 - 1
+MOST_SELECTED = 2
+PALETTE = 6
+"""Colours of routes; the label of each band has its number too."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRow:
+    """A route in the list. `query` selects it, or drops it from the selection; `action` says which."""
+
+    id: int
+    path_id: int
+    number: int
+    is_reverse: bool
+    route: Route
+    since: datetime
+    last_at: datetime
+    periods: int
+    is_current: bool
+    as_path: str
+    query: str
+    action: str
+    is_selected: bool
+
+    @property
+    def direction(self) -> str:
+        return "reverse" if self.is_reverse else "forward"
+
+    @property
+    def style(self) -> str:
+        return route_style(self.number, self.is_reverse)
+
+    @property
+    def hops_text(self) -> str:
+        """12 hops, 2 unknown."""
+        hops, silent = len(self.route.hops), self.route.hops.count(None)
+        text = f"{hops} hop{'' if hops == 1 else 's'}"
+        text += f", {silent} unknown" if silent else ""
+        return text if self.route.reached else f"{text}, destination not reached"
+
+
+def route_style(number: int, is_reverse: bool) -> str:
+    """The class of a route's colour; both directions begin at different colours."""
+    return f"route-{(number - 1 + (PALETTE // 2 if is_reverse else 0)) % PALETTE}"
+
+
+def selected_ids(request: HttpRequest) -> list[int]:
+    """The routes that the address selects."""
+    given = list(dict.fromkeys(request.GET.getlist("route")))
+    for text in given:
+        if not (text.isascii() and text.isdigit() and len(text) <= 19 and 1 <= int(text) <= LARGEST_ID):
+            raise Http404(f"route={text[:40]}: give the id of a route, as the list of routes has it")
+    if len(given) > MOST_SELECTED:
+        raise Http404("route: select two routes at most")
+    return [int(text) for text in given]
+
+
+def route_rows(
+    request: HttpRequest,
+    path_id: int,
+    periods: Sequence[RoutePeriod],
+    selected: Sequence[int],
+    names: Mapping[str, HopName],
+) -> list[RouteRow]:
+    """A row for each route of these periods."""
+    by_route = sorted(periods, key=lambda period: (period.route_id, period.since))
+    rows = []
+    for route_id, group in groupby(by_route, key=lambda period: period.route_id):
+        of_route = list(group)
+        newest = max(of_route, key=lambda period: period.last_at)
+        rows.append(
+            RouteRow(
+                id=route_id,
+                path_id=newest.path_id,
+                number=newest.number,
+                is_reverse=newest.path_id != path_id,
+                route=newest.route,
+                since=of_route[0].since,
+                last_at=newest.last_at,
+                periods=len(of_route),
+                is_current=any(period.until is None for period in of_route),
+                as_path=as_path(newest.hops, names),
+                query=toggled(request, selected, route_id),
+                action="hide" if route_id in selected else "compare" if selected else "hops",
+                is_selected=route_id in selected,
+            )
+        )
+    return sorted(rows, key=lambda row: (row.is_reverse, -row.last_at.timestamp(), row.number))
+
+
+def as_path(hops: Iterable[str | None], names: Mapping[str, HopName]) -> str:
+    """The AS along a route: AS 20965 GEANT → AS 513 CERN. Empty if none is known."""
+    texts = (names[hop].as_text for hop in hops if hop is not None and hop in names)
+    return " → ".join(text for text, _ in groupby(text for text in texts if text is not None))
+
+
+def toggled(request: HttpRequest, selected: Sequence[int], route_id: int) -> str:
+    """The address with this route added to the selection, or dropped from it; a third replaces the second."""
+    if route_id in selected:
+        left = [other for other in selected if other != route_id]
+    else:
+        left = [*selected[: MOST_SELECTED - 1], route_id]
+    return with_routes(request, left)
+
+
+def with_routes(request: HttpRequest, route_ids: Iterable[int]) -> str:
+    """The address with these routes selected and their tab open."""
+    query: QueryDict = request.GET.copy()
+    query["tab"] = "routes"
+    query.setlist("route", [str(route_id) for route_id in route_ids])
+    return query.urlencode()
