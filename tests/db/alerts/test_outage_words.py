@@ -124,7 +124,7 @@ def test_the_cause_turns_with_the_title_when_replies_stop_and_return():
 
     assert (before.fault, turned, again, returned) == (Fault.LOSS, 1, 0, 1)
     assert outage.fault is Fault.INTERRUPTED
-    assert lacks(outage.sentence, "both ends", f"last reply {ONSET + 29 * CYCLE:%Y-%m-%d %H:%M:%S}") == []
+    assert lacks(outage.sentence, f"last reply {ONSET + 29 * CYCLE:%Y-%m-%d %H:%M:%S} UTC", "both ends") == []
     assert after.fault is Fault.LOSS
 
 
