@@ -8,7 +8,7 @@ its further attempts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -90,8 +90,10 @@ class HopProbes:
     @property
     def router(self) -> str | None:
         """The address that replied to most probes."""
-        counts = Counter(answer.address for answer in self.replies)
-        return counts.most_common(1)[0][0] if counts else None
+        addresses = [answer.address for answer in self.replies]
+        if len(set(addresses)) <= 1:  # as nearly always; a round of many targets comes here often
+            return addresses[0] if addresses else None
+        return Counter(addresses).most_common(1)[0][0]
 
 
 class RouteSearch:
@@ -212,8 +214,11 @@ class RouteSearch:
 
     def _has(self, ttl: int, event: str) -> bool:
         hop = self.hops[ttl]
-        answers: Iterable[Answer | None] = (*hop.answers.values(), *hop.flow_answers.values())
-        return any(answer is not None and answer.event == event for answer in answers)
+        for answers in (hop.answers, hop.flow_answers):
+            for answer in answers.values():
+                if answer is not None and answer.event == event:
+                    return True
+        return False
 
 
 def _error(hop: HopProbes) -> str | None:

@@ -58,7 +58,8 @@ class Sender:
         self._table = table
         self._keys = keys
         self._restart_keys = restart_keys
-        self._tail_sums = np.array([echo_format.tail_sum(size) for size in table.packet_bytes.tolist()], np.int64)
+        sizes, turns = np.unique(table.packet_bytes, return_inverse=True)
+        self._tail_sums = np.array([echo_format.tail_sum(size) for size in sizes.tolist()], np.int64)[turns]
         packed = b"".join(pack_address(echo_format.family, address) for address in addresses)
         self.names = np.frombuffer(packed, np.uint8).reshape(len(addresses), kernel.SOCKADDR_BYTES)
         self._batch = self._make_batch(rows)

@@ -244,7 +244,8 @@ def test_fuzzed_errors_never_raise(data):
     else:
         session.queue([(bytes(message), session.host(number))], data.draw(st.integers(0, 0xFFFF)))
 
-    assert session.table.errors.keys() <= {number}
+    # A changed number may be that of another probe to the same target: the secret is still ours.
+    assert {session.host(each) for each in session.table.errors} <= {session.host(number)}
 
 
 @families
