@@ -23,7 +23,8 @@ from monitor.api import freshness, incidents, mesh_state, on_demand, on_demand_p
 from monitor.api.incidents import status_of
 from monitor.api.json_renderer import ApiRenderer
 from monitor.api.parameters import Moment, PacketBytes, ProblemOut, Range
-from monitor.api.routes import router as routes_router
+from monitor.api.routes.downloads import router as route_downloads_router
+from monitor.api.routes.views import router as routes_router
 from monitor.api.schemas import (
     CapacityOut,
     ChangeOut,
@@ -62,6 +63,7 @@ api.add_router("", router)
 api.add_router("", sweeps_router)
 api.add_router("", transfers_router)
 api.add_router("", routes_router)
+api.add_router("", route_downloads_router)
 api.add_router("", incidents.router)
 api.add_router("", quiet.router)
 api.add_router("", on_demand.router)

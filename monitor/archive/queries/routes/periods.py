@@ -81,11 +81,12 @@ class RouteChange:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A route that has an address at `ttl`, in the period in which a flow was on it."""
+    """A route that has a router at `ttl`, in the period in which a flow was on it."""
 
     path_id: int
     route_id: int
     ttl: int
+    address: str
     protocol: str
     flow: int | None
     since: datetime
@@ -118,8 +119,13 @@ def changes_between(since: datetime, until: datetime, path_ids: Sequence[int] | 
 
 def paths_through(address: str, since: datetime, until: datetime) -> list[Passage]:
     """The periods within a period in which paths went through the router with this address, by path and time."""
+    return paths_through_any([address], since, until)
+
+
+def paths_through_any(addresses: Sequence[str], since: datetime, until: datetime) -> list[Passage]:
+    """As `paths_through`, for any of these addresses: each route with the first of them on it."""
     check_period(since, until)
-    return select(Passage, "paths_through", address=address, since=since, until=until)
+    return select(Passage, "paths_through", addresses=list(addresses), since=since, until=until)
 
 
 def stored_routes(route_ids: Sequence[int]) -> dict[int, StoredRoute]:

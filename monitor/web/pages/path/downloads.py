@@ -7,11 +7,7 @@ values are empty. The users' API has all but the bursts as JSON, with the names 
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable
-from dataclasses import fields
-from datetime import datetime
-from io import StringIO
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -19,12 +15,12 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from monitor.alerts.incidents.queries import incidents_of_path
-from monitor.archive.outcomes import outcome_words
 from monitor.archive.queries.paths import RawBurst, SeriesPoint, measured_packet_sizes, path_series, raw_bursts
 from monitor.archive.queries.routes.periods import RoutePeriod, routes_between
 from monitor.archive.queries.throughput.series import ThroughputPoint, throughput_series
 from monitor.mesh.models import Path
 from monitor.overview.changes import PathChange, changes_of
+from monitor.overview.csv_text import csv_text, names_of, values_of
 from monitor.overview.grid import UnknownChoice, choose_packet_bytes
 from monitor.web.request import parameters
 from monitor.web.request.window import shown_period
@@ -98,32 +94,8 @@ def _name(path: Path) -> str:
     return f"{path.source.site.name}-{path.destination.site.name}-ipv{path.family}"
 
 
-def _shown(column: str, value: Any) -> Any:
-    """An outcome in the words of the pages; the API has its name."""
-    return outcome_words(value) if column == "outcome" and value is not None else value
-
-
 def _answer(name: str, kind: type[Any], rows: Iterable[Any], constant: dict[str, int]) -> HttpResponse:
-    names = [column.name for column in fields(kind)]
-    out = StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*names, *constant])
-    for row in rows:
-        writer.writerow([*(_text(_shown(column, getattr(row, column))) for column in names), *constant.values()])
-    response = HttpResponse(out.getvalue(), content_type="text/csv; charset=utf-8")
+    text = csv_text([*names_of(kind), *constant], ([*values_of(row), *constant.values()] for row in rows))
+    response = HttpResponse(text, content_type="text/csv; charset=utf-8")
     response.headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
     return response
-
-
-def _text(value: object) -> object:
-    """None is empty, a time is ISO 8601, a flag is true or false, a list has semicolons, and no text begins like a
-    spreadsheet formula."""
-    if isinstance(value, datetime):
-        return value.isoformat().replace("+00:00", "Z")
-    if isinstance(value, list):
-        return ";".join("" if item is None else str(item) for item in value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return f"'{value}"
-    return value

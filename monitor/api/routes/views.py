@@ -1,119 +1,60 @@
 """The users' API about routes: of a path in both directions, their traces, changes, differences, and paths through a
-router.
+router or an AS.
 
 As in `monitor.api.users`, which these addresses are part of: units in the names, null is not known. Requesting a trace
-needs the operator role, checked in `monitor.accounts.access`; all else is read-only.
+needs the operator role, checked in `monitor.accounts.access`; all else is read-only. `downloads` has CSV.
 """
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from datetime import timedelta
 from ipaddress import ip_address
-from typing import Annotated
+from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from ninja import Query, Router, Schema, Status
+from ninja import Query, Router, Status
 from ninja.errors import HttpError
 from pydantic import Field
 
-from monitor.analysis.routes.differences import BlockKind, diff
+from monitor.analysis.routes.differences import diff, diff_as
 from monitor.api.parameters import Moment, ProblemOut, Range
-from monitor.api.record_schemas import with_fields_of
+from monitor.api.routes.schemas import (
+    HopNamesOut,
+    PassageOut,
+    PathRoutesOut,
+    RouteChangeOut,
+    RouteDiffOut,
+    TraceOut,
+    TraceRequestOut,
+)
 from monitor.archive.queries.routes.periods import (
     Passage,
     RouteChange,
-    RoutePeriod,
-    StoredRoute,
     changes_between,
     paths_through,
     routes_between,
     stored_routes,
 )
-from monitor.archive.queries.routes.traces import MplsEntry, StoredTrace, TraceHop, traces_at, traces_between
+from monitor.archive.queries.routes.traces import StoredTrace, traces_at, traces_between
 from monitor.mesh.models import Path
 from monitor.mesh.schedule.on_demand_traces import TAKE_UP_S
 from monitor.overview.on_demand_traces import TracesRefused, TracesTooOften, ask
+from monitor.routes.passages import paths_through_as
+from monitor.routes.places import of_addresses, sources
 
 LONGEST_TRACES = timedelta(days=7)
 LARGEST_ID = 2**63 - 1
+MOST_NAMES = 1000
 
 router = Router()
 
 RouteId = Annotated[int, Field(ge=1, le=LARGEST_ID)]
-
-
-@with_fields_of(RoutePeriod)
-class RoutePeriodOut(Schema):
-    """A period in which the traces of a flow showed the same route: `hops` from TTL 1 on, null if never seen. It ends
-    with the first trace on another route; `until` is null for the present route, `last_at` its last trace so far."""
-
-
-class PathRoutesOut(Schema):
-    """The routes of a path that reach into [since, until), and those of the reverse path, if there is any."""
-
-    path_id: int
-    reverse_path_id: int | None
-    since: datetime
-    until: datetime
-    routes: list[RoutePeriodOut]
-    reverse_routes: list[RoutePeriodOut]
-
-
-@with_fields_of(RouteChange)
-class RouteChangeOut(Schema):
-    """A change of the route of a flow: after `last_before_at`, and before or at `at`, the first trace that shows it."""
-
-
-@with_fields_of(StoredRoute)
-class RouteOut(Schema):
-    """A route of a path; `number` counts those of the path. `last_at` is its last trace."""
-
-
-class BlockOut(Schema):
-    """Consecutive hops of both routes, with the first and the last TTL on each side, null for an empty side."""
-
-    kind: BlockKind
-    before: list[str | None]
-    after: list[str | None]
-    before_ttls: tuple[int, int] | None
-    after_ttls: tuple[int, int] | None
-
-
-class RouteDiffOut(Schema):
-    """Two routes side by side, in blocks of hops; a silent hop agrees with every address."""
-
-    before: RouteOut
-    after: RouteOut
-    blocks: list[BlockOut]
-
-
-@with_fields_of(MplsEntry)
-class MplsOut(Schema):
-    """An entry of a label stack, topmost first."""
-
-
-@with_fields_of(TraceHop, mpls=list[MplsOut])
-class HopOut(Schema):
-    """A hop of a trace. `rtts_ms` has an entry for each probe, null without a reply; `is_inferred` hops were probed for
-    another path in the same round. `error` ended the trace; `others` are routers of other flows."""
-
-
-@with_fields_of(StoredTrace, hops=list[HopOut])
-class TraceOut(Schema):
-    """A trace, without hops unless the outcome is `measured`. `route_id` is null where no router replied."""
-
-
-class TraceRequestOut(Schema):
-    """A trace that the agent at the source of a path is asked for."""
-
-    path_id: int
-    asked_at: datetime
-
-
-@with_fields_of(Passage)
-class PassageOut(Schema):
-    """A path through a router: at this TTL of a route, in the period in which a flow was on it."""
+PathId = Annotated[int, Field(ge=1, le=2**31 - 1)]
+RouterAddress = Annotated[str, Field(max_length=64)]
+AsNumber = Annotated[int, Field(ge=1, le=2**32 - 2)]
 
 
 @router.get(
@@ -122,10 +63,11 @@ class PassageOut(Schema):
     summary="Routes of a path and of its reverse path, with the periods of each",
 )
 def get_routes(request: HttpRequest, path_id: int, between: Query[Range]) -> dict[str, object]:
-    path = _path(path_id)
+    path = path_of(path_id)
     since, until = between.resolve_at(timezone.now())
     reverse = Path.objects.in_use().filter(source=path.destination_id, destination=path.source_id).first()
     periods = routes_between([path_id] if reverse is None else [path_id, reverse.pk], since, until)
+    names = of_addresses(address for period in periods for address in period.hops if address is not None)
     return {
         "path_id": path_id,
         "reverse_path_id": None if reverse is None else reverse.pk,
@@ -133,6 +75,8 @@ def get_routes(request: HttpRequest, path_id: int, between: Query[Range]) -> dic
         "until": until,
         "routes": [period for period in periods if period.path_id == path_id],
         "reverse_routes": [period for period in periods if period.path_id != path_id],
+        "names": names,
+        "tables": sources(),
     }
 
 
@@ -141,12 +85,8 @@ def get_routes(request: HttpRequest, path_id: int, between: Query[Range]) -> dic
     response={200: list[TraceOut], 404: ProblemOut, 422: ProblemOut},
     summary="Traces of a path with their hops, failed ones included",
 )
-def list_traces(request: HttpRequest, path_id: int, between: Query[Range]) -> list[StoredTrace]:
-    _path(path_id)
-    since, until = between.resolve_at(timezone.now())
-    if until - since > LONGEST_TRACES:
-        raise HttpError(422, f"traces are given for {LONGEST_TRACES.days} days at most: ask for a shorter time")
-    return traces_between(path_id, since, until)
+def list_traces(request: HttpRequest, path_id: int, between: Query[Range]) -> list[dict[str, Any]]:
+    return _named(traces_of(path_id, between))
 
 
 @router.get(
@@ -154,12 +94,12 @@ def list_traces(request: HttpRequest, path_id: int, between: Query[Range]) -> li
     response={200: list[TraceOut], 404: ProblemOut, 422: ProblemOut},
     summary="The trace of a path that began at a time; more where several flows were traced",
 )
-def get_traces(request: HttpRequest, path_id: int, at: Moment) -> list[StoredTrace]:
-    _path(path_id)
+def get_traces(request: HttpRequest, path_id: int, at: Moment) -> list[dict[str, Any]]:
+    path_of(path_id)
     traces = traces_at(path_id, at)
     if not traces:
         raise HttpError(404, f"no trace of path {path_id} began at {at.isoformat()}")
-    return traces
+    return _named(traces)
 
 
 @router.post(
@@ -188,9 +128,7 @@ def trace_now(request: HttpRequest, path_id: int, response: HttpResponse) -> Sta
     response={200: list[RouteChangeOut], 422: ProblemOut},
     summary="Changes of route on all paths, or on a path",
 )
-def list_changes(
-    request: HttpRequest, between: Query[Range], path_id: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
-) -> list[RouteChange]:
+def list_changes(request: HttpRequest, between: Query[Range], path_id: PathId | None = None) -> list[RouteChange]:
     since, until = between.resolve_at(timezone.now())
     return changes_between(since, until, None if path_id is None else [path_id])
 
@@ -205,27 +143,81 @@ def get_diff(request: HttpRequest, before: RouteId, after: RouteId) -> dict[str,
     for route_id in (before, after):
         if route_id not in routes:
             raise HttpError(404, f"there is no route {route_id}")
-    blocks = diff(routes[before].route, routes[after].route)
-    return {"before": routes[before], "after": routes[after], "blocks": blocks}
+    sides = routes[before].route, routes[after].route
+    names = of_addresses(address for route in sides for address in route.hops if address is not None)
+    return {
+        "before": routes[before],
+        "after": routes[after],
+        "blocks": diff(*sides),
+        "as_blocks": diff_as(*sides, lambda address: names[address].asn),
+        "names": names,
+        "tables": sources(),
+    }
 
 
 @router.get(
     "/paths-through",
     response={200: list[PassageOut], 422: ProblemOut},
-    summary="Paths through the router with an address",
+    summary="Paths through the router with an address, or through an AS",
 )
 def list_paths_through(
-    request: HttpRequest, between: Query[Range], address: Annotated[str, Field(max_length=64)]
+    request: HttpRequest, between: Query[Range], address: RouterAddress | None = None, asn: AsNumber | None = None
 ) -> list[Passage]:
-    try:
-        router_address = ip_address(address)
-    except ValueError as error:
-        raise HttpError(422, f"address={address!r} is not an IP address") from error
-    return paths_through(str(router_address), *between.resolve_at(timezone.now()))
+    return passages(between, address, asn)
 
 
-def _path(path_id: int) -> Path:
+@router.get(
+    "/hop-names",
+    response={200: HopNamesOut, 422: ProblemOut},
+    summary="AS, country and names of addresses, and the date of the loaded tables",
+)
+def get_hop_names(
+    request: HttpRequest,
+    address: Annotated[list[Annotated[str, Field(max_length=64)]], Query(max_length=MOST_NAMES, default_factory=list)],
+) -> dict[str, object]:
+    return {"names": of_addresses(canonical_router(text) for text in address), "tables": sources()}
+
+
+def path_of(path_id: int) -> Path:
+    """The path, or a 404."""
     path = Path.objects.filter(id=path_id).first()
     if path is None:
         raise HttpError(404, f"there is no path {path_id}; /api/v1/paths lists them")
     return path
+
+
+def traces_of(path_id: int, between: Range) -> list[StoredTrace]:
+    """The traces of a path in a period that is not too long."""
+    path_of(path_id)
+    since, until = between.resolve_at(timezone.now())
+    if until - since > LONGEST_TRACES:
+        raise HttpError(422, f"traces are given for {LONGEST_TRACES.days} days at most: ask for a shorter time")
+    return traces_between(path_id, since, until)
+
+
+def passages(between: Range, address: str | None, asn: int | None) -> list[Passage]:
+    """The paths through a router or through an AS."""
+    since, until = between.resolve_at(timezone.now())
+    if address is not None and asn is None:
+        return paths_through(canonical_router(address), since, until)
+    if asn is not None and address is None:
+        return paths_through_as(asn, since, until)
+    raise HttpError(422, "give the address of a router or the number of an AS: address=192.0.2.1 or asn=64496")
+
+
+def canonical_router(address: str) -> str:
+    """An address as routes have it."""
+    try:
+        return str(ip_address(address))
+    except ValueError as error:
+        raise HttpError(422, f"address={address!r} is not an IP address") from error
+
+
+def _named(traces: Sequence[StoredTrace]) -> list[dict[str, Any]]:
+    """Traces with the names of their hops."""
+    names = of_addresses(hop.address for trace in traces for hop in trace.hops if hop.address is not None)
+    answer = []
+    for trace in traces:
+        hops = [{**asdict(hop), "name": None if hop.address is None else names[hop.address]} for hop in trace.hops]
+        answer.append({**{field.name: getattr(trace, field.name) for field in fields(trace)}, "hops": hops})
+    return answer

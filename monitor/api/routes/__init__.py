@@ -1,0 +1,1 @@
+"""The users' API about routes, as JSON and CSV."""
