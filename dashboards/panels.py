@@ -64,7 +64,8 @@ def assemble(
     with_routes: bool = False,
 ) -> Dashboard:
     """Build a dashboard. `page` is the corresponding web page; incidents come from sql/`annotation`.sql, route changes
-    of the selected path from sql/annotation_routes.sql."""
+    of the selected path from sql/annotation_route_changes.sql, and changes of the TTL of its replies, which tell of the
+    reverse route where nothing is traced, from sql/annotation_reply_ttl.sql."""
     builder = (
         dashboard_builder.Dashboard(title)
         .uid(uid)
@@ -81,7 +82,8 @@ def assemble(
         .with_variable(_pages())
     )
     if with_routes:
-        builder.annotation(_annotation("Route changes", "annotation_routes", PURPLE))
+        builder.annotation(_annotation("Route changes", "annotation_route_changes", PURPLE))
+        builder.annotation(_annotation("Reply TTL", "annotation_reply_ttl", PURPLE))
     for query_variable in variables:
         builder.with_variable(query_variable)
     for panel_id, panel in enumerate(panels, start=1):

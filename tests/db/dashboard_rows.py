@@ -22,8 +22,10 @@ from monitor.archive.models import (
     CentreSample,
     DeliveredDay,
     DirtyHour,
+    PathRoute,
     ReceivedBatch,
     RefusedResult,
+    Route,
     ThroughputDay,
     ThroughputHour,
     ThroughputMonth,
@@ -57,6 +59,7 @@ def make_rows(password: str = "of the test") -> MeshOfThree:
     three = make_mesh()
     plan(three)
     pings(three)
+    routes(three)
     throughput(three)
     incidents(three)
     deliveries(three)
@@ -114,6 +117,25 @@ def bursts(three: MeshOfThree) -> None:
                 rtts_ms=[rtt_ms] * (10 - lost) + [None] * lost,
                 **COUNTS,
             )
+
+
+def routes(three: MeshOfThree) -> None:
+    """slac to cern has another router at the second hop from the second hour on."""
+    path_id = three.slac_cern.pk
+    for number, (at, until) in enumerate(((HOURS[0], HOURS[1]), (HOURS[1], None)), 1):
+        hops = ["198.51.100.1", f"198.51.100.{1 + number}", "198.51.100.9"]
+        route = Route.objects.create(
+            path_id=path_id, number=number, hops=hops, learned_at=[at] * 3, reached_at=at, first_at=at
+        )
+        PathRoute.objects.create(
+            path_id=path_id,
+            protocol="icmp",
+            flow=4711,
+            route_id=route.pk,
+            since=at,
+            last_at=at + timedelta(minutes=50),
+            until=until,
+        )
 
 
 def throughput(three: MeshOfThree) -> None:

@@ -78,7 +78,7 @@ def test_the_reverse_path_is_between_the_same_hosts(half_hour: MeshOfThree) -> N
 
 def test_a_route_change_is_annotated_as_in_the_archive(half_hour: MeshOfThree) -> None:
     [change] = ttl_changes(half_hour.slac_cern.pk, 100, HOUR, HOUR + timedelta(hours=1))
-    [annotation] = rows(half_hour, "@Route changes")
+    [annotation] = rows(half_hour, "@Reply TTL")
 
     assert annotation["time"] == change.at == HOUR + ROUTE_CHANGED_AT * MINUTE
     assert f"{change.before} → {change.after}" in annotation["text"]
@@ -90,7 +90,7 @@ def test_longer_periods_are_shown_by_the_hour(half_hour: MeshOfThree) -> None:
 
     assert [row["time"] for row in rows(half_hour, RTT.format(""), length) if row["Median"] is not None] == [HOUR]
     assert rows(half_hour, LOSS.format(""), length) == [{"time": HOUR, "Lost": 3 / 250}]
-    assert rows(half_hour, "@Route changes", length) == []
+    assert rows(half_hour, "@Reply TTL", length) == []
 
 
 def test_where_bursts_were_deleted_hours_are_shown(half_hour: MeshOfThree) -> None:
