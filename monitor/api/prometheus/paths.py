@@ -1,22 +1,23 @@
 """The newest values of each path, under the metric names of smokeping_prober where they exist.
 
-In: counters of paths. Out: families of metrics. smokeping_prober counts since it started, we since the UTC day began;
-its labels `ip`, `host`, `source` and `tos` are here too, and ours beside them.
+In: counters of paths, and of their routes. Out: families of metrics. smokeping_prober counts since it started, we since
+the UTC day began; its labels `ip`, `host`, `source` and `tos` are here too, and ours beside them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from monitor.archive.queries.for_prometheus import PathCounter, received_within
+from monitor.archive.queries.for_prometheus import PathCounter, RouteCounter, received_within
 
 BUCKETS_S = tuple(5e-05 * 2**number for number in range(20))
 """smokeping_prober's own: 50 µs to 26 s."""
 LABELS = ("ip", "host", "source", "tos", "source_site", "destination_site", "path", "packet_bytes")
+ROUTE_LABELS = ("host", "source", "source_site", "destination_site", "path")
 TOS = "0"
 """Type of service of the requests; always the default."""
 
@@ -24,8 +25,14 @@ TOS = "0"
 class PathCollector(Collector):
     """Collector of the metrics of these counters."""
 
-    def __init__(self, counters: Sequence[PathCounter]) -> None:
+    def __init__(self, counters: Sequence[PathCounter], routes: Mapping[int, RouteCounter]) -> None:
         self._counters = counters
+        # A path has a counter for each packet size, and its routes once.
+        self._routes = [
+            (counter, routes[path_id])
+            for path_id, counter in {counter.path_id: counter for counter in counters}.items()
+            if path_id in routes
+        ]
 
     def collect(self) -> Iterator[Metric]:
         yield self._counted("smokeping_requests", "Number of ping requests sent", lambda counter: counter.sent)
@@ -43,6 +50,27 @@ class PathCollector(Collector):
             "Start of the latest burst of the last day, failed bursts included",
             lambda counter: None if counter.measured_at is None else counter.measured_at.timestamp(),
         )
+
+        yield from self._of_routes()
+
+    def _of_routes(self) -> Iterator[Metric]:
+        changes = CounterMetricFamily(
+            "soundings_path_route_changes", "Changes of route since the UTC day began", labels=ROUTE_LABELS
+        )
+        hops = GaugeMetricFamily(
+            "soundings_path_route_hops", "Hops of the present route, the destination included", labels=ROUTE_LABELS
+        )
+        traced = GaugeMetricFamily(
+            "soundings_path_traced_timestamp_seconds", "Latest trace with a reply", labels=ROUTE_LABELS
+        )
+        for counter, route in self._routes:
+            labels = dict(zip(LABELS, labels_of(counter), strict=True))
+            values = [labels[name] for name in ROUTE_LABELS]
+            changes.add_metric(values, route.changes)
+            traced.add_metric(values, route.traced_at.timestamp())
+            if route.hops is not None:
+                hops.add_metric(values, route.hops)
+        yield from (changes, hops, traced)
 
     def _durations(self) -> Metric:
         family = HistogramMetricFamily(

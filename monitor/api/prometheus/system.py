@@ -36,6 +36,7 @@ class SystemCollector(Collector):
         yield from self._centre()
         yield from _redis()
         yield from _deliveries()
+        yield from self._routes()
         yield from _agents(agent_reports(self._now))
         yield gauge(
             "soundings_incidents_open",
@@ -95,6 +96,20 @@ class SystemCollector(Collector):
             "1 for work that was last done too long ago, so that pages and incidents are not current",
             ("work",),
             [((work.value,), work in stale) for work in RecurringWork],
+        )
+
+    def _routes(self) -> Iterator[Metric]:
+        yield counter(
+            "soundings_route_changes",
+            "Changes of route on the paths from a site, since the UTC day began",
+            ("site",),
+            [((row.site,), row.changes) for row in for_prometheus.route_change_counts(self._now)],
+        )
+        yield counter(
+            "soundings_traces",
+            "Scheduled traces from a site by outcome, since the UTC day began",
+            ("site", "outcome"),
+            [((row.site, row.outcome), row.traces) for row in for_prometheus.trace_counts(self._now)],
         )
 
     def _lag_s(self, since: datetime) -> float:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from django.db import DatabaseError, InterfaceError, connection, transaction
 from django.http import HttpRequest, HttpResponse
@@ -22,7 +21,7 @@ from prometheus_client.registry import Collector
 from monitor import redis_client
 from monitor.api.prometheus.paths import PathCollector
 from monitor.api.prometheus.system import SystemCollector
-from monitor.archive.queries.for_prometheus import path_counters
+from monitor.archive.queries.for_prometheus import path_counters, route_counters
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 KEPT_S = 5
@@ -50,17 +49,18 @@ def system(request: HttpRequest) -> HttpResponse:
 def paths(request: HttpRequest) -> HttpResponse:
     """The newest of each path; with ?source=SITE of those from there."""
     source = request.GET.get("source") or None
-    return _answer(f"paths:{source or ''}", lambda: PathCollector(_counters(source)))
+    return _answer(f"paths:{source or ''}", lambda: _path_collector(source))
 
 
-def _counters(source: str | None) -> Any:
-    counters = path_counters(timezone.now(), source=source, most=MOST_SERIES + 1)
+def _path_collector(source: str | None) -> PathCollector:
+    now = timezone.now()
+    counters = path_counters(now, source=source, most=MOST_SERIES + 1)
     if len(counters) > MOST_SERIES:
         raise TooMany(
             f"more than {MOST_SERIES} paths and packet sizes: scrape each site by itself, with ?source=SITE "
             "(docs/prometheus.md shows how)"
         )
-    return counters
+    return PathCollector(counters, route_counters(now, sorted({counter.path_id for counter in counters})))
 
 
 def _answer(key: str, make: Callable[[], Collector]) -> HttpResponse:

@@ -57,10 +57,54 @@ class DeliveredCount:
     delivered: int
 
 
+@dataclass(frozen=True, slots=True)
+class RouteCounter:
+    """Routes of a path since the UTC day began. `traced_at` is its newest trace with a reply; `hops` those of its route
+    then, None if no trace on it reached the destination; `changes` counts those of each flow."""
+
+    path_id: int
+    traced_at: datetime
+    hops: int | None
+    changes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RouteChangeCount:
+    """Changes of route on the paths from a site since the UTC day began."""
+
+    site: str
+    changes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TraceCount:
+    """Scheduled traces from a site since the UTC day began."""
+
+    site: str
+    outcome: str
+    traces: int
+
+
 def path_counters(now: datetime, *, source: str | None = None, most: int) -> list[PathCounter]:
     """Active paths, with `source` only those from that site, by path and size; `most` rows at most."""
     parameters = {"since": start_of("day", now), "now": now, "source": source, "most": most}
     return records(PathCounter, *run_statement("path_counters", **parameters))
+
+
+def route_counters(now: datetime, path_ids: Sequence[int]) -> dict[int, RouteCounter]:
+    """Those of these paths that were ever traced."""
+    names, rows = run_statement("route_counters", since=start_of("day", now), path_ids=list(path_ids))
+    return {counter.path_id: counter for counter in records(RouteCounter, names, rows)}
+
+
+def route_change_counts(now: datetime) -> list[RouteChangeCount]:
+    """Each site that traced, by name."""
+    return records(RouteChangeCount, *run_statement("route_changes_of_day", since=start_of("day", now)))
+
+
+def trace_counts(now: datetime) -> list[TraceCount]:
+    """By site and outcome, as agents reported their cycles."""
+    return records(TraceCount, *run_statement("traces_of_day", since=start_of("day", now)))
 
 
 def received_within(counters: Sequence[PathCounter], bounds_ms: Sequence[float]) -> NDArray[np.int64]:

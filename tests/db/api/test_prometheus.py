@@ -27,9 +27,13 @@ from monitor.archive.ingest.store_batch import receive
 from monitor.archive.models import BurstHour
 from monitor.archive.rollup import recompute
 from monitor.archive.upkeep import samples
+from monitor.mesh import models
 from probes import broker
+from probes.contract import Outcome
 from probes.site.health import Dropped, Health, KernelClock
+from probes.site.wire import Delivered
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
+from tests.db.trace_rows import trace
 from tests.deliveries import arrival_of
 from tests.facts import lacks
 
@@ -157,6 +161,37 @@ def test_a_sample_counts_each_delivery_once(mesh):
     # Both arrived at NOW, by the clock of these tests: the first minute ends with it.
     assert (first.accepted, second.accepted) == (1, 0)
     assert (second.since, samples.newest()) == (NOW, second)
+
+
+def test_route_changes_and_traces_are_counted_by_site(mesh, scrape):
+    runs = [trace(hops, at=HOUR + timedelta(minutes=10 * number)) for number, hops in enumerate(("ABD", "ACD", "A*D"))]
+    runs.append(trace(at=HOUR + timedelta(minutes=30), outcome=Outcome.DNS_FAILURE, reached=False, address=None))
+    cycles = [
+        Delivered(
+            sequence=number,
+            path_id=mesh.slac_cern.pk,
+            test="routes",
+            result=run,
+            cycle=int(run.started_at.timestamp()) // 600,
+            every_s=600,
+        )
+        for number, run in enumerate(runs, 2)
+    ]
+    models.Test.objects.create(name="routes", kind="trace", every_s=600)
+    deliver(mesh, burst(1.0))
+    receive(mesh.slac.pk, arrival_of(batch(*cycles, number=2)), NOW)
+    recompute.roll_up(NOW)
+
+    scraped = scrape()
+    of_paths = {name: value for (name, *_), value in scrape("/metrics/paths").items()}
+
+    assert scraped[("soundings_route_changes_total", ("site", "slac"))] == 1
+    assert ("soundings_route_changes_total", ("site", "cern")) not in scraped
+    assert scraped[("soundings_traces_total", ("outcome", "measured"), ("site", "slac"))] == 3
+    assert scraped[("soundings_traces_total", ("outcome", "dns_failure"), ("site", "slac"))] == 1
+    assert of_paths["soundings_path_route_hops"] == 3
+    assert of_paths["soundings_path_route_changes_total"] == 1
+    assert of_paths["soundings_path_traced_timestamp_seconds"] == (HOUR + timedelta(minutes=20)).timestamp()
 
 
 def test_a_lag_is_relative_to_the_oldest_mark(mesh, scrape, monkeypatch):
@@ -323,7 +358,7 @@ def test_too_many_paths_for_a_scrape_are_refused_with_a_fix(measured, client, mo
 
 
 def test_the_number_of_queries_is_independent_of_the_paths(measured, scrape, django_assert_num_queries):
-    with django_assert_num_queries(4):  # a savepoint and its release, the time limit, the query
+    with django_assert_num_queries(5):  # a savepoint and its release, the time limit, the queries of paths and routes
         scrape("/metrics/paths")
 
 
