@@ -16,7 +16,7 @@ from typing import Any
 from monitor.agents.health import agent_reports
 from monitor.agents.problems import AgentProblem, ProblemKind
 from monitor.alerts.advisory_lock import advisory_lock
-from monitor.alerts.detect import causes, rtt_progress, suspects
+from monitor.alerts.detect import causes, route_places, rtt_progress, suspects
 from monitor.alerts.detect.baselines import Baselines
 from monitor.alerts.detect.causes import LastingIncident
 from monitor.alerts.detect.damage import severity_by_figures
@@ -158,7 +158,8 @@ def _add_to_incidents(lasting: list[Incident], firing: list[RuleFinding], snapsh
     """Add findings that are in no lasting incident to the incident of their cause."""
     lasting_incidents = [_lasting_incident(incident) for incident in lasting]
     counted: dict[Trouble, Shares] = {}
-    seen = suspects.with_trips(snapshot, firing, causes.lasting_keys(lasting_incidents))
+    keys = causes.lasting_keys(lasting_incidents)
+    seen = route_places.with_routes(suspects.with_trips(snapshot, firing, keys), firing, keys)
     for cause in causes.find_causes(firing, lasting_incidents, seen):
         trouble = causes.trouble_of(cause.findings[0].rule)
         if trouble not in counted:

@@ -21,6 +21,7 @@ from monitor.analysis.routes.onset import LossOnset, by_as, find_onset
 from monitor.analysis.routes.suspects import CERTAIN, find_suspects
 from tests.reproduce.table import Table, placed
 from tests.routes.balanced import START, balanced_traces
+from tests.routes.incidents import incidents_of
 from tests.routes.lossy_paths import LossyPath, is_right, lossy_path
 from tests.routes.meshes import faulty_mesh
 from tests.routes.series import CHANGE_MINUTE, bursts
@@ -198,6 +199,33 @@ def suspects(share: float) -> Table:
     return table
 
 
+def incidents(share: float) -> Table:
+    table = Table(("mesh", "simulated", "common cause", "right", "wrong", "named by routes", "of those wrong",
+                   "bad paths in it (median)"))  # fmt: skip
+    for label, count, settings in (
+        ("10 sites", 200, {}),
+        ("10 sites, direction of loss measured", 100, {"knows_direction": True}),
+        ("5 sites", 200, {"sites": 5}),
+    ):
+        number = _count(count, share)
+        results = [incidents_of(faulty_mesh(seed, **settings)) for seed in range(number)]  # type: ignore[arg-type]
+        common = [result for result in results if result.is_common]
+        placed_by_routes = [result for result in results if result.is_place]
+        scores = (
+            len(common),
+            sum(result.is_right for result in common),
+            sum(not result.is_right for result in common),
+            len(placed_by_routes),
+            wrong := sum(not result.is_right for result in placed_by_routes),
+        )
+        shares = float(np.median([result.share for result in common])) if common else 0.0
+        texts = (f"{score} ({score / number:.0%})" for score in scores)
+        table.rows.append((label, str(number), *texts, f"{shares:.0%}"))
+        if share == 1.0 and wrong >= 0.05 * number:
+            table.failures.append(f"{label}: {wrong} of {number} incidents named after a wrong place")
+    return table
+
+
 def _count(number: int, share: float) -> int:
     return max(round(number * share), 5)
 
@@ -207,6 +235,7 @@ PARTS: dict[str, Callable[[float], Table]] = {
     "effects": effects,
     "onset": onset,
     "suspects": suspects,
+    "incidents": incidents,
 }
 
 if __name__ == "__main__":

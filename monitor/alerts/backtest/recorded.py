@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from monitor.analysis.routes.compare import Route
 from monitor.analysis.tcp import mathis_estimate
 from monitor.archive.queries.for_alerts import COUNTS, DAY, EVENTS, HOUR, TIMES, Columns, RoundTrips
 
@@ -203,6 +204,9 @@ class RecordedSource:
         kept = bursts[self._answered[bursts] & (self._bursts.packet_bytes[bursts] == sizes)]
         of = self._bursts
         return RoundTrips(of.path_id[kept].astype(np.float64), of.at_s[kept], of.ttl[kept], of.rtts_ms[kept])
+
+    def routes(self, path_ids: Sequence[int], now: datetime) -> Mapping[int, Route]:
+        return {}
 
     def agents(self, now: datetime) -> Mapping[str, float]:
         return {}

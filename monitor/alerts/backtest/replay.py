@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from monitor.alerts.detect import causes, suspects
+from monitor.alerts.detect import causes, route_places, suspects
 from monitor.alerts.detect.baselines import Baselines, baselines_at
 from monitor.alerts.detect.causes import CauseGroup, LastingIncident
 from monitor.alerts.detect.rules.catalogue import RULES
@@ -65,7 +65,9 @@ class Replay:
         lasting = [alarm for alarm in self.alarms if alarm.ended_at is None]
         lasting_incidents = [LastingIncident(alarm.cause, frozenset(alarm.findings)) for alarm in lasting]
         firing = findings(snapshot, self.scope, self._rules)
-        seen = suspects.with_trips(snapshot, firing, causes.lasting_keys(lasting_incidents), self._source)
+        held = causes.lasting_keys(lasting_incidents)
+        seen = suspects.with_trips(snapshot, firing, held, self._source)
+        seen = route_places.with_routes(seen, firing, held, self._source)
         groups = causes.find_causes(firing, lasting_incidents, seen)
         before = [set(alarm.findings) for alarm in lasting]
         for group in groups:

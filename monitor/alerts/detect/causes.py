@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from monitor.alerts.detect.route_places import CommonPlace, common_place
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import RuleFinding, Trouble
 from monitor.alerts.detect.shares import ELSEWHERE
@@ -99,8 +100,10 @@ def _group(
     unknown = paths_without_bursts(snapshot) - bad if trouble is Trouble.ROUND_TRIPS else frozenset()
     lines = [_line(path) for path in paths.values()]
     evidence = PathSuspicion(findings, already, snapshot) if trouble is Trouble.ROUND_TRIPS else None
+    place = common_place(snapshot, bad, unknown) if trouble is Trouble.ROUND_TRIPS else None
+    places = {} if place is None else {place.name: place.path_ids}
     groups = []
-    for cause in explain(lines, bad & paths.keys(), unknown, _links(paths.values()), evidence):
+    for cause in explain(lines, bad & paths.keys(), unknown, _links(paths.values()), evidence, places):
         of_cause = tuple(finding for finding in new if finding.path_id in cause.path_ids)
         if of_cause:
             own = _agent_trouble(trouble, cause, of_cause, snapshot)
@@ -109,7 +112,7 @@ def _group(
             pairs = _pair_names(trouble, [paths[path_id] for path_id in cause.path_ids])
             merged = _mergeable(held.keys(), cause, label, pairs, lasting)
             name = label if merged or not held else held.most_common(1)[0][0]
-            groups.append(CauseGroup(name, of_cause, _evidence_text(trouble, cause, own), merged))
+            groups.append(CauseGroup(name, of_cause, _evidence_text(trouble, cause, own, place), merged))
     return groups
 
 
@@ -210,7 +213,7 @@ def _minimum_rose(figures: Mapping[str, Any]) -> bool:
     return bool(rise_ms > 0.0 and figures.get("minimum_rise_ms", 0.0) >= SHARE_OF_FLOOR * rise_ms)
 
 
-def _evidence_text(trouble: Trouble, cause: Cause, own: Sequence[str] = ()) -> str:
+def _evidence_text(trouble: Trouble, cause: Cause, own: Sequence[str] = (), place: CommonPlace | None = None) -> str:
     """The evidence for a cause and against others: bad paths in this direction, in the reverse and elsewhere."""
     if cause.kind in (CauseKind.PATH, CauseKind.PAIR):
         return ""
@@ -218,6 +221,8 @@ def _evidence_text(trouble: Trouble, cause: Cause, own: Sequence[str] = ()) -> s
         cause.kind, cause.name
     )
     parts = [f"{name or 'everywhere'}: {cause.bad} of {cause.measured} paths"]
+    if cause.kind is CauseKind.PLACE and place is not None:
+        parts.append(f"by their routes {place.text}")
     if cause.suspected:
         parts.append(f"{cause.suspected} more likely")
     if cause.kind in (CauseKind.OUTBOUND, CauseKind.INBOUND):

@@ -19,6 +19,8 @@ from monitor.alerts.detect.baselines import DRIFT_DAYS, TESTED_HOURS, Baselines,
 from monitor.alerts.detect.rtt_windows import TripWindows, trip_windows
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.analysis.alarms import ranks
+from monitor.analysis.routes.compare import Route
+from monitor.analysis.routes.wording import AsLabels
 from monitor.archive.periods import start_of
 from monitor.archive.queries import for_alerts
 from monitor.archive.queries.for_alerts import COUNTS, TIMES
@@ -49,6 +51,19 @@ class NewestCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class MeshRoutes:
+    """The present routes of paths, and the AS of their hops with names, as far as known."""
+
+    by_path: Mapping[int, Route] = field(default_factory=dict)
+    as_of: Mapping[str, int] = field(default_factory=dict)
+    as_names: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> AsLabels:
+        return AsLabels(self.as_of.get, self.as_names.get)
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Arrays with a row for each of `paths`, in their order.
 
@@ -58,7 +73,7 @@ class Snapshot:
     `analysis.alarms.ranks`. `agents` has the time of the last contact with each site's agent, `troubles` the problems
     it reports of itself, `measuring_troubles` those that disturb its measurements. `ended_s` has the end of the last
     incident of a path by a rule, `maintained_s` the end of the last maintenance of a path, as far as the counts reach
-    back.
+    back. `routes` are read only where the cause of several bad paths depends on them (`route_places.with_routes`).
     """
 
     now: datetime
@@ -81,6 +96,7 @@ class Snapshot:
     measuring_troubles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ended_s: Mapping[Key, float] = field(default_factory=dict)
     maintained_s: Mapping[int, float] = field(default_factory=dict)
+    routes: MeshRoutes = field(default_factory=MeshRoutes)
 
     @property
     def every_s(self) -> Floats:

@@ -12,9 +12,11 @@ from typing import Protocol
 
 import numpy as np
 
+from monitor.analysis.routes.compare import Route
 from monitor.archive.queries import for_alerts
 from monitor.archive.queries.deliveries import agent_contacts
 from monitor.archive.queries.for_alerts import Columns, RoundTrips
+from monitor.archive.queries.routes.periods import routes_at
 from monitor.mesh.models import Site
 
 
@@ -36,6 +38,10 @@ class Source(Protocol):
     def recent_round_trips(
         self, path_ids: Sequence[int], packet_bytes: Sequence[int], since_s: Sequence[float], until: datetime
     ) -> RoundTrips: ...
+
+    def routes(self, path_ids: Sequence[int], now: datetime) -> Mapping[int, Route]:
+        """The route of each path at `now`; paths without traces are left out."""
+        ...
 
     def agents(self, now: datetime) -> Mapping[str, float]:
         """When each site's agent last delivered before `now`, in seconds since the epoch."""
@@ -61,6 +67,9 @@ class StoredSource:
         so_far = for_alerts.recent_counts(now, (now - running).total_seconds(), 1) if now > running else {}
         whole["step"] = whole["step"] + 1
         return {name: np.concatenate([column, *([so_far[name]] if so_far else [])]) for name, column in whole.items()}
+
+    def routes(self, path_ids: Sequence[int], now: datetime) -> Mapping[int, Route]:
+        return {path_id: period.route for path_id, period in routes_at(path_ids, now).items()}
 
     def agents(self, now: datetime) -> Mapping[str, float]:
         contacts = {contact.site_id: contact.received_at for contact in agent_contacts() if contact.received_at <= now}

@@ -21,6 +21,7 @@ from monitor.alerts.evidence.facts import (
     HostTest,
     PathFacts,
     PeriodFigures,
+    RouteFacts,
     RouterErrors,
     TestVerdict,
 )
@@ -79,6 +80,7 @@ class Evidence:
     verdicts: tuple[TestVerdict, ...]
     likely: str
     cause: LikelyCause
+    routes: tuple[RouteFacts, ...] = ()
 
 
 def evidence(incident: Incident, now: datetime) -> Evidence:
@@ -111,6 +113,7 @@ def evidence(incident: Incident, now: datetime) -> Evidence:
         verdicts=facts.verdicts,
         likely=cause.sentence,
         cause=cause,
+        routes=facts.routes,
     )
 
 

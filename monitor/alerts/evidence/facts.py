@@ -216,12 +216,56 @@ class TestVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class TracedHop:
+    """A hop of a trace: probes sent and lost, the median RTT of the others, and its AS, network or exchange point; None
+    where unknown."""
+
+    ttl: int
+    address: str | None
+    place: str | None
+    sent: int
+    lost: int
+    rtt_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TracedRoute:
+    """A trace with its hops from TTL 1 on; the last is the destination where it was `reached`."""
+
+    at: datetime
+    reached: bool
+    hops: tuple[TracedHop, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RouteFacts:
+    """The route of a path around the beginning: the place of the trouble in a sentence, `is_certain` if it names a link
+    or a change with an effect. `before` and `after` are the last trace before the beginning, or before the change of
+    the route, and the first after it.
+
+    The change is at the time of its effect on the RTT, else of the first trace on the new route; None if the route did
+    not change. `rtt_shift_ms` is None without a step of the RTT.
+    """
+
+    path_id: int
+    path: str
+    sentence: str
+    is_certain: bool
+    before: TracedRoute | None
+    after: TracedRoute | None
+    changed_at: datetime | None = None
+    has_effect: bool = False
+    rtt_shift_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """All facts as of `gathered_at`; `tests_seen` is the number of tests that these paths had by then.
 
     `ended_at` is the last bad burst if the paths are normal since: the figures are up to then, and the agents as they
     were at `agents_at` while it lasted. None for facts of a lasting incident. `unanswered_since` is the last reply in
-    an outage (`alerts.incidents.gravest`)."""
+    an outage (`alerts.incidents.gravest`). `routes` are those of the gravest paths with traces, certain places
+    first."""
 
     gathered_at: datetime
     began: Beginning | None
@@ -237,6 +281,7 @@ class Facts:
     ended_at: datetime | None = None
     agents_at: datetime | None = None
     unanswered_since: datetime | None = None
+    routes: tuple[RouteFacts, ...] = ()
 
 
 def as_json(facts: Facts) -> dict[str, Any]:

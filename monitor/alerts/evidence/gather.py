@@ -1,7 +1,8 @@
 """Gather and store the evidence of incidents, since raw bursts may expire before anybody reads it.
 
-In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Twelve questions to the
-database for an incident, however many paths it has: the `PATHS_IN_DETAIL` gravest are looked at, in both directions.
+In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Thirteen questions to the
+database for an incident, however many paths it has, and a few more where they are traced: the `PATHS_IN_DETAIL` gravest
+are looked at, in both directions.
 
 - Before is the day up to the earliest moment at which it may have begun, after is from the likeliest moment on, a day
   at most. Bursts between the two are in neither.
@@ -43,6 +44,7 @@ from monitor.alerts.evidence.facts import (
 )
 from monitor.alerts.evidence.likely_cause import cause_place, likely_cause
 from monitor.alerts.evidence.path_tests import path_tests, tests_of_incidents, with_newer_tests
+from monitor.alerts.evidence.routes.collect import collect_routes
 from monitor.alerts.evidence.stated import Fault, LikelyCause
 from monitor.alerts.incidents import queries
 from monitor.alerts.incidents.gravest import gravest_first, has_no_reply, unanswered_since, with_turned_outage
@@ -100,6 +102,8 @@ def store_facts(incident: Incident, now: datetime) -> Facts:
     facts = collect_facts(incident, now)
     if earlier is not None and not incident.reopenings:
         facts = _with_before_of(facts, earlier)
+        if not facts.routes:
+            facts = replace(facts, routes=earlier.routes)  # the traces may have expired by now
     if earlier is not None and incident.closed_at is not None:
         # After its end all agents deliver again.
         facts = replace(facts, deliveries=earlier.deliveries)
@@ -205,7 +209,7 @@ def _collect(incident: Incident, rows: Sequence[IncidentPath], tests_seen: int, 
     reports = agent_reports(now)
     names = {path.pk: str(path) for pair in pairs for path in (pair.path, pair.back) if path is not None}
     hosts = {host for pair in pairs for host in (pair.path.source_id, pair.path.destination_id)}
-    return Facts(
+    facts = Facts(
         gathered_at=now,
         began=moment,
         paths=tuple(
@@ -243,6 +247,7 @@ def _collect(incident: Incident, rows: Sequence[IncidentPath], tests_seen: int, 
         ended_at=ended_at,
         unanswered_since=unanswered_since(incident),
     )
+    return replace(facts, routes=collect_routes(facts, since, max(is_until, since)))
 
 
 def add_last_hour(facts: Facts, now: datetime) -> Facts:

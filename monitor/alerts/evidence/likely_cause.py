@@ -28,6 +28,7 @@ from monitor.alerts.evidence.path_causes import (
     route_changed,
     throughput_fell,
 )
+from monitor.alerts.evidence.routes.causes import route_change_measured, with_place
 from monitor.alerts.evidence.stated import Fault, LikelyCause
 
 UNKNOWN = "Undetermined: the measurements fit several causes."
@@ -44,6 +45,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     interrupted,
     agent_itself,
     throughput_fell,
+    route_change_measured,
     route_changed,
     large_packets,
     delay_rose,
@@ -58,9 +60,9 @@ def likely_cause(facts: Facts | None, rules: Sequence[str], cause: str) -> Likel
     rule = rule_of(rules[0])
     explained = (explanation(facts, rule, where_text(cause)) for explanation in EXPLANATIONS)
     stated = next((stated for stated in explained if stated is not None), None)
-    if stated is not None:
-        return stated
-    return LikelyCause(Fault.USUAL, rule.usual_cause) if rule.usual_cause else LikelyCause(Fault.UNKNOWN, UNKNOWN)
+    if stated is None and rule.usual_cause:
+        stated = LikelyCause(Fault.USUAL, rule.usual_cause)
+    return with_place(stated or LikelyCause(Fault.UNKNOWN, UNKNOWN), facts)
 
 
 def cause_place(cause: str) -> str:
@@ -78,7 +80,9 @@ def where_text(cause: str) -> str:
     for ending, before in ((" outbound", "on the paths from"), (" inbound", "on the paths to")):
         if cause.endswith(ending):
             return f"{before} {cause.removesuffix(ending)}"
-    if cause.startswith(("host ", "uplink ")):
+    if cause.startswith("AS "):
+        return f"in {cause}"
+    if cause.startswith(("host ", "uplink ", "hop ", "link ", "the border ")):
         return f"at {cause}"
     if cause.startswith("agent of "):
         return f"on the paths from {cause.removeprefix('agent of ')}"

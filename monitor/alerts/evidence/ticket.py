@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 
 from monitor.alerts.evidence import words
 from monitor.alerts.evidence.evidence import Evidence, PathEvidence
-from monitor.alerts.evidence.facts import Direction, PeriodFigures
+from monitor.alerts.evidence.facts import Direction, PeriodFigures, RouteFacts, TracedHop, TracedRoute
+from monitor.alerts.evidence.routes.causes import place_text
 from monitor.alerts.models import HistoryEvent, Incident
 from monitor.analysis import figures as shown
 from monitor.archive.outcomes import outcome_words
@@ -17,6 +18,7 @@ from probes.quantities import counted
 
 WIDTH = 26
 ADDRESS = "address pinged"
+NO_REPLY = "(no reply)"
 
 
 def ticket_text(incident: Incident, evidence: Evidence) -> str:
@@ -24,6 +26,8 @@ def ticket_text(incident: Incident, evidence: Evidence) -> str:
     lines = [words.headline(incident), "", *_summary(incident, evidence)]
     for path in evidence.paths:
         lines += ["", *_path(path)]
+    for route in evidence.routes:
+        lines += ["", *_route(route)]
     if evidence.paths_left_out:
         lines += ["", f"and {counted(evidence.paths_left_out, 'more path')}"]
     lines += [line for title, part in _parts(evidence) if part for line in ("", title, *(f"  {item}" for item in part))]
@@ -62,6 +66,28 @@ def _path(path: PathEvidence) -> Iterator[str]:
     for direction in (path.there, path.back):
         if direction is not None:
             yield from _table(direction)
+
+
+def _route(route: RouteFacts) -> Iterator[str]:
+    """The statement about a route, and the traces before and after."""
+    yield f"Route {place_text(route)}"
+    for name, trace in (("before", route.before), ("after", route.after)):
+        if trace is None:
+            yield f"  no trace {name}"
+            continue
+        yield f"  trace {name}, {trace.at:%Y-%m-%d %H:%M:%S} UTC{'' if trace.reached else ', destination not reached'}"
+        yield from _hops(trace)
+
+
+def _hops(trace: TracedRoute) -> Iterator[str]:
+    width = max((len(hop.address or NO_REPLY) for hop in trace.hops), default=0)
+    for hop in trace.hops:
+        figures = f"{_probes(hop):>13}  {shown.milliseconds(hop.rtt_ms):>10}"
+        yield f"    {hop.ttl:>2}  {hop.address or NO_REPLY:<{width}}  {figures}  {hop.place or ''}"
+
+
+def _probes(hop: TracedHop) -> str:
+    return f"{hop.lost} of {hop.sent} lost" if hop.sent else "not probed"
 
 
 def _table(direction: Direction) -> Iterator[str]:

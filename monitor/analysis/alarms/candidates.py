@@ -22,6 +22,7 @@ class CauseKind(StrEnum):
     OUTBOUND = "outbound"
     INBOUND = "inbound"
     LINK = "link"
+    PLACE = "place"
     HOST = "host"
     SITE = "site"
     REGIONS = "regions"
@@ -35,6 +36,7 @@ PRICES = {
     CauseKind.OUTBOUND: 1.5,
     CauseKind.INBOUND: 1.5,
     CauseKind.LINK: 1.55,
+    CauseKind.PLACE: 1.55,
     CauseKind.HOST: 1.6,
     CauseKind.SITE: 1.7,
     CauseKind.REGIONS: 1.8,
@@ -77,8 +79,12 @@ class Candidate:
         return max(self.support.get(path_id, 0.0), 0.0)
 
 
-def candidates(lines: Iterable[PathLocation], links: Mapping[str, Collection[int]]) -> list[Candidate]:
-    """Candidates shared by several paths."""
+def candidates(
+    lines: Iterable[PathLocation],
+    links: Mapping[str, Collection[int]],
+    places: Mapping[str, Collection[int]] | None = None,
+) -> list[Candidate]:
+    """Candidates shared by several paths: `links` by the mesh's configuration, `places` by the routes of the paths."""
     members: dict[tuple[CauseKind, str], set[int]] = defaultdict(set)
     hosts: dict[str, set[str]] = defaultdict(set)
     for line in lines:
@@ -105,9 +111,10 @@ def candidates(lines: Iterable[PathLocation], links: Mapping[str, Collection[int
     others = [path_ids for (kind, _), path_ids in members.items() if kind not in (CauseKind.PAIR, CauseKind.REGIONS)]
     for key in [key for key, path_ids in members.items() if key[0] is CauseKind.REGIONS and path_ids in others]:
         del members[key]  # a region of a single site, which no others than those of the other region measure
-    for name, path_ids in links.items():
-        if set(path_ids) not in others:  # the only link of a site says no more than the site
-            members[CauseKind.LINK, name] = set(path_ids)
+    for kind, parts in ((CauseKind.LINK, links), (CauseKind.PLACE, places or {})):
+        for name, path_ids in parts.items():
+            if set(path_ids) not in others:  # the only link of a site says no more than the site
+                members[kind, name] = set(path_ids)
     return [
         Candidate(kind, name, frozenset(path_ids))
         for (kind, name), path_ids in sorted(members.items())

@@ -91,10 +91,12 @@ def explain(
     unknown: Collection[int] = frozenset(),
     links: Mapping[str, Collection[int]] | None = None,
     evidence: Evidence | None = None,
+    places: Mapping[str, Collection[int]] | None = None,
 ) -> list[Cause]:
     """Causes of the `bad` paths, largest first. `unknown` paths count neither for nor against a cause.
 
-    `links` has the paths that cross each link, by the name of the link. Without `evidence`, all other paths are normal.
+    `links` has the paths that cross each link, by the name of the link, `places` those that cross a common hop, AS or
+    border by their routes. Without `evidence`, all other paths are normal.
     """
     bad_ids = frozenset(bad) - frozenset(unknown)
     measured = frozenset(line.path_id for line in lines) - frozenset(unknown)
@@ -102,7 +104,7 @@ def explain(
         return []
     general = [
         weighed(candidate, bad_ids, measured, evidence)
-        for candidate in candidates(lines, links or {})
+        for candidate in candidates(lines, links or {}, places)
         if len(candidate.path_ids & bad_ids) >= LEAST_BAD
     ]
     general = [candidate for candidate in general if is_worthwhile(candidate, bad_ids, measured)]

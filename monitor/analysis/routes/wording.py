@@ -76,8 +76,9 @@ def as_change(blocks: Sequence[Block[int]]) -> str:
 def route_change(
     at: datetime, before: Route, after: Route, labels: AsLabels, effect: ChangeEffect | None = None
 ) -> str:
-    """A change of route with its effect: the route changed at 14:29:41, +60 ms, now by AS 174 instead of AS 3356."""
-    parts = [f"the route changed at {at:%H:%M:%S}", *effects(effect), _by(before, after, labels)]
+    """A change of route with its effect: the route changed at 14:29:41 UTC, +60 ms, now by AS 174 instead of
+    AS 3356."""
+    parts = [f"the route changed at {at:%H:%M:%S} UTC", *effects(effect), _by(before, after, labels)]
     return ", ".join(part for part in parts if part)
 
 

@@ -55,7 +55,7 @@ def test_a_change_names_time_effect_and_as():
 
     text = route_change(AT, route("almc"), route("akkc"), LABELS, effect)
 
-    assert text == "the route changed at 14:29:41, +60 ms, now by AS 174 instead of AS 3356"
+    assert text == "the route changed at 14:29:41 UTC, +60 ms, now by AS 174 instead of AS 3356"
 
 
 def test_loss_and_falls_are_effects_too():

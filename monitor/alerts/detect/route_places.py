@@ -1,0 +1,72 @@
+"""The hop, link, AS or border that bad paths have in common by their routes, as a candidate for their cause.
+
+In: a snapshot, the findings, and the keys of lasting findings. Out: the snapshot with the present routes, and the
+common part of bad paths. Without traces there are neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import RuleFinding, Trouble
+from monitor.alerts.detect.snapshot import Key, MeshRoutes, Snapshot
+from monitor.alerts.detect.sources import STORED, Source
+from monitor.analysis.routes.common_part import LEAST_BAD, find_common_part
+from monitor.analysis.routes.suspects import Hops, MeshPath
+from monitor.routes.places import of_addresses
+
+
+@dataclass(frozen=True, slots=True)
+class CommonPlace:
+    """A common part by its name, with the paths across it and its probability in words."""
+
+    name: str
+    path_ids: frozenset[int]
+    text: str
+
+
+def with_routes(
+    snapshot: Snapshot, findings: Sequence[RuleFinding], lasting: Collection[Key], source: Source = STORED
+) -> Snapshot:
+    """The snapshot with the routes of all paths where the cause of new findings depends on them; else as it is."""
+    new = [finding for finding in findings if (finding.path_id, finding.rule) not in lasting]
+    bad = {path_id for path_id, rule in lasting if rule_of(rule).trouble is Trouble.ROUND_TRIPS}
+    bad |= {finding.path_id for finding in findings if rule_of(finding.rule).trouble is Trouble.ROUND_TRIPS}
+    if len(bad) < LEAST_BAD or not any(rule_of(finding.rule).trouble is Trouble.ROUND_TRIPS for finding in new):
+        return snapshot
+    by_path = source.routes(list(snapshot.paths), snapshot.now)
+    if not by_path:
+        return snapshot
+    addresses = {address for route in by_path.values() for address in route.hops if address is not None}
+    names = of_addresses(sorted(addresses))
+    as_of = {address: name.asn for address, name in names.items() if name.asn is not None}
+    as_names = {name.asn: name.as_name for name in names.values() if name.asn is not None and name.as_name is not None}
+    return replace(snapshot, routes=MeshRoutes(by_path, as_of, as_names))
+
+
+def common_place(snapshot: Snapshot, bad: Collection[int], unknown: Collection[int]) -> CommonPlace | None:
+    """The common part of the bad paths; None if their routes cannot tell it."""
+    routes = snapshot.routes.by_path
+    reverse = {(path.source, path.destination): path_id for path_id, path in snapshot.paths.items()}
+    ids, paths = [], []
+    for path_id, path in snapshot.paths.items():
+        if path_id not in routes or path_id in unknown:
+            continue
+        back = reverse.get((path.destination, path.source))
+        hops_back = _between(snapshot, back) if back in routes else ()
+        ids.append(path_id)
+        paths.append(MeshPath(path_id in bad, path.source, path.destination, _between(snapshot, path_id), hops_back))
+    part = find_common_part(paths, snapshot.routes.labels)
+    if part is None:
+        return None
+    return CommonPlace(part.name, frozenset(ids[place] for place in part.crossing), part.text)
+
+
+def _between(snapshot: Snapshot, path_id: int | None) -> Hops:
+    """The hops of a path's route between both ends; the end of a route that did not reach is unknown."""
+    if path_id is None:
+        return ()
+    route = snapshot.routes.by_path[path_id]
+    return route.hops[:-1] if route.reached else (*route.hops, None)

@@ -1,0 +1,1 @@
+"""Routes in the evidence of incidents: where on the path the trouble is."""

@@ -1,0 +1,288 @@
+"""The place of an incident's trouble by traces: a change of the route, or the link at which loss begins.
+
+In: the other facts of an incident, and the period of its beginning. Out: `RouteFacts`. Without traces nothing is asked
+but whether there are any. `monitor.analysis.routes` decides; here are the choice of traces and the counts of hops.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from statistics import median
+
+from monitor.alerts.evidence.comparison import loss_rose
+from monitor.alerts.evidence.facts import Direction, Facts, PathFacts, RouteFacts, TracedHop, TracedRoute
+from monitor.alerts.evidence.tested_direction import Ends, tested_direction
+from monitor.analysis.routes import wording
+from monitor.analysis.routes.compare import Route, is_compatible, merge
+from monitor.analysis.routes.effects import SLACK_S
+from monitor.analysis.routes.onset import HopCounts, LossOnset, by_as, find_onset
+from monitor.analysis.routes.wording import AsLabels
+from monitor.archive.queries.routes.effects import LONGEST_UNSEEN, MeasuredChange, distinct_changes, effects_of
+from monitor.archive.queries.routes.periods import RouteChange, changes_between, routes_between
+from monitor.archive.queries.routes.traces import StoredTrace, traces_between
+from monitor.routes.places import HopName, as_text, of_addresses
+
+HISTORY = timedelta(hours=6)
+"""Traces before the beginning: they tell which routers limit their replies."""
+PATHS_TRACED = 4
+SLACK = timedelta(seconds=SLACK_S)
+MEASURED_DIRECTION = 0.95
+"""Probability that packets are lost in the direction that throughput tests name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Traced:
+    """A direction of a path with its traces of the flow of its pings, in order of time: all, those before and those
+    since the beginning. The routes merge the newest traces that agree; None without a trace that shows a hop."""
+
+    direction: Direction
+    traces: tuple[StoredTrace, ...]
+    before: tuple[StoredTrace, ...]
+    after: tuple[StoredTrace, ...]
+    route_before: Route | None
+    route_after: Route | None
+
+    @property
+    def whole_route(self) -> Route | None:
+        """The present route up to the destination, if a trace has shown it."""
+        if self.route_after is None:
+            return None
+        if self.route_after.reached:
+            return self.route_after
+        earlier = self.route_before
+        is_same = earlier is not None and earlier.reached and is_compatible(earlier, self.route_after)
+        return merge(self.route_after, earlier) if is_same and earlier is not None else None
+
+
+class _Names:
+    """Places of addresses, for sentences and tables."""
+
+    def __init__(self, addresses: Iterable[str]) -> None:
+        self._names: Mapping[str, HopName] = of_addresses(addresses)
+        as_names = {name.asn: name.as_name for name in self._names.values() if name.asn is not None}
+        self.labels = AsLabels(self.as_of, as_names.get)
+
+    def as_of(self, address: str) -> int | None:
+        name = self._names.get(address)
+        return None if name is None else name.asn
+
+    def place(self, address: str | None) -> str | None:
+        """For example "AS 20965 GEANT" or the name of an exchange point."""
+        name = None if address is None else self._names.get(address)
+        if name is None:
+            return None
+        number = None if name.asn is None else as_text(name.asn, name.as_name)
+        parts = [part for part in (name.network, number, name.ixp, name.special) if part]
+        return ", ".join(parts) or None
+
+
+def collect_routes(facts: Facts, since: datetime, until: datetime) -> tuple[RouteFacts, ...]:
+    """The routes of the first paths of the facts with traces before `until`. `since` is when the trouble may have begun
+    at the earliest; it is exact where `facts.began` has an interval."""
+    paths = facts.paths[:PATHS_TRACED]
+    ids = [direction.path_id for path in paths for direction in (path.there, path.back) if direction is not None]
+    periods = routes_between(ids, since - HISTORY, until)
+    if not periods:
+        return ()
+    began = facts.began
+    earliest = since if began is None or began.earliest is None else began.earliest
+    latest = max(since if began is None else began.at, earliest)
+    changes = changes_between(earliest - LONGEST_UNSEEN, min(latest + LONGEST_UNSEEN, until), ids)
+    at_onset = [
+        change
+        for change in distinct_changes(changes)
+        if change.last_before_at - SLACK <= latest and earliest <= change.at + SLACK
+    ]
+    measured = defaultdict(list)
+    for change in effects_of(at_onset, until):
+        measured[change.path_id].append(change)
+    by_path = defaultdict(list)
+    for period in periods:
+        by_path[period.path_id].append(period)
+    traced = {
+        direction.path_id: _traced(direction, earliest, latest, since, until)
+        for path in paths
+        for direction in (path.there, path.back)
+        if direction is not None and direction.path_id in {period.path_id for period in periods}
+    }
+    names = _Names(_addresses(traced.values(), at_onset))
+    toward = tested_direction(facts).toward
+    routes = (_of_path(path, traced, measured, names, toward) for path in paths)
+    return tuple(sorted((of_path for of_path in routes if of_path is not None), key=lambda entry: not entry.is_certain))
+
+
+def _traced(direction: Direction, earliest: datetime, latest: datetime, since: datetime, until: datetime) -> _Traced:
+    traces = [
+        trace for trace in traces_between(direction.path_id, since - HISTORY, until) if not trace.route.is_unknown
+    ]
+    flows = Counter((trace.protocol, trace.flow) for trace in traces)
+    usual = max(flows, key=lambda flow: flows[flow], default=None)
+    traces = [trace for trace in traces if (trace.protocol, trace.flow) == usual]
+    before = tuple(trace for trace in traces if trace.at <= earliest)
+    after = tuple(trace for trace in traces if trace.at >= latest and trace.at > earliest)
+    return _Traced(direction, tuple(traces), before, after, _newest_route(before), _newest_route(after))
+
+
+def _newest_route(traces: Sequence[StoredTrace]) -> Route | None:
+    route: Route | None = None
+    for trace in reversed(traces):
+        if route is None:
+            route = trace.route
+        elif not is_compatible(route, trace.route):
+            break
+        else:
+            route = merge(route, trace.route)
+    return route
+
+
+def _addresses(traced: Iterable[_Traced], changes: Iterable[RouteChange]) -> set[str]:
+    hops = [hop.address for direction in traced for trace in direction.traces for hop in trace.hops]
+    hops += [address for change in changes for address in (*change.before_hops, *change.after_hops)]
+    return {address for address in hops if address is not None}
+
+
+def _of_path(
+    path: PathFacts,
+    traced: Mapping[int, _Traced],
+    measured: Mapping[int, Sequence[MeasuredChange]],
+    names: _Names,
+    toward: Ends | None,
+) -> RouteFacts | None:
+    """The statement about a path: its route or that of its reverse path changed, or where its loss begins."""
+    ends = [traced[side.path_id] for side in (path.there, path.back) if side is not None and side.path_id in traced]
+    changes = [change for end in ends for change in measured.get(end.direction.path_id, ())]
+    change = max(changes, key=_weight, default=None)
+    onset = _loss_onset(path, traced, names, toward) if any(loss_rose(end.direction) for end in ends) else None
+    if change is not None:
+        end = next(end for end in ends if end.direction.path_id == change.path_id)
+        return _changed(change, end, onset, names)
+    if not ends or not any(end.after for end in ends):
+        return None
+    end = ends[0]
+    where = f"where: {wording.CANNOT_TELL}" if onset is None else onset.text
+    is_unchanged = all(
+        end.route_before is not None
+        and end.route_after is not None
+        and is_compatible(end.route_before, end.route_after)
+        for end in ends
+    )
+    return RouteFacts(
+        path_id=end.direction.path_id,
+        path=end.direction.name,
+        sentence=wording.route_unchanged(where) if is_unchanged else where,
+        is_certain=onset is not None and onset.is_certain,
+        before=_as_route(end.before[-1:], names),
+        after=_as_route(end.after[:1], names),
+    )
+
+
+def _weight(change: MeasuredChange) -> tuple[bool, float]:
+    """Changes with an effect first, those with the largest step of the RTT before others."""
+    return change.effect is not None, abs(change.rtt_shift_ms or 0.0)
+
+
+def _changed(change: MeasuredChange, end: _Traced, onset: _Place | None, names: _Names) -> RouteFacts:
+    raw, effect = change.change, change.effect
+    at = raw.at
+    if effect is not None and effect.rtt is not None:
+        at = min(max(datetime.fromtimestamp(effect.rtt.at_s, UTC), raw.last_before_at), raw.at)
+    sentence = wording.route_change(at, raw.before, raw.after, names.labels, effect)
+    if onset is not None and onset.is_certain:
+        sentence = f"{sentence}; {onset.text}"
+    return RouteFacts(
+        path_id=end.direction.path_id,
+        path=end.direction.name,
+        sentence=sentence,
+        is_certain=effect is not None or (onset is not None and onset.is_certain),
+        before=_as_route([trace for trace in end.traces if trace.at <= raw.last_before_at][-1:], names),
+        after=_as_route([trace for trace in end.traces if trace.at >= raw.at][:1], names),
+        changed_at=at,
+        has_effect=effect is not None,
+        rtt_shift_ms=change.rtt_shift_ms,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where loss begins, in words."""
+
+    text: str
+    is_certain: bool
+
+
+def _loss_onset(path: PathFacts, traced: Mapping[int, _Traced], names: _Names, toward: Ends | None) -> _Place | None:
+    """The link at which loss begins; None if traces and pings since the beginning cannot tell."""
+    there = traced.get(path.there.path_id)
+    back = None if path.back is None else traced.get(path.back.path_id)
+    route = None if there is None else there.whole_route
+    if there is None or route is None:
+        return None
+    reverse = None if back is None else back.whole_route
+    counts = _counts(there, route), () if back is None or reverse is None else _counts(back, reverse)
+    mirror = None
+    if reverse is not None:
+        # The last hop of each route is the end at which the other begins.
+        nodes = [[None, *_numbers(route, names)], [None, *_numbers(reverse, names)]]
+        nodes[0][0], nodes[1][0] = nodes[1][-1], nodes[0][-1]
+        mirror = by_as(*nodes)
+    onset: LossOnset | None = find_onset(*counts, mirror, _forward_probability(path, toward))
+    if onset is None:
+        return None
+    return _Place(wording.loss_onset(onset, route, reverse, names.labels), onset.is_certain)
+
+
+def _numbers(route: Route, names: _Names) -> list[int | None]:
+    return [None if address is None else names.as_of(address) for address in route.hops]
+
+
+def _forward_probability(path: PathFacts, toward: Ends | None) -> float:
+    """That packets are lost on their way to the destination, by throughput tests. A site's other end is empty."""
+    if toward is None:
+        return 0.5
+    hosts = path.name.split(" → ")
+    sources, destinations = ({"", path.source_site, hosts[0]}, {"", path.destination_site, hosts[-1]})
+    if toward[0] in sources and toward[1] in destinations:
+        return MEASURED_DIRECTION
+    return 1.0 - MEASURED_DIRECTION if toward[0] in destinations and toward[1] in sources else 0.5
+
+
+def _counts(end: _Traced, route: Route) -> list[HopCounts]:
+    """Probes sent to and lost at each hop of a route, the pings of the path with those of the destination."""
+    after, before = _probes(end.after, route), _probes(end.before, route)
+    counts = [HopCounts(*after[ttl], *before[ttl]) for ttl in range(1, len(route.hops))]
+    was, is_now = end.direction.before, end.direction.after
+    (sent, lost), (sent_before, lost_before) = after[len(route.hops)], before[len(route.hops)]
+    return [
+        *counts, HopCounts(sent + is_now.sent, lost + is_now.lost, sent_before + was.sent, lost_before + was.lost)
+    ]  # fmt: skip
+
+
+def _probes(traces: Iterable[StoredTrace], route: Route) -> dict[int, tuple[int, int]]:
+    """Probes sent and lost at each TTL by the traces along a route."""
+    sums = dict.fromkeys(range(1, len(route.hops) + 1), (0, 0))
+    for trace in traces:
+        if not is_compatible(trace.route, route):
+            continue
+        for hop in trace.hops:
+            if hop.ttl in sums and hop.error is None:
+                sent, lost = sums[hop.ttl]
+                sums[hop.ttl] = sent + hop.sent, lost + hop.sent - hop.received
+    return sums
+
+
+def _as_route(traces: Sequence[StoredTrace], names: _Names) -> TracedRoute | None:
+    """The first trace, for tables; None of none."""
+    return next((_route_table(trace, names) for trace in traces), None)
+
+
+def _route_table(trace: StoredTrace, names: _Names) -> TracedRoute:
+    hops = []
+    for hop in trace.hops:
+        rtts_ms = [rtt for rtt in hop.rtts_ms if rtt is not None]
+        lost = hop.sent - hop.received
+        rtt_ms = median(rtts_ms) if rtts_ms else None
+        hops.append(TracedHop(hop.ttl, hop.address, names.place(hop.address), hop.sent, lost, rtt_ms))
+    return TracedRoute(trace.at, trace.reached, tuple(hops))

@@ -1,0 +1,243 @@
+"""Incidents say where: traces and bursts planted in the archive; the statement in cause, page, ticket and API."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from django.core.management import call_command
+from django.db import transaction
+
+from monitor.alerts import evaluate as evaluation
+from monitor.alerts.detect.rules.finding import RuleFinding
+from monitor.alerts.evidence import gather
+from monitor.alerts.evidence.evidence import evidence
+from monitor.alerts.evidence.stated import Fault
+from monitor.alerts.evidence.ticket import ticket_text
+from monitor.alerts.incidents import lifecycle, queries
+from monitor.alerts.models import Incident
+from monitor.archive.ingest.traces import store_traces
+from monitor.archive.models import Burst
+from monitor.mesh.models import Path
+from probes.contract import Outcome
+from probes.site.wire import Delivered
+from probes.trace.spec import Hop, TraceRun
+from tests.db.alert_rows import make_bursts, make_mesh
+from tests.facts import lacks
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+BEGAN = NOW - 20 * MINUTE
+AS_TABLE = "8.1.0.0,8.1.255.255,20965,GEANT\n8.2.0.0,8.2.255.255,513,CERN\n8.3.0.0,8.3.255.255,174,COGENT\n"
+GEANT, CERN, COGENT = "8.1.0.", "8.2.0.", "8.3.0."
+
+
+@pytest.fixture
+def as_names(tmp_path):
+    file = tmp_path / "asn.csv"
+    file.write_text(AS_TABLE)
+    call_command("routes", "asn", "load", str(file), stdout=io.StringIO())
+
+
+@pytest.fixture
+def paths():
+    return make_mesh(["slac", "cern"], NOW - timedelta(days=2))
+
+
+def hop(ttl, address, rtts_ms):
+    return Hop(ttl=ttl, rtts_ms=rtts_ms) if address is None else Hop(ttl=ttl, address=address, rtts_ms=rtts_ms)
+
+
+def plant_trace(path, at, hops, *, lossy_from=None, flow=7):
+    """A trace whose last hop is the destination; from the hop `lossy_from` on a third of the probes are lost."""
+    rows = tuple(
+        hop(ttl, address, (None, *[float(ttl)] * 2) if lossy_from and ttl >= lossy_from else (float(ttl),) * 3)
+        for ttl, address in enumerate(hops, 1)
+    )
+    run = TraceRun(
+        target="x",
+        address=hops[-1],
+        family=4,
+        started_at=at,
+        outcome=Outcome.MEASURED,
+        flow=flow,
+        reached=True,
+        hops=rows,
+    )
+    with transaction.atomic():
+        store_traces([Delivered(sequence=1, path_id=path.pk, test="routes", result=run)], NOW)
+
+
+def plant_pings(path, *, lost=0, shift_ms=0.0, hours=6):
+    """A burst a minute up to now; from BEGAN on with this loss of ten packets and this rise of the RTT."""
+    noise = np.random.default_rng(path.pk).exponential(0.2, (hours * 60, 10))
+    rows = []
+    for number, rest in enumerate(noise):
+        at = NOW - (hours * 60 - number) * MINUTE
+        missing, more = (lost, shift_ms) if at >= BEGAN else (0, 0.0)
+        rtts = [None if place < missing else 20.0 + more + wait for place, wait in enumerate(rest)]
+        rows.append(
+            Burst(
+                path_id=path.pk, packet_bytes=100, measured_at=at, outcome="measured", sent=10, received=10 - missing,
+                duplicates=0, reordered=0, during_test=False, ttl=60, rtts_ms=rtts,
+            )
+        )  # fmt: skip
+    Burst.objects.bulk_create(rows)
+
+
+def opened(*findings, cause="cern ↔ slac"):
+    lifecycle.add_findings(cause, findings, NOW - timedelta(seconds=20))
+    row = Incident.objects.get(cause=cause)
+    lifecycle.open_if_confirmed(row.pk, NOW)
+    gather.store_facts(row, NOW)
+    return queries.incident_with_paths(row.pk)
+
+
+def finding(path, rule, **figures):
+    return RuleFinding(rule, path.pk, str(path), f"{rule} is high", BEGAN, figures)
+
+
+def rtt_finding(path):
+    figures = {"figure": "median", "before_ms": 20.0, "after_ms": 80.0, "since": BEGAN.isoformat()}
+    return finding(path, "rtt", **figures)
+
+
+FORWARD = [GEANT + "1", GEANT + "2", CERN + "1", CERN + "2", "192.0.2.2"]
+REVERSE = [CERN + "2", CERN + "1", GEANT + "2", GEANT + "1", "192.0.2.1"]
+
+
+def plant_lossy_link(there, back):
+    """Packets from hop 2 of GEANT to hop 3 of CERN are lost from BEGAN on: traces of both ends show it behind their
+    third hop, and pings of both as well."""
+    for path, hops in ((there, FORWARD), (back, REVERSE)):
+        plant_pings(path, lost=3)
+        for minute in (-200, -100, -60, -40, -30):
+            plant_trace(path, NOW + minute * MINUTE, hops)
+        for minute in range(-19, 0):
+            plant_trace(path, NOW + minute * MINUTE + MINUTE / 2, hops, lossy_from=3)
+
+
+def test_loss_is_placed_between_two_hops_from_both_ends(paths, as_names, client, settings):
+    settings.LOCAL_READ = settings.ALLOW_PLAIN_HTTP = True
+    there, back = paths["slac → cern"], paths["cern → slac"]
+    plant_lossy_link(there, back)
+
+    row = opened(finding(there, "loss", sent=200, lost=60))
+
+    gathered = evidence(row, NOW)
+    (route,) = gathered.routes
+    place = "loss begins between hop 2 (AS 20965 GEANT) and hop 3 (AS 513 CERN), seen from both ends"
+    assert (route.path, route.is_certain, route.changed_at) == ("slac → cern", True, None)
+    assert route.sentence == f"route unchanged; {place}"
+    assert gathered.cause.fault is Fault.LOSS
+    assert place in gathered.likely
+    ticket = ticket_text(row, gathered)
+    assert lacks(ticket, place, "trace before, 2026-11-21 09:35:00 UTC", "trace after", "1 of 3 lost") == []
+    page = client.get(f"/incidents/{row.pk}/", headers={"host": "localhost"}).content.decode()
+    assert lacks(page, place, "AS 513 CERN", "1 of 3") == []
+    answer = client.get(f"/api/v1/incidents/{row.pk}", headers={"host": "localhost"})
+    stated = json.loads(answer.content)["evidence"]["routes"][0]
+    assert (stated["sentence"], len(stated["after"]["hops"])) == (route.sentence, 5)
+
+
+def test_a_route_change_with_a_step_is_the_cause(paths, as_names):
+    there, back = paths["slac → cern"], paths["cern → slac"]
+    old, new = [GEANT + "1", GEANT + "2", CERN + "1", "192.0.2.2"], [GEANT + "1", COGENT + "1", CERN + "1", "192.0.2.2"]
+    for path in (there, back):
+        plant_pings(path, shift_ms=60.0)
+    for minute in range(-300, -20, 10):
+        plant_trace(there, NOW + minute * MINUTE, old)
+    for minute in (-19, -10, -1):
+        plant_trace(there, NOW + minute * MINUTE, new)
+
+    row = opened(rtt_finding(there), rtt_finding(back))
+
+    gathered = evidence(row, NOW)
+    route = gathered.routes[0]
+    assert gathered.cause.fault is Fault.ROUTE
+    assert lacks(gathered.likely, "the route changed at 09:45:00 UTC", "+60 ms", "now by AS 174") == []
+    assert route.changed_at == BEGAN
+    assert route.rtt_shift_ms == pytest.approx(60.0, abs=0.5)
+    assert (route.before.hops[1].place, route.after.hops[1].place) == ("AS 20965 GEANT", "AS 174 COGENT")
+    assert (
+        lacks(ticket_text(row, gathered), "trace before, 2026-11-21 09:35:00", "trace after, 2026-11-21 09:46:00") == []
+    )
+
+
+def test_a_step_on_an_unchanged_route_cannot_be_placed(paths):
+    there = paths["slac → cern"]
+    plant_pings(there, shift_ms=60.0)
+    for minute in range(-300, 0, 10):
+        plant_trace(there, NOW + minute * MINUTE, FORWARD)
+
+    gathered = evidence(opened(rtt_finding(there)), NOW)
+
+    assert [route.sentence for route in gathered.routes] == ["route unchanged; where: cannot tell"]
+    assert not gathered.routes[0].is_certain
+
+
+def test_a_router_that_limits_its_replies_is_not_blamed(paths):
+    """Hop 2 loses a third of its probes, before and since; the path itself loses nothing."""
+    there = paths["slac → cern"]
+    plant_pings(there, shift_ms=60.0)
+    for minute in range(-300, 0, 10):
+        rows = [GEANT + "1", GEANT + "2", CERN + "1", "192.0.2.2"]
+        plant_trace(there, NOW + minute * MINUTE, rows, lossy_from=2)
+
+    gathered = evidence(opened(rtt_finding(there)), NOW)
+
+    assert lacks(gathered.likely, "loss begins") == ["loss begins"]
+
+
+def test_without_traces_nothing_is_said_of_routes(paths):
+    there, back = paths["slac → cern"], paths["cern → slac"]
+    plant_pings(there, lost=3)
+    plant_pings(back, lost=3)
+
+    row = opened(finding(there, "loss", sent=200, lost=60))
+
+    gathered = evidence(row, NOW)
+    assert gathered.routes == ()
+    assert "where" not in gathered.likely
+    assert "Route " not in ticket_text(row, gathered)
+
+
+def test_paths_through_one_as_are_one_incident_of_its_name(as_names, monkeypatch):
+    """Seven sites; the paths between the first four and the last three, and no others, pass a router of GEANT."""
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+    names = [f"s{number}" for number in range(7)]
+    paths = make_mesh(names, NOW - timedelta(days=30), loss={"above_ratio": 0.01, "window_s": 600})
+    far = set(names[4:])
+    crossing = {name for name in paths if len(far & set(name.split(" → "))) == 1}
+    bad = sorted(crossing)[:10] + sorted(crossing)[14:]
+    for name, path in paths.items():
+        source, destination = name.split(" → ")
+        first, last = (f"8.9.{names.index(end)}.1" for end in (source, destination))
+        middle = [GEANT + "1"] if name in crossing else [COGENT + "1"]
+        plant_trace(path, NOW - 15 * MINUTE, [first, *middle, last, path.destination.address])
+        make_bursts(path, [0] * 120, NOW - 130 * MINUTE)
+        make_bursts(path, [2 if name in bad else 0] * 10, NOW - 10 * MINUTE)
+
+    evaluation.evaluate(NOW)
+
+    (incident,) = Incident.objects.all()
+    assert incident.cause == "AS 20965 GEANT"
+    assert {str(row.path) for row in incident.paths.all()} == set(bad)
+    assert lacks(incident.summary, "AS 20965 GEANT 0.9") == []
+
+
+def test_bad_paths_without_traces_keep_their_causes(monkeypatch):
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+    paths = make_mesh(["a", "b", "c", "d"], NOW - timedelta(days=30), loss={"above_ratio": 0.01, "window_s": 600})
+    for name, path in paths.items():
+        make_bursts(path, [0] * 120, NOW - 130 * MINUTE)
+        make_bursts(path, [2 if name.startswith("a ") else 0] * 10, NOW - 10 * MINUTE)
+
+    evaluation.evaluate(NOW)
+
+    assert [incident.cause for incident in Incident.objects.all()] == ["a outbound"]
+    assert Path.objects.count() == 12

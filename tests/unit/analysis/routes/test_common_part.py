@@ -1,0 +1,63 @@
+"""Bad paths through a common AS are named after it; what cannot be told apart, or is too little, is not."""
+
+from monitor.analysis.alarms.candidates import CauseKind, PathLocation
+from monitor.analysis.alarms.grouping import explain
+from monitor.analysis.routes.common_part import find_common_part
+from monitor.analysis.routes.suspects import MeshPath
+from monitor.analysis.routes.wording import AsLabels
+from tests.routes.incidents import incidents_of
+from tests.routes.meshes import faulty_mesh
+
+NUMBERS = {"x": 20965, "y": 174}
+LABELS = AsLabels(NUMBERS.get, {20965: "GEANT"}.get)
+SITES = "abcdef"
+
+
+def mesh(bad):
+    """Paths of the first three sites to the last three pass x, their reverse y; all others neither."""
+    paths = []
+    for source in SITES:
+        for destination in SITES:
+            if source == destination:
+                continue
+            middle = ("x",) if source in "abc" and destination in "def" else ("y",)
+            paths.append(
+                MeshPath((source, destination) in bad, source, destination, (f"{source}1", *middle, f"{destination}1"))
+            )
+    return paths
+
+
+def across_x():
+    return [(source, destination) for source in "abc" for destination in "def"]
+
+
+def test_the_as_of_all_bad_paths_is_their_name():
+    paths = mesh(across_x())
+
+    part = find_common_part(paths, LABELS)
+
+    assert part.name == "AS 20965 GEANT"
+    assert {(paths[place].source, paths[place].destination) for place in part.crossing} == set(across_x())
+    lines = [
+        PathLocation(place, path.source, path.destination, path.source, path.destination, 4)
+        for place, path in enumerate(paths)
+    ]
+    bad = {place for place, path in enumerate(paths) if path.is_bad}
+    (cause,) = explain(lines, bad, places={part.name: part.crossing})
+    assert (cause.kind, cause.name, cause.bad, cause.measured) == (CauseKind.PLACE, "AS 20965 GEANT", 9, 9)
+    assert len(explain(lines, bad)) > 1
+
+
+def test_two_bad_paths_have_no_name():
+    assert find_common_part(mesh(across_x()[:2]), LABELS) is None
+
+
+def test_bad_paths_without_a_common_hop_have_no_name():
+    assert find_common_part(mesh([("a", "b"), ("c", "d"), ("e", "f"), ("b", "e")]), LABELS) is None
+
+
+def test_incidents_of_simulated_meshes_have_the_right_name():
+    results = [incidents_of(faulty_mesh(seed)) for seed in range(300, 312)]
+
+    assert sum(result.is_right for result in results) >= 10
+    assert not any(result.is_place and not result.is_right for result in results)
