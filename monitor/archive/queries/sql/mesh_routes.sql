@@ -19,7 +19,11 @@ FROM (
     INNER JOIN route ON route.id = recent.route_id
     WHERE
         recent.last_at >= recent.newest_at - interval '15 minutes'
-        AND (%(addresses)s::text[] IS NULL OR route.hops && %(addresses)s::text[])
+        -- PostgreSQL hashes a list for =, and not for &&, which takes 18 s for 130 addresses on 90,000 paths.
+        AND (
+            %(addresses)s::text[] IS NULL
+            OR EXISTS (SELECT FROM unnest(route.hops) AS hop (address) WHERE address = ANY(%(addresses)s::text[]))
+        )
     ORDER BY recent.path_id, recent.route_id, recent.last_at DESC
     LIMIT %(most)s::integer
 ) AS mesh_route

@@ -16,8 +16,8 @@ from monitor.archive.queries.path_states import PathState
 from monitor.web.pages.routes.layout import Arrangement, Box, arrange
 from monitor.web.pages.routes.parts import BLOCKS, ENDS, Chain, Part, PartKind
 
-LETTER = 7.3
-SMALL_LETTER = 6.4
+LETTER = 8.1
+SMALL_LETTER = 7.2
 LONGEST_LABEL = 24
 BOX_HEIGHT = 40.0
 SILENT_SIZE = 24.0

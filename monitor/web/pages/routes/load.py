@@ -143,9 +143,10 @@ def _routes(
     if len(ids) > MOST_PATHS and wanted.is_of_routes:
         addresses = _addresses_of(at, wanted)
     if len(ids) <= MOST_PATHS or addresses is not None:
-        found = mesh_routes(at, ids, addresses=addresses, most=2 * MOST_PATHS + 1)
-        if len(found) <= 2 * MOST_PATHS:
-            return found, False
+        some = None if wanted.site is None else ids
+        routes = mesh_routes(at, some, addresses=addresses, most=2 * MOST_PATHS + 1)
+        if len(routes) <= 2 * MOST_PATHS:
+            return [route for route in routes if route.path_id in paths.ends], False
     ids = [path_id for path_id in ids if path_id in incidents][:MOST_PATHS]
     return mesh_routes(at, ids, addresses=addresses, most=2 * MOST_PATHS), True
 
