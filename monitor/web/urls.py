@@ -21,7 +21,7 @@ from monitor.web.pages.incidents.view import (
 from monitor.web.pages.lab.view import lab_expected, lab_page
 from monitor.web.pages.login.view import Login
 from monitor.web.pages.map.view import map_page
-from monitor.web.pages.path import downloads, on_demand, run_now
+from monitor.web.pages.path import downloads, on_demand, run_now, trace_now
 from monitor.web.pages.path.view import charts_json, path_page
 from monitor.web.pages.preferences.view import preferences_page
 from monitor.web.pages.records.view import records_page
@@ -50,6 +50,7 @@ urlpatterns: list[URLPattern] = [
     path("paths/<int:path_id>/routes.csv", downloads.routes_csv, name="routes-csv"),
     path("paths/<int:path_id>/run/", run_now.run_now, name="run-now"),
     path("paths/<int:path_id>/test/", on_demand.test_now, name="test-now"),
+    path("paths/<int:path_id>/trace/", trace_now.trace_now, name="trace-now"),
     path("paths/<int:path_id>/test.json", on_demand.progress, name="path-progress"),
     path("incidents/", incidents_page, name="incidents"),
     path("incidents/<int:incident_id>/", incident_page, name="incident"),

@@ -17,14 +17,18 @@ from monitor.mesh.apply import apply
 from monitor.mesh.models import Path, PingRequest, PingRun, Site, Slot
 from monitor.mesh.schedule.on_demand_pings import reverse_of
 from probes.contract import Deadline, Outcome
-from probes.site.wire import ABILITIES_HEADER, ON_DEMAND_PINGS, OnDemandPingReport, Plan
+from probes.site.wire import ABILITIES_HEADER, ON_DEMAND_PINGS, ON_DEMAND_TRACES, OnDemandPingReport, Plan
+from probes.trace.spec import Hop, TraceRun
 from tests.db.mesh.test_slots import document
+from tests.db.mesh_of_three import batch
+from tests.db.trace_rows import delivered
+from tests.deliveries import store
 from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
-ABLE = {ABILITIES_HEADER: ON_DEMAND_PINGS}
+ABLE = {ABILITIES_HEADER: f"{ON_DEMAND_PINGS}, {ON_DEMAND_TRACES}"}
 
 
 @pytest.fixture
@@ -289,6 +293,34 @@ def test_the_page_shows_the_replies_of_both_directions(path, clock):
     assert lacks(logged_in("viewer").get(f"/paths/{reverse_of(path).pk}/").content.decode(), "1 lost (5%)") == []
     clock.append(NOW + timedelta(hours=2))
     assert "Pings at" not in progress(operator, path)["html"]
+
+
+def test_the_page_traces_both_directions_on_demand(path, clock):
+    operator, first = logged_in("operator"), agent_of("s1")
+
+    answer = operator.post(f"/paths/{path.pk}/trace/")
+
+    assert (answer.status_code, answer["Location"]) == (302, f"/paths/{path.pk}/#test-now")
+    shown = progress(operator, path)
+    assert (shown["is_running"], lacks(shown["announcement"], "s1 → s2: waiting", "s2 → s1: waiting")) == (True, [])
+    (there,) = fetch(first).traces_to_run
+    clock.append(NOW + 20 * SECOND)
+    late = lacks(progress(operator, path)["announcement"], "agent of s1 has the request", "agent of s2 is late")
+    assert late == []
+    hops = (Hop(ttl=1, address="198.51.100.1", rtts_ms=(1.0,)), Hop(ttl=2, address="192.0.2.2", rtts_ms=(2.0,)))
+    run = TraceRun(
+        target="s2", address="192.0.2.2", family=4, started_at=NOW + 15 * SECOND, outcome=Outcome.MEASURED,
+        reason=there.reason, flow=1, reached=True, hops=hops,
+    )  # fmt: skip
+    store(path.source.site_id, batch(delivered(path, run, 1)), NOW + 20 * SECOND)
+    clock.append(NOW + 90 * SECOND)
+    shown = progress(operator, path)
+    assert lacks(shown["announcement"], "s1 → s2: route 1, 2 hops.", "agent of s2 did not take it up") == []
+    assert (shown["is_running"], "#tab-routes" in shown["html"]) == (False, True)
+    assert logged_in("viewer").post(f"/paths/{path.pk}/trace/").status_code == 403
+    assert operator.post(f"/paths/{path.pk}/trace/").status_code == 302
+    assert operator.post(f"/paths/{path.pk}/trace/").status_code == 429, "traced just before"
+    assert operator.post("/paths/999999/trace/").status_code == 404
 
 
 def test_a_throughput_test_follows_the_pings_if_asked_for(path):

@@ -39,7 +39,7 @@ def test_replies_appear_while_they_arrive(browser, served, paths):
     throughput(there, timezone.now(), 94e6)
     page = logged_in(browser, served, f"/paths/{there.pk}/")
     shot(page, "on-demand-before")
-    page.locator("#test-now button").click()
+    page.get_by_role("button", name="Test this path now").click()
     page.wait_for_selector("#test-now-progress [data-running]")
     page.evaluate("() => { window.kept = 'since the request'; }")
     assert "Waiting for the agent of slac" in page.locator("#test-now-progress").inner_text()

@@ -1,5 +1,5 @@
 """The block "Test this path now" of a path page: its form for operators, the replies to on-demand pings while they
-arrive, and the progress of an on-demand throughput test.
+arrive, and the progress of an on-demand throughput test and of on-demand traces.
 
 A script (static/web/on_demand.js) polls `progress`, whose HTML is that of the page: without scripts a reload shows the
 same.
@@ -32,10 +32,9 @@ from monitor.overview.on_demand_pings import PingsTooOften, ask
 from monitor.web.labels import outcome_label
 from monitor.web.pages.incidents.operate import may_operate, problems, refusal
 from monitor.web.pages.path.run_now import SettingsForm
+from monitor.web.pages.path.trace_now import PLAN_EVERY_S, TraceProgress, trace_progress
 
 SHOWN_FOR = timedelta(hours=1)
-PLAN_EVERY_S = 10
-"""Interval at which agents ask for their plan."""
 PINGS_FIRST_S = 20
 """Lead of a throughput test that begins after the pings: 10 s for the plan, 7 s for the pings, and a reserve."""
 STEP, HEIGHT, MARGIN, LOST_ROW = 12, 44, 6, 12
@@ -98,16 +97,18 @@ class Direction:
 
 @dataclass(frozen=True, slots=True)
 class OnDemandProgress:
-    """The newest on-demand pings and throughput test of a path within the last hour, None without any."""
+    """The newest on-demand pings, throughput test and traces of a path within the last hour, None without any."""
 
     pings: PingsState | None
     directions: tuple[Direction, ...]
     throughput: OnDemand | None
+    traces: tuple[TraceProgress, ...]
     now: datetime
 
     @property
     def is_running(self) -> bool:
         runs = self.pings is not None and self.pings.is_running
+        runs = runs or any(trace.is_running for trace in self.traces)
         return runs or (self.throughput is not None and self.throughput.state is not TestState.ENDED)
 
     @property
@@ -137,6 +138,7 @@ class OnDemandProgress:
             said.append(f"{direction.name}: {direction.figures if is_measured else direction.status}.")
         if self.throughput is not None:
             said.append(f"Throughput test {self.throughput.state}.")
+        said += [f"Trace {trace.name}: {trace.status}." for trace in self.traces]
         return " ".join(said)
 
 
@@ -152,7 +154,7 @@ class OnDemandBlock:
 
     @property
     def is_shown(self) -> bool:
-        has_progress = self.progress.pings is not None or self.progress.throughput is not None
+        has_progress = any((self.progress.pings, self.progress.throughput, self.progress.traces))
         return self.form is not None or self.needs_operator or has_progress
 
 
@@ -215,6 +217,7 @@ def _progress(path_id: int, now: datetime) -> OnDemandProgress:
             for run in sorted(runs, key=lambda run: run.path.pk != path_id)
         ),
         throughput=outcomes.latest(path_id, now, now - SHOWN_FOR),
+        traces=trace_progress(path_id, now, now - SHOWN_FOR),
         now=now,
     )
 
