@@ -119,7 +119,7 @@ def _lanes(
                 free += of_flow
         hidden += len(packed[MOST_LANES:])
         for place, lane in enumerate(packed[:MOST_LANES]):
-            name = "" if place else "route" if path_id == path_ids[0] else "reverse"
+            name = "" if place else "forward" if path_id == path_ids[0] else "reverse"
             lanes.append(Lane(name, [_band(period, rows[period.route_id], window) for period in lane]))
     return lanes, hidden
 
