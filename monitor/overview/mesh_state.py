@@ -19,6 +19,10 @@ from monitor.archive.queries.path_states import MaintainedPlaces, PathStates, pa
 from monitor.archive.upkeep.freshness import Freshness, RecurringWork
 from monitor.mesh.models import Mesh
 
+LARGE_FROM_PATHS = 5000
+COUNTS_KEPT = timedelta(seconds=10)
+"""The states of so many paths take up to a second to count, and every page has them: they are counted at most once in
+this time, the time between two refreshes, unless incidents or maintenance change."""
 RECENTLY_ENDED = timedelta(hours=1)
 """While none is open, an incident that ended within this time is named."""
 NO_MESH = "No mesh yet: nothing is measured."
@@ -52,12 +56,26 @@ class MeshState:
         return "calm" if is_calm else "unknown"
 
 
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """The counted states of a large mesh, and what they were counted for."""
+
+    at: datetime
+    problem_paths: set[int]
+    maintained: MaintainedPlaces
+    states: PathStates
+
+
+_last_count: list[_Count] = []
+"""The last count, if it was of a large mesh."""
+
+
 def load_mesh_state(fresh: Freshness, now: datetime) -> MeshState:
     """The state at `now`, of a centre that last did its work as `fresh` says."""
     mesh = Mesh.objects.first()
     incidents = tuple(sorted(open_incidents(), key=words.damage, reverse=True))
     problem_paths = {row.path_id for incident in incidents for row in incident.paths.all() if not row.is_over}
-    states = path_states(now, problem_paths, maintained_places(now))
+    states = _count(now, problem_paths, maintained_places(now))
     overdue = {work.work: work.since for work in fresh.stale_at(now)}
     unknown_since = overdue.get(RecurringWork.EVALUATION)
     if mesh is None:
@@ -69,6 +87,18 @@ def load_mesh_state(fresh: Freshness, now: datetime) -> MeshState:
     else:
         said = _said(states, incidents, fresh.evaluated_at, unknown_since, now)
     return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since)
+
+
+def _count(now: datetime, problem_paths: set[int], maintained: MaintainedPlaces) -> PathStates:
+    """The paths by state; of a large mesh those of the last seconds."""
+    for last in _last_count[:]:
+        is_new = timedelta(0) <= now - last.at < COUNTS_KEPT
+        if is_new and (last.problem_paths, last.maintained) == (problem_paths, maintained):
+            return last.states
+    states = path_states(now, problem_paths, maintained)
+    is_large = states.paths >= LARGE_FROM_PATHS
+    _last_count[:] = [_Count(now, problem_paths, maintained, states)] if is_large else []
+    return states
 
 
 def maintained_places(now: datetime) -> MaintainedPlaces:

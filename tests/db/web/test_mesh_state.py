@@ -19,6 +19,7 @@ from monitor.archive.queries.path_states import MaintainedPlaces, path_states
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import Group, Measurement, MeasurementPeriod, Mesh, Path, Site, Test
+from monitor.overview import mesh_state
 from tests.db.alert_rows import make_bursts, make_mesh
 from tests.db.incident_rows import HOUR, MINUTE, NOW, lossy, watched
 from tests.db.pages_mesh import throughput
@@ -349,6 +350,25 @@ def test_states_agree_with_the_grid(client, paths, state):
     cells = client.get("/api/v1/grid?period=now", headers=LOCAL).json()["cells"]
 
     assert state()["with_problems"] == sum(cell["incident_id"] is not None for cell in cells)
+
+
+def test_a_large_mesh_is_counted_once_in_ten_seconds(state, paths, clock, monkeypatch):
+    """Until an incident opens, which counts at once."""
+    monkeypatch.setattr(mesh_state, "LARGE_FROM_PATHS", 6)
+    monkeypatch.setattr(mesh_state, "_last_count", [])
+    gone, *others = (path for ends, path in paths.items() if "fnal" in ends)
+    clean(gone, *others)
+    assert state()["normal"] == 4
+
+    Burst.objects.filter(path_id=gone.pk).delete()
+    clock.now += timedelta(seconds=9)
+    assert state()["normal"] == 4
+    clock.now += timedelta(seconds=1)
+    assert state()["normal"] == 3
+
+    lossy(paths["slac → cern"])
+    counts = state()
+    assert (counts["with_problems"], counts["normal"]) == (1, 4), "the path and its reverse"
 
 
 def test_retired_paths_are_not_counted(state, paths):
