@@ -45,7 +45,8 @@ _CELL = (
 
 @dataclass(frozen=True, slots=True)
 class RecentCell(GridCell):
-    """A cell with the time of its newest burst, and of the newest with a reply."""
+    """A cell with the time of its newest burst, and of the newest with a reply; None where these are the same, or where
+    there is no reply."""
 
     measured_at: datetime | None
     answered_at: datetime | None
