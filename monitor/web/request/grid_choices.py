@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from threading import Lock
-from typing import Any
+from threading import Lock, Thread
+from typing import Any, TypeVar
 
+from django.db import connection
 from django.http import Http404, HttpRequest
 
 from monitor.archive.queries.metrics import Metric
@@ -17,6 +19,7 @@ from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, UnknownChoic
 from monitor.overview.measures import MEASURES
 from monitor.web.request import parameters
 
+log = logging.getLogger(__name__)
 SHOWN: list[tuple[str, Any]] = [
     ("value", ""),
     ("vs last week", ComparedPeriod.WEEK),
@@ -26,13 +29,17 @@ ENDS = ("since", "until", "zone")
 LARGE_FROM_PATHS = 5000
 LARGE_KEPT = timedelta(seconds=10)
 """A grid of so many paths is loaded for all readers together, at most once in the time between two refreshes."""
+LARGE_SHOWN = timedelta(seconds=30)
+"""It takes seconds to load: until it is this old a reader gets it at once, and the next has it anew."""
 GRID_PERIODS = (GridPeriod.NOW, GridPeriod.HOUR, GridPeriod.DAY, GridPeriod.WEEK)
 
 
+Derived = TypeVar("Derived")
 Choices = tuple[Metric, GridPeriod, int | None, str | None, ComparedPeriod | None]
 _large: dict[Choices, Grid] = {}
 _lock = Lock()
 _large_load = Lock()
+_derived: dict[int, dict[Hashable, Any]] = {}
 
 
 def _choices(request: HttpRequest) -> Choices:
@@ -52,13 +59,34 @@ def load_chosen_grid(request: HttpRequest, now: datetime) -> Grid:
         large = _large.get(choices)
     if large is None:
         return _loaded(choices, now)
-    if timedelta(0) <= now - large.until < LARGE_KEPT:
+    age = now - large.until
+    if timedelta(0) <= age < LARGE_SHOWN:
+        if age >= LARGE_KEPT:
+            _load_beside(choices, now)
         return large
     # Readers who come during a load wait for its grid: each load of their own would make all of them slower.
     with _large_load:
         with _lock:
             newer = _large.get(choices)
         return _loaded(choices, now) if newer is None or newer is large else newer
+
+
+def _load_beside(choices: Choices, now: datetime) -> None:
+    """Load a newer grid in a thread, unless a large grid is being loaded."""
+    if not _large_load.acquire(blocking=False):
+        return
+
+    def load() -> None:
+        try:
+            _loaded(choices, now)
+        except Exception:
+            # The reader has a grid; the next loads it and is told the reason.
+            log.warning("the grid could not be loaded beside a request", exc_info=True)
+        finally:
+            _large_load.release()
+            connection.close()
+
+    Thread(target=load, name="grid", daemon=True).start()
 
 
 def _loaded(choices: Choices, now: datetime) -> Grid:
@@ -105,11 +133,25 @@ def _load(
 def _keep(choices: Choices, grid: Grid) -> None:
     """Remember the grid if it is large, and forget others of long ago."""
     if len(grid.figures) < LARGE_FROM_PATHS:
-        _large.pop(choices, None)
+        dropped = _large.pop(choices, None)
+        _derived.pop(id(dropped), None)
         return
-    for other in [key for key, kept in _large.items() if grid.until - kept.until >= LARGE_KEPT]:
+    for other in [key for key, kept in _large.items() if grid.until - kept.until >= LARGE_SHOWN]:
         del _large[other]
     _large[choices] = grid
+    for other_id in _derived.keys() - {id(kept) for kept in _large.values()}:
+        del _derived[other_id]
+
+
+def derived_once(grid: Grid, key: Hashable, compute: Callable[[], Derived]) -> Derived:
+    """Compute something of a grid, of a large one once for all its readers."""
+    with _lock:
+        is_kept = any(kept is grid for kept in _large.values())
+        derived = _derived.setdefault(id(grid), {}) if is_kept else {}
+    if key not in derived:
+        derived[key] = compute()
+    value: Derived = derived[key]
+    return value
 
 
 def _against(request: HttpRequest) -> ComparedPeriod | None:

@@ -8,6 +8,7 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from time import monotonic
 from types import SimpleNamespace
 
 import pytest
@@ -276,6 +277,42 @@ def test_the_cell_of_fifty_sites_needs_no_other_path(fetch, django_assert_max_nu
         fetch("/grid/cell?source=site-01&destination=site-02")
 
 
+def test_a_large_grid_is_renewed_without_a_reader_waiting(monkeypatch):
+    may_end = threading.Event()
+
+    def load(*choices):
+        assert choices[-1] == NOW or may_end.wait(10)
+        return SimpleNamespace(figures=range(grid_choices.LARGE_FROM_PATHS), until=choices[-1])
+
+    monkeypatch.setattr(grid_choices, "_load", load)
+    monkeypatch.setattr(grid_choices, "_large", {})
+    request = RequestFactory().get("/")
+
+    def read(seconds):
+        return grid_choices.load_chosen_grid(request, NOW + timedelta(seconds=seconds)).until
+
+    assert [read(second) for second in (0, 9, 12, 13)] == 4 * [NOW]
+    may_end.set()
+    deadline = monotonic() + 10
+    while read(14) == NOW:
+        assert monotonic() < deadline, "never renewed"
+    assert read(14) == NOW + timedelta(seconds=12)
+
+
+def test_a_large_grid_is_worked_out_once_for_all_readers(monkeypatch):
+    grid, small = SimpleNamespace(figures=()), SimpleNamespace(figures=())
+    monkeypatch.setattr(grid_choices, "_large", {"choices": grid})
+    monkeypatch.setattr(grid_choices, "_derived", {})
+    computed = []
+
+    def compute():
+        computed.append(len(computed))
+        return computed[-1]
+
+    assert [grid_choices.derived_once(grid, "layout", compute) for _ in range(2)] == [0, 0]
+    assert [grid_choices.derived_once(small, "layout", compute) for _ in range(2)] == [1, 2]
+
+
 def test_readers_of_a_large_grid_share_one_load(monkeypatch):
     loads, first_began, both_wait = [], threading.Event(), threading.Event()
 
@@ -295,11 +332,11 @@ def test_readers_of_a_large_grid_share_one_load(monkeypatch):
 
     assert (read(0), read(9), len(loads)) == (NOW, NOW, 1)
     with ThreadPoolExecutor(3) as readers:
-        leader = readers.submit(read, 20)
+        leader = readers.submit(read, 40)
         first_began.wait(10)
-        others = [readers.submit(read, 20.1), readers.submit(read, 20.2)]
+        others = [readers.submit(read, 40.1), readers.submit(read, 40.2)]
         both_wait.set()
 
-    assert {reader.result() for reader in (leader, *others)} == {NOW + timedelta(seconds=20)}
+    assert {reader.result() for reader in (leader, *others)} == {NOW + timedelta(seconds=40)}
     assert loads == [False, False], "loads, each without collections of garbage"
     assert gc.isenabled()

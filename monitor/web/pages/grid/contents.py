@@ -20,7 +20,7 @@ from monitor.overview.grid_layout import GridLayout, GridOrder, GridView, lay_ou
 from monitor.overview.measures import MetricFormat
 from monitor.web.pages.grid import choices, drawn, matrix
 from monitor.web.pages.grid.cells import is_problem, measure_of_grid
-from monitor.web.request.grid_choices import load_chosen_grid
+from monitor.web.request.grid_choices import derived_once, load_chosen_grid
 
 DRAWN_FROM_CELLS = 50 * 50
 COMPACT_FROM_SITES = 20
@@ -49,7 +49,11 @@ class GridContents:
         """Every cell, row by row: HTML, or the codes of a drawn grid."""
         narrowed = self.view.problems_only or bool(self.view.name)
         if self.is_drawn:
-            return drawn.codes(self.grid, self.measure, self.layout, is_narrowed=narrowed)
+            return derived_once(
+                self.grid,
+                ("codes", self.view),
+                lambda: drawn.codes(self.grid, self.measure, self.layout, is_narrowed=narrowed),
+            )
         return matrix.cells_html(
             *(self.grid, self.measure, self.layout),
             is_compact=self.is_compact,
@@ -68,8 +72,10 @@ def load_contents(request: HttpRequest, now: datetime) -> GridContents:
     """The grid that the request selects. Raises Http404 for an unknown choice."""
     grid = load_chosen_grid(request, now)
     view = choices.chosen_view(request)
-    measure = measure_of_grid(grid)
-    layout = lay_out(grid, view, lambda path: is_problem(grid, measure, path))
+    measure = derived_once(grid, "measure", lambda: measure_of_grid(grid))
+    layout = derived_once(
+        grid, ("layout", view), lambda: lay_out(grid, view, lambda path: is_problem(grid, measure, path))
+    )
     cells = request.GET.get("cells")
     links = choices.place_links(request, view, layout)
     return GridContents(
