@@ -121,3 +121,39 @@ def test_a_reached_destination_counts_and_errors_do_not():
 
     assert round_.is_over
     assert round_.replies[0] == [Sentinel(4, "host"), Sentinel(1, "a")]
+
+
+def day(seed: int, change_at: int | None = None) -> list[int]:
+    """The minutes of a day at which sentinels tell of a change: a burst every minute, a trace every ten, each router
+    silent to 30% of the probes. Flows are balanced over two routers at TTL 3; that of the pings keeps to the first."""
+    dice, memory, watching, told = random.Random(seed), RouteMemory(), Watch(), []
+    truth = ["a", "b", "c1", "d", "e", "host"]
+
+    def reply(ttl: int) -> str | None:
+        return truth[ttl - 1] if dice.random() >= 0.3 else None
+
+    for minute in range(24 * 60):
+        if minute == change_at:
+            truth[2:4] = ["c2", "x"]
+        if minute % 10 == 0 or (told and told[-1] == minute - 1):
+            hops = (*(reply(ttl) for ttl in range(1, 6)), "host")
+            memory.learn({"path": Route(hops, reached=True)})
+        route = memory.route("path")
+        assert route is not None
+        sent = watching.sentinels(route)
+        replies = [Sentinel(ttl, address) for ttl, _ in sent if (address := reply(ttl)) is not None]
+        if watching.has_changed(replies):
+            told.append(minute)
+    return told
+
+
+def test_a_balanced_day_with_silent_hops_asks_for_no_trace():
+    assert [day(seed) for seed in range(20)] == [[]] * 20
+
+
+def test_a_planted_change_of_a_day_is_seen_within_minutes():
+    """Between two traces, of two middle hops: half of the sentinels at the middle pass there."""
+    delays = [told[0] - 605 for seed in range(20) if (told := day(seed, change_at=605))]
+
+    assert all(0 <= delay < 10 for delay in delays)
+    assert len(delays) >= 15
