@@ -69,6 +69,7 @@ RULE_COLOURS: Mapping[str, str] = {
     "rtt_minimum": "#9AD4F5",
     "rtt_drift": "#004C77",
     "jitter": PURPLE,
+    "route_change": "#5B3A1E",
     "mos": "#8A3A6B",
     "throughput": ORANGE,
     "throughput_limit": "#FFB84D",

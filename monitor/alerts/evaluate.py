@@ -22,6 +22,7 @@ from monitor.alerts.detect.causes import LastingIncident
 from monitor.alerts.detect.damage import severity_by_figures
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.detect.rules.finding import RuleFinding, Trouble
+from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.detect.shares import Shares
 from monitor.alerts.detect.snapshot import Snapshot, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
@@ -127,7 +128,9 @@ def snapshot_at(
 ) -> Snapshot:
     """Take the snapshot of all paths of the scope."""
     windows_s = set[float]().union(*(rule_of(name).windows_s(of_paths) for name, of_paths in scope.settings.items()))
-    return take_snapshot(now, scope.pinged, scope.tested, windows_s, judged_s, watched, baselines, source)
+    snapshot = take_snapshot(now, scope.pinged, scope.tested, windows_s, judged_s, watched, baselines, source)
+    on_paths = list(scope.settings.get(ROUTE_CHANGE.name, ()))
+    return replace(snapshot, route_effects=source.route_effects(on_paths, now)) if on_paths else snapshot
 
 
 def findings(snapshot: Snapshot, scope: RuleScope, names: Iterable[str] = RULES) -> list[RuleFinding]:

@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from monitor.alerts.detect.route_effects import RouteEffect
 from monitor.analysis.routes.compare import Route
 from monitor.analysis.tcp import mathis_estimate
 from monitor.archive.queries.for_alerts import COUNTS, DAY, EVENTS, HOUR, TIMES, Columns, RoundTrips
@@ -207,6 +208,9 @@ class RecordedSource:
 
     def routes(self, path_ids: Sequence[int], now: datetime) -> Mapping[int, Route]:
         return {}
+
+    def route_effects(self, path_ids: Sequence[int], now: datetime) -> tuple[RouteEffect, ...]:
+        return ()
 
     def agents(self, now: datetime) -> Mapping[str, float]:
         return {}

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.alerts.detect.baselines import DRIFT_DAYS, TESTED_HOURS, Baselines, baselines_at
+from monitor.alerts.detect.route_effects import RouteEffect
 from monitor.alerts.detect.rtt_windows import TripWindows, trip_windows
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.analysis.alarms import ranks
@@ -73,7 +74,8 @@ class Snapshot:
     `analysis.alarms.ranks`. `agents` has the time of the last contact with each site's agent, `troubles` the problems
     it reports of itself, `measuring_troubles` those that disturb its measurements. `ended_s` has the end of the last
     incident of a path by a rule, `maintained_s` the end of the last maintenance of a path, as far as the counts reach
-    back. `routes` are read only where the cause of several bad paths depends on them (`route_places.with_routes`).
+    back. `routes` are read only where the cause of several bad paths depends on them (`route_places.with_routes`);
+    `route_effects` are recent route changes that changed RTT or loss, if the rule `route_change` is on.
     """
 
     now: datetime
@@ -97,6 +99,7 @@ class Snapshot:
     ended_s: Mapping[Key, float] = field(default_factory=dict)
     maintained_s: Mapping[int, float] = field(default_factory=dict)
     routes: MeshRoutes = field(default_factory=MeshRoutes)
+    route_effects: tuple[RouteEffect, ...] = ()
 
     @property
     def every_s(self) -> Floats:

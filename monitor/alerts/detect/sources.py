@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from monitor.alerts.detect.route_effects import RouteEffect, recent_effects
 from monitor.analysis.routes.compare import Route
 from monitor.archive.queries import for_alerts
 from monitor.archive.queries.deliveries import agent_contacts
@@ -43,6 +44,10 @@ class Source(Protocol):
         """The route of each path at `now`; paths without traces are left out."""
         ...
 
+    def route_effects(self, path_ids: Sequence[int], now: datetime) -> tuple[RouteEffect, ...]:
+        """Recent route changes of these paths that changed RTT or loss."""
+        ...
+
     def agents(self, now: datetime) -> Mapping[str, float]:
         """When each site's agent last delivered before `now`, in seconds since the epoch."""
         ...
@@ -59,6 +64,7 @@ class StoredSource:
     baseline_counts = staticmethod(for_alerts.baseline_counts)
     newest_tests = staticmethod(for_alerts.newest_tests)
     daily_figures = staticmethod(for_alerts.daily_figures)
+    route_effects = staticmethod(recent_effects)
     recent_round_trips = staticmethod(for_alerts.recent_round_trips)
 
     def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns:

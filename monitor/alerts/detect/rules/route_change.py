@@ -1,0 +1,91 @@
+"""Changes of the route with an effect: the RTT rose, or packets are lost, from the change on.
+
+A change is judged when the other rules have had time to see its effect: so its finding joins their incident, as its
+cause, and opens an incident of its own only where they do not fire. Changes without an effect never fire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any, cast
+
+from monitor.alerts.detect.route_effects import RouteEffect
+from monitor.alerts.detect.rules.finding import AlertRule, RuleFinding
+from monitor.alerts.detect.rules.round_trips import NEW_NORMAL_AFTER, RTT
+from monitor.alerts.detect.rules.windows import settled_s
+from monitor.alerts.detect.snapshot import Snapshot
+from monitor.analysis import figures as shown
+from monitor.analysis.changes.detector import AFTER
+from monitor.mesh.document.alert_rules import OpenRatio, RiseMs, RuleSettings, RuleSeverity
+from probes.toml.keys import meaning
+
+SPARE_CYCLES = 2
+LOSS_WINDOW_S = 600.0
+CLEAR_SHARE = 0.5
+
+
+class RouteChangeRule(RuleSettings, frozen=True, kw_only=True):
+    """The route of the path or of its reverse path has changed, and with it RTT or loss rose."""
+
+    severity: RuleSeverity = "notice"
+
+    least_rise_ms: Annotated[RiseMs, meaning("Minimum rise of the RTT with the change.")] = 2.0
+    least_loss_ratio: Annotated[
+        OpenRatio, meaning("Minimum rise of the loss with the change, as a share of packets.")
+    ] = 0.005
+
+
+class RouteChanged(AlertRule):
+    """A change of the route with an effect, as traces and pings show it together."""
+
+    name = "route_change"
+    settings = RouteChangeRule
+    words = "route change"
+
+    def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
+        findings: dict[int, RuleFinding] = {}
+        for effect in snapshot.route_effects:
+            rule, path = settings.get(effect.path_id), snapshot.paths.get(effect.path_id)
+            if rule is None or path is None:
+                continue
+            waited = snapshot.now - effect.seen_at >= timedelta(seconds=(AFTER + SPARE_CYCLES) * path.every_s)
+            is_new = effect.seen_at.timestamp() > settled_s(snapshot, effect.path_id, self.name)
+            figures = _figures(effect, cast("RouteChangeRule", rule))
+            if waited and is_new and figures is not None and self.over(effect.path_id, figures, snapshot) is None:
+                findings[effect.path_id] = RuleFinding(
+                    self.name, effect.path_id, path.name, effect.text, effect.since, figures
+                )
+        return list(findings.values())
+
+    def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
+        if "after_ms" in figures:
+            return RTT.over(path_id, {**figures, "figure": "median"}, snapshot)
+        before, after = float(figures["loss_before_ratio"]), float(figures["loss_after_ratio"])
+        counts = snapshot.newest_counts(LOSS_WINDOW_S, snapshot.rows[path_id]).counts
+        sent, received = float(counts["sent"]), float(counts["received"])
+        if not sent:
+            return None
+        ratio = (sent - received) / sent
+        if ratio <= before + CLEAR_SHARE * (after - before):
+            return f"loss {shown.percent(ratio)} again"
+        if snapshot.now - datetime.fromisoformat(figures["since"]) >= NEW_NORMAL_AFTER:
+            return f"loss {shown.percent(ratio)} for a day: accepted as the new baseline"
+        return None
+
+
+def _figures(effect: RouteEffect, rule: RouteChangeRule) -> dict[str, Any] | None:
+    """The figures of a rise that the rule selects, of the RTT first; None for a fall or a smaller rise."""
+    times = {"since": effect.since.isoformat(), "not_before": effect.not_before.isoformat()}
+    rtt, loss = effect.effect.rtt, effect.effect.loss
+    if rtt is not None and rtt.shift_ms >= rule.least_rise_ms:
+        return {"before_ms": rtt.before_ms, "after_ms": rtt.after_ms, "minimum_rise_ms": rtt.shift_ms, **times}
+    if loss is None:
+        return None
+    before, after = loss.lost_before / loss.sent_before, loss.lost_after / loss.sent_after
+    if after - before < rule.least_loss_ratio:
+        return None
+    return {"loss_before_ratio": before, "loss_after_ratio": after, **times}
+
+
+ROUTE_CHANGE = RouteChanged()
