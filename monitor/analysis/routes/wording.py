@@ -78,7 +78,7 @@ def route_change(
 ) -> str:
     """A change of route with its effect: the route changed at 14:29:41 UTC, +60 ms, now by AS 174 instead of
     AS 3356."""
-    parts = [f"the route changed at {at:%H:%M:%S} UTC", *effects(effect), _by(before, after, labels)]
+    parts = [f"the route changed at {at:%H:%M:%S} UTC", *effects(effect), replacement(before, after, labels)]
     return ", ".join(part for part in parts if part)
 
 
@@ -145,8 +145,8 @@ def _part(part: Part, labels: AsLabels) -> str:
     return f"link {near} – {far}"
 
 
-def _by(before: Route, after: Route, labels: AsLabels) -> str:
-    """The changed AS, or the changed hops within the same AS."""
+def replacement(before: Route, after: Route, labels: AsLabels) -> str:
+    """The changed AS, or the changed hops within the same AS: now by AS 174 instead of AS 3356."""
     changed = [block for block in diff_as(before, after, labels.as_of) if block.kind is not BlockKind.UNCHANGED]
     old = _joined(block.before for block in changed)
     new = _joined(block.after for block in changed)

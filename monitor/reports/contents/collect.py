@@ -21,6 +21,7 @@ from monitor.archive.queries import for_reports
 from monitor.archive.queries.completeness import planned_bursts
 from monitor.archive.queries.ledger import LedgerLine, ledger_of_paths
 from monitor.archive.queries.paths import PathSummary, path_summaries
+from monitor.archive.queries.routes.periods import routes_at
 from monitor.archive.queries.throughput.calibrations import DayOfTests, days_of_tests
 from monitor.archive.queries.throughput.forecasts import Replayed, forecasts_of_tests
 from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
@@ -31,8 +32,10 @@ from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.document.service_levels import ServiceLevel
 from monitor.mesh.models import Group, Kind, Measurement, Mesh, Path, Site
 from monitor.mesh.queries import groups_of_sites, place_of
+from monitor.overview.route_changes import RouteEffects, route_effects
 from monitor.reports.contents.report import ReportScope
 from monitor.reports.periods import Period
+from monitor.routes.places import HopName, TableSource, of_addresses, sources
 
 DAYS_BEFORE = 56
 """The days before a period that define a path's noise: eight weeks."""
@@ -66,7 +69,8 @@ class PathInMesh:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
     """All data of a scope in a period. `sizes` has each path's largest packet size; `data_since` is the begin of the
-    first hour with data, loaded only where the period has none."""
+    first hour with data, loaded only where the period has none. `traced` has the names of the traced paths; `routes`
+    has their changes, None without such paths, and `hop_names` the names of the hops of changed routes."""
 
     mesh: str
     scope: ReportScope
@@ -97,6 +101,10 @@ class Material:
     incidents: tuple[Incident, ...]
     under_load: Mapping[int, LatencyUnderLoad]
     data_since: datetime | None
+    traced: Mapping[int, str]
+    routes: RouteEffects | None
+    hop_names: Mapping[str, HopName]
+    as_table: TableSource | None
 
 
 def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
@@ -113,6 +121,8 @@ def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
     first_day, last_day = end_of("day", since), start_of("day", until)
     series = list(sizes.items())
     levels = _levels(mesh, told)
+    traced = [path_id for path_id, route in routes_at(ids, until).items() if route.last_at >= since]
+    routes = route_effects(since, until, traced) if traced else None
     has_data = any(summary.sent for summary in summaries) or any(tests.measured for tests in throughput.values())
     return Material(
         mesh="" if mesh is None else mesh.name,
@@ -148,7 +158,23 @@ def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
         incidents=_incidents(scope, set(paths), since, until),
         under_load=_by_size(under_own_tests(since, until, sorted(throughput)), sizes),
         data_since=None if has_data else for_reports.data_since(ids),
+        traced={path_id: _name(paths[path_id].path) for path_id in traced},
+        routes=routes,
+        hop_names=_hop_names(routes),
+        as_table=next((table for table in sources() if table.name == "asn"), None) if traced else None,
     )
+
+
+def _name(path: Path) -> str:
+    return f"{path.source.name} → {path.destination.name}"
+
+
+def _hop_names(routes: RouteEffects | None) -> dict[str, HopName]:
+    if routes is None or not routes.with_effect:
+        return {}
+    changes = [measured.change for measured in routes.with_effect]
+    sides = [hops for change in changes for hops in (change.before_hops, change.after_hops)]
+    return of_addresses(address for hops in sides for address in hops if address is not None)
 
 
 def _paths(scope: ReportScope) -> dict[int, PathInMesh]:

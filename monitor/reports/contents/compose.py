@@ -25,6 +25,7 @@ from monitor.reports.contents.report import (
     ScopeFigures,
     goal_of,
 )
+from monitor.reports.contents.routes import routes_report
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period
 
@@ -60,6 +61,7 @@ def compose(material: Material, numbers: Numbers) -> Report:
         changes=path_changes,
         pauses=material.pauses,
         incidents=tuple(_incident(incident, material.now) for incident in material.incidents),
+        routes=routes_report(material),
         advice=throughput.advice(everything, limits),
         scores=throughput.scores(everything, limits, throughput.calibrated(everything, material.days_of_tests)),
         forecasts=throughput.forecast_result(material.forecasts),

@@ -256,6 +256,30 @@ class ForecastResult:
 
 
 @dataclass(frozen=True, slots=True)
+class RouteChangeReport:
+    """A route change that changed RTT or loss: `effects` such as "+60 ms", and `replacement`, its new part,
+    as "now by AS 174 instead of AS 3356"."""
+
+    path: str
+    at: datetime
+    effects: tuple[str, ...]
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoutesReport:
+    """Routes of the traced paths: the number of changes, those with an effect, by time, and how many of the RTT `steps`
+    of these paths a route change explains. `as_table` is the source of the AS numbers with its date."""
+
+    traced_paths: int
+    changes: int
+    with_effect: tuple[RouteChangeReport, ...]
+    steps: int
+    explained: int
+    as_table: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class CoverageLine:
     """Number of planned measurements of a test with the same outcome and reason, in the terms of the ledger."""
 
@@ -277,7 +301,8 @@ class Sentence:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """A report. `paths` are the pinged paths by name; `throughput_only` the paths that are never pinged. `pauses` are
-    those of the alert evaluation. `data_since` is only loaded for a period without data: when the first data begin."""
+    those of the alert evaluation. `data_since` is only loaded for a period without data: when the first data begin.
+    `routes` is None where no path was traced."""
 
     mesh: str
     scope: ReportScope
@@ -291,6 +316,7 @@ class Report:
     changes: FigureChanges
     pauses: tuple[EvaluationPause, ...]
     incidents: tuple[IncidentReport, ...]
+    routes: RoutesReport | None
     advice: tuple[SiteAdvice, ...]
     scores: tuple[ModelScore, ...]
     forecasts: ForecastResult

@@ -181,6 +181,26 @@ def _incidents(report: Report, numbers: Numbers) -> Sentence | None:
     return Sentence("incidents", words, {"incidents": len(incidents), "worst.seconds": worst.seconds})
 
 
+def _routes(report: Report, numbers: Numbers) -> Sentence | None:
+    routes = report.routes
+    if routes is None or not (routes.changes or routes.steps):
+        return None
+    words = "No route changes"
+    if routes.changes:
+        words = f"{numbers.count(routes.changes)} route {'change' if routes.changes == 1 else 'changes'}"
+        words += f", {numbers.count(len(routes.with_effect))} with an effect on RTT or loss"
+    if routes.steps:
+        words += f"; {numbers.count(routes.explained)} of {numbers.count(routes.steps)} RTT "
+        words += f"{'step' if routes.steps == 1 else 'steps'} explained by a route change"
+    figures = {
+        "routes.changes": routes.changes,
+        "routes.with_effect": len(routes.with_effect),
+        "routes.steps": routes.steps,
+        "routes.explained": routes.explained,
+    }
+    return Sentence("routes", f"{words}.", figures)
+
+
 def _levels(report: Report, numbers: Numbers) -> Sentence | None:
     judged = [path for path in report.paths if path.targets]
     if not judged:
@@ -267,6 +287,7 @@ RULES: tuple[Rule, ...] = (
     _silent,
     _pauses,
     _incidents,
+    _routes,
     _levels,
     _advice,
     _thin,

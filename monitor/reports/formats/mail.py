@@ -89,6 +89,7 @@ def _shortened(view: View) -> View:
         incidents=tuple(
             replace(incident, paths=incident.paths[:MOST_LINES]) for incident in view.incidents[:MOST_LINES]
         ),
+        routes=view.routes[:MOST_LINES],
         coverage=view.coverage[:MOST_LINES],
         throughput_only=view.throughput_only[:MOST_LINES],
         sparkline_days=SPARKLINE_DAYS,
@@ -97,7 +98,7 @@ def _shortened(view: View) -> View:
 
 
 def _left_out(view: View) -> tuple[str, ...]:
-    lists = (view.changes, view.budgets, view.incidents, view.coverage, view.throughput_only)
+    lists = (view.changes, view.budgets, view.incidents, view.routes, view.coverage, view.throughput_only)
     if not any(len(lines) > MOST_LINES for lines in lists):
         return ()
     return (f"Lists show their first {MOST_LINES} entries; the PDF format lists all.",)
