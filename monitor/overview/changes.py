@@ -1,25 +1,33 @@
-"""Changes of a path: of its schedule, from the mesh, and of its route, inferred from the TTL of replies.
+"""Changes of a path: of its schedule, from the mesh, and of its route, from traces and from the TTL of replies.
 
 In: a path, a packet size, a period, and the path's incidents in it. Out: `PathChange`s in words, oldest first, for the
 page, its files and the API. Over a day at most the route is known from the TTL of each burst's replies; over more, only
-from incidents of increased RTT, which keep the TTL before and after.
+from incidents of increased RTT, which keep the TTL before and after. Of the route changes that traces saw, on the path
+or on its reverse path, those that changed RTT or loss are returned, over a day at most: the others have no consequence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis import figures
+from monitor.analysis.routes import wording
+from monitor.analysis.routes.differences import diff_as
+from monitor.analysis.routes.effects import SLACK_S
+from monitor.archive.queries.routes.effects import MeasuredChange, measured_changes, reverse_paths
 from monitor.archive.queries.ttl_changes import TtlChange, ttl_changes
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.queries import PlanChange, TestSchedule, plan_changes
+from monitor.routes.places import of_addresses
 
 INITIAL_TTLS = (64, 128, 255)
 """Initial TTLs of Linux and macOS, of Windows, and of routers."""
+SLACK = timedelta(seconds=SLACK_S)
+"""A change of the TTL this long before or after the traces around a route change is the same change."""
 
 
 class PathChangeKind(StrEnum):
@@ -51,7 +59,15 @@ def changes_of(
         if until - since > LONGEST_RAW
         else ttl_changes(path_id, packet_bytes, since, until)
     )
-    changes = [PathChange(route.at, PathChangeKind.ROUTE, route_words(route.before, route.after)) for route in routes]
+    traced = [] if until - since > LONGEST_RAW else _traced(path_id, since, until)
+    changes = [
+        PathChange(route.at, PathChangeKind.ROUTE, route_words(route.before, route.after))
+        for route in routes
+        if not any(_encloses(change, route.at) for change in traced)
+    ]
+    changes += [
+        PathChange(measured.change.at, PathChangeKind.ROUTE, text) for measured, text in _traced_words(path_id, traced)
+    ]
     by_moment: dict[datetime, list[str]] = {}
     for change in plan_changes(path_id, since, until):
         by_moment.setdefault(change.at, []).append(plan_words(change))
@@ -76,6 +92,28 @@ def route_words(before: int, after: int) -> str:
     if sent_before != sent_after:
         return f"route changed, or another system answers: {known_from}"
     return f"route back changed, {hops_before} to {hops_after} hops: {known_from}"
+
+
+def _traced(path_id: int, since: datetime, until: datetime) -> list[MeasuredChange]:
+    """The route changes with an effect, of the path and of its reverse path."""
+    path_ids = [path_id, *reverse_paths([path_id]).values()]
+    return [change for change in measured_changes(since, until, path_ids) if change.effect is not None]
+
+
+def _encloses(measured: MeasuredChange, at: datetime) -> bool:
+    return measured.change.last_before_at - SLACK <= at <= measured.change.at + SLACK
+
+
+def _traced_words(path_id: int, traced: list[MeasuredChange]) -> Iterator[tuple[MeasuredChange, str]]:
+    """Each change in words: route changed, +60 ms, AS 3356 → AS 174."""
+    routes = [route for measured in traced for route in (measured.change.before, measured.change.after)]
+    names = of_addresses({hop for route in routes for hop in route.hops if hop is not None}) if routes else {}
+    for measured in traced:
+        change = measured.change
+        blocks = diff_as(change.before, change.after, lambda address: names[address].asn if address in names else None)
+        name = "route" if change.path_id == path_id else "reverse route"
+        parts = [f"{name} changed", *wording.effects(measured.effect), wording.as_change(blocks)]
+        yield measured, ", ".join(part for part in parts if part)
 
 
 def _hops(ttl: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from django.core.management import call_command
 
 from probes.trace.spec import MplsLabel
 from tests.db.mesh_of_three import batch
-from tests.db.pages_mesh import MINUTE, NOW, burst
+from tests.db.pages_mesh import MINUTE, NOW, burst, chart_spec
 from tests.db.trace_rows import address, delivered, hop, trace
 from tests.deliveries import store
 from tests.facts import lacks
@@ -236,9 +236,47 @@ def test_routes_take_a_fixed_number_of_queries(page, there, paths, django_assert
     every_ten_minutes(paths["cern", "slac"], "DBA", 0, 60)
     with django_assert_max_num_queries(60) as reverse_too:
         page(there)
-    every_ten_minutes(paths["cern", "slac"], "DXA", 3, 60)
-    with django_assert_max_num_queries(60) as many_periods:
+    every_ten_minutes(paths["cern", "slac"], "DXA", 3, 4)
+    with django_assert_max_num_queries(60) as with_changes:
+        page(there)
+    every_ten_minutes(paths["cern", "slac"], "DXA", 13, 60)
+    with django_assert_max_num_queries(60) as many_changes:
         page(there)
 
     assert len(reverse_too) <= len(without_change) + 1
-    assert len(many_periods) == len(reverse_too)
+    assert len(many_changes) == len(with_changes)
+
+
+def test_only_a_route_change_with_an_effect_is_marked(page, paths):
+    there = paths["slac", "cern"]
+    for minute in range(-150, 60):
+        burst(there, START + minute * MINUTE, *[12.0 + 0.1 * (minute % 3) + (60.0 if minute >= 33 else 0.0)] * 3)
+    every_ten_minutes(there, "ABD", 0, 20)
+    every_ten_minutes(there, "ACD", 15, 26)
+    every_ten_minutes(there, "ABD", 35, 60)
+    every_ten_minutes(paths["cern", "slac"], "DBA", 0, 60)
+
+    html = page(there)
+
+    [(_, label)] = marks(html)
+    assert lacks(label, "route changed", "+60 ms") == []
+    assert len(bands(html)) == 4
+
+
+def test_a_change_of_the_ttl_is_not_marked_beside_its_trace(page, paths):
+    there = paths["slac", "cern"]
+    for minute in range(-150, 60):
+        is_after = minute >= 33
+        burst(there, START + minute * MINUTE, *[72.0 if is_after else 12.0] * 3, ttl=50 if is_after else 52)
+    every_ten_minutes(paths["cern", "slac"], "DBA", 0, 31)
+    every_ten_minutes(paths["cern", "slac"], "DXYA", 35, 60)
+
+    [(_, label)] = marks(page(there))
+
+    assert lacks(label, "reverse route changed", "+60 ms") == []
+
+
+def marks(html):
+    """Time in minutes and text of each mark of a route change on the smoke chart."""
+    rows = chart_spec(html, "rtt")["datasets"]["route-change"]
+    return [((row["t"] / 1000 - START.timestamp()) / 60, row["label"]) for row in rows]
