@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from monitor.analysis import figures
 from monitor.analysis.loss import loss_bound_ratio
@@ -244,8 +245,13 @@ def _loss_row(point: SeriesPoint, until: datetime) -> Row:
 
 def loss_text(point: SeriesPoint) -> str:
     """How many of how many packets were lost, in words."""
-    lost = point.sent - point.received
-    return f"{lost if lost > 0 else 'none'} of {point.sent} lost: {figures.loss(lost, point.sent)}"
+    return _loss_words(point.sent - point.received, point.sent)
+
+
+@lru_cache(maxsize=4096)
+def _loss_words(lost: int, sent: int) -> str:
+    """Cached, since most of the bursts of a day have the same counts."""
+    return f"{lost if lost > 0 else 'none'} of {sent} lost: {figures.loss(lost, sent)}"
 
 
 def _estimate_row(point: SeriesPoint) -> Row | None:

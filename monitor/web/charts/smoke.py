@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import altair as alt
@@ -79,6 +79,7 @@ def palette() -> tuple[str, ...]:
     return tuple(CONFIG["style"][f"loss-step-{step}"]["color"] for step in range(ALL_LOST + 1))
 
 
+@lru_cache(maxsize=4096)
 def loss_step(lost: int, sent: int) -> int:
     """The number of the first of SmokePing's steps that is not below the loss."""
     if lost == sent:
