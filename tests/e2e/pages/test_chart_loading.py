@@ -41,10 +41,10 @@ def test_charts_come_after_the_paint_and_follow_new_data(browser, served, path):
     assert page.said == []
 
 
-def test_the_first_paint_has_the_drawing(browser, served, path):
+def test_the_first_paint_has_the_figures(browser, served, path):
     page = open_page(browser, "about:blank")
     page.add_init_script(
-        "new PerformanceObserver((list) => { window.atPaint ??= document.querySelector('.smoke-drawn svg') !== null; })"
+        "new PerformanceObserver((list) => { window.atPaint ??= document.querySelector('#figures .tiles') !== null; })"
         ".observe({ type: 'paint', buffered: true });"
     )
     page.goto(f"{served}/paths/{path.pk}/?period=hour")

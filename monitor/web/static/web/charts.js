@@ -25,16 +25,19 @@
     return answer.text();
   }
 
-  /* Parsed anew each time, since Vega and the colours change it. */
-  async function specOf(element) {
-    const name = element.dataset.chart;
-    const inPage = document.getElementById(name);
-    if (inPage !== null) return JSON.parse(inPage.textContent);
+  function wantSpecs() {
     specs ??= fetchSpecs().catch((error) => {
       specs = null;
       throw error;
     });
-    return JSON.parse(await specs)[name];
+    return specs;
+  }
+
+  /* Parsed anew each time, since Vega and the colours change it. */
+  async function specOf(element) {
+    const name = element.dataset.chart;
+    const inPage = document.getElementById(name);
+    return inPage === null ? JSON.parse(await wantSpecs())[name] : JSON.parse(inPage.textContent);
   }
 
   function coloured(spec) {
@@ -154,6 +157,8 @@
   function drawShown(again) {
     const shown = elements.filter((element) => element.checkVisibility() && (again || !drawn.has(element)));
     shown.sort((one, other) => isInSight(other) - isInSight(one));
+    /* While the program is on its way; the chart that needs it tells a failure. */
+    if (from !== undefined && shown.length > 0) wantSpecs().catch(() => {});
     for (const element of shown) {
       drawing = drawing
         .then(loadBundle)
