@@ -296,6 +296,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
     ),
     "Retransmits by test (segments)/A": (("time", "Retransmits"), [(hour(11) + timedelta(minutes=20), 3)]),
     "@Route changes": (("time", "text", "tags"), []),
+    "@Reply TTL": (("time", "text", "tags"), []),
     "Throughput: measured, estimated, capacity (bit/s)/A": (
         ("time", "Measured"),
         [(hour(11) + timedelta(minutes=20), 9.4e6)],

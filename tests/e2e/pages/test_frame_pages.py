@@ -31,7 +31,7 @@ def test_the_keyboard_opens_and_closes_more(browser, served, paths):
     page.keyboard.press("Enter")
     page.mouse.click(5, 600)
 
-    assert inside == "Table"
+    assert inside == "Routes"
     assert (closed, back) == (None, "More")
     assert menu.get_attribute("open") is None, "a click elsewhere closes it"
 
