@@ -203,9 +203,9 @@ def incidents(share: float) -> Table:
     table = Table(("mesh", "simulated", "common cause", "right", "wrong", "named by routes", "of those wrong",
                    "bad paths in it (median)"))  # fmt: skip
     for label, count, settings in (
-        ("10 sites", 200, {}),
-        ("10 sites, direction of loss measured", 100, {"knows_direction": True}),
-        ("5 sites", 200, {"sites": 5}),
+        ("10 sites", 800, {}),
+        ("10 sites, direction of loss measured", 400, {"knows_direction": True}),
+        ("5 sites", 400, {"sites": 5}),
     ):
         number = _count(count, share)
         results = [incidents_of(faulty_mesh(seed, **settings)) for seed in range(number)]  # type: ignore[arg-type]
