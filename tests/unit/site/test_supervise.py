@@ -26,9 +26,10 @@ def wait_for(condition, timeout_s=20.0):
 def alive(pid):
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (ProcessLookupError, FileNotFoundError):
         return False
-    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    return "Z" not in stat.rsplit(")", 1)[1].split()[0]
 
 
 @pytest.fixture
