@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from tests.db.incident_rows import lossy, watched
 from tests.db.pages_mesh import make_mesh
-from tests.e2e.pages.screens import logged_in, shot
+from tests.e2e.pages.screens import SCREENS, logged_in, shot
 from tests.e2e.visits import TOO_WIDE, wrong_for_readers
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -41,3 +42,16 @@ def test_a_phone_folds_navigation_and_choices(browser, served):
     page.set_viewport_size({"width": 1280, "height": 900})
     assert not page.locator("#menu").is_visible()
     assert page.locator("nav.pages").is_visible()
+
+
+def test_in_an_incident_the_grid_is_on_the_first_screen(browser, served):
+    lossy(watched()["slac → cern"], timezone.now().replace(microsecond=0))
+
+    page = logged_in(browser, served, "/", "phone")
+    # That the alert rules do not run in this test is a banner of its own.
+    page.evaluate("() => document.getElementById('trouble').remove()")
+    shot(page, "grid-phone-incident")
+
+    assert page.locator("#open-incidents a.what").count() == 1
+    assert page.locator("#matrix tbody td").first.bounding_box()["y"] < SCREENS["phone"][1] - 50
+    assert page.evaluate(TOO_WIDE) == []
