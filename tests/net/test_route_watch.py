@@ -25,6 +25,7 @@ COGENT = ("slac-gw", "cogent-sjc", "cogent-par", "cern-gw")
 ROUNDS = 7
 """Of sentinels: with them, each router of the way has had some."""
 LOSS = 0.6
+MOST_TRACES = 5
 
 
 @pytest.fixture(scope="module")
@@ -109,12 +110,17 @@ def test_a_route_change_is_traced_from_both_ends_within_a_minute(lab: RunningLab
 
 
 def traced_from_both_ends(lab: RunningLab, attempts: int) -> list[list[dict[str, Any]]]:
-    """The hops from SLAC to CERN and back."""
-    processes = [
-        lab.popen(site, sys.executable, "-m", "probes", "trace", "--json", "-c", str(attempts), lab.address(far))
-        for site, far in (("slac", "cern"), ("cern", "slac"))
-    ]
-    return [json.loads(process.communicate(timeout=180)[0])["hops"] for process in processes]
+    """The hops from SLAC to CERN and back, both up to the destination: where so much is lost, a trace in some ends at
+    the router before it."""
+    for _ in range(MOST_TRACES):
+        processes = [
+            lab.popen(site, sys.executable, "-m", "probes", "trace", "--json", "-c", str(attempts), lab.address(far))
+            for site, far in (("slac", "cern"), ("cern", "slac"))
+        ]
+        traces = [json.loads(process.communicate(timeout=180)[0]) for process in processes]
+        if all(trace["reached"] for trace in traces):
+            break
+    return [trace["hops"] for trace in traces]
 
 
 def counts(hops: Sequence[dict[str, Any]], before: Sequence[dict[str, Any]]) -> list[HopCounts]:
