@@ -37,7 +37,7 @@ COMPARED_ATTEMPTS = 5
 """Of each flow to the destination, to see whether load balancing changes the RTT."""
 
 
-class Probe(NamedTuple):
+class TtlProbe(NamedTuple):
     """A probe: the target's rank, the TTL, the flow (0 is the main flow). `attempt` is -1 for a distance probe, and
     `COMPARED` for one that compares flows."""
 
@@ -65,13 +65,13 @@ class TraceRound:
         While `one_by_one`, each target gets its next probe when the one before is resolved."""
         self._spec = spec
         self._dice = dice or random.Random()
-        self._pacing: RouterPacing[Probe] = RouterPacing(
+        self._pacing: RouterPacing[TtlProbe] = RouterPacing(
             spec.router_spacing_s, spec.max_packets_per_s, free_at_s, self._dice
         )
         self._shares = spec.shares_near_hops and len(expected) > 1 and spec.flows == 1
         self._can_tell_distance = can_tell_distance
         self.one_by_one = one_by_one
-        self._backlog: list[list[Probe]] = [[] for _ in expected]
+        self._backlog: list[list[TtlProbe]] = [[] for _ in expected]
         self._claims: dict[tuple[int, str], int] = {}
         self._routers_at: dict[int, set[str]] = {}
         self._waiting_for: dict[int, set[int]] = {}
@@ -92,11 +92,11 @@ class TraceRound:
             new += search.expected is None
             if self._can_tell_distance and (search.expected is None or not search.expected.reached):
                 search.hop(MOST_HOPS + 1).pending = 1
-                self._pacing.add(("distance", rank), Probe(rank, MOST_HOPS, -1), now_s + delay_s)
+                self._pacing.add(("distance", rank), TtlProbe(rank, MOST_HOPS, -1), now_s + delay_s)
             else:
                 self._begin(rank, now_s + delay_s)
 
-    def due(self, now_s: float) -> list[Probe]:
+    def due(self, now_s: float) -> list[TtlProbe]:
         """The probes to send now."""
         taken = self._pacing.take(now_s)
         self.packets += len(taken)
@@ -110,7 +110,7 @@ class TraceRound:
     def is_over(self) -> bool:
         return not self._open
 
-    def answered(self, probe: Probe, answer: Answer | None, now_s: float) -> None:
+    def answered(self, probe: TtlProbe, answer: Answer | None, now_s: float) -> None:
         """Enter the answer to a probe, None after the timeout or where the kernel refused it."""
         search = self.searches[probe.rank]
         if probe.attempt == -1:
@@ -259,7 +259,7 @@ class TraceRound:
         probes = []
         for ttl in ttls:
             hop = search.hop(ttl)
-            probes.append(Probe(rank, ttl, hop.sent))
+            probes.append(TtlProbe(rank, ttl, hop.sent))
             hop.sent += 1
             hop.pending += 1
         probes.sort(key=lambda probe: (probe.attempt, self._dice.random()))
@@ -279,7 +279,7 @@ class TraceRound:
             routers = len(search.routers(ttl))
             needed = STOP_AFTER[min(routers, len(STOP_AFTER)) - 1] if routers else 1
             for flow in range(1 + len(hop.flow_answers), min(needed, self._spec.flows)):
-                probes.append(Probe(rank, ttl, hop.sent, flow))
+                probes.append(TtlProbe(rank, ttl, hop.sent, flow))
                 hop.pending += 1
         for probe in probes:
             self._queue(probe, now_s)
@@ -296,9 +296,9 @@ class TraceRound:
         for flow in [flow for _ in range(COMPARED_ATTEMPTS) for flow in flows]:
             search.hop(end).pending += 1
             # Each flow at the pace of a router: hosts do not limit echo replies to so few.
-            self._pacing.add(("flow", rank, flow), Probe(rank, end, COMPARED, flow), now_s)
+            self._pacing.add(("flow", rank, flow), TtlProbe(rank, end, COMPARED, flow), now_s)
         return True
 
-    def _queue(self, probe: Probe, now_s: float) -> None:
+    def _queue(self, probe: TtlProbe, now_s: float) -> None:
         router = self._expected(probe.rank, probe.ttl)
         self._pacing.add((probe.rank, probe.ttl) if router is None else router, probe, now_s)

@@ -26,7 +26,7 @@ from probes.ping.resolve import resolve
 from probes.trace.engine.session import TraceSession, run_sessions
 from probes.trace.memory import RouteMemory
 from probes.trace.pacing import RouterPacing
-from probes.trace.round import Probe
+from probes.trace.round import TtlProbe
 from probes.trace.search import EXCEEDED, REACHED, Answer, Route
 from probes.trace.spec import TraceSpec
 
@@ -49,7 +49,7 @@ def choose(route: Route, turn: int) -> list[Sentinel]:
 
 
 @dataclass
-class Watch:
+class RouteWatch:
     """The sentinels of a target so far. `alternatives` are routers that replied at a TTL though the route was found
     unchanged: they balance load packet by packet."""
 
@@ -95,20 +95,20 @@ class SentinelRound:
         self.one_by_one = False
         self.packets = 0
         self.replies: dict[int, list[Sentinel]] = defaultdict(list)
-        self._pacing: RouterPacing[Probe] = RouterPacing(
+        self._pacing: RouterPacing[TtlProbe] = RouterPacing(
             spec.router_spacing_s, spec.max_packets_per_s, free_at_s, random.Random()
         )
         self._awaited = 0
         for rank, chosen in enumerate(sentinels):
             for sentinel in chosen:
-                self._pacing.add(sentinel.router, Probe(rank, sentinel.ttl, 0), now_s)
+                self._pacing.add(sentinel.router, TtlProbe(rank, sentinel.ttl, 0), now_s)
                 self._awaited += 1
 
     @property
     def is_over(self) -> bool:
         return self._awaited == 0
 
-    def due(self, now_s: float) -> list[Probe]:
+    def due(self, now_s: float) -> list[TtlProbe]:
         """The sentinels to send now."""
         taken = self._pacing.take(now_s)
         self.packets += len(taken)
@@ -118,7 +118,7 @@ class SentinelRound:
         """When a sentinel is due next."""
         return self._pacing.next_at_s()
 
-    def answered(self, probe: Probe, answer: Answer | None, now_s: float) -> None:
+    def answered(self, probe: TtlProbe, answer: Answer | None, now_s: float) -> None:
         """Enter the answer to a sentinel, None without any."""
         self._awaited -= 1
         if answer is not None and answer.event in (EXCEEDED, REACHED):
@@ -135,7 +135,7 @@ class SentinelProbe:
 
     def __init__(self, memory: RouteMemory) -> None:
         self._memory = memory
-        self._watches: dict[Key, Watch] = {}
+        self._watches: dict[Key, RouteWatch] = {}
 
     def run(self, spec: TraceSpec, deadline: Deadline, most_packets: int) -> tuple[int, ...]:
         """The indexes of the targets of `spec` whose route has changed. Targets without a trace get no sentinels, and
@@ -161,7 +161,7 @@ class SentinelProbe:
         routes = {key: route for key in keys if (route := self._memory.route(key)) is not None}
         order = list(routes)
         random.shuffle(order)
-        chosen = {key: self._watches.setdefault(key, Watch()).sentinels(routes[key]) for key in order}
+        chosen = {key: self._watches.setdefault(key, RouteWatch()).sentinels(routes[key]) for key in order}
         taken: set[str] = set()
         kept: dict[Key, list[Sentinel]] = defaultdict(list)
         for place in range(PER_BURST):

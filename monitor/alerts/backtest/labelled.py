@@ -62,7 +62,7 @@ class DatasetError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class LabelledTrace:
     """A series as a path, and the times of its samples in seconds since the epoch."""
 
     name: str
@@ -83,7 +83,7 @@ class QuietAlarms:
 class LabelledReplay:
     """The result of a replay of labelled series."""
 
-    traces: Sequence[Trace]
+    traces: Sequence[LabelledTrace]
     alarms: Sequence[Alarm]
     findings: Sequence[TimedFinding]
     changes: Sequence[RaisedChange]
@@ -99,7 +99,7 @@ class LabelledReplay:
         return quiet_alarms(self.traces, self.changes)
 
 
-def load(folder: Path) -> list[Trace]:
+def load(folder: Path) -> list[LabelledTrace]:
     """Read the traces of a folder, a file each. Raises `DatasetError`."""
     if not folder.is_dir():
         raise DatasetError(f"{folder}: no such folder; give one that has a .csv file for each series")
@@ -112,7 +112,7 @@ def load(folder: Path) -> list[Trace]:
 
 
 def replay(
-    traces: Sequence[Trace],
+    traces: Sequence[LabelledTrace],
     alerts: Mapping[str, object],
     rules: Iterable[str] = (RTT.name,),
     every_s: float = EVERY_S,
@@ -143,7 +143,9 @@ def replay(
     return LabelledReplay(traces, runner.alarms, runner.findings, changes)
 
 
-def score_of(traces: Sequence[Trace], changes: Sequence[RaisedChange], latest: int = scoring.LATEST) -> DetectionScore:
+def score_of(
+    traces: Sequence[LabelledTrace], changes: Sequence[RaisedChange], latest: int = scoring.LATEST
+) -> DetectionScore:
     """Score changes against the marks of their traces."""
     scores = []
     for trace in traces:
@@ -154,7 +156,7 @@ def score_of(traces: Sequence[Trace], changes: Sequence[RaisedChange], latest: i
     return sum(scores, DetectionScore())
 
 
-def quiet_alarms(traces: Sequence[Trace], changes: Sequence[RaisedChange]) -> QuietAlarms:
+def quiet_alarms(traces: Sequence[LabelledTrace], changes: Sequence[RaisedChange]) -> QuietAlarms:
     """Count the alarms of the rule `rtt` on quiet stretches."""
     alarms, quiet_s = 0, 0.0
     for trace in traces:
@@ -165,7 +167,7 @@ def quiet_alarms(traces: Sequence[Trace], changes: Sequence[RaisedChange]) -> Qu
     return QuietAlarms(alarms, quiet_s)
 
 
-def _trace(file: Path, number: int) -> Trace:
+def _trace(file: Path, number: int) -> LabelledTrace:
     """Samples are in the order of measuring; after a clock was set back, the next sample counts as a cycle later."""
     try:
         series = read(file.read_text(encoding="utf-8").split("\n"))
@@ -183,10 +185,10 @@ def _trace(file: Path, number: int) -> Trace:
     path = MeasuredPath(
         number, file.stem, f"{file.stem}-far", 4, place_of, every_s, PACKET_BYTES, series.measured_at[0]
     )
-    return Trace(file.stem, path, series, at_s)
+    return LabelledTrace(file.stem, path, series, at_s)
 
 
-def _bursts(traces: Sequence[Trace]) -> RecordedBursts:
+def _bursts(traces: Sequence[LabelledTrace]) -> RecordedBursts:
     return RecordedBursts.from_columns(
         np.concatenate([np.full(len(trace.at_s), trace.path.path_id) for trace in traces]),
         np.concatenate([trace.at_s for trace in traces]),
@@ -204,7 +206,7 @@ def _within(
     }
 
 
-def _sample(trace: Trace, at_s: float) -> int:
+def _sample(trace: LabelledTrace, at_s: float) -> int:
     """The index of the sample measured at this time."""
     return int(np.abs(trace.at_s - at_s).argmin())
 

@@ -57,7 +57,7 @@ class DelayDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class DelayRise:
+class HopDelayRise:
     """A delay difference whose interval lies above that of the baseline."""
 
     near_ttl: int
@@ -118,7 +118,7 @@ def delay_differences(traces: Sequence[HopRtts]) -> list[DelayDifference]:
     return differences
 
 
-def delay_rises(before: Sequence[HopRtts], after: Sequence[HopRtts]) -> list[DelayRise]:
+def delay_rises(before: Sequence[HopRtts], after: Sequence[HopRtts]) -> list[HopDelayRise]:
     """Where the intervals part upwards (Fontugne et al., section 4.2.3): delay was added between these hops, or on the
     way back from the far hop."""
     baseline = {(entry.near_ttl, entry.far_ttl): entry.interval_ms for entry in delay_differences(before)}
@@ -126,7 +126,7 @@ def delay_rises(before: Sequence[HopRtts], after: Sequence[HopRtts]) -> list[Del
     for entry in delay_differences(after):
         old, new = baseline.get((entry.near_ttl, entry.far_ttl)), entry.interval_ms
         if old is not None and new.low > old.high and new.median - old.median >= LEAST_DIFFERENCE_MS:
-            rises.append(DelayRise(entry.near_ttl, entry.far_ttl, old, new))
+            rises.append(HopDelayRise(entry.near_ttl, entry.far_ttl, old, new))
     return rises
 
 

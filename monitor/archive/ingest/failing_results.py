@@ -26,7 +26,7 @@ concern the database or our code, not a result. https://www.postgresql.org/docs/
 CANNOT_BE_STORED = (DatabaseError, ArithmeticError, ValueError, struct.error)
 
 
-class Part(Protocol):
+class BatchPart(Protocol):
     """Results that can be divided."""
 
     def __len__(self) -> int: ...
@@ -36,7 +36,7 @@ class Part(Protocol):
     def numbers(self) -> list[int]: ...
 
 
-PartT = TypeVar("PartT", bound=Part)
+PartT = TypeVar("PartT", bound=BatchPart)
 
 
 def reason_of(error: Exception) -> str | None:

@@ -26,7 +26,7 @@ LEAST_SHARE = 0.0015
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
+class RouteBand:
     """A period of a route: solid until `last_at`, pale until `until`."""
 
     since: datetime
@@ -44,7 +44,7 @@ class Lane:
     """Bands that do not overlap; `label` stands left of it, empty in further lanes of the same direction."""
 
     label: str
-    bands: Sequence[Band]
+    bands: Sequence[RouteBand]
 
 
 def route_strip(lanes: Sequence[Lane], window: TimeAxis) -> SafeString:

@@ -83,7 +83,7 @@ class EmulatedRouter:
         return True
 
 
-class Hop:
+class EmulatedHop:
     """A step of a route: a link, and the router at its end; at the last step the device `tun_fd` of a site instead.
 
     `number` counts the routers of the route up to here. A packet is for the router itself if it has neither a next hop
@@ -97,7 +97,7 @@ class Hop:
         self.router = router
         self.number = number
         self.prefix = prefix
-        self.next_hop: Hop | None = None
+        self.next_hop: EmulatedHop | None = None
         self.tun_fd = -1
 
 
@@ -109,7 +109,7 @@ class Transit:
 
     __slots__ = ("_network", "hop", "number", "pair", "path")
 
-    def __init__(self, network: Network, path: EmulatedPath | None, pair: Pair, number: int, hop: Hop) -> None:
+    def __init__(self, network: Network, path: EmulatedPath | None, pair: Pair, number: int, hop: EmulatedHop) -> None:
         self._network = network
         self.path = path
         self.pair = pair
@@ -143,7 +143,7 @@ class Ingress:
 
     __slots__ = ("_network", "_salt", "first_hops", "pair")
 
-    def __init__(self, network: Network, pair: Pair, first_hops: tuple[Hop, ...], salt: int) -> None:
+    def __init__(self, network: Network, pair: Pair, first_hops: tuple[EmulatedHop, ...], salt: int) -> None:
         self._network = network
         self._salt = salt
         self.pair = pair
@@ -169,7 +169,7 @@ class Network:
         self._push = push
         self._tun_fds = tun_fds
         self._salt = seed & 0xFFFFFFFF
-        self._ways_back: dict[tuple[Pair, Route], tuple[Hop, ...]] = {}
+        self._ways_back: dict[tuple[Pair, Route], tuple[EmulatedHop, ...]] = {}
         self._ingresses = {pair: Ingress(self, pair, self._first_hops(pair), self._salt) for pair in self.routes}
         self._to_routers: dict[Pair, Ingress] = {}
         self._route_to_routers()
@@ -197,7 +197,9 @@ class Network:
         self._route_to_routers()
         self._ways_back.clear()
 
-    def cross(self, now_s: float, path: EmulatedPath | None, pair: Pair, number: int, hop: Hop, packet: bytes) -> None:
+    def cross(
+        self, now_s: float, path: EmulatedPath | None, pair: Pair, number: int, hop: EmulatedHop, packet: bytes
+    ) -> None:
         """Send a packet over the link to `hop`."""
         exits_s = hop.link.admit(now_s, len(packet))
         if path is not None and len(exits_s) != 1:
@@ -206,7 +208,7 @@ class Network:
         for exit_s in exits_s:
             self._push(exit_s, hop.link, Transit(self, path, pair, number, hop), packet)
 
-    def send_back(self, now_s: float, pair: Pair, hop: Hop, message: bytes | None) -> None:
+    def send_back(self, now_s: float, pair: Pair, hop: EmulatedHop, message: bytes | None) -> None:
         """Send a message of the router at `hop` to the source of the path."""
         if message is None:
             return
@@ -217,7 +219,7 @@ class Network:
             hops = self._ways_back[key] = tuple(self._chain(hop.prefix[-1], route, pair[0]) for route in routes)
         self.cross(now_s, None, pair, 0, _choose(hops, message, self._salt), message)
 
-    def _first_hops(self, pair: Pair) -> tuple[Hop, ...]:
+    def _first_hops(self, pair: Pair) -> tuple[EmulatedHop, ...]:
         return tuple(self._chain(pair[0], route, pair[1]) for route in self.routes[pair])
 
     def _route_to_routers(self) -> None:
@@ -234,11 +236,11 @@ class Network:
             else:
                 self._to_routers[ends] = Ingress(self, pair, first_hops, self._salt)
 
-    def _chain(self, start: str, route: Route, site: str | None) -> Hop:
+    def _chain(self, start: str, route: Route, site: str | None) -> EmulatedHop:
         """The first of the linked hops from `start` over `route` to a site; to its last router without a site."""
         names = route if site is None else (*route, site)
         hops = [
-            Hop(self.links[a, b], self.routers.get(b), min(number, len(route)), route[:number])
+            EmulatedHop(self.links[a, b], self.routers.get(b), min(number, len(route)), route[:number])
             for number, (a, b) in enumerate(itertools.pairwise((start, *names)), 1)
         ]
         for hop, following in itertools.pairwise(hops):
@@ -253,5 +255,5 @@ def packed_address(address: str) -> bytes:
     return ipaddress.ip_address(address).packed
 
 
-def _choose(hops: tuple[Hop, ...], packet: bytes, salt: int) -> Hop:
+def _choose(hops: tuple[EmulatedHop, ...], packet: bytes, salt: int) -> EmulatedHop:
     return hops[0] if len(hops) == 1 else hops[packets.flow_hash(packet, salt) % len(hops)]

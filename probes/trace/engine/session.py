@@ -24,7 +24,7 @@ from probes.ping.icmp.channel import Channel
 from probes.ping.icmp.stamp_keys import StampKeys
 from probes.trace.engine.packets import PACKET_BYTES, TraceSender, TraceTable
 from probes.trace.engine.udp import DESTINATION_PORT, UdpFormat, UdpMatcher
-from probes.trace.round import COMPARED_ATTEMPTS, COMPARED_FLOWS, Probe
+from probes.trace.round import COMPARED_ATTEMPTS, COMPARED_FLOWS, TtlProbe
 from probes.trace.search import REACHED, Answer
 from probes.trace.spec import TraceSpec
 
@@ -56,9 +56,9 @@ class Round(Protocol):
 
     @property
     def is_over(self) -> bool: ...
-    def due(self, now_s: float) -> list[Probe]: ...
+    def due(self, now_s: float) -> list[TtlProbe]: ...
     def next_at_s(self) -> float | None: ...
-    def answered(self, probe: Probe, answer: Answer | None, now_s: float) -> None: ...
+    def answered(self, probe: TtlProbe, answer: Answer | None, now_s: float) -> None: ...
 
 
 class TraceSession:
@@ -74,7 +74,7 @@ class TraceSession:
         self._flows = spec.flows
         self._reached_by = "port_unreachable" if spec.protocol == "udp" else None
         self._tick_s = SHORT_TICK_S if len(addresses) <= FEW_TARGETS else LONG_TICK_S
-        self._pending: dict[int, Probe] = {}
+        self._pending: dict[int, TtlProbe] = {}
         compared = COMPARED_FLOWS * COMPARED_ATTEMPTS if spec.flows > 1 else 0
         packets = spec.max_hops * (spec.attempts + spec.flows) + compared + 1
         capacity = min(len(addresses) * packets, echo.SEQUENCES)

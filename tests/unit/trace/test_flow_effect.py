@@ -7,7 +7,7 @@ import random
 import pytest
 
 from probes.trace.flow_effect import FEWEST_REPLIES, _critical, _rank_test, effect_of
-from probes.trace.round import COMPARED, COMPARED_ATTEMPTS, COMPARED_FLOWS, Probe
+from probes.trace.round import COMPARED, COMPARED_ATTEMPTS, COMPARED_FLOWS, TtlProbe
 from probes.trace.search import REACHED, Answer
 from tests.unit.trace.world import World, round_for
 
@@ -62,7 +62,7 @@ def test_too_few_replies_tell_nothing(rtts_ms):
 class BalancedWorld(World):
     """Odd flows take 4 ms more to the destination."""
 
-    def answer(self, probe: Probe, now_s: float) -> Answer | None:
+    def answer(self, probe: TtlProbe, now_s: float) -> Answer | None:
         answer = super().answer(probe, now_s)
         if answer is not None and answer.event == REACHED:
             return answer._replace(rtt_ms=10.0 + 4.0 * (probe.flow % 2))

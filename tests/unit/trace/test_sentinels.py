@@ -8,14 +8,14 @@ import pytest
 
 from probes.trace.memory import RouteMemory
 from probes.trace.search import EXCEEDED, REACHED, Answer, Route
-from probes.trace.sentinels import Sentinel, SentinelProbe, SentinelRound, Watch, choose
+from probes.trace.sentinels import RouteWatch, Sentinel, SentinelProbe, SentinelRound, choose
 from tests.unit.trace.world import World, spec_for, tree
 
 ROUTE = Route(("a", "b", None, "d", "host"), reached=True)
 
 
-def watch(route: Route = ROUTE) -> Watch:
-    watching = Watch()
+def watch(route: Route = ROUTE) -> RouteWatch:
+    watching = RouteWatch()
     watching.sentinels(route)
     return watching
 
@@ -126,7 +126,7 @@ def test_a_reached_destination_counts_and_errors_do_not():
 def day(seed: int, change_at: int | None = None) -> list[int]:
     """The minutes of a day at which sentinels tell of a change: a burst every minute, a trace every ten, each router
     silent to 30% of the probes. Flows are balanced over two routers at TTL 3; that of the pings keeps to the first."""
-    dice, memory, watching, told = random.Random(seed), RouteMemory(), Watch(), []
+    dice, memory, watching, told = random.Random(seed), RouteMemory(), RouteWatch(), []
     truth = ["a", "b", "c1", "d", "e", "host"]
 
     def reply(ttl: int) -> str | None:

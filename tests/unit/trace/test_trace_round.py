@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probes.trace.round import STOP_AFTER, Probe, TraceRound
+from probes.trace.round import STOP_AFTER, TraceRound, TtlProbe
 from probes.trace.search import EXCEEDED, REACHED, Answer, Route, distance
 from tests.unit.trace.world import World, round_for, routes_seen, spec_for, tree
 
@@ -57,7 +57,7 @@ def test_the_distance_is_told_from_the_ttl_of_a_reply(reply_ttl, hops):
 @pytest.mark.parametrize("told", [1, 3, 9, 20])
 def test_a_wrong_distance_changes_nothing(told):
     class AsymmetricWorld(World):
-        def answer(self, probe: Probe, now_s: float) -> Answer | None:
+        def answer(self, probe: TtlProbe, now_s: float) -> Answer | None:
             answer = super().answer(probe, now_s)
             return answer._replace(reply_ttl=65 - told) if answer is not None and answer.event == REACHED else answer
 
@@ -70,7 +70,7 @@ def test_a_wrong_distance_changes_nothing(told):
 
 def test_a_lost_reply_of_the_destination_makes_no_longer_route():
     class LossyWorld(World):
-        def answer(self, probe: Probe, now_s: float) -> Answer | None:
+        def answer(self, probe: TtlProbe, now_s: float) -> Answer | None:
             answer = super().answer(probe, now_s)
             return None if probe.ttl == 4 and probe.attempt == 0 else answer
 
@@ -104,7 +104,7 @@ def test_silent_hops_stand_without_an_address():
 
 def test_an_error_of_a_router_ends_the_route_with_its_name():
     class ProhibitingWorld(World):
-        def answer(self, probe: Probe, now_s: float) -> Answer | None:
+        def answer(self, probe: TtlProbe, now_s: float) -> Answer | None:
             if probe.ttl >= 3:
                 return Answer("c", 1.0, "administratively_prohibited")
             return super().answer(probe, now_s)
@@ -237,7 +237,7 @@ def test_the_flows_of_a_hop_end_by_the_stopping_rule(routers, probes):
     """MDA's table for 95% confidence: 6, 11, 16, 21 probes rule out one more next hop."""
 
     class BalancingWorld(World):
-        def answer(self, probe: Probe, now_s: float) -> Answer | None:
+        def answer(self, probe: TtlProbe, now_s: float) -> Answer | None:
             if probe.ttl == 2:
                 return Answer(f"b{probe.flow % routers}", 1.0, EXCEEDED)
             return super().answer(probe, now_s)

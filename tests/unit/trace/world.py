@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from probes.trace.round import Probe, TraceRound
+from probes.trace.round import TraceRound, TtlProbe
 from probes.trace.search import EXCEEDED, REACHED, Answer, Route
 from probes.trace.spec import TraceSpec, TraceTarget
 
@@ -32,9 +32,9 @@ class World:
         self.dice = random.Random(seed)
         self.expired: Counter[str] = Counter()
         self.times_s: dict[str, list[float]] = defaultdict(list)
-        self.probes: list[Probe] = []
+        self.probes: list[TtlProbe] = []
 
-    def answer(self, probe: Probe, now_s: float) -> Answer | None:
+    def answer(self, probe: TtlProbe, now_s: float) -> Answer | None:
         route = self.routes[probe.rank]
         if probe.ttl >= len(route):
             return None if probe.rank in self.dead else Answer(route[-1], 1.0, REACHED, (), 65 - len(route))

@@ -54,7 +54,7 @@ class Dot:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class ReplyScale:
     """The RTTs at the lower and upper edge of both strips; None without replies."""
 
     low_ms: float | None = None
@@ -68,7 +68,7 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class Direction:
+class DirectionProgress:
     """A direction of on-demand pings as the page shows it. `status` changes with its state only, `figures` with each
     reply."""
 
@@ -76,7 +76,7 @@ class Direction:
     status: str
     figures: str
     dots: tuple[Dot, ...]
-    scale: Scale
+    scale: ReplyScale
 
     @property
     def name(self) -> str:
@@ -100,7 +100,7 @@ class OnDemandProgress:
     """The newest on-demand pings, throughput test and traces of a path within the last hour, None without any."""
 
     pings: PingsState | None
-    directions: tuple[Direction, ...]
+    directions: tuple[DirectionProgress, ...]
     throughput: OnDemand | None
     traces: tuple[TraceProgress, ...]
     now: datetime
@@ -213,7 +213,7 @@ def _progress(path_id: int, now: datetime) -> OnDemandProgress:
     return OnDemandProgress(
         pings=pings,
         directions=tuple(
-            Direction(run, _status(run, age_s), _figures(run), tuple(_dots(run, scale)), scale)
+            DirectionProgress(run, _status(run, age_s), _figures(run), tuple(_dots(run, scale)), scale)
             for run in sorted(runs, key=lambda run: run.path.pk != path_id)
         ),
         throughput=outcomes.latest(path_id, now, now - SHOWN_FOR),
@@ -250,14 +250,14 @@ def _figures(run: PingRunState) -> str:
     return f"{run.sent} of {run.count} sent, {run.lost} lost{loss}{rtt}"
 
 
-def _scale(rtts_ms: list[float]) -> Scale:
+def _scale(rtts_ms: list[float]) -> ReplyScale:
     if not rtts_ms:
-        return Scale()
+        return ReplyScale()
     high_ms = max(rtts_ms)
-    return Scale(min(min(rtts_ms), (1 - SMALLEST_SCALE) * high_ms), high_ms)
+    return ReplyScale(min(min(rtts_ms), (1 - SMALLEST_SCALE) * high_ms), high_ms)
 
 
-def _dots(run: PingRunState, scale: Scale) -> list[Dot]:
+def _dots(run: PingRunState, scale: ReplyScale) -> list[Dot]:
     dots = []
     floor = HEIGHT - MARGIN
     for number in range(run.count):

@@ -13,8 +13,8 @@ from itertools import pairwise
 
 from monitor.analysis import figures
 from monitor.archive.queries.path_states import PathState
-from monitor.web.pages.routes.layout import Arrangement, Box, arrange
-from monitor.web.pages.routes.parts import BLOCKS, ENDS, Chain, Part, PartKind
+from monitor.web.pages.routes.layout import Box, GraphLayout, arrange
+from monitor.web.pages.routes.parts import BLOCKS, ENDS, Chain, GraphPart, PartKind
 
 LETTER = 8.1
 SMALL_LETTER = 7.2
@@ -34,7 +34,7 @@ LinkKey = tuple[str, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class PartUsage:
     """The paths through a part or link by state."""
 
     counts: Mapping[PathState, int]
@@ -93,8 +93,8 @@ class PartRow:
     """A part with the paths through it. `toggle` opens a block into its hops or closes it, None where neither can be;
     `hops` are its known hops on these paths."""
 
-    part: Part
-    usage: Usage
+    part: GraphPart
+    usage: PartUsage
     hops: int
     link: str | None
     toggle: str | None
@@ -109,10 +109,10 @@ class PartRow:
 class LinkRow:
     """A link between two parts, whose routes may have silent hops between."""
 
-    near: Part
-    far: Part
+    near: GraphPart
+    far: GraphPart
     has_gap: bool
-    usage: Usage
+    usage: PartUsage
     link: str
 
     @property
@@ -172,8 +172,8 @@ class Addresses:
     """Addresses of the page: with the paths through a part only, through a link only, and with a block opened or
     closed."""
 
-    of_part: Callable[[Part], str | None]
-    of_link: Callable[[Part, Part], str]
+    of_part: Callable[[GraphPart], str | None]
+    of_link: Callable[[GraphPart, GraphPart], str]
     toggle: Callable[[str], str]
     opened: Collection[str]
 
@@ -195,8 +195,8 @@ def graph(
             if near != far:
                 over[near, far, step.after_gap].add(row.path_id)
 
-    def usage(path_ids: set[int]) -> Usage:
-        return Usage(Counter(states[path_id] for path_id in path_ids))
+    def usage(path_ids: set[int]) -> PartUsage:
+        return PartUsage(Counter(states[path_id] for path_id in path_ids))
 
     part_rows = {
         key: _part_row(_named(part, hops[key]), usage(through[key]), len(hops[key]), addresses)
@@ -228,18 +228,18 @@ def graph(
     )
 
 
-def _badness(usage: Usage) -> tuple[float, int]:
+def _badness(usage: PartUsage) -> tuple[float, int]:
     return -usage.problems / usage.paths, -usage.paths
 
 
-def _named(part: Part, hops: Collection[str]) -> Part:
+def _named(part: GraphPart, hops: Collection[str]) -> GraphPart:
     """A prefix with a single hop is named by its address."""
     if part.kind is PartKind.PREFIX and len(hops) == 1:
-        return Part(part.key, part.kind, next(iter(hops)), part.detail)
+        return GraphPart(part.key, part.kind, next(iter(hops)), part.detail)
     return part
 
 
-def _part_row(part: Part, usage: Usage, hops: int, addresses: Addresses) -> PartRow:
+def _part_row(part: GraphPart, usage: PartUsage, hops: int, addresses: Addresses) -> PartRow:
     block = part.key if part.kind in BLOCKS or part.kind is PartKind.REGION else part.block
     can_open = part.kind is not PartKind.PREFIX or hops > 1
     toggle = addresses.toggle(block) if block is not None and can_open else None
@@ -261,7 +261,7 @@ def _size(row: PartRow) -> tuple[float, float]:
     return max(len(name) * LETTER, len(count) * SMALL_LETTER) + 18 + button, BOX_HEIGHT
 
 
-def _shape(key: LinkKey, placed: Arrangement) -> str:
+def _shape(key: LinkKey, placed: GraphLayout) -> str:
     """A line from box to box through its bends."""
     near, far, has_gap = key
     link = (near, far) if (near, far) in placed.bends else (far, near)

@@ -1,6 +1,6 @@
 """Layered layout of a graph between sites: columns from the sites on the left to those on the right, without chance.
 
-In: the chains as keys, both ends included, and the size of each part in pixels. Out: an `Arrangement`. A part stands
+In: the chains as keys, both ends included, and the size of each part in pixels. Out: an `GraphLayout`. A part stands
 at the mean of its places on the routes; order within columns is by the barycentres of neighbours (Sugiyama, Tagawa and
 Toda 1981), with bends in the columns that a link passes; heights minimise the squared distance to the neighbours by
 isotonic regression.
@@ -34,7 +34,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrangement:
+class GraphLayout:
     """The boxes of all parts, and the bends of links that pass other columns, from the first part of the link on."""
 
     boxes: dict[str, Box]
@@ -45,7 +45,7 @@ class Arrangement:
 
 def arrange(
     chains: Sequence[Keys], sizes: Mapping[str, tuple[float, float]], start: Collection[str] = ()
-) -> Arrangement:
+) -> GraphLayout:
     """Lay out the parts of the chains; the ends in `start` are on the left and all others on the right, without any
     half of them."""
     columns = _columns(chains, start)
@@ -74,7 +74,7 @@ def arrange(
         for key in row
     }
     bottom = max((box.y + box.height / 2 for box in boxes.values()), default=0.0)
-    return Arrangement(
+    return GraphLayout(
         {key: boxes[key] for key in sizes if key in boxes},
         {link: [boxes[key] for key in keys] for link, keys in routed.items()},
         (lefts[-1] + widths[-1] if widths else 0.0) + MARGIN,

@@ -1,7 +1,7 @@
 """The routes of the mesh at a moment: chains of parts, and the state of each path, for the paths that filters leave.
 
-In: a moment, filters, and the blocks to show hop by hop. Out: a `RoutesView`. With more paths than can be drawn, only
-those with problems are loaded; with many sites, they are folded into regions.
+In: a moment, filters, and the blocks to show hop by hop. Out: a `MeshRoutesView`. With more paths than can be drawn,
+only those with problems are loaded; with many sites, they are folded into regions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from monitor.archive.queries.routes.routers import routers_since
 from monitor.mesh.models import Host, Path, Site
 from monitor.overview.path_conditions import PathCondition, conditions_at
 from monitor.routes.places import HopName, of_addresses
-from monitor.web.pages.routes.parts import Chain, Ends, Part, PartKind, Places, block_of, chain, without_access
+from monitor.web.pages.routes.parts import Chain, Ends, GraphPart, PartKind, Places, block_of, chain, without_access
 
 MOST_PATHS = 2000
 MOST_SITES = 40
@@ -45,7 +45,7 @@ class RouteFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class PathRow:
+class RoutedPathRow:
     """A path with its routes, those of balanced load together. `hops` is the number of hops of the first, None if its
     trace did not reach the destination."""
 
@@ -63,13 +63,13 @@ class PathRow:
 
 
 @dataclass(frozen=True, slots=True)
-class RoutesView:
+class MeshRoutesView:
     """The paths and their chains. `untraced` paths had no trace in the day before; `total` paths were in use.
     `only_problems`: all paths would be too many. `start` are the parts to draw on the left."""
 
     chains: list[Chain]
-    rows: list[PathRow]
-    systems: list[Part]
+    rows: list[RoutedPathRow]
+    systems: list[GraphPart]
     total: int
     untraced: int
     only_problems: bool
@@ -90,7 +90,7 @@ class _Paths:
     regions: dict[str, str]
 
 
-def load_routes(at: datetime, wanted: RouteFilter, opened: Collection[str]) -> RoutesView:
+def load_routes(at: datetime, wanted: RouteFilter, opened: Collection[str]) -> MeshRoutesView:
     """The routes at a moment."""
     paths = _paths(at, wanted.site)
     incidents = incidents_of_paths_at(at)
@@ -109,7 +109,7 @@ def load_routes(at: datetime, wanted: RouteFilter, opened: Collection[str]) -> R
     routes = [route for route in routes if route.path_id in left]
     conditions = conditions_at(at, left, incidents)
     traced = {route.path_id for route in routes}
-    return RoutesView(
+    return MeshRoutesView(
         chains=without_access(chains, folded) if folded else chains,
         rows=_rows(chains, routes, paths, conditions),
         systems=_systems(names.values()),
@@ -171,10 +171,10 @@ def _addresses_of(at: datetime, wanted: RouteFilter) -> list[str] | None:
 
 def _site_parts(
     paths: _Paths, routes: Sequence[MeshRoute], wanted: RouteFilter, opened: Collection[str]
-) -> tuple[dict[str, Part], set[str]]:
+) -> tuple[dict[str, GraphPart], set[str]]:
     """The part that stands for each site, and the sites folded into their region."""
     ends = {name for route in routes for end in [paths.ends[route.path_id]] for name in (end.source, end.destination)}
-    parts = {name: Part(f"{PartKind.SITE}:{name}", PartKind.SITE, name) for name in ends}
+    parts = {name: GraphPart(f"{PartKind.SITE}:{name}", PartKind.SITE, name) for name in ends}
     if len(ends) <= MOST_SITES:
         return parts, set()
     folded: dict[str, list[str]] = {}
@@ -187,7 +187,7 @@ def _site_parts(
     for key, names in folded.items():
         label = f"{paths.regions[names[0]]}"
         detail = f"({len(names)} site{'s' if len(names) > 1 else ''})"
-        parts |= dict.fromkeys(names, Part(key, PartKind.REGION, label, detail))
+        parts |= dict.fromkeys(names, GraphPart(key, PartKind.REGION, label, detail))
     return parts, {name for names in folded.values() for name in names}
 
 
@@ -210,7 +210,7 @@ def _is_wanted(row: Chain, wanted: RouteFilter) -> bool:
 
 def _rows(
     chains: Iterable[Chain], routes: Iterable[MeshRoute], paths: _Paths, conditions: Mapping[int, PathCondition]
-) -> list[PathRow]:
+) -> list[RoutedPathRow]:
     """A row for each path, worst first, then by name."""
     words: dict[int, list[str]] = {}
     for row in chains:
@@ -219,7 +219,7 @@ def _rows(
     for route in routes:
         first.setdefault(route.path_id, route)
     rows = [
-        PathRow(
+        RoutedPathRow(
             path_id,
             paths.ends[path_id],
             paths.families[path_id],
@@ -234,10 +234,12 @@ def _rows(
     return sorted(rows, key=lambda row: (order.index(row.condition.state), row.ends.source, row.ends.destination))
 
 
-def _systems(names: Iterable[HopName]) -> list[Part]:
+def _systems(names: Iterable[HopName]) -> list[GraphPart]:
     """The AS of these hops by number."""
     systems = {
-        name.asn: Part(f"{PartKind.AS}:{name.asn}", PartKind.AS, f"AS {name.asn}", name.as_name or name.network or "")
+        name.asn: GraphPart(
+            f"{PartKind.AS}:{name.asn}", PartKind.AS, f"AS {name.asn}", name.as_name or name.network or ""
+        )
         for name in names
         if name.asn is not None
     }

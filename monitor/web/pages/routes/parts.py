@@ -38,7 +38,7 @@ BLOCKS = (PartKind.AS, PartKind.NETWORK, PartKind.IXP, PartKind.PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GraphPart:
     """A part of the graph. `block` is the key of the block that a hop is in; `address` that of a hop."""
 
     key: str
@@ -57,7 +57,7 @@ class Part:
 class Step:
     """A part on a route; `after_gap`: hops before it are unknown. `addresses` are its known hops there."""
 
-    part: Part
+    part: GraphPart
     after_gap: bool = False
     addresses: tuple[str, ...] = ()
 
@@ -93,7 +93,7 @@ class Places:
     """Names of hops, the part that stands for each site, and the blocks to show hop by hop."""
 
     names: Mapping[str, HopName]
-    sites: Mapping[str, Part]
+    sites: Mapping[str, GraphPart]
     opened: Collection[str] = ()
 
     def is_open(self, block: str) -> bool:
@@ -116,14 +116,14 @@ def chain(route: MeshRoute, ends: Ends, places: Places) -> Chain:
     return Chain(route.path_id, ends, (*steps, last))
 
 
-def _extend(steps: list[Step], part: Part, address: str, silent: int, place: str) -> None:
+def _extend(steps: list[Step], part: GraphPart, address: str, silent: int, place: str) -> None:
     """Add a hop to the steps after so many silent hops."""
     before = steps[-1].part
     if part.key == before.key:
         steps[-1] = Step(before, steps[-1].after_gap, (*steps[-1].addresses, address))
     elif silent and before.kind is PartKind.HOP and part.kind is PartKind.HOP:
         number = f"{silent} silent hop{'s' if silent > 1 else ''}"
-        steps += [Step(Part(f"{PartKind.SILENT}:{place}", PartKind.SILENT, number)), Step(part, False, (address,))]
+        steps += [Step(GraphPart(f"{PartKind.SILENT}:{place}", PartKind.SILENT, number)), Step(part, False, (address,))]
     else:
         steps.append(Step(part, bool(silent), (address,)))
 
@@ -146,30 +146,30 @@ def _is_reserved(name: HopName) -> bool:
     return name.special is not None and name.network is None
 
 
-def _part(address: str, owner: str, places: Places) -> Part:
+def _part(address: str, owner: str, places: Places) -> GraphPart:
     block = block_of(address, places.names[address], owner)
     if not places.is_open(block.key):
         return block
     at_site = f"@{owner}" if owner else ""
     name = places.names[address]
     detail = name.host_name or (block.words if block.kind is not PartKind.PREFIX else "")
-    return Part(f"{PartKind.HOP}:{address}{at_site}", PartKind.HOP, address, detail, block.key, address)
+    return GraphPart(f"{PartKind.HOP}:{address}{at_site}", PartKind.HOP, address, detail, block.key, address)
 
 
-def block_of(address: str, name: HopName, owner: str = "") -> Part:
+def block_of(address: str, name: HopName, owner: str = "") -> GraphPart:
     """The block of a hop: its AS, else its own network, exchange point or prefix."""
     if name.asn is not None:
         detail = name.as_name or name.network or ""
-        return Part(f"{PartKind.AS}:{name.asn}", PartKind.AS, f"AS {name.asn}", detail)
+        return GraphPart(f"{PartKind.AS}:{name.asn}", PartKind.AS, f"AS {name.asn}", detail)
     if name.network is not None:
-        return Part(f"{PartKind.NETWORK}:{name.network}", PartKind.NETWORK, name.network)
+        return GraphPart(f"{PartKind.NETWORK}:{name.network}", PartKind.NETWORK, name.network)
     if name.ixp is not None:
-        return Part(f"{PartKind.IXP}:{name.ixp}", PartKind.IXP, name.ixp)
+        return GraphPart(f"{PartKind.IXP}:{name.ixp}", PartKind.IXP, name.ixp)
     family = 6 if ":" in address else 4
     prefix = str(ip_network((address, PREFIX_BITS[family]), strict=False))
     at_site = f"@{owner}" if owner else ""
     detail = f"at {owner}" if owner else ""
-    return Part(f"{PartKind.PREFIX}:{prefix}{at_site}", PartKind.PREFIX, prefix, detail)
+    return GraphPart(f"{PartKind.PREFIX}:{prefix}{at_site}", PartKind.PREFIX, prefix, detail)
 
 
 def without_access(chains: Sequence[Chain], folded: Collection[str]) -> list[Chain]:

@@ -19,8 +19,8 @@ from monitor.mesh.models import Mesh, Site
 from monitor.routes.places import sources
 from monitor.web.pages.routes import slider
 from monitor.web.pages.routes.drawing import Addresses, graph
-from monitor.web.pages.routes.load import MOST_PATHS, RouteFilter, RoutesView, load_routes
-from monitor.web.pages.routes.parts import EVERY_BLOCK, Part, PartKind
+from monitor.web.pages.routes.load import MOST_PATHS, MeshRoutesView, RouteFilter, load_routes
+from monitor.web.pages.routes.parts import EVERY_BLOCK, GraphPart, PartKind
 from monitor.web.request import parameters
 from monitor.web.request.window import minute
 
@@ -126,7 +126,7 @@ def _fields(request: HttpRequest, *without: str) -> list[tuple[str, str]]:
 def _addresses(request: HttpRequest, opened: frozenset[str]) -> Addresses:
     none: dict[str, Any] = dict.fromkeys(FILTERS)
 
-    def of_part(part: Part) -> str | None:
+    def of_part(part: GraphPart) -> str | None:
         changed: dict[PartKind, Callable[[], dict[str, Any]]] = {
             PartKind.SITE: lambda: {"site": part.label},
             PartKind.AS: lambda: {"as": part.key.partition(":")[2]},
@@ -140,7 +140,7 @@ def _addresses(request: HttpRequest, opened: frozenset[str]) -> Addresses:
     return Addresses(of_part, lambda near, far: _with(request, **{**none, "link": [near.key, far.key]}), toggle, opened)
 
 
-def _chips(request: HttpRequest, wanted: RouteFilter, view: RoutesView) -> list[Chip]:
+def _chips(request: HttpRequest, wanted: RouteFilter, view: MeshRoutesView) -> list[Chip]:
     names = {part.key: part.words for row in view.chains for step in row.steps for part in [step.part]}
     systems = {part.key: part.words for part in view.systems}
 

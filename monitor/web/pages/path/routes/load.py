@@ -1,7 +1,7 @@
 """The data of routes on the path page: strip, list, tables of hops, comparison of two routes.
 
-In: the request and the path's view. Out: a `RoutesView`, whose `rows` are empty for a path without a route in the time
-shown. Shown in detail are the selected routes, or else the newest of each direction.
+In: the request and the path's view. Out: a `PathRoutesView`, whose `rows` are empty for a path without a route in the
+time shown. Shown in detail are the selected routes, or else the newest of each direction.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from monitor.archive.queries.routes.periods import RoutePeriod, routes_between
 from monitor.archive.queries.routes.traces import SHORTEST, StoredTrace, traces_between
 from monitor.routes.places import of_addresses, sources
 from monitor.web.charts.marks import TimeAxis
-from monitor.web.charts.routes import Band, Lane, route_strip
+from monitor.web.charts.routes import Lane, RouteBand, route_strip
 from monitor.web.pages.path.load import PathView
 from monitor.web.pages.path.routes.difference import RouteComparison, compare_routes
 from monitor.web.pages.path.routes.hops import HopTable, addresses_of, hop_table
@@ -34,7 +34,7 @@ MOST_LANES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class RoutesView:
+class PathRoutesView:
     """The data of the templates. `hidden_flows` are those without a lane; `sources` is the origin of the names of AS,
     with its date."""
 
@@ -52,14 +52,14 @@ class RoutesView:
         return any(row.is_reverse for row in self.rows)
 
 
-def load_routes(request: HttpRequest, view: PathView) -> RoutesView:
+def load_routes(request: HttpRequest, view: PathView) -> PathRoutesView:
     """The routes of a path and of its reverse path. Raises `Http404` for a selection that is none."""
     selected = selected_ids(request)
     path_ids = [view.path.pk] + ([] if view.reverse_path_id is None else [view.reverse_path_id])
     window = TimeAxis(view.charts.begins_at or view.since, view.until)
     periods = routes_between(path_ids, window.since, window.until)
     if not periods:
-        return RoutesView(SafeString(""), (), (), None, False, False, 0, ())
+        return PathRoutesView(SafeString(""), (), (), None, False, False, 0, ())
     selected = [route_id for route_id in selected if any(period.route_id == route_id for period in periods)]
     detailed = _detailed(periods, path_ids, selected)
     traces = {period.route_id: _traces(period, window) for period in detailed}
@@ -69,7 +69,7 @@ def load_routes(request: HttpRequest, view: PathView) -> RoutesView:
     by_id = {row.id: row for row in rows}
     lanes, hidden = _lanes(periods, path_ids, by_id, window)
     has_as = any(name.asn is not None for name in names.values())
-    return RoutesView(
+    return PathRoutesView(
         strip=route_strip(lanes, window),
         rows=tuple(rows),
         tables=tuple(hop_table(by_id[route_id], of_route, names) for route_id, of_route in traces.items()),
@@ -132,9 +132,9 @@ def _overlap(lane: Sequence[RoutePeriod], of_flow: Sequence[RoutePeriod]) -> boo
     return any(period.since <= other.last_at and other.since <= period.last_at for period in lane for other in of_flow)
 
 
-def _band(period: RoutePeriod, row: RouteRow, window: TimeAxis) -> Band:
+def _band(period: RoutePeriod, row: RouteRow, window: TimeAxis) -> RouteBand:
     until = min(period.last_at + HOLD, window.until) if period.until is None else period.until
-    return Band(
+    return RouteBand(
         since=period.since,
         last_at=period.last_at,
         until=max(until, period.last_at),
