@@ -23,13 +23,14 @@ from monitor.overview.changes import PathChange, changes_of
 from monitor.overview.csv_text import csv_text, names_of, values_of
 from monitor.overview.grid import UnknownChoice, choose_packet_bytes
 from monitor.web.request import parameters
+from monitor.web.request.paths import path_or_404
 from monitor.web.request.window import shown_period
 
 
 @require_safe
 def series_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     """A row for each interval of the charts, with its length and packet size."""
-    path = _path(path_id)
+    path = path_or_404(path_id)
     shown, size = shown_period(request, timezone.now()), _size(request)
     series = path_series(path_id, size, shown.since, shown.until)
     constant = {"step_s": series.step_s, "packet_bytes": size}
@@ -40,7 +41,7 @@ def series_csv(request: HttpRequest, path_id: int) -> HttpResponse:
 def bursts_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     """A row for each burst of at most a day, a column for each field of `RawBurst`. RTTs are in the order of sending,
     empty if lost."""
-    path = _path(path_id)
+    path = path_or_404(path_id)
     shown, size = shown_period(request, timezone.now()), _size(request)
     if not shown.has_bursts:
         raise Http404("Single bursts are given for a day at most: choose a shorter time.")
@@ -51,7 +52,7 @@ def bursts_csv(request: HttpRequest, path_id: int) -> HttpResponse:
 @require_safe
 def tests_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     """A row for each throughput test, failed tests included."""
-    path = _path(path_id)
+    path = path_or_404(path_id)
     shown = shown_period(request, timezone.now())
     tests = throughput_series(path_id, shown.since, shown.until)
     return _answer(f"{_name(path)}-throughput", ThroughputPoint, tests, {})
@@ -60,7 +61,7 @@ def tests_csv(request: HttpRequest, path_id: int) -> HttpResponse:
 @require_safe
 def changes_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     """A row for each change of plan or route that the charts mark."""
-    path = _path(path_id)
+    path = path_or_404(path_id)
     shown, size = shown_period(request, timezone.now()), _size(request)
     incidents = incidents_of_path(path_id, shown.since, shown.until)
     changes = changes_of(path_id, size, shown.since, shown.until, incidents)
@@ -70,7 +71,7 @@ def changes_csv(request: HttpRequest, path_id: int) -> HttpResponse:
 @require_safe
 def routes_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     """A row for each period of a route, with its hops in order of TTL, empty if never seen."""
-    path = _path(path_id)
+    path = path_or_404(path_id)
     shown = shown_period(request, timezone.now())
     periods = routes_between([path_id], shown.since, shown.until)
     return _answer(f"{_name(path)}-routes", RoutePeriod, periods, {})
@@ -81,13 +82,6 @@ def _size(request: HttpRequest) -> int:
         return choose_packet_bytes(tuple(measured_packet_sizes()), parameters.number(request, "size"))
     except UnknownChoice as error:
         raise Http404(str(error)) from error
-
-
-def _path(path_id: int) -> Path:
-    path = Path.objects.with_hosts().filter(pk=path_id).first()
-    if path is None:
-        raise Http404(f"There is no path {path_id}; the grid links to those that there are.")
-    return path
 
 
 def _name(path: Path) -> str:

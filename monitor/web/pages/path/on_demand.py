@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
@@ -33,6 +33,7 @@ from monitor.web.labels import outcome_label
 from monitor.web.pages.incidents.operate import may_operate, problems, refusal
 from monitor.web.pages.path.run_now import SettingsForm
 from monitor.web.pages.path.trace_now import PLAN_EVERY_S, TraceProgress, trace_progress
+from monitor.web.request.paths import path_or_404
 
 SHOWN_FOR = timedelta(hours=1)
 PINGS_FIRST_S = 20
@@ -172,7 +173,7 @@ def on_demand_of(request: HttpRequest, path: Path, now: datetime) -> OnDemandBlo
 @require_POST
 def test_now(request: HttpRequest, path_id: int) -> HttpResponse:
     """Ping the path, then run a throughput test if asked for, and redirect to the page that shows the progress."""
-    path, now = _path_or_404(path_id), timezone.now()
+    path, now = path_or_404(path_id), timezone.now()
     back = f"{reverse('path', args=[path_id])}#test-now"
     form = SettingsForm(request.POST) if request.POST.get("throughput") else None
     if form is not None and not form.is_valid():
@@ -193,16 +194,9 @@ def test_now(request: HttpRequest, path_id: int) -> HttpResponse:
 @never_cache
 def progress(request: HttpRequest, path_id: int) -> JsonResponse:
     """The progress as JSON: its HTML, the announcement for screen readers, and whether anything still runs."""
-    state = _progress(_path_or_404(path_id).pk, timezone.now())
+    state = _progress(path_or_404(path_id).pk, timezone.now())
     html = render_to_string("pages/path/_on_demand_progress.html", {"progress": state}, request)
     return JsonResponse({"html": html, "announcement": state.announcement, "is_running": state.is_running})
-
-
-def _path_or_404(path_id: int) -> Path:
-    path = Path.objects.with_hosts().filter(pk=path_id).first()
-    if path is None:
-        raise Http404(f"There is no path {path_id}; the grid links to those that there are.")
-    return path
 
 
 def _progress(path_id: int, now: datetime) -> OnDemandProgress:

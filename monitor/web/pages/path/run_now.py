@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from django import forms
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from monitor.api.incidents import user_name
 from monitor.mesh.kinds.throughput import PROTOCOLS
-from monitor.mesh.models import Path
 from monitor.mesh.schedule import on_demand
 from monitor.mesh.schedule.on_demand import NoFreeSlot, OnDemandError, Settings
 from monitor.web.pages.incidents.operate import problems, refusal
+from monitor.web.request.paths import path_or_404
 
 BITS_PER_MEGABIT = 1e6
 
@@ -51,9 +51,7 @@ class SettingsForm(forms.Form):
 @require_POST
 def run_now(request: HttpRequest, path_id: int) -> HttpResponse:
     """Request a test, and redirect to the page that shows its state."""
-    path = Path.objects.with_hosts().filter(pk=path_id).first()
-    if path is None:
-        raise Http404(f"There is no path {path_id}; the grid links to those that there are.")
+    path = path_or_404(path_id)
     back = f"{reverse('path', args=[path_id])}#test-now"
     form = SettingsForm(request.POST)
     if not form.is_valid():

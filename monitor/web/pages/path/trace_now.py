@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
@@ -24,6 +24,7 @@ from monitor.mesh.schedule.on_demand_traces import TAKE_UP_S
 from monitor.overview.on_demand_traces import TracesRefused, TracesTooOften, ask
 from monitor.web.labels import outcome_label
 from monitor.web.pages.incidents.operate import refusal
+from monitor.web.request.paths import path_or_404
 from probes.contract import Outcome
 from probes.trace.spec import TraceReason
 
@@ -68,9 +69,7 @@ class TraceProgress:
 @require_POST
 def trace_now(request: HttpRequest, path_id: int) -> HttpResponse:
     """Trace the path in both directions, and redirect to the page that shows the progress."""
-    path = Path.objects.with_hosts().filter(pk=path_id).first()
-    if path is None:
-        raise Http404(f"There is no path {path_id}; the grid links to those that there are.")
+    path = path_or_404(path_id)
     back = f"{reverse('path', args=[path_id])}#test-now"
     try:
         ask(path, user_name(request), timezone.now())
