@@ -35,22 +35,15 @@ def ask(paths: Sequence[Path], reason: TraceReason, *, by: str, now: datetime) -
 
 def ask_where_scheduled(path_ids: Iterable[int], reason: TraceReason, *, by: str, now: datetime) -> list[TraceRequest]:
     """As `ask`, for paths that mesh.toml has traced: nobody who did not ask for traces gets any."""
-    traced = set(Measurement.objects.in_use().filter(test__kind="trace").values_list("path_id", flat=True))
-    paths = list(Path.objects.in_use().filter(pk__in=traced & set(path_ids)).order_by("pk")[:MOST_PATHS])
-    return _request(
-        [path for path in _both_directions(paths) if path.pk in traced and _can_trace(path)], reason, by, now
-    )
+    paths = list(Path.objects.in_use().filter(pk__in=_traced(path_ids)).order_by("pk")[:MOST_PATHS])
+    return _request(_scheduled(_both_directions(paths)), reason, by, now)
 
 
 def ask_reverse(path_ids: Iterable[int], reason: TraceReason, *, by: str, now: datetime) -> list[TraceRequest]:
     """Request traces of the reverse paths of these, where mesh.toml has them traced: the agent at the other end need
     not have seen the occasion."""
     forward = list(Path.objects.in_use().filter(pk__in=set(path_ids)).order_by("pk")[:MOST_PATHS])
-    if not forward:
-        return []
-    traced = set(Measurement.objects.in_use().filter(test__kind="trace").values_list("path_id", flat=True))
-    back = _both_directions(forward)[len(forward) :]
-    return _request([path for path in back if path.pk in traced and _can_trace(path)], reason, by, now)
+    return _request(_scheduled(_both_directions(forward)[len(forward) :]), reason, by, now)
 
 
 def _request(paths: Sequence[Path], reason: TraceReason, by: str, now: datetime) -> list[TraceRequest]:
@@ -80,13 +73,25 @@ def hand_out(site: Site, now: datetime) -> tuple[OnDemandTrace, ...]:
     return tuple(_order(request, settings.get(request.path_id, {})) for request in requests)
 
 
+def _traced(path_ids: Iterable[int]) -> set[int]:
+    """Those of these paths that mesh.toml has traced."""
+    scheduled = Measurement.objects.in_use().filter(path__in=set(path_ids), test__kind="trace")
+    return set(scheduled.values_list("path_id", flat=True))
+
+
+def _scheduled(paths: Sequence[Path]) -> list[Path]:
+    """Those of these paths that mesh.toml has traced and whose agent can trace now."""
+    traced = _traced(path.pk for path in paths)
+    return [path for path in paths if path.pk in traced and _can_trace(path)]
+
+
 def _both_directions(paths: Sequence[Path]) -> list[Path]:
     """The paths, and the reverse paths that are not among them."""
     hosts = {(path.destination_id, path.source_id) for path in paths}
     candidates = Path.objects.in_use().filter(
         source__in={source for source, _ in hosts}, destination__in={destination for _, destination in hosts}
     )
-    back = [path for path in candidates.with_hosts() if (path.source_id, path.destination_id) in hosts]
+    back = [path for path in candidates if (path.source_id, path.destination_id) in hosts]
     return [*paths, *back]
 
 
