@@ -17,6 +17,7 @@ from monitor.archive.queries.metrics import Metric
 from monitor.overview import measures
 from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, UnknownChoice, load_grid
 from monitor.overview.measures import MEASURES
+from monitor.overview.mesh_state import LARGE_FROM_PATHS
 from monitor.web.request import parameters
 
 log = logging.getLogger(__name__)
@@ -26,7 +27,6 @@ SHOWN: list[tuple[str, Any]] = [
     ("vs last year", ComparedPeriod.YEAR),
 ]
 ENDS = ("since", "until", "zone")
-LARGE_FROM_PATHS = 5000
 LARGE_KEPT = timedelta(seconds=10)
 """A grid of so many paths is loaded for all readers together, at most once in the time between two refreshes."""
 LARGE_SHOWN = timedelta(seconds=30)
@@ -80,7 +80,7 @@ def _load_beside(choices: Choices, now: datetime) -> None:
         try:
             _loaded(choices, now)
         except Exception:
-            # The reader has a grid; the next loads it and is told the reason.
+            # This reader already has a grid; the next reader loads one, and gets the error if it fails again.
             log.warning("the grid could not be loaded beside a request", exc_info=True)
         finally:
             _large_load.release()
