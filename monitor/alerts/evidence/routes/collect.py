@@ -99,14 +99,12 @@ def collect_routes(facts: Facts, since: datetime, until: datetime) -> tuple[Rout
     measured = defaultdict(list)
     for change in effects_of(at_onset, until):
         measured[change.path_id].append(change)
-    by_path = defaultdict(list)
-    for period in periods:
-        by_path[period.path_id].append(period)
+    traced_ids = {period.path_id for period in periods}
     traced = {
         direction.path_id: _traced(direction, earliest, latest, since, until)
         for path in paths
         for direction in (path.there, path.back)
-        if direction is not None and direction.path_id in {period.path_id for period in periods}
+        if direction is not None and direction.path_id in traced_ids
     }
     names = _Names(_addresses(traced.values(), at_onset))
     toward = tested_direction(facts).toward
