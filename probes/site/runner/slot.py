@@ -51,7 +51,7 @@ class Slots:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         note: Callable[[Slot], None] = lambda slot: None,
     ) -> None:
-        """`note` is told each slot that begins."""
+        """`note` is called with each slot that begins."""
         self._note = note
         self._spool = spool
         self._permit = permit

@@ -89,7 +89,7 @@ def test_every_address_listed_by_the_api_exists(ask_api, planted):
         for address, methods in described["paths"].items()
         if "get" in methods and not any(given["required"] for given in methods["get"].get("parameters", ()))
     ]
-    # These need an address or an AS, of which neither is required by itself.
+    # These need either an address or an AS; the schema requires neither.
     through = {"/paths-through", "/paths-through.csv"}
     waiting, visited = [address for address in gets if address not in through], {}
     waiting += [f"{address}?{given}" for address in through for given in ("address=192.0.2.2", "asn=64496")]

@@ -1,4 +1,4 @@
-"""Route changes with an effect are told from those without, by bursts and traces in the archive."""
+"""Which route changes have an effect, by bursts and traces in the archive."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The status page: uptime by planted incidents and measurements; only what is meant to be public is shown."""
+"""The status page: uptime by planted incidents and measurements; nothing private is shown."""
 
 from __future__ import annotations
 

@@ -275,8 +275,8 @@ def test_of_many_pairs_the_first_are_shown_and_all_in_the_file(get, paths):
 
 
 def crowd(sites):
-    """This many more sites, all measuring each other with pings, of which the server has statistics: with those of the
-    few rows before, its plan took a minute at times."""
+    """More sites, so many, all measuring each other with pings. PostgreSQL gets statistics of the new rows: planned by
+    those of the few rows before, a query took a minute at times."""
     test = Measurement.objects.filter(test__name="pinger")[0].test
     new_sites = Site.objects.bulk_create(
         Site(name=f"s{n}", title=f"S{n}", latitude_deg=0.0, longitude_deg=n, country="US", region="R", has_agent=True)

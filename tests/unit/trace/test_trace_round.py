@@ -194,7 +194,7 @@ def test_a_thousand_routes_over_one_router_end_in_time():
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_mesh_of_routes_gives_true_hops_and_ends(data):
-    """Routes through layers of routers, some silent, some destinations dead; what is expected may be wrong."""
+    """Routes through layers of routers, some silent, some destinations dead; the routes remembered may be wrong."""
     name = st.integers(0, 2)
     targets = data.draw(st.integers(1, 8))
 

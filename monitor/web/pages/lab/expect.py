@@ -38,7 +38,8 @@ BOTH = "Pings cross a path there and back, so both directions show it."
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The expected effect of a fault. `wait_s` is the longest time until the incident, None where none is expected."""
+    """The expected effect of a fault. `wait_s` is the longest time until the incident; None if there will be no
+    incident."""
 
     kind: str
     sentence: str

@@ -108,7 +108,7 @@ def route_rows(
 
 
 def as_path(hops: Iterable[str | None], names: Mapping[str, HopName]) -> str:
-    """The AS along a route: AS 20965 GEANT → AS 513 CERN. Empty if none is known."""
+    """The AS along a route: AS 20965 GEANT → AS 513 CERN. Empty if no AS is known."""
     texts = (names[hop].as_text for hop in hops if hop is not None and hop in names)
     return " → ".join(text for text, _ in groupby(text for text in texts if text is not None))
 
