@@ -37,6 +37,7 @@ from probes.contract import CycleKind, CycleTask, Kind, Outcome, Result, Slot
 from probes.kinds import CYCLE_KINDS, KINDS, SLOT_KINDS
 from probes.quantities import counted
 from probes.site.health import Health
+from probes.stamp.spec import ReflectorPlan
 from probes.trace.spec import TraceReason, TraceSpec
 
 PROTOCOL = 1
@@ -114,13 +115,20 @@ class OnDemandTrace(msgspec.Struct, frozen=True, kw_only=True):
 
 class PlanOfKinds(msgspec.Struct, frozen=True, kw_only=True):
     """All measurements of a site. `version` is a digest of the rest. A `Plan` has a field for each kind as well;
-    `on_demand_pings` and `on_demand_traces` are left out of the JSON while there are none, as before there were any."""
+    `on_demand_pings`, `on_demand_traces` and `stamp_reflector` are left out of the JSON while there are none, as before
+    there were any."""
 
     version: str
     site: str
     mesh: str
     on_demand_pings: tuple[OnDemandPing, ...] | msgspec.UnsetType = msgspec.UNSET
     on_demand_traces: tuple[OnDemandTrace, ...] | msgspec.UnsetType = msgspec.UNSET
+    stamp_reflector: ReflectorPlan | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def reflector(self) -> ReflectorPlan | None:
+        """The STAMP reflector that this site is to run."""
+        return None if isinstance(self.stamp_reflector, msgspec.UnsetType) else self.stamp_reflector
 
     @property
     def pings_to_send(self) -> tuple[OnDemandPing, ...]:

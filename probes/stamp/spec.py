@@ -1,0 +1,240 @@
+"""The fields of a STAMP measurement: its request (`StampSpec`), its result (`StampBurst`) and the reflector's part of a
+plan (`ReflectorPlan`).
+
+STAMP (RFC 8762, extensions in RFC 8972) is a UDP packet each way. The sender numbers its packets; a stateful reflector
+numbers its replies, which tells loss on the way there (forward) from loss on the way back (reverse) without any clock.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from probes.bounds import (
+    LARGEST_SMALLINT,
+    Amount,
+    Count,
+    Moment,
+    PacketBytes,
+    Real,
+    RttMs,
+    ShortText,
+    SmallCount,
+    Text,
+)
+from probes.contract import Outcome
+from probes.ping.spec import Burst, Stamp
+
+STAMP_PORT = 862
+"""RFC 8762, section 4.1."""
+SMALLEST_PACKET_BYTES = 44
+"""An unauthenticated packet without extensions (RFC 8762, section 4.2.1)."""
+
+Port = Annotated[int, Meta(ge=1, le=65_535)]
+Dscp = Annotated[int, Meta(ge=0, le=63)]
+HopLimit = Annotated[int, Meta(ge=0, le=255)]
+StampKey = Annotated[str, Meta(min_length=24, max_length=128, pattern=r"\A[A-Za-z0-9+/]+={0,2}\Z")]
+"""The shared key of two ends: at least 16 random bytes in base64."""
+
+
+class StampTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """A reflector. `source` is the local address to send from; ignored if this host does not have it.
+
+    With a `key`, packets are authenticated both ways; without, they are open, as those of routers are.
+    `is_path_series`: the path has no ping test, so this test's round trips are the path's loss and RTT.
+    """
+
+    address: str
+    family: Literal[4, 6] = 4
+    source: str | None = None
+    path_id: int | None = None
+    port: Port = STAMP_PORT
+    key: StampKey | None = None
+    is_path_series: bool = False
+
+
+class StampSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A STAMP cycle: `count` packets per target, `spacing_s` apart, with `packet_bytes` of UDP payload.
+
+    A reply later than `timeout_s` after its packet counts as lost, and as late if it arrives within another `late_s`.
+    `dscp` is that of the packets, and of the replies where the reflector follows it. A target whose last packets went
+    unanswered is sent a few more, which are not counted, to read the reflector's counter.
+    """
+
+    targets: tuple[StampTarget, ...]
+    packet_bytes: int = 100
+    count: int = 10
+    spacing_s: float = 1.0
+    timeout_s: float = 2.0
+    late_s: float = 1.0
+    dscp: int = 0
+
+    @property
+    def duration_s(self) -> float:
+        """Maximum duration of a cycle, excluding name resolution and the packets that are not counted."""
+        return self.count * self.spacing_s + self.timeout_s + self.late_s
+
+
+class StampTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A STAMP test that a site repeats every `every_s` seconds, aligned to the epoch."""
+
+    test: str
+    every_s: int
+    spec: StampSpec
+
+
+class StampPeer(msgspec.Struct, frozen=True, kw_only=True):
+    """A host whose packets our reflector answers: its address or name, and the key of the pair, which its packets then
+    must be authenticated with."""
+
+    address: str
+    family: Literal[4, 6] = 4
+    key: StampKey | None = None
+
+
+class ReflectorPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The reflector of a site, which its agent runs as long as its plan has peers: UDP `port` of all its addresses."""
+
+    peers: tuple[StampPeer, ...]
+    port: Port = STAMP_PORT
+
+
+class StampDirection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A direction of a burst: forward from us to the reflector, or reverse.
+
+    `lost` counts packets (forward) or replies (reverse) that were lost in this direction; None if the reflector keeps
+    no counter. `duplicates` and `reordered` (RFC 4737) count arrivals at the end of this direction, as far as replies
+    tell. `ttl` and `dscp` are those of the first packet at the end of this direction.
+
+    Delays are of the packets answered in time: receive time less send time, each by the clock of its end, so that all
+    contain the offset of the two clocks and may be negative. Differences between them do not: `p95_ms - min_ms` is the
+    delay variation of RFC 5481 (PDV), `ipdv_ms` the mean absolute difference of consecutive packets (RFC 3393). All are
+    None without timestamps of the reflector. `delay_ms` of a `StampBurst` gives the interval of the true delay.
+    """
+
+    lost: SmallCount | None = None
+    duplicates: SmallCount | None = None
+    reordered: SmallCount | None = None
+    ttl: HopLimit | None = None
+    dscp: Dscp | None = None
+    min_ms: Real | None = None
+    median_ms: Real | None = None
+    p95_ms: Real | None = None
+    max_ms: Real | None = None
+    ipdv_ms: Amount | None = None
+
+
+class ClockBound(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The state of an end's clock. `error_ms` bounds its error as the end itself claims; None if it claims nothing.
+
+    `source` is `chrony` or `kernel` (adjtimex) of our own clock, `packet` (the error estimate of RFC 8762) of the
+    reflector's.
+    """
+
+    is_synchronised: bool
+    error_ms: Amount | None = None
+    source: Literal["chrony", "kernel", "packet"] = "packet"
+
+
+class StampBurst(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="stamp", tag_field="kind"):
+    """A STAMP measurement of a path: `sent` packets to its reflector in a cycle.
+
+    The round trip, as in `probes.ping.spec.Burst`: `rtts_ms` has an entry for each packet sent, in the order of
+    sending, None if no reply came in time, each without the time that the packet spent in the reflector. `sent` is its
+    length, `received` the number of entries that are not None. `duplicates` counts further replies to a packet,
+    `reordered` replies that overtook, of both directions together. `loaded_rtts_ms` are packets sent while a throughput
+    test of ours ran, left out of all other fields, as in `Burst`. When the outcome is not `measured`, nothing was sent
+    and `detail` gives the reason.
+
+    `is_stateful`: whether the reflector counts its replies; None if undetermined, as without replies. `reflected` is
+    the number of our packets that reached it, by its counter, duplicates included. Every packet without a reply was
+    lost forward, lost reverse, or is one of `undecided`: those whose direction cannot be told, such as those after the
+    last reply; without a counter, all.
+
+    `offset_lo_ms` and `offset_hi_ms` bound the reflector's clock less our own: no delay is negative, and where both
+    clocks claim an error, their difference is within the sum. Both are None without timestamps of the reflector. So a
+    delay forward is within [raw - offset_hi_ms, raw - offset_lo_ms], a delay reverse within [raw + offset_lo_ms,
+    raw + offset_hi_ms] (`delay_interval_ms`); neither is ever negative.
+
+    `follow_ups` counts the replies whose true send time the reflector told later (RFC 8972, section 4.7).
+    `is_authenticated`: all replies carried a valid HMAC. `dscp` is that of our packets. `is_path_series` is copied from
+    the plan: the centre stores `path_burst` too.
+    """
+
+    target: str
+    address: ShortText | None
+    family: Literal[4, 6]
+    packet_bytes: PacketBytes
+    started_at: Moment
+    outcome: Outcome
+    port: Port = STAMP_PORT
+    dscp: Dscp = 0
+    is_path_series: bool = False
+    sent: SmallCount = 0
+    received: SmallCount = 0
+    late: SmallCount = 0
+    duplicates: SmallCount = 0
+    reordered: SmallCount = 0
+    rtts_ms: Annotated[tuple[RttMs | None, ...], Meta(max_length=LARGEST_SMALLINT)] = ()
+    loaded_rtts_ms: Annotated[tuple[RttMs | None, ...], Meta(max_length=LARGEST_SMALLINT)] | None = None
+    stamp: Stamp | None = None
+    stamps_lost: SmallCount = 0
+    clock_source: ShortText | None = None
+    waited: SmallCount = 0
+    is_stateful: bool | None = None
+    is_authenticated: bool = False
+    reflected: Count | None = None
+    undecided: SmallCount = 0
+    forward: StampDirection = StampDirection()
+    reverse: StampDirection = StampDirection()
+    offset_lo_ms: Real | None = None
+    offset_hi_ms: Real | None = None
+    own_clock: ClockBound | None = None
+    far_clock: ClockBound | None = None
+    follow_ups: SmallCount = 0
+    detail: Text | None = None
+
+    @property
+    def is_under_load(self) -> bool:
+        """Whether all packets were sent while a throughput test of ours ran."""
+        return self.loaded_rtts_ms == ()
+
+    def delay_interval_ms(
+        self, direction: Literal["forward", "reverse"], raw_ms: float | None
+    ) -> tuple[float, float] | None:
+        """The interval of the true delay of a raw delay of this burst, such as `forward.median_ms`; None if unknown."""
+        if raw_ms is None or self.offset_lo_ms is None or self.offset_hi_ms is None:
+            return None
+        if direction == "forward":
+            lo_ms, hi_ms = raw_ms - self.offset_hi_ms, raw_ms - self.offset_lo_ms
+        else:
+            lo_ms, hi_ms = raw_ms + self.offset_lo_ms, raw_ms + self.offset_hi_ms
+        # Rounding of floats must not make a delay of 0 negative.
+        return max(0.0, lo_ms), max(0.0, hi_ms)
+
+    @property
+    def path_burst(self) -> Burst:
+        """The round trips as a burst of pings, for a path whose series they are."""
+        return Burst(
+            target=self.target,
+            address=self.address,
+            family=self.family,
+            packet_bytes=self.packet_bytes,
+            started_at=self.started_at,
+            outcome=self.outcome,
+            sent=self.sent,
+            received=self.received,
+            late=self.late,
+            duplicates=self.duplicates,
+            reordered=self.reordered,
+            rtts_ms=self.rtts_ms,
+            ttl=self.reverse.ttl,
+            stamp=self.stamp,
+            stamps_lost=self.stamps_lost,
+            clock_source=self.clock_source,
+            waited=self.waited,
+            loaded_rtts_ms=self.loaded_rtts_ms,
+            detail=self.detail,
+        )
