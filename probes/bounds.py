@@ -39,7 +39,11 @@ ShortText = Annotated[str, Meta(max_length=64)]
 
 TestName = Annotated[str, Meta(max_length=200)]
 
+LARGEST_ICMP_FLOW = 2**16 - 2
+"""0 and 0xFFFF are the same number to an Internet checksum: neither is a flow."""
+
 Octet = Annotated[int, Meta(ge=0, le=255)]
+IcmpFlow = Annotated[int, Meta(ge=1, le=LARGEST_ICMP_FLOW)]
 SmallCount = Annotated[int, Meta(ge=0, le=LARGEST_SMALLINT)]
 PositiveSmallCount = Annotated[int, Meta(ge=1, le=LARGEST_SMALLINT)]
 Count = Annotated[int, Meta(ge=0, le=LARGEST_INTEGER)]

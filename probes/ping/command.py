@@ -139,6 +139,7 @@ def as_json(burst: Burst) -> dict[str, Any]:
         "errors": msgspec.to_builtins(burst.errors),
         "path_mtu_bytes": burst.path_mtu_bytes,
         "rate_limited": burst.rate_limited,
+        "flow": burst.flow,
         "stamp": burst.stamp,
         "stamps_lost": burst.stamps_lost,
         "clock_source": burst.clock_source,

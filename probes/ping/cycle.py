@@ -138,9 +138,9 @@ class PingCycle:
         """All bursts, in the order of the targets and their sizes."""
         for shared, counts in zip(self._sockets, self._counts, strict=True):
             dropped = shared.channel.dropped
-            for row, members in enumerate(shared.rows):
+            for row, (members, flow) in enumerate(zip(shared.rows, shared.session.flows, strict=True)):
                 for index in members:
-                    self._bursts[index] = list(self._measured_bursts(index, counts, row, dropped))
+                    self._bursts[index] = list(self._measured_bursts(index, counts, row, flow, dropped))
         return tuple(burst for index in range(len(self._spec.targets)) for burst in self._bursts[index])
 
     def _group_targets(self, answers: Mapping[Name, Resolution]) -> dict[tuple[int, str | None], list[int]]:
@@ -215,7 +215,7 @@ class PingCycle:
         for row, verdict in limited.items():
             self._rate_limited.update(dict.fromkeys(shared.rows[row], verdict))
 
-    def _measured_bursts(self, index: int, counts: BurstCounts, row: int, dropped: int) -> Iterator[Burst]:
+    def _measured_bursts(self, index: int, counts: BurstCounts, row: int, flow: int, dropped: int) -> Iterator[Burst]:
         target = self._spec.targets[index]
         for column, size in enumerate(self._spec.packet_bytes):
             sent, received = counts.sent[row][column], counts.received[row][column]
@@ -248,6 +248,7 @@ class PingCycle:
                 errors=errors,
                 path_mtu_bytes=self._path_mtu_bytes(index, refused, errors),
                 rate_limited=self._rate_limited.get(index),
+                flow=flow,
                 loaded_rtts_ms=loaded_rtts_ms,
                 detail=self._notes(index, sent + len(loaded_rtts_ms or ()), rtts_ms, refused, dropped),
             )

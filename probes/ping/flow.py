@@ -15,12 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
+from probes.bounds import LARGEST_ICMP_FLOW
 from probes.ping.addresses import FAMILY, SocketAddress
 from probes.ping.arrays import Int64s
 
 MACHINE_ID = Path("/etc/machine-id")
-HIGHEST = 0xFFFE
-"""0 and 0xFFFF are the same number to an Internet checksum: neither is a flow."""
 
 
 @cache
@@ -40,4 +39,4 @@ def flows_of(family: int, addresses: Sequence[SocketAddress]) -> Int64s:
     """The flow of each of these targets, from 1 to 0xFFFE: always the same from this machine to the same address."""
     packed = (socket.inet_pton(FAMILY[family], address[0].partition("%")[0]) for address in addresses)
     numbers = (int.from_bytes(hashlib.blake2b(host, key=_machine_key(), digest_size=8).digest()) for host in packed)
-    return np.array([1 + number % HIGHEST for number in numbers], np.int64)
+    return np.array([1 + number % LARGEST_ICMP_FLOW for number in numbers], np.int64)

@@ -11,6 +11,7 @@ from probes.bounds import (
     LARGEST_SMALLINT,
     MAX_ICMP_ERRORS,
     Count,
+    IcmpFlow,
     Moment,
     Octet,
     PacketBytes,
@@ -103,7 +104,8 @@ class Burst(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="ping", tag
     source of timestamps among the RTTs; `stamps_lost` counts RTTs that had to use the program's clock because a kernel
     timestamp was missing. `clock_source` is the kernel's clock source. `waited` counts requests delayed by a full send
     buffer. `path_mtu_bytes` is set if a request exceeded the path MTU. `rate_limited`: whether loss grows with our own
-    rate; None if not checked or undetermined.
+    rate; None if not checked or undetermined. `flow` is that of all its requests (`probes.ping.flow`), as in the traces
+    of the path; agents of earlier versions do not report it.
 
     `loaded_rtts_ms` are the requests sent while a throughput test of ours ran from or to this host. They are left out
     of all other fields, so that `sent` counts the others; None if there are none. If all requests of the burst were
@@ -132,6 +134,7 @@ class Burst(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="ping", tag
     errors: Annotated[tuple[IcmpError, ...], Meta(max_length=MAX_ICMP_ERRORS)] = ()
     path_mtu_bytes: PositiveCount | None = None
     rate_limited: bool | None = None
+    flow: IcmpFlow | None = None
     loaded_rtts_ms: Annotated[tuple[RttMs | None, ...], Meta(max_length=LARGEST_SMALLINT)] | None = None
     detail: Text | None = None
 

@@ -34,6 +34,7 @@ class Burst(models.Model):
     rate_limited = models.BooleanField(
         null=True, help_text="ICMP rate limiting: loss grows with our own rate; null if unknown"
     )
+    flow = models.IntegerField(null=True, help_text="ICMP checksum of its requests, as in traces; null if not reported")
     stamp = models.TextField(null=True)
     stamps_lost = models.SmallIntegerField(db_default=0)
     clock_source = models.TextField(null=True)

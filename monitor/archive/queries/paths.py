@@ -150,6 +150,7 @@ class RawBurst:
     reordered: int
     late: int
     ttl: int | None
+    flow: int | None
     during_test: bool
     detail: str | None
     rtts_ms: list[float | None]

@@ -21,6 +21,7 @@ import numpy as np
 
 from probes.contract import Deadline
 from probes.ping.addresses import SocketAddress
+from probes.ping.arrays import Int64s
 from probes.ping.engine.packet_outcomes import NS_PER_MS, EchoResults, PacketTable, SendPattern
 from probes.ping.engine.receiver import Receiver
 from probes.ping.engine.schedule import Schedule, random_phases_ns
@@ -73,7 +74,10 @@ class PingSession:
         self._table = PacketTable(targets, pattern)
         target_of_rank = random.permutation(targets)
         self._rank_of_target = np.argsort(target_of_rank)
-        self._make_sender_and_receiver([addresses[target] for target in target_of_rank])
+        flows = flows_of(channel.family, addresses)
+        self.flows: list[int] = flows.tolist()
+        """The flow of each target."""
+        self._make_sender_and_receiver([addresses[target] for target in target_of_rank], flows[target_of_rank])
         self._batch_of_turn = self._batches()
         self._stepped_ns = self._drained_ns = time.monotonic_ns()
         self._drained_next = 0
@@ -83,7 +87,7 @@ class PingSession:
         self._schedule = Schedule(self._stepped_ns, phases_ns, len(self._table.packet_bytes), spacing_ns)
         self._stop = self._schedule.total
 
-    def _make_sender_and_receiver(self, addresses: Sequence[SocketAddress]) -> None:
+    def _make_sender_and_receiver(self, addresses: Sequence[SocketAddress], flows: Int64s) -> None:
         channel, table = self.channel, self._table
         largest_bytes = int(table.packet_bytes.max())
         # Replies and send timestamps share the receive buffer; half of it is reserve for unexpected messages.
@@ -95,7 +99,7 @@ class PingSession:
             channel.identifier,
             secrets.token_bytes(echo.SECRET_BYTES),
             secrets.token_bytes(largest_bytes - echo.MIN_PACKET_BYTES),
-            flows_of(channel.family, addresses),
+            flows,
             ip_header=channel.has_ip_header,
             errors_among_replies=channel.errors_among_replies,
         )

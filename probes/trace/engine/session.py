@@ -14,11 +14,12 @@ from typing import Protocol
 
 import numpy as np
 
+from probes.bounds import LARGEST_ICMP_FLOW
 from probes.contract import Deadline
 from probes.ping.addresses import FAMILY, SocketAddress
 from probes.ping.arrays import Int64s
 from probes.ping.engine.receiver import Receiver
-from probes.ping.flow import HIGHEST, flows_of
+from probes.ping.flow import flows_of
 from probes.ping.icmp import echo
 from probes.ping.icmp.channel import Channel
 from probes.ping.icmp.stamp_keys import StampKeys
@@ -45,7 +46,7 @@ def flows_to(family: int, addresses: Sequence[SocketAddress], flows: int) -> Int
     main = flows_of(family, addresses)
     # Odd steps all over the range, so that balancers that look at few bits see them too.
     steps = np.arange(flows, dtype=np.int64) * 0x3D2B
-    every: Int64s = 1 + (main[:, np.newaxis] - 1 + steps) % HIGHEST
+    every: Int64s = 1 + (main[:, np.newaxis] - 1 + steps) % LARGEST_ICMP_FLOW
     return every.reshape(-1)
 
 

@@ -362,6 +362,7 @@ def test_every_field_of_a_burst_is_stored(mesh):
         errors=(icmp_error(mtu_bytes=1400),),
         path_mtu_bytes=1400,
         rate_limited=False,
+        flow=0xFFFE,
         loaded_rtts_ms=(20.0, None),
         detail="näh \U0001f9ed",
     )

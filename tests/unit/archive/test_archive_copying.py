@@ -19,7 +19,7 @@ from probes.ping.spec import Burst, IcmpError
 from probes.site.wire import Delivered
 
 TYPES = {
-    **dict.fromkeys(("path_id", "packet_bytes", "path_mtu_bytes"), "int4"),
+    **dict.fromkeys(("path_id", "packet_bytes", "path_mtu_bytes", "flow"), "int4"),
     **dict.fromkeys(("sent", "received", "duplicates", "reordered", "late", "ttl", "ttl_changes"), "int2"),
     **dict.fromkeys(("stamps_lost", "waited"), "int2"),
     **dict.fromkeys(("outcome", "stamp", "clock_source", "detail"), "text"),
@@ -70,6 +70,7 @@ def bursts(draw):
         errors=tuple(draw(st.lists(errors, max_size=2))),
         path_mtu_bytes=draw(st.one_of(st.none(), st.integers(1, 2**31 - 1))),
         rate_limited=draw(st.sampled_from([None, True, False])),
+        flow=draw(st.one_of(st.none(), st.integers(1, 2**16 - 2))),
         loaded_rtts_ms=draw(st.one_of(st.none(), round_trips)),
         detail=draw(st.one_of(st.none(), texts)),
     )
