@@ -1,0 +1,227 @@
+"""The direction in which a path loses packets, and the direction of a step in its delay.
+
+In: a stateful reflector's counters of both directions (RFC 8762), and raw one-way delays, which contain the offset
+between the clocks of both ends. Out: a `LostDirection` or a `DelayStep`; `UNKNOWN` where the numbers cannot tell. No
+clock is needed for either: a counter has none, and an offset that is the same before and after a step cancels.
+
+Loss: each direction's losses are tested by themselves against the loss that is usual there (`binomial.lower_bound`),
+and their share of all losses against an even one: under equal loss the forward direction's losses are binomial among
+all (the conditional test of two binomials, Przyborowski and Wilenski, Biometrika 31, 1940). Losses that come together
+are divided by their clustering first.
+
+Delay: a step in the network changes the RTT by as much as one of the one-way delays; a step of a clock changes both
+delays, by the same amount with opposite signs, and the RTT not at all. Clocks drift by about 1 µs/s, less than a step
+within minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.analysis.binomial import at_least, clustering, lower_bound
+
+Floats = NDArray[np.float64]
+
+USUAL_LOSS_RATIO = 1e-3
+"""Loss of a normal direction: PingER's bound of an excellent path."""
+ALONE_CHANCE = 0.0025
+"""Probability of naming a single direction where both lose alike, for each of the two."""
+LOSES_CONFIDENCE = 0.995
+NORMAL_CHANCE = 0.05
+"""The losses of a direction that is called normal have at least this probability at its usual loss."""
+CLUSTERING_MARGIN = 2.0
+"""Standard errors by which the clustering is taken above its estimate: few lossy bursts tell little of it."""
+
+LEAST_STEP_MS = 0.5
+SHARE_OF_OTHER = 0.25
+"""The other direction may change by this share of the step of the RTT: more is a step in both, or a clock's."""
+LEAST_DELAYS = 5
+"""Delays needed on each side of a step."""
+NOISES = 4.0
+"""A step must exceed so many times the uncertainty of its median."""
+
+
+class LostDirection(StrEnum):
+    """The direction that loses packets."""
+
+    FORWARD = "forward"
+    REVERSE = "reverse"
+    BOTH = "both"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionCounts:
+    """Packets of a path by the reflector's counters. `bursts` have such counters; `forward_lossy` and `reverse_lossy`
+    are those that lost a packet in this direction."""
+
+    sent: int
+    forward_lost: int
+    reverse_lost: int
+    bursts: int
+    forward_lossy: int
+    reverse_lossy: int
+
+    @property
+    def returned(self) -> int:
+        """Packets that the reflector sent back."""
+        return self.sent - self.forward_lost
+
+    @property
+    def forward_loss_ratio(self) -> float | None:
+        """Pooled; None where nothing was sent."""
+        return self.forward_lost / self.sent if self.sent else None
+
+    @property
+    def reverse_loss_ratio(self) -> float | None:
+        """Pooled; None where the reflector got nothing."""
+        return self.reverse_lost / self.returned if self.returned else None
+
+    def plus(self, other: DirectionCounts) -> DirectionCounts:
+        """The counts of both periods or paths together."""
+        return DirectionCounts(
+            self.sent + other.sent,
+            self.forward_lost + other.forward_lost,
+            self.reverse_lost + other.reverse_lost,
+            self.bursts + other.bursts,
+            self.forward_lossy + other.forward_lossy,
+            self.reverse_lossy + other.reverse_lossy,
+        )
+
+    def turned(self) -> DirectionCounts:
+        """As seen from the other end."""
+        return DirectionCounts(
+            self.sent, self.reverse_lost, self.forward_lost, self.bursts, self.reverse_lossy, self.forward_lossy
+        )
+
+
+NOTHING_COUNTED = DirectionCounts(0, 0, 0, 0, 0, 0)
+
+
+def loss_direction(counts: DirectionCounts, before: DirectionCounts | None = None) -> LostDirection:
+    """The direction that loses more than usual: than `USUAL_LOSS_RATIO`, and than `before` where that is given.
+
+    A single direction is named if it loses more than usual and clearly more than the other, which does not; both if
+    each of them loses more than usual.
+    """
+    forward = _independent(counts.forward_lost, counts.sent, counts.bursts, counts.forward_lossy)
+    reverse = _independent(counts.reverse_lost, counts.returned, counts.bursts, counts.reverse_lossy)
+    usual = (
+        _usual(None if before is None else before.forward_loss_ratio),
+        _usual(None if before is None else before.reverse_loss_ratio),
+    )
+    is_lossy = _loses(*forward, usual[0]), _loses(*reverse, usual[1])
+    if is_lossy == (True, True):
+        return LostDirection.BOTH
+    if is_lossy[0] and _is_normal(*reverse, usual[1]) and _is_more(forward, reverse):
+        return LostDirection.FORWARD
+    if is_lossy[1] and _is_normal(*forward, usual[0]) and _is_more(reverse, forward):
+        return LostDirection.REVERSE
+    return LostDirection.UNKNOWN
+
+
+def _independent(lost: int, sent: int, bursts: int, lossy: int) -> tuple[float, float]:
+    """Lost and sent packets, divided by the number of packets lost together."""
+    if not lost or not lossy:
+        return float(lost), float(sent)
+    together = float(clustering(bursts, lossy, sent, lost))
+    together = 1.0 + (together - 1.0) * (1.0 + CLUSTERING_MARGIN / lossy**0.5)
+    return lost / together, sent / together
+
+
+def _usual(ratio: float | None) -> float:
+    return max(USUAL_LOSS_RATIO, ratio or 0.0)
+
+
+def _loses(lost: float, sent: float, usual_ratio: float) -> bool:
+    return sent > 0 and float(lower_bound(lost, sent, LOSES_CONFIDENCE)) > usual_ratio
+
+
+def _is_normal(lost: float, sent: float, usual_ratio: float) -> bool:
+    return sent > 0 and float(at_least(lost, sent, usual_ratio)) >= NORMAL_CHANCE
+
+
+def _is_more(direction: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Whether this direction loses more than the other."""
+    (lost, sent), (other_lost, other_sent) = direction, other
+    even = sent / (sent + other_sent)
+    return float(at_least(lost, lost + other_lost, even)) < ALONE_CHANCE
+
+
+class SteppedDirection(StrEnum):
+    """What stepped where one-way delays changed."""
+
+    FORWARD = "forward"
+    REVERSE = "reverse"
+    BOTH = "both"
+    CLOCK = "clock"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class DelayStep:
+    """A step of the one-way delays. `step_ms` is that of the RTT, which contains no clock, and `error_ms` the half
+    width of its interval; both are None for `UNKNOWN`."""
+
+    direction: SteppedDirection
+    step_ms: float | None = None
+    error_ms: float | None = None
+    forward_ms: float | None = None
+    reverse_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OneWayDelays:
+    """Raw one-way delays of successive bursts in ms, with the offset between the clocks; negative ones are possible."""
+
+    forward_ms: Sequence[float]
+    reverse_ms: Sequence[float]
+
+
+NO_STEP = DelayStep(SteppedDirection.UNKNOWN)
+
+
+def delay_step_direction(before: OneWayDelays, after: OneWayDelays) -> DelayStep:
+    """The direction of a step between `before` and `after`, which are next to each other in time."""
+    if min(map(len, (before.forward_ms, before.reverse_ms, after.forward_ms, after.reverse_ms))) < LEAST_DELAYS:
+        return NO_STEP
+    forward_ms, forward_error_ms = _change(before.forward_ms, after.forward_ms)
+    reverse_ms, reverse_error_ms = _change(before.reverse_ms, after.reverse_ms)
+    step_ms, error_ms = forward_ms + reverse_ms, float(np.hypot(forward_error_ms, reverse_error_ms))
+    least_ms = max(LEAST_STEP_MS, NOISES * error_ms)
+    allowed_ms = max(SHARE_OF_OTHER * abs(step_ms), least_ms)
+
+    def step(direction: SteppedDirection) -> DelayStep:
+        return DelayStep(direction, step_ms, error_ms, forward_ms, reverse_ms)
+
+    if abs(step_ms) < least_ms:
+        differs = max(abs(forward_ms), abs(reverse_ms)) >= 2 * least_ms
+        return step(SteppedDirection.CLOCK) if differs else NO_STEP
+    if 2 * least_ms > abs(step_ms):
+        return NO_STEP
+    if abs(reverse_ms) <= allowed_ms and abs(reverse_ms) <= SHARE_OF_OTHER * abs(forward_ms):
+        return step(SteppedDirection.FORWARD)
+    if abs(forward_ms) <= allowed_ms and abs(forward_ms) <= SHARE_OF_OTHER * abs(reverse_ms):
+        return step(SteppedDirection.REVERSE)
+    if forward_ms * reverse_ms > 0 and min(abs(forward_ms), abs(reverse_ms)) >= least_ms:
+        return step(SteppedDirection.BOTH)
+    return NO_STEP
+
+
+def _change(before_ms: Sequence[float], after_ms: Sequence[float]) -> tuple[float, float]:
+    """The change of the median, and its standard error."""
+    was, now = np.asarray(before_ms, dtype=np.float64), np.asarray(after_ms, dtype=np.float64)
+    error_ms = np.hypot(_median_error(was), _median_error(now))
+    return float(np.median(now) - np.median(was)), float(error_ms)
+
+
+def _median_error(values_ms: Floats) -> float:
+    """Standard error of a median, from the median absolute deviation: 1.4826 MAD is a normal distribution's standard
+    deviation, and sqrt(pi / 2) of a mean's error that of its median."""
+    deviation_ms = 1.4826 * np.median(np.abs(values_ms - np.median(values_ms)))
+    return float(1.2533 * deviation_ms / np.sqrt(len(values_ms)))
