@@ -34,7 +34,7 @@ from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.document import alert_rules
 from monitor.mesh.document.alert_rules import RuleSettings
-from monitor.mesh.models import Kind
+from monitor.mesh.models import KindName
 from monitor.mesh.queries import MeasuredPath, alerts, measured_paths
 
 LAST_HOUR = timedelta(hours=1)
@@ -108,7 +108,7 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
 
 def scope_now() -> RuleScope:
     """The scope by the present mesh.toml."""
-    rules, pinged, tested = alerts(), measured_paths(Kind.PING), measured_paths(Kind.THROUGHPUT)
+    rules, pinged, tested = alerts(), measured_paths(KindName.PING), measured_paths(KindName.THROUGHPUT)
     places = {path_id: path.place for path_id, path in pinged.items()}
     tested_places = {path_id: path.place for path_id, path in tested.items()}
     settings = {

@@ -33,7 +33,7 @@ _LARGEST_KEY = _KEY_OFFSET - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class BucketScale:
     """Bucket scale; must not change once sketches are stored. A key has at most 15 bits."""
 
     unit: float
@@ -54,11 +54,11 @@ class Scale:
         return values
 
 
-RTT_MS = Scale(unit=1e-6, growth=1.005)
+RTT_MS = BucketScale(unit=1e-6, growth=1.005)
 """A nanosecond, below the resolution of any clock in use; within 0.25%."""
-IPDV_MS = Scale(unit=1e-6, growth=1.02)
+IPDV_MS = BucketScale(unit=1e-6, growth=1.02)
 """Differences spread over many buckets and need less precision; within 1%."""
-RATE_BPS = Scale(unit=1.0, growth=1.005)
+RATE_BPS = BucketScale(unit=1.0, growth=1.005)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Sketches:
     count: Ints
 
     @classmethod
-    def of_values(cls, group: ArrayLike, values: ArrayLike, groups: int, scale: Scale) -> Sketches:
+    def of_values(cls, group: ArrayLike, values: ArrayLike, groups: int, scale: BucketScale) -> Sketches:
         """Count `values[i]` in the sketch of `group[i]`; NaN counts nowhere."""
         numbers = np.asarray(values, dtype=np.float64)
         there = ~np.isnan(numbers)
@@ -106,7 +106,7 @@ class Sketches:
         ends = np.cumsum(np.bincount(whose, weights=sizes, minlength=self.groups).astype(np.int64)).tolist()
         return [packed[start:end] or None for start, end in zip([0, *ends], ends, strict=False)]
 
-    def quantiles(self, shares: Sequence[float], scale: Scale) -> Floats:
+    def quantiles(self, shares: Sequence[float], scale: BucketScale) -> Floats:
         """The quantiles at `shares` (0 to 1) of each group, shape (groups, shares), interpolated linearly between order
         statistics as NumPy's default does; NaN for an empty group.
 

@@ -19,7 +19,7 @@ from monitor.archive.queries.throughput.transfers import StoredTransfer
 from monitor.archive.queries.throughput.under_load import LatencyUnderLoad, LoadedPoint
 from monitor.overview.changes import PathChangeKind
 from monitor.overview.grid import ComparedPeriod, GridPeriod
-from monitor.overview.path_figures import PathState
+from monitor.overview.path_figures import FigureState
 
 
 class SiteOut(Schema):
@@ -67,7 +67,7 @@ class CellOut(Schema):
     source: str
     destination: str
     family: int
-    state: PathState
+    state: FigureState
     value: float | None
     sent: int | None
     received: int | None

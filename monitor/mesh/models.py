@@ -29,7 +29,7 @@ class Family(models.IntegerChoices):
     IPV6 = 6, "IPv6"
 
 
-class Kind(StrEnum):
+class KindName(StrEnum):
     """Kinds that pages, alerts and reports use by name; `probes.kinds` lists all kinds."""
 
     PING = "ping"

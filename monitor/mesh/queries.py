@@ -14,7 +14,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from monitor.mesh.document.alert_rules import Place
-from monitor.mesh.models import Group, Kind, Measurement, MeasurementPeriod, Mesh, Path, Slot
+from monitor.mesh.models import Group, KindName, Measurement, MeasurementPeriod, Mesh, Path, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def place_of(path: Path, groups: Mapping[str, frozenset[str]]) -> Place:
     return Place(source, destination, within, (path.source.name, path.destination.name))
 
 
-def measured_paths(kind: Kind) -> dict[int, MeasuredPath]:
+def measured_paths(kind: KindName) -> dict[int, MeasuredPath]:
     """Paths in use measured by a test of this kind, by id, in order of id."""
     groups = groups_of_sites()
     paths: dict[int, MeasuredPath] = {}
@@ -133,7 +133,7 @@ def measured_paths(kind: Kind) -> dict[int, MeasuredPath]:
     return paths
 
 
-def _tests(kind: Kind) -> QuerySet[Measurement, Any]:
+def _tests(kind: KindName) -> QuerySet[Measurement, Any]:
     ends = (
         "source__name", "destination__name", "source__site__name", "destination__site__name", "family",
         "source__uplink__name", "destination__uplink__name", "source__site__region", "destination__site__region",
@@ -159,7 +159,7 @@ def groups_of_sites() -> dict[str, frozenset[str]]:
     return {site: frozenset(names) for site, names in groups.items()}
 
 
-def next_slot(kind: Kind, now: datetime) -> Slot | None:
+def next_slot(kind: KindName, now: datetime) -> Slot | None:
     """Next scheduled execution of any test of this kind, with its path."""
     to_come = Slot.objects.filter(outcome=None, starts_at__gt=now, measurement__test__kind=kind)
     ends = ("measurement__path__source", "measurement__path__destination")

@@ -21,7 +21,7 @@ from monitor.archive.queries import recent
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes, newest_measurement_at
 from monitor.mesh.document.alert_rules import Place
-from monitor.mesh.models import Group, Host, Kind, Measurement, Path, Site, Test
+from monitor.mesh.models import Group, Host, KindName, Measurement, Path, Site, Test
 from monitor.overview.incident_values import incident_value
 from monitor.overview.path_figures import (
     KnownFields,
@@ -244,9 +244,9 @@ def _planned_paths(
 ) -> list[_PlannedPath]:
     """The paths in use that the metric is measured on, with the shortest cycle of packets of this size, of any size
     where there is none."""
-    kind = Kind.THROUGHPUT if metric is Metric.THROUGHPUT else Kind.PING
+    kind = KindName.THROUGHPUT if metric is Metric.THROUGHPUT else KindName.PING
     of_test = {
-        test_id: (kind is Kind.PING and packet_bytes not in (sent_bytes or ()), every_s)
+        test_id: (kind is KindName.PING and packet_bytes not in (sent_bytes or ()), every_s)
         for test_id, every_s, sent_bytes in Test.objects.filter(kind=kind).values_list(
             "id", "every_s", "parameters__packet_bytes"
         )

@@ -27,7 +27,7 @@ from monitor.overview.incident_values import IncidentValue
 from probes.contract import Outcome
 
 
-class PathState(StrEnum):
+class FigureState(StrEnum):
     """The state of a path. Only `VALUE` and `NONE_LOST` have a figure to compare; `UNDEFINED`
     was measured but leaves the metric undefined: conditional loss without loss."""
 
@@ -62,7 +62,7 @@ class PathFigures:
     family: int
     incident_id: int | None
     in_maintenance: bool = False
-    state: PathState = PathState.NO_DATA
+    state: FigureState = FigureState.NO_DATA
     value: float | None = None
     sent: int | None = None
     received: int | None = None
@@ -99,12 +99,12 @@ class PathFigures:
 
     @property
     def has_figure(self) -> bool:
-        return self.state in (PathState.VALUE, PathState.NONE_LOST)
+        return self.state in (FigureState.VALUE, FigureState.NONE_LOST)
 
     @property
     def has_outage(self) -> bool:
         """Whether some of its bursts were lost as a whole, and others not."""
-        return bool(self.bursts_all_lost) and self.state is not PathState.TOTAL_LOSS
+        return bool(self.bursts_all_lost) and self.state is not FigureState.TOTAL_LOSS
 
 
 KnownFields = tuple[int, str, str, int, int | None, bool]
@@ -124,13 +124,13 @@ def badness(metric: Metric, path: PathFigures) -> tuple[int, float, int]:
 
 
 _SEVERITY = {
-    PathState.TOTAL_LOSS: 4,
-    PathState.VALUE: 3,
-    PathState.NONE_LOST: 2,
-    PathState.UNDEFINED: 1,
-    PathState.OWN_TEST: 1,
-    PathState.NOT_MEASURED: 1,
-    PathState.NO_DATA: 0,
+    FigureState.TOTAL_LOSS: 4,
+    FigureState.VALUE: 3,
+    FigureState.NONE_LOST: 2,
+    FigureState.UNDEFINED: 1,
+    FigureState.OWN_TEST: 1,
+    FigureState.NOT_MEASURED: 1,
+    FigureState.NO_DATA: 0,
 }
 
 
@@ -196,7 +196,7 @@ def figures_now(
 def without_data(path: PathFigures) -> PathFigures:
     """The path without the figures of its window, which are older than an open incident of no data; a failed test is
     newer."""
-    if path.state is PathState.NOT_MEASURED:
+    if path.state is FigureState.NOT_MEASURED:
         return path
     return PathFigures(
         *(path.path_id, path.source, path.destination, path.family, path.incident_id, path.in_maintenance),
@@ -215,7 +215,7 @@ def _is_silent(cell: recent.RecentCell, every_s: int) -> bool:
 
 
 def _in_outage(metric: Metric, path: PathFigures, answered_at: datetime | None) -> PathFigures:
-    path = replace(path, state=PathState.TOTAL_LOSS, unanswered_since=answered_at)
+    path = replace(path, state=FigureState.TOTAL_LOSS, unanswered_since=answered_at)
     if metric is not Metric.LOSS:
         return path
     return replace(path, value=1.0, value_measured=path.value, value_sent=None, value_received=None)
@@ -237,13 +237,13 @@ def by_incident(
     if incident is None:
         return path
     path = replace(path, value_peak=incident.peak)
-    if incident.now is None or path.value is None or path.state is PathState.TOTAL_LOSS or path.value == incident.now:
+    if incident.now is None or path.value is None or path.state is FigureState.TOTAL_LOSS or path.value == incident.now:
         return path
     is_worse = (path.value > incident.now) != metric.lower_is_worse
     if is_worse and not (is_smallest_size and incident.is_level):
         return path
     is_total = metric is Metric.LOSS and incident.now >= 1.0
-    state = PathState.TOTAL_LOSS if is_total else PathState.VALUE
+    state = FigureState.TOTAL_LOSS if is_total else FigureState.VALUE
     return replace(
         path,
         state=state,
@@ -277,13 +277,13 @@ def _of_bursts(
     by_path = {cell.path_id: cell for cell in cells}
     lowest = _lowest_losses(by_path)
     figures = [_with_bursts(metric, path, by_path.get(path[0]), lowest.get(path[0])) for path in paths]
-    wanted = [path.path_id for path in figures if path.state is PathState.NOT_MEASURED]
+    wanted = [path.path_id for path in figures if path.state is FigureState.NOT_MEASURED]
     if not wanted:
         return tuple(figures)
     newest = newest_failures(max(since, until - LONGEST_RAW), until, wanted)
     outcomes = {failure.path_id: failure.outcome for failure in newest}
     return tuple(
-        replace(path, outcome=outcomes.get(path.path_id)) if path.state is PathState.NOT_MEASURED else path
+        replace(path, outcome=outcomes.get(path.path_id)) if path.state is FigureState.NOT_MEASURED else path
         for path in figures
     )
 
@@ -319,16 +319,16 @@ def _with_bursts(
     )
 
 
-def _ping_state(metric: Metric, cell: tables.GridCell) -> PathState:
+def _ping_state(metric: Metric, cell: tables.GridCell) -> FigureState:
     if cell.sent == 0:
         if cell.bursts_not_measured > 0:
-            return PathState.NOT_MEASURED
-        return PathState.OWN_TEST if cell.bursts_during_test > 0 else PathState.NO_DATA
+            return FigureState.NOT_MEASURED
+        return FigureState.OWN_TEST if cell.bursts_during_test > 0 else FigureState.NO_DATA
     if cell.received == 0:
-        return PathState.TOTAL_LOSS
+        return FigureState.TOTAL_LOSS
     if cell.value is None:
-        return PathState.UNDEFINED
-    return PathState.NONE_LOST if metric is Metric.LOSS and cell.received == cell.sent else PathState.VALUE
+        return FigureState.UNDEFINED
+    return FigureState.NONE_LOST if metric is Metric.LOSS and cell.received == cell.sent else FigureState.VALUE
 
 
 def _of_tests(
@@ -343,7 +343,7 @@ def _with_tests(
 ) -> PathFigures:
     return PathFigures(
         *path,
-        state=PathState.NOT_MEASURED if throughput_bps is None else PathState.VALUE,
+        state=FigureState.NOT_MEASURED if throughput_bps is None else FigureState.VALUE,
         value=throughput_bps,
         tests=tests.tests,
         tests_measured=tests.measured,

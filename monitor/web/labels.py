@@ -5,7 +5,7 @@ from __future__ import annotations
 from monitor.alerts.models import HistoryEvent
 from monitor.analysis import figures
 from monitor.archive.outcomes import outcome_words
-from monitor.overview.path_figures import PathFigures, PathState
+from monitor.overview.path_figures import FigureState, PathFigures
 
 _TURNS = {
     HistoryEvent.FOUND.value: "detected",
@@ -21,12 +21,12 @@ def outcome_label(outcome: str) -> str:
 
 
 STATE_STYLES = {
-    PathState.NONE_LOST: "none-lost",
-    PathState.TOTAL_LOSS: "total-loss",
-    PathState.NO_DATA: "no-data",
-    PathState.NOT_MEASURED: "not-measured",
-    PathState.OWN_TEST: "own-test",
-    PathState.UNDEFINED: "no-data",
+    FigureState.NONE_LOST: "none-lost",
+    FigureState.TOTAL_LOSS: "total-loss",
+    FigureState.NO_DATA: "no-data",
+    FigureState.NOT_MEASURED: "not-measured",
+    FigureState.OWN_TEST: "own-test",
+    FigureState.UNDEFINED: "no-data",
 }
 """The classes of states without a figure, and of no loss."""
 
@@ -34,13 +34,13 @@ STATE_STYLES = {
 def state_label(path: PathFigures) -> str:
     """The state of a path without a figure, in words."""
     match path.state:
-        case PathState.TOTAL_LOSS:
+        case FigureState.TOTAL_LOSS:
             return "all lost"
-        case PathState.NOT_MEASURED:
+        case FigureState.NOT_MEASURED:
             return "not run" if path.outcome is None else outcome_label(path.outcome)
-        case PathState.OWN_TEST:
+        case FigureState.OWN_TEST:
             return "during test"
-        case PathState.UNDEFINED:
+        case FigureState.UNDEFINED:
             return "undefined"
         case _:
             return figures.NO_DATA

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Hashable
 
-from probes.trace.search import Route
+from probes.trace.search import EarlierRoute
 
 FORGET_S = 3600.0
 
@@ -20,10 +20,10 @@ class RouteMemory:
     def __init__(self) -> None:
         self.packets = 0
         self._lock = threading.Lock()
-        self._routes: dict[Hashable, tuple[float, Route]] = {}
+        self._routes: dict[Hashable, tuple[float, EarlierRoute]] = {}
         self.free_at_s: dict[Hashable, float] = {}
 
-    def route(self, target: Hashable) -> Route | None:
+    def route(self, target: Hashable) -> EarlierRoute | None:
         """The last route to a target within the hour, if any."""
         with self._lock:
             seen_s, route = self._routes.get(target, (0.0, None))
@@ -34,7 +34,7 @@ class RouteMemory:
         with self._lock:
             self.packets += packets
 
-    def learn(self, routes: dict[Hashable, Route]) -> None:
+    def learn(self, routes: dict[Hashable, EarlierRoute]) -> None:
         """Remember the routes of a round. A silent hop of an unchanged route keeps the router that it had."""
         now_s = time.monotonic()
         with self._lock:
@@ -45,8 +45,8 @@ class RouteMemory:
                 self.free_at_s.pop(router, None)
 
 
-def _completed(route: Route, before: Route | None) -> Route:
+def _completed(route: EarlierRoute, before: EarlierRoute | None) -> EarlierRoute:
     if before is None or not (route.reached and before.reached and route.agrees(before)):
         return route
     pairs = zip(route.hops, before.hops, strict=True)
-    return Route(tuple(here if here is not None else there for here, there in pairs), reached=True)
+    return EarlierRoute(tuple(here if here is not None else there for here, there in pairs), reached=True)

@@ -25,7 +25,7 @@ from probes.trace.engine.udp import UdpChannel
 from probes.trace.flow_effect import effect_of
 from probes.trace.memory import RouteMemory
 from probes.trace.round import TraceRound
-from probes.trace.search import Route
+from probes.trace.search import EarlierRoute
 from probes.trace.spec import MOST_ATTEMPTS, MOST_HOPS, TraceRun, TraceSpec, TraceTarget
 
 MOST_FLOWS = 64
@@ -108,7 +108,7 @@ class Traces:
         for shared in self._sockets:
             self._memory.learn(
                 {
-                    (self._spec.protocol, shared.family, shared.source, address): Route(
+                    (self._spec.protocol, shared.family, shared.source, address): EarlierRoute(
                         tuple(hop.address for hop in shared.round.hops(rank)),
                         shared.round.searches[rank].reached_at is not None,
                     )

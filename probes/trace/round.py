@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from probes.trace.kind import MOST_CHECKS, WINDOW_HOPS
 from probes.trace.pacing import RouterPacing
-from probes.trace.search import EXCEEDED, Answer, Join, Route, RouteSearch, made_hops
+from probes.trace.search import EXCEEDED, Answer, EarlierRoute, Join, RouteSearch, made_hops
 from probes.trace.spec import MOST_HOPS, Hop, TraceSpec
 
 STOP_AFTER = (6, 11, 16, 21, 27, 33)
@@ -53,7 +53,7 @@ class TraceRound:
     def __init__(
         self,
         spec: TraceSpec,
-        expected: Sequence[Route | None],
+        expected: Sequence[EarlierRoute | None],
         free_at_s: dict[Hashable, float],
         now_s: float,
         *,

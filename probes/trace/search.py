@@ -36,7 +36,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class EarlierRoute:
     """The route to a target as an earlier round saw it, for planning: addresses from TTL 1 on, None where silent. The
     last is the destination if it was `reached`."""
 
@@ -47,7 +47,7 @@ class Route:
         """The router at a TTL, None if it is not known."""
         return self.hops[ttl - 1] if 1 <= ttl <= len(self.hops) else None
 
-    def agrees(self, other: Route) -> bool:
+    def agrees(self, other: EarlierRoute) -> bool:
         """Whether the routes have the same length, and no TTL at which both know the router has two."""
         return len(self.hops) == len(other.hops) and all(
             here is None or there is None or here == there for here, there in zip(self.hops, other.hops, strict=True)
@@ -99,7 +99,7 @@ class HopProbes:
 class RouteSearch:
     """The state of a search. `low` to `high` are the TTLs probed so far; both 0 before the first."""
 
-    def __init__(self, max_hops: int, attempts: int, max_packets: int | None, expected: Route | None) -> None:
+    def __init__(self, max_hops: int, attempts: int, max_packets: int | None, expected: EarlierRoute | None) -> None:
         self.expected = expected
         self.low = self.high = 0
         self.join: Join | None = None

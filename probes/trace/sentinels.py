@@ -27,7 +27,7 @@ from probes.trace.engine.session import TraceSession, run_sessions
 from probes.trace.memory import RouteMemory
 from probes.trace.pacing import RouterPacing
 from probes.trace.round import TtlProbe
-from probes.trace.search import EXCEEDED, REACHED, Answer, Route
+from probes.trace.search import EXCEEDED, REACHED, Answer, EarlierRoute
 from probes.trace.spec import TraceSpec
 
 PER_BURST = 2
@@ -40,7 +40,7 @@ class Sentinel(NamedTuple):
     router: str
 
 
-def choose(route: Route, turn: int) -> list[Sentinel]:
+def choose(route: EarlierRoute, turn: int) -> list[Sentinel]:
     """The last known router of a route, and another, from the far end: the next at each `turn`."""
     routers = route.hops[:-1] if route.reached else route.hops
     known = [Sentinel(ttl, router) for ttl, router in enumerate(routers, start=1) if router is not None]
@@ -54,11 +54,11 @@ class RouteWatch:
     unchanged: they balance load packet by packet."""
 
     turn: int = 0
-    route: Route | None = None
+    route: EarlierRoute | None = None
     unexpected: set[Sentinel] = field(default_factory=set)
     alternatives: set[Sentinel] = field(default_factory=set)
 
-    def sentinels(self, route: Route) -> list[Sentinel]:
+    def sentinels(self, route: EarlierRoute) -> list[Sentinel]:
         """The next sentinels, at the last router first."""
         if route is not self.route:
             # A trace has been made since.

@@ -63,7 +63,7 @@ def _fill() -> int:
     from django.db import connection
 
     from monitor.archive.periods import start_of
-    from monitor.mesh.models import Host, Kind, Measurement, Mesh, Path, Site, Test
+    from monitor.mesh.models import Host, KindName, Measurement, Mesh, Path, Site, Test
 
     Mesh.objects.create(name="Large", alerts={}, applied_at=NOW)
     place = {"latitude_deg": 0.0, "longitude_deg": 0.0, "country": "CH", "region": "", "has_agent": True}
@@ -72,7 +72,7 @@ def _fill() -> int:
         Host(site=site, name=site.name, address=f"10.0.0.{n}", family=4) for n, site in enumerate(sites)
     )
     paths = Path.objects.bulk_create(Path(source=a, destination=b, family=4) for a in hosts for b in hosts if a != b)
-    test = Test.objects.create(name="pinger", kind=Kind.PING, every_s=60, parameters={"packet_bytes": [100, 1000]})
+    test = Test.objects.create(name="pinger", kind=KindName.PING, every_s=60, parameters={"packet_bytes": [100, 1000]})
     began = NOW - timedelta(days=60)
     Measurement.objects.bulk_create(Measurement(path=path, test=test, started_at=began) for path in paths)
     with connection.cursor() as cursor:

@@ -167,9 +167,9 @@ def _make_mesh(paths: int) -> None:
 def _plan_pings() -> None:
     """Each path is pinged, all sites are a group, and a path, a site and the group are in maintenance, for the page."""
     from monitor.alerts.models import QuietPeriod
-    from monitor.mesh.models import Group, Kind, Measurement, Path, Site, Test
+    from monitor.mesh.models import Group, KindName, Measurement, Path, Site, Test
 
-    test = Test.objects.create(name="ping", kind=Kind.PING, every_s=1800)
+    test = Test.objects.create(name="ping", kind=KindName.PING, every_s=1800)
     Measurement.objects.bulk_create(
         Measurement(path_id=path_id, test=test, started_at=UNTIL)
         for path_id in Path.objects.values_list("id", flat=True)

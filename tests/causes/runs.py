@@ -23,7 +23,7 @@ from monitor.alerts.incidents import queries
 from monitor.alerts.models import Incident
 from monitor.archive.diagnosis.pending import diagnose_awaited
 from monitor.archive.ingest.store_batch import receive
-from monitor.mesh.models import Host, Kind, Measurement, MeasurementPeriod, Mesh, Path, Site, Test, Uplink
+from monitor.mesh.models import Host, KindName, Measurement, MeasurementPeriod, Mesh, Path, Site, Test, Uplink
 from probes.contract import Outcome
 from probes.ping.spec import Burst
 from probes.site.health import Health
@@ -99,9 +99,9 @@ def prepare(history_min: int = HISTORY_MIN) -> SimulatedMesh:
         )
     began = ONSET - timedelta(days=30)
     ping = Test.objects.create(
-        name="pinger", kind=Kind.PING, every_s=CYCLE_S, parameters={"count": 10, "packet_bytes": list(SIZES)}
+        name="pinger", kind=KindName.PING, every_s=CYCLE_S, parameters={"count": 10, "packet_bytes": list(SIZES)}
     )
-    tcp = Test.objects.create(name="tcp", kind=Kind.THROUGHPUT, every_s=TESTS_EVERY_S, parameters={})
+    tcp = Test.objects.create(name="tcp", kind=KindName.THROUGHPUT, every_s=TESTS_EVERY_S, parameters={})
     for a, b in ping_pairs():
         path = Path.objects.create(source=hosts[a], destination=hosts[b], family=4)
         mesh.path_ids[a, b] = path.pk

@@ -11,7 +11,7 @@ from django.db import connection
 
 from monitor.archive.models import Burst
 from monitor.mesh.document.alert_rules import RULES
-from monitor.mesh.models import Host, Kind, Measurement, MeasurementPeriod, Mesh, Path, Site, Test
+from monitor.mesh.models import Host, KindName, Measurement, MeasurementPeriod, Mesh, Path, Site, Test
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ def make_mesh(names: Iterable[str], now: datetime, **rules: dict[str, Any]) -> d
     """
     Mesh.objects.create(name="Laboratories", alerts=only(**rules), applied_at=now)
     test = Test.objects.create(
-        name="pinger", kind=Kind.PING, every_s=60, parameters={"count": 10, "packet_bytes": [100, 1000]}
+        name="pinger", kind=KindName.PING, every_s=60, parameters={"count": 10, "packet_bytes": [100, 1000]}
     )
     hosts = [make_host(name, number) for number, name in enumerate(names, start=1)]
     paths = [Path.objects.create(source=a, destination=b, family=4) for a in hosts for b in hosts if a != b]

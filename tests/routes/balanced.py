@@ -6,7 +6,7 @@ import random
 from datetime import UTC, datetime, timedelta
 
 from monitor.analysis.routes.changes import FlowTrace
-from monitor.analysis.routes.compare import Route
+from monitor.analysis.routes.compare import RouteHops
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -44,5 +44,5 @@ def balanced_traces(
         length = len(hops) if reached else generator.randrange(len(hops))
         while not reached and length and hops[length - 1] is None:
             length -= 1
-        result.append(FlowTrace(START + timedelta(minutes=minute), flow, Route(tuple(hops[:length]), reached)))
+        result.append(FlowTrace(START + timedelta(minutes=minute), flow, RouteHops(tuple(hops[:length]), reached)))
     return result

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.alerts.detect.route_effects import RouteEffect
-from monitor.analysis.routes.compare import Route
+from monitor.analysis.routes.compare import RouteHops
 from monitor.analysis.tcp import mathis_estimate
 from monitor.archive.queries.for_alerts import COUNTS, DAY, EVENTS, HOUR, TIMES, Columns, RoundTrips
 
@@ -206,7 +206,7 @@ class RecordedSource:
         of = self._bursts
         return RoundTrips(of.path_id[kept].astype(np.float64), of.at_s[kept], of.ttl[kept], of.rtts_ms[kept])
 
-    def routes(self, path_ids: Sequence[int], now: datetime) -> Mapping[int, Route]:
+    def routes(self, path_ids: Sequence[int], now: datetime) -> Mapping[int, RouteHops]:
         return {}
 
     def route_effects(self, path_ids: Sequence[int], now: datetime) -> tuple[RouteEffect, ...]:

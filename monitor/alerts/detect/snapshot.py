@@ -20,7 +20,7 @@ from monitor.alerts.detect.route_effects import RouteEffect
 from monitor.alerts.detect.rtt_windows import TripWindows, trip_windows
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.analysis.alarms import ranks
-from monitor.analysis.routes.compare import Route
+from monitor.analysis.routes.compare import RouteHops
 from monitor.analysis.routes.wording import AsLabels
 from monitor.archive.periods import start_of
 from monitor.archive.queries import for_alerts
@@ -55,7 +55,7 @@ class NewestCounts:
 class MeshRoutes:
     """The present routes of paths, and the AS of their hops with names, as far as known."""
 
-    by_path: Mapping[int, Route] = field(default_factory=dict)
+    by_path: Mapping[int, RouteHops] = field(default_factory=dict)
     as_of: Mapping[str, int] = field(default_factory=dict)
     as_names: Mapping[int, str] = field(default_factory=dict)
 

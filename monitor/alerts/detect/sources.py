@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from monitor.alerts.detect.route_effects import RouteEffect, recent_effects
-from monitor.analysis.routes.compare import Route
+from monitor.analysis.routes.compare import RouteHops
 from monitor.archive.queries import for_alerts
 from monitor.archive.queries.deliveries import agent_contacts
 from monitor.archive.queries.for_alerts import Columns, RoundTrips
@@ -40,7 +40,7 @@ class Source(Protocol):
         self, path_ids: Sequence[int], packet_bytes: Sequence[int], since_s: Sequence[float], until: datetime
     ) -> RoundTrips: ...
 
-    def routes(self, path_ids: Sequence[int], now: datetime) -> Mapping[int, Route]:
+    def routes(self, path_ids: Sequence[int], now: datetime) -> Mapping[int, RouteHops]:
         """The route of each path at `now`; paths without traces are left out."""
         ...
 
@@ -74,7 +74,7 @@ class StoredSource:
         whole["step"] = whole["step"] + 1
         return {name: np.concatenate([column, *([so_far[name]] if so_far else [])]) for name, column in whole.items()}
 
-    def routes(self, path_ids: Sequence[int], now: datetime) -> Mapping[int, Route]:
+    def routes(self, path_ids: Sequence[int], now: datetime) -> Mapping[int, RouteHops]:
         return {path_id: period.route for path_id, period in routes_at(path_ids, now).items()}
 
     def agents(self, now: datetime) -> Mapping[str, float]:

@@ -10,7 +10,7 @@ from django.db import transaction
 from monitor.alerts.models import DeliveryState, Incident, IncidentChange, Notification
 from monitor.mesh.document import notify_routes
 from monitor.mesh.document.alert_rules import Place
-from monitor.mesh.document.notify_routes import Route
+from monitor.mesh.document.notify_routes import NotifyRoute
 from monitor.mesh.queries import alerts, groups_of_sites, place_of
 
 OPENINGS = (IncidentChange.OPENED, IncidentChange.REOPENED)
@@ -36,7 +36,7 @@ def enqueue(
         notified_channels = (
             incident.notifications.filter(change__in=OPENINGS).order_by("channel").values_list("channel", flat=True)
         )
-        targets = {channel: targets.get(channel, Route(channel)) for channel in notified_channels.distinct()}
+        targets = {channel: targets.get(channel, NotifyRoute(channel)) for channel in notified_channels.distinct()}
     rows = [
         Notification(
             incident_id=incident_id,
@@ -77,7 +77,7 @@ def withdraw(incident_id: int, change: IncidentChange) -> set[str]:
     return {row.channel for row in rows}
 
 
-def _targets(incident: Incident) -> dict[str, Route]:
+def _targets(incident: Incident) -> dict[str, NotifyRoute]:
     """The route of the incident by channel."""
     of = notify_routes.routes(alerts(), notify_routes.channels())
     places: list[Place] = []

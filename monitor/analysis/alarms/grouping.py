@@ -53,7 +53,7 @@ LEAST_BAD = 2
 """Bad paths without which a cause has no evidence in common."""
 
 
-class Evidence(Protocol):
+class OtherPathsEvidence(Protocol):
     """Evidence of paths without an alarm."""
 
     def log_factors(self, bad: Collection[int], others: Sequence[int]) -> NDArray[np.float64]:
@@ -90,7 +90,7 @@ def explain(
     bad: Collection[int],
     unknown: Collection[int] = frozenset(),
     links: Mapping[str, Collection[int]] | None = None,
-    evidence: Evidence | None = None,
+    evidence: OtherPathsEvidence | None = None,
     places: Mapping[str, Collection[int]] | None = None,
 ) -> list[Cause]:
     """Causes of the `bad` paths, largest first. `unknown` paths count neither for nor against a cause.
@@ -114,7 +114,7 @@ def explain(
 
 
 def weighed(
-    candidate: Candidate, bad: frozenset[int], measured: frozenset[int], evidence: Evidence | None
+    candidate: Candidate, bad: frozenset[int], measured: frozenset[int], evidence: OtherPathsEvidence | None
 ) -> Candidate:
     """The candidate with the support of its paths without an alarm. A pair needs alarms in both directions."""
     others = sorted((candidate.path_ids & measured) - bad)
@@ -338,7 +338,11 @@ class _Facts:
     """Bad and normal paths, for the figures of each cause."""
 
     def __init__(
-        self, lines: Sequence[PathLocation], bad: frozenset[int], measured: frozenset[int], evidence: Evidence | None
+        self,
+        lines: Sequence[PathLocation],
+        bad: frozenset[int],
+        measured: frozenset[int],
+        evidence: OtherPathsEvidence | None,
     ) -> None:
         self.lines = {line.path_id: line for line in lines}
         self._bad, self._known, self._evidence = bad, measured, evidence

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitor.analysis.routes.compare import Route, is_compatible, merge
+from monitor.analysis.routes.compare import RouteHops, is_compatible, merge
 
-FlowMap = Mapping[int, Route]
+FlowMap = Mapping[int, RouteHops]
 
 CYCLES = 2
 """A complete map is prevalent from this many traces times the number of flows."""
@@ -30,7 +30,7 @@ class FlowTrace:
 
     at: datetime
     flow: int
-    route: Route
+    route: RouteHops
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class RouteChange:
+class SegmentChange:
     """A change of the route of `flow`, from `before` to `after`.
 
     It happened after the trace at `earliest`, the last that contradicts the map after the change, and by the trace at
@@ -58,13 +58,13 @@ class RouteChange:
     earliest: datetime
     latest: datetime
     flow: int
-    before: Route
-    after: Route
+    before: RouteHops
+    after: RouteHops
 
 
-def find_changes(traces: Sequence[FlowTrace]) -> list[RouteChange]:
+def find_changes(traces: Sequence[FlowTrace]) -> list[SegmentChange]:
     """Changes of route, in order of time. Where the routes of several flows change, the first that shows it counts."""
-    changes: list[RouteChange] = []
+    changes: list[SegmentChange] = []
     parts = segments(traces)
     current: Segment | None = None
     for part in parts:
@@ -91,7 +91,7 @@ def segments(traces: Sequence[FlowTrace]) -> list[Segment]:
 def include_forward(traces: Sequence[FlowTrace]) -> list[Segment]:
     """Segments that end with the first trace that contradicts their map."""
     parts: list[Segment] = []
-    first, routes = 0, dict[int, Route]()
+    first, routes = 0, dict[int, RouteHops]()
     for place, trace in enumerate(traces):
         if not _agrees(trace, routes):
             parts.append(Segment(first, place - 1, routes))
@@ -179,13 +179,13 @@ def _agrees(trace: FlowTrace, routes: FlowMap) -> bool:
     return trace.flow not in routes or is_compatible(routes[trace.flow], trace.route)
 
 
-def _include(trace: FlowTrace, routes: dict[int, Route]) -> None:
+def _include(trace: FlowTrace, routes: dict[int, RouteHops]) -> None:
     mapped = routes.get(trace.flow)
     routes[trace.flow] = trace.route if mapped is None else merge(mapped, trace.route)
 
 
 def _segment(traces: Sequence[FlowTrace], first: int, last: int) -> Segment:
-    routes: dict[int, Route] = {}
+    routes: dict[int, RouteHops] = {}
     for trace in traces[first : last + 1]:
         _include(trace, routes)
     return Segment(first, last, routes)
@@ -203,7 +203,7 @@ def _united(before: FlowMap, after: FlowMap) -> FlowMap:
     return both
 
 
-def _change(traces: Sequence[FlowTrace], before: Segment, after: Segment, broken: Sequence[int]) -> RouteChange:
+def _change(traces: Sequence[FlowTrace], before: Segment, after: Segment, broken: Sequence[int]) -> SegmentChange:
     def contradicting(places: range, routes: FlowMap) -> int | None:
         return next((place for place in places if not _agrees(traces[place], routes)), None)
 
@@ -212,6 +212,6 @@ def _change(traces: Sequence[FlowTrace], before: Segment, after: Segment, broken
     earliest = before.first if earliest is None else earliest
     latest = after.last if latest is None else latest
     flow = traces[latest].flow if traces[latest].flow in broken else broken[0]
-    return RouteChange(
+    return SegmentChange(
         traces[after.first].at, traces[earliest].at, traces[latest].at, flow, before.routes[flow], after.routes[flow]
     )

@@ -12,7 +12,7 @@ from itertools import zip_longest
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class RouteHops:
     """A route: `hops[0]` is the router at TTL 1; the last hop is the destination where it was `reached`."""
 
     hops: tuple[str | None, ...]
@@ -24,7 +24,7 @@ class Route:
         return not self.reached and not any(self.hops)
 
 
-def is_compatible(first: Route, second: Route) -> bool:
+def is_compatible(first: RouteHops, second: RouteHops) -> bool:
     """Whether both may be the same route: no TTL has two addresses, and the destination is at one TTL only."""
     if first.reached and second.reached:
         if len(first.hops) != len(second.hops):
@@ -38,22 +38,22 @@ def is_compatible(first: Route, second: Route) -> bool:
     )
 
 
-def merge(first: Route, second: Route) -> Route:
+def merge(first: RouteHops, second: RouteHops) -> RouteHops:
     """The route with the hops that either of two compatible routes knows. Raises `ValueError` for others."""
     if not is_compatible(first, second):
         raise ValueError(f"{first} and {second} are different routes")
     hops = tuple(address if address is not None else other for address, other in zip_longest(first.hops, second.hops))
-    return Route(hops, first.reached or second.reached)
+    return RouteHops(hops, first.reached or second.reached)
 
 
-def is_part(part: Route, whole: Route) -> bool:
+def is_part(part: RouteHops, whole: RouteHops) -> bool:
     """Whether `whole` knows every hop of `part`, so that merging them changes nothing."""
     return is_compatible(part, whole) and merge(whole, part) == whole
 
 
-def trimmed(hops: Sequence[str | None], *, reached: bool) -> Route:
+def trimmed(hops: Sequence[str | None], *, reached: bool) -> RouteHops:
     """The route of a trace: without the silent hops at its end, where it did not reach the destination."""
     end = len(hops)
     while not reached and end and hops[end - 1] is None:
         end -= 1
-    return Route(tuple(hops[:end]), reached)
+    return RouteHops(tuple(hops[:end]), reached)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Generic, TypeVar
 
-from monitor.analysis.routes.compare import Route, is_compatible
+from monitor.analysis.routes.compare import RouteHops, is_compatible
 
 Value = TypeVar("Value", str, int)
 
@@ -68,7 +68,7 @@ class Difference:
     last_ttl_after: int
 
 
-def difference(before: Route, after: Route) -> Difference | None:
+def difference(before: RouteHops, after: RouteHops) -> Difference | None:
     """The first and the last TTL at which two routes differ; None if they are compatible."""
     blocks = diff(before, after)
     changed = [place for place, block in enumerate(blocks) if block.kind is not BlockKind.UNCHANGED]
@@ -80,7 +80,7 @@ def difference(before: Route, after: Route) -> Difference | None:
     return Difference(first, first + lengths[0] - 1, first + lengths[1] - 1)
 
 
-def diff(before: Route, after: Route) -> tuple[Block[str], ...]:
+def diff(before: RouteHops, after: RouteHops) -> tuple[Block[str], ...]:
     """Both routes in blocks of hops, in order; a single unchanged block if they are compatible.
 
     Hops beyond the end of a route that did not reach its destination are unknown, so unchanged.
@@ -99,7 +99,7 @@ def diff(before: Route, after: Route) -> tuple[Block[str], ...]:
     return _blocks(columns, _changed(columns, *sides, before.reached, after.reached), *sides)
 
 
-def diff_as(before: Route, after: Route, as_of: Callable[[str], int | None]) -> tuple[Block[int], ...]:
+def diff_as(before: RouteHops, after: RouteHops, as_of: Callable[[str], int | None]) -> tuple[Block[int], ...]:
     """Both routes in blocks of AS, in order. `as_of` gives the AS of an address, None where unknown, as in an IXP.
 
     Silent hops of unchanged blocks are filled from the other route first. An unknown AS is no change, wherever it
@@ -128,7 +128,7 @@ class _Element(Generic[Value]):
     last_ttl: int
 
 
-def _filled(before: Route, after: Route) -> tuple[Route, Route]:
+def _filled(before: RouteHops, after: RouteHops) -> tuple[RouteHops, RouteHops]:
     """Both routes with the silent hops of unchanged blocks filled from each other."""
     sides: tuple[list[str | None], list[str | None]] = [], []
     for block in diff(before, after):
@@ -138,10 +138,10 @@ def _filled(before: Route, after: Route) -> tuple[Route, Route]:
             left, right = (*common, *left[len(common) :]), (*common, *right[len(common) :])
         sides[0].extend(left)
         sides[1].extend(right)
-    return Route(tuple(sides[0]), before.reached), Route(tuple(sides[1]), after.reached)
+    return RouteHops(tuple(sides[0]), before.reached), RouteHops(tuple(sides[1]), after.reached)
 
 
-def _as_runs(route: Route, as_of: Callable[[str], int | None]) -> list[_Element[int]]:
+def _as_runs(route: RouteHops, as_of: Callable[[str], int | None]) -> list[_Element[int]]:
     """The AS of a route; hops of unknown AS between two hops of the same AS belong to it."""
     runs: list[_Element[int]] = []
     for ttl, address in enumerate(route.hops, 1):

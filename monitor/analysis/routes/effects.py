@@ -57,7 +57,7 @@ class BurstSeries:
 
 
 @dataclass(frozen=True, slots=True)
-class RttStep:
+class MedianStep:
     """A step between two medians; `low_ms` to `high_ms` hold it with 99%. `at_s` is the first sample after it."""
 
     at_s: float
@@ -91,7 +91,7 @@ class LossStep:
 class ChangeEffect:
     """The effect of a route change; at least one part is not None."""
 
-    rtt: RttStep | None
+    rtt: MedianStep | None
     loss: LossStep | None
 
 
@@ -101,7 +101,7 @@ def effect_of(series: BurstSeries, earliest_s: float, latest_s: float) -> Change
     return None if rtt is None and loss is None else ChangeEffect(rtt, loss)
 
 
-def rtt_step(series: BurstSeries, earliest_s: float, latest_s: float) -> RttStep | None:
+def rtt_step(series: BurstSeries, earliest_s: float, latest_s: float) -> MedianStep | None:
     """The step of the RTT by a change between `earliest_s` and `latest_s`."""
     received = ~np.isnan(series.rtts_ms)
     at_s, rtts = series.at_s[received], series.rtts_ms[received]
@@ -115,7 +115,7 @@ def rtt_step(series: BurstSeries, earliest_s: float, latest_s: float) -> RttStep
     old, new = intervals
     if old is None or new is None:
         return None
-    step = RttStep(float(times[split]), old.median, new.median, new.low - old.high, new.high - old.low)
+    step = MedianStep(float(times[split]), old.median, new.median, new.low - old.high, new.high - old.low)
     least_ms = max(LEAST_SHIFT_MS, LEAST_SHIFT_RATIO * old.median, _usual_shift_ms(at_s, rtts, times[0], len(before)))
     excludes_zero = step.low_ms > 0.0 or step.high_ms < 0.0
     return step if excludes_zero and abs(step.shift_ms) >= least_ms else None

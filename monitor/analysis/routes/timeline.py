@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from monitor.analysis.routes.compare import Route, is_compatible
+from monitor.analysis.routes.compare import RouteHops, is_compatible
 
 
 class Flow(NamedTuple):
@@ -31,7 +31,7 @@ class RouteTrace:
 
     at: datetime
     flow: Flow
-    route: Route
+    route: RouteHops
 
     @property
     def order(self) -> tuple[datetime, Flow]:
@@ -39,7 +39,7 @@ class RouteTrace:
 
 
 @dataclass(slots=True, eq=False)
-class PathRoute:
+class TimelineRoute:
     """A route of a path, filled in by its traces. `number` is its place among those of the path, in order of their
     first traces; `learned_at` the time of the trace from which each hop is known, `reached_at` that for the
     destination; `row_id` its identifier in the archive, None for a new route."""
@@ -52,10 +52,10 @@ class PathRoute:
     row_id: int | None = None
 
     @property
-    def route(self) -> Route:
-        return Route(tuple(self.hops), self.reached_at is not None)
+    def route(self) -> RouteHops:
+        return RouteHops(tuple(self.hops), self.reached_at is not None)
 
-    def learn(self, route: Route, at: datetime) -> bool:
+    def learn(self, route: RouteHops, at: datetime) -> bool:
         """Fill in from a compatible route; returns whether anything was new."""
         is_new = False
         more = len(route.hops) - len(self.hops)
@@ -69,7 +69,7 @@ class PathRoute:
             self.reached_at, is_new = at, True
         return is_new or more > 0
 
-    def knew(self, route: Route, before: datetime) -> bool:
+    def knew(self, route: RouteHops, before: datetime) -> bool:
         """Whether everything that a compatible route has was known before this time."""
         if len(route.hops) > len(self.hops) or (route.reached and not _is_before(self.reached_at, before)):
             return False
@@ -78,7 +78,7 @@ class PathRoute:
             for address, learned_at in zip(route.hops, self.learned_at, strict=False)
         )
 
-    def before(self, at: datetime) -> PathRoute:
+    def before(self, at: datetime) -> TimelineRoute:
         """This route with what was known of it before a time."""
         is_reached = _is_before(self.reached_at, at)
         hops = [
@@ -88,15 +88,15 @@ class PathRoute:
             hops.pop()
         learned_at = [learned if hop is not None else None for hop, learned in zip(hops, self.learned_at, strict=False)]
         reached_at = self.reached_at if is_reached else None
-        return PathRoute(self.number, self.first_at, hops, learned_at, reached_at, self.row_id)
+        return TimelineRoute(self.number, self.first_at, hops, learned_at, reached_at, self.row_id)
 
 
 @dataclass(slots=True, eq=False)
-class RoutePeriod:
+class FlowPeriod:
     """A flow's uninterrupted time on a route: its first trace there, its last, and the first on the next route."""
 
     flow: Flow
-    route: PathRoute
+    route: TimelineRoute
     since: datetime
     last_at: datetime
     until: datetime | None = None
@@ -107,33 +107,33 @@ class Timeline:
     """The routes of a path by number, and the period that each flow is in;
     `ended` are periods that ended while the traces were followed."""
 
-    routes: list[PathRoute] = field(default_factory=list)
-    present: dict[Flow, RoutePeriod] = field(default_factory=dict)
-    ended: list[RoutePeriod] = field(default_factory=list)
+    routes: list[TimelineRoute] = field(default_factory=list)
+    present: dict[Flow, FlowPeriod] = field(default_factory=dict)
+    ended: list[FlowPeriod] = field(default_factory=list)
 
-    def follow(self, traces: Iterable[RouteTrace]) -> list[PathRoute | None]:
+    def follow(self, traces: Iterable[RouteTrace]) -> list[TimelineRoute | None]:
         """Advance through traces in order of time, all later than those before. Returns the route of each; None for
         a trace that shows no hop."""
         return [None if trace.route.is_unknown else self._advance(trace) for trace in traces]
 
-    def _advance(self, trace: RouteTrace) -> PathRoute:
+    def _advance(self, trace: RouteTrace) -> TimelineRoute:
         period = self.present.get(trace.flow)
         if period is None or not is_compatible(trace.route, period.route.route):
             if period is not None:
                 period.until = trace.at
                 self.ended.append(period)
-            period = RoutePeriod(trace.flow, self._route_of(trace), trace.at, trace.at)
+            period = FlowPeriod(trace.flow, self._route_of(trace), trace.at, trace.at)
             self.present[trace.flow] = period
         period.route.learn(trace.route, trace.at)
         period.last_at = trace.at
         return period.route
 
-    def _route_of(self, trace: RouteTrace) -> PathRoute:
+    def _route_of(self, trace: RouteTrace) -> TimelineRoute:
         for route in self.routes:
             if is_compatible(trace.route, route.route):
                 return route
         number = self.routes[-1].number + 1 if self.routes else 1
-        route = PathRoute(number, first_at=trace.at)
+        route = TimelineRoute(number, first_at=trace.at)
         self.routes.append(route)
         return route
 

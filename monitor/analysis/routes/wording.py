@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from monitor.analysis import figures
-from monitor.analysis.routes.compare import Route
+from monitor.analysis.routes.compare import RouteHops
 from monitor.analysis.routes.differences import Block, BlockKind, diff_as, difference
 from monitor.analysis.routes.effects import ChangeEffect
 from monitor.analysis.routes.onset import LossOnset
@@ -38,7 +38,7 @@ class AsLabels:
         return None if number is None else self.text(number)
 
 
-def hop(ttl: int, route: Route, labels: AsLabels) -> str:
+def hop(ttl: int, route: RouteHops, labels: AsLabels) -> str:
     """A hop with its AS or else its address: hop 7 (AS 20965 GEANT). TTL 0 is the source."""
     if ttl == 0:
         return "the source"
@@ -49,7 +49,7 @@ def hop(ttl: int, route: Route, labels: AsLabels) -> str:
     return f"hop {ttl} ({label})" if label else f"hop {ttl}"
 
 
-def loss_onset(onset: LossOnset | None, forward: Route, reverse: Route | None, labels: AsLabels) -> str:
+def loss_onset(onset: LossOnset | None, forward: RouteHops, reverse: RouteHops | None, labels: AsLabels) -> str:
     """Where loss begins, with its probability if it is not certain."""
     if onset is None:
         return f"where: {CANNOT_TELL}"
@@ -74,7 +74,7 @@ def as_change(blocks: Sequence[Block[int]]) -> str:
 
 
 def route_change(
-    at: datetime, before: Route, after: Route, labels: AsLabels, effect: ChangeEffect | None = None
+    at: datetime, before: RouteHops, after: RouteHops, labels: AsLabels, effect: ChangeEffect | None = None
 ) -> str:
     """A change of route with its effect: the route changed at 14:29:41 UTC, +60 ms, now by AS 174 instead of
     AS 3356."""
@@ -145,7 +145,7 @@ def _part(part: Part, labels: AsLabels) -> str:
     return f"link {near} – {far}"
 
 
-def replacement(before: Route, after: Route, labels: AsLabels) -> str:
+def replacement(before: RouteHops, after: RouteHops, labels: AsLabels) -> str:
     """The changed AS, or the changed hops within the same AS: now by AS 174 instead of AS 3356."""
     changed = [block for block in diff_as(before, after, labels.as_of) if block.kind is not BlockKind.UNCHANGED]
     old = _joined(block.before for block in changed)

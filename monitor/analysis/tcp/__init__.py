@@ -6,10 +6,11 @@ their correction after a change of the path. The names for other packages are ex
 """
 
 from monitor.analysis.tcp.calibration import LEAST_STRETCHES, Calibration, MeasuredDay, calibrate, stretches
-from monitor.analysis.tcp.corrections import PathState, TransferKind, corrected_bps
+from monitor.analysis.tcp.corrections import PathPings, TransferKind, corrected_bps
 from monitor.analysis.tcp.estimates import estimate, needs
 from monitor.analysis.tcp.figures import (
     FigureError,
+    LimitEstimate,
     LimitName,
     Loss,
     Rtt,
@@ -17,10 +18,9 @@ from monitor.analysis.tcp.figures import (
     SpeedUp,
     StreamRequirements,
     ThroughputEstimate,
-    ThroughputLimit,
     TransferSettings,
 )
-from monitor.analysis.tcp.forecasts import Forecast, ForecastScore, PastTest, PathChange, forecast, replayed
+from monitor.analysis.tcp.forecasts import Forecast, ForecastScore, PastTest, PathDifference, forecast, replayed
 from monitor.analysis.tcp.models import (
     MSS_BYTES,
     CongestionControl,
@@ -57,18 +57,18 @@ __all__ = [
     "FigureError",
     "Forecast",
     "ForecastScore",
+    "LimitEstimate",
     "LimitName",
     "Loss",
     "MeasuredDay",
     "PastTest",
-    "PathChange",
-    "PathState",
+    "PathDifference",
+    "PathPings",
     "Rtt",
     "Sign",
     "SpeedUp",
     "StreamRequirements",
     "ThroughputEstimate",
-    "ThroughputLimit",
     "TransferKind",
     "TransferSettings",
     "average_window",

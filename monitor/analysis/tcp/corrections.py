@@ -31,7 +31,7 @@ LEAST_DELIVERED_RATIO = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class PathState:
+class PathPings:
     """The pings of a path over a short time; None where unknown. `ttl` is the usual TTL of the replies."""
 
     rtt_ms: float | None = None
@@ -45,7 +45,7 @@ class PathState:
         return Loss.counted(self.lost, self.sent).bound_ratio if self.sent else None
 
 
-NOT_PINGED = PathState()
+NOT_PINGED = PathPings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class TransferKind:
     capacity_bps: float | None = None
 
 
-def corrected_bps(tested_bps: float, then: PathState, now: PathState, kind: TransferKind) -> float:
+def corrected_bps(tested_bps: float, then: PathPings, now: PathPings, kind: TransferKind) -> float:
     """Throughput to expect now of transfers that reached `tested_bps` then."""
     if now.rtt_ms is None:
         now = replace(now, rtt_ms=then.rtt_ms)
@@ -75,7 +75,7 @@ def corrected_bps(tested_bps: float, then: PathState, now: PathState, kind: Tran
     return min(rate_bps, ceiling_bps)
 
 
-def _by_loss_bps(state: PathState, kind: TransferKind) -> float | None:
+def _by_loss_bps(state: PathPings, kind: TransferKind) -> float | None:
     loss_ratio = state.loss_ratio
     if loss_ratio is None or state.rtt_ms is None:
         return None
@@ -83,7 +83,7 @@ def _by_loss_bps(state: PathState, kind: TransferKind) -> float | None:
 
 
 def _bbr_bps(
-    tested_bps: float, then: PathState, now: PathState, kind: TransferKind, by_loss_bps: float | None
+    tested_bps: float, then: PathPings, now: PathPings, kind: TransferKind, by_loss_bps: float | None
 ) -> float:
     loss_then, loss_now = (state.lost / state.sent if state.sent else 0.0 for state in (then, now))
     if loss_now > BBR_LOSS_RATIO and loss_now > loss_then and by_loss_bps is not None:
@@ -94,7 +94,7 @@ def _bbr_bps(
     return tested_bps * max(1.0 - loss_now, LEAST_DELIVERED_RATIO) / max(1.0 - loss_then, LEAST_DELIVERED_RATIO)
 
 
-def _rtt_factor(tested_bps: float, then: PathState, now: PathState, kind: TransferKind) -> float:
+def _rtt_factor(tested_bps: float, then: PathPings, now: PathPings, kind: TransferKind) -> float:
     """Change by the RTT of transfers that loss does not limit."""
     if then.rtt_ms is None or now.rtt_ms is None:
         return 1.0
@@ -105,7 +105,7 @@ def _rtt_factor(tested_bps: float, then: PathState, now: PathState, kind: Transf
     return factor if tested_bps >= ATTAINED_LOW * by_window_bps else 1.0
 
 
-def _ceiling_bps(tested_bps: float, now: PathState, kind: TransferKind) -> float:
+def _ceiling_bps(tested_bps: float, now: PathPings, kind: TransferKind) -> float:
     """Window and capacity, as far as known; never below the tests where the RTT is as it was."""
     limits = [] if kind.capacity_bps is None else [max(tested_bps, kind.capacity_bps)]
     if kind.window_bytes is not None and now.rtt_ms is not None:

@@ -32,6 +32,7 @@ from monitor.analysis.tcp.figures import (
     ATTAINED_LOW,
     BBR_UNHARMED_RATIO,
     FigureError,
+    LimitEstimate,
     LimitName,
     Loss,
     Rtt,
@@ -39,7 +40,6 @@ from monitor.analysis.tcp.figures import (
     SpeedUp,
     StreamRequirements,
     ThroughputEstimate,
-    ThroughputLimit,
     TransferSettings,
 )
 from monitor.analysis.tcp.models import (
@@ -123,7 +123,7 @@ class _Seen:
         return (1.0, 1.0) if self.calibration is None else (self.calibration.low_ratio, self.calibration.high_ratio)
 
 
-def _limits(seen: _Seen) -> tuple[ThroughputLimit, ...]:
+def _limits(seen: _Seen) -> tuple[LimitEstimate, ...]:
     transfer, loss = seen.transfer, seen.loss
     window = (
         None if transfer.window_bytes is None else _window_limit(seen.rtt, transfer.window_bytes * transfer.streams)
@@ -135,19 +135,19 @@ def _limits(seen: _Seen) -> tuple[ThroughputLimit, ...]:
     return tuple(limit for limit in (window, by_loss, capacity) if limit is not None)
 
 
-def _window_limit(rtt: Rtt, window_bytes: float) -> ThroughputLimit:
+def _window_limit(rtt: Rtt, window_bytes: float) -> LimitEstimate:
     rate_bps, slow_bps, fast_bps = window_limit_bps(window_bytes, [rtt.median_ms, rtt.high_ms, rtt.low_ms]).tolist()
     low_bps = _joined(rate_bps, slow_bps, rate_bps * ATTAINED_LOW)
     high_bps = _joined(rate_bps, fast_bps, rate_bps * ATTAINED_HIGH)
-    return ThroughputLimit(LimitName.WINDOW, Sign.ABOUT, rate_bps, low_bps, high_bps)
+    return LimitEstimate(LimitName.WINDOW, Sign.ABOUT, rate_bps, low_bps, high_bps)
 
 
-def _capacity_limit(capacity_bps: float) -> ThroughputLimit:
+def _capacity_limit(capacity_bps: float) -> LimitEstimate:
     low_bps, high_bps = capacity_bps * ATTAINED_LOW, capacity_bps * ATTAINED_HIGH
-    return ThroughputLimit(LimitName.CAPACITY, Sign.ABOUT, capacity_bps, low_bps, high_bps)
+    return LimitEstimate(LimitName.CAPACITY, Sign.ABOUT, capacity_bps, low_bps, high_bps)
 
 
-def _despite_loss(limit: ThroughputLimit, seen: _Seen) -> ThroughputLimit:
+def _despite_loss(limit: LimitEstimate, seen: _Seen) -> LimitEstimate:
     """Limit of a BBR sender at this loss."""
     ratio, low_bps, high_bps = seen.loss.ratio, limit.low_bps, limit.high_bps
     assert low_bps is not None
@@ -155,28 +155,28 @@ def _despite_loss(limit: ThroughputLimit, seen: _Seen) -> ThroughputLimit:
     low_bps *= 1.0 - ratio
     if ratio > BBR_UNHARMED_RATIO:
         low_bps = min(low_bps, seen.by_loss_bps(seen.rtt.median_ms, ratio))
-    return ThroughputLimit(
+    return LimitEstimate(
         limit.name, limit.sign, limit.throughput_bps * (1.0 - ratio), low_bps, high_bps * (1.0 - ratio)
     )
 
 
-def _loss_limit(seen: _Seen) -> ThroughputLimit:
+def _loss_limit(seen: _Seen) -> LimitEstimate:
     rtt, loss = seen.rtt, seen.loss
     low_ratio, high_ratio = seen.ratios
     middle_bps, sign = seen.by_loss_bps(rtt.median_ms, loss.bound_ratio), loss.sign_of_rate
     if sign is Sign.AT_LEAST:
         floor_bps = middle_bps * low_ratio
-        return ThroughputLimit(LimitName.LOSS, sign, floor_bps, floor_bps, None)
+        return LimitEstimate(LimitName.LOSS, sign, floor_bps, floor_bps, None)
     if sign is Sign.AT_MOST:
-        return ThroughputLimit(LimitName.LOSS, sign, middle_bps, None, middle_bps)
+        return LimitEstimate(LimitName.LOSS, sign, middle_bps, None, middle_bps)
     if middle_bps == 0.0:
-        return ThroughputLimit(LimitName.LOSS, Sign.ABOUT, 0.0, 0.0, 0.0)
+        return LimitEstimate(LimitName.LOSS, Sign.ABOUT, 0.0, 0.0, 0.0)
     least_loss, most_loss = loss.interval
     slowest_bps, fastest_bps = (seen.by_loss_bps(rtt_ms, loss.ratio) for rtt_ms in (rtt.high_ms, rtt.low_ms))
     lossy_bps, clean_bps = (seen.by_loss_bps(rtt.median_ms, ratio) for ratio in (most_loss, least_loss))
     low_bps = _joined(middle_bps, slowest_bps, lossy_bps, middle_bps * low_ratio)
     high_bps = _joined(middle_bps, fastest_bps, clean_bps, middle_bps * high_ratio)
-    return ThroughputLimit(LimitName.LOSS, Sign.ABOUT, middle_bps, low_bps, high_bps)
+    return LimitEstimate(LimitName.LOSS, Sign.ABOUT, middle_bps, low_bps, high_bps)
 
 
 def _joined(middle_bps: float, *others_bps: float) -> float:
@@ -188,7 +188,7 @@ def _joined(middle_bps: float, *others_bps: float) -> float:
 Least = tuple[float | None, Sign | None, float | None, float | None, LimitName | None]
 
 
-def _least(limits: tuple[ThroughputLimit, ...], *, complete: bool) -> Least:
+def _least(limits: tuple[LimitEstimate, ...], *, complete: bool) -> Least:
     """(throughput_bps, sign, low_bps, high_bps, binding) of the minimum of the limits."""
     caps = [limit for limit in limits if limit.sign is not Sign.AT_LEAST]
     floor = _floor(limits)
@@ -207,11 +207,11 @@ def _least(limits: tuple[ThroughputLimit, ...], *, complete: bool) -> Least:
     return rate_bps, sign, low_bps, high_bps, least.name
 
 
-def _floor(limits: tuple[ThroughputLimit, ...]) -> float | None:
+def _floor(limits: tuple[LimitEstimate, ...]) -> float | None:
     return next((limit.throughput_bps for limit in limits if limit.sign is Sign.AT_LEAST), None)
 
 
-def _packets_to_tell(limits: tuple[ThroughputLimit, ...], seen: _Seen) -> int | None:
+def _packets_to_tell(limits: tuple[LimitEstimate, ...], seen: _Seen) -> int | None:
     floor = _floor(limits)
     caps = [limit.throughput_bps for limit in limits if limit.sign is not Sign.AT_LEAST]
     if floor is None or not caps or floor >= min(caps):
@@ -223,7 +223,7 @@ def _advice(
     throughput_bps: float | None,
     binding: LimitName | None,
     times: float,
-    limits: tuple[ThroughputLimit, ...],
+    limits: tuple[LimitEstimate, ...],
     seen: _Seen,
 ) -> SpeedUp | None:
     """Changes that multiply the throughput; None where the binding limit is unknown or the throughput is zero."""

@@ -183,7 +183,7 @@ class TransferSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ThroughputLimit:
+class LimitEstimate:
     """A known limit with its 80% interval; None is an open end."""
 
     name: LimitName
@@ -229,7 +229,7 @@ class ThroughputEstimate:
     low_bps: float | None
     high_bps: float | None
     binding: LimitName | None
-    limits: tuple[ThroughputLimit, ...]
+    limits: tuple[LimitEstimate, ...]
     not_known: tuple[LimitName, ...]
     packets_to_tell: int | None
     reno_index_bps: float | None

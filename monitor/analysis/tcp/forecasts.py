@@ -30,7 +30,7 @@ from enum import StrEnum
 import numpy as np
 
 from monitor.analysis.binomial import lower_bound, upper_bound
-from monitor.analysis.tcp.corrections import NOT_PINGED, PathState, TransferKind, corrected_bps
+from monitor.analysis.tcp.corrections import NOT_PINGED, PathPings, TransferKind, corrected_bps
 from monitor.analysis.tcp.models import Bools
 
 MOST_TESTS = 10
@@ -59,7 +59,7 @@ CHANGED_WIDTH_LOG = math.log(1.5)
 """Minimum distance of an end from the figure after a change of the path."""
 
 
-class PathChange(StrEnum):
+class PathDifference(StrEnum):
     """Differences between the path at the tests and now."""
 
     RTT = "RTT"
@@ -73,7 +73,7 @@ class PastTest:
 
     at: datetime
     throughput_bps: float
-    state: PathState = NOT_PINGED
+    state: PathPings = NOT_PINGED
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +103,14 @@ class Forecast:
     tests: int
     oldest_at: datetime
     newest_at: datetime
-    changes: tuple[PathChange, ...]
-    then: PathState
-    now: PathState
+    changes: tuple[PathDifference, ...]
+    then: PathPings
+    now: PathPings
     uncorrected_bps: float
     score: ForecastScore | None
 
 
-def forecast(tests: Sequence[PastTest], now: PathState, kind: TransferKind) -> Forecast | None:
+def forecast(tests: Sequence[PastTest], now: PathPings, kind: TransferKind) -> Forecast | None:
     """Forecast a test at this state of the path; None without tests. Rates must be above 0."""
     if not tests:
         return None
@@ -150,13 +150,13 @@ class _Result:
     high: float
     uncorrected: float
     basis: tuple[int, ...]
-    changes: tuple[PathChange, ...]
+    changes: tuple[PathDifference, ...]
 
 
 class _Replay:
     """Forecasts of tests 1, 2, … in order, each with the errors of those before it."""
 
-    def __init__(self, tests: Sequence[PastTest], now: PathState, kind: TransferKind) -> None:
+    def __init__(self, tests: Sequence[PastTest], now: PathPings, kind: TransferKind) -> None:
         self._states = [*(test.state for test in tests), now]
         self._kind = kind
         self.rates = [math.log(test.throughput_bps) for test in tests]
@@ -187,7 +187,7 @@ class _Replay:
             self._errors_of_lengths.append(tuple(abs(actual - median) for median in medians))
         return _Result(middle, middle + low, middle + high, uncorrected, tuple(basis), changes)
 
-    def _alike(self, number: int) -> tuple[list[int], tuple[PathChange, ...]]:
+    def _alike(self, number: int) -> tuple[list[int], tuple[PathDifference, ...]]:
         """The newest tests on a path as it is at this test; or those on a path as at the newest, and the changes."""
         recent = range(max(0, number - COMPARED_TESTS), number)
         alike = [test for test in recent if not self._differs[test, number]]
@@ -207,7 +207,7 @@ class _Replay:
         return tuple(share / sum(shares) for share in shares)
 
 
-def _differences(states: Sequence[PathState]) -> dict[PathChange, Bools]:
+def _differences(states: Sequence[PathPings]) -> dict[PathDifference, Bools]:
     """Which states differ from which; a missing figure does not."""
     rtts_ms = np.array([math.nan if state.rtt_ms is None else state.rtt_ms for state in states])
     lost, sent = (np.array([getattr(state, name) for state in states], dtype=np.float64) for name in ("lost", "sent"))
@@ -218,7 +218,7 @@ def _differences(states: Sequence[PathState]) -> dict[PathChange, Bools]:
         rtt = (np.abs(np.log(rtts_ms[:, None] / rtts_ms)) > RTT_LOG) & (apart_ms > LEAST_RTT_MS)
         more = low[:, None] > high
         route = np.abs(ttls[:, None] - ttls) > 0
-    return {PathChange.RTT: rtt, PathChange.LOSS: more | more.T, PathChange.ROUTE: route}
+    return {PathDifference.RTT: rtt, PathDifference.LOSS: more | more.T, PathDifference.ROUTE: route}
 
 
 def _shift(rates: Sequence[float]) -> int:
@@ -254,9 +254,9 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[below] + (place - below) * (ordered[below + 1] - ordered[below])
 
 
-def _widened(end: float, moved: float, changes: Sequence[PathChange]) -> float:
+def _widened(end: float, moved: float, changes: Sequence[PathDifference]) -> float:
     """An end after a change: the correction's size is a further error. A route may change anything: twice as wide."""
-    own = 2.0 * end if PathChange.ROUTE in changes else end
+    own = 2.0 * end if PathDifference.ROUTE in changes else end
     return math.copysign(max(CHANGED_WIDTH_LOG, math.hypot(own, moved)), end)
 
 

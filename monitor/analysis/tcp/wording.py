@@ -10,7 +10,7 @@ from datetime import datetime
 
 from monitor.analysis import figures
 from monitor.analysis.tcp.calibration import LEAST_LOST, LEAST_STRETCHES, Calibration
-from monitor.analysis.tcp.corrections import PathState
+from monitor.analysis.tcp.corrections import PathPings
 from monitor.analysis.tcp.figures import (
     LimitName,
     Loss,
@@ -21,7 +21,7 @@ from monitor.analysis.tcp.figures import (
     ThroughputEstimate,
     TransferSettings,
 )
-from monitor.analysis.tcp.forecasts import Forecast, ForecastScore, PathChange
+from monitor.analysis.tcp.forecasts import Forecast, ForecastScore, PathDifference
 
 
 def headline(answer: ThroughputEstimate) -> str:
@@ -66,9 +66,9 @@ def _tests(count: int) -> str:
 
 def _changed(made: Forecast) -> str:
     words = {
-        PathChange.RTT: f"RTT {_rtt(made.then)}, now {_rtt(made.now)}",
-        PathChange.LOSS: f"loss {_loss(made.then)}, now {_loss(made.now)}",
-        PathChange.ROUTE: f"TTL of replies {made.then.ttl}, now {made.now.ttl}",
+        PathDifference.RTT: f"RTT {_rtt(made.then)}, now {_rtt(made.now)}",
+        PathDifference.LOSS: f"loss {_loss(made.then)}, now {_loss(made.now)}",
+        PathDifference.ROUTE: f"TTL of replies {made.then.ttl}, now {made.now.ttl}",
     }
     differences = "; ".join(words[change] for change in made.changes)
     return (
@@ -77,11 +77,11 @@ def _changed(made: Forecast) -> str:
     )
 
 
-def _rtt(state: PathState) -> str:
+def _rtt(state: PathPings) -> str:
     return figures.milliseconds(state.rtt_ms)
 
 
-def _loss(state: PathState) -> str:
+def _loss(state: PathPings) -> str:
     return figures.loss(state.lost, state.sent)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from django.db import connection
 
 from monitor.analysis.routes.compare import is_compatible
-from monitor.analysis.routes.timeline import PathRoute, RoutePeriod, RouteTrace, Timeline
+from monitor.analysis.routes.timeline import FlowPeriod, RouteTrace, Timeline, TimelineRoute
 from monitor.archive.models import PathRoute as PathRouteRow
 from monitor.archive.models import Route as RouteRow
 from monitor.archive.routes.known import PresentRoutes, StoredRoutes, present_routes, stored_routes
@@ -56,7 +56,7 @@ def keep_routes(traces: Sequence[PathTrace]) -> list[int | None]:
     return route_ids
 
 
-def _confirmed(present: PresentRoutes | None, traces: Sequence[RouteTrace]) -> list[RoutePeriod] | None:
+def _confirmed(present: PresentRoutes | None, traces: Sequence[RouteTrace]) -> list[FlowPeriod] | None:
     """The present period of each trace's flow, if all traces are on its route and tell nothing new of it; else None."""
     if present is None:
         return None
@@ -75,7 +75,7 @@ def _confirmed(present: PresentRoutes | None, traces: Sequence[RouteTrace]) -> l
     return periods
 
 
-def _adds_nothing(route: PathRoute, trace: RouteTrace) -> bool:
+def _adds_nothing(route: TimelineRoute, trace: RouteTrace) -> bool:
     """Whether the route, as it is now, knows everything that a trace shows. Right for the newest trace alone: for an
     older one the route may not have known it yet."""
     seen = trace.route
@@ -119,7 +119,7 @@ def _store_routes(path_id: int, stored: StoredRoutes, timeline: Timeline) -> Non
                 route.row_id = same.row_id
                 replaced.remove(same)
     RouteRow.objects.filter(pk__in=[route.row_id for route in replaced]).delete()
-    before: Mapping[int | None, PathRoute] = {route.row_id: route for route in stored.routes}
+    before: Mapping[int | None, TimelineRoute] = {route.row_id: route for route in stored.routes}
     for route in timeline.routes:
         fields = {
             "number": route.number,

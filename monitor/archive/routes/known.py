@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from monitor.analysis.routes.compare import Route, trimmed
-from monitor.analysis.routes.timeline import Flow, PathRoute, RoutePeriod, RouteTrace, Timeline
+from monitor.analysis.routes.compare import RouteHops, trimmed
+from monitor.analysis.routes.timeline import Flow, FlowPeriod, RouteTrace, Timeline, TimelineRoute
 from monitor.archive.statements import run_statement
 
 
@@ -16,7 +16,7 @@ from monitor.archive.statements import run_statement
 class PresentRoutes:
     """The present period of each flow of a path, with its identifier."""
 
-    periods: dict[Flow, RoutePeriod] = field(default_factory=dict)
+    periods: dict[Flow, FlowPeriod] = field(default_factory=dict)
     ids: dict[Flow, int] = field(default_factory=dict)
 
     @property
@@ -34,8 +34,8 @@ class StoredRoutes:
     """
 
     since: datetime
-    routes: list[PathRoute] = field(default_factory=list)
-    periods: dict[tuple[Flow, datetime], tuple[int, RoutePeriod]] = field(default_factory=dict)
+    routes: list[TimelineRoute] = field(default_factory=list)
+    periods: dict[tuple[Flow, datetime], tuple[int, FlowPeriod]] = field(default_factory=dict)
     last_before: dict[tuple[Flow, datetime], datetime] = field(default_factory=dict)
     traces: list[tuple[RouteTrace, int]] = field(default_factory=list)
 
@@ -47,7 +47,7 @@ class StoredRoutes:
             if begun_at < self.since:
                 route = routes[period.route.row_id]
                 last_at = self.last_before.get((flow, begun_at), begun_at)
-                timeline.present[flow] = RoutePeriod(flow, route, begun_at, last_at)
+                timeline.present[flow] = FlowPeriod(flow, route, begun_at, last_at)
         return timeline
 
 
@@ -55,12 +55,12 @@ def present_routes(path_ids: Collection[int]) -> dict[int, PresentRoutes]:
     """The present periods of these paths; paths without a trace are left out."""
     _, rows = run_statement("present_routes", path_ids=list(path_ids))
     present: dict[int, PresentRoutes] = defaultdict(PresentRoutes)
-    routes: dict[int, PathRoute] = {}
+    routes: dict[int, TimelineRoute] = {}
     for path_id, protocol, number, period_id, since, last_at, route_id, *rest in rows:
         if route_id not in routes:
             routes[route_id] = _route(route_id, *rest)
         flow = Flow(protocol, number)
-        present[path_id].periods[flow] = RoutePeriod(flow, routes[route_id], since, last_at)
+        present[path_id].periods[flow] = FlowPeriod(flow, routes[route_id], since, last_at)
         present[path_id].ids[flow] = period_id
     return present
 
@@ -69,14 +69,14 @@ def stored_routes(since_of: Mapping[int, datetime]) -> dict[int, StoredRoutes]:
     """What is stored of each of these paths from a time on."""
     stored = {path_id: StoredRoutes(since) for path_id, since in since_of.items()}
     late = {"path_ids": list(since_of), "since": list(since_of.values()), "first": min(since_of.values())}
-    by_row: dict[int, PathRoute] = {}
+    by_row: dict[int, TimelineRoute] = {}
     for path_id, row_id, *rest in run_statement("routes_of_paths", path_ids=list(since_of))[1]:
         by_row[row_id] = _route(row_id, *rest)
         stored[path_id].routes.append(by_row[row_id])
     for row in run_statement("periods_reaching", path_ids=late["path_ids"], since=late["since"])[1]:
         path_id, protocol, flow_number, period_id, route_id, since, last_at, until, last_before = row
         flow = Flow(protocol, flow_number)
-        period = RoutePeriod(flow, by_row[route_id], since, last_at, until)
+        period = FlowPeriod(flow, by_row[route_id], since, last_at, until)
         stored[path_id].periods[flow, since] = period_id, period
         if last_before is not None:
             stored[path_id].last_before[flow, since] = last_before
@@ -88,7 +88,7 @@ def stored_routes(since_of: Mapping[int, datetime]) -> dict[int, StoredRoutes]:
     return stored
 
 
-def traced_route(hops: list[str | None], length: int, unknown_ttls: list[int] | None, *, reached: bool) -> Route:
+def traced_route(hops: list[str | None], length: int, unknown_ttls: list[int] | None, *, reached: bool) -> RouteHops:
     """The hops that a trace of this length saw of its route."""
     unknown = frozenset(unknown_ttls or ())
     seen = [hop if ttl not in unknown else None for ttl, hop in enumerate(hops[:length], 1)]
@@ -102,5 +102,5 @@ def _route(
     hops: list[str | None],
     learned_at: list[datetime | None],
     reached_at: datetime | None,
-) -> PathRoute:
-    return PathRoute(number, first_at, hops, learned_at, reached_at, row_id)
+) -> TimelineRoute:
+    return TimelineRoute(number, first_at, hops, learned_at, reached_at, row_id)

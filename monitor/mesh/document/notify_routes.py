@@ -50,7 +50,7 @@ class NotifyKeys(Selectors, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class NotifyRoute:
     """Route of incidents of at least this severity, on paths matching `selector`, to `channel`: immediately, or daily
     at `digest` in `zone`."""
 
@@ -90,10 +90,10 @@ def named(word: str) -> tuple[str, str]:
     return f"{word.partition(':')[0]}:{hashlib.sha256(word.encode()).hexdigest()[:12]}", word
 
 
-def routes(alerts: Mapping[str, Any], channels: Iterable[str]) -> list[Route]:
+def routes(alerts: Mapping[str, Any], channels: Iterable[str]) -> list[NotifyRoute]:
     """Routes of the mesh; without routes in mesh.toml, everything to each of `channels` immediately."""
     if NOTIFY not in alerts:
-        return [Route(channel) for channel in channels]
+        return [NotifyRoute(channel) for channel in channels]
     return [_route(table) for table in alerts[NOTIFY]]
 
 
@@ -104,19 +104,19 @@ def unknown_channels(alerts: Mapping[str, Any], channels: Collection[str]) -> li
     ]
 
 
-def chosen(of: Sequence[Route], severity: str, places: Sequence[Place]) -> dict[str, Route]:
+def chosen(of: Sequence[NotifyRoute], severity: str, places: Sequence[Place]) -> dict[str, NotifyRoute]:
     """Route of an incident for each channel; an immediate route is preferred to a digest."""
-    by_channel: dict[str, Route] = {}
+    by_channel: dict[str, NotifyRoute] = {}
     for route in sorted(of, key=lambda route: route.digest is not None):
         if route.takes(severity, places):
             by_channel.setdefault(route.channel, route)
     return by_channel
 
 
-def _route(table: Mapping[str, Any]) -> Route:
+def _route(table: Mapping[str, Any]) -> NotifyRoute:
     selector = {key: value for key, value in table.items() if key not in ("channel", "severity", "digest", "zone")}
     digest = table.get("digest")
-    return Route(
+    return NotifyRoute(
         channel=table["channel"],
         severity=table.get("severity", SEVERITIES[0]),
         digest=None if digest is None else time.fromisoformat(digest),

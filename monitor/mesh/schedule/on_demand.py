@@ -16,7 +16,7 @@ from django.db import transaction
 from monitor.mesh.document.entries import ON_DEMAND
 from monitor.mesh.kinds import slot_s
 from monitor.mesh.kinds.throughput import ThroughputSettings
-from monitor.mesh.models import Kind, Measurement, MeasurementPeriod, Path, Slot, SlotRequest, Test
+from monitor.mesh.models import KindName, Measurement, MeasurementPeriod, Path, Slot, SlotRequest, Test
 from monitor.mesh.schedule import lock, slots
 from monitor.mesh.schedule.spending import Spending
 from monitor.mesh.schedule.timetable import ExistingSlot
@@ -116,7 +116,7 @@ def cancel(slot_id: int, now: datetime) -> bool:
 
 def _plan(path: Path, settings: Settings, by: str, now: datetime, lead_s: int) -> Slot:
     """As `ask`, with the lock held."""
-    length_s = slot_s(Kind.THROUGHPUT, settings.parameters)
+    length_s = slot_s(KindName.THROUGHPUT, settings.parameters)
     uplink_ids = slots.uplinks_of(path)
     takes = (path.source_id, path.destination_id, *(-uplink_id for uplink_id in uplink_ids))
     timetable, standing = slots.taken(now, {})
@@ -125,7 +125,7 @@ def _plan(path: Path, settings: Settings, by: str, now: datetime, lead_s: int) -
     if start_s is None:
         raise NoFreeSlot(f"{path}: its hosts and uplinks are reserved for the next hour by other on-demand tests")
     starts_at = datetime.fromtimestamp(start_s, UTC)
-    rule = Spending.between(now, starts_at).take(path, Kind.THROUGHPUT, settings.parameters, start_s)
+    rule = Spending.between(now, starts_at).take(path, KindName.THROUGHPUT, settings.parameters, start_s)
     if rule is not None:
         raise NoFreeSlot(rule)
     in_the_way = [
@@ -156,7 +156,7 @@ def _measurement(path: Path, now: datetime) -> Measurement:
     """Measurement that the on-demand slots of a path belong to; retired from the start, since it is not in
     mesh.toml."""
     test, _ = Test.objects.get_or_create(
-        name=ON_DEMAND, defaults={"kind": Kind.THROUGHPUT, "every_s": 0, "retired_at": now}
+        name=ON_DEMAND, defaults={"kind": KindName.THROUGHPUT, "every_s": 0, "retired_at": now}
     )
     measurement, _ = Measurement.objects.get_or_create(
         path=path, test=test, defaults={"started_at": now, "retired_at": now}

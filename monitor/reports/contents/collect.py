@@ -30,7 +30,7 @@ from monitor.archive.upkeep.freshness import EvaluationPause, evaluation_pauses
 from monitor.mesh.document import service_levels
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.document.service_levels import ServiceLevel
-from monitor.mesh.models import Group, Kind, Measurement, Mesh, Path, Site
+from monitor.mesh.models import Group, KindName, Measurement, Mesh, Path, Site
 from monitor.mesh.queries import groups_of_sites, place_of
 from monitor.overview.route_changes import RouteEffects, route_effects
 from monitor.reports.contents.report import ReportScope
@@ -181,7 +181,7 @@ def _paths(scope: ReportScope) -> dict[int, PathInMesh]:
     """Every present or retired path of the scope."""
     groups = groups_of_sites()
     began_at = dict(
-        Measurement.objects.filter(test__kind=Kind.PING)
+        Measurement.objects.filter(test__kind=KindName.PING)
         .values("path_id")
         .annotate(began_at=Min("started_at"))
         .values_list("path_id", "began_at")

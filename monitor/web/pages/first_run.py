@@ -17,7 +17,7 @@ from monitor.agents.holders import enrolled_sites
 from monitor.analysis import figures
 from monitor.archive.queries.deliveries import AgentContact, agent_contacts
 from monitor.archive.queries.paths import newest_measurement_at
-from monitor.mesh.models import Kind, Measurement, Mesh, Path, Site, Test
+from monitor.mesh.models import KindName, Measurement, Mesh, Path, Site, Test
 from monitor.mesh.queries import next_slot
 from monitor.web.request import times
 from probes.ping.spec import PingSpec
@@ -65,7 +65,7 @@ def path_waits(path: Path, packet_bytes: int, since: datetime, now: datetime) ->
     """The text of a path without results of this packet size from `since` on."""
     if path.retired_at is not None:
         return [f"The path has been retired since {times.minute(path.retired_at)}: nothing measures it."]
-    pings = Measurement.objects.in_use().filter(path=path, test__kind=Kind.PING).select_related("test")
+    pings = Measurement.objects.in_use().filter(path=path, test__kind=KindName.PING).select_related("test")
     if not pings:
         return ["No ping test of mesh.toml measures this path."]
     contacts = {contact.site_id: contact for contact in agent_contacts()}
@@ -89,11 +89,11 @@ def tests_wait(now: datetime) -> list[str]:
     """The text of a page without any throughput test."""
     if not Mesh.objects.exists():
         return list(NO_MESH.sentences)
-    if not Measurement.objects.in_use().filter(test__kind=Kind.THROUGHPUT).exists():
+    if not Measurement.objects.in_use().filter(test__kind=KindName.THROUGHPUT).exists():
         return ["No path of the mesh has one: add a test of kind throughput to mesh.toml and to a group."]
     silent = _silent_agents(agent_contacts())
     said = [_never_delivered(silent)] if silent else []
-    slot = next_slot(Kind.THROUGHPUT, now)
+    slot = next_slot(KindName.THROUGHPUT, now)
     if slot is None:
         return [*said, "Not scheduled yet: each minute the worker schedules tests up to an hour ahead."]
     begins = _clock(slot.starts_at, now)
@@ -126,7 +126,7 @@ def _clock(at: datetime, now: datetime) -> str:
 
 
 def _waiting(mesh: Mesh, silent: list[str], due_at: datetime, now: datetime) -> list[str]:
-    paths = Measurement.objects.filter(retired_at=None, test__kind=Kind.PING).values("path_id").distinct().count()
+    paths = Measurement.objects.filter(retired_at=None, test__kind=KindName.PING).values("path_id").distinct().count()
     said = [f"The mesh “{mesh.name}” is applied: {paths} {'path is' if paths == 1 else 'paths are'} to be measured."]
     if silent:
         said.append(_never_delivered(silent))
@@ -142,7 +142,7 @@ def _waiting(mesh: Mesh, silent: list[str], due_at: datetime, now: datetime) -> 
 
 def _ping_tests() -> list[Test]:
     in_use = {"retired_at": None, "measurements__retired_at": None, "measurements__isnull": False}
-    return list(Test.objects.filter(kind=Kind.PING, **in_use).distinct())
+    return list(Test.objects.filter(kind=KindName.PING, **in_use).distinct())
 
 
 def _silent_agents(contacts: Sequence[AgentContact]) -> list[str]:

@@ -14,7 +14,7 @@ from monitor.alerts.detect.sources import STORED
 from monitor.alerts.evaluate import findings, scope_now, snapshot_at
 from monitor.archive.models import Burst, ThroughputTest
 from monitor.archive.rollup.recompute import recompute
-from monitor.mesh.models import Kind, Measurement
+from monitor.mesh.models import KindName, Measurement
 from monitor.mesh.models import Test as MeshTest
 from tests.db.alert_rows import make_mesh
 
@@ -47,7 +47,7 @@ def drawn():
 def paths():
     rules: dict[str, dict[str, object]] = {name: {} for name in RULES} | {"loss": {"window_s": 2000}}
     paths = list(make_mesh(["slac", "cern"], NOW - timedelta(days=60), **rules).values())
-    tcp = MeshTest.objects.create(name="tcp", kind=Kind.THROUGHPUT, every_s=3600)
+    tcp = MeshTest.objects.create(name="tcp", kind=KindName.THROUGHPUT, every_s=3600)
     Measurement.objects.create(path=paths[0], test=tcp, started_at=NOW - timedelta(days=60))
     return paths
 

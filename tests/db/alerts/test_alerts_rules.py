@@ -13,7 +13,7 @@ from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import Incident
 from monitor.archive.models import Burst, BurstDay, BurstHour, ThroughputTest
 from monitor.archive.periods import start_of
-from monitor.mesh.models import Host, Kind, Measurement, Mesh, Path, Uplink
+from monitor.mesh.models import Host, KindName, Measurement, Mesh, Path, Uplink
 from monitor.mesh.models import Test as MeshTest
 from tests.db.alert_rows import make_mesh, only, start_pinging
 from tests.facts import lacks
@@ -437,7 +437,7 @@ class TestThroughput:
     @pytest.fixture
     def path(self):
         path = mesh_with(throughput={})["slac → cern"]
-        test = MeshTest.objects.create(name="tcp", kind=Kind.THROUGHPUT, every_s=3600)
+        test = MeshTest.objects.create(name="tcp", kind=KindName.THROUGHPUT, every_s=3600)
         Measurement.objects.create(path=path, test=test, started_at=NOW - timedelta(days=60))
         return path
 
@@ -537,7 +537,7 @@ class TestEstimate:
 
 def test_slow_tests_on_a_lossy_path_join_the_loss_incident():
     path = mesh_with(loss={}, throughput={})["slac → cern"]
-    test = MeshTest.objects.create(name="tcp", kind=Kind.THROUGHPUT, every_s=3600)
+    test = MeshTest.objects.create(name="tcp", kind=KindName.THROUGHPUT, every_s=3600)
     Measurement.objects.create(path=path, test=test, started_at=NOW - timedelta(days=60))
     every_minute(path, 60, lost=lambda number: 3 if number >= 50 else 0)
     TestThroughput().measure(path, [*(940 + number % 7 for number in range(48)), 470, 471, 472, 473, 474])
@@ -550,7 +550,7 @@ def test_slow_tests_on_a_lossy_path_join_the_loss_incident():
 
 def test_slow_tests_join_the_lasting_incident_of_the_path():
     path = mesh_with(loss={}, throughput={})["slac → cern"]
-    test = MeshTest.objects.create(name="tcp", kind=Kind.THROUGHPUT, every_s=3600)
+    test = MeshTest.objects.create(name="tcp", kind=KindName.THROUGHPUT, every_s=3600)
     Measurement.objects.create(path=path, test=test, started_at=NOW - timedelta(days=60))
     every_minute(path, 60, lost=lambda number: 3 if number >= 50 else 0)
     evaluate(NOW)

@@ -14,7 +14,7 @@ from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import Incident
 from monitor.archive.models import ThroughputTest
 from monitor.mesh.document.reader import parse
-from monitor.mesh.models import Kind, Measurement, Mesh
+from monitor.mesh.models import KindName, Measurement, Mesh
 from monitor.mesh.models import Test as MeshTest
 from tests.db.alert_rows import make_bursts, make_mesh, only
 from tests.db.alerts.test_toy_rule import MESH
@@ -36,7 +36,7 @@ def confirmed_at_once(monkeypatch):
 @pytest.fixture
 def path():
     path = make_mesh(["nersc", "cern"], NOW - timedelta(days=60), throughput={}, throughput_drop={})["nersc → cern"]
-    tcp = MeshTest.objects.create(name="tcp", kind=Kind.THROUGHPUT, every_s=3600)
+    tcp = MeshTest.objects.create(name="tcp", kind=KindName.THROUGHPUT, every_s=3600)
     Measurement.objects.create(path=path, test=tcp, started_at=NOW - timedelta(days=60))
     return path
 

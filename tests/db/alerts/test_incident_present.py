@@ -18,7 +18,7 @@ from monitor.archive.queries.metrics import Metric
 from monitor.mesh.models import MeasurementPeriod
 from monitor.mesh.models import Test as MeshTest
 from monitor.overview.grid import GridPeriod, load_grid
-from monitor.overview.path_figures import PathState
+from monitor.overview.path_figures import FigureState
 from tests.db.alert_rows import make_mesh
 from tests.facts import lacks
 
@@ -90,7 +90,7 @@ def test_after_an_outage_nothing_is_said_to_be_unreachable(paths):
         assert "unreachable" not in text
         assert lacks(text, "loss 0%", "in the last 40 s", "peak 100%") == []
     figures = load_grid(Metric.LOSS, GridPeriod.NOW, at(345)).figures
-    assert [path.path_id for path in figures if path.state is PathState.TOTAL_LOSS] == []
+    assert [path.path_id for path in figures if path.state is FigureState.TOTAL_LOSS] == []
     assert {path.value for path in figures} == {0.0}
 
 

@@ -19,7 +19,7 @@ from monitor.archive.queries.metrics import Metric
 from monitor.mesh.models import Measurement, Site
 from monitor.mesh.models import Test as MeshTest
 from monitor.overview.grid import GridPeriod, load_grid
-from monitor.overview.path_figures import PathState
+from monitor.overview.path_figures import FigureState
 from monitor.web.pages.grid.cells import cell_text, sentence
 from monitor.web.pages.status.load import load_status
 from tests.db.alert_rows import make_bursts, make_mesh
@@ -92,9 +92,9 @@ def test_cells_say_all_lost_after_two_lost_cycles(dead_site):
 
     state, text, said = cell(25)
 
-    assert (state, text) == (PathState.TOTAL_LOSS, "all lost")
+    assert (state, text) == (FigureState.TOTAL_LOSS, "all lost")
     assert lacks(said, "no reply since 10:00:00 UTC") == []
-    assert cell(3)[0] is PathState.VALUE
+    assert cell(3)[0] is FigureState.VALUE
 
 
 def test_partial_loss_that_turns_into_an_outage_says_since_when():
@@ -140,7 +140,7 @@ def test_two_lost_bursts_of_a_few_packets_are_no_outage():
 
     (incident,) = queries.open_incidents()
     assert "no reply" not in words.headline(incident)
-    assert load_grid(Metric.LOSS, GridPeriod.NOW, at(593)).figures[0].state is PathState.VALUE
+    assert load_grid(Metric.LOSS, GridPeriod.NOW, at(593)).figures[0].state is FigureState.VALUE
 
 
 @pytest.fixture

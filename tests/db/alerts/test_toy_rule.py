@@ -17,7 +17,7 @@ from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import Incident
 from monitor.mesh.document import alert_rules, structure
 from monitor.mesh.document.reader import MeshError, parse
-from monitor.mesh.models import Kind, Measurement, Test
+from monitor.mesh.models import KindName, Measurement, Test
 from scripts import reference
 from tests.db.alert_rows import make_bursts, make_mesh
 from tests.toy_rule import FewBursts, FewTests
@@ -115,7 +115,7 @@ def test_a_rule_about_throughput_evaluates_the_paths_with_tests(monkeypatch):
     monkeypatch.setitem(catalogue.RULES, FewTests.name, FewTests())
     monkeypatch.setitem(alert_rules.RULES, FewTests.name, FewTests.settings)
     paths = make_mesh(["slac", "cern"], NOW - timedelta(days=30), few_bursts={}, few_tests={})
-    test = Test.objects.create(name="tcp", kind=Kind.THROUGHPUT, every_s=3600)
+    test = Test.objects.create(name="tcp", kind=KindName.THROUGHPUT, every_s=3600)
     Measurement.objects.create(path=paths["slac → cern"], test=test, started_at=NOW)
 
     scope = scope_now()

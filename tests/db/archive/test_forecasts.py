@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from monitor.analysis.tcp import PathChange, Sign
+from monitor.analysis.tcp import PathDifference, Sign
 from monitor.archive.models import Burst
 from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import path_summaries
@@ -89,7 +89,7 @@ def test_before_the_next_test_the_loss_widens_the_forecast(client, path, at_noon
 
     assert before.changes == ()
     assert before.throughput_bps == pytest.approx(45e6)
-    assert forecasted.changes == (PathChange.LOSS,)
+    assert forecasted.changes == (PathDifference.LOSS,)
     assert (forecasted.now.lost, forecasted.now.sent, forecasted.then.lost, forecasted.then.sent) == (60, 300, 0, 300)
     assert forecasted.throughput_bps < 45e6 / 2
     assert forecasted.high_bps / forecasted.low_bps > 4 * before.high_bps / before.low_bps
@@ -118,7 +118,7 @@ def test_a_new_route_and_rtt_are_named(path):
     Burst.objects.bulk_create(ping(path, NOW - minute * MINUTE, rtt_ms=80.0, ttl=55) for minute in range(1, 6))
     forecasted = estimated(path).forecast
 
-    assert forecasted.changes == (PathChange.RTT, PathChange.ROUTE)
+    assert forecasted.changes == (PathDifference.RTT, PathDifference.ROUTE)
     assert (forecasted.then.rtt_ms, forecasted.now.rtt_ms) == (20.0, 80.0)
     # Twice the tests for half of the change, on a logarithmic scale; the earlier tests are in the interval.
     assert forecasted.throughput_bps == pytest.approx(22.5e6)

@@ -12,7 +12,7 @@ from django.utils import timezone
 from monitor.archive.queries.metrics import Metric
 from monitor.mesh.models import Path
 from monitor.overview.grid import GridPeriod, GridSite, load_grid
-from monitor.overview.path_figures import PathFigures, PathState
+from monitor.overview.path_figures import FigureState, PathFigures
 from monitor.web.pages.grid.cells import measure_of_grid
 from monitor.web.pages.wall.drawing import grid_svg
 from tests.db.alert_rows import make_bursts
@@ -78,7 +78,7 @@ def test_a_wall_of_300_sites_stays_small():
     figures = tuple(
         PathFigures(
             number * 300 + to, site.name, sites[to].name, 4, 1 if (number, to) == (1, 2) else None,
-            state=PathState.TOTAL_LOSS if number == 7 else PathState.NONE_LOST, sent=10, received=10, value=0.0,
+            state=FigureState.TOTAL_LOSS if number == 7 else FigureState.NONE_LOST, sent=10, received=10, value=0.0,
         )
         for number, site in enumerate(sites)
         for to in range(300)

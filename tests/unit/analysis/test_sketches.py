@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.analysis.sketches import IPDV_MS, RATE_BPS, RTT_MS, Scale, Sketches
+from monitor.analysis.sketches import IPDV_MS, RATE_BPS, RTT_MS, BucketScale, Sketches
 
 SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 1.0)
 round_trips = st.lists(st.floats(1e-5, 1e6), min_size=1, max_size=200)
 values = st.lists(st.floats(-1e30, 1e30), max_size=60)
 
 
-def relative_error(scale: Scale) -> float:
+def relative_error(scale: BucketScale) -> float:
     """Maximum distance of a value from the middle of its bucket."""
     return (scale.growth - 1.0) / (scale.growth + 1.0)
 
@@ -67,7 +67,7 @@ def test_a_group_without_values_is_none_and_has_no_quantile():
 
 def test_the_bytes_are_as_documented():
     # 8 units are in the bucket with 2^2 < 8 <= 2^3; the zigzag code of 3 - 1 is 4. 200 is C8 01 in LEB128.
-    powers_of_two = Scale(unit=1.0, growth=2.0)
+    powers_of_two = BucketScale(unit=1.0, growth=2.0)
 
     [stored] = Sketches.of_values([0] * 201, [8.0] * 200 + [16.0], 1, powers_of_two).to_bytes()
 

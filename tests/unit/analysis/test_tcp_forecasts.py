@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from monitor.analysis.tcp import (
     CongestionControl,
     PastTest,
-    PathChange,
-    PathState,
+    PathDifference,
+    PathPings,
     TransferKind,
     corrected_bps,
     forecast,
@@ -27,8 +27,8 @@ from monitor.analysis.tcp import (
 from tests.forecasts import BEGAN_AT, heavy_tails, pooled, published, score_series, simulated
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-CLEAN = PathState(rtt_ms=20.0, lost=0, sent=300, ttl=60)
-LOSSY = PathState(rtt_ms=20.0, lost=60, sent=300, ttl=60)
+CLEAN = PathPings(rtt_ms=20.0, lost=0, sent=300, ttl=60)
+LOSSY = PathPings(rtt_ms=20.0, lost=60, sent=300, ttl=60)
 RENO = TransferKind(control=CongestionControl.RENO)
 BBR = TransferKind(is_bbr=True, capacity_bps=45e6)
 
@@ -122,7 +122,7 @@ def test_tests_before_a_loss_are_corrected_and_widen_it():
 
     before, since = forecast(tests, CLEAN, BBR), forecast(tests, LOSSY, BBR)
 
-    assert since.changes == (PathChange.LOSS,)
+    assert since.changes == (PathDifference.LOSS,)
     assert since.uncorrected_bps == pytest.approx(45e6)
     assert since.throughput_bps < 0.5 * before.throughput_bps
     assert width(since) > 4 * width(before)
@@ -143,7 +143,7 @@ def test_a_new_route_doubles_the_interval():
 
     before, since = (forecast(tests, replace(CLEAN, ttl=ttl), RENO) for ttl in (60, 57))
 
-    assert since.changes == (PathChange.ROUTE,)
+    assert since.changes == (PathDifference.ROUTE,)
     assert since.throughput_bps == before.throughput_bps
     assert width(since) == pytest.approx(2 * width(before))
 
@@ -175,7 +175,7 @@ def test_the_first_test_has_no_score_and_no_forecast():
 )
 def test_the_interval_ends_are_on_both_sides(figures, is_bbr, window_bytes):
     tests = [
-        PastTest(NOW + timedelta(hours=hour), rate_bps, PathState(rtt_ms, lost, 300, ttl))
+        PastTest(NOW + timedelta(hours=hour), rate_bps, PathPings(rtt_ms, lost, 300, ttl))
         for hour, (rate_bps, rtt_ms, lost, ttl) in enumerate(figures)
     ]
 
@@ -185,7 +185,7 @@ def test_the_interval_ends_are_on_both_sides(figures, is_bbr, window_bytes):
 
 
 def test_four_times_the_loss_halves_a_loss_limited_rate():
-    then, now = PathState(50.0, 30, 30_000), PathState(50.0, 120, 30_000)
+    then, now = PathPings(50.0, 30, 30_000), PathPings(50.0, 120, 30_000)
     tested_bps = float(mathis_bps(50.0, 0.001, constant=1.22))
 
     expected_bps = float(mathis_bps(50.0, 0.004, constant=1.22))
@@ -197,33 +197,33 @@ def test_four_times_the_loss_halves_a_loss_limited_rate():
 def test_twice_the_rtt_halves_a_window_limited_rate():
     kind = TransferKind(window_bytes=1e6)
 
-    now = corrected_bps(79e6, PathState(100.0, 0, 300), PathState(200.0, 0, 300), kind)
+    now = corrected_bps(79e6, PathPings(100.0, 0, 300), PathPings(200.0, 0, 300), kind)
 
     assert now == pytest.approx(39.5e6)
 
 
 def test_a_loss_limit_above_the_tests_rate_changes_nothing():
     # The model allows Reno 40 Mbit/s at 0.1% and 10 ms; the tests were limited to 1 Mbit/s by another cause.
-    then, now = PathState(10.0, 0, 30_000), PathState(10.0, 30, 30_000)
+    then, now = PathPings(10.0, 0, 30_000), PathPings(10.0, 30, 30_000)
 
     assert corrected_bps(1e6, then, now, RENO) == 1e6
 
 
 def test_bbr_gets_the_capacity_less_a_small_loss():
-    now = PathState(20.0, 15, 300)
+    now = PathPings(20.0, 15, 300)
 
     assert corrected_bps(45e6, CLEAN, now, BBR) == pytest.approx(45e6 * 0.95)
 
 
 def test_no_correction_exceeds_the_capacity():
     kind = TransferKind(control=CongestionControl.RENO, capacity_bps=50e6)
-    then, now = PathState(50.0, 300, 30_000), PathState(50.0, 0, 30_000)
+    then, now = PathPings(50.0, 300, 30_000), PathPings(50.0, 0, 30_000)
 
     assert corrected_bps(2e6, then, now, kind) <= 50e6
 
 
 def test_total_loss_leaves_almost_nothing():
-    now = PathState(None, 300, 300)
+    now = PathPings(None, 300, 300)
 
     assert corrected_bps(45e6, CLEAN, now, RENO) < 0.1e6
     assert corrected_bps(45e6, CLEAN, now, BBR) < 5e6

@@ -8,7 +8,7 @@ import pytest
 
 from monitor.mesh.document import alert_rules
 from monitor.mesh.document.alert_rules import Place
-from monitor.mesh.document.notify_routes import Route, chosen, routes
+from monitor.mesh.document.notify_routes import NotifyRoute, chosen, routes
 from monitor.mesh.document.reader import MeshError, parse
 from tests.facts import lacks
 
@@ -56,7 +56,7 @@ def problems(text):
 
 
 def test_without_routes_every_channel_gets_everything_at_once():
-    assert routes({}, ["mail", "oncall"]) == [Route("mail"), Route("oncall")]
+    assert routes({}, ["mail", "oncall"]) == [NotifyRoute("mail"), NotifyRoute("oncall")]
 
 
 def test_routes_are_read_from_mesh_toml():
@@ -69,8 +69,8 @@ def test_routes_are_read_from_mesh_toml():
     )
 
     assert routes_read == [
-        Route("oncall", "critical"),
-        Route("mail", "notice", time(7, 30), "Europe/Zurich", {"group": "hep"}),
+        NotifyRoute("oncall", "critical"),
+        NotifyRoute("mail", "notice", time(7, 30), "Europe/Zurich", {"group": "hep"}),
     ]
 
 
@@ -79,7 +79,7 @@ def test_routes_are_read_from_mesh_toml():
     [("notice", {"all"}), ("warning", {"all", "some"}), ("critical", {"all", "some", "oncall"})],
 )
 def test_a_route_takes_its_severity_and_higher_ones(severity, channels):
-    of = [Route("oncall", "critical"), Route("some", "warning"), Route("all")]
+    of = [NotifyRoute("oncall", "critical"), NotifyRoute("some", "warning"), NotifyRoute("all")]
 
     assert set(chosen(of, severity, [CERN_OUT])) == channels
 
@@ -91,12 +91,12 @@ def test_a_route_takes_its_severity_and_higher_ones(severity, channels):
 def test_a_route_of_a_site_takes_incidents_with_any_path_there(selector, takes):
     elsewhere = Place("niit", "ictp")
 
-    assert Route("mail", selector=selector).takes("warning", [elsewhere, CERN_OUT]) is takes
-    assert Route("mail", selector=selector).takes("warning", [elsewhere]) is False
+    assert NotifyRoute("mail", selector=selector).takes("warning", [elsewhere, CERN_OUT]) is takes
+    assert NotifyRoute("mail", selector=selector).takes("warning", [elsewhere]) is False
 
 
 def test_a_digest_omits_notifications_that_were_sent_at_once():
-    of = [Route("mail", digest=time(7)), Route("mail", "critical")]
+    of = [NotifyRoute("mail", digest=time(7)), NotifyRoute("mail", "critical")]
 
     assert chosen(of, "critical", [CERN_OUT])["mail"].digest is None
     assert chosen(of, "warning", [CERN_OUT])["mail"].digest == time(7)
@@ -115,7 +115,7 @@ def test_a_digest_omits_notifications_that_were_sent_at_once():
     ],
 )
 def test_a_digest_is_due_at_its_time_of_day_in_its_time_zone(at, due_at):
-    assert Route("mail", digest=time(7), zone="Europe/Zurich").due_at(at) == due_at
+    assert NotifyRoute("mail", digest=time(7), zone="Europe/Zurich").due_at(at) == due_at
 
 
 def test_a_rules_severity_is_its_default_or_that_of_mesh_toml():

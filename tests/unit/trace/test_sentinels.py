@@ -7,22 +7,22 @@ import random
 import pytest
 
 from probes.trace.memory import RouteMemory
-from probes.trace.search import EXCEEDED, REACHED, Answer, Route
+from probes.trace.search import EXCEEDED, REACHED, Answer, EarlierRoute
 from probes.trace.sentinels import RouteWatch, Sentinel, SentinelProbe, SentinelRound, choose
 from tests.unit.trace.world import World, spec_for, tree
 
-ROUTE = Route(("a", "b", None, "d", "host"), reached=True)
+ROUTE = EarlierRoute(("a", "b", None, "d", "host"), reached=True)
 
 
-def watch(route: Route = ROUTE) -> RouteWatch:
+def watch(route: EarlierRoute = ROUTE) -> RouteWatch:
     watching = RouteWatch()
     watching.sentinels(route)
     return watching
 
 
-def traced_again(route: Route) -> Route:
+def traced_again(route: EarlierRoute) -> EarlierRoute:
     """The route of a later trace."""
-    return Route(route.hops, route.reached)
+    return EarlierRoute(route.hops, route.reached)
 
 
 def test_sentinels_expire_at_the_last_router_and_each_other_in_turn():
@@ -35,10 +35,10 @@ def test_sentinels_expire_at_the_last_router_and_each_other_in_turn():
 @pytest.mark.parametrize(
     ("route", "sentinels"),
     [
-        (Route(("a", "host"), reached=True), [Sentinel(1, "a")]),
-        (Route(("host",), reached=True), []),
-        (Route((None, None, "host"), reached=True), []),
-        (Route(("a", "b"), reached=False), [Sentinel(2, "b"), Sentinel(1, "a")]),
+        (EarlierRoute(("a", "host"), reached=True), [Sentinel(1, "a")]),
+        (EarlierRoute(("host",), reached=True), []),
+        (EarlierRoute((None, None, "host"), reached=True), []),
+        (EarlierRoute(("a", "b"), reached=False), [Sentinel(2, "b"), Sentinel(1, "a")]),
     ],
 )
 def test_short_silent_and_unreached_routes_get_fewer(route, sentinels):
@@ -65,7 +65,7 @@ def test_a_change_is_told_until_a_trace_has_seen_it():
     assert watching.has_changed([Sentinel(4, "x")])
     watching.sentinels(ROUTE)
     assert watching.has_changed([Sentinel(4, "x")])
-    watching.sentinels(Route(("a", "b", None, "x", "host"), reached=True))
+    watching.sentinels(EarlierRoute(("a", "b", None, "x", "host"), reached=True))
     assert not watching.has_changed([Sentinel(4, "x")])
     assert watching.has_changed([Sentinel(4, "d")])
 
@@ -84,7 +84,7 @@ def rounds(targets: int, most_packets: int) -> tuple[World, SentinelRound, int]:
     world = World(tree(targets))
     memory = RouteMemory()
     keys = {rank: ("icmp", 4, None, (f"host{rank}", 0)) for rank in range(targets)}
-    memory.learn({keys[rank]: Route(tuple(route), reached=True) for rank, route in world.routes.items()})
+    memory.learn({keys[rank]: EarlierRoute(tuple(route), reached=True) for rank, route in world.routes.items()})
     random.seed(1)
     chosen = SentinelProbe(memory)._choose({key: [0] for key in keys.values()}, most_packets)
     by_rank = [chosen.get(keys[rank], []) for rank in range(targets)]
@@ -137,7 +137,7 @@ def day(seed: int, change_at: int | None = None) -> list[int]:
             truth[2:4] = ["c2", "x"]
         if minute % 10 == 0 or (told and told[-1] == minute - 1):
             hops = (*(reply(ttl) for ttl in range(1, 6)), "host")
-            memory.learn({"path": Route(hops, reached=True)})
+            memory.learn({"path": EarlierRoute(hops, reached=True)})
         route = memory.route("path")
         assert route is not None
         sent = watching.sentinels(route)

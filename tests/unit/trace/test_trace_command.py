@@ -13,7 +13,7 @@ from probes.ping.flow import flows_of
 from probes.trace import command
 from probes.trace.engine.session import flows_to
 from probes.trace.memory import RouteMemory
-from probes.trace.search import Route
+from probes.trace.search import EarlierRoute
 from probes.trace.spec import Hop, MplsLabel, TraceRun, not_measured
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
@@ -97,9 +97,9 @@ def test_a_trace_has_the_flow_of_the_pings_to_the_same_address():
 
 def test_a_silent_hop_is_remembered_from_the_round_before():
     memory = RouteMemory()
-    memory.learn({"host": Route(("a", "b", "host"), reached=True)})
-    memory.learn({"host": Route(("a", None, "host"), reached=True)})
-    assert memory.route("host") == Route(("a", "b", "host"), reached=True)
+    memory.learn({"host": EarlierRoute(("a", "b", "host"), reached=True)})
+    memory.learn({"host": EarlierRoute(("a", None, "host"), reached=True)})
+    assert memory.route("host") == EarlierRoute(("a", "b", "host"), reached=True)
 
-    memory.learn({"host": Route(("c", None, "host"), reached=True)})
-    assert memory.route("host") == Route(("c", None, "host"), reached=True)
+    memory.learn({"host": EarlierRoute(("c", None, "host"), reached=True)})
+    assert memory.route("host") == EarlierRoute(("c", None, "host"), reached=True)

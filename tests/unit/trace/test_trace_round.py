@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probes.trace.round import STOP_AFTER, TraceRound, TtlProbe
-from probes.trace.search import EXCEEDED, REACHED, Answer, Route, distance
+from probes.trace.search import EXCEEDED, REACHED, Answer, EarlierRoute, distance
 from tests.unit.trace.world import World, round_for, routes_seen, spec_for, tree
 
 PINGS_IN_TEN_MINUTES = 10 * 2 * 10
@@ -31,14 +31,14 @@ def test_a_route_is_found_with_three_attempts_at_each_hop():
 
 def test_no_ttl_is_probed_beyond_a_known_destination():
     world = World({0: ["a", "b", "c", "host"]})
-    world.run(round_for(world, [Route(("a", "b", "c", "host"), reached=True)]))
+    world.run(round_for(world, [EarlierRoute(("a", "b", "c", "host"), reached=True)]))
 
     assert max(probe.ttl for probe in world.probes) == 4
     assert len(world.probes) == 12
 
 
 def test_ttls_go_out_in_random_order():
-    route = Route(tuple(f"r{ttl}" for ttl in range(1, 13)), reached=True)
+    route = EarlierRoute(tuple(f"r{ttl}" for ttl in range(1, 13)), reached=True)
     orders = set()
     for seed in range(5):
         world = World({0: list(route.hops)}, seed=seed)
@@ -75,7 +75,7 @@ def test_a_lost_reply_of_the_destination_makes_no_longer_route():
             return None if probe.ttl == 4 and probe.attempt == 0 else answer
 
     world = LossyWorld({0: ["a", "b", "c", "host"]})
-    round_ = round_for(world, [Route(("a", "b", "c", "host"), reached=True)])
+    round_ = round_for(world, [EarlierRoute(("a", "b", "c", "host"), reached=True)])
     world.run(round_)
 
     assert addresses(round_) == ["a", "b", "c", "host"]
@@ -119,7 +119,7 @@ def test_an_error_of_a_router_ends_the_route_with_its_name():
 
 def test_shared_hops_are_probed_for_one_target_and_inferred_for_others():
     world = World(tree(50))
-    expected = [Route(tuple(route), reached=True) for route in world.routes.values()]
+    expected = [EarlierRoute(tuple(route), reached=True) for route in world.routes.values()]
     round_ = round_for(world, expected)
     world.run(round_)
 
@@ -133,7 +133,7 @@ def test_shared_hops_are_probed_for_one_target_and_inferred_for_others():
 
 def test_no_router_gets_more_than_a_probe_a_second():
     world = World(tree(50))
-    expected = [Route(tuple(route), reached=True) for route in world.routes.values()]
+    expected = [EarlierRoute(tuple(route), reached=True) for route in world.routes.values()]
     world.run(round_for(world, expected))
 
     assert world.spacing_s() > 0.999
@@ -155,7 +155,11 @@ def test_a_thousand_targets_cost_below_15_percent_of_their_pings():
     second = round_for(known, routes_seen(first), max_packets=30)
     second_s = known.run(second)
 
-    assert routes_seen(first) == routes_seen(second) == [Route(tuple(r), reached=True) for r in world.routes.values()]
+    assert (
+        routes_seen(first)
+        == routes_seen(second)
+        == [EarlierRoute(tuple(r), reached=True) for r in world.routes.values()]
+    )
     assert max(first.packets, second.packets) < 0.15 * 1000 * PINGS_IN_TEN_MINUTES
     assert max(first_s, second_s) < 600
     assert known.spacing_s() > 0.999
@@ -165,7 +169,7 @@ def test_a_changed_shared_hop_is_found_on_every_route_through_it():
     before = tree(30)
     after = {rank: ["near1", "near2", "changed", *route[3:]] for rank, route in before.items()}
     world = World(after)
-    round_ = round_for(world, [Route(tuple(route), reached=True) for route in before.values()])
+    round_ = round_for(world, [EarlierRoute(tuple(route), reached=True) for route in before.values()])
     world.run(round_)
 
     assert [addresses(round_, rank) for rank in range(30)] == list(after.values())
@@ -175,7 +179,7 @@ def test_a_route_that_leaves_the_shared_hops_is_found():
     before = tree(30)
     after = before | {7: ["near1", "other1", "other2", "other3", "own7.2", "own7.3", "host7"]}
     world = World(after)
-    round_ = round_for(world, [Route(tuple(route), reached=True) for route in before.values()])
+    round_ = round_for(world, [EarlierRoute(tuple(route), reached=True) for route in before.values()])
     world.run(round_)
 
     assert addresses(round_, 7) == after[7]
@@ -183,7 +187,7 @@ def test_a_route_that_leaves_the_shared_hops_is_found():
 
 def test_a_thousand_routes_over_one_router_end_in_time():
     world = World({rank: ["gateway", f"host{rank}"] for rank in range(1000)})
-    round_ = round_for(world, [Route(tuple(route), reached=True) for route in world.routes.values()])
+    round_ = round_for(world, [EarlierRoute(tuple(route), reached=True) for route in world.routes.values()])
     took_s = world.run(round_)
 
     assert took_s < 120
@@ -205,7 +209,9 @@ def test_any_mesh_of_routes_gives_true_hops_and_ends(data):
     routes = {rank: drawn(rank) for rank in range(targets)}
     silent = data.draw(st.lists(st.sampled_from([f"{ttl}.{n}" for ttl in range(9) for n in range(3)]), max_size=4))
     dead = data.draw(st.lists(st.integers(0, targets - 1), max_size=2))
-    expected = [data.draw(st.none() | st.just(Route(tuple(drawn(rank)), reached=True))) for rank in range(targets)]
+    expected = [
+        data.draw(st.none() | st.just(EarlierRoute(tuple(drawn(rank)), reached=True))) for rank in range(targets)
+    ]
     world = World(routes, silent=silent, dead=dead, seed=data.draw(st.integers(0, 100)))
     round_ = round_for(world, expected)
     world.run(round_)
@@ -222,7 +228,7 @@ def test_routes_balanced_next_to_us_are_told_apart_and_stay_so():
         rank: ["gateway", f"balanced{rank % 2}", "merge", f"region{rank % 3}", f"own{rank}", f"host{rank}"]
         for rank in range(30)
     }
-    seen: list[Route | None] = [None] * 30
+    seen: list[EarlierRoute | None] = [None] * 30
     for seed in range(40):
         world = World(routes, seed=seed)
         round_ = round_for(world, seen)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from probes.trace.round import TraceRound, TtlProbe
-from probes.trace.search import EXCEEDED, REACHED, Answer, Route
+from probes.trace.search import EXCEEDED, REACHED, Answer, EarlierRoute
 from probes.trace.spec import TraceSpec, TraceTarget
 
 RTT_S = 0.02
@@ -71,15 +71,15 @@ def spec_for(targets: int, **fields: object) -> TraceSpec:
     return TraceSpec(targets=tuple(TraceTarget(address=f"198.51.100.{n}") for n in range(targets)), **fields)
 
 
-def round_for(world: World, expected: Sequence[Route | None] | None = None, **fields: object) -> TraceRound:
+def round_for(world: World, expected: Sequence[EarlierRoute | None] | None = None, **fields: object) -> TraceRound:
     targets = len(world.routes)
     expected = [None] * targets if expected is None else expected
     return TraceRound(spec_for(targets, **fields), expected, {}, 0.0, dice=world.dice)
 
 
-def routes_seen(round_: TraceRound) -> list[Route]:
+def routes_seen(round_: TraceRound) -> list[EarlierRoute]:
     return [
-        Route(tuple(hop.address for hop in round_.hops(rank)), search.reached_at is not None)
+        EarlierRoute(tuple(hop.address for hop in round_.hops(rank)), search.reached_at is not None)
         for rank, search in enumerate(round_.searches)
     ]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from monitor.archive.queries.metrics import Metric
 from monitor.overview.grid import Grid, GridPeriod, GridSite
-from monitor.overview.path_figures import PathFigures, PathState
+from monitor.overview.path_figures import FigureState, PathFigures
 from monitor.web.pages.map.world_map import LINES_SHOWN, NARROW_FACTOR, empty_meridian, great_circle, world_map
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -44,7 +44,7 @@ def drawn(at, figures=(), metric=Metric.LOSS):
     return world_map(grid, dict(enumerate(at.values())))
 
 
-def path(source, destination, path_id=1, incident_id=None, state=PathState.NO_DATA, **fields):
+def path(source, destination, path_id=1, incident_id=None, state=FigureState.NO_DATA, **fields):
     return PathFigures(path_id, source, destination, 4, incident_id, state=state, **fields)
 
 
@@ -130,8 +130,8 @@ def test_labels_do_not_overlap_and_are_inside_the_map(at):
 
 
 def test_both_directions_are_one_line_in_the_worse_state():
-    better = path("geneva", "nyc", 1, state=PathState.VALUE, value=0.001, sent=1000, received=999)
-    worse = path("nyc", "geneva", 2, incident_id=7, state=PathState.TOTAL_LOSS, sent=1000, received=0)
+    better = path("geneva", "nyc", 1, state=FigureState.VALUE, value=0.001, sent=1000, received=999)
+    worse = path("nyc", "geneva", 2, incident_id=7, state=FigureState.TOTAL_LOSS, sent=1000, received=0)
 
     [line] = drawn({"geneva": GENEVA, "nyc": NEW_YORK}, [better, worse]).lines
 
@@ -145,7 +145,7 @@ def test_of_too_many_pairs_the_worst_are_drawn():
     at = {f"s{number}": (float(number % 70), float(number)) for number in range(40)}
     pairs = list(combinations(at, 2))
     figures = [
-        path(a, b, number, state=PathState.VALUE, value=number / 1000, sent=1000, received=1000 - number)
+        path(a, b, number, state=FigureState.VALUE, value=number / 1000, sent=1000, received=1000 - number)
         for number, (a, b) in enumerate(pairs, 1)
     ]
 

@@ -16,7 +16,7 @@ from monitor.alerts.evidence.comparison import loss_rose
 from monitor.alerts.evidence.facts import Direction, Facts, PathFacts, RouteFacts, TracedHop, TracedRoute
 from monitor.alerts.evidence.tested_direction import Ends, tested_direction
 from monitor.analysis.routes import wording
-from monitor.analysis.routes.compare import Route, is_compatible, merge
+from monitor.analysis.routes.compare import RouteHops, is_compatible, merge
 from monitor.analysis.routes.effects import SLACK_S
 from monitor.analysis.routes.onset import HopCounts, LossOnset, by_as, find_onset
 from monitor.analysis.routes.wording import AsLabels
@@ -42,11 +42,11 @@ class _Traced:
     traces: tuple[StoredTrace, ...]
     before: tuple[StoredTrace, ...]
     after: tuple[StoredTrace, ...]
-    route_before: Route | None
-    route_after: Route | None
+    route_before: RouteHops | None
+    route_after: RouteHops | None
 
     @property
-    def whole_route(self) -> Route | None:
+    def whole_route(self) -> RouteHops | None:
         """The present route up to the destination, if a trace has shown it."""
         if self.route_after is None:
             return None
@@ -124,8 +124,8 @@ def _traced(direction: Direction, earliest: datetime, latest: datetime, since: d
     return _Traced(direction, tuple(traces), before, after, _newest_route(before), _newest_route(after))
 
 
-def _newest_route(traces: Sequence[StoredTrace]) -> Route | None:
-    route: Route | None = None
+def _newest_route(traces: Sequence[StoredTrace]) -> RouteHops | None:
+    route: RouteHops | None = None
     for trace in reversed(traces):
         if route is None:
             route = trace.route
@@ -232,7 +232,7 @@ def _loss_onset(path: PathFacts, traced: Mapping[int, _Traced], names: _Names, t
     return _Place(wording.loss_onset(onset, route, reverse, names.labels), onset.is_certain)
 
 
-def _numbers(route: Route, names: _Names) -> list[int | None]:
+def _numbers(route: RouteHops, names: _Names) -> list[int | None]:
     return [None if address is None else names.as_of(address) for address in route.hops]
 
 
@@ -247,7 +247,7 @@ def _forward_probability(path: PathFacts, toward: Ends | None) -> float:
     return 1.0 - MEASURED_DIRECTION if toward[0] in destinations and toward[1] in sources else 0.5
 
 
-def _counts(end: _Traced, route: Route) -> list[HopCounts]:
+def _counts(end: _Traced, route: RouteHops) -> list[HopCounts]:
     """Probes sent to and lost at each hop of a route, the pings of the path with those of the destination."""
     after, before = _probes(end.after, route), _probes(end.before, route)
     counts = [HopCounts(*after[ttl], *before[ttl]) for ttl in range(1, len(route.hops))]
@@ -258,7 +258,7 @@ def _counts(end: _Traced, route: Route) -> list[HopCounts]:
     ]  # fmt: skip
 
 
-def _probes(traces: Iterable[StoredTrace], route: Route) -> dict[int, tuple[int, int]]:
+def _probes(traces: Iterable[StoredTrace], route: RouteHops) -> dict[int, tuple[int, int]]:
     """Probes sent and lost at each TTL by the traces along a route."""
     sums = dict.fromkeys(range(1, len(route.hops) + 1), (0, 0))
     for trace in traces:

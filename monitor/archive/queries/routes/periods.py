@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitor.analysis.routes.compare import Route
+from monitor.analysis.routes.compare import RouteHops
 from monitor.archive.statements import check_period, columns, optional_list, records, run_statement, select
 
 
@@ -29,8 +29,8 @@ class StoredRoute:
     last_at: datetime | None
 
     @property
-    def route(self) -> Route:
-        return Route(tuple(self.hops), self.reached)
+    def route(self) -> RouteHops:
+        return RouteHops(tuple(self.hops), self.reached)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class RoutePeriod:
     reached: bool
 
     @property
-    def route(self) -> Route:
-        return Route(tuple(self.hops), self.reached)
+    def route(self) -> RouteHops:
+        return RouteHops(tuple(self.hops), self.reached)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,12 @@ class RouteChange:
     after_reached: bool
 
     @property
-    def before(self) -> Route:
-        return Route(tuple(self.before_hops), self.before_reached)
+    def before(self) -> RouteHops:
+        return RouteHops(tuple(self.before_hops), self.before_reached)
 
     @property
-    def after(self) -> Route:
-        return Route(tuple(self.after_hops), self.after_reached)
+    def after(self) -> RouteHops:
+        return RouteHops(tuple(self.after_hops), self.after_reached)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from monitor.analysis.routes.compare import Route, trimmed
+from monitor.analysis.routes.compare import RouteHops, trimmed
 from monitor.archive.statements import check_period, select
 
 SHORTEST = timedelta(microseconds=1)
@@ -93,7 +93,7 @@ class StoredTrace:
     detail: str | None
 
     @property
-    def route(self) -> Route:
+    def route(self) -> RouteHops:
         """The hops that this trace saw; a router that ended it with an error is none."""
         return trimmed([None if hop.error is not None else hop.address for hop in self.hops], reached=self.reached)
 

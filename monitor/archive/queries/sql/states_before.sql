@@ -1,5 +1,5 @@
 -- One row for each of the given moments, in their order: the pings of this path and size in the half hour before it, as
--- monitor.analysis.tcp.PathState. Bursts during throughput tests are left out. Where no burst is left, the summary of
+-- monitor.analysis.tcp.PathPings. Bursts during throughput tests are left out. Where no burst is left, the summary of
 -- the hour before stands in, without a TTL.
 SELECT
     coalesce(pings.rtt_ms, hour.rtt_ms)::double precision AS rtt_ms,

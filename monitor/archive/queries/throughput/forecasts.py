@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
-from monitor.analysis.tcp import Forecast, PastTest, PathState, TransferKind, forecast, replayed
+from monitor.analysis.tcp import Forecast, PastTest, PathPings, TransferKind, forecast, replayed
 from monitor.archive.queries.throughput.calibrations import LOOKBACK
 from monitor.archive.statements import records, run_statement
 from monitor.mesh.document.entries import ON_DEMAND
@@ -69,7 +69,7 @@ def forecasts_of_tests(path_ids: Sequence[int], since: datetime, until: datetime
     ]
 
 
-def _states(path_id: int, packet_bytes: int, moments: Sequence[datetime]) -> list[PathState]:
+def _states(path_id: int, packet_bytes: int, moments: Sequence[datetime]) -> list[PathPings]:
     """Pings in the half hour before each moment."""
     rows = run_statement("states_before", path_id=path_id, packet_bytes=packet_bytes, moments=list(moments))
-    return records(PathState, *rows)
+    return records(PathPings, *rows)

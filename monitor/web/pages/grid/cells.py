@@ -13,7 +13,7 @@ from monitor.archive.queries.metrics import Metric
 from monitor.overview import measures
 from monitor.overview.grid import Grid, GridPeriod
 from monitor.overview.measures import MEASURES, MetricFormat
-from monitor.overview.path_figures import PathFigures, PathState
+from monitor.overview.path_figures import FigureState, PathFigures
 from monitor.web.labels import STATE_STYLES, outcome_label, state_label
 from monitor.web.request import times
 
@@ -46,9 +46,9 @@ def cell_style(grid: Grid, measure: MetricFormat, path: PathFigures) -> str:
     state. Lower bounds are in no band, nor is the figure of an incident that ended, for want of any since."""
     if grid.against is not None and path.has_figure:
         return _change_style(grid.metric, path)
-    if path.is_of_ended and path.state in (PathState.VALUE, PathState.TOTAL_LOSS):
+    if path.is_of_ended and path.state in (FigureState.VALUE, FigureState.TOTAL_LOSS):
         return "ended"
-    if path.state is PathState.VALUE and path.value is not None:
+    if path.state is FigureState.VALUE and path.value is not None:
         if _is_bound(grid.metric, path):
             return BOUND_STYLE
         return measure.band(_classed(grid.metric, path)).style
@@ -128,9 +128,9 @@ def _change_text(metric: Metric, path: PathFigures) -> str:
 def _loss(path: PathFigures) -> str:
     if path.sent is None or path.received is None:
         return figures.NO_DATA
-    if path.state is PathState.VALUE and path.value is not None:
+    if path.state is FigureState.VALUE and path.value is not None:
         return figures.percent(path.value)
-    return "0" if path.state is PathState.NONE_LOST else figures.loss(path.sent - path.received, path.sent)
+    return "0" if path.state is FigureState.NONE_LOST else figures.loss(path.sent - path.received, path.sent)
 
 
 def sentence(grid: Grid, path: PathFigures) -> str:
@@ -138,7 +138,7 @@ def sentence(grid: Grid, path: PathFigures) -> str:
     parts = [f"{path.source} to {path.destination}: {_finding(grid, path)}"]
     if path.family == 6:
         parts.append("IPv6")
-    if path.state in (PathState.VALUE, PathState.NONE_LOST, PathState.TOTAL_LOSS):
+    if path.state in (FigureState.VALUE, FigureState.NONE_LOST, FigureState.TOTAL_LOSS):
         parts.extend(_evidence(grid, path))
     if path.has_outage and path.bursts is not None and path.bursts_all_lost is not None:
         parts.append(f"100% loss in {path.bursts_all_lost:,} of {path.bursts:,} bursts")
@@ -154,17 +154,17 @@ def sentence(grid: Grid, path: PathFigures) -> str:
 
 def _finding(grid: Grid, path: PathFigures) -> str:
     match path.state:
-        case PathState.VALUE if path.value is not None:
+        case FigureState.VALUE if path.value is not None:
             return _value_in_words(grid.metric, path) + _whole_window(grid.metric, path) + _against(grid, path)
-        case PathState.NONE_LOST:
+        case FigureState.NONE_LOST:
             return f"no loss: {figures.none_lost(path.sent or 0)}" + _against(grid, path)
-        case PathState.TOTAL_LOSS if path.unanswered_since is not None:
+        case FigureState.TOTAL_LOSS if path.unanswered_since is not None:
             return f"all lost: no reply since {times.clock_second(path.unanswered_since)}"
-        case PathState.TOTAL_LOSS:
+        case FigureState.TOTAL_LOSS:
             return "all lost: 100% loss"
-        case PathState.NOT_MEASURED:
+        case FigureState.NOT_MEASURED:
             return f"test failed: {'no burst could be sent' if path.outcome is None else outcome_label(path.outcome)}"
-        case PathState.OWN_TEST:
+        case FigureState.OWN_TEST:
             return "measured only during a throughput test, excluded"
         case _:
             return "no data"
@@ -218,7 +218,7 @@ def _evidence(grid: Grid, path: PathFigures) -> Iterator[str]:
         return
     if path.sent is not None and path.received is not None:
         if grid.metric is Metric.LOSS:
-            if path.state is not PathState.NONE_LOST:
+            if path.state is not FigureState.NONE_LOST:
                 yield f"{path.sent - path.received:,} of {path.sent:,} lost"
         else:
             yield f"{path.received:,} of {path.sent:,} answered"
@@ -245,5 +245,5 @@ def signs(path: PathFigures) -> Iterator[tuple[str, str]]:
         yield "sign outage", OUTAGE_SIGN
     if path.in_maintenance:
         yield "sign calm", MAINTENANCE_SIGN
-    if path.state is PathState.OWN_TEST:
+    if path.state is FigureState.OWN_TEST:
         yield "sign quiet", OWN_TEST_SIGN

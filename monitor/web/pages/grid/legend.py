@@ -11,7 +11,7 @@ from monitor.analysis import figures
 from monitor.archive.queries.metrics import Metric
 from monitor.overview.grid import NOW_LENGTH, Grid, GridPeriod
 from monitor.overview.measures import MetricFormat
-from monitor.overview.path_figures import PathState
+from monitor.overview.path_figures import FigureState
 from monitor.web.pages.grid.cells import (
     BOUND_STYLE,
     ENDED_SIGN,
@@ -93,9 +93,9 @@ def counts(grid: Grid) -> list[Count]:
     troubled = sum(path.incident_id is not None for path in grid.figures)
     entries = [
         Count("paths", len(states), "path" if len(states) == 1 else "paths"),
-        Count("total-loss", states.count(PathState.TOTAL_LOSS), "all lost"),
-        Count("not-measured", states.count(PathState.NOT_MEASURED), "not measured"),
-        Count("no-data", states.count(PathState.NO_DATA), "without data"),
+        Count("total-loss", states.count(FigureState.TOTAL_LOSS), "all lost"),
+        Count("not-measured", states.count(FigureState.NOT_MEASURED), "not measured"),
+        Count("no-data", states.count(FigureState.NO_DATA), "without data"),
         Count("incident", troubled, "path with open incidents" if troubled == 1 else "paths with open incidents"),
         Count("maintenance", sum(path.in_maintenance for path in grid.figures), "in maintenance"),
     ]

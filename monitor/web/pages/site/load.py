@@ -21,7 +21,7 @@ from monitor.archive.queries.throughput.series import PathThroughput, throughput
 from monitor.mesh.models import Path, Site
 from monitor.overview.grid import choose_packet_bytes
 from monitor.overview.measures import MEASURES
-from monitor.overview.path_figures import PathFigures, PathState, figures_of
+from monitor.overview.path_figures import FigureState, PathFigures, figures_of
 from monitor.web.labels import STATE_STYLES, state_label
 from monitor.web.pages.completeness.load import DAY, DayCell, cell_of
 from monitor.web.pages.sites.load import SiteCard, load_sites
@@ -133,7 +133,7 @@ def _way(
 ) -> DirectionSummary:
     throughput = "–" if tests is None else figures.bit_rate(tests.throughput_median_bps)
     if summary is None or not state.has_figure:
-        rank = RANK_TOTAL_LOSS if state.state is PathState.TOTAL_LOSS else -1.0
+        rank = RANK_TOTAL_LOSS if state.state is FigureState.TOTAL_LOSS else -1.0
         style = STATE_STYLES[state.state]
         return DirectionSummary(
             path, style, state_label(state), "–", "–", throughput, has_incident, False, 3.0 * has_incident + rank

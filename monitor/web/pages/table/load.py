@@ -24,10 +24,10 @@ from monitor.archive.queries import tables
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes
 from monitor.archive.queries.tables import Grouping, TableCell, Tick
-from monitor.mesh.models import Family, Kind
+from monitor.mesh.models import Family, KindName
 from monitor.overview.grid import choose_packet_bytes
 from monitor.overview.measures import MetricFormat, measure_of
-from monitor.overview.path_figures import PathFigures, PathState, figures_over, worst
+from monitor.overview.path_figures import FigureState, PathFigures, figures_over, worst
 from monitor.web.labels import STATE_STYLES, state_label
 
 MOST_ROWS = 500
@@ -185,7 +185,7 @@ def _states(
     query: TableQuery, now: datetime, sizes: tuple[int, ...], cells: Iterable[TableCell], running: datetime
 ) -> dict[Ends, TableCellView]:
     """The state of each planned pair without a figure in the running tick; nothing where no pair has any data."""
-    kind = Kind.THROUGHPUT if query.metric is Metric.THROUGHPUT else Kind.PING
+    kind = KindName.THROUGHPUT if query.metric is Metric.THROUGHPUT else KindName.PING
     current = {(cell.source, cell.destination) for cell in cells if cell.at == running}
     lacking = {
         ends: path_ids
@@ -200,7 +200,7 @@ def _states(
     for path in figures_over(query.metric, size, places, running, now, only_these=True):
         by_pair.setdefault((path.source, path.destination), []).append(path)
     states = {ends: worst(query.metric, paths) for ends, paths in by_pair.items()}
-    if not cells and all(path.state is PathState.NO_DATA for path in states.values()):
+    if not cells and all(path.state is FigureState.NO_DATA for path in states.values()):
         return {}
     return {
         ends: NOTHING if path.has_figure else TableCellView(STATE_STYLES[path.state], state_label(path), 0)

@@ -18,7 +18,7 @@ from monitor.analysis.routes.changes import (
     include_forward,
     segments,
 )
-from monitor.analysis.routes.compare import Route
+from monitor.analysis.routes.compare import RouteHops
 from tests.routes.balanced import START, balanced_traces
 
 FLOWS = [2, 3, 4, 5, 6, 0, 1]
@@ -27,7 +27,7 @@ EXAMPLE = "bbcbbab" + "baakbab" + "baabbab" + "baabbab" + "baabkab"
 
 def example():
     return [
-        FlowTrace(START + timedelta(minutes=30 * place), FLOWS[place % 7], Route((letter,), True))
+        FlowTrace(START + timedelta(minutes=30 * place), FLOWS[place % 7], RouteHops((letter,), True))
         for place, letter in enumerate(EXAMPLE)
     ]
 
@@ -74,7 +74,7 @@ def traces_of(letters, flow=0, every_s=600):
         FlowTrace(
             START + timedelta(seconds=every_s * place),
             flow,
-            Route(tuple(None if letter == "." else letter for letter in letters_of), True),
+            RouteHops(tuple(None if letter == "." else letter for letter in letters_of), True),
         )
         for place, letters_of in enumerate(letters)
     ]
@@ -97,7 +97,7 @@ def test_silent_hops_are_filled_and_no_change():
 
 def test_an_unfinished_trace_is_no_change():
     traces = traces_of(["abcd"] * 3)
-    unfinished = FlowTrace(traces[1].at, 0, Route(("a", "b"), False))
+    unfinished = FlowTrace(traces[1].at, 0, RouteHops(("a", "b"), False))
 
     assert find_changes([traces[0], unfinished, traces[2]]) == []
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.analysis.routes.compare import Route, is_compatible, is_part, merge
+from monitor.analysis.routes.compare import RouteHops, is_compatible, is_part, merge
 
-routes = st.builds(Route, st.lists(st.sampled_from([None, "A", "B"]), max_size=4).map(tuple), st.booleans())
+routes = st.builds(RouteHops, st.lists(st.sampled_from([None, "A", "B"]), max_size=4).map(tuple), st.booleans())
 
 
 def route(hops, *, reached=True):
-    return Route(tuple(None if hop == "*" else hop for hop in hops), reached)
+    return RouteHops(tuple(None if hop == "*" else hop for hop in hops), reached)
 
 
 @pytest.mark.parametrize(

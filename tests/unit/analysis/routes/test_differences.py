@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from monitor.analysis.routes.compare import Route, is_compatible
+from monitor.analysis.routes.compare import RouteHops, is_compatible
 from monitor.analysis.routes.differences import BlockKind, diff, diff_as, difference
 
 SAME, REPLACED, INSERTED, REMOVED = BlockKind.UNCHANGED, BlockKind.REPLACED, BlockKind.INSERTED, BlockKind.REMOVED
@@ -14,7 +14,7 @@ SAME, REPLACED, INSERTED, REMOVED = BlockKind.UNCHANGED, BlockKind.REPLACED, Blo
 
 def route(text, reached=True):
     """A letter for each hop, "." where silent."""
-    return Route(tuple(None if letter == "." else letter for letter in text), reached)
+    return RouteHops(tuple(None if letter == "." else letter for letter in text), reached)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_diffs_hold_both_routes_and_silence_changes_nothing():
         assert sum((block.after for block in blocks), ()) == after.hops
         hops = generator.sample("abcdefgh", 8)
         copies = [
-            Route(tuple(hop if generator.random() < 0.7 else None for hop in hops), reached)
+            RouteHops(tuple(hop if generator.random() < 0.7 else None for hop in hops), reached)
             for reached in (True, generator.random() < 0.8)
         ]
         assert is_compatible(*copies)

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from monitor.analysis.routes.compare import Route
+from monitor.analysis.routes.compare import RouteHops
 from monitor.analysis.routes.differences import diff_as
-from monitor.analysis.routes.effects import ChangeEffect, LossStep, RttStep
+from monitor.analysis.routes.effects import ChangeEffect, LossStep, MedianStep
 from monitor.analysis.routes.onset import LossOnset
 from monitor.analysis.routes.suspects import SILENT, Level, Part, Suspect, Suspects
 from monitor.analysis.routes.wording import (
@@ -27,7 +27,7 @@ AT = datetime(2026, 3, 1, 14, 29, 41, tzinfo=UTC)
 
 
 def route(text):
-    return Route(tuple(None if letter == "." else letter for letter in text), True)
+    return RouteHops(tuple(None if letter == "." else letter for letter in text), True)
 
 
 def test_the_onset_names_hops_as_and_ends():
@@ -51,7 +51,7 @@ def test_an_uncertain_onset_says_so():
 
 
 def test_a_change_names_time_effect_and_as():
-    effect = ChangeEffect(RttStep(0.0, 100.0, 160.2, 59.0, 61.0), None)
+    effect = ChangeEffect(MedianStep(0.0, 100.0, 160.2, 59.0, 61.0), None)
 
     text = route_change(AT, route("almc"), route("akkc"), LABELS, effect)
 
@@ -59,7 +59,7 @@ def test_a_change_names_time_effect_and_as():
 
 
 def test_loss_and_falls_are_effects_too():
-    effect = ChangeEffect(RttStep(0.0, 100.0, 95.0, -6.0, -4.0), LossStep(0, 600, 12, 300, 0.01, 0.06))
+    effect = ChangeEffect(MedianStep(0.0, 100.0, 95.0, -6.0, -4.0), LossStep(0, 600, 12, 300, 0.01, 0.06))
 
     text = route_change(AT, route("almc"), route("akkc"), LABELS, effect)
 

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from django.http import Http404, HttpRequest, QueryDict
 
-from monitor.analysis.routes.compare import Route
+from monitor.analysis.routes.compare import RouteHops
 from monitor.archive.queries.routes.periods import RoutePeriod
 from monitor.routes.places import HopName
 
@@ -31,7 +31,7 @@ class RouteRow:
     path_id: int
     number: int
     is_reverse: bool
-    route: Route
+    route: RouteHops
     since: datetime
     last_at: datetime
     periods: int
