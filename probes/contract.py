@@ -234,7 +234,8 @@ class CycleKind(Kind):
 
     `targets(task)` are the paths of a cycle. `spec(task, targets, limits)` is the spec of one run to those of them
     that are permitted, within the limits; the run gives the same number of results for each target, in their order.
-    `length_s(task)` is the usual length of a run, `longest_s(spec)` its deadline.
+    `length_s(task)` is the usual length of a run, `longest_s(spec)` its deadline. A task that `overlaps` fills its
+    period, so that a cycle begins while the one before still awaits its last replies.
 
     `forbids(limits, task, targets, load)` gives the kind's own rule against each target or None;
     `not_measured(task, target, at, outcome, detail)` the results of a target without figures. `packets_sent` counts a
@@ -252,6 +253,7 @@ class CycleKind(Kind):
     spec: Callable[[Any, Sequence[Target], Any], Any]
     length_s: Callable[[Any], float]
     longest_s: Callable[[Any], float]
+    overlaps: Callable[[Any], bool] = lambda task: False
     not_measured: Callable[[Any, Target, datetime, Outcome, str], tuple[Result, ...]]
     forbids: Callable[[Any, Any, Sequence[Target], Load], list[str | None]] = nothing_forbidden
     run: Callable[[Any, Any, Deadline, LoadPeriods], Any] = run_probe

@@ -21,6 +21,7 @@ from monitor.mesh.document import expansion
 from monitor.mesh.document.entries import MeshDocument
 from monitor.mesh.kinds import packet_sizes
 from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot, Test, Uplink
+from monitor.mesh.queries import TestSchedule
 from monitor.mesh.schedule import lock
 from monitor.mesh.schedule.slots import IN_HAND_S
 from probes.contract import Outcome
@@ -221,18 +222,19 @@ class _Application:
         over = [
             row.pk
             for measurement_id, row in open_periods.items()
-            if schedules.get(measurement_id) != (row.every_s, tuple(row.packet_bytes))
+            if schedules.get(measurement_id) != TestSchedule(row.every_s, tuple(row.packet_bytes), row.pattern)
         ]
         MeasurementPeriod.objects.filter(pk__in=over).update(ended_at=self.now)
         ended = set(over)
         MeasurementPeriod.objects.bulk_create(
             MeasurementPeriod(
                 measurement_id=measurement_id,
-                every_s=every_s,
-                packet_bytes=list(packet_bytes),
+                every_s=schedule.every_s,
+                packet_bytes=list(schedule.packet_bytes),
+                pattern=schedule.pattern,
                 started_at=self.now,
             )
-            for measurement_id, (every_s, packet_bytes) in schedules.items()
+            for measurement_id, schedule in schedules.items()
             if measurement_id not in open_periods or open_periods[measurement_id].pk in ended
         )
 
@@ -352,5 +354,5 @@ def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _schedule(test: Any) -> tuple[int, tuple[int, ...]]:
-    return test.every_s, packet_sizes(test)
+def _schedule(test: Any) -> TestSchedule:
+    return TestSchedule(test.every_s, packet_sizes(test), getattr(test, "pattern", "burst"))

@@ -247,6 +247,7 @@ class MeasurementPeriod(models.Model):
     measurement = models.ForeignKey(Measurement, on_delete=models.PROTECT, related_name="periods")
     every_s = models.PositiveIntegerField()
     packet_bytes = ArrayField(models.IntegerField(), default=list)
+    pattern = models.TextField(default="burst", db_default="burst", help_text="of pings: burst or even")
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True, help_text="Null while active.")
 

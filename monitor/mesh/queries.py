@@ -19,10 +19,11 @@ from monitor.mesh.models import Group, KindName, Measurement, MeasurementPeriod,
 
 @dataclass(frozen=True, slots=True)
 class TestSchedule:
-    """Interval of a test and its packet sizes; no sizes except for pings."""
+    """Interval of a test and its packet sizes; no sizes except for pings. `pattern` is that of pings."""
 
     every_s: int
     packet_bytes: tuple[int, ...]
+    pattern: str = "burst"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,9 @@ def plan_changes(path_id: int, since: datetime, until: datetime) -> list[PlanCha
     )
     began: dict[tuple[datetime, str], TestSchedule] = {}
     ended: dict[tuple[datetime, str], TestSchedule] = {}
-    columns = ("measurement__test__name", "every_s", "packet_bytes", "started_at", "ended_at")
-    for test, every_s, sizes, started_at, ended_at in rows.values_list(*columns):
-        schedule = TestSchedule(every_s, tuple(sizes))
+    columns = ("measurement__test__name", "every_s", "packet_bytes", "pattern", "started_at", "ended_at")
+    for test, every_s, sizes, pattern, started_at, ended_at in rows.values_list(*columns):
+        schedule = TestSchedule(every_s, tuple(sizes), pattern)
         began[started_at, test] = schedule
         if ended_at is not None:
             ended[ended_at, test] = schedule

@@ -124,7 +124,8 @@ def _hops(ttl: int) -> tuple[int, int]:
 
 def _schedule(schedule: TestSchedule) -> str:
     sizes = f", {' and '.join(map(str, schedule.packet_bytes))} bytes" if schedule.packet_bytes else ""
-    return f"every {figures.duration(schedule.every_s)}{sizes}"
+    pattern = ", even spacing" if schedule.pattern == "even" else ""
+    return f"every {figures.duration(schedule.every_s)}{sizes}{pattern}"
 
 
 def _told_by_incidents(

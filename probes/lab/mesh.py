@@ -69,7 +69,8 @@ def _tests(scenario: Scenario) -> list[dict[str, Any]]:
     measure = scenario.measure
     tests: list[dict[str, Any]] = []
     if measure.ping is not None:
-        tests.append({"name": "ping", "kind": "ping", **msgspec.structs.asdict(measure.ping)})
+        set_keys = {key: value for key, value in msgspec.structs.asdict(measure.ping).items() if value is not None}
+        tests.append({"name": "ping", "kind": "ping", **set_keys})
     if measure.throughput is not None:
         tests.append({"name": "tcp", "kind": "throughput", **msgspec.structs.asdict(measure.throughput)})
     if measure.trace is not None:

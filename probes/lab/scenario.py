@@ -24,6 +24,7 @@ from probes.lab.settings import (
     ScenarioError,
     explicit_settings,
 )
+from probes.ping.spec import Pattern
 from probes.toml import tables
 from probes.toml.keys import Text, must_be
 from probes.toml.tables import FileError, Table
@@ -61,11 +62,12 @@ class LabSite(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PingSchedule(msgspec.Struct, frozen=True, kw_only=True):
-    """The ping test of the generated mesh."""
+    """The ping test of the generated mesh. `pattern` and `spacing_s` have the defaults of mesh.toml."""
 
     every_s: Seconds
     count: Annotated[int, msgspec.Meta(ge=1)] = 10
-    spacing_s: Annotated[float, msgspec.Meta(gt=0.0)] = 1.0
+    pattern: Pattern | None = None
+    spacing_s: Annotated[float, msgspec.Meta(gt=0.0)] | None = None
     timeout_s: Annotated[float, msgspec.Meta(gt=0.0)] = 2.0
     packet_bytes: Annotated[tuple[Annotated[int, msgspec.Meta(ge=16, le=1400)], ...], msgspec.Meta(min_length=1)] = (
         100,

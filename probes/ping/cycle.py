@@ -125,7 +125,7 @@ class PingCycle:
         after_step = None if self._progress is None else self._tell_progress
         run_sessions([shared.session for shared in self._sockets], deadline, spec.timeout_s, after_step)
         self._counts = [self._count(shared) for shared in self._sockets]
-        if spec.check_rate_limit and rate_limit.can_detect(spec.spacing_s, spec.min_spacing_s):
+        if spec.check_rate_limit and not spec.is_even and rate_limit.can_detect(spec.spacing_s, spec.min_spacing_s):
             for shared, counts in zip(self._sockets, self._counts, strict=True):
                 self._check_rate(shared, counts, deadline)
 
@@ -178,7 +178,13 @@ class PingCycle:
     def _pattern(self) -> SendPattern:
         spec = self._spec
         return SendPattern(
-            spec.packet_bytes, spec.count, spec.spacing_s, spec.timeout_s, spec.late_s, spec.priming_bytes
+            spec.packet_bytes,
+            spec.count,
+            spec.spacing_s,
+            spec.timeout_s,
+            spec.late_s,
+            spec.priming_bytes,
+            spec.is_even,
         )
 
     def _count(self, shared: _SharedSocket) -> BurstCounts:

@@ -23,7 +23,7 @@ MACHINE_ID = Path("/etc/machine-id")
 
 
 @cache
-def _machine_key() -> bytes:
+def machine_key() -> bytes:
     """A key that outsiders do not know and that stays the same when a program or the machine starts again.
 
     machine-id(5) asks not to use the identifier itself.
@@ -38,5 +38,5 @@ def _machine_key() -> bytes:
 def flows_of(family: int, addresses: Sequence[SocketAddress]) -> Int64s:
     """The flow of each of these targets, from 1 to 0xFFFE: always the same from this machine to the same address."""
     packed = (socket.inet_pton(FAMILY[family], address[0].partition("%")[0]) for address in addresses)
-    numbers = (int.from_bytes(hashlib.blake2b(host, key=_machine_key(), digest_size=8).digest()) for host in packed)
+    numbers = (int.from_bytes(hashlib.blake2b(host, key=machine_key(), digest_size=8).digest()) for host in packed)
     return np.array([1 + number % LARGEST_ICMP_FLOW for number in numbers], np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -14,6 +15,10 @@ from probes.ping.rate_limit import longest_s as check_length_s
 from probes.ping.spec import Burst, PingSpec, PingTask
 
 DEADLINE_SLACK_S = 10.0
+LONGEST_LEAD_S = 4.0
+LEAD_RATIO = 0.2
+"""An even cycle sends from this long after its due time on, at most this share of its period: the time until it is
+taken up varies, and must not disturb the spacing from cycle to cycle."""
 
 
 def _probe() -> Probe[PingSpec, tuple[Burst, ...]]:
@@ -24,6 +29,15 @@ def _probe() -> Probe[PingSpec, tuple[Burst, ...]]:
 
 def _targets(task: PingTask) -> tuple[Target, ...]:
     return tuple(Target(target.path_id, target.address, target.family, target) for target in task.spec.targets)
+
+
+def _lead_s(spec: PingSpec) -> float:
+    return min(LONGEST_LEAD_S, LEAD_RATIO * _period_s(spec)) if spec.is_even else 0.0
+
+
+def _period_s(spec: PingSpec) -> int:
+    """The period of an even cycle, which its requests fill."""
+    return max(1, round(spec.requests * spec.spacing_s))
 
 
 def _spec(task: PingTask, targets: Sequence[Target], limits: Any) -> PingSpec:
@@ -39,12 +53,16 @@ def _spec(task: PingTask, targets: Sequence[Target], limits: Any) -> PingSpec:
 
 
 def _run(probe: Any, spec: PingSpec, deadline: Deadline, load_periods: LoadPeriods) -> tuple[Burst, ...]:
+    if spec.is_even:
+        since_due_s = time.time() % _period_s(spec)
+        time.sleep(max(0.0, _lead_s(spec) - since_due_s))
     bursts: tuple[Burst, ...] = probe.run(spec, deadline, load_periods)
     return bursts
 
 
 def _longest_s(spec: PingSpec) -> float:
-    return spec.duration_s + check_length_s(spec.spacing_s, spec.timeout_s, spec.min_spacing_s) + DEADLINE_SLACK_S
+    check_s = 0.0 if spec.is_even else check_length_s(spec.spacing_s, spec.timeout_s, spec.min_spacing_s)
+    return _lead_s(spec) + spec.duration_s + check_s + DEADLINE_SLACK_S
 
 
 def _forbids(limits: Any, task: PingTask, targets: Sequence[Target], load: Load) -> list[str | None]:
@@ -90,8 +108,9 @@ KIND = CycleKind(
     probe=_probe,
     targets=_targets,
     spec=_spec,
-    length_s=lambda task: task.spec.duration_s,
+    length_s=lambda task: _lead_s(task.spec) + task.spec.duration_s,
     longest_s=_longest_s,
+    overlaps=lambda task: task.spec.is_even,
     not_measured=_not_measured,
     forbids=_forbids,
     run=_run,

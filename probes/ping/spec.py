@@ -24,6 +24,14 @@ from probes.bounds import (
 )
 from probes.contract import Outcome
 
+Pattern = Literal["burst", "even"]
+
+JITTER_RATIO = 1 / 3
+"""Share of its part of the period within which an even request is sent at random. Requests are then from 2/3 to 4/3 of
+the mean interval apart: ten a minute never leave more than 8 s. Random over the whole part they would leave up to 12 s;
+always at the same place they could fall in step with something periodic (Baccelli et al., "The Role of PASTA in Network
+Measurement", SIGCOMM 2006: intervals that are random, but bounded away from 0)."""
+
 
 class PingTarget(msgspec.Struct, frozen=True, kw_only=True):
     """A host to ping. `source` is the local address to send from; ignored if this host does not have it."""
@@ -36,6 +44,12 @@ class PingTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 class PingSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A ping cycle: `count` echo requests per target and packet size, `spacing_s` apart.
+
+    With the `pattern` "burst", as in PingER, each request follows the one before after `spacing_s`, size after size.
+    With "even", the sizes take turns, and each request is sent at a random time near the beginning of its part of
+    `spacing_s` (`probes.ping.engine.even`), so that repeated cycles have no pause between them. Even cycles neither
+    prime nor check for rate limits: their own rate is low, and a check would disturb the cycle that follows. A burst
+    leaves the key out, as before there were others.
 
     `packet_bytes` are sizes of ICMP payload. A reply later than `timeout_s` after its request counts as lost, and as
     late if it arrives within another `late_s`. As in PingER, an uncounted request of `priming_bytes` goes first, to
@@ -54,16 +68,22 @@ class PingSpec(msgspec.Struct, frozen=True, kw_only=True):
     dont_fragment: bool = False
     check_rate_limit: bool = True
     min_spacing_s: float = 0.02
+    pattern: Pattern | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def is_even(self) -> bool:
+        return self.pattern == "even"
 
     @property
     def requests(self) -> int:
         """Number of echo requests per target, including the priming request."""
-        return len(self.packet_bytes) * self.count + (self.priming_bytes is not None)
+        return len(self.packet_bytes) * self.count + (self.priming_bytes is not None and not self.is_even)
 
     @property
     def duration_s(self) -> float:
         """Maximum duration of a cycle, excluding name resolution and the rate-limit check."""
-        return self.requests * self.spacing_s + self.timeout_s + self.late_s
+        jitter_s = JITTER_RATIO * self.spacing_s if self.is_even else 0.0
+        return self.requests * self.spacing_s + jitter_s + self.timeout_s + self.late_s
 
 
 class PingTask(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,8 @@ from probes.site.settings import SettingsError, from_environment
 from probes.site.spool.spool import SpoolError
 from probes.site.tasks import make_app
 
-THREADS = 32
+THREADS = 64
+"""Each test whose cycles fill their period occupies two for a part of it."""
 STOP_GRACE_S = 1.0
 
 

@@ -11,8 +11,9 @@ from msgspec import Meta
 from monitor.mesh.document.entries import TestKeys, TestName
 from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, ends
 from probes.ping.kind import KIND as PING
-from probes.ping.spec import PingSpec, PingTask
+from probes.ping.spec import Pattern, PingSpec, PingTask
 from probes.toml.keys import DISTINCT, NOT_EMPTY, meaning
+from probes.toml.tables import Table
 
 if TYPE_CHECKING:
     from monitor.mesh.models import Measurement
@@ -22,6 +23,9 @@ PRIMING_BYTES = 56
 BURST_BYTES = 192
 """Row of a burst without its RTTs, indexes included."""
 RTT_BYTES = 4
+MIN_SPACING_S = 0.01
+LONGEST_EVEN_S = 600
+"""The result of an even cycle is complete at the end of its period only."""
 
 
 class PingEntry(TestKeys, frozen=True, tag="ping"):
@@ -43,7 +47,18 @@ class PingEntry(TestKeys, frozen=True, tag="ping"):
         DISTINCT,
         meaning("Sizes of the ICMP payload."),
     ] = (100, 1000)
-    spacing_s: Annotated[float, Meta(ge=0.01, le=60), meaning("Interval between requests to the same address.")] = 1.0
+    pattern: Annotated[
+        Pattern,
+        meaning(
+            '"burst" sends the requests of a cycle in a row at its beginning, as PingER does; "even" spreads them over '
+            "the period, with jitter, so that no outage falls into a pause."
+        ),
+    ] = "burst"
+    spacing_s: Annotated[
+        float,
+        Meta(ge=0.01, le=60),
+        meaning('Interval between requests to the same address. With pattern = "even" it follows from the period.'),
+    ] = 1.0
     timeout_s: Annotated[float, Meta(ge=0.1, le=60), meaning("Time after which a request without a reply is lost.")] = (
         2.0
     )
@@ -55,17 +70,36 @@ class PingEntry(TestKeys, frozen=True, tag="ping"):
     @property
     def parameters(self) -> dict[str, object]:
         """Fields of the `probes.ping.spec.PingSpec` without the targets."""
+        is_even = self.pattern == "even"
         return {
             "packet_bytes": list(self.packet_bytes),
             "count": self.count,
-            "spacing_s": self.spacing_s,
+            "spacing_s": self.every_s / (self.count * len(self.packet_bytes)) if is_even else self.spacing_s,
             "timeout_s": self.timeout_s,
-            "priming_bytes": PRIMING_BYTES if self.priming else None,
+            "priming_bytes": PRIMING_BYTES if self.priming and not is_even else None,
             "dont_fragment": self.dont_fragment,
+            **({"pattern": self.pattern} if is_even else {}),
         }
 
 
+def _check_table(table: Table) -> None:
+    if table.get("pattern") != "even":
+        return
+    for key in ("spacing_s", "priming"):
+        if table.has(key):
+            table.problem(f'{key} is for bursts; remove it, or write pattern = "burst"', key)
+    every_s = table.get("every_s") if table.has("every_s") else None
+    if every_s is not None and every_s > LONGEST_EVEN_S:
+        table.problem(
+            f"an even cycle is delivered when its period is over, and every_s = {every_s} would delay alerts; "
+            f'write every_s = {LONGEST_EVEN_S} or less, or pattern = "burst"',
+            "every_s",
+        )
+
+
 def _length(test: PingEntry) -> Length:
+    if test.pattern == "even":
+        return _length_of_even(test)
     spec = msgspec.convert({**test.parameters, "targets": []}, PingSpec)
     priming = f" + {spec.spacing_s:g} s for priming" if test.priming else ""
     reason = (
@@ -73,6 +107,21 @@ def _length(test: PingEntry) -> Length:
         f"{spec.timeout_s:g} s timeout + {spec.late_s:g} s for late replies"
     )
     return Length(round(spec.duration_s, 6), reason)
+
+
+def _length_of_even(test: PingEntry) -> Length:
+    """The requests fill any period in which they are far enough apart, and that the last replies do not outlast."""
+    spec = msgspec.convert({**test.parameters, "targets": []}, PingSpec)
+    least_s = test.count * len(test.packet_bytes) * MIN_SPACING_S
+    answers_s = spec.timeout_s + spec.late_s
+    if least_s > answers_s:
+        return Length(
+            round(least_s, 6),
+            f"{len(spec.packet_bytes)} sizes × {spec.count} × at least {MIN_SPACING_S:g} s between requests",
+        )
+    return Length(
+        round(answers_s, 6), f"{spec.timeout_s:g} s timeout + {spec.late_s:g} s for late replies of the cycle before"
+    )
 
 
 def _result_bytes(parameters: Mapping[str, Any]) -> int:
@@ -90,6 +139,7 @@ def _task(name: str, measurements: Sequence[Measurement]) -> PingTask:
 KIND = MeshKind(
     kind=PING,
     entry=PingEntry,
+    check_table=_check_table,
     table="burst",
     result_bytes=_result_bytes,
     length=_length,

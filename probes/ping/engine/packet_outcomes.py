@@ -1,6 +1,7 @@
 """The packets of a session (`PacketTable`), and whether each was answered in time, late or lost (`EchoResults`).
 
-Packets are numbered in the order of sending: packet p is the (p // targets)-th of the target of rank p % targets.
+Packets are numbered in the order of sending: packet p is the (p // targets)-th of the target of rank p % targets,
+unless the table is given another order.
 Times are monotonic nanoseconds; 0 if not set yet.
 """
 
@@ -28,7 +29,7 @@ class SendPattern:
     """The packets for each target of a cycle: `count` requests of each size, size after size.
 
     An uncounted priming request of `priming_bytes`, if any, goes first. A reply within `late_s` after the timeout is
-    late.
+    late. If `is_even`, the sizes take turns, without priming.
     """
 
     packet_bytes: tuple[int, ...]
@@ -37,17 +38,26 @@ class SendPattern:
     timeout_s: float
     late_s: float = 0.0
     priming_bytes: int | None = None
+    is_even: bool = False
 
     @property
     def turn_bytes(self) -> Int64s:
         """Packet size of each turn; in a turn, each target gets a packet."""
+        if self.is_even:
+            return np.tile(np.array(self.packet_bytes, np.int64), self.count)
         priming = [] if self.priming_bytes is None else [self.priming_bytes]
         return np.array(priming + [size for size in self.packet_bytes for _ in range(self.count)], np.int64)
 
     @property
     def first_counted(self) -> int:
         """The first turn after priming."""
-        return int(self.priming_bytes is not None)
+        return int(self.priming_bytes is not None and not self.is_even)
+
+    @property
+    def turns_by_size(self) -> Int64s:
+        """The counted turns, size after size; within a size in the order of sending."""
+        turns = np.arange(self.first_counted, len(self.turn_bytes))
+        return turns.reshape(self.count, -1).T.ravel() if self.is_even else turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +104,15 @@ class EchoResults:
 class PacketTable:
     """The packets of a session. `next` is the number of the first packet not yet handed to the kernel."""
 
-    def __init__(self, targets: int, pattern: SendPattern) -> None:
+    def __init__(self, targets: int, pattern: SendPattern, cells: Int64s | None = None) -> None:
+        """`cells` has, for each packet in the order of sending, its turn times `targets` plus the rank of its
+        target."""
         self.targets = targets
         self.next = 0
         self.packet_bytes = pattern.turn_bytes
-        self._first_counted = pattern.first_counted
+        self._turns_by_size = pattern.turns_by_size
+        self._cells = cells
+        self._packet_of_cell = None if cells is None else np.argsort(cells)
         self.total = total = targets * len(self.packet_bytes)
         self.called_ns: Int64s = np.zeros(total, np.int64)
         self.stamped_ns: Int64s = np.zeros(total, np.int64)
@@ -120,12 +134,21 @@ class PacketTable:
 
     def places(self, packets: Int64s) -> tuple[Int64s, Int64s]:
         """The turn and the rank of each packet."""
-        turns, ranks = np.divmod(packets, self.targets)
+        turns, ranks = np.divmod(packets if self._cells is None else self._cells[packets], self.targets)
         return turns, ranks
+
+    def turn_of(self, packet: int) -> int:
+        """The turn of a packet."""
+        return (packet if self._cells is None else int(self._cells[packet])) // self.targets
 
     def packets_at(self, turns: Int64s, ranks: Int64s) -> Int64s:
         """The packet of each turn and rank."""
-        return turns * self.targets + ranks
+        cells = turns * self.targets + ranks
+        if self._packet_of_cell is None:
+            return cells
+        # Turns come from messages of others too: a cell that does not exist is no packet that was sent.
+        exists = (cells >= 0) & (cells < self.total)
+        return np.where(exists, self._packet_of_cell[np.where(exists, cells, 0)], self.total)
 
     def enter_errors(self, packets: Int64s, errors: Errors, routers: Bytes, arrived_ns: Int64s) -> None:
         """Store ICMP errors about these packets: the first per packet, to bound memory. Pings need no arrival times."""
@@ -159,7 +182,8 @@ class PacketTable:
         in_time = sent & answered & (round_trip_ns <= timeout_ns)
 
         def in_order(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-            return values.reshape(-1, self.targets)[self._first_counted :].T[rank_of_target]
+            by_cell = values if self._packet_of_cell is None else values[self._packet_of_cell]
+            return by_cell.reshape(-1, self.targets)[self._turns_by_size].T[rank_of_target]
 
         return EchoResults(
             sent=in_order(sent),
@@ -196,14 +220,14 @@ class PacketTable:
         def concatenate(parts: list[npt.NDArray[Scalar]], empty: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
             return np.concatenate(parts) if parts else empty
 
-        turn, rank = np.divmod(
-            concatenate([packets for packets, _, _ in self._errors], np.zeros(0, np.int64)), self.targets
-        )
-        counted = turn >= self._first_counted
+        turn, rank = self.places(concatenate([packets for packets, _, _ in self._errors], np.zeros(0, np.int64)))
+        place_of_turn = np.full(len(self.packet_bytes), -1, np.int64)
+        place_of_turn[self._turns_by_size] = np.arange(len(self._turns_by_size))
+        counted = place_of_turn[turn] >= 0
         none = np.zeros(0, np.int64)
         return EchoErrors(
             target=target_of_rank[rank[counted]],
-            turn=turn[counted] - self._first_counted,
+            turn=place_of_turn[turn[counted]],
             icmp_type=concatenate([errors.icmp_type for _, errors, _ in self._errors], none)[counted],
             icmp_code=concatenate([errors.icmp_code for _, errors, _ in self._errors], none)[counted],
             mtu_bytes=concatenate([errors.mtu_bytes for _, errors, _ in self._errors], none)[counted],

@@ -90,7 +90,7 @@ class Sender:
         self._written_first = self._table.next
         self._written_stop = min(self._written_first + self._rows, self._table.total)
         numbers = np.arange(self._written_first, self._written_stop)
-        turns, ranks = np.divmod(numbers, self._table.targets)
+        turns, ranks = self._table.places(numbers)
         packet_bytes = self._table.packet_bytes[turns]
         self._format.write(self._batch.heads[: len(numbers)], numbers, turns, ranks, self._tail_sums[turns])
         self._batch.set_destinations(ranks, packet_bytes - echo.MIN_PACKET_BYTES)

@@ -22,6 +22,7 @@ import numpy as np
 from probes.contract import Deadline
 from probes.ping.addresses import SocketAddress
 from probes.ping.arrays import Int64s
+from probes.ping.engine.even import EvenSchedule, even_times
 from probes.ping.engine.packet_outcomes import NS_PER_MS, EchoResults, PacketTable, SendPattern
 from probes.ping.engine.receiver import Receiver
 from probes.ping.engine.schedule import Schedule, random_phases_ns
@@ -71,8 +72,9 @@ class PingSession:
         self.packets_per_s = targets / pattern.spacing_s if pattern.spacing_s > 0 else 0.0
         self._timeout_ns = round(pattern.timeout_s * NS_PER_S)
         self._late_ns = round(pattern.late_s * NS_PER_S)
-        self._table = PacketTable(targets, pattern)
-        target_of_rank = random.permutation(targets)
+        times = even_times(channel.family, addresses, pattern, random) if pattern.is_even else None
+        self._table = PacketTable(targets, pattern, None if times is None else times.cells)
+        target_of_rank = random.permutation(targets) if times is None else np.arange(targets)
         self._rank_of_target = np.argsort(target_of_rank)
         flows = flows_of(channel.family, addresses)
         self.flows: list[int] = flows.tolist()
@@ -83,8 +85,12 @@ class PingSession:
         self._drained_next = 0
         self._planned_wait_ns = 0
         self._buffer_full = False
-        phases_ns = random_phases_ns(targets, spacing_ns, random)
-        self._schedule = Schedule(self._stepped_ns, phases_ns, len(self._table.packet_bytes), spacing_ns)
+        self._schedule: Schedule | EvenSchedule
+        if times is None:
+            phases_ns = random_phases_ns(targets, spacing_ns, random)
+            self._schedule = Schedule(self._stepped_ns, phases_ns, len(self._table.packet_bytes), spacing_ns)
+        else:
+            self._schedule = EvenSchedule(self._stepped_ns, times.due_ns, spacing_ns)
         self._stop = self._schedule.total
 
     def _make_sender_and_receiver(self, addresses: Sequence[SocketAddress], flows: Int64s) -> None:
@@ -155,7 +161,7 @@ class PingSession:
             return self._stepped_ns + LAST_TICK_NS
         following = self._table.next
         due_ns = self._schedule.due_at_ns(following)
-        batch = self._batch_of_turn[following // self._table.targets]
+        batch = self._batch_of_turn[self._table.turn_of(following)]
         together_ns = self._schedule.due_at_ns(min(following + batch, self._stop) - 1)
         longest_ns = due_ns + self._schedule.longest_wait_ns
         wake_ns = max(min(together_ns, longest_ns), self._stepped_ns + SHORTEST_TICK_NS)

@@ -2,7 +2,8 @@
 
 In: a task of the plan. Out: results in the spool. The kind decides whether all paths are measured together or in turn;
 in turn, each result is spooled at once, and a target without a turn within the interval is `missed`. A target that is
-not permitted or fails ends in that outcome. A cycle due while the previous cycle still runs ends as `busy`.
+not permitted or fails ends in that outcome. A cycle due while the previous cycle still runs ends as `busy`; of a test
+whose cycles fill their period (`CycleKind.overlaps`), if two still run.
 `probes.site.runner.schedule` decides when cycles begin.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -30,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class Cycles:
-    """Runs cycles; each test at most once at a time, different tests side by side."""
+    """Runs cycles, different tests side by side."""
 
     def __init__(
         self,
@@ -48,15 +49,16 @@ class Cycles:
         self._own_tests = own_tests
         self._now = now
         self._lock = threading.Lock()
-        self._running: set[tuple[str, str]] = set()
+        self._running: Counter[tuple[str, str]] = Counter()
         self._turns: dict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def run(self, kind: CycleKind, task: CycleTask, cycle: Cycle | None = None) -> None:
         """Measure all targets of `task` and spool the results, as those of `cycle`."""
         key = kind.name, task.test
         with self._lock:
-            busy = key in self._running
-            self._running.add(key)
+            busy = self._running[key] >= (2 if kind.overlaps(task) else 1)
+            if not busy:
+                self._running[key] += 1
             turn = self._turns[kind.name]
         if busy:
             logger.warning("%s %s: the previous cycle is still running; this cycle is busy", *key)
@@ -76,7 +78,7 @@ class Cycles:
                 self._note(measured)
         finally:
             with self._lock:
-                self._running.remove(key)
+                self._running[key] -= 1
 
     def run_besides(self, kind: CycleKind, task: CycleTask, targets: Sequence[Target], reason: StrEnum) -> None:
         """Measure some targets of `task` now, whether or not its cycle runs, and spool the results with their

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 REMEMBERED = timedelta(hours=1)
+"""Longer than any cycle of pings, whose packets are compared with these periods at its end."""
 
 
 class OwnTests:

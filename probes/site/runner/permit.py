@@ -58,12 +58,15 @@ class Permit:
             running = self._running.setdefault(kind.name, {})
             planned = {other.test: (other, _resolved_alike(kind.targets(other), targets, resolved)) for other in beside}
             verdicts = self._verdicts(kind, task, resolved, planned)
-            running[task.test] = task, tuple(verdict for verdict in verdicts if isinstance(verdict, Target))
+            entry = task, tuple(verdict for verdict in verdicts if isinstance(verdict, Target))
+            running[task.test] = entry
         try:
             yield verdicts
         finally:
             with self._lock:
-                del running[task.test]
+                # The next cycle of a test whose cycles fill their period may have taken this place.
+                if running.get(task.test) is entry:
+                    del running[task.test]
 
     def _verdicts(
         self,
@@ -77,7 +80,9 @@ class Permit:
             target if isinstance(target, ProbeError) else self._at_this_time(target, closed) for target in resolved
         ]
         open_targets = [target for target in verdicts if isinstance(target, Target)]
-        load = Load(planned | self._running[kind.name], self._usage.packets_within_hour)
+        # The cycle before of the same test, if any, only awaits its last replies.
+        others = {test: entry for test, entry in self._running[kind.name].items() if test != task.test}
+        load = Load(planned | others, self._usage.packets_within_hour)
         rules = iter(kind.forbids(self._limits, task, open_targets, load))
         return [
             target if isinstance(target, ProbeError) or (rule := next(rules)) is None else NotPermitted(rule)

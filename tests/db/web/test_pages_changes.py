@@ -85,6 +85,11 @@ def test_a_test_begins_changes_and_ends(path, paths):
             TestSchedule(1800, (100,)),
             "pinger: every 30 min, 100 bytes, was every 60 s, 100 bytes",
         ),
+        (
+            TestSchedule(60, (100,)),
+            TestSchedule(60, (100,), "even"),
+            "pinger: every 60 s, 100 bytes, even spacing, was every 60 s, 100 bytes",
+        ),
     ],
 )
 def test_a_change_of_plan_has_a_sentence(before, after, sentence):

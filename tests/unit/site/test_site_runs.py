@@ -5,12 +5,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import msgspec
 import pytest
 
 from probes.contract import NotPermitted, Outcome, ProbeError
 from probes.ping import kind as ping
+from probes.ping.limits import PingLimits
 from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
 from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks
@@ -200,6 +202,52 @@ def test_a_bug_in_the_probe_is_not_stored_as_a_result(spool, own_tests, clock):
     with pytest.raises(ZeroDivisionError):
         cycles.run(task("192.0.2.1"))
     assert count_queued(spool) == 0
+
+
+class WaitingProbe:
+    """A probe whose runs last until they are let go, each by itself."""
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.began = threading.Semaphore(0)
+        self.may_end = [threading.Event() for _ in range(4)]
+        self.ran = 0
+
+    def can_run(self, spec):
+        return []
+
+    def run(self, spec, deadline, load_periods):
+        number, self.ran = self.ran, self.ran + 1
+        self.began.release()
+        assert self.may_end[number].wait(20)
+        return PingProbe(self.clock).run(spec, deadline, load_periods)
+
+
+def even_task(*addresses, every_s=60):
+    pattern = {"count": 10, "packet_bytes": (100,), "spacing_s": every_s / 10, "pattern": "even"}
+    return msgspec.structs.replace(task(*addresses, test="even", **pattern), every_s=every_s)
+
+
+def test_an_even_cycle_begins_while_the_one_before_awaits_replies(spool, own_tests, clock):
+    """A third is busy, and none counts against the rate of its own test."""
+    limits = Limits(ping=PingLimits(max_packets_per_s=0.17))
+    probe = WaitingProbe(clock)
+    with patch("probes.ping.kind.time.sleep"):
+        cycles = make_cycles(spool, limits, own_tests, probe, now=clock)
+        threads = [threading.Thread(target=cycles.run, args=(even_task("192.0.2.1"),)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+            assert probe.began.acquire(timeout=20)
+        cycles.run(even_task("192.0.2.1"))
+        assert count_queued(spool) == 1
+        for thread, event in zip(threads, probe.may_end, strict=False):
+            event.set()
+            thread.join(20)
+        # The permits of both are given back: another cycle may use the whole rate.
+        probe.may_end[2].set()
+        cycles.run(even_task("192.0.2.1"))
+
+    assert [result.result.outcome for result in spooled(spool)] == [Outcome.BUSY, *[Outcome.MEASURED] * 3]
 
 
 def test_a_ping_probe_gets_the_periods_of_throughput_tests(spool, own_tests, clock):

@@ -1,0 +1,103 @@
+"""Even cycles of the agent's runner between two namespaces: every planted outage costs a probe, in real packets.
+
+Periods and outages are a thirtieth of the usual ones: 10 packets in 2 s, outages of 0.33 s for 10 s in a minute.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+from tests.net.test_ping import FAR, NEAR, Sites, joined_namespaces, run
+
+PERIOD_S = 2
+COUNT = 10
+OUTAGE_S = 10 / 60 * PERIOD_S
+OUTAGES = 5
+
+AGENT = """
+import json, sys, threading, time
+from pathlib import Path
+from probes.ping.kind import KIND
+from probes.ping.spec import PingSpec, PingTarget, PingTask
+from probes.site.limits.limits import Limits
+from probes.site.limits.networks import Networks
+from probes.site.runner.cycle import Cycles
+from probes.site.runner.own_tests import OwnTests
+from probes.site.runner.permit import Permit
+address, every_s, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+
+class Spool:
+    def put(self, results, *, cycle=None, more=False):
+        for delivered in results:
+            burst = delivered.result
+            line = [burst.started_at.timestamp(), burst.outcome, burst.sent, list(burst.rtts_ms)]
+            print(json.dumps(line), flush=True)
+
+spec = PingSpec(targets=(PingTarget(address=address, path_id=1),), packet_bytes=(100,), count=count,
+                spacing_s=every_s / count, timeout_s=0.4, late_s=0.1, priming_bytes=None, pattern="even")
+task = PingTask(test="even", every_s=every_s, spec=spec)
+limits = Limits(networks=Networks(allowed=(address + "/32",)))
+cycles = Cycles(Spool(), Permit(limits), OwnTests())
+while True:
+    time.sleep(every_s - time.time() % every_s)
+    threading.Thread(target=cycles.run, args=(KIND, task)).start()
+"""
+
+
+@pytest.fixture(scope="module")
+def sites(namespaces_required: None, root_required: None) -> Iterator[Sites]:
+    with joined_namespaces() as joined:
+        yield joined
+
+
+def plant_outages(sites: Sites) -> list[tuple[float, float]]:
+    """Drop the replies of the far end at random times, for `OUTAGE_S` each; returns when they certainly were."""
+    route, near = ("ip", "-n", sites.far, "route"), f"{NEAR[4]}/32"
+    planted = []
+    for _ in range(OUTAGES):
+        time.sleep(random.uniform(0.7, 1.3))
+        run(*route, "add", "blackhole", near)
+        began = time.time()
+        time.sleep(OUTAGE_S)
+        planted.append((began, time.time()))
+        run(*route, "delete", "blackhole", near)
+    return planted
+
+
+def test_every_planted_outage_costs_an_even_probe(sites: Sites) -> None:
+    command = ["ip", "netns", "exec", sites.near, sys.executable, "-c", AGENT, FAR[4], str(PERIOD_S), str(COUNT)]
+    agent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        time.sleep(PERIOD_S)
+        planted = plant_outages(sites)
+        # The last cycle is complete a period, its lead and the timeout later.
+        time.sleep(2 * PERIOD_S + 1)
+    finally:
+        agent.terminate()
+        lines, _ = agent.communicate()
+    bursts = [json.loads(line) for line in lines.splitlines()]
+
+    assert {outcome for _, outcome, _, _ in bursts} == {"measured"}
+    assert {sent for _, _, sent, _ in bursts} == {COUNT}
+    begins = [started_at for started_at, *_ in bursts]
+    assert all(abs(later - earlier - PERIOD_S) < 0.5 for earlier, later in pairwise(begins))
+    spacing_s = PERIOD_S / COUNT
+    lost_at = [
+        started_at + number * spacing_s
+        for started_at, _, _, rtts_ms in bursts
+        for number, rtt_ms in enumerate(rtts_ms)
+        if rtt_ms is None
+    ]
+    for since, until in planted:
+        # The time of a packet follows from its number to within the jitter.
+        assert any(since - spacing_s <= at <= until + spacing_s for at in lost_at), (since, until, lost_at)
+    healthy = sum(len(rtts_ms) - rtts_ms.count(None) for *_, rtts_ms in bursts)
+    assert len(lost_at) < healthy
