@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dashboards import alert_rules, alerts, mesh, paths, reader, site, system, throughput
 from dashboards.render import ALERTING_DIR, JSON_DIR, stale, write
-from probes.subcommands import add_subcommand
+from probes.commands.subcommands import add_subcommand
 
 DASHBOARDS = {
     "mesh.json": mesh.build,

@@ -18,7 +18,7 @@ from django.core.management.color import color_style
 from django.db import OperationalError
 
 from monitor.database_errors import unusable
-from probes.ending import without_traceback
+from probes.commands.ending import without_traceback
 
 REFUSED = {
     "createcachetable": "Soundings has no cache table",

@@ -9,16 +9,16 @@ import argparse
 import importlib
 import sys
 
-from probes import completion
-from probes.ending import without_traceback
+from probes.commands import completion
+from probes.commands.ending import without_traceback
+from probes.commands.subcommands import add_subcommand
 from probes.kinds import KINDS
-from probes.subcommands import add_subcommand
 
 COMMANDS = {
     **{kind.name: (kind.command.module, kind.command.summary) for kind in KINDS.values() if kind.command is not None},
     "site": ("probes.site.command", "run the agent of a monitoring site"),
     "lab": ("probes.lab.command", "emulate wide-area paths between network namespaces"),
-    "completion": ("probes.completion", completion.HELP),
+    "completion": ("probes.commands.completion", completion.HELP),
 }
 
 USAGE = 2

@@ -12,7 +12,7 @@ import signal
 import socket
 from pathlib import Path
 
-from probes.liveness import LivenessCheck
+from probes.supervision.liveness import LivenessCheck
 
 ANSWER_TIMEOUT_S = 1.0
 SILENCE_LIMIT_S = 60.0

@@ -21,7 +21,7 @@ import pytest
 
 from monitor.stack import access
 from monitor.stack.postgres import Cluster, find
-from probes.supervise import Supervisor
+from probes.supervision.supervise import Supervisor
 
 QUICK = ("-c", "fsync=off", "-c", "full_page_writes=off")
 """Nothing of a test's database must survive a crash of the machine."""

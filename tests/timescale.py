@@ -23,7 +23,7 @@ from pathlib import Path
 import psycopg
 
 from monitor.stack.postgres import TUNING
-from probes.supervise import StartError, Supervisor
+from probes.supervision.supervise import StartError, Supervisor
 
 ROOT = Path(os.environ.get("SOUNDINGS_TIMESCALE_ROOT", Path(__file__).resolve().parents[1] / ".cache" / "timescale"))
 MAKE_ROOT = Path(__file__).resolve().parents[1] / "scripts" / "timescale.sh"

@@ -17,9 +17,10 @@ from pydantic import Field
 
 from monitor.api.parameters import DAY, Day, PacketBytes, ProblemOut, Range
 from monitor.api.record_schemas import with_fields_of
-from monitor.archive.queries import completeness, tables
-from monitor.archive.queries.deliveries import newest_refused
+from monitor.archive.queries import tables
 from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.operation import completeness
+from monitor.archive.queries.operation.deliveries import newest_refused
 from monitor.archive.queries.paths import measured_packet_sizes
 from monitor.archive.queries.tables import Grouping, TableCell, Tick
 from monitor.mesh.models import Family, Path, Site

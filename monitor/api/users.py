@@ -41,8 +41,8 @@ from monitor.api.summaries import router
 from monitor.api.sweeps import router as sweeps_router
 from monitor.api.transfers import router as transfers_router
 from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
-from monitor.archive.queries.ledger import count_planned, ledger_of_path
 from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.operation.ledger import count_planned, ledger_of_path
 from monitor.archive.queries.paths import measured_packet_sizes, path_series
 from monitor.archive.queries.throughput.series import CapacityPoint, ThroughputPoint, capacity_series, throughput_series
 from monitor.archive.queries.throughput.transfers import transfer_of

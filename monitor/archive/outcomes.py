@@ -5,7 +5,7 @@ In: the outcome and reason of a `LedgerLine`, as the API has them. Out: text.
 
 from __future__ import annotations
 
-from monitor.archive.queries.ledger import AWAITED, UNKNOWN, SlotReason
+from monitor.archive.queries.operation.ledger import AWAITED, UNKNOWN, SlotReason
 from probes.contract import Outcome
 from probes.site.wire import GapReason
 

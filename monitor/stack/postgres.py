@@ -23,9 +23,9 @@ from pathlib import Path
 import psycopg
 
 from monitor.stack import access
-from probes.liveness import LivenessCheck
 from probes.private_files import UMASK, make_folder
-from probes.supervise import Supervisor, make_socket_dir, socket_dir
+from probes.supervision.liveness import LivenessCheck
+from probes.supervision.supervise import Supervisor, make_socket_dir, socket_dir
 
 NOBODY = "65534"
 AS_NOBODY = ["unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}"]

@@ -2,7 +2,7 @@
 
 PostgreSQL and Redis (unless the environment names others), the web server, the Celery worker and beat, and the sites'
 agents: the home site's, or with a lab those of all its sites. Every process is a child of a
-`probes.supervise.Supervisor`.
+`probes.supervision.supervise.Supervisor`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ import psycopg
 from monitor import environment
 from monitor.stack import health, postgres
 from probes import broker
-from probes.liveness import FileHeartbeat, LivenessCheck
 from probes.private_files import UMASK, close_to_others, is_open_to_others, replace_privately
-from probes.processes import machine_load
-from probes.supervise import REPORT_WAIT_EVERY_S, Child, StartError, Supervisor, make_socket_dir, socket_dir
+from probes.supervision.liveness import FileHeartbeat, LivenessCheck
+from probes.supervision.processes import machine_load
+from probes.supervision.supervise import REPORT_WAIT_EVERY_S, Child, StartError, Supervisor, make_socket_dir, socket_dir
 
 PYTHON = [sys.executable]
 MANAGE = [*PYTHON, str(Path(__file__).resolve().parents[2] / "manage.py")]

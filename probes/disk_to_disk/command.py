@@ -17,12 +17,12 @@ import msgspec
 from rich.console import Console
 
 from probes.capacity.command import rate
+from probes.commands.subcommands import add_subcommand
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.disk_to_disk.disk import drop_page_cache, measure_read, measure_write
 from probes.disk_to_disk.probe import measure, receive
 from probes.disk_to_disk.scratch import scratch_file
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSpec, PermittedSpec, Tool, slot_length_s
-from probes.subcommands import add_subcommand
 
 WAIT_S = 60.0
 """Time to start the other end by hand."""

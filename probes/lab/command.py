@@ -20,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 
+from probes.commands.subcommands import add_subcommand, ratio
 from probes.lab import breaks, control
 from probes.lab.mesh import loopback_addresses, mesh_toml, namespace_addresses
 from probes.lab.namespaces import enter, repository_environment
@@ -36,7 +37,6 @@ from probes.lab.scenario import (
 from probes.lab.settings import LabError
 from probes.lab.sites import add_site_arguments, change_site
 from probes.lab.status_table import status_text, summary
-from probes.subcommands import add_subcommand, ratio
 
 LOG_FILE = "lab.log"
 START_TIMEOUT_S = 30.0

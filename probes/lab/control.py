@@ -19,7 +19,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from probes.ending import permission_text
+from probes.commands.ending import permission_text
 from probes.lab.emulated_path import PathCounters
 from probes.lab.routing.protocol import RouteRequest, RouterStatus, RouteStatus
 from probes.lab.settings import LabError, PathSettings

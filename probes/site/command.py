@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from probes import broker
-from probes.liveness import FileHeartbeat, LivenessCheck
+from probes.commands.subcommands import add_subcommand
 from probes.private_files import UMASK, close_to_others, is_open_to_others
 from probes.site import identity
 from probes.site.journal import MAX_SILENCE_S
@@ -43,8 +43,8 @@ from probes.site.settings import (
     token_file,
     usage_file,
 )
-from probes.subcommands import add_subcommand
-from probes.supervise import StartError, StartInterrupted, Supervisor, make_socket_dir, socket_dir
+from probes.supervision.liveness import FileHeartbeat, LivenessCheck
+from probes.supervision.supervise import StartError, StartInterrupted, Supervisor, make_socket_dir, socket_dir
 
 READY_TIMEOUT_S = 30.0
 REDIS_SOCKET = "redis.sock"

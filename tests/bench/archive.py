@@ -30,7 +30,7 @@ from monitor.stack import serving
 from monitor.stack.postgres import DATABASE, Cluster, find
 from probes.site.delivery.centre import encode_batch
 from probes.site.wire import Batch, Delivered
-from probes.supervise import Supervisor
+from probes.supervision.supervise import Supervisor
 from tests.bench import Row
 from tests.bench.serving import web_server
 

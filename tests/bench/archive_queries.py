@@ -290,8 +290,9 @@ def _queries(days: int) -> list[tuple[str, str, Callable[[], list[Any]]]]:
     """Each query by name, with its target and its function."""
     from django.test import Client
 
-    from monitor.archive.queries import completeness, tables
+    from monitor.archive.queries import tables
     from monitor.archive.queries.metrics import Metric
+    from monitor.archive.queries.operation import completeness
     from monitor.archive.queries.paths import measured_packet_sizes, path_series, path_summaries, raw_bursts
     from monitor.archive.queries.tables import Grouping, Tick
 

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from probes import broker
-from probes.liveness import FileHeartbeat
-from probes.supervise import Supervisor
+from probes.supervision.liveness import FileHeartbeat
+from probes.supervision.supervise import Supervisor
 from tests.e2e import busy_app
 from tests.e2e.stack import wait_for
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from monitor.stack.postgres import PostgresError
-from probes.supervise import StartError
+from probes.supervision.supervise import StartError
 from tests.grafana.mesh import plant, server
 from tests.grafana.planted import FAULTS, RULES, undetected
 from tests.grafana.plugin import VERSION, PluginError, build, running

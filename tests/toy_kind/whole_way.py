@@ -12,8 +12,8 @@ from django.db import connection
 from django.utils import timezone
 
 from monitor.agents.models import issue_token
-from monitor.archive.queries.completeness import by_site_and_day
-from monitor.archive.queries.ledger import ledger_of_paths
+from monitor.archive.queries.operation.completeness import by_site_and_day
+from monitor.archive.queries.operation.ledger import ledger_of_paths
 from monitor.archive.queries.paths import newest_measurement_at
 from monitor.archive.upkeep.chunks import planned_bytes
 from monitor.archive.upkeep.retention import delete_old

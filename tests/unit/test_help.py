@@ -7,7 +7,7 @@ import pytest
 from django.core.management import get_commands, load_command_class
 
 from probes.__main__ import COMMANDS, main
-from probes.subcommands import add_subcommand
+from probes.commands.subcommands import add_subcommand
 from tests.facts import lacks
 
 DJANGO = sorted((app, name) for name, app in get_commands().items() if app.startswith("monitor") and name != "migrate")

@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from monitor.alerts.models import Notification
 from monitor.alerts.notify.deliver import dead_letters, drop, retry
+from probes.commands.subcommands import add_subcommand
 from probes.quantities import counted
-from probes.subcommands import add_subcommand
 
 HELP = "list, retry or drop notifications that could not be delivered"
 USAGE = 2

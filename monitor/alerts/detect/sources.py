@@ -15,8 +15,8 @@ import numpy as np
 from monitor.alerts.detect.route_effects import RouteEffect, recent_effects
 from monitor.analysis.routes.compare import RouteHops
 from monitor.archive.queries import for_alerts
-from monitor.archive.queries.deliveries import agent_contacts
 from monitor.archive.queries.for_alerts import Columns, RoundTrips
+from monitor.archive.queries.operation.deliveries import agent_contacts
 from monitor.archive.queries.routes.periods import routes_at
 from monitor.mesh.models import Site
 

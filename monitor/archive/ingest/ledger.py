@@ -1,6 +1,7 @@
 """Store the cycle outcomes that agents report, and the gaps in which they ran none.
 
-All reports are stored, in any order and idempotently; `monitor.archive.queries.ledger` decides which report counts.
+All reports are stored, in any order and idempotently; `monitor.archive.queries.operation.ledger` decides which report
+counts.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from itertools import pairwise
 from django.db import connection
 
 from monitor.archive.ingest.checks import EARLIEST
-from monitor.archive.queries.ledger import DAY_S
+from monitor.archive.queries.operation.ledger import DAY_S
 from monitor.archive.statements import statement
 from probes.site.wire import Account, Delivered
 

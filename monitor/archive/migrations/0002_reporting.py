@@ -215,7 +215,8 @@ REPORTING_VIEWS = {
         INNER JOIN site ON site.id = refused_result.site_id
     """,
     # As sql/completeness.sql counts: a gap in the numbers of a spool belongs to the day of the result after it. The
-    # bound is monitor.archive.queries.completeness.LARGEST_GAP: a number that leaps further ahead has no gap before it.
+    # bound is monitor.archive.queries.operation.completeness.LARGEST_GAP: a number that leaps further ahead has no gap
+    # before it.
     "completeness": """
         SELECT
             site.name AS site, gap.day, sum(gap.delivered)::bigint AS delivered,

@@ -46,7 +46,7 @@ class CycleDay(models.Model):
     """Cycles of a path's test that began on a UTC day and ended with this outcome.
 
     A cycle's number is its time since the epoch divided by `every_s`. A cycle reported with several outcomes, such as
-    for several packet sizes, is in several rows; `monitor.archive.queries.ledger` decides which counts.
+    for several packet sizes, is in several rows; `monitor.archive.queries.operation.ledger` decides which counts.
     """
 
     pk = models.CompositePrimaryKey("path_id", "test", "every_s", "day", "outcome")

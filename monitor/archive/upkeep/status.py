@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 
 from django.core.checks import CheckMessage
 
-from monitor.archive.queries import completeness
-from monitor.archive.queries.completeness import SiteDay
 from monitor.archive.queries.for_prometheus import Waiting
+from monitor.archive.queries.operation import completeness
+from monitor.archive.queries.operation.completeness import SiteDay
 from monitor.archive.retention_bounds import BOUNDS, Bound
 from monitor.archive.statements import records, run_statement
 from monitor.archive.upkeep.growth import Growth, TableGrowth, growth, table_sizes

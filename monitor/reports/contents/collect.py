@@ -18,8 +18,8 @@ from monitor.alerts.incidents.queries import incidents_between
 from monitor.alerts.models import Incident
 from monitor.archive.periods import end_of, start_of
 from monitor.archive.queries import for_reports
-from monitor.archive.queries.completeness import planned_bursts
-from monitor.archive.queries.ledger import LedgerLine, ledger_of_paths
+from monitor.archive.queries.operation.completeness import planned_bursts
+from monitor.archive.queries.operation.ledger import LedgerLine, ledger_of_paths
 from monitor.archive.queries.paths import PathSummary, path_summaries
 from monitor.archive.queries.routes.periods import routes_at
 from monitor.archive.queries.throughput.calibrations import DayOfTests, days_of_tests

@@ -15,7 +15,7 @@ from django.utils.html import format_html
 
 from monitor.agents.holders import enrolled_sites
 from monitor.analysis import figures
-from monitor.archive.queries.deliveries import AgentContact, agent_contacts
+from monitor.archive.queries.operation.deliveries import AgentContact, agent_contacts
 from monitor.archive.queries.paths import newest_measurement_at
 from monitor.mesh.models import KindName, Measurement, Mesh, Path, Site, Test
 from monitor.mesh.queries import next_slot

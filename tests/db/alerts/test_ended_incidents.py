@@ -16,7 +16,7 @@ from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.incidents import queries
 from monitor.alerts.models import Incident
 from monitor.archive.models import Burst
-from monitor.archive.queries.uptime import UptimeStep, incident_shares
+from monitor.archive.queries.operation.uptime import UptimeStep, incident_shares
 from monitor.mesh.models import MeasurementPeriod, Site, Test
 from tests.db.alert_rows import make_mesh
 from tests.facts import lacks

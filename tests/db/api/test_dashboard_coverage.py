@@ -17,8 +17,8 @@ from dashboards.reader import grant
 from monitor.archive.models import KeptSince, ThroughputDay, ThroughputHour
 from monitor.archive.periods import start_of
 from monitor.archive.queries import tables
-from monitor.archive.queries.completeness import coverage_by_site_and_day
 from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.operation.completeness import coverage_by_site_and_day
 from monitor.archive.queries.tables import Grouping, Tick
 from monitor.archive.rollup.recompute import roll_up
 from monitor.mesh.models import Measurement, MeasurementPeriod, Slot

@@ -10,9 +10,9 @@ from django.test.utils import CaptureQueriesContext
 from monitor.archive.ingest.traces import store_traces
 from monitor.archive.models import AgentGap, CapacityResult, DiskToDiskTest
 from monitor.archive.queries import tables
-from monitor.archive.queries.deliveries import agent_contacts
-from monitor.archive.queries.ledger import ledger_of_path
 from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.operation.deliveries import agent_contacts
+from monitor.archive.queries.operation.ledger import ledger_of_path
 from monitor.archive.queries.paths import loss_windows, measured_packet_sizes, newest_measurement_at
 from monitor.archive.queries.routes.periods import changes_between, paths_through, stored_routes
 from monitor.archive.queries.throughput.series import throughput_summaries

@@ -9,9 +9,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from monitor.archive.models import DirtyHour, DirtySummary, RefusedResult
-from monitor.archive.queries import completeness, recent, tables
-from monitor.archive.queries.deliveries import newest_refused
+from monitor.archive.queries import recent, tables
 from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.operation import completeness
+from monitor.archive.queries.operation.deliveries import newest_refused
 from monitor.archive.queries.paths import (
     loss_windows,
     measured_packet_sizes,

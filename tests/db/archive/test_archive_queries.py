@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from monitor.archive.models import Burst, BurstHour
-from monitor.archive.queries.deliveries import agent_contacts, newest_refused
+from monitor.archive.queries.operation.deliveries import agent_contacts, newest_refused
 from monitor.archive.queries.paths import (
     loss_windows,
     measured_packet_sizes,

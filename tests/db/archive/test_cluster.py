@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from monitor.stack import access, postgres
-from probes.supervise import Supervisor, socket_dir
+from probes.supervision.supervise import Supervisor, socket_dir
 
 
 @pytest.fixture

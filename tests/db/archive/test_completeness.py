@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor.archive.models import DeliveredDay
-from monitor.archive.queries import completeness
-from monitor.archive.queries.completeness import SiteDay
+from monitor.archive.queries.operation import completeness
+from monitor.archive.queries.operation.completeness import SiteDay
 from monitor.mesh.models import Measurement, MeasurementPeriod, Test
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 from tests.db.planned_bursts import planned_bursts

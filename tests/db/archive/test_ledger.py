@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from monitor.archive.models import AgentAccount, AgentGap, Burst, CycleDay, ReceivedBatch
-from monitor.archive.queries.ledger import LedgerLine, count_planned, ledger_of_path, ledger_of_paths
+from monitor.archive.queries.operation.ledger import LedgerLine, count_planned, ledger_of_path, ledger_of_paths
 from monitor.mesh.kinds import MESH_KINDS
 from monitor.mesh.models import Measurement, MeasurementPeriod, SlotRequest, Test
 from monitor.mesh.schedule.endings import NOT_REPORTED, expire_slots

@@ -33,8 +33,8 @@ from monitor.archive.models import (
     ThroughputSweep,
     ThroughputYear,
 )
-from monitor.archive.queries import completeness
-from monitor.archive.queries.ledger import ledger_of_path
+from monitor.archive.queries.operation import completeness
+from monitor.archive.queries.operation.ledger import ledger_of_path
 from monitor.archive.rollup.recompute import recompute
 from monitor.archive.upkeep import records
 from monitor.mesh.models import Host, Slot, SlotHost, SlotRequest

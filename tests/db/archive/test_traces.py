@@ -9,7 +9,7 @@ from django.db import connection
 from msgspec.structs import replace
 
 from monitor.archive.models import NO_FLOW, PathRoute, RefusedResult, Route, Trace
-from monitor.archive.queries.ledger import ledger_of_path
+from monitor.archive.queries.operation.ledger import ledger_of_path
 from monitor.archive.queries.paths import newest_measurement_at
 from monitor.archive.queries.routes.periods import (
     changes_between,

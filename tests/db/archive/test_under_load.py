@@ -6,13 +6,13 @@ import pytest
 
 from monitor.archive.models import BurstHour
 from monitor.archive.periods import start_of
-from monitor.archive.queries.completeness import coverage_by_site_and_day, planned_bursts
-from monitor.archive.queries.ledger import ledger_of_path
 from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.operation.completeness import coverage_by_site_and_day, planned_bursts
+from monitor.archive.queries.operation.ledger import ledger_of_path
+from monitor.archive.queries.operation.uptime import UptimeStep, measured_shares
 from monitor.archive.queries.paths import path_series, path_summaries
 from monitor.archive.queries.tables import Grouping, Tick, grid, table
 from monitor.archive.queries.throughput.under_load import loaded_series, path_under_load, under_load
-from monitor.archive.queries.uptime import UptimeStep, measured_shares
 from monitor.archive.rollup.recompute import roll_up
 from monitor.mesh.models import Measurement, MeasurementPeriod
 from monitor.mesh.models import Test as MeshTest

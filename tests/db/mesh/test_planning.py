@@ -7,7 +7,7 @@ import pytest
 from django.db import IntegrityError, transaction
 from msgspec.structs import replace
 
-from monitor.archive.queries.ledger import ledger_of_path
+from monitor.archive.queries.operation.ledger import ledger_of_path
 from monitor.archive.queries.throughput.series import throughput_series
 from monitor.mesh.apply import apply
 from monitor.mesh.document.entries import HostEntry, MeshDocument, MeshGroup, SiteEntry

@@ -14,7 +14,7 @@ from django.urls import URLPattern, get_resolver
 
 from monitor.alerts.incidents import actions
 from monitor.alerts.models import HistoryEvent, Incident, IncidentPath, IncidentTurn
-from monitor.archive.queries.uptime import UptimeStep, incident_shares, measured_shares
+from monitor.archive.queries.operation.uptime import UptimeStep, incident_shares, measured_shares
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Site

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from probes.processes import is_stopped
+from probes.supervision.processes import is_stopped
 from tests.e2e import faults
 from tests.e2e.lab.test_faults_kills import VICTIMS, all_running, answers, running
 from tests.e2e.stack import wait_for

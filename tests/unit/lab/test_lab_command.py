@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from probes.__main__ import main
-from probes.subcommands import ratio
+from probes.commands.subcommands import ratio
 from tests.facts import lacks
 
 

@@ -7,13 +7,13 @@ import sys
 import time
 
 from probes import broker
-from probes.supervise import Supervisor
+from probes.supervision.supervise import Supervisor
 
 STARTS = """
 import sys, time
 from pathlib import Path
 from probes import broker
-from probes.supervise import Supervisor
+from probes.supervision.supervise import Supervisor
 
 path = Path(sys.argv[1])
 supervisor = Supervisor(path.parent / "log", lambda line: None)

@@ -7,10 +7,10 @@ import threading
 
 import pytest
 
-from probes import supervise
-from probes.liveness import FileHeartbeat, LivenessCheck
-from probes.processes import descendants, is_stopped
-from probes.supervise import Supervisor
+from probes.supervision import supervise
+from probes.supervision.liveness import FileHeartbeat, LivenessCheck
+from probes.supervision.processes import descendants, is_stopped
+from probes.supervision.supervise import Supervisor
 from tests.facts import lacks
 from tests.unit.site.test_supervise import SLEEP, alive, wait_for
 

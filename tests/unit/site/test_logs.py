@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from probes import logs, supervise
-from probes.logs import rotate
-from probes.supervise import Supervisor
+from probes.supervision import logs, supervise
+from probes.supervision.logs import rotate
+from probes.supervision.supervise import Supervisor
 from tests.unit.site.test_supervise import wait_for
 
 LARGEST = 1000

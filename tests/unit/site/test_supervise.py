@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from probes import supervise
-from probes.supervise import StartError, StartInterrupted, Supervisor, make_socket_dir, socket_dir
+from probes.supervision import supervise
+from probes.supervision.supervise import StartError, StartInterrupted, Supervisor, make_socket_dir, socket_dir
 from tests.facts import lacks
 
 SPINNING = [sys.executable, "-c", "while True: pass"]
@@ -142,7 +142,7 @@ def test_a_missing_program_is_named(supervisor):
 
 def test_children_end_when_their_supervisor_is_killed(tmp_path):
     script = (
-        "import sys, threading; from pathlib import Path; from probes.supervise import Supervisor\n"
+        "import sys, threading; from pathlib import Path; from probes.supervision.supervise import Supervisor\n"
         f"child = Supervisor(Path({str(tmp_path)!r}), print).add('sleeper', {SLEEP!r})\n"
         f"Path({str(tmp_path / 'pid')!r}).write_text(str(child.process.pid)); threading.Event().wait()"
     )

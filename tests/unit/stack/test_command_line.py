@@ -10,7 +10,7 @@ from contextlib import redirect_stdout
 import pytest
 
 from monitor.command_line import REFUSED, SoundingsCommands
-from probes.ending import permission_text, without_traceback
+from probes.commands.ending import permission_text, without_traceback
 from tests.facts import lacks
 
 OURS = ["alerts", "archive", "database", "estimate", "mesh", "migrate", "report", "site", "throughput", "up", "user"]

@@ -10,7 +10,7 @@ import pytest
 from monitor.stack import health, heartbeat, postgres
 from monitor.stack.heartbeat import LONGEST_STALL_S, WorkerHeartbeat
 from monitor.wsgi import application
-from probes.liveness import FileHeartbeat
+from probes.supervision.liveness import FileHeartbeat
 
 
 @pytest.fixture

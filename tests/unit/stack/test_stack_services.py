@@ -12,7 +12,7 @@ from django.core.management import call_command
 
 from monitor.stack import services
 from monitor.stack.services import Stack
-from probes.supervise import StartError
+from probes.supervision.supervise import StartError
 
 
 @pytest.fixture

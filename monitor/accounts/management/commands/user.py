@@ -22,8 +22,8 @@ from django.utils import timezone
 
 from monitor.accounts.models import UserToken, issue_user_token
 from monitor.accounts.roles import Action, Role, may, roles_of
+from probes.commands.subcommands import add_subcommand
 from probes.quantities import counted
-from probes.subcommands import add_subcommand
 
 ROLES = [str(role) for role in Role]
 

@@ -20,7 +20,7 @@ from monitor.alerts.commands import dead_letters, send_test
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.round_trips import RTT
 from monitor.database_errors import reported_to_user
-from probes.subcommands import add_subcommand
+from probes.commands.subcommands import add_subcommand
 from probes.toml.lines import suggestion
 
 USAGE = 2

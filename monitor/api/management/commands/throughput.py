@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from monitor.api.throughput_commands import run, sweep
-from probes.subcommands import add_subcommand
+from probes.commands.subcommands import add_subcommand
 
 COMMANDS = {"run": run, "sweep": sweep}
 

@@ -28,9 +28,9 @@ from monitor.archive.upkeep.trouble import current_trouble
 from monitor.database_errors import reported_to_user
 from monitor.progress import progress
 from monitor.stack import access, postgres
+from probes.commands.subcommands import add_subcommand
 from probes.quantities import counted
-from probes.subcommands import add_subcommand
-from probes.supervise import StartError
+from probes.supervision.supervise import StartError
 
 TIME_HELP = "start of the period, as in 2026-03-14 or 2026-03-14T12:00; default time zone UTC"
 STANDARD = Path("-")

@@ -30,7 +30,7 @@ from monitor.analysis.tcp import (
     needs,
     wording,
 )
-from probes.subcommands import ratio
+from probes.commands.subcommands import ratio
 
 PIPE_COLUMNS = 120
 

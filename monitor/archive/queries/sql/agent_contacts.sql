@@ -1,4 +1,4 @@
--- One row for each site that ever delivered, from its newest batch: the fields of monitor.archive.queries.deliveries.AgentContact.
+-- One row for each site that ever delivered, from its newest batch: the fields of monitor.archive.queries.operation.deliveries.AgentContact.
 SELECT site.id AS site_id, received_at, agent_version, queued, dropped
 FROM site
 CROSS JOIN LATERAL (

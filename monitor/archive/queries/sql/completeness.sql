@@ -1,5 +1,5 @@
 -- One row for each site and day of the period on which results began that came: the fields of
--- monitor.archive.queries.completeness.SiteDay. A gap in the numbers of a spool counts for the day of the result after it; a spool
+-- monitor.archive.queries.operation.completeness.SiteDay. A gap in the numbers of a spool counts for the day of the result after it; a spool
 -- counts from 1. A gap of more than `largest_gap` numbers is no gap: the numbers go on from there. Reads all that is known of a spool, a row a day, since a gap may have begun long before the period.
 WITH stretch AS (
     SELECT site_id, spool, day, unnest(sequences) AS numbers

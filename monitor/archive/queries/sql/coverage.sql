@@ -1,5 +1,5 @@
 -- One row for each site and day of [since, until) with bursts planned or measured: the fields of
--- monitor.archive.queries.completeness.SiteCoverage. The function says how far the running day counts; Grafana calls it too.
+-- monitor.archive.queries.operation.completeness.SiteCoverage. The function says how far the running day counts; Grafana calls it too.
 SELECT
     site.id AS site_id, (coverage.at AT TIME ZONE 'UTC')::date AS day,
     sum(coverage.bursts_planned)::bigint AS bursts_planned,

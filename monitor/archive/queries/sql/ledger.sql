@@ -1,5 +1,5 @@
 -- One row for each path, test, outcome and reason of what was to begin in [since, until): the fields of
--- monitor.archive.queries.ledger.LedgerLine. Each planned cycle and each slot is counted in exactly one row.
+-- monitor.archive.queries.operation.ledger.LedgerLine. Each planned cycle and each slot is counted in exactly one row.
 --
 -- Whatever is known of a cycle is a claim on it, and of several the one of the least rank counts: what was measured, other
 -- outcomes, the agent's gaps by reason, then what the agent has passed over, last what nobody has accounted for.

@@ -1,5 +1,5 @@
 -- One row for each site in use and step of [since, until) with bursts planned from it: how many, and how many were measured, as
--- monitor.archive.queries.uptime.MeasuredShare.
+-- monitor.archive.queries.operation.uptime.MeasuredShare.
 SELECT
     site.id AS site_id, coverage.at, sum(coverage.bursts_planned)::bigint AS planned,
     sum(coverage.bursts_measured)::double precision AS measured

@@ -1,4 +1,4 @@
--- The results refused last, by the order in which they were kept: the fields of monitor.archive.queries.deliveries.RefusedReport.
+-- The results refused last, by the order in which they were kept: the fields of monitor.archive.queries.operation.deliveries.RefusedReport.
 SELECT site_id, sequence, refused_at, reason
 FROM refused_result
 ORDER BY id DESC

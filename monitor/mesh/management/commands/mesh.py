@@ -19,8 +19,8 @@ from monitor.mesh.document.notify_routes import channels, unknown_channels
 from monitor.mesh.document.reader import MeshDocument, MeshError, read
 from monitor.mesh.document.rule_schedules import rules_without_effect
 from monitor.mesh.schedule.slots import plan_slots
+from probes.commands.subcommands import add_subcommand
 from probes.quantities import counted
-from probes.subcommands import add_subcommand
 from probes.toml.lines import suggestion
 
 

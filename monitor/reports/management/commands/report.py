@@ -30,8 +30,8 @@ from monitor.reports.subscribers import (
     subscribers_of,
     unsubscribe,
 )
+from probes.commands.subcommands import add_subcommand
 from probes.quantities import counted
-from probes.subcommands import add_subcommand
 
 T = TypeVar("T")
 

@@ -20,8 +20,8 @@ from monitor.routes.loaded_tables import TableSource, replace_table, sources
 from monitor.routes.models import TableName
 from monitor.routes.places import HopName, of_addresses
 from monitor.routes.tables.batches import packed_address
+from probes.commands.subcommands import add_subcommand
 from probes.quantities import counted
-from probes.subcommands import add_subcommand
 
 READERS = {TableName.AS: read_as_tables, TableName.IXP: read_ixp_lists}
 FILES = {

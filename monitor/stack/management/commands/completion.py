@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from monitor.command_line import SoundingsCommands
-from probes.completion import SHELLS, bash_script
+from probes.commands.completion import SHELLS, bash_script
 
 
 class Command(BaseCommand):

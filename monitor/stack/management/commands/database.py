@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from monitor import environment
 from monitor.stack.server_roles import RoleError, prepare
-from probes.subcommands import add_subcommand
+from probes.commands.subcommands import add_subcommand
 
 
 class Command(BaseCommand):

@@ -27,8 +27,8 @@ from monitor.database_errors import reported_to_user
 from monitor.environment import LOOPBACK_HOSTS
 from monitor.mesh.models import Site
 from monitor.stack.site_listing import as_text, site_rows
+from probes.commands.subcommands import add_subcommand
 from probes.quantities import counted
-from probes.subcommands import add_subcommand
 
 HOUR = timedelta(hours=1)
 LONGEST_HOURS = 24 * 30

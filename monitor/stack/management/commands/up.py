@@ -29,7 +29,7 @@ from probes.lab.scenario import DEFAULT_SCENARIO, load_scenario
 from probes.lab.settings import LabError
 from probes.private_files import UMASK
 from probes.site.limits.read import LimitsError, read_limits
-from probes.supervise import StartError
+from probes.supervision.supervise import StartError
 
 
 class Command(BaseCommand):

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from monitor.analysis import figures
-from monitor.archive.queries import completeness
-from monitor.archive.queries.completeness import SiteCoverage, SiteDay
-from monitor.archive.queries.deliveries import RefusedReport, newest_refused
+from monitor.archive.queries.operation import completeness
+from monitor.archive.queries.operation.completeness import SiteCoverage, SiteDay
+from monitor.archive.queries.operation.deliveries import RefusedReport, newest_refused
 from monitor.mesh.models import Site
 from monitor.web.pages.grid.legend import LegendEntry
 

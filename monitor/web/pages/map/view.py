@@ -7,7 +7,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from monitor.archive.queries.deliveries import agent_contacts
+from monitor.archive.queries.operation.deliveries import agent_contacts
 from monitor.mesh.models import Mesh, Site
 from monitor.overview.measures import MEASURES
 from monitor.web.pages.first_run import first_run

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import groupby
 
 from monitor.archive.outcomes import outcome_words
-from monitor.archive.queries.ledger import count_planned, ledger_of_path
+from monitor.archive.queries.operation.ledger import count_planned, ledger_of_path
 from probes.contract import Outcome
 
 

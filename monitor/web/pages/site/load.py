@@ -14,8 +14,8 @@ from datetime import date, datetime, timedelta
 from monitor.alerts.incidents import listing
 from monitor.alerts.models import Incident
 from monitor.analysis import figures
-from monitor.archive.queries import completeness
 from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.operation import completeness
 from monitor.archive.queries.paths import PathSummary, measured_packet_sizes, path_summaries
 from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
 from monitor.mesh.models import Path, Site

@@ -18,7 +18,7 @@ from monitor.alerts.incidents import listing, quiet
 from monitor.alerts.incidents.queries import incidents_between
 from monitor.alerts.models import Incident, QuietPeriod
 from monitor.analysis import figures
-from monitor.archive.queries.uptime import UptimeStep, incident_shares, measured_shares, measured_since
+from monitor.archive.queries.operation.uptime import UptimeStep, incident_shares, measured_shares, measured_since
 from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Group, Mesh, Site
 from monitor.overview.mesh_state import MeshState, load_mesh_state

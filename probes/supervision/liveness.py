@@ -2,7 +2,7 @@
 
 A `LivenessCheck` has the check and the maximum silence; a `Watch` runs it repeatedly and tells whether it succeeded
 recently. A check that hangs counts as silence; it delays neither the supervisor nor the checks of other processes.
-`probes.supervise` decides how to react.
+`probes.supervision.supervise` decides how to react.
 """
 
 from __future__ import annotations

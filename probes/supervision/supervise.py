@@ -1,9 +1,9 @@
 """Supervises processes: starts them, restarts those that die or hang, stops them all.
 
 Used by a site's agent (its Redis, its Celery worker) and by `manage.py up`. Each child is a process group with a
-private log file, which is rotated (`probes.logs`); children are stopped by process id, last started first, and by the
-kernel if this process is killed. The caller defines the command, when it is ready, and its liveness check
-(`probes.liveness`).
+private log file, which is rotated (`probes.supervision.logs`); children are stopped by process id, last started first,
+and by the kernel if this process is killed. The caller defines the command, when it is ready, and its liveness check
+(`probes.supervision.liveness`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from probes import logs
-from probes.liveness import LivenessCheck, Watch
 from probes.private_files import UMASK, make_folder, opener
-from probes.processes import cpu_time_s, descendants, is_stopped, machine_load
+from probes.supervision import logs
+from probes.supervision.liveness import LivenessCheck, Watch
+from probes.supervision.processes import cpu_time_s, descendants, is_stopped, machine_load
 
 PR_SET_PDEATHSIG = 1
 FIRST_RESTART_S = 0.5
