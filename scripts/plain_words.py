@@ -11,7 +11,7 @@ import ast
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,23 +50,30 @@ def bound_names(tree: ast.Module) -> Iterator[str]:
             yield node.arg
 
 
-def main(folders: list[str]) -> None:
-    words: Counter[str] = Counter()
-    bindings: Counter[str] = Counter()
+def shared_class_names(trees: Iterable[tuple[Path, ast.Module]]) -> dict[str, set[str]]:
+    """The class names defined in more than one module, each with these modules."""
     places: dict[str, set[str]] = defaultdict(set)
-    for path, tree in modules(folders):
-        words.update(docstring_words(tree))
-        bindings.update(name for name in bound_names(tree) if name in STAND_INS)
+    for path, tree in trees:
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name not in REQUIRED_NAMES:
                 places[node.name].add(path.relative_to(ROOT).with_suffix("").as_posix().replace("/", "."))
+    return {name: where for name, where in places.items() if len(where) > 1}
+
+
+def main(folders: list[str]) -> None:
+    words: Counter[str] = Counter()
+    bindings: Counter[str] = Counter()
+    trees = list(modules(folders))
+    for _, tree in trees:
+        words.update(docstring_words(tree))
+        bindings.update(name for name in bound_names(tree) if name in STAND_INS)
     total = sum(words.values())
     print(f"docstring words: {total}")
     for word in WORDS:
         print(f'"{word}" per {PER_WORDS} of them: {PER_WORDS * words[word] / total:.1f}')
     for name in STAND_INS:
         print(f"variable {name} bound: {bindings[name]}")
-    shared = {name: where for name, where in places.items() if len(where) > 1}
+    shared = shared_class_names(trees)
     print(f"class names defined in more than one module: {len(shared)}")
     for name, where in sorted(shared.items()):
         print(f"  {name}: {', '.join(sorted(where))}")

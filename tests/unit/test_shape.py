@@ -1,0 +1,22 @@
+"""The shape of the tree: a class name has one meaning, and a folder has about fifteen modules at most."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from scripts.plain_words import FOLDERS, ROOT, modules, shared_class_names
+
+ROW_AND_STRUCT = {"Burst", "Slot"}
+"""The row of the database and the struct of the same thing."""
+MODULES_OF_A_FOLDER = 16
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    assert set(shared_class_names(modules(list(FOLDERS)))) == ROW_AND_STRUCT
+
+
+def test_a_folder_has_few_modules() -> None:
+    names = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if path.name != "__init__.py")
+    sizes = Counter(path.parent.relative_to(ROOT).as_posix() for path in names)
+
+    assert {folder: size for folder, size in sizes.items() if size > MODULES_OF_A_FOLDER} == {}
