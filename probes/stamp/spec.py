@@ -56,7 +56,8 @@ class StampTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StampSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A STAMP cycle: `count` packets per target, `spacing_s` apart, with `packet_bytes` of UDP payload.
+    """A STAMP cycle: `count` packets per target, `spacing_s` apart, with `packet_bytes` of UDP payload; those with a
+    key are larger where the key needs more.
 
     A reply later than `timeout_s` after its packet counts as lost, and as late if it arrives within another `late_s`.
     `dscp` is that of the packets, and of the replies where the reflector follows it. A target whose last packets went
@@ -64,7 +65,7 @@ class StampSpec(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     targets: tuple[StampTarget, ...]
-    packet_bytes: int = 100
+    packet_bytes: int = 200
     count: int = 10
     spacing_s: float = 1.0
     timeout_s: float = 2.0
@@ -101,7 +102,7 @@ class ReflectorPlan(msgspec.Struct, frozen=True, kw_only=True):
     port: Port = STAMP_PORT
 
 
-class StampDirection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class StampDirection(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A direction of a burst: forward from us to the reflector, or reverse.
 
     `lost` counts packets (forward) or replies (reverse) that were lost in this direction; None if the reflector keeps
@@ -126,7 +127,7 @@ class StampDirection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ipdv_ms: Amount | None = None
 
 
-class ClockBound(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ClockBound(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """The state of an end's clock. `error_ms` bounds its error as the end itself claims; None if it claims nothing.
 
     `source` is `chrony` or `kernel` (adjtimex) of our own clock, `packet` (the error estimate of RFC 8762) of the
@@ -138,7 +139,9 @@ class ClockBound(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     source: Literal["chrony", "kernel", "packet"] = "packet"
 
 
-class StampBurst(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="stamp", tag_field="kind"):
+class StampBurst(
+    msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="stamp", tag_field="kind"
+):
     """A STAMP measurement of a path: `sent` packets to its reflector in a cycle.
 
     The round trip, as in `probes.ping.spec.Burst`: `rtts_ms` has an entry for each packet sent, in the order of
@@ -151,7 +154,7 @@ class StampBurst(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="stamp
     `is_stateful`: whether the reflector counts its replies; None if undetermined, as without replies. `reflected` is
     the number of our packets that reached it, by its counter, duplicates included. Every packet without a reply was
     lost forward, lost reverse, or is one of `undecided`: those whose direction cannot be told, such as those after the
-    last reply; without a counter, all.
+    last reply; without a counter, all. A late reply is a reply.
 
     `offset_lo_ms` and `offset_hi_ms` bound the reflector's clock less our own: no delay is negative, and where both
     clocks claim an error, their difference is within the sum. Both are None without timestamps of the reflector. So a
@@ -160,7 +163,7 @@ class StampBurst(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="stamp
 
     `follow_ups` counts the replies whose true send time the reflector told later (RFC 8972, section 4.7).
     `is_authenticated`: all replies carried a valid HMAC. `dscp` is that of our packets. `is_path_series` is copied from
-    the plan: the centre stores `path_burst` too.
+    the plan: the centre stores `path_burst` too. `packet_bytes` is that of the spec.
     """
 
     target: str

@@ -12,6 +12,16 @@ from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSlot, DiskToDiskSp
 from probes.kinds import CYCLE_KINDS, KINDS, SLOT_KINDS
 from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
 from probes.site.wire import Batch, Delivered, Plan, read_slot
+from probes.stamp.spec import (
+    ClockBound,
+    ReflectorPlan,
+    StampBurst,
+    StampDirection,
+    StampPeer,
+    StampSpec,
+    StampTarget,
+    StampTask,
+)
 from probes.throughput.spec import ServerReport, ThroughputRun, ThroughputSlot, ThroughputSpec
 from probes.trace.spec import Hop, MplsLabel, TraceRun, TraceSpec, TraceTarget, TraceTask
 
@@ -29,6 +39,8 @@ PLAN = Plan(
     ),
     disk_to_disk=(DiskToDiskSlot(role="server", spec=DiskToDiskSpec(address="x", source="y"), **WINDOW),),
     trace=(TraceTask(test="r", every_s=600, spec=TraceSpec(targets=(TraceTarget(address="a", path_id=1),))),),
+    stamp=(StampTask(test="w", every_s=60, spec=StampSpec(targets=(StampTarget(address="a", path_id=1),))),),
+    stamp_reflector=ReflectorPlan(peers=(StampPeer(address="b", key="QUFBQUFBQUFBQUFBQUFBQQ=="),)),
 )
 MISSED = {"target": "a", "address": None, "family": 4, "started_at": AT, "outcome": Outcome.MISSED}
 RESULTS = (
@@ -41,6 +53,14 @@ RESULTS = (
         flow=1,
         reached=True,
         hops=(Hop(ttl=1, address="r", rtts_ms=(1.5, None), mpls=(MplsLabel(label=1, traffic_class=0, ttl=9),)),),
+        **MISSED,
+    ),
+    StampBurst(
+        packet_bytes=200,
+        rtts_ms=(1.5, None),
+        forward=StampDirection(lost=1, median_ms=-2.5),
+        offset_lo_ms=-3.5,
+        far_clock=ClockBound(is_synchronised=True, error_ms=0.5),
         **MISSED,
     ),
 )
@@ -65,9 +85,10 @@ def test_json_of_plans_and_batches_stays_as_released(message, file):
 
 def test_results_without_fields_added_later_are_read():
     written = (WIRE / "batch_before_loaded_rtts.json").read_bytes()
+    before_stamp = msgspec.structs.replace(BATCH, results=BATCH.results[:-1])
 
     assert b"loaded_rtts_ms" not in written
-    assert msgspec.json.decode(written, type=Batch) == BATCH
+    assert msgspec.json.decode(written, type=Batch) == before_stamp
 
 
 def test_slots_are_distinguished_by_their_tag():
@@ -83,7 +104,7 @@ def test_a_plan_with_kinds_of_a_later_version_is_read():
 
 
 def test_every_kind_is_registered_once_and_loads_its_probe():
-    assert list(KINDS) == ["ping", "throughput", "capacity", "disk-to-disk", "trace"]
+    assert list(KINDS) == ["ping", "throughput", "capacity", "disk-to-disk", "trace", "stamp"]
     assert [*CYCLE_KINDS, *SLOT_KINDS] == sorted(KINDS.values(), key=lambda kind: kind.schedule)
     for name, kind in KINDS.items():
         assert (kind.name, callable(kind.probe().run)) == (name, True)

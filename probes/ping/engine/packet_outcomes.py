@@ -150,6 +150,11 @@ class PacketTable:
         exists = (cells >= 0) & (cells < self.total)
         return np.where(exists, self._packet_of_cell[np.where(exists, cells, 0)], self.total)
 
+    def by_target(self, values: npt.NDArray[Scalar], rank_of_target: Int64s) -> npt.NDArray[Scalar]:
+        """A value of each packet as an array of shape (targets, counted packets), in the order of the targets."""
+        by_cell = values if self._packet_of_cell is None else values[self._packet_of_cell]
+        return by_cell.reshape(-1, self.targets)[self._turns_by_size].T[rank_of_target]
+
     def enter_errors(self, packets: Int64s, errors: Errors, routers: Bytes, arrived_ns: Int64s) -> None:
         """Store ICMP errors about these packets: the first per packet, to bound memory. Pings need no arrival times."""
         _, first = np.unique(packets, return_index=True)
@@ -182,8 +187,7 @@ class PacketTable:
         in_time = sent & answered & (round_trip_ns <= timeout_ns)
 
         def in_order(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-            by_cell = values if self._packet_of_cell is None else values[self._packet_of_cell]
-            return by_cell.reshape(-1, self.targets)[self._turns_by_size].T[rank_of_target]
+            return self.by_target(values, rank_of_target)
 
         return EchoResults(
             sent=in_order(sent),

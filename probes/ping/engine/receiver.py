@@ -7,6 +7,7 @@ error counts only if it quotes such a request. All other messages (forged, trunc
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
@@ -55,16 +56,18 @@ class Receiver:
         rows: int,
         error_bytes: int = ERROR_QUEUE_DATA_BYTES,
         matcher: type[ReplyMatcher] | None = None,
+        host_columns: Mapping[int, slice] = HOST_COLUMNS,
     ) -> None:
-        """`error_bytes` of each ICMP error are read; a ping needs no more than the quoted request."""
+        """`error_bytes` of each ICMP error are read; a ping needs no more than the quoted request. `host_columns` are
+        the part of a sockaddr that tells targets apart."""
         self._channel = channel
-        self._host_column = HOST_COLUMNS[channel.family]
+        self._host_column = host_columns[channel.family]
         self._keys = keys
         reply_bytes = message_bytes(echo_format, int(table.packet_bytes.max()), error_bytes)
         self._replies = channel.receive_batch(rows, reply_bytes)
         self._queued = channel.error_queue(rows, error_bytes)
         self.clock = StampClock()
-        self.matcher = (matcher or ReplyMatcher)(echo_format, table, hosts[:, HOST_COLUMNS[channel.family]], self.clock)
+        self.matcher = (matcher or ReplyMatcher)(echo_format, table, hosts[:, self._host_column], self.clock)
 
     def drain(self) -> None:
         """Read all queued messages: replies first, so that the send timestamp of each answered request is read too.

@@ -73,7 +73,7 @@ class PingSession:
         self._timeout_ns = round(pattern.timeout_s * NS_PER_S)
         self._late_ns = round(pattern.late_s * NS_PER_S)
         times = even_times(channel.family, addresses, pattern, random) if pattern.is_even else None
-        self._table = PacketTable(targets, pattern, None if times is None else times.cells)
+        self._table = self._make_table(targets, pattern, None if times is None else times.cells)
         target_of_rank = random.permutation(targets) if times is None else np.arange(targets)
         self._rank_of_target = np.argsort(target_of_rank)
         flows = flows_of(channel.family, addresses)
@@ -92,6 +92,9 @@ class PingSession:
         else:
             self._schedule = EvenSchedule(self._stepped_ns, times.due_ns, spacing_ns)
         self._stop = self._schedule.total
+
+    def _make_table(self, targets: int, pattern: SendPattern, cells: Int64s | None) -> PacketTable:
+        return PacketTable(targets, pattern, cells)
 
     def _make_sender_and_receiver(self, addresses: Sequence[SocketAddress], flows: Int64s) -> None:
         channel, table = self.channel, self._table

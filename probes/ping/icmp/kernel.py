@@ -43,6 +43,8 @@ HARDWARE_STAMPS = STAMP_TX_HARDWARE | STAMP_RX_HARDWARE | STAMP_RAW_HARDWARE | S
 IP_RECVERR = 11
 IPV6_RECVERR = 25
 HOP_LIMIT_MESSAGES = ((socket.IPPROTO_IP, socket.IP_TTL), (socket.IPPROTO_IPV6, socket.IPV6_HOPLIMIT))
+TRAFFIC_CLASS_MESSAGES = ((socket.IPPROTO_IP, 1), (socket.IPPROTO_IPV6, 67))  # IP_TOS, IPV6_TCLASS
+LOCAL_ADDRESS_MESSAGES = ((socket.IPPROTO_IP, 8), (socket.IPPROTO_IPV6, 50))  # IP_PKTINFO, IPV6_PKTINFO
 IP_RECVERR_RFC4884 = 26
 IPV6_RECVERR_RFC4884 = 31
 """Make the error queue say where the extensions of an ICMP error begin (RFC 4884)."""
@@ -261,7 +263,8 @@ class KernelReceiveBatch:
 class Controls:
     """Parsed control messages of many rows; absent values are 0, or -1 for `key` and `hop_limit`.
 
-    `read_ns`: monotonic time when this program read each message, if recorded.
+    `read_ns`: monotonic time when this program read each message, if recorded. `traffic_class`: DSCP and ECN, or -1;
+    `local_address`: `struct in_pktinfo` or `struct in6_pktinfo` as words of 4 bytes; both None if no row has any.
     `error_origin` is nonzero for an ICMP error from a datagram socket's error queue, described by `error_type`,
     `error_code`, `error_info` (an MTU) and `offender` (the address that sent the error); `extension_at` is where its
     extensions begin in the data, 0 without any.
@@ -269,11 +272,13 @@ class Controls:
 
     __slots__ = (
         "error_code", "error_info", "error_origin", "error_type", "extension_at", "hardware_ns", "hop_limit", "key",
-        "offender", "read_ns", "stamp_ns",
+        "local_address", "offender", "read_ns", "stamp_ns", "traffic_class",
     )  # fmt: skip
 
     def __init__(self, rows: int) -> None:
         self.read_ns: Int64s | None = None
+        self.traffic_class: Int64s | None = None
+        self.local_address: npt.NDArray[np.int32] | None = None
         self.stamp_ns: Int64s = np.zeros(rows, np.int64)
         self.hardware_ns: Int64s = np.zeros(rows, np.int64)
         self.key: Int64s = np.full(rows, -1, np.int64)
@@ -361,6 +366,15 @@ def _read_message(
         controls.hop_limit[rows] = pairs[rows, 2 * data]
     elif kind in ERROR_MESSAGES and message.data_bytes >= 16:
         _read_error(controls, pairs, rows, message)
+    elif kind in TRAFFIC_CLASS_MESSAGES and message.data_bytes >= 1:
+        if controls.traffic_class is None:
+            controls.traffic_class = np.full(len(control), -1, np.int64)
+        controls.traffic_class[rows] = pairs[rows, 2 * data] & 0xFF
+    elif kind in LOCAL_ADDRESS_MESSAGES and message.data_bytes >= 12:
+        if controls.local_address is None:
+            controls.local_address = np.zeros((len(control), 5), np.int32)
+        some = slice(2 * data, 2 * data + min(message.data_bytes // 4, 5))
+        controls.local_address[rows, : some.stop - some.start] = pairs[rows, some]
 
 
 def _read_error(controls: Controls, pairs: npt.NDArray[np.int32], rows: Rows, message: _ControlMessage) -> None:

@@ -1,0 +1,307 @@
+"""Sends the STAMP packets of a cycle and reads the replies, with the batches and schedule of the ping engine.
+
+A reply counts only if SSID, sequence number, our timestamp in it, address and port match a packet that was sent, and,
+where the session has keys, if it is authentic. SSIDs and first sequence numbers are random in each cycle.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from probes.contract import ProbeError
+from probes.ping.addresses import SocketAddress
+from probes.ping.arrays import Bools, Bytes, Int64s
+from probes.ping.engine.packet_outcomes import PacketTable, SendPattern
+from probes.ping.engine.receiver import Receiver, ReplyMatcher
+from probes.ping.engine.sender import Sender
+from probes.ping.engine.session import MESSAGE_OVERHEAD_BYTES, PingSession
+from probes.ping.icmp import icmp_errors, kernel
+from probes.ping.icmp.clock import StampClock
+from probes.ping.icmp.echo import SECRET_BYTES, EchoFormat
+from probes.ping.icmp.stamp_keys import StampKeys
+from probes.stamp import tlv
+from probes.stamp.engine.channel import StampChannel
+from probes.stamp.engine.table import ReplyFigures, StampTable
+from probes.stamp.packets import (
+    AUTHENTICATED_BYTES,
+    REPLY,
+    REQUEST,
+    SENDER_TTL_END,
+    encode_estimate,
+    fields,
+    has_reply_length,
+    is_authentic,
+    to_ntp,
+    to_unix_ns,
+)
+from probes.stamp.request_format import RequestFormat
+
+MOST_TARGETS = 0xFFFF
+"""Targets of a session: each has an SSID of its own, which is not 0."""
+SEQUENCES = 1 << 32
+PEER_COLUMNS = {4: slice(2, 8), 6: slice(2, 24)}
+"""Port and address in a sockaddr."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """The secrets of a session's targets, in their order: SSID, first sequence number, and the key of each."""
+
+    ssids: Int64s
+    first_sequences: Int64s
+    keys: tuple[bytes | None, ...]
+
+    @classmethod
+    def random(cls, keys: Sequence[bytes | None]) -> Identities:
+        """New identities for targets with these keys."""
+        if len(keys) > MOST_TARGETS:
+            raise ProbeError(f"{len(keys)} targets in a STAMP session; {MOST_TARGETS} at most")
+        generator = np.random.default_rng()
+        ssids = 1 + generator.permutation(MOST_TARGETS)[: len(keys)].astype(np.int64)
+        return cls(ssids, generator.integers(0, SEQUENCES, len(keys), np.int64), tuple(keys))
+
+    def of(self, targets: Int64s, *, later_by: int = 0) -> Identities:
+        """The identities of some targets, `later_by` packets on."""
+        sequences = (self.first_sequences[targets] + later_by) % SEQUENCES
+        return Identities(self.ssids[targets], sequences, tuple(self.keys[target] for target in targets.tolist()))
+
+
+class StampFormat(EchoFormat):
+    """Encodes the packets of a session, by rank."""
+
+    def __init__(self, family: int, layout: RequestFormat, identities: Identities, dscp: int, error_s: float | None):
+        nothing = np.zeros(len(identities.ssids), np.int64)
+        super().__init__(family, 0, bytes(SECRET_BYTES), bytes(layout.tail_bytes), nothing, ip_header=False)
+        self.layout = layout
+        self.identities = identities
+        self.head_bytes = layout.head_bytes
+        self._extensions = np.frombuffer(layout.extensions(dscp), np.uint8)
+        self._estimate = encode_estimate(error_s)
+
+    def prepare(self, heads: Bytes) -> None:
+        heads[:, self.layout.base_bytes :] = self._extensions
+        fields(heads, REQUEST[self.layout.is_authenticated])["estimate"] = self._estimate
+
+    def write(self, heads: Bytes, numbers: Int64s, turns: Int64s, ranks: Int64s, tail_sums: Int64s) -> None:
+        """Write SSID and sequence number; `sign` follows when the packets are due."""
+        packets = fields(heads, REQUEST[self.layout.is_authenticated])
+        packets["ssid"] = self.identities.ssids[ranks]
+        packets["sequence"] = (self.identities.first_sequences[ranks] + turns) % SEQUENCES
+
+    def sign(self, heads: Bytes, ranks: Int64s, stamp: np.uint64) -> None:
+        """Write the timestamp, and the HMACs if the session is authenticated."""
+        fields(heads, REQUEST[self.layout.is_authenticated])["sent"] = stamp
+        if self.layout.is_authenticated:
+            for row, rank in enumerate(ranks.tolist()):
+                head = bytearray(heads[row].tobytes())
+                self.layout.sign(self.identities.keys[rank] or b"", head)
+                heads[row] = np.frombuffer(head, np.uint8)
+
+    def tail_sum(self, packet_bytes: int) -> int:
+        return 0
+
+
+class StampSender(Sender):
+    """Sends packets, each with the time of its call."""
+
+    _table: StampTable
+    _format: StampFormat
+
+    def _write(self) -> None:
+        super()._write()
+        numbers = np.arange(self._written_first, self._written_stop)
+        ranks = self._table.places(numbers)[1]
+        self._batch.set_destinations(ranks, np.full(len(numbers), len(self._format.padding)))
+
+    def _send_once(self, stop: int) -> int:
+        first = self._table.next
+        rows = slice(first - self._written_first, stop - self._written_first)
+        stamp = to_ntp(np.array([time.time_ns()], np.int64))[0]
+        self._format.sign(self._batch.heads[rows], self._table.places(np.arange(first, stop))[1], stamp)
+        self._table.sent_stamps[first:stop] = stamp
+        return super()._send_once(stop)
+
+
+class StampMatcher(ReplyMatcher):
+    """Matches replies to packets; `hosts` are port and address of each target."""
+
+    _table: StampTable
+    _format: StampFormat
+
+    def __init__(self, echo_format: EchoFormat, table: PacketTable, hosts: Bytes, clock: StampClock) -> None:
+        super().__init__(echo_format, table, hosts, clock)
+        self._rank_of_ssid: Int64s = np.full(MOST_TARGETS + 1, -1, np.int64)
+        self._rank_of_ssid[self._format.identities.ssids] = np.arange(len(self._format.identities.ssids))
+
+    def match_messages(
+        self, data: Bytes, lengths: Int64s, sources: Bytes, controls: kernel.Controls, now_ns: int
+    ) -> None:
+        """Store the replies among a socket's messages."""
+        layout, table = self._format.layout, self._table
+        replies = fields(data, REPLY[layout.is_authenticated])
+        ranks = self._ranks(replies["ssid"], sources)
+        turns = (
+            replies["sender_sequence"].astype(np.int64) - self._format.identities.first_sequences[ranks]
+        ) % SEQUENCES
+        packets = np.where(turns < len(table.packet_bytes), table.packets_at(turns, ranks), table.total)
+        ours = has_reply_length(lengths, layout.is_authenticated) & (ranks >= 0) & self._was_sent(packets)
+        known = np.where(ours, packets, 0)
+        ours &= table.sent_stamps[known] == replies["sender_sent"].astype(np.uint64)
+        ours &= (sources == self._hosts[np.maximum(ranks, 0)]).all(axis=1)
+        if layout.is_authenticated:
+            ours &= self._authentic(data, ours, ranks)
+        rows = np.flatnonzero(ours)
+        new = self._first_replies(packets[rows])
+        self._store_replies(packets, controls, controls.hop_limit, rows, now_ns)
+        self._store_figures(data, lengths, replies, packets, controls, rows[new])
+        further = rows[~new]
+        arrived_ns = controls.stamp_ns[further] - self._clock.offset_ns
+        table.enter_further(packets[further], replies["sequence"][further].astype(np.int64), arrived_ns)
+        self._store_follow_ups(data, lengths, ranks, rows)
+
+    def _ranks(self, ssids: Bytes, sources: Bytes) -> Int64s:
+        """The target of each reply; -1 if none. Reflectors of TWAMP-Light return no SSID: theirs is told by address."""
+        ranks: Int64s = self._rank_of_ssid[ssids.astype(np.int64)]
+        for row in np.flatnonzero(ssids == 0).tolist():
+            ranks[row] = self._rank_of_host.get(sources[row].tobytes(), -1)
+        return ranks
+
+    def _authentic(self, data: Bytes, ours: Bools, ranks: Int64s) -> Bools:
+        """Which of our rows have valid HMACs; a reply without an HMAC TLV that we asked for has no valid extensions."""
+        valid = np.zeros(len(data), np.bool_)
+        for row in np.flatnonzero(ours).tolist():
+            key = self._format.identities.keys[int(ranks[row])] or b""
+            valid[row] = is_authentic(key, data[row, :AUTHENTICATED_BYTES].tobytes())
+        return valid
+
+    def _first_replies(self, packets: Int64s) -> Bools:
+        """Which rows are the first reply to their packet."""
+        first = np.zeros(len(packets), np.bool_)
+        first[np.unique(packets, return_index=True)[1]] = True
+        first &= self._table.replies[packets] == 0
+        return first
+
+    def _store_figures(
+        self,
+        data: Bytes,
+        lengths: Int64s,
+        replies: npt.NDArray[np.void],
+        packets: Int64s,
+        controls: kernel.Controls,
+        rows: Int64s,
+    ) -> None:
+        table, some, of_rows = self._table, packets[rows], replies[rows]
+        estimates = of_rows["estimate"].astype(np.int64)
+        table.counter[some] = of_rows["sequence"].astype(np.int64)
+        table.estimate[some] = estimates
+        table.far_received_ns[some] = to_unix_ns(of_rows["received"], estimates)
+        table.far_sent_ns[some] = to_unix_ns(of_rows["sent"], estimates)
+        ttls = of_rows["sender_ttl"].astype(np.int64)
+        # A reflector that cannot read the TTL leaves 0, which no packet that came had.
+        table.forward_ttl[some] = np.where((lengths[rows] >= SENDER_TTL_END) & (ttls > 0), ttls, -1)
+        if controls.traffic_class is not None:
+            classes = controls.traffic_class[rows]
+            table.reverse_dscp[some] = np.where(classes >= 0, classes >> 2, -1)
+        if self._format.layout.has_extensions:
+            at = self._format.layout.cos_at
+            good = self._has_tlv(data[rows], lengths[rows], at, tlv.CLASS_OF_SERVICE, tlv.CLASS_OF_SERVICE_BYTES)
+            value = data[rows, at + tlv.HEADER.size].astype(np.int64) << 8 | data[rows, at + tlv.HEADER.size + 1]
+            table.forward_dscp[some] = np.where(good, value >> 4 & 0x3F, -1)
+
+    def _store_follow_ups(self, data: Bytes, lengths: Int64s, ranks: Int64s, rows: Int64s) -> None:
+        layout = self._format.layout
+        if not layout.has_extensions or not len(rows):
+            return
+        at = layout.follow_up_at
+        good = self._has_tlv(data[rows], lengths[rows], at, tlv.FOLLOW_UP, tlv.FOLLOW_UP_BYTES)
+        some = rows[good]
+        if layout.is_authenticated:
+            keys = self._format.identities.keys
+            valid = [layout.has_valid_extensions(keys[int(ranks[row])] or b"", data[row].tobytes()) for row in some]
+            some = some[np.array(valid, np.bool_)] if len(valid) else some
+        values = np.ascontiguousarray(data[some, at + tlv.HEADER.size : at + tlv.HEADER.size + 12])
+        counters = np.ascontiguousarray(values[:, :4]).view(">u4")[:, 0].astype(np.int64)
+        stamps = np.ascontiguousarray(values[:, 4:]).view(">u8")[:, 0].astype(np.uint64)
+        estimates = fields(data, REPLY[layout.is_authenticated])["estimate"][some].astype(np.int64)
+        told = stamps != 0
+        self._table.enter_follow_ups(ranks[some][told], counters[told], to_unix_ns(stamps, estimates)[told])
+
+    @staticmethod
+    def _has_tlv(data: Bytes, lengths: Int64s, at: int, kind: int, value_bytes: int) -> Bools:
+        """Which replies have a whole TLV of a type at an offset that the reflector filled in."""
+        flags = tlv.UNRECOGNISED | tlv.MALFORMED | tlv.UNVERIFIED
+        good: Bools = (lengths >= at + tlv.HEADER.size + value_bytes) & (data[:, at + 1] == kind)
+        good &= (data[:, at] & flags == 0) & (data[:, at + 2] == 0) & (data[:, at + 3] == value_bytes)
+        return good
+
+    def match_queued_errors(
+        self, data: Bytes, lengths: Int64s, hosts: Bytes, controls: kernel.Controls, now_ns: int
+    ) -> None:
+        """Keep the name of the first ICMP error of each target: the kernel gives a socket only errors of its own."""
+        for row in np.flatnonzero(controls.error_origin).tolist():
+            rank = self._rank_of_host.get(hosts[row].tobytes(), -1)
+            name = icmp_errors.name_of(
+                self._format.family, int(controls.error_type[row]), int(controls.error_code[row])
+            )
+            if rank >= 0:
+                self._table.error_names.setdefault(rank, name)
+
+
+class StampSession(PingSession):
+    """A socket, its targets, and the packets to send to them in a cycle."""
+
+    channel: StampChannel
+    _table: StampTable
+
+    def __init__(
+        self,
+        channel: StampChannel,
+        addresses: Sequence[SocketAddress],
+        pattern: SendPattern,
+        layout: RequestFormat,
+        identities: Identities,
+        *,
+        dscp: int,
+        error_s: float | None,
+    ) -> None:
+        self._layout, self._identities, self._dscp, self._error_s = layout, identities, dscp, error_s
+        super().__init__(channel, addresses, pattern)
+
+    def _make_table(self, targets: int, pattern: SendPattern, cells: Int64s | None) -> PacketTable:
+        return StampTable(targets, pattern, cells)
+
+    def _make_sender_and_receiver(self, addresses: Sequence[SocketAddress], flows: Int64s) -> None:
+        channel, table = self.channel, self._table
+        largest_bytes = self._layout.packet_bytes
+        charge_bytes = largest_bytes + 2 * MESSAGE_OVERHEAD_BYTES
+        self._room = max(1, channel.receive_buffer_bytes // (2 * charge_bytes))
+        rows = min(kernel.MAX_MESSAGES, self._room, table.total)
+        by_rank = self._identities.of(np.argsort(self._rank_of_target))
+        stamp_format = StampFormat(channel.family, self._layout, by_rank, self._dscp, self._error_s)
+        channel.restart_stamp_keys()
+        self._keys = StampKeys(table.total)
+        self._sender = StampSender(channel, addresses, stamp_format, table, self._keys, rows, self._restart_keys)
+        self._receiver = Receiver(
+            channel,
+            self._sender.names,
+            stamp_format,
+            table,
+            self._keys,
+            rows,
+            matcher=StampMatcher,
+            host_columns=PEER_COLUMNS,
+        )
+
+    def figures(self) -> ReplyFigures:
+        """What the replies told, in the order of the targets."""
+        return self._table.figures(self._rank_of_target, self._receiver.clock.offset_ns)
+
+    def error_names(self) -> dict[int, str]:
+        """The name of the first ICMP error about each target that has any."""
+        target_of_rank = np.argsort(self._rank_of_target)
+        return {int(target_of_rank[rank]): name for rank, name in self._table.error_names.items()}

@@ -1,0 +1,123 @@
+"""The packets of a STAMP session and all that their replies tell (`StampTable`, `ReplyFigures`).
+
+The round trip of each packet is in the table of the ping engine; this adds the reflector's counter and timestamps, TTL
+and DSCP of both directions, further replies to a packet, and follow-up send times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from probes.ping.arrays import Bools, Int64s
+from probes.ping.engine.packet_outcomes import PacketTable, SendPattern
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyFigures:
+    """What the first reply to each packet told: arrays of shape (targets, packets).
+
+    `counter`: the reflector's number of the reply. `left_ns`, `arrived_ns`: our own Unix times of the packet's
+    departure and the reply's arrival; `far_received_ns`, `far_sent_ns`: the reflector's, 0 for none. `estimate`: its
+    error estimate. `followed_up`: `far_sent_ns` is what the reflector told later. TTL and DSCP are -1 if unknown.
+    `further`: further replies, a row of (target, packet, counter, monotonic arrival) each, in order of arrival.
+    """
+
+    counter: Int64s
+    left_ns: Int64s
+    arrived_ns: Int64s
+    far_received_ns: Int64s
+    far_sent_ns: Int64s
+    followed_up: Bools
+    estimate: Int64s
+    forward_ttl: Int64s
+    forward_dscp: Int64s
+    reverse_dscp: Int64s
+    further: Int64s
+
+
+class StampTable(PacketTable):
+    """The packets of a session. `sent_stamps` are the timestamps in our packets, which their replies return."""
+
+    def __init__(self, targets: int, pattern: SendPattern, cells: Int64s | None = None) -> None:
+        super().__init__(targets, pattern, cells)
+        total = self.total
+        self.sent_stamps: npt.NDArray[np.uint64] = np.zeros(total, np.uint64)
+        self.counter: Int64s = np.full(total, UNKNOWN, np.int64)
+        self.far_received_ns: Int64s = np.zeros(total, np.int64)
+        self.far_sent_ns: Int64s = np.zeros(total, np.int64)
+        self.estimate: Int64s = np.zeros(total, np.int64)
+        self.forward_ttl: Int64s = np.full(total, UNKNOWN, np.int64)
+        self.forward_dscp: Int64s = np.full(total, UNKNOWN, np.int64)
+        self.reverse_dscp: Int64s = np.full(total, UNKNOWN, np.int64)
+        self.error_names: dict[int, str] = {}
+        self._further: list[Int64s] = []
+        self._follow_ups: list[Int64s] = []
+
+    def enter_further(self, packets: Int64s, counters: Int64s, arrived_ns: Int64s) -> None:
+        """Store further replies to packets that have one."""
+        if len(packets):
+            self._further.append(np.column_stack((packets, counters, arrived_ns)))
+
+    def enter_follow_ups(self, ranks: Int64s, counters: Int64s, sent_ns: Int64s) -> None:
+        """Store true send times of earlier replies, by their counter."""
+        if len(ranks):
+            self._follow_ups.append(np.column_stack((ranks, counters, sent_ns)))
+
+    def figures(self, rank_of_target: Int64s, realtime_offset_ns: int) -> ReplyFigures:
+        """All that replies told, in the order of the targets."""
+        followed_up = self._apply_follow_ups()
+
+        def in_order(values: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+            return self.by_target(values, rank_of_target)
+
+        answered = self.replies > 0
+        stamped = (self.stamped_ns > 0) & (~answered | (self.stamped_ns <= self.arrived_ns))
+        left_ns = np.where(stamped, self.stamped_ns, self.called_ns)
+        further = np.concatenate(self._further) if self._further else np.zeros((0, 3), np.int64)
+        turns, ranks = self.places(further[:, 0])
+        target_of_rank = np.argsort(rank_of_target)
+        return ReplyFigures(
+            counter=in_order(self.counter),
+            left_ns=in_order(left_ns + realtime_offset_ns),
+            arrived_ns=in_order(np.where(answered, self.arrived_ns + realtime_offset_ns, 0)),
+            far_received_ns=in_order(self.far_received_ns),
+            far_sent_ns=in_order(self.far_sent_ns),
+            followed_up=in_order(followed_up),
+            estimate=in_order(self.estimate),
+            forward_ttl=in_order(self.forward_ttl),
+            forward_dscp=in_order(self.forward_dscp),
+            reverse_dscp=in_order(self.reverse_dscp),
+            further=np.column_stack((target_of_rank[ranks], turns, further[:, 1], further[:, 2])),
+        )
+
+    def _apply_follow_ups(self) -> Bools:
+        """Replace the send times of replies by the true ones. Returns which were."""
+        followed: Bools = np.zeros(self.total, np.bool_)
+        if not self._follow_ups:
+            return followed
+        ranks, counters, sent_ns = np.concatenate(self._follow_ups).T
+        packets = np.flatnonzero(self.counter != UNKNOWN)
+        keys = self._key(self.places(packets)[1], self.counter[packets])
+        order = np.argsort(keys, kind="stable")
+        wanted = self._key(ranks, counters)
+        at = np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)
+        matches = keys[order][at] == wanted
+        about = packets[order][at][matches]
+        told_ns = sent_ns[matches]
+        # A reply leaves after its packet came, and not earlier than the reflector wrote into it.
+        sound = told_ns >= self.far_sent_ns[about]
+        self.far_sent_ns[about[sound]] = told_ns[sound]
+        followed[about[sound]] = True
+        return followed
+
+    @staticmethod
+    def _key(ranks: Int64s, counters: Int64s) -> Int64s:
+        return ranks << 32 | counters

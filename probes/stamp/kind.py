@@ -1,0 +1,99 @@
+"""The kind `stamp`: loss and delay of each direction of a path, by STAMP; all paths of a cycle together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from probes.contract import CycleKind, Deadline, Load, LoadPeriods, Outcome, Probe, Target
+from probes.stamp.limits import StampLimits
+from probes.stamp.spec import StampBurst, StampSpec, StampTask
+
+DEADLINE_SLACK_S = 10.0
+CLOSING_PACKETS = 3
+"""Packets to a target whose last ones went unanswered, to read the reflector's counter."""
+LONGEST_CLOSING_SPACING_S = 1.0
+
+
+def closing_s(spec: StampSpec) -> float:
+    """The time that these packets take."""
+    return CLOSING_PACKETS * min(spec.spacing_s, LONGEST_CLOSING_SPACING_S) + spec.timeout_s
+
+
+def _probe() -> Probe[StampSpec, tuple[StampBurst, ...]]:
+    from probes.stamp.probe import STAMP
+
+    return STAMP
+
+
+def _targets(task: StampTask) -> tuple[Target, ...]:
+    return tuple(Target(target.path_id, target.address, target.family, target) for target in task.spec.targets)
+
+
+def _spec(task: StampTask, targets: Sequence[Target], limits: Any) -> StampSpec:
+    return msgspec.structs.replace(
+        task.spec,
+        targets=tuple(msgspec.structs.replace(target.planned, address=target.address) for target in targets),
+    )
+
+
+def _run(probe: Any, spec: StampSpec, deadline: Deadline, load_periods: LoadPeriods) -> tuple[StampBurst, ...]:
+    bursts: tuple[StampBurst, ...] = probe.run(spec, deadline, load_periods)
+    return bursts
+
+
+def longest_s(spec: StampSpec) -> float:
+    """The deadline of a cycle."""
+    return spec.duration_s + closing_s(spec) + spec.late_s + DEADLINE_SLACK_S
+
+
+def _forbids(limits: Any, task: StampTask, targets: Sequence[Target], load: Load) -> list[str | None]:
+    running_per_s = sum(
+        len(measured) / other.spec.spacing_s
+        for other, measured in load.running.values()
+        if isinstance(other, StampTask)
+    )
+    rules: list[str | None] = limits.stamp.forbids_targets(
+        task.spec, [target.address for target in targets], running_per_s
+    )
+    return rules
+
+
+def _not_measured(
+    task: StampTask, target: Target, started_at: datetime, outcome: Outcome, detail: str
+) -> tuple[StampBurst, ...]:
+    return (
+        StampBurst(
+            target=target.planned.address,
+            address=None,
+            family=target.family,
+            packet_bytes=task.spec.packet_bytes,
+            started_at=started_at,
+            outcome=outcome,
+            port=target.planned.port,
+            dscp=task.spec.dscp,
+            is_path_series=target.planned.is_path_series,
+            detail=detail,
+        ),
+    )
+
+
+KIND = CycleKind(
+    name="stamp",
+    task=StampTask,
+    results=(StampBurst,),
+    hours="stamp",
+    limits={"stamp": StampLimits},
+    probe=_probe,
+    targets=_targets,
+    spec=_spec,
+    length_s=lambda task: task.spec.duration_s,
+    longest_s=longest_s,
+    not_measured=_not_measured,
+    forbids=_forbids,
+    run=_run,
+    is_under_load=lambda burst: burst.is_under_load,
+)
