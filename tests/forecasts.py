@@ -46,9 +46,9 @@ def shared_link(random: Random) -> Rates:
     return np.array(rates)
 
 
-def capacity_bound(random: Random) -> Rates:
+def capacity_bound(random: Random, noise: float = 0.001) -> Rates:
     """A full link with 0.1% of noise, and an outlier in 25 tests."""
-    rates = 94.1 * (1 + 0.001 * random.standard_normal(LENGTH))
+    rates = 94.1 * (1 + noise * random.standard_normal(LENGTH))
     outlier = random.random(LENGTH) < 0.04
     return np.where(outlier, rates * random.uniform(0.3, 0.9, LENGTH), rates)
 

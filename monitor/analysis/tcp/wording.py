@@ -38,8 +38,16 @@ def headline(answer: ThroughputEstimate) -> str:
 
 def forecast_headline(made: Forecast) -> str:
     """Throughput forecast from the path's own tests, its interval and the number of tests."""
-    ends = f"{rate(made.low_bps)} to {rate(made.high_bps)}"
-    return f"about {rate(made.throughput_bps)} (80%: {ends}), from {_tests(made.tests)} of this path"
+    return f"about {rate(made.throughput_bps)} (80%: {_ends(made)}), from {_tests(made.tests)} of this path"
+
+
+def _ends(made: Forecast) -> str:
+    """Both ends of the interval; the larger distance where three digits do not tell them apart."""
+    low, high = rate(made.low_bps), rate(made.high_bps)
+    if low != high:
+        return f"{low} to {high}"
+    distance = max(made.high_bps - made.throughput_bps, made.throughput_bps - made.low_bps) / made.throughput_bps
+    return f"within {figures.percent(distance)}"
 
 
 def forecast_notes(made: Forecast, until: datetime) -> list[str]:

@@ -24,7 +24,8 @@ from monitor.analysis.tcp import (
     mathis_bps,
     replayed,
 )
-from tests.forecasts import BEGAN_AT, heavy_tails, pooled, published, score_series, simulated
+from monitor.analysis.tcp.wording import forecast_headline
+from tests.forecasts import BEGAN_AT, capacity_bound, heavy_tails, pooled, published, score_series, simulated
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 CLEAN = PathPings(rtt_ms=20.0, lost=0, sent=300, ttl=60)
@@ -52,8 +53,22 @@ def test_simulated_series_reach_the_stated_score():
     assert together.within_two_ratio >= 0.95
     assert 0.77 <= together.covered_ratio <= 0.83
     assert together.rmsre <= together.rmsre_of_ten
-    # On a full link the noise is below the minimum width of an interval.
-    assert all(0.72 <= score.covered_ratio <= 0.88 for score in scores if score.name != "full link")
+    assert all(0.72 <= score.covered_ratio <= 0.88 for score in scores)
+
+
+@pytest.mark.parametrize("noise", [0.0003, 0.01])
+def test_the_interval_of_a_full_link_fits_its_noise(noise):
+    series = [capacity_bound(np.random.default_rng([5, number]), noise) for number in range(3)]
+
+    assert 0.75 <= score_series("full link", series).covered_ratio <= 0.88
+
+
+def test_ends_alike_in_three_digits_are_told_apart_in_words():
+    scattered = forecast(past_tests(*[94.1, 94.12, 94.08] * 10), CLEAN, RENO)
+    equal = forecast(past_tests(*[94.1] * 30), CLEAN, RENO)
+
+    assert "(80%: within 0.021%)" in forecast_headline(scattered)
+    assert "(80%: within 0.01%)" in forecast_headline(equal)
 
 
 def test_published_series_reach_the_stated_score():
@@ -104,7 +119,7 @@ def test_equal_tests_still_have_an_interval():
     forecasted = forecast(past_tests(*[94.1] * 30), CLEAN, RENO)
 
     assert forecasted.low_bps < forecasted.throughput_bps < forecasted.high_bps
-    assert forecasted.high_bps / forecasted.low_bps < 1.02
+    assert forecasted.high_bps / forecasted.low_bps < 1.001
 
 
 def test_tests_since_the_loss_outweigh_those_before():
