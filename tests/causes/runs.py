@@ -11,7 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path as FilePath
 
+import msgspec
 import numpy as np
 from django.db import transaction
 
@@ -45,6 +47,7 @@ from tests.causes.network import (
 )
 from tests.deliveries import arrival_of
 from tests.diagnosis import generated
+from tests.diagnosis.reading import read
 
 ONSET = datetime(2026, 11, 18, 17, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -54,6 +57,8 @@ TESTS_BEFORE = 40
 USUAL_BPS = 9e7
 TEST_S = 10.0
 STEP_MIN = 4
+POLICED = FilePath(__file__).parents[1] / "fixtures" / "iperf3" / "policers"
+POLICED_RTTS_MS = (60, 160)
 
 
 @dataclass(slots=True)
@@ -236,20 +241,31 @@ def _throughput(pair: Pair, transfers: Sequence[Transfers], minute: int, random:
     common = {"target": pair[1], "address": "192.0.2.1", "family": 4, "started_at": at}
     if hit is not None and hit.fails:
         return ThroughputRun(**common, outcome=Outcome.TOOL_FAILURE, detail="the transfer stalled")
+    if hit is not None and hit.policed_mbps is not None:
+        return msgspec.structs.replace(_policed(hit.policed_mbps, base_rtt_ms(pair)), **common)
     rtt_ms = base_rtt_ms(pair)
     usual_bps = USUAL_BPS * float(np.exp(random.normal(0.0, 0.06)))
     if minute < 0:
         return ThroughputRun(**common, outcome=Outcome.MEASURED, throughput_bps=usual_bps, duration_s=TEST_S)
     if hit is None:
         recording = generated.recorded(generated.steady(usual_bps, rtt_ms=rtt_ms), TEST_S)
-    elif hit.is_policed:
-        recording = generated.simulated(generated.policer(hit.rate_bps or 0.0, 6e4), TEST_S, rtt_ms / 1e3)
     elif hit.rate_bps is not None:
         recording = generated.recorded(generated.steady(hit.rate_bps, rtt_ms=rtt_ms), TEST_S)
     else:
         dropped = generated.independent_loss(hit.loss_ratio, int(random.integers(2**31)))
         recording = generated.simulated(dropped, TEST_S, rtt_ms / 1e3, start_segments=10)
     return _run_of(recording, common)
+
+
+def _policed(rate_mbps: int, rtt_ms: float) -> ThroughputRun:
+    """The transfer of the lab at the nearest RTT, moved to the RTT of the path that pings see."""
+    recorded_ms = min(POLICED_RTTS_MS, key=lambda recorded: abs(recorded - rtt_ms))
+    run = read(POLICED / f"policer-{rate_mbps}mbps-{recorded_ms}ms.json")
+    assert run.transfer is not None
+    assert run.transfer.sent is not None
+    rtts_ms = tuple(sample + rtt_ms - recorded_ms for sample in run.transfer.sent.rtt_ms)
+    sent = msgspec.structs.replace(run.transfer.sent, rtt_ms=rtts_ms)
+    return msgspec.structs.replace(run, transfer=msgspec.structs.replace(run.transfer, sent=sent))
 
 
 def _run_of(recording: generated.Recording, common: dict[str, object]) -> ThroughputRun:

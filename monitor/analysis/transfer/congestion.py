@@ -19,7 +19,7 @@ from monitor.analysis.transfer.finding import (
 )
 from monitor.analysis.transfer.record import Recording
 from monitor.analysis.transfer.signs import Signs
-from monitor.analysis.transfer.token_bucket import LEAST_GROUP
+from monitor.analysis.transfer.token_bucket import LEAST_GROUP, TokenBucket
 
 DUPLICATES = 0.5
 """Share of the retransmitted segments above which reordering is the limit: more were late than lost."""
@@ -83,14 +83,24 @@ def policed(signs: Signs, recording: Recording) -> TransferFinding | None:
     depth = "shallow" if bucket.depth_bytes is None else f"about {size_text(bucket.depth_bytes)} deep"
     return TransferFinding(
         Verdict.POLICER,
-        f"policed at {bit_rate(bucket.rate_bps)}: the rate between losses is constant to within"
-        f" {percent(bucket.deviation_ratio)}, without queueing before them; the token bucket is {depth}",
+        f"policed at {bit_rate(bucket.rate_bps)}: {_dropped_how(bucket)}; the token bucket is {depth}",
         (
             EvidenceFigure("token rate", bucket.rate_bps, "bit/s"),
             *(() if bucket.depth_bytes is None else (EvidenceFigure("bucket depth", bucket.depth_bytes, "B"),)),
+            *(() if bucket.dropping_s is None else (EvidenceFigure("dropping", bucket.dropping_s, "s"),)),
             EvidenceFigure("deviation between losses", bucket.deviation_ratio, ""),
             EvidenceFigure("loss events", signs.loss_events, "count"),
         ),
+    )
+
+
+def _dropped_how(bucket: TokenBucket) -> str:
+    within = f"constant to within {percent(bucket.deviation_ratio)}"
+    if bucket.dropping_s is None or bucket.dropped_ratio is None:
+        return f"the rate between losses is {within}, without queueing before them"
+    return (
+        f"after a burst above that rate, {percent(bucket.dropped_ratio)} of the segments were retransmitted for"
+        f" {bucket.dropping_s:.1f} s at a rate {within}, without queueing"
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from monitor.analysis.transfer.drained_bucket import fit_drained_bucket
 from monitor.analysis.transfer.events import CLOSED_WINDOW_SEGMENTS, Pause, Recovery, loss_starts
 from monitor.analysis.transfer.record import WINDOW_USED, Bools, Floats, IntervalSeries, Recording
 from monitor.analysis.transfer.token_bucket import TokenBucket, fit_token_bucket
@@ -116,7 +117,8 @@ def read_signs(
         duplicate_ratio=_duplicate_ratio(recording, resent),
         token_bucket=fit_token_bucket(
             series.start_s, series.delivered_bytes, loss_starts(series), group, series.base_rtt_s
-        ),
+        )
+        or fit_drained_bucket(series, recording.mss_bytes),
         window=window_use(series, steady, slow_start_end_s),
     )
 

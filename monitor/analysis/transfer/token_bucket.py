@@ -1,6 +1,7 @@
 """Detect a policer by the losses of a transfer: its rate and the depth of its bucket.
 
-In: bytes that arrived and loss events, by interval. Out: a `TokenBucket`, or None.
+In: bytes that arrived and loss events, by interval. Out: a `TokenBucket`, or None. Short tests of long paths
+have too few loss events for this: `monitor.analysis.transfer.drained_bucket` looks at their start.
 
 A policer drops when its bucket is empty. Between losses the bucket goes from empty to empty, so that the passing bytes
 are its rate times the time, at any rate of the sender; and it goes on dropping until the sender slows down, so that a
@@ -41,11 +42,15 @@ class TokenBucket:
     """A policer, in bytes of payload. `deviation_ratio` is that of the rates between losses; 0 for a perfect policer.
 
     `depth_bytes` is None where nothing passed above the rate before the first loss: then the bucket is shallow.
+    `dropping_s` is the time in which it dropped without a break, where that shows it and not the rates between losses;
+    `dropped_ratio` the share of the segments retransmitted in that time.
     """
 
     rate_bps: float
     depth_bytes: float | None
     deviation_ratio: float
+    dropping_s: float | None = None
+    dropped_ratio: float | None = None
 
 
 def fit_token_bucket(
@@ -70,7 +75,7 @@ def fit_token_bucket(
     deviation_ratio = float(np.sqrt(variance) / rate)
     if deviation_ratio > MOST_DEVIATION:
         return None
-    depth_bytes = _depth_bytes(start_s, until, loss_at[0], rate)
+    depth_bytes = bytes_above(start_s, until, loss_at[0], rate)
     return TokenBucket(float(8.0 * rate), depth_bytes if depth_bytes > 0.0 else None, deviation_ratio)
 
 
@@ -83,7 +88,7 @@ def _spans(start_s: Floats, loss_at: list[int], least_s: float) -> list[int]:
     return bounds
 
 
-def _depth_bytes(start_s: Floats, until: Floats, first_loss: int, rate: float) -> float:
+def bytes_above(start_s: Floats, until: Floats, first_loss: int, rate: float) -> float:
     """Maximum of the bytes above the rate, over any period that ends before the first loss."""
     above = until[: first_loss + 1] - rate * (start_s[: first_loss + 1] - start_s[0])
     return float((above - np.minimum.accumulate(above)).max())

@@ -1,6 +1,8 @@
 """Policers: detected for a simulated token bucket, and not for independent losses."""
 
+import dataclasses
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,10 @@ from hypothesis import strategies as st
 
 from monitor.analysis.transfer import Verdict, diagnose
 from tests.diagnosis.generated import independent_loss, policer, simulated
+from tests.diagnosis.reading import read, recording
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "iperf3"
+POLICED = sorted((FIXTURES / "policers").glob("*.json"))
 
 
 @pytest.mark.parametrize(
@@ -64,3 +70,27 @@ def test_regular_losses_after_a_queue_are_the_queues():
     diagnosis = diagnose(type(policed)(samples=rising, arrivals=policed.arrivals, idle_rtt_ms=40.0))
 
     assert diagnosis.verdict is Verdict.BOTTLENECK_QUEUE
+
+
+@pytest.mark.parametrize("path", POLICED, ids=lambda path: path.stem)
+def test_a_policer_after_a_burst_has_its_rate_or_no_name(path):
+    """Transfers of the lab, recorded after the thresholds were set; the limit counts IP packets of 1,500 bytes."""
+    diagnosis = diagnose(recording(read(path)))
+
+    limit_bps = float(path.stem.split("-")[1].removesuffix("mbps")) * 1e6
+    assert diagnosis.verdict in {Verdict.POLICER, Verdict.LOSS}
+    if diagnosis.verdict is Verdict.POLICER:
+        assert diagnosis.signs.token_bucket.rate_bps == pytest.approx(limit_bps * 1448 / 1500, rel=0.1)
+
+
+def test_most_policers_of_a_long_path_are_named_in_ten_seconds():
+    verdicts = [diagnose(recording(read(path))).verdict for path in POLICED]
+
+    assert verdicts.count(Verdict.POLICER) >= 4
+
+
+def test_without_the_receivers_intervals_no_policer_is_named():
+    policed = recording(read(FIXTURES / "diagnosis" / "policer_160ms.json"))
+
+    assert diagnose(policed).verdict is Verdict.POLICER
+    assert diagnose(dataclasses.replace(policed, arrivals=())).verdict is Verdict.LOSS
