@@ -2,7 +2,8 @@
 
 `python -m tests.diagnosis.public` prints each verdict and counts them by version. In
 `tests/fixtures/iperf3/public/reports.json` each report has its source, its intervals, the limits consistent with its
-figures (`limits`, determined by hand; empty where it shows no limit) and the reason.
+figures (`limits`, determined by hand; empty where it shows no limit) and the reason. `texts.json` has those that were
+published as text: bytes and windows to three digits, and no RTT.
 """
 
 from __future__ import annotations
@@ -17,14 +18,18 @@ import msgspec
 
 from monitor.analysis.transfer import Diagnosis, Recording, SenderInterval, Verdict, diagnose
 
-REPORTS = Path(__file__).parents[1] / "fixtures" / "iperf3" / "public" / "reports.json"
+FOLDER = Path(__file__).parents[1] / "fixtures" / "iperf3" / "public"
 
 Report = dict[str, Any]
 
 
 def reports() -> list[Report]:
     """All reports."""
-    return msgspec.json.decode(REPORTS.read_bytes(), type=list[Report])
+    return [
+        report
+        for name in ("reports.json", "texts.json")
+        for report in msgspec.json.decode((FOLDER / name).read_bytes(), type=list[Report])
+    ]
 
 
 def recording(report: Report) -> Recording:

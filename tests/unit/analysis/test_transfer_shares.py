@@ -73,7 +73,10 @@ def test_efficiency_of_a_saved_run_uses_delivered_bytes(path):
     assert diagnosis.rfc6349.efficiency_ratio == pytest.approx(by_hand, abs=0.002)
 
 
-@pytest.mark.parametrize("report", public.reports(), ids=lambda report: report["name"])
+COUNTED = [report for report in public.reports() if report["retransmits"][0] is not None]
+
+
+@pytest.mark.parametrize("report", COUNTED, ids=lambda report: report["name"])
 def test_efficiency_of_a_public_report_uses_delivered_bytes(report):
     diagnosis = diagnose(public.recording(report))
 
