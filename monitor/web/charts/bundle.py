@@ -32,7 +32,7 @@ def bundle_gzip() -> bytes:
     """The bundle, gzip-compressed. Raises `BundleError`."""
     path = settings.DATA_DIR / "web" / f"vega-{bundle_version()}.js.gz"
     if not path.exists():
-        _write_whole(path, gzip.compress(_make().encode(), compresslevel=9, mtime=0))
+        write_whole(path, gzip.compress(_make().encode(), compresslevel=9, mtime=0))
     return path.read_bytes()
 
 
@@ -45,7 +45,7 @@ def _make() -> str:
     return done.stdout
 
 
-def _write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
     """Write atomically, so that no reader sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=path.parent, delete=False) as part:

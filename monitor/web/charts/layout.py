@@ -141,7 +141,7 @@ def filled(layout: Spec, window: TimeAxis, datasets: dict[str, list[Row]]) -> Sp
 def _shift(spec: Spec, zone: ChartZone) -> None:
     """Put a chart into a zone. Vega knows UTC and the browser's zone only, so each time is shifted by the zone's offset
     and drawn as UTC; charts.js takes the offset off again for addresses."""
-    spec["usermeta"] = {"offset_ms": zone.offset_ms}
+    spec["usermeta"] = {"offset_ms": zone.offset_ms, "zone": zone.label}
     for parameter in spec["params"]:
         parameter["value"] += zone.offset_ms
     spec["datasets"] = {

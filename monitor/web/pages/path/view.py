@@ -16,6 +16,7 @@ from monitor.mesh.models import Path
 from monitor.overview.grid import HistoryPeriod, UnknownChoice
 from monitor.overview.moments import in_bounds
 from monitor.web.charts import bundle
+from monitor.web.charts.compiled import compiled
 from monitor.web.charts.marks import CHANGE_SIGNS, change_style
 from monitor.web.charts.smoke import LOSS_STEP_LABELS
 from monitor.web.pages.first_run import path_waits
@@ -71,7 +72,8 @@ def charts_json(request: HttpRequest, path_id: int) -> JsonResponse:
     """The interactive charts of the page with this query, which its script fetches when the page is painted."""
     with _not_found(path_id):
         data = load_chart(path_id, shown_period(request, timezone.now()), chosen_packet_bytes(request))
-    return JsonResponse(chart_specs(data), json_dumps_params={"separators": (",", ":"), "ensure_ascii": False})
+    charts = {name: compiled(spec) for name, spec in chart_specs(data).items()}
+    return JsonResponse(charts, json_dumps_params={"separators": (",", ":"), "ensure_ascii": False})
 
 
 @contextmanager

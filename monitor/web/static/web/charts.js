@@ -1,6 +1,7 @@
 "use strict";
 /* Draws the charts of a page: each [data-chart] names the <script type="application/json"> that holds its Vega-Lite
-   spec, or its spec among those at the address [data-charts-from], which come after the page. Vega interprets its expressions (ast), so that the page needs no unsafe-eval. Colours come from style.css as
+   spec, or its spec among those at the address [data-charts-from], which come after the page and are compiled to Vega.
+   Vega interprets its expressions (ast), so that the page needs no unsafe-eval. Colours come from style.css as
    --chart-NAME for each named style of the spec. New data goes into the drawn chart; the colour scheme redraws it, and
    print makes it as wide as the paper; style.css turns what was drawn in dark light there.
 
@@ -47,14 +48,37 @@
     if (palette !== undefined) {
       palette.value = palette.value.map((paper, step) => colour(`loss-step-${step}`) || paper);
     }
-    const config = spec.config;
+    const config = (spec.vega ?? spec).config;
     config.background = "transparent";
     Object.assign(config.axis, {
       labelColor: colour("text"), titleColor: colour("text"), gridColor: colour("grid"),
       domainColor: colour("axis"), tickColor: colour("axis"),
     });
     for (const [name, style] of Object.entries(config.style)) style.color = colour(name) || style.color;
-    return spec;
+    return spec.vega === undefined ? spec : assembled(spec);
+  }
+
+  /* A chart that the centre compiled to Vega: its rows and values are put in, and the colours of its styles, which the
+     compiler resolves, into the marks. */
+  function assembled({ vega, params, datasets }) {
+    const values = new Map(params.map(({ name, value }) => [name, value]));
+    for (const signal of vega.signals) if (values.has(signal.name)) signal.value = values.get(signal.name);
+    for (const data of vega.data) if (data.name in datasets) data.values = datasets[data.name];
+    recolour(vega.marks, vega.config.style);
+    vega.background = "transparent";
+    return vega;
+  }
+
+  function recolour(marks, styles) {
+    for (const mark of marks) {
+      const named = Array.isArray(mark.style) ? styles[mark.style.at(-1)] : undefined;
+      const encoded = mark.encode?.update ?? {};
+      for (const channel of ["fill", "stroke"]) {
+        const isColour = encoded[channel]?.value !== undefined && encoded[channel].value !== "transparent";
+        if (named !== undefined && isColour) encoded[channel].value = named.color;
+      }
+      recolour(mark.marks ?? [], styles);
+    }
   }
 
   /* Dragging over a chart with [data-zoom] shows that stretch of time: it goes into the address. */
@@ -114,7 +138,7 @@
       const spec = await specOf(element);
       const offset = spec.usermeta?.offset_ms ?? 0; /* of the reader's zone; addresses are in UTC */
       const result = await vegaEmbed(place, coloured(spec), {
-        mode: "vega-lite", ast: true, actions: false, defaultStyle: false, renderer: "canvas", logLevel: ERRORS_ONLY,
+        mode: spec.vega === undefined ? "vega-lite" : "vega", ast: true, actions: false, defaultStyle: false, renderer: "canvas", logLevel: ERRORS_ONLY,
         tooltip: { disableDefaultStyle: true },
       });
       place.setAttribute("aria-hidden", "true");

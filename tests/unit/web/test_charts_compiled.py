@@ -1,0 +1,80 @@
+"""Charts compiled by the centre: Vega without rows, and beside it the rows and values of the spec."""
+
+import json
+import subprocess
+
+import pytest
+
+from monitor.web.charts import compiled as compiler
+from monitor.web.charts.bundle import BundleError
+from monitor.web.charts.compiled import compile_layouts, compiled
+from monitor.web.charts.smoke import smoke_chart
+from tests.unit.web.test_charts import point, series, window
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("charts")
+
+
+@pytest.fixture(autouse=True)
+def _files(settings, folder):
+    settings.DATA_DIR = folder
+    compiler._vega_of.cache_clear()
+
+
+def drawn(minutes=3):
+    return smoke_chart(series(*[point(minute) for minute in range(minutes)]), [], window(10))
+
+
+def test_the_layout_is_vega_and_the_rows_are_beside_it():
+    spec = drawn()
+    chart = compiled(spec)
+
+    assert "/vega/" in chart["vega"]["$schema"]
+    names = {data["name"] for data in chart["vega"]["data"]}
+    assert {name for name, rows in spec["datasets"].items() if rows} <= names
+    assert not any(data.get("values") for data in chart["vega"]["data"])
+    assert (chart["datasets"], chart["params"]) == (spec["datasets"], spec["params"])
+    assert {param["name"] for param in spec["params"]} <= {signal["name"] for signal in chart["vega"]["signals"]}
+
+
+def test_no_row_is_described_or_rounded():
+    text = json.dumps(compiled(drawn())["vega"])
+
+    assert "tooltip" in text
+    assert '"description"' not in text
+    assert "timeunit" not in text.lower()
+    assert "utcyear" not in text
+
+
+def test_a_zone_has_the_same_compiled_layout(folder):
+    spec = drawn()
+    before = compiled(spec)
+    files = set(folder.rglob("chart-*"))
+    spec = json.loads(json.dumps(spec).replace("(UTC)", "(CEST)"))
+    spec["usermeta"] = {"offset_ms": 7_200_000, "zone": "CEST"}
+
+    chart = compiled(spec)
+
+    assert set(folder.rglob("chart-*")) == files
+    assert json.dumps(chart["vega"]).replace("(CEST)", "(UTC)") == json.dumps(before["vega"])
+    assert "(UTC)" not in json.dumps(chart["vega"])
+
+
+def test_charts_of_other_rows_and_processes_are_not_compiled_again(monkeypatch):
+    compile_layouts()
+    monkeypatch.setattr(subprocess, "run", None)
+
+    compiled(drawn(minutes=5))
+    compiler._vega_of.cache_clear()
+    compiled(drawn(minutes=2))
+
+
+def test_a_failure_of_the_compiler_says_why(monkeypatch, settings, tmp_path):
+    settings.DATA_DIR = tmp_path
+    monkeypatch.setattr(compiler, "_COMPILE", "raise SystemExit('no memory')")
+
+    with pytest.raises(BundleError, match="no memory"):
+        compiled(drawn())
+    assert list(tmp_path.rglob("chart-*")) == []
