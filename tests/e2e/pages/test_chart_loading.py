@@ -61,7 +61,9 @@ def test_charts_that_the_centre_could_not_give_come_later(browser, served, path)
     reason.wait_for()
 
     assert "500" in reason.inner_text()
-    assert page.locator(".smoke-drawn").is_visible()
+    drawing, told = page.locator(".smoke-drawn").bounding_box(), reason.bounding_box()
+    assert drawing["height"] > 200, "the first drawing stays whole"
+    assert told["y"] >= drawing["y"] + drawing["height"]
     page.unroute("**/charts.json**")
     refreshed(page)
     page.wait_for_function(DRAWN)
