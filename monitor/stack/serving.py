@@ -3,6 +3,9 @@
 Settings that differ between installations (addresses, certificates) are on the command line.
 """
 
+import gc as _gc
+from typing import Any as _Any
+
 from monitor.environment import trusted_proxies as _trusted_proxies
 
 wsgi_app = "monitor.wsgi:application"
@@ -19,3 +22,18 @@ logger_class = "monitor.stack.web_log.WebLog"
 forwarded_allow_ips = ",".join(_trusted_proxies())
 # By default a trusted proxy may set SCRIPT_NAME and PATH_INFO by headers, and nginx passes on what a client sends.
 forwarder_headers = ""
+
+
+def when_ready(server: _Any) -> None:
+    """Before the workers are forked."""
+    from monitor.web import warm  # Django is set up by now
+
+    warm.prepare()
+    _gc.freeze()
+
+
+def post_worker_init(worker: _Any) -> None:
+    """In each worker, before its first request."""
+    from monitor.web import warm
+
+    warm.warm_up()

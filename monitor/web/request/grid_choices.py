@@ -39,6 +39,8 @@ Choices = tuple[Metric, GridPeriod, int | None, str | None, ComparedPeriod | Non
 _large: dict[Choices, Grid] = {}
 _lock = Lock()
 _large_load = Lock()
+_loaded_beside: set[Choices] = set()
+"""The choices that a thread loads; it has `_large_load`."""
 _derived: dict[int, dict[Hashable, Any]] = {}
 
 
@@ -57,10 +59,10 @@ def load_chosen_grid(request: HttpRequest, now: datetime) -> Grid:
     choices = _choices(request)
     with _lock:
         large = _large.get(choices)
-    if large is None:
+        is_on_its_way = choices in _loaded_beside
+    if large is None and not is_on_its_way:
         return _loaded(choices, now)
-    age = now - large.until
-    if timedelta(0) <= age < LARGE_SHOWN:
+    if large is not None and timedelta(0) <= (age := now - large.until) < LARGE_SHOWN:
         if age >= LARGE_KEPT:
             _load_beside(choices, now)
         return large
@@ -71,18 +73,27 @@ def load_chosen_grid(request: HttpRequest, now: datetime) -> Grid:
         return _loaded(choices, now) if newer is None or newer is large else newer
 
 
+def load_early(request: HttpRequest, now: datetime) -> None:
+    """Load the grid in a thread before its first reader; readers who come during it wait for it."""
+    _load_beside(_choices(request), now)
+
+
 def _load_beside(choices: Choices, now: datetime) -> None:
     """Load a newer grid in a thread, unless a large grid is being loaded."""
     if not _large_load.acquire(blocking=False):
         return
+    with _lock:
+        _loaded_beside.add(choices)
 
     def load() -> None:
         try:
             _loaded(choices, now)
         except Exception:
-            # This reader already has a grid; the next reader loads one, and gets the error if it fails again.
-            log.warning("the grid could not be loaded beside a request", exc_info=True)
+            # Nobody needs it yet; the next reader loads one, and gets the error if it fails again.
+            log.warning("the grid could not be loaded beside requests", exc_info=True)
         finally:
+            with _lock:
+                _loaded_beside.discard(choices)
             _large_load.release()
             connection.close()
 

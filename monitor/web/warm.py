@@ -1,0 +1,46 @@
+"""Prepares the web server for its first readers, who otherwise wait for seconds after each start.
+
+`prepare` runs once, before the server forks its workers, which share all of it, and needs no database. `warm_up` runs
+in each worker.
+"""
+
+from __future__ import annotations
+
+import logging
+from threading import Thread
+
+from django.http import HttpRequest
+from django.template.loader import get_template
+from django.utils import timezone
+
+from monitor.web.charts import bundle
+from monitor.web.charts.compiled import compile_layouts
+from monitor.web.charts.layout import throughput_layout
+from monitor.web.charts.smoke import smoke_layout
+from monitor.web.request.grid_choices import load_early
+
+log = logging.getLogger(__name__)
+TEMPLATES = ("pages/grid/grid.html", "pages/path/path.html")
+
+
+def prepare() -> None:
+    """Build the layouts of the path page's charts, and parse the templates of the pages that are opened most."""
+    smoke_layout()
+    throughput_layout()
+    for name in TEMPLATES:
+        get_template(name)
+
+
+def warm_up() -> None:
+    """Load the grid of the first page, and make the files of interactive charts that are not there yet; both in threads
+    beside the requests."""
+    load_early(HttpRequest(), timezone.now())
+    Thread(target=_make_chart_files, name="charts", daemon=True).start()
+
+
+def _make_chart_files() -> None:
+    try:
+        bundle.bundle_gzip()
+        compile_layouts()
+    except (bundle.BundleError, OSError):
+        log.warning("the files of interactive charts could not be made", exc_info=True)  # the next request tries again

@@ -1,0 +1,99 @@
+"""The web server's preparations: readers of a worker that has just begun find the grid, or wait for the load under way."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+from django.http import HttpRequest
+
+from monitor.stack import serving
+from monitor.web import warm
+from monitor.web.charts import bundle, smoke
+from monitor.web.request import grid_choices
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def loads(monkeypatch):
+    """The loads of grids, which wait until `may_end` is set."""
+    loads = SimpleNamespace(begun=[], may_end=threading.Event())
+
+    def load(*choices):
+        loads.begun.append(choices)
+        assert loads.may_end.wait(10)
+        return SimpleNamespace(figures=range(grid_choices.LARGE_FROM_PATHS), until=choices[-1])
+
+    monkeypatch.setattr(grid_choices, "_load", load)
+    monkeypatch.setattr(grid_choices, "_large", {})
+    monkeypatch.setattr(warm.timezone, "now", lambda: NOW)
+    monkeypatch.setattr(warm, "_make_chart_files", lambda: None)
+    return loads
+
+
+def read(**choices):
+    request = HttpRequest()
+    request.GET.update(choices)
+    return grid_choices.load_chosen_grid(request, NOW + timedelta(seconds=5)).until
+
+
+def test_the_first_reader_of_a_worker_gets_its_warmed_grid(loads):
+    loads.may_end.set()
+    serving.post_worker_init(None)
+    with grid_choices._large_load:  # the thread has ended its load
+        pass
+
+    assert read() == NOW
+    assert len(loads.begun) == 1
+
+
+def test_a_reader_during_the_load_waits_for_it(loads):
+    serving.post_worker_init(None)
+    with ThreadPoolExecutor(2) as readers:
+        first, second = readers.submit(read), readers.submit(read)
+        loads.may_end.set()
+
+    assert (first.result(), second.result()) == (NOW, NOW)
+    assert len(loads.begun) == 1
+
+
+def test_a_reader_of_another_grid_does_not_wait(loads, monkeypatch):
+    serving.post_worker_init(None)
+    monkeypatch.setattr(grid_choices, "_load", lambda *choices: SimpleNamespace(figures=(), until=choices[-1]))
+
+    assert read(period="hour") == NOW + timedelta(seconds=5)
+    loads.may_end.set()
+
+
+def test_without_the_database_the_first_reader_loads(loads, monkeypatch):
+    def fail(*choices):
+        raise OSError("no database")
+
+    monkeypatch.setattr(grid_choices, "_load", fail)
+    serving.post_worker_init(None)
+    with grid_choices._large_load:
+        pass
+    monkeypatch.setattr(grid_choices, "_load", lambda *choices: SimpleNamespace(figures=(), until=choices[-1]))
+
+    assert read() == NOW + timedelta(seconds=5)
+
+
+def test_chart_layouts_are_built_before_the_workers_are_forked():
+    smoke.smoke_layout.cache_clear()
+
+    serving.when_ready(None)
+
+    assert smoke.smoke_layout.cache_info().currsize == 1
+
+
+def test_missing_files_of_charts_do_not_stop_a_worker(monkeypatch, caplog):
+    def fail():
+        raise bundle.BundleError("no memory")
+
+    monkeypatch.setattr(bundle, "bundle_gzip", fail)
+
+    warm._make_chart_files()
+
+    assert "no memory" in caplog.text
