@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.planted import drops, lab, simulated
+from tests.planted import detectors, drops, lab, simulated
 from tests.planted.simulated import Sizes
 from tests.reproduce.table import Table, placed
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "method" / "planted.md"
 TABLES: dict[str, Callable[[Sizes], Table]] = {
     "loss": simulated.loss_regression,
+    "detectors": detectors.table,
     "threshold": simulated.loss_above,
     "round-trips": simulated.round_trips,
     "throughput": simulated.throughput_falls,

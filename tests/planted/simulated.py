@@ -65,7 +65,7 @@ def loss_regression(sizes: Sizes) -> Table:
         )
     )
     size = counts.LOSS_REGRESSION.alarms_an_hour / (LOOKS_AN_HOUR * windows.WINDOWS)
-    for before, after in ((0.0, 0.003), (0.001, 0.01), (0.01, 0.03)):
+    for before, after in ((0.0, 0.003), (0.0, 0.01), (0.001, 0.01), (0.01, 0.03)):
         random = np.random.default_rng(1)
         ratio = np.r_[np.full(BEFORE_CYCLES, before), np.full(FOUND_CYCLES, after)]
         drawn = paths.bursts(sizes.paths, len(ratio), ratio, random)

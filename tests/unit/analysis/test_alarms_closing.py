@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from monitor.alerts.backtest.recorded import HourlyPast, RecordedBursts, RecordedSource
 from monitor.alerts.detect.baselines import baselines_at
 from monitor.alerts.detect.rules.catalogue import RULES
+from monitor.alerts.detect.rules.windows import HOUR_WINDOWS
 from monitor.alerts.evaluate import snapshot_at
 from monitor.archive.periods import start_of
 from tests.planted import paths
@@ -82,9 +83,16 @@ class Trouble:
 
 def latest_end(trouble: Trouble, figures) -> datetime:
     """Latest time at which an alarm ends: a window without trouble as long as the window that fired, at least half an
-    hour or two cycles, then two cycles and, since windows of hours end with the running hour, an hour."""
-    least_s = max(1800.0, 2 * trouble.every_s)
-    return trouble.ends + timedelta(seconds=max(figures["window_s"], least_s) + 2 * trouble.every_s) + HOUR
+    hour or two cycles, then two cycles and, since windows of hours end with the running hour, an hour. The window is
+    longer where a few bursts fired: in it so many bursts in a row without event have a probability of 0.001."""
+    least_s = max(1800.0, 2 * trouble.every_s, figures["window_s"])
+    ratio = (
+        figures["events"] / figures["bursts"] if "events" in figures else figures["lost"] / figures["sent"] * PACKETS
+    )
+    showing_s = trouble.every_s * np.log(1e-3) / np.log(1.0 - min(ratio, 0.999))
+    if showing_s > least_s:
+        least_s = min([hours * 3600.0 for hours in HOUR_WINDOWS if (hours - 1) * 3600.0 >= showing_s] or [13 * 3600.0])
+    return trouble.ends + timedelta(seconds=least_s + 2 * trouble.every_s) + HOUR
 
 
 @pytest.mark.parametrize("rule", EVENT)

@@ -2,8 +2,8 @@
 
 The newest bursts, in windows from five minutes to the running hour and twelve before it, against the path's 28 days
 before those; if the same hours of the week are proven to be worse, against them. The test and its rate of false
-alarms are in `monitor.analysis.alarms.rises`. Besides being significant, a rise must matter: `least_rise_ratio`, of
-packets for loss, of bursts for the others.
+alarms are in `monitor.analysis.alarms.sequential`. Besides being significant, a rise must matter: `least_rise_ratio`,
+of packets for loss, of bursts for the others.
 
 A path is normal again when its ratio is at most half way from the baseline to the ratio that fired, over a window as
 long as the firing window, half an hour at least, and with so few events that the ratio that fired is improbable
@@ -27,13 +27,13 @@ from monitor.alerts.detect.rules.windows import (
     FiredLevel,
     Windows,
     clearing,
-    looks_an_hour,
     pooled,
     unjudged,
 )
 from monitor.alerts.detect.snapshot import RECENT_STEPS, Snapshot
 from monitor.analysis import figures as shown
-from monitor.analysis.alarms import rises
+from monitor.analysis.alarms import rises, sequential
+from monitor.analysis.alarms.sequential import EventCounts
 from monitor.mesh.document.alert_rules import DAY_S, LeastSchedule, RuleSettings, RuleSeverity, Share
 from probes.toml.keys import meaning
 
@@ -101,21 +101,24 @@ class Rise(AlertRule):
         scatter = rises.dispersion(
             base[f"{self._event}_squares"], base[f"hours_{self._event}"], base["hours_bursts"], base["hours"]
         )
-        hit, chances = rises.proven(
-            windows.sums[self._event], windows.sums["bursts"], events, bursts, scatter, looks_an_hour(snapshot),
-            self.alarms_an_hour,
-        )  # fmt: skip
+        newest = EventCounts(windows.sums[self._event], windows.sums["bursts"])
+        hit, evidence = sequential.detected(
+            newest.divided(scatter[:, np.newaxis]),
+            EventCounts(events, bursts).divided(scatter),
+            (newest.events >= rises.LEAST_EVENTS) & unjudged(snapshot, self.name, windows.lasting_s),
+            sequential.new_cycles(windows.lasting_s, snapshot.every_s),
+            3600.0 / snapshot.every_s / self.alarms_an_hour,
+        )
         rise = _ratio(*self._ratio_columns(windows.sums)) - _ratio(*self._ratio_columns(base))[:, np.newaxis]
         least = np.full(len(snapshot.paths), np.inf)
         for path_id, rule in settings.items():
             least[snapshot.rows[path_id]] = cast("RegressionRule | AppearanceRule", rule).least_rise_ratio
         hit &= (rise >= least[:, np.newaxis]) & (base["bursts"] >= LEAST_BASE_BURSTS)[:, np.newaxis]
-        hit &= unjudged(snapshot, self.name, windows.lasting_s)
-        strongest = np.where(hit, chances, np.inf).argmin(axis=1)
-        ids = list(snapshot.paths)
+        strongest = np.where(hit, evidence, -np.inf).argmax(axis=1)
+        ids, rows = list(snapshot.paths), np.flatnonzero(hit.any(axis=1))
         candidates = (
-            self._finding(snapshot, ids[row], row, int(strongest[row]), windows, float(scatter[row]), chances)
-            for row in np.flatnonzero(hit.any(axis=1)).tolist()
+            self._finding(snapshot, ids[row], row, int(strongest[row]), windows, float(scatter[row]), evidence)
+            for row in rows.tolist()
         )
         return [finding for finding in candidates if not self._is_past(finding.path_id, finding.figures, snapshot)]
 
@@ -142,6 +145,9 @@ class Rise(AlertRule):
 
     def _is_past(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> bool:
         """Whether the bursts of the last hour at most show already that it is over: it ended before it was proven."""
+        if figures["window_s"] < LEAST_STEPS_TO_CLEAR * snapshot.step_s:
+            # A longer window has fewer events because it begins before the trouble: only a proof counts.
+            return self.over(path_id, figures, snapshot) is not None
         row = snapshot.rows[path_id]
         steps = int(np.clip(np.ceil(figures["window_s"] / snapshot.step_s), LEAST_STEPS_TO_CLEAR, RECENT_STEPS))
         hits, of = (column[row, :steps].sum() for column in self._ratio_columns(snapshot.recent))
@@ -150,9 +156,9 @@ class Rise(AlertRule):
         return bool(bursts >= enough and _are_low(hits, of, figures))
 
     def _finding(
-        self, snapshot: Snapshot, path_id: int, row: int, window: int, of: Windows, dispersion: float, chances: Floats
+        self, snapshot: Snapshot, path_id: int, row: int, window: int, of: Windows, dispersion: float, evidence: Floats
     ) -> RuleFinding:
-        chance = float(chances[row, window])
+        chance = sequential.most_chance(float(evidence[row, window]))
         hits, number = (float(column[row, window]) for column in self._ratio_columns(of.sums))
         base_hits, base_of = (float(column[row]) for column in self._ratio_columns(snapshot.baseline))
         lasting_s = of.lasting_s[window]
