@@ -228,7 +228,7 @@ class PingCycle:
             refused = counts.refused_errno[row][column]
             errors = counts.errors(row, column)
             if sent == 0:
-                yield self._unmeasured(index, size, _refusal(refused), self._path_mtu_bytes(index, refused, errors))
+                yield self._unmeasured(index, size, refusal(refused), self._path_mtu_bytes(index, refused, errors))
                 continue
             rtts_ms = counts.rtts_ms(row, column)
             loaded_rtts_ms = counts.loaded_rtts_ms(row, column)
@@ -277,7 +277,7 @@ class PingCycle:
         if self._is_local(index, rtts_ms):
             notes.append("local address: packets did not leave this host")
         if sent < self._spec.count:
-            why = str(_refusal(refused)) if refused else "deadline reached"
+            why = str(refusal(refused)) if refused else "deadline reached"
             notes.append(f"{self._spec.count - sent} of {self._spec.count} requests were not sent: {why}")
         if None in rtts_ms and dropped > 0:
             notes.append(f"receive buffer overflow on this host dropped {dropped} messages; some loss may be local")
@@ -310,7 +310,7 @@ class PingCycle:
         )
 
 
-def _refusal(code: int) -> ProbeError:
+def refusal(code: int) -> ProbeError:
     """The error for the errno of a refused request; 0 means that it was never handed to the kernel."""
     if code == 0:
         return ProbeError("deadline reached before the first request", outcome=Outcome.MISSED)

@@ -1,9 +1,69 @@
-"""Measures paths by STAMP: takes a `StampSpec`, returns a `StampBurst` for each target."""
+"""Measures paths by STAMP: takes a `StampSpec`, returns a `StampBurst` for each target, each with an outcome."""
 
 from __future__ import annotations
 
-from probes.contract import Deadline, LoadPeriods, ProbeError
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from datetime import UTC, datetime
+
+import msgspec
+
+from probes.contract import Deadline, LoadPeriods, NoRoute, ProbeError
+from probes.ping.icmp import kernel
+from probes.ping.resolve import resolve
+from probes.stamp.cycle import StampCycle
+from probes.stamp.engine.channel import StampChannel
+from probes.stamp.packets import OPEN_BYTES
 from probes.stamp.spec import StampBurst, StampSpec
+
+MIN_SPACING_S = 0.01
+MAX_COUNT = 10_000
+MAX_PACKET_BYTES = 9000
+MOST_CYCLES = 32
+"""Threads of `measure_each`; with more targets, several share a thread and are complete together."""
+
+
+def problems(spec: StampSpec) -> list[str]:
+    """Values of a spec that are out of range, each with the valid range; empty if all are valid."""
+    bounds: tuple[tuple[str, float, float, float], ...] = (
+        ("packet_bytes", spec.packet_bytes, OPEN_BYTES, MAX_PACKET_BYTES),
+        ("count", spec.count, 1, MAX_COUNT),
+        ("spacing_s", spec.spacing_s, MIN_SPACING_S, 3600),
+        ("timeout_s", spec.timeout_s, 0.001, 60),
+        ("late_s", spec.late_s, 0, 60),
+        ("dscp", spec.dscp, 0, 63),
+    )
+    return [
+        f"{name} {value}: must be from {low} to {high}" for name, value, low, high in bounds if not low <= value <= high
+    ]
+
+
+def measure(spec: StampSpec, deadline: Deadline, *, load_periods: LoadPeriods | None = None) -> tuple[StampBurst, ...]:
+    """Measure all targets at once. Returns a burst for each, in their order.
+
+    Raises ProbeError only for an invalid spec. A target that cannot be measured has a burst with its outcome.
+    """
+    wrong = problems(spec)
+    if wrong:
+        raise ProbeError("; ".join(wrong), permanent=True)
+    now = datetime.now(UTC)
+    answers = resolve([(target.address, target.family) for target in spec.targets], deadline)
+    with StampCycle(spec, answers, now, load_periods) as cycle:
+        return cycle.run(deadline)
+
+
+def measure_each(spec: StampSpec, deadline: Deadline) -> Iterator[StampBurst]:
+    """Measure all targets at once, and yield the burst of a target as soon as it is complete."""
+
+    def measured(number: int) -> tuple[StampBurst, ...]:
+        share = spec.targets[number::MOST_CYCLES]
+        return measure(msgspec.structs.replace(spec, targets=share), deadline)
+
+    with ThreadPoolExecutor(MOST_CYCLES) as pool:
+        shares = range(min(MOST_CYCLES, len(spec.targets)))
+        for future in as_completed([pool.submit(measured, number) for number in shares]):
+            yield from future.result()
 
 
 class StampProbe:
@@ -11,13 +71,26 @@ class StampProbe:
 
     def can_run(self, spec: StampSpec) -> list[str]:
         """Reasons it cannot run, each with a fix."""
-        return []
+        reasons = problems(spec)
+        if sys.platform != "linux" or sys.maxsize < 2**32:
+            return [*reasons, "stamp: kernel timestamps need 64-bit Linux"]
+        missing = kernel.missing_calls()
+        if missing:
+            return [*reasons, f"stamp: {' and '.join(missing)} not available on this system or in its sandbox"]
+        for family in sorted({target.family for target in spec.targets}):
+            try:
+                StampChannel(family).close()
+            except NoRoute:
+                continue
+            except ProbeError as error:
+                reasons.append(f"stamp over IPv{family}: {error}")
+        return reasons
 
     def run(
         self, spec: StampSpec, deadline: Deadline, load_periods: LoadPeriods | None = None
     ) -> tuple[StampBurst, ...]:
-        """Measure all targets at once."""
-        raise ProbeError("STAMP tests are not available in this version")
+        """As `measure`."""
+        return measure(spec, deadline, load_periods=load_periods)
 
 
 STAMP = StampProbe()

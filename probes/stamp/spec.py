@@ -25,7 +25,7 @@ from probes.bounds import (
     Text,
 )
 from probes.contract import Outcome
-from probes.ping.spec import Burst, Stamp
+from probes.ping.spec import JITTER_RATIO, Burst, Pattern, Stamp
 
 STAMP_PORT = 862
 """RFC 8762, section 4.1."""
@@ -60,8 +60,9 @@ class StampSpec(msgspec.Struct, frozen=True, kw_only=True):
     key are larger where the key needs more.
 
     A reply later than `timeout_s` after its packet counts as lost, and as late if it arrives within another `late_s`.
-    `dscp` is that of the packets, and of the replies where the reflector follows it. A target whose last packets went
-    unanswered is sent a few more, which are not counted, to read the reflector's counter.
+    The `pattern` is that of `probes.ping.spec.PingSpec`. `dscp` is that of the packets, and of the replies where the
+    reflector follows it. A target whose last packets went unanswered is sent a few more, which are not counted, to read
+    the reflector's counter.
     """
 
     targets: tuple[StampTarget, ...]
@@ -71,11 +72,17 @@ class StampSpec(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = 2.0
     late_s: float = 1.0
     dscp: int = 0
+    pattern: Pattern | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def is_even(self) -> bool:
+        return self.pattern == "even"
 
     @property
     def duration_s(self) -> float:
         """Maximum duration of a cycle, excluding name resolution and the packets that are not counted."""
-        return self.count * self.spacing_s + self.timeout_s + self.late_s
+        jitter_s = JITTER_RATIO * self.spacing_s if self.is_even else 0.0
+        return self.count * self.spacing_s + jitter_s + self.timeout_s + self.late_s
 
 
 class StampTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,8 +155,8 @@ class StampBurst(
     sending, None if no reply came in time, each without the time that the packet spent in the reflector. `sent` is its
     length, `received` the number of entries that are not None. `duplicates` counts further replies to a packet,
     `reordered` replies that overtook, of both directions together. `loaded_rtts_ms` are packets sent while a throughput
-    test of ours ran, left out of all other fields, as in `Burst`. When the outcome is not `measured`, nothing was sent
-    and `detail` gives the reason.
+    test of ours ran, left out of all other fields, as in `Burst`. When the outcome is not `measured`, nothing was
+    measured and `detail` gives the reason: `refused` if the host answers that nothing listens on the port.
 
     `is_stateful`: whether the reflector counts its replies; None if undetermined, as without replies. `reflected` is
     the number of our packets that reached it, by its counter, duplicates included. Every packet without a reply was

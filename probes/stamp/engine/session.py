@@ -161,7 +161,9 @@ class StampMatcher(ReplyMatcher):
         self._store_figures(data, lengths, replies, packets, controls, rows[new])
         further = rows[~new]
         arrived_ns = controls.stamp_ns[further] - self._clock.offset_ns
-        table.enter_further(packets[further], replies["sequence"][further].astype(np.int64), arrived_ns)
+        received_ns = to_unix_ns(replies["received"][further], replies["estimate"][further].astype(np.int64))
+        counters = replies["sequence"][further].astype(np.int64)
+        table.enter_further(packets[further], counters, arrived_ns, received_ns)
         self._store_follow_ups(data, lengths, ranks, rows)
 
     def _ranks(self, ssids: Bytes, sources: Bytes) -> Int64s:

@@ -27,7 +27,7 @@ class ReplyFigures:
     `counter`: the reflector's number of the reply. `left_ns`, `arrived_ns`: our own Unix times of the packet's
     departure and the reply's arrival; `far_received_ns`, `far_sent_ns`: the reflector's, 0 for none. `estimate`: its
     error estimate. `followed_up`: `far_sent_ns` is what the reflector told later. TTL and DSCP are -1 if unknown.
-    `further`: further replies, a row of (target, packet, counter, monotonic arrival) each, in order of arrival.
+    `further`: further replies, a row of (target, packet, counter, monotonic arrival, reflector's receive time) each.
     """
 
     counter: Int64s
@@ -61,10 +61,10 @@ class StampTable(PacketTable):
         self._further: list[Int64s] = []
         self._follow_ups: list[Int64s] = []
 
-    def enter_further(self, packets: Int64s, counters: Int64s, arrived_ns: Int64s) -> None:
+    def enter_further(self, packets: Int64s, counters: Int64s, arrived_ns: Int64s, far_received_ns: Int64s) -> None:
         """Store further replies to packets that have one."""
         if len(packets):
-            self._further.append(np.column_stack((packets, counters, arrived_ns)))
+            self._further.append(np.column_stack((packets, counters, arrived_ns, far_received_ns)))
 
     def enter_follow_ups(self, ranks: Int64s, counters: Int64s, sent_ns: Int64s) -> None:
         """Store true send times of earlier replies, by their counter."""
@@ -81,7 +81,7 @@ class StampTable(PacketTable):
         answered = self.replies > 0
         stamped = (self.stamped_ns > 0) & (~answered | (self.stamped_ns <= self.arrived_ns))
         left_ns = np.where(stamped, self.stamped_ns, self.called_ns)
-        further = np.concatenate(self._further) if self._further else np.zeros((0, 3), np.int64)
+        further = np.concatenate(self._further) if self._further else np.zeros((0, 4), np.int64)
         turns, ranks = self.places(further[:, 0])
         target_of_rank = np.argsort(rank_of_target)
         return ReplyFigures(
@@ -95,7 +95,7 @@ class StampTable(PacketTable):
             forward_ttl=in_order(self.forward_ttl),
             forward_dscp=in_order(self.forward_dscp),
             reverse_dscp=in_order(self.reverse_dscp),
-            further=np.column_stack((target_of_rank[ranks], turns, further[:, 1], further[:, 2])),
+            further=np.column_stack((target_of_rank[ranks], turns, further[:, 1:])),
         )
 
     def _apply_follow_ups(self) -> Bools:

@@ -1,0 +1,259 @@
+"""A STAMP cycle: assigns targets to sockets, sends, and makes a `StampBurst` of each target's replies.
+
+Targets with the same family, source address and mode share a socket; targets with the same address, port and key share
+the packets. Takes resolved names.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from types import TracebackType
+
+import numpy as np
+
+from probes.contract import Deadline, LoadPeriods, Outcome, ProbeError
+from probes.ping.addresses import SocketAddress
+from probes.ping.arrays import Int64s
+from probes.ping.burst_counts import BurstCounts, sent_within
+from probes.ping.cycle import EPOCH, clock_source, refusal
+from probes.ping.engine.packet_outcomes import NS_PER_MS, EchoResults, SendPattern
+from probes.ping.engine.session import run_sessions
+from probes.ping.resolve import Name, Resolution
+from probes.stamp.burst_directions import BurstDirections, closing_replies
+from probes.stamp.clocks import own_clock
+from probes.stamp.engine.channel import StampChannel
+from probes.stamp.engine.session import Identities, StampSession
+from probes.stamp.kind import CLOSING_PACKETS, LONGEST_CLOSING_SPACING_S, closing_s
+from probes.stamp.request_format import RequestFormat
+from probes.stamp.spec import StampBurst, StampSpec
+
+MS_PER_S = 1000.0
+NOTHING_LISTENS = "port_unreachable"
+"""A host answers so if no program has the port; the path is not at fault."""
+
+
+def no_reflector(port: int) -> str:
+    """The reason why a target without a reflector is not measured."""
+    return f"no reflector listens on UDP port {port}; start it there, or correct the port"
+
+
+@dataclass(frozen=True, slots=True)
+class _SharedSocket:
+    """The targets that share a socket: `rows` has, for each distinct reflector, the targets with it."""
+
+    family: int
+    rows: tuple[tuple[int, ...], ...]
+    addresses: tuple[SocketAddress, ...]
+    identities: Identities
+    layout: RequestFormat
+    channel: StampChannel
+    session: StampSession
+
+
+class StampCycle:
+    """The sockets and sessions of a cycle. A context manager that closes the sockets."""
+
+    def __init__(
+        self,
+        spec: StampSpec,
+        answers: Mapping[Name, Resolution],
+        now: datetime,
+        load_periods: LoadPeriods | None = None,
+    ) -> None:
+        self._spec = spec
+        self._now = now
+        self._load_periods = load_periods
+        self._clock = own_clock()
+        self._bursts: dict[int, StampBurst] = {}
+        self._addresses: dict[int, SocketAddress] = {}
+        self._sockets: list[_SharedSocket] = []
+        try:
+            for (family, source, is_authenticated), members in self._group_targets(answers).items():
+                self._open_socket(family, source, members, is_authenticated=is_authenticated)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> StampCycle:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the sockets."""
+        for shared in self._sockets:
+            shared.channel.close()
+
+    def run(self, deadline: Deadline) -> tuple[StampBurst, ...]:
+        """Send all packets, await the replies, send closing packets where needed. Returns a burst for each target."""
+        run_sessions([shared.session for shared in self._sockets], deadline, self._spec.timeout_s)
+        results = [shared.session.results() for shared in self._sockets]
+        closing = self._close_bursts(results, deadline)
+        for shared, echo_results, closer in zip(self._sockets, results, closing, strict=True):
+            self._make_bursts(shared, echo_results, closer)
+        return tuple(self._bursts[index] for index in range(len(self._spec.targets)))
+
+    def _group_targets(self, answers: Mapping[Name, Resolution]) -> dict[tuple[int, str | None, bool], list[int]]:
+        """Group the targets by family, source address and mode; those without an address get their outcome here."""
+        together: dict[tuple[int, str | None, bool], list[int]] = defaultdict(list)
+        for index, target in enumerate(self._spec.targets):
+            answer = answers[target.address, target.family]
+            if isinstance(answer, ProbeError):
+                self._mark_unmeasured(index, answer)
+            else:
+                self._addresses[index] = (answer[0], target.port, *answer[2:])
+                together[target.family, target.source, target.key is not None].append(index)
+        return together
+
+    def _open_socket(self, family: int, source: str | None, members: Sequence[int], *, is_authenticated: bool) -> None:
+        spec = self._spec
+        sharing: dict[tuple[SocketAddress, str | None], list[int]] = defaultdict(list)
+        for index in members:
+            sharing[self._addresses[index], spec.targets[index].key].append(index)
+        rows = tuple(tuple(row) for row in sharing.values())
+        try:
+            identities = Identities.random([None if key is None else base64.b64decode(key) for _, key in sharing])
+            channel = StampChannel(family, source)
+        except ProbeError as error:
+            for index in members:
+                self._mark_unmeasured(index, error)
+            return
+        channel.set_dscp(spec.dscp)
+        addresses = tuple(address for address, _ in sharing)
+        layout = RequestFormat.of_size(spec.packet_bytes, is_authenticated=is_authenticated)
+        pattern = SendPattern(
+            (layout.packet_bytes,), spec.count, spec.spacing_s, spec.timeout_s, spec.late_s, is_even=spec.is_even
+        )
+        session = self._session(channel, addresses, pattern, layout, identities)
+        self._sockets.append(_SharedSocket(family, rows, addresses, identities, layout, channel, session))
+
+    def _session(
+        self,
+        channel: StampChannel,
+        addresses: Sequence[SocketAddress],
+        pattern: SendPattern,
+        layout: RequestFormat,
+        identities: Identities,
+    ) -> StampSession:
+        clock = self._clock
+        error_s = None if clock is None or clock.error_ms is None else clock.error_ms / MS_PER_S
+        return StampSession(channel, addresses, pattern, layout, identities, dscp=self._spec.dscp, error_s=error_s)
+
+    def _close_bursts(
+        self, results: Sequence[EchoResults], deadline: Deadline
+    ) -> list[tuple[Int64s, StampSession] | None]:
+        """Send closing packets to the targets that replied, but not to the last packet. Returns, for each socket, the
+        rows and the session of those."""
+        spec = self._spec
+        sessions: list[tuple[Int64s, StampSession] | None] = []
+        for shared, echo_results in zip(self._sockets, results, strict=True):
+            answered = echo_results.replies > 0
+            rows = np.flatnonzero(answered.any(axis=1) & ~answered[:, -1] & echo_results.sent[:, -1])
+            if not len(rows) or deadline.remaining_s < closing_s(spec):
+                sessions.append(None)
+                continue
+            spacing_s = min(spec.spacing_s, LONGEST_CLOSING_SPACING_S)
+            pattern = SendPattern((shared.layout.packet_bytes,), CLOSING_PACKETS, spacing_s, spec.timeout_s)
+            identities = shared.identities.of(rows, later_by=spec.count)
+            addresses = [shared.addresses[row] for row in rows]
+            sessions.append((rows, self._session(shared.channel, addresses, pattern, shared.layout, identities)))
+        run_sessions([closer[1] for closer in sessions if closer is not None], deadline, spec.timeout_s)
+        return sessions
+
+    def _make_bursts(
+        self, shared: _SharedSocket, results: EchoResults, closing: tuple[Int64s, StampSession] | None
+    ) -> None:
+        figures = shared.session.figures()
+        # The time in the reflector, by its own clock alone.
+        known = (figures.far_received_ns > 0) & (figures.far_sent_ns >= figures.far_received_ns)
+        dwell_ms = np.where(known, (figures.far_sent_ns - figures.far_received_ns) / NS_PER_MS, 0.0)
+        results = replace(
+            results, rtt_ms=np.where(dwell_ms <= results.rtt_ms, results.rtt_ms - dwell_ms, results.rtt_ms)
+        )
+        periods = () if self._load_periods is None else self._load_periods()
+        under_load = sent_within(results, periods)
+        counts = BurstCounts(results, 1, shared.family, under_load)
+        closers = {} if closing is None else closing_replies(*closing)
+        error_names = shared.session.error_names()
+        directions = BurstDirections(
+            results, figures, under_load, shared.identities.first_sequences, closers, self._clock
+        )
+        for row, members in enumerate(shared.rows):
+            for index in members:
+                self._bursts[index] = self._burst(index, row, shared, counts, directions, error_names.get(row))
+
+    def _burst(
+        self,
+        index: int,
+        row: int,
+        shared: _SharedSocket,
+        counts: BurstCounts,
+        directions: BurstDirections,
+        error_name: str | None,
+    ) -> StampBurst:
+        target, sent = self._spec.targets[index], counts.sent[row][0]
+        if sent == 0:
+            return self._unmeasured(index, refusal(counts.refused_errno[row][0]))
+        if error_name == NOTHING_LISTENS and not shared.session.results().replies[row].any():
+            return self._unmeasured(index, ProbeError(no_reflector(target.port), outcome=Outcome.REFUSED))
+        rtts_ms = counts.rtts_ms(row, 0)
+        loaded_rtts_ms = counts.loaded_rtts_ms(row, 0)
+        planned = self._spec.count
+        notes = directions.notes(row)
+        if sent + len(loaded_rtts_ms or ()) < planned:
+            refused = counts.refused_errno[row][0]
+            why = str(refusal(refused)) if refused else "deadline reached"
+            notes.insert(0, f"{planned - sent - len(loaded_rtts_ms or ())} of {planned} packets were not sent: {why}")
+        if error_name is not None and None in rtts_ms:
+            notes.insert(0, f"ICMP error: {error_name} (UDP port {target.port})")
+        if None in rtts_ms and shared.channel.dropped > 0:
+            notes.append(f"receive buffer overflow on this host dropped {shared.channel.dropped} messages")
+        return StampBurst(
+            target=target.address,
+            address=self._addresses[index][0],
+            family=target.family,
+            packet_bytes=self._spec.packet_bytes,
+            started_at=EPOCH + timedelta(microseconds=counts.started_at_ns[row][0] // 1000),
+            outcome=Outcome.MEASURED,
+            port=target.port,
+            dscp=self._spec.dscp,
+            is_path_series=target.is_path_series,
+            sent=sent,
+            received=counts.received[row][0],
+            late=counts.late[row][0],
+            duplicates=counts.duplicates[row][0],
+            reordered=counts.reordered[row][0],
+            rtts_ms=rtts_ms,
+            loaded_rtts_ms=loaded_rtts_ms,
+            stamp=counts.stamp(row, 0),
+            stamps_lost=counts.stamps_lost[row][0],
+            clock_source=clock_source(),
+            waited=counts.waited[row][0],
+            is_authenticated=target.key is not None and counts.received[row][0] > 0,
+            own_clock=self._clock,
+            detail="; ".join(notes) or None,
+            **directions.fields(row, counts.ttl(row, 0)),
+        )
+
+    def _mark_unmeasured(self, index: int, error: ProbeError) -> None:
+        self._bursts[index] = self._unmeasured(index, error)
+
+    def _unmeasured(self, index: int, error: ProbeError) -> StampBurst:
+        target, address = self._spec.targets[index], self._addresses.get(index)
+        return StampBurst(
+            target=target.address,
+            address=None if address is None else address[0],
+            family=target.family,
+            packet_bytes=self._spec.packet_bytes,
+            started_at=self._now,
+            outcome=error.outcome,
+            port=target.port,
+            dscp=self._spec.dscp,
+            is_path_series=target.is_path_series,
+            detail=str(error),
+        )

@@ -1,0 +1,201 @@
+"""Loss, duplicates and reordering of each direction, from sequence numbers alone. No clock is compared with another.
+
+The sender numbers its packets, a stateful reflector its replies. A counter value that never came back is a reply lost
+on the way back; of the packets without a reply, the others were lost on the way there. After the last reply nobody can
+tell: such packets are undecided, unless a closing packet was answered, whose counter covers those before it.
+
+A packet that was duplicated on the way there, of which a reply was lost, looks like two packets: forward loss then
+counts one too few.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+COUNTERS = 1 << 32
+HALF = COUNTERS >> 1
+NOT_A_RACE_NS = 1_000_000
+"""Packets that reached the reflector this far apart were counted in the order of arrival."""
+
+
+class ArrivedReply(NamedTuple):
+    """A reply: the turn of the packet it answers, the reflector's counter and receive time (0 if it told none)."""
+
+    turn: int
+    counter: int
+    far_received_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionCounts:
+    """The counts of a burst; those of a direction are None without a counter. `reflected`: packets that reached the
+    reflector, duplicates included, as far as its counter was read."""
+
+    is_stateful: bool | None
+    undecided: int
+    reflected: int | None = None
+    forward_lost: int | None = None
+    reverse_lost: int | None = None
+    forward_duplicates: int | None = None
+    reverse_duplicates: int | None = None
+    forward_reordered: int | None = None
+    reverse_reordered: int | None = None
+
+
+def count_directions(sent: int, replies: Sequence[ArrivedReply]) -> DirectionCounts:
+    """Count the packets of turns 0 to `sent`; replies to later turns are those of closing packets.
+
+    `replies` are in order of arrival, late ones included, of a reflector that counts.
+    """
+    answered = {reply.turn for reply in replies if reply.turn < sent}
+    unanswered = sent - len(answered)
+    if not replies:
+        return DirectionCounts(None, unanswered)
+    distinct = _first_of_each(replies)
+    runs = _runs(distinct)
+    loss = _Loss()
+    before = -1
+    for run in runs:
+        before = loss.add_run(run, before, sent, answered)
+    loss.undecided += sum(turn not in answered for turn in range(before + 1, sent))
+    counted = [reply for reply in distinct if reply.turn < sent]
+    doubled = len(counted) - len(answered)
+    if loss.reverse > loss.missed + loss.undecided + doubled + sent:
+        # Far more replies than packets: the reflector counts those of other senders too.
+        return DirectionCounts(None, unanswered)
+    return DirectionCounts(
+        is_stateful=True,
+        undecided=loss.undecided,
+        reflected=len(counted) + loss.reverse,
+        forward_lost=loss.forward,
+        reverse_lost=loss.reverse,
+        forward_duplicates=doubled,
+        reverse_duplicates=sum(reply.turn < sent for reply in replies) - len(counted),
+        forward_reordered=sum(_reordered([reply.turn for reply in _by_turn(run)]) for run in runs),
+        reverse_reordered=_reverse_reordered(replies, runs),
+    )
+
+
+class _Loss:
+    """The losses of the runs added so far."""
+
+    def __init__(self) -> None:
+        self.forward = self.reverse = self.undecided = self.missed = 0
+
+    def add_run(self, run: list[ArrivedReply], before: int, sent: int, answered: set[int]) -> int:
+        """Add the replies between two restarts of the reflector; `before` is the last turn of the run before. Returns
+        the last turn that this run covers."""
+        body = [reply for reply in run if reply.turn < sent]
+        closing = [reply for reply in run if reply.turn >= sent]
+        last_turn = before
+        last = -1
+        if body:
+            last_turn = max(reply.turn for reply in body)
+            counters = [reply.counter for reply in body]
+            first, last = min(counters), max(counters)
+            first_turn = min(reply.turn for reply in body)
+            unanswered = sum(turn not in answered for turn in range(last_turn + 1))
+            if before < 0 and first <= unanswered:
+                # The counter began with 0.
+                first, first_turn = 0, 0
+            self._add_gap(last - first + 1 - len(set(counters)), first_turn, last_turn + 1, answered)
+            self._add_start(first, before + 1, first_turn, answered)
+        if not closing or (not body and before >= 0):
+            return last_turn
+        counter, turn = min((reply.counter, reply.turn) for reply in closing)
+        self._add_tail(counter - last - 1, last_turn + 1, sent, turn, answered)
+        return max(last_turn, sent - 1)
+
+    def _add_gap(self, missing: int, since: int, until: int, answered: set[int]) -> None:
+        """Add packets between two replies, of which the reflector answered `missing`."""
+        lost = sum(turn not in answered for turn in range(since, until))
+        self.reverse += missing
+        self.missed += lost
+        self.forward += max(0, lost - missing)
+
+    def _add_start(self, counter: int, since: int, until: int, answered: set[int]) -> None:
+        """Add packets before the first reply of a run. After a restart only those counted since are certain."""
+        lost = sum(turn not in answered for turn in range(since, until))
+        certain = counter if since > 0 and counter <= lost else 0
+        self.reverse += certain
+        self.missed += certain
+        self.undecided += lost - certain
+
+    def _add_tail(self, missing: int, since: int, sent: int, closing_turn: int, answered: set[int]) -> None:
+        """Add packets after the last reply, by the counter of a closing packet's reply."""
+        lost = sum(turn not in answered for turn in range(since, sent))
+        closers = closing_turn - sent
+        if missing == 0:
+            self.missed += lost
+            self.forward += lost
+        elif closers == 0 or missing >= lost + closers:
+            self.missed += lost
+            self.reverse += min(missing, lost) if closers else missing
+            self.forward += max(0, lost - missing)
+        else:
+            self.undecided += lost
+
+
+def _first_of_each(replies: Sequence[ArrivedReply]) -> list[ArrivedReply]:
+    """The replies without those that arrived twice. Counters continue beyond 32 bits where they wrap."""
+    reference = replies[0].counter
+    seen: dict[tuple[int, int], ArrivedReply] = {}
+    for reply in replies:
+        counter = reference + (reply.counter - reference + HALF) % COUNTERS - HALF
+        seen.setdefault((reply.turn, counter), reply._replace(counter=counter))
+    least = min(reply.counter for reply in seen.values())
+    # A counter that wrapped within the burst has values below 0: count on from the lowest.
+    lift = COUNTERS if least < 0 else 0
+    return [reply._replace(counter=reply.counter + lift) for reply in seen.values()]
+
+
+def _runs(replies: Sequence[ArrivedReply]) -> list[list[ArrivedReply]]:
+    """The replies between restarts of the reflector, each run in the order of its counter.
+
+    In the order in which packets reached the reflector its counter only rises, unless it was started anew.
+    """
+    is_timed = all(reply.far_received_ns for reply in replies)
+    if is_timed:
+        ordered = sorted(replies, key=lambda reply: (reply.far_received_ns, reply.counter))
+    else:
+        ordered = sorted(replies, key=lambda reply: (reply.turn, reply.counter))
+    often = Counter(reply.counter for reply in replies).most_common(1)[0][1] > 1
+    runs = [[ordered[0]]]
+    for before, reply in pairwise(ordered):
+        apart = is_timed and reply.far_received_ns - before.far_received_ns > NOT_A_RACE_NS
+        falls = reply.counter <= before.counter
+        if falls and (apart or (often and any(other.counter == reply.counter for other in runs[-1]))):
+            runs.append([])
+        runs[-1].append(reply)
+    return [sorted(run, key=lambda reply: reply.counter) for run in runs]
+
+
+def _by_turn(run: Sequence[ArrivedReply]) -> list[ArrivedReply]:
+    """The first arrival of each packet at the reflector, in the order of arrival."""
+    first: dict[int, ArrivedReply] = {}
+    for reply in run:
+        first.setdefault(reply.turn, reply)
+    return list(first.values())
+
+
+def _reverse_reordered(replies: Sequence[ArrivedReply], runs: Sequence[Sequence[ArrivedReply]]) -> int:
+    """Replies that arrived after a reply that the reflector sent later; copies count once, where they come first."""
+    place = {
+        (reply.turn, reply.counter % COUNTERS): position
+        for position, reply in enumerate(reply for run in runs for reply in run)
+    }
+    seen = dict.fromkeys(place[reply.turn, reply.counter] for reply in replies)
+    return _reordered(list(seen))
+
+
+def _reordered(sequence: Sequence[int]) -> int:
+    """Members that come after a larger one (RFC 4737, section 3.3)."""
+    largest, count = -1, 0
+    for member in sequence:
+        count += member < largest
+        largest = max(largest, member)
+    return count
