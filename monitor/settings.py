@@ -81,6 +81,7 @@ RETENTION_DAYS = {
     "bursts": environment.days("SOUNDINGS_RETENTION_BURSTS_DAYS", 730),
     "throughput": environment.days("SOUNDINGS_RETENTION_THROUGHPUT_DAYS", 3650),
     "capacity": environment.days("SOUNDINGS_RETENTION_CAPACITY_DAYS", 3650),
+    "directions": environment.days("SOUNDINGS_RETENTION_DIRECTIONS_DAYS", 730),
     "traces": environment.days("SOUNDINGS_RETENTION_TRACES_DAYS", 365),
     "routes": environment.days("SOUNDINGS_RETENTION_ROUTES_DAYS", 1826),
     "deliveries": environment.days("SOUNDINGS_RETENTION_DELIVERIES_DAYS", 30),

@@ -18,8 +18,8 @@ from django.db.models import F, Q
 from django.dispatch import Signal
 
 from monitor.mesh.document import expansion
+from monitor.mesh.document.burst_sizes import burst_sizes
 from monitor.mesh.document.entries import MeshDocument
-from monitor.mesh.kinds import packet_sizes
 from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot, Test, Uplink
 from monitor.mesh.queries import TestSchedule
 from monitor.mesh.schedule import lock
@@ -193,7 +193,7 @@ class _Application:
             if not any(change.kind == "group" and change.name == group.name for change in self.changes.items):
                 self._note("changed", "group", group.name, f"sites {_listed(present)} → {_listed(wanted)}")
 
-    def _measurements(self, hosts: Mapping[object, Any], tests: Mapping[object, Any]) -> dict[object, Any]:
+    def _measurements(self, hosts: Mapping[object, Any], tests: Mapping[object, Any]) -> dict[Any, Any]:
         """Paths exist where a measurement needs them."""
         wanted = expansion.measurements(self.document)
         pairs = dict.fromkeys((measurement.source, measurement.destination) for measurement in wanted)
@@ -214,10 +214,11 @@ class _Application:
             on_adding={"started_at": self.now},
         )
 
-    def _periods(self, measurements: Mapping[object, Any]) -> None:
+    def _periods(self, measurements: Mapping[Any, Any]) -> None:
         """End the periods whose measurement or schedule is no longer in use, and begin the missing ones."""
         tests = {test.name: test for test in self.document.tests}
-        schedules = {row.pk: _schedule(tests[row.test.name]) for row in measurements.values()}
+        sizes = burst_sizes(self.document, expansion.measurements(self.document))
+        schedules = {row.pk: _schedule(tests[key.test], sizes[key]) for key, row in measurements.items()}
         open_periods = {row.measurement_id: row for row in MeasurementPeriod.objects.filter(ended_at=None)}
         over = [
             row.pk
@@ -354,5 +355,5 @@ def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _schedule(test: Any) -> TestSchedule:
-    return TestSchedule(test.every_s, packet_sizes(test), getattr(test, "pattern", "burst"))
+def _schedule(test: Any, packet_bytes: tuple[int, ...]) -> TestSchedule:
+    return TestSchedule(test.every_s, packet_bytes, getattr(test, "pattern", "burst"))

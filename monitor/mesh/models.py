@@ -33,7 +33,13 @@ class KindName(StrEnum):
     """Kinds that pages, alerts and reports use by name; `probes.kinds` lists all kinds."""
 
     PING = "ping"
+    STAMP = "stamp"
     THROUGHPUT = "throughput"
+
+    @property
+    def alternatives(self) -> tuple[KindName, ...]:
+        """This kind, and the one that stands in for it on paths without it."""
+        return (KindName.PING, KindName.STAMP) if self is KindName.PING else (self,)
 
 
 class InUseQuerySet(QuerySet[RowT, RowT]):
@@ -60,8 +66,8 @@ class MeasurementQuerySet(InUseQuerySet["Measurement"]):
         return self.filter(path__source__site=site_id)
 
     def with_hosts(self) -> Self:
-        """With the test, the path and both its hosts, in the same query."""
-        return self.select_related("test", "path__source", "path__destination")
+        """With the test, the path, both its hosts and the site of its destination, in the same query."""
+        return self.select_related("test", "path__source", "path__destination__site")
 
 
 class SlotQuerySet(QuerySet["Slot", "Slot"]):
@@ -221,7 +227,12 @@ class Group(models.Model):
 
 
 class Measurement(models.Model):
-    """A test on a path. `started_at` is its first start; `periods` have its schedules since then."""
+    """A test on a path. `started_at` is its first start; `periods` have its schedules since then.
+
+    `is_beside_pings` is set where a plan is built (`monitor.mesh.plan`): whether a ping test measures the path as well.
+    """
+
+    is_beside_pings = False
 
     path = models.ForeignKey(Path, on_delete=models.PROTECT, related_name="measurements")
     test = models.ForeignKey(Test, on_delete=models.PROTECT, related_name="measurements")
@@ -241,7 +252,8 @@ class Measurement(models.Model):
 class MeasurementPeriod(models.Model):
     """A period during which a measurement ran on the same schedule, so that past schedules can be counted.
 
-    A period begins when the measurement returns or its schedule changes. `packet_bytes` is empty except for pings.
+    A period begins when the measurement returns or its schedule changes. `packet_bytes` are the sizes of the bursts
+    that it gives its path: empty except for pings, and for STAMP tests of paths without pings.
     """
 
     measurement = models.ForeignKey(Measurement, on_delete=models.PROTECT, related_name="periods")

@@ -9,10 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+from django.db.models import Exists
 from django.utils.crypto import salted_hmac
 
 from monitor.mesh.kinds import MESH_KINDS
-from monitor.mesh.models import Measurement, Mesh, Site, Slot
+from monitor.mesh.kinds.stamp import KIND as STAMP
+from monitor.mesh.kinds.stamp import reflector_plan
+from monitor.mesh.models import KindName, Measurement, Mesh, Site, Slot, Test
 from monitor.mesh.schedule import on_demand_pings, on_demand_traces
 from monitor.mesh.schedule.slots import HORIZON_S
 from probes.site.wire import OnDemandPing, OnDemandTrace, Plan
@@ -31,10 +34,10 @@ def plan_for(
     """Tests of `site` in cycles, and its slots that have not ended and start within an hour.
 
     `iperf3_of` has the version of iperf3 of each site, by its id, where reported. Equal content gives an equal version.
-    Three queries for any number of measurements, and more only for `TAKE_UP_S` after on-demand pings or traces were
-    asked for: they are handed to an agent that knows them; pings end for another.
+    Three queries for any number of measurements, a fourth in a mesh with STAMP tests, and more only for `TAKE_UP_S`
+    after on-demand pings or traces were asked for: they are handed to an agent that knows them; pings end for another.
     """
-    mesh = Mesh.objects.first()
+    mesh = Mesh.objects.annotate(has_reflectors=Exists(Test.objects.in_use().filter(kind=STAMP.kind.name))).first()
     pings: tuple[OnDemandPing, ...] = ()
     if mesh is not None and mesh.pings_until is not None and now < mesh.pings_until:
         pings = on_demand_pings.hand_out(site, now, is_able=can_ping_on_demand)
@@ -42,6 +45,8 @@ def plan_for(
     if can_trace_on_demand and mesh is not None and mesh.traces_until is not None and now < mesh.traces_until:
         traces = on_demand_traces.hand_out(site, now)
     parts: dict[str, list[Any]] = defaultdict(list)
+    reflects = mesh is not None and mesh.has_reflectors and site.has_agent
+    reflector = reflector_plan(_reflected(site)) if reflects else None
     for (kind, test), measurements in _repeated(site).items():
         make_task = MESH_KINDS[kind].task
         if make_task is not None:
@@ -59,6 +64,8 @@ def plan_for(
     )
     if pings:
         plan = msgspec.structs.replace(plan, on_demand_pings=pings)
+    if reflector is not None:
+        plan = msgspec.structs.replace(plan, stamp_reflector=reflector)
     if traces:
         plan = msgspec.structs.replace(plan, on_demand_traces=traces)
     return msgspec.structs.replace(plan, version=hashlib.sha256(msgspec.json.encode(plan)).hexdigest()[:16])
@@ -73,10 +80,18 @@ def _repeated(site: Site) -> dict[tuple[str, str], list[Measurement]]:
         .with_hosts()
         .order_by("test__name", "path_id")
     )
+    pinged = {row.path_id for row in rows if row.test.kind == KindName.PING}
     of_test: dict[tuple[str, str], list[Measurement]] = defaultdict(list)
     for row in rows:
+        row.is_beside_pings = row.path_id in pinged
         of_test[row.test.kind, row.test.name].append(row)
     return of_test
+
+
+def _reflected(site: Site) -> list[Measurement]:
+    """STAMP measurements whose packets the agent of the site reflects."""
+    rows = Measurement.objects.in_use().filter(path__destination__site=site.pk, test__kind=STAMP.kind.name)
+    return list(rows.with_hosts())
 
 
 def _slots(site: Site, now: datetime) -> list[Slot]:

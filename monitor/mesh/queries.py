@@ -93,9 +93,10 @@ def place_of(path: Path, groups: Mapping[str, frozenset[str]]) -> Place:
 
 
 def measured_paths(kind: KindName) -> dict[int, MeasuredPath]:
-    """Paths in use measured by a test of this kind, by id, in order of id."""
+    """Paths in use measured by a test of this kind, or of one that stands in for it, by id, in order of id."""
     groups = groups_of_sites()
     paths: dict[int, MeasuredPath] = {}
+    measured_itself: set[int] = set()
     for (
         path_id,
         source,
@@ -110,10 +111,15 @@ def measured_paths(kind: KindName) -> dict[int, MeasuredPath]:
         every_s,
         sizes,
         started_at,
+        kind_of_test,
     ) in _tests(kind):
         within = groups.get(source_site, frozenset()) & groups.get(destination_site, frozenset())
-        smallest = min(sizes or (), default=None)
+        smallest = min(sizes_sent(sizes), default=None)
         other = paths.get(path_id)
+        if other is not None and kind_of_test != kind and path_id in measured_itself:
+            continue
+        if kind_of_test == kind:
+            measured_itself.add(path_id)
         if other is not None:
             every_s, started_at = min(every_s, other.every_s), min(started_at, other.started_at)
             smallest = min((size for size in (smallest, other.packet_bytes) if size is not None), default=None)
@@ -134,20 +140,28 @@ def measured_paths(kind: KindName) -> dict[int, MeasuredPath]:
     return paths
 
 
+def sizes_sent(packet_bytes: Sequence[int] | int | None) -> Sequence[int]:
+    """Packet sizes of a test by its parameter: pings have several, others a single one or none."""
+    if packet_bytes is None:
+        return ()
+    return (packet_bytes,) if isinstance(packet_bytes, int) else packet_bytes
+
+
 def _tests(kind: KindName) -> QuerySet[Measurement, Any]:
     ends = (
         "source__name", "destination__name", "source__site__name", "destination__site__name", "family",
         "source__uplink__name", "destination__uplink__name", "source__site__region", "destination__site__region",
     )  # fmt: skip
     return (
-        Measurement.objects.filter(retired_at=None, path__retired_at=None, test__kind=kind)
-        .order_by("path_id")
+        Measurement.objects.filter(retired_at=None, path__retired_at=None, test__kind__in=kind.alternatives)
+        .order_by("path_id", "test__kind")
         .values_list(
             "path_id",
             *(f"path__{end}" for end in ends),
             "test__every_s",
             "test__parameters__packet_bytes",
             "started_at",
+            "test__kind",
         )
     )
 

@@ -22,6 +22,7 @@ from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes, newest_measurement_at
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.models import Group, Host, KindName, Measurement, Path, Site, Test
+from monitor.mesh.queries import sizes_sent
 from monitor.overview.incident_values import incident_value
 from monitor.overview.path_figures import (
     KnownFields,
@@ -246,8 +247,8 @@ def _planned_paths(
     where there is none."""
     kind = KindName.THROUGHPUT if metric is Metric.THROUGHPUT else KindName.PING
     of_test = {
-        test_id: (kind is KindName.PING and packet_bytes not in (sent_bytes or ()), every_s)
-        for test_id, every_s, sent_bytes in Test.objects.filter(kind=kind).values_list(
+        test_id: (kind is KindName.PING and packet_bytes not in sizes_sent(sent_bytes), every_s)
+        for test_id, every_s, sent_bytes in Test.objects.filter(kind__in=kind.alternatives).values_list(
             "id", "every_s", "parameters__packet_bytes"
         )
     }

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from monitor.archive.ingest import contradictions
+from monitor.archive.ingest.directions import in_stamp, store_directions
 from monitor.archive.ingest.disk_to_disk import store_disk_to_disk
 from monitor.archive.ingest.store_results import store_capacities, store_throughput
 from monitor.archive.ingest.traces import store_traces
@@ -22,6 +23,7 @@ from probes.contract import Kind
 from probes.disk_to_disk.kind import KIND as DISK_TO_DISK
 from probes.ping.kind import KIND as PING
 from probes.site.wire import Delivered
+from probes.stamp.kind import KIND as STAMP
 from probes.throughput.kind import KIND as THROUGHPUT
 from probes.trace.kind import KIND as TRACE
 
@@ -54,6 +56,7 @@ STORED_KINDS: dict[str, StoredKind] = {
         StoredKind(kind=DISK_TO_DISK, contradiction=contradictions.in_disk_to_disk, store=store_disk_to_disk),
         StoredKind(kind=CAPACITY, contradiction=contradictions.in_capacity, store=store_capacities),
         StoredKind(kind=TRACE, contradiction=contradictions.in_trace, store=store_traces),
+        StoredKind(kind=STAMP, contradiction=in_stamp, store=store_directions),
     )
 }
 KIND_OF_RESULT: dict[type[Any], StoredKind] = {

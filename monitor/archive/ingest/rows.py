@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 from django.db.models import Model
@@ -19,6 +19,9 @@ def row_of(table: type[Row], delivered: Delivered, **computed: Any) -> Row:
     """
     result = delivered.result
     fields = {
+        **msgspec.structs.asdict(
+            cast("msgspec.Struct", result)
+        ),  # a struct may leave its defaults out where it is encoded
         **msgspec.to_builtins(result),
         "path_id": delivered.path_id,
         "measured_at": result.started_at,

@@ -13,6 +13,14 @@ from monitor.archive.models.deliveries import (
     ReceivedBatch,
     RefusedResult,
 )
+from monitor.archive.models.directions import (
+    DirectionBurst,
+    DirectionDay,
+    DirectionHour,
+    DirectionMonth,
+    OneWaySummary,
+    DirectionYear,
+)
 from monitor.archive.models.results import Burst, CapacityResult, DiskToDiskTest, ThroughputTest, UndiagnosedTest
 from monitor.archive.models.routes import NO_FLOW, PathRoute, Route, Trace
 from monitor.archive.models.summaries import (
@@ -46,6 +54,12 @@ __all__ = [
     "CentreSample",
     "CycleDay",
     "DeliveredDay",
+    "DirectionBurst",
+    "DirectionDay",
+    "DirectionHour",
+    "DirectionMonth",
+    "OneWaySummary",
+    "DirectionYear",
     "DirtyHour",
     "DirtySummary",
     "DiskToDiskTest",

@@ -207,9 +207,9 @@ def table(
     ]
 
 
-def planned_pairs(by: Grouping, kind: str, *, family: int | None = None) -> dict[tuple[str, str], list[int]]:
-    """The pairs of a table between which a kind of measurement is planned, each with its paths."""
-    _, rows = run_statement("planned_pairs", {"places": _places(by)}, kind=kind, family=family)
+def planned_pairs(by: Grouping, kinds: Sequence[str], *, family: int | None = None) -> dict[tuple[str, str], list[int]]:
+    """The pairs of a table between which a measurement of these kinds is planned, each with its paths."""
+    _, rows = run_statement("planned_pairs", {"places": _places(by)}, kinds=list(kinds), family=family)
     return {(source, destination): path_ids for source, destination, path_ids in rows}
 
 

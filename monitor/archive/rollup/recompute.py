@@ -1,7 +1,7 @@
 """Compute hourly summaries from raw results, and daily, monthly and yearly summaries by merging the next smaller tier.
 
 In: marks in `dirty_hour`, written by ingest, and in `dirty_summary`, written by the smaller tier. Out: rows in
-`burst_hour` … `burst_year` and `throughput_hour` … `throughput_year`; `monitor.archive.models` defines their columns.
+`burst_hour` … `burst_year`, and those of `throughput_…` and `direction_…`; `monitor.archive.models` has their columns.
 Summaries are always recomputed as a whole, so late and duplicate data give the same rows. Summaries are never deleted,
 so raw data may be deleted before them.
 
@@ -29,6 +29,10 @@ from monitor.archive.models import (
     BurstHour,
     BurstMonth,
     BurstYear,
+    DirectionDay,
+    DirectionHour,
+    DirectionMonth,
+    DirectionYear,
     ThroughputDay,
     ThroughputHour,
     ThroughputMonth,
@@ -73,6 +77,7 @@ class Tier:
     """Expression over the smaller tier for the worst loss."""
     bursts: type[models.Model]
     throughput: type[models.Model]
+    directions: type[models.Model]
 
     @property
     def names(self) -> dict[str, str]:
@@ -82,9 +87,9 @@ class Tier:
 
 WORST_HOUR = "(sent - received)::real / nullif(sent, 0)"
 TIERS = (
-    Tier("day", "hour", timedelta(minutes=10), WORST_HOUR, BurstDay, ThroughputDay),
-    Tier("month", "day", timedelta(hours=1), "loss_max_ratio", BurstMonth, ThroughputMonth),
-    Tier("year", "month", timedelta(hours=6), "loss_max_ratio", BurstYear, ThroughputYear),
+    Tier("day", "hour", timedelta(minutes=10), WORST_HOUR, BurstDay, ThroughputDay, DirectionDay),
+    Tier("month", "day", timedelta(hours=1), "loss_max_ratio", BurstMonth, ThroughputMonth, DirectionMonth),
+    Tier("year", "month", timedelta(hours=6), "loss_max_ratio", BurstYear, ThroughputYear, DirectionYear),
 )
 
 
@@ -185,6 +190,9 @@ def _compute_hours(cursor: Any, marks: list[Mark]) -> None:
     tests = _fetch(cursor, text, parameters | _throughput_kinds())
     if tests:
         _store(cursor, ThroughputHour, {**tests, **_test_rows(tests)})
+    directions = _fetch(cursor, statement("directions_of_hours"), parameters)
+    if directions:
+        _store(cursor, DirectionHour, directions)
 
 
 def _compute_merged(cursor: Any, tier: Tier, marks: list[Mark]) -> None:
@@ -198,6 +206,9 @@ def _compute_merged(cursor: Any, tier: Tier, marks: list[Mark]) -> None:
     tests = _fetch(cursor, text, parameters | _throughput_kinds())
     if tests:
         _store(cursor, tier.throughput, {**tests, **_throughput_sketch_columns(tests)})
+    directions = _fetch(cursor, statement("merge_of_smaller_directions", **tier.names), parameters)
+    if directions:
+        _store(cursor, tier.directions, directions)
 
 
 def _throughput_kinds() -> dict[str, list[str]]:

@@ -20,6 +20,7 @@ HYPERTABLES = {
     "burst_hour": "hour",
     "capacity_result": "measured_at",
     "trace": "measured_at",
+    "direction_burst": "measured_at",
 }
 """Tables that migrations make hypertables with TimescaleDB, and their time column."""
 LEAST_FREE_RATIO = 0.1

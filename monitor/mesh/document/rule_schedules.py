@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from monitor.analysis import figures
 from monitor.mesh.document import expansion
 from monitor.mesh.document.alert_rules import RULES, LeastSchedule, Place, settings_for
+from monitor.mesh.document.burst_sizes import burst_sizes
 from monitor.mesh.document.entries import MeshDocument
-from monitor.mesh.kinds import packet_sizes
 from probes.quantities import counted
 
 
@@ -57,15 +57,16 @@ def _sentence(group: str, every_s: int, needed: LeastSchedule, sizes: int, names
 
 def _schedules(document: MeshDocument) -> dict[tuple[str, str], _PingSchedule]:
     """The pings of each path, by its hosts."""
-    tests = {test.name: test for test in document.tests if packet_sizes(test)}
+    tests = {test.name: test for test in document.tests}
     schedules: dict[tuple[str, str], _PingSchedule] = {}
-    for wanted, group in expansion.measurements(document).items():
-        if wanted.test not in tests:
+    groups = expansion.measurements(document)
+    for wanted, sizes in burst_sizes(document, groups).items():
+        if not sizes:
             continue
-        test = tests[wanted.test]
+        test, group = tests[wanted.test], groups[wanted]
         present = schedules.get(wanted.hosts)
         if present is None or test.every_s < present.every_s:
-            schedules[wanted.hosts] = _PingSchedule(test.every_s, group, len(packet_sizes(test)))
+            schedules[wanted.hosts] = _PingSchedule(test.every_s, group, len(sizes))
     return schedules
 
 

@@ -10,7 +10,9 @@ from collections.abc import Collection, Mapping
 
 from monitor.mesh.document import expansion
 from monitor.mesh.document.alert_rules import FOR, PATH, RULES
+from monitor.mesh.document.burst_sizes import burst_sizes
 from monitor.mesh.document.entries import WITH_SLOTS, GroupEntry, MeshDocument, TestEntry
+from monitor.mesh.document.stamp_rules import check_stamp
 from monitor.mesh.document.structure import selections
 from monitor.mesh.kinds import MESH_KINDS, packet_sizes, slot_s
 from monitor.mesh.schedule.timetable import Job, Timetable, place
@@ -35,6 +37,7 @@ def check(document: MeshDocument, top: Table, entries: Entries) -> None:
         _measures_something(document, group, entries)
     wanted = expansion.measurements(document)
     _packet_sizes_differ(document, wanted, entries)
+    check_stamp(document, wanted, entries)
     _hosts_have_the_time(document, wanted, entries)
     _turns_fit(document, wanted, entries)
     _paths_are_measured(wanted, top, entries)
@@ -93,12 +96,13 @@ def _measures_something(document: MeshDocument, group: GroupEntry, entries: Entr
 def _packet_sizes_differ(
     document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], entries: Entries
 ) -> None:
-    """Bursts are identified by path and packet size, so two tests may not use the same size on a path."""
-    sizes = {test.name: packet_sizes(test) for test in document.tests}
+    """Bursts are identified by path and packet size, so two ping tests may not use the same size on a path."""
+    standing_in = {test.name for test in document.tests if MESH_KINDS[test.kind].stands_in_for_pings}
+    sizes = burst_sizes(document, wanted)
     taken: dict[tuple[str, str, int], str] = {}
     reported = set()
     for measurement, group in wanted.items():
-        for size in sizes.get(measurement.test, ()):
+        for size in () if measurement.test in standing_in else sizes[measurement]:
             other = taken.setdefault((measurement.source, measurement.destination, size), measurement.test)
             if other != measurement.test and (other, measurement.test, size) not in reported:
                 reported.add((other, measurement.test, size))

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from monitor.mesh.document.entries import TestEntry
-from monitor.mesh.kinds import capacity, disk_to_disk, ping, throughput, trace
+from monitor.mesh.kinds import capacity, disk_to_disk, ping, stamp, throughput, trace
 from monitor.mesh.kinds.kind import MeshKind
 
 MESH_KINDS: dict[str, MeshKind] = {
     mesh_kind.kind.name: mesh_kind
-    for mesh_kind in (ping.KIND, throughput.KIND, capacity.KIND, disk_to_disk.KIND, trace.KIND)
+    for mesh_kind in (ping.KIND, throughput.KIND, capacity.KIND, disk_to_disk.KIND, trace.KIND, stamp.KIND)
 }
 
 
@@ -41,5 +41,7 @@ def _slot_length(kind: str, length_s: Callable[[Mapping[str, Any]], int] | None,
 
 def packet_sizes(test: TestEntry) -> tuple[int, ...]:
     """Packet sizes of a test whose results are identified by them; empty for every other test."""
-    sizes: tuple[int, ...] = getattr(test, "packet_bytes", ()) if MESH_KINDS[test.kind].identified_by_size else ()
-    return sizes
+    if not MESH_KINDS[test.kind].identified_by_size:
+        return ()
+    sizes: tuple[int, ...] | int = getattr(test, "packet_bytes", ())
+    return (sizes,) if isinstance(sizes, int) else sizes

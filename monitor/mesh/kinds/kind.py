@@ -50,8 +50,9 @@ class MeshKind:
     `entry` is the struct of its table in mesh.toml; `check_table(table)` reports problems between its keys.
     `length(test)` is None where every permitted period is long enough. `turn_s` is the time for each path where agents
     measure theirs one after the other. `identified_by_size`: results of a path are told apart by their packet size,
-    as bursts are. `table` is the archive's table of its results, `result_bytes(parameters)` the size of those of one
-    run on a path there, indexes included.
+    as bursts are. `stands_in_for_pings`: they are bursts of a path only if no other test gives it any. `table` is the
+    archive's table of its results, `result_bytes(parameters)` the size of those of one run on a path there, indexes
+    included.
 
     The part of a plan is `task(name, measurements)` for a kind in cycles, `slot(slot, site, secrets)` for a kind with
     slots, in which the source of a path connects and reports, or its destination where the parameter `reversed_by` is
@@ -68,6 +69,7 @@ class MeshKind:
     length: Callable[[Any], Length | None] = _no_minimum
     turn_s: float | None = None
     identified_by_size: bool = False
+    stands_in_for_pings: bool = False
     task: Callable[[str, Sequence[Measurement]], Any] | None = None
     slot: Callable[[Slot, Site, Mapping[str, str | None]], Any] | None = None
     reversed_by: str | None = None

@@ -181,7 +181,7 @@ def _paths(scope: ReportScope) -> dict[int, PathInMesh]:
     """Every present or retired path of the scope."""
     groups = groups_of_sites()
     began_at = dict(
-        Measurement.objects.filter(test__kind=KindName.PING)
+        Measurement.objects.filter(test__kind__in=KindName.PING.alternatives)
         .values("path_id")
         .annotate(began_at=Min("started_at"))
         .values_list("path_id", "began_at")

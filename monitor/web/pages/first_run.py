@@ -65,9 +65,11 @@ def path_waits(path: Path, packet_bytes: int, since: datetime, now: datetime) ->
     """The text of a path without results of this packet size from `since` on."""
     if path.retired_at is not None:
         return [f"The path has been retired since {times.minute(path.retired_at)}: nothing measures it."]
-    pings = Measurement.objects.in_use().filter(path=path, test__kind=KindName.PING).select_related("test")
+    pings = (
+        Measurement.objects.in_use().filter(path=path, test__kind__in=KindName.PING.alternatives).select_related("test")
+    )
     if not pings:
-        return ["No ping test of mesh.toml measures this path."]
+        return ["No ping or STAMP test of mesh.toml measures this path."]
     contacts = {contact.site_id: contact for contact in agent_contacts()}
     contact = contacts.get(path.source.site_id)
     due_at = min(_first_due(ping.test, ping.started_at) for ping in pings)
@@ -126,7 +128,12 @@ def _clock(at: datetime, now: datetime) -> str:
 
 
 def _waiting(mesh: Mesh, silent: list[str], due_at: datetime, now: datetime) -> list[str]:
-    paths = Measurement.objects.filter(retired_at=None, test__kind=KindName.PING).values("path_id").distinct().count()
+    paths = (
+        Measurement.objects.filter(retired_at=None, test__kind__in=KindName.PING.alternatives)
+        .values("path_id")
+        .distinct()
+        .count()
+    )
     said = [f"The mesh “{mesh.name}” is applied: {paths} {'path is' if paths == 1 else 'paths are'} to be measured."]
     if silent:
         said.append(_never_delivered(silent))
@@ -142,7 +149,7 @@ def _waiting(mesh: Mesh, silent: list[str], due_at: datetime, now: datetime) -> 
 
 def _ping_tests() -> list[Test]:
     in_use = {"retired_at": None, "measurements__retired_at": None, "measurements__isnull": False}
-    return list(Test.objects.filter(kind=KindName.PING, **in_use).distinct())
+    return list(Test.objects.filter(kind__in=KindName.PING.alternatives, **in_use).distinct())
 
 
 def _silent_agents(contacts: Sequence[AgentContact]) -> list[str]:

@@ -306,7 +306,7 @@ def test_a_year_has_the_worst_hour_and_the_band_of_its_days(mesh, deliver):
         lambda: recent.grid(Metric.LOSS, {1: HOUR}, NOW, 100),
         lambda: tables.table(Grouping.SITE, Metric.LOSS, Tick.YEAR, HOUR, NOW, 100, now=NOW),
         lambda: tables.table(Grouping.SITE, Metric.THROUGHPUT, Tick.DAY, HOUR, NOW, 100, now=NOW),
-        lambda: tables.planned_pairs(Grouping.GROUP, "ping"),
+        lambda: tables.planned_pairs(Grouping.GROUP, ["ping"]),
         lambda: newest_throughput({1: HOUR}, NOW),
         lambda: tables.table(Grouping.GROUP, Metric.MOS, Tick.MONTH, HOUR, NOW, 100),
         lambda: raw_bursts(1, HOUR, NOW),

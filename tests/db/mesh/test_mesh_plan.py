@@ -1,5 +1,6 @@
 """The plan of a site's agent."""
 
+import base64
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path as FilePath
@@ -10,12 +11,14 @@ from msgspec.structs import replace
 
 from monitor.mesh.apply import apply
 from monitor.mesh.document.reader import read
+from monitor.mesh.kinds.stamp import StampEntry
 from monitor.mesh.kinds.throughput import ThroughputEntry
-from monitor.mesh.models import Mesh, Path, Site, Slot
+from monitor.mesh.models import MeasurementPeriod, Mesh, Path, Site, Slot
 from monitor.mesh.plan import plan_for
 from monitor.mesh.schedule import endings, slots
 from probes.ping.spec import PingSpec, PingTarget, PingTask
 from probes.site.wire import Plan
+from probes.stamp.spec import ReflectorPlan, StampPeer
 from probes.throughput.spec import ThroughputSpec
 from tests.db.mesh.test_slots import document
 
@@ -165,3 +168,50 @@ def test_a_plan_takes_three_queries(applied, django_assert_num_queries):
 
     with django_assert_num_queries(3):
         plan_for(site, NOW)
+
+
+ONE_WAY = StampEntry("oneway", every_s=60, packet_bytes=200, port=8620)
+
+
+def with_stamp(*tests):
+    """The example with STAMP between all its sites, beside these other tests of the group."""
+    groups = (replace(EXAMPLE.groups[0], tests=(*tests, "oneway")), *EXAMPLE.groups[1:])
+    apply(replace(EXAMPLE, tests=(*EXAMPLE.tests, ONE_WAY), groups=groups), NOW)
+
+
+def test_agents_share_a_key_and_other_reflectors_have_none():
+    with_stamp("pinger")
+    (slac,), (cern,) = plan_of("slac").stamp, plan_of("cern").stamp
+    keys = {target.path_id: target.key for task in (slac, cern) for target in task.spec.targets}
+    back, there = path_id("cern", "slac"), path_id("slac", "cern")
+
+    assert (slac.test, slac.every_s, slac.spec.packet_bytes) == ("oneway", 60, 200)
+    assert plan_of("slac").stamp_reflector == ReflectorPlan(
+        peers=(StampPeer(address="198.51.100.10", family=4, key=keys[back]),), port=8620
+    )
+    assert plan_of("cern").stamp_reflector == ReflectorPlan(
+        peers=(StampPeer(address="192.0.2.10", family=4, key=keys[there]),), port=8620
+    )
+    assert len({keys[back], keys[there]}) == 2
+    assert all(len(base64.b64decode(keys[number])) == 32 for number in (back, there))
+    assert keys[path_id("slac", "niit")] is keys[path_id("cern", "niit")] is None
+    assert {target.port for target in slac.spec.targets} == {8620}
+    assert plan_of("niit").stamp_reflector is msgspec.UNSET
+
+
+@pytest.mark.parametrize(("tests", "is_series"), [(("pinger",), False), ((), True)])
+def test_stamp_gives_bursts_only_to_paths_without_pings(tests, is_series):
+    with_stamp(*tests)
+    (task,) = plan_of("slac").stamp
+    periods = MeasurementPeriod.objects.filter(measurement__test__name="oneway", ended_at=None)
+
+    assert {target.is_path_series for target in task.spec.targets} == {is_series}
+    assert {tuple(row.packet_bytes) for row in periods} == {(200,) if is_series else ()}
+
+
+def test_without_stamp_a_plan_has_no_reflector_and_no_query_for_it(applied, django_assert_num_queries):
+    site = Site.objects.get(name="slac")
+    with django_assert_num_queries(3):
+        plan = plan_for(site, NOW)
+
+    assert b"stamp_reflector" not in msgspec.json.encode(plan)

@@ -1,4 +1,4 @@
--- One row for each pair with a path in use that a test of this kind measures: source, destination, its paths.
+-- One row for each pair with a path in use that a test of these kinds measures: source, destination, its paths.
 SELECT source, destination, array_agg(place.path_id ORDER BY place.path_id) AS path_ids
 FROM (
 {places}
@@ -10,6 +10,6 @@ WHERE (place.path_id IN (
     SELECT measurement.path_id
     FROM measurement
     INNER JOIN test ON test.id = measurement.test_id
-    WHERE measurement.retired_at IS NULL AND test.kind = %(kind)s
+    WHERE measurement.retired_at IS NULL AND test.kind = ANY(%(kinds)s::text[])
 )) IS TRUE
 GROUP BY source, destination

@@ -1,20 +1,30 @@
 -- The state of each watched path, those in use at a moment with a ping or throughput test: of these paths, or of all (null).
 -- Columns: path_id, current_for, state. A path is in the first state that applies: with a problem, in maintenance, with
 -- current data, not yet measured, without data. Data is current for ten minutes or three cycles, whichever is longer: of
--- pings, and of throughput tests where nothing pings. Data after `until` does not count. With packet_bytes in the key's
+-- pings, of STAMP where nothing pings, and of throughput tests where neither does. Data after `until` does not count. With packet_bytes in the key's
 -- condition (no + 0) the index by time looks cheaper than the key, and reads the bursts of all paths for each.
 WITH sizes AS (
     SELECT array_agg(DISTINCT size::integer) AS packet_bytes
     FROM test
-    CROSS JOIN LATERAL jsonb_array_elements_text(test.parameters -> 'packet_bytes') AS size
-    WHERE test.kind = 'ping' AND jsonb_typeof(test.parameters -> 'packet_bytes') = 'array'
+    CROSS JOIN LATERAL jsonb_array_elements_text(
+        CASE jsonb_typeof(test.parameters -> 'packet_bytes')
+            WHEN 'array' THEN test.parameters -> 'packet_bytes'
+            WHEN 'number' THEN jsonb_build_array(test.parameters -> 'packet_bytes')
+            ELSE '[]'
+        END
+    ) AS size
+    WHERE test.kind IN ('ping', 'stamp')
 ),
 watched AS MATERIALIZED (
     SELECT
-        measurement.path_id, bool_or(test.kind = 'ping') AS is_pinged, min(measurement.started_at) AS started_at,
+        measurement.path_id, bool_or(test.kind <> 'throughput') AS is_pinged, min(measurement.started_at) AS started_at,
         greatest(
             interval '10 minutes',
-            3 * make_interval(secs => coalesce(min(test.every_s) FILTER (WHERE test.kind = 'ping'), min(test.every_s)))
+            3 * make_interval(secs => coalesce(
+                min(test.every_s) FILTER (WHERE test.kind = 'ping'),
+                min(test.every_s) FILTER (WHERE test.kind = 'stamp'),
+                min(test.every_s)
+            ))
         ) AS current_for
     FROM measurement
     INNER JOIN test ON test.id = measurement.test_id
@@ -22,7 +32,7 @@ watched AS MATERIALIZED (
     WHERE
         (measurement.retired_at IS NULL OR measurement.retired_at > %(now)s::timestamptz)
         AND (path.retired_at IS NULL OR path.retired_at > %(now)s::timestamptz)
-        AND test.kind IN ('ping', 'throughput')
+        AND test.kind IN ('ping', 'stamp', 'throughput')
         AND (%(path_ids)s::integer[] IS NULL OR measurement.path_id = ANY(%(path_ids)s::integer[]))
     GROUP BY measurement.path_id
 ),

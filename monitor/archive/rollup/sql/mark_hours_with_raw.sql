@@ -8,6 +8,9 @@ FROM (
     UNION ALL
     SELECT path_id, measured_at FROM throughput_test
     WHERE measured_at >= %(since)s::timestamptz AND measured_at < %(until)s::timestamptz
+    UNION ALL
+    SELECT path_id, measured_at FROM direction_burst
+    WHERE measured_at >= %(since)s::timestamptz AND measured_at < %(until)s::timestamptz
 ) AS raw
 WHERE %(path_ids)s::integer[] IS NULL OR path_id = ANY(%(path_ids)s::integer[])
 GROUP BY path_id, hour

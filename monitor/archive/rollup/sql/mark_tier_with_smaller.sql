@@ -7,6 +7,9 @@ FROM (
     UNION ALL
     SELECT path_id, {smaller} FROM throughput_{smaller}
     WHERE {smaller} >= %(since)s::timestamptz AND {smaller} < %(until)s::timestamptz
+    UNION ALL
+    SELECT path_id, {smaller} FROM direction_{smaller}
+    WHERE {smaller} >= %(since)s::timestamptz AND {smaller} < %(until)s::timestamptz
 ) AS part
 WHERE %(path_ids)s::integer[] IS NULL OR path_id = ANY(%(path_ids)s::integer[])
 GROUP BY path_id, starts_at

@@ -189,7 +189,7 @@ def _states(
     current = {(cell.source, cell.destination) for cell in cells if cell.at == running}
     lacking = {
         ends: path_ids
-        for ends, path_ids in tables.planned_pairs(query.by, kind, family=query.family).items()
+        for ends, path_ids in tables.planned_pairs(query.by, kind.alternatives, family=query.family).items()
         if ends not in current
     }
     places = [(path_id, *ends, 0, None, False) for ends, path_ids in lacking.items() for path_id in path_ids]

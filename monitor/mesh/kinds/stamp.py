@@ -1,0 +1,134 @@
+"""STAMP tests of mesh.toml, and their part of a plan: of the sender, and of the reflector at the other end."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from django.utils.crypto import salted_hmac
+from msgspec import Meta
+
+from monitor.mesh.document.entries import TestKeys, TestName
+from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, ends
+from monitor.mesh.kinds.ping import BURST_BYTES, RTT_BYTES
+from probes.stamp.kind import KIND as STAMP
+from probes.stamp.spec import SMALLEST_PACKET_BYTES, STAMP_PORT, ReflectorPlan, StampPeer, StampSpec, StampTask
+from probes.toml.keys import meaning
+
+if TYPE_CHECKING:
+    from monitor.mesh.models import Measurement, Path
+
+ROW_BYTES = 420
+"""Row of the figures of both directions, indexes included."""
+
+
+class StampEntry(TestKeys, frozen=True, tag="stamp"):
+    """Loss and delay of each direction, by UDP packets to a reflector that numbers its replies (STAMP, RFC 8762).
+
+    The agent at the other end is the reflector, and both authenticate their packets; at a site without an agent it is
+    a router or host with TWAMP Light or STAMP. On a path without a ping test, its round trips are the path's RTT and
+    loss.
+    """
+
+    name: TestName
+    every_s: Annotated[
+        int,
+        Meta(ge=1, le=DAY_S),
+        meaning(
+            "Interval between cycles. Cycles start at multiples of it in UTC.",
+            "60 (seconds from one cycle to the next)",
+        ),
+    ]
+    count: Annotated[int, Meta(ge=1, le=1000), meaning("Packets per cycle.")] = 10
+    packet_bytes: Annotated[
+        int,
+        Meta(ge=SMALLEST_PACKET_BYTES, le=65_000),
+        meaning("UDP payload. Packets between agents are larger where authentication needs it."),
+    ] = 200
+    spacing_s: Annotated[float, Meta(ge=0.01, le=60), meaning("Interval between packets to the same address.")] = 1.0
+    timeout_s: Annotated[float, Meta(ge=0.1, le=60), meaning("Time after which a packet without a reply is lost.")] = (
+        2.0
+    )
+    port: Annotated[
+        int, Meta(ge=1, le=65_535), meaning("UDP port of the reflectors; a single one for those of each agent.")
+    ] = STAMP_PORT
+    dscp: Annotated[int, Meta(ge=0, le=63), meaning("DSCP of the packets.")] = 0
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """Fields of the `probes.stamp.spec.StampSpec` without the targets, and the port."""
+        return {
+            "packet_bytes": self.packet_bytes,
+            "count": self.count,
+            "spacing_s": self.spacing_s,
+            "timeout_s": self.timeout_s,
+            "port": self.port,
+            "dscp": self.dscp,
+        }
+
+
+def reflector_plan(measurements: Sequence[Measurement]) -> ReflectorPlan | None:
+    """The reflector of a site with an agent, for all STAMP measurements towards it; None where there are none."""
+    peers = {
+        (row.path.source.address, row.path.family): msgspec.convert(
+            {"address": row.path.source.address, "family": row.path.family, "key": _pair_key(row.path)}, StampPeer
+        )
+        for row in measurements
+    }
+    if not peers:
+        return None
+    port = int(measurements[0].test.parameters["port"])
+    return ReflectorPlan(peers=tuple(peer for _, peer in sorted(peers.items())), port=port)
+
+
+def _pair_key(path: Path) -> str | None:
+    """Key of the packets of a path and their replies, derived from the centre's secret; None without an agent at the
+    far end."""
+    if not path.destination.site.has_agent:
+        return None
+    hosts = f"{path.source_id} {path.destination_id}"
+    return base64.b64encode(salted_hmac("soundings.stamp.path", hosts, algorithm="sha256").digest()).decode()
+
+
+def _length(test: StampEntry) -> Length:
+    fields = {name: value for name, value in test.parameters.items() if name != "port"}
+    spec = msgspec.convert({**fields, "targets": []}, StampSpec)
+    reason = f"{spec.count} × {spec.spacing_s:g} s + {spec.timeout_s:g} s timeout + {spec.late_s:g} s for late replies"
+    return Length(round(spec.duration_s, 6), reason)
+
+
+def _result_bytes(parameters: Mapping[str, Any]) -> int:
+    """Size of a row of directions, and of a burst: a test beside a ping test stores less."""
+    return ROW_BYTES + BURST_BYTES + RTT_BYTES * int(parameters["count"])
+
+
+def _task(name: str, measurements: Sequence[Measurement]) -> StampTask:
+    test = measurements[0].test
+    fields = dict(test.parameters)
+    port = fields.pop("port")
+    targets = [
+        {
+            **ends(row),
+            "path_id": row.path_id,
+            "port": port,
+            "key": _pair_key(row.path),
+            "is_path_series": not row.is_beside_pings,
+        }
+        for row in measurements
+    ]
+    spec = msgspec.convert({**fields, "targets": targets}, StampSpec)
+    return StampTask(test=name, every_s=test.every_s, spec=spec)
+
+
+KIND = MeshKind(
+    kind=STAMP,
+    entry=StampEntry,
+    table="direction_burst",
+    result_bytes=_result_bytes,
+    length=_length,
+    identified_by_size=True,
+    stands_in_for_pings=True,
+    task=_task,
+)
