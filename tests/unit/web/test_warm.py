@@ -1,4 +1,4 @@
-"""The web server's preparations: readers of a worker that has just begun find the grid, or wait for the load under way."""
+"""The preparations of the web server: readers of a worker that has just begun find the grid, or wait for its load."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

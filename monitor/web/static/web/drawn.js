@@ -1,7 +1,7 @@
 "use strict";
 /* A large grid, drawn on a canvas from the letters in #drawn-data: a box for each cell in the colour of its state, with a
    mark on each problem, since colour alone tells nothing to some. The pointer or the arrow keys select a cell; its
-   sentence is fetched and stands in the tooltip and in #readout. The refresh has only the cells that changed. */
+   sentence is fetched and stands in the tooltip and in #readout. grid.js fetches the cells that changed. */
 (() => {
   const canvas = document.getElementById("drawn");
   if (canvas === null) return;
@@ -17,7 +17,6 @@
   const marks = new Map(Object.entries(data.marks).map(([place, mark]) => [Number(place), parseInt(mark, 16)]));
   const picture = document.createElement("canvas"); /* all cells, without the selection */
   const tip = document.createElement("div");
-  let version = frame.dataset.version;
   let wide = 0, high = 0, left = 0, top = 0, scale = 1; /* of a cell; its names; pixels of the screen */
   let selected = null, wanted = 0, colours = {};
 
@@ -261,23 +260,13 @@
     else marks.delete(place);
   }
 
-  async function refresh() {
-    const answer = await fetch(`${frame.dataset.changes}&since=${version}`, {
-      cache: "no-store", credentials: "same-origin", headers: { "If-None-Match": `"${version}"` },
-    });
-    if (answer.status === 304) return;
-    if (!answer.ok) throw new Error(`the centre answered ${answer.status}`);
-    const changes = await answer.json();
-    if (changes.reload) {
-      location.reload();
-      return;
-    }
+  function apply(event) {
+    const changes = event.detail;
     if (changes.all) {
       Array.from(changes.states).forEach((letter, place) => put(place, letter + (changes.marks[place] ?? "")));
     } else {
       for (const [place, code] of Object.entries(changes.cells)) put(Number(place), code);
     }
-    version = changes.version;
     draw();
   }
 
@@ -300,5 +289,5 @@
   canvas.addEventListener("keydown", press);
   addEventListener("resize", restart);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", restart);
-  document.addEventListener("soundings:refresh", (event) => event.detail.push(refresh()));
+  frame.addEventListener("soundings:cells", apply);
 })();

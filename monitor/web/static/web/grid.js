@@ -1,6 +1,30 @@
 "use strict";
-/* The grid as a table: the whole sentence of the cell that is pointed at, the arrow keys, and its refresh: the cells that
-   changed since the version that is here, as JSON. */
+/* The grid, as a table or drawn: its refresh, which fetches the cells that changed since the version that is here as JSON,
+   and dispatches "soundings:cells" with them on the grid. */
+(() => {
+  const grid = document.querySelector("#matrix[data-changes], #drawn-frame[data-changes]");
+  if (grid === null) return;
+
+  async function refresh() {
+    const { version } = grid.dataset;
+    const answer = await fetch(`${grid.dataset.changes}&since=${version}`, {
+      cache: "no-store", credentials: "same-origin", headers: { "If-None-Match": `"${version}"` },
+    });
+    if (answer.status === 304) return;
+    if (!answer.ok) throw new Error(`the centre answered ${answer.status}`);
+    const changes = await answer.json();
+    if (changes.reload) {
+      location.reload();
+      return;
+    }
+    grid.dispatchEvent(new CustomEvent("soundings:cells", { detail: changes }));
+    grid.dataset.version = changes.version;
+  }
+
+  document.addEventListener("soundings:refresh", (event) => event.detail.push(refresh()));
+})();
+
+/* The grid as a table: the whole sentence of the cell that is pointed at, the arrow keys, and the cells that changed. */
 (() => {
   const matrix = document.getElementById("matrix");
   const readout = document.getElementById("readout");
@@ -50,26 +74,14 @@
     link.replaceChildren(...nextLink.childNodes);
   }
 
-  async function refresh() {
-    const version = matrix.dataset.version;
-    const answer = await fetch(`${matrix.dataset.changes}&since=${version}`, {
-      cache: "no-store", credentials: "same-origin", headers: { "If-None-Match": `"${version}"` },
-    });
-    if (answer.status === 304) return;
-    if (!answer.ok) throw new Error(`the centre answered ${answer.status}`);
-    const changes = await answer.json();
-    if (changes.reload) {
-      location.reload();
-      return;
-    }
+  function apply(event) {
     const cells = body.querySelectorAll("td");
-    for (const [place, html] of Object.entries(changes.cells)) put(cells[Number(place)], html);
-    matrix.dataset.version = changes.version;
+    for (const [place, html] of Object.entries(event.detail.cells)) put(cells[Number(place)], html);
   }
 
   matrix.addEventListener("pointerover", read);
   matrix.addEventListener("pointerleave", read);
   matrix.addEventListener("focusin", read);
   matrix.addEventListener("keydown", move);
-  document.addEventListener("soundings:refresh", (event) => event.detail.push(refresh()));
+  matrix.addEventListener("soundings:cells", apply);
 })();
