@@ -51,6 +51,11 @@ def none_lost(sent: int) -> str:
     return f"0 of {sent:,}, so below {_rounded_up_percent(ZERO_LOSS_BOUND / sent)}% (95%)"
 
 
+def loss_evidence(sent: int, received: int) -> str:
+    """The counts behind a loss: 12 of 6,000 lost; of no loss `none_lost`, with the bound that they prove."""
+    return none_lost(sent) if received == sent else f"{sent - received:,} of {sent:,} lost"
+
+
 def milliseconds(value_ms: float | None) -> str:
     """A time in ms to 0.1 ms from 100 ms up, to 0.01 ms from 1 ms up, to 1 µs below."""
     if value_ms is None or math.isnan(value_ms):

@@ -52,7 +52,8 @@ class PathOut(Schema):
 
 class CellOut(Schema):
     """A path of the grid: `value` is the metric's. `loss_bound_ratio` is the upper 95% bound if there was no loss, else
-    null, `loss_lower_ratio` the lower 95% bound if there was; `outcome` is that of the newest failed test;
+    null, `loss_lower_ratio` the lower 95% bound if there was; `loss_evidence` has the counts in words, as in
+    `0 of 1,530, so below 0.2% (95%)`; `outcome` is that of the newest failed test;
     `bursts_all_lost` counts those of `bursts` without any reply. `value` is of `value_sent` packets, of which
     `value_received` were answered: of an incident's level those of all sizes, null where packets are not
     counted, as in an outage.
@@ -92,6 +93,7 @@ class CellOut(Schema):
     unanswered_since: datetime | None
     value_sent: int | None
     value_received: int | None
+    loss_evidence: str | None
 
 
 class GridOut(Schema):

@@ -15,6 +15,7 @@ from ninja import Query, Router, Schema
 from ninja.errors import HttpError
 from pydantic import Field
 
+from monitor.analysis.figures import loss_evidence
 from monitor.api.parameters import DAY, Day, PacketBytes, ProblemOut, Range
 from monitor.api.record_schemas import with_fields_of
 from monitor.archive.queries import tables
@@ -39,7 +40,8 @@ router = Router()
 
 
 class WorstPathOut(Schema):
-    """A path between two sites with its value of the metric; counts of packets over the period."""
+    """A path between two sites with its value of the metric; counts of packets over the period. `loss_evidence` has
+    those of its loss in words, as in `0 of 1,530, so below 0.2% (95%)`, null if no packet was sent."""
 
     path_id: int
     source: str
@@ -49,6 +51,7 @@ class WorstPathOut(Schema):
     sent: int
     received: int
     loss_ratio: float | None
+    loss_evidence: str | None
 
 
 class WorstOut(Schema):
@@ -119,7 +122,15 @@ def get_worst(
     packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
     cells = tables.worst(metric, since, until, packet_bytes=packet_bytes, limit=limit)
     paths = Path.objects.with_hosts().in_bulk([cell.path_id for cell in cells])
-    worst = [{**asdict(cell), "loss_ratio": cell.loss_ratio, **_ends(paths[cell.path_id])} for cell in cells]
+    worst = [
+        {
+            **asdict(cell),
+            "loss_ratio": cell.loss_ratio,
+            "loss_evidence": loss_evidence(cell.sent, cell.received) if cell.sent else None,
+            **_ends(paths[cell.path_id]),
+        }
+        for cell in cells
+    ]
     return {"metric": metric, "packet_bytes": packet_bytes, "since": since, "until": until, "paths": worst}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime
+from operator import attrgetter
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
@@ -27,6 +28,7 @@ from monitor.api.routes.downloads import router as route_downloads_router
 from monitor.api.routes.views import router as routes_router
 from monitor.api.schemas import (
     CapacityOut,
+    CellOut,
     ChangeOut,
     DiskToDiskOut,
     GridOut,
@@ -51,6 +53,7 @@ from monitor.mesh.models import Path, Site
 from monitor.overview.changes import PathChange, changes_of
 from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, UnknownChoice, choose_packet_bytes, load_grid
 
+_cell_fields = attrgetter(*CellOut.model_fields)
 api = NinjaAPI(
     title="Soundings",
     version="1",
@@ -223,7 +226,7 @@ def _grid_out(grid: Grid) -> dict[str, object]:
         "since": grid.since,
         "until": grid.until,
         "newest_measured_at": grid.newest_measured_at,
-        "cells": grid.figures,
+        "cells": [dict(zip(CellOut.model_fields, of_path, strict=True)) for of_path in map(_cell_fields, grid.figures)],
     }
 
 

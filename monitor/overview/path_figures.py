@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from monitor.analysis import binomial
+from monitor.analysis.figures import loss_evidence
 from monitor.analysis.loss import OUTAGE_CYCLES, is_outage, loss_bound_ratio
 from monitor.archive.queries import recent, tables
 from monitor.archive.queries.metrics import Metric
@@ -91,6 +92,13 @@ class PathFigures:
         """The loss by which a path is classed: the lower bound of a loss of its own packets. An incident has a proof of
         its own, so its level stands."""
         return self.value if self.value_measured is not None else self.loss_lower_ratio
+
+    @property
+    def loss_evidence(self) -> str | None:
+        """The counts behind `loss_ratio` in words; None without packets."""
+        if not self.sent or self.received is None:
+            return None
+        return loss_evidence(self.sent, self.received)
 
     @property
     def is_of_ended(self) -> bool:

@@ -64,9 +64,7 @@ def loss_figure(summary: PathSummary) -> str:
 
 def loss_ground(summary: PathSummary) -> str:
     """The counts behind the loss; without a loss also the bound that they prove."""
-    if summary.lost > 0:
-        return f"{figures.count(summary.lost)} of {figures.count(summary.sent)} lost"
-    return figures.none_lost(summary.sent)
+    return figures.loss_evidence(summary.sent, summary.received)
 
 
 def _length(window: TimeAxis) -> str:

@@ -62,6 +62,11 @@ def test_the_grid_has_a_ratio_a_bound_and_nulls(ask, paths):
     assert (lossy["state"], lossy["loss_ratio"], lossy["loss_bound_ratio"]) == ("value", 0.021, None)
     assert (clean["state"], clean["loss_ratio"], clean["loss_bound_ratio"]) == ("none_lost", 0.0, 0.003)
     assert (lossy["value"], clean["value"]) == (0.021, 0.0)
+    assert [cell["loss_evidence"] for cell in (lossy, clean, empty)] == [
+        "21 of 1,000 lost",
+        "0 of 1,000, so below 0.3% (95%)",
+        None,
+    ]
     assert (empty["state"], empty["loss_ratio"], empty["value"], empty["sent"]) == ("no_data", None, None, None)
     assert (grid["packet_bytes"], grid["since"], grid["until"]) == (100, "2026-11-21T11:30:00Z", "2026-11-21T12:30:00Z")
 

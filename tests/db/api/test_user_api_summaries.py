@@ -49,6 +49,8 @@ def test_the_worst_paths_are_first_with_their_ends(ask, paths):
     ]
     assert (answer["metric"], answer["packet_bytes"]) == ("loss_ratio", 100)
     assert [path["path_id"] for path in slowest["paths"]] == [paths["slac", "uct"].pk]
+    assert [path["loss_evidence"] for path in answer["paths"]] == ["100 of 1,000 lost", "10 of 1,000 lost"]
+    assert slowest["paths"][0]["loss_evidence"] == "0 of 1,000, so below 0.3% (95%)"
 
 
 def test_throughput_has_no_worst_paths_by_packet_size(ask, paths):

@@ -219,7 +219,7 @@ def _evidence(grid: Grid, path: PathFigures) -> Iterator[str]:
     if path.sent is not None and path.received is not None:
         if grid.metric is Metric.LOSS:
             if path.state is not FigureState.NONE_LOST:
-                yield f"{path.sent - path.received:,} of {path.sent:,} lost"
+                yield figures.loss_evidence(path.sent, path.received)
         else:
             yield f"{path.received:,} of {path.sent:,} answered"
 
