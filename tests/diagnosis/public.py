@@ -35,7 +35,8 @@ def reports() -> list[Report]:
 def recording(report: Report) -> Recording:
     """A report in the form of the analysis."""
     interval_s, omitted = report["interval_s"], report["omitted_intervals"]
-    rtts_us = report["rtt_us"] or [None] * len(report["sent_bytes"])
+    unknown = [None] * len(report["sent_bytes"])
+    rtts_us, windows_bytes = report["rtt_us"] or unknown, report.get("window_bytes", unknown)
     received_bytes = report["received_bytes"]
     return Recording(
         samples=tuple(
@@ -46,9 +47,17 @@ def recording(report: Report) -> Recording:
                 retransmits=retransmits,
                 cwnd_bytes=cwnd_bytes,
                 rtt_ms=None if rtt_us is None else rtt_us / 1000,
+                peer_window_bytes=window_bytes,
             )
-            for number, (sent_bytes, retransmits, cwnd_bytes, rtt_us) in enumerate(
-                zip(report["sent_bytes"], report["retransmits"], report["cwnd_bytes"], rtts_us, strict=True)
+            for number, (sent_bytes, retransmits, cwnd_bytes, rtt_us, window_bytes) in enumerate(
+                zip(
+                    report["sent_bytes"],
+                    report["retransmits"],
+                    report["cwnd_bytes"],
+                    rtts_us,
+                    windows_bytes,
+                    strict=True,
+                )
             )
         ),
         omitted_s=omitted * interval_s,

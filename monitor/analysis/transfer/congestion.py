@@ -139,7 +139,7 @@ def queued(signs: Signs, recording: Recording) -> TransferFinding | None:
     lossy = signs.later_loss_events >= least_events and queue_at_loss(signs)
     if not lossy and not queue_stands(signs):
         return None
-    longest_ms = signs.rtt_at_loss_ms if lossy else signs.rtt_ms
+    longest_ms = signs.rtt_at_loss_ms if lossy else signs.window.filled_rtt_ms if _fills_queue(signs) else signs.rtt_ms
     end = f"; {loss_events_text(signs)}" if lossy else ""
     if lossy and signs.resent_ratio >= NOTABLE_LOSS:
         end += f", {percent(signs.resent_ratio)} of the segments retransmitted"
@@ -238,10 +238,21 @@ def queue_at_loss(signs: Signs) -> bool:
 
 def queue_stands(signs: Signs) -> bool:
     """Whether the RTT is raised throughout at a steady rate, or rises with the window while their ratio is steady."""
+    if _fills_queue(signs):
+        return True
+    return _is_long(signs, signs.rtt_ms) and signs.rate_deviation_ratio <= QUEUE_DEVIATION
+
+
+def _fills_queue(signs: Signs) -> bool:
+    """A queue that was never empty has no idle RTT to compare with: its RTTs are the windows over the link's rate."""
+    window = signs.window
+    steady = window.fills_queue and window.fill_deviation_ratio <= QUEUE_DEVIATION
+    return steady and _is_long(signs, window.filled_rtt_ms)
+
+
+def _is_long(signs: Signs, rtt_ms: float) -> bool:
     least_ms = max(signs.base_rtt_ms + QUEUE_MS, QUEUE_STANDING * signs.base_rtt_ms)
-    long = signs.rtt_ms >= least_ms and _holds_segments(signs, signs.rtt_ms)
-    fills = signs.window.fills_queue and signs.window.fill_deviation_ratio <= QUEUE_DEVIATION
-    return long and (signs.rate_deviation_ratio <= QUEUE_DEVIATION or fills)
+    return rtt_ms >= least_ms and _holds_segments(signs, rtt_ms)
 
 
 def _holds_segments(signs: Signs, rtt_ms: float) -> bool:

@@ -41,7 +41,7 @@ class WindowUse:
     `open_ratio`: the window was larger than the flight. `still_ratio`: the window was that of the interval before.
     `bound_ratio`: the window was in flight. `after_cut_ratio`: the time after a loss first cut it, 0 without a cut;
     `cut_in_start` whether that loss ended slow start. `fills_queue`: RTT and window grew in step while the rate that
-    they give was steady to within `fill_deviation_ratio`.
+    they give was steady to within `fill_deviation_ratio`, up to an RTT of `filled_rtt_ms`.
     """
 
     open_ratio: float
@@ -51,6 +51,7 @@ class WindowUse:
     cut_in_start: bool
     fills_queue: bool
     fill_deviation_ratio: float
+    filled_rtt_ms: float
 
 
 def window_use(series: IntervalSeries, steady: Bools, slow_start_end_s: float) -> WindowUse:
@@ -70,6 +71,7 @@ def window_use(series: IntervalSeries, steady: Bools, slow_start_end_s: float) -
         cut_in_start=cut_at < defined.size and bool(series.start_s[cut_at] <= slow_start_end_s + 1e-6),
         fills_queue=_grows_in_step(series.cwnd_bytes[defined], series.rtt_ms[defined]),
         fill_deviation_ratio=float(implied_bps.std() / implied_bps.mean()) if implied_bps.size else float("nan"),
+        filled_rtt_ms=float(series.rtt_ms[defined].max()) if defined.any() else float("nan"),
     )
 
 

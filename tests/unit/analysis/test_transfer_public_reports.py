@@ -36,6 +36,14 @@ def test_a_window_limit_is_reported_with_flight_and_need():
     assert lacks(diagnosis.sentence, "tcp_rmem", "tcp_wmem", " 10 MB") == []
 
 
+def test_a_queue_that_is_never_empty_shows_in_its_window():
+    """Its median RTT is less than a quarter above the least of the test, which is no idle RTT."""
+    diagnosis = diagnose(recording(REPORTS["deep-buffer-cubic"]))
+
+    assert diagnosis.verdict is Verdict.BOTTLENECK_QUEUE
+    assert lacks(diagnosis.sentence, "89.42 ms", "158.0 ms") == []
+
+
 def test_an_open_window_under_bbr_is_not_a_limit():
     bbr = dataclasses.replace(recording(REPORTS["chennai-oregon"]), congestion_control="bbr")
 
