@@ -56,7 +56,7 @@ class LostDirection(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class DirectionCounts:
+class DirectionLosses:
     """Packets of a path by the reflector's counters. `bursts` have such counters; `forward_lossy` and `reverse_lossy`
     are those that lost a packet in this direction."""
 
@@ -82,9 +82,9 @@ class DirectionCounts:
         """Pooled; None where the reflector got nothing."""
         return self.reverse_lost / self.returned if self.returned else None
 
-    def plus(self, other: DirectionCounts) -> DirectionCounts:
+    def plus(self, other: DirectionLosses) -> DirectionLosses:
         """The counts of both periods or paths together."""
-        return DirectionCounts(
+        return DirectionLosses(
             self.sent + other.sent,
             self.forward_lost + other.forward_lost,
             self.reverse_lost + other.reverse_lost,
@@ -93,17 +93,17 @@ class DirectionCounts:
             self.reverse_lossy + other.reverse_lossy,
         )
 
-    def turned(self) -> DirectionCounts:
+    def turned(self) -> DirectionLosses:
         """As seen from the other end."""
-        return DirectionCounts(
+        return DirectionLosses(
             self.sent, self.reverse_lost, self.forward_lost, self.bursts, self.reverse_lossy, self.forward_lossy
         )
 
 
-NOTHING_COUNTED = DirectionCounts(0, 0, 0, 0, 0, 0)
+NOTHING_COUNTED = DirectionLosses(0, 0, 0, 0, 0, 0)
 
 
-def loss_direction(counts: DirectionCounts, before: DirectionCounts | None = None) -> LostDirection:
+def loss_direction(counts: DirectionLosses, before: DirectionLosses | None = None) -> LostDirection:
     """The direction that loses more than usual: than `USUAL_LOSS_RATIO`, and than `before` where that is given.
 
     A single direction is named if it loses more than usual and clearly more than the other, which does not; both if

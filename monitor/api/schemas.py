@@ -11,6 +11,7 @@ from typing import Any
 from ninja import Schema
 
 from monitor.api.record_schemas import with_fields_of
+from monitor.archive.queries.directions import DirectionPoint
 from monitor.archive.queries.disk_to_disk import DiskToDiskPoint
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import SeriesPoint
@@ -153,6 +154,23 @@ class TransferOut(Schema):
     """A throughput test in detail. `findings` has the evidence for its verdict, the recoveries from loss, pauses of the
     sender, round trips and the figures of RFC 6349; `transfer` the data of both ends, interval by interval
     in columns of equal length, times in seconds from its start. Null where the test left no intervals."""
+
+
+@with_fields_of(DirectionPoint)
+class DirectionPointOut(Schema):
+    """An interval of both directions. Loss is by the reflector's counters, of `counted` packets; null without. The true
+    mean delay lies between `…_delay_lo_ms` and `…_delay_hi_ms`; `…_min_ms` and `…_avg_ms` are raw, by the clocks of
+    both ends, and may be negative."""
+
+
+class DirectionSeriesOut(Schema):
+    """Loss and delay of a path by direction, in steps of `step_s` seconds; empty without a STAMP test."""
+
+    path_id: int
+    step_s: int
+    since: datetime
+    until: datetime
+    points: list[DirectionPointOut]
 
 
 @with_fields_of(CapacityPoint)

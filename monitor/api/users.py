@@ -30,6 +30,7 @@ from monitor.api.schemas import (
     CapacityOut,
     CellOut,
     ChangeOut,
+    DirectionSeriesOut,
     DiskToDiskOut,
     GridOut,
     LedgerOut,
@@ -42,6 +43,7 @@ from monitor.api.schemas import (
 from monitor.api.summaries import router
 from monitor.api.sweeps import router as sweeps_router
 from monitor.api.transfers import router as transfers_router
+from monitor.archive.queries.directions import direction_series
 from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.operation.ledger import count_planned, ledger_of_path
@@ -138,6 +140,17 @@ def get_series(
         "under_load": path_under_load(path_id, packet_bytes, since, until),
         "under_load_points": loaded_series(path_id, packet_bytes, since, until),
     }
+
+
+@api.get(
+    "/paths/{int:path_id}/directions",
+    response={200: DirectionSeriesOut, 404: ProblemOut, 422: ProblemOut},
+    summary="Loss and delay of each direction over time, by STAMP",
+)
+def get_directions(request: HttpRequest, path_id: int, between: Query[Range]) -> dict[str, object]:
+    _require_path(path_id)
+    since, until = between.resolve_at(timezone.now())
+    return {**asdict(direction_series(path_id, since, until)), "since": since, "until": until}
 
 
 @api.get(

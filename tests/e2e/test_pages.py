@@ -66,7 +66,7 @@ FOR_OPERATORS = ("path", "incident", "maintenance", "maintenance-change", "audit
 
 NOT_PAGES = {
     "series-csv", "bursts-csv", "tests-csv", "changes-csv", "table-tsv", "chart-bundle", "grid-cell", "grid-changes",
-    "routes-csv", "path-charts", "trace-now",
+    "routes-csv", "directions-csv", "stamp-csv", "path-charts", "trace-now",
     "run-now", "test-now", "path-progress", "acknowledge", "unacknowledge", "comment", "quiet-end", "silence", "logout",
     "search-suggestions", "lab", "lab-expected",
 }  # fmt: skip

@@ -12,6 +12,7 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from monitor.archive.queries.directions import DirectionCounter
 from monitor.archive.queries.for_prometheus import PathCounter, RouteCounter, received_within
 
 BUCKETS_S = tuple(5e-05 * 2**number for number in range(20))
@@ -25,8 +26,18 @@ TOS = "0"
 class PathCollector(Collector):
     """Collector of the metrics of these counters."""
 
-    def __init__(self, counters: Sequence[PathCounter], routes: Mapping[int, RouteCounter]) -> None:
+    def __init__(
+        self,
+        counters: Sequence[PathCounter],
+        routes: Mapping[int, RouteCounter],
+        directions: Mapping[int, DirectionCounter],
+    ) -> None:
         self._counters = counters
+        self._directions = [
+            (counter, directions[path_id])
+            for path_id, counter in {counter.path_id: counter for counter in counters}.items()
+            if path_id in directions
+        ]
         # A path has a counter for each packet size, and its routes once.
         self._routes = [
             (counter, routes[path_id])
@@ -51,7 +62,26 @@ class PathCollector(Collector):
             lambda counter: None if counter.measured_at is None else counter.measured_at.timestamp(),
         )
 
+        yield from self._of_directions()
         yield from self._of_routes()
+
+    def _of_directions(self) -> Iterator[Metric]:
+        labels = (*ROUTE_LABELS, "direction")
+        sent = CounterMetricFamily(
+            "soundings_path_direction_packets",
+            "Packets that a direction carried or lost since the UTC day began, by the reflector's counters",
+            labels=labels,
+        )
+        lost = CounterMetricFamily(
+            "soundings_path_direction_lost", "Packets lost in a direction since the UTC day began", labels=labels
+        )
+        for counter, counted in self._directions:
+            values = _route_labels(counter)
+            sent.add_metric([*values, "forward"], counted.counted)
+            sent.add_metric([*values, "reverse"], counted.counted - counted.forward_lost)
+            lost.add_metric([*values, "forward"], counted.forward_lost)
+            lost.add_metric([*values, "reverse"], counted.reverse_lost)
+        yield from (sent, lost)
 
     def _of_routes(self) -> Iterator[Metric]:
         changes = CounterMetricFamily(
@@ -64,8 +94,7 @@ class PathCollector(Collector):
             "soundings_path_traced_timestamp_seconds", "Latest trace with a reply", labels=ROUTE_LABELS
         )
         for counter, route in self._routes:
-            labels = dict(zip(LABELS, labels_of(counter), strict=True))
-            values = [labels[name] for name in ROUTE_LABELS]
+            values = _route_labels(counter)
             changes.add_metric(values, route.changes)
             traced.add_metric(values, route.traced_at.timestamp())
             if route.hops is not None:
@@ -96,6 +125,11 @@ class PathCollector(Collector):
             if newest is not None:
                 family.add_metric(labels_of(counter), newest)
         return family
+
+
+def _route_labels(counter: PathCounter) -> list[str]:
+    labels = dict(zip(LABELS, labels_of(counter), strict=True))
+    return [labels[name] for name in ROUTE_LABELS]
 
 
 def labels_of(counter: PathCounter) -> tuple[str, ...]:

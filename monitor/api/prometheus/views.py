@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 from monitor import redis_client
 from monitor.api.prometheus.paths import PathCollector
 from monitor.api.prometheus.system import SystemCollector
+from monitor.archive.queries.directions import direction_counters
 from monitor.archive.queries.for_prometheus import path_counters, route_counters
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -60,7 +61,8 @@ def _path_collector(source: str | None) -> PathCollector:
             f"more than {MOST_SERIES} paths and packet sizes: scrape each site by itself, with ?source=SITE "
             "(docs/prometheus.md shows how)"
         )
-    return PathCollector(counters, route_counters(now, sorted({counter.path_id for counter in counters})))
+    path_ids = sorted({counter.path_id for counter in counters})
+    return PathCollector(counters, route_counters(now, path_ids), direction_counters(now, path_ids))
 
 
 def _answer(key: str, make: Callable[[], Collector]) -> HttpResponse:

@@ -18,8 +18,8 @@ from monitor.archive.models.directions import (
     DirectionDay,
     DirectionHour,
     DirectionMonth,
-    OneWaySummary,
     DirectionYear,
+    OneWaySummary,
 )
 from monitor.archive.models.results import Burst, CapacityResult, DiskToDiskTest, ThroughputTest, UndiagnosedTest
 from monitor.archive.models.routes import NO_FLOW, PathRoute, Route, Trace
@@ -58,13 +58,13 @@ __all__ = [
     "DirectionDay",
     "DirectionHour",
     "DirectionMonth",
-    "OneWaySummary",
     "DirectionYear",
     "DirtyHour",
     "DirtySummary",
     "DiskToDiskTest",
     "KeptSince",
     "LastRun",
+    "OneWaySummary",
     "PathRoute",
     "ReceivedBatch",
     "RefusedResult",

@@ -210,7 +210,7 @@ def path_series(path_id: int, packet_bytes: int, since: datetime, until: datetim
     check_period(since, until)
     parameters = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
     if until - since > LONGEST_RAW:
-        step = _tier_of(since, until)
+        step = series_tier(since, until)
         names, rows = run_statement(
             "series_from_summaries", {"tier": step.tier}, **{**parameters, "since": start_of(step.tier, since)}
         )
@@ -224,7 +224,7 @@ def series_since(since: datetime, until: datetime) -> datetime:
     of the interval that contains `until`."""
     if until - since <= LONGEST_RAW:
         return since
-    return start_of(_tier_of(since, until).tier, since)
+    return start_of(series_tier(since, until).tier, since)
 
 
 def raw_bursts(path_id: int, since: datetime, until: datetime, *, packet_bytes: int | None = None) -> list[RawBurst]:
@@ -234,7 +234,8 @@ def raw_bursts(path_id: int, since: datetime, until: datetime, *, packet_bytes: 
     return select(RawBurst, "raw_bursts", **parameters)
 
 
-def _tier_of(since: datetime, until: datetime) -> SeriesTier:
+def series_tier(since: datetime, until: datetime) -> SeriesTier:
+    """The summaries of a series of a period longer than a day."""
     return next(step for step in STEPS if until - since <= step.longest)
 
 

@@ -358,7 +358,7 @@ def test_too_many_paths_for_a_scrape_are_refused_with_a_fix(measured, client, mo
 
 
 def test_the_number_of_queries_is_independent_of_the_paths(measured, scrape, django_assert_num_queries):
-    with django_assert_num_queries(5):  # a savepoint and its release, the time limit, the queries of paths and routes
+    with django_assert_num_queries(6):  # a savepoint and its release, the time limit, paths, routes and directions
         scrape("/metrics/paths")
 
 

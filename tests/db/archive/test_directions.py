@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from statistics import fmean
 
 import pytest
+from django.utils import timezone
 from msgspec.structs import replace
 
+from monitor.analysis.directions import DirectionLosses
 from monitor.archive.models import (
     Burst,
     BurstHour,
@@ -18,6 +21,13 @@ from monitor.archive.models import (
     DirectionYear,
     DirtyHour,
     RefusedResult,
+)
+from monitor.archive.queries.directions import (
+    direction_counters,
+    direction_counts,
+    direction_series,
+    direction_totals,
+    one_way_delays,
 )
 from monitor.archive.rollup.recompute import recompute, roll_up
 from monitor.archive.upkeep import retention
@@ -235,3 +245,72 @@ def test_raw_results_are_deleted_after_their_retention_and_summaries_stay(mesh, 
 
     assert deleted["direction_burst"] >= 1
     assert (DirectionBurst.objects.count(), DirectionHour.objects.count()) == (0, 1)
+
+
+def test_a_series_has_the_loss_and_the_delay_of_each_direction(mesh):
+    results = [stamp_burst(at=HOUR + MINUTE * minute, forward_lost=minute, reverse_lost=1) for minute in range(3)]
+    results.append(stamp_burst(at=HOUR + MINUTE * 5, forward_lost=None, reverse_lost=None, undecided=1))
+    store_all(mesh, results)
+    summarise()
+    raw = direction_series(mesh.slac_cern.pk, HOUR, HOUR + timedelta(hours=1))
+    hourly = direction_series(mesh.slac_cern.pk, HOUR - timedelta(days=2), HOUR + timedelta(hours=1))
+
+    assert (raw.step_s, hourly.step_s) == (60, 3600)
+    third, unknown, (hour,) = raw.points[2], raw.points[3], hourly.points
+    assert (third.forward_lost, third.reverse_lost, third.counted) == (2, 1, 10)
+    assert (third.forward_loss_ratio, third.reverse_loss_ratio) == (2 / 10, 1 / 8)
+    # Raw 22 forward and 20 reverse, the far clock 1 behind to 3 ahead.
+    assert (third.forward_delay_lo_ms, third.forward_delay_hi_ms) == (19, 23)
+    assert (third.reverse_delay_lo_ms, third.reverse_delay_hi_ms) == (19, 23)
+    assert (unknown.forward_loss_ratio, unknown.reverse_loss_ratio) == (None, None)
+    assert (hour.forward_loss_ratio, hour.reverse_loss_ratio) == (3 / 30, 3 / 27)
+    assert (hour.forward_avg_ms, hour.forward_variation_ms) == (22, 4)
+
+
+def test_a_delay_is_never_negative_nor_known_without_timestamps(mesh):
+    store_all(
+        mesh,
+        [
+            stamp_burst(forward_ms=-500.0, reverse_ms=540.0, offset_ms=(-540.0, -500.0)),
+            stamp_burst(at=HOUR + MINUTE, forward_ms=None, reverse_ms=None, offset_ms=None),
+        ],
+    )
+    first, second = direction_series(mesh.slac_cern.pk, HOUR, NOW).points
+
+    assert (first.forward_delay_lo_ms, first.forward_delay_hi_ms) == (1, 41)
+    assert (first.reverse_delay_lo_ms, first.reverse_delay_hi_ms) == (1, 41)
+    assert (second.forward_delay_lo_ms, second.reverse_delay_hi_ms, second.forward_avg_ms) == (None, None, None)
+
+
+def test_counts_of_a_period_are_the_same_from_cycles_and_from_summaries(mesh):
+    results = [
+        stamp_burst(at=HOUR + MINUTE * minute, forward_lost=minute % 3, reverse_lost=minute % 2, undecided=1)
+        for minute in range(12)
+    ]
+    store_all(mesh, results)
+    summarise()
+    expected = {mesh.slac_cern.pk: DirectionLosses(108, 12, 6, 12, 8, 6)}
+    hour = HOUR + timedelta(hours=1)
+
+    assert direction_counts(HOUR, hour, [mesh.slac_cern.pk, mesh.cern_slac.pk]) == expected
+    assert direction_totals(HOUR, hour, [mesh.slac_cern.pk, mesh.cern_slac.pk]) == expected
+    assert one_way_delays(HOUR, hour, [mesh.slac_cern.pk])[mesh.slac_cern.pk].forward_ms == [22.0] * 12
+    assert direction_counters(NOW, [mesh.slac_cern.pk])[mesh.slac_cern.pk].forward_lost == 12
+
+
+def test_directions_are_downloaded_as_json_csv_and_metrics(mesh, client, monkeypatch):
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+    store_all(mesh, [stamp_burst(at=NOW - MINUTE * 9, forward_lost=2, reverse_lost=1, is_path_series=True)])
+    summarise()
+    path, host = f"/paths/{mesh.slac_cern.pk}", {"host": "localhost"}
+    series = client.get(f"/api/v1{path}/directions", headers=host).json()
+    intervals = client.get(f"{path}/directions.csv?period=day", headers=host).content.decode().splitlines()
+    cycles = client.get(f"{path}/stamp.csv?period=day", headers=host).content.decode().splitlines()
+    metrics = client.get("/metrics/paths", headers=host).content.decode()
+
+    (point,) = series["points"]
+    assert (point["forward_lost"], point["reverse_lost"], point["forward_loss_ratio"]) == (2, 1, 0.2)
+    assert [len(lines) for lines in (intervals, cycles)] == [2, 2]
+    assert dict(zip(*(line.split(",") for line in cycles), strict=True))["reverse_lost"] == "1"
+    assert re.search(r'soundings_path_direction_lost_total\{.*direction="forward".*\} 2\.0', metrics)
+    assert re.search(r'soundings_path_direction_packets_total\{.*direction="reverse".*\} 8\.0', metrics)

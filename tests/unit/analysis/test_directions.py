@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from monitor.analysis.directions import (
     ALONE_CHANCE,
     NOTHING_COUNTED,
-    DirectionCounts,
+    DirectionLosses,
     LostDirection,
     OneWayDelays,
     SteppedDirection,
@@ -30,7 +30,7 @@ BURSTS, PACKETS = 60, 10
 
 
 def counts(sent, forward_lost, reverse_lost, bursts=60):
-    return DirectionCounts(
+    return DirectionLosses(
         sent, forward_lost, reverse_lost, bursts, min(forward_lost, bursts), min(reverse_lost, bursts)
     )
 
@@ -41,7 +41,7 @@ def simulated(forward_ratio, reverse_ratio, generator, *, together=1.0, bursts=B
     returned = _kept(reverse_ratio, generator, together, bursts)
     forward = ~arrived
     reverse = arrived & ~returned
-    return DirectionCounts(
+    return DirectionLosses(
         arrived.size,
         int(forward.sum()),
         int(reverse.sum()),
@@ -132,7 +132,7 @@ def test_even_losses_name_a_direction_as_rarely_as_stated():
 def test_a_direction_without_loss_is_never_named(sent, data):
     lost, bursts = data.draw(st.integers(0, sent)), max(sent // 10, 1)
     lossy = data.draw(st.integers(min(lost, 1), min(lost, bursts)))
-    one_way = DirectionCounts(sent, lost, 0, bursts, lossy, 0)
+    one_way = DirectionLosses(sent, lost, 0, bursts, lossy, 0)
     assert loss_direction(one_way) in (LostDirection.FORWARD, LostDirection.UNKNOWN)
     assert loss_direction(one_way.turned()) in (LostDirection.REVERSE, LostDirection.UNKNOWN)
 

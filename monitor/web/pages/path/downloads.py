@@ -1,8 +1,9 @@
-"""CSV downloads of a path: intervals, bursts, throughput tests, changes, and routes.
+"""CSV downloads of a path: intervals, bursts, directions, STAMP cycles, throughput tests, changes, and routes.
 
-A CSV has a column for each field of its record: `SeriesPoint`, `RawBurst`, `ThroughputPoint`, `PathChange`,
-`RoutePeriod`. Times are UTC, figures unrounded in the units of their names, outcomes in the words of the pages; unknown
-values are empty. The users' API has all but the bursts as JSON, with the names of outcomes.
+A CSV has a column for each field of its record: `SeriesPoint`, `RawBurst`, `DirectionPoint`, `RawDirection`,
+`ThroughputPoint`, `PathChange`, `RoutePeriod`. Times are UTC, figures unrounded in the units of their names, outcomes in
+the words of the pages; unknown values are empty. The users' API has all but bursts and cycles as JSON, with the names
+of outcomes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from monitor.alerts.incidents.queries import incidents_of_path
+from monitor.archive.queries.directions import DirectionPoint, RawDirection, direction_series, raw_directions
 from monitor.archive.queries.paths import RawBurst, SeriesPoint, measured_packet_sizes, path_series, raw_bursts
 from monitor.archive.queries.routes.periods import RoutePeriod, routes_between
 from monitor.archive.queries.throughput.series import ThroughputPoint, throughput_series
@@ -47,6 +49,25 @@ def bursts_csv(request: HttpRequest, path_id: int) -> HttpResponse:
         raise Http404("Single bursts are given for a day at most: choose a shorter time.")
     bursts = raw_bursts(path_id, shown.since, shown.until, packet_bytes=size)
     return _answer(f"{_name(path)}-{size}-bytes-bursts", RawBurst, bursts, {})
+
+
+@require_safe
+def directions_csv(request: HttpRequest, path_id: int) -> HttpResponse:
+    """A row for each interval of both directions, with its length."""
+    path = path_or_404(path_id)
+    shown = shown_period(request, timezone.now())
+    series = direction_series(path_id, shown.since, shown.until)
+    return _answer(f"{_name(path)}-directions", DirectionPoint, series.points, {"step_s": series.step_s})
+
+
+@require_safe
+def stamp_csv(request: HttpRequest, path_id: int) -> HttpResponse:
+    """A row for each STAMP cycle of at most a day, those that could not be measured included."""
+    path = path_or_404(path_id)
+    shown = shown_period(request, timezone.now())
+    if not shown.has_bursts:
+        raise Http404("Single cycles are given for a day at most: choose a shorter time.")
+    return _answer(f"{_name(path)}-stamp", RawDirection, raw_directions(path_id, shown.since, shown.until), {})
 
 
 @require_safe

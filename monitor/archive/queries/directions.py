@@ -1,0 +1,171 @@
+"""Loss and delay of paths by direction, as STAMP tests measure them: series, single cycles, counts of a period.
+
+Periods, paths and records as in `monitor.archive.queries.paths`. Cycles during throughput tests are left out, and those
+that could not be measured; only `raw_directions` has them all. Loss is None where the reflector keeps no counter. The
+true delay lies between `…_delay_lo_ms` and `…_delay_hi_ms`, never below 0; both are None without timestamps of the
+reflector. A `…_min_ms`, `…_avg_ms` or `…_median_ms` is raw, by the clocks of both ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils import timezone
+
+from monitor.analysis.directions import DirectionLosses, OneWayDelays
+from monitor.archive.periods import cover, start_of
+from monitor.archive.queries.paths import RAW_STEP_S, series_tier
+from monitor.archive.statements import (
+    LONGEST_RAW,
+    check_period,
+    check_raw_period,
+    columns,
+    records,
+    run_statement,
+    select,
+    statement,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionPoint:
+    """An interval of a path's directions, beginning at `at`; delays are means of the cycles' medians."""
+
+    at: datetime
+    sent: int
+    received: int
+    counted: int
+    forward_lost: int
+    reverse_lost: int
+    forward_loss_ratio: float | None
+    reverse_loss_ratio: float | None
+    forward_min_ms: float | None
+    forward_avg_ms: float | None
+    forward_delay_lo_ms: float | None
+    forward_delay_hi_ms: float | None
+    forward_variation_ms: float | None
+    reverse_min_ms: float | None
+    reverse_avg_ms: float | None
+    reverse_delay_lo_ms: float | None
+    reverse_delay_hi_ms: float | None
+    reverse_variation_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionSeries:
+    """The directions of a path over time, in intervals of `step_s` seconds aligned to the epoch, as in `Series`."""
+
+    path_id: int
+    step_s: int
+    points: tuple[DirectionPoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RawDirection:
+    """A STAMP cycle of a path. The CSV of cycles has a column for each field."""
+
+    at: datetime
+    test: str
+    packet_bytes: int
+    outcome: str
+    during_test: bool
+    sent: int
+    received: int
+    undecided: int
+    is_stateful: bool | None
+    forward_lost: int | None
+    forward_duplicates: int | None
+    forward_reordered: int | None
+    forward_ttl: int | None
+    forward_min_ms: float | None
+    forward_median_ms: float | None
+    forward_p95_ms: float | None
+    forward_max_ms: float | None
+    forward_ipdv_ms: float | None
+    reverse_lost: int | None
+    reverse_duplicates: int | None
+    reverse_reordered: int | None
+    reverse_ttl: int | None
+    reverse_min_ms: float | None
+    reverse_median_ms: float | None
+    reverse_p95_ms: float | None
+    reverse_max_ms: float | None
+    reverse_ipdv_ms: float | None
+    offset_lo_ms: float | None
+    offset_hi_ms: float | None
+    are_clocks_synchronised: bool | None
+    dscp: int
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionCounter:
+    """The directions of a path since the UTC day began."""
+
+    path_id: int
+    counted: int
+    forward_lost: int
+    reverse_lost: int
+
+
+def direction_series(path_id: int, since: datetime, until: datetime) -> DirectionSeries:
+    """A path's directions over time: of each minute up to a day, then of hours, days or months."""
+    check_period(since, until)
+    parameters = {"path_id": path_id, "until": until}
+    if until - since <= LONGEST_RAW:
+        points = select(DirectionPoint, "directions_from_raw", **parameters, since=since, step_s=RAW_STEP_S)
+        return DirectionSeries(path_id, RAW_STEP_S, tuple(points))
+    tier = series_tier(since, until)
+    names, rows = run_statement(
+        "directions_from_summaries",
+        {**columns(DirectionPoint), "tier": tier.tier},
+        **parameters,
+        since=start_of(tier.tier, since),
+    )
+    return DirectionSeries(path_id, tier.step_s, tuple(records(DirectionPoint, names, rows)))
+
+
+def raw_directions(path_id: int, since: datetime, until: datetime) -> list[RawDirection]:
+    """All STAMP cycles of a path that began in a period of a day at most, oldest first; `ValueError` for a longer
+    one."""
+    check_raw_period(since, until)
+    return select(RawDirection, "raw_directions", path_id=path_id, since=since, until=until)
+
+
+def direction_counts(since: datetime, until: datetime, path_ids: Sequence[int]) -> dict[int, DirectionLosses]:
+    """The counts of each of these paths whose reflector counts, from the cycles of a period of a day at most."""
+    check_raw_period(since, until)
+    return _counts(*run_statement("direction_counts", since=since, until=until, path_ids=list(path_ids)))
+
+
+def direction_totals(since: datetime, until: datetime, path_ids: Sequence[int]) -> dict[int, DirectionLosses]:
+    """As `direction_counts`, from the summaries of a period of any length, extended as in `monitor.archive.periods`."""
+    check_period(since, until)
+    parameters: dict[str, Any] = {"path_ids": list(path_ids)}
+    pieces = []
+    for number, stretch in enumerate(cover(since, until, timezone.now())):
+        parameters |= {f"since_{number}": stretch.since, f"until_{number}": stretch.until}
+        pieces.append(statement("piece_of_directions", tier=stretch.tier, number=str(number)))
+    if not pieces:
+        return {}
+    return _counts(*run_statement("direction_totals", {"pieces": "\nUNION ALL\n".join(pieces)}, **parameters))
+
+
+def _counts(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[int, DirectionLosses]:
+    return {path_id: DirectionLosses(*map(int, counts)) for path_id, *counts in rows}
+
+
+def one_way_delays(since: datetime, until: datetime, path_ids: Sequence[int]) -> Mapping[int, OneWayDelays]:
+    """The raw median delays of the cycles of a period of a day at most, in order of time, by path."""
+    check_raw_period(since, until)
+    _, rows = run_statement("one_way_delays", since=since, until=until, path_ids=list(path_ids))
+    return {path_id: OneWayDelays(forward_ms, reverse_ms) for path_id, forward_ms, reverse_ms in rows}
+
+
+def direction_counters(now: datetime, path_ids: Sequence[int]) -> dict[int, DirectionCounter]:
+    """Those of these paths with a counting reflector since the UTC day began."""
+    counters = select(DirectionCounter, "direction_counters", since=start_of("day", now), path_ids=list(path_ids))
+    return {counter.path_id: counter for counter in counters}

@@ -1,0 +1,6 @@
+-- The counts of directions of a stretch of {tier}s.
+SELECT path_id, counted, forward_lost, reverse_lost, bursts_counted, forward_lossy, reverse_lossy
+FROM direction_{tier}
+WHERE
+    path_id = ANY(%(path_ids)s::integer[])
+    AND {tier} >= %(since_{number})s::timestamptz AND {tier} < %(until_{number})s::timestamptz
