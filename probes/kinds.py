@@ -12,12 +12,16 @@ from probes.contract import CycleKind, Kind, SlotKind
 from probes.disk_to_disk import kind as disk_to_disk
 from probes.ping import kind as ping
 from probes.stamp import kind as stamp
+from probes.tcp_ping import kind as tcp_ping
 from probes.throughput import kind as throughput
 from probes.trace import kind as trace
 
 KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (ping.KIND, throughput.KIND, capacity.KIND, disk_to_disk.KIND, trace.KIND, stamp.KIND)
-}
+    kind.name: kind
+    for kind in (
+        ping.KIND, throughput.KIND, capacity.KIND, disk_to_disk.KIND, trace.KIND, stamp.KIND, tcp_ping.KIND,
+    )
+}  # fmt: skip
 CYCLE_KINDS = tuple(kind for kind in KINDS.values() if isinstance(kind, CycleKind))
 SLOT_KINDS = tuple(kind for kind in KINDS.values() if isinstance(kind, SlotKind))
 KIND_OF_SLOT: dict[type[Any], SlotKind] = {kind.task: kind for kind in SLOT_KINDS}

@@ -42,13 +42,16 @@ class HostOut(Schema):
 
 
 class PathOut(Schema):
-    """An ordered pair of hosts, the unit of every series. `retired_at` is null while it is in use."""
+    """An ordered pair of hosts, the unit of every series. `retired_at` is null while it is in use. `measured_by` says
+    which packets its loss and RTT are of, such as "ping" or "TCP handshake to port 443"; null where nothing measures
+    them now."""
 
     id: int
     source: HostOut
     destination: HostOut
     family: int
     retired_at: datetime | None
+    measured_by: str | None = None
 
 
 class CellOut(Schema):

@@ -52,6 +52,7 @@ from monitor.archive.queries.throughput.series import CapacityPoint, ThroughputP
 from monitor.archive.queries.throughput.transfers import transfer_of
 from monitor.archive.queries.throughput.under_load import loaded_series, path_under_load
 from monitor.mesh.models import Path, Site
+from monitor.mesh.queries import measured_by
 from monitor.overview.changes import PathChange, changes_of
 from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, UnknownChoice, choose_packet_bytes, load_grid
 
@@ -100,7 +101,8 @@ def list_sites(request: HttpRequest) -> list[Site]:
 @api.get("/paths", response=list[PathOut], summary="All paths in use")
 def list_paths(request: HttpRequest) -> list[dict[str, object]]:
     paths = Path.objects.in_use().order_by("id")
-    return [_path_out(path) for path in paths]
+    words = measured_by(path.pk for path in paths)
+    return [{**_path_out(path), "measured_by": words.get(path.pk)} for path in paths]
 
 
 @api.get(

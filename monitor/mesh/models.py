@@ -33,13 +33,14 @@ class KindName(StrEnum):
     """Kinds that pages, alerts and reports use by name; `probes.kinds` lists all kinds."""
 
     PING = "ping"
+    TCP_PING = "tcp-ping"
     STAMP = "stamp"
     THROUGHPUT = "throughput"
 
     @property
     def alternatives(self) -> tuple[KindName, ...]:
-        """This kind, and the one that stands in for it on paths without it."""
-        return (KindName.PING, KindName.STAMP) if self is KindName.PING else (self,)
+        """This kind, and those that stand in for it on paths without it."""
+        return (KindName.PING, KindName.TCP_PING, KindName.STAMP) if self is KindName.PING else (self,)
 
 
 class InUseQuerySet(QuerySet[RowT, RowT]):

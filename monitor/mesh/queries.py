@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from monitor.mesh.document.alert_rules import Place
+from monitor.mesh.kinds import MESH_KINDS
 from monitor.mesh.models import Group, KindName, Measurement, MeasurementPeriod, Mesh, Path, Slot
 
 
@@ -187,3 +188,16 @@ def slots_of_hosts(host_ids: Sequence[int], since: datetime, until: datetime, mo
     within = Slot.objects.filter(hosts__host__in=host_ids, starts_at__lt=until, ends_at__gt=since)
     newest = within.select_related(*ends).order_by("-starts_at", "-pk").distinct()[:most]
     return list(reversed(newest))
+
+
+def measured_by(path_ids: Iterable[int]) -> dict[int, str]:
+    """The words for the packets behind loss and RTT of these paths: "ping", "TCP handshake to port 443". A path that is
+    not measured now is left out."""
+    rows = Measurement.objects.filter(
+        retired_at=None, path__in=list(path_ids), test__kind__in=KindName.PING.alternatives
+    )
+    words: dict[int, str] = {}
+    for path_id, kind, parameters in rows.values_list("path_id", "test__kind", "test__parameters"):
+        if path_id not in words or not MESH_KINDS[kind].stands_in_for_pings:
+            words[path_id] = MESH_KINDS[kind].measured_by(parameters)
+    return words

@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.json:
         # Printed where there is no terminal too: the first host follows only after its last reply.
         print(_announcement(spec), file=sys.stderr, flush=True)
-    table = None if args.json else PingTable(args.host, _width())
+    table = None if args.json else PingTable(args.host, width())
     is_measured = True
     for bursts in measure_each(spec, deadline):
         for line in map(json.dumps, map(as_json, bursts)) if table is None else table.lines(bursts):
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if is_measured else 1
 
 
-def _width() -> int:
+def width() -> int:
     """Columns of the terminal; a pipe has no width."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_COLUMNS
 

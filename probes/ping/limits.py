@@ -6,23 +6,29 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar, Protocol
 
 import msgspec
 
 from probes.limit_keys import ALL_DAY, FLOAT_SLACK, Hours, Number
-from probes.ping.spec import PingSpec
 from probes.toml.keys import meaning
 
 
+class Paced(Protocol):
+    """A spec whose packets to an address are `spacing_s` apart."""
+
+    @property
+    def spacing_s(self) -> float: ...
+
+
 class PingLimits(msgspec.Struct, frozen=True, kw_only=True):
+    section: ClassVar[str] = "ping"
+
     min_spacing_s: Annotated[Number, meaning("minimum interval between packets to the same address")] = 0.1
     max_packets_per_s: Annotated[Number, meaning("total rate of this agent")] = 5000.0
     hours: Hours = ALL_DAY
 
-    def forbids_targets(
-        self, spec: PingSpec, addresses: list[str], in_flight: Mapping[str, InFlight]
-    ) -> list[str | None]:
+    def forbids_targets(self, spec: Paced, addresses: list[str], in_flight: Mapping[str, InFlight]) -> list[str | None]:
         """The rule against each of these addresses, which may be measured otherwise, or None.
 
         `in_flight` are the running cycles. The first targets get what there is; those with the
@@ -49,12 +55,13 @@ class PingLimits(msgspec.Struct, frozen=True, kw_only=True):
         spacing_s = 1 / rate
         if spacing_s >= self.min_spacing_s - FLOAT_SLACK:
             return None
-        return f"ping.min_spacing_s: {spacing_s:g} s between packets to {address}, {self.min_spacing_s:g} s asked"
+        rule = f"{self.section}.min_spacing_s"
+        return f"{rule}: {spacing_s:g} s between packets to {address}, {self.min_spacing_s:g} s asked"
 
     def _forbids_rate(self, rate: float) -> str | None:
         if rate <= self.max_packets_per_s + FLOAT_SLACK:
             return None
-        return f"ping.max_packets_per_s: {rate:g} wanted, {self.max_packets_per_s:g} allowed"
+        return f"{self.section}.max_packets_per_s: {rate:g} wanted, {self.max_packets_per_s:g} allowed"
 
 
 @dataclass(frozen=True, slots=True)

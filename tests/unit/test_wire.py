@@ -22,6 +22,7 @@ from probes.stamp.spec import (
     StampTarget,
     StampTask,
 )
+from probes.tcp_ping.spec import TcpPingSpec, TcpPingTarget, TcpPingTask
 from probes.throughput.spec import ServerReport, ThroughputRun, ThroughputSlot, ThroughputSpec
 from probes.trace.spec import Hop, MplsLabel, TraceRun, TraceSpec, TraceTarget, TraceTask
 
@@ -40,6 +41,7 @@ PLAN = Plan(
     disk_to_disk=(DiskToDiskSlot(role="server", spec=DiskToDiskSpec(address="x", source="y"), **WINDOW),),
     trace=(TraceTask(test="r", every_s=600, spec=TraceSpec(targets=(TraceTarget(address="a", path_id=1),))),),
     stamp=(StampTask(test="w", every_s=60, spec=StampSpec(targets=(StampTarget(address="a", path_id=1),))),),
+    tcp_ping=(TcpPingTask(test="h", every_s=60, spec=TcpPingSpec(targets=(TcpPingTarget(address="a"),), port=443)),),
     stamp_reflector=ReflectorPlan(peers=(StampPeer(address="b", key="QUFBQUFBQUFBQUFBQUFBQQ=="),)),
 )
 MISSED = {"target": "a", "address": None, "family": 4, "started_at": AT, "outcome": Outcome.MISSED}
@@ -104,10 +106,10 @@ def test_a_plan_with_kinds_of_a_later_version_is_read():
 
 
 def test_every_kind_is_registered_once_and_loads_its_probe():
-    assert list(KINDS) == ["ping", "throughput", "capacity", "disk-to-disk", "trace", "stamp"]
+    assert list(KINDS) == ["ping", "throughput", "capacity", "disk-to-disk", "trace", "stamp", "tcp-ping"]
     assert [*CYCLE_KINDS, *SLOT_KINDS] == sorted(KINDS.values(), key=lambda kind: kind.schedule)
     for name, kind in KINDS.items():
         assert (kind.name, callable(kind.probe().run)) == (name, True)
         assert isinstance(kind, SlotKind if kind.schedule == "slot" else CycleKind)
-    tags = [result.__struct_config__.tag for kind in KINDS.values() for result in kind.results]
+    tags = [result.__struct_config__.tag for result in {result for kind in KINDS.values() for result in kind.results}]
     assert len(set(tags)) == len(tags)

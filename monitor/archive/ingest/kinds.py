@@ -24,6 +24,7 @@ from probes.disk_to_disk.kind import KIND as DISK_TO_DISK
 from probes.ping.kind import KIND as PING
 from probes.site.wire import Delivered
 from probes.stamp.kind import KIND as STAMP
+from probes.tcp_ping.kind import KIND as TCP_PING
 from probes.throughput.kind import KIND as THROUGHPUT
 from probes.trace.kind import KIND as TRACE
 
@@ -52,6 +53,7 @@ STORED_KINDS: dict[str, StoredKind] = {
     stored.kind.name: stored
     for stored in (
         StoredKind(kind=PING, contradiction=contradictions.in_burst),
+        StoredKind(kind=TCP_PING, contradiction=contradictions.in_burst),
         StoredKind(kind=THROUGHPUT, contradiction=contradictions.in_throughput, store=store_throughput),
         StoredKind(kind=DISK_TO_DISK, contradiction=contradictions.in_disk_to_disk, store=store_disk_to_disk),
         StoredKind(kind=CAPACITY, contradiction=contradictions.in_capacity, store=store_capacities),

@@ -36,6 +36,7 @@ def check(document: MeshDocument, top: Table, entries: Entries) -> None:
     for group in document.groups:
         _measures_something(document, group, entries)
     wanted = expansion.measurements(document)
+    _one_kind_of_bursts(document, wanted, entries)
     _packet_sizes_differ(document, wanted, entries)
     check_stamp(document, wanted, entries)
     _hosts_have_the_time(document, wanted, entries)
@@ -93,18 +94,45 @@ def _measures_something(document: MeshDocument, group: GroupEntry, entries: Entr
             )
 
 
+def _one_kind_of_bursts(
+    document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], entries: Entries
+) -> None:
+    """Loss and RTT of a path are those of pings or of TCP handshakes: the two are no single series."""
+    tests = {
+        test.name: test
+        for test in document.tests
+        if packet_sizes(test) and not MESH_KINDS[test.kind].stands_in_for_pings
+    }
+    taken: dict[tuple[str, str], str] = {}
+    reported = set()
+    for measurement, group in wanted.items():
+        if measurement.test not in tests:
+            continue
+        other = taken.setdefault(measurement.hosts, measurement.test)
+        kinds = tests[other].kind, tests[measurement.test].kind
+        if kinds[0] != kinds[1] and (other, measurement.test) not in reported:
+            reported.add((other, measurement.test))
+            entries["group"][group].problem(
+                f'the path from "{measurement.source}" to "{measurement.destination}" has the test "{other}" of kind '
+                f'{kinds[0]} and "{measurement.test}" of kind {kinds[1]}, but its loss and RTT can be of one kind '
+                "only; remove one of the tests",
+                "tests",
+            )
+
+
 def _packet_sizes_differ(
     document: MeshDocument, wanted: dict[expansion.MeasurementEntry, str], entries: Entries
 ) -> None:
     """Bursts are identified by path and packet size, so two ping tests may not use the same size on a path."""
     standing_in = {test.name for test in document.tests if MESH_KINDS[test.kind].stands_in_for_pings}
-    sizes = burst_sizes(document, wanted)
+    sizes, kinds = burst_sizes(document, wanted), {test.name: test.kind for test in document.tests}
     taken: dict[tuple[str, str, int], str] = {}
     reported = set()
     for measurement, group in wanted.items():
         for size in () if measurement.test in standing_in else sizes[measurement]:
             other = taken.setdefault((measurement.source, measurement.destination, size), measurement.test)
-            if other != measurement.test and (other, measurement.test, size) not in reported:
+            is_other = other != measurement.test and kinds[other] == kinds[measurement.test]
+            if is_other and (other, measurement.test, size) not in reported:
                 reported.add((other, measurement.test, size))
                 entries["group"][group].problem(
                     f'tests "{other}" and "{measurement.test}" both ping from "{measurement.source}" to '

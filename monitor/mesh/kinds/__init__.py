@@ -9,12 +9,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from monitor.mesh.document.entries import TestEntry
-from monitor.mesh.kinds import capacity, disk_to_disk, ping, stamp, throughput, trace
+from monitor.mesh.kinds import capacity, disk_to_disk, ping, stamp, tcp_ping, throughput, trace
 from monitor.mesh.kinds.kind import MeshKind
 
 MESH_KINDS: dict[str, MeshKind] = {
     mesh_kind.kind.name: mesh_kind
-    for mesh_kind in (ping.KIND, throughput.KIND, capacity.KIND, disk_to_disk.KIND, trace.KIND, stamp.KIND)
+    for mesh_kind in (
+        ping.KIND,
+        throughput.KIND,
+        capacity.KIND,
+        disk_to_disk.KIND,
+        trace.KIND,
+        stamp.KIND,
+        tcp_ping.KIND,
+    )
 }
 
 

@@ -39,6 +39,10 @@ def _no_minimum(test: Any) -> Length | None:
     return None
 
 
+def _by_ping(parameters: Mapping[str, Any]) -> str:
+    return "ping"
+
+
 def _usual_result_bytes(parameters: Mapping[str, Any]) -> int:
     return USUAL_RESULT_BYTES
 
@@ -59,6 +63,8 @@ class MeshKind:
     true. `hourly_keys`: the tests between two sites that start in the same UTC hour share their one-time key, because
     agents derive an expensive key pair of it. `filling_s(parameters)` is the time during which such a test loads its
     path, `slot_s(parameters)` the length of its slot.
+
+    Of a kind whose results are bursts, `measured_by(parameters)` are the words for its packets.
     """
 
     kind: Kind
@@ -76,6 +82,7 @@ class MeshKind:
     hourly_keys: bool = False
     filling_s: Callable[[Mapping[str, Any]], int] | None = None
     slot_s: Callable[[Mapping[str, Any]], int] | None = None
+    measured_by: Callable[[Mapping[str, Any]], str] = _by_ping
 
 
 def ends(measurement: Measurement | TraceRequest) -> dict[str, object]:

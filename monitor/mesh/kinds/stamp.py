@@ -130,5 +130,6 @@ KIND = MeshKind(
     length=_length,
     identified_by_size=True,
     stands_in_for_pings=True,
+    measured_by=lambda parameters: "STAMP",
     task=_task,
 )

@@ -31,7 +31,7 @@ from monitor.mesh.document import service_levels
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.document.service_levels import ServiceLevel
 from monitor.mesh.models import Group, KindName, Measurement, Mesh, Path, Site
-from monitor.mesh.queries import groups_of_sites, place_of
+from monitor.mesh.queries import groups_of_sites, measured_by, place_of
 from monitor.overview.route_changes import RouteEffects, route_effects
 from monitor.reports.contents.report import ReportScope
 from monitor.reports.periods import Period
@@ -64,6 +64,7 @@ class PathInMesh:
     path: Path
     place: Place
     began_at: datetime | None
+    measured_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,11 +188,11 @@ def _paths(scope: ReportScope) -> dict[int, PathInMesh]:
         .values_list("path_id", "began_at")
     )
     check_scope(scope)
-    described = {}
+    words, described = measured_by(began_at), {}
     for path in Path.objects.with_hosts():
         place = place_of(path, groups)
         if _holds(scope, place):
-            described[path.pk] = PathInMesh(path, place, began_at.get(path.pk))
+            described[path.pk] = PathInMesh(path, place, began_at.get(path.pk), words.get(path.pk))
     return described
 
 

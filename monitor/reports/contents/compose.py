@@ -106,6 +106,7 @@ def _path(material: Material, path_id: int) -> PathReport:
         loss_days=tuple(_loss(day) for day in shown),
         rtt_days_ms=tuple(None if day is None else day.rtt_median_ms for day in shown),
         under_load=material.under_load.get(path_id),
+        measured_by=described.measured_by,
     )
 
 

@@ -75,7 +75,8 @@ class TargetResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathReport:
     """A path. `packet_bytes` is its largest packet; `summary`, `before` and `year_before` are None without data,
-    `bursts_planned` without a known plan. `loss_days` and `rtt_days_ms` are the days of the sparklines."""
+    `bursts_planned` without a known plan. `loss_days` and `rtt_days_ms` are the days of the sparklines.
+    `measured_by` says which packets loss and RTT are of (`monitor.mesh.queries.measured_by`)."""
 
     path_id: int
     source: str
@@ -99,6 +100,7 @@ class PathReport:
     loss_days: tuple[float | None, ...]
     rtt_days_ms: tuple[float | None, ...]
     under_load: LatencyUnderLoad | None = None
+    measured_by: str | None = None
 
     @property
     def name(self) -> str:

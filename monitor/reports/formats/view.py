@@ -84,6 +84,7 @@ class View:
     signs: str
     zone: str
     sizes: str
+    handshakes: tuple[str, ...]
     sparkline_days: int = SPARKLINE_DAYS
 
     @property
@@ -125,6 +126,9 @@ def view_of(report: Report, numbers: Numbers) -> View:
         signs=SIGN_WORDS,
         zone=report.period.zone.key,
         sizes=" and ".join(str(size) for size in report.packet_sizes),
+        handshakes=tuple(
+            f"{path.name} ({path.measured_by})" for path in report.paths if path.measured_by not in (None, "ping")
+        ),
     )
 
 

@@ -41,8 +41,8 @@ def test_sites_have_coordinates_in_degrees(ask, paths):
     )
 
 
-def test_paths_name_both_ends_in_one_query(ask, paths, django_assert_num_queries):
-    with django_assert_num_queries(1):
+def test_paths_name_both_ends_in_two_queries(ask, paths, django_assert_num_queries):
+    with django_assert_num_queries(2):
         listed = ask("paths")
 
     assert len(listed) == 6

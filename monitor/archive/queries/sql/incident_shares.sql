@@ -14,7 +14,7 @@ WITH watched AS MATERIALIZED (
             SELECT FROM measurement
             INNER JOIN test ON test.id = measurement.test_id
             WHERE
-                measurement.path_id = path.id AND measurement.retired_at IS NULL AND test.kind IN ('ping', 'stamp', 'throughput')
+                measurement.path_id = path.id AND measurement.retired_at IS NULL AND test.kind IN ('ping', 'tcp-ping', 'stamp', 'throughput')
         )
 ),
 paths AS (

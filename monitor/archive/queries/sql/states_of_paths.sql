@@ -13,7 +13,7 @@ WITH sizes AS (
             ELSE '[]'
         END
     ) AS size
-    WHERE test.kind IN ('ping', 'stamp')
+    WHERE test.kind IN ('ping', 'tcp-ping', 'stamp')
 ),
 watched AS MATERIALIZED (
     SELECT
@@ -21,7 +21,7 @@ watched AS MATERIALIZED (
         greatest(
             interval '10 minutes',
             3 * make_interval(secs => coalesce(
-                min(test.every_s) FILTER (WHERE test.kind = 'ping'),
+                min(test.every_s) FILTER (WHERE test.kind IN ('ping', 'tcp-ping')),
                 min(test.every_s) FILTER (WHERE test.kind = 'stamp'),
                 min(test.every_s)
             ))
@@ -32,7 +32,7 @@ watched AS MATERIALIZED (
     WHERE
         (measurement.retired_at IS NULL OR measurement.retired_at > %(now)s::timestamptz)
         AND (path.retired_at IS NULL OR path.retired_at > %(now)s::timestamptz)
-        AND test.kind IN ('ping', 'stamp', 'throughput')
+        AND test.kind IN ('ping', 'tcp-ping', 'stamp', 'throughput')
         AND (%(path_ids)s::integer[] IS NULL OR measurement.path_id = ANY(%(path_ids)s::integer[]))
     GROUP BY measurement.path_id
 ),

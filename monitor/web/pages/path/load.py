@@ -29,6 +29,7 @@ from monitor.archive.queries.throughput.under_load import LatencyUnderLoad, unde
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.document.entries import ON_DEMAND
 from monitor.mesh.models import Path
+from monitor.mesh.queries import measured_by
 from monitor.overview.changes import PathChange
 from monitor.overview.grid import UnknownChoice, choose_packet_bytes
 from monitor.web.charts.sentences import loss_figure, loss_ground
@@ -49,6 +50,7 @@ class PathView:
     """The data of the template."""
 
     path: Path
+    measured_by: str | None
     reverse_path_id: int | None
     distance_km: float
     shown: ShownPeriod
@@ -114,6 +116,7 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
     estimate = path_estimate(summary, tests, since, until)
     return PathView(
         path=path,
+        measured_by=measured_by([path_id]).get(path_id),
         reverse_path_id=_reverse(path),
         distance_km=_distance_km(path),
         shown=shown,

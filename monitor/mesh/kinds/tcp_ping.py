@@ -1,0 +1,97 @@
+"""TCP handshake tests of mesh.toml, and their part of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from monitor.mesh.document.entries import TestKeys, TestName
+from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, ends
+from monitor.mesh.kinds.ping import BURST_BYTES, RTT_BYTES
+from probes.tcp_ping.kind import KIND as TCP_PING
+from probes.tcp_ping.spec import LONGEST_TIMEOUT_S, TcpPingSpec, TcpPingTask, measured_by
+from probes.toml.keys import meaning
+
+if TYPE_CHECKING:
+    from monitor.mesh.models import Measurement
+
+
+class TcpPingEntry(TestKeys, frozen=True, tag="tcp-ping"):
+    """Bursts of TCP handshakes, from the source in cycles, in place of pings where ICMP is filtered."""
+
+    name: TestName
+    every_s: Annotated[
+        int,
+        Meta(ge=1, le=DAY_S),
+        meaning(
+            "Interval between cycles. Cycles start at multiples of it in UTC.",
+            "60 (seconds from one cycle to the next)",
+        ),
+    ]
+    port: Annotated[
+        int,
+        Meta(ge=1, le=65_535),
+        meaning("TCP port of the destination. Closed ports answer as well, by a RST.", "443 (a TCP port)"),
+    ]
+    count: Annotated[int, Meta(ge=1, le=1000), meaning("Handshakes per cycle.")] = 10
+    spacing_s: Annotated[float, Meta(ge=0.1, le=60), meaning("Interval between handshakes with the same address.")] = (
+        1.0
+    )
+    timeout_s: Annotated[
+        float,
+        Meta(ge=0.1, le=LONGEST_TIMEOUT_S),
+        meaning("Time after which a handshake without a reply is lost; the SYN would be sent again after 1 s."),
+    ] = LONGEST_TIMEOUT_S
+    shown_with_bytes: Annotated[
+        int,
+        Meta(ge=16, le=65_000),
+        meaning("Packet size of the pings with which the results are shown in one grid. A SYN carries no data."),
+    ] = 100
+
+    @property
+    def packet_bytes(self) -> tuple[int, ...]:
+        """The size by which its results are identified."""
+        return (self.shown_with_bytes,)
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """Fields of the `probes.tcp_ping.spec.TcpPingSpec` without the targets."""
+        return {
+            "port": self.port,
+            "count": self.count,
+            "spacing_s": self.spacing_s,
+            "timeout_s": self.timeout_s,
+            "packet_bytes": list(self.packet_bytes),
+        }
+
+
+def _length(test: TcpPingEntry) -> Length:
+    spec = msgspec.convert({**test.parameters, "targets": []}, TcpPingSpec)
+    reason = f"{spec.count} handshakes × {spec.spacing_s:g} s + {spec.timeout_s:g} s timeout"
+    return Length(round(spec.duration_s, 6), reason)
+
+
+def _result_bytes(parameters: Mapping[str, Any]) -> int:
+    return BURST_BYTES + RTT_BYTES * int(parameters["count"])
+
+
+def _task(name: str, measurements: Sequence[Measurement]) -> TcpPingTask:
+    test = measurements[0].test
+    targets = [{**ends(row), "path_id": row.path_id} for row in measurements]
+    spec = msgspec.convert({**test.parameters, "targets": targets}, TcpPingSpec)
+    return TcpPingTask(test=name, every_s=test.every_s, spec=spec)
+
+
+KIND = MeshKind(
+    kind=TCP_PING,
+    entry=TcpPingEntry,
+    table="burst",
+    result_bytes=_result_bytes,
+    length=_length,
+    identified_by_size=True,
+    task=_task,
+    measured_by=lambda parameters: measured_by(int(parameters["port"])),
+)

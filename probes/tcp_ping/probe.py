@@ -1,0 +1,185 @@
+"""tcp-ping: takes a `TcpPingSpec`, returns a `Burst` for each target, each with an outcome.
+
+The figures are those of ping bursts; a handshake takes the place of an echo request and its reply. Targets with the
+same address and source share the handshakes. `probes.tcp_ping.handshakes` connects.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import numpy as np
+
+from probes.contract import Deadline, LoadPeriods, Outcome, ProbeError
+from probes.ping.addresses import SocketAddress
+from probes.ping.burst_counts import EPOCH
+from probes.ping.cycle import clock_source, refusal
+from probes.ping.engine.schedule import random_phases_ns
+from probes.ping.resolve import resolve
+from probes.ping.spec import Burst, IcmpError
+from probes.tcp_ping.handshakes import NS_PER_S, HandshakeResults, Handshakes
+from probes.tcp_ping.spec import LONGEST_TIMEOUT_S, TcpPingSpec, TcpPingTarget
+
+MIN_SPACING_S = 0.05
+MAX_COUNT = 1000
+
+
+def problems(spec: TcpPingSpec) -> list[str]:
+    """Values of a spec that are out of range, each with the valid range; empty if all are valid."""
+    reasons = []
+    if not 1 <= spec.port <= 65_535:
+        reasons.append(f"port {spec.port}: must be from 1 to 65535")
+    if not 1 <= spec.count <= MAX_COUNT:
+        reasons.append(f"count {spec.count}: must be from 1 to {MAX_COUNT}")
+    if not MIN_SPACING_S <= spec.spacing_s <= 3600:
+        reasons.append(f"spacing_s {spec.spacing_s}: must be from {MIN_SPACING_S} to 3600")
+    if not 0 < spec.timeout_s <= LONGEST_TIMEOUT_S:
+        reasons.append(
+            f"timeout_s {spec.timeout_s}: must be above 0 and at most {LONGEST_TIMEOUT_S}, since a SYN is sent again "
+            "after 1 s"
+        )
+    return reasons
+
+
+class TcpPingProbe:
+    """Measures with non-blocking connects (`probes.contract.Probe`); needs no privileges."""
+
+    def can_run(self, spec: TcpPingSpec) -> list[str]:
+        """Reasons it cannot run, each with a fix."""
+        return problems(spec)
+
+    def run(self, spec: TcpPingSpec, deadline: Deadline, load_periods: LoadPeriods | None = None) -> tuple[Burst, ...]:
+        """Measure all targets at once; a burst for each, in the order of the spec. Raises ProbeError only for an
+        invalid spec."""
+        wrong = problems(spec)
+        if wrong:
+            raise ProbeError("; ".join(wrong), permanent=True)
+        now = datetime.now(UTC)
+        answers = resolve([(target.address, target.family) for target in spec.targets], deadline)
+        bursts: dict[int, Burst] = {}
+        groups: dict[tuple[int, str | None], dict[SocketAddress, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for index, target in enumerate(spec.targets):
+            answer = answers[target.address, target.family]
+            if isinstance(answer, ProbeError):
+                bursts[index] = _unmeasured(target, spec, now, answer)
+            else:
+                groups[target.family, target.source][answer].append(index)
+        for index, burst in _measure(spec, groups, deadline, load_periods, now):
+            bursts[index] = burst
+        return tuple(bursts[index] for index in range(len(spec.targets)))
+
+
+def _measure(
+    spec: TcpPingSpec,
+    groups: Mapping[tuple[int, str | None], Mapping[SocketAddress, Sequence[int]]],
+    deadline: Deadline,
+    load_periods: LoadPeriods | None,
+    now: datetime,
+) -> list[tuple[int, Burst]]:
+    """The bursts of all groups, which run side by side."""
+    runs = [
+        (members, Handshakes(family, list(members), spec.port, _due_ns(spec, len(members)), spec.timeout_s, source))
+        for (family, source), members in groups.items()
+    ]
+    if not runs:
+        return []
+    with ThreadPoolExecutor(len(runs)) as threads:
+        done = list(threads.map(lambda run: run[1].run(deadline), runs))
+    periods = [] if load_periods is None else list(load_periods())
+    return [
+        (index, _burst(spec, spec.targets[index], address, results, row, periods, now))
+        for (members, _), results in zip(runs, done, strict=True)
+        for row, (address, indices) in enumerate(members.items())
+        for index in indices
+    ]
+
+
+def _due_ns(spec: TcpPingSpec, targets: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """When to connect: each target at a phase of its own within the spacing."""
+    spacing_ns = round(spec.spacing_s * NS_PER_S)
+    random = np.random.default_rng()
+    phases_ns = random.permutation(random_phases_ns(targets, spacing_ns, random))
+    return phases_ns[:, np.newaxis] + np.arange(spec.count) * spacing_ns
+
+
+def _burst(
+    spec: TcpPingSpec,
+    target: TcpPingTarget,
+    address: SocketAddress,
+    results: HandshakeResults,
+    row: int,
+    load_periods: Sequence[tuple[datetime, datetime]],
+    now: datetime,
+) -> Burst:
+    numbers = np.flatnonzero(results.sent[row]).tolist()
+    refused = int(next(iter(results.refused_errno[row][results.refused_errno[row] != 0]), 0))
+    if not numbers:
+        return _unmeasured(target, spec, now, refusal(refused), address[0])
+    sent_at = {number: _time(int(results.sent_at_ns[row, number])) for number in numbers}
+    loaded = [number for number in numbers if any(since <= sent_at[number] <= until for since, until in load_periods)]
+    counted = [number for number in numbers if number not in loaded] or numbers
+    rtts_ms = _rtts_ms(results, row, counted)
+    answered = [number for number, rtt_ms in zip(counted, rtts_ms, strict=True) if rtt_ms is not None]
+    is_kernel = bool(results.kernel_timed[row, answered].all())
+    loaded_rtts_ms = None if not loaded else () if counted is numbers else _rtts_ms(results, row, loaded)
+    return Burst(
+        target=target.address,
+        address=address[0],
+        family=target.family,
+        packet_bytes=spec.packet_bytes[0],
+        started_at=sent_at[numbers[0]],
+        outcome=Outcome.MEASURED,
+        sent=len(counted),
+        received=len(answered),
+        rtts_ms=rtts_ms,
+        stamp=None if not answered else "kernel" if is_kernel else "user",
+        clock_source=clock_source(),
+        errors=_together(results.errors.get(row, []), len(counted) - len(answered)),
+        loaded_rtts_ms=loaded_rtts_ms,
+        detail=_notes(spec, len(numbers), refused, int(results.was_reset[row, answered].sum())),
+    )
+
+
+def _rtts_ms(results: HandshakeResults, row: int, numbers: Sequence[int]) -> tuple[float | None, ...]:
+    rtts_ms = results.rtt_ms[row, numbers].round(6).tolist()
+    return tuple(None if math.isnan(rtt_ms) else rtt_ms for rtt_ms in rtts_ms)
+
+
+def _together(errors: Sequence[IcmpError], lost: int) -> tuple[IcmpError, ...]:
+    """Equal errors counted together, for no more handshakes than were lost."""
+    return tuple(
+        msgspec.structs.replace(error, count=min(count, lost)) for error, count in Counter(errors).items() if lost
+    )
+
+
+def _notes(spec: TcpPingSpec, sent: int, refused: int, resets: int) -> str | None:
+    notes = []
+    if sent < spec.count:
+        why = str(refusal(refused)) if refused else "deadline reached"
+        notes.append(f"{spec.count - sent} of {spec.count} handshakes were not begun: {why}")
+    if resets:
+        notes.append(f"{resets} answered by RST (port {spec.port} is closed), timed by this program's clock")
+    return "; ".join(notes) or None
+
+
+def _time(unix_ns: int) -> datetime:
+    return EPOCH + timedelta(microseconds=unix_ns // 1000)
+
+
+def _unmeasured(
+    target: TcpPingTarget, spec: TcpPingSpec, now: datetime, error: ProbeError, address: str | None = None
+) -> Burst:
+    return Burst(
+        target=target.address,
+        address=address,
+        family=target.family,
+        packet_bytes=spec.packet_bytes[0],
+        started_at=now,
+        outcome=error.outcome,
+        detail=str(error),
+    )

@@ -1,0 +1,55 @@
+"""The fields of a tcp-ping measurement: its request (`TcpPingSpec`). Its results are `probes.ping.spec.Burst`s."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+SERIES_BYTES = 100
+"""`packet_bytes` of the bursts, unless the plan says otherwise: the size of the pings beside which they are shown. A
+SYN has no payload, and the same size in all bursts keeps the paths of a mesh in one grid."""
+LONGEST_TIMEOUT_S = 0.9
+"""A SYN is sent again after 1 s (RFC 6298, section 2), and a reply after that could be to either."""
+
+
+class TcpPingTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """A host to connect to. `source` is the local address to connect from; ignored if this host does not have it."""
+
+    address: str
+    family: Literal[4, 6] = 4
+    source: str | None = None
+    path_id: int | None = None
+
+
+class TcpPingSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A tcp-ping cycle: `count` handshakes with each target, `spacing_s` apart.
+
+    SYN/ACK and RST are both replies. A handshake without either within `timeout_s` is lost. `packet_bytes` is
+    the series in which the results are stored.
+    """
+
+    targets: tuple[TcpPingTarget, ...]
+    port: int
+    count: int = 10
+    spacing_s: float = 1.0
+    timeout_s: float = LONGEST_TIMEOUT_S
+    packet_bytes: tuple[int, ...] = (SERIES_BYTES,)
+
+    @property
+    def duration_s(self) -> float:
+        """Maximum duration of a cycle, excluding name resolution."""
+        return self.count * self.spacing_s + self.timeout_s
+
+
+class TcpPingTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A tcp-ping test that a site repeats every `every_s` seconds, aligned to the epoch."""
+
+    test: str
+    every_s: int
+    spec: TcpPingSpec
+
+
+def measured_by(port: int) -> str:
+    """The words for what a tcp-ping measures."""
+    return f"TCP handshake to port {port}"

@@ -1,0 +1,115 @@
+"""TCP handshakes from mesh.toml to the stored burst, and what pages, API and reports call them."""
+
+import socket
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+
+from monitor.agents.models import issue_token
+from monitor.archive.models import Burst
+from monitor.archive.queries.metrics import Metric
+from monitor.mesh.models import KindName, Path, Site
+from monitor.mesh.queries import measured_by, measured_paths
+from monitor.overview.grid import GridPeriod, load_grid
+from probes.site import identity
+from probes.site.agent import Agent
+from probes.site.settings import AgentSettings
+from probes.tcp_ping.kind import KIND
+
+MESH = """
+[mesh]
+name = "filtered"
+[[site]]
+name = "here"
+latitude_deg = 0
+longitude_deg = 0
+country = "CH"
+[[site.host]]
+address = "127.0.0.1"
+[[site]]
+name = "shop"
+latitude_deg = 0
+longitude_deg = 0
+country = "CH"
+agent = false
+[[site.host]]
+address = "127.0.0.2"
+[[test]]
+name = "https"
+kind = "tcp-ping"
+every_s = 60
+port = {port}
+count = 3
+spacing_s = 0.5
+[[group]]
+name = "all"
+shape = "between"
+from = ["here"]
+to = ["shop"]
+tests = ["https"]
+"""
+LIMITS = '[networks]\nallowed = ["127.0.0.0/24"]\n'
+
+
+@pytest.fixture
+def server():
+    with socket.create_server(("127.0.0.2", 0), backlog=16) as listening:
+        yield listening
+
+
+def apply_mesh(tmp_path, port):
+    file = tmp_path / "mesh.toml"
+    file.write_text(MESH.format(port=port))
+    call_command("mesh", "check", str(file), verbosity=0)
+    call_command("mesh", "apply", str(file), verbosity=0)
+    return Path.objects.in_use().get()
+
+
+def make_agent(tmp_path, url):
+    (tmp_path / "limits.toml").write_text(LIMITS)
+    token_file = tmp_path / "token"
+    token_file.write_text(issue_token(Site.objects.get(name="here").pk, timezone.now()))
+    token_file.chmod(0o600)
+    settings = AgentSettings(
+        centre=url,
+        token_file=str(token_file),
+        data=str(tmp_path),
+        redis_url="redis://localhost:1",
+        identity=str(identity.begin(tmp_path / "identity.json")),
+        limits_file=str(tmp_path / "limits.toml"),
+    )
+    return Agent(settings)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_handshakes_run_from_mesh_toml_to_their_burst(server, live_server, tmp_path):
+    port = server.getsockname()[1]
+    path = apply_mesh(tmp_path, port)
+    agent = make_agent(tmp_path, live_server.url)
+    agent.begin()
+    assert agent.puller.run()
+    (task,) = agent.plans.current().of(KIND)
+    assert (task.test, task.spec.port, task.spec.targets[0].address) == ("https", port, "127.0.0.2")
+
+    agent.cycle(KIND, "https")
+    agent.delivery.run()
+
+    burst = Burst.objects.get()
+    assert (burst.path_id, burst.packet_bytes, burst.outcome) == (path.pk, 100, "measured")
+    assert (burst.sent, burst.received, len(burst.rtts_ms)) == (3, 3, 3)
+    assert measured_by([path.pk]) == {path.pk: f"TCP handshake to port {port}"}
+    (cell,) = load_grid(Metric.LOSS, GridPeriod.NOW, datetime.now(UTC) + timedelta(seconds=1)).figures
+    assert (cell.path_id, cell.sent, cell.received) == (path.pk, 3, 3)
+
+
+@pytest.mark.django_db
+def test_rules_pages_and_api_know_paths_without_pings(tmp_path, client):
+    path = apply_mesh(tmp_path, 443)
+
+    assert list(measured_paths(KindName.PING)) == [path.pk]
+    page = client.get(f"/paths/{path.pk}/", headers={"host": "localhost"}).content.decode()
+    assert "loss and RTT by TCP handshake to port 443" in page
+    (listed,) = client.get("/api/v1/paths", headers={"host": "localhost"}).json()
+    assert listed["measured_by"] == "TCP handshake to port 443"
