@@ -12,7 +12,7 @@ import numpy as np
 from probes.ping.arrays import Bools, Int64s
 from probes.ping.engine.packet_outcomes import EchoResults
 from probes.stamp.delays import RawDelays, offset_interval, summaries
-from probes.stamp.directions import ArrivedReply, DirectionCounts, count_directions
+from probes.stamp.directions import ArrivedReply, CountedDirections, count_directions
 from probes.stamp.engine.session import SEQUENCES, StampSession
 from probes.stamp.engine.table import UNKNOWN, ReplyFigures
 from probes.stamp.packets import SYNCHRONISED, decode_estimate
@@ -98,27 +98,31 @@ class BurstDirections:
             return ["the clocks of the two hosts differ by more than the errors they claim"]
         return []
 
-    def counts(self, row: int) -> DirectionCounts:
+    def counts(self, row: int) -> CountedDirections:
         """The counts of a row."""
         if self._plain_rows[row]:
             sent = self._results.sent.shape[1]
-            return DirectionCounts(True, 0, sent, 0, 0, 0, 0, 0, 0)
+            return CountedDirections(True, 0, sent, 0, 0, 0, 0, 0, 0)
         sent = np.flatnonzero(self._results.sent[row])
         place = {int(turn): number for number, turn in enumerate(sent)}
         first_sequence = int(self._first_sequences[row])
         arrivals = sorted(arrived_replies(self._results, self._figures, row) + self._further[row])
         if arrivals and all((counter - turn - first_sequence) % SEQUENCES == 0 for _, turn, counter, _ in arrivals):
-            return DirectionCounts(False, len(sent) - len({turn for _, turn, _, _ in arrivals}))
+            return self._without_load(
+                row, CountedDirections(False, len(sent) - len({arrival[1] for arrival in arrivals}))
+            )
         replies = [ArrivedReply(place[turn], counter, received_ns) for _, turn, counter, received_ns in arrivals]
         closing = [reply._replace(turn=len(sent) + reply.turn) for reply in self._closers.get(row, ())]
         return self._without_load(row, count_directions(len(sent), replies=[*replies, *closing]))
 
-    def _without_load(self, row: int, counts: DirectionCounts) -> DirectionCounts:
+    def _without_load(self, row: int, counts: CountedDirections) -> CountedDirections:
         """The counts without packets under load. A loss is theirs or not only where all losses have one direction."""
         left_out = self._left_out[row]
-        if not left_out.any() or not counts.is_stateful:
+        if not left_out.any():
             return counts
         lost = int((self._results.sent[row] & ~left_out & (self._results.replies[row] == 0)).sum())
+        if not counts.is_stateful:
+            return replace(counts, undecided=lost)
         if not counts.undecided and not counts.reverse_lost:
             return replace(counts, forward_lost=lost)
         if not counts.undecided and not counts.forward_lost:

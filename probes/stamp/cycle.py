@@ -93,6 +93,7 @@ class StampCycle:
         """Send all packets, await the replies, send closing packets where needed. Returns a burst for each target."""
         run_sessions([shared.session for shared in self._sockets], deadline, self._spec.timeout_s)
         results = [shared.session.results() for shared in self._sockets]
+        self._tell_last_send_times(results, deadline)
         closing = self._close_bursts(results, deadline)
         for shared, echo_results, closer in zip(self._sockets, results, closing, strict=True):
             self._make_bursts(shared, echo_results, closer)
@@ -144,25 +145,45 @@ class StampCycle:
         error_s = None if clock is None or clock.error_ms is None else clock.error_ms / MS_PER_S
         return StampSession(channel, addresses, pattern, layout, identities, dscp=self._spec.dscp, error_s=error_s)
 
+    def _tell_last_send_times(self, results: Sequence[EchoResults], deadline: Deadline) -> None:
+        """Send a packet to each target that replied to the last one and tells send times late: the last is told too."""
+        rows_of: list[Int64s] = []
+        for shared, echo_results in zip(self._sockets, results, strict=True):
+            told = np.zeros(len(shared.rows), np.bool_)
+            told[shared.session.follow_ups()[:, 0]] = True
+            rows_of.append(np.flatnonzero(told & (echo_results.replies[:, -1] > 0)))
+        sessions = self._send_closing(rows_of, 1, deadline)
+        for shared, rows, session in zip(self._sockets, rows_of, sessions, strict=True):
+            if session is not None:
+                places, counters, sent_ns = session.follow_ups().T
+                shared.session.add_follow_ups(rows[places], counters, sent_ns)
+
     def _close_bursts(
         self, results: Sequence[EchoResults], deadline: Deadline
     ) -> list[tuple[Int64s, StampSession] | None]:
         """Send closing packets to the targets that replied, but not to the last packet. Returns, for each socket, the
         rows and the session of those."""
-        spec = self._spec
-        sessions: list[tuple[Int64s, StampSession] | None] = []
-        for shared, echo_results in zip(self._sockets, results, strict=True):
+        rows_of: list[Int64s] = []
+        for echo_results in results:
             answered = echo_results.replies > 0
-            rows = np.flatnonzero(answered.any(axis=1) & ~answered[:, -1] & echo_results.sent[:, -1])
+            rows_of.append(np.flatnonzero(answered.any(axis=1) & ~answered[:, -1] & echo_results.sent[:, -1]))
+        sessions = self._send_closing(rows_of, CLOSING_PACKETS, deadline)
+        return [None if session is None else (rows, session) for rows, session in zip(rows_of, sessions, strict=True)]
+
+    def _send_closing(self, rows_of: Sequence[Int64s], count: int, deadline: Deadline) -> list[StampSession | None]:
+        """Send `count` packets to these rows of each socket that are not counted, if the deadline leaves time."""
+        spec = self._spec
+        sessions: list[StampSession | None] = []
+        for shared, rows in zip(self._sockets, rows_of, strict=True):
             if not len(rows) or deadline.remaining_s < closing_s(spec):
                 sessions.append(None)
                 continue
             spacing_s = min(spec.spacing_s, LONGEST_CLOSING_SPACING_S)
-            pattern = SendPattern((shared.layout.packet_bytes,), CLOSING_PACKETS, spacing_s, spec.timeout_s)
+            pattern = SendPattern((shared.layout.packet_bytes,), count, spacing_s, spec.timeout_s)
             identities = shared.identities.of(rows, later_by=spec.count)
             addresses = [shared.addresses[row] for row in rows]
-            sessions.append((rows, self._session(shared.channel, addresses, pattern, shared.layout, identities)))
-        run_sessions([closer[1] for closer in sessions if closer is not None], deadline, spec.timeout_s)
+            sessions.append(self._session(shared.channel, addresses, pattern, shared.layout, identities))
+        run_sessions([session for session in sessions if session is not None], deadline, spec.timeout_s)
         return sessions
 
     def _make_bursts(

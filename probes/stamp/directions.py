@@ -31,7 +31,7 @@ class ArrivedReply(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class DirectionCounts:
+class CountedDirections:
     """The counts of a burst; those of a direction are None without a counter. `reflected`: packets that reached the
     reflector, duplicates included, as far as its counter was read."""
 
@@ -46,7 +46,7 @@ class DirectionCounts:
     reverse_reordered: int | None = None
 
 
-def count_directions(sent: int, replies: Sequence[ArrivedReply]) -> DirectionCounts:
+def count_directions(sent: int, replies: Sequence[ArrivedReply]) -> CountedDirections:
     """Count the packets of turns 0 to `sent`; replies to later turns are those of closing packets.
 
     `replies` are in order of arrival, late ones included, of a reflector that counts.
@@ -54,7 +54,7 @@ def count_directions(sent: int, replies: Sequence[ArrivedReply]) -> DirectionCou
     answered = {reply.turn for reply in replies if reply.turn < sent}
     unanswered = sent - len(answered)
     if not replies:
-        return DirectionCounts(None, unanswered)
+        return CountedDirections(None, unanswered)
     distinct = _first_of_each(replies)
     runs = _runs(distinct)
     loss = _Loss()
@@ -64,13 +64,13 @@ def count_directions(sent: int, replies: Sequence[ArrivedReply]) -> DirectionCou
     loss.undecided += sum(turn not in answered for turn in range(before + 1, sent))
     counted = [reply for reply in distinct if reply.turn < sent]
     doubled = len(counted) - len(answered)
-    if loss.reverse > loss.missed + loss.undecided + doubled + sent:
+    if loss.missing > unanswered + doubled + sent:
         # Far more replies than packets: the reflector counts those of other senders too.
-        return DirectionCounts(None, unanswered)
-    return DirectionCounts(
+        return CountedDirections(None, unanswered)
+    return CountedDirections(
         is_stateful=True,
         undecided=loss.undecided,
-        reflected=len(counted) + loss.reverse,
+        reflected=len(counted) + loss.missing,
         forward_lost=loss.forward,
         reverse_lost=loss.reverse,
         forward_duplicates=doubled,
@@ -81,10 +81,11 @@ def count_directions(sent: int, replies: Sequence[ArrivedReply]) -> DirectionCou
 
 
 class _Loss:
-    """The losses of the runs added so far."""
+    """The losses of the runs added so far, in packets; `missing` counts replies that the reflector sent and that never
+    came, which may be more, since a packet may have several."""
 
     def __init__(self) -> None:
-        self.forward = self.reverse = self.undecided = self.missed = 0
+        self.forward = self.reverse = self.undecided = self.missing = 0
 
     def add_run(self, run: list[ArrivedReply], before: int, sent: int, answered: set[int]) -> int:
         """Add the replies between two restarts of the reflector; `before` is the last turn of the run before. Returns
@@ -113,16 +114,16 @@ class _Loss:
     def _add_gap(self, missing: int, since: int, until: int, answered: set[int]) -> None:
         """Add packets between two replies, of which the reflector answered `missing`."""
         lost = sum(turn not in answered for turn in range(since, until))
-        self.reverse += missing
-        self.missed += lost
+        self.missing += missing
+        self.reverse += min(missing, lost)
         self.forward += max(0, lost - missing)
 
     def _add_start(self, counter: int, since: int, until: int, answered: set[int]) -> None:
         """Add packets before the first reply of a run. After a restart only those counted since are certain."""
         lost = sum(turn not in answered for turn in range(since, until))
         certain = counter if since > 0 and counter <= lost else 0
+        self.missing += certain
         self.reverse += certain
-        self.missed += certain
         self.undecided += lost - certain
 
     def _add_tail(self, missing: int, since: int, sent: int, closing_turn: int, answered: set[int]) -> None:
@@ -130,11 +131,10 @@ class _Loss:
         lost = sum(turn not in answered for turn in range(since, sent))
         closers = closing_turn - sent
         if missing == 0:
-            self.missed += lost
             self.forward += lost
         elif closers == 0 or missing >= lost + closers:
-            self.missed += lost
-            self.reverse += min(missing, lost) if closers else missing
+            self.missing += min(missing, lost)
+            self.reverse += min(missing, lost)
             self.forward += max(0, lost - missing)
         else:
             self.undecided += lost

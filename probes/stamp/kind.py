@@ -19,8 +19,8 @@ LONGEST_CLOSING_SPACING_S = 1.0
 
 
 def closing_s(spec: StampSpec) -> float:
-    """The time that these packets take."""
-    return CLOSING_PACKETS * min(spec.spacing_s, LONGEST_CLOSING_SPACING_S) + spec.timeout_s
+    """The time that these packets take, and that of the last send time of replies."""
+    return (CLOSING_PACKETS + 1) * min(spec.spacing_s, LONGEST_CLOSING_SPACING_S) + 2 * spec.timeout_s
 
 
 def _probe() -> Probe[StampSpec, tuple[StampBurst, ...]]:

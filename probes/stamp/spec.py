@@ -61,8 +61,8 @@ class StampSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     A reply later than `timeout_s` after its packet counts as lost, and as late if it arrives within another `late_s`.
     The `pattern` is that of `probes.ping.spec.PingSpec`. `dscp` is that of the packets, and of the replies where the
-    reflector follows it. A target whose last packets went unanswered is sent a few more, which are not counted, to read
-    the reflector's counter.
+    reflector follows it. After them, a target is sent one packet that is not counted, to be told when the last reply
+    left, or a few if the last packet went unanswered, to read the reflector's counter.
     """
 
     targets: tuple[StampTarget, ...]
@@ -112,9 +112,9 @@ class ReflectorPlan(msgspec.Struct, frozen=True, kw_only=True):
 class StampDirection(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A direction of a burst: forward from us to the reflector, or reverse.
 
-    `lost` counts packets (forward) or replies (reverse) that were lost in this direction; None if the reflector keeps
-    no counter. `duplicates` and `reordered` (RFC 4737) count arrivals at the end of this direction, as far as replies
-    tell. `ttl` and `dscp` are those of the first packet at the end of this direction.
+    `lost` counts packets of which none reached the reflector (forward), or no reply came back (reverse); None if the
+    reflector keeps no counter. `duplicates` and `reordered` (RFC 4737) count arrivals at the end of this direction, as
+    far as replies tell. `ttl` and `dscp` are those of the first packet at the end of this direction.
 
     Delays are of the packets answered in time: receive time less send time, each by the clock of its end, so that all
     contain the offset of the two clocks and may be negative. Differences between them do not: `p95_ms - min_ms` is the

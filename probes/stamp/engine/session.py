@@ -303,6 +303,15 @@ class StampSession(PingSession):
         """What the replies told, in the order of the targets."""
         return self._table.figures(self._rank_of_target, self._receiver.clock.offset_ns)
 
+    def follow_ups(self) -> Int64s:
+        """Rows of target, counter and true send time of replies, also of those before this session."""
+        rows = self._table.follow_ups
+        return np.column_stack((np.argsort(self._rank_of_target)[rows[:, 0]], rows[:, 1:]))
+
+    def add_follow_ups(self, targets: Int64s, counters: Int64s, sent_ns: Int64s) -> None:
+        """Add true send times of replies that a later session was told."""
+        self._table.enter_follow_ups(self._rank_of_target[targets], counters, sent_ns)
+
     def error_names(self) -> dict[int, str]:
         """The name of the first ICMP error about each target that has any."""
         target_of_rank = np.argsort(self._rank_of_target)

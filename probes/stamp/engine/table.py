@@ -18,6 +18,7 @@ from probes.ping.engine.packet_outcomes import PacketTable, SendPattern
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 UNKNOWN = -1
+LONGEST_SEND_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,11 @@ class StampTable(PacketTable):
         if len(ranks):
             self._follow_ups.append(np.column_stack((ranks, counters, sent_ns)))
 
+    @property
+    def follow_ups(self) -> Int64s:
+        """Rows of rank, counter and true send time of earlier replies."""
+        return np.concatenate(self._follow_ups) if self._follow_ups else np.zeros((0, 3), np.int64)
+
     def figures(self, rank_of_target: Int64s, realtime_offset_ns: int) -> ReplyFigures:
         """All that replies told, in the order of the targets."""
         followed_up = self._apply_follow_ups()
@@ -103,7 +109,7 @@ class StampTable(PacketTable):
         followed: Bools = np.zeros(self.total, np.bool_)
         if not self._follow_ups:
             return followed
-        ranks, counters, sent_ns = np.concatenate(self._follow_ups).T
+        ranks, counters, sent_ns = self.follow_ups.T
         packets = np.flatnonzero(self.counter != UNKNOWN)
         keys = self._key(self.places(packets)[1], self.counter[packets])
         order = np.argsort(keys, kind="stable")
@@ -112,8 +118,9 @@ class StampTable(PacketTable):
         matches = keys[order][at] == wanted
         about = packets[order][at][matches]
         told_ns = sent_ns[matches]
-        # A reply leaves after its packet came, and not earlier than the reflector wrote into it.
-        sound = told_ns >= self.far_sent_ns[about]
+        # A reply leaves soon after the reflector wrote into it.
+        waited_ns = told_ns - self.far_sent_ns[about]
+        sound = (waited_ns >= 0) & (waited_ns <= LONGEST_SEND_NS)
         self.far_sent_ns[about[sound]] = told_ns[sound]
         followed[about[sound]] = True
         return followed

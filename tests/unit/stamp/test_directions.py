@@ -175,6 +175,14 @@ def test_what_was_lost_around_a_restart_is_undecided() -> None:
     assert (counts.forward_lost, counts.reverse_lost, counts.undecided) == (0, 0, 2)
 
 
+def test_a_packet_that_was_doubled_and_answered_once_is_no_loss() -> None:
+    doubled = Fate(delays_forward=(0, 0), lost_reverse=(True, False))
+
+    counts = count_directions(3, travel([Fate(), doubled, Fate()], 3).replies)
+
+    assert (counts.forward_lost, counts.reverse_lost, counts.undecided, counts.reflected) == (0, 0, 0, 4)
+
+
 def test_no_reply_tells_nothing() -> None:
     counts = count_directions(5, [])
 

@@ -1,0 +1,158 @@
+"""A STAMP reflector: receives packets in batches, answers them, and keeps the true send time of each reply.
+
+Packets wait up to a millisecond for each other; receive times are the kernel's, and the time that a packet spent here
+is told to its sender, so waiting costs no accuracy.
+"""
+
+from __future__ import annotations
+
+import errno
+import select
+import socket
+import threading
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from probes.ping.arrays import Int64s
+from probes.ping.engine.receiver import HOST_COLUMNS
+from probes.ping.icmp import kernel
+from probes.stamp.engine.channel import ReflectorChannel
+from probes.stamp.reflector.peers import SenderSession
+from probes.stamp.reflector.replies import Answers, ReplyMaker, Requests
+
+MOST_PACKET_BYTES = 9216
+ROWS = 256
+STAMP_ROWS = 512
+TOGETHER_S = 0.001
+POLL_MS = 500
+SEND_WAIT_MS = 10
+KEYS = 1 << 16
+"""Replies whose send time may still come: a ring, by the kernel's number of the packet."""
+PORT_COLUMNS = slice(2, 4)
+BUFFER_FULL = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS)
+
+
+class ReflectorSocket:
+    """A socket with its batches, and the replies whose send time is not known yet."""
+
+    def __init__(self, channel: ReflectorChannel, maker: ReplyMaker) -> None:
+        self.channel = channel
+        self._maker = maker
+        # Replies go to the rows of this batch's names.
+        self._received = kernel.KernelReceiveBatch(
+            channel.descriptor, ROWS, MOST_PACKET_BYTES, flags=socket.MSG_TRUNC, with_names=True
+        )
+        self._replies = channel.reply_batch(self._received.names, ROWS, MOST_PACKET_BYTES)
+        self._queued = channel.error_queue(STAMP_ROWS)
+        self._key = 0
+        self._sessions: list[SenderSession | None] = [None] * KEYS
+        self._numbers = [0] * KEYS
+
+    def serve(self) -> int:
+        """Read send times, then answer the packets of a batch. Returns how many packets came."""
+        self._read_stamps()
+        count = self._received.receive()
+        if count == 0:
+            return 0
+        controls = self._received.controls(count)
+        names = self._received.names[:count]
+        column = HOST_COLUMNS[self.channel.family]
+        lengths = self._received.lengths(count)
+        width = int(min(max(int(lengths.max()), 128), MOST_PACKET_BYTES))
+        requests = Requests(
+            data=np.ascontiguousarray(self._received.data[:count, :width]),
+            lengths=lengths,
+            addresses=_split(names[:, column]),
+            ports=_split(names[:, PORT_COLUMNS]),
+            received_ns=controls.stamp_ns,
+            ttls=controls.hop_limit,
+            traffic_classes=np.full(count, -1, np.int64) if controls.traffic_class is None else controls.traffic_class,
+        )
+        answers = self._maker.answer(requests, time.time_ns(), time.monotonic())
+        if len(answers.rows):
+            local = None if controls.local_address is None else controls.local_address[answers.rows]
+            self._replies.heads[: len(answers.rows), : answers.data.shape[1]] = answers.data
+            self._replies.set_replies(answers.rows, answers.lengths, answers.traffic_classes, local)
+            self._send(answers)
+        return count
+
+    def _send(self, answers: Answers) -> None:
+        first, total = 0, len(answers.rows)
+        while first < total:
+            try:
+                taken = self._replies.send(first, total)
+            except OSError as error:
+                if error.errno in BUFFER_FULL and self._can_send():
+                    continue
+                # Not this one: its sender sees a lost reply, as it is.
+                first += 1
+                self._restart_keys()
+                continue
+            for place in range(first, first + taken):
+                slot = self._key % KEYS
+                self._sessions[slot], self._numbers[slot] = answers.sessions[place], answers.numbers[place]
+                self._key += 1
+            first += taken
+
+    def _can_send(self) -> bool:
+        poll = select.poll()
+        poll.register(self.channel.descriptor, select.POLLOUT)
+        return any(events & select.POLLOUT for _, events in poll.poll(SEND_WAIT_MS))
+
+    def _restart_keys(self) -> None:
+        self._read_stamps()
+        self.channel.restart_stamp_keys()
+        self._key = 0
+        self._sessions = [None] * KEYS
+
+    def _read_stamps(self) -> None:
+        """Read the send times of replies from the error queue."""
+        batch = self._queued
+        while batch is not None:
+            count = batch.receive()
+            if count:
+                controls = batch.controls(count)
+                self._store_stamps(controls.key, controls.stamp_ns)
+            if count < STAMP_ROWS:
+                return
+
+    def _store_stamps(self, keys: Int64s, stamps_ns: Int64s) -> None:
+        for key, stamp_ns in zip(keys.tolist(), stamps_ns.tolist(), strict=True):
+            session = self._sessions[key % KEYS] if key >= 0 and stamp_ns > 0 else None
+            if session is not None:
+                session.sent_counter, session.sent_ns = self._numbers[key % KEYS], stamp_ns
+
+
+def _split(columns: np.ndarray) -> list[bytes]:
+    """The bytes of each row."""
+    width, joined = columns.shape[1], columns.tobytes()
+    return [joined[at : at + width] for at in range(0, len(joined), width)]
+
+
+class Reflector:
+    """Answers on all its sockets until told to stop."""
+
+    def __init__(self, channels: Sequence[ReflectorChannel], maker: ReplyMaker) -> None:
+        self.maker = maker
+        self._sockets = [ReflectorSocket(channel, maker) for channel in channels]
+
+    def run(self, stop: threading.Event) -> None:
+        """Answer packets until `stop` is set."""
+        poll = select.poll()
+        by_descriptor = {opened.channel.descriptor: opened for opened in self._sockets}
+        for descriptor in by_descriptor:
+            poll.register(descriptor, select.POLLIN)
+        while not stop.is_set():
+            ready = poll.poll(POLL_MS)
+            for descriptor, _ in ready:
+                while by_descriptor[descriptor].serve() == ROWS:
+                    continue
+            if ready:
+                time.sleep(TOGETHER_S)
+
+    def close(self) -> None:
+        """Close the sockets."""
+        for opened in self._sockets:
+            opened.channel.close()

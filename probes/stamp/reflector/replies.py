@@ -1,0 +1,261 @@
+"""Makes the replies to a batch of STAMP packets. No I/O; whatever the packets contain, nothing is raised.
+
+A packet of a host that is no peer, or that is not authentic, or above the rates, has no reply. A reply is as long as
+its packet. Packets with the same layout are answered together.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from probes.ping.arrays import Bytes, Int64s
+from probes.stamp import tlv
+from probes.stamp.packets import (
+    AUTHENTICATED_BYTES,
+    HMACED_BYTES,
+    REPLY,
+    REQUEST,
+    SHORTEST_REQUEST_BYTES,
+    base_bytes,
+    digest,
+    encode_estimate,
+    fields,
+    is_authentic,
+    to_ntp,
+)
+from probes.stamp.reflector.peers import Peers, RateCap, SenderSession, SenderSessions
+
+SSID_BYTES = 2
+SEQUENCE_BYTES = 4
+SSID_AT = {False: 14, True: 26}
+DSCP_MASK = 0xFC
+UNKNOWN = -1
+COUNTED = ("answered", "not_a_peer", "not_authentic", "above_rate", "malformed")
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Received packets, row by row: bytes, lengths on the wire, address and port of the sender in network order, kernel
+    receive time (Unix ns, 0 if unknown), TTL and traffic class (-1 if unknown)."""
+
+    data: Bytes
+    lengths: Int64s
+    addresses: list[bytes]
+    ports: list[bytes]
+    received_ns: Int64s
+    ttls: Int64s
+    traffic_classes: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Replies: the `rows` of their requests, `data` and `lengths`, and the session and number of each."""
+
+    rows: Int64s
+    data: Bytes
+    lengths: Int64s
+    traffic_classes: Int64s
+    sessions: list[SenderSession]
+    numbers: list[int]
+
+
+@dataclass(slots=True)
+class _Admitted:
+    """The requests of one mode that are answered."""
+
+    rows: list[int] = field(default_factory=list)
+    sessions: list[SenderSession] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    keys: list[bytes] = field(default_factory=list)
+
+
+class ReplyMaker:
+    """Answers packets of `peers` within the rates. `counts` says how many packets were answered, and why not."""
+
+    def __init__(self, peers: Peers, rates: RateCap, sessions: SenderSessions) -> None:
+        self.peers = peers
+        self.counts = dict.fromkeys(COUNTED, 0)
+        self.error_s: float | None = None
+        self._rates = rates
+        self._sessions = sessions
+
+    def answer(self, requests: Requests, now_ns: int, now_s: float) -> Answers:
+        """The replies to a batch. `now_ns` is the Unix time, `now_s` a monotonic time."""
+        admitted = self._admit(requests, now_s)
+        parts = [
+            self._make(requests, some, now_ns, is_authenticated=mode) for mode, some in admitted.items() if some.rows
+        ]
+        self.counts["answered"] += sum(len(part.rows) for part in parts)
+        if len(parts) == 1:
+            return parts[0]
+        width = requests.data.shape[1]
+        return Answers(
+            rows=np.concatenate([part.rows for part in parts] or [np.zeros(0, np.int64)]),
+            data=np.concatenate([part.data for part in parts] or [np.zeros((0, width), np.uint8)]),
+            lengths=np.concatenate([part.lengths for part in parts] or [np.zeros(0, np.int64)]),
+            traffic_classes=np.concatenate([part.traffic_classes for part in parts] or [np.zeros(0, np.int64)]),
+            sessions=[session for part in parts for session in part.sessions],
+            numbers=[number for part in parts for number in part.numbers],
+        )
+
+    def _admit(self, requests: Requests, now_s: float) -> dict[bool, _Admitted]:
+        """The requests that are answered, by whether they are authenticated."""
+        admitted = {False: _Admitted(), True: _Admitted()}
+        width, counts = requests.data.shape[1], self.counts
+        for row, length in enumerate(requests.lengths.tolist()):
+            address = requests.addresses[row]
+            admission = self.peers.find(address)
+            if admission is None:
+                counts["not_a_peer"] += 1
+            elif not SHORTEST_REQUEST_BYTES <= length <= width:
+                counts["malformed"] += 1
+            elif not self._rates.permits(address, now_s):
+                counts["above_rate"] += 1
+            elif admission.key is not None and not self._is_authentic(admission.key, requests.data[row], length):
+                counts["not_authentic"] += 1
+            else:
+                mode = admission.key is not None
+                at = SSID_AT[mode]
+                ssid = bytes(requests.data[row, at : at + SSID_BYTES]) if length >= at + SSID_BYTES else b"\0"
+                session = self._sessions.get(address, requests.ports[row], int.from_bytes(ssid))
+                some = admitted[mode]
+                some.rows.append(row)
+                some.sessions.append(session)
+                some.numbers.append(session.take_number())
+                some.keys.append(admission.key or b"")
+        return admitted
+
+    @staticmethod
+    def _is_authentic(key: bytes, packet: Bytes, length: int) -> bool:
+        return length >= AUTHENTICATED_BYTES and is_authentic(key, packet[:AUTHENTICATED_BYTES].tobytes())
+
+    def _make(self, requests: Requests, some: _Admitted, now_ns: int, *, is_authenticated: bool) -> Answers:
+        rows = np.array(some.rows, np.int64)
+        lengths, received = requests.lengths[rows], requests.data[rows]
+        base = base_bytes(is_authenticated)
+        data = received.copy()
+        data[:, :base] = 0
+        asked, replies = fields(received, REQUEST[is_authenticated]), fields(data, REPLY[is_authenticated])
+        has_ssid = lengths >= SSID_AT[is_authenticated] + SSID_BYTES
+        replies["sequence"] = some.numbers
+        replies["estimate"] = encode_estimate(self.error_s)
+        replies["ssid"] = np.where(has_ssid, asked["ssid"], 0)
+        stamps_ns = requests.received_ns[rows]
+        replies["received"] = to_ntp(np.where(stamps_ns > 0, stamps_ns, now_ns))
+        replies["sender_sequence"] = asked["sequence"]
+        replies["sender_sent"] = asked["sent"]
+        replies["sender_estimate"] = asked["estimate"]
+        replies["sender_ttl"] = np.clip(requests.ttls[rows], 0, 255)
+        replies["sent"] = to_ntp(np.array([now_ns], np.int64))[0]
+        classes = requests.traffic_classes[rows]
+        answer_classes = np.where(classes >= 0, classes & DSCP_MASK, 0)
+        self._extend(received, data, lengths, some, classes, answer_classes, base)
+        if is_authenticated:
+            for place, key in enumerate(some.keys):
+                mac = digest(key, data[place, :HMACED_BYTES].tobytes())
+                data[place, HMACED_BYTES:AUTHENTICATED_BYTES] = np.frombuffer(mac, np.uint8)
+        return Answers(rows, data, lengths, answer_classes, some.sessions, some.numbers)
+
+    def _extend(
+        self,
+        received: Bytes,
+        data: Bytes,
+        lengths: Int64s,
+        some: _Admitted,
+        classes: Int64s,
+        answer_classes: Int64s,
+        base: int,
+    ) -> None:
+        """Fill in the extensions of all replies, those with the same layout at once."""
+        left = np.flatnonzero(lengths >= base + tlv.HEADER.size)
+        while len(left):
+            first = left[0]
+            extensions = tlv.parse(received[first, : lengths[first]].tobytes(), base)
+            alike = lengths[left] == lengths[first]
+            for extension in extensions:
+                header = slice(extension.at + 1, extension.value_at)
+                alike &= (received[left, header] == received[first, header]).all(axis=1)
+            if not extensions:
+                alike &= received[left, base + 1] == 0
+            group = left[alike]
+            self._fill(data, group, extensions, some, classes, answer_classes, base)
+            # Each iteration removes at least the first row.
+            left = left[~alike]
+
+    def _fill(
+        self,
+        data: Bytes,
+        group: Int64s,
+        extensions: list[tlv.Tlv],
+        some: _Admitted,
+        classes: Int64s,
+        answer_classes: Int64s,
+        base: int,
+    ) -> None:
+        mac = next((extension for extension in extensions if extension.type == tlv.HMAC), None)
+        if base == AUTHENTICATED_BYTES and mac is not None and mac.is_whole and mac.length == tlv.HMAC_TLV_BYTES:
+            group = self._verified(data, group, extensions, mac, some, base)
+        for extension in extensions:
+            flags: npt.NDArray[np.uint8] = data[group, extension.at]
+            if not extension.is_whole:
+                data[group, extension.at] = flags | tlv.MALFORMED
+            elif extension.type == tlv.CLASS_OF_SERVICE and extension.length == tlv.CLASS_OF_SERVICE_BYTES:
+                _fill_class_of_service(data, group, extension.value_at, classes, answer_classes)
+                data[group, extension.at] = 0
+            elif extension.type == tlv.FOLLOW_UP and extension.length == tlv.FOLLOW_UP_BYTES:
+                for place in group.tolist():
+                    value = _follow_up(some.sessions[place])
+                    data[place, extension.value_at : extension.end] = np.frombuffer(value, np.uint8)
+                data[group, extension.at] = 0
+            elif extension.type == tlv.EXTRA_PADDING or (extension is mac and base == AUTHENTICATED_BYTES):
+                data[group, extension.at] = flags & ~np.uint8(tlv.UNRECOGNISED)
+            else:
+                data[group, extension.at] = flags | tlv.UNRECOGNISED
+        if base == AUTHENTICATED_BYTES and mac is not None and mac.is_whole and mac.length == tlv.HMAC_TLV_BYTES:
+            for place in group.tolist():
+                value = _mac(data[place], mac, some.keys[place], base)
+                data[place, mac.value_at : mac.end] = np.frombuffer(value, np.uint8)
+
+    @staticmethod
+    def _verified(
+        data: Bytes, group: Int64s, extensions: list[tlv.Tlv], mac: tlv.Tlv, some: _Admitted, base: int
+    ) -> Int64s:
+        """The rows whose HMAC TLV verifies; the extensions of others are returned unread, with flag I."""
+        valid = []
+        for place in group.tolist():
+            packet = data[place].copy()
+            # What the sender signed has its own sequence number.
+            packet[:SEQUENCE_BYTES] = fields(data, REPLY[True])["sender_sequence"][place : place + 1].view(np.uint8)
+            expected = _mac(packet, mac, some.keys[place], base)
+            valid.append(hmac.compare_digest(expected, packet[mac.value_at : mac.end].tobytes()))
+        good = np.array(valid, np.bool_)
+        for extension in extensions:
+            data[group[~good], extension.at] |= tlv.UNVERIFIED
+        return group[good]
+
+
+def _mac(packet: Bytes, mac: tlv.Tlv, key: bytes, base: int) -> bytes:
+    """The value of an HMAC TLV: over the sequence number and all extensions before it (RFC 8972, section 4.8)."""
+    return digest(key, packet[:SEQUENCE_BYTES].tobytes() + packet[base : mac.at].tobytes())
+
+
+def _follow_up(session: SenderSession) -> bytes:
+    """The value of a Follow-Up Telemetry TLV; zeros before the first reply's send time is known."""
+    if session.sent_ns == 0:
+        return bytes(tlv.FOLLOW_UP_BYTES)
+    stamp = int(to_ntp(np.array([session.sent_ns], np.int64))[0])
+    return tlv.FOLLOW_UP_VALUE.pack(session.sent_counter, stamp, tlv.SOFTWARE_STAMP)
+
+
+def _fill_class_of_service(data: Bytes, group: Int64s, at: int, classes: Int64s, answer_classes: Int64s) -> None:
+    """Write DSCP and ECN of the packet that came; answer with the DSCP asked for (RFC 8972, section 4.4)."""
+    asked = data[group, at] >> 2
+    came = np.maximum(classes[group], 0)
+    dscp, ecn = came >> 2, came & 0x03
+    value = asked.astype(np.int64) << 10 | dscp << 4 | ecn << 2
+    data[group, at], data[group, at + 1] = value >> 8, value & 0xFF
+    answer_classes[group] = asked.astype(np.int64) << 2
