@@ -7,12 +7,15 @@ in each worker.
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from threading import Thread
 
 from django.http import HttpRequest
 from django.template.loader import get_template
+from django.urls import reverse
 from django.utils import timezone
 
+from monitor.analysis.binomial import lower_bound
 from monitor.web.charts import bundle
 from monitor.web.charts.compiled import compile_layouts
 from monitor.web.charts.layout import throughput_layout
@@ -20,15 +23,20 @@ from monitor.web.charts.smoke import smoke_layout
 from monitor.web.request.grid_choices import load_early
 
 log = logging.getLogger(__name__)
-TEMPLATES = ("pages/grid/grid.html", "pages/path/path.html")
+TEMPLATES = ("pages/grid", "pages/path", "templates/web")
+"""Folders of the pages that are opened most, and of the frame of all pages."""
 
 
 def prepare() -> None:
-    """Build the layouts of the path page's charts, and parse the templates of the pages that are opened most."""
+    """Build the layouts of the path page's charts, parse the templates of the pages that are opened most, and import
+    what their first request imports."""
     smoke_layout()
     throughput_layout()
-    for name in TEMPLATES:
-        get_template(name)
+    reverse("grid")
+    lower_bound([1], [10])  # imports SciPy
+    folder = Path(__file__).parent
+    for file in (file for name in TEMPLATES for file in sorted((folder / name).rglob("*.html"))):
+        get_template(str(file.relative_to(folder)).removeprefix("templates/"))
 
 
 def warm_up() -> None:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from django.http import HttpRequest
+from django.template import engines
 
 from monitor.stack import serving
 from monitor.web import warm
@@ -80,12 +81,16 @@ def test_without_the_database_the_first_reader_loads(loads, monkeypatch):
     assert read() == NOW + timedelta(seconds=5)
 
 
-def test_chart_layouts_are_built_before_the_workers_are_forked():
+def test_layouts_and_templates_are_ready_before_the_workers_are_forked():
     smoke.smoke_layout.cache_clear()
+    [loader] = engines["django"].engine.template_loaders
+    loader.reset()
 
     serving.when_ready(None)
 
     assert smoke.smoke_layout.cache_info().currsize == 1
+    needed = {"pages/grid/grid.html", "pages/path/path.html", "pages/path/tabs/_tests.html", "web/base.html"}
+    assert needed <= loader.get_template_cache.keys()
 
 
 def test_missing_files_of_charts_do_not_stop_a_worker(monkeypatch, caplog):
