@@ -89,7 +89,7 @@ bench-trace: setup system-test ## traces compared with mtr and scamper; five min
 bench-faults: setup system-test ## 200 agents back at once with 100,000 results each; six minutes on two idle cores, 10 GB of disk
 	$(BIN)/python -m tests.bench faults
 
-causes: setup system-test ## planted faults in a simulated mesh: are the stated causes right; half an hour, tables into docs/method/causes.md
+causes: setup system-test ## planted faults in a simulated mesh: are the stated causes right; ten minutes, tables into docs/method/causes.md
 	$(BIN)/python -m tests.causes --write
 	$(BIN)/python -m tests.causes.partial --write
 
