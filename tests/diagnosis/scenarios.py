@@ -15,14 +15,6 @@ SENDER, RECEIVER = "bern", "rome"
 RTT_MS = 40
 DISK_BYTES_S = 1_000_000
 POLICED_BYTES_S = 1_250_000
-FIREWALL = f"""
-table ip police {{
-  chain arriving {{
-    type filter hook input priority 0;
-    tcp dport 5201 limit rate over {POLICED_BYTES_S} bytes/second burst 100 kbytes drop
-  }}
-}}
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +52,26 @@ def kernel_setting(lab: RunningLab, site: str, name: str, value: str) -> Iterato
         at(lab, site, "sysctl", "-qw", f"{name}={before}")
 
 
-@contextmanager
-def policer(lab: RunningLab) -> Iterator[tuple[str, ...]]:
+def policer(bytes_s: int, burst_kbytes: int = 100) -> Callable[[RunningLab], AbstractContextManager[tuple[str, ...]]]:
     """A token bucket at the receiver. In nftables it holds a second of tokens plus the burst."""
-    at(lab, RECEIVER, "nft", FIREWALL)
-    try:
-        yield ()
-    finally:
-        at(lab, RECEIVER, "nft", "delete table ip police")
+    firewall = f"""
+table ip police {{
+  chain arriving {{
+    type filter hook input priority 0;
+    tcp dport 5201 limit rate over {bytes_s} bytes/second burst {burst_kbytes} kbytes drop
+  }}
+}}
+"""
+
+    @contextmanager
+    def police(lab: RunningLab) -> Iterator[tuple[str, ...]]:
+        at(lab, RECEIVER, "nft", firewall)
+        try:
+            yield ()
+        finally:
+            at(lab, RECEIVER, "nft", "delete table ip police")
+
+    return police
 
 
 @contextmanager
@@ -115,6 +119,10 @@ BEYOND: dict[str, Scenario] = {
     "bbr_loss": Scenario(Verdict.LOSS, path=("--rate-mbps", "30", "--loss", "0.2"), control="bbr", duration_s=10),
     "short_queue": Scenario(Verdict.BOTTLENECK_QUEUE, path=("--rate-mbps", "20", "--queue-ms", "10")),
     "heavy_loss": Scenario(Verdict.RANDOM_LOSS, path=("--loss", "0.03")),
+    "policer_3mbps": Scenario(Verdict.POLICER, around=policer(375_000, 50), duration_s=10),
+    "policer_5mbps": Scenario(Verdict.POLICER, around=policer(625_000, 1000), duration_s=10),
+    "policer_10mbps": Scenario(Verdict.POLICER, around=policer(POLICED_BYTES_S), duration_s=10),
+    "policer_20mbps": Scenario(Verdict.POLICER, around=policer(2_500_000), duration_s=10),
 }
 """Additional scenarios for some of the verdicts; BBR is not in every kernel."""
 
@@ -122,7 +130,7 @@ SCENARIOS: dict[str, Scenario] = {
     "small_window": Scenario(Verdict.WINDOW_LIMITED, around=small_receive_buffer),
     "small_send_buffer": Scenario(Verdict.WINDOW_LIMITED, around=small_send_buffer),
     "random_loss": Scenario(Verdict.RANDOM_LOSS, path=("--loss", "0.005")),
-    "policer": Scenario(Verdict.POLICER, around=policer, duration_s=7),
+    "policer": Scenario(Verdict.POLICER, around=policer(POLICED_BYTES_S), duration_s=7),
     "queue": Scenario(Verdict.BOTTLENECK_QUEUE, path=("--rate-mbps", "10", "--queue-ms", "100")),
     "pauses": Scenario(Verdict.APPLICATION_LIMITED, client=("-b", "10M/16")),
     "slow_disk": Scenario(Verdict.SLOW_RECEIVER, around=slow_disk),
