@@ -36,6 +36,8 @@ from probes.site.settings import AgentSettings
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.spool import Spool
 from probes.site.wire import Delivered, OnDemandPing, OnDemandTrace
+from probes.stamp.reflector.service import ReflectorService
+from probes.stamp.spec import ReflectorPlan
 from probes.trace.probe import TRACE
 from probes.trace.sentinels import SentinelProbe
 from probes.trace.spec import TraceTask
@@ -82,6 +84,7 @@ class Agent:
         )
         self.on_demand_pings = OnDemandPings(permit, own_tests, centre.report_pings, now=centre.clock.utc_now)
         self.on_demand_traces = OnDemandTraces(self.cycles, now=centre.clock.utc_now)
+        self.reflector = ReflectorService(self._reflector_plan, limits.stamp, limits.forbids_address)
         for kind in KINDS.values():
             kind.probe()  # loaded now, so that no first cycle waits for it
 
@@ -90,6 +93,10 @@ class Agent:
         heartbeat = self.settings.heartbeat_file
         self.spool.record_start(heartbeat.stat().st_mtime if heartbeat.exists() else None)
         self.slots.settle(self.plans.current())
+
+    def _reflector_plan(self) -> ReflectorPlan | None:
+        plan = self.plans.current()
+        return None if plan is None else plan.reflector
 
     def cycle(self, kind: CycleKind, test: str) -> None:
         """One cycle of a test, if the plan still has it."""

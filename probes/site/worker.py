@@ -67,6 +67,7 @@ def main() -> int:
     logging.getLogger().addHandler(agent.journal.handler)
     threading.excepthook = leave_now
     agent.begin()
+    threading.Thread(target=agent.reflector.run, args=(threading.Event(),), name="stamp", daemon=True).start()
     app = make_app(agent)
     app.steps["worker"].add(BeatThread)
     signals.setup_logging.connect(keep_logging, weak=False)

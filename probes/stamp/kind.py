@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from probes.contract import CycleKind, Deadline, Load, LoadPeriods, Outcome, Probe, Target
+from probes.contract import CheckResult, Command, CycleKind, Deadline, Load, LoadPeriods, Outcome, Probe, Target
 from probes.stamp.limits import StampLimits
 from probes.stamp.spec import StampBurst, StampSpec, StampTask
 
@@ -81,6 +81,12 @@ def _not_measured(
     )
 
 
+def _check(limits: Any, tasks: Sequence[StampTask]) -> Iterable[CheckResult]:
+    from probes.stamp.check import check_stamp
+
+    return check_stamp(limits.stamp, tasks)
+
+
 KIND = CycleKind(
     name="stamp",
     task=StampTask,
@@ -96,4 +102,6 @@ KIND = CycleKind(
     forbids=_forbids,
     run=_run,
     is_under_load=lambda burst: burst.is_under_load,
+    check=_check,
+    command=Command("probes.stamp.command", "measure loss and delay of each direction, or answer such tests"),
 )

@@ -1,8 +1,8 @@
 """The packets that a sender makes: which extensions they have, and where. No I/O.
 
 With room for them, a packet has a Class of Service TLV (the DSCP at the far end), a Follow-Up Telemetry TLV (true send
-times of replies), if authenticated an HMAC TLV over both, and an Extra Padding TLV up to its size. A reflector returns
-TLVs in the same places.
+times of replies), an Extra Padding TLV up to its size, and, if authenticated, an HMAC TLV over all of them at its end:
+reflectors return TLVs in the same places, but some move an HMAC TLV there.
 """
 
 from __future__ import annotations
@@ -52,25 +52,26 @@ class RequestFormat:
     @property
     def hmac_at(self) -> int:
         """Where the HMAC TLV of an authenticated packet begins, and what it covers ends."""
-        return self.follow_up_at + FOLLOW_UP_BYTES
+        return self.packet_bytes - HMAC_BYTES
 
     @property
     def head_bytes(self) -> int:
-        """Length of all that is not padding."""
-        return len(self.extensions(0)) + self.base_bytes
+        """Length of what is written into each packet; the rest is padding that all share."""
+        return self.base_bytes + len(self.extensions(0))
 
     @property
     def tail_bytes(self) -> int:
         return self.packet_bytes - self.head_bytes
 
     def extensions(self, dscp: int) -> bytes:
-        """The bytes behind the base packet, without the padding; the value of an HMAC TLV is zero."""
+        """The bytes behind the base packet, without padding at the end; the value of an HMAC TLV is zero."""
         if not self.has_extensions:
             return b""
         mac = tlv.header(tlv.HMAC, tlv.HMAC_TLV_BYTES) + bytes(tlv.HMAC_TLV_BYTES) if self.is_authenticated else b""
-        before = tlv.class_of_service(dscp) + tlv.follow_up() + mac
-        padding_bytes = self.packet_bytes - self.base_bytes - len(before) - tlv.HEADER.size
-        return before + tlv.header(tlv.EXTRA_PADDING, padding_bytes)
+        before = tlv.class_of_service(dscp) + tlv.follow_up()
+        padding_bytes = self.packet_bytes - self.base_bytes - len(before) - tlv.HEADER.size - len(mac)
+        padding = tlv.header(tlv.EXTRA_PADDING, padding_bytes)
+        return before + padding + (bytes(padding_bytes) + mac if self.is_authenticated else b"")
 
     def sign(self, key: bytes, head: bytearray) -> None:
         """Write the HMACs of an authenticated packet."""

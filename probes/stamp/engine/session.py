@@ -158,13 +158,14 @@ class StampMatcher(ReplyMatcher):
         rows = np.flatnonzero(ours)
         new = self._first_replies(packets[rows])
         self._store_replies(packets, controls, controls.hop_limit, rows, now_ns)
-        self._store_figures(data, lengths, replies, packets, controls, rows[new])
+        extended = self._extended(data, lengths, ranks, rows)
+        self._store_figures(data, lengths, replies, packets, controls, rows[new], extended[new])
         further = rows[~new]
         arrived_ns = controls.stamp_ns[further] - self._clock.offset_ns
         received_ns = to_unix_ns(replies["received"][further], replies["estimate"][further].astype(np.int64))
         counters = replies["sequence"][further].astype(np.int64)
         table.enter_further(packets[further], counters, arrived_ns, received_ns)
-        self._store_follow_ups(data, lengths, ranks, rows)
+        self._store_follow_ups(data, lengths, ranks, rows[extended])
 
     def _ranks(self, ssids: Bytes, sources: Bytes) -> Int64s:
         """The target of each reply; -1 if none. Reflectors of TWAMP-Light return no SSID: theirs is told by address."""
@@ -196,6 +197,7 @@ class StampMatcher(ReplyMatcher):
         packets: Int64s,
         controls: kernel.Controls,
         rows: Int64s,
+        extended: Bools,
     ) -> None:
         table, some, of_rows = self._table, packets[rows], replies[rows]
         estimates = of_rows["estimate"].astype(np.int64)
@@ -213,7 +215,20 @@ class StampMatcher(ReplyMatcher):
             at = self._format.layout.cos_at
             good = self._has_tlv(data[rows], lengths[rows], at, tlv.CLASS_OF_SERVICE, tlv.CLASS_OF_SERVICE_BYTES)
             value = data[rows, at + tlv.HEADER.size].astype(np.int64) << 8 | data[rows, at + tlv.HEADER.size + 1]
-            table.forward_dscp[some] = np.where(good, value >> 4 & 0x3F, -1)
+            table.forward_dscp[some] = np.where(good & extended, value >> 4 & 0x3F, -1)
+
+    def _extended(self, data: Bytes, lengths: Int64s, ranks: Int64s, rows: Int64s) -> Bools:
+        """Which of these rows have extensions that are to be believed: in an authenticated session, with their HMAC."""
+        layout, keys = self._format.layout, self._format.identities.keys
+        extended = np.full(len(rows), layout.has_extensions, np.bool_)
+        if layout.is_authenticated and layout.has_extensions:
+            at = layout.hmac_at
+            extended &= self._has_tlv(data[rows], lengths[rows], at, tlv.HMAC, tlv.HMAC_TLV_BYTES)
+            for place in np.flatnonzero(extended).tolist():
+                row = rows[place]
+                key = keys[int(ranks[row])] or b""
+                extended[place] = layout.has_valid_extensions(key, data[row].tobytes())
+        return extended
 
     def _store_follow_ups(self, data: Bytes, lengths: Int64s, ranks: Int64s, rows: Int64s) -> None:
         layout = self._format.layout
@@ -222,10 +237,6 @@ class StampMatcher(ReplyMatcher):
         at = layout.follow_up_at
         good = self._has_tlv(data[rows], lengths[rows], at, tlv.FOLLOW_UP, tlv.FOLLOW_UP_BYTES)
         some = rows[good]
-        if layout.is_authenticated:
-            keys = self._format.identities.keys
-            valid = [layout.has_valid_extensions(keys[int(ranks[row])] or b"", data[row].tobytes()) for row in some]
-            some = some[np.array(valid, np.bool_)] if len(valid) else some
         values = np.ascontiguousarray(data[some, at + tlv.HEADER.size : at + tlv.HEADER.size + 12])
         counters = np.ascontiguousarray(values[:, :4]).view(">u4")[:, 0].astype(np.int64)
         stamps = np.ascontiguousarray(values[:, 4:]).view(">u8")[:, 0].astype(np.uint64)

@@ -24,12 +24,16 @@ class Admission:
 
 
 class Peers:
-    """The hosts whose packets are answered: `keys` by address, None without a key, and whole `networks` without keys.
+    """The hosts whose packets are answered: `keys` by address, None without a key, and whole `networks` with one key or
+    none.
 
     An address with a key is answered with it only, even within a network.
     """
 
-    def __init__(self, keys: Mapping[str, str | None], networks: Iterable[str] = ()) -> None:
+    def __init__(
+        self, keys: Mapping[str, str | None], networks: Iterable[str] = (), network_key: str | None = None
+    ) -> None:
+        self._of_network = Admission(None if network_key is None else base64.b64decode(network_key))
         self._hosts = {
             ipaddress.ip_address(address).packed: Admission(None if key is None else base64.b64decode(key))
             for address, key in keys.items()
@@ -55,7 +59,7 @@ class Peers:
         number = int.from_bytes(address)
         for length, network, host_bits in self._networks:
             if length == len(address) and number >> host_bits == network >> host_bits:
-                return Admission()
+                return self._of_network
         return None
 
 
