@@ -4,18 +4,17 @@ In: the `IntervalSeries` of a test. Out: a `TokenBucket`, or None.
 
 With an RTT of 100 ms, a test of 10 s has a loss event or two after slow start, too few rates between losses to compare.
 But slow start runs into the empty bucket at many times its rate, which no queue has slowed down; it loses a third of
-all segments, retransmissions too, for dozens of RTTs. In this time the token rate passes. Three other causes differ:
-with independent loss of that share the window would be a few segments (Mathis and others, "The macroscopic behavior of
-the TCP congestion avoidance algorithm", 1997); a full queue passes the rate of its link, so that nothing faster passed
-before; and neither repairs an overshoot for longer than a few RTTs.
+all segments, retransmissions too, for dozens of RTTs. In this time the token rate passes. Two other causes differ: with
+independent loss of that share the window would be a few segments (`monitor.analysis.tcp.models.reno_window`); a full
+queue passes the rate of its link, so that nothing faster passed before. Neither repairs an overshoot for longer than a
+few RTTs.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
+from monitor.analysis.tcp.models import reno_window
 from monitor.analysis.transfer.record import Floats, IntervalSeries
 from monitor.analysis.transfer.token_bucket import MOST_INTERVAL_S, TokenBucket, bytes_above
 
@@ -39,7 +38,6 @@ BURST_S, BURST_RTTS = 0.3, 3.0
 DEVIATION = 0.25
 """Maximum deviation of the rates in the thirds of this time over their mean; 0.02 to 0.24 in the lab."""
 
-MATHIS = math.sqrt(1.5)
 BEYOND_LOSS = 4.0
 """Minimum window in this time, over that which independent loss of the same share permits; 10 to 50 in the lab."""
 
@@ -66,7 +64,7 @@ def fit_drained_bucket(series: IntervalSeries, mss_bytes: int) -> TokenBucket | 
     deviation_ratio = _deviation_of_thirds(times_s, until, first, last)
     is_policer = (
         dropped_ratio >= DROPPED
-        and rate * rtt_s / mss_bytes >= BEYOND_LOSS * MATHIS / math.sqrt(dropped_ratio)
+        and rate * rtt_s / mss_bytes >= BEYOND_LOSS * float(reno_window(dropped_ratio))
         and _fastest(times_s, until, first, max(BURST_S, BURST_RTTS * rtt_s)) >= BURST * rate
         and deviation_ratio <= DEVIATION
     )
