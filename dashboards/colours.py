@@ -63,6 +63,7 @@ RULE_COLOURS: Mapping[str, str] = {
     "unreachable": "#7A1F00",
     "loss": RED,
     "loss_regression": "#F2935C",
+    "shared_loss": "#F7B58A",
     "rtt": BLUE,
     "rtt_median": "#3D94C9",
     "rtt_p95": SKY,

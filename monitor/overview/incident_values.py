@@ -88,6 +88,7 @@ _OF_METRIC: dict[Metric, dict[str, _MetricOfRule]] = {
     Metric.LOSS: {
         "loss": _MetricOfRule(loss_ratio, LevelUnit.LOSS_RATIO),
         "loss_regression": _MetricOfRule(_figure("ratio"), LevelUnit.LOSS_RATIO),
+        "shared_loss": _MetricOfRule(_figure("ratio"), LevelUnit.LOSS_RATIO),
         "unreachable": _MetricOfRule(_unreachable, LevelUnit.LOSS_RATIO),
     },
     Metric.UNREACHABILITY: {

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.planted import detectors, drops, lab, simulated
+from tests.planted import detectors, drops, lab, shared, simulated
 from tests.planted.simulated import Sizes
 from tests.reproduce.table import Table, placed
 
@@ -19,6 +19,8 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "method" / "planted.md
 TABLES: dict[str, Callable[[Sizes], Table]] = {
     "loss": simulated.loss_regression,
     "detectors": detectors.table,
+    "shared": shared.table,
+    "shared-quiet": shared.quiet,
     "threshold": simulated.loss_above,
     "round-trips": simulated.round_trips,
     "throughput": simulated.throughput_falls,

@@ -104,8 +104,15 @@ def detected(
         base.events[some, np.newaxis],
         base.bursts[some, np.newaxis],
     )
+    return exceeded(evidence, is_used, cycles, false_alarm_cycles) & (evidence > 0.0), evidence
+
+
+def exceeded(evidence: Floats, is_used: Bools, cycles: Floats, false_alarm_cycles: ArrayLike) -> Bools:
+    """The used windows of the paths whose evidence, added over all cycles that these windows stand for, is at least
+    `false_alarm_cycles`. Shapes as of `detected`."""
     with np.errstate(divide="ignore"):
         since = np.where(is_used, evidence + np.log(cycles), -np.inf)
         least = np.log(np.broadcast_to(np.asarray(false_alarm_cycles, dtype=np.float64), since.shape[:1]))
-    is_detected = np.logaddexp.reduce(since, axis=1, initial=-np.inf) >= least
-    return is_used & is_detected[:, np.newaxis] & (evidence > 0.0), evidence
+    is_exceeded = np.logaddexp.reduce(since, axis=1, initial=-np.inf) >= least
+    exceeded_windows: Bools = is_used & is_exceeded[:, np.newaxis]
+    return exceeded_windows

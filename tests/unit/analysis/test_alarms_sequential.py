@@ -15,7 +15,7 @@ WINDOWS = np.array([5, 10, 15, 20, 30, 45, 60, 90, 150, 270, 510])  # minutes; a
 
 
 def probability(events: int, bursts: int, base_events: int, base: int) -> float:
-    """Of one order of these events, the ratio being drawn by Jeffreys' prior and the baseline: a product over bursts."""
+    """Of one order of these events at a ratio drawn by Jeffreys' prior and the baseline: a product over bursts."""
     likelihood, had, of = 1.0, base_events + 0.5, base + 1.0
     for number in range(bursts):
         ratio = had / of

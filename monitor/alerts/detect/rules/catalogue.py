@@ -14,6 +14,7 @@ from monitor.alerts.detect.rules.reach import NO_DATA, UNREACHABLE
 from monitor.alerts.detect.rules.round_trips import DRIFT, JITTER, RTT
 from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.detect.rules.score_limits import MOS, THROUGHPUT_LIMIT
+from monitor.alerts.detect.rules.shared_loss import SHARED_LOSS
 from monitor.alerts.detect.rules.throughput import THROUGHPUT, THROUGHPUT_DROP
 from monitor.mesh.document import alert_rules
 
@@ -22,8 +23,8 @@ LOSS = Threshold()
 RULES: dict[str, AlertRule] = {
     rule.name: rule
     for rule in (
-        UNREACHABLE, LOSS, LOSS_REGRESSION, RTT, RTT_MEDIAN, RTT_P95, RTT_MINIMUM, DRIFT, JITTER, ROUTE_CHANGE, MOS,
-        THROUGHPUT, THROUGHPUT_LIMIT, THROUGHPUT_DROP, ESTIMATE, REORDERING, DUPLICATES, NO_DATA,
+        UNREACHABLE, LOSS, LOSS_REGRESSION, SHARED_LOSS, RTT, RTT_MEDIAN, RTT_P95, RTT_MINIMUM, DRIFT, JITTER,
+        ROUTE_CHANGE, MOS, THROUGHPUT, THROUGHPUT_LIMIT, THROUGHPUT_DROP, ESTIMATE, REORDERING, DUPLICATES, NO_DATA,
     )
 }  # fmt: skip
 

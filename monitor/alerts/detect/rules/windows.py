@@ -21,6 +21,7 @@ from monitor.mesh.queries import MeasuredPath
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 RECENT_WINDOWS = (1, 2, 3, 4, 6, 9, 12)
 """Steps of the last hour, five minutes each."""
@@ -55,8 +56,8 @@ class Windows:
     lasting_s: tuple[float, ...]
 
 
-def pooled(snapshot: Snapshot, names: Iterable[str], row: int | slice = slice(None)) -> Windows:
-    """These counts over all windows, of all paths or of the path in `row`."""
+def pooled(snapshot: Snapshot, names: Iterable[str], row: int | slice | Ints = slice(None)) -> Windows:
+    """These counts over all windows, of all paths or of the path or paths in `row`."""
 
     def sums(name: str) -> Floats:
         recent = snapshot.recent[name][row].cumsum(axis=-1)[..., [steps - 1 for steps in RECENT_WINDOWS]]

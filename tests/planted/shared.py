@@ -1,0 +1,110 @@
+"""Loss that the paths of a site share, against the same loss on single paths: `shared_loss` and `loss_regression`.
+
+In: a site with paths to nine others, each a pair of hosts, and four sites in a full mesh that lose nothing more. Out:
+how long either rule takes from the rise, how the incident is named, and false alarms.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.alerts.backtest.recorded import RecordedSource
+from monitor.alerts.backtest.replay import Alarm, Replay, moments
+from monitor.mesh.queries import MeasuredPath
+from tests.planted import paths
+from tests.planted.paths import BEGAN, CYCLE_S
+from tests.planted.simulated import BEFORE_CYCLES, Sizes
+from tests.reproduce.table import Table
+
+Floats = NDArray[np.float64]
+
+SITE = "cern"
+FAR = tuple(f"site{number}" for number in range(9))
+ROUNDS = 12
+CYCLES = 150
+QUIET_SITES = 12
+RULES = ("shared_loss", "loss_regression", "loss")
+
+
+def table(sizes: Sizes) -> Table:
+    """Minutes until half of the rounds (paths) have an incident."""
+    results = Table(("loss", "one path", "nine paths of a site", "share", "named right", "paths in it"))
+    for before, after in ((0.0, 0.003), (0.001, 0.01), (0.0, 0.01)):
+        alone, together, named, listed = [], [], 0, []
+        for seed in range(ROUNDS):
+            alarms, replay = planted(before, after, seed)
+            together.append(min(_minutes(replay, ("shared_loss",)).values(), default=np.inf))
+            single = _minutes(replay, ("loss_regression",))
+            alone += [single.get(path_id, np.inf) for path_id in range(1, len(FAR) + 1)]
+            lasting = [alarm for alarm in alarms if alarm.ended_at is None]
+            named += [alarm.cause for alarm in lasting] == [f"{SITE} outbound"]
+            listed.append(max((len({path for path, _ in alarm.ever}) for alarm in lasting), default=0))
+        one, nine = float(np.median(alone)), float(np.median(together))
+        cells = (f"{one:.0f} min", f"{nine:.0f} min", f"{nine / one:.2f}", f"{named} of {ROUNDS}")
+        results.rows.append((f"{before:.1%} to {after:.1%}", *cells, f"{np.median(listed):.0f} of {len(FAR)}"))
+        if named < ROUNDS - 1:
+            results.failures.append(f"{before:.1%} to {after:.1%}: named right in {named} of {ROUNDS}")
+    return results
+
+
+def star() -> dict[int, MeasuredPath]:
+    """The paths of SITE, and of four sites that do not measure it."""
+    others = [(a, b) for a in "wxyz" for b in "wxyz" if a != b]
+    return paths.paths([*((SITE, far) for far in FAR), *others])
+
+
+def planted(
+    before: float, after: float, seed: int, is_hit: range = range(len(FAR)), cycles: int = CYCLES
+) -> tuple[list[Alarm], Replay]:
+    """The incidents of a rise on the paths of SITE in `is_hit`, by their number."""
+    ratio = np.full((len(FAR), BEFORE_CYCLES + cycles), before)
+    ratio[list(is_hit), BEFORE_CYCLES:] = after
+    replay = replayed(ratio, before, np.random.default_rng(seed))
+    return [alarm for alarm in replay.alarms if alarm.opened_at is not None], replay
+
+
+def replayed(ratio: Floats, before: float, random: np.random.Generator) -> Replay:
+    """The rules of loss on the paths of SITE with this loss, of shape (paths, cycles), after the first cycles; all
+    other paths stay as before."""
+    pinged, cycles = star(), ratio.shape[1]
+    others = np.full((len(pinged) - len(ratio), cycles), before)
+    drawn = paths.bursts(len(pinged), cycles, np.concatenate([ratio, others]), random)
+    source = RecordedSource(drawn, past=paths.past(len(pinged), before, random))
+    replay = Replay(paths.scope(pinged), source, RULES)
+    began = BEGAN + timedelta(seconds=(BEFORE_CYCLES - 0.5) * CYCLE_S)
+    for now in moments(began, BEGAN + timedelta(seconds=(cycles - 0.5) * CYCLE_S), CYCLE_S):
+        replay.at(now)
+    return replay
+
+
+def quiet(sizes: Sizes) -> Table:
+    """False alarms of the rules on sites in a full mesh without a rise."""
+    results = Table(("loss", "path-hours", "sites", *RULES, "allowed"))
+    for ratio in (0.0, 0.001, 0.01):
+        pinged = paths.full_mesh([f"site{number}" for number in range(QUIET_SITES)])
+        random, cycles = np.random.default_rng(8), sizes.quiet_hours * 3600 // CYCLE_S
+        source = RecordedSource(
+            paths.bursts(len(pinged), cycles, np.full(1, ratio), random), past=paths.past(len(pinged), ratio, random)
+        )
+        replay = Replay(paths.scope(pinged), source, RULES)
+        for now in moments(BEGAN, BEGAN + timedelta(hours=sizes.quiet_hours), CYCLE_S):
+            replay.at(now)
+        counts = [sum(rule in {name for _, name in alarm.ever} for alarm in replay.alarms) for rule in RULES]
+        hours = len(pinged) * sizes.quiet_hours
+        results.rows.append((f"{ratio:.1%}", f"{hours:,}", f"{QUIET_SITES}", *map(str, counts), f"{hours / 1e4:.1f}"))
+        if counts[0] > 1:
+            results.failures.append(f"{ratio:.1%}: {counts[0]} incidents of shared loss without any")
+    return results
+
+
+def _minutes(replay: Replay, rules: tuple[str, ...]) -> dict[int, float]:
+    """Minutes from the rise to the first finding of each path by these rules."""
+    rose = BEGAN + timedelta(seconds=BEFORE_CYCLES * CYCLE_S)
+    first: dict[int, float] = {}
+    for now, finding in replay.findings:
+        if finding.rule in rules and now > rose and finding.path_id <= len(FAR):
+            first.setdefault(finding.path_id, (now - rose).total_seconds() / 60.0)
+    return first
