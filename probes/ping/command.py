@@ -140,6 +140,7 @@ def as_json(burst: Burst) -> dict[str, Any]:
         "path_mtu_bytes": burst.path_mtu_bytes,
         "rate_limited": burst.rate_limited,
         "flow": burst.flow,
+        "source_address": burst.source_address,
         "stamp": burst.stamp,
         "stamps_lost": burst.stamps_lost,
         "clock_source": burst.clock_source,

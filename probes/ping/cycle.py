@@ -24,6 +24,7 @@ from probes.ping import rate_limit
 from probes.ping.addresses import SocketAddress, is_own, path_mtu_bytes
 from probes.ping.arrays import Bools
 from probes.ping.burst_counts import BurstCounts, sent_within
+from probes.ping.egress import Egress, source_addresses
 from probes.ping.engine.packet_outcomes import EchoResults, SendPattern
 from probes.ping.engine.plain import PlainChannel
 from probes.ping.engine.session import CORE_PACKETS_PER_S, PingSession, run_sessions
@@ -67,11 +68,13 @@ def clock_source() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _SharedSocket:
-    """The targets that share a socket: `rows` has, for each distinct address, the targets with that address."""
+    """The targets that share a socket: `rows` has, for each distinct address, the targets with that address; `sources`
+    the local address of packets to it."""
 
     family: int
     rows: tuple[tuple[int, ...], ...]
     addresses: tuple[SocketAddress, ...]
+    sources: tuple[str | None, ...]
     channel: Channel
     session: PingSession
 
@@ -102,8 +105,8 @@ class PingCycle:
         self._sockets: list[_SharedSocket] = []
         self._rate_limited: dict[int, bool] = {}
         try:
-            for (family, source), members in self._group_targets(answers).items():
-                self._open_sockets(family, source, members)
+            for (family, source, egress), members in self._group_targets(answers).items():
+                self._open_sockets(family, source, egress, members)
         except BaseException:
             self.close()
             raise
@@ -140,22 +143,23 @@ class PingCycle:
             dropped = shared.channel.dropped
             for row, (members, flow) in enumerate(zip(shared.rows, shared.session.flows, strict=True)):
                 for index in members:
-                    self._bursts[index] = list(self._measured_bursts(index, counts, row, flow, dropped))
+                    self._bursts[index] = list(self._measured_bursts(shared, index, counts, row, flow, dropped))
         return tuple(burst for index in range(len(self._spec.targets)) for burst in self._bursts[index])
 
-    def _group_targets(self, answers: Mapping[Name, Resolution]) -> dict[tuple[int, str | None], list[int]]:
-        """Group the targets by family and source address; targets without an address get their outcome here."""
-        together: dict[tuple[int, str | None], list[int]] = defaultdict(list)
+    def _group_targets(self, answers: Mapping[Name, Resolution]) -> dict[tuple[int, str | None, Egress], list[int]]:
+        """Group the targets by family, source address and egress; targets without an address get their outcome
+        here."""
+        together: dict[tuple[int, str | None, Egress], list[int]] = defaultdict(list)
         for index, target in enumerate(self._spec.targets):
             answer = answers[target.address, target.family]
             if isinstance(answer, ProbeError):
                 self._mark_unmeasured(index, answer)
             else:
                 self._addresses[index] = answer
-                together[target.family, target.source].append(index)
+                together[target.family, target.source, target.leaves_by].append(index)
         return together
 
-    def _open_sockets(self, family: int, source: str | None, members: Sequence[int]) -> None:
+    def _open_sockets(self, family: int, source: str | None, egress: Egress, members: Sequence[int]) -> None:
         """Open as many sockets as these targets need."""
         sharing: dict[SocketAddress, list[int]] = defaultdict(list)
         for index in members:
@@ -167,13 +171,14 @@ class PingCycle:
             addresses = tuple(distinct[number::socket_count])
             rows = tuple(tuple(sharing[address]) for address in addresses)
             try:
-                channel = open_channel(family, source, dont_fragment=self._spec.dont_fragment)
+                channel = open_channel(family, source, dont_fragment=self._spec.dont_fragment, egress=egress)
             except ProbeError as error:
                 for index in (index for row in rows for index in row):
                     self._mark_unmeasured(index, error)
                 continue
             session = PingSession(channel, addresses, self._pattern())
-            self._sockets.append(_SharedSocket(family, rows, addresses, channel, session))
+            sources = source_addresses(family, addresses, source, egress)
+            self._sockets.append(_SharedSocket(family, rows, addresses, tuple(sources), channel, session))
 
     def _pattern(self) -> SendPattern:
         spec = self._spec
@@ -221,7 +226,9 @@ class PingCycle:
         for row, verdict in limited.items():
             self._rate_limited.update(dict.fromkeys(shared.rows[row], verdict))
 
-    def _measured_bursts(self, index: int, counts: BurstCounts, row: int, flow: int, dropped: int) -> Iterator[Burst]:
+    def _measured_bursts(
+        self, shared: _SharedSocket, index: int, counts: BurstCounts, row: int, flow: int, dropped: int
+    ) -> Iterator[Burst]:
         target = self._spec.targets[index]
         for column, size in enumerate(self._spec.packet_bytes):
             sent, received = counts.sent[row][column], counts.received[row][column]
@@ -255,6 +262,7 @@ class PingCycle:
                 path_mtu_bytes=self._path_mtu_bytes(index, refused, errors),
                 rate_limited=self._rate_limited.get(index),
                 flow=flow,
+                source_address=shared.sources[row],
                 loaded_rtts_ms=loaded_rtts_ms,
                 detail=self._notes(index, sent + len(loaded_rtts_ms or ()), rtts_ms, refused, dropped),
             )

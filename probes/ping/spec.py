@@ -23,6 +23,7 @@ from probes.bounds import (
     Text,
 )
 from probes.contract import Outcome
+from probes.ping.egress import ANY, Egress
 
 Pattern = Literal["burst", "even"]
 
@@ -34,12 +35,18 @@ Measurement", SIGCOMM 2006: intervals that are random, but bounded away from 0).
 
 
 class PingTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A host to ping. `source` is the local address to send from; ignored if this host does not have it."""
+    """A host to ping. `source` is the local address to send from; ignored if this host does not have it. `egress` says
+    how packets leave, and is left out of the JSON where the routes of this host decide."""
 
     address: str
     family: Literal[4, 6] = 4
     source: str | None = None
     path_id: int | None = None
+    egress: Egress | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def leaves_by(self) -> Egress:
+        return ANY if isinstance(self.egress, msgspec.UnsetType) else self.egress
 
 
 class PingSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +132,7 @@ class Burst(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="ping", tag
     timestamp was missing. `clock_source` is the kernel's clock source. `waited` counts requests delayed by a full send
     buffer. `path_mtu_bytes` is set if a request exceeded the path MTU. `rate_limited`: whether loss grows with our own
     rate; None if not checked or undetermined. `flow` is that of all its requests (`probes.ping.flow`), as in the traces
-    of the path; agents of earlier versions do not report it.
+    of the path; agents of earlier versions do not report it. `source_address` is the local address of the requests.
 
     `loaded_rtts_ms` are the requests sent while a throughput test of ours ran from or to this host. They are left out
     of all other fields, so that `sent` counts the others; None if there are none. If all requests of the burst were
@@ -155,6 +162,7 @@ class Burst(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="ping", tag
     path_mtu_bytes: PositiveCount | None = None
     rate_limited: bool | None = None
     flow: IcmpFlow | None = None
+    source_address: ShortText | None = None
     loaded_rtts_ms: Annotated[tuple[RttMs | None, ...], Meta(max_length=LARGEST_SMALLINT)] | None = None
     detail: Text | None = None
 

@@ -21,9 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from probes.contract import Deadline
+from probes.contract import Deadline, ProbeError
 from probes.ping.addresses import FAMILY, SocketAddress
 from probes.ping.arrays import Bools, Int64s
+from probes.ping.egress import ANY, Egress, open_within, prepare
 from probes.ping.icmp.icmp_errors import name_of
 from probes.ping.spec import IcmpError
 
@@ -77,6 +78,7 @@ class Handshakes:
         due_ns: Int64s,
         timeout_s: float,
         source: str | None = None,
+        egress: Egress = ANY,
     ) -> None:
         """`due_ns`: when to connect, from the beginning on, of shape (targets, handshakes)."""
         self._family = family
@@ -84,6 +86,7 @@ class Handshakes:
         self._due_ns = due_ns
         self._timeout_ns = round(timeout_s * NS_PER_S)
         self._source = source
+        self._egress = egress
         shape = due_ns.shape
         self._results = HandshakeResults(
             sent=np.zeros(shape, np.bool_),
@@ -100,7 +103,10 @@ class Handshakes:
 
     def run(self, deadline: Deadline) -> HandshakeResults:
         """Connect at the times given, and await the replies. Handshakes that the deadline leaves no time for are not
-        begun."""
+        begun. Raises ProbeError where this host has no such interface or namespace."""
+        return open_within(self._egress, lambda: self._run(deadline))
+
+    def _run(self, deadline: Deadline) -> HandshakeResults:
         order = np.argsort(self._due_ns, axis=None, kind="stable")
         cells = deque(zip(*(axis.tolist() for axis in np.unravel_index(order, self._due_ns.shape)), strict=True))
         start_ns = time.monotonic_ns()
@@ -150,13 +156,14 @@ class Handshakes:
         """Raises OSError. The source is left to the kernel if this host does not have the address."""
         opened = socket.socket(FAMILY[self._family], socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
+            prepare(opened, self._family, self._egress)
             opened.setsockopt(*RECEIVE_ERRORS[self._family], 1)
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, 1)
             if self._source is not None:
                 opened.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
                 with suppress(OSError):
                     opened.bind((self._source, 0))
-        except OSError:
+        except (OSError, ProbeError):
             opened.close()
             raise
         return opened

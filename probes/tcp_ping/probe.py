@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
@@ -19,11 +19,16 @@ from probes.contract import Deadline, LoadPeriods, Outcome, ProbeError
 from probes.ping.addresses import SocketAddress
 from probes.ping.burst_counts import EPOCH
 from probes.ping.cycle import clock_source, refusal
+from probes.ping.egress import Egress, source_addresses
 from probes.ping.engine.schedule import random_phases_ns
 from probes.ping.resolve import resolve
 from probes.ping.spec import Burst, IcmpError
 from probes.tcp_ping.handshakes import NS_PER_S, HandshakeResults, Handshakes
 from probes.tcp_ping.spec import LONGEST_TIMEOUT_S, TcpPingSpec, TcpPingTarget
+
+_Group = tuple[int, str | None, Egress]
+"""Family, source and egress: targets that have them in common share a loop."""
+_Groups = defaultdict[_Group, dict[SocketAddress, list[int]]]
 
 MIN_SPACING_S = 0.05
 MAX_COUNT = 1000
@@ -62,13 +67,13 @@ class TcpPingProbe:
         now = datetime.now(UTC)
         answers = resolve([(target.address, target.family) for target in spec.targets], deadline)
         bursts: dict[int, Burst] = {}
-        groups: dict[tuple[int, str | None], dict[SocketAddress, list[int]]] = defaultdict(lambda: defaultdict(list))
+        groups: _Groups = defaultdict(lambda: defaultdict(list))
         for index, target in enumerate(spec.targets):
             answer = answers[target.address, target.family]
             if isinstance(answer, ProbeError):
                 bursts[index] = _unmeasured(target, spec, now, answer)
             else:
-                groups[target.family, target.source][answer].append(index)
+                groups[target.family, target.source, target.leaves_by][answer].append(index)
         for index, burst in _measure(spec, groups, deadline, load_periods, now):
             bursts[index] = burst
         return tuple(bursts[index] for index in range(len(spec.targets)))
@@ -76,27 +81,42 @@ class TcpPingProbe:
 
 def _measure(
     spec: TcpPingSpec,
-    groups: Mapping[tuple[int, str | None], Mapping[SocketAddress, Sequence[int]]],
+    groups: _Groups,
     deadline: Deadline,
     load_periods: LoadPeriods | None,
     now: datetime,
 ) -> list[tuple[int, Burst]]:
     """The bursts of all groups, which run side by side."""
-    runs = [
-        (members, Handshakes(family, list(members), spec.port, _due_ns(spec, len(members)), spec.timeout_s, source))
-        for (family, source), members in groups.items()
-    ]
-    if not runs:
+    if not groups:
         return []
-    with ThreadPoolExecutor(len(runs)) as threads:
-        done = list(threads.map(lambda run: run[1].run(deadline), runs))
+    with ThreadPoolExecutor(len(groups)) as threads:
+        done = list(threads.map(lambda group: _run(spec, group, list(groups[group]), deadline), groups))
     periods = [] if load_periods is None else list(load_periods())
-    return [
-        (index, _burst(spec, spec.targets[index], address, results, row, periods, now))
-        for (members, _), results in zip(runs, done, strict=True)
-        for row, (address, indices) in enumerate(members.items())
-        for index in indices
-    ]
+    bursts = []
+    for (group, members), results in zip(groups.items(), done, strict=True):
+        family, source, egress = group
+        sources = source_addresses(family, list(members), source, egress)
+        for row, (address, indices) in enumerate(members.items()):
+            for index in indices:
+                target = spec.targets[index]
+                if isinstance(results, ProbeError):
+                    bursts.append((index, _unmeasured(target, spec, now, results, address[0])))
+                else:
+                    burst = _burst(spec, target, address, results, row, periods, now)
+                    bursts.append((index, msgspec.structs.replace(burst, source_address=sources[row])))
+    return bursts
+
+
+def _run(
+    spec: TcpPingSpec, group: _Group, addresses: Sequence[SocketAddress], deadline: Deadline
+) -> HandshakeResults | ProbeError:
+    """The handshakes of a group, or the reason why it has none."""
+    family, source, egress = group
+    due_ns = _due_ns(spec, len(addresses))
+    try:
+        return Handshakes(family, addresses, spec.port, due_ns, spec.timeout_s, source, egress).run(deadline)
+    except ProbeError as error:
+        return error
 
 
 def _due_ns(spec: TcpPingSpec, targets: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:

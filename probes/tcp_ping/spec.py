@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from probes.ping.egress import ANY, Egress
+
 SERIES_BYTES = 100
 """`packet_bytes` of the bursts, unless the plan says otherwise: the size of the pings beside which they are shown. A
 SYN has no payload, and the same size in all bursts keeps the paths of a mesh in one grid."""
@@ -14,12 +16,18 @@ LONGEST_TIMEOUT_S = 0.9
 
 
 class TcpPingTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A host to connect to. `source` is the local address to connect from; ignored if this host does not have it."""
+    """A host to connect to. `source` is the local address to connect from; ignored if this host does not have it.
+    `egress` as of `probes.ping.spec.PingTarget`."""
 
     address: str
     family: Literal[4, 6] = 4
     source: str | None = None
     path_id: int | None = None
+    egress: Egress | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def leaves_by(self) -> Egress:
+        return ANY if isinstance(self.egress, msgspec.UnsetType) else self.egress
 
 
 class TcpPingSpec(msgspec.Struct, frozen=True, kw_only=True):

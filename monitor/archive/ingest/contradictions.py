@@ -30,6 +30,7 @@ def in_burst(burst: Burst) -> str | None:
         or (burst.outcome is MEASURED) != (sent > 0)
         or not (burst.loaded_rtts_ms is None or sent > 0)
         or not (burst.address is None or is_address(burst.address))
+        or not (burst.source_address is None or is_address(burst.source_address))
         or not (burst.clock_source is None or "\0" not in burst.clock_source)
         or burst.errors
     ):
@@ -54,6 +55,8 @@ def _reason_in_burst(burst: Burst, lost: int) -> str | None:
         return f"late {burst.late} is more than the {lost} lost"
     if burst.address is not None and not is_address(burst.address):
         return f"address {burst.address!r} is not an IP address"
+    if burst.source_address is not None and not is_address(burst.source_address):
+        return f"source_address {burst.source_address!r} is not an IP address"
     if burst.clock_source is not None and "\0" in burst.clock_source:
         return "clock_source holds a NUL character"
     return _reason_in_errors(burst)

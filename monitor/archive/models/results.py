@@ -35,6 +35,7 @@ class Burst(models.Model):
         null=True, help_text="ICMP rate limiting: loss grows with our own rate; null if unknown"
     )
     flow = models.IntegerField(null=True, help_text="ICMP checksum of its requests, as in traces; null if not reported")
+    source_address = models.GenericIPAddressField(null=True, help_text="local address of its requests")
     stamp = models.TextField(null=True)
     stamps_lost = models.SmallIntegerField(db_default=0)
     clock_source = models.TextField(null=True)

@@ -151,6 +151,7 @@ class RawBurst:
     late: int
     ttl: int | None
     flow: int | None
+    source_address: str | None
     during_test: bool
     detail: str | None
     rtts_ms: list[float | None]

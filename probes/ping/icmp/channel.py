@@ -19,6 +19,7 @@ from typing import ClassVar, Protocol
 from probes.contract import NoRoute, NotPermitted, ProbeError
 from probes.ping.addresses import FAMILY
 from probes.ping.arrays import Bytes, Int64s
+from probes.ping.egress import ANY, Egress, open_within, prepare
 from probes.ping.icmp import echo, icmp_errors, kernel
 from probes.ping.icmp.packet_filter import attach, program
 
@@ -80,15 +81,21 @@ class Channel:
     KINDS: Sequence[socket.SocketKind] = (socket.SOCK_RAW, socket.SOCK_DGRAM)
     PROTOCOLS: ClassVar[Mapping[int, int]] = PROTOCOL
 
-    def __init__(self, family: int, source: str | None = None, *, dont_fragment: bool = False) -> None:
-        """Raises NotPermitted, NoRoute (this host lacks the address family) or ProbeError."""
+    def __init__(
+        self, family: int, source: str | None = None, *, dont_fragment: bool = False, egress: Egress = ANY
+    ) -> None:
+        """Raises NotPermitted, NoRoute (this host lacks the address family, interface or namespace) or ProbeError."""
         self.family = family
-        self.socket, self.is_raw = _open(family, self.KINDS, self.PROTOCOLS[family])
+        self.socket, self.is_raw = open_within(egress, lambda: _open(family, self.KINDS, self.PROTOCOLS[family]))
         try:
+            prepare(self.socket, family, egress)
             self.identifier = self._bind(source)
             self.stamps = self._set_up()
             if dont_fragment:
                 self._forbid_fragments()
+        except ProbeError:
+            self.socket.close()
+            raise
         except OSError as error:
             self.socket.close()
             raise ProbeError(f"the ICMP socket could not be set up: {error.strerror}") from error

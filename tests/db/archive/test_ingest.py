@@ -363,6 +363,7 @@ def test_every_field_of_a_burst_is_stored(mesh):
         path_mtu_bytes=1400,
         rate_limited=False,
         flow=0xFFFE,
+        source_address="2001:db8::6",
         loaded_rtts_ms=(20.0, None),
         detail="näh \U0001f9ed",
     )

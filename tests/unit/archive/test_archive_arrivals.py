@@ -300,5 +300,5 @@ def test_every_number_and_stored_text_of_a_result_has_bounds(kind):
 
     # The mesh defines which paths and slots exist; addresses are parsed, two short texts are checked elsewhere, and the
     # others are not stored.
-    looked_at_apart = {"path_id", "slot_id", "address", "router", "clock_source", "test"}
+    looked_at_apart = {"path_id", "slot_id", "address", "source_address", "router", "clock_source", "test"}
     assert set(unbounded) <= {*looked_at_apart, "target", "clock_off_s"}

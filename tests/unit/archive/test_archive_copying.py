@@ -25,7 +25,7 @@ TYPES = {
     **dict.fromkeys(("outcome", "stamp", "clock_source", "detail"), "text"),
     **dict.fromkeys(("during_test", "rate_limited"), "bool"),
     "measured_at": "timestamptz",
-    "address": "inet",
+    **dict.fromkeys(("address", "source_address"), "inet"),
     "errors": "jsonb",
     "rtts_ms": "float4",
     "loaded_rtts_ms": "float4",
@@ -51,6 +51,7 @@ def bursts(draw):
     return Burst(
         target="cern",
         address=draw(st.one_of(st.none(), st.ip_addresses().map(str))),
+        source_address=draw(st.one_of(st.none(), st.ip_addresses().map(str))),
         family=4,
         packet_bytes=draw(st.integers(0, 65_527)),
         started_at=draw(st.datetimes(datetime(2000, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))),  # noqa: DTZ001
@@ -99,8 +100,9 @@ def value_of(result: Delivered, column: str):
         return None if rtts_ms is None else list(rtts_ms)
     if column == "errors":
         return Jsonb(msgspec.to_builtins(burst.errors)) if burst.errors else None
-    if column == "address":
-        return None if burst.address is None else ip_address(burst.address)
+    if column in ("address", "source_address"):
+        text = getattr(burst, column)
+        return None if text is None else ip_address(text)
     return getattr(burst, column)
 
 

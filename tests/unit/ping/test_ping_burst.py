@@ -126,7 +126,17 @@ def test_the_json_line_has_exactly_the_documented_keys():
     assert list(line) == [
         *("target", "address", "family", "packet_bytes", "started_at", "outcome", "sent", "received", "late"),
         *("duplicates", "reordered", "loss_ratio", "rtts_ms", "rtt_min_ms", "rtt_median_ms", "rtt_avg_ms"),
-        *("rtt_max_ms", "ipdv_ms", "ttl", "ttl_changes", "errors", "path_mtu_bytes", "rate_limited", "flow"),
+        *(
+            "rtt_max_ms",
+            "ipdv_ms",
+            "ttl",
+            "ttl_changes",
+            "errors",
+            "path_mtu_bytes",
+            "rate_limited",
+            "flow",
+            "source_address",
+        ),
         *("stamp", "stamps_lost", "clock_source", "waited", "detail"),
     ]
     assert line["started_at"] == "2026-11-21T00:00:00Z"

@@ -1,0 +1,125 @@
+"""Where packets leave this host: through which interface or VRF, from which network namespace, with which DSCP.
+
+In: an `Egress`, and a function that opens sockets. Out: sockets that send so, and the source addresses that their
+packets have. Linux only; raises `ProbeError` where this host has no such interface or namespace.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from probes.bounds import ShortText
+from probes.contract import NoRoute, NotPermitted, ProbeError
+from probes.ping.addresses import DISCARD_PORT, FAMILY, SocketAddress
+
+NAMESPACES = Path("/run/netns")
+CLONE_NEWNET = 0x40000000
+TRAFFIC_CLASS = {4: (socket.IPPROTO_IP, socket.IP_TOS), 6: (socket.IPPROTO_IPV6, socket.IPV6_TCLASS)}
+LARGEST_DSCP = 63
+ECN_BITS = 2
+"""The DSCP is the upper six bits of the traffic class (RFC 2474)."""
+
+Opened = TypeVar("Opened")
+
+
+class Egress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How packets leave. `interface` may be a VRF. `namespace` is a name under /run/netns, as of `ip netns`."""
+
+    interface: ShortText | None = None
+    namespace: ShortText | None = None
+    dscp: Annotated[int, Meta(ge=0, le=LARGEST_DSCP)] = 0
+
+
+ANY = Egress()
+
+
+def open_within(egress: Egress, opening: Callable[[], Opened]) -> Opened:
+    """Call `opening` in the namespace: sockets stay in the namespace in which they were opened."""
+    if egress.namespace is None:
+        return opening()
+    name = egress.namespace
+
+    def enter_and_open() -> Opened:
+        _enter(name)
+        return opening()
+
+    # A thread of its own ends in the namespace; no other thread of this process ever enters it.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(enter_and_open).result()
+
+
+def _enter(name: str) -> None:
+    """Move this thread into a network namespace."""
+    if "/" in name or name in ("", ".", ".."):
+        raise ProbeError(f"{name!r} is no name of a network namespace", permanent=True)
+    try:
+        descriptor = os.open(NAMESPACES / name, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise NoRoute(f"this host has no network namespace {name!r}: {error.strerror}") from error
+    try:
+        if ctypes.CDLL(None, use_errno=True).setns(descriptor, CLONE_NEWNET):
+            code = ctypes.get_errno()
+            problem = f"the network namespace {name!r} cannot be entered: {os.strerror(code)}"
+            raise NotPermitted(f"{problem}; run as root") if code == errno.EPERM else ProbeError(problem)
+    finally:
+        os.close(descriptor)
+
+
+def prepare(opened: socket.socket, family: int, egress: Egress) -> None:
+    """Set the interface and the DSCP of a socket, before it is bound to an address."""
+    if egress.interface is not None:
+        try:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, egress.interface.encode() + b"\0")
+        except OSError as error:
+            problem = f"interface {egress.interface!r} cannot be used: {error.strerror}"
+            raise NotPermitted(f"{problem}; run as root") if error.errno == errno.EPERM else NoRoute(problem) from error
+    if egress.dscp:
+        opened.setsockopt(*TRAFFIC_CLASS[family], egress.dscp << ECN_BITS)
+
+
+def source_addresses(
+    family: int, destinations: Sequence[SocketAddress], source: str | None, egress: Egress = ANY
+) -> list[str | None]:
+    """The local address of packets to each destination: `source` if this host has it, else that of the route; None
+    without a route. Sends nothing."""
+
+    def look_up() -> list[str | None]:
+        with socket.socket(FAMILY[family], socket.SOCK_DGRAM) as probe:
+            prepare(probe, family, egress)
+            if source is not None:
+                with suppress(OSError):
+                    probe.bind((source, 0))
+                    return [source] * len(destinations)
+            return [_local_address(probe, destination) for destination in destinations]
+
+    with suppress(OSError, ProbeError):
+        return open_within(egress, look_up)
+    return [None] * len(destinations)
+
+
+def _local_address(probe: socket.socket, destination: SocketAddress) -> str | None:
+    try:
+        probe.connect((destination[0], DISCARD_PORT, *destination[2:]))
+    except OSError:
+        return None
+    address = str(probe.getsockname()[0]).partition("%")[0]
+    # A socket that is connected again keeps its local address, unless the association is dissolved first.
+    _disconnect(probe)
+    return address
+
+
+def _disconnect(probe: socket.socket) -> None:
+    """Dissolve the association (connect(2), AF_UNSPEC)."""
+    unspecified = (ctypes.c_char * 28)()
+    ctypes.CDLL(None).connect(probe.fileno(), unspecified, len(unspecified))

@@ -1,0 +1,212 @@
+"""Where packets leave: by source address, interface or VRF, from a namespace, with a DSCP, as seen at the far end."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+
+from probes.contract import Outcome
+from probes.ping.egress import Egress
+from probes.ping.spec import Burst, PingSpec, PingTarget
+from probes.tcp_ping.spec import TcpPingSpec, TcpPingTarget
+from tests.net.test_ping import run, wait_for_answer
+
+EXPEDITED = 46
+MEASURE = """
+import sys, msgspec
+from probes.contract import Deadline
+from probes.ping.burst import measure
+from probes.ping.spec import PingSpec
+from probes.tcp_ping.probe import TcpPingProbe
+from probes.tcp_ping.spec import TcpPingSpec
+body = sys.stdin.buffer.read()
+if sys.argv[1] == "ping":
+    bursts = measure(msgspec.json.decode(body, type=PingSpec), Deadline(60), plain=sys.argv[2] == "plain")
+else:
+    bursts = TcpPingProbe().run(msgspec.json.decode(body, type=TcpPingSpec), Deadline(60))
+sys.stdout.buffer.write(msgspec.json.encode(bursts))
+"""
+families = pytest.mark.parametrize("family", [4, 6])
+
+
+@dataclass(frozen=True)
+class TwoLinks:
+    """A near namespace joined to a far one by two links, `one` and `two`; its route leads over `one`. The far one has
+    the address `FAR`."""
+
+    near: str
+    far: str
+
+
+def near_address(family: int, link: int) -> str:
+    return f"10.8.{link}.1" if family == 4 else f"fd08:{link}::1"
+
+
+FAR = {4: "10.8.9.9", 6: "fd08:9::9"}
+
+
+@pytest.fixture(scope="module")
+def links(namespaces_required: None, root_required: None) -> Iterator[TwoLinks]:
+    name = f"egress-{secrets.token_hex(3)}"
+    two = TwoLinks(f"{name}-near", f"{name}-far")
+    with ExitStack() as undo:
+        for namespace in (two.near, two.far):
+            run("ip", "netns", "add", namespace)
+            undo.callback(run, "ip", "netns", "delete", namespace)
+            run("ip", "-n", namespace, "link", "set", "lo", "up")
+        for family in (4, 6):
+            prefix = {4: 32, 6: 128}[family]
+            run("ip", "-n", two.far, "address", "add", f"{FAR[family]}/{prefix}", "dev", "lo")
+        for number, link in ((1, "one"), (2, "two")):
+            run("ip", "-n", two.near, "link", "add", link, "type", "veth", "peer", link, "netns", two.far)
+            for namespace, last in ((two.near, 1), (two.far, 2)):
+                run("ip", "-n", namespace, "address", "add", f"10.8.{number}.{last}/24", "dev", link)
+                run("ip", "-n", namespace, "address", "add", f"fd08:{number}::{last}/64", "dev", link, "nodad")
+                run("ip", "-n", namespace, "link", "set", link, "up")
+            for family, gateway in ((4, f"10.8.{number}.2"), (6, f"fd08:{number}::2")):
+                metric = ("metric", str(100 * number))
+                run("ip", "-n", two.near, "route", "add", FAR[family], "via", gateway, "dev", link, *metric)
+        for address in FAR.values():
+            wait_for_answer(two.near, address)
+        yield two
+
+
+@contextmanager
+def counting(links: TwoLinks, dscp: int = EXPEDITED) -> Iterator[dict[tuple[str, str], int]]:
+    """Counts what arrives at the far end, by link and whether it has the DSCP ("marked") or not ("plain"). The echo
+    requests and SYNs to FAR alone."""
+    counts: dict[tuple[str, str], int] = {}
+    nft = ("ip", "netns", "exec", links.far, "nft")
+    rules = ["add table inet seen", "add chain inet seen in { type filter hook input priority 0; }"]
+    for link in ("one", "two"):
+        for family, condition in ((4, f"ip daddr {FAR[4]}"), (6, f"ip6 daddr {FAR[6]}")):
+            word = "ip" if family == 4 else "ip6"
+            for protocol in ("icmp type echo-request", "icmpv6 type echo-request", "tcp flags syn / syn,ack"):
+                match = f"iifname {link} {condition} {protocol}"
+                for name, dscp_is in (("marked", f"== {dscp}"), ("plain", f"!= {dscp}")):
+                    comment = f'comment "{link}-{name}"'
+                    rules.append(f"add rule inet seen in {match} {word} dscp {dscp_is} counter {comment}")
+    run(*nft, "; ".join(rules))
+    try:
+        yield counts
+        listed = subprocess.run([*nft, "list", "table", "inet", "seen"], capture_output=True, text=True, check=True)
+        for packets, link, name in re.findall(r'counter packets (\d+) .*comment "(\w+)-(\w+)"', listed.stdout):
+            counts[link, name] = counts.get((link, name), 0) + int(packets)
+    finally:
+        run(*nft, "delete table inet seen")
+
+
+def measure(namespace: str | None, kind: str, family: int, egress: Egress, source: str | None = None) -> Burst:
+    """Measure `FAR` from a namespace, by pings (with `plain` sockets, too) or handshakes with a closed port."""
+    spec: PingSpec | TcpPingSpec
+    if kind == "tcp-ping":
+        tcp_target = TcpPingTarget(address=FAR[family], family=family, source=source, egress=egress)
+        spec = TcpPingSpec(targets=(tcp_target,), port=7, count=4, spacing_s=0.05, timeout_s=0.5)
+    else:
+        target = PingTarget(address=FAR[family], family=family, source=source, egress=egress)
+        spec = PingSpec(
+            targets=(target,), packet_bytes=(100,), count=4, spacing_s=0.02, timeout_s=0.5, late_s=0.1,
+            priming_bytes=None, check_rate_limit=False,
+        )  # fmt: skip
+    within = [] if namespace is None else ["ip", "netns", "exec", namespace]
+    done = subprocess.run(
+        [*within, sys.executable, "-c", MEASURE, kind.partition(" ")[0], kind.partition(" ")[2]],
+        input=msgspec.json.encode(spec),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    [burst] = msgspec.json.decode(done.stdout, type=tuple[Burst, ...])
+    return burst
+
+
+@families
+@pytest.mark.parametrize("kind", ["ping", "ping plain", "tcp-ping"])
+def test_packets_carry_the_dscp_to_the_far_end(links, kind, family):
+    with counting(links) as counts:
+        burst = measure(links.near, kind, family, Egress(dscp=EXPEDITED))
+
+    assert (burst.outcome, burst.sent, burst.received) == (Outcome.MEASURED, 4, 4)
+    assert burst.source_address == near_address(family, 1)
+    assert counts == {("one", "marked"): 4, ("one", "plain"): 0, ("two", "marked"): 0, ("two", "plain"): 0}
+
+
+@families
+@pytest.mark.parametrize("kind", ["ping", "tcp-ping"])
+def test_packets_leave_by_the_interface(links, kind, family):
+    """The route leads over the other one."""
+    with counting(links) as counts:
+        burst = measure(links.near, kind, family, Egress(interface="two"))
+
+    assert (burst.received, burst.source_address) == (4, near_address(family, 2))
+    assert (counts["one", "plain"], counts["two", "plain"]) == (0, 4)
+
+
+@families
+@pytest.mark.parametrize("kind", ["ping", "tcp-ping"])
+def test_the_agent_sends_from_another_namespace(links, kind, family):
+    burst = measure(None, kind, family, Egress(namespace=links.near), near_address(family, 2))
+
+    assert (burst.outcome, burst.received, burst.source_address) == (Outcome.MEASURED, 4, near_address(family, 2))
+
+
+@pytest.mark.parametrize("kind", ["ping", "tcp-ping"])
+@pytest.mark.parametrize(
+    ("egress", "words"),
+    [
+        (Egress(interface="nonesuch0"), "interface 'nonesuch0' cannot be used: No such device"),
+        (Egress(namespace="nonesuch"), "no network namespace 'nonesuch'"),
+    ],
+)
+def test_a_missing_interface_or_namespace_is_no_loss(links, kind, egress, words):
+    burst = measure(links.near, kind, 4, egress)
+
+    assert (burst.outcome, burst.sent, burst.source_address) == (Outcome.NO_ROUTE, 0, None)
+    assert words in str(burst.detail)
+
+
+@families
+@pytest.mark.parametrize("kind", ["ping", "tcp-ping"])
+def test_packets_leave_through_a_vrf(links, kind, family):
+    made = subprocess.run(
+        ["ip", "-n", links.near, "link", "add", "science", "type", "vrf", "table", "77"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if made.returncode:
+        pytest.skip(f"this kernel has no VRF: {made.stderr.strip()}")
+    gateway = {4: "10.8.2.2", 6: "fd08:2::2"}[family]
+    try:
+        run("ip", "-n", links.near, "link", "set", "science", "up")
+        run("ip", "-n", links.near, "link", "set", "two", "master", "science")
+        subprocess.run(
+            ["ip", "-n", links.near, "route", "add", FAR[family], "via", gateway, "vrf", "science"], check=False
+        )
+        with counting(links) as counts:
+            burst = measure(links.near, kind, family, Egress(interface="science"))
+    finally:
+        run("ip", "-n", links.near, "link", "delete", "science")
+
+    assert burst.received == 4
+    assert (counts["one", "plain"], counts["two", "plain"]) == (0, 4)
+
+
+def test_results_name_the_source_as_json(links):
+    """`python -m probes ping --json` too."""
+    command = ["ip", "netns", "exec", links.near, sys.executable, "-m", "probes", "ping", FAR[4], "-c", "1"]
+    done = subprocess.run(
+        [*command, "--sizes", "100", "--no-priming", "--json"], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert json.loads(done.stdout)["source_address"] == near_address(4, 1)
