@@ -56,6 +56,9 @@ class Incident(models.Model):
         db_default="",
         help_text="Direction that loses packets, as throughput tests tell it where pings cannot; empty if unknown.",
     )
+    toward_by = models.TextField(
+        blank=True, default="", db_default="", help_text="The tests that tell this direction; empty if unknown."
+    )
     closed_at = models.DateTimeField(null=True, help_text="Time of resolution; null while it lasts.")
     ended_at = models.DateTimeField(
         null=True, help_text="The last bad burst of its paths, once it is resolved; null if no bursts tell."

@@ -56,6 +56,27 @@ class LostDirection(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class OneWayLosses:
+    """Packets that went one way: `lost` of `sent`; `lossy` of the `bursts` lost any."""
+
+    lost: int
+    sent: int
+    bursts: int
+    lossy: int
+
+    @property
+    def ratio(self) -> float | None:
+        """Pooled; None where nothing was sent."""
+        return self.lost / self.sent if self.sent else None
+
+    def plus(self, other: OneWayLosses) -> OneWayLosses:
+        """The packets of both."""
+        return OneWayLosses(
+            self.lost + other.lost, self.sent + other.sent, self.bursts + other.bursts, self.lossy + other.lossy
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class DirectionLosses:
     """Packets of a path by the reflector's counters. `bursts` have such counters; `forward_lossy` and `reverse_lossy`
     are those that lost a packet in this direction."""
@@ -68,19 +89,14 @@ class DirectionLosses:
     reverse_lossy: int
 
     @property
-    def returned(self) -> int:
-        """Packets that the reflector sent back."""
-        return self.sent - self.forward_lost
+    def forward(self) -> OneWayLosses:
+        """The packets to the reflector."""
+        return OneWayLosses(self.forward_lost, self.sent, self.bursts, self.forward_lossy)
 
     @property
-    def forward_loss_ratio(self) -> float | None:
-        """Pooled; None where nothing was sent."""
-        return self.forward_lost / self.sent if self.sent else None
-
-    @property
-    def reverse_loss_ratio(self) -> float | None:
-        """Pooled; None where the reflector got nothing."""
-        return self.reverse_lost / self.returned if self.returned else None
+    def reverse(self) -> OneWayLosses:
+        """The packets that the reflector sent back."""
+        return OneWayLosses(self.reverse_lost, self.sent - self.forward_lost, self.bursts, self.reverse_lossy)
 
     def plus(self, other: DirectionLosses) -> DirectionLosses:
         """The counts of both periods or paths together."""
@@ -93,49 +109,52 @@ class DirectionLosses:
             self.reverse_lossy + other.reverse_lossy,
         )
 
-    def turned(self) -> DirectionLosses:
-        """As seen from the other end."""
-        return DirectionLosses(
-            self.sent, self.reverse_lost, self.forward_lost, self.bursts, self.reverse_lossy, self.forward_lossy
-        )
-
 
 NOTHING_COUNTED = DirectionLosses(0, 0, 0, 0, 0, 0)
 
 
 def loss_direction(counts: DirectionLosses, before: DirectionLosses | None = None) -> LostDirection:
-    """The direction that loses more than usual: than `USUAL_LOSS_RATIO`, and than `before` where that is given.
+    """The direction of a path that loses more than usual, as `lost_direction`."""
+    if before is None:
+        return lost_direction(counts.forward, counts.reverse)
+    return lost_direction(counts.forward, counts.reverse, before.forward, before.reverse)
+
+
+def lost_direction(
+    forward: OneWayLosses,
+    reverse: OneWayLosses,
+    forward_before: OneWayLosses | None = None,
+    reverse_before: OneWayLosses | None = None,
+) -> LostDirection:
+    """The direction that loses more than usual: than `USUAL_LOSS_RATIO`, and than before where that is given.
 
     A single direction is named if it loses more than usual and clearly more than the other, which does not; both if
     each of them loses more than usual.
     """
-    forward = _independent(counts.forward_lost, counts.sent, counts.bursts, counts.forward_lossy)
-    reverse = _independent(counts.reverse_lost, counts.returned, counts.bursts, counts.reverse_lossy)
-    usual = (
-        _usual(None if before is None else before.forward_loss_ratio),
-        _usual(None if before is None else before.reverse_loss_ratio),
-    )
-    is_lossy = _loses(*forward, usual[0]), _loses(*reverse, usual[1])
+    ahead, back = _independent(forward), _independent(reverse)
+    usual = _usual(forward_before), _usual(reverse_before)
+    is_lossy = _loses(*ahead, usual[0]), _loses(*back, usual[1])
     if is_lossy == (True, True):
         return LostDirection.BOTH
-    if is_lossy[0] and _is_normal(*reverse, usual[1]) and _is_more(forward, reverse):
+    if is_lossy[0] and _is_normal(*back, usual[1]) and _is_more(ahead, back):
         return LostDirection.FORWARD
-    if is_lossy[1] and _is_normal(*forward, usual[0]) and _is_more(reverse, forward):
+    if is_lossy[1] and _is_normal(*ahead, usual[0]) and _is_more(back, ahead):
         return LostDirection.REVERSE
     return LostDirection.UNKNOWN
 
 
-def _independent(lost: int, sent: int, bursts: int, lossy: int) -> tuple[float, float]:
+def _independent(losses: OneWayLosses) -> tuple[float, float]:
     """Lost and sent packets, divided by the number of packets lost together."""
-    if not lost or not lossy:
+    lost, sent = losses.lost, losses.sent
+    if not lost or not losses.lossy:
         return float(lost), float(sent)
-    together = float(clustering(bursts, lossy, sent, lost))
-    together = 1.0 + (together - 1.0) * (1.0 + CLUSTERING_MARGIN / lossy**0.5)
+    together = float(clustering(losses.bursts, losses.lossy, sent, lost))
+    together = 1.0 + (together - 1.0) * (1.0 + CLUSTERING_MARGIN / losses.lossy**0.5)
     return lost / together, sent / together
 
 
-def _usual(ratio: float | None) -> float:
-    return max(USUAL_LOSS_RATIO, ratio or 0.0)
+def _usual(before: OneWayLosses | None) -> float:
+    return max(USUAL_LOSS_RATIO, (None if before is None else before.ratio) or 0.0)
 
 
 def _loses(lost: float, sent: float, usual_ratio: float) -> bool:

@@ -19,6 +19,7 @@ from monitor.alerts.evidence.facts import (
     Facts,
     FailedBurst,
     HostTest,
+    OneWayFacts,
     PathFacts,
     PeriodFigures,
     RouteFacts,
@@ -81,6 +82,7 @@ class Evidence:
     likely: str
     cause: LikelyCause
     routes: tuple[RouteFacts, ...] = ()
+    one_way: tuple[OneWayFacts, ...] = ()
 
 
 def evidence(incident: Incident, now: datetime) -> Evidence:
@@ -114,6 +116,7 @@ def evidence(incident: Incident, now: datetime) -> Evidence:
         likely=cause.sentence,
         cause=cause,
         routes=facts.routes,
+        one_way=facts.one_way,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from monitor.analysis.directions import DirectionLosses, SteppedDirection
 from monitor.analysis.loss import OUTAGE_CYCLES, is_outage
 
 VERSION = 1
@@ -150,6 +151,22 @@ class PathTests:
 
 
 @dataclass(frozen=True, slots=True)
+class OneWayFacts:
+    """Both directions of a path by its STAMP test: counts before and since the beginning, None without counters, and
+    what stepped at the beginning, by `step_ms` of the RTT. `source` and `destination` are hosts."""
+
+    path_id: int
+    source: str
+    destination: str
+    source_site: str
+    destination_site: str
+    before: DirectionLosses | None
+    after: DirectionLosses | None
+    step: SteppedDirection = SteppedDirection.UNKNOWN
+    step_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class HostTest:
     """A throughput test on any of the hosts since the beginning."""
 
@@ -282,6 +299,7 @@ class Facts:
     agents_at: datetime | None = None
     unanswered_since: datetime | None = None
     routes: tuple[RouteFacts, ...] = ()
+    one_way: tuple[OneWayFacts, ...] = ()
 
 
 def as_json(facts: Facts) -> dict[str, Any]:

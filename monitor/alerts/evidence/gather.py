@@ -1,8 +1,8 @@
 """Gather and store the evidence of incidents, since raw bursts may expire before anybody reads it.
 
-In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Thirteen questions to the
-database for an incident, however many paths it has, and a few more where they are traced: the `PATHS_IN_DETAIL` gravest
-are looked at, in both directions.
+In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Fifteen questions to the
+database for an incident, however many paths it has, and a few more where they are traced or have STAMP tests: the
+`PATHS_IN_DETAIL` gravest are looked at, in both directions.
 
 - Before is the day up to the earliest moment at which it may have begun, after is from the likeliest moment on, a day
   at most. Bursts between the two are in neither.
@@ -43,9 +43,10 @@ from monitor.alerts.evidence.facts import (
     from_json,
 )
 from monitor.alerts.evidence.likely_cause import cause_place, likely_cause
+from monitor.alerts.evidence.one_way.collect import collect_one_way
 from monitor.alerts.evidence.path_tests import path_tests, tests_of_incidents, with_newer_tests
 from monitor.alerts.evidence.routes.collect import collect_routes
-from monitor.alerts.evidence.stated import Fault, LikelyCause
+from monitor.alerts.evidence.stated import LikelyCause
 from monitor.alerts.incidents import queries
 from monitor.alerts.incidents.gravest import gravest_first, has_no_reply, unanswered_since, with_turned_outage
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
@@ -104,6 +105,8 @@ def store_facts(incident: Incident, now: datetime) -> Facts:
         facts = _with_before_of(facts, earlier)
         if not facts.routes:
             facts = replace(facts, routes=earlier.routes)  # the traces may have expired by now
+        if not facts.one_way:
+            facts = replace(facts, one_way=earlier.one_way)
     if earlier is not None and incident.closed_at is not None:
         # After its end all agents deliver again.
         facts = replace(facts, deliveries=earlier.deliveries)
@@ -119,11 +122,15 @@ def store_facts(incident: Incident, now: datetime) -> Facts:
             incident_id=incident.pk, defaults={"version": VERSION, "gathered_at": now, "facts": as_json(facts)}
         )
         incident.began_at = incident.began_at if facts.began is None else facts.began.at
-        incident.toward = _toward(stated_cause(facts, incident))
+        cause = stated_cause(facts, incident)
+        incident.toward, incident.toward_by = cause.lossy_direction, cause.toward_by if cause.lossy_direction else ""
         if incident.closed_at is not None and facts.ended_at is not None:
             incident.ended_at = facts.ended_at
         Incident.objects.filter(pk=incident.pk).update(
-            began_at=incident.began_at, toward=incident.toward, ended_at=incident.ended_at
+            began_at=incident.began_at,
+            toward=incident.toward,
+            toward_by=incident.toward_by,
+            ended_at=incident.ended_at,
         )
     return facts
 
@@ -139,16 +146,6 @@ def stated_cause(facts: Facts | None, incident: Incident) -> LikelyCause:
 def _is_in(facts: Facts, row: IncidentPath) -> bool:
     """Whether the facts are of a time with this finding that is over now, or of the whole of an incident that is."""
     return facts.ended_at is not None or row.ended_at is None or row.ended_at > facts.gathered_at
-
-
-def _toward(cause: LikelyCause) -> str:
-    """The direction of a loss in the name of a place; empty where no tests tell it."""
-    if cause.fault is not Fault.LOSS or cause.toward is None:
-        return ""
-    source, destination = cause.toward
-    if source and destination:
-        return f"{source} → {destination}"
-    return f"{source} outbound" if source else f"{destination} inbound"
 
 
 def _says_less(facts: Facts, earlier: Facts, incident: Incident) -> bool:
@@ -247,6 +244,7 @@ def _collect(incident: Incident, rows: Sequence[IncidentPath], tests_seen: int, 
         ended_at=ended_at,
         unanswered_since=unanswered_since(incident),
     )
+    facts = replace(facts, one_way=collect_one_way(facts.paths))
     return replace(facts, routes=collect_routes(facts, since, max(is_until, since)))
 
 

@@ -19,6 +19,7 @@ from monitor.alerts.evidence.agent_causes import (
     site_is_down,
 )
 from monitor.alerts.evidence.facts import Facts
+from monitor.alerts.evidence.one_way.stated import with_delay_direction
 from monitor.alerts.evidence.path_causes import (
     address_changed,
     delay_rose,
@@ -62,7 +63,7 @@ def likely_cause(facts: Facts | None, rules: Sequence[str], cause: str) -> Likel
     stated = next((stated for stated in explained if stated is not None), None)
     if stated is None and rule.usual_cause:
         stated = LikelyCause(Fault.USUAL, rule.usual_cause)
-    return with_place(stated or LikelyCause(Fault.UNKNOWN, UNKNOWN), facts)
+    return with_place(with_delay_direction(stated or LikelyCause(Fault.UNKNOWN, UNKNOWN), facts), facts)
 
 
 def cause_place(cause: str) -> str:

@@ -8,10 +8,12 @@ from statistics import median
 from monitor.alerts.detect.rules.finding import AlertRule, Effect
 from monitor.alerts.evidence.comparison import DelayRise, delay_rise, directions, loss_rose, loss_text
 from monitor.alerts.evidence.facts import Direction, Facts, PathTests, PeriodFigures
+from monitor.alerts.evidence.one_way.stated import BY_STAMP, counted_direction
 from monitor.alerts.evidence.stated import Fault, LikelyCause
 from monitor.alerts.evidence.tested_direction import TestedDirection, tested_direction
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
+from monitor.analysis.directions import LostDirection
 from monitor.analysis.transfer import Verdict
 from probes.quantities import counted
 
@@ -212,20 +214,40 @@ def loss_alone(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
 
 
 def _loss(facts: Facts, lossy: Sequence[Direction], where: str, more: str) -> LikelyCause:
+    counted = counted_direction(facts)
+    if counted is not None and counted.toward is not None:
+        return LikelyCause(
+            Fault.LOSS,
+            f"Loss {counted.place}: {counted.figures}, counted by {BY_STAMP}; round trips {loss_text(lossy)}{more}. "
+            "A faulty link or interface, a policer, or a short queue.",
+            _next_for_loss(counted.toward),
+            counted.toward,
+            BY_STAMP,
+        )
+    if counted is not None and counted.direction is LostDirection.BOTH:
+        return LikelyCause(
+            Fault.LOSS,
+            f"Loss {where} in both directions: {counted.figures}, counted by {BY_STAMP}; round trips "
+            f"{loss_text(lossy)}{more}. A faulty link or interface, a policer, or a short queue.",
+            "Check the interface errors at both ends; send the ticket below to the providers of both directions.",
+        )
     by_tests = tested_direction(facts)
+    if counted is not None:
+        told = "" if by_tests.toward is None else f"; {by_tests.text}"
+        by_tests = TestedDirection(f"direction: cannot tell ({BY_STAMP}: {counted.figures}){told}", by_tests.toward)
     return LikelyCause(
         Fault.LOSS,
         f"Loss {where}, {by_tests.text}: {loss_text(lossy)}{more}. A faulty link or interface, a policer, or a short "
         "queue.",
-        _next_for_loss(by_tests),
+        _next_for_loss(by_tests.toward),
         by_tests.toward,
     )
 
 
-def _next_for_loss(by_tests: TestedDirection) -> str:
-    if by_tests.toward is None:
+def _next_for_loss(toward: tuple[str, str] | None) -> str:
+    if toward is None:
         return "Run throughput tests in both directions to learn which loses; check the interface errors at both ends."
-    source, destination = by_tests.toward
+    source, destination = toward
     way = (
         f"from {source} to {destination}"
         if source and destination

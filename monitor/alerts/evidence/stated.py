@@ -31,12 +31,23 @@ class Fault(StrEnum):
 @dataclass(frozen=True, slots=True)
 class LikelyCause:
     """A fault in a sentence. `toward` is the direction of the packets that it affects, from and to, where that is
-    known: of a site, the other end is empty. `next_step` says what to check first."""
+    known by `toward_by`: of a site, the other end is empty. `next_step` says what to check first."""
 
     fault: Fault
     sentence: str
     next_step: str = ""
     toward: tuple[str, str] | None = None
+    toward_by: str = "TCP tests"
+
+    @property
+    def lossy_direction(self) -> str:
+        """The direction of a loss in the name of a place; empty where nothing tells it."""
+        if self.fault is not Fault.LOSS or self.toward is None:
+            return ""
+        source, destination = self.toward
+        if source and destination:
+            return f"{source} → {destination}"
+        return f"{source} outbound" if source else f"{destination} inbound"
 
     @property
     def is_certain(self) -> bool:

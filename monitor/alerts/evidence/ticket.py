@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from monitor.alerts.evidence import words
 from monitor.alerts.evidence.evidence import Evidence, PathEvidence
 from monitor.alerts.evidence.facts import Direction, PeriodFigures, RouteFacts, TracedHop, TracedRoute
+from monitor.alerts.evidence.one_way.stated import counts_texts
 from monitor.alerts.evidence.routes.causes import place_text
 from monitor.alerts.models import HistoryEvent, Incident
 from monitor.analysis import figures as shown
@@ -138,6 +139,7 @@ def _parts(evidence: Evidence) -> Iterator[tuple[str, list[str]]]:
             for error in evidence.routers
         ],
     )
+    yield "Loss by direction, as counted by STAMP:", counts_texts(evidence.one_way)
     yield (
         "Failed tests:",
         [

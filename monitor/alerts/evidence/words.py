@@ -65,7 +65,8 @@ def headline(incident: Incident) -> str:
     The figures are of the worst path; an incident that is over has only the peak, and the time of its end.
     """
     paths, where = len(incident.path_ids), place(incident)
-    several = f", {paths} paths" if paths > 1 and f"{paths} paths" not in where else ""
+    is_one_way = bool(incident.toward_by) and " → " in incident.toward  # a pair's reverse path is not at fault
+    several = f", {paths} paths" if paths > 1 and f"{paths} paths" not in where and not is_one_way else ""
     silent_since = unanswered_since(incident)
     is_as_old = silent_since is not None and abs(silent_since - since(incident)) <= SAME_ONSET
     return f"{symptom(incident)} on {where}{several}{'' if is_as_old else f', {period(incident)}'}"
@@ -110,9 +111,9 @@ def damage(incident: Incident) -> tuple[int, int, float]:
 
 
 def place(incident: Incident) -> str:
-    """The paths of an incident: in the direction that throughput tests tell, otherwise as its cause names them."""
+    """The paths of an incident: in the direction that tests tell, otherwise as its cause names them."""
     if incident.toward:
-        return f"{incident.toward} (direction by TCP tests)"
+        return f"{incident.toward} (direction by {incident.toward_by or 'TCP tests'})"
     return cause_place(incident.cause)
 
 

@@ -282,6 +282,7 @@ def _reopen(cause: str, findings: Sequence[RuleFinding], now: datetime, because:
                 ended_at=None,
                 closing="",
                 toward="",
+                toward_by="",
                 reopened_at=now,
                 reopenings=F("reopenings") + 1,
                 acknowledged_at=None,

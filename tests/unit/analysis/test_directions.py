@@ -23,6 +23,7 @@ from monitor.analysis.directions import (
     SteppedDirection,
     delay_step_direction,
     loss_direction,
+    lost_direction,
 )
 
 RUNS = 500
@@ -134,7 +135,7 @@ def test_a_direction_without_loss_is_never_named(sent, data):
     lossy = data.draw(st.integers(min(lost, 1), min(lost, bursts)))
     one_way = DirectionLosses(sent, lost, 0, bursts, lossy, 0)
     assert loss_direction(one_way) in (LostDirection.FORWARD, LostDirection.UNKNOWN)
-    assert loss_direction(one_way.turned()) in (LostDirection.REVERSE, LostDirection.UNKNOWN)
+    assert lost_direction(one_way.reverse, one_way.forward) in (LostDirection.REVERSE, LostDirection.UNKNOWN)
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=8))

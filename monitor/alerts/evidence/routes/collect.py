@@ -14,6 +14,7 @@ from statistics import median
 
 from monitor.alerts.evidence.comparison import loss_rose
 from monitor.alerts.evidence.facts import Direction, Facts, PathFacts, RouteFacts, TracedHop, TracedRoute
+from monitor.alerts.evidence.one_way.stated import counted_direction
 from monitor.alerts.evidence.tested_direction import Ends, tested_direction
 from monitor.analysis.routes import wording
 from monitor.analysis.routes.compare import RouteHops, is_compatible, merge
@@ -107,7 +108,8 @@ def collect_routes(facts: Facts, since: datetime, until: datetime) -> tuple[Rout
         if direction is not None and direction.path_id in traced_ids
     }
     names = _Names(_addresses(traced.values(), at_onset))
-    toward = tested_direction(facts).toward
+    counted = counted_direction(facts)
+    toward = (None if counted is None else counted.toward) or tested_direction(facts).toward
     routes = (_of_path(path, traced, measured, names, toward) for path in paths)
     return tuple(sorted((of_path for of_path in routes if of_path is not None), key=lambda entry: not entry.is_certain))
 

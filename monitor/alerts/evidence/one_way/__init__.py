@@ -1,0 +1,1 @@
+"""Directions of an incident's loss and delay, as STAMP tests measure them: collected, and in words."""

@@ -1,0 +1,66 @@
+"""Collect what STAMP tests measured of each direction of an incident's paths, before and since the beginning.
+
+In: the facts of the incident with the periods of its figures. Out: `OneWayFacts` of the paths with STAMP tests. Two
+questions to the database for an incident without any, four for others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from monitor.alerts.evidence.facts import OneWayFacts, PathFacts
+from monitor.analysis.directions import OneWayDelays, SteppedDirection, delay_step_direction
+from monitor.archive.queries.directions import direction_counts, one_way_delays
+from monitor.archive.statements import LONGEST_RAW
+
+NEAR = timedelta(minutes=30)
+"""Delays so long before and after the beginning are compared: clocks drift by less than a step meanwhile."""
+
+
+def collect_one_way(paths: Sequence[PathFacts]) -> tuple[OneWayFacts, ...]:
+    """The directions of these paths and of their reverse paths."""
+    both = [(path, side) for path in paths for side in (path.there, path.back) if side is not None]
+    if not both:
+        return ()
+    path_ids = sorted({side.path_id for _, side in both})
+    before, after = both[0][1].before, both[0][1].after
+    counted = direction_counts(*_last_day(after.since, after.until), path_ids)
+    delays = one_way_delays(after.since, max(after.since, min(after.until, after.since + NEAR)), path_ids)
+    if not counted and not delays:
+        return ()
+    counted_before = direction_counts(*_last_day(before.since, before.until), path_ids)
+    delays_before = one_way_delays(max(before.since, before.until - NEAR), before.until, path_ids)
+    facts = []
+    for path, side in both:
+        if side.path_id not in counted and side.path_id not in delays:
+            continue
+        ends = (path.source_site, path.destination_site)
+        source, _, destination = side.name.partition(" → ")
+        step = _step(delays_before.get(side.path_id), delays.get(side.path_id))
+        facts.append(
+            OneWayFacts(
+                path_id=side.path_id,
+                source=source,
+                destination=destination,
+                source_site=ends[0] if side is path.there else ends[1],
+                destination_site=ends[1] if side is path.there else ends[0],
+                before=counted_before.get(side.path_id),
+                after=counted.get(side.path_id),
+                step=step[0],
+                step_ms=step[1],
+            )
+        )
+    return tuple(facts)
+
+
+def _last_day(since: datetime, until: datetime) -> tuple[datetime, datetime]:
+    until = max(since, until)
+    return max(since, until - LONGEST_RAW), until
+
+
+def _step(before: OneWayDelays | None, after: OneWayDelays | None) -> tuple[SteppedDirection, float | None]:
+    if before is None or after is None:
+        return SteppedDirection.UNKNOWN, None
+    step = delay_step_direction(before, after)
+    return step.direction, step.step_ms
