@@ -191,6 +191,30 @@ class ChangeOut(Schema):
     text: str
 
 
+class RecurringHoursOut(Schema):
+    """Hours of the day, from `begin_h` to `end_h` (beyond 24 on the next day), in which the path is congested on
+    `days_congested` of `days_measured` days. `rise_ms` is the median rise of the minimum RTT in them, `worst_weekday`
+    the weekday with the largest, 0 for Monday, null if alike."""
+
+    begin_h: float
+    end_h: float
+    days_congested: int
+    days_measured: int
+    rise_ms: float
+    worst_weekday: int | None
+
+
+class CongestionOut(Schema):
+    """Daily congestion in [since, until), by the hours of UTC. `can_tell` is false with too few days."""
+
+    path_id: int
+    since: datetime
+    until: datetime
+    can_tell: bool
+    hours: list[RecurringHoursOut]
+    sentences: list[str]
+
+
 @with_fields_of(DiskToDiskPoint)
 class DiskToDiskOut(Schema):
     """A disk-to-disk measurement. `disk_to_disk_bps` counts until the receiver's disk had all of the file,

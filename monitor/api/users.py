@@ -30,6 +30,7 @@ from monitor.api.schemas import (
     CapacityOut,
     CellOut,
     ChangeOut,
+    CongestionOut,
     DirectionSeriesOut,
     DiskToDiskOut,
     GridOut,
@@ -55,6 +56,7 @@ from monitor.mesh.models import Path, Site
 from monitor.mesh.queries import measured_by
 from monitor.overview.changes import PathChange, changes_of
 from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, UnknownChoice, choose_packet_bytes, load_grid
+from monitor.overview.recurring_hours import path_congestion
 
 _cell_fields = attrgetter(*CellOut.model_fields)
 api = NinjaAPI(
@@ -201,6 +203,24 @@ def get_changes(
     since, until = between.resolve_at(timezone.now())
     packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
     return changes_of(path_id, packet_bytes, since, until, incidents_of_path(path_id, since, until))
+
+
+@api.get(
+    "/paths/{int:path_id}/congestion",
+    response={200: CongestionOut, 404: ProblemOut},
+    summary="Hours of the day at which a path is congested, from the last 14 days",
+)
+def get_congestion(request: HttpRequest, path_id: int) -> dict[str, object]:
+    _require_path(path_id)
+    recurring = path_congestion(Path.objects.with_hosts().get(id=path_id), timezone.now())
+    return {
+        "path_id": path_id,
+        "since": recurring.since,
+        "until": recurring.until,
+        "can_tell": recurring.congestion.can_tell,
+        "hours": [asdict(hours) for hours in recurring.congestion.hours],
+        "sentences": recurring.sentences,
+    }
 
 
 @api.get(

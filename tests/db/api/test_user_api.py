@@ -259,6 +259,7 @@ def test_the_openapi_schema_lists_every_address(ask, client):
         "/api/v1/paths/{path_id}/throughput/{at}",
         "/api/v1/paths/{path_id}/capacity",
         "/api/v1/paths/{path_id}/changes",
+        "/api/v1/paths/{path_id}/congestion",
         "/api/v1/paths/{path_id}/ledger",
         "/api/v1/paths/{path_id}/estimate",
         "/api/v1/paths/{path_id}/spread",

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_safe
 from monitor.mesh.models import Path
 from monitor.overview.grid import HistoryPeriod, UnknownChoice
 from monitor.overview.moments import in_bounds
+from monitor.overview.recurring_hours import path_congestion
 from monitor.web.charts import bundle
 from monitor.web.charts.compiled import compiled
 from monitor.web.charts.marks import CHANGE_SIGNS, change_style
@@ -45,6 +46,7 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
     context = {
         "view": view,
         "routes": routes,
+        "congestion": path_congestion(view.path, now, timezone.get_current_timezone()).sentences,
         "on_demand": on_demand_of(request, view.path, now),
         "now": now,
         "query": urlencode(parameters.kept(request), doseq=True),
