@@ -156,6 +156,9 @@ class _Application:
                     "family": host.family,
                     "for_ping": host.for_ping,
                     "for_throughput": host.for_throughput,
+                    "interface": host.interface,
+                    "namespace": host.namespace,
+                    "peers": host.peer_addresses,
                     "uplink": uplinks[site.name, host.uplink] if host.uplink else None,
                 }
                 for site in self.document.sites

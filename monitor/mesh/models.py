@@ -67,8 +67,8 @@ class MeasurementQuerySet(InUseQuerySet["Measurement"]):
         return self.filter(path__source__site=site_id)
 
     def with_hosts(self) -> Self:
-        """With the test, the path, both its hosts and the site of its destination, in the same query."""
-        return self.select_related("test", "path__source", "path__destination__site")
+        """With the test, the path, both its hosts and their sites, in the same query."""
+        return self.select_related("test", "path__source__site", "path__destination__site")
 
 
 class SlotQuerySet(QuerySet["Slot", "Slot"]):
@@ -158,6 +158,11 @@ class Host(models.Model):
     family = models.SmallIntegerField(choices=Family)
     for_ping = models.BooleanField(default=True)
     for_throughput = models.BooleanField(default=True)
+    interface = models.TextField(null=True, help_text="Interface or VRF by which its pings leave.")
+    namespace = models.TextField(null=True, help_text="Network namespace from which its pings are sent.")
+    peers = models.JSONField(
+        default=list, db_default=[], help_text="Other addresses for some sites: as PeerEntry of mesh.toml."
+    )
     retired_at = models.DateTimeField(null=True, help_text=RETIRED_AT_HELP)
 
     objects = InUseQuerySet.as_manager()
@@ -168,6 +173,17 @@ class Host(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def address_for(self, peer: Host) -> str:
+        """The address at which another host reaches this one."""
+        return str(self._for_site(peer.site.name).get("address", self.address))
+
+    def source_for(self, peer: Host) -> str:
+        """The address from which this host sends to another."""
+        return str(self._for_site(peer.site.name).get("source", self.address_for(peer)))
+
+    def _for_site(self, site: str) -> dict[str, str]:
+        return next((entry for entry in self.peers if site in entry["sites"]), {})
 
 
 class Path(models.Model):

@@ -98,7 +98,9 @@ def _slots(site: Site, now: datetime) -> list[Slot]:
     return list(
         Slot.objects.of_site(site.pk)
         .to_come(now, now + timedelta(seconds=HORIZON_S))
-        .select_related("request", "measurement__test", "measurement__path__source", "measurement__path__destination")
+        .select_related(
+            "request", "measurement__test", "measurement__path__source__site", "measurement__path__destination__site"
+        )
         .order_by("starts_at", "pk")
     )
 

@@ -68,6 +68,26 @@ class MeshKeys(Struct, frozen=True, kw_only=True):
     home: Annotated[Text, meaning("Site whose agent `manage.py up` runs.")] | None = None
 
 
+def _fault_of_optional(address: str | None) -> str | None:
+    return None if address is None else addresses.fault(address)
+
+
+class PeerEntry(Struct, frozen=True, kw_only=True):
+    """A [[site.host.peer]] table: the addresses of the host on the paths from and to some sites."""
+
+    sites: Annotated[SiteNames, meaning("Sites for which these addresses hold.", SITES_EXAMPLE)]
+    address: Annotated[
+        Text | None,
+        check(_fault_of_optional),
+        meaning("Address at which these sites reach the host. Default: the host's."),
+    ] = None
+    source: Annotated[
+        Text | None,
+        check(_fault_of_optional),
+        meaning("Address from which the host sends to these sites, such as its own behind NAT. Default: `address`."),
+    ] = None
+
+
 class HostEntry(Struct, frozen=True, kw_only=True):
     """A [[site.host]] table. The reader fills in the name, family and uplink that follow from other keys."""
 
@@ -94,6 +114,15 @@ class HostEntry(Struct, frozen=True, kw_only=True):
     uplink: Annotated[
         Name | None, meaning(f"Name of a link shared with other hosts of the site: {UPLINK}. Default: the site's.")
     ] = None
+    interface: Annotated[
+        Text | None, meaning("Interface or VRF by which its pings and TCP handshakes leave. Default: by the routes.")
+    ] = None
+    namespace: Annotated[
+        Text | None, meaning("Network namespace from which its pings and TCP handshakes are sent (`ip netns`).")
+    ] = None
+    peers: Annotated[tuple[PeerEntry, ...], meaning("Other addresses of the host for some sites.")] = field(
+        name="peer", default=()
+    )
 
     @property
     def for_ping(self) -> bool:
@@ -102,6 +131,15 @@ class HostEntry(Struct, frozen=True, kw_only=True):
     @property
     def for_throughput(self) -> bool:
         return "throughput" in self.kinds
+
+    @property
+    def peer_addresses(self) -> list[dict[str, object]]:
+        """`peers` for the database; only keys that are set."""
+        return [
+            {"sites": list(peer.sites)}
+            | {key: value for key in ("address", "source") if (value := getattr(peer, key)) is not None}
+            for peer in self.peers
+        ]
 
     def measures(self, kind: str) -> bool:
         return self.for_throughput if kind in WITH_SLOTS else self.for_ping

@@ -92,6 +92,9 @@ class Names:
         mesh = top.table("mesh")
         if mesh is not None and "home" in mesh.values:
             self._refer(mesh, "site", mesh.values["home"], "home")
+        for site in top.tables("site"):
+            for host in site.tables("host"):
+                self._check_peers(site, host)
         for group in top.tables("group"):
             for key, names in group.elements.items():
                 for index, name in names.items():
@@ -136,6 +139,28 @@ class Names:
                 f'address = "{address}" is already that of host "{first.name}" (line {line}); each host has its own',
                 "address",
             )
+
+    def _check_peers(self, site: Table, host: Table) -> None:
+        """Each site may be a peer once, of another site than the host's; addresses are of the host's family."""
+        family = host.values.get("family") or addresses.family_of(host.values.get("address") or "") or 4
+        taken: dict[str, int] = {}
+        for peer in host.tables("peer"):
+            for index, name in peer.elements.get("sites", {}).items():
+                self._refer(peer, "site", name, "sites", index)
+                if name == site.name:
+                    peer.problem(f'"{name}" is the site of the host itself; name other sites', "sites", index)
+                elif name in taken:
+                    peer.problem(f'"{name}" has addresses already (line {taken[name]}); remove one', "sites", index)
+                taken.setdefault(name, peer.line_of("sites"))
+            for key in ("address", "source"):
+                spelt = addresses.family_of(peer.values.get(key) or "")
+                if spelt not in (None, family):
+                    value = peer.values[key]
+                    peer.problem(f'{key} = "{value}" is IPv{spelt}, but the host has IPv{family}', key)
+            if peer.values.get("source") and addresses.family_of(peer.values["source"]) is None:
+                peer.problem("source must be an IP address of the host, not a name", "source")
+            if peer.is_valid and not peer.has("address") and not peer.has("source"):
+                peer.problem('says nothing; write address = "…", source = "…" or both')
 
     def _check_selection(self, table: Table) -> None:
         keys = ("group", "from", "to", PATH)

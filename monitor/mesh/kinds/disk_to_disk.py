@@ -67,7 +67,10 @@ def _slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> DiskToDi
     """Slot of a disk-to-disk test. The source of a path sends and reports; the receiver connects to it, so both get
     both addresses."""
     path = slot.measurement.path
-    ends = {"address": path.destination.address, "source": path.source.address, "family": path.family}
+    source, destination = path.source, path.destination
+    ends = {
+        "address": destination.address_for(source), "source": source.address_for(destination), "family": path.family,
+    }  # fmt: skip
     return DiskToDiskSlot(
         slot_id=slot.pk,
         path_id=path.pk,

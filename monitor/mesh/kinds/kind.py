@@ -16,7 +16,7 @@ from probes.contract import Kind
 from probes.toml.tables import Table
 
 if TYPE_CHECKING:
-    from monitor.mesh.models import Host, Measurement, Site, Slot, TraceRequest
+    from monitor.mesh.models import Measurement, Site, Slot, TraceRequest
 
 DAY_S = 86_400
 USUAL_RESULT_BYTES = 300
@@ -89,12 +89,20 @@ def ends(measurement: Measurement | TraceRequest) -> dict[str, object]:
     """Address fields of a spec in a cycle."""
     path = measurement.path
     return {
-        "address": path.destination.address,
+        "address": path.destination.address_for(path.source),
         "family": path.family,
-        "source": own_address(path.source),
+        "source": literal_or_none(path.source.source_for(path.destination)),
     }
 
 
-def own_address(host: Host) -> str | None:
-    """Source address; None for a name, which the site resolves and routes itself."""
-    return host.address if addresses.literal(host.address) is not None else None
+def leaving(measurement: Measurement) -> dict[str, object]:
+    """As `ends`, with the egress of packets where mesh.toml says anything about it."""
+    host, test = measurement.path.source, measurement.test
+    settings = {"interface": host.interface, "namespace": host.namespace, "dscp": test.parameters.get("dscp")}
+    egress = {name: value for name, value in settings.items() if value}
+    return {**ends(measurement), **({"egress": egress} if egress else {})}
+
+
+def literal_or_none(address: str) -> str | None:
+    """A source address; None for a name, which the site resolves and routes itself."""
+    return address if addresses.literal(address) is not None else None

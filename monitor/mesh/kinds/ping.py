@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, ends
+from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, leaving
+from probes.ping.egress import LARGEST_DSCP
 from probes.ping.kind import KIND as PING
 from probes.ping.spec import Pattern, PingSpec, PingTask
 from probes.toml.keys import DISTINCT, NOT_EMPTY, meaning
@@ -66,6 +67,7 @@ class PingEntry(TestKeys, frozen=True, tag="ping"):
         bool, meaning("Send a request before the counted ones; it is not counted (PingER's priming).")
     ] = True
     dont_fragment: Annotated[bool, meaning("Set the don't-fragment bit, to detect the path MTU.")] = False
+    dscp: Annotated[int, Meta(ge=0, le=LARGEST_DSCP), meaning("DSCP of the packets.")] = 0
 
     @property
     def parameters(self) -> dict[str, object]:
@@ -79,6 +81,7 @@ class PingEntry(TestKeys, frozen=True, tag="ping"):
             "priming_bytes": PRIMING_BYTES if self.priming and not is_even else None,
             "dont_fragment": self.dont_fragment,
             **({"pattern": self.pattern} if is_even else {}),
+            **({"dscp": self.dscp} if self.dscp else {}),
         }
 
 
@@ -131,7 +134,7 @@ def _result_bytes(parameters: Mapping[str, Any]) -> int:
 
 def _task(name: str, measurements: Sequence[Measurement]) -> PingTask:
     test = measurements[0].test
-    targets = [{**ends(row), "path_id": row.path_id} for row in measurements]
+    targets = [{**leaving(row), "path_id": row.path_id} for row in measurements]
     spec = msgspec.convert({**test.parameters, "targets": targets}, PingSpec)
     return PingTask(test=name, every_s=test.every_s, spec=spec)
 

@@ -71,12 +71,11 @@ class StampEntry(TestKeys, frozen=True, tag="stamp"):
 
 def reflector_plan(measurements: Sequence[Measurement]) -> ReflectorPlan | None:
     """The reflector of a site with an agent, for all STAMP measurements towards it; None where there are none."""
-    peers = {
-        (row.path.source.address, row.path.family): msgspec.convert(
-            {"address": row.path.source.address, "family": row.path.family, "key": _pair_key(row.path)}, StampPeer
-        )
-        for row in measurements
-    }
+    peers = {}
+    for row in measurements:
+        address, family = row.path.source.address_for(row.path.destination), row.path.family
+        fields = {"address": address, "family": family, "key": _pair_key(row.path)}
+        peers[address, family] = msgspec.convert(fields, StampPeer)
     if not peers:
         return None
     port = int(measurements[0].test.parameters["port"])

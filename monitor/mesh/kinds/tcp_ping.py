@@ -9,8 +9,9 @@ import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, ends
+from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, leaving
 from monitor.mesh.kinds.ping import BURST_BYTES, RTT_BYTES
+from probes.ping.egress import LARGEST_DSCP
 from probes.tcp_ping.kind import KIND as TCP_PING
 from probes.tcp_ping.spec import LONGEST_TIMEOUT_S, TcpPingSpec, TcpPingTask, measured_by
 from probes.toml.keys import meaning
@@ -45,6 +46,7 @@ class TcpPingEntry(TestKeys, frozen=True, tag="tcp-ping"):
         Meta(ge=0.1, le=LONGEST_TIMEOUT_S),
         meaning("Time after which a handshake without a reply is lost; the SYN would be sent again after 1 s."),
     ] = LONGEST_TIMEOUT_S
+    dscp: Annotated[int, Meta(ge=0, le=LARGEST_DSCP), meaning("DSCP of the packets.")] = 0
     shown_with_bytes: Annotated[
         int,
         Meta(ge=16, le=65_000),
@@ -65,6 +67,7 @@ class TcpPingEntry(TestKeys, frozen=True, tag="tcp-ping"):
             "spacing_s": self.spacing_s,
             "timeout_s": self.timeout_s,
             "packet_bytes": list(self.packet_bytes),
+            **({"dscp": self.dscp} if self.dscp else {}),
         }
 
 
@@ -80,7 +83,7 @@ def _result_bytes(parameters: Mapping[str, Any]) -> int:
 
 def _task(name: str, measurements: Sequence[Measurement]) -> TcpPingTask:
     test = measurements[0].test
-    targets = [{**ends(row), "path_id": row.path_id} for row in measurements]
+    targets = [{**leaving(row), "path_id": row.path_id} for row in measurements]
     spec = msgspec.convert({**test.parameters, "targets": targets}, TcpPingSpec)
     return TcpPingTask(test=name, every_s=test.every_s, spec=spec)
 

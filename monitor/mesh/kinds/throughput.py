@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, own_address
+from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, literal_or_none
 from probes.throughput.kind import KIND as THROUGHPUT
 from probes.throughput.spec import ThroughputSlot, ThroughputSpec
 from probes.toml.keys import Text, meaning
@@ -133,7 +133,9 @@ def _slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> Throughp
     path, test = slot.measurement.path, slot.measurement.test
     is_reverse = slot.parameters.get(REVERSED_BY, False)
     client, server = (path.destination, path.source) if is_reverse else (path.source, path.destination)
-    ends = {"address": server.address, "family": path.family, "source": own_address(client)}
+    # The listening end compares the source with the address that it sees.
+    source = client.source_for(server) if client.site_id == site.pk else client.address_for(server)
+    ends = {"address": server.address_for(client), "family": path.family, "source": literal_or_none(source)}
     parameters = {**slot.parameters, **ends, **secrets}
     return ThroughputSlot(
         slot_id=slot.pk,

@@ -79,7 +79,7 @@ def hand_out(site: Site, now: datetime, *, is_able: bool) -> tuple[OnDemandPing,
     """The runs for a site's agent, noted as fetched. For an agent that does not know them they end here."""
     asked_after = now - timedelta(seconds=TAKE_UP_S)
     open_runs = PingRun.objects.filter(path__source__site=site.pk, ended_at=None, request__asked_at__gt=asked_after)
-    runs = list(open_runs.select_related("request", "path__source", "path__destination").order_by("pk"))
+    runs = list(open_runs.select_related("request", "path__source__site", "path__destination__site").order_by("pk"))
     if not runs:
         return ()
     pks = [run.pk for run in runs]
@@ -113,9 +113,9 @@ def _order(run: PingRun) -> OnDemandPing:
     return OnDemandPing(
         run_id=run.pk,
         path_id=run.path_id,
-        address=destination.address,
+        address=destination.address_for(source),
         family=6 if run.path.family == 6 else 4,
-        source=source.address,
+        source=source.source_for(destination),
         begin_by=run.request.asked_at + timedelta(seconds=TAKE_UP_S),
         count=COUNT,
         spacing_s=SPACING_S,

@@ -65,7 +65,7 @@ def hand_out(site: Site, now: datetime) -> tuple[OnDemandTrace, ...]:
     """The requests for a site's agent, noted as fetched."""
     asked_after = now - timedelta(seconds=TAKE_UP_S)
     rows = TraceRequest.objects.filter(path__source__site=site.pk, asked_at__gt=asked_after)
-    requests = list(rows.select_related("path__source", "path__destination").order_by("pk"))
+    requests = list(rows.select_related("path__source__site", "path__destination__site").order_by("pk"))
     if not requests:
         return ()
     TraceRequest.objects.filter(pk__in=[request.pk for request in requests], fetched_at=None).update(fetched_at=now)

@@ -10,12 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from monitor.mesh.apply import apply
-from monitor.mesh.document.reader import read
+from monitor.mesh.document.reader import parse, read
 from monitor.mesh.kinds.stamp import StampEntry
 from monitor.mesh.kinds.throughput import ThroughputEntry
 from monitor.mesh.models import MeasurementPeriod, Mesh, Path, Site, Slot
 from monitor.mesh.plan import plan_for
 from monitor.mesh.schedule import endings, slots
+from probes.ping.egress import Egress
 from probes.ping.spec import PingSpec, PingTarget, PingTask
 from probes.site.wire import Plan
 from probes.stamp.spec import ReflectorPlan, StampPeer
@@ -215,3 +216,87 @@ def test_without_stamp_a_plan_has_no_reflector_and_no_query_for_it(applied, djan
         plan = plan_for(site, NOW)
 
     assert b"stamp_reflector" not in msgspec.json.encode(plan)
+
+
+SPLIT = """
+[mesh]
+name = "split"
+[[site]]
+name = "campus"
+latitude_deg = 0
+longitude_deg = 0
+country = "CH"
+[[site.host]]
+address = "198.51.100.10"
+interface = "vrf-science"
+namespace = "wan"
+[[site.host.peer]]
+sites = ["cern"]
+address = "10.20.0.10"
+[[site.host.peer]]
+sites = ["niit"]
+source = "10.0.0.10"
+[[site]]
+name = "cern"
+latitude_deg = 0
+longitude_deg = 0
+country = "CH"
+[[site.host]]
+address = "10.20.0.20"
+[[site]]
+name = "niit"
+latitude_deg = 0
+longitude_deg = 0
+country = "PK"
+[[site.host]]
+address = "192.0.2.30"
+[[site]]
+name = "slac"
+latitude_deg = 0
+longitude_deg = 0
+country = "US"
+[[site.host]]
+address = "192.0.2.40"
+[[test]]
+name = "pinger"
+kind = "ping"
+every_s = 60
+dscp = 46
+[[test]]
+name = "tcp"
+kind = "throughput"
+every_s = 3600
+[[group]]
+name = "all"
+shape = "mesh"
+sites = ["campus", "cern", "niit", "slac"]
+tests = ["pinger", "tcp"]
+"""
+
+
+def test_each_site_has_the_addresses_meant_for_it():
+    apply(parse(SPLIT.encode(), "mesh.toml"), NOW)
+    slots.plan_slots(NOW)
+
+    out = {target.address: (target.source, target.leaves_by) for target in plan_of("campus").ping[0].spec.targets}
+    by_vrf = Egress(interface="vrf-science", namespace="wan", dscp=46)
+    assert out == {
+        "10.20.0.20": ("10.20.0.10", by_vrf),
+        "192.0.2.30": ("10.0.0.10", by_vrf),
+        "192.0.2.40": ("198.51.100.10", by_vrf),
+    }
+    campus_of = {}
+    for site in ("cern", "niit", "slac"):
+        path = path_id(site, "campus")
+        [target] = [target for target in plan_of(site).ping[0].spec.targets if target.path_id == path]
+        campus_of[site] = target.address
+        assert target.leaves_by == Egress(dscp=46)
+    assert campus_of == {"cern": "10.20.0.10", "niit": "198.51.100.10", "slac": "198.51.100.10"}
+    assert apply(parse(SPLIT.encode(), "mesh.toml"), NOW + timedelta(hours=1)).is_empty
+    served = [
+        slot.spec.source
+        for slot in plan_of("niit").throughput
+        if slot.path_id == path_id("campus", "niit") and slot.role == "server"
+    ]
+    # A test from behind NAT comes from the address that the other site sees.
+    assert set(served) <= {"198.51.100.10"}
