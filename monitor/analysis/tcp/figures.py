@@ -6,7 +6,7 @@ Each validates itself when created and raises `FigureError`. `estimates` compute
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
@@ -91,10 +91,12 @@ class Rtt:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Loss of a path (0 to 1) and its sample size in packets; without `sent` it is exact."""
+    """Loss of a path (0 to 1) and its sample size in packets; without `sent` it is exact. `is_forward`: of the
+    direction of the transfer's data alone, not of round trips."""
 
     ratio: float
     sent: int | None = None
+    is_forward: bool = False
 
     def __post_init__(self) -> None:
         if self.sent is not None:
@@ -109,6 +111,11 @@ class Loss:
         if not 0 <= lost <= sent:
             raise FigureError("lost", lost, f"give the number of lost packets, 0 to {sent}")
         return cls(lost / sent if sent else math.nan, sent)
+
+    @classmethod
+    def counted_forward(cls, lost: int, sent: int) -> Self:
+        """The loss of counted packets in the direction of the data."""
+        return replace(cls.counted(lost, sent), is_forward=True)
 
     @classmethod
     def of_sent(cls, ratio: float, sent: int) -> Self:

@@ -109,6 +109,8 @@ def notes(loss_seen: Loss, answer: ThroughputEstimate) -> list[str]:
         lines.append("No loss was seen, and window and capacity are unknown: no figure shows the limit.")
     if answer.not_known and answer.throughput_bps:
         lines.append(f"Unknown: {' and '.join(answer.not_known)}, which may limit it further.")
+    if loss_seen.is_forward:
+        lines.append("The loss is that of the forward direction, which carries the data, counted by STAMP.")
     if loss_seen.none_of_some and any(limit.name is LimitName.LOSS for limit in answer.limits):
         lines.append(f"No loss seen; its 95% upper bound is used, {loss(loss_seen.bound_ratio)}.")
     if loss_seen.all_of_some:
@@ -131,7 +133,8 @@ def ground(name: LimitName, rtt: Rtt, loss_seen: Loss, transfer: TransferSetting
     if loss_seen.sent is None or loss_seen.lost is None:
         return f"{transfer.control} at a loss of {loss(loss_seen.ratio)}{streams}"
     counts = f"{figures.count(loss_seen.lost)} of {figures.count(loss_seen.sent)} lost"
-    return f"{transfer.control}, {counts} ({figures.loss(loss_seen.lost, loss_seen.sent)}){streams}"
+    way = " forward, by STAMP" if loss_seen.is_forward else ""
+    return f"{transfer.control}, {counts} ({figures.loss(loss_seen.lost, loss_seen.sent)}){way}{streams}"
 
 
 def calibrated(by: Calibration, raw: ThroughputEstimate) -> list[str]:

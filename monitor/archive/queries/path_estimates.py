@@ -4,12 +4,14 @@ In: the path's summary and its throughput tests of the period. Out: a `PathEstim
 up to the end of the period, where there are any, and the estimate of the model, a `ThroughputEstimate` of
 `monitor.analysis.tcp`, with its inputs:
 
-  - RTT and loss are the pings', packets sent during throughput tests excluded;
+  - RTT and loss are the pings', packets sent during throughput tests excluded; where a STAMP test counts it, the loss
+    is that of the forward direction, that of the data: acknowledgements are cumulative, so their loss costs little;
   - the window is the largest that the receiver granted to a stream in the tests of the period;
   - the capacity is that of `monitor.archive.queries.throughput.transfers.backgrounds`: measured, and at least that of
     the best test;
   - congestion control and streams are those of the newest test, or of those before the period;
-  - the loss is calibrated by tests of that kind in the eight weeks before the period, where that would have helped;
+  - the loss of pings is calibrated by tests of that kind in the eight weeks before the period, where that would have
+    helped;
   - the Mathis (Reno) index is that of the summary, as everywhere.
 On-demand tests are excluded, except that a faster on-demand test raises the capacity.
 """
@@ -34,6 +36,7 @@ from monitor.analysis.tcp import (
     estimate,
 )
 from monitor.archive.periods import cover
+from monitor.archive.queries.directions import direction_totals
 from monitor.archive.queries.paths import PathSummary
 from monitor.archive.queries.throughput.calibrations import (
     DayOfTests,
@@ -88,7 +91,7 @@ def path_estimate(
     sender, streams = _kind(measured, days)
     background = backgrounds([(summary.path_id, until)])[summary.path_id, until]
     rtt = _round_trip(summary, since, until)
-    loss = Loss.counted(summary.lost, summary.sent)
+    loss = _loss(summary, since, until)
     transfer = TransferSettings(
         window_bytes=max((test.peer_window_bytes for test in measured if test.peer_window_bytes), default=None),
         capacity_bps=background.capacity_bps,
@@ -96,7 +99,8 @@ def path_estimate(
         streams=streams,
         is_bbr=is_bbr(sender),
     )
-    learnt = calibration(days, sender, streams)
+    # A calibration is of the loss of round trips.
+    learnt = None if loss.is_forward else calibration(days, sender, streams)
     used = None if learnt is None else learnt.used
     raw = _with_index(estimate(rtt, loss, transfer), summary)
     return PathEstimate(
@@ -110,6 +114,14 @@ def path_estimate(
         forecast=path_forecast(summary.path_id, summary.packet_bytes, until, sender, _transfer_kind(transfer)),
         until=until,
     )
+
+
+def _loss(summary: PathSummary, since: datetime, until: datetime) -> Loss:
+    """The loss of the direction of the data where it is counted, else that of round trips."""
+    counted = direction_totals(since, until, [summary.path_id]).get(summary.path_id)
+    if counted is None or not counted.sent:
+        return Loss.counted(summary.lost, summary.sent)
+    return Loss.counted_forward(counted.forward_lost, counted.sent)
 
 
 def _transfer_kind(transfer: TransferSettings) -> TransferKind:

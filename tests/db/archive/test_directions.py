@@ -11,6 +11,8 @@ from django.utils import timezone
 from msgspec.structs import replace
 
 from monitor.analysis.directions import DirectionLosses
+from monitor.analysis.tcp import LimitName
+from monitor.analysis.tcp.wording import ground, notes
 from monitor.archive.models import (
     Burst,
     BurstHour,
@@ -29,6 +31,8 @@ from monitor.archive.queries.directions import (
     direction_totals,
     one_way_delays,
 )
+from monitor.archive.queries.path_estimates import path_estimate
+from monitor.archive.queries.paths import path_summaries
 from monitor.archive.rollup.recompute import recompute, roll_up
 from monitor.archive.upkeep import retention
 from probes.contract import Deadline, Outcome
@@ -37,6 +41,7 @@ from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 from tests.db.stamp_rows import delivered_stamp, direction, stamp_burst
 from tests.deliveries import store
+from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timescale]
 
@@ -314,3 +319,26 @@ def test_directions_are_downloaded_as_json_csv_and_metrics(mesh, client, monkeyp
     assert dict(zip(*(line.split(",") for line in cycles), strict=True))["reverse_lost"] == "1"
     assert re.search(r'soundings_path_direction_lost_total\{.*direction="forward".*\} 2\.0', metrics)
     assert re.search(r'soundings_path_direction_packets_total\{.*direction="reverse".*\} 8\.0', metrics)
+
+
+def test_an_estimate_uses_the_loss_of_the_direction_of_the_data(mesh):
+    """30 of 300 round trips are lost; of the packets to the destination 3, of the others on the way back 27."""
+    results = [
+        stamp_burst(at=HOUR + MINUTE * minute, forward_lost=1, reverse_lost=9, sent=100, is_path_series=True)
+        for minute in range(3)
+    ]
+    store_all(mesh, results)
+    summarise()
+    since, until = HOUR, HOUR + timedelta(hours=1)
+    (summary,) = path_summaries(since, until)
+    by_stamp = path_estimate(summary, [], since, until)
+    DirectionHour.objects.all().delete()
+    by_pings = path_estimate(summary, [], since, until)
+
+    assert (by_stamp.loss.lost, by_stamp.loss.sent, by_stamp.loss.is_forward) == (3, 300, True)
+    assert (by_pings.loss.lost, by_pings.loss.sent, by_pings.loss.is_forward) == (30, 300, False)
+    assert by_stamp.estimate.throughput_bps > 2 * by_pings.estimate.throughput_bps
+    said = ground(LimitName.LOSS, by_stamp.rtt, by_stamp.loss, by_stamp.transfer)
+    assert lacks(said, "3 of 300 lost", "forward, by STAMP") == []
+    assert any("forward direction" in note for note in notes(by_stamp.loss, by_stamp.estimate))
+    assert "STAMP" not in ground(LimitName.LOSS, by_pings.rtt, by_pings.loss, by_pings.transfer)
