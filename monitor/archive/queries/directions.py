@@ -102,6 +102,19 @@ class RawDirection:
 
 
 @dataclass(frozen=True, slots=True)
+class DirectionFigures:
+    """Both directions of a path over a period; the interval of each mean delay is None without timestamps."""
+
+    counted: int
+    forward_lost: int
+    reverse_lost: int
+    forward_delay_lo_ms: float | None
+    forward_delay_hi_ms: float | None
+    reverse_delay_lo_ms: float | None
+    reverse_delay_hi_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class DirectionCounter:
     """The directions of a path since the UTC day began."""
 
@@ -144,14 +157,29 @@ def direction_counts(since: datetime, until: datetime, path_ids: Sequence[int]) 
 def direction_totals(since: datetime, until: datetime, path_ids: Sequence[int]) -> dict[int, DirectionLosses]:
     """As `direction_counts`, from the summaries of a period of any length, extended as in `monitor.archive.periods`."""
     check_period(since, until)
+    pieces, parameters = _pieces(since, until, path_ids)
+    return _counts(*run_statement("direction_totals", {"pieces": pieces}, **parameters)) if pieces else {}
+
+
+def direction_figures(path_id: int, since: datetime, until: datetime) -> DirectionFigures | None:
+    """The directions of a path over a period, from summaries; None without a STAMP cycle."""
+    check_period(since, until)
+    pieces, parameters = _pieces(since, until, [path_id])
+    if not pieces:
+        return None
+    parts = {**columns(DirectionFigures), "pieces": pieces}
+    rows = records(DirectionFigures, *run_statement("direction_figures", parts, **parameters))
+    return rows[0] if rows else None
+
+
+def _pieces(since: datetime, until: datetime, path_ids: Sequence[int]) -> tuple[str, dict[str, Any]]:
+    """The summaries of a period as the part of a statement, empty for an empty period, and its parameters."""
     parameters: dict[str, Any] = {"path_ids": list(path_ids)}
     pieces = []
     for number, stretch in enumerate(cover(since, until, timezone.now())):
         parameters |= {f"since_{number}": stretch.since, f"until_{number}": stretch.until}
         pieces.append(statement("piece_of_directions", tier=stretch.tier, number=str(number)))
-    if not pieces:
-        return {}
-    return _counts(*run_statement("direction_totals", {"pieces": "\nUNION ALL\n".join(pieces)}, **parameters))
+    return "\nUNION ALL\n".join(pieces), parameters
 
 
 def _counts(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[int, DirectionLosses]:

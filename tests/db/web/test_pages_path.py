@@ -13,6 +13,7 @@ from monitor.archive.rollup.recompute import roll_up
 from tests.db.mesh_of_three import batch, delivered
 from tests.db.mesh_of_three import burst as measured
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, chart_spec, hour, throughput
+from tests.db.stamp_rows import delivered_stamp, stamp_burst
 from tests.deliveries import store
 from tests.diagnosis.reading import read
 from tests.facts import lacks
@@ -23,9 +24,9 @@ SAID = {"duration_s": 10.0, "start_s": 0.2, "too_short": False, "wanted_s": 2.0,
 PATH_QUERIES = 23
 ROUTE_QUERIES = 4
 """The TTLs of replies, the reverse path (2) and changes of routes, where the period is short enough for raw bursts."""
-ESTIMATE_QUERIES = 4
-"""The tails of the RTTs, the capacity, the days that calibrate, and the tests to forecast from; none where no
-ping was answered. With tests there is another, for the pings before them."""
+ESTIMATE_QUERIES = 5
+"""The loss by direction, the tails of the RTTs, the capacity, the days that calibrate, and the tests to forecast from;
+none where no ping was answered. With tests there is another, for the pings before them."""
 
 
 @pytest.fixture
@@ -198,6 +199,27 @@ def test_the_page_has_a_fixed_query_count(page, paths, period, queries, django_a
 
     with django_assert_num_queries(queries):
         page(path, f"?period={period}")
+
+
+def test_a_path_with_stamp_has_tiles_of_each_direction(page, paths):
+    path = paths["slac", "cern"]
+    hour(path, 600, 588, 100.0)
+    cycles = [
+        delivered_stamp(
+            path, stamp_burst(at=HOUR + minute * MINUTE, sent=60, forward_lost=2, reverse_lost=0), minute + 1
+        )
+        for minute in range(10)
+    ]
+    store(path.source.site_id, batch(*cycles), NOW)
+    roll_up(NOW)
+    tiles = dict(re.findall(r'<div class="one-way"><dt>(.*?)</dt><dd>(.*?</dd><dd class="aside">.*?)</dd>', page(path)))
+
+    assert list(tiles) == ["loss to cern", "loss from cern", "delay to cern", "delay from cern"]
+    assert lacks(tiles["loss to cern"], "3.3%", "20 of 600 packets, by STAMP") == []
+    assert lacks(tiles["loss from cern"], "&lt; 0.52%", "0 of 580 packets") == []
+    # Raw 22 there and 20 back, the far clock 1 ms behind to 3 ms ahead.
+    assert lacks(tiles["delay to cern"], "21.00 ms", "± 2.00 ms by the clocks") == []
+    assert "one-way" not in page(paths["cern", "slac"])
 
 
 def real_test(path, name, at):
