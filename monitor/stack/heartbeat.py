@@ -1,9 +1,9 @@
 """Heartbeats of the Celery worker and beat: each touches a file while it works.
 
-The supervisor names the file in SOUNDINGS_PULSE_FILE and checks its age
-(`probes.supervision.liveness.FileHeartbeat`); without the variable nothing is touched. The worker touches it from the loop
-that takes messages from Redis, which runs while its pool is busy; but not if all threads have been busy so long without
-a task ending that none will. Beat touches it from its loop, which wakes for each due task.
+The supervisor names the file in SOUNDINGS_PULSE_FILE and checks its age (`probes.supervision.liveness.FileHeartbeat`);
+without the variable nothing is touched. The worker touches it from the loop that takes messages from Redis, which runs
+while its pool is busy; but not if all threads have been busy so long without a task ending that none will. Beat touches
+it from its loop, which wakes for each due task.
 """
 
 from __future__ import annotations
