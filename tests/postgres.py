@@ -22,6 +22,7 @@ import pytest
 from monitor.stack import access
 from monitor.stack.postgres import Cluster, find
 from probes.supervision.supervise import Supervisor
+from tests.web_files import share_web_files
 
 QUICK = ("-c", "fsync=off", "-c", "full_page_writes=off")
 """Nothing of a test's database must survive a crash of the machine."""
@@ -38,6 +39,7 @@ if cluster is not None:
     )
     os.environ[MADE_HERE] = "1"
 os.environ["SOUNDINGS_DATA"] = str(_folder / "data")
+share_web_files(_folder / "data")
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.visits import browsing
+from tests.web_files import share_web_files
 
 
 @pytest.fixture
@@ -13,6 +14,7 @@ def served(browser, settings, tmp_path, live_server):
     settings.SESSION_COOKIE_SECURE = settings.CSRF_COOKIE_SECURE = False
     settings.ALLOWED_HOSTS = ["localhost", "127.0.0.1"]
     settings.DATA_DIR = tmp_path
+    share_web_files(tmp_path)
     yield live_server.url
     for context in browser.contexts:
         context.close()
