@@ -36,7 +36,7 @@ def database_url() -> str:
 def web_server(folder: Path, *options: str | Path, **variables: str) -> Iterator[int]:
     """The web server, with additional options and environment variables. Yields its port."""
     port = free_port()
-    with (folder / "web.log").open("wb") as log:
+    with (folder / "web.log").open("ab") as log:
         process = subprocess.Popen(
             [*GUNICORN, "--bind", f"127.0.0.1:{port}", *map(str, options)],
             cwd=TOP,

@@ -44,17 +44,28 @@ def code(mesh):
     return issue_code(mesh.cern.pk, timezone.now())
 
 
-@pytest.fixture
-def http(tmp_path, mesh):
-    with web_server(tmp_path) as port:
-        yield f"http://127.0.0.1:{port}"
+@pytest.fixture(scope="module")
+def web_folder(tmp_path_factory, django_db_setup):
+    """The logs of the servers of all tests here, and their certificate."""
+    return tmp_path_factory.mktemp("web")
+
+
+@pytest.fixture(scope="module")
+def plain_port(web_folder):
+    with web_server(web_folder) as port:
+        yield port
 
 
 @pytest.fixture
-def https(tmp_path, mesh):
+def http(plain_port, mesh):
+    return f"http://127.0.0.1:{plain_port}"
+
+
+@pytest.fixture
+def https(web_folder, mesh):
     """Over TLS, with an untrusted certificate."""
-    certificate, key = make_certificate(tmp_path, "IP:127.0.0.1")
-    with web_server(tmp_path, "--certfile", certificate, "--keyfile", key) as port:
+    certificate, key = make_certificate(web_folder, "IP:127.0.0.1")
+    with web_server(web_folder, "--certfile", certificate, "--keyfile", key) as port:
         yield f"https://127.0.0.1:{port}"
 
 
@@ -71,8 +82,8 @@ def files(folder):
 # --- joining
 
 
-def test_over_https_a_site_gets_its_token_and_deletes_the_code(tmp_path, https, code, monkeypatch, capsys):
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
+def test_over_https_a_site_gets_its_token_and_deletes_the_code(tmp_path, web_folder, https, code, monkeypatch, capsys):
+    monkeypatch.setenv("SSL_CERT_FILE", str(web_folder / "certificate.pem"))
     data = tmp_path / "agent"
 
     assert main(["site", "join", https, code, "--data", str(data)]) == 0
@@ -84,7 +95,7 @@ def test_over_https_a_site_gets_its_token_and_deletes_the_code(tmp_path, https, 
     output = capsys.readouterr()
     assert output.out == f"site: cern has joined {https}; the token is in {data}/token\n"
     for secret in (token, code):
-        assert secret not in output.out + output.err + (tmp_path / "web.log").read_text()
+        assert secret not in output.out + output.err + (web_folder / "web.log").read_text()
     assert main(["site", "doctor", "--data", str(data), "--json"]) in (0, 1)
     findings = {finding["check"]: finding for finding in json.loads(capsys.readouterr().out)}
     assert findings["centre"]["found"].startswith("site cern")
@@ -268,7 +279,7 @@ def measured_from_cern(mesh):
 
 
 @pytest.mark.skipif(os.geteuid() != 0 and not os.environ.get("CI"), reason="ICMP sockets need root or ping_group_range")
-def test_a_joined_site_measures_and_can_be_rotated_and_revoked(tmp_path, mesh, http, code, capsys):
+def test_a_joined_site_measures_and_can_be_rotated_and_revoked(tmp_path, web_folder, mesh, http, code, capsys):
     measured_from_cern(mesh)
     data = tmp_path / "agent"
     data.mkdir()
@@ -304,7 +315,7 @@ def test_a_joined_site_measures_and_can_be_rotated_and_revoked(tmp_path, mesh, h
     assert Burst.objects.filter(path_id=mesh.cern_slac.pk).exists()
     assert second != first
     for secret in (first, second, code, second_code):
-        assert secret not in logs(tmp_path) + lists + (data / "state.json").read_text()
+        assert secret not in logs(tmp_path) + logs(web_folder) + lists + (data / "state.json").read_text()
 
 
 def _last_error(data, capsys):
