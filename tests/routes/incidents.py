@@ -18,12 +18,13 @@ ALONE = (CauseKind.PATH, CauseKind.PAIR)
 class MeshIncidents:
     """`share` of the bad paths are in the largest incident. `is_place`: it is named after a part of the routes;
     `is_right`: that is where the fault is, or it is named after the site whose own link is faulty. `is_common`: its
-    name is more than a pair of hosts."""
+    name is more than a pair of hosts. `links`: those between the hops of its name, any of which may be faulty."""
 
     share: float
     is_place: bool
     is_right: bool
     is_common: bool
+    links: int | None
 
 
 def incidents_of(mesh: FaultyMesh) -> MeshIncidents:
@@ -35,13 +36,21 @@ def incidents_of(mesh: FaultyMesh) -> MeshIncidents:
     bad = {place for place, path in enumerate(mesh.paths) if path.is_bad}
     part = find_common_part(mesh.paths, AsLabels(mesh.as_of))
     causes = explain(lines, bad, places={} if part is None else {part.name: part.crossing})
-    largest = max(causes, key=lambda cause: len(cause.path_ids))
-    if largest.kind is CauseKind.PLACE:
-        is_right = part is not None and mesh.is_right(part.suspect)
+    largest = max(causes, key=lambda cause: len(cause.path_ids), default=None)
+    if largest is None:
+        return MeshIncidents(0.0, False, False, False, None)
+    links = None
+    if largest.kind is CauseKind.PLACE and part is not None:
+        is_right = mesh.is_named(part)
+        links = len(set().union(*(mesh.links_within(stretch) for stretch in part.stretches)))
     else:
         numbers = {str(mesh.numbers[node]) for fault in mesh.faults for node in fault}
         sites = {f"s{int(number) - 100}" for number in numbers if int(number) >= 100}
         is_right = largest.kind in OF_SITES and largest.name in sites
     return MeshIncidents(
-        len(largest.path_ids) / len(bad), largest.kind is CauseKind.PLACE, is_right, largest.kind not in ALONE
+        len(largest.path_ids) / len(bad),
+        largest.kind is CauseKind.PLACE,
+        is_right,
+        largest.kind not in ALONE,
+        links,
     )

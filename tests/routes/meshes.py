@@ -8,7 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from monitor.analysis.routes.suspects import SILENT, Level, MeshPath, Part, Suspect
+from monitor.analysis.routes.common_part import CommonPart
+from monitor.analysis.routes.crossings import SILENT, Level, MeshPath, Part
+from monitor.analysis.routes.stretches import Stretch
+from monitor.analysis.routes.suspects import Suspect
 
 SILENT_ROUTERS, SILENT_REPLIES = 0.15, 0.18
 """Routers that never reply, and hops of other routers that are silent in a route: 30% of all hops together."""
@@ -22,15 +25,35 @@ Link = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class FaultyMesh:
-    """The paths as measured, and the truth: faulty links, and the links that each silent hop hides."""
+    """The paths as measured, and the truth: faulty links or the faulty AS, the links that each silent hop hides, the
+    nodes of each path there and back."""
 
     paths: list[MeshPath]
     faults: tuple[Link, ...]
     numbers: dict[str, int]
     hidden: dict[Link, frozenset[Link]]
+    nodes: list[tuple[list[str], list[str]]]
+    faulty_as: int | None = None
 
     def as_of(self, node: str) -> int | None:
         return self.numbers.get(node)
+
+    def links_within(self, stretch: Stretch) -> set[Link]:
+        """The links of a stretch, those hidden by silent hops too."""
+        near, far = stretch.ends
+        for nodes in self.nodes[stretch.path]:
+            if near in nodes and far in nodes and nodes.index(near) < nodes.index(far):
+                return set(pairwise(nodes[nodes.index(near) : nodes.index(far) + 1]))
+        return set()  # a silent hop was filled with another
+
+    def is_named(self, part: CommonPart) -> bool:
+        """Whether the fault is where the common part says."""
+        if self.faulty_as is not None:
+            return part.name.split(" or ")[0] == f"AS {self.faulty_as}"
+        if not part.stretches:
+            return self.is_right(Suspect(part.places, 1.0, 0, 0))
+        links = set().union(*(self.links_within(stretch) for stretch in part.stretches))
+        return any(fault in links or fault[::-1] in links for fault in self.faults)
 
     def is_right(self, suspect: Suspect) -> bool:
         """Whether it has a faulty link, by its ends or by those of silent hops, a router at its end, or its place."""
@@ -50,8 +73,12 @@ class FaultyMesh:
         return part.level is Level.AS and set(numbers) == set(part.ends)
 
 
-def faulty_mesh(seed: int, *, sites: int = 10, faults: int = 1, knows_direction: bool = False) -> FaultyMesh:
-    """A mesh in which each pair of sites is joined by one or two transit AS of a few routers each."""
+def faulty_mesh(seed: int, *, sites: int = 10, faults: int = 1, knows_direction: bool = False,
+                has_faulty_as: bool = False, bad_pairs: int = 0) -> FaultyMesh:  # fmt: skip
+    """A mesh in which each pair of sites is joined by one or two transit AS of a few routers each.
+
+    Faulty are some links, or all of a transit AS, or, with `bad_pairs`, pairs of sites for reasons of their own.
+    """
     random = np.random.default_rng(seed)
     transits = max(3, sites // 2)
     numbers = {f"s{site}": 100 + site for site in range(sites)}
@@ -66,20 +93,35 @@ def faulty_mesh(seed: int, *, sites: int = 10, faults: int = 1, knows_direction:
                 is_symmetric = mirrored is not None and random.random() >= ASYMMETRIC
                 choices[a, b] = mirrored[::-1] if is_symmetric and mirrored else _route(a, b, homes, random)
     users = defaultdict(set)
+    users_of_as = defaultdict(set)
     for (a, b), nodes in choices.items():
+        pairs = {(a, b)} if knows_direction else {(a, b), (b, a)}
         for link in pairwise(nodes):
-            users[link] |= {(a, b)} if knows_direction else {(a, b), (b, a)}
-    possible = sorted(link for link, pairs in users.items() if len(pairs) >= LEAST_AFFECTED)
-    planted = tuple(possible[place] for place in random.choice(len(possible), faults, replace=False))
+            users[link] |= pairs
+        for node in nodes:
+            users_of_as[numbers[node]] |= pairs
+    faulty_as, planted, affected = None, tuple[Link, ...](), set[tuple[int, int]]()
+    if bad_pairs:
+        few = random.choice(sites * (sites - 1) // 2, bad_pairs, replace=False)
+        unordered = [pair for pair in choices if pair[0] < pair[1]]
+        affected = {pair for place in few for pair in (unordered[place], unordered[place][::-1])}
+    elif has_faulty_as:
+        faulty_as = int(10 + random.integers(transits))
+        affected = users_of_as[faulty_as]
+    else:
+        possible = sorted(link for link, pairs in users.items() if len(pairs) >= LEAST_AFFECTED)
+        planted = tuple(possible[place] for place in random.choice(len(possible), faults, replace=False))
+        affected = set().union(*(users[link] for link in planted))
     silent = {node for node in sorted(numbers) if node[0] != "s" and random.random() < SILENT_ROUTERS}
     hidden: dict[Link, set[Link]] = defaultdict(set)
     shown = {pair: _shown(nodes, silent, hidden, random) for pair, nodes in choices.items()}
-    paths = []
+    paths, both = [], []
     for a, b in choices:
-        is_affected = any((a, b) in users[link] for link in planted)
-        is_bad = bool(random.random() < (SEEN if is_affected else NOISE))
+        is_bad = bool(random.random() < (SEEN if (a, b) in affected else NOISE))
         paths.append(MeshPath(is_bad, f"s{a}", f"s{b}", shown[a, b], () if knows_direction else shown[b, a]))
-    return FaultyMesh(paths, planted, numbers, {ends: frozenset(links) for ends, links in hidden.items()})
+        both.append((choices[a, b], choices[b, a]))
+    links_of = {ends: frozenset(links) for ends, links in hidden.items()}
+    return FaultyMesh(paths, planted, numbers, links_of, both, faulty_as)
 
 
 def _route(a: int, b: int, homes: dict[int, np.ndarray], random: np.random.Generator) -> list[str]:

@@ -100,7 +100,7 @@ def _group(
     unknown = paths_without_bursts(snapshot) - bad if trouble is Trouble.ROUND_TRIPS else frozenset()
     lines = [_line(path) for path in paths.values()]
     evidence = PathSuspicion(findings, already, snapshot) if trouble is Trouble.ROUND_TRIPS else None
-    place = common_place(snapshot, bad, unknown) if trouble is Trouble.ROUND_TRIPS else None
+    place = None if evidence is None else common_place(snapshot, bad, unknown, evidence)
     places = {} if place is None else {place.name: place.path_ids}
     groups = []
     for cause in explain(lines, bad & paths.keys(), unknown, _links(paths.values()), evidence, places):

@@ -7,14 +7,16 @@ common part of bad paths. Without traces there are neither.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import RuleFinding, Trouble
 from monitor.alerts.detect.snapshot import Key, MeshRoutes, Snapshot
 from monitor.alerts.detect.sources import STORED, Source
+from monitor.analysis.alarms.grouping import LEAST_EVIDENCE, OtherPathsEvidence
 from monitor.analysis.routes.common_part import LEAST_BAD, find_common_part
-from monitor.analysis.routes.suspects import Hops, MeshPath
+from monitor.analysis.routes.crossings import Hops, MeshPath
 from monitor.routes.places import of_addresses
 
 
@@ -42,13 +44,23 @@ def with_routes(
     addresses = {address for route in by_path.values() for address in route.hops if address is not None}
     names = of_addresses(sorted(addresses))
     as_of = {address: name.asn for address, name in names.items() if name.asn is not None}
+    ends = {snapshot.paths[path_id].destination: route.hops[-1] for path_id, route in by_path.items() if route.reached}
+    as_of |= {host: as_of[address] for host, address in ends.items() if address in as_of}
     as_names = {name.asn: name.as_name for name in names.values() if name.asn is not None and name.as_name is not None}
     return replace(snapshot, routes=MeshRoutes(by_path, as_of, as_names))
 
 
-def common_place(snapshot: Snapshot, bad: Collection[int], unknown: Collection[int]) -> CommonPlace | None:
-    """The common part of the bad paths; None if their routes cannot tell it."""
+def common_place(
+    snapshot: Snapshot, bad: AbstractSet[int], unknown: Collection[int], evidence: OtherPathsEvidence
+) -> CommonPlace | None:
+    """The common part of the bad paths; None if their routes cannot tell it. A path without an alarm that its evidence
+    does not show to be normal counts neither for nor against a part."""
     routes = snapshot.routes.by_path
+    if len(bad & routes.keys()) < LEAST_BAD:
+        return None
+    others = sorted(routes.keys() - bad - set(unknown))
+    factors = evidence.log_factors(bad, others)
+    unclear = {path_id for path_id, factor in zip(others, factors.tolist(), strict=True) if factor > -LEAST_EVIDENCE}
     reverse = {(path.source, path.destination): path_id for path_id, path in snapshot.paths.items()}
     ids, paths = [], []
     for path_id, path in snapshot.paths.items():
@@ -57,7 +69,8 @@ def common_place(snapshot: Snapshot, bad: Collection[int], unknown: Collection[i
         back = reverse.get((path.destination, path.source))
         hops_back = _between(snapshot, back) if back in routes else ()
         ids.append(path_id)
-        paths.append(MeshPath(path_id in bad, path.source, path.destination, _between(snapshot, path_id), hops_back))
+        is_bad = None if path_id in unclear else path_id in bad
+        paths.append(MeshPath(is_bad, path.source, path.destination, _between(snapshot, path_id), hops_back))
     part = find_common_part(paths, snapshot.routes.labels)
     if part is None:
         return None

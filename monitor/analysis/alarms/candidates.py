@@ -36,14 +36,15 @@ PRICES = {
     CauseKind.OUTBOUND: 1.5,
     CauseKind.INBOUND: 1.5,
     CauseKind.LINK: 1.55,
-    CauseKind.PLACE: 1.55,
+    CauseKind.PLACE: 1.1,
     CauseKind.HOST: 1.6,
     CauseKind.SITE: 1.7,
     CauseKind.REGIONS: 1.8,
     CauseKind.FAMILY: 1.9,
     CauseKind.ALL: 2.0,
 }
-"""Chosen by deciding which cause to report for given numbers of bad paths; docs/method/alerts.md has them."""
+"""Chosen by deciding which cause to report for given numbers of bad paths; docs/method/alerts.md has them. A place
+costs less than a link: its probability by the routes already accounts for all others."""
 
 
 @dataclass(frozen=True, slots=True)

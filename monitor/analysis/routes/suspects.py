@@ -1,103 +1,50 @@
 """The common part of bad paths: hops, links, AS and AS borders that all bad paths share and good ones do not.
 
 In: the routes of each path and whether it is bad. Out: for each level the suspects with their posterior probabilities.
-Parts that the same paths cross cannot be told apart: they are one suspect with several names.
-
-Model: a faulty part makes the paths across it bad with a common probability, and other paths are bad by themselves with
-another; both are unknown and averaged over. Explanations are no common part, a single part, or two. A path whose
-direction of loss is unknown crosses the parts of its route there and of the route back. Where a silent hop hides
-whether a path crosses a part, another path with the same hops beside it tells, with less certainty. After Arzani et al.
-("007", NSDI 2018) and Dhamdhere et al. ("NetDiagnoser", CoNEXT 2007).
+Parts that the same paths cross cannot be told apart: they are one suspect with several names. A path whose
+direction of loss is unknown crosses the parts of its route there and of the route back (`crossings`); probabilities are
+those of `posterior`. After Arzani et al. ("007", NSDI 2018) and Dhamdhere et al. ("NetDiagnoser", CoNEXT 2007).
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Hops = Sequence[str | None]
-Nodes = tuple[str | None, ...]
+from monitor.analysis.routes.crossings import SILENT, Level, MeshPath, Part, PartCrossings, find_crossings
+from monitor.analysis.routes.posterior import path_states, posterior
 
-CERTAIN = 0.9
+Floats = NDArray[np.float64]
+
+CERTAIN = 0.8
 """Least probability of a named part."""
 
 LEAST_BAD = 2
+EXCEPTION = 0.6
+"""How much a normal path across a part speaks against it, compared with a bad path for it, as in `grouping`."""
 
-CROSSED_BEHIND_SILENCE = 0.8
-"""Probability that a path crosses a part which other paths cross between the hops beside its silent hops."""
-
-HIT_RATIOS, HIT_WEIGHTS = np.array([0.5, 0.75, 0.9, 0.98]), np.array([0.2, 0.25, 0.3, 0.25])
-"""Of the paths across a faulty part, the share that looks bad."""
-OWN_RATIOS, OWN_WEIGHTS = np.array([0.005, 0.02, 0.06, 0.15]), np.array([0.3, 0.35, 0.25, 0.1])
-"""Of other paths, the share that looks bad."""
-
-NO_PART = 0.3
-"""Prior probability that bad paths have no part in common."""
-TWO_PARTS = 0.05
-"""Prior probability of two faulty parts at once."""
 NOT_TOLD_APART = 10.0
 """A part next to the likeliest is named with it if it is less than this many times less likely."""
-FILLING_ROUNDS = 3
-HOP_SHARE = 0.15
-"""Prior probability that a faulty part is a router and not a link."""
-MOST_IN_PAIRS = 12
-"""Parts of which pairs are tried with every other part."""
-
-
-SILENT = "*"
-"""In place of the other end of a link: the silent hops next to a node, wherever the paths go on."""
-
-
-class Level(StrEnum):
-    """Kinds of parts."""
-
-    HOP = "hop"
-    LINK = "link"
-    AS = "as"
-    BORDER = "border"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Part:
-    """A hop (an address), a link (two addresses with none or silent hops between them), an AS or a border of two AS.
-
-    The ends of a link are in the order in which packets cross it, those of a border in order of number.
-    """
-
-    level: Level
-    ends: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MeshPath:
-    """A path with its state. `reverse` is the route back, empty if the loss is known to be on the way there.
-
-    Routes are the hops between both ends, None where silent.
-    """
-
-    is_bad: bool
-    source: str
-    destination: str
-    forward: Hops
-    reverse: Hops = ()
+SHARES = {Level.LINK: 0.65, Level.HOP: 0.1, Level.BORDER: 0.17, Level.AS: 0.08}
+"""Prior probability that a faulty part is a link, a router, all links between two AS, or a whole AS."""
+MOST_PARTS = 500
+"""Parts that are weighed: those with the most bad paths and the fewest others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
     """Parts that the same paths cross, with the probability that the fault is in them; `bad` of `crossing` paths are
-    bad."""
+    bad, those with the indexes `paths`."""
 
     parts: tuple[Part, ...]
     probability: float
     bad: int
     crossing: int
+    paths: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,226 +64,114 @@ class Suspects:
 
 def find_suspects(paths: Sequence[MeshPath], as_of: Callable[[str], int | None] = lambda address: None) -> Suspects:
     """Suspects of the bad paths. `as_of` gives the AS of an address, None where unknown."""
-    bad = np.array([path.is_bad for path in paths], dtype=bool)
-    if bad.sum() < LEAST_BAD:
+    return rank_suspects(paths, find_crossings(paths, as_of), as_of)
+
+
+def rank_suspects(paths: Sequence[MeshPath], crossings: PartCrossings, as_of: Callable[[str], int | None]) -> Suspects:
+    """Suspects of the bad paths, of the parts that they cross."""
+    bad = frozenset(place for place, path in enumerate(paths) if path.is_bad)
+    if len(bad) < LEAST_BAD:
         return Suspects((), ())
-    crossings, gaps = _crossings(paths)
-    parts = sorted(crossings)
-    columns = np.zeros((len(parts), len(paths)))
+    parts = _suspected(paths, crossings, bad)
+    known = [place for place in sorted({place for part in parts for place in crossings.of_part[part]})
+             if paths[place].is_bad is not None]  # fmt: skip
+    position = {place: number for number, place in enumerate(known)}
+    columns = np.zeros((len(parts), len(known)))
     for row, part in enumerate(parts):
-        for place, probability in crossings[part].items():
-            columns[row, place] = probability
-    columns, groups = _distinct(columns, parts)
-    entries = _named_together(groups, _posterior(columns, bad, _prior(groups)), columns)
-    return Suspects(_suspects(entries, bad), _suspects(_places(entries, gaps, as_of), bad))
+        for place, probability in crossings.of_part[part].items():
+            if place in position:
+                columns[row, position[place]] = probability
+    rows, groups = _distinct(columns, parts)
+    prior = _prior(groups, Counter(part.level for part in crossings.of_part))
+    probabilities = posterior(columns[rows], path_states(paths, known), prior)
+    across = [frozenset(crossings.of_part[parts[row]]) for row in rows]
+    entries = _named_together(groups, probabilities, across, crossings.nodes)
+    return Suspects(_suspects(entries, bad), _suspects(_places(entries, crossings.gaps, as_of), bad))
 
 
-def crossing_paths(paths: Sequence[MeshPath]) -> dict[Part, frozenset[int]]:
-    """The indexes of the paths that cross each hop and link for certain."""
-    return {
-        part: frozenset(place for place, probability in of_paths.items() if probability == 1.0)
-        for part, of_paths in _crossings(paths)[0].items()
-    }
+def _suspected(paths: Sequence[MeshPath], crossings: PartCrossings, bad: frozenset[int]) -> list[Part]:
+    """The parts that bad paths cross; of very many those that bad paths cross most, and others least."""
+    counts = {}
+    for part, of_paths in crossings.of_part.items():
+        of_bad = len(bad & of_paths.keys())
+        if of_bad:
+            counts[part] = of_bad - EXCEPTION * sum(paths[place].is_bad is False for place in of_paths)
+    best = sorted(counts, key=lambda part: -counts[part])[:MOST_PARTS]
+    return sorted(best)
 
 
-def _crossings(paths: Sequence[MeshPath]) -> tuple[dict[Part, dict[int, float]], set[Part]]:
-    """The probability that a path crosses a part, by index of the path; without an entry it does not. And the links
-    with silent hops between their ends."""
-    routes = [
-        (place, _nodes(path, is_reverse=is_reverse))
-        for place, path in enumerate(paths)
-        for is_reverse in (False, True)
-        if not is_reverse or path.reverse
-    ]
-    filled, guesses = fill_silent([nodes for _, nodes in routes])
-    crossings: dict[Part, dict[int, float]] = defaultdict(dict)
-    gaps: set[Part] = set()
-    for (place, _), nodes in zip(routes, filled, strict=True):
-        for part in _parts_of(nodes):
-            crossings[part][place] = 1.0
-        for near, far, x, y in _gaps(nodes):
-            gaps.add(Part(Level.LINK, (x, y)))
-            for ends in ((x, SILENT), (SILENT, y)):
-                crossings[Part(Level.LINK, ends)][place] = 1.0
-            inner = guesses.get((x, y, far - near), ())
-            counts = Counter(part for guess in inner for part in _parts_of(guess))
-            for part, count in counts.items():
-                probability = 1.0 if count == len(inner) else CROSSED_BEHIND_SILENCE * count / len(inner)
-                crossings[part][place] = max(crossings[part].get(place, 0.0), probability)
-    return crossings, gaps
-
-
-def _parts_of(nodes: Nodes) -> list[Part]:
-    replied = [node for node in nodes if node is not None]
-    links = [Part(Level.LINK, link) for link in pairwise(replied)]
-    return [*links, *(Part(Level.HOP, (hop,)) for hop in replied[1:-1])]
-
-
-Gap = tuple[str, str, int]
-"""The nodes on both sides of silent hops and their distance."""
-
-
-def fill_silent(routes: Sequence[Nodes]) -> tuple[list[Nodes], dict[Gap, list[Nodes]]]:
-    """Routes with their silent hops filled from others that have the same hops on both sides, at the same distance.
-
-    Where those differ the hops stay silent; then the second result has the possible fillings.
-    """
-    filled = list(routes)
-    guesses: dict[Gap, list[Nodes]] = {}
-    for _ in range(FILLING_ROUNDS):
-        guesses = _fillings(filled)
-        for place, nodes in enumerate(filled):
-            copy = list(nodes)
-            for near, far, x, y in _gaps(nodes):
-                inner = guesses.get((x, y, far - near), [])
-                if len(inner) == 1:
-                    copy[near : far + 1] = inner[0]
-            filled[place] = tuple(copy)
-    return filled, guesses
-
-
-def _fillings(routes: Sequence[Nodes]) -> dict[Gap, list[Nodes]]:
-    """For each gap the different hops seen in its place, those that agree merged."""
-    gaps: dict[str, set[tuple[str, int]]] = defaultdict(set)
-    for nodes in routes:
-        for near, far, x, y in _gaps(nodes):
-            gaps[x].add((y, far - near))
-    fillings: dict[Gap, list[Nodes]] = defaultdict(list)
-    for nodes in routes:
-        for near, node in enumerate(nodes):
-            if node is None:
-                continue
-            for y, distance in gaps.get(node, ()):
-                inner = nodes[near : near + distance + 1]
-                if len(inner) <= distance or inner[-1] != y or not any(inner[1:-1]):
-                    continue
-                others = fillings[node, y, distance]
-                for place, other in enumerate(others):
-                    if all(a is None or b is None or a == b for a, b in zip(inner, other, strict=True)):
-                        others[place] = tuple(a or b for a, b in zip(inner, other, strict=True))
-                        break
-                else:
-                    others.append(inner)
-    return fillings
-
-
-def _nodes(path: MeshPath, *, is_reverse: bool) -> Nodes:
-    if is_reverse:
-        return (path.destination, *path.reverse, path.source)
-    return (path.source, *path.forward, path.destination)
-
-
-def _gaps(nodes: Sequence[str | None]) -> list[tuple[int, int, str, str]]:
-    """(Index, index, node, node) of the nodes on both sides of silent hops."""
-    gaps = []
-    replied = [(place, node) for place, node in enumerate(nodes) if node is not None]
-    for (near, x), (far, y) in pairwise(replied):
-        if far - near > 1:
-            gaps.append((near, far, x, y))
-    return gaps
-
-
-def _distinct(columns: Floats, parts: Sequence[Part]) -> tuple[Floats, list[list[Part]]]:
-    """The different columns, with the parts of each."""
+def _distinct(columns: Floats, parts: Sequence[Part]) -> tuple[list[int], list[list[Part]]]:
+    """The rows of the different columns, with the parts of each."""
     groups: dict[bytes, list[int]] = defaultdict(list)
     for row in range(len(parts)):
         groups[columns[row].tobytes()].append(row)
-    rows = list(groups.values())
-    return columns[[of_group[0] for of_group in rows]], [[parts[row] for row in of_group] for of_group in rows]
+    of_groups = groups.values()
+    return [rows[0] for rows in of_groups], [[parts[row] for row in rows] for rows in of_groups]
 
 
-def _prior(groups: Sequence[Sequence[Part]]) -> Floats:
-    """Of each column: the sum over its parts."""
-    hops = sum(part.level is Level.HOP for group in groups for part in group)
-    links = sum(len(group) for group in groups) - hops
-    of_hop = HOP_SHARE / max(hops, 1)
-    of_link = (1.0 - HOP_SHARE) / max(links, 1)
-    return np.array([sum(of_hop if part.level is Level.HOP else of_link for part in group) for group in groups])
+def _prior(groups: Sequence[Sequence[Part]], counts: Mapping[Level, int]) -> Floats:
+    """Of each group the sum over its parts; `counts` are all parts of each level."""
+    return np.array([sum(SHARES[part.level] / counts[part.level] for part in group) for group in groups])
 
 
-def _posterior(columns: Floats, bad: NDArray[np.bool_], prior: Floats) -> Floats:
-    """The probability of each column to be faulty, alone or as one of two."""
-    count = len(columns)
-    singles = np.full((len(HIT_RATIOS), len(OWN_RATIOS), count), -np.inf)
-    none = np.empty(len(OWN_RATIOS))
-    for j, own in enumerate(OWN_RATIOS):
-        none[j] = np.where(bad, np.log(own), np.log1p(-own)).sum() + np.log(OWN_WEIGHTS[j])
-        for i, hit in enumerate(HIT_RATIOS):
-            gain = _log_gain(columns * hit, bad, own).sum(axis=1)
-            singles[i, j] = none[j] + np.log(HIT_WEIGHTS[i]) + gain
-    log_none = np.logaddexp.reduce(none) + np.log(NO_PART)
-    log_single = np.logaddexp.reduce(singles.reshape(-1, count), axis=0) + np.log((1 - NO_PART - TWO_PARTS) * prior)
-    best = np.argsort(log_single)[::-1][:MOST_IN_PAIRS]
-    pairs = np.full((len(best), count), -np.inf)
-    for row, first in enumerate(best):
-        i, j = divmod(int(singles[:, :, first].argmax()), len(OWN_RATIOS))
-        hit, own = HIT_RATIOS[i], OWN_RATIOS[j]
-        reached = 1.0 - (1.0 - columns[first] * hit) * (1.0 - columns * hit)
-        pairs[row] = none[j] + np.log(HIT_WEIGHTS[i]) + _log_gain(reached, bad, own).sum(axis=1)
-        # A pair of two of the best is met twice.
-        pairs[row, best[: row + 1]] = -np.inf
-    pairs += np.log(TWO_PARTS * 2.0) + np.log(prior[best])[:, np.newaxis] + np.log(prior)
-    highest = max(log_none, log_single.max(), pairs.max())
-    weights, of_pairs = np.exp(log_single - highest), np.exp(pairs - highest)
-    total = np.exp(log_none - highest) + weights.sum() + of_pairs.sum()
-    weights += of_pairs.sum(axis=0)
-    np.add.at(weights, best, of_pairs.sum(axis=1))
-    return np.asarray(weights / total)
+_Entry = tuple[tuple[Part, ...], float, frozenset[int]]
+"""Parts, their probability and the paths that may cross them."""
 
 
-def _log_gain(reached: Floats, bad: NDArray[np.bool_], own: float) -> Floats:
-    """The log likelihood ratio of each path, if the fault makes it bad with the probability `reached`, to none."""
-    ratio = 1.0 - (1.0 - own) * (1.0 - reached)
-    return np.where(bad, np.log(ratio / own), np.log((1.0 - ratio) / (1.0 - own)))
-
-
-_Entry = tuple[tuple[Part, ...], float, Floats]
-"""Parts, their probability and the probability that each path crosses them."""
-
-
-def _named_together(groups: Sequence[Sequence[Part]], posterior: Floats, columns: Floats) -> list[_Entry]:
-    """Suspects, likeliest first. Both directions of a link are the same suspect, and so are links and hops next to each
-    other of which the paths cannot tell the likeliest."""
+def _named_together(
+    groups: Sequence[Sequence[Part]],
+    probabilities: Floats,
+    across: Sequence[frozenset[int]],
+    nodes: Mapping[Part, frozenset[str]],
+) -> list[_Entry]:
+    """Suspects, likeliest first. Both directions of a link are the same suspect, and until the likeliest is certain so
+    are parts next to it from which the paths cannot tell it."""
     entries: list[_Entry] = []
-    links: list[set[frozenset[str]]] = []
+    keys: list[set[tuple[str, ...]]] = []
     ends: list[set[str]] = []
-    for row in np.argsort(-posterior, kind="stable"):
-        parts, probability = tuple(groups[row]), float(posterior[row])
-        own_links = {frozenset(part.ends) for part in parts if part.level is Level.LINK}
-        own_ends = {end for part in parts for end in part.ends} - {SILENT}
-        same = next((place for place, others in enumerate(links) if own_links & others), None)
-        if same is None and entries and own_ends & ends[0] and probability * NOT_TOLD_APART >= posterior.max():
+    for row in np.argsort(-probabilities, kind="stable"):
+        parts, probability = tuple(groups[row]), float(probabilities[row])
+        own_keys = {_key(part) for part in parts if part.level is Level.LINK}
+        own_ends = {end for part in parts for end in nodes.get(part, part.ends)} - {SILENT}
+        same = next((place for place, others in enumerate(keys) if own_keys & others), None)
+        is_near = bool(entries) and bool(own_ends & ends[0]) and entries[0][1] < CERTAIN
+        if same is None and is_near and probability * NOT_TOLD_APART >= probabilities.max():
             same = 0
         if same is None:
-            entries.append((parts, probability, columns[row]))
-            links.append(own_links)
+            entries.append((parts, probability, across[row]))
+            keys.append(own_keys)
             ends.append(own_ends)
             continue
-        names, sum_before, column = entries[same]
-        new = tuple(part for part in parts if frozenset(part.ends) not in links[same] or part.level is Level.HOP)
-        entries[same] = ((*names, *new), min(sum_before + probability, 1.0), column)
-        links[same] |= own_links
+        names, sum_before, of_first = entries[same]
+        new = tuple(part for part in parts if part.level is not Level.LINK or _key(part) not in keys[same])
+        entries[same] = ((*names, *new), min(sum_before + probability, 1.0), of_first)
+        keys[same] |= own_keys
     return sorted(entries, key=lambda entry: -entry[1])
 
 
-def _suspects(entries: Iterable[_Entry], bad: NDArray[np.bool_]) -> tuple[Suspect, ...]:
+def _key(link: Part) -> tuple[str, ...]:
+    """The same for both directions of a link."""
+    return link.ends if SILENT in link.ends else tuple(sorted(link.ends))
+
+
+def _suspects(entries: Iterable[_Entry], bad: frozenset[int]) -> tuple[Suspect, ...]:
     return tuple(
-        Suspect(parts, probability, int((column[bad] > 0.0).sum()), int((column > 0.0).sum()))
-        for parts, probability, column in entries
+        Suspect(parts, probability, len(bad & across), len(across), across) for parts, probability, across in entries
     )
 
 
-def _places(suspects: Sequence[_Entry], gaps: Collection[Part], as_of: Callable[[str], int | None]) -> list[_Entry]:
+def _places(
+    suspects: Sequence[_Entry], gaps: Mapping[Part, Collection[Part]], as_of: Callable[[str], int | None]
+) -> list[_Entry]:
     """The AS and borders in which the suspects lie.
 
     The first entry is the smallest set of places that is certain, or the likeliest without any; the others do not
     overlap it.
     """
-    sets = [frozenset(place for part in parts for place in _places_of(part, gaps, as_of)) for parts, _, _ in suspects]
+    sets = [_places_of_all(parts, gaps, as_of) for parts, _, _ in suspects]
     sums: dict[frozenset[Part], float] = {}
     for own in {own for own in sets if own}:
-        inside = [entry[1] for other, entry in zip(sets, suspects, strict=True) if other and other <= own]
-        sums[own] = sum(inside)
+        sums[own] = sum(entry[1] for other, entry in zip(sets, suspects, strict=True) if other and other <= own)
     if not sums:
         return []
     likeliest = sorted(sums, key=lambda own: (-sums[own], len(own), sorted(own)))
@@ -347,13 +182,25 @@ def _places(suspects: Sequence[_Entry], gaps: Collection[Part], as_of: Callable[
             chosen.append(own)
     entries = []
     for own in chosen:
-        columns = [entry[2] for other, entry in zip(sets, suspects, strict=True) if other and other <= own]
-        entries.append((tuple(sorted(own)), min(sums[own], 1.0), np.max(columns, axis=0)))
+        inside = [entry[2] for other, entry in zip(sets, suspects, strict=True) if other and other <= own]
+        entries.append((tuple(sorted(own)), min(sums[own], 1.0), frozenset[int]().union(*inside)))
     return entries
 
 
-def _places_of(part: Part, gaps: Collection[Part], as_of: Callable[[str], int | None]) -> list[Part]:
+def _places_of_all(
+    parts: Sequence[Part], gaps: Mapping[Part, Collection[Part]], as_of: Callable[[str], int | None]
+) -> frozenset[Part]:
+    """The places of parts that the same paths cross. A hop at the end of a link has no place besides the link's."""
+    wider = [part for part in parts if part.level is not Level.HOP] or parts
+    return frozenset(place for part in wider for place in _places_of(part, gaps, as_of))
+
+
+def _places_of(part: Part, gaps: Mapping[Part, Collection[Part]], as_of: Callable[[str], int | None]) -> list[Part]:
     """The AS of a hop or of a link within an AS, or the border that a link crosses; with silent hops between, any."""
+    if part.level in (Level.AS, Level.BORDER):
+        return [part]
+    if SILENT in part.ends:
+        return [place for link in gaps.get(part, ()) for place in _places_of(link, gaps, as_of)]
     numbers = sorted({number for end in part.ends for number in [as_of(end)] if number is not None})
     places = [Part(Level.AS, (str(number),)) for number in numbers]
     if len(numbers) < 2:

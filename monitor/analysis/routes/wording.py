@@ -11,10 +11,11 @@ from datetime import datetime
 
 from monitor.analysis import figures
 from monitor.analysis.routes.compare import RouteHops
+from monitor.analysis.routes.crossings import SILENT, Level, Part
 from monitor.analysis.routes.differences import Block, BlockKind, diff_as, difference
 from monitor.analysis.routes.effects import ChangeEffect
 from monitor.analysis.routes.onset import LossOnset
-from monitor.analysis.routes.suspects import SILENT, Level, Part, Suspect, Suspects
+from monitor.analysis.routes.suspects import Suspect, Suspects
 
 CANNOT_TELL = "cannot tell"
 MOST_NAMES = 4
@@ -103,27 +104,29 @@ def effects(effect: ChangeEffect | None) -> list[str]:
     return parts
 
 
-def suspects(rankings: Suspects, labels: AsLabels) -> str:
-    """The common place of bad paths and the next: AS 20965 0.93, next AS 513 0.04."""
-    certain = rankings.certain()
-    ranking = rankings.places if certain is None or certain in rankings.places else rankings.parts
-    if certain is None:
-        return CANNOT_TELL
-    place = next((entry for entry in rankings.places[:1] if entry.probability >= certain.probability), None)
+def common_part(name: str, certain: Suspect, rankings: Suspects, labels: AsLabels) -> str:
+    """The common part of bad paths by its name, with its link or hop if there is a single one, and the next: AS 20965
+    (link 10.0.0.1 – 10.0.0.2) 0.93, next AS 513 CERN 0.04."""
+    links = [part for part in certain.parts if part.level is Level.LINK]
+    finest = links or [part for part in certain.parts if part.level is Level.HOP]
+    detail = f" ({part_name(finest[0], labels)})" if len(finest) == 1 and finest[0].ends[0] not in name else ""
+    ranking = rankings.places if certain in rankings.places else rankings.parts
     others = [entry for entry in ranking if entry is not certain and entry.probability >= 0.005]
     following = f", next {suspect(others[0], labels)} {probability(others[0].probability)}" if others else ""
-    inside = ""
-    if place is not None and ranking is rankings.parts:
-        is_border = all(part.level is Level.BORDER for part in place.parts)
-        inside = f" {'at' if is_border else 'in'} {suspect(place, labels)}"
-    return f"{suspect(certain, labels)}{inside} {probability(certain.probability)}{following}"
+    return f"{name}{detail} {probability(certain.probability)}{following}"
+
+
+def stretch(near: str, far: str, labels: AsLabels) -> str:
+    """The part of a route between two hops: between 10.0.0.1 (AS 20965 GEANT) and 10.0.0.2 (AS 513 CERN)."""
+    ends = [f"{end} ({label})" if label else end for end in (near, far) for label in [labels.of(end)]]
+    return f"between {' and '.join(ends)}"
 
 
 def suspect(entry: Suspect, labels: AsLabels) -> str:
     """The parts of a suspect, links first: they cannot be told apart."""
     rank = {Level.LINK: 0, Level.HOP: 1, Level.AS: 2, Level.BORDER: 3}
     ordered = sorted(entry.parts, key=lambda part: (rank[part.level], part.ends))
-    names = [_part(part, labels) for part in ordered[:MOST_NAMES]]
+    names = [part_name(part, labels) for part in ordered[:MOST_NAMES]]
     if len(ordered) > MOST_NAMES:
         names.append(f"{len(ordered) - MOST_NAMES} more")
     return " or ".join(names)
@@ -134,14 +137,16 @@ def probability(value: float) -> str:
     return f"{min(value, 0.99):.2f}"
 
 
-def _part(part: Part, labels: AsLabels) -> str:
-    if part.level is Level.AS:
-        return labels.text(int(part.ends[0]))
-    if part.level is Level.BORDER:
-        return f"the border of {' and '.join(labels.text(int(number)) for number in part.ends)}"
-    if part.level is Level.HOP:
-        return f"hop {part.ends[0]}"
-    near, far = ("silent hops" if end == SILENT else end for end in part.ends)
+def part_name(entry: Part, labels: AsLabels) -> str:
+    """AS 20965 GEANT, the border of two AS, hop 10.0.0.1 (AS 20965 GEANT), or link 10.0.0.1 – 10.0.0.2."""
+    if entry.level is Level.AS:
+        return labels.text(int(entry.ends[0]))
+    if entry.level is Level.BORDER:
+        return f"the border of {' and '.join(labels.text(int(number)) for number in entry.ends)}"
+    if entry.level is Level.HOP:
+        label = labels.of(entry.ends[0])
+        return f"hop {entry.ends[0]} ({label})" if label else f"hop {entry.ends[0]}"
+    near, far = ("silent hops" if end == SILENT else end for end in entry.ends)
     return f"link {near} – {far}"
 
 

@@ -227,7 +227,7 @@ def test_paths_through_one_as_are_one_incident_of_its_name(as_names, monkeypatch
     (incident,) = Incident.objects.all()
     assert incident.cause == "AS 20965 GEANT"
     assert {str(row.path) for row in incident.paths.all()} == set(bad)
-    assert lacks(incident.summary, "AS 20965 GEANT 0.9") == []
+    assert lacks(incident.summary, "AS 20965 GEANT", "hop 8.1.0.1", " 0.9") == []
 
 
 def test_bad_paths_without_traces_keep_their_causes(monkeypatch):

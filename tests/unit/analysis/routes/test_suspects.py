@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from monitor.analysis.routes.suspects import Level, MeshPath, Part, crossing_paths, fill_silent, find_suspects
+from monitor.analysis.routes.crossings import Level, MeshPath, Part, fill_silent, find_crossings
+from monitor.analysis.routes.suspects import find_suspects
 from tests.routes.meshes import faulty_mesh
 
 
@@ -58,11 +59,36 @@ def test_silent_hops_that_others_fill_differently_stay_silent():
 
 
 def test_the_paths_across_each_part_are_listed():
-    crossed = crossing_paths(mesh(("AxyB", "Ax.C"), ()))
+    crossings = find_crossings(mesh(("AxyB", "Ax.C"), ()))
 
-    assert crossed[Part(Level.HOP, ("x",))] == {0, 1}
-    assert crossed[Part(Level.LINK, ("x", "y"))] == {0}
-    assert crossed[Part(Level.LINK, ("x", "C"))] == {1}
+    assert crossings.certain(Part(Level.HOP, ("x",))) == {0, 1}
+    assert crossings.certain(Part(Level.LINK, ("x", "y"))) == {0}
+    assert crossings.certain(Part(Level.LINK, ("x", "C"))) == {1}
+
+
+def test_a_border_is_crossed_for_certain_behind_one_silent_hop():
+    numbers = {"x": 1, "y": 1, "z": 2, "w": 2}
+
+    crossings = find_crossings(mesh(("AxzB", "Ay.wC", "Ax..wB"), ()), numbers.get)
+
+    assert crossings.certain(Part(Level.BORDER, ("1", "2"))) == {0, 1}
+    assert crossings.of_part[Part(Level.BORDER, ("1", "2"))].keys() == {0, 1, 2}
+    assert crossings.certain(Part(Level.AS, ("2",))) == {0, 1, 2}
+
+
+def test_a_path_of_unknown_state_does_not_speak_against_a_part():
+    """Of the four paths over x – y two are bad, and two are normal or not known."""
+    routes = ("AxyB", "AxyC", "DxyB", "DxyC", "AxzE", "DwzE", "FwyB", "FwzC", "AwzC", "FxzE")
+
+    def probability(unknown):
+        paths = [
+            MeshPath(None if place in unknown else path.is_bad, path.source, path.destination, path.forward)
+            for place, path in enumerate(mesh(routes, {0, 1}))
+        ]
+        entries = find_suspects(paths).parts
+        return next(entry.probability for entry in entries if Part(Level.LINK, ("x", "y")) in entry.parts)
+
+    assert probability({2, 3}) > probability(()) + 0.05
 
 
 def test_the_as_of_the_suspects_has_their_probability():

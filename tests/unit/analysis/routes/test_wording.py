@@ -7,18 +7,20 @@ from datetime import UTC, datetime
 import pytest
 
 from monitor.analysis.routes.compare import RouteHops
+from monitor.analysis.routes.crossings import SILENT, Level, Part
 from monitor.analysis.routes.differences import diff_as
 from monitor.analysis.routes.effects import ChangeEffect, LossStep, MedianStep
 from monitor.analysis.routes.onset import LossOnset
-from monitor.analysis.routes.suspects import SILENT, Level, Part, Suspect, Suspects
+from monitor.analysis.routes.suspects import Suspect, Suspects
 from monitor.analysis.routes.wording import (
     AsLabels,
     as_change,
+    common_part,
     loss_onset,
     probability,
     route_change,
     route_unchanged,
-    suspects,
+    stretch,
 )
 
 NUMBERS = {"a": 680, "g": 20965, "c": 513, "l": 3356, "m": 3356, "k": 174}
@@ -93,36 +95,37 @@ def suspect(value, *parts):
     return Suspect(parts, value, 5, 6)
 
 
-def test_suspects_have_their_probability_and_the_next():
+def test_a_common_part_has_its_probability_and_the_next():
     result = Suspects(
         (suspect(0.5, Part(Level.LINK, ("g", "c"))),),
         (suspect(0.93, Part(Level.AS, ("20965",))), suspect(0.04, Part(Level.AS, ("513",)))),
     )
 
-    assert suspects(result, LABELS) == "AS 20965 GEANT 0.93, next AS 513 CERN 0.04"
+    text = common_part("AS 20965 GEANT", result.places[0], result, LABELS)
+
+    assert text == "AS 20965 GEANT 0.93, next AS 513 CERN 0.04"
 
 
-def test_a_certain_link_is_named_in_its_place():
-    link, border = Part(Level.LINK, ("g", "c")), Part(Level.BORDER, ("513", "20965"))
+def test_the_only_link_of_a_common_part_is_told():
+    result = Suspects((suspect(0.95, Part(Level.LINK, ("g", "c")), Part(Level.BORDER, ("513", "20965"))),), ())
 
-    text = suspects(Suspects((suspect(0.95, link),), (suspect(0.97, border),)), LABELS)
+    assert "link g – c" in common_part("the border", result.parts[0], result, LABELS)
+    assert "link" not in common_part(stretch("g", "c", LABELS), result.parts[0], result, LABELS)
 
-    assert text == "link g – c at the border of AS 513 CERN and AS 20965 GEANT 0.95"
+
+def test_a_stretch_has_the_as_of_its_ends():
+    assert stretch("g", "x", LABELS) == "between g (AS 20965 GEANT) and x"
 
 
 def test_many_parts_that_cannot_be_told_apart_are_counted():
     links = [Part(Level.LINK, (f"r{place}", SILENT)) for place in range(6)]
+    result = Suspects((suspect(0.95, Part(Level.AS, ("513",))), suspect(0.03, *links)), ())
 
-    text = suspects(Suspects((suspect(0.95, *links),), ()), LABELS)
+    text = common_part("AS 513 CERN", result.parts[0], result, LABELS)
 
     assert "r0" in text
     assert "silent hops" in text
     assert "2 more" in text
-
-
-def test_without_certainty_nobody_is_named():
-    assert suspects(Suspects((suspect(0.5, Part(Level.HOP, ("g",))),), ()), LABELS) == "cannot tell"
-    assert suspects(Suspects((), ()), LABELS) == "cannot tell"
 
 
 def test_a_probability_is_never_rounded_to_one():
