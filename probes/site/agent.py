@@ -30,7 +30,7 @@ from probes.site.runner.permit import Permit
 from probes.site.runner.schedule import newest_cycles, phase_s, spread
 from probes.site.runner.sentinels import Sentinels
 from probes.site.runner.slot import Slots
-from probes.site.runner.trace_budget import TraceBudget
+from probes.site.runner.trace_budget import TraceBudget, echo_requests_per_hour
 from probes.site.runner.triggered_traces import TriggeredTraces
 from probes.site.settings import AgentSettings
 from probes.site.spool.ledger import Cycle
@@ -71,7 +71,9 @@ class Agent:
         permit = Permit(limits, usage)
         self.cycles = Cycles(self.spool, permit, own_tests, note=self._note)
         self.traces = TriggeredTraces(self.cycles.run_besides, self.plans.current)
-        self.trace_budget = TraceBudget(lambda: TRACE.memory.packets)
+        self.trace_budget = TraceBudget(
+            lambda: TRACE.memory.packets, lambda: echo_requests_per_hour(self.plans.current())
+        )
         self.sentinels = Sentinels(
             SentinelProbe(TRACE.memory).run, permit, self.plans.current, self.trace_budget, self.traces.request
         )

@@ -10,12 +10,12 @@ import pytest
 
 from probes.contract import Outcome
 from probes.kinds import KINDS
-from probes.ping.spec import Burst, PingTask
+from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
 from probes.site.limits.limits import Limits
 from probes.site.runner.permit import Permit
 from probes.site.runner.rtt_steps import RttSteps
 from probes.site.runner.sentinels import Sentinels
-from probes.site.runner.trace_budget import FORGET_S, TraceBudget
+from probes.site.runner.trace_budget import FORGET_S, TraceBudget, echo_requests_per_hour
 from probes.site.wire import Delivered
 from probes.trace.kind import KIND
 from probes.trace.limits import TraceLimits
@@ -49,13 +49,13 @@ def burst(path_id: int, *, received: int = 10, rtt_ms: float = 20.0) -> Delivere
 class Site:
     """Sentinels whose sends stand in `sent`; those to `changed` addresses tell of a change."""
 
-    def __init__(self, limits: Limits = LIMITS, task: TraceTask = TASK) -> None:
+    def __init__(self, limits: Limits = LIMITS, task: TraceTask = TASK, planned_per_hour: float = 0.0) -> None:
         self.sent: list[tuple[list[int | None], int]] = []
         self.requested: list[tuple[list[int], TraceReason]] = []
         self.changed: set[int] = set()
         self.packets = 0
         self.now_s = 0.0
-        self.budget = TraceBudget(lambda: self.packets, now_s=lambda: self.now_s)
+        self.budget = TraceBudget(lambda: self.packets, lambda: planned_per_hour, now_s=lambda: self.now_s)
         plan = SimpleNamespace(of=lambda kind: (task,) if kind.name == "trace" else ())
         self.sentinels = Sentinels(
             self.send,
@@ -141,6 +141,35 @@ def test_traces_and_sentinels_stay_below_15_percent_of_the_pings():
 
     assert 0.12 < site.packets / pings <= 0.15
     assert len(site.sent) > 0.7 * 24 * 60
+
+
+@pytest.mark.usefixtures("any_network")
+def test_sentinels_begin_with_the_first_cycle_and_stay_below_15_percent_of_an_hour():
+    """As above, with an agent that traces all paths before its first pings."""
+    site, pings, begun_at = Site(planned_per_hour=3 * 2 * 10 * 60.0), 0, None
+    for minute in range(60):
+        if minute % 10 == 0:
+            task = site.budget.within(KIND, TASK)
+            assert isinstance(task, TraceTask)
+            most = 0 if task.spec.max_packets is None else task.spec.max_packets
+            site.packets += 3 * max(12, min(36, most))
+        site.cycle(*[burst(path_id) for path_id in (1, 2, 3)] * 2)
+        pings += 3 * 2 * 10
+        begun_at = minute if site.sent and begun_at is None else begun_at
+        site.now_s += 60
+
+    assert begun_at == 0
+    assert 0.10 < site.packets / pings <= 0.15
+
+
+def test_the_requests_of_an_hour_are_those_of_all_tests():
+    targets = (PingTarget(address="198.18.0.1"), PingTarget(address="198.18.0.2"))
+    often = PingTask(test="often", every_s=60, spec=PingSpec(targets=targets, count=10, priming_bytes=None))
+    seldom = PingTask(test="seldom", every_s=600, spec=PingSpec(targets=targets[:1], packet_bytes=(100,), count=4))
+    plan = SimpleNamespace(of=lambda kind: (often, seldom) if kind.name == "ping" else ())
+
+    assert echo_requests_per_hour(plan) == 2 * 20 * 60 + 5 * 6
+    assert echo_requests_per_hour(None) == 0
 
 
 def test_a_debt_is_forgotten_in_time_and_never_negative():
