@@ -92,6 +92,9 @@ def daily_congestion(minimum_ms: Floats, weekdays: Sequence[int]) -> DailyConges
     is_measured = (~np.isnan(minimum_ms)).sum(axis=1) >= slots / 2
     if is_measured.sum() < LEAST_DAYS:
         return DailyCongestion(False, ())
+    with np.errstate(invalid="ignore"):
+        if (minimum_ms > np.nanmin(minimum_ms) + LEAST_RISE_MS).sum() < LEAST_RECURRENCES:
+            return DailyCongestion(True, ())  # most paths, at little cost
     series = minimum_ms.ravel()
     is_congested = congested_slots(series, slots).reshape(days, slots)
     rise = above_base(series, slots).reshape(days, slots)

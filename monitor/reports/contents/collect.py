@@ -32,6 +32,7 @@ from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.document.service_levels import ServiceLevel
 from monitor.mesh.models import Group, KindName, Measurement, Mesh, Path, Site
 from monitor.mesh.queries import groups_of_sites, measured_by, place_of
+from monitor.overview.recurring_hours import PathCongestion, congestion_of
 from monitor.overview.route_changes import RouteEffects, route_effects
 from monitor.reports.contents.report import ReportScope
 from monitor.reports.periods import Period
@@ -106,6 +107,7 @@ class Material:
     routes: RouteEffects | None
     hop_names: Mapping[str, HopName]
     as_table: TableSource | None
+    congestion: Mapping[int, PathCongestion]
 
 
 def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
@@ -163,6 +165,7 @@ def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
         routes=routes,
         hop_names=_hop_names(routes),
         as_table=next((table for table in sources() if table.name == "asn"), None) if traced else None,
+        congestion=congestion_of([paths[path_id].path for path_id in sizes], until, period.zone),
     )
 
 

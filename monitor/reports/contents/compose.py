@@ -19,6 +19,7 @@ from monitor.reports.contents.collect import DAYS_BEFORE, SPARKLINE_DAYS, Materi
 from monitor.reports.contents.report import (
     CoverageLine,
     IncidentReport,
+    PathCongestionReport,
     PathReport,
     Report,
     ReportScope,
@@ -68,8 +69,24 @@ def compose(material: Material, numbers: Numbers) -> Report:
         coverage=_coverage(material),
         data_since=material.data_since,
         sentences=(),
+        congestion=_congestion(material),
     )
     return replace(report, sentences=sentences.summary_sentences(report, numbers))
+
+
+def _congestion(material: Material) -> tuple[PathCongestionReport, ...]:
+    """The paths that are congested daily, most days first, then by the rise."""
+    congested = [
+        PathCongestionReport(
+            path=f"{material.paths[path_id].path.source.name} → {material.paths[path_id].path.destination.name}",
+            days_congested=of_path.congestion.hours[0].days_congested,
+            rise_ms=of_path.congestion.hours[0].rise_ms,
+            words=of_path.sentences[0],
+        )
+        for path_id, of_path in material.congestion.items()
+        if of_path.congestion.hours
+    ]
+    return tuple(sorted(congested, key=lambda path: (-path.days_congested, -path.rise_ms, path.path)))
 
 
 def _by_name(path: PathReport) -> tuple[str, str]:

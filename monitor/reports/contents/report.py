@@ -282,6 +282,16 @@ class RoutesReport:
 
 
 @dataclass(frozen=True, slots=True)
+class PathCongestionReport:
+    """A path that is congested at the same hours of most days, with its hours in words: those of most days first."""
+
+    path: str
+    days_congested: int
+    rise_ms: float
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class CoverageLine:
     """Number of planned measurements of a test with the same outcome and reason, in the terms of the ledger."""
 
@@ -325,6 +335,7 @@ class Report:
     coverage: tuple[CoverageLine, ...]
     data_since: datetime | None
     sentences: tuple[Sentence, ...]
+    congestion: tuple[PathCongestionReport, ...] = ()
 
     @property
     def is_over(self) -> bool:

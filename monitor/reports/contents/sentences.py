@@ -201,6 +201,15 @@ def _routes(report: Report, numbers: Numbers) -> Sentence | None:
     return Sentence("routes", f"{words}.", figures)
 
 
+def _congestion(report: Report, numbers: Numbers) -> Sentence | None:
+    if not report.congestion:
+        return None
+    named = "; ".join(f"{path.path} {path.words}" for path in report.congestion[:MOST_CHANGES])
+    more = len(report.congestion) - MOST_CHANGES
+    words = f"In the last 14 days, {named}" + (f"; and {paths(more, numbers)} more" if more > 0 else "")
+    return Sentence("congestion", f"{words}.", {path.path: path.rise_ms for path in report.congestion})
+
+
 def _levels(report: Report, numbers: Numbers) -> Sentence | None:
     judged = [path for path in report.paths if path.targets]
     if not judged:
@@ -288,6 +297,7 @@ RULES: tuple[Rule, ...] = (
     _pauses,
     _incidents,
     _routes,
+    _congestion,
     _levels,
     _advice,
     _thin,
