@@ -1,0 +1,136 @@
+"""STAMP between two sites of the lab: loss and delay that are planted in one direction are told of that direction.
+
+The lab's clocks are one clock that is not synchronised, as far as the hosts know: intervals come from the round trips.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy.stats import binom
+
+from tests.lab import RunningLab, wait_until
+
+SCENARIO = """
+title = "Two sites, each direction with its own delay and loss"
+seed = 5
+
+[[site]]
+name = "near"
+title = "Near"
+latitude_deg = 46.2
+longitude_deg = 6.1
+country = "CH"
+region = "Europe"
+
+[[site]]
+name = "far"
+title = "Far"
+latitude_deg = 52.4
+longitude_deg = 13.4
+country = "DE"
+region = "Europe"
+
+[[path]]
+from = "near"
+to = "far"
+delay_ms = 12
+loss_ratio = 0.08
+duplicate_ratio = 0.02
+
+[[path]]
+from = "far"
+to = "near"
+delay_ms = 31
+loss_ratio = 0.02
+"""
+COUNT = 300
+SPACING_S = 0.02
+LOSS = {("near", "far"): 0.08, ("far", "near"): 0.02}
+DELAY_MS = {("near", "far"): 12.0, ("far", "near"): 31.0}
+PORT = "862"
+CONFIDENCE = 0.99
+RELAY_MS = 5.0
+"""What the relay, a program on a busy machine, may add to a delay at most as a rule."""
+
+
+@contextmanager
+def reflectors(lab: RunningLab, key_file: Path) -> Iterator[None]:
+    """A reflector at each site, which answers the other with the key."""
+    started = []
+    try:
+        for site, peer in (("near", "far"), ("far", "near")):
+            peers = ("--peer", lab.address(peer), "--key-file", str(key_file))
+            started.append(
+                lab.popen(site, sys.executable, "-m", "probes", "stamp", "--reflect", "--port", PORT, *peers)
+            )
+        for process in started:
+            assert process.stdout is not None
+            assert "answering" in process.stdout.readline()
+        yield
+    finally:
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.communicate(timeout=20)
+
+
+def measure(lab: RunningLab, key_file: Path) -> dict[str, dict[str, Any]]:
+    """A burst from each site to the other at once, by its source."""
+    options = ["-c", str(COUNT), "--spacing-s", str(SPACING_S), "--timeout-s", "1", "--json"]
+    options += ["--port", PORT, "--key-file", str(key_file)]
+    running = {
+        site: lab.popen(site, sys.executable, "-m", "probes", "stamp", lab.address(peer), *options)
+        for site, peer in (("near", "far"), ("far", "near"))
+    }
+    lines = {site: process.communicate(timeout=60)[0] for site, process in running.items()}
+    return {site: json.loads(text.splitlines()[-1]) for site, text in lines.items()}
+
+
+@pytest.fixture
+def bursts(start_lab: Callable[..., RunningLab], tmp_path: Path) -> tuple[RunningLab, dict[str, dict[str, Any]]]:
+    scenario, key_file = tmp_path / "scenario.toml", tmp_path / "key"
+    scenario.write_text(SCENARIO)
+    key_file.write_text("a2tra2tra2tra2tra2tra2tra2tra2tr")
+    lab = start_lab(str(scenario))
+    with reflectors(lab, key_file):
+        measured = measure(lab, key_file)
+        wait_until(lambda: lab.counts("near", "far").received >= COUNT, "the relay counted the packets")
+    return lab, measured
+
+
+def test_planted_loss_and_delay_are_told_of_their_direction(bursts) -> None:
+    lab, measured = bursts
+    lost = dict.fromkeys(LOSS, 0)
+    for source, destination in LOSS:
+        burst = measured[source]
+        ways = {"forward": (source, destination), "reverse": (destination, source)}
+        arrived = {"forward": COUNT, "reverse": COUNT - burst["forward"]["lost"]}
+        assert burst["sent"] == COUNT
+        assert burst["undecided"] == 0
+        for name, way in ways.items():
+            told = burst[name]
+            lost[way] += told["lost"]
+            low, high = binom.interval(CONFIDENCE, arrived[name], LOSS[way])
+            assert low <= told["lost"] <= high, f"{source}, {name}: {told['lost']} of {arrived[name]}"
+            interval_ms = told["median_interval_ms"]
+            assert 0 <= interval_ms[0] <= DELAY_MS[way] + RELAY_MS
+            assert interval_ms[1] >= DELAY_MS[way]
+            assert told["ttl"] == 64
+        # Round trips have no part of the time in the reflector.
+        assert burst["rtts_ms"].count(None) == COUNT - burst["received"]
+        rtt_ms = min(rtt for rtt in burst["rtts_ms"] if rtt is not None)
+        assert sum(DELAY_MS.values()) <= rtt_ms <= sum(DELAY_MS.values()) + RELAY_MS
+        assert burst["forward"]["duplicates" if source == "near" else "lost"] > 0
+        assert burst["is_authenticated"]
+    # The relay's own count is exact; it has the few closing packets and ARP too, and counts a lost copy.
+    for source, destination in LOSS:
+        dropped = lab.counts(source, destination).dropped_loss
+        assert math.isclose(lost[source, destination], dropped, abs_tol=6)
