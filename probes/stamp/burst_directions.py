@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from probes.ping.arrays import Bools, Int64s
-from probes.ping.engine.packet_outcomes import EchoResults
+from probes.ping.engine.packet_outcomes import NS_PER_MS, EchoResults
 from probes.stamp.delays import RawDelays, offset_interval, summaries
 from probes.stamp.directions import ArrivedReply, CountedDirections, count_directions
 from probes.stamp.engine.session import SEQUENCES, StampSession
@@ -160,6 +160,19 @@ class BurstDirections:
     def _first_of(values: Int64s, row: int) -> int | None:
         known = values[row][values[row] >= 0]
         return int(known[0]) if len(known) else None
+
+
+def without_dwell(results: EchoResults, figures: ReplyFigures, timeout_s: float) -> EchoResults:
+    """The results with round trips less the time that packets spent in the reflector, by its own clock alone.
+
+    A reply is in time if the network was: a busy reflector is no loss.
+    """
+    known = (figures.far_received_ns > 0) & (figures.far_sent_ns >= figures.far_received_ns)
+    dwell_ms = np.where(known, (figures.far_sent_ns - figures.far_received_ns) / NS_PER_MS, 0.0)
+    whole_ms = np.where(results.late, (figures.arrived_ns - figures.left_ns) / NS_PER_MS, results.rtt_ms)
+    rtt_ms = np.where(dwell_ms <= whole_ms, whole_ms - dwell_ms, whole_ms)
+    in_time = rtt_ms <= timeout_s * MS_PER_S
+    return replace(results, rtt_ms=np.where(in_time, rtt_ms, np.nan), late=results.late & ~in_time)
 
 
 def arrived_replies(results: EchoResults, figures: ReplyFigures, row: int) -> list[Arrival]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
 
@@ -20,10 +20,10 @@ from probes.ping.addresses import SocketAddress
 from probes.ping.arrays import Int64s
 from probes.ping.burst_counts import BurstCounts, sent_within
 from probes.ping.cycle import EPOCH, clock_source, refusal
-from probes.ping.engine.packet_outcomes import NS_PER_MS, EchoResults, SendPattern
+from probes.ping.engine.packet_outcomes import EchoResults, SendPattern
 from probes.ping.engine.session import run_sessions
 from probes.ping.resolve import Name, Resolution
-from probes.stamp.burst_directions import BurstDirections, closing_replies
+from probes.stamp.burst_directions import BurstDirections, closing_replies, without_dwell
 from probes.stamp.clocks import own_clock
 from probes.stamp.engine.channel import StampChannel
 from probes.stamp.engine.session import Identities, StampSession
@@ -190,12 +190,7 @@ class StampCycle:
         self, shared: _SharedSocket, results: EchoResults, closing: tuple[Int64s, StampSession] | None
     ) -> None:
         figures = shared.session.figures()
-        # The time in the reflector, by its own clock alone.
-        known = (figures.far_received_ns > 0) & (figures.far_sent_ns >= figures.far_received_ns)
-        dwell_ms = np.where(known, (figures.far_sent_ns - figures.far_received_ns) / NS_PER_MS, 0.0)
-        results = replace(
-            results, rtt_ms=np.where(dwell_ms <= results.rtt_ms, results.rtt_ms - dwell_ms, results.rtt_ms)
-        )
+        results = without_dwell(results, figures, self._spec.timeout_s)
         periods = () if self._load_periods is None else self._load_periods()
         under_load = sent_within(results, periods)
         counts = BurstCounts(results, 1, shared.family, under_load)

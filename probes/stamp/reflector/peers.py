@@ -82,8 +82,9 @@ class SenderSession:
 class SenderSessions:
     """The sessions of all peers, the least recently used forgotten first; a peer's own before those of others."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, most_per_peer: int = MOST_SESSIONS_PER_PEER) -> None:
         self._most = most
+        self._most_per_peer = most_per_peer
         self._count = 0
         self._of_peer: OrderedDict[bytes, OrderedDict[tuple[bytes, int], SenderSession]] = OrderedDict()
 
@@ -98,7 +99,7 @@ class SenderSessions:
         if session is not None:
             sessions.move_to_end((port, ssid))
             return session
-        if len(sessions) >= MOST_SESSIONS_PER_PEER:
+        if len(sessions) >= self._most_per_peer:
             sessions.popitem(last=False)
             self._count -= 1
         elif self._count >= self._most:
