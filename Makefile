@@ -42,6 +42,10 @@ test-faults: setup system-test ## outages of ten minutes, twenty rounds of kill 
 test-grafana: setup system-test ## the dashboards' queries through Grafana's own plugin; needs Go and gcc; ten minutes the first time, table into docs/grafana.md
 	nice -n 10 $(BIN)/python -m tests.grafana --write
 
+test-stamp: setup ## STAMP against a foreign implementation, stamp-suite, which cargo builds the first time: some minutes
+	CARGO_TARGET_DIR=.cache/stamp-suite/target cargo install --quiet --locked --root .cache/stamp-suite stamp-suite --version 1.0.0
+	$(BIN)/python -m pytest tests/net/test_stamp_suite.py
+
 test-compose: setup ## docker-compose.yml on a Docker engine of its own, as root on Debian 12; ten minutes, 6 GB of disk
 	$(BIN)/python -m tests.compose --write
 
@@ -109,4 +113,4 @@ audit: setup ## known vulnerabilities of the pinned packages, from an advisory s
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-compose test-faults test-grafana lint check bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit lock
+.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-compose test-stamp test-faults test-grafana lint check bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit lock

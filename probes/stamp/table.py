@@ -13,7 +13,7 @@ from probes.ping.command import loss_text
 from probes.stamp.spec import StampBurst, StampDirection
 
 HEADINGS = ("lost", "forward", "reverse", "RTT ms", "forward ms", "reverse ms", "PDV fwd", "PDV rev")
-WIDTHS = (15, 7, 7, 9, 16, 16, 8, 8)
+WIDTHS = (19, 7, 7, 9, 16, 16, 8, 8)
 DIRECTIONS: tuple[Literal["forward", "reverse"], ...] = ("forward", "reverse")
 
 
