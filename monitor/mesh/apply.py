@@ -158,6 +158,7 @@ class _Application:
                     "for_throughput": host.for_throughput,
                     "interface": host.interface,
                     "namespace": host.namespace,
+                    "iperf3_ports": None if host.iperf3_ports is None else list(host.iperf3_ports),
                     "peers": host.peer_addresses,
                     "uplink": uplinks[site.name, host.uplink] if host.uplink else None,
                 }

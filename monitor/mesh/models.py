@@ -160,6 +160,9 @@ class Host(models.Model):
     for_throughput = models.BooleanField(default=True)
     interface = models.TextField(null=True, help_text="Interface or VRF by which its pings leave.")
     namespace = models.TextField(null=True, help_text="Network namespace from which its pings are sent.")
+    iperf3_ports = ArrayField(
+        models.IntegerField(), null=True, help_text="First and last port of a public iperf3 server."
+    )
     peers = models.JSONField(
         default=list, db_default=[], help_text="Other addresses for some sites: as PeerEntry of mesh.toml."
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import random
 import resource
 import shutil
 import signal
@@ -29,6 +30,8 @@ from probes.throughput.address import is_local, resolve_address
 from probes.throughput.authentication import Credentials
 from probes.throughput.report import (
     Json,
+    ServerBusy,
+    ServerRefused,
     ToolFailure,
     decode,
     listening_failed,
@@ -82,12 +85,37 @@ class Iperf3Probe:
         return reasons
 
     def run(self, spec: ThroughputSpec, deadline: Deadline) -> ThroughputRun:
-        """Send for `spec.duration_s` seconds to the server at `spec.address`. Raises `ProbeError`."""
-        started_at = datetime.now(UTC)
+        """Send for `spec.duration_s` seconds to the server at `spec.address`. Of several ports, those that are busy or
+        where nobody listens are passed over, beginning at any of them. Raises `ProbeError`."""
         address = resolve_address(spec.address, spec.family)
         congestion_control.check(spec.congestion_control)
+        ports = spec.ports
+        failures = list[ProbeError]()
+        for port in random.sample(ports, len(ports)):
+            if failures and deadline.remaining_s < spec.length_s:
+                break
+            try:
+                run = self._run_at(msgspec.structs.replace(spec, port=port), address, deadline)
+            except (ServerBusy, ServerRefused) as error:
+                failures.append(error)
+            else:
+                return run if len(ports) == 1 else msgspec.structs.replace(run, detail=_with_port(run.detail, port))
+        if len(ports) == 1 and failures:
+            raise failures[0]
+        busy = [error for error in failures if isinstance(error, ServerBusy)]
+        tried = f"{len(busy)} of {len(ports)} ports busy, {len(failures) - len(busy)} refused"
+        if failures and not busy:
+            raise ServerRefused(f"{tried}: {failures[-1]}")
+        raise ServerBusy(tried)
+
+    def _run_at(self, spec: ThroughputSpec, address: str, deadline: Deadline) -> ThroughputRun:
+        started_at = datetime.now(UTC)
         with authentication.client_credentials(spec.one_time_key, spec.peer_iperf3) as credentials:
             return run_client(client_arguments(spec, address), spec, address, started_at, deadline, credentials)
+
+
+def _with_port(detail: str | None, port: int) -> str:
+    return f"port {port}" if detail is None else f"port {port}; {detail}"
 
 
 def run_client(

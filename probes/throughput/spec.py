@@ -36,7 +36,8 @@ class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
     `rate_bps` limits the rate of all streams together; None is no limit. `window_bytes` is the socket buffer of both
     ends, None for the system's default. `one_time_key` is a secret shared by the two ends, for their tests of an hour.
     `peer_iperf3` is the peer's version of iperf3, such as `3.12`, None if unknown: the padding of iperf3's
-    authentication depends on both versions.
+    authentication depends on both versions. A public server listens on all ports from `port` to `last_port`, which is
+    left out of the JSON elsewhere.
     """
 
     address: str
@@ -54,6 +55,11 @@ class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
     reverse: bool = False
     one_time_key: str | None = None
     peer_iperf3: str | None = None
+    last_port: int | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def ports(self) -> range:
+        return range(self.port, (self.port if isinstance(self.last_port, msgspec.UnsetType) else self.last_port) + 1)
 
     @property
     def length_s(self) -> float:

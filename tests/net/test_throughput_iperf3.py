@@ -519,3 +519,73 @@ def test_all_streams_of_a_udp_test_are_counted(port, streams):
     assert (run.outcome, run.detail, run.streams) == (Outcome.MEASURED, None, streams)
     assert run.transfer.udp.lost_packets <= 0.02 * run.transfer.udp.packets
     assert server.served is not None
+
+
+@pytest.fixture
+def two_ports():
+    """Two free ports in a row."""
+    for first in range(20000 + os.getpid() % 20000, 60000, 2):
+        with ExitStack() as bound:
+            try:
+                for number in (first, first + 1):
+                    bound.enter_context(socket.socket()).bind((SERVER, number))
+            except OSError:
+                continue
+            return first, first + 1
+    raise AssertionError("no free ports")
+
+
+def run_public_server(bound, port):
+    """A server that anybody may use, until the context ends."""
+    process = subprocess.Popen(["iperf3", "-s", "-B", SERVER, "-p", str(port)], stdout=subprocess.DEVNULL)
+    bound.callback(process.wait)
+    bound.callback(process.terminate)
+    until = time.monotonic() + 20
+    while not listening(port):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def occupy(bound, port):
+    """A test of somebody else at this port."""
+    command = ["iperf3", "-c", SERVER, "-B", STRANGER, "-p", str(port), "-t", "60", "-b", "1M"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    bound.callback(process.wait)
+    bound.callback(process.terminate)
+    until = time.monotonic() + 20
+    while sockets(port, "01") < 2:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def public_spec(ports, **fields):
+    return ThroughputSpec(address=SERVER, source=CLIENT, duration_s=1, port=ports[0], last_port=ports[1], **fields)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_busy_port_of_a_public_server_is_passed_over(two_ports, reverse):
+    with ExitStack() as bound:
+        run_public_server(bound, two_ports[0])
+        run_public_server(bound, two_ports[1])
+        occupy(bound, two_ports[0])
+
+        runs = [iperf3.Iperf3Probe().run(public_spec(two_ports, reverse=reverse), Deadline(20)) for _ in range(3)]
+
+    assert {(run.outcome, run.reverse) for run in runs} == {(Outcome.MEASURED, reverse)}
+    assert all(run.throughput_bps > 1e6 for run in runs)
+    assert {run.detail for run in runs} == {f"port {two_ports[1]}"}
+
+
+def test_a_public_server_with_all_ports_busy_is_busy(two_ports):
+    with ExitStack() as bound:
+        for number in two_ports:
+            run_public_server(bound, number)
+            occupy(bound, number)
+
+        with pytest.raises(iperf3.ServerBusy, match="2 of 2 ports busy"):
+            iperf3.Iperf3Probe().run(public_spec(two_ports), Deadline(20))
+
+
+def test_a_public_server_that_does_not_listen_is_refused(two_ports):
+    with pytest.raises(iperf3.ServerRefused, match="2 refused"):
+        iperf3.Iperf3Probe().run(public_spec(two_ports), Deadline(20))

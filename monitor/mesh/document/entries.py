@@ -68,6 +68,9 @@ class MeshKeys(Struct, frozen=True, kw_only=True):
     home: Annotated[Text, meaning("Site whose agent `manage.py up` runs.")] | None = None
 
 
+PublicPort = Annotated[int, Meta(ge=1, le=65_535)]
+
+
 def _fault_of_optional(address: str | None) -> str | None:
     return None if address is None else addresses.fault(address)
 
@@ -119,6 +122,13 @@ class HostEntry(Struct, frozen=True, kw_only=True):
     ] = None
     namespace: Annotated[
         Text | None, meaning("Network namespace from which its pings and TCP handshakes are sent (`ip netns`).")
+    ] = None
+    iperf3_ports: Annotated[
+        tuple[PublicPort, PublicPort] | None,
+        meaning(
+            "First and last port of a public iperf3 server, at a site without an agent. Throughput tests to it need no "
+            "agent there."
+        ),
     ] = None
     peers: Annotated[tuple[PeerEntry, ...], meaning("Other addresses of the host for some sites.")] = field(
         name="peer", default=()

@@ -32,13 +32,21 @@ def site_pairs(group: GroupEntry) -> Iterator[tuple[str, str]]:
 
 def host_pairs(source: SiteEntry, destination: SiteEntry, test: TestEntry) -> Iterator[tuple[HostEntry, HostEntry]]:
     """The pairs of hosts that `test` measures from one site to another."""
-    if not source.has_agent or (test.kind in WITH_SLOTS and not destination.has_agent):
-        return
     for from_host in source.hosts:
         for to_host in destination.hosts:
             both = from_host.measures(test.kind) and to_host.measures(test.kind)
-            if both and from_host.family == to_host.family:
+            ends = (source, from_host), (destination, to_host)
+            if both and from_host.family == to_host.family and _can_run(test, *ends):
                 yield from_host, to_host
+
+
+def _can_run(test: TestEntry, source: tuple[SiteEntry, HostEntry], destination: tuple[SiteEntry, HostEntry]) -> bool:
+    """Whether the sites have the agents that the test needs; a public server stands in for the listening end."""
+    if test.kind not in WITH_SLOTS:
+        return source[0].has_agent
+    client, server = (destination, source) if getattr(test, "reverse", False) else (source, destination)
+    is_public = not server[0].has_agent and server[1].iperf3_ports is not None
+    return client[0].has_agent and (server[0].has_agent or (is_public and getattr(test, "meets_public_servers", False)))
 
 
 def measurements(document: MeshDocument) -> dict[MeasurementEntry, str]:

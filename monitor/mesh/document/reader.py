@@ -78,6 +78,9 @@ def _host(host: HostEntry, site: SiteEntry, table: Table) -> HostEntry:
     return structs.replace(host, name=table.name, family=family, uplink=host.uplink or site.uplink)
 
 
+MOST_PORTS = 100
+
+
 class Names:
     """Names that the file defines, valid entries or not, and the checks of those that refer to them."""
 
@@ -132,6 +135,12 @@ class Names:
         spelt = addresses.family_of(address)
         if None not in (family, spelt) and family != spelt:
             host.problem(f'family = {family}, but "{address}" is IPv{spelt}; leave the line out', "family")
+        ports = host.values.get("iperf3_ports")
+        if ports is not None and not ports[0] <= ports[1] <= ports[0] + MOST_PORTS:
+            host.problem(
+                f"iperf3_ports = {list(ports)} must be the first and the last port, at most {MOST_PORTS} apart",
+                "iperf3_ports",
+            )
         first = self._hosts.setdefault((addresses.canonical(address), family or spelt or 4), host)
         if first is not host:
             line = first.line_of("address")

@@ -103,6 +103,11 @@ class ThroughputEntry(TestKeys, TransferKeys, frozen=True, tag="throughput"):
     ] = None
 
     @property
+    def meets_public_servers(self) -> bool:
+        """Whether no agent is needed at a host with a public server."""
+        return True
+
+    @property
     def parameters(self) -> dict[str, object]:
         """As those of `ThroughputSettings`."""
         settings = {name: getattr(self, name) for name in TransferKeys.__struct_fields__}
@@ -137,6 +142,9 @@ def _slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> Throughp
     source = client.source_for(server) if client.site_id == site.pk else client.address_for(server)
     ends = {"address": server.address_for(client), "family": path.family, "source": literal_or_none(source)}
     parameters = {**slot.parameters, **ends, **secrets}
+    if not server.site.has_agent and server.iperf3_ports is not None:
+        first, last = server.iperf3_ports
+        parameters |= {"port": first, "last_port": last, "one_time_key": None, "peer_iperf3": None}
     return ThroughputSlot(
         slot_id=slot.pk,
         path_id=path.pk,

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from monitor.mesh.apply import apply
-from monitor.mesh.document.reader import parse, read
+from monitor.mesh.document.reader import MeshError, parse, read
 from monitor.mesh.kinds.stamp import StampEntry
 from monitor.mesh.kinds.throughput import ThroughputEntry
 from monitor.mesh.models import MeasurementPeriod, Mesh, Path, Site, Slot
@@ -300,3 +300,69 @@ def test_each_site_has_the_addresses_meant_for_it():
     ]
     # A test from behind NAT comes from the address that the other site sees.
     assert set(served) <= {"198.51.100.10"}
+
+
+PUBLIC = """
+[mesh]
+name = "public"
+[[site]]
+name = "campus"
+latitude_deg = 0
+longitude_deg = 0
+country = "CH"
+[[site.host]]
+address = "192.0.2.10"
+[[site]]
+name = "exchange"
+latitude_deg = 0
+longitude_deg = 0
+country = "NL"
+agent = false
+[[site.host]]
+address = "192.0.2.20"
+iperf3_ports = [5201, 5210]
+[[test]]
+name = "to"
+kind = "throughput"
+every_s = 1800
+[[test]]
+name = "back"
+kind = "throughput"
+every_s = 1800
+reverse = true
+[[group]]
+name = "there"
+shape = "between"
+from = ["campus"]
+to = ["exchange"]
+tests = ["to"]
+[[group]]
+name = "here"
+shape = "between"
+from = ["exchange"]
+to = ["campus"]
+tests = ["back"]
+"""
+
+
+def test_a_public_server_needs_no_agent_in_either_direction():
+    apply(parse(PUBLIC.encode(), "mesh.toml"), NOW)
+    slots.plan_slots(NOW)
+
+    planned = {slot.test: slot for slot in plan_of("campus").throughput}
+
+    assert planned.keys() == {"to", "back"}
+    for name, is_reverse in (("to", False), ("back", True)):
+        slot, spec = planned[name], planned[name].spec
+        assert (slot.role, spec.reverse) == ("client", is_reverse)
+        assert (spec.address, spec.source, list(spec.ports)) == ("192.0.2.20", "192.0.2.10", list(range(5201, 5211)))
+        assert (spec.one_time_key, spec.peer_iperf3) == (None, None)
+    assert planned["to"].path_id == path_id("campus", "exchange")
+    assert planned["back"].path_id == path_id("exchange", "campus")
+
+
+def test_without_its_ports_a_site_without_an_agent_is_not_tested():
+    closed = PUBLIC.replace("iperf3_ports = [5201, 5210]\n", "")
+
+    with pytest.raises(MeshError, match='test "to" has no path to measure here'):
+        parse(closed.encode(), "mesh.toml")
