@@ -53,6 +53,31 @@ def test_the_first_paint_has_the_figures(browser, served, path):
     assert page.evaluate("() => window.atPaint") is True
 
 
+def test_nothing_in_the_page_stops_its_parser(browser, served, path):
+    page = open_page(browser, f"{served}/paths/{path.pk}/?period=hour")
+
+    blocking = page.eval_on_selector_all(
+        "body link[rel=stylesheet], body script[src]:not([defer]):not([async])",
+        "(found) => found.map((it) => it.outerHTML)",
+    )
+
+    assert blocking == []
+
+
+def test_the_grid_brings_the_path_pages_styles(browser, served, path):
+    page = open_page(browser, "about:blank")
+    asked = []
+    page.on("request", lambda request: asked.append(request.url.partition("/static/web/")[2].partition(".")[0]))
+    page.goto(f"{served}/", wait_until="networkidle")
+    before = set(asked)
+    page.goto(f"{served}/paths/{path.pk}/?period=hour")
+
+    styles = page.eval_on_selector_all("link[rel=stylesheet]", "(links) => links.map((link) => link.href)")
+    needed = {style.partition("/static/web/")[2].partition(".")[0] for style in styles}
+    assert "path_routes" in needed
+    assert needed <= before
+
+
 def test_charts_that_the_centre_could_not_give_come_later(browser, served, path):
     page = open_page(browser, "about:blank")
     page.route("**/charts.json**", lambda route: route.fulfill(status=500))
