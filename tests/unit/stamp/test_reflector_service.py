@@ -1,0 +1,173 @@
+"""The reflector of an agent follows plan and limits; a cycle of the kind measures to it over loopback."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from probes.contract import Deadline, NotPermitted, Outcome
+from probes.kinds import KINDS
+from probes.stamp import check
+from probes.stamp.limits import StampLimits
+from probes.stamp.reflector import service
+from probes.stamp.reflector.service import ReflectorService
+from probes.stamp.spec import ClockBound, ReflectorPlan, StampBurst, StampPeer, StampSpec, StampTarget, StampTask
+
+KEY = "a2tra2tra2tra2tra2tra2tra2tra2tr"
+OTHER_KEY = "eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4"
+
+
+def free_port() -> int:
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+        probe.bind(("::", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Agent:
+    """A reflector service with a plan that the test changes."""
+
+    def __init__(self, limits: StampLimits, forbids: Callable[[str], str | None]) -> None:
+        self.port = free_port()
+        self.plan: ReflectorPlan | None = None
+        self.service = ReflectorService(lambda: self.plan, limits, forbids)
+
+    def follow(self, plan: ReflectorPlan | None) -> None:
+        self.plan = plan
+        self.service.refresh()
+
+    def peers(self, key: str | None = KEY) -> ReflectorPlan:
+        return ReflectorPlan(
+            peers=(StampPeer(address="127.0.0.1", key=key), StampPeer(address="::1", family=6, key=key)),
+            port=self.port,
+        )
+
+
+@pytest.fixture
+def make_agent() -> Iterator[Callable[..., Agent]]:
+    agents: list[Agent] = []
+
+    def make(*, forbids: Callable[[str], str | None] = lambda address: None, **limits: Any) -> Agent:
+        agents.append(Agent(StampLimits(**limits), forbids))
+        return agents[-1]
+
+    yield make
+    for agent in agents:
+        agent.follow(None)
+
+
+def cycle(port: int, key: str | None = KEY, **options: Any) -> tuple[StampBurst, ...]:
+    """A cycle of the kind, as an agent runs it."""
+    kind: Any = KINDS["stamp"]
+    targets = (
+        StampTarget(address="127.0.0.1", path_id=1, port=port, key=key),
+        StampTarget(address="::1", family=6, path_id=2, port=port, key=key, is_path_series=True),
+    )
+    spec = StampSpec(targets=targets, count=3, spacing_s=0.02, timeout_s=0.3, late_s=0.0, **options)
+    task = StampTask(test="way", every_s=60, spec=spec)
+    limits = SimpleNamespace(stamp=StampLimits(min_spacing_s=0.01))
+    planned = kind.spec(task, kind.targets(task), limits)
+    bursts: tuple[StampBurst, ...] = kind.run(kind.probe(), planned, Deadline(kind.longest_s(planned)), list)
+    return bursts
+
+
+@pytest.mark.parametrize("pattern", [msgspec.UNSET, "even"])
+def test_a_cycle_measures_to_the_reflector_of_an_agent(make_agent: Callable[..., Agent], pattern: Any) -> None:
+    agent = make_agent()
+    agent.follow(agent.peers())
+
+    four, six = cycle(agent.port, pattern=pattern)
+
+    for burst in (four, six):
+        assert (burst.outcome, burst.sent, burst.received) == (Outcome.MEASURED, 3, 3)
+        assert (burst.forward.lost, burst.reverse.lost, burst.undecided) == (0, 0, 0)
+        assert burst.is_authenticated
+        assert burst.packet_bytes == 200
+    assert (four.is_path_series, six.is_path_series) == (False, True)
+    assert six.path_burst.rtts_ms == six.rtts_ms
+
+
+def test_the_reflector_takes_up_a_new_key_and_ends_without_peers(make_agent: Callable[..., Agent]) -> None:
+    agent = make_agent()
+    agent.follow(agent.peers())
+    agent.follow(agent.peers(OTHER_KEY))
+
+    with_old_key, _ = cycle(agent.port)
+    with_new_key, _ = cycle(agent.port, OTHER_KEY)
+    agent.follow(None)
+    afterwards, _ = cycle(agent.port)
+
+    assert (with_old_key.received, with_old_key.undecided) == (0, 3)
+    assert with_new_key.received == 3
+    assert afterwards.outcome is Outcome.REFUSED
+
+
+def test_limits_can_forbid_the_reflector(make_agent: Callable[..., Agent]) -> None:
+    agent = make_agent(reflect=False, peers=("127.0.0.0/8",))
+    agent.follow(agent.peers())
+
+    assert cycle(agent.port)[0].outcome is Outcome.REFUSED
+
+
+def test_a_peer_that_limits_forbid_is_not_answered(make_agent: Callable[..., Agent]) -> None:
+    agent = make_agent(forbids=lambda address: "networks.forbidden" if ":" in address else None)
+    agent.follow(agent.peers())
+
+    four, six = cycle(agent.port)
+
+    assert (four.received, six.received) == (3, 0)
+
+
+def test_a_port_that_cannot_be_opened_is_told_and_tried_again(
+    make_agent: Callable[..., Agent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = make_agent()
+    opened = service.open_channels
+
+    def refuse(port: int) -> None:
+        raise NotPermitted("no permission to open UDP port 862")
+
+    monkeypatch.setattr(service, "open_channels", refuse)
+    agent.follow(agent.peers())
+    refused = agent.service.problem
+    monkeypatch.setattr(service, "open_channels", opened)
+    agent.follow(agent.plan)
+
+    assert refused == "no permission to open UDP port 862"
+    assert agent.service.problem is None
+    assert cycle(agent.port)[0].received == 3
+
+
+TASK = StampTask(test="way", every_s=60, spec=StampSpec(targets=()))
+
+
+@pytest.mark.parametrize(("error_ms", "is_good"), [(0.5, True), (None, False)])
+def test_doctor_tells_the_state_of_the_clock(
+    error_ms: float | None, is_good: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound = ClockBound(is_synchronised=error_ms is not None, error_ms=error_ms, source="kernel")
+    monkeypatch.setattr(check, "own_clock", lambda: bound)
+
+    (clock,) = check.check_stamp(StampLimits(reflect=False), [TASK])
+
+    assert (clock.check, clock.is_good) == ("clock", is_good)
+
+
+def test_doctor_is_silent_without_stamp_tests() -> None:
+    assert list(check.check_stamp(StampLimits(), [])) == []
+
+
+def test_limits_forbid_a_rate_that_is_too_high() -> None:
+    limits = StampLimits(min_spacing_s=0.1, max_packets_per_s=25)
+    addresses = ["192.0.2.1", "192.0.2.2", "192.0.2.3"]
+
+    fast = limits.forbids_targets(StampSpec(targets=(), spacing_s=0.05), addresses, 0)
+    many = limits.forbids_targets(StampSpec(targets=(), spacing_s=0.1), addresses, 0)
+
+    assert all(rule is not None and rule.startswith("stamp.min_spacing_s") for rule in fast)
+    assert [rule is None for rule in many] == [True, True, False]
