@@ -107,6 +107,16 @@ def test_bands_lie_where_the_traces_were_on_the_time_axis(page, there, paths):
     assert len(hops(html, "Forward route 2")) == len(hops(html, "Reverse route 1")) == 3
 
 
+def test_a_gap_between_traces_is_not_known(page, there):
+    """Traces every minute up to the 20th, none for half an hour, and again along the same route."""
+    traced(there, *(at(minute, "ABD") for minute in (*range(21), *range(51, 60))))
+
+    assert [(first, share) for _, first, share in bands(page(there))] == [
+        (pytest.approx(0, abs=0.1), pytest.approx(100 * 20 / 60, abs=0.1)),
+        (pytest.approx(100 * 51 / 60, abs=0.1), pytest.approx(100 * 8 / 60, abs=0.1)),
+    ]
+
+
 def test_flows_at_the_same_time_have_a_lane_each(page, there):
     for flow, letters in ((1, "ABD"), (2, "ACD")):
         every_ten_minutes(there, letters, 0, 60, flow=flow)

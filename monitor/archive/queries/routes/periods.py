@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from monitor.analysis.routes.compare import RouteHops
 from monitor.archive.statements import check_period, columns, optional_list, records, run_statement, select
@@ -52,6 +52,17 @@ class RoutePeriod:
     @property
     def route(self) -> RouteHops:
         return RouteHops(tuple(self.hops), self.reached)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceGap:
+    """A pause in the traces of a flow, from the trace before it to the one after: the route is not known."""
+
+    path_id: int
+    protocol: str
+    flow: int | None
+    since: datetime
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +109,12 @@ def routes_between(path_ids: Sequence[int], since: datetime, until: datetime) ->
     """The periods of these paths that reach into a period, by path, flow and time."""
     check_period(since, until)
     return select(RoutePeriod, "routes_between", path_ids=list(path_ids), since=since, until=until)
+
+
+def trace_gaps(path_ids: Sequence[int], since: datetime, until: datetime, least: timedelta) -> list[TraceGap]:
+    """The pauses of at least this length between traces in a period, by path, flow and time."""
+    check_period(since, until)
+    return select(TraceGap, "trace_gaps", path_ids=list(path_ids), since=since, until=until, least=least)
 
 
 def routes_at(path_ids: Sequence[int], at: datetime) -> dict[int, RoutePeriod]:

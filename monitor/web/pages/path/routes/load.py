@@ -7,14 +7,14 @@ time shown. Shown in detail are the selected routes, or else the newest of each 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from monitor.archive.queries.routes.periods import RoutePeriod, routes_between
+from monitor.archive.queries.routes.periods import RoutePeriod, TraceGap, routes_between, trace_gaps
 from monitor.archive.queries.routes.traces import SHORTEST, StoredTrace, traces_between
 from monitor.routes.places import of_addresses, sources
 from monitor.web.charts.marks import TimeAxis
@@ -29,6 +29,8 @@ LONGEST_TABLE = timedelta(days=1)
 """Longest time whose traces are in a table of hops: the newest day along the route."""
 HOLD = timedelta(minutes=30)
 """A route is shown for this long after its newest trace."""
+LONGEST_GAPS = timedelta(days=35)
+"""Longest time shown in which gaps between traces are looked for; in a longer one they would hardly be visible."""
 MOST_LANES = 3
 """Lanes of a direction; flows with the most traces first."""
 
@@ -67,7 +69,9 @@ def load_routes(request: HttpRequest, view: PathView) -> PathRoutesView:
     names = of_addresses(sorted(addresses.union(*(addresses_of(of_route) for of_route in traces.values()))))
     rows = route_rows(request, view.path.pk, periods, selected, names)
     by_id = {row.id: row for row in rows}
-    lanes, hidden = _lanes(periods, path_ids, by_id, window)
+    is_short = window.until - window.since <= LONGEST_GAPS
+    gaps = trace_gaps(path_ids, window.since, window.until, HOLD) if is_short else []
+    lanes, hidden = _lanes(periods, path_ids, by_id, window, gaps)
     has_as = any(name.asn is not None for name in names.values())
     return PathRoutesView(
         strip=route_strip(lanes, window),
@@ -101,7 +105,11 @@ def _traces(period: RoutePeriod, window: TimeAxis) -> list[StoredTrace]:
 
 
 def _lanes(
-    periods: Sequence[RoutePeriod], path_ids: Sequence[int], rows: Mapping[int, RouteRow], window: TimeAxis
+    periods: Sequence[RoutePeriod],
+    path_ids: Sequence[int],
+    rows: Mapping[int, RouteRow],
+    window: TimeAxis,
+    gaps: Sequence[TraceGap],
 ) -> tuple[list[Lane], int]:
     """A lane for each flow, those of the path first; flows that follow each other share a lane."""
     lanes, hidden = [], 0
@@ -120,7 +128,9 @@ def _lanes(
         hidden += len(packed[MOST_LANES:])
         for place, lane in enumerate(packed[:MOST_LANES]):
             name = "" if place else "forward" if path_id == path_ids[0] else "reverse"
-            lanes.append(Lane(name, [_band(period, rows[period.route_id], window) for period in lane]))
+            lanes.append(
+                Lane(name, [band for period in lane for band in _bands(period, rows[period.route_id], window, gaps)])
+            )
     return lanes, hidden
 
 
@@ -130,6 +140,16 @@ def _length(of_flow: Sequence[RoutePeriod]) -> timedelta:
 
 def _overlap(lane: Sequence[RoutePeriod], of_flow: Sequence[RoutePeriod]) -> bool:
     return any(period.since <= other.last_at and other.since <= period.last_at for period in lane for other in of_flow)
+
+
+def _bands(period: RoutePeriod, row: RouteRow, window: TimeAxis, gaps: Sequence[TraceGap]) -> Iterator[RouteBand]:
+    """The bands of a period, each up to a gap between its traces."""
+    flow, since = (period.path_id, period.protocol, period.flow), period.since
+    for gap in gaps:
+        if (gap.path_id, gap.protocol, gap.flow) == flow and since <= gap.since and gap.until <= period.last_at:
+            yield _band(replace(period, since=since, last_at=gap.since, until=gap.until), row, window)
+            since = gap.until
+    yield _band(replace(period, since=since), row, window)
 
 
 def _band(period: RoutePeriod, row: RouteRow, window: TimeAxis) -> RouteBand:
@@ -147,7 +167,7 @@ def _band(period: RoutePeriod, row: RouteRow, window: TimeAxis) -> RouteBand:
 
 
 def _title(period: RoutePeriod, row: RouteRow, until: datetime) -> str:
-    end = "" if period.until is None else f", next route by {times.minute(until)}"
+    end = "" if period.until is None else f", next trace {times.minute(until)}"
     parts = [f"{row.direction} route {row.number}: {row.hops_text}", row.as_path]
     parts.append(f"{times.span(period.since, period.last_at)}{end}")
     return "\n".join(part for part in parts if part)
