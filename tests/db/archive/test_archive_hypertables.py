@@ -18,6 +18,7 @@ CHUNKS_OF = {
     "throughput_test": ("measured_at", timedelta(days=30)),
     "capacity_result": ("measured_at", timedelta(days=30)),
     "trace": ("measured_at", timedelta(days=7)),
+    "direction_burst": ("measured_at", timedelta(days=1)),
 }
 
 
