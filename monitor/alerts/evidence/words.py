@@ -18,6 +18,7 @@ from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.evidence.evidence import Evidence
 from monitor.alerts.evidence.likely_cause import cause_place
+from monitor.alerts.evidence.one_way.stated import BY_STAMP
 from monitor.alerts.incidents.gravest import active_findings, gravest_first, of_gravest_rule, unanswered_since
 from monitor.alerts.incidents.levels import FindingLevel, LevelUnit, at_detection, level_of
 from monitor.alerts.models import Incident, IncidentChange, IncidentPath, Severity
@@ -65,7 +66,7 @@ def headline(incident: Incident) -> str:
     The figures are of the worst path; an incident that is over has only the peak, and the time of its end.
     """
     paths, where = len(incident.path_ids), place(incident)
-    is_one_way = bool(incident.toward_by) and " → " in incident.toward  # a pair's reverse path is not at fault
+    is_one_way = incident.toward_by == BY_STAMP and " → " in incident.toward  # the reverse path is not at fault
     several = f", {paths} paths" if paths > 1 and f"{paths} paths" not in where and not is_one_way else ""
     silent_since = unanswered_since(incident)
     is_as_old = silent_since is not None and abs(silent_since - since(incident)) <= SAME_ONSET

@@ -171,7 +171,7 @@ class TestOfAPath:
     def test_a_path_without_pings_says_so(self, page_text):
         Measurement.objects.filter(test__name="pinger").update(retired_at=HOUR)
 
-        assert lacks(page_text(), "No ping test", "mesh.toml") == []
+        assert lacks(page_text(), "No ping", "mesh.toml") == []
 
     def test_a_past_period_shows_only_the_gap(self, page_text):
         words = page_text("?since=2026-11-20T00:00&until=2026-11-20T01:00")
