@@ -45,6 +45,10 @@ LEAST_PAIRS = 3
 LEAST_LEFT = 2
 """Lossy bursts that remain without the worst pair and the worst steps: two pairs, or two cycles."""
 
+LEAST_OWN_EVIDENCE = 5.0
+"""Log likelihood ratio, of the loss of all together against its own baseline, for a path to be among those affected:
+150 times as likely."""
+
 CLEAR_SHARE_OF_RISE = 0.5
 COUNTS = ("bursts", "lossy", "sent", "received")
 
@@ -148,8 +152,10 @@ class SharedLoss(AlertRule):
             snapshot.recent[name][pool.rows, :steps].sum(axis=1) for name in ("lossy", "bursts", "sent", "received")
         )
         base, scatter = _base(snapshot, pool.rows), _scatter(snapshot, pool.rows)
-        own = sequential.log_evidence(events, bursts, base.events, base.bursts)
-        is_lossy = (events > 0) & (own > 0.0)
+        usual = (base.events + 0.5) / (base.bursts + 1.0)
+        shared = np.maximum(events.sum() / max(bursts.sum(), 1.0), usual) * (1.0 - 1e-9)
+        own = events * np.log(shared / usual) + (bursts - events) * np.log((1.0 - shared) / (1.0 - usual))
+        is_lossy = (events > 0) & (own > LEAST_OWN_EVIDENCE)
         ids = list(snapshot.paths)
         members = [ids[row] for row in pool.rows.tolist()]
         if len({pool.pairs[place] for place in np.flatnonzero(is_lossy).tolist()}) < LEAST_PAIRS:
