@@ -69,7 +69,7 @@ def path_waits(path: Path, packet_bytes: int, since: datetime, now: datetime) ->
         Measurement.objects.in_use().filter(path=path, test__kind__in=KindName.PING.alternatives).select_related("test")
     )
     if not pings:
-        return ["No ping or STAMP test of mesh.toml measures this path."]
+        return ["No ping, TCP handshake or STAMP test of mesh.toml measures this path."]
     contacts = {contact.site_id: contact for contact in agent_contacts()}
     contact = contacts.get(path.source.site_id)
     due_at = min(_first_due(ping.test, ping.started_at) for ping in pings)
