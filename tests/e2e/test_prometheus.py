@@ -133,8 +133,22 @@ def test_every_process_reports_the_same_non_decreasing_counters(
         assert requests == BurstHour.objects.get().sent == 2 * delivered_so_far
 
 
+@pytest.fixture(scope="module")
+def scraped() -> list[str]:
+    """All metrics, once a test has scraped them."""
+    return []
+
+
 @pytest.fixture
-def everything(centre: str, token: str, mesh: MeshOfThree, redis_url: str, settings: object) -> str:
+def everything(scraped: list[str], request: pytest.FixtureRequest) -> str:
+    """All metrics of a centre and an agent, for the tests that only read their text."""
+    if not scraped:
+        scraped.append(request.getfixturevalue("scraped_now"))
+    return scraped[0]
+
+
+@pytest.fixture
+def scraped_now(centre: str, token: str, mesh: MeshOfThree, redis_url: str, settings: object) -> str:
     """All metrics of a centre and an agent, with an incident and a sample of the last minute."""
     settings.CELERY_BROKER_URL = redis_url  # type: ignore[attr-defined]
     now = datetime.now(UTC)
