@@ -20,7 +20,7 @@ delay of a delivery."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class TierStretch:
     """The summaries of a tier that start in [since, until)."""
 
     tier: str
@@ -28,7 +28,7 @@ class Stretch:
     until: datetime
 
 
-def cover(since: datetime, until: datetime, now: datetime | None = None) -> list[Stretch]:
+def cover(since: datetime, until: datetime, now: datetime | None = None) -> list[TierStretch]:
     """Stretches of a period, extended to whole hours, of more than two days to the beginning of its first day; none for
     an empty period. `now` tells whether the summaries of its last day and month are settled; without it they are not.
     """
@@ -36,34 +36,36 @@ def cover(since: datetime, until: datetime, now: datetime | None = None) -> list
         return []
     end = end_of("hour", until)
     if until - since <= LONGEST_IN_HOURS:
-        return [Stretch("hour", start_of("hour", since), end)]
+        return [TierStretch("hour", start_of("hour", since), end)]
     newest = until if now is None else max(until, now)
     first, last = start_of("day", since), start_of("day", min(until, newest - SETTLED_AFTER["day"]))
-    return _without_empty(*_days(first, last, newest), Stretch("hour", last, end))
+    return _without_empty(*_days(first, last, newest), TierStretch("hour", last, end))
 
 
-def cover_exactly(since: datetime, until: datetime) -> list[Stretch]:
+def cover_exactly(since: datetime, until: datetime) -> list[TierStretch]:
     """As `cover`, but exact to the hour for periods of any length: only the hours that begin in it."""
     since, until = end_of("hour", since), end_of("hour", until)
     first, last = end_of("day", since), start_of("day", until)
     if last - first <= LONGEST_IN_HOURS:
-        return [Stretch("hour", since, until)] if since < until else []
-    return _without_empty(Stretch("hour", since, first), *_days(first, last, until), Stretch("hour", last, until))
-
-
-def _days(first: datetime, last: datetime, newest: datetime) -> list[Stretch]:
-    """Stretches of whole days, with months in a long period; a month that has just ended is not settled."""
-    if last - first <= LONGEST_IN_DAYS:
-        return [Stretch("day", first, last)]
-    month_since, month_until = end_of("month", first), start_of("month", min(last, newest - SETTLED_AFTER["month"]))
+        return [TierStretch("hour", since, until)] if since < until else []
     return _without_empty(
-        Stretch("day", first, month_since),
-        Stretch("month", month_since, month_until),
-        Stretch("day", month_until, last),
+        TierStretch("hour", since, first), *_days(first, last, until), TierStretch("hour", last, until)
     )
 
 
-def _without_empty(*parts: Stretch) -> list[Stretch]:
+def _days(first: datetime, last: datetime, newest: datetime) -> list[TierStretch]:
+    """Stretches of whole days, with months in a long period; a month that has just ended is not settled."""
+    if last - first <= LONGEST_IN_DAYS:
+        return [TierStretch("day", first, last)]
+    month_since, month_until = end_of("month", first), start_of("month", min(last, newest - SETTLED_AFTER["month"]))
+    return _without_empty(
+        TierStretch("day", first, month_since),
+        TierStretch("month", month_since, month_until),
+        TierStretch("day", month_until, last),
+    )
+
+
+def _without_empty(*parts: TierStretch) -> list[TierStretch]:
     return [part for part in parts if part.since < part.until]
 
 

@@ -15,7 +15,7 @@ from monitor.alerts.incidents import quiet
 from monitor.alerts.incidents.queries import last_ended, open_incidents
 from monitor.alerts.models import Incident, QuietPeriod
 from monitor.analysis import figures
-from monitor.archive.queries.path_states import MaintainedPlaces, PathStates, path_states
+from monitor.archive.queries.path_states import MaintainedPlaces, PathCounts, path_states
 from monitor.archive.upkeep.freshness import Freshness, RecurringWork
 from monitor.mesh.models import Mesh
 
@@ -37,7 +37,7 @@ class MeshState:
 
     title: str
     rest: str
-    states: PathStates
+    states: PathCounts
     incidents: tuple[Incident, ...]
     evaluated_at: datetime | None
     unknown_since: datetime | None
@@ -63,7 +63,7 @@ class _Count:
     at: datetime
     problem_paths: set[int]
     maintained: MaintainedPlaces
-    states: PathStates
+    states: PathCounts
 
 
 _last_count: list[_Count] = []
@@ -89,7 +89,7 @@ def load_mesh_state(fresh: Freshness, now: datetime) -> MeshState:
     return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since)
 
 
-def _count(now: datetime, problem_paths: set[int], maintained: MaintainedPlaces) -> PathStates:
+def _count(now: datetime, problem_paths: set[int], maintained: MaintainedPlaces) -> PathCounts:
     """The paths by state; of a large mesh those of the last seconds."""
     for last in _last_count[:]:
         is_new = timedelta(0) <= now - last.at < COUNTS_KEPT
@@ -115,7 +115,7 @@ def maintained_places(now: datetime) -> MaintainedPlaces:
 
 
 def _said(
-    states: PathStates,
+    states: PathCounts,
     incidents: tuple[Incident, ...],
     evaluated_at: datetime | None,
     unknown_since: datetime | None,
@@ -140,7 +140,7 @@ def _said(
     return f"No problems: {figures.count(states.normal)} of {_paths(states.paths)} are normal.", rest.strip()
 
 
-def _problems(states: PathStates, incidents: tuple[Incident, ...], now: datetime, *, was: bool = False) -> str:
+def _problems(states: PathCounts, incidents: tuple[Incident, ...], now: datetime, *, was: bool = False) -> str:
     """The paths with problems, the worst incident, and the number of the others."""
     worst = words.brief(incidents[0], now)
     others = len(incidents) - 1
@@ -153,13 +153,13 @@ def _problems(states: PathStates, incidents: tuple[Incident, ...], now: datetime
     return f"{count} {verb} problems{' then' if was else ''}: {worst}."
 
 
-def _none_normal(states: PathStates) -> str:
+def _none_normal(states: PathCounts) -> str:
     """Of a mesh without an open incident, and without any path with current data outside maintenance."""
     only = _others(states, "").removesuffix(".")
     return f"No open incidents, and no path is known to be normal: {only} of {_paths(states.paths)}."
 
 
-def _others(states: PathStates, current: str) -> str:
+def _others(states: PathCounts, current: str) -> str:
     """The paths without problems by state: `18 normal, 3 without data for more than 10 min.`; those with current data
     are left out where `current` is no word."""
     parts = [f"{figures.count(states.normal)} {current}"] if current and states.normal else []

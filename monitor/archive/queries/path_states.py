@@ -1,6 +1,6 @@
 """The state of watched paths, and the number of paths in each, in a single statement: also of 90,000 paths.
 
-In: the paths with open incidents, and the places in maintenance. Out: `PathStates`, or a `PathState` for each path.
+In: the paths with open incidents, and the places in maintenance. Out: `PathCounts`, or a `PathState` for each path.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PathState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PathStates:
+class PathCounts:
     """Watched paths by state; the states add up to `paths`. `without_data_s` is the shortest time after which those
     without data count as such; None without any."""
 
@@ -48,10 +48,10 @@ class MaintainedPlaces:
     groups: Collection[int] = ()
 
 
-def path_states(now: datetime, problem_paths: Collection[int], maintained: MaintainedPlaces) -> PathStates:
+def path_states(now: datetime, problem_paths: Collection[int], maintained: MaintainedPlaces) -> PathCounts:
     """Count the watched paths by their state at `now`."""
     parameters = {"now": now, "until": "infinity", "path_ids": None, **_places(problem_paths, maintained)}
-    return records(PathStates, *run_statement("path_states", {"states": statement("states_of_paths")}, **parameters))[0]
+    return records(PathCounts, *run_statement("path_states", {"states": statement("states_of_paths")}, **parameters))[0]
 
 
 def states_of_paths(

@@ -16,7 +16,7 @@ from django.utils import timezone
 from monitor.analysis.summaries import grouped_weighted_medians
 from monitor.archive.columns import nullable
 from monitor.archive.models import BurstSummary
-from monitor.archive.periods import Stretch, cover, cover_exactly, start_of
+from monitor.archive.periods import TierStretch, cover, cover_exactly, start_of
 from monitor.archive.statements import optional_list, statement
 
 _SKETCHES = ("rtt_sketch", "ipdv_sketch", "loaded_rtt_sketch")
@@ -72,7 +72,7 @@ def pieces_of(
         "path_ids": optional_list(path_ids),
     }
     pieces = []
-    for number, stretch in enumerate(stretches or [Stretch("hour", since, since)], first):
+    for number, stretch in enumerate(stretches or [TierStretch("hour", since, since)], first):
         parameters |= {f"since_{number}": stretch.since, f"until_{number}": stretch.until}
         pieces.append(statement("piece", tier=stretch.tier, number=str(number), columns=columns))
     return "\nUNION ALL\n".join(pieces), parameters

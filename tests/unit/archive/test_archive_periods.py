@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.archive.periods import Stretch, cover, cover_exactly, end_of, next_start, start_of
+from monitor.archive.periods import TierStretch, cover, cover_exactly, end_of, next_start, start_of
 
 moments = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
 lengths = st.timedeltas(timedelta(0), timedelta(days=4000))
@@ -58,14 +58,14 @@ def at(text):
     ],
 )
 def test_long_summaries_fill_a_period_and_short_ones_its_edges(since, until, expected):
-    assert cover(at(since), at(until)) == [Stretch(tier, at(first), at(last)) for tier, first, last in expected]
+    assert cover(at(since), at(until)) == [TierStretch(tier, at(first), at(last)) for tier, first, last in expected]
 
 
 def test_a_past_period_uses_the_summaries_of_its_last_day():
     week = cover(at("2026-11-16"), at("2026-11-23"), now=at("2026-11-23T01:00"))
-    assert week == [Stretch("day", at("2026-11-16"), at("2026-11-23"))]
+    assert week == [TierStretch("day", at("2026-11-16"), at("2026-11-23"))]
     year = cover(at("2025-01-01"), at("2026-01-01"), now=at("2026-01-02"))
-    assert year == [Stretch("month", at("2025-01-01"), at("2026-01-01"))]
+    assert year == [TierStretch("month", at("2025-01-01"), at("2026-01-01"))]
 
 
 def test_an_empty_period_has_no_stretches():
@@ -121,7 +121,9 @@ def test_every_moment_is_between_a_start_and_the_next(moment, tier):
     ],
 )
 def test_exact_cover_has_hours_at_both_edges(since, until, expected):
-    assert cover_exactly(at(since), at(until)) == [Stretch(tier, at(first), at(last)) for tier, first, last in expected]
+    assert cover_exactly(at(since), at(until)) == [
+        TierStretch(tier, at(first), at(last)) for tier, first, last in expected
+    ]
 
 
 @given(moments, lengths)

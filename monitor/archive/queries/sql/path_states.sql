@@ -1,5 +1,5 @@
 -- How many watched paths, those in use with a ping or throughput test, are in each state, as the fields of
--- monitor.archive.queries.path_states.PathStates. One look into the key for each path, by
+-- monitor.archive.queries.path_states.PathCounts. One look into the key for each path, by
 -- states_of_paths.sql: without MATERIALIZED there is one for each count below.
 WITH in_state AS MATERIALIZED (
 {states}
