@@ -21,6 +21,7 @@ from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Sit
 from monitor.web.pages.status import view
 from monitor.web.pages.status.bars import BarState, UptimeBar, describe, draw
 from monitor.web.pages.status.load import load_status
+from tests.db.alert_rows import make_bursts
 from tests.db.incident_rows import HOUR, MINUTE, NOW, lossy, person, watched
 from tests.db.merging import merge_hours
 from tests.db.pages_mesh import hour
@@ -127,6 +128,8 @@ def test_an_open_incident_counts_until_now_and_pending_never(paths):
 def test_the_time_before_a_mesh_was_measured_is_no_uptime(page, paths):
     for started in (Measurement, MeasurementPeriod):
         started.objects.update(started_at=NOW - 15 * MINUTE)
+    for path in paths.values():
+        make_bursts(path, [0] * 10, NOW - 10 * MINUTE)
     incident(paths["slac → cern"], NOW - 5 * MINUTE, None)
 
     html = page()
@@ -135,6 +138,33 @@ def test_the_time_before_a_mesh_was_measured_is_no_uptime(page, paths):
     assert lacks(re.search(r"<h3>slac.*?</p>", html, re.DOTALL)[0], "91.66%", "since 2026-11-21") == []
     [told, *_] = re.findall(r'aria-label="slac, last 90 days: ([^"]*)"', html)
     assert told == "2026-11-21: incident, 8.3% of path time"
+
+
+def test_a_site_in_its_first_hour_has_a_bar_by_its_current_data(page, paths):
+    for started in (Measurement, MeasurementPeriod):
+        started.objects.update(started_at=NOW - 15 * MINUTE)
+    for name, path in paths.items():
+        if name.startswith("slac"):
+            make_bursts(path, [0] * 10, NOW - 10 * MINUTE)
+    for start in ("cern → slac", "fnal → slac"):
+        make_bursts(paths[start], [0] * 10, NOW - 10 * MINUTE)
+    html = page()
+    labels = dict(re.findall(r'aria-label="(\w+), last 90 days: ([^"]*)"', html))
+
+    # cern and fnal have data on one of two paths.
+    assert "<b>100%</b>" in re.search(r"<h3>slac.*?</p>", html, re.DOTALL)[0]
+    assert labels["slac"] == "no incident"
+    assert "50% of data received" in labels["cern"]
+    assert re.search(r'class="bars-hours"><svg[^>]*aria-label="slac, today by hour: no incident"', html)
+
+
+def test_a_site_waiting_for_first_results_is_not_up(page, paths):
+    Measurement.objects.update(started_at=NOW - MINUTE)
+    MeasurementPeriod.objects.update(started_at=NOW - MINUTE)
+
+    html = page()
+
+    assert re.findall(r"<b>(–|[\d.]+%)</b>", html) == ["–"] * 3
 
 
 def test_bars_have_the_share_of_path_time_and_of_data(page, paths):
@@ -186,6 +216,21 @@ def test_incidents_are_told_by_sites_and_symptom_alone(page, paths):
     assert text.count("packet loss") == 2
     secrets = ["border-router-7", "geant", "192.0.2.", "ann", "bob", "carl", "dora", "noc", f"/incidents/{past.pk}"]
     assert [secret for secret in secrets if re.search(rf"\b{re.escape(secret)}\b", html)] == []
+
+
+def test_an_incident_has_the_direction_of_its_title(page, paths):
+    row = incident(paths["slac → cern"], NOW - HOUR, None, toward="slac → cern")
+    add(row, paths["cern → slac"])
+
+    assert "slac → cern: packet loss" in page()
+
+
+def test_a_direction_that_is_no_pair_of_sites_is_not_public(page, paths):
+    incident(paths["slac → cern"], NOW - HOUR, None, toward="border-router-7 → cern")
+
+    html = page()
+    assert "cern ↔ slac: packet loss" in html
+    assert "border-router-7" not in html
 
 
 def test_a_common_site_names_an_incident_of_many_paths(page, paths):

@@ -19,9 +19,11 @@ from monitor.alerts.incidents.queries import incidents_between
 from monitor.alerts.models import Incident, QuietPeriod
 from monitor.analysis import figures
 from monitor.archive.queries.operation.uptime import UptimeStep, incident_shares, measured_shares, measured_since
+from monitor.archive.queries.path_states import PathState
 from monitor.archive.upkeep import freshness
-from monitor.mesh.models import Group, Mesh, Site
+from monitor.mesh.models import Group, Mesh, Path, Site
 from monitor.overview.mesh_state import MeshState, load_mesh_state
+from monitor.overview.path_conditions import conditions_at
 from monitor.web.pages.status.bars import Bars, UptimeBar, draw
 
 DAYS = 90
@@ -133,6 +135,9 @@ def _sites(state: MeshState, now: datetime) -> Iterable[SiteUptime]:
     since_of = measured_since()
     by_day = _shares(UptimeStep.DAY, days, since_of, now)
     by_hour = _shares(UptimeStep.HOUR, hours, since_of, now)
+    begun = [site_id for site_id, since in since_of.items() if since >= hours[-1]]
+    for site_id, share in _current_shares(begun, now).items():
+        by_day[1][site_id, midnight] = by_hour[1][site_id, hours[-1]] = share
     troubled = Counter(site for incident in state.incidents for site in _sites_of(incident))
     for site_id, name, title in Site.objects.in_use().values_list("id", "name", "title"):
         daily = [_bar(site_id, at, f"{at:%Y-%m-%d}", *by_day) for at in days]
@@ -150,7 +155,7 @@ def _sites(state: MeshState, now: datetime) -> Iterable[SiteUptime]:
 
 def _shares(
     step: UptimeStep, steps: Sequence[datetime], since_of: Mapping[int, datetime], now: datetime
-) -> tuple[Shares, Shares]:
+) -> tuple[Shares, dict[tuple[int, datetime], float]]:
     """The share of path time with an open incident, and that of planned measurements, by site and step."""
     length = timedelta(hours=1) if step is UptimeStep.HOUR else timedelta(days=1)
     since, until = steps[0], steps[-1] + length
@@ -163,6 +168,19 @@ def _shares(
         for share in measured_shares(step, since, until, now)
     }
     return open_ratio, measured_ratio
+
+
+def _current_shares(site_ids: Sequence[int], now: datetime) -> dict[int, float]:
+    """The share of the paths from each site with current data, for sites in their first hour: only whole hours have
+    counts of planned measurements. Sites whose paths all wait for their first results are left out."""
+    if not site_ids:
+        return {}
+    sources = dict(Path.objects.filter(source__site__in=site_ids, retired_at=None).values_list("id", "source__site_id"))
+    states: dict[int, list[PathState]] = defaultdict(list)
+    for path_id, condition in conditions_at(now, sources).items():
+        if condition.state is not PathState.AWAITED:
+            states[sources[path_id]].append(condition.state)
+    return {site_id: 1.0 - of_site.count(PathState.NO_DATA) / len(of_site) for site_id, of_site in states.items()}
 
 
 def _elapsed_s(at: datetime, length: timedelta, since: datetime, now: datetime) -> float:
@@ -220,8 +238,12 @@ def _sites_of(incident: Incident) -> set[str]:
 
 
 def _place(incident: Incident) -> str:
-    """`cern ↔ slac`, `cern (8 paths)` where all paths have that site in common, else the names of the sites."""
+    """`cern → slac` where the direction is known, `cern ↔ slac`, `cern (8 paths)` where all paths have that site in
+    common, else the names of the sites."""
     pairs = _pairs(incident)
+    toward = next((f"{source} → {to}" for source, to in sorted(pairs) if f"{source} → {to}" == incident.toward), None)
+    if toward is not None:
+        return toward
     sites = _sites_of(incident)
     if len(sites) <= 2:
         return " ↔ ".join(sorted(sites))
