@@ -9,10 +9,18 @@ import argparse
 import importlib
 import sys
 
-from probes.commands import completion
-from probes.commands.ending import without_traceback
-from probes.commands.subcommands import add_subcommand
-from probes.kinds import KINDS
+try:
+    from probes.commands import completion
+    from probes.commands.ending import without_traceback
+    from probes.commands.subcommands import add_subcommand
+    from probes.kinds import KINDS
+except ModuleNotFoundError as error:
+    if str(error.name).partition(".")[0] == "probes":
+        raise
+    raise SystemExit(
+        f"probes: {error.name} is not installed for {sys.executable}; run `make setup`, then "
+        "`.venv/bin/python -m probes …`"
+    ) from error
 
 COMMANDS = {
     **{kind.name: (kind.command.module, kind.command.summary) for kind in KINDS.values() if kind.command is not None},

@@ -69,5 +69,5 @@ def ratio(text: str) -> float:
         number = math.nan
     if math.isfinite(number) and 0 <= number <= (100 if is_percentage else 1):
         return number / 100 if is_percentage else number
-    example = f"; {number / 100:g} is {number:g}%" if 1 < number <= 100 else ", such as 0.2 or 20%"
-    raise argparse.ArgumentTypeError(f'"{text}": write a ratio from 0 to 1{example}')
+    example = f": {number / 100:g} or {number:g}%" if 1 < number <= 100 else ", such as 0.2 or 20%"
+    raise argparse.ArgumentTypeError(f'"{text}": write a ratio from 0 to 1, or a percentage{example}')

@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from probes.commands.own_command import probes_command
 from probes.lab import control
 from probes.lab.control import LabState, LabStatus, PathStatus, SetRequest
 from probes.lab.routing.protocol import RouteRequest
@@ -75,6 +76,13 @@ def settings_text(settings: dict[str, Any]) -> str:
     return ", ".join(_setting_text(name, value) for name, value in settings.items())
 
 
+def change_text(changes: dict[str, Any], *, is_routed: bool) -> str:
+    """Changed settings of a path; with routers its delay comes on top of that of the links."""
+    added = " in addition to its links" if is_routed and "delay_ms" in changes else ""
+    # The delay comes last, so that the words stand beside it.
+    return settings_text(dict(sorted(changes.items(), key=lambda item: item[0] == "delay_ms"))) + added
+
+
 def _setting_text(name: str, value: float | None) -> str:
     meaning, _, unit = name.rpartition("_")
     meaning = meaning.replace("_", " ")
@@ -130,7 +138,7 @@ def expected_effect(state: LabState, **query: str) -> tuple[list[str], float | N
 def expectation(run_dir: Path, effect: list[str], pair: tuple[str, str], *, is_watched: bool) -> list[str]:
     """The expected effect of a change, and the way back."""
     hint = [] if is_watched or not effect else ["--watch waits for it"]
-    return [*effect, *hint, f"undo: python -m probes lab undo{run_dir_option(run_dir)} {pair[0]} {pair[1]}"]
+    return [*effect, *hint, f"undo: {probes_command()} lab undo{run_dir_option(run_dir)} {pair[0]} {pair[1]}"]
 
 
 def run_dir_option(run_dir: Path, data: Path | None = None) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 
+from probes.commands.own_command import probes_command
 from probes.commands.subcommands import add_subcommand, ratio
 from probes.lab import breaks, control
 from probes.lab.mesh import loopback_addresses, mesh_toml, namespace_addresses
@@ -45,17 +46,17 @@ POLL_S = 0.05
 SEED_BITS = 32
 UNLIMITED = "unlimited"
 SETTING_OPTIONS = {
-    "delay_ms": ("--delay-ms", "one-way delay, ms"),
+    "delay_ms": ("--delay-ms", "one-way delay, ms; of a path with routers, in addition to its links"),
     "jitter_ms": ("--jitter-ms", "delay variation, ± ms; keeps packet order"),
-    "loss_ratio": ("--loss", "random loss, 0 to 1: 0.2 is 20%%"),
+    "loss_ratio": ("--loss", "random loss, such as 0.2 or 20%%"),
     "rate_mbps": ("--rate-mbps", f'bottleneck rate, Mbit/s, or "{UNLIMITED}"'),
     "queue_ms": ("--queue-ms", "maximum delay of the bottleneck queue, ms"),
     "policer_mbps": ("--policer-mbps", f'policer rate, Mbit/s, or "{UNLIMITED}"'),
     "policer_bytes": ("--policer-bytes", "depth of the policer's token bucket, bytes"),
     "policer_cell_bytes": ("--policer-cell-bytes", "policed cell size, bytes; 0 polices whole packets"),
-    "reorder_ratio": ("--reorder", "ratio of packets delayed so that later packets overtake them, 0 to 1: 0.2 is 20%%"),
+    "reorder_ratio": ("--reorder", "ratio of packets delayed so that later packets overtake them, such as 0.2 or 20%%"),
     "reorder_hold_ms": ("--reorder-hold-ms", "delay of reordered packets, ms"),
-    "duplicate_ratio": ("--duplicate", "ratio of duplicated packets, 0 to 1: 0.2 is 20%%"),
+    "duplicate_ratio": ("--duplicate", "ratio of duplicated packets, such as 0.2 or 20%%"),
 }
 
 
@@ -148,21 +149,27 @@ def change(arguments: argparse.Namespace) -> int:
     if not arguments.path and arguments.link is None and (changes or arguments.rtt_ms is not None or arguments.watch):
         raise LabError("give the path to change: SRC-DST")
     if not changes and arguments.rtt_ms is None and arguments.centre is None:
-        raise LabError("nothing to set: see `python -m probes lab set --help`")
+        raise LabError(f"nothing to set: see `{probes_command()} lab set --help`")
     if arguments.link is not None and changes:
         link = resolve_link(arguments.link, control.ask_status(arguments.run_dir).link_names)
         for request in _set_requests(*link, changes, arguments):
             control.ask(arguments.run_dir, request)
             print(f"{request.source} → {request.destination}: {breaks.settings_text(request.changes)}")
-        print(f"undo: python -m probes lab undo --link {arguments.link}")
+        option = breaks.run_dir_option(arguments.run_dir)
+        print(f"undo: {probes_command()} lab undo{option} --link {arguments.link}")
     if arguments.path:
         state = control.read_state(arguments.run_dir)
         pair = resolve_path(":".join(arguments.path), state.sites)
         began = datetime.now(UTC)
-        for request in _set_requests(*pair, changes, arguments):
+        requests = _set_requests(*pair, changes, arguments)
+        for request in requests:
             control.ask(arguments.run_dir, request)
-            print(f"{request.source} → {request.destination}: {breaks.settings_text(request.changes)}")
-        broken = [path for path in breaks.broken_paths(control.ask_status(arguments.run_dir)) if path.joins(pair)]
+        now = control.ask_status(arguments.run_dir)
+        routed = {(path.source, path.destination) for path in now.routes}
+        for request in requests:
+            text = breaks.change_text(request.changes, is_routed=(request.source, request.destination) in routed)
+            print(f"{request.source} → {request.destination}: {text}")
+        broken = [path for path in breaks.broken_paths(now) if path.joins(pair)]
         effect, wait_s = breaks.expected_effect(state, path=":".join(pair))
         if broken:
             print("\n".join(breaks.expectation(arguments.run_dir, effect, pair, is_watched=arguments.watch)))
@@ -185,7 +192,7 @@ def reset_counters(arguments: argparse.Namespace) -> int:
 def execute(arguments: argparse.Namespace) -> int:
     """Execute the command in the site's namespace, replacing this process."""
     if not arguments.argv:
-        raise LabError("give a command: python -m probes lab exec SITE CMD…")
+        raise LabError(f"give a command: {probes_command()} lab exec SITE CMD…")
     state = control.read_state(arguments.run_dir)
     site = state.sites[resolve_site(arguments.site, state.sites)]
     if arguments.end_with_lab:
@@ -302,7 +309,8 @@ def _start_in_background(arguments: argparse.Namespace) -> int:
     control.make_run_dir(run_dir)
     if _runs(run_dir):
         raise LabError(
-            f"a lab is already running in {run_dir}: stop it with `python -m probes lab down`, or use another --run-dir"
+            f"a lab is already running in {run_dir}: stop it with `{probes_command()} lab down`, "
+            "or use another --run-dir"
         )
     log = run_dir / LOG_FILE
     with log.open("wb") as output:

@@ -20,6 +20,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from probes.commands.ending import permission_text
+from probes.commands.own_command import probes_command
 from probes.lab.emulated_path import PathCounters
 from probes.lab.routing.protocol import RouteRequest, RouterStatus, RouteStatus
 from probes.lab.settings import LabError, PathSettings
@@ -376,5 +377,5 @@ def _connect(run_dir: Path) -> socket.socket:
 
 def _no_lab(run_dir: Path) -> LabError:
     return LabError(
-        f"no lab is running in {run_dir}: start a lab with `python -m probes lab up`, or give its --run-dir"
+        f"no lab is running in {run_dir}: start a lab with `{probes_command()} lab up`, or give its --run-dir"
     )

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
+from probes.commands.own_command import probes_command
 from probes.lab import control
 from probes.lab.centre import CentreForwarder
 from probes.lab.changes import changed_settings
@@ -212,7 +213,8 @@ def _take_lock(run_dir: Path, cleanup: ExitStack) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise LabError(
-            f"a lab is already running in {run_dir}: stop it with `python -m probes lab down`, or use another --run-dir"
+            f"a lab is already running in {run_dir}: stop it with `{probes_command()} lab down`, "
+            "or use another --run-dir"
         ) from None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 
+from probes.commands.own_command import probes_command
 from probes.lab import breaks, control
 from probes.lab.control import LabStatus, PathStatus, SetRequest
 from probes.lab.scenario import resolve_site
@@ -31,9 +32,8 @@ def change_site(arguments: argparse.Namespace) -> int:
     print(f"{name}: {arguments.state}, {len(requests)} paths changed")
     if arguments.state == "down":
         effect, _ = breaks.expected_effect(status.lab, site=name)
-        print(
-            "\n".join([*effect, f"undo: python -m probes lab site{breaks.run_dir_option(arguments.run_dir)} {name} up"])
-        )
+        option = breaks.run_dir_option(arguments.run_dir)
+        print("\n".join([*effect, f"undo: {probes_command()} lab site{option} {name} up"]))
     return 0
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from datetime import UTC, datetime
 
-from probes.lab import control
+from probes.commands.own_command import probes_command
+from probes.lab import breaks, control
 from probes.lab.routing.protocol import RouteRequest, RouteStatus
 from probes.lab.routing.topology import Route, Routes
 from probes.lab.scenario import resolve_path
 from probes.lab.settings import LabError
 
 VIA = "via"
-USAGE = "lab route SRC DST via A,B,C [via A,D,C] [--one-way], or lab route SRC DST --original"
+USAGE = "lab route SRC DST via A,B,C [via A,D,C] [--one-way] [--watch], or lab route SRC DST --original"
 
 
 def add_route_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +26,7 @@ def add_route_arguments(parser: argparse.ArgumentParser) -> None:
         "Without routers, print the present routes",
     )
     parser.add_argument("--one-way", action="store_true", help="leave the reverse direction as it is")
+    parser.add_argument("--watch", action="store_true", help="wait for the incident, and print how long it took")
     parser.add_argument("--original", action="store_true", help="restore the routes of the scenario")
 
 
@@ -33,6 +36,8 @@ def route(arguments: argparse.Namespace) -> int:
     pair = resolve_path(":".join(ends), control.read_state(arguments.run_dir).sites) if ends else None
     if routes and arguments.original:
         raise LabError("give either routers or --original")
+    if arguments.watch and not routes:
+        raise LabError("--watch is for a change of the route: give its routers")
     if (routes or arguments.original) and pair is None:
         raise LabError(f"give the path: {USAGE}")
     if pair is not None and (routes or arguments.original):
@@ -45,7 +50,11 @@ def route(arguments: argparse.Namespace) -> int:
         if pair is None or {path.source, path.destination} == set(pair):
             print(route_text(path))
     if pair is not None and routes:
-        print(f"undo: python -m probes lab route {pair[0]} {pair[1]} --original")
+        option = breaks.run_dir_option(arguments.run_dir)
+        print(f"undo: {probes_command()} lab route{option} {pair[0]} {pair[1]} --original")
+        if arguments.watch:
+            began = [path.changed_at for path in status.routes if (path.source, path.destination) == pair]
+            return breaks.watch(status.lab, pair, next(filter(None, began), datetime.now(UTC)), None)
     return 0
 
 

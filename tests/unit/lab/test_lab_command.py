@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from probes.__main__ import main
+from probes.commands.own_command import probes_command
 from probes.commands.subcommands import ratio
+from probes.lab import control
+from probes.lab.breaks import change_text
+from probes.lab.routing.protocol import RouteStatus
 from tests.facts import lacks
+
+TIMING = control.Timing(late_over_1ms=0, latest_ms=0.0, late_s=0.0, cpu_s=0.0, waited_s=None)
 
 
 def test_mesh_prints_the_mesh_of_the_default_scenario(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,7 +43,9 @@ def test_without_a_lab_the_error_says_how_to_start_the_lab(
     assert main(["lab", verb[0], "--run-dir", str(tmp_path), *verb[1:]]) == 1
 
     message = capsys.readouterr().err
-    assert lacks(message, "lab: ", f"no lab is running in {tmp_path}:", "`python -m probes lab up`", "--run-dir") == []
+    assert (
+        lacks(message, "lab: ", f"no lab is running in {tmp_path}:", f"`{probes_command()} lab up`", "--run-dir") == []
+    )
     assert message.count("\n") == 1
 
 
@@ -53,7 +63,7 @@ def test_a_percentage_for_a_ratio_says_the_ratio(option: str, capsys: pytest.Cap
         main(["lab", "set", "a-b", option, "20"])
 
     assert raised.value.code == 2
-    assert lacks(capsys.readouterr().err, option, '"20"', "0 to 1", "0.2 is 20%") == []
+    assert lacks(capsys.readouterr().err, option, '"20"', "0 to 1", "0.2", "20%") == []
 
 
 def test_a_percentage_with_its_sign_is_a_ratio() -> None:
@@ -121,3 +131,52 @@ def test_a_wrong_route_or_link_is_reported(
 ) -> None:
     assert main(["lab", arguments[0], "--run-dir", str(tmp_path), *arguments[1:]]) == 1
     assert lacks(capsys.readouterr().err, *facts) == []
+
+
+def test_the_undo_of_a_route_leads_to_the_same_lab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    route = RouteStatus(source="a", destination="b", routes=(("r2",),), original=(("r1",),), changed_at=None)
+    state = control.LabState(
+        pid=1,
+        scenario="two",
+        title="Two",
+        seed=1,
+        started_at=datetime(2026, 11, 23, tzinfo=UTC),
+        user_fd=None,
+        scheduling="none",
+        control_socket="",
+        centre_port=None,
+        sites={name: control.SiteState(title=name, addresses=(), net_fd=0) for name in "ab"},
+    )
+    status = control.LabStatus(lab=state, uptime_s=1.0, centre=None, timing=TIMING, sites=(), paths=(), routes=(route,))
+    monkeypatch.setattr(control, "read_state", lambda _: state)
+    monkeypatch.setattr(control, "ask", lambda *_: None)
+    monkeypatch.setattr(control, "ask_status", lambda _: status)
+
+    assert main(["lab", "route", "--run-dir", str(tmp_path), "a", "b", "via", "r2"]) == 0
+
+    (undo,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("undo: ")]
+    assert lacks(undo, sys.executable, " -m probes lab route", f"--run-dir {tmp_path}", "a b --original") == []
+
+
+def test_the_delay_of_a_path_with_routers_is_said_to_be_added() -> None:
+    changes = {"delay_ms": 60.0, "loss_ratio": 0.1}
+
+    assert lacks(change_text(changes, is_routed=True), "10% loss", "delay 60 ms in addition to its links") == []
+    assert "links" not in change_text(changes, is_routed=False)
+    assert "links" not in change_text({"loss_ratio": 0.1}, is_routed=True)
+
+
+def test_a_printed_command_names_the_python_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch(mode=0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    assert probes_command() == f"{python} -m probes"
+
+    monkeypatch.chdir(tmp_path)
+    assert probes_command() == ".venv/bin/python -m probes"
+
+    monkeypatch.setenv("PATH", str(python.parent))
+    assert probes_command() == "python -m probes"

@@ -137,3 +137,12 @@ def test_a_closed_pipe_ends_a_command_without_a_message():
         )
 
     assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_a_missing_package_is_a_sentence() -> None:
+    # Without the packages of the environment, as with the system's Python.
+    done = subprocess.run([sys.executable, "-S", "-m", "probes", "ping"], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert lacks(done.stderr, "probes: msgspec", "make setup", ".venv/bin/python -m probes") == []
+    assert "Traceback" not in done.stderr

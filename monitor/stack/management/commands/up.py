@@ -22,6 +22,7 @@ from monitor.mesh.document import reader
 from monitor.stack.postgres import PostgresError
 from monitor.stack.services import LOOPBACK, Stack, require_free_port
 from probes.broker import BrokerError
+from probes.commands.own_command import probes_command
 from probes.lab import control
 from probes.lab.mesh import limits_toml, loopback_addresses, mesh_toml, namespace_addresses
 from probes.lab.namespaces import namespaces_available
@@ -172,7 +173,7 @@ def break_hint(stack: Stack) -> str:
     option = "" if stack.data == environment.data_folder() else f" --run-dir {run_dir}"
     source, destination = sorted(control.read_state(run_dir).sites)[:2]
     return (
-        f"Break something: python -m probes lab set {source} {destination} --loss 0.2 --watch{option}   "
+        f"Break something: {probes_command()} lab set {source} {destination} --loss 0.2 --watch{option}   "
         f"(or at {stack.url}/lab/)"
     )
 
