@@ -168,3 +168,15 @@ def test_the_shown_rtt_is_of_the_newest_bursts_since_its_step(paths):
     during = {level.now for seconds, level in levels.items() if level is not None and seconds <= 400}
     assert during == {80.0}
     assert levels[440] is None or levels[440].now == 20.0
+
+
+def test_the_rtt_at_the_end_is_that_of_the_bursts_since(paths):
+    path = paths["slac → cern"]
+    for since_s, until_s, rtt_ms in ((0, 400, 80.0), (400, 600, 20.0)):
+        plant(path, since_s, until_s, lambda _: 0, rtt_ms)
+    for seconds in range(-20, 601, 10):
+        evaluate(at(seconds))
+
+    (row,) = IncidentPath.objects.filter(rule="rtt")
+    assert row.is_over
+    assert lacks(Incident.objects.get().closing, "slac → cern: RTT 20.00 ms again") == []

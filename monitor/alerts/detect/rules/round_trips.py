@@ -122,9 +122,10 @@ class RttStep(AlertRule):
         bursts = snapshot.trips.bursts_of(path_id)
         if bursts is None or len(bursts.at_s) < bursts_to_clear(AFTER, snapshot.paths[path_id].every_s):
             return None
-        level = float(np.median(bursts.newest(AFTER).values_ms[figures["figure"]]))
-        if (after - level) * np.sign(after - before) >= CLEAR_SHARE_OF_RISE * abs(after - before):
-            return f"{self.words} {shown.milliseconds(level)} again"
+        newest = bursts.newest(AFTER).values_ms[figures["figure"]]
+        level = float(np.median(newest))
+        if _is_back(level, before, after):
+            return f"{self.words} {shown.milliseconds(_level_since_end(newest, before, after))} again"
         if snapshot.now - since >= NEW_NORMAL_AFTER:
             return f"{self.words} {shown.milliseconds(level)} for a day: accepted as the new baseline"
         return None
@@ -209,6 +210,22 @@ class RttDrift(AlertRule):
             since=since,
             figures={"before_ms": before_ms, "after_ms": after_ms, "days": days, "found": snapshot.now.isoformat()},
         )
+
+
+def _is_back(value: Floats | float, before: float, after: float) -> NDArray[np.bool_]:
+    """Whether values are back from `after` by CLEAR_SHARE_OF_RISE of the change from `before`."""
+    return np.asarray((after - value) * np.sign(after - before) >= CLEAR_SHARE_OF_RISE * abs(after - before))
+
+
+def _level_since_end(newest: Floats, before: float, after: float) -> float:
+    """The median of the bursts after the last that is not back; of all that are back if the newest is not.
+
+    A median that is back may lie half way between bursts before and after the end, where no burst was.
+    """
+    is_back = _is_back(newest, before, after)
+    since_end = newest[len(newest) - int(np.argmin(is_back[::-1])) :] if not is_back.all() else newest
+    values = since_end if len(since_end) else newest[is_back]
+    return float(np.median(values if len(values) else newest))
 
 
 def _is_asked_for(change: RttChange, rule: RuleSettings) -> bool:
