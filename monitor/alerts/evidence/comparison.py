@@ -16,7 +16,7 @@ MATTERS_SHARE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class DelayRise:
-    """How much the median and the minimum RTT of a path rose."""
+    """How much the median and the minimum RTT of a path rose, the latter of most bursts."""
 
     name: str
     median_ms: float
@@ -55,12 +55,15 @@ def loss_text(lossy: Iterable[Direction]) -> str:
 def delay_rise(direction: Direction) -> DelayRise | None:
     """The rise of the RTT; None where it does not matter or is unknown."""
     was, now = direction.before, direction.after
-    if was.rtt_median_ms is None or now.rtt_median_ms is None or was.rtt_min_ms is None or now.rtt_min_ms is None:
+    # Facts of an earlier version have the minimum of all packets only.
+    is_new = was.rtt_floor_ms is not None and now.rtt_floor_ms is not None
+    floors = (was.rtt_floor_ms, now.rtt_floor_ms) if is_new else (was.rtt_min_ms, now.rtt_min_ms)
+    if was.rtt_median_ms is None or now.rtt_median_ms is None or floors[0] is None or floors[1] is None:
         return None
     rise_ms = now.rtt_median_ms - was.rtt_median_ms
     if rise_ms < max(MATTERS_MS, MATTERS_SHARE * was.rtt_median_ms):
         return None
-    return DelayRise(direction.name, rise_ms, now.rtt_min_ms - was.rtt_min_ms)
+    return DelayRise(direction.name, rise_ms, floors[1] - floors[0])
 
 
 def is_normal(direction: Direction) -> bool:

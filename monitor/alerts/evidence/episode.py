@@ -29,6 +29,9 @@ Floats = NDArray[np.float64]
 
 CONFIDENCE = 0.95
 SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
+FLOOR_SHARE = 0.1
+LEAST_BURSTS = 3
+"""With fewer bursts since the onset none is left out."""
 MOST_SAMPLES = 3000
 """The maximum number of bursts that are searched for a beginning; of more, the newest."""
 
@@ -59,13 +62,22 @@ def bursts_between(bursts: BurstColumns, path_id: int, since: datetime, until: d
 
 
 def figures(
-    bursts: BurstColumns, path_id: int, since: datetime, until: datetime, address: str | None = None
+    bursts: BurstColumns,
+    path_id: int,
+    since: datetime,
+    until: datetime,
+    address: str | None = None,
+    *,
+    is_since_onset: bool = False,
 ) -> PeriodFigures:
-    """The figures of a path over [since, until)."""
+    """The figures of a path over [since, until); since an onset the RTTs are without the first burst: some of its
+    packets may have been sent before, and the onset is that of another path perhaps."""
     every = bursts_between(bursts, path_id, since, until)
     counted = select_bursts(every, every.during_test == 0)
     sent, lost = _total(counted.sent), _total(counted.sent - counted.received)
     small = smallest(counted)
+    if is_since_onset and len(small.at_s) >= LEAST_BURSTS:
+        small = select_bursts(small, small.at_s > small.at_s.min())
     of_packet, of_burst = np.zeros(small.rtts_ms.size, np.int64), np.zeros(len(small.rtts_ms), np.int64)
     quantiles = nullable(np.concatenate(grouped_quantiles(of_packet, small.rtts_ms.ravel(), 1, SHARES)))
     one_sided = (1.0 + CONFIDENCE) / 2.0
@@ -96,7 +108,16 @@ def figures(
         address=address,
         answered_at=None if answered_s is None else datetime.fromtimestamp(answered_s, UTC),
         unanswered_bursts=int((counted.at_s > (answered_s or 0.0)).sum()),
+        rtt_floor_ms=floor_ms(small),
     )
+
+
+def floor_ms(bursts: BurstColumns) -> float | None:
+    """The 10th percentile of the minimum RTTs of bursts, the second lowest of few: a single early packet does not
+    decide it, while a queue that empties now and then shows. None without replies."""
+    minima_ms = burst_figures(bursts.rtts_ms)["minimum"]
+    minima_ms = minima_ms[~np.isnan(minima_ms)]
+    return float(np.quantile(minima_ms, FLOOR_SHARE, method="higher")) if len(minima_ms) else None
 
 
 def find_beginning(

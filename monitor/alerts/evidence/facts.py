@@ -7,7 +7,8 @@ to 1, times aware UTC; None means unknown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -49,9 +50,10 @@ class PeriodFigures:
     in `bursts_during_test` and nowhere else.
 
     Loss is pooled over all packet sizes, with its exact two-sided 95% interval (Clopper and Pearson). RTTs are of the
-    smallest packets; `ipdv_ms` is the interquartile range of the differences of consecutive RTTs (RFC 3393, RFC 5481).
-    `ttl` is the TTL of most replies, `answered_at` the newest burst with a reply, also one
-    from before the period; `unanswered_bursts` is the number of bursts since. `is_unanswered`: by the
+    smallest packets, since the onset without the first burst, whose first packets may be from before; `rtt_floor_ms` is
+    the minimum RTT of most bursts (`episode.floor_ms`); `ipdv_ms` is the interquartile range of the differences of
+    consecutive RTTs (RFC 3393, RFC 5481). `ttl` is the TTL of most replies, `answered_at` the newest burst with a
+    reply, also one from before the period; `unanswered_bursts` is the number of bursts since. `is_unanswered`: by the
     levels of its findings it does not answer.
     """
 
@@ -80,6 +82,7 @@ class PeriodFigures:
     answered_at: datetime | None = None
     unanswered_bursts: int = 0
     is_unanswered: bool = False
+    rtt_floor_ms: float | None = None
 
     @property
     def loss_ratio(self) -> float | None:
@@ -311,3 +314,23 @@ def as_json(facts: Facts) -> dict[str, Any]:
 def from_json(kept: dict[str, Any], version: int) -> Facts | None:
     """Convert JSON values to facts; None if a newer version wrote them."""
     return msgspec.convert(kept, Facts) if version <= VERSION else None
+
+
+def with_before_of(facts: Facts, earlier: Facts) -> Facts:
+    """Take the figures from before the beginning from `earlier` facts: the bursts may have expired by now."""
+    earlier_directions: Mapping[int, Direction] = {
+        direction.path_id: direction
+        for path in earlier.paths
+        for direction in (path.there, path.back)
+        if direction is not None
+    }
+
+    def with_before(direction: Direction) -> Direction:
+        first = earlier_directions.get(direction.path_id)
+        return direction if first is None or not first.before.bursts else replace(direction, before=first.before)
+
+    paths = (
+        replace(path, there=with_before(path.there), back=None if path.back is None else with_before(path.back))
+        for path in facts.paths
+    )
+    return replace(facts, paths=tuple(paths))

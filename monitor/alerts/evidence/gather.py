@@ -15,7 +15,7 @@ It runs as a task of its own: an error here neither stops nor delays the evaluat
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -41,6 +41,7 @@ from monitor.alerts.evidence.facts import (
     TestVerdict,
     as_json,
     from_json,
+    with_before_of,
 )
 from monitor.alerts.evidence.likely_cause import cause_place, likely_cause
 from monitor.alerts.evidence.one_way.collect import collect_one_way
@@ -100,9 +101,9 @@ def gather_due(now: datetime) -> int:
 def store_facts(incident: Incident, now: datetime) -> Facts:
     """Gather and store the facts of an incident; figures from before its beginning are kept from the first time."""
     earlier = stored_facts(incident)
-    facts = collect_facts(incident, now)
+    facts = collect_facts(incident, now, _kept_beginning(incident, earlier))
     if earlier is not None and not incident.reopenings:
-        facts = _with_before_of(facts, earlier)
+        facts = with_before_of(facts, earlier)
         if not facts.routes:
             facts = replace(facts, routes=earlier.routes)  # the traces may have expired by now
         if not facts.one_way:
@@ -165,18 +166,29 @@ def stored_facts(incident: Incident) -> Facts | None:
     return None if row is None else from_json(row.facts, row.version)
 
 
-def collect_facts(incident: Incident, now: datetime) -> Facts:
-    """Gather the facts of an incident at `now`: by its findings that are not over; by all once the paths are normal."""
+def _kept_beginning(incident: Incident, earlier: Facts | None) -> Beginning | None:
+    """The beginning by the bursts as first seen: later bursts, those of the end above all, would blur it."""
+    if earlier is None or incident.reopenings or earlier.began is None or earlier.began.earliest is None:
+        return None
+    return earlier.began
+
+
+def collect_facts(incident: Incident, now: datetime, began: Beginning | None = None) -> Facts:
+    """Gather the facts of an incident at `now`: by its findings that are not over; by all once the paths are normal.
+
+    `began` is its beginning if that has been told from bursts already."""
     every = list(incident.paths.all())
     tests_seen = tests_of_incidents([incident]).get(incident.pk, 0)  # before the tests are read: none is overlooked
     rows = [row for row in every if not row.is_over] or every
-    facts = _collect(incident, gravest_first(rows), tests_seen, now)
+    facts = _collect(incident, gravest_first(rows), tests_seen, now, began)
     if facts.ended_at is None or len(rows) == len(every):
         return facts
-    return _collect(incident, gravest_first(every), tests_seen, now)
+    return _collect(incident, gravest_first(every), tests_seen, now, began)
 
 
-def _collect(incident: Incident, rows: Sequence[IncidentPath], tests_seen: int, now: datetime) -> Facts:
+def _collect(
+    incident: Incident, rows: Sequence[IncidentPath], tests_seen: int, now: datetime, began: Beginning | None
+) -> Facts:
     pairs = _pairs(rows)
     until = min(now, incident.closed_at or now)
     since = min(row.since for row in rows)
@@ -186,7 +198,7 @@ def _collect(incident: Incident, rows: Sequence[IncidentPath], tests_seen: int, 
     after = bursts_around(path_ids, after_since, max(until, after_since))
     beginnings = {pair.path.pk: _began(pair, before, after, since, until) for pair in pairs}
     both = episode.concatenate_bursts(before, after)
-    moment = _narrowest([beginnings[pair.path.pk] for pair in pairs if pair.rows[0].rule == rows[0].rule])
+    moment = began or _narrowest([beginnings[pair.path.pk] for pair in pairs if pair.rows[0].rule == rows[0].rule])
     # The period before ends with the burst at `earliest`, inclusive.
     was_until = since if moment is None or moment.earliest is None else moment.earliest + timedelta(microseconds=1)
     is_since = max(since if moment is None else moment.at, until - LONGEST_RAW)
@@ -200,7 +212,7 @@ def _collect(incident: Incident, rows: Sequence[IncidentPath], tests_seen: int, 
 
     def direction(path: Path) -> Direction:
         was = episode.figures(both, path.pk, since - LONGEST_RAW, was_until, addresses[0].get(path.pk))
-        is_now = episode.figures(both, path.pk, is_since, is_until, addresses[1].get(path.pk))
+        is_now = episode.figures(both, path.pk, is_since, is_until, addresses[1].get(path.pk), is_since_onset=True)
         return Direction(path.pk, str(path), was, replace(is_now, is_unanswered=path.pk in unanswered))
 
     reports = agent_reports(now)
@@ -292,8 +304,11 @@ def _pairs(rows: Sequence[IncidentPath]) -> list[_Pair]:
 def _began(
     pair: _Pair, before: BurstColumns, after: BurstColumns, since: datetime, until: datetime
 ) -> Beginning | None:
-    """When the trouble began on a path by its own bursts; otherwise by its rule."""
+    """When the trouble began on a path by its own bursts up to its detection; otherwise by its rule.
+
+    Bursts after the detection tell nothing of the onset, and those after the end would blur it."""
     row = pair.rows[0]
+    until = min(until, row.added_at)
     by_rule = Beginning(row.since, None, None, str(pair.path), "the rule")
     by = rule_of(row.rule).began_by
     if by is None:
@@ -371,24 +386,3 @@ def _verdicts(pairs: Sequence[_Pair], since: datetime, until: datetime) -> tuple
         TestVerdict(str(tested), test.at, test.throughput_bps or 0.0, test.sentence or "", test.verdict)
         for test in tests[-1:]
     )
-
-
-def _with_before_of(facts: Facts, earlier: Facts) -> Facts:
-    """Take the figures from before the beginning from `earlier` facts: the bursts may have expired by now."""
-    earlier_directions: Mapping[int, Direction] = {
-        direction.path_id: direction
-        for path in earlier.paths
-        for direction in (path.there, path.back)
-        if direction is not None
-    }
-
-    def with_before(direction: Direction) -> Direction:
-        first = earlier_directions.get(direction.path_id)
-        return direction if first is None or not first.before.bursts else replace(direction, before=first.before)
-
-    paths = (
-        replace(path, there=with_before(path.there), back=None if path.back is None else with_before(path.back))
-        for path in facts.paths
-    )
-    is_sure = earlier.began is not None and earlier.began.earliest is not None
-    return replace(facts, began=earlier.began if is_sure else facts.began, paths=tuple(paths))

@@ -194,7 +194,8 @@ def delay_rose(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
     if of_route:
         return LikelyCause(
             Fault.UNKNOWN,
-            f"Cannot tell: on some paths {where} the minimum RTT rose as well, on others only the median; {moved}.",
+            f"Cannot tell {where}: {_moved([rise for rise in rises if rise.is_of_route])}; but "
+            f"{_moved([rise for rise in rises if not rise.is_of_route])}.",
             "Look at the charts of both directions.",
         )
     drops = f" and drops packets ({loss_text(lossy)})" if lossy else ""

@@ -182,10 +182,10 @@ def test_an_incident_that_fails_to_gather_does_not_stop_others(paths, monkeypatc
     good = incident(finding(paths["slac → cern"]))
     whole = gather.collect_facts
 
-    def fail(row, now):
+    def fail(row, now, began):
         if row.pk == bad.pk:
             raise ValueError("no such figure")
-        return whole(row, now)
+        return whole(row, now, began)
 
     monkeypatch.setattr(gather, "collect_facts", fail)
 

@@ -167,10 +167,11 @@ def test_the_loss_of_a_closed_incident_is_that_while_it_lasted(pair, by_minute):
     assert f"{there.lost} of {there.sent}" in found.likely
 
 
-def test_the_rise_of_the_rtt_is_that_while_it_lasted(pair, by_minute):
-    until_s = 600
-    ends = ("slac → cern", "cern → slac")
-    plant(pair, lambda name, at_s, _: (0, 80.0 if name in ends and 0 <= at_s < until_s else 20.0))
+@pytest.mark.parametrize(("until_s", "peak_ms"), [(600, 0.0), (220, 20.0)])
+def test_the_rise_of_the_rtt_is_that_while_it_lasted(pair, by_minute, until_s, peak_ms):
+    """Also with a burst at a higher RTT two minutes before the onset."""
+    usual_ms = lambda at_s: 20.0 + (peak_ms if -120 <= at_s < -110 else 0.0)  # noqa: E731
+    plant(pair, lambda _, at_s, __: (0, 80.0 if 0 <= at_s < until_s else usual_ms(at_s)))
 
     seen = by_minute()
 
@@ -180,3 +181,8 @@ def test_the_rise_of_the_rtt_is_that_while_it_lasted(pair, by_minute):
     assert found.paths[0].there.after.rtt_p95_ms == pytest.approx(80.1, abs=0.2)
     assert found.paths[0].there.after.rtt_min_ms == pytest.approx(80.0, abs=0.1)
     assert abs(closed.ended_at - ONSET - timedelta(seconds=until_s)) <= 2 * EVERY
+    assert abs(found.began.at - ONSET) <= EVERY
+    (path,) = found.paths
+    for side in (path.there, path.back):
+        assert abs(side.after.since - found.began.at) <= EVERY
+    assert lacks(found.likely, "the minimum RTT rose by 60.0 ms, the median by 60.0 ms") == []

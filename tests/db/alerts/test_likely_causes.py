@@ -293,3 +293,31 @@ def test_an_undetermined_cause_is_reported_as_unknown(paths):
     bursts(paths["slac → cern"], NOW - timedelta(hours=6), NOW, [20.0])
 
     assert gathered(incident(finding(paths["slac → cern"]))).likely.startswith("Undetermined")
+
+
+def test_a_packet_from_before_the_onset_does_not_hide_a_longer_route(paths):
+    out, back = paths["slac → cern"], paths["cern → slac"]
+    for path in (out, back):
+        bursts(path, NOW - timedelta(hours=6), BEGAN, [20.0, 20.2, 20.1, 20.4])
+        bursts(path, BEGAN + MINUTE, NOW, [80.0, 80.2, 80.1, 80.4])
+    bursts(out, BEGAN, BEGAN + MINUTE, [80.0, 80.2, 80.1, 80.4])
+    bursts(back, BEGAN, BEGAN + MINUTE, [20.1, 80.2, 80.1, 80.4])
+
+    found = gathered(incident(finding(out, "rtt"), finding(back, "rtt")))
+
+    assert found.cause.fault is Fault.ROUTE
+    assert lacks(found.cause.sentence, "the minimum RTT rose by 60.0 ms, the median by 60.0 ms") == []
+    assert {side.after.rtt_min_ms for side in (found.paths[0].there, found.paths[0].back)} == {80.0}
+
+
+def test_different_rises_of_the_minimum_are_said_of_each_path(paths):
+    out, back = paths["slac → cern"], paths["cern → slac"]
+    for path, low_ms in ((out, 80.0), (back, 20.0)):
+        bursts(path, NOW - timedelta(hours=6), BEGAN, [20.0, 20.2, 20.1, 20.4])
+        bursts(path, BEGAN, NOW, [low_ms, 80.2, 80.1, 80.4])
+
+    cause = gathered(incident(finding(out, "rtt"), finding(back, "rtt"))).cause
+
+    assert cause.fault is Fault.UNKNOWN
+    there = "on slac → cern the minimum RTT rose by 60.0 ms"
+    assert lacks(cause.sentence, there, "on cern → slac the minimum RTT rose by 0.0 ms") == []
