@@ -490,20 +490,6 @@ def dark(visit):
     visit.page.wait_for_function(DRAWN)
 
 
-def test_charts_are_as_wide_as_the_paper_while_printing(browser, served, path_id):
-    canvas = "document.querySelector('[data-chart=rtt-spec] canvas').clientWidth"
-    with visiting(browser) as visit:
-        visit.open(f"{served}/paths/{path_id}/")
-        before = visit.page.evaluate(f"() => {canvas}")
-        visit.page.evaluate("() => { dispatchEvent(new Event('beforeprint')); }")
-        visit.page.wait_for_function(f"() => {canvas} <= {A4_PX}")
-        visit.page.evaluate("() => { dispatchEvent(new Event('afterprint')); }")
-        visit.page.wait_for_function(f"() => {canvas} === {before}")
-
-    assert before > A4_PX
-    assert visit.wrong == []
-
-
 def test_throughput_is_within_the_rates_of_the_scenario(browser, served, tested_path_id):
     with visiting(browser) as visit:
         visit.open(f"{served}/throughput/")

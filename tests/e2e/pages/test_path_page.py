@@ -12,7 +12,7 @@ from monitor.archive.models import Burst
 from tests.db.incident_rows import lossy, watched
 from tests.db.pages_mesh import burst, throughput
 from tests.e2e.pages.screens import SCREENS, open_page, shot
-from tests.e2e.visits import DRAWN, too_wide, wrong_for_readers
+from tests.e2e.visits import A4_PX, DRAWN, too_wide, wrong_for_readers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MINUTE = timedelta(minutes=1)
@@ -117,6 +117,21 @@ def test_all_tabs_and_the_drawings_are_printed(browser, served, path):
     assert page.locator(".smoke-drawn").is_visible()
     assert not page.locator("[data-chart=rtt-spec] canvas").is_visible()
     assert wrong_for_readers(page, "color-contrast") == []
+
+
+def test_charts_are_as_wide_as_the_paper_while_printing(browser, served, path):
+    page = open_page(browser, f"{served}/paths/{path.pk}/?period=hour")
+    page.wait_for_function(DRAWN)
+    width = "document.querySelector('[data-chart=rtt-spec] canvas').clientWidth"
+    before = page.evaluate(width)
+
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_function(f"{width} <= {A4_PX}")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.wait_for_function(f"{width} === {before}")
+
+    assert before > A4_PX
+    assert page.said == []
 
 
 @pytest.mark.parametrize("screen", SCREENS)

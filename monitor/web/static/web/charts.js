@@ -212,6 +212,9 @@
   });
   document.addEventListener("soundings:shown", () => { drawShown(false); });
   dark.addEventListener("change", () => { drawShown(true); });
-  addEventListener("beforeprint", () => drawn.forEach((view) => view.width(PAPER_PX).runAsync()));
+  addEventListener("beforeprint", () => drawn.forEach((view) => {
+    const { left, right } = view.padding(); /* the canvas has both around the plot */
+    view.width(PAPER_PX - left - right).runAsync();
+  }));
   addEventListener("afterprint", () => dispatchEvent(new Event("resize")));
 })();
