@@ -201,7 +201,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 "db_table": "direction_day",
-                "indexes": [models.Index(fields=["day"], name="direction_day_by_day")],
             },
         ),
         migrations.CreateModel(
@@ -242,7 +241,6 @@ class Migration(migrations.Migration):
             ],
             options={
                 "db_table": "direction_hour",
-                "indexes": [models.Index(fields=["hour"], name="direction_hour_by_hour")],
             },
         ),
         migrations.RunPython(make_hypertable, migrations.RunPython.noop),

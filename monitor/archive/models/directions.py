@@ -107,7 +107,6 @@ class DirectionHour(OneWaySummary):
 
     class Meta:
         db_table = "direction_hour"
-        indexes = [models.Index(fields=["hour"], name="direction_hour_by_hour")]
 
 
 class DirectionDay(OneWaySummary):
@@ -118,7 +117,6 @@ class DirectionDay(OneWaySummary):
 
     class Meta:
         db_table = "direction_day"
-        indexes = [models.Index(fields=["day"], name="direction_day_by_day")]
 
 
 class DirectionMonth(OneWaySummary):

@@ -31,6 +31,7 @@ QUESTIONS = {
     "capacity_by_time": lambda mesh: newest_measurement_at(),
     "disk_to_disk_by_time": lambda mesh: newest_measurement_at(),
     "trace_by_time": lambda mesh: newest_measurement_at(),
+    "direction_by_time": lambda mesh: newest_measurement_at(),
     "route_by_path": lambda mesh: deliver_trace(mesh),
     "route_by_hop": lambda mesh: paths_through("192.0.2.9", NOW - DAY, NOW),
     "path_route_by_route": lambda mesh: stored_routes([1]),
