@@ -26,21 +26,30 @@ from monitor.reports.formats.sparklines import svg_path
 
 HOURS = 24
 WIDTH, HEIGHT = 96, 18
+LOSS = "loss"
 HOURLY, TESTS = "hours", "tests"
 """The steps of a trend, as its sentence calls them."""
+MIN_SPAN_RATIO = 0.1
+"""The height of a picture is at least this share of the largest value: smaller changes are no news."""
+MIN_LOSS_SPAN_RATIO = 0.001
 
 Value = float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """The picture, and the newest value in words: of the test at `at`, or of all packets from `at` to `until`."""
+    """The picture, empty for a single value, and the newest value in words: of the test at `at`, or of all packets from
+    `at` to `until`."""
 
     svg: SafeString
     what: str
     newest: str
     at: datetime
     until: datetime | None = None
+
+    @property
+    def steps(self) -> str:
+        return "test" if self.until is None else "hour"
 
 
 def draw(steps: Sequence[tuple[datetime, Value]], what: str, step: str, write: Callable[[float], str]) -> Trend | None:
@@ -55,10 +64,15 @@ def draw(steps: Sequence[tuple[datetime, Value]], what: str, step: str, write: C
     missing = len(steps) - len(measured)
     gaps = f", {missing} of {len(steps)} {step} without data" if missing else ""
     sentence = f"{what} of 24 h: {spread}, newest {write(newest)}{gaps}"
-    line = svg_path([value for _, value in steps], WIDTH, HEIGHT)
+    min_span = MIN_LOSS_SPAN_RATIO if what == LOSS else MIN_SPAN_RATIO * max(values)
+    line = svg_path([value for _, value in steps], WIDTH, HEIGHT, min_span=min_span)
     svg = (
-        f'<svg class="trend" viewBox="-2 -2 {WIDTH + 4} {HEIGHT + 4}" width="{WIDTH + 4}" height="{HEIGHT + 4}" '
-        f'role="img" aria-label="{escape(sentence)}"><title>{escape(sentence)}</title><path d="{line}"/></svg>'
+        ""
+        if len(measured) == 1
+        else (
+            f'<svg class="trend" viewBox="-2 -2 {WIDTH + 4} {HEIGHT + 4}" width="{WIDTH + 4}" height="{HEIGHT + 4}" '
+            f'role="img" aria-label="{escape(sentence)}"><title>{escape(sentence)}</title><path d="{line}"/></svg>'
+        )
     )
     return Trend(mark_safe(svg), what, write(newest), at, at + timedelta(hours=1) if step == HOURLY else None)
 
@@ -70,7 +84,7 @@ def of_sites(now: datetime) -> dict[int, Trend]:
     size = choose_packet_bytes(tuple(measured_packet_sizes()), None)
     for row in trends.site_trends(hours[0], hours[-1] + timedelta(hours=1), size):
         values[row.site_id][row.at] = (row.sent - row.received) / row.sent
-    return _drawn({key: _on(hours, of_site) for key, of_site in values.items()}, "loss", HOURLY, figures.percent)
+    return _drawn({key: _on(hours, of_site) for key, of_site in values.items()}, LOSS, HOURLY, figures.percent)
 
 
 def of_tests(path_ids: Sequence[int], now: datetime) -> dict[int, Trend]:
@@ -82,7 +96,8 @@ def of_tests(path_ids: Sequence[int], now: datetime) -> dict[int, Trend]:
 
 
 def of_incidents(incidents: Sequence[Incident], now: datetime) -> dict[int, Trend]:
-    """The figure of each incident on its worst path, to its end or to now, by incident."""
+    """The figure of each incident on its worst path, to its end or to now, by incident. The newest value, of a whole
+    hour, is not that of the title."""
     of_tests, of_pings, are_rtts = [], [], []
     for incident in incidents:
         finding = worst_finding(incident)
@@ -117,7 +132,7 @@ def _of_hours(rows: Sequence[HourOfPath], wanted: WantedPath, *, is_rtt: bool) -
     if is_rtt:
         return draw(_on(hours, {row.at: row.rtt_median_ms for row in rows}), "RTT", HOURLY, figures.milliseconds)
     losses = {row.at: (row.sent - row.received) / row.sent for row in rows if row.sent}
-    return draw(_on(hours, losses), "loss", HOURLY, figures.percent)
+    return draw(_on(hours, losses), LOSS, HOURLY, figures.percent)
 
 
 def _tests(wanted: Sequence[WantedPath]) -> dict[int, list[tuple[datetime, Value]]]:

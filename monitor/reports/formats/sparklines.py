@@ -8,13 +8,24 @@ BARS = "▁▂▃▄▅▆▇█"
 GAP = "·"
 
 
-def svg_path(values: Sequence[float | None], width: float, height: float, x: float = 0.0, y: float = 0.0) -> str:
+def svg_path(
+    values: Sequence[float | None],
+    width: float,
+    height: float,
+    x: float = 0.0,
+    y: float = 0.0,
+    *,
+    min_span: float = 0.0,
+) -> str:
     """The `d` of a path from the first value to the last in a box at (x, y), least at its foot. A day without a value
-    breaks the line; a day alone is a dot. Equal values lie in the middle."""
+    breaks the line; a day alone is a dot. Equal values lie in the middle, as do those whose spread is below `min_span`,
+    in their unit: the box then has that span."""
     present = [value for value in values if value is not None]
     if not present:
         return ""
     low, high = min(present), max(present)
+    missing = max(0.0, min_span - (high - low)) / 2.0
+    low, high = low - missing, high + missing
     step = width / max(len(values) - 1, 1)
     parts = []
     drawing = False

@@ -55,12 +55,13 @@ def test_a_site_has_the_loss_of_its_paths_by_hour(paths):
 
 def test_a_gap_at_the_end_leaves_the_last_value_with_its_hour(paths, client):
     hour(paths["slac", "cern"], 100, 98, hour=HOUR - 3 * STEP)
+    hour(paths["slac", "cern"], 100, 98, hour=HOUR - 5 * STEP)
 
     trend = trends.of_sites(NOW)[paths["slac", "cern"].source.site_id]
     html = client.get("/sites/", headers=LOCAL).content.decode()
 
     assert (trend.newest, trend.at) == ("2%", HOUR - 3 * STEP)
-    assert "23 of 24 hours without data" in label(trend)
+    assert "22 of 24 hours without data" in label(trend)
     shown = re.search(r'class="trend-of".*?</time>', html, re.DOTALL)[0]
     assert lacks(re.sub(r"<[^>]*>", " ", shown), "2%", "loss", "09:00", "10:00 UTC") == []
     assert " ago" not in shown
@@ -73,12 +74,51 @@ def test_loss_of_the_running_hour_is_said_since_its_beginning(paths, client):
     hour(path, 1000, 700, 20.0)
     incident(path, "loss", {"lost": 300, "sent": 1000})
 
-    for address in ("/sites/", "/incidents/"):
-        html = client.get(address, headers=LOCAL).content.decode()
-        shown = re.search(r'class="trend-of".*?</time>', html, re.DOTALL)[0]
-        assert lacks(re.sub(r"<[^>]*>", " ", shown), "30%", "loss", "since", "12:00 UTC") == []
-        assert " ago" not in shown
-        assert "data-age" not in shown
+    html = client.get("/sites/", headers=LOCAL).content.decode()
+    shown = re.search(r'class="trend-of".*?</time>', html, re.DOTALL)[0]
+    assert lacks(re.sub(r"<[^>]*>", " ", shown), "30%", "loss", "since", "12:00 UTC") == []
+    assert " ago" not in shown
+    assert "data-age" not in shown
+
+
+def test_beside_the_title_of_an_incident_stands_no_mean_of_its_hour(paths, client):
+    path = paths["cern", "slac"]
+    for number in range(3):
+        hour(path, 1000, 1000, 101.6, hour=HOUR - number * STEP)
+    incident(path, "rtt", {"after_ms": 161.5, "before_ms": 101.5, "figure": "median"})
+
+    html = client.get("/incidents/", headers=LOCAL).content.decode()
+
+    listed = html[html.index('id="incident-list"') :]
+    assert lacks(listed, "161.5 ms", "RTT of 24 h, by hour") == []
+    assert "<title>RTT of 24 h: 101.6 ms" in listed
+    assert "101.6 ms" not in re.sub(r"<svg.*?</svg>", "", listed, flags=re.DOTALL)
+
+
+def test_a_single_value_is_no_picture(paths, client):
+    path = paths["slac", "cern"]
+    hour(path, 1000, 700, 20.0)
+    incident(path, "loss", {"lost": 300, "sent": 1000})
+
+    assert '<svg class="trend"' not in client.get("/sites/", headers=LOCAL).content.decode()
+    assert 'class="trend-of"' not in client.get("/incidents/", headers=LOCAL).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("what", "values", "height"),
+    [
+        ("throughput", (48.2e6, 48.1e6), 0.4),
+        ("throughput", (48e6, 24e6), 18.0),
+        ("RTT", (100.0, 95.0), 9.0),
+        ("loss", (0.0, 0.0005), 9.0),
+        ("loss", (0.0, 0.2), 18.0),
+    ],
+)
+def test_a_small_change_is_drawn_small(what, values, height):
+    drawn = trends.draw([(HOUR + number * STEP, value) for number, value in enumerate(values)], what, "hours", str)
+
+    places = [float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", drawn.svg)]
+    assert abs(places[0] - places[1]) == pytest.approx(height, abs=0.11)
 
 
 def test_throughput_has_its_tests_and_failed_ones_are_gaps(paths, client):
@@ -103,7 +143,9 @@ def test_an_incident_has_the_figure_of_its_rule(paths, client):
     hour(pinged, 1000, 800, 20.0)
     hour(slow, 1000, 1000, 124.0)
     hour(slow, 1000, 1000, 64.0, hour=HOUR - 2 * STEP)
+    hour(pinged, 1000, 1000, 20.0, hour=HOUR - STEP)
     throughput(tested, NOW - STEP, 3e8)
+    throughput(tested, NOW - 2 * STEP, 9e8)
     lost = incident(pinged, "loss", {"lost": 200, "sent": 1000})
     rtt = incident(slow, "rtt", {"after_ms": 124.0, "before_ms": 64.0, "figure": "median"})
     rate = incident(tested, "throughput", {"after_bps": 3e8, "before_bps": 9e8})
