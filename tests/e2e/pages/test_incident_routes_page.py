@@ -12,6 +12,9 @@ from tests.e2e.visits import wrong_for_readers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+CUT_OFF = """() => [...document.querySelectorAll("#routes .scrolls, #ticket")]
+    .filter((frame) => frame.scrollWidth > frame.clientWidth + 1).map((frame) => frame.ariaLabel ?? frame.id)"""
+
 __all__ = ["as_names"]
 
 
@@ -27,6 +30,7 @@ def test_traces_of_an_incident_fit_each_screen(browser, served, as_names):
 
         assert "between hop 2 (AS 20965 GEANT) and hop 3 (AS 513 CERN)" in page.locator("#cause").inner_text()
         assert page.locator("#routes tbody tr").count() == 10
+        assert page.evaluate(CUT_OFF) == [], screen
         assert page.evaluate("() => document.documentElement.scrollWidth") <= width
         assert wrong_for_readers(page) == []
         assert page.said == []

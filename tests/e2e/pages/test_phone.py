@@ -5,7 +5,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from tests.db.incident_rows import lossy, watched
+from tests.db.alert_rows import make_bursts
+from tests.db.alert_rows import make_mesh as make_watched
+from tests.db.incident_rows import RULE, lossy, watched
 from tests.db.pages_mesh import make_mesh
 from tests.e2e.pages.screens import SCREENS, logged_in, shot
 from tests.e2e.visits import TOO_WIDE, wrong_for_readers
@@ -42,6 +44,23 @@ def test_a_phone_folds_navigation_and_choices(browser, served):
     page.set_viewport_size({"width": 1280, "height": 900})
     assert not page.locator("#menu").is_visible()
     assert page.locator("nav.pages").is_visible()
+
+
+@pytest.mark.parametrize("metric", ["loss", "rtt"])
+def test_five_sites_fit_a_phone(browser, served, metric):
+    at = timezone.now().replace(microsecond=0)
+    paths = make_watched(["cern", "in2p3", "ornl", "slac", "fnal"], at - timedelta(days=30), loss=RULE)
+    for name, path in paths.items():
+        if {"cern", "slac"} != set(name.split(" → ")):
+            make_bursts(path, [0] * 10, at - timedelta(minutes=10))
+    lossy(paths["cern → slac"], at)
+
+    page = logged_in(browser, served, f"/?metric={metric}", "phone")
+    shot(page, f"grid-phone-five-{metric}")
+
+    assert page.locator(".matrix-frame").evaluate("(frame) => frame.scrollWidth <= frame.clientWidth")
+    assert "Tap a cell" in page.locator("#readout").inner_text()
+    assert "Hover" not in page.locator("#readout").inner_text()
 
 
 def test_in_an_incident_the_grid_is_on_the_first_screen(browser, served):

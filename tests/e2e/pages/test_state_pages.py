@@ -24,6 +24,11 @@ NAMES = ["slac", "cern", "fnal", "ornl", "bnl"]
 WALLS = {"wall-hd": (1920, 1080, "light"), "wall-4k": (3840, 2160, "light")}
 
 
+BESIDE_ITS_CELL = """() => [...document.querySelectorAll(".wall-grid text:not(.name)")]
+    .filter((text) => text.getBBox().width > 71).map((text) => text.textContent)"""
+"""Figures wider than their cell, in the units of the drawing."""
+
+
 def now() -> datetime:
     return timezone.now().replace(microsecond=0)
 
@@ -67,10 +72,25 @@ def test_the_wall_fits_its_screen_and_is_dark(browser, served, paths, monkeypatc
         assert page.locator("a, button, nav").count() == 0
         assert wrong_for_readers(page) == []
         assert page.said == []
+        page.goto(f"{served}/?wall=1&metric=rtt")
+        shot(page, f"{screen}-rtt")
+        assert page.locator(".wall-grid text", has_text="▲").count() == 1
+        assert page.evaluate(BESIDE_ITS_CELL) == []
     page.goto(f"{served}/?wall=1&theme=light")
     shot(page, "wall-light")
     assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(246, 248, 249)"
     assert wrong_for_readers(page) == []
+
+
+def test_on_a_narrow_screen_incidents_of_the_wall_are_below_the_grid(browser, served, paths):
+    page = open_page(browser, f"{served}/?wall=1", "phone")
+    shot(page, "wall-phone")
+
+    grid, incidents = (page.locator(part).bounding_box() for part in (".wall-grid", ".wall-incidents"))
+    assert incidents["y"] >= grid["y"] + grid["height"]
+    assert incidents["width"] > 0.9 * SCREENS["phone"][0]
+    assert incidents["y"] < SCREENS["phone"][1] - 100
+    assert not scrolls(page)
 
 
 def test_the_wall_refreshes_and_keeps_nothing(browser, served, paths, monkeypatch):

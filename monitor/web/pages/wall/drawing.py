@@ -22,6 +22,8 @@ FIGURES_UP_TO = 14
 """Sites of a grid with figures in its cells; above, names run upwards."""
 NAMES_UP_TO = 60
 LONGEST_NAME = 14
+LETTER_WIDTH = 0.61
+"""Of a figure, as a share of the height of its letters: signs and m are wider than digits, a point is narrower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +103,10 @@ def _marks(cells: Sequence[_Cell | None], left: float, y: float, shape: _Shape, 
         x = left + number * shape.width
         width, height = shape.width - shape.gap, shape.height - shape.gap
         if with_figures:
+            letter = min(shape.letter, (width - 4) / (LETTER_WIDTH * max(len(cell.text), 1)))
+            size = "" if letter == shape.letter else f'font-size="{letter:.3g}" '
             yield (
-                f'<text class="{cell.style}" x="{x + width / 2:g}" y="{y + height / 2 + shape.letter * 0.35:g}" '
+                f'<text class="{cell.style}" x="{x + width / 2:g}" y="{y + height / 2 + letter * 0.35:g}" {size}'
                 f'text-anchor="middle">{escape(cell.text)}</text>'
             )
         if cell.has_incident:

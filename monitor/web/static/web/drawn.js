@@ -7,6 +7,7 @@
   if (canvas === null) return;
   const frame = document.getElementById("drawn-frame");
   const readout = document.getElementById("readout");
+  const atRest = [...readout.childNodes];
   const data = JSON.parse(document.getElementById("drawn-data").textContent);
   const { rows, columns, styles, labels, unfold } = data;
   const INCIDENT = 1, OUTAGE = 2, MAINTENANCE = 8;
@@ -205,7 +206,7 @@
   }
 
   function tell(sentence, isRest) {
-    readout.textContent = isRest ? readout.dataset.rest : sentence;
+    readout.replaceChildren(...(isRest ? atRest : [sentence]));
     readout.classList.toggle("reading", !isRest);
     tip.hidden = isRest;
     if (isRest) return;

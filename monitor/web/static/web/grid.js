@@ -30,10 +30,11 @@
   const readout = document.getElementById("readout");
   if (matrix === null || readout === null) return;
   const body = matrix.tBodies[0];
+  const atRest = [...readout.childNodes];
 
   function read(event) {
     const link = event.target.closest("td a");
-    readout.textContent = link === null ? readout.dataset.rest : link.getAttribute("aria-label");
+    readout.replaceChildren(...(link === null ? atRest : [link.getAttribute("aria-label")]));
     readout.classList.toggle("reading", link !== null);
   }
 
