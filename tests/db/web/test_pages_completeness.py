@@ -102,7 +102,11 @@ def test_a_day_that_has_just_begun_is_not_called_unplanned(page, paths, monkeypa
     plan(paths["slac", "cern"], days=0)
     delivered("slac", 0, (1, 20))
 
-    assert cells(page(), "slac")[0] == ("unplanned", ["pending", "19", "received"])
+    answer = page()
+    assert cells(answer, "slac")[0] == ("unplanned", ["pending", "19", "received"])
+    legend = re.search(r'<ul class="legend".*?</ul>', str(answer), re.DOTALL)
+    assert legend is not None
+    assert "pending" in legend.group()
 
 
 def test_results_without_a_plan_say_so(page, paths):

@@ -60,6 +60,7 @@ class CompletenessView:
 
 
 NOTHING = DayCell("unplanned", "·", "", 0)
+PENDING = "pending"
 LEGEND = (
     LegendEntry("none-lost", "100%", "all scheduled bursts"),
     LegendEntry("loss-0", "", "99.9% or more"),
@@ -69,6 +70,7 @@ LEGEND = (
     LegendEntry("loss-5", "", "below 80%"),
     LegendEntry("no-data", "none", "nothing measured"),
     LegendEntry("not-measured", "no plan", "unscheduled results"),
+    LegendEntry("unplanned", PENDING, "too early to tell"),
     LegendEntry("incident", "▼", "missing results"),
 )
 
@@ -106,7 +108,7 @@ def cell_of(figures_of_day: tuple[SiteDay, SiteCoverage] | None, *, runs: bool) 
     counts = f"{covered.bursts_measured:,} of {covered.bursts_planned:,}"
     ratio = covered.coverage_ratio
     if ratio is None and runs and covered.bursts_measured == 0:
-        return DayCell("unplanned", "pending", f"{came.delivered:,} received", came.missing)
+        return DayCell("unplanned", PENDING, f"{came.delivered:,} received", came.missing)
     if ratio is None:
         return DayCell("not-measured", "no plan", f"{came.delivered:,} received", came.missing)
     if ratio == 0.0:
