@@ -17,6 +17,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec import Meta, inspect, structs
 
+from probes.toml.lines import suggestion
+
 Text = Annotated[str, Meta(pattern=r"\S")]
 NOT_EMPTY = Meta(min_length=1)
 DISTINCT = Meta(extra_json_schema={"uniqueItems": True})
@@ -76,7 +78,8 @@ class Key:
             each = ": each" if self.is_element else ""
             string = "the string " if isinstance(value, str) and self.type_name != "string" else ""
             given = "" if self.meta.get("is_secret") else f", not {string}{to_short_toml(value)}"
-            raise InvalidValue(f"{self.name}{each} must be {self._needed}{given}") from error
+            hint = suggestion(value, map(str, self.choices)) if isinstance(value, str) else ""
+            raise InvalidValue(f"{self.name}{each} must be {self._needed}{given}{hint}") from error
         fault = self.meta["check"](value) if "check" in self.meta else None
         if fault is not None:
             raise InvalidValue(f"{self.name}{':' if self.is_element else ' ='} {to_toml(value)} {fault}")

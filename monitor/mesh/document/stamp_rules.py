@@ -1,15 +1,19 @@
 """Check the STAMP tests of mesh.toml: results of a path that can be told apart, and a single port for each reflector.
 
-The problems are recorded on the tables of the groups that add a test.
+The problems are recorded on the tables of the groups that add a test. Warnings are of tests that need something that is
+not in the file: a reflector at a site without an agent, or other limits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from monitor.mesh.document import expansion
 from monitor.mesh.document.entries import MeshDocument
 from monitor.mesh.document.expansion import MeasurementEntry
 from monitor.mesh.kinds.stamp import StampEntry
+from probes.quantities import counted
+from probes.stamp.limits import StampLimits
 from probes.toml.tables import Table
 
 
@@ -60,3 +64,27 @@ def _reflectors_have_one_port(
                 f'"{site.name}"; an agent has a single reflector, so write the same port',
                 "port",
             )
+
+
+def stamp_warnings(document: MeshDocument) -> list[str]:
+    """A sentence for each STAMP test that needs a reflector at sites without an agent, or lower limits than usual."""
+    tests = {test.name: test for test in document.tests if isinstance(test, StampEntry)}
+    site_of = {host.name: site for site in document.sites for host in site.hosts}
+    destinations: dict[str, dict[str, None]] = {name: {} for name in tests}
+    for measurement in expansion.measurements(document):
+        site = site_of[measurement.destination]
+        if measurement.test in tests and not site.has_agent:
+            destinations[measurement.test][site.name] = None
+    least_s = StampLimits().min_spacing_s
+    return [
+        f'test "{name}": {counted(len(sites), "site")} without an agent ({", ".join(sites)}): a router or host there '
+        f"has to answer STAMP or TWAMP Light on UDP port {tests[name].port}; answering pings is not enough"
+        for name, sites in destinations.items()
+        if sites
+    ] + [
+        f'test "{name}": spacing_s = {test.spacing_s:g} is below the usual limit of an agent: each cycle ends in '
+        f"not_permitted unless limits.toml of the site has min_spacing_s = {test.spacing_s:g} in [stamp] (default "
+        f"{least_s:g})"
+        for name, test in tests.items()
+        if test.spacing_s < least_s
+    ]

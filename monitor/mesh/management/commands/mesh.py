@@ -18,6 +18,7 @@ from monitor.mesh.document import expansion
 from monitor.mesh.document.notify_routes import channels, unknown_channels
 from monitor.mesh.document.reader import MeshDocument, MeshError, read
 from monitor.mesh.document.rule_schedules import rules_without_effect
+from monitor.mesh.document.stamp_rules import stamp_warnings
 from monitor.mesh.schedule.slots import plan_slots
 from probes.commands.subcommands import add_subcommand
 from probes.quantities import counted
@@ -83,13 +84,14 @@ class Command(BaseCommand):
 
 
 def _warnings(document: MeshDocument) -> list[str]:
-    """Rules that cannot fire, and channels missing in this environment; the file may be for another."""
+    """Rules that cannot fire, STAMP tests that need more than the file, and channels missing in this environment."""
     configured = channels()
-    return rules_without_effect(document) + [
+    unknown = [
         f'[[alerts.notify]]: SOUNDINGS_NOTIFY_URLS has no channel "{name}" here{suggestion(name, configured)}; '
         "notifications to it become dead letters"
         for name in unknown_channels(document.alerts, configured)
     ]
+    return [*rules_without_effect(document), *stamp_warnings(document), *unknown]
 
 
 def _contents(document: MeshDocument) -> dict[str, int]:
