@@ -31,7 +31,10 @@ def loads(monkeypatch):
     monkeypatch.setattr(grid_choices, "_large", {})
     monkeypatch.setattr(warm.timezone, "now", lambda: NOW)
     monkeypatch.setattr(warm, "_make_chart_files", lambda: None)
-    return loads
+    yield loads
+    loads.may_end.set()
+    with grid_choices._large_load:  # no thread of this test stores its grid in the next
+        pass
 
 
 def read(**choices):
@@ -65,7 +68,6 @@ def test_a_reader_of_another_grid_does_not_wait(loads, monkeypatch):
     monkeypatch.setattr(grid_choices, "_load", lambda *choices: SimpleNamespace(figures=(), until=choices[-1]))
 
     assert read(period="hour") == NOW + timedelta(seconds=5)
-    loads.may_end.set()
 
 
 def test_without_the_database_the_first_reader_loads(loads, monkeypatch):
