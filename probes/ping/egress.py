@@ -95,31 +95,33 @@ def source_addresses(
     without a route. Sends nothing."""
 
     def look_up() -> list[str | None]:
-        with socket.socket(FAMILY[family], socket.SOCK_DGRAM) as probe:
-            prepare(probe, family, egress)
-            if source is not None:
-                with suppress(OSError):
-                    probe.bind((source, 0))
-                    return [source] * len(destinations)
-            return [_local_address(probe, destination) for destination in destinations]
+        if source is not None:
+            with suppress(OSError), _unsent(family, egress) as probe:
+                probe.bind((source, 0))
+                return [source] * len(destinations)
+        return [_local_address(family, destination, egress) for destination in destinations]
 
     with suppress(OSError, ProbeError):
         return open_within(egress, look_up)
     return [None] * len(destinations)
 
 
-def _local_address(probe: socket.socket, destination: SocketAddress) -> str | None:
+def _unsent(family: int, egress: Egress) -> socket.socket:
+    """A datagram socket that nothing will be sent from."""
+    probe = socket.socket(FAMILY[family], socket.SOCK_DGRAM)
     try:
-        probe.connect((destination[0], DISCARD_PORT, *destination[2:]))
-    except OSError:
-        return None
-    address = str(probe.getsockname()[0]).partition("%")[0]
-    # A socket that is connected again keeps its local address, unless the association is dissolved first.
-    _disconnect(probe)
-    return address
+        prepare(probe, family, egress)
+    except BaseException:
+        probe.close()
+        raise
+    return probe
 
 
-def _disconnect(probe: socket.socket) -> None:
-    """Dissolve the association (connect(2), AF_UNSPEC)."""
-    unspecified = (ctypes.c_char * 28)()
-    ctypes.CDLL(None).connect(probe.fileno(), unspecified, len(unspecified))
+def _local_address(family: int, destination: SocketAddress, egress: Egress) -> str | None:
+    # A socket of its own for each destination: one that is connected again keeps its local address.
+    with _unsent(family, egress) as probe:
+        try:
+            probe.connect((destination[0], DISCARD_PORT, *destination[2:]))
+        except OSError:
+            return None
+        return str(probe.getsockname()[0]).partition("%")[0]
