@@ -16,6 +16,7 @@ from rich.console import Console
 
 from probes.capacity.probe import MAX_PACKETS, MIN_PACKET_BYTES, longest_s, measure, problems
 from probes.capacity.spec import CapacityRun, CapacitySpec
+from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome
 
 
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     wrong = problems(spec)
     if wrong:
         for problem in wrong:
-            print(f"capacity: {problem}", file=sys.stderr)
+            print(f"capacity: {option_problem(problem)}", file=sys.stderr)
         return 2
     if args.json:
         result = measure(spec, Deadline(longest_s(spec)))

@@ -1,5 +1,5 @@
 """Shared by all commands: `add_subcommand`, whose `--help` begins with a sentence and, where needed, ends with the exit
-status, and the reader of ratios."""
+status, the reader of ratios, and the options that problems of a spec are about."""
 
 from __future__ import annotations
 
@@ -58,6 +58,15 @@ def _suggestion(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
         if close:
             return f" (did you mean {close[0]}?)"
     return ""
+
+
+def option_problem(problem: str, **options: str) -> str:
+    """A problem of a spec, such as "timeout_s 90: …", with its option in place of the field. `options` has those that
+    are not named after their field."""
+    field, space, rest = problem.partition(" ")
+    if not field.isidentifier():
+        return problem
+    return f"{options.get(field, '--' + field.replace('_', '-'))}{space}{rest}"
 
 
 def ratio(text: str) -> float:

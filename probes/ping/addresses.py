@@ -42,6 +42,9 @@ def refusal_reason(host: bytes, scope: int = 0) -> str | None:
     return None
 
 
+LOCAL_NOTE = "local address: packets did not leave this host"
+
+
 def is_own(address: SocketAddress, family: int) -> bool:
     """Whether the address is local, so that packets to it never leave this host: its source address is the same."""
     with socket.socket(FAMILY[family], socket.SOCK_DGRAM) as probe:

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome
 from probes.ping.burst import measure_each, problems, summary
 from probes.ping.rate_limit import longest_s
@@ -80,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     wrong = problems(spec)
     if wrong:
         for problem in wrong:
-            print(f"ping: {problem}", file=sys.stderr)
+            print(f"ping: {option_problem(problem, packet_bytes='--sizes')}", file=sys.stderr)
         return 2
     deadline = Deadline(spec.duration_s + RESOLVE_S + longest_s(spec.spacing_s, spec.timeout_s) + SPARE_S)
     if not args.json:

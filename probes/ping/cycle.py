@@ -21,7 +21,7 @@ from types import TracebackType
 
 from probes.contract import Deadline, LoadPeriods, NoRoute, NotPermitted, Outcome, ProbeError
 from probes.ping import rate_limit
-from probes.ping.addresses import SocketAddress, is_own, path_mtu_bytes
+from probes.ping.addresses import LOCAL_NOTE, SocketAddress, is_own, path_mtu_bytes
 from probes.ping.arrays import Bools
 from probes.ping.burst_counts import BurstCounts, sent_within
 from probes.ping.egress import Egress, source_addresses
@@ -283,7 +283,7 @@ class PingCycle:
         """Notes that qualify the figures of a burst; None without notes."""
         notes = []
         if self._is_local(index, rtts_ms):
-            notes.append("local address: packets did not leave this host")
+            notes.append(LOCAL_NOTE)
         if sent < self._spec.count:
             why = str(refusal(refused)) if refused else "deadline reached"
             notes.append(f"{self._spec.count - sent} of {self._spec.count} requests were not sent: {why}")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.limit_keys import network_fault
 from probes.ping.resolve import RESOLVE_S
@@ -115,7 +116,7 @@ def _measure(args: argparse.Namespace, key: str | None) -> int:
     wrong = problems(spec)
     if wrong:
         for problem in wrong:
-            _usage(problem)
+            _usage(option_problem(problem, packet_bytes="--size"))
         return USAGE
     if not args.json:
         hosts = " ".join(args.host)

@@ -15,11 +15,10 @@ from probes.ping.resolve import resolve
 from probes.stamp.cycle import StampCycle
 from probes.stamp.engine.channel import StampChannel
 from probes.stamp.packets import OPEN_BYTES
-from probes.stamp.spec import StampBurst, StampSpec
+from probes.stamp.spec import LARGEST_PACKET_BYTES, StampBurst, StampSpec
 
 MIN_SPACING_S = 0.01
 MAX_COUNT = 10_000
-MAX_PACKET_BYTES = 9000
 MOST_CYCLES = 32
 """Threads of `measure_each`; with more targets, several share a thread and are complete together."""
 
@@ -27,7 +26,7 @@ MOST_CYCLES = 32
 def problems(spec: StampSpec) -> list[str]:
     """Values of a spec that are out of range, each with the valid range; empty if all are valid."""
     bounds: tuple[tuple[str, float, float, float], ...] = (
-        ("packet_bytes", spec.packet_bytes, OPEN_BYTES, MAX_PACKET_BYTES),
+        ("packet_bytes", spec.packet_bytes, OPEN_BYTES, LARGEST_PACKET_BYTES),
         ("count", spec.count, 1, MAX_COUNT),
         ("spacing_s", spec.spacing_s, MIN_SPACING_S, 3600),
         ("timeout_s", spec.timeout_s, 0.001, 60),

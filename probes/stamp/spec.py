@@ -31,6 +31,8 @@ STAMP_PORT = 862
 """RFC 8762, section 4.1."""
 SMALLEST_PACKET_BYTES = 44
 """An unauthenticated packet without extensions (RFC 8762, section 4.2.1)."""
+LARGEST_PACKET_BYTES = 9000
+"""Of jumbo frames."""
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 Dscp = Annotated[int, Meta(ge=0, le=63)]

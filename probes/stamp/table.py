@@ -78,6 +78,11 @@ def _remarks(burst: StampBurst) -> list[str]:
     if burst.outcome is not Outcome.MEASURED:
         return [f"{burst.outcome.value}: {burst.detail}"]
     remarks = []
+    if burst.sent and not burst.received and not burst.late:
+        remarks.append(
+            "no reply at all: does the reflector list the address of this host in --peer, with the same key (or none), "
+            f"and do firewalls pass UDP port {burst.port}?"
+        )
     if burst.is_stateful is False:
         remarks.append("the reflector does not count its replies, so the direction of a loss cannot be told")
     elif burst.undecided:
@@ -106,7 +111,7 @@ def as_json(burst: StampBurst) -> dict[str, Any]:
         figures: StampDirection = getattr(burst, direction)
         interval = burst.delay_interval_ms(direction, figures.median_ms)
         plain[direction] = {name: getattr(figures, name) for name in figures.__struct_fields__} | {
-            "median_interval_ms": None if interval is None else list(interval)
+            "median_interval_ms": None if interval is None else [round(bound_ms, 6) for bound_ms in interval]
         }
     plain["loss_ratio"] = summary(burst.path_burst)["loss_ratio"]
     return plain

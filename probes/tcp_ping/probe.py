@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 
 from probes.contract import Deadline, LoadPeriods, Outcome, ProbeError
-from probes.ping.addresses import SocketAddress
+from probes.ping.addresses import LOCAL_NOTE, SocketAddress, is_own
 from probes.ping.burst_counts import EPOCH
-from probes.ping.cycle import clock_source, refusal
+from probes.ping.cycle import NEAR_MS, clock_source, refusal
 from probes.ping.egress import Egress, source_addresses
 from probes.ping.engine.schedule import random_phases_ns
 from probes.ping.resolve import resolve
@@ -161,8 +161,19 @@ def _burst(
         clock_source=clock_source(),
         errors=_together(results.errors.get(row, []), len(counted) - len(answered)),
         loaded_rtts_ms=loaded_rtts_ms,
-        detail=_notes(spec, len(numbers), refused, int(results.was_reset[row, answered].sum())),
+        detail=_notes(
+            spec,
+            len(numbers),
+            refused,
+            int(results.was_reset[row, answered].sum()),
+            is_local=_is_local(address, target.family, rtts_ms),
+        ),
     )
+
+
+def _is_local(address: SocketAddress, family: int, rtts_ms: Sequence[float | None]) -> bool:
+    shortest_ms = min((rtt_ms for rtt_ms in rtts_ms if rtt_ms is not None), default=NEAR_MS)
+    return shortest_ms < NEAR_MS and is_own(address, family)
 
 
 def _rtts_ms(results: HandshakeResults, row: int, numbers: Sequence[int]) -> tuple[float | None, ...]:
@@ -177,8 +188,8 @@ def _together(errors: Sequence[IcmpError], lost: int) -> tuple[IcmpError, ...]:
     )
 
 
-def _notes(spec: TcpPingSpec, sent: int, refused: int, resets: int) -> str | None:
-    notes = []
+def _notes(spec: TcpPingSpec, sent: int, refused: int, resets: int, *, is_local: bool) -> str | None:
+    notes = [LOCAL_NOTE] if is_local else []
     if sent < spec.count:
         why = str(refusal(refused)) if refused else "deadline reached"
         notes.append(f"{spec.count - sent} of {spec.count} handshakes were not begun: {why}")

@@ -15,6 +15,7 @@ import msgspec
 from rich.console import Console
 from rich.live import Live
 
+from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome
 from probes.ping.resolve import RESOLVE_S
 from probes.trace.kind import longest_s
@@ -85,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     wrong = problems(spec)
     if wrong:
         for problem in wrong:
-            print(f"trace: {problem}", file=sys.stderr)
+            print(f"trace: {option_problem(problem)}", file=sys.stderr)
         return 2
     deadline = Deadline(longest_s(spec) + RESOLVE_S)
     if args.json:

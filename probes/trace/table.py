@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from probes.contract import Outcome
+from probes.quantities import counted
 from probes.trace.spec import Hop, TraceRun
 
 SILENT = "(no reply)"
@@ -53,7 +54,7 @@ def flow_text(run: TraceRun) -> str:
 def end_text(run: TraceRun) -> str:
     """Whether the destination was reached, in a sentence below the table."""
     if run.reached:
-        return f"destination reached: {len(run.hops)} hops"
+        return f"destination reached: {counted(len(run.hops), 'hop')}"
     if not run.hops:
         return "no replies"
     last = run.hops[-1]

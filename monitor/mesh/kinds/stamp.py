@@ -14,7 +14,15 @@ from monitor.mesh.document.entries import TestKeys, TestName
 from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, ends
 from monitor.mesh.kinds.ping import BURST_BYTES, RTT_BYTES
 from probes.stamp.kind import KIND as STAMP
-from probes.stamp.spec import SMALLEST_PACKET_BYTES, STAMP_PORT, ReflectorPlan, StampPeer, StampSpec, StampTask
+from probes.stamp.spec import (
+    LARGEST_PACKET_BYTES,
+    SMALLEST_PACKET_BYTES,
+    STAMP_PORT,
+    ReflectorPlan,
+    StampPeer,
+    StampSpec,
+    StampTask,
+)
 from probes.toml.keys import meaning
 
 if TYPE_CHECKING:
@@ -44,7 +52,7 @@ class StampEntry(TestKeys, frozen=True, tag="stamp"):
     count: Annotated[int, Meta(ge=1, le=1000), meaning("Packets per cycle.")] = 10
     packet_bytes: Annotated[
         int,
-        Meta(ge=SMALLEST_PACKET_BYTES, le=65_000),
+        Meta(ge=SMALLEST_PACKET_BYTES, le=LARGEST_PACKET_BYTES),
         meaning("UDP payload. Packets between agents are larger where authentication needs it."),
     ] = 200
     spacing_s: Annotated[float, Meta(ge=0.01, le=60), meaning("Interval between packets to the same address.")] = 1.0

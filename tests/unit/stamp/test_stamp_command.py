@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from probes.__main__ import main
+from tests.facts import lacks
 
 COMMAND = (sys.executable, "-m", "probes", "stamp")
 ROOT = Path(__file__).parents[3]
@@ -69,6 +70,7 @@ def test_two_processes_measure_both_families(port: int, key_file: Path, capsys: 
         assert result["follow_ups"] == 4
         low_ms, high_ms = result["forward"]["median_interval_ms"]
         assert 0 <= low_ms <= high_ms
+        assert [round(low_ms, 6), round(high_ms, 6)] == [low_ms, high_ms]
 
 
 def test_without_the_key_nothing_is_answered(port: int, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,6 +82,7 @@ def test_without_the_key_nothing_is_answered(port: int, capsys: pytest.CaptureFi
     assert status == 0
     assert "2 of 2 (100%)" in out
     assert "2 lost in a direction that cannot be told" in out
+    assert lacks(out, "no reply at all", "--peer", "same key", f"UDP port {port}") == []
 
 
 def test_a_host_without_a_reflector_is_not_measured(capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,8 +104,10 @@ def test_a_host_without_a_reflector_is_not_measured(capsys: pytest.CaptureFixtur
         (["host", "--peer", "10.0.0.1"], "--peer is for --reflect"),
         (["host", "--key-file", "/nonexistent"], "/nonexistent: No such file"),
         (["host", "--key-file", "/dev/null"], "head -c 32 /dev/urandom"),
-        (["host", "-c", "0"], "count 0"),
-        (["host", "--dscp", "64"], "dscp 64"),
+        (["host", "-c", "0"], "--count 0"),
+        (["host", "--dscp", "64"], "--dscp 64"),
+        (["host", "--size", "20"], "--size 20: must be from 44 to 9000"),
+        (["host", "--timeout-s", "90"], "--timeout-s 90"),
     ],
 )
 def test_usage_errors_name_the_way_out(options: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from probes.__main__ import main
@@ -15,6 +16,7 @@ from probes.trace.engine.session import flows_to
 from probes.trace.memory import RouteMemory
 from probes.trace.search import EarlierRoute
 from probes.trace.spec import Hop, MplsLabel, TraceRun, not_measured
+from probes.trace.table import end_text
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 RUN = TraceRun(
@@ -52,6 +54,10 @@ def test_the_table_has_the_figures_of_each_hop(specs, capsys):
     assert ["3", "192.0.2.9", "50%", "4", "8.00", "6.00", "4.00", "8.00", "2.00"] in rows
     assert ["192.0.2.8"] in rows
     assert ["MPLS", "label", "16001", "TC", "5", "TTL", "1"] in rows
+
+
+def test_a_single_hop_is_singular():
+    assert end_text(msgspec.structs.replace(RUN, hops=RUN.hops[:1])).endswith(": 1 hop")
 
 
 def test_json_has_an_object_a_line_with_all_fields_of_each_hop(specs, capsys):

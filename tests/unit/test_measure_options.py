@@ -1,0 +1,56 @@
+"""Options of the commands that measure: problems name the option, and a source has to be an address of this host."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from probes.__main__ import main
+from tests.facts import lacks
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["ping", "127.0.0.1", "--sizes", "4"], "--sizes 4"),
+        (["ping", "127.0.0.1", "--timeout-s", "90"], "--timeout-s 90"),
+        (["trace", "127.0.0.1", "--max-hops", "900"], "--max-hops 900"),
+        (["tcp-ping", "127.0.0.1", "--port", "0"], "--port 0"),
+        (["tcp-ping", "127.0.0.1", "--port", "443", "--timeout-s", "3"], "--timeout-s 3"),
+        (["capacity", "127.0.0.1", "--packet-bytes", "1"], "--packet-bytes 1"),
+    ],
+)
+def test_a_value_out_of_range_names_its_option(
+    arguments: list[str], option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert f"{arguments[0]}: {option}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("source", "fact"),
+    [
+        ("foo", "is no IP address"),
+        ("192.0.2.9", "192.0.2.9 is no address of this host"),
+        ("::1", "IPv6"),
+    ],
+)
+def test_tcp_ping_refuses_a_source_of_another_host(source: str, fact: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tcp-ping", "127.0.0.1", "--port", "9", "-c", "1", "--source", source]) == 2
+
+    assert lacks(capsys.readouterr().err, f"tcp-ping: --source {source}", fact) == []
+
+
+def test_tcp_ping_connects_from_the_source_and_says_that_it_is_local(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        status = main(
+            ["tcp-ping", "127.0.0.1", "--port", port, "-c", "1", "--spacing-s", "0.05", "--source", "127.0.0.5"]
+        )
+        server.settimeout(10)
+        _, peer = server.accept()
+
+    assert status == 0
+    assert peer[0] == "127.0.0.5"
+    assert "packets did not leave this host" in capsys.readouterr().out
