@@ -21,7 +21,7 @@ from monitor.alerts.detect.baselines import Baselines
 from monitor.alerts.detect.causes import LastingIncident
 from monitor.alerts.detect.damage import severity_by_figures
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
-from monitor.alerts.detect.rules.finding import RuleFinding, Trouble
+from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
 from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.detect.shares import Shares
 from monitor.alerts.detect.snapshot import Snapshot, take_snapshot
@@ -160,13 +160,13 @@ def _texts(
 def _add_to_incidents(lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, now: datetime) -> None:
     """Add findings that are in no lasting incident to the incident of their cause."""
     lasting_incidents = [_lasting_incident(incident) for incident in lasting]
-    counted: dict[Trouble, Shares] = {}
+    counted: dict[tuple[Trouble, frozenset[bool]], Shares] = {}
     keys = causes.lasting_keys(lasting_incidents)
     seen = route_places.with_routes(suspects.with_trips(snapshot, firing, keys), firing, keys)
     for cause in causes.find_causes(firing, lasting_incidents, seen):
-        trouble = causes.trouble_of(cause.findings[0].rule)
-        if trouble not in counted:
-            counted[trouble] = _shares(trouble, firing, lasting_incidents, snapshot)
+        of = causes.trouble_of(cause.findings[0].rule), frozenset(_is_loss(finding.rule) for finding in cause.findings)
+        if of not in counted:
+            counted[of] = _shares(*of, firing, lasting, snapshot)
         of_cause = {finding.path_id for finding in cause.findings}
         of_cause |= {
             path_id
@@ -176,27 +176,35 @@ def _add_to_incidents(lasting: list[Incident], firing: list[RuleFinding], snapsh
         }
         if cause.merged:
             lifecycle.merge(cause.merged, cause.label, now)
-        lifecycle.add_findings(cause.label, cause.findings, now, cause.because, counted[trouble].others(of_cause))
+        lifecycle.add_findings(cause.label, cause.findings, now, cause.because, counted[of].others(of_cause))
 
 
 def _shares(
-    trouble: Trouble, firing: list[RuleFinding], lasting_incidents: list[LastingIncident], snapshot: Snapshot
+    trouble: Trouble,
+    are_losses: frozenset[bool],
+    firing: list[RuleFinding],
+    lasting: list[Incident],
+    snapshot: Snapshot,
 ) -> Shares:
-    """Count the paths with this trouble, for the evidence of incidents."""
-    bad = {finding.path_id for finding in firing if causes.trouble_of(finding.rule) == trouble}
-    bad |= {
-        path_id
-        for incident in lasting_incidents
-        for path_id, rule in incident.keys
-        if causes.trouble_of(rule) == trouble
-    }
+    """Count the paths with this trouble, for the evidence of incidents: with loss, without, or either.
+
+    Paths of lasting incidents that are normal again do not count as bad, and those with another problem not at all.
+    """
+    rows = {(row.path_id, row.rule): row for incident in lasting for row in incident.paths.all() if not row.is_over}
+    keys = {(finding.path_id, finding.rule) for finding in firing} | rows.keys()
+    keys -= {key for key, row in rows.items() if levels.is_normal_again(row)}
+    of_trouble = [(path_id, rule) for path_id, rule in keys if causes.trouble_of(rule) == trouble]
+    bad = {path_id for path_id, rule in of_trouble if _is_loss(rule) in are_losses}
+    unknown = {path_id for path_id, _ in of_trouble} - bad
     if trouble.needs_tests:
-        return Shares(snapshot.tested_paths, bad, frozenset())
-    return Shares(
-        snapshot.paths,
-        bad,
-        causes.paths_without_bursts(snapshot) - bad if trouble is Trouble.ROUND_TRIPS else frozenset(),
-    )
+        return Shares(snapshot.tested_paths, bad, unknown)
+    if trouble is Trouble.ROUND_TRIPS:
+        unknown |= causes.paths_without_bursts(snapshot) - bad
+    return Shares(snapshot.paths, bad, unknown)
+
+
+def _is_loss(rule: str) -> bool:
+    return rule_of(rule).effect in (Effect.LOSS, Effect.UNREACHABLE)
 
 
 def _open_and_tell(quiet_paths: QuietPaths, now: datetime) -> int:

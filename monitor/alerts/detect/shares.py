@@ -1,7 +1,8 @@
 """Evidence for the cause of an incident: how many other paths are bad, and where.
 
 In: the paths of an incident, all measured paths, and which of them are bad. Out: `Share`s: of the paths from and to
-each site that all paths of the incident have in common, and of the rest. Paths without data are not counted.
+each site that all paths of the incident have in common, and of the rest. Paths without data, or with a problem of
+another kind, are not counted.
 """
 
 from __future__ import annotations

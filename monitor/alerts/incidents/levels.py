@@ -107,6 +107,19 @@ def level_of(row: IncidentPath) -> FindingLevel | None:
     return None if row.level is None else msgspec.convert(row.level, FindingLevel)
 
 
+def is_normal_again(row: IncidentPath) -> bool:
+    """Whether the present loss is certainly below half of that at detection, or the RTT is nearer to that before."""
+    level, detected = level_of(row), at_detection(row.figures)
+    if level is None or level.now is None or detected is None or level.unanswered_since is not None:
+        return False
+    if level.unit is LevelUnit.LOSS_RATIO:
+        return level.interval is not None and level.interval[1] < detected / 2.0
+    before_ms = row.figures.get("before_ms")
+    if level.unit is not LevelUnit.MILLISECONDS or before_ms is None:
+        return False
+    return abs(level.now - before_ms) < abs(level.now - detected)
+
+
 @dataclass(frozen=True, slots=True)
 class PathBursts:
     """The newest bursts of a path, oldest first: begin in seconds since the epoch, packets sent and received."""

@@ -10,6 +10,7 @@ import pytest
 from monitor.agents.models import AgentHealth
 from monitor.alerts import tasks
 from monitor.alerts.detect.rules import loss
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.evaluate import SWITCHED_OFF, Evaluation, evaluate
 from monitor.alerts.evidence.gather import gather_due
 from monitor.alerts.incidents import lifecycle, queries
@@ -103,6 +104,40 @@ def test_counts_of_other_paths_are_stored_with_the_incident(paths):
         {"where": "paths to cern", "bad": 0, "known": 2},
         {"where": "elsewhere", "bad": 0, "known": 2},
     ]
+
+
+def shares_of(path):
+    return {share["where"]: (share["bad"], share["known"]) for share in Incident.objects.get(paths__path=path).shares}
+
+
+def test_a_path_that_is_normal_again_is_not_counted_as_bad(paths):
+    # Half of the packets of a path are lost for ten minutes; four minutes after its end another path loses.
+    end = NOW - timedelta(minutes=4)
+    for name in ("slac → fnal", "cern → slac", "cern → fnal", "fnal → cern"):
+        lossy(paths[name], NOW, lost=0)
+    lossy(paths["fnal → slac"], end, lost=5)
+    evaluate(end)
+    make_bursts(paths["fnal → slac"], [0] * 5, end)
+    evaluate(NOW - timedelta(seconds=10))
+    lossy(paths["slac → cern"], NOW)
+    evaluate(NOW)
+
+    assert Incident.objects.filter(closed_at=None).count() == 2
+    assert shares_of(paths["slac → cern"])["paths to slac"] == (0, 2)
+
+
+def test_a_longer_rtt_elsewhere_is_no_bad_path_of_a_loss(paths):
+    figures = {"figure": "median", "before_ms": 20.0, "after_ms": 80.0, "since": (NOW - WINDOW).isoformat()}
+    longer = paths["fnal → slac"]
+    finding = RuleFinding("rtt", longer.pk, str(longer), "RTT 80 ms", NOW - WINDOW, figures)
+    lifecycle.add_findings("fnal ↔ slac", [finding], NOW - timedelta(minutes=5))
+    lossy(longer, NOW, lost=0)
+    lossy(paths["cern → slac"], NOW, lost=0)
+    lossy(paths["slac → cern"], NOW)
+
+    evaluate(NOW)
+
+    assert shares_of(paths["slac → cern"])["paths to slac"] == (0, 1)
 
 
 def test_an_agent_with_nic_drops_is_the_cause_of_its_own_losses(paths):
