@@ -134,8 +134,8 @@ class PathFacts:
 class PathTests:
     """The throughput tests of a path before and since the beginning: how many, and the median rate; None without any.
 
-    `source` and `destination` are hosts. `after_resent_ratio` is the median share of segments retransmitted; the loss
-    ratios are that of the tests that filled no queue themselves. `after_at` is when the newest began. Tests on demand
+    `source` and `destination` are hosts. The resent ratios are the median shares of segments retransmitted; the loss
+    ratios are those of the tests that filled no queue themselves. `after_at` is when the newest began. Tests on demand
     count since the beginning: for the rate only where no others ran.
     """
 
@@ -151,6 +151,7 @@ class PathTests:
     after_loss_ratio: float | None = None
     after_resent_ratio: float | None = None
     after_at: datetime | None = None
+    before_resent_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +239,8 @@ class TestVerdict:
 @dataclass(frozen=True, slots=True)
 class TracedHop:
     """A hop of a trace: probes sent and lost, the median RTT of the others, and its AS, network or exchange point; None
-    where unknown."""
+    where unknown. `is_limited`: by all traces of this route on this side of the beginning, a hop after it loses less,
+    with 99% confidence, so that its loss is its own rate limit."""
 
     ttl: int
     address: str | None
@@ -246,6 +248,7 @@ class TracedHop:
     sent: int
     lost: int
     rtt_ms: float | None
+    is_limited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +258,10 @@ class TracedRoute:
     at: datetime
     reached: bool
     hops: tuple[TracedHop, ...]
+
+    @property
+    def has_limited(self) -> bool:
+        return any(hop.is_limited for hop in self.hops)
 
 
 @dataclass(frozen=True, slots=True)

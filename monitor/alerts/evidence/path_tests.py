@@ -48,6 +48,7 @@ def path_tests(paths: Sequence[Path], since: datetime, until: datetime) -> tuple
             after_loss_ratio=_median(_losses(after[:MOST_TESTS_SINCE])),
             after_resent_ratio=_median(test.resent_ratio for test in after[:MOST_TESTS_SINCE]),
             after_at=after[0].at if after else None,
+            before_resent_ratio=_median(test.resent_ratio for test in before),
         )
         for path in paths
         for before, after in [tests[path.pk]]

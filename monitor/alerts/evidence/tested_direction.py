@@ -49,6 +49,7 @@ class _SideRates:
     before_loss_ratio: float | None = None
     after_loss_ratio: float | None = None
     after_resent_ratio: float | None = None
+    before_resent_ratio: float | None = None
 
     @property
     def share(self) -> float | None:
@@ -62,6 +63,8 @@ class _SideRates:
         resent = ""
         if self.after_resent_ratio is not None:
             resent = f", {shown.percent(self.after_resent_ratio)} retransmitted"
+            if self.before_resent_ratio is not None:
+                resent += f" (was {shown.percent(self.before_resent_ratio)})"
         return f"{self.label} {shown.bit_rate(self.after_bps)}{was}{resent}"
 
 
@@ -84,11 +87,20 @@ def tested_direction(facts: Facts) -> TestedDirection:
     if len(slow) == 1:
         other = back if slow[0] is there else there
         if other.after_bps is None:
-            return TestedDirection(f"{NOT_KNOWN}; {tests}")
+            return TestedDirection(f"{NOT_KNOWN}; {tests}{_untested(there, back)}")
         return TestedDirection(f"{NOT_KNOWN}; {tests}, so {slow[0].goal}", slow[0].ends)
     if len(slow) == 2:
         return TestedDirection(f"{NOT_KNOWN}; {tests}: both directions")
+    if len(measured) == 1:
+        return TestedDirection(f"{NOT_KNOWN}; {tests}{_untested(there, back)}")
     return TestedDirection(f"{NOT_KNOWN}; {tests}: no direction is clearly slower or loses more")
+
+
+def _untested(*sides: _SideRates) -> str:
+    """The direction without a test since the beginning: `; no test of slac → cern since the onset`."""
+    missing = [side.label if side.label.startswith(("from ", "to ")) else f"of {side.label}"
+               for side in sides if side.after_bps is None]  # fmt: skip
+    return "".join(f"; no test {label} since the onset" for label in missing)
 
 
 def _is_slow(side: _SideRates, other: _SideRates) -> bool:
@@ -147,6 +159,7 @@ def _rates(
         _median([test.before_loss_ratio for test in own if test.after]),
         _median([test.after_loss_ratio for test in own]),
         _median([test.after_resent_ratio for test in own]),
+        _median([test.before_resent_ratio for test in own if test.after]),
     )
 
 

@@ -84,7 +84,8 @@ def _hops(trace: TracedRoute) -> Iterator[str]:
     width = max((len(hop.address or NO_REPLY) for hop in trace.hops), default=0)
     for hop in trace.hops:
         figures = f"{_probes(hop):>13}  {shown.milliseconds(hop.rtt_ms):>10}"
-        yield f"    {hop.ttl:>2}  {hop.address or NO_REPLY:<{width}}  {figures}  {hop.place or ''}"
+        limited = "  (rate limit)" if hop.is_limited else ""
+        yield f"    {hop.ttl:>2}  {hop.address or NO_REPLY:<{width}}  {figures}  {hop.place or ''}{limited}"
 
 
 def _probes(hop: TracedHop) -> str:

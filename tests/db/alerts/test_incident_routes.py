@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from datetime import UTC, datetime, timedelta
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,12 +16,14 @@ from monitor.alerts import evaluate as evaluation
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.evidence import gather
 from monitor.alerts.evidence.evidence import evidence
+from monitor.alerts.evidence.routes import collect
 from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.models import Incident
+from monitor.analysis.routes.onset import LossOnset
 from monitor.archive.ingest.traces import store_traces
-from monitor.archive.models import Burst
+from monitor.archive.models import Burst, Trace
 from monitor.mesh.models import Path
 from probes.contract import Outcome
 from probes.site.wire import Delivered
@@ -142,6 +145,40 @@ def test_loss_is_placed_between_two_hops_from_both_ends(paths, as_names, client,
     answer = client.get(f"/api/v1/incidents/{row.pk}", headers={"host": "localhost"})
     stated = json.loads(answer.content)["evidence"]["routes"][0]
     assert (stated["sentence"], len(stated["after"]["hops"])) == (route.sentence, 5)
+
+
+def test_a_hop_has_a_rate_limit_only_where_proven(paths, as_names, client, settings):
+    settings.LOCAL_READ = settings.ALLOW_PLAIN_HTTP = True
+    there = paths["slac → cern"]
+    plant_lossy_link(there, paths["cern → slac"])
+    # The link loses a third from hop 3 on; the first hop besides answers one of three probes, in all traces.
+    for trace in Trace.objects.filter(path_id=there.pk, measured_at__gte=BEGAN):
+        rtts_ms = trace.rtts_ms
+        rtts_ms[:3] = [None, None, 1.0]
+        Trace.objects.filter(pk=trace.pk).update(rtts_ms=rtts_ms)
+
+    row = opened(finding(there, "loss", sent=200, lost=60))
+
+    (route,) = evidence(row, NOW).routes
+    assert [hop.is_limited for hop in route.after.hops] == [True, False, False, False, False]
+    assert not any(hop.is_limited for hop in route.before.hops)
+    page = client.get(f"/incidents/{row.pk}/", headers={"host": "localhost"}).content.decode()
+    assert page.count("(rate limit)") == 2  # the table and the ticket
+
+
+def test_loss_on_the_way_back_is_stated_of_the_reverse_path(paths, as_names):
+    # The last link of the route back loses: only replies, so the far end sees it at all hops, the near end at the last.
+    there, back = paths["slac → cern"], paths["cern → slac"]
+    plant_lossy_link(there, back)
+    onset = LossOnset(0, 1, True, 0.97, 0.01, 2)
+    with mock.patch.object(collect, "find_onset", return_value=onset):
+        row = opened(finding(there, "loss", sent=200, lost=60))
+
+    (route,) = evidence(row, NOW).routes
+    place = "loss begins between the source and hop 1 (AS 513 CERN), seen from both ends"
+    assert (route.path, route.sentence) == ("cern → slac", f"route unchanged; {place}")
+    assert route.after.hops[0].address == REVERSE[0]
+    assert "cern → slac: route unchanged" in evidence(row, NOW).likely
 
 
 def test_a_route_change_with_a_step_is_the_cause(paths, as_names):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -104,6 +105,20 @@ def test_retransmissions_of_tests_on_demand_show_the_direction(paths):
     assert (shown.cause.fault, shown.cause.toward, shown.gathered_at) == (Fault.LOSS, ("slac", "cern"), at)
     assert lacks(shown.cause.sentence, "slac → cern 22.5 Mbit/s", " retransmitted", "toward cern") == []
     assert "no throughput test" not in shown.cause.sentence
+
+
+def test_a_test_of_one_direction_names_the_untested_one(paths):
+    out, back = paths["slac → cern"], paths["cern → slac"]
+    lossy(out, back)
+    real_test(out, "bbr", NOW - timedelta(minutes=190), 1)
+    transfers(back, [2.7e7], NOW - timedelta(minutes=185))
+    real_test(out, "bbr", NOW - timedelta(minutes=3), 2)
+
+    sentence = gathered(incident(finding(out))).cause.sentence
+
+    assert "no test of cern → slac since the onset" in sentence
+    assert "clearly slower" not in sentence
+    assert re.search(r"slac → cern \S+ Mbit/s \(was .*\), \S+ retransmitted \(was ", sentence)
 
 
 def test_the_losses_of_a_sender_in_its_own_queue_show_no_direction(paths):

@@ -78,7 +78,7 @@ def test_a_loss_one_way_names_the_one_way_everywhere(paths):
 
     # From each end 20 cycles of 30: 60 of 600 from slac, and of the 600 that slac returns 60 are lost on the way.
     assert (cause.fault, cause.toward, cause.toward_by) == (Fault.LOSS, ("slac", "cern"), "STAMP")
-    sentence = "Loss from slac to cern: 10% of 1,200 forward, 0 of 1,140 reverse, counted by STAMP"
+    sentence = "Loss from slac to cern: 10% of 1,200 packets slac → cern, 0 of 1,140 cern → slac, counted by STAMP"
     assert lacks(cause.sentence, sentence) == []
     assert lacks(cause.next_step, "from slac to cern", "ticket below", "that direction") == []
     assert (row.toward, row.toward_by) == ("slac → cern", "STAMP")
@@ -92,7 +92,7 @@ def test_a_loss_on_the_way_back_names_the_other_direction(paths):
     row, cause = opened(there, back)
 
     assert cause.toward == ("cern", "slac")
-    assert lacks(cause.sentence, "Loss from cern to slac: 10% of 600 forward, 0 of 600 reverse") == []
+    assert lacks(cause.sentence, "Loss from cern to slac: 10% of 600 packets cern → slac, 0 of 600 slac → cern") == []
     assert row.toward == "cern → slac"
 
 

@@ -64,7 +64,7 @@ def counted_direction(facts: Facts) -> CountedDirection | None:
     direction = lost_direction(there.after, back.after, there.before, back.before)
     if direction in (LostDirection.FORWARD, LostDirection.REVERSE):
         lossy, other = (there, back) if direction is LostDirection.FORWARD else (back, there)
-        figures = f"{lossy.text} forward, {other.text} reverse"
+        figures = f"{lossy.text} packets {lossy.name}, {other.text} {other.name}"
         return CountedDirection(direction, lossy.place, figures, lossy.ends)
     figures = f"{there.name} {there.text}, {back.name} {back.text}"
     return CountedDirection(direction, "", figures)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from statistics import median
 
@@ -19,6 +19,7 @@ from monitor.alerts.evidence.tested_direction import Ends, tested_direction
 from monitor.analysis.routes import wording
 from monitor.analysis.routes.compare import RouteHops, is_compatible, merge
 from monitor.analysis.routes.effects import SLACK_S
+from monitor.analysis.routes.hops import hop_figures
 from monitor.analysis.routes.onset import HopCounts, LossOnset, by_as, find_onset
 from monitor.analysis.routes.wording import AsLabels
 from monitor.archive.queries.routes.effects import LONGEST_UNSEEN, MeasuredChange, distinct_changes, effects_of
@@ -162,6 +163,8 @@ def _of_path(
     if not ends or not any(end.after for end in ends):
         return None
     end = ends[0]
+    if onset is not None:
+        end = next((side for side in ends if side.direction.name == onset.path), end)
     where = f"where: {wording.CANNOT_TELL}" if onset is None else onset.text
     is_unchanged = all(
         end.route_before is not None
@@ -174,8 +177,8 @@ def _of_path(
         path=end.direction.name,
         sentence=wording.route_unchanged(where) if is_unchanged else where,
         is_certain=onset is not None and onset.is_certain,
-        before=_as_route(end.before[-1:], names),
-        after=_as_route(end.after[:1], names),
+        before=_as_route(end.before[-1:], end.before, names),
+        after=_as_route(end.after[:1], end.after, names),
     )
 
 
@@ -189,16 +192,19 @@ def _changed(change: MeasuredChange, end: _Traced, onset: _Place | None, names: 
     at = raw.at
     if effect is not None and effect.rtt is not None:
         at = min(max(datetime.fromtimestamp(effect.rtt.at_s, UTC), raw.last_before_at), raw.at)
+    old = [trace for trace in end.traces if trace.at <= raw.last_before_at]
+    new = [trace for trace in end.traces if trace.at >= raw.at]
     sentence = wording.route_change(at, raw.before, raw.after, names.labels, effect)
     if onset is not None and onset.is_certain:
-        sentence = f"{sentence}; {onset.text}"
+        on_path = "" if onset.path == end.direction.name else f" on {onset.path}"
+        sentence = f"{sentence}; {onset.text}{on_path}"
     return RouteFacts(
         path_id=end.direction.path_id,
         path=end.direction.name,
         sentence=sentence,
         is_certain=effect is not None or (onset is not None and onset.is_certain),
-        before=_as_route([trace for trace in end.traces if trace.at <= raw.last_before_at][-1:], names),
-        after=_as_route([trace for trace in end.traces if trace.at >= raw.at][:1], names),
+        before=_as_route(old[-1:], old, names),
+        after=_as_route(new[:1], new, names),
         changed_at=at,
         has_effect=effect is not None,
         rtt_shift_ms=change.rtt_shift_ms,
@@ -207,8 +213,9 @@ def _changed(change: MeasuredChange, end: _Traced, onset: _Place | None, names: 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where loss begins, in words."""
+    """Where on the route of `path` loss begins, in words."""
 
+    path: str
     text: str
     is_certain: bool
 
@@ -231,7 +238,10 @@ def _loss_onset(path: PathFacts, traced: Mapping[int, _Traced], names: _Names, t
     onset: LossOnset | None = find_onset(*counts, mirror, _forward_probability(path, toward))
     if onset is None:
         return None
-    return _Place(wording.loss_onset(onset, route, reverse, names.labels), onset.is_certain)
+    if onset.is_of_reverse and onset.is_certain and reverse is not None and path.back is not None:
+        of_reverse = wording.loss_onset(replace(onset, is_of_reverse=False), reverse, None, names.labels)
+        return _Place(path.back.name, of_reverse, True)
+    return _Place(path.there.name, wording.loss_onset(onset, route, reverse, names.labels), onset.is_certain)
 
 
 def _numbers(route: RouteHops, names: _Names) -> list[int | None]:
@@ -273,16 +283,19 @@ def _probes(traces: Iterable[StoredTrace], route: RouteHops) -> dict[int, tuple[
     return sums
 
 
-def _as_route(traces: Sequence[StoredTrace], names: _Names) -> TracedRoute | None:
-    """The first trace, for tables; None of none."""
-    return next((_route_table(trace, names) for trace in traces), None)
+def _as_route(shown: Sequence[StoredTrace], around: Sequence[StoredTrace], names: _Names) -> TracedRoute | None:
+    """The first trace, for tables; None of none. Rate limits are judged by all traces `around` it on its route."""
+    return next((_route_table(trace, around, names) for trace in shown), None)
 
 
-def _route_table(trace: StoredTrace, names: _Names) -> TracedRoute:
+def _route_table(trace: StoredTrace, around: Sequence[StoredTrace], names: _Names) -> TracedRoute:
+    along = [other for other in around if is_compatible(other.route, trace.route)]
+    limited = {of.ttl for of in hop_figures([[hop.rtts_ms for hop in other.hops] for other in along]) if of.is_limited}
     hops = []
     for hop in trace.hops:
         rtts_ms = [rtt for rtt in hop.rtts_ms if rtt is not None]
         lost = hop.sent - hop.received
         rtt_ms = median(rtts_ms) if rtts_ms else None
-        hops.append(TracedHop(hop.ttl, hop.address, names.place(hop.address), hop.sent, lost, rtt_ms))
+        is_limited = hop.ttl in limited and lost > 0
+        hops.append(TracedHop(hop.ttl, hop.address, names.place(hop.address), hop.sent, lost, rtt_ms, is_limited))
     return TracedRoute(trace.at, trace.reached, tuple(hops))
