@@ -5,15 +5,17 @@ Errors that a user can fix are a sentence instead of a traceback.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import textwrap
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
 from django.conf import settings
 from django.core.management import ManagementUtility, get_commands, load_command_class
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 from django.core.management.color import color_style
 from django.db import OperationalError
 
@@ -37,6 +39,9 @@ REFUSED = {
     "testserver": "it empties its database; run `manage.py up --lab`",
 }
 """Commands of Django that would do harm or nothing useful here, each with its reason or replacement."""
+
+DJANGO_OPTIONS = {"version", "verbosity", "settings", "pythonpath", "traceback", "no_color", "force_color"}
+"""Options of every command of Django, which still work."""
 
 UNLISTED = {"compilemessages", "findstatic", "inspectdb", "makemessages", "remove_stale_contenttypes"}
 """Commands of Django that are never needed here, and harmless."""
@@ -67,7 +72,10 @@ class SoundingsCommands(ManagementUtility):
         if subcommand in REFUSED:
             _end(f"manage.py {subcommand} is disabled: {REFUSED[subcommand]}")
         command: Any = super().fetch_command(subcommand)
-        command.create_parser = partial(command.create_parser, allow_abbrev=False)
+        create = partial(command.create_parser, allow_abbrev=False)
+        command.create_parser = (
+            partial(_without_django_options, create) if _is_ours(type(command).__module__) else create
+        )
         return command  # type: ignore[no-any-return]
 
 
@@ -80,6 +88,15 @@ def main(arguments: list[str]) -> None:
             SoundingsCommands(arguments).execute()
         except OperationalError as error:
             raise SystemExit(f"manage.py: {unusable(error)}") from error
+
+
+def _without_django_options(create: Callable[..., CommandParser], *names: str, **options: Any) -> CommandParser:
+    """The parser of a command of ours, whose help leaves out the options that Django adds to every command."""
+    parser = create(*names, **options)
+    for action in parser._actions:
+        if action.dest in DJANGO_OPTIONS:
+            action.help = argparse.SUPPRESS
+    return parser
 
 
 def _is_ours(app: str | BaseCommand) -> bool:

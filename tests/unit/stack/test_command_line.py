@@ -146,3 +146,13 @@ def test_a_missing_package_is_a_sentence() -> None:
     assert done.returncode == 1
     assert lacks(done.stderr, "probes: msgspec", "make setup", ".venv/bin/python -m probes") == []
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("name", "own"), [("estimate", "--rtt-ms"), ("mesh", "check")])
+def test_help_of_our_commands_lacks_options_of_django(name, own):
+    command = SoundingsCommands(["manage.py"]).fetch_command(name)
+
+    text = command.create_parser("manage.py", name).format_help()
+
+    assert own in text
+    assert [option for option in ("--settings", "--pythonpath", "--traceback", "--verbosity") if option in text] == []
