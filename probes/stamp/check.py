@@ -8,11 +8,11 @@ from probes.contract import CheckResult, NotPermitted, ProbeError
 from probes.stamp.clocks import own_clock
 from probes.stamp.engine.channel import ReflectorChannel
 from probes.stamp.limits import StampLimits
-from probes.stamp.spec import STAMP_PORT, StampTask
+from probes.stamp.spec import ReflectorPlan, StampTask
 
 
 def check_stamp(limits: StampLimits, tasks: Sequence[StampTask]) -> Iterator[CheckResult]:
-    """Check what tests and reflector need, if the plan has STAMP tests."""
+    """Check what tests need, if the plan has any."""
     if not tasks:
         return
     clock = own_clock()
@@ -24,8 +24,12 @@ def check_stamp(limits: StampLimits, tasks: Sequence[StampTask]) -> Iterator[Che
         )
     else:
         yield CheckResult(check="clock", detail=f"within {clock.error_ms:.3g} ms, by {clock.source}")
-    if limits.reflect:
-        yield _check_port(STAMP_PORT)
+
+
+def check_reflector(limits: StampLimits, reflector: ReflectorPlan | None) -> Iterator[CheckResult]:
+    """Check the port of the reflector that the plan wants, unless the limits forbid it."""
+    if reflector is not None and limits.reflect:
+        yield _check_port(reflector.port)
 
 
 def _check_port(port: int) -> CheckResult:

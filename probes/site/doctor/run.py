@@ -40,6 +40,7 @@ from probes.site.settings import (
     token_file,
 )
 from probes.site.wire import Plan
+from probes.stamp.check import check_reflector
 
 CLOCK_EXCHANGES = 3
 """Further requests: the fastest gives the best estimate of the clock offset."""
@@ -117,6 +118,12 @@ def check_kinds(site: SiteSetup) -> Iterator[CheckResult]:
         yield from kind.check(site.limits, () if site.plan is None else site.plan.of(kind))
 
 
+def check_stamp_reflector(site: SiteSetup) -> Iterator[CheckResult]:
+    """Check the port of the site's STAMP reflector."""
+    if site.plan is not None:
+        yield from check_reflector(site.limits.stamp, site.plan.reflector)
+
+
 CHECKS: tuple[Check, ...] = (
     check_files,
     check_programs,
@@ -127,5 +134,6 @@ CHECKS: tuple[Check, ...] = (
     check_names,
     check_limits,
     check_kinds,
+    check_stamp_reflector,
     check_ports,
 )

@@ -162,6 +162,20 @@ def test_doctor_is_silent_without_stamp_tests() -> None:
     assert list(check.check_stamp(StampLimits(), [])) == []
 
 
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_doctor_checks_the_port_of_the_plan(is_taken: bool) -> None:
+    plan = ReflectorPlan(peers=(StampPeer(address="192.0.2.1"),), port=free_port())
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        if is_taken:
+            other.bind(("", plan.port))
+        (port,) = check.check_reflector(StampLimits(), plan)
+
+    assert (port.check, port.is_good) == (f"UDP port {plan.port}", True)
+    assert ("in use" if is_taken else "free") in port.detail
+    assert list(check.check_reflector(StampLimits(reflect=False), plan)) == []
+    assert list(check.check_reflector(StampLimits(), None)) == []
+
+
 def test_limits_forbid_a_rate_that_is_too_high() -> None:
     limits = StampLimits(min_spacing_s=0.1, max_packets_per_s=25)
     addresses = ["192.0.2.1", "192.0.2.2", "192.0.2.3"]
