@@ -213,7 +213,7 @@ def test_two_routes_are_compared_by_blocks_of_as(page, there, tmp_path):
     assert lacks(changed[1], "AS 3356 Level3", "hops 3 to") == []
     assert lacks(changed[2], "AS 174 Cogent", "hop") == []
     assert "AS 3356 → AS 174" in html
-    assert "AS 64500 Coast → AS 3356 Level3 → AS 64500 Coast" in html
+    assert "AS 64500 Coast → AS 3356 Level3 → (unknown) → AS 64500 Coast" in html
     assert lacks(re.search(r'id="name-sources">(.*?)</p>', html)[1], "asn.csv, 20") == [], "the table and its date"
 
 

@@ -214,6 +214,9 @@ def test_a_silent_border_is_a_link_with_unknown_hops(page, paths):
         True,
     ) in shown
     assert {name for name, gap in shown if gap and "cern" in name} == {f"AS {GEANT} – cern"}
+    [words] = re.findall(r'<td class="reason">([^<]*)', page())
+    named = [part.split(" ")[:2] for part in words.split(" → ")]
+    assert named == [["AS", str(campus_as(path.source))], ["(unknown)"], ["AS", str(GEANT)], ["(unknown)"]]
 
 
 def test_private_addresses_of_different_sites_are_not_joined(page, paths):

@@ -17,6 +17,8 @@ from monitor.archive.queries.routes.mesh_routes import MeshRoute
 from monitor.routes.places import HopName
 
 EVERY_BLOCK = "*"
+UNKNOWN_HOPS = "(unknown)"
+"""Hops that did not reply, in a route in words."""
 PREFIX_BITS = {4: 24, 6: 48}
 
 
@@ -84,8 +86,10 @@ class Chain:
 
     @property
     def words(self) -> str:
-        """The parts between the sites."""
-        return " → ".join(step.part.words for step in self.steps[1:-1])
+        """The parts between the sites, and where hops between them are unknown."""
+        between = self.steps[1:-1]
+        words = [f"{UNKNOWN_HOPS} → {step.part.words}" if step.after_gap else step.part.words for step in between]
+        return " → ".join([*words, UNKNOWN_HOPS] if words and self.steps[-1].after_gap else words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from django.http import Http404, HttpRequest, QueryDict
 from monitor.analysis.routes.compare import RouteHops
 from monitor.archive.queries.routes.periods import RoutePeriod
 from monitor.routes.places import HopName
+from monitor.web.pages.routes.parts import UNKNOWN_HOPS
 
 LARGEST_ID = 2**63 - 1
 MOST_SELECTED = 2
@@ -108,9 +109,19 @@ def route_rows(
 
 
 def as_path(hops: Iterable[str | None], names: Mapping[str, HopName]) -> str:
-    """The AS along a route: AS 20965 GEANT → AS 513 CERN. Empty if no AS is known."""
-    texts = (names[hop].as_text for hop in hops if hop is not None and hop in names)
-    return " → ".join(text for text, _ in groupby(text for text in texts if text is not None))
+    """The AS along a route: AS 20965 GEANT → (unknown) → AS 513 CERN, with silent hops between two. Empty if no AS is
+    known."""
+    texts: list[str] = []
+    is_after_gap = False
+    for hop in hops:
+        text = None if hop is None or hop not in names else names[hop].as_text
+        if text is None:
+            is_after_gap = is_after_gap or hop is None
+            continue
+        if not texts or text != texts[-1]:
+            texts += [UNKNOWN_HOPS, text] if texts and is_after_gap else [text]
+        is_after_gap = False
+    return " → ".join(texts)
 
 
 def toggled(request: HttpRequest, selected: Sequence[int], route_id: int) -> str:
