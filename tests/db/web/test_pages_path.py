@@ -21,7 +21,7 @@ from tests.facts import lacks
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 RUNS = Path(__file__).parents[2] / "fixtures" / "iperf3" / "diagnosis"
 SAID = {"duration_s": 10.0, "start_s": 0.2, "too_short": False, "wanted_s": 2.0, "peer_window_bytes": 3e6}
-PATH_QUERIES = 24
+PATH_QUERIES = 25
 ROUTE_QUERIES = 4
 """The TTLs of replies, the reverse path (2) and changes of routes, where the period is short enough for raw bursts."""
 ESTIMATE_QUERIES = 5
@@ -199,6 +199,40 @@ def test_the_page_has_a_fixed_query_count(page, paths, period, queries, django_a
 
     with django_assert_num_queries(queries):
         page(path, f"?period={period}")
+
+
+@pytest.mark.parametrize("period", ["hour", "day", "week"])
+def test_its_age_is_that_of_the_newest_burst(page, paths, period):
+    path = paths["slac", "cern"]
+    burst(path, NOW - timedelta(seconds=58), 100.0)
+    burst(path, NOW - timedelta(seconds=8), 100.0)
+    hour(path, 20, 20, 100.0)
+
+    html = page(path, f"?period={period}")
+
+    assert (
+        f'datetime="{(NOW - timedelta(seconds=8)).isoformat()}" data-age'
+        in re.search(r'id="age".*?</p>', html, re.DOTALL)[0]
+    )
+
+
+def test_stamp_has_its_downloads(page, paths):
+    path = paths["slac", "cern"]
+    store(path.source.site_id, batch(delivered_stamp(path, stamp_burst(at=HOUR, sent=60), 1)), NOW)
+    roll_up(NOW)
+
+    assert lacks_addresses(page(path), path.pk) == []
+    assert len(lacks_addresses(page(paths["cern", "slac"]), paths["cern", "slac"].pk)) == 3
+
+
+def lacks_addresses(html: str, path_id: int) -> list[str]:
+    """The STAMP downloads that the page does not link to."""
+    downloads = (
+        f"/paths/{path_id}/directions.csv",
+        f"/paths/{path_id}/stamp.csv",
+        f"/api/v1/paths/{path_id}/directions",
+    )
+    return [address for address in downloads if f'href="{address}?' not in html]
 
 
 def test_a_path_with_stamp_has_tiles_of_each_direction(page, paths):

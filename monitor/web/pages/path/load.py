@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from monitor.alerts.models import Incident
@@ -18,7 +18,7 @@ from monitor.analysis.transfer import Spread, spread
 from monitor.archive.queries.directions import direction_figures
 from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
 from monitor.archive.queries.path_estimates import path_estimate
-from monitor.archive.queries.paths import PathSummary, data_before, measured_packet_sizes
+from monitor.archive.queries.paths import PathSummary, Series, data_before, measured_packet_sizes, raw_bursts
 from monitor.archive.queries.throughput.series import (
     PathThroughput,
     ThroughputPoint,
@@ -127,7 +127,7 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
         packet_sizes=sizes,
         since=since,
         until=until,
-        newest_at=data.series.points[-1].at if data.series.points else None,
+        newest_at=_newest_at(data.series, until),
         summary=summary,
         directions=direction_tiles(path, direction_figures(path_id, since, until)),
         under_load=next(
@@ -152,6 +152,17 @@ def load_chart(path_id: int, shown: ShownPeriod, packet_bytes: int | None) -> Ch
     """Load the data of a path's charts alone. Raises `Path.DoesNotExist` and `monitor.overview.grid.UnknownChoice`."""
     path = Path.objects.only("id").get(id=path_id)
     return load_chart_data(path.pk, choose_packet_bytes(tuple(measured_packet_sizes()), packet_bytes), shown)
+
+
+def _newest_at(series: Series, until: datetime) -> datetime | None:
+    """The newest burst of the series, None without any: its last step, of a minute or more, only says from when on."""
+    if not series.points:
+        return None
+    since, step = series.points[-1].at, timedelta(seconds=series.step_s)
+    end = min(since + step, until + timedelta(microseconds=1))
+    begin = max(since, end - timedelta(hours=1))
+    bursts = raw_bursts(series.path_id, begin, end, packet_bytes=series.packet_bytes) if begin < end else []
+    return max((burst.at for burst in bursts), default=since)
 
 
 def _earlier(path_id: int, packet_bytes: int, before: datetime) -> ShownPeriod | None:
