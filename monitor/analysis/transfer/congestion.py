@@ -59,7 +59,11 @@ NOTABLE_LOSS = 0.02
 """Share of the segments retransmitted that explains a fall below the path's past: BBRv2's limit for loss."""
 
 FALLEN = 0.5
-"""Share of the median of the earlier tests below which a path has lost throughput."""
+"""Share of the median of the earlier tests, or without them of the path's capacity, below which a path has lost
+throughput."""
+
+UNSTEADY = 0.5
+"""Deviation of the rate above which BBR is not at a bottleneck: it keeps to the rate that it measured there."""
 
 FINE_INTERVAL_S = 0.25
 """Maximum length of intervals in which single loss events, and the RTT before each, can be seen: there a single loss
@@ -115,11 +119,15 @@ def heavy_loss(signs: Signs, recording: Recording) -> TransferFinding | None:
     if _is_bbr(recording) and queue_at_loss(signs):
         return None
     earlier_bps = recording.earlier_bps
-    fallen = earlier_bps is not None and signs.throughput_bps < FALLEN * earlier_bps
+    fallen = _has_fallen(signs, recording)
     least_ratio = NOTABLE_LOSS if fallen else HEAVY_LOSS_BBR if _is_bbr(recording) else HEAVY_LOSS
     if not signs.resent_ratio >= least_ratio:
         return None
-    before = f"; earlier tests of this path had {bit_rate(earlier_bps)}" if fallen and earlier_bps is not None else ""
+    before = ""
+    if fallen and earlier_bps is not None:
+        before = f"; earlier tests of this path had {bit_rate(earlier_bps)}"
+    elif fallen:
+        before = f"; this path has carried {bit_rate(recording.capacity_bps)}"
     return TransferFinding(
         Verdict.LOSS,
         f"loss-limited at {bit_rate(signs.throughput_bps)}: {percent(signs.resent_ratio)} of the segments were"
@@ -164,6 +172,8 @@ def paced_by_bbr(signs: Signs, recording: Recording) -> TransferFinding | None:
     if not _is_bbr(recording) or not signs.busy_ratio >= BUSY:
         return None
     if signs.send_buffer_limited_ratio >= BUFFER_BINDS:
+        return None
+    if _has_fallen(signs, recording) or signs.rate_deviation_ratio > UNSTEADY:
         return None
     lost = f"; {percent(signs.resent_ratio)} of the segments were retransmitted" if signs.resent_segments else ""
     return TransferFinding(
@@ -234,6 +244,12 @@ def queue_at_loss(signs: Signs) -> bool:
     """Whether the RTT is raised just before losses."""
     least_ms = max(signs.base_rtt_ms + QUEUE_MS, QUEUE_AT_LOSS * signs.base_rtt_ms)
     return signs.rtt_at_loss_ms >= least_ms and _holds_segments(signs, signs.rtt_at_loss_ms)
+
+
+def _has_fallen(signs: Signs, recording: Recording) -> bool:
+    """Whether the path was far faster before."""
+    usual_bps = recording.capacity_bps if recording.earlier_bps is None else recording.earlier_bps
+    return usual_bps is not None and signs.throughput_bps < FALLEN * usual_bps
 
 
 def queue_stands(signs: Signs) -> bool:

@@ -142,3 +142,28 @@ def test_moderate_loss_under_bbr_limits_a_path_faster_before(earlier_bps, verdic
     assert diagnosis.verdict is verdict
     assert "2.8%" in diagnosis.sentence
     assert (lacks(diagnosis.sentence, "earlier tests", " 26.8 Mbit/s") == []) == (verdict is Verdict.LOSS)
+
+
+def test_loss_under_bbr_below_a_measured_capacity_is_no_bottleneck():
+    # The path has carried 47.5 Mbit/s, in a single test before; 2.8% of the segments are retransmitted now.
+    diagnosis = diagnose(lossy_bbr(2e6, 1, capacity_bps=47.5e6))
+
+    assert diagnosis.verdict is Verdict.LOSS
+    assert all(fact in diagnosis.sentence for fact in ("2.8%", "has carried 47.5 Mbit/s"))
+    assert diagnose(lossy_bbr(2e6, 1, capacity_bps=2.2e6)).verdict is Verdict.BOTTLENECK_QUEUE
+
+
+def test_a_rate_that_climbs_when_the_loss_ends_is_no_bottleneck():
+    # 1 Mbit/s with loss for 3.7 s, then up to 16 Mbit/s without; nothing was measured before.
+    kernel = TcpInfo(age_s=6.0, busy_s=6.0, send_buffer_limited_s=0.0, duplicates=0)
+
+    def moment(now_s):
+        rate_bps = 1e6 if now_s < 3.7 else min(1e6 + 10e6 * (now_s - 3.7), 16e6)
+        return Moment(rate_bps, rate_bps * 40 / 8000 * 2, retransmits=int(now_s < 3.7 and round(now_s * 10) % 3 == 0))
+
+    fields = {"kernel": kernel, "congestion_control": "bbr", "mss_bytes": MSS_BYTES}
+    for known in ({}, {"earlier_bps": 47.5e6}, {"capacity_bps": 47.5e6}):
+        diagnosis = diagnose(recorded(moment, 6, **fields, **known))
+
+        assert diagnosis.verdict not in (Verdict.BOTTLENECK_QUEUE, Verdict.POLICER), known
+        assert "bottleneck of" not in diagnosis.sentence
