@@ -11,6 +11,7 @@ from django.test import Client
 
 from monitor.alerts.models import HistoryEvent, Incident, IncidentPath
 from monitor.mesh.models import Measurement
+from probes.lab.routing.protocol import RouteStatus
 from probes.lab.settings import PathSettings
 from tests.db.fake_lab import ORIGINAL, FakeLab
 from tests.db.pages_mesh import NOW, throughput
@@ -183,6 +184,15 @@ def test_the_wait_for_loss_is_that_of_its_rule(operator, lab):
 
 def test_the_page_prints_the_run_folder_of_its_lab(operator, lab, tmp_path):
     assert f"probes lab set --run-dir {tmp_path} " in text(operator.get("/lab/"))
+
+
+def test_with_routers_the_page_says_that_a_delay_is_added(operator, lab):
+    assert "added to that of the links" not in text(operator.get("/lab/"))
+
+    route = (("r1",),)
+    lab.routes = (RouteStatus(source="cern", destination="slac", routes=route, original=route),)
+
+    assert "A delay is added to that of the links between routers" in text(operator.get("/lab/"))
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,7 @@ class LabView:
     sites: tuple[str, ...]
     sites_down: tuple[str, ...]
     expected: tuple[Expectation, ...]
+    has_routers: bool
     probes_command: str
     run_dir_option: str
 
@@ -66,9 +67,7 @@ class BreakForm(forms.Form):
     path = forms.ChoiceField(label="path")
     both = forms.BooleanField(label="both directions", required=False)
     loss_percent = forms.FloatField(label="loss (%)", min_value=0, max_value=100, required=False)
-    delay_ms = forms.FloatField(
-        label="one-way delay (ms; added to that of links)", min_value=0, max_value=MOST_DELAY_MS, required=False
-    )
+    delay_ms = forms.FloatField(label="one-way delay (ms)", min_value=0, max_value=MOST_DELAY_MS, required=False)
     rate_mbps = forms.FloatField(label="rate (Mbit/s)", min_value=0.001, max_value=MOST_RATE_MBPS, required=False)
 
     def __init__(self, pairs: tuple[tuple[str, str], ...], *args: object, **options: object) -> None:
@@ -113,6 +112,7 @@ def load_lab(run_dir: Path, now: datetime, path: str = "") -> LabView:
         sites=tuple(sorted({source for source, _ in pairs})),
         sites_down=tuple(sites.sites_down(status)),
         expected=tuple(examples(status.paths, chosen, now)),
+        has_routers=bool(status.routes),
         probes_command=probes_command(),
         run_dir_option=breaks.run_dir_option(run_dir, control.PROGRAM_DATA),
     )
