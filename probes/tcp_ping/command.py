@@ -95,6 +95,6 @@ def _source_problems(source: str, families: set[Literal[4, 6]]) -> list[str]:
         try:
             probe.bind((source, 0))
         except OSError as error:
-            why = f"{source} is no address of this host" if error.errno == errno.EADDRNOTAVAIL else error.strerror
+            why = "is no address of this host" if error.errno == errno.EADDRNOTAVAIL else error.strerror
             return [f"--source {source}: {why}"]
     return []
