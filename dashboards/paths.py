@@ -21,6 +21,7 @@ from dashboards.panels import (
 )
 from dashboards.postgres import Direction
 from dashboards.tables import table
+from monitor.analysis.figures import EXCLUDED_PACKETS
 
 DIRECTIONS: tuple[Direction, ...] = ("forward", "reverse")
 OF_DIRECTION: dict[Direction, str] = {"forward": "", "reverse": ", reverse path"}
@@ -62,7 +63,7 @@ def _period() -> Table:
     return table(
         "Statistics by packet size",
         "Loss is lost over sent in the whole period. Without loss in N packets, its upper bound 3/N (95% confidence) "
-        "is shown instead of 0. Packets sent during throughput tests are excluded.",
+        f"is shown instead of 0. {EXCLUDED_PACKETS}",
         "period",
         {
             "Loss": "percentunit",

@@ -70,6 +70,12 @@ def instant(at: datetime) -> str:
 
 
 @register.simple_tag
+def excluded_packets() -> str:
+    """Which packets are in no figure but those under load."""
+    return figures.EXCLUDED_PACKETS
+
+
+@register.simple_tag
 def age(at: datetime, now: datetime) -> SafeString:
     """How long ago, as text that a script keeps counting; on paper with the time itself beside it."""
     return format_html(

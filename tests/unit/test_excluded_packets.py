@@ -1,0 +1,22 @@
+"""Each page and document says alike which packets are excluded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from monitor.analysis.figures import EXCLUDED_PACKETS
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    "name", ["docs/pages.md", "docs/archive.md", "docs/prometheus.md", "dashboards/json/paths.json"]
+)
+def test_documents_say_which_packets_are_excluded(name):
+    # The agent of the source tells its own tests apart; a test at the other end is unknown to it.
+    text = " ".join((ROOT / name).read_text().split())
+
+    assert EXCLUDED_PACKETS.removesuffix(".") in text
+    assert "from or to the source host" in EXCLUDED_PACKETS
