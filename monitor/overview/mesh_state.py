@@ -32,8 +32,9 @@ NO_RULE = "Every alert rule is disabled: problems are not detected."
 
 @dataclass(frozen=True, slots=True)
 class MeshState:
-    """The sentence, its first part as a title, and the counts in it. `incidents` are the open ones, worst first;
-    `evaluated_at` is None before the first evaluation; `unknown_since` is None while the rules are evaluated."""
+    """The sentence, its first part as a title, and the counts in it. `incidents` are the open ones, worst first and
+    those back to normal last; `evaluated_at` is None before the first evaluation; `unknown_since` is None while the
+    rules are evaluated."""
 
     title: str
     rest: str
@@ -73,7 +74,7 @@ _last_count: list[_Count] = []
 def load_mesh_state(fresh: Freshness, now: datetime) -> MeshState:
     """The state at `now`, of a centre that last did its work as `fresh` says."""
     mesh = Mesh.objects.first()
-    incidents = tuple(sorted(open_incidents(), key=words.damage, reverse=True))
+    incidents = tuple(sorted(open_incidents(), key=_lasts_and_damage, reverse=True))
     problem_paths = {row.path_id for incident in incidents for row in incident.paths.all() if not row.is_over}
     states = _count(now, problem_paths, maintained_places(now))
     overdue = {work.work: work.since for work in fresh.stale_at(now)}
@@ -87,6 +88,11 @@ def load_mesh_state(fresh: Freshness, now: datetime) -> MeshState:
     else:
         said = _said(states, incidents, fresh.evaluated_at, unknown_since, now)
     return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since)
+
+
+def _lasts_and_damage(incident: Incident) -> tuple[bool, tuple[int, int, float]]:
+    """Orders incidents by their damage, those back to normal after all others."""
+    return not words.is_back_to_normal(incident), words.damage(incident)
 
 
 def _count(now: datetime, problem_paths: set[int], maintained: MaintainedPlaces) -> PathCounts:
@@ -149,6 +155,9 @@ def _problems(states: PathCounts, incidents: tuple[Incident, ...], now: datetime
     if not states.with_problems:
         return f"Open incident{'s' if others else ''}: {worst}."
     count = f"{figures.count(states.with_problems)} of {_paths(states.paths)}"
+    if not was and words.is_back_to_normal(incidents[0]):
+        is_are = "is" if states.with_problems == 1 else "are"
+        return f"{count} {is_are} back to normal, waiting to close: {worst}."
     verb = "had" if was else "has" if states.with_problems == 1 else "have"
     return f"{count} {verb} problems{' then' if was else ''}: {worst}."
 

@@ -16,6 +16,7 @@ import msgspec
 
 from monitor.analysis.directions import DirectionLosses, SteppedDirection
 from monitor.analysis.loss import OUTAGE_CYCLES, is_outage
+from monitor.analysis.routes.wording import UNCHANGED
 
 VERSION = 1
 """Raise it when a field changes its meaning or is removed; a new field needs a default instead."""
@@ -283,6 +284,11 @@ class RouteFacts:
     changed_at: datetime | None = None
     has_effect: bool = False
     rtt_shift_ms: float | None = None
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether traces before and after show the same routers."""
+        return self.changed_at is None and self.sentence.startswith(UNCHANGED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ def store_facts(incident: Incident, now: datetime) -> Facts:
         )
         incident.began_at = incident.began_at if facts.began is None else facts.began.at
         cause = stated_cause(facts, incident)
-        incident.toward, incident.toward_by = cause.lossy_direction, cause.toward_by if cause.lossy_direction else ""
+        incident.toward, incident.toward_by = cause.direction_name, cause.toward_by if cause.direction_name else ""
         if incident.closed_at is not None and facts.ended_at is not None:
             incident.ended_at = facts.ended_at
         Incident.objects.filter(pk=incident.pk).update(

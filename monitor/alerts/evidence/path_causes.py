@@ -8,8 +8,8 @@ from statistics import median
 from monitor.alerts.detect.rules.finding import AlertRule, Effect
 from monitor.alerts.evidence.comparison import DelayRise, delay_rise, directions, loss_rose, loss_text
 from monitor.alerts.evidence.facts import Direction, Facts, PathTests, PeriodFigures
-from monitor.alerts.evidence.one_way.stated import BY_STAMP, counted_direction
-from monitor.alerts.evidence.stated import Fault, LikelyCause
+from monitor.alerts.evidence.one_way.stated import counted_direction
+from monitor.alerts.evidence.stated import BY_STAMP, Fault, LikelyCause
 from monitor.alerts.evidence.tested_direction import TestedDirection, tested_direction
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
@@ -186,6 +186,13 @@ def delay_rose(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
     of_route = sum(rise.is_of_route for rise in rises)
     if of_route == len(rises):
         loss = f"; loss {loss_text(lossy)}" if lossy else ""
+        if facts.routes and all(route.is_unchanged for route in facts.routes):
+            return LikelyCause(
+                Fault.ROUTE,
+                f"A longer path {where} with the same routers, or a queue that never empties: {moved}{loss}.",
+                "Ask the provider about its queues, and whether a link was rerouted below IP; the ticket below has the "
+                "traces.",
+            )
         return LikelyCause(
             Fault.ROUTE,
             f"A longer route {where}, or a queue that never empties: {moved}{loss}.",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+BY_TESTS = "TCP tests"
+BY_STAMP = "STAMP"
+
 
 class Fault(StrEnum):
     """Kinds of faults that a likely cause names."""
@@ -37,12 +40,13 @@ class LikelyCause:
     sentence: str
     next_step: str = ""
     toward: tuple[str, str] | None = None
-    toward_by: str = "TCP tests"
+    toward_by: str = BY_TESTS
 
     @property
-    def lossy_direction(self) -> str:
-        """The direction of a loss in the name of a place; empty where nothing tells it."""
-        if self.fault is not Fault.LOSS or self.toward is None:
+    def direction_name(self) -> str:
+        """The direction of a loss, or of a delay that stepped in a single one, as the name of a place; empty where
+        nothing tells it. A change of route alone tells none of its effect."""
+        if self.toward is None or not (self.fault is Fault.LOSS or self.toward_by == BY_STAMP):
             return ""
         source, destination = self.toward
         if source and destination:

@@ -18,9 +18,9 @@ from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.evidence.evidence import Evidence
 from monitor.alerts.evidence.likely_cause import cause_place
-from monitor.alerts.evidence.one_way.stated import BY_STAMP
+from monitor.alerts.evidence.stated import BY_STAMP, BY_TESTS
 from monitor.alerts.incidents.gravest import active_findings, gravest_first, of_gravest_rule, unanswered_since
-from monitor.alerts.incidents.levels import FindingLevel, LevelUnit, at_detection, level_of
+from monitor.alerts.incidents.levels import FindingLevel, LevelUnit, at_detection, is_normal_again, level_of
 from monitor.alerts.models import Incident, IncidentChange, IncidentPath, Severity
 from monitor.analysis import figures as shown
 
@@ -74,11 +74,18 @@ def headline(incident: Incident) -> str:
 
 
 def brief(incident: Incident, now: datetime) -> str:
-    """The incident as a clause of a sentence on the whole mesh: `slac ↔ ornl RTT 64 → 124 ms for 3 min`. An incident
-    that is over has its peak."""
-    rows = of_gravest_rule(incident)
-    figure = _brief_symptom(incident, rows) if rows else rule_of(incident.rule).words
-    return f"{incident.toward or cause_place(incident.cause)} {figure} for {shown.duration(lasted_s(incident, now))}"
+    """The incident as a clause of a sentence on the whole mesh: `slac ↔ ornl RTT 64 → 124 ms for 3 min`; where the
+    present differs from the peak `cern ↔ slac no loss for 40 s, up to 25% in the last 5 min`. An incident that is over
+    has its peak."""
+    rows, lasted = of_gravest_rule(incident), shown.duration(lasted_s(incident, now))
+    figure, peak = _brief_symptom(incident, rows) if rows else (rule_of(incident.rule).words, "")
+    long = f", {peak} in the last {lasted}" if peak else f" for {lasted}"
+    return f"{incident.toward or cause_place(incident.cause)} {figure}{long}"
+
+
+def is_back_to_normal(incident: Incident) -> bool:
+    """Whether all paths of an open incident are normal by now, and it waits to be resolved."""
+    return incident.closed_at is None and all(is_normal_again(row) for row in active_findings(incident))
 
 
 def symptom(incident: Incident) -> str:
@@ -114,29 +121,46 @@ def damage(incident: Incident) -> tuple[int, int, float]:
 def place(incident: Incident) -> str:
     """The paths of an incident: in the direction that tests tell, otherwise as its cause names them."""
     if incident.toward:
-        return f"{incident.toward} (direction by {incident.toward_by or 'TCP tests'})"
+        return f"{incident.toward} (direction by {incident.toward_by or BY_TESTS})"
     return cause_place(incident.cause)
 
 
-def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
-    """As `_symptom` in fewer words: from the baseline to the present figure, with the peak only where it differs."""
+def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[str, str]:
+    """As `_symptom` in fewer words: from the baseline to the present figure; and the peak, only where it differs."""
     if is_unanswered(incident):
-        return "no reply"
+        return "no reply", ""
     row, level = _worst(rows, is_open=incident.closed_at is None)
     words = rule_of(row.rule).words
     if _is_unreachable(row):
-        return _unreachable_text(incident, words, level)
+        return _unreachable_text(incident, words, level), ""
     if level is None:
-        return _change(words, row.figures) or figure_text(row.rule, row.figures)
+        return _change(words, row.figures) or figure_text(row.rule, row.figures), ""
     if incident.closed_at is not None or level.now is None:
         ending = "" if incident.closed_at is not None else ", no newer data"
-        return f"{words} {_from_baseline(row.figures, level.unit, level.peak, level.peak_text)}{ending}"
+        return f"{words} {_from_baseline(row.figures, level.unit, level.peak, level.peak_text)}{ending}", ""
     figure = f"{words} {_from_baseline(row.figures, level.unit, level.now, level.now_text)}"
     if level.has_changed:
         figure += f" {level.when_text}"
+    peak = f"{'down' if level.unit is LevelUnit.BITS_PER_SECOND else 'up'} to {level.peak_text}"
+    if _is_without_loss(row, level) or is_normal_again(row):
+        return _present_text(row, level), peak
     if abs(level.now - level.peak) <= PEAK_DIFFERS * abs(level.peak):
-        return figure
-    return f"{figure}, {'lowest' if level.unit is LevelUnit.BITS_PER_SECOND else 'peak'} {level.peak_text}"
+        return figure, ""
+    return figure, peak
+
+
+def _is_without_loss(row: IncidentPath, level: FindingLevel) -> bool:
+    return rule_of(row.rule).effect is Effect.LOSS and level.now == 0.0 and level.window_s is not None
+
+
+def _present_text(row: IncidentPath, level: FindingLevel) -> str:
+    """The present figure: `loss 20% now`, `no loss for 40 s`, `RTT back to 20.1 ms`."""
+    words = rule_of(row.rule).words
+    if _is_without_loss(row, level) and level.window_s is not None:
+        return f"no {words} for {shown.duration(level.window_s)}"
+    if level.unit is LevelUnit.MILLISECONDS and is_normal_again(row):
+        return f"{words} back to {level.now_text}"
+    return f"{words} {level.now_text} {level.when_text}"
 
 
 def _change(words: str, figures: Mapping[str, Any]) -> str:
@@ -160,12 +184,15 @@ def _from_baseline(figures: Mapping[str, Any], unit: LevelUnit, value: float, te
 
 
 def _worst(rows: Sequence[IncidentPath], *, is_open: bool) -> tuple[IncidentPath, FindingLevel | None]:
-    """The finding of a rule with the worst peak, of an open loss with the worst present level, and its level with the
-    worst peak of the loss of all these paths; the first finding where none has a level."""
+    """The finding of a rule with the worst peak, in an open incident of those not back to normal if there are any; of
+    an open loss with the worst present level, and its level with the worst peak of the loss of all these paths. The
+    first finding where none has a level."""
     by_level = [(row, level) for row in rows if (level := level_of(row)) is not None]
     if not by_level:
         return rows[0], None
     unit = by_level[0][1].unit
+    if is_open and unit is not LevelUnit.LOSS_RATIO:
+        by_level = [(row, level) for row, level in by_level if not is_normal_again(row)] or by_level
     if unit is LevelUnit.LOSS_RATIO and is_open:
         row, level = max(by_level, key=lambda pair: (-1.0 if pair[1].now is None else pair[1].now, pair[1].peak))
         return row, replace(level, peak=max(level.peak for _, level in by_level))
@@ -198,9 +225,8 @@ def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
         return f"{words} {worst} {level.peak_text}{was}"
     if level.now is None:
         return f"{words} {worst} {level.peak_text}{was}, no newer data"
-    if level.now_text == level.peak_text:
-        return f"{words} {level.now_text} {level.when_text}{was}"
-    return f"{words} {level.now_text} {level.when_text}, {worst} {level.peak_text}{was}"
+    present = _present_text(row, level)
+    return f"{present}{was}" if level.now_text == level.peak_text else f"{present}, {worst} {level.peak_text}{was}"
 
 
 def _was(figures: Mapping[str, Any]) -> str:

@@ -17,6 +17,8 @@ from monitor.analysis.routes.effects import ChangeEffect
 from monitor.analysis.routes.onset import LossOnset
 from monitor.analysis.routes.suspects import Suspect, Suspects
 
+UNCHANGED = "route unchanged"
+
 CANNOT_TELL = "cannot tell"
 MOST_NAMES = 4
 """Parts of a suspect that are named; the others are counted."""
@@ -85,7 +87,7 @@ def route_change(
 
 def route_unchanged(where: str = f"where: {CANNOT_TELL}") -> str:
     """The route did not change, and where else the trouble is."""
-    return f"route unchanged; {where}"
+    return f"{UNCHANGED}; {where}"
 
 
 def effects(effect: ChangeEffect | None) -> list[str]:

@@ -215,6 +215,9 @@ def test_a_step_on_an_unchanged_route_cannot_be_placed(paths):
 
     assert [route.sentence for route in gathered.routes] == ["route unchanged; where: cannot tell"]
     assert not gathered.routes[0].is_certain
+    assert lacks(gathered.likely, "A longer path between cern and slac with the same routers", "60.0 ms") == []
+    assert "longer route" not in gathered.likely
+    assert "Trace the route" not in gathered.cause.next_step
 
 
 def test_a_router_that_limits_its_replies_is_not_blamed(paths):

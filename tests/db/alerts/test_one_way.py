@@ -157,9 +157,13 @@ def test_a_step_one_way_is_said_without_a_clock(paths, delays_ms, ends, text):
         bursts(path, BEGAN, NOW, [80.0, 80.2, 80.1, 80.4])
     cycles(there, NOW - timedelta(hours=2), BEGAN)
     cycles(there, BEGAN, NOW, delays_ms=delays_ms)
-    cause = gathered(incident(finding(there, "rtt", figures={"before_ms": 60.0, "after_ms": 80.0}))).cause
+    row = incident(finding(there, "rtt", figures={"before_ms": 60.0, "after_ms": 80.0}))
+    cause = gathered(row).cause
+    title = words.headline(queries.incident_with_paths(row.pk))
 
     assert (cause.fault, cause.toward) == (Fault.ROUTE, ends)
+    place = "cern ↔ slac" if ends is None else f"{ends[0]} → {ends[1]} (direction by STAMP)"
+    assert f" on {place}, since " in title
     if text is None:
         assert "STAMP" not in cause.sentence
     else:

@@ -114,10 +114,10 @@ def test_an_open_incident_is_named_with_figure_and_age(state, paths):
     assert got["open_incidents"] == [incident.pk]
 
 
-def slower(paths):
-    """An RTT of 64 ms that is 124 ms since a quarter of an hour, on these paths."""
+def slower(paths, rtt_ms=124.0, after=()):
+    """An RTT of 64 ms that is `rtt_ms` since a quarter of an hour, on these paths; then the bursts `after` NOW."""
     for path in paths:
-        rtts_ms = [64.0] * 46 + [124.0] * 14
+        rtts_ms = [64.0] * 46 + [rtt_ms] * 14 + list(after)
         Burst.objects.bulk_create(
             Burst(
                 path_id=path.pk, packet_bytes=100, measured_at=NOW - (60 - number) * MINUTE, outcome="measured",
@@ -138,6 +138,42 @@ def test_an_rtt_change_is_told_from_before_to_now(state):
 
     assert lacks(got["sentence"], "2 of 2 paths have problems", "ornl ↔ slac RTT 64.1 → 124 ms", "14 min") == []
     assert (got["with_problems"], got["normal"]) == (2, 0)
+
+
+@pytest.mark.parametrize("are_others_measured", [True, False], ids=["two incidents", "one incident"])
+def test_paths_back_to_normal_are_named_after_those_that_are_not(state, clock, are_others_measured):
+    paths = make_mesh(["slac", "ornl", "fnal", "anl"], NOW - 60 * 24 * HOUR, rtt={})
+    back, lasting = [paths["slac → ornl"], paths["ornl → slac"]], [paths["fnal → anl"], paths["anl → fnal"]]
+    slower(back, 124.0, [64.0] * 4)
+    slower(lasting, 90.0, [90.0] * 4)
+    if are_others_measured:
+        clean(*(path for path in paths.values() if path not in back + lasting))
+    judged()
+    assert Incident.objects.count() == (2 if are_others_measured else 1)
+    clock.now = NOW + 4 * MINUTE
+    judged(clock.now)
+
+    both = state()["sentence"]
+
+    assert lacks(both, "4 of 12 paths have problems: ", "RTT 64.1 → 9", " ms for 18 min") == []
+    if are_others_measured:
+        assert lacks(both, ": anl ↔ fnal RTT", "and 1 other incident") == []
+
+
+def test_incidents_that_only_wait_to_close_are_no_problems(state, clock):
+    paths = make_mesh(["slac", "ornl"], NOW - 60 * 24 * HOUR, rtt={})
+    slower(paths.values(), 124.0, [64.0] * 4)
+    judged()
+    clock.now = NOW + 4 * MINUTE
+    judged(clock.now)
+
+    facts = (
+        "2 of 2 paths are back to normal, waiting to close: ",
+        "ornl ↔ slac RTT back to 64.",
+        "up to 124",
+        "18 min",
+    )
+    assert lacks(state()["sentence"], *facts) == []
 
 
 def test_of_several_incidents_the_worst_is_named(state):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from monitor.alerts.evidence.facts import Facts, OneWayFacts
-from monitor.alerts.evidence.stated import Fault, LikelyCause
+from monitor.alerts.evidence.stated import BY_STAMP, Fault, LikelyCause
 from monitor.analysis import figures as shown
 from monitor.analysis.directions import (
     DirectionLosses,
@@ -21,7 +21,6 @@ from monitor.analysis.directions import (
     lost_direction,
 )
 
-BY_STAMP = "STAMP"
 DELAYED = (Fault.ROUTE, Fault.QUEUE)
 """Faults that change a delay."""
 
@@ -82,13 +81,15 @@ def with_delay_direction(cause: LikelyCause, facts: Facts) -> LikelyCause:
     ends = stepped.pop()
     if ends is None:
         return replace(cause, sentence=f"{cause.sentence} The delay rose in both directions ({BY_STAMP}).")
+    is_between = all(frozenset(path.name.split(" → ")) == frozenset(ends) for path in facts.paths)
     return replace(
         cause,
         sentence=(
             f"{cause.sentence} One-way delay {ends[0]} → {ends[1]} {first.step_ms:+.1f} ms; reverse unchanged "
             f"({BY_STAMP})."
         ),
-        toward=ends,
+        toward=ends if is_between else cause.toward,
+        toward_by=BY_STAMP if is_between else cause.toward_by,
     )
 
 
