@@ -37,7 +37,9 @@ def ticket_text(incident: Incident, evidence: Evidence) -> str:
 
 
 def _summary(incident: Incident, evidence: Evidence) -> Iterator[str]:
-    yield f"Detected:      {incident.opened_at:%Y-%m-%d %H:%M:%S} UTC ({incident.severity})"
+    raised = words.raised_text(incident)
+    yield f"Severity:      {incident.severity}{f', {raised}' if raised else ''}"
+    yield f"Detected:      {incident.opened_at:%Y-%m-%d %H:%M:%S} UTC"
     for turn in incident.turns.all():
         if turn.turn == HistoryEvent.OPENED:
             yield f"Opened:        {turn.at:%Y-%m-%d %H:%M:%S} UTC"

@@ -21,7 +21,7 @@ from monitor.alerts.evidence.likely_cause import cause_place
 from monitor.alerts.evidence.stated import BY_STAMP, BY_TESTS
 from monitor.alerts.incidents.gravest import active_findings, gravest_first, of_gravest_rule, unanswered_since
 from monitor.alerts.incidents.levels import FindingLevel, LevelUnit, at_detection, is_normal_again, level_of
-from monitor.alerts.models import Incident, IncidentChange, IncidentPath, Severity
+from monitor.alerts.models import HistoryEvent, Incident, IncidentChange, IncidentPath, Severity
 from monitor.analysis import figures as shown
 
 CHANGE_WORDS = {
@@ -259,12 +259,25 @@ def lasted_s(incident: Incident, now: datetime) -> float:
 
 
 def period(incident: Incident) -> str:
-    """`since 2026-11-21 10:00 UTC`, once it is over `from 2026-11-21 10:00 to 10:04 UTC`."""
+    """`since 2026-11-21 10:00 UTC`, once it is over `from 2026-11-21 10:00 to 10:04 UTC`; `detected 2026-11-21 10:02
+    UTC` until the evidence tells the onset of a loss, whose rules give the begin of a window only."""
     began, ended = since(incident), until(incident)
+    rules = [rule_of(row.rule) for row in incident.paths.all()]
+    if ended is None and incident.began_at is None and any(rule.effect is Effect.LOSS for rule in rules):
+        return f"detected {incident.opened_at:%Y-%m-%d %H:%M} UTC"
     if ended is None:
         return f"since {began:%Y-%m-%d %H:%M} UTC"
     day = "" if ended.astimezone(UTC).date() == began.astimezone(UTC).date() else "%Y-%m-%d "
     return f"from {began:%Y-%m-%d %H:%M} to {ended.strftime(f'{day}%H:%M')} UTC"
+
+
+def raised_text(incident: Incident) -> str:
+    """The severity before the present one, and until when: `warning until 2026-11-21 10:23:00 UTC`; empty where the
+    damage has not raised it."""
+    raised = [turn for turn in incident.turns.all() if turn.turn == HistoryEvent.WORSENED]
+    if not raised or f" to {incident.severity}:" not in raised[-1].note:
+        return ""
+    return f"{raised[-1].note.partition(' to ')[0]} until {raised[-1].at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def subject(incident: Incident, change: str) -> str:
@@ -313,4 +326,4 @@ def _state(incident: Incident, change: str) -> str:
         return f"Incident {incident.pk}, lasted {lasted}; detected {opened}, resolved {closed}."
     reopened = f", reopened {incident.reopened_at:%Y-%m-%d %H:%M:%S} UTC" if incident.reopened_at else ""
     acknowledged = f" Acknowledged by {incident.acknowledged_by}." if incident.acknowledged_at else ""
-    return f"Incident {incident.pk}, opened {opened}{reopened}.{acknowledged}"
+    return f"Incident {incident.pk}, detected {opened}{reopened}.{acknowledged}"

@@ -9,6 +9,9 @@ from django.db import connection
 
 from dashboards.reader import grant
 from monitor.alerts.evaluate import evaluate
+from monitor.alerts.evidence import gather
+from monitor.alerts.evidence.evidence import evidence
+from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.evidence.words import headline
 from monitor.alerts.incidents import queries
 from monitor.alerts.incidents.levels import level_of
@@ -125,3 +128,24 @@ def test_the_title_of_a_resolved_incident_has_its_peak(path):
     incident = Incident.objects.get()
     assert incident.closed_at is not None
     assert "loss peak 20%" in headline(incident)
+
+
+def test_a_ticket_says_until_when_the_severity_was_lower(path):
+    lose(path, [1, 1, 1, 0] * 8, ONSET)
+    before = ticket_text(open_incident(), evidence(open_incident(), ONSET + 32 * MINUTE))
+    lose(path, [3] * 10, ONSET + 32 * MINUTE)
+    turn = IncidentTurn.objects.get(turn=HistoryEvent.WORSENED)
+    during = ticket_text(open_incident(), evidence(open_incident(), ONSET + 42 * MINUTE))
+
+    assert lacks(before, "Severity:      warning\nDetected:") == []
+    assert lacks(during, f"Severity:      critical, warning until {turn.at:%Y-%m-%d %H:%M:%S} UTC\nDetected:") == []
+
+
+def test_a_loss_is_not_dated_before_its_onset_is_told(path):
+    lose(path, [2] * 9, ONSET)
+    incident = open_incident()
+    before = headline(incident)
+    gather.store_facts(incident, ONSET + 9 * MINUTE)
+
+    assert before.endswith(f"detected {incident.opened_at:%Y-%m-%d %H:%M} UTC")
+    assert headline(open_incident()).endswith(f"since {ONSET:%Y-%m-%d %H:%M} UTC")

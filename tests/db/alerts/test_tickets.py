@@ -36,7 +36,7 @@ def test_the_ticket_has_addresses_figures_and_excluded_causes(paths, settings):
 
     assert lacks(text.splitlines()[0], "loss 25%", "cern ↔ slac", "since 2026-11-21 09:45 UTC") == []
     for part in (
-        "(critical)",
+        "Severity:      critical\n",
         "paths to slac: normal (2 paths)",
         "elsewhere: 1 of 3 paths bad",
         "slac → cern: 192.0.2.1 to 192.0.2.2, IPv4",

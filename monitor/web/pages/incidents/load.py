@@ -95,6 +95,7 @@ class IncidentView:
     is_silenced: bool
     sites: tuple[str, ...]
     paths: tuple[Path, ...]
+    raised: str
 
 
 def load_list(wanted: listing.IncidentFilter, offset: int, limit: int) -> IncidentList:
@@ -143,6 +144,7 @@ def load_incident(incident_id: int, path_id: int | None, now: datetime) -> Incid
         is_silenced=set(paths) <= set().union(*(covered for _, covered in holding)),
         sites=tuple(sorted({end.site.name for path in paths.values() for end in (path.source, path.destination)})),
         paths=tuple(paths.values()),
+        raised=words.raised_text(incident),
     )
 
 
