@@ -59,9 +59,21 @@ def test_a_gap_stays_a_gap(get, measured):
 
 
 def test_loss_is_lost_over_sent_with_the_counts(get, measured):
-    (row, _) = spec(get(f"/compare/?path={measured[0].pk}&period=hour&metric=loss"), "loss")["datasets"]["path-0"]
+    burst(measured[0], HOUR - 240 * MINUTE, *[150.0] * 10)
+    rows = spec(get(f"/compare/?path={measured[0].pk}&period=day&metric=loss"), "loss")["datasets"]["path-0"]
+    (*_, row, _) = rows
 
     assert (row["value"], row["text"]) == (0.1, "2 of 20 lost: 10%")
+
+
+def test_loss_begins_with_the_data_and_has_the_steps_of_the_rtt(get, measured):
+    """Of a day whose data began half an hour ago, loss in steps of 5 minutes began before the first packet."""
+    address = f"/compare/?path={measured[0].pk}&path={measured[1].pk}&period=day&metric=loss&metric=rtt"
+    html = get(address)
+
+    for metric in ("loss", "rtt"):
+        begins = [row["t"] for row in spec(html, metric)["datasets"]["path-0"] if row["t2"] is not None]
+        assert begins == [ms(HOUR), ms(HOUR + 2 * MINUTE)]
 
 
 def test_throughput_shows_the_measured_tests(get, measured):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -22,11 +22,11 @@ from monitor.web.charts.compare import MOST_PATHS, ComparedMetric, PathData, com
 from monitor.web.charts.marks import Spec, TimeAxis
 from monitor.web.charts.series import pool
 from monitor.web.pages.first_run import still_waiting
-from monitor.web.pages.path.chart_data import hours_of
+from monitor.web.pages.path.chart_data import axis_since, hours_of
 from monitor.web.request import parameters
 from monitor.web.request.grid_choices import ENDS
 from monitor.web.request.parameters import Option
-from monitor.web.request.window import ShownPeriod, minute, shown_period
+from monitor.web.request.window import MOST_BARS, ShownPeriod, minute, shown_period
 
 DEFAULT = (ComparedMetric.RTT, ComparedMetric.LOSS)
 KEPT = ("period", *ENDS, "size")
@@ -64,8 +64,23 @@ def compare_page(request: HttpRequest) -> HttpResponse:
         size = choose_packet_bytes(sizes, parameters.number(request, "size"))
     except UnknownChoice as error:
         raise Http404(str(error)) from error
-    drawn = [_load(path.pk, size, shown) for path in paths]
-    window = TimeAxis(shown.since, shown.until)
+    data = [_load(path.pk, size, shown) for path in paths]
+    since = min(
+        (
+            axis_since(path.pk, shown.since, shown.until, of_path.series, of_path.tests)
+            for path, of_path in zip(paths, data, strict=True)
+        ),
+        default=shown.since,
+    )
+    window = TimeAxis(since, shown.until)
+    length_s = (shown.until - since).total_seconds()
+    drawn = [
+        # Of hours or less, loss has the steps of the RTT beside it.
+        of_path
+        if length_s <= MOST_BARS * of_path.series.step_s
+        else replace(of_path, pooled=pool(of_path.series, replace(shown, since=since).bar_s))
+        for of_path in data
+    ]
     context = {
         "mesh": Mesh.objects.first(),
         "now": now,
@@ -129,10 +144,11 @@ def _metrics(request: HttpRequest) -> tuple[ComparedMetric, ...]:
 
 
 def _load(path_id: int, packet_bytes: int, shown: ShownPeriod) -> PathData:
+    """The data of the period; loss is pooled when the time axis of all paths is set."""
     series = path_series(path_id, packet_bytes, shown.since, shown.until)
     return PathData(
         series=series,
-        pooled=pool(series, shown.bar_s),
+        pooled=series,
         hours=hours_of(series, shown.since, shown.until),
         tests=throughput_series(path_id, shown.since, shown.until),
     )
