@@ -11,13 +11,15 @@ def counted(count: int, noun: str) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """A duration as a stopwatch shows it: "48 s", "1 min 48 s", "2 h 5 min"."""
+    """A duration as a stopwatch shows it: "48 s", "1 min 48 s", "2 h 5 min", "10 min"."""
     whole_s = max(0, round(seconds))
     minutes, rest_s = divmod(whole_s, 60)
     hours, rest_min = divmod(minutes, 60)
     if hours:
-        return f"{hours} h {rest_min} min"
-    return f"{minutes} min {rest_s} s" if minutes else f"{rest_s} s"
+        return f"{hours} h {rest_min} min" if rest_min else f"{hours} h"
+    if minutes:
+        return f"{minutes} min {rest_s} s" if rest_s else f"{minutes} min"
+    return f"{rest_s} s"
 
 
 def with_unit(value: float, unit: str) -> str:

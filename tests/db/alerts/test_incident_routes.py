@@ -24,7 +24,7 @@ from monitor.alerts.models import Incident
 from monitor.analysis.routes.onset import LossOnset
 from monitor.archive.ingest.traces import store_traces
 from monitor.archive.models import Burst, Trace
-from monitor.mesh.models import Path
+from monitor.mesh.models import Mesh, Path
 from probes.contract import Outcome
 from probes.site.wire import Delivered
 from probes.trace.spec import Hop, TraceRun
@@ -49,6 +49,15 @@ def as_names(tmp_path):
 @pytest.fixture
 def paths():
     return make_mesh(["slac", "cern"], NOW - timedelta(days=2))
+
+
+@pytest.mark.usefixtures("paths")
+def test_the_purpose_of_a_special_range_is_left_out_of_an_own_network():
+    Mesh.objects.update(networks={"192.0.2.0/24": {"name": "SLAC", "asn": 3671}})
+    names = collect.AddressPlaces(["192.0.2.33", "198.51.100.7"])
+
+    assert names.place("192.0.2.33") == "SLAC, AS 3671"
+    assert names.place("198.51.100.7") == "documentation (RFC 5737)"
 
 
 def hop(ttl, address, rtts_ms):

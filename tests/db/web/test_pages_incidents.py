@@ -13,11 +13,13 @@ from django.utils import timezone
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence import gather
 from monitor.alerts.evidence.words import headline, subject
+from monitor.alerts.evidence.words import since as incident_since
 from monitor.alerts.incidents import actions, lifecycle
 from monitor.alerts.models import AuditRecord, Incident, QuietPeriod
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import Group, Site
+from monitor.web.pages.incidents.load import load_incident
 from tests.db.alert_rows import make_bursts
 from tests.db.incident_rows import HOUR, MINUTE, NOW, lossy, person, watched
 from tests.db.pages_mesh import throughput
@@ -194,6 +196,15 @@ class TestTitles:
 
 
 class TestIncidentPage:
+    def test_charts_show_half_an_hour_before_a_short_incident(self, paths):
+        incident = lossy(paths["slac → cern"])
+
+        view = load_incident(incident.pk, None, NOW)
+
+        rows = [row for side in view.directions for rows in side.rtt_chart["datasets"].values() for row in rows]
+        began_ms = incident_since(incident).timestamp() * 1000
+        assert min(row["t"] for row in rows if "t" in row) == pytest.approx(began_ms - 30 * 60_000, abs=60_000)
+
     def test_it_shows_both_directions_before_and_after(self, page, paths):
         incident = lossy(paths["slac → cern"])
 

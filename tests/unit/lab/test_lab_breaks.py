@@ -46,7 +46,8 @@ def test_undo_restores_all_settings_of_the_scenario() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0 s"), (48, "48 s"), (108, "1 min 48 s"), (3600, "1 h 0 min"), (7530, "2 h 5 min")]
+    ("seconds", "text"),
+    [(0.4, "0 s"), (48, "48 s"), (60, "1 min"), (108, "1 min 48 s"), (3600, "1 h"), (7530, "2 h 5 min")],
 )
 def test_a_duration_is_read_like_a_stopwatch(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text

@@ -59,7 +59,7 @@ class _Traced:
         return merge(self.route_after, earlier) if is_same and earlier is not None else None
 
 
-class _Names:
+class AddressPlaces:
     """Places of addresses, for sentences and tables."""
 
     def __init__(self, addresses: Iterable[str]) -> None:
@@ -72,12 +72,14 @@ class _Names:
         return None if name is None else name.asn
 
     def place(self, address: str | None) -> str | None:
-        """For example "AS 20965 GEANT" or the name of an exchange point."""
+        """For example "AS 20965 GEANT" or the name of an exchange point; of an address of a special range its purpose,
+        where no own network has it."""
         name = None if address is None else self._names.get(address)
         if name is None:
             return None
         number = None if name.asn is None else as_text(name.asn, name.as_name)
-        parts = [part for part in (name.network, number, name.ixp, name.special) if part]
+        purpose = name.special if name.network is None else None
+        parts = [part for part in (name.network, number, name.ixp, purpose) if part]
         return ", ".join(parts) or None
 
 
@@ -108,7 +110,7 @@ def collect_routes(facts: Facts, since: datetime, until: datetime) -> tuple[Rout
         for direction in (path.there, path.back)
         if direction is not None and direction.path_id in traced_ids
     }
-    names = _Names(_addresses(traced.values(), at_onset))
+    names = AddressPlaces(_addresses(traced.values(), at_onset))
     counted = counted_direction(facts)
     toward = (None if counted is None else counted.toward) or tested_direction(facts).toward
     routes = (_of_path(path, traced, measured, names, toward) for path in paths)
@@ -149,7 +151,7 @@ def _of_path(
     path: PathFacts,
     traced: Mapping[int, _Traced],
     measured: Mapping[int, Sequence[MeasuredChange]],
-    names: _Names,
+    names: AddressPlaces,
     toward: Ends | None,
 ) -> RouteFacts | None:
     """The statement about a path: its route or that of its reverse path changed, or where its loss begins."""
@@ -187,7 +189,7 @@ def _weight(change: MeasuredChange) -> tuple[bool, float]:
     return change.effect is not None, abs(change.rtt_shift_ms or 0.0)
 
 
-def _changed(change: MeasuredChange, end: _Traced, onset: _Place | None, names: _Names) -> RouteFacts:
+def _changed(change: MeasuredChange, end: _Traced, onset: _Place | None, names: AddressPlaces) -> RouteFacts:
     raw, effect = change.change, change.effect
     at = raw.at
     if effect is not None and effect.rtt is not None:
@@ -220,7 +222,9 @@ class _Place:
     is_certain: bool
 
 
-def _loss_onset(path: PathFacts, traced: Mapping[int, _Traced], names: _Names, toward: Ends | None) -> _Place | None:
+def _loss_onset(
+    path: PathFacts, traced: Mapping[int, _Traced], names: AddressPlaces, toward: Ends | None
+) -> _Place | None:
     """The link at which loss begins; None if traces and pings since the beginning cannot tell."""
     there = traced.get(path.there.path_id)
     back = None if path.back is None else traced.get(path.back.path_id)
@@ -244,7 +248,7 @@ def _loss_onset(path: PathFacts, traced: Mapping[int, _Traced], names: _Names, t
     return _Place(path.there.name, wording.loss_onset(onset, route, reverse, names.labels), onset.is_certain)
 
 
-def _numbers(route: RouteHops, names: _Names) -> list[int | None]:
+def _numbers(route: RouteHops, names: AddressPlaces) -> list[int | None]:
     return [None if address is None else names.as_of(address) for address in route.hops]
 
 
@@ -283,12 +287,12 @@ def _probes(traces: Iterable[StoredTrace], route: RouteHops) -> dict[int, tuple[
     return sums
 
 
-def _as_route(shown: Sequence[StoredTrace], around: Sequence[StoredTrace], names: _Names) -> TracedRoute | None:
+def _as_route(shown: Sequence[StoredTrace], around: Sequence[StoredTrace], names: AddressPlaces) -> TracedRoute | None:
     """The first trace, for tables; None of none. Rate limits are judged by all traces `around` it on its route."""
     return next((_route_table(trace, around, names) for trace in shown), None)
 
 
-def _route_table(trace: StoredTrace, around: Sequence[StoredTrace], names: _Names) -> TracedRoute:
+def _route_table(trace: StoredTrace, around: Sequence[StoredTrace], names: AddressPlaces) -> TracedRoute:
     along = [other for other in around if is_compatible(other.route, trace.route)]
     limited = {of.ttl for of in hop_figures([[hop.rtts_ms for hop in other.hops] for other in along]) if of.is_limited}
     hops = []

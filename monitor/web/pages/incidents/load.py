@@ -25,7 +25,7 @@ from monitor.web.charts.marks import LabelledSpan, Spec, TimeAxis
 from monitor.web.charts.series import loss_chart, rtt_chart
 from monitor.web.request import times
 
-BEFORE_AND_AFTER = timedelta(hours=2)
+BEFORE_AND_AFTER = timedelta(minutes=30)
 """Minimum time shown on either side of an incident."""
 LONGEST_SIDE = timedelta(days=2)
 POOL_STEPS = 32
@@ -157,7 +157,7 @@ def _watch() -> WatchedScope:
 
 
 def _window(incident: Incident, now: datetime) -> TimeAxis:
-    """The time axis: the incident with as much on either side, but no less than two hours and no more than two days."""
+    """The time axis: the incident with as much on either side, but half an hour at least and two days at most."""
     began = words.since(incident)
     over = words.until(incident) or now
     side = min(max(over - began, BEFORE_AND_AFTER), LONGEST_SIDE)
