@@ -72,8 +72,8 @@ def milliseconds(value_ms: float | None) -> str:
 
 
 def change_ms(before_ms: float, after_ms: float) -> str:
-    """A change of a time in ms to three digits: 64 → 124 ms."""
-    return f"{_three_digits(before_ms)} → {_three_digits(after_ms)} ms"
+    """A change of a time in ms to three digits, or to 0.1 ms: 64 → 124.5 ms."""
+    return f"{_short_ms(before_ms)} → {_short_ms(after_ms)} ms"
 
 
 def bit_rate(value_bps: float | None) -> str:
@@ -97,9 +97,9 @@ def duration(seconds: float) -> str:
     return f"{_plain(seconds / 86_400, 1)} days"
 
 
-def _three_digits(value: float) -> str:
+def _short_ms(value: float) -> str:
     size = abs(value)
-    return _plain(value, 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 1 else 3)
+    return _plain(value, 1 if size >= 10 else 2 if size >= 1 else 3)
 
 
 def _plain(value: float, decimals: int) -> str:

@@ -83,3 +83,11 @@ def test_bit_rates_have_three_digits_and_a_unit(value_bps, text):
 )
 def test_durations_have_the_largest_fitting_unit(seconds, text):
     assert figures.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("before_ms", "after_ms", "text"),
+    [(101.46, 161.5, "101.5 → 161.5 ms"), (64.0, 124.04, "64 → 124 ms"), (0.1234, 1.234, "0.123 → 1.23 ms")],
+)
+def test_changes_have_the_digits_of_the_figures_beside_them(before_ms, after_ms, text):
+    assert figures.change_ms(before_ms, after_ms) == text
