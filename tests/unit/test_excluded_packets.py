@@ -20,3 +20,11 @@ def test_documents_say_which_packets_are_excluded(name):
 
     assert EXCLUDED_PACKETS.removesuffix(".") in text
     assert "from or to the source host" in EXCLUDED_PACKETS
+
+
+@pytest.mark.parametrize("page", ["grid/grid.html", "incidents/incident.html"])
+def test_pages_take_that_text(page):
+    template = (ROOT / "monitor/web/pages" / page).read_text()
+
+    assert "{% excluded_packets %}" in template
+    assert "throughput tests are excluded" not in template
