@@ -136,7 +136,7 @@ def test_an_rtt_change_is_told_from_before_to_now(state):
 
     got = state()
 
-    assert lacks(got["sentence"], "2 of 2 paths have problems", "ornl ↔ slac RTT 64.1 → 124 ms", "14 min") == []
+    assert lacks(got["sentence"], "2 of 2 paths have problems", "ornl ↔ slac RTT 64.1 → 124.1 ms", "14 min") == []
     assert (got["with_problems"], got["normal"]) == (2, 0)
 
 
