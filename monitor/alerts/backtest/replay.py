@@ -19,7 +19,8 @@ from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.detect.sources import Source
 from monitor.alerts.evaluate import RuleScope, findings, reason_for_end, snapshot_at
-from monitor.alerts.incidents.lifecycle import CONFIRM_S, REOPEN_S, gravest
+from monitor.alerts.incidents.gravest import gravest_of
+from monitor.alerts.incidents.lifecycle import CONFIRM_S, REOPEN_S
 from monitor.archive.periods import start_of
 
 
@@ -43,7 +44,7 @@ class Alarm:
     @property
     def rule(self) -> str:
         """The gravest rule among its findings."""
-        return gravest(self.ever.values())[0].rule
+        return gravest_of(self.ever.values())[0].rule
 
 
 class Replay:

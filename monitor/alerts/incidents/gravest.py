@@ -12,14 +12,24 @@ from datetime import datetime
 from django.db.models.fields.json import KT
 
 from monitor.alerts.detect.rules.catalogue import RULES
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.incidents.levels import level_of
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
 
 
+def gravity(rule: str) -> int:
+    """The place of a rule among all, gravest first."""
+    return list(RULES).index(rule) if rule in RULES else len(RULES)
+
+
+def gravest_of(findings: Iterable[RuleFinding]) -> list[RuleFinding]:
+    """Sort findings of an evaluation by rule, gravest first, then by path."""
+    return sorted(findings, key=lambda finding: (gravity(finding.rule), finding.path))
+
+
 def gravest_first(rows: Iterable[IncidentPath]) -> list[IncidentPath]:
-    """Sort findings by rule, gravest first, then by path."""
-    order = {name: place for place, name in enumerate(RULES)}
-    return sorted(rows, key=lambda row: (order.get(row.rule, len(order)), str(row.path)))
+    """Sort findings of an incident by rule, gravest first, then by path."""
+    return sorted(rows, key=lambda row: (gravity(row.rule), str(row.path)))
 
 
 def active_findings(incident: Incident) -> list[IncidentPath]:

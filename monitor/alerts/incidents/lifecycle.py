@@ -19,7 +19,7 @@ cause changes nothing. `monitor.alerts.detect.rules` decides when findings start
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
@@ -27,10 +27,10 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 
-from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.shares import Share
 from monitor.alerts.detect.snapshot import Key
+from monitor.alerts.incidents.gravest import gravest_of, gravity
 from monitor.alerts.incidents.outbox import enqueue, notified_channels, unsent_openings, withdraw
 from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentChange, IncidentPath, IncidentTurn, Severity
 from monitor.mesh.schedule.on_demand_traces import ask_where_scheduled
@@ -82,7 +82,7 @@ def merge(causes: Collection[str], into: str, now: datetime) -> int:
             rows = [row for part in parts for row in _end_as_part(part, whole, into, now)]
             _take(whole, rows, now)
             before, whole.cause = whole.cause, into
-            whole.rule = min((whole.rule, *(row.rule for row in rows)), key=_gravity)
+            whole.rule = min((whole.rule, *(row.rule for row in rows)), key=gravity)
             whole.severity = max(
                 (incident.severity for incident in incidents), key=lambda severity: Severity(severity).rank
             )
@@ -118,8 +118,8 @@ def queue_notifications(incident_id: int, now: datetime) -> bool:
         if told:
             incident = Incident.objects.get(pk=incident_id)
             rules = incident.paths.filter(is_over=False).values_list("rule", flat=True)
-            rule = min(rules, key=_gravity, default=incident.rule)
-            if incident.told_rule and _gravity(rule) < _gravity(incident.told_rule):
+            rule = min(rules, key=gravity, default=incident.rule)
+            if incident.told_rule and gravity(rule) < gravity(incident.told_rule):
                 unsent = unsent_openings(incident_id, incident.reopenings)
                 enqueue(
                     incident_id, IncidentChange.WORSENED, now, reopening=incident.reopenings, symptom=rule, but=unsent
@@ -235,16 +235,6 @@ def _shares_as_json(shares: Sequence[Share]) -> list[dict[str, Any]]:
     return [asdict(share) for share in shares]
 
 
-def _gravity(rule: str) -> int:
-    """The place of a rule among all, gravest first."""
-    return list(RULES).index(rule) if rule in RULES else len(RULES)
-
-
-def gravest(findings: Iterable[RuleFinding]) -> list[RuleFinding]:
-    """Sort findings by rule, gravest first, then by path."""
-    return sorted(findings, key=lambda finding: (_gravity(finding.rule), finding.path))
-
-
 def _make(cause: str, findings: Sequence[RuleFinding], now: datetime, because: str, shares: Sequence[Share]) -> bool:
     try:
         with transaction.atomic():
@@ -317,7 +307,7 @@ def _extend(cause: str, findings: Sequence[RuleFinding], now: datetime, shares: 
                 _add(incident, new, now)
                 incident.summary += "".join(f"; also {_sentence(finding)}" for finding in added)
                 is_worse = Severity(_severity(new)).rank > Severity(incident.severity).rank
-                incident.rule = min((incident.rule, new[0].rule), key=_gravity)
+                incident.rule = min((incident.rule, new[0].rule), key=gravity)
                 incident.severity = _severity(new, incident.severity)
                 incident.shares = _shares_as_json(shares)
                 incident.has_grown |= incident.told_at is not None and bool(added or is_worse)
@@ -360,7 +350,7 @@ def _free(findings: Sequence[RuleFinding]) -> list[RuleFinding]:
     """The findings that are in no lasting incident, gravest first."""
     path_ids = [finding.path_id for finding in findings]
     taken = set(IncidentPath.objects.filter(is_over=False, path_id__in=path_ids).values_list("path_id", "rule"))
-    return [finding for finding in gravest(findings) if (finding.path_id, finding.rule) not in taken]
+    return [finding for finding in gravest_of(findings) if (finding.path_id, finding.rule) not in taken]
 
 
 def _add(incident: Incident, findings: Sequence[RuleFinding], now: datetime) -> None:
