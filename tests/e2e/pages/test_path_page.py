@@ -45,6 +45,8 @@ def test_the_interactive_charts_replace_the_drawing_in_place(browser, served, pa
     page = open_page(browser, "about:blank")
     requested = []
     page.on("request", lambda request: requested.append(request.url))
+    held = []
+    page.route("**/charts/vega-*", lambda route: held.append(route))
     page.goto(f"{served}/paths/{path.pk}/?period=hour", wait_until="domcontentloaded")
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => done()))")
     before = page.evaluate(BOXES)
@@ -54,6 +56,9 @@ def test_the_interactive_charts_replace_the_drawing_in_place(browser, served, pa
     told = page.locator("#rtt-sentence").text_content()
     assert name.count() == 1
 
+    while not held:
+        page.wait_for_timeout(50)
+    held[0].continue_()
     page.wait_for_function(DRAWN)
 
     assert page.evaluate(BOXES) == before, "something moved"

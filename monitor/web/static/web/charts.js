@@ -197,8 +197,19 @@
     }
   }
 
+  /* The event `load` may come before the first frame. A page in the background is not painted. */
+  const LONGEST_WITHOUT_PAINT_MS = 1000;
+
   function start() {
-    idle(() => { drawShown(false); }, { timeout: 3000 });
+    let isBegun = false;
+    const begin = () => {
+      if (!isBegun) idle(() => { drawShown(false); }, { timeout: 3000 });
+      isBegun = true;
+    };
+    new PerformanceObserver((entries) => {
+      if (entries.getEntriesByName("first-contentful-paint").length > 0) begin();
+    }).observe({ type: "paint", buffered: true });
+    setTimeout(begin, LONGEST_WITHOUT_PAINT_MS);
   }
 
   if (document.readyState === "complete") start();
