@@ -71,4 +71,4 @@ def test_handshakes_under_load_are_told_apart():
 
 def test_the_command_refuses_what_it_cannot_measure(capsys):
     assert main(["tcp-ping", "127.0.0.1", "--port", "443", "--timeout-s", "2"]) == 2
-    assert "timeout_s 2.0" in capsys.readouterr().err
+    assert "--timeout-s 2.0" in capsys.readouterr().err

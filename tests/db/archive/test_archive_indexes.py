@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from monitor.archive.ingest.traces import store_traces
-from monitor.archive.models import AgentGap, CapacityResult, DiskToDiskTest
+from monitor.archive.models import AgentGap, CapacityResult, DirectionBurst, DiskToDiskTest
 from monitor.archive.queries import tables
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.operation.deliveries import agent_contacts
@@ -93,6 +93,10 @@ def mesh():
         path_id=1, measured_at=HOUR, test="c", outcome="measured", sent=1, received=1, during_test=False
     )
     DiskToDiskTest.objects.create(path_id=1, measured_at=HOUR, test="d", outcome="refused", tool="fetch", streams=1)
+    DirectionBurst.objects.create(
+        path_id=1, measured_at=HOUR, test="s", packet_bytes=100, outcome="refused", during_test=False, sent=0,
+        received=0, undecided=0, dscp=0,
+    )  # fmt: skip
     deliver_trace(mesh, "ABD", HOUR)
     AgentGap.objects.create(site=mesh.slac, reason="agent_offline", since=HOUR, until=NOW)
     with connection.cursor() as cursor:

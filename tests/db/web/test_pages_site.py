@@ -72,7 +72,7 @@ def test_incidents_are_sorted_before_total_loss_and_loss(get, paths):
     html = get("/sites/uct/")
 
     assert [(row[0], row[1]) for row in rows(html)] == [("slac", "▲ 0.1%"), ("cern", "all lost")]
-    assert "Loss on uct, since" in html
+    assert "Loss on uct, detected 2026-11-21 12:00 UTC" in html
 
 
 def test_of_several_paths_between_sites_the_worst_is_shown(get, paths):

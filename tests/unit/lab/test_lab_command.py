@@ -153,6 +153,8 @@ def test_the_undo_of_a_route_leads_to_the_same_lab(
     monkeypatch.setattr(control, "read_state", lambda _: state)
     monkeypatch.setattr(control, "ask", lambda *_: None)
     monkeypatch.setattr(control, "ask_status", lambda _: status)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))  # no Python there, so that its whole path is printed
 
     assert main(["lab", "route", "--run-dir", str(tmp_path), "a", "b", "via", "r2"]) == 0
 

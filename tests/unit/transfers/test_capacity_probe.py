@@ -82,7 +82,7 @@ def test_an_invalid_size_is_a_usage_error(capsys):
 
     assert status == 2
     message = capsys.readouterr().err
-    assert lacks(message, "capacity: packet_bytes 5:", " 200 to 1472 ", "IPv4") == []
+    assert lacks(message, "capacity: --packet-bytes 5:", " 200 to 1472 ", "IPv4") == []
     assert message.count("\n") == 1
 
 
