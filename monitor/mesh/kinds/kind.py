@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
 
 from monitor.mesh.document import addresses
 from monitor.mesh.document.entries import TestKeys
 from probes.contract import Kind
+from probes.ping.egress import LARGEST_DSCP
+from probes.toml.keys import meaning
 from probes.toml.tables import Table
 
 if TYPE_CHECKING:
@@ -21,6 +25,17 @@ if TYPE_CHECKING:
 DAY_S = 86_400
 USUAL_RESULT_BYTES = 300
 """A row of a dozen numbers and its index."""
+
+CyclePeriodS = Annotated[
+    int,
+    Meta(ge=1, le=DAY_S),
+    meaning(
+        "Interval between cycles. Cycles start at multiples of it in UTC.",
+        "60 (seconds from one cycle to the next)",
+    ),
+]
+"""The key `every_s` of the tests whose cycles send bursts."""
+PacketDscp = Annotated[int, Meta(ge=0, le=LARGEST_DSCP), meaning("DSCP of the packets.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, leaving
-from probes.ping.egress import LARGEST_DSCP
+from monitor.mesh.kinds.kind import CyclePeriodS, Length, MeshKind, PacketDscp, leaving
 from probes.ping.kind import KIND as PING
 from probes.ping.spec import Pattern, PingSpec, PingTask
 from probes.toml.keys import DISTINCT, NOT_EMPTY, meaning
@@ -33,14 +32,7 @@ class PingEntry(TestKeys, frozen=True, tag="ping"):
     """Bursts of echo requests, from the source in cycles."""
 
     name: TestName
-    every_s: Annotated[
-        int,
-        Meta(ge=1, le=DAY_S),
-        meaning(
-            "Interval between cycles. Cycles start at multiples of it in UTC.",
-            "60 (seconds from one cycle to the next)",
-        ),
-    ]
+    every_s: CyclePeriodS
     count: Annotated[int, Meta(ge=1, le=1000), meaning("Echo requests per cycle and packet size.")] = 10
     packet_bytes: Annotated[
         tuple[Annotated[int, Meta(ge=16, le=65_000)], ...],
@@ -67,7 +59,7 @@ class PingEntry(TestKeys, frozen=True, tag="ping"):
         bool, meaning("Send a request before the counted ones; it is not counted (PingER's priming).")
     ] = True
     dont_fragment: Annotated[bool, meaning("Set the don't-fragment bit, to detect the path MTU.")] = False
-    dscp: Annotated[int, Meta(ge=0, le=LARGEST_DSCP), meaning("DSCP of the packets.")] = 0
+    dscp: PacketDscp = 0
 
     @property
     def parameters(self) -> dict[str, object]:

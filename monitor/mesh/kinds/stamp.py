@@ -11,7 +11,7 @@ from django.utils.crypto import salted_hmac
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, ends
+from monitor.mesh.kinds.kind import CyclePeriodS, Length, MeshKind, PacketDscp, ends
 from monitor.mesh.kinds.ping import BURST_BYTES, RTT_BYTES
 from probes.stamp.kind import KIND as STAMP
 from probes.stamp.spec import (
@@ -41,14 +41,7 @@ class StampEntry(TestKeys, frozen=True, tag="stamp"):
     """
 
     name: TestName
-    every_s: Annotated[
-        int,
-        Meta(ge=1, le=DAY_S),
-        meaning(
-            "Interval between cycles. Cycles start at multiples of it in UTC.",
-            "60 (seconds from one cycle to the next)",
-        ),
-    ]
+    every_s: CyclePeriodS
     count: Annotated[int, Meta(ge=1, le=1000), meaning("Packets per cycle.")] = 10
     packet_bytes: Annotated[
         int,
@@ -62,7 +55,7 @@ class StampEntry(TestKeys, frozen=True, tag="stamp"):
     port: Annotated[
         int, Meta(ge=1, le=65_535), meaning("UDP port of the reflectors; a single one for those of each agent.")
     ] = STAMP_PORT
-    dscp: Annotated[int, Meta(ge=0, le=63), meaning("DSCP of the packets.")] = 0
+    dscp: PacketDscp = 0
 
     @property
     def parameters(self) -> dict[str, object]:

@@ -9,9 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, leaving
+from monitor.mesh.kinds.kind import CyclePeriodS, Length, MeshKind, PacketDscp, leaving
 from monitor.mesh.kinds.ping import BURST_BYTES, RTT_BYTES
-from probes.ping.egress import LARGEST_DSCP
 from probes.tcp_ping.kind import KIND as TCP_PING
 from probes.tcp_ping.spec import LONGEST_TIMEOUT_S, TcpPingSpec, TcpPingTask, measured_by
 from probes.toml.keys import meaning
@@ -24,14 +23,7 @@ class TcpPingEntry(TestKeys, frozen=True, tag="tcp-ping"):
     """Bursts of TCP handshakes, from the source in cycles, in place of pings where ICMP is filtered."""
 
     name: TestName
-    every_s: Annotated[
-        int,
-        Meta(ge=1, le=DAY_S),
-        meaning(
-            "Interval between cycles. Cycles start at multiples of it in UTC.",
-            "60 (seconds from one cycle to the next)",
-        ),
-    ]
+    every_s: CyclePeriodS
     port: Annotated[
         int,
         Meta(ge=1, le=65_535),
@@ -46,7 +38,7 @@ class TcpPingEntry(TestKeys, frozen=True, tag="tcp-ping"):
         Meta(ge=0.1, le=LONGEST_TIMEOUT_S),
         meaning("Time after which a handshake without a reply is lost; the SYN would be sent again after 1 s."),
     ] = LONGEST_TIMEOUT_S
-    dscp: Annotated[int, Meta(ge=0, le=LARGEST_DSCP), meaning("DSCP of the packets.")] = 0
+    dscp: PacketDscp = 0
     shown_with_bytes: Annotated[
         int,
         Meta(ge=16, le=65_000),
