@@ -183,6 +183,11 @@ class Load:
     packets_within_hour: Callable[[str], int]
 
 
+def targets_of_spec(task: Any) -> tuple[Target, ...]:
+    """The targets of a kind whose task has them in its spec."""
+    return tuple(Target(target.path_id, target.address, target.family, target) for target in task.spec.targets)
+
+
 def nothing_forbidden(limits: Any, task: Any, targets: Sequence[Target], load: Load) -> list[str | None]:
     """The verdicts of a kind without rules of its own."""
     return [None] * len(targets)

@@ -9,7 +9,18 @@ from typing import Any
 
 import msgspec
 
-from probes.contract import CheckResult, Command, CycleKind, Deadline, Load, LoadPeriods, Outcome, Probe, Target
+from probes.contract import (
+    CheckResult,
+    Command,
+    CycleKind,
+    Deadline,
+    Load,
+    LoadPeriods,
+    Outcome,
+    Probe,
+    Target,
+    targets_of_spec,
+)
 from probes.ping.limits import InFlight, PingLimits
 from probes.ping.rate_limit import longest_s as check_length_s
 from probes.ping.spec import Burst, PingSpec, PingTask
@@ -25,10 +36,6 @@ def _probe() -> Probe[PingSpec, tuple[Burst, ...]]:
     from probes.ping.burst import PING
 
     return PING
-
-
-def _targets(task: PingTask) -> tuple[Target, ...]:
-    return tuple(Target(target.path_id, target.address, target.family, target) for target in task.spec.targets)
 
 
 def _lead_s(spec: PingSpec) -> float:
@@ -106,7 +113,7 @@ KIND = CycleKind(
     hours="ping",
     limits={"ping": PingLimits},
     probe=_probe,
-    targets=_targets,
+    targets=targets_of_spec,
     spec=_spec,
     length_s=lambda task: _lead_s(task.spec) + task.spec.duration_s,
     longest_s=_longest_s,

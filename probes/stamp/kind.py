@@ -8,7 +8,18 @@ from typing import Any
 
 import msgspec
 
-from probes.contract import CheckResult, Command, CycleKind, Deadline, Load, LoadPeriods, Outcome, Probe, Target
+from probes.contract import (
+    CheckResult,
+    Command,
+    CycleKind,
+    Deadline,
+    Load,
+    LoadPeriods,
+    Outcome,
+    Probe,
+    Target,
+    targets_of_spec,
+)
 from probes.stamp.limits import StampLimits
 from probes.stamp.spec import StampBurst, StampSpec, StampTask
 
@@ -27,10 +38,6 @@ def _probe() -> Probe[StampSpec, tuple[StampBurst, ...]]:
     from probes.stamp.probe import STAMP
 
     return STAMP
-
-
-def _targets(task: StampTask) -> tuple[Target, ...]:
-    return tuple(Target(target.path_id, target.address, target.family, target) for target in task.spec.targets)
 
 
 def _spec(task: StampTask, targets: Sequence[Target], limits: Any) -> StampSpec:
@@ -94,7 +101,7 @@ KIND = CycleKind(
     hours="stamp",
     limits={"stamp": StampLimits},
     probe=_probe,
-    targets=_targets,
+    targets=targets_of_spec,
     spec=_spec,
     length_s=lambda task: task.spec.duration_s,
     longest_s=longest_s,

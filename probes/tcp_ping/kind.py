@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from probes.contract import Command, CycleKind, Deadline, Load, LoadPeriods, Outcome, Probe, Target
+from probes.contract import Command, CycleKind, Deadline, Load, LoadPeriods, Outcome, Probe, Target, targets_of_spec
 from probes.ping.limits import InFlight
 from probes.ping.spec import Burst
 from probes.tcp_ping.limits import TcpPingLimits
@@ -21,10 +21,6 @@ def _probe() -> Probe[TcpPingSpec, tuple[Burst, ...]]:
     from probes.tcp_ping.probe import TcpPingProbe
 
     return TcpPingProbe()
-
-
-def _targets(task: TcpPingTask) -> tuple[Target, ...]:
-    return tuple(Target(target.path_id, target.address, target.family, target) for target in task.spec.targets)
 
 
 def _spec(task: TcpPingTask, targets: Sequence[Target], limits: Any) -> TcpPingSpec:
@@ -74,7 +70,7 @@ KIND = CycleKind(
     hours="tcp_ping",
     limits={"tcp_ping": TcpPingLimits},
     probe=_probe,
-    targets=_targets,
+    targets=targets_of_spec,
     spec=_spec,
     length_s=lambda task: task.spec.duration_s,
     longest_s=lambda spec: spec.duration_s + DEADLINE_SLACK_S,

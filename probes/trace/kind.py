@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from probes.contract import Command, CycleKind, Load, Outcome, Probe, Target
+from probes.contract import Command, CycleKind, Load, Outcome, Probe, Target, targets_of_spec
 from probes.trace.limits import TraceLimits
 from probes.trace.spec import TraceRun, TraceSpec, TraceTask, not_measured
 
@@ -26,10 +26,6 @@ def _probe() -> Probe[TraceSpec, tuple[TraceRun, ...]]:
     from probes.trace.probe import TRACE
 
     return TRACE
-
-
-def _targets(task: TraceTask) -> tuple[Target, ...]:
-    return tuple(Target(target.path_id, target.address, target.family, target) for target in task.spec.targets)
 
 
 def _spec(task: TraceTask, targets: Sequence[Target], limits: Any) -> TraceSpec:
@@ -71,7 +67,7 @@ KIND = CycleKind(
     hours="trace",
     limits={"trace": TraceLimits},
     probe=_probe,
-    targets=_targets,
+    targets=targets_of_spec,
     spec=_spec,
     length_s=lambda task: USUAL_WAITS_S + len(task.spec.targets) * USUAL_PACKETS / task.spec.max_packets_per_s,
     longest_s=longest_s,
