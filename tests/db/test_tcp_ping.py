@@ -4,19 +4,14 @@ import socket
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.core.management import call_command
-from django.utils import timezone
 
-from monitor.agents.models import issue_token
 from monitor.archive.models import Burst
 from monitor.archive.queries.metrics import Metric
-from monitor.mesh.models import KindName, Path, Site
+from monitor.mesh.models import KindName, Path
 from monitor.mesh.queries import measured_by, measured_paths
 from monitor.overview.grid import GridPeriod, load_grid
-from probes.site import identity
-from probes.site.agent import Agent
-from probes.site.settings import AgentSettings
 from probes.tcp_ping.kind import KIND
+from tests.mesh_agents import agent_of_site, apply_file
 
 MESH = """
 [mesh]
@@ -60,34 +55,15 @@ def server():
 
 
 def apply_mesh(tmp_path, port):
-    file = tmp_path / "mesh.toml"
-    file.write_text(MESH.format(port=port))
-    call_command("mesh", "check", str(file), verbosity=0)
-    call_command("mesh", "apply", str(file), verbosity=0)
+    apply_file(tmp_path, MESH.format(port=port))
     return Path.objects.in_use().get()
-
-
-def make_agent(tmp_path, url):
-    (tmp_path / "limits.toml").write_text(LIMITS)
-    token_file = tmp_path / "token"
-    token_file.write_text(issue_token(Site.objects.get(name="here").pk, timezone.now()))
-    token_file.chmod(0o600)
-    settings = AgentSettings(
-        centre=url,
-        token_file=str(token_file),
-        data=str(tmp_path),
-        redis_url="redis://localhost:1",
-        identity=str(identity.begin(tmp_path / "identity.json")),
-        limits_file=str(tmp_path / "limits.toml"),
-    )
-    return Agent(settings)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_handshakes_run_from_mesh_toml_to_their_burst(server, live_server, tmp_path):
     port = server.getsockname()[1]
     path = apply_mesh(tmp_path, port)
-    agent = make_agent(tmp_path, live_server.url)
+    agent = agent_of_site(tmp_path, live_server.url, LIMITS)
     agent.begin()
     assert agent.puller.run()
     (task,) = agent.plans.current().of(KIND)

@@ -7,11 +7,9 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
-from monitor.agents.models import issue_token
 from monitor.archive.queries.operation.completeness import by_site_and_day
 from monitor.archive.queries.operation.ledger import ledger_of_paths
 from monitor.archive.queries.paths import newest_measurement_at
@@ -19,14 +17,12 @@ from monitor.archive.upkeep.chunks import planned_bytes
 from monitor.archive.upkeep.retention import delete_old
 from monitor.mesh.models import Path, Site
 from probes.contract import Deadline, Outcome
-from probes.site import identity
-from probes.site.agent import Agent
 from probes.site.doctor.run import check_kinds
 from probes.site.doctor.site_setup import SiteSetup
 from probes.site.limits.read import read_limits
 from probes.site.metrics import families
-from probes.site.settings import AgentSettings
 from probes.site.status import read_status
+from tests.mesh_agents import agent_of_site, apply_file
 from tests.spools import count_queued
 from tests.toy_kind.centre import TABLE
 from tests.toy_kind.kind import KIND
@@ -102,27 +98,12 @@ def rows():
 
 
 def apply_mesh(tmp_path):
-    file = tmp_path / "mesh.toml"
-    file.write_text(MESH)
-    call_command("mesh", "check", str(file), verbosity=0)
-    call_command("mesh", "apply", str(file), verbosity=0)
+    apply_file(tmp_path, MESH)
     return timezone.now()
 
 
 def make_agent(tmp_path, url):
-    (tmp_path / "limits.toml").write_text(LIMITS)
-    token_file = tmp_path / "token"
-    token_file.write_text(issue_token(Site.objects.get(name="here").pk, timezone.now()))
-    token_file.chmod(0o600)
-    settings = AgentSettings(
-        centre=url,
-        token_file=str(token_file),
-        data=str(tmp_path),
-        redis_url="redis://localhost:1",
-        identity=str(identity.begin(tmp_path / "identity.json")),
-        limits_file=str(tmp_path / "limits.toml"),
-    )
-    return Agent(settings)
+    return agent_of_site(tmp_path, url, LIMITS)
 
 
 def test_a_toy_kind_runs_from_mesh_toml_to_its_row(table, live_server, tmp_path):

@@ -64,8 +64,8 @@ def test_summaries_agree_with_numpy() -> None:
 
 
 def test_delays_of_packets_without_stamps_are_unknown() -> None:
-    one = np.array([[1_000_000]])
-    delays = RawDelays.of(one, np.array([[0]]), np.array([[3_000_000]]), one * 9, np.array([[True]]))
+    sent_ns = np.array([[1_000_000]])
+    delays = RawDelays.of(sent_ns, np.array([[0]]), np.array([[3_000_000]]), sent_ns * 9, np.array([[True]]))
 
     assert np.isnan(delays.forward_ms).all()
     assert delays.reverse_ms.tolist() == [[6.0]]
