@@ -115,12 +115,20 @@ def test_routers_may_reply_from_another_interface(path):
 
 @pytest.mark.parametrize("family", [4, 6])
 def test_flows_find_all_routers_among_which_load_is_balanced(path, family):
+    """Six flows that meet the same router end the search (MDA, 95%): with two routers one trace in 32 does, all of five
+    in one of 30 million runs."""
+    routers: set[str] = set()
     with path.balanced(family):
-        traced = trace(path, "--udp", "--flows", "16", "-c", "1", families=(family,))[family]
-    hop = traced["hops"][2]
+        for _ in range(5):
+            traced = trace(path, "--udp", "--flows", "16", "-c", "1", families=(family,))[family]
+            hop = traced["hops"][2]
+            routers = {hop["address"], *hop["others"]}
+            assert routers <= {host(family, 3, 2), host(family, 4, 2)}
+            assert traced["hops"][0]["others"] == traced["hops"][4]["others"] == []
+            if len(routers) == 2:
+                break
 
-    assert {hop["address"], *hop["others"]} == {host(family, 3, 2), host(family, 4, 2)}
-    assert traced["hops"][0]["others"] == traced["hops"][4]["others"] == []
+    assert routers == {host(family, 3, 2), host(family, 4, 2)}
 
 
 def test_all_probes_of_a_flow_take_one_way(path):
