@@ -170,7 +170,8 @@ def test_the_page_shows_the_figures_of_the_api(stack):
             shown_ms = float(re.search(r"median RTT ([0-9.]+) ms", label)[1])
             assert shown_ms == pytest.approx(cells(stack, "rtt_median_ms")[source, destination]["value"], abs=1.0)
         page.get_by_role("link", name="bern to rome:").click()
-        page.wait_for_selector("svg, canvas")
+        # The first of them may be hidden already, behind the interactive chart that took its place.
+        page.locator("svg:visible, canvas:visible").first.wait_for()
         assert "Mathis" in page.content()
 
     assert problems == []
