@@ -27,10 +27,10 @@ test: setup system-test ## the whole test suite but the tests of TimescaleDB, da
 	@status=0; $(MAKE) --no-print-directory test-most || status=1; $(MAKE) --no-print-directory test-net || status=1; exit $$status
 
 test-most: setup system-test  # the whole job runs on TimescaleDB
-	$(BIN)/python -m pytest tests --ignore=tests/net --ignore=tests/e2e/test_whole_job.py -n 4 --dist loadfile --no-loadscope-reorder --durations=15
+	$(BIN)/python -m tests.repeat most tests --ignore=tests/net --ignore=tests/e2e/test_whole_job.py -n 4 --dist loadfile --no-loadscope-reorder --durations=15
 
 test-net: setup system-test  # after the others: these mostly wait, and time packets; the longest file is the first
-	$(BIN)/python -m pytest tests/net -n 4 --dist loadfile --no-loadscope-reorder --durations=15
+	$(BIN)/python -m tests.repeat net tests/net -n 4 --dist loadfile --no-loadscope-reorder --durations=15
 
 test-timescale: setup system-test ## the database tests and the whole job on TimescaleDB
 	$(BIN)/python -m tests.timescale

@@ -24,6 +24,7 @@ import psycopg
 
 from monitor.stack.postgres import TUNING
 from probes.supervision.supervise import StartError, Supervisor
+from tests.repeat import run
 
 ROOT = Path(os.environ.get("SOUNDINGS_TIMESCALE_ROOT", Path(__file__).resolve().parents[1] / ".cache" / "timescale"))
 MAKE_ROOT = Path(__file__).resolve().parents[1] / "scripts" / "timescale.sh"
@@ -92,9 +93,8 @@ def main(arguments: list[str]) -> int:
         return 1
     try:
         with serving() as url:
-            environment = {**os.environ, "SOUNDINGS_DATABASE_URL": url, "SOUNDINGS_EXPECT_TIMESCALE": "1"}
-            command = [sys.executable, "-m", "pytest", *(arguments or (*OPTIONS, *marked_files()))]
-            return subprocess.run(command, env=environment, check=False).returncode
+            environment = {"SOUNDINGS_DATABASE_URL": url, "SOUNDINGS_EXPECT_TIMESCALE": "1"}
+            return run("timescale", arguments or (*OPTIONS, *marked_files()), environment)
     except StartError as error:
         print(f"timescale: {error}")
         return 1
