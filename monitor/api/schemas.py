@@ -10,6 +10,7 @@ from typing import Any
 
 from ninja import Schema
 
+from monitor.analysis.directions import DirectionLosses
 from monitor.api.record_schemas import with_fields_of
 from monitor.archive.queries.directions import DirectionPoint
 from monitor.archive.queries.disk_to_disk import DiskToDiskPoint
@@ -54,6 +55,12 @@ class PathOut(Schema):
     measured_by: str | None = None
 
 
+@with_fields_of(DirectionLosses)
+class DirectionLossesOut(Schema):
+    """Packets of a path's STAMP tests by the reflector's counters: `sent` forward, `sent` less `forward_lost` back.
+    `forward_lossy` and `reverse_lossy` of the `bursts` lost any."""
+
+
 class CellOut(Schema):
     """A path of the grid: `value` is the metric's. `loss_bound_ratio` is the upper 95% bound if there was no loss, else
     null, `loss_lower_ratio` the lower 95% bound if there was; `loss_evidence` has the counts in words, as in
@@ -66,7 +73,8 @@ class CellOut(Schema):
     window, and the level begins `level_s` before the last evaluation; `value_peak` is the incident's worst.
     `ended_at` is the end of the path's last incident if it ended within the window; all other figures
     are those since then if `is_since_end`. `unanswered_since` is the last reply of a path whose newest two cycles at
-    least were lost as a whole: its state is `total_loss`."""
+    least were lost as a whole: its state is `total_loss`. `directions` are the counts of STAMP tests in the same time,
+    for the loss only; null where none counts, and for a path that is down."""
 
     path_id: int
     source: str
@@ -98,6 +106,7 @@ class CellOut(Schema):
     value_sent: int | None
     value_received: int | None
     loss_evidence: str | None
+    directions: DirectionLossesOut | None
 
 
 class GridOut(Schema):

@@ -196,8 +196,13 @@ def measured_by(path_ids: Iterable[int]) -> dict[int, str]:
     rows = Measurement.objects.filter(
         retired_at=None, path__in=list(path_ids), test__kind__in=KindName.PING.alternatives
     )
+    return words_for_packets(rows.values_list("path_id", "test__kind", "test__parameters"))
+
+
+def words_for_packets(measured: Iterable[tuple[int, str, Mapping[str, Any]]]) -> dict[int, str]:
+    """As `measured_by`, from the path, kind and parameters of each test of a path."""
     words: dict[int, str] = {}
-    for path_id, kind, parameters in rows.values_list("path_id", "test__kind", "test__parameters"):
+    for path_id, kind, parameters in measured:
         if path_id not in words or not MESH_KINDS[kind].stands_in_for_pings:
             words[path_id] = MESH_KINDS[kind].measured_by(parameters)
     return words

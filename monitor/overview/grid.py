@@ -33,6 +33,7 @@ from monitor.overview.path_figures import (
     figures_over,
     without_data,
 )
+from monitor.overview.path_packets import other_packets, with_directions_now, with_directions_over, with_words
 
 DEFAULT_PACKET_BYTES = 100
 
@@ -140,6 +141,8 @@ class _PlannedPath:
     destination: GridSite
     family: int
     every_s: int
+    measured_by: str | None
+    has_directions: bool
 
 
 def load_grid(
@@ -188,6 +191,14 @@ def load_grid(
         is_smallest_size = metric is Metric.THROUGHPUT or size == min(sizes, default=size)
         figures = _with_incidents(metric, figures, incidents, is_smallest_size=is_smallest_size)
         figures = _with_ended(metric, size, planned, figures, begins, now, every_s)
+    if metric is not Metric.THROUGHPUT:
+        figures = with_words(figures, {path.path_id: path.measured_by for path in paths if path.measured_by})
+    counted = {path.path_id for path in paths if path.has_directions}
+    if metric is Metric.LOSS and counted:
+        if period is GridPeriod.NOW:
+            figures = with_directions_now(figures, counted, begins, now)
+        else:
+            figures = with_directions_over(figures, counted, since, now)
     return Grid(
         metric=metric,
         period=period,
@@ -246,11 +257,13 @@ def _planned_paths(
     """The paths in use that the metric is measured on, with the shortest cycle of packets of this size, of any size
     where there is none."""
     kind = KindName.THROUGHPUT if metric is Metric.THROUGHPUT else KindName.PING
+    tests = {test.pk: test for test in Test.objects.filter(kind__in=kind.alternatives)}
     of_test = {
-        test_id: (kind is KindName.PING and packet_bytes not in sizes_sent(sent_bytes), every_s)
-        for test_id, every_s, sent_bytes in Test.objects.filter(kind__in=kind.alternatives).values_list(
-            "id", "every_s", "parameters__packet_bytes"
+        key: (
+            kind is KindName.PING and packet_bytes not in sizes_sent(test.parameters.get("packet_bytes")),
+            test.every_s,
         )
+        for key, test in tests.items()
     }
     # Two lists and a dictionary instead of joins: a mesh has few tests and hosts, and up to 100,000 paths.
     cycles: dict[int, tuple[bool, int]] = {}
@@ -259,13 +272,18 @@ def _planned_paths(
         paths = paths.filter(source__site__name=between[0], destination__site__name=between[1])
         measured = measured.filter(path__in=list(paths.values_list("id", flat=True)))
     measured = measured.filter(test__in=list(of_test))
-    for path_id, test_id in measured.order_by().values_list("path_id", "test_id"):
+    links = list(measured.order_by().values_list("path_id", "test_id"))
+    for path_id, test_id in links:
         cycle = of_test[test_id]
         cycles[path_id] = min(cycle, cycles.get(path_id, cycle))
+    words, with_directions = other_packets(links, tests)
     site_of = dict(Host.objects.values_list("id", "site_id"))
     rows = paths.values_list("id", "source_id", "destination_id", "family")
     return [
-        _PlannedPath(path_id, sites[site_of[source]], sites[site_of[to]], family, cycles[path_id][1])
+        _PlannedPath(
+            *(path_id, sites[site_of[source]], sites[site_of[to]], family, cycles[path_id][1]),
+            *(words.get(path_id), path_id in with_directions),
+        )
         for path_id, source, to, family in rows
         if path_id in cycles
     ]

@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from monitor.analysis import binomial
+from monitor.analysis.directions import DirectionLosses
 from monitor.analysis.figures import loss_evidence
 from monitor.analysis.loss import OUTAGE_CYCLES, is_outage, loss_bound_ratio
 from monitor.archive.queries import recent, tables
@@ -55,6 +56,9 @@ class PathFigures:
     `level_s` how long before the last evaluation the level of an incident begins; `value_peak` is the incident's worst.
     `ended_at` is when the path's last incident ended, if within the window; its worst is then `value_peak`, and all
     figures are those since its end if `is_since_end`.
+
+    `measured_by` are the words for the packets of its bursts where they are no pings; `directions` the packets of its
+    STAMP tests in the same time, None where no reflector counts them.
     """
 
     path_id: int
@@ -86,6 +90,8 @@ class PathFigures:
     unanswered_since: datetime | None = None
     value_sent: int | None = None
     value_received: int | None = None
+    measured_by: str | None = None
+    directions: DirectionLosses | None = None
 
     @property
     def proven_loss_ratio(self) -> float | None:

@@ -16,6 +16,7 @@ from typing import Any
 from django.utils import timezone
 
 from monitor.analysis.directions import DirectionLosses, OneWayDelays
+from monitor.archive.columns import array_text
 from monitor.archive.periods import cover, start_of
 from monitor.archive.queries.paths import RAW_STEP_S, series_tier
 from monitor.archive.statements import (
@@ -152,6 +153,20 @@ def direction_counts(since: datetime, until: datetime, path_ids: Sequence[int]) 
     """The counts of each of these paths whose reflector counts, from the cycles of a period of a day at most."""
     check_raw_period(since, until)
     return _counts(*run_statement("direction_counts", since=since, until=until, path_ids=list(path_ids)))
+
+
+def direction_counts_since(begins: Mapping[int, datetime], until: datetime) -> dict[int, DirectionLosses]:
+    """As `direction_counts`, of each path since its moment in `begins`."""
+    if not begins:
+        return {}
+    names, rows = run_statement(
+        "direction_counts_since",
+        path_ids=array_text(begins),
+        begins=array_text(begins.values()),
+        since=min(begins.values()),
+        until=until,
+    )
+    return _counts(names, rows)
 
 
 def direction_totals(since: datetime, until: datetime, path_ids: Sequence[int]) -> dict[int, DirectionLosses]:

@@ -1,0 +1,68 @@
+"""The packets behind the figures of a grid: those that are no pings in words, and losses by direction of STAMP tests.
+
+In: the paths' figures and tests, and the period of the grid or the window of each path. Out: the figures with words,
+and with counts where a reflector keeps counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from monitor.analysis.directions import DirectionLosses
+from monitor.archive.queries.directions import direction_counts_since, direction_totals
+from monitor.mesh.kinds import stored_in
+from monitor.mesh.models import KindName, Test
+from monitor.mesh.queries import words_for_packets
+from monitor.overview.path_figures import FigureState, PathFigures
+
+PINGS = "ping"
+
+
+def other_packets(links: Sequence[tuple[int, int]], tests: Mapping[int, Test]) -> tuple[dict[int, str], set[int]]:
+    """Of paths with the id of each of their tests: the words for packets that are no pings, and the paths of which a
+    test counts each direction."""
+    if all(test.kind in (KindName.PING, KindName.THROUGHPUT) for test in tests.values()):
+        return {}, set()
+    words = words_for_packets((path_id, tests[key].kind, tests[key].parameters) for path_id, key in links)
+    others = {path_id: by for path_id, by in words.items() if by != PINGS}
+    counting = stored_in("direction_burst")
+    return others, {path_id for path_id, key in links if tests[key].kind in counting}
+
+
+def with_words(figures: tuple[PathFigures, ...], words: Mapping[int, str]) -> tuple[PathFigures, ...]:
+    """The figures, those of paths with words for their packets with these."""
+    if not words:
+        return figures
+    return tuple(replace(path, measured_by=words[path.path_id]) if path.path_id in words else path for path in figures)
+
+
+def with_directions_over(
+    figures: tuple[PathFigures, ...], path_ids: Collection[int], since: datetime, until: datetime
+) -> tuple[PathFigures, ...]:
+    """The figures, those of `path_ids` with the counts of the hours that overlap the period."""
+    return _with_counts(figures, direction_totals(since, until, sorted(path_ids)))
+
+
+def with_directions_now(
+    figures: tuple[PathFigures, ...], path_ids: Collection[int], begins: Mapping[int, datetime], until: datetime
+) -> tuple[PathFigures, ...]:
+    """The figures, those of `path_ids` with the counts since their moment in `begins`, or since the end of their
+    incident where their other figures are since then."""
+    windows = {
+        path.path_id: path.ended_at if path.is_since_end and path.ended_at is not None else begins[path.path_id]
+        for path in figures
+        if path.path_id in path_ids
+    }
+    return _with_counts(figures, direction_counts_since(windows, until))
+
+
+def _with_counts(figures: tuple[PathFigures, ...], counts: Mapping[int, DirectionLosses]) -> tuple[PathFigures, ...]:
+    """A path that is down has none: nobody knows how far its packets come, and those before say nothing of it."""
+    return tuple(
+        replace(path, directions=counts[path.path_id])
+        if path.path_id in counts and path.state is not FigureState.TOTAL_LOSS and counts[path.path_id].sent
+        else path
+        for path in figures
+    )
