@@ -11,9 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from monitor.analysis.routes.compare import trimmed
+from monitor.analysis.routes.timeline import Flow, RouteTrace, Timeline
 from probes.lab.scenario import load_scenario
+from probes.trace.spec import TraceRun
 from tests.lab import RunningLab
 
 SCENARIO = load_scenario("four-sites-routed")
@@ -225,13 +229,23 @@ def test_a_lossy_link_loses_from_there_on(lab: RunningLab) -> None:
     assert expired_replies(lab, 5, 20) == 20
 
 
+def our_trace(lab: RunningLab, source: str, target: str) -> RouteTrace:
+    """A trace by `python -m probes trace`, as the archive follows it."""
+    argv = [sys.executable, "-m", "probes", "trace", "--json", "-c", "1", target]
+    run = msgspec.json.decode(lab.exec(source, *argv).stdout, type=TraceRun)
+    hops = trimmed([hop.address for hop in run.hops], reached=run.reached)
+    return RouteTrace(Flow(run.protocol, run.flow or 0), run.started_at, hops)
+
+
 def test_a_route_changes_one_way_and_back(lab: RunningLab) -> None:
     target = address(lab, "cern", 4)
+    traces = [our_trace(lab, "slac", target)]
     cogent = [ROUTERS[name].address for name in COGENT.split(",")]
 
     changed = lab.command("route", "slac-cern", "via", COGENT, "--one-way")
     shown = lab.command("status").stdout
     there = [hop for hop, _ in traceroute(lab, "slac", target)]
+    traces.append(our_trace(lab, "slac", target))
     back = [hop for hop, _ in traceroute(lab, "cern", address(lab, "slac", 4))]
     refused = lab.command("route", "slac", "cern", "via", "slac-gw,cogent-par,cern-gw")
     restored = lab.command("route", "slac-cern", "--original")
@@ -244,6 +258,10 @@ def test_a_route_changes_one_way_and_back(lab: RunningLab) -> None:
     assert refused.returncode == 1
     assert "no link from slac-gw to cogent-par" in refused.stderr
     assert "changed" not in restored.stdout
+    traces.append(our_trace(lab, "slac", target))
+    # Back is the route of before, not a third.
+    followed = Timeline().follow(traces)
+    assert [route and route.number for route in followed] == [1, 2, 1]
     assert len(traceroute(lab, "slac", target)) == 8
 
 

@@ -2,13 +2,14 @@
 incident itself, and for a lasting incident the figures of the last hour.
 
 In: an incident with its paths (`alerts.queries`), and the moment. Out: an `Evidence`. At most two queries, neither of
-more than an hour of raw bursts. `monitor.alerts.evidence.gather` gathers the facts.
+more than an hour of raw bursts, and one more where a route had changed. `monitor.alerts.evidence.gather` gathers the
+facts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from monitor.alerts.detect.shares import Share
@@ -27,6 +28,7 @@ from monitor.alerts.evidence.facts import (
     TestVerdict,
 )
 from monitor.alerts.evidence.gather import add_last_hour, stated_cause, stored_facts
+from monitor.alerts.evidence.routes.returns import with_returns
 from monitor.alerts.evidence.stated import LikelyCause
 from monitor.alerts.incidents.gravest import gravest_first
 from monitor.alerts.models import Incident
@@ -88,6 +90,8 @@ class Evidence:
 def evidence(incident: Incident, now: datetime) -> Evidence:
     """Build the evidence of an incident at `now`."""
     facts = stored_facts(incident)
+    if facts is not None:
+        facts = replace(facts, routes=with_returns(facts.routes, incident, now))
     rows = gravest_first(incident.paths.all())
     cause = stated_cause(facts, incident)
     shares = tuple(Share(**share) for share in incident.shares)

@@ -266,13 +266,27 @@ class TracedRoute:
 
 
 @dataclass(frozen=True, slots=True)
+class RouteSwitch:
+    """A change of the route of a flow: from the route `before_id` to `after_id`, whose first trace was at `seen_at`.
+    `sentence` tells it as long as the flow is on that route."""
+
+    protocol: str
+    flow: int | None
+    before_id: int
+    after_id: int
+    seen_at: datetime
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class RouteFacts:
     """The route of a path around the beginning: the place of the trouble in a sentence, `is_certain` if it names a link
     or a change with an effect. `before` and `after` are the last trace before the beginning, or before the change of
     the route, and the first after it.
 
     The change is at the time of its effect on the RTT, else of the first trace on the new route; None if the route did
-    not change. `rtt_shift_ms` is None without a step of the RTT.
+    not change. `rtt_shift_ms` is None without a step of the RTT. `back_at` is the first trace of the latest that are on
+    the route before the change again, `changed_again_at` the first of those on a third route.
     """
 
     path_id: int
@@ -284,6 +298,9 @@ class RouteFacts:
     changed_at: datetime | None = None
     has_effect: bool = False
     rtt_shift_ms: float | None = None
+    switch: RouteSwitch | None = None
+    back_at: datetime | None = None
+    changed_again_at: datetime | None = None
 
     @property
     def is_unchanged(self) -> bool:

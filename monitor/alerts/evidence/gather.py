@@ -47,6 +47,7 @@ from monitor.alerts.evidence.likely_cause import cause_place, likely_cause
 from monitor.alerts.evidence.one_way.collect import collect_one_way
 from monitor.alerts.evidence.path_tests import path_tests, tests_of_incidents, with_newer_tests
 from monitor.alerts.evidence.routes.collect import collect_routes
+from monitor.alerts.evidence.routes.returns import with_returns
 from monitor.alerts.evidence.stated import LikelyCause
 from monitor.alerts.incidents import queries
 from monitor.alerts.incidents.gravest import gravest_first, has_no_reply, unanswered_since, with_turned_outage
@@ -118,6 +119,7 @@ def store_facts(incident: Incident, now: datetime) -> Facts:
         facts = replace(
             earlier, gathered_at=now, tests_seen=facts.tests_seen, ended_at=facts.ended_at, agents_at=agents_at
         )
+    facts = replace(facts, routes=with_returns(facts.routes, incident, now))
     with transaction.atomic():
         IncidentEvidence.objects.update_or_create(
             incident_id=incident.pk, defaults={"version": VERSION, "gathered_at": now, "facts": as_json(facts)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from monitor.analysis import figures
 from monitor.analysis.routes.compare import RouteHops
@@ -20,6 +20,9 @@ from monitor.analysis.routes.suspects import Suspect, Suspects
 UNCHANGED = "route unchanged"
 
 CANNOT_TELL = "cannot tell"
+_NOW_BY, _NO_LONGER_BY = "now by", "no longer by"
+_LONG_UNSEEN = timedelta(minutes=2)
+"""Between two traces: then the time of a change between them is only known as "at the latest"."""
 MOST_NAMES = 4
 """Parts of a suspect that are named; the others are counted."""
 
@@ -83,6 +86,15 @@ def route_change(
     AS 3356."""
     parts = [f"the route changed at {at:%H:%M:%S} UTC", *effects(effect), replacement(before, after, labels)]
     return ", ".join(part for part in parts if part)
+
+
+def later_change(change: str, last_there_at: datetime, at: datetime, *, is_back: bool) -> str:
+    """The text of a change (`route_change`) that is the present route no more: the route changed at 14:29:41 UTC,
+    +60 ms, then by AS 174 instead of AS 3356; back on the previous route since 14:52:10 UTC. `last_there_at` and `at`
+    are the last trace before and the first since the flow went back, or on to a third route."""
+    past = change.replace(f", {_NOW_BY} ", ", then by ").replace(f", {_NO_LONGER_BY} ", ", then no longer by ")
+    when = f"{at:%H:%M:%S} UTC" + (" at the latest" if at - last_there_at > _LONG_UNSEEN else "")
+    return f"{past}; {'back on the previous route since' if is_back else 'changed again at'} {when}"
 
 
 def route_unchanged(where: str = f"where: {CANNOT_TELL}") -> str:
@@ -158,9 +170,9 @@ def replacement(before: RouteHops, after: RouteHops, labels: AsLabels) -> str:
     old = _joined(block.before for block in changed)
     new = _joined(block.after for block in changed)
     if old and new:
-        return f"now by {new} instead of {old}"
+        return f"{_NOW_BY} {new} instead of {old}"
     if old or new:
-        return f"now by {new}" if new else f"no longer by {old}"
+        return f"{_NOW_BY} {new}" if new else f"{_NO_LONGER_BY} {old}"
     part = difference(before, after)
     if part is None:
         return ""

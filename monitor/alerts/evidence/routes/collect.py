@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from statistics import median
 
 from monitor.alerts.evidence.comparison import loss_rose
-from monitor.alerts.evidence.facts import Direction, Facts, PathFacts, RouteFacts, TracedHop, TracedRoute
+from monitor.alerts.evidence.facts import Direction, Facts, PathFacts, RouteFacts, RouteSwitch, TracedHop, TracedRoute
 from monitor.alerts.evidence.one_way.stated import counted_direction
 from monitor.alerts.evidence.tested_direction import Ends, tested_direction
 from monitor.analysis.routes import wording
@@ -171,7 +171,7 @@ def _of_path(
     is_unchanged = all(
         end.route_before is not None
         and end.route_after is not None
-        and is_compatible(end.route_before, end.route_after)
+        and all(is_compatible(end.route_before, trace.route) for trace in end.after)
         for end in ends
     )
     return RouteFacts(
@@ -210,6 +210,7 @@ def _changed(change: MeasuredChange, end: _Traced, onset: _Place | None, names: 
         changed_at=at,
         has_effect=effect is not None,
         rtt_shift_ms=change.rtt_shift_ms,
+        switch=RouteSwitch(raw.protocol, raw.flow, raw.before_id, raw.after_id, raw.at, sentence),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -16,12 +16,14 @@ from monitor.analysis.routes.wording import (
     AsLabels,
     as_change,
     common_part,
+    later_change,
     loss_onset,
     probability,
     route_change,
     route_unchanged,
     stretch,
 )
+from tests.facts import lacks
 
 NUMBERS = {"a": 680, "g": 20965, "c": 513, "l": 3356, "m": 3356, "k": 174}
 LABELS = AsLabels(NUMBERS.get, {20965: "GEANT", 513: "CERN"}.get)
@@ -58,6 +60,24 @@ def test_a_change_names_time_effect_and_as():
     text = route_change(AT, route("almc"), route("akkc"), LABELS, effect)
 
     assert text == "the route changed at 14:29:41 UTC, +60 ms, now by AS 174 instead of AS 3356"
+
+
+def test_a_change_that_went_back_is_of_the_past():
+    change = route_change(AT, route("almc"), route("akkc"), LABELS)
+    last_there_at = AT + timedelta(minutes=20)
+
+    soon = later_change(change, last_there_at, last_there_at + timedelta(seconds=40), is_back=True)
+    late = later_change(change, last_there_at, last_there_at + timedelta(minutes=10), is_back=True)
+    third = later_change(change, last_there_at, last_there_at + timedelta(seconds=40), is_back=False)
+
+    assert soon.startswith("the route changed at 14:29:41 UTC, then by AS 174 instead of AS 3356; ")
+    assert lacks(soon, "back", "previous route", "14:50:21 UTC") == []
+    assert ("at the latest" in soon, "at the latest" in late) == (False, True)
+    assert lacks(third, "changed again at 14:50:21 UTC") == []
+    assert "back" not in third
+    assert "then no longer by AS 3356" in later_change(
+        route_change(AT, route("alc"), route("ac"), LABELS), AT, AT, is_back=True
+    )
 
 
 def test_loss_and_falls_are_effects_too():
