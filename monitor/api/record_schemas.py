@@ -1,4 +1,4 @@
-"""Schemas of answers that have the fields of a record of `monitor.archive.queries`."""
+"""Schemas of answers that have the fields of a record of `monitor.archive.queries`, or of a part of a result."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar, get_type_hints
 
+import msgspec
 from ninja import Schema
 from pydantic import create_model
 
@@ -18,7 +19,9 @@ def with_fields_of(record: type, **in_json: Any) -> Callable[[type[SchemaT]], ty
     `in_json` has the types of fields that are answered in another type than the record's.
     """
     types = {**get_type_hints(record), **in_json}
-    required: dict[str, Any] = {field.name: (types[field.name], ...) for field in fields(record)}
+    of_record: Any = msgspec.structs.fields if issubclass(record, msgspec.Struct) else fields
+    names: list[str] = [field.name for field in of_record(record)]
+    required: dict[str, Any] = {name: (types[name], ...) for name in names}
 
     def decorate(schema: type[SchemaT]) -> type[SchemaT]:
         return create_model(

@@ -1,7 +1,9 @@
-"""Whether load balancing changes the RTT of a path: RTTs to its destination, by flow. Pure.
+"""Whether load balancing changes RTT or loss of a path: probes to its destination, by flow. Pure.
 
-The flows are probed in turn within the same seconds, so that queues meet all alike. They differ if a Kruskal-Wallis
-test says so (Kruskal and Wallis, JASA 47, 1952) and the medians are further apart than `LEAST_MS` and `LEAST_RATIO`.
+The flows are probed in turn within the same seconds, so that queues and bursts of loss meet all alike. RTTs differ if a
+Kruskal-Wallis test says so (Kruskal and Wallis, JASA 47, 1952) and the medians are further apart than `LEAST_MS` and
+`LEAST_RATIO`; loss if a chi-squared test of homogeneity does (Pearson 1900). Medians so far apart without that
+certainty tell nothing.
 """
 
 from __future__ import annotations
@@ -9,41 +11,57 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from probes.trace.spec import FlowEffect, FlowVerdict
 
 FEWEST_REPLIES = 3
+"""Of a flow whose RTTs are compared."""
 LEAST_MS = 0.2
 LEAST_RATIO = 0.01
 NORMAL_QUANTILE = 3.09
 """Of 0.999: a path has a false difference in a thousand days."""
 
 
-@dataclass(frozen=True, slots=True)
-class FlowEffect:
-    """The lowest and highest median RTT of `flows` flows, and whether they differ for certain."""
-
-    flows: int
-    lowest_ms: float
-    highest_ms: float
-    is_certain: bool
-
-    @property
-    def text(self) -> str:
-        """A phrase for people."""
-        verdict = "differs" if self.is_certain else "does not differ"
-        return f"RTT {verdict} by flow: median {self.lowest_ms:.2f} to {self.highest_ms:.2f} ms, {self.flows} flows"
-
-
 def effect_of(rtts_ms: Sequence[Sequence[float | None]]) -> FlowEffect | None:
-    """The effect, from the RTTs of each flow, None where lost; None with less than two flows of `FEWEST_REPLIES`."""
-    replies = [[rtt_ms for rtt_ms in of_flow if rtt_ms is not None] for of_flow in rtts_ms]
-    replies = [of_flow for of_flow in replies if len(of_flow) >= FEWEST_REPLIES]
-    if len(replies) < 2:
+    """The effect, from the RTTs of each flow, None where lost; None with less than two flows."""
+    flows = [of_flow for of_flow in rtts_ms if of_flow]
+    if len(flows) < 2:
         return None
+    losses = [list(of_flow).count(None) for of_flow in flows]
+    ratios = [lost / len(of_flow) for lost, of_flow in zip(losses, flows, strict=True)]
+    loss_statistic = _homogeneity(losses, [len(of_flow) for of_flow in flows])
+    loss_critical = _critical(len(flows) - 1)
+    replies = [[rtt_ms for rtt_ms in of_flow if rtt_ms is not None] for of_flow in flows]
+    replies = [of_flow for of_flow in replies if len(of_flow) >= FEWEST_REPLIES]
     medians_ms = [statistics.median(of_flow) for of_flow in replies]
-    lowest_ms, highest_ms = min(medians_ms), max(medians_ms)
-    is_far = highest_ms - lowest_ms > max(LEAST_MS, LEAST_RATIO * lowest_ms)
-    return FlowEffect(len(replies), lowest_ms, highest_ms, is_far and _rank_test(replies) > _critical(len(replies) - 1))
+    rtt_statistic = _rank_test(replies) if len(replies) >= 2 else None
+    rtt_critical = _critical(len(replies) - 1) if len(replies) >= 2 else None
+    return FlowEffect(
+        verdict=_verdict(medians_ms, rtt_statistic, rtt_critical, is_loss=loss_statistic > loss_critical),
+        flows=len(flows),
+        sent=sum(len(of_flow) for of_flow in flows),
+        lost=sum(losses),
+        rtt_low_ms=min(medians_ms, default=None),
+        rtt_high_ms=max(medians_ms, default=None),
+        rtt_statistic=rtt_statistic,
+        rtt_critical=rtt_critical,
+        loss_low_ratio=min(ratios),
+        loss_high_ratio=max(ratios),
+        loss_statistic=loss_statistic,
+        loss_critical=loss_critical,
+    )
+
+
+def _verdict(
+    medians_ms: Sequence[float], statistic: float | None, critical: float | None, *, is_loss: bool
+) -> FlowVerdict:
+    if statistic is None or critical is None:
+        return FlowVerdict.DIFFER if is_loss else FlowVerdict.UNKNOWN
+    low_ms, high_ms = min(medians_ms), max(medians_ms)
+    is_far = high_ms - low_ms > max(LEAST_MS, LEAST_RATIO * low_ms)
+    if is_loss or (is_far and statistic > critical):
+        return FlowVerdict.DIFFER
+    return FlowVerdict.UNKNOWN if is_far else FlowVerdict.SAME
 
 
 def _rank_test(groups: Sequence[Sequence[float]]) -> float:
@@ -54,6 +72,16 @@ def _rank_test(groups: Sequence[Sequence[float]]) -> float:
     count = len(ordered)
     squares = sum(sum((first[value] + last[value]) / 2 for value in group) ** 2 / len(group) for group in groups)
     return 12 / (count * (count + 1)) * squares - 3 * (count + 1)
+
+
+def _homogeneity(losses: Sequence[int], sent: Sequence[int]) -> float:
+    """Pearson's chi-squared of equal loss in all flows; 0 where all or none are lost."""
+    share = sum(losses) / sum(sent)
+    if share in (0.0, 1.0):
+        return 0.0
+    return sum(
+        (lost - count * share) ** 2 / (count * share * (1 - share)) for lost, count in zip(losses, sent, strict=True)
+    )
 
 
 def _critical(freedom: int) -> float:

@@ -167,7 +167,6 @@ class Traces:
             code = session.refused[rank]
             return self._unmeasured(index, REFUSED_AS.get(code, ProbeError)(os.strerror(code)))
         search = shared.round.searches[rank]
-        effect = effect_of(search.flow_rtts_ms())
         return TraceRun(
             target=target.address,
             address=self._addresses[index][0],
@@ -178,7 +177,7 @@ class Traces:
             flow=session.flow(rank),
             reached=search.reached_at is not None,
             hops=shared.round.hops(rank),
-            detail=None if effect is None else effect.text,
+            flow_effect=effect_of(search.flow_rtts_ms()),
         )
 
     def _unmeasured(self, index: int, error: ProbeError) -> TraceRun:

@@ -38,8 +38,8 @@ def _parts(run: TraceRun) -> Iterator[Table | Text]:
             table.add_row(*row)
     yield table
     yield Text(end_text(run))
-    if run.detail is not None:
-        yield Text(run.detail)
+    if run.flow_effect is not None:
+        yield Text(run.flow_effect.text)
 
 
 def flow_text(run: TraceRun) -> str:

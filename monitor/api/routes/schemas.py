@@ -11,6 +11,7 @@ from monitor.api.record_schemas import with_fields_of
 from monitor.archive.queries.routes.periods import Passage, RouteChange, RoutePeriod, StoredRoute
 from monitor.archive.queries.routes.traces import MplsEntry, StoredTrace, TraceHop
 from monitor.routes.places import HopName, TableSource
+from probes.trace.spec import FlowEffect
 
 
 @with_fields_of(HopName)
@@ -105,9 +106,19 @@ class HopOut(Schema):
     name: HopNameOut | None
 
 
-@with_fields_of(StoredTrace, hops=list[HopOut])
+@with_fields_of(FlowEffect)
+class FlowEffectOut(Schema):
+    """Whether RTT or loss differ by flow: the lowest and highest median RTT and loss of a flow, and the statistics of
+    Kruskal and Wallis (RTT) and of Pearson (loss), each with the value above which flows differ at 99.9%. `text` is the
+    verdict in words."""
+
+    text: str
+
+
+@with_fields_of(StoredTrace, hops=list[HopOut], flow_effect=FlowEffectOut | None)
 class TraceOut(Schema):
-    """A trace, without hops unless the outcome is `measured`. `route_id` is null where no router replied."""
+    """A trace, without hops unless the outcome is `measured`. `route_id` is null where no router replied, `flow_effect`
+    for a trace of a single flow."""
 
 
 class TraceRequestOut(Schema):

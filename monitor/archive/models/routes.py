@@ -94,6 +94,7 @@ class Trace(models.Model):
     mpls = models.JSONField(null=True, help_text="label, traffic class and TTL of each entry of the stack")
     errors = models.JSONField(null=True, help_text="name and router of the ICMP error that ended the trace")
     others = models.JSONField(null=True, help_text="routers of other flows")
+    flow_effect = models.JSONField(null=True, help_text="null for a trace of a single flow")
     address = models.GenericIPAddressField(null=True)
     during_test = models.BooleanField()
     detail = models.TextField(null=True)

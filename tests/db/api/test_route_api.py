@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from monitor.mesh.models import Mesh
 from probes.contract import Outcome
+from probes.trace.flow_effect import effect_of
 from probes.trace.spec import Hop
 from tests.db.mesh_of_three import HOUR, NOW, batch, make_mesh
 from tests.db.trace_rows import FLOW, address, delivered, trace
@@ -62,6 +63,22 @@ def tables(tmp_path):
         call_command("routes", name, "load", str(file), stdout=StringIO())
     networks = {f"{address('B')}/32": {"name": "campus", "asn": 64500}}
     Mesh.objects.create(name="Mesh", applied_at=NOW, networks=networks)
+
+
+def test_a_trace_has_whether_its_flows_differ(mesh, ask):
+    effect = effect_of([[12.1] * 5, [19.8] * 5] * 4)
+    run = trace("AC*D", at=HOUR + 20 * MINUTE, flow_effect=effect)
+    store(mesh.slac.pk, batch(delivered(mesh.slac_cern, run), number=3), NOW)
+
+    first, last = (
+        ask(f"paths/{mesh.slac_cern.pk}/traces", since=str(HOUR), until=str(NOW))[place] for place in (0, -1)
+    )
+
+    assert first["flow_effect"] is None
+    stated = last["flow_effect"]
+    assert (stated["verdict"], stated["flows"], stated["rtt_low_ms"]) == ("differ", 8, 12.1)
+    assert (stated["rtt_statistic"], stated["loss_statistic"]) == (pytest.approx(29.27, abs=0.01), 0.0)
+    assert "flows differ" in stated["text"]
 
 
 def store_hops(mesh, minute, *addresses):

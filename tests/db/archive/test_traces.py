@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from monitor.archive.models import NO_FLOW, PathRoute, RefusedResult, Route, Trace
 from monitor.archive.queries.operation.ledger import ledger_of_path
 from monitor.archive.queries.paths import newest_measurement_at
+from monitor.archive.queries.routes.flow_effects import newest_flow_effects
 from monitor.archive.queries.routes.periods import (
     changes_between,
     paths_through,
@@ -28,7 +29,8 @@ from monitor.mesh.models import Measurement, MeasurementPeriod, Path, Site, Test
 from monitor.mesh.plan import plan_for
 from probes.contract import Deadline, Outcome
 from probes.site.wire import Batch, Plan
-from probes.trace.spec import MplsLabel, TraceReason, TraceSpec, TraceTarget, TraceTask, not_measured
+from probes.trace.flow_effect import effect_of
+from probes.trace.spec import FlowVerdict, MplsLabel, TraceReason, TraceSpec, TraceTarget, TraceTask, not_measured
 from tests.db.mesh_of_three import HOUR, NOW, batch, make_mesh
 from tests.db.trace_rows import FLOW, address, delivered, hop, trace
 from tests.deliveries import store
@@ -47,6 +49,27 @@ def mesh():
 def deliver(path, *runs, number=1, **fields):
     results = (delivered(path, run, sequence, **fields) for sequence, run in enumerate(runs, 1))
     return store(path.source.site_id, batch(*results, number=number), NOW)
+
+
+def test_the_comparison_of_flows_is_stored_and_the_newest_found(mesh):
+    path = Path.objects.get(source__name="slac", destination__name="cern")
+    rtts_ms = [[148.7] * 5, [153.5] * 5, [163.8] * 5] * 3
+    differs, same = effect_of(rtts_ms), effect_of([[20.0] * 5] * 8)
+    deliver(
+        path,
+        trace("AB", at=HOUR, flow_effect=same),
+        trace("AB", at=HOUR + MINUTE, flow_effect=differs),
+        trace("AB", at=HOUR + 2 * MINUTE),
+    )
+
+    stored = traces_between(path.pk, HOUR, HOUR + DAY)
+    newest = newest_flow_effects([path.pk], HOUR + DAY)
+    earlier = newest_flow_effects([path.pk], HOUR + MINUTE)
+
+    assert [row.flow_effect for row in stored] == [same, differs, None]
+    assert (newest[path.pk].at, newest[path.pk].effect) == (HOUR + MINUTE, differs)
+    assert earlier[path.pk].effect.verdict is FlowVerdict.SAME
+    assert newest_flow_effects([path.pk], HOUR + 4 * DAY) == {}
 
 
 def test_a_site_gets_its_paths_of_a_trace_in_both_families():

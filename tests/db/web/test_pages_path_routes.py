@@ -8,6 +8,7 @@ from html import unescape
 import pytest
 from django.core.management import call_command
 
+from probes.trace.flow_effect import effect_of
 from probes.trace.spec import MplsLabel
 from tests.db.mesh_of_three import batch
 from tests.db.pages_mesh import MINUTE, NOW, burst, chart_spec
@@ -105,6 +106,20 @@ def test_bands_lie_where_the_traces_were_on_the_time_axis(page, there, paths):
     assert len({style for style, _, _ in bands(html)}) == 3
     assert list(route_links(html)) == ["forward route 2", "forward route 1", "reverse route 1"]
     assert len(hops(html, "Forward route 2")) == len(hops(html, "Reverse route 1")) == 3
+
+
+def test_whether_flows_differ_is_stated_of_each_direction(page, there, paths):
+    every_ten_minutes(there, "ABD", 0, 30)
+    every_ten_minutes(paths["cern", "slac"], "DBA", 0, 30)
+    effect = effect_of([[12.1] * 5, [19.8] * 5] * 4)
+    traced(there, at(30, "ABD", flow_effect=effect))
+
+    lines = re.search(r'<ul id="load-balancing".*?</ul>', page(there), re.DOTALL)[0]
+    forward, reverse = (text(line) for line in re.findall(r"<li>.*?</li>", lines, re.DOTALL))
+
+    stated = "flows differ: RTT 12.1 to 19.8 ms over 8 flows"
+    assert lacks(forward, "forward", stated, "H 29.3, critical value 24.5 ") == []
+    assert lacks(reverse, "reverse", "not measured") == []
 
 
 def test_a_gap_between_traces_is_not_known(page, there):

@@ -8,8 +8,10 @@ from datetime import timedelta
 import pytest
 from django.core.management import call_command
 from django.utils import timezone
+from msgspec.structs import replace
 
 from monitor.mesh.models import Site
+from probes.trace.flow_effect import effect_of
 from probes.trace.spec import MplsLabel
 from tests.db.incident_rows import watched
 from tests.db.mesh_of_three import batch
@@ -42,6 +44,8 @@ def path(tmp_path):
         burst(there, now - minute * MINUTE, 100.0, 101.0, 160.0)
     for path, first in ((there, "1"), (back, "3")):
         runs = [route(now - minute * MINUTE, first, "2" if minute > 30 else "3") for minute in range(60, 0, -3)]
+        if path == there:
+            runs[-2] = replace(runs[-2], flow_effect=effect_of([[100.1] * 5, [107.8] * 5] * 4))
         results = [delivered(path, run, sequence) for sequence, run in enumerate(runs, 1)]
         assert store(path.source.site_id, batch(*results), now).refused == ()
     return there

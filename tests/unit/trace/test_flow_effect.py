@@ -9,6 +9,8 @@ import pytest
 from probes.trace.flow_effect import FEWEST_REPLIES, _critical, _rank_test, effect_of
 from probes.trace.round import COMPARED, COMPARED_ATTEMPTS, COMPARED_FLOWS, TtlProbe
 from probes.trace.search import REACHED, Answer
+from probes.trace.spec import FlowVerdict
+from tests.facts import lacks
 from tests.unit.trace.world import World, round_for
 
 
@@ -35,28 +37,70 @@ def test_flows_over_links_of_different_length_differ():
     effect = effect_of(flows(148.7, 153.5, 163.8, 148.7, 153.5, 163.8, 148.7, 153.5))
 
     assert effect is not None
-    assert effect.is_certain
-    assert effect.flows == 8
-    assert 14 < effect.highest_ms - effect.lowest_ms < 16
+    assert (effect.verdict, effect.flows, effect.sent, effect.lost) == (FlowVerdict.DIFFER, 8, 40, 0)
+    assert 14 < effect.rtt_high_ms - effect.rtt_low_ms < 16
+    assert effect.rtt_statistic > effect.rtt_critical == pytest.approx(24.322, rel=0.04)
+    assert lacks(effect.text, "flows differ", "148.", "163.", "8 flows") == []
 
 
 def test_equal_flows_differ_in_less_than_one_of_200_days():
     effects = [effect_of(flows(*[20.0] * 8, noise_ms=3.0, seed=seed)) for seed in range(1000)]
+    verdicts = [effect.verdict for effect in effects if effect is not None]
 
-    assert sum(effect is not None and effect.is_certain for effect in effects) < 5
+    assert verdicts.count(FlowVerdict.DIFFER) < 5
+    # Medians of so few noisy RTTs lie apart: that shows neither a difference nor that there is none.
+    assert verdicts.count(FlowVerdict.UNKNOWN) > 950
+
+
+def test_equal_loss_of_flows_differs_in_less_than_one_of_200_days():
+    dice = random.Random(3)
+    for loss in (0.02, 0.1, 0.3, 0.6):
+        effects = [
+            effect_of([[None if dice.random() < loss else 20.0 for _ in range(5)] for _ in range(8)])
+            for _ in range(1000)
+        ]
+        assert sum(effect is not None and effect.verdict is FlowVerdict.DIFFER for effect in effects) < 5, loss
+
+
+def test_a_flow_without_replies_differs_by_loss():
+    """The statistic by hand: 8 flows of 5 packets, 5 lost of 40: 35 / 0.875 = 40."""
+    effect = effect_of([[20.0] * 5] * 7 + [[None] * 5])
+
+    assert effect is not None
+    assert effect.verdict is FlowVerdict.DIFFER
+    assert effect.loss_statistic == pytest.approx(40.0)
+    assert (effect.loss_low_ratio, effect.loss_high_ratio, effect.lost) == (0.0, 1.0, 5)
+    assert lacks(effect.text, "flows differ", "loss 0% to 100%", "8 flows") == []
 
 
 def test_a_difference_too_small_to_matter_is_none():
     effect = effect_of(flows(20.0, 20.1, 20.0, 20.1, 20.0, 20.1, 20.0, 20.1, noise_ms=0.001))
 
     assert effect is not None
-    assert not effect.is_certain
+    assert effect.verdict is FlowVerdict.SAME
+    assert lacks(effect.text, "no difference", "RTT 20.0 to 20.1 ms", "8 flows") == []
 
 
-@pytest.mark.parametrize("rtts_ms", [[], [[20.0] * 5], [[20.0] * 5, [None] * 5], [[20.0] * 5, [25.0, None, 25.0]]])
-def test_too_few_replies_tell_nothing(rtts_ms):
-    assert FEWEST_REPLIES == 3
+@pytest.mark.parametrize("rtts_ms", [[], [[20.0] * 5], [[20.0] * 5, []]])
+def test_a_single_flow_is_not_compared(rtts_ms):
     assert effect_of(rtts_ms) is None
+
+
+@pytest.mark.parametrize("few", [[25.0, None, 25.0, None, None], [None, 25.0, None, 26.0, None]])
+def test_too_few_replies_tell_nothing(few):
+    assert FEWEST_REPLIES == 3
+    effect = effect_of([[20.0, None, 20.0, None, None], few])
+
+    assert effect is not None
+    assert (effect.verdict, effect.rtt_statistic, effect.rtt_low_ms) == (FlowVerdict.UNKNOWN, None, None)
+    assert lacks(effect.text, "cannot tell", "loss 60% to 60%", "2 flows", "too few replies") == []
+
+
+def test_noise_alone_tells_neither():
+    effect = effect_of(flows(*[20.0] * 8, noise_ms=3.0))
+
+    assert effect is not None
+    assert lacks(effect.text, "cannot tell", "8 flows", "within the noise") == []
 
 
 class BalancedWorld(World):

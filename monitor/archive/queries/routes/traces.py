@@ -12,7 +12,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from monitor.analysis.routes.compare import RouteHops, trimmed
+from monitor.archive.queries.routes.flow_effects import flow_effect_of
 from monitor.archive.statements import check_period, select
+from probes.trace.spec import FlowEffect
 
 SHORTEST = timedelta(microseconds=1)
 
@@ -50,7 +52,7 @@ class TraceHop:
 
 @dataclass(frozen=True, slots=True)
 class TraceRow:
-    """A row of `trace` with the hops of its route; `mpls`, `errors` and `others` are JSON."""
+    """A row of `trace` with the hops of its route; `mpls`, `errors`, `others` and `flow_effect` are JSON."""
 
     path_id: int
     at: datetime
@@ -69,6 +71,7 @@ class TraceRow:
     mpls: str | None
     errors: str | None
     others: str | None
+    flow_effect: str | None
     address: str | None
     during_test: bool
     detail: str | None
@@ -91,6 +94,7 @@ class StoredTrace:
     hops: list[TraceHop]
     during_test: bool
     detail: str | None
+    flow_effect: FlowEffect | None = None
 
     @property
     def route(self) -> RouteHops:
@@ -111,8 +115,10 @@ def traces_at(path_id: int, at: datetime) -> list[StoredTrace]:
 
 
 def _trace(row: TraceRow) -> StoredTrace:
-    names: Any = (field for field in StoredTrace.__slots__ if field != "hops")
-    return StoredTrace(**{name: getattr(row, name) for name in names}, hops=_hops(row))
+    names: Any = (field for field in StoredTrace.__slots__ if field not in ("hops", "flow_effect"))
+    values = {name: getattr(row, name) for name in names}
+    effect = None if row.flow_effect is None else flow_effect_of(row.flow_effect)
+    return StoredTrace(**values, hops=_hops(row), flow_effect=effect)
 
 
 def _hops(row: TraceRow) -> list[TraceHop]:

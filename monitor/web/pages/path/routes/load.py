@@ -7,13 +7,14 @@ time shown. Shown in detail are the selected routes, or else the newest of each 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
+from monitor.archive.queries.routes.flow_effects import newest_flow_effects
 from monitor.archive.queries.routes.periods import RoutePeriod, TraceGap, routes_between, trace_gaps
 from monitor.archive.queries.routes.traces import SHORTEST, StoredTrace, traces_between
 from monitor.routes.places import of_addresses, sources
@@ -24,6 +25,7 @@ from monitor.web.pages.path.routes.difference import RouteComparison, compare_ro
 from monitor.web.pages.path.routes.hops import HopTable, addresses_of, hop_table
 from monitor.web.pages.path.routes.listing import RouteRow, route_rows, selected_ids
 from monitor.web.request import times
+from probes.trace.spec import FlowEffect
 
 LONGEST_TABLE = timedelta(days=1)
 """Longest time whose traces are in a table of hops: the newest day along the route."""
@@ -33,6 +35,17 @@ LONGEST_GAPS = timedelta(days=35)
 """Longest time shown in which gaps between traces are looked for; in a longer one they would hardly be visible."""
 MOST_LANES = 3
 """Lanes of a direction; flows with the most traces first."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLine:
+    """Whether load balancing changes RTT or loss in a direction, by the trace that began `at`; `text` is None if that
+    has not been measured. `grounds` has the statistics."""
+
+    direction: str
+    text: str | None
+    grounds: str = ""
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,7 @@ class PathRoutesView:
     has_selection: bool
     hidden_flows: int
     sources: tuple[str, ...]
+    balancing: tuple[FlowLine, ...] = ()
 
     @property
     def has_reverse(self) -> bool:
@@ -82,7 +96,35 @@ def load_routes(request: HttpRequest, view: PathView) -> PathRoutesView:
         has_selection=bool(selected),
         hidden_flows=hidden,
         sources=tuple(str(table) for table in sources()) if has_as else (),
+        balancing=_balancing(path_ids, {period.path_id for period in periods}, window.until),
     )
+
+
+def _balancing(path_ids: Sequence[int], traced: Collection[int], until: datetime) -> tuple[FlowLine, ...]:
+    """A line for each direction that has routes."""
+    newest = newest_flow_effects(path_ids, until)
+    lines = []
+    for path_id in path_ids:
+        direction = "forward" if path_id == path_ids[0] else "reverse"
+        if path_id in newest:
+            effect = newest[path_id].effect
+            lines.append(FlowLine(direction, effect.text, _grounds(effect), newest[path_id].at))
+        elif path_id in traced:
+            lines.append(FlowLine(direction, None))
+    return tuple(lines)
+
+
+def _grounds(effect: FlowEffect) -> str:
+    """The statistics with the values above which flows differ."""
+    tests = [
+        (name, value, critical)
+        for name, value, critical in (
+            ("RTT: Kruskal-Wallis H", effect.rtt_statistic, effect.rtt_critical),
+            ("loss: χ²", effect.loss_statistic if effect.lost else None, effect.loss_critical),
+        )
+        if value is not None and critical is not None
+    ]
+    return "; ".join(f"{name} {value:.1f}, critical value {critical:.1f}" for name, value, critical in tests)
 
 
 def _detailed(periods: Sequence[RoutePeriod], path_ids: Sequence[int], selected: Sequence[int]) -> list[RoutePeriod]:
