@@ -130,8 +130,25 @@ class Slot(Protocol):
     def spec(self) -> Any: ...
 
 
-LoadPeriods = Callable[[], Sequence[tuple[datetime, datetime]]]
-"""Returns the periods of the tests that loaded this host, a running test's up to now; both ends belong to a period."""
+LoadPeriod = tuple[datetime, datetime]
+"""Begin and end of a throughput test, both included."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPeriods:
+    """Periods of throughput tests of ours: `here` on this host, which load all paths, a running test's up to now;
+    `there` between a target and others, by the index of the target in the spec."""
+
+    here: Sequence[LoadPeriod] = ()
+    there: Mapping[int, Sequence[LoadPeriod]] = field(default_factory=dict)
+
+    def of_target(self, index: int) -> list[LoadPeriod]:
+        """All periods in which the path to a target was loaded."""
+        return [*self.here, *self.there.get(index, ())]
+
+
+LoadPeriods = Callable[[], LoadedPeriods]
+"""Returns the periods until now."""
 
 
 class FarEnd(Protocol):

@@ -13,10 +13,10 @@ from monitor.analysis.loss import ZERO_LOSS_BOUND
 NO_DATA = "no data"
 
 EXCLUDED_PACKETS = (
-    "Packets sent while a throughput test of ours ran from or to the source host are excluded; those during a test "
-    "between the destination and another host are not."
+    "Packets sent while a throughput test of ours ran from or to either end of the path are excluded; "
+    "their RTT and loss are the latency under load."
 )
-"""The agent of the source knows its own tests only. Pages and documentation have this text."""
+"""Pages and documentation have this text."""
 
 _BIT_RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 

@@ -136,8 +136,8 @@ class LoadedPointOut(Schema):
 
 @with_fields_of(LatencyUnderLoad)
 class LatencyUnderLoadOut(Schema):
-    """RTT and loss of the packets sent while a throughput test of ours ran from or to the source host. They are in no
-    other figure."""
+    """RTT and loss of the packets sent while a throughput test of ours ran from or to either end of the path. They
+    are in no other figure."""
 
 
 class SeriesOut(Schema):

@@ -361,6 +361,7 @@ class SlotHost(models.Model):
     class Meta:
         db_table = "slot_host"
         constraints = [_one_at_a_time("host", "one_slot_per_host_at_a_time")]
+        indexes = [models.Index(fields=["ends_at"], name="slot_host_by_end")]
 
 
 class SlotUplink(models.Model):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
-from django.db.models import Exists
+from django.db.models import Exists, Subquery
 from django.utils.crypto import salted_hmac
 
 from monitor.mesh.kinds import MESH_KINDS
@@ -17,6 +17,7 @@ from monitor.mesh.kinds.stamp import KIND as STAMP
 from monitor.mesh.kinds.stamp import reflector_plan
 from monitor.mesh.models import KindName, Measurement, Mesh, Site, Slot, Test
 from monitor.mesh.schedule import on_demand_pings, on_demand_traces
+from monitor.mesh.schedule.destination_tests import destination_tests
 from monitor.mesh.schedule.slots import HORIZON_S
 from probes.site.wire import OnDemandPing, OnDemandTrace, Plan
 
@@ -36,8 +37,12 @@ def plan_for(
     `iperf3_of` has the version of iperf3 of each site, by its id, where reported. Equal content gives an equal version.
     Three queries for any number of measurements, a fourth in a mesh with STAMP tests, and more only for `TAKE_UP_S`
     after on-demand pings or traces were asked for: they are handed to an agent that knows them; pings end for another.
+    Another in each process where slots were planned since the last plan of any site.
     """
-    mesh = Mesh.objects.annotate(has_reflectors=Exists(Test.objects.in_use().filter(kind=STAMP.kind.name))).first()
+    mesh = Mesh.objects.annotate(
+        has_reflectors=Exists(Test.objects.in_use().filter(kind=STAMP.kind.name)),
+        newest_slot_id=Subquery(Slot.objects.order_by("-pk").values("pk")[:1]),
+    ).first()
     pings: tuple[OnDemandPing, ...] = ()
     if mesh is not None and mesh.pings_until is not None and now < mesh.pings_until:
         pings = on_demand_pings.hand_out(site, now, is_able=can_ping_on_demand)
@@ -47,7 +52,8 @@ def plan_for(
     parts: dict[str, list[Any]] = defaultdict(list)
     reflects = mesh is not None and mesh.has_reflectors and site.has_agent
     reflector = reflector_plan(_reflected(site)) if reflects else None
-    for (kind, test), measurements in _repeated(site).items():
+    repeated = _repeated(site)
+    for (kind, test), measurements in repeated.items():
         make_task = MESH_KINDS[kind].task
         if make_task is not None:
             parts[kind].append(make_task(test, measurements))
@@ -62,6 +68,10 @@ def plan_for(
         mesh="" if mesh is None else mesh.name,
         **{mesh_kind.kind.field: tuple(parts[name]) for name, mesh_kind in MESH_KINDS.items()},
     )
+    paths = {measurement.path_id: measurement.path for of_test in repeated.values() for measurement in of_test}
+    loads = destination_tests(site.pk, paths.values(), None if mesh is None else mesh.newest_slot_id, now)
+    if loads:
+        plan = msgspec.structs.replace(plan, destination_tests=loads)
     if pings:
         plan = msgspec.structs.replace(plan, on_demand_pings=pings)
     if reflector is not None:

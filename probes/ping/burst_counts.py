@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from probes.contract import LoadedPeriods, LoadPeriod
 from probes.ping.addresses import FAMILY
 from probes.ping.arrays import Bools, Int64s
 from probes.ping.engine.packet_outcomes import EchoErrors, EchoResults
@@ -140,18 +141,32 @@ class BurstCounts:
         return tuple(self._errors.get((row, column), ()))
 
 
-def sent_within(results: EchoResults, periods: Sequence[tuple[datetime, datetime]]) -> Bools:
+def sent_under_load(results: EchoResults, rows: Sequence[Sequence[int]], loads: LoadedPeriods) -> Bools:
+    """The packets that were sent while a test of ours loaded their path; `rows` has the targets of each row, by their
+    index in the spec."""
+    within = sent_within(results, loads.here)
+    if loads.there:
+        for row, members in enumerate(rows):
+            periods = [period for index in members for period in loads.there.get(index, ())]
+            within[row] |= _within(results.sent_at_ns[row], results.sent[row], periods)
+    return within
+
+
+def sent_within(results: EchoResults, periods: Sequence[LoadPeriod]) -> Bools:
     """The packets that were sent in any of these periods, their ends included."""
-    within = np.zeros_like(results.sent)
-    times_ns = results.sent_at_ns
-    if not results.sent.any():
+    return _within(results.sent_at_ns, results.sent, periods)
+
+
+def _within(times_ns: Int64s, sent: Bools, periods: Sequence[LoadPeriod]) -> Bools:
+    within = np.zeros_like(sent)
+    if not periods or not sent.any():
         return within
-    first_ns, last_ns = times_ns[results.sent].min(), times_ns.max()
+    first_ns, last_ns = times_ns[sent].min(), times_ns.max()
     for since, until in periods:
         since_ns, until_ns = _nanoseconds(since), _nanoseconds(until)
         if since_ns <= last_ns and until_ns >= first_ns:
             within |= (times_ns >= since_ns) & (times_ns <= until_ns)
-    return within & results.sent
+    return within & sent
 
 
 def _nanoseconds(at: datetime) -> int:

@@ -19,11 +19,11 @@ from math import ceil
 from pathlib import Path
 from types import TracebackType
 
-from probes.contract import Deadline, LoadPeriods, NoRoute, NotPermitted, Outcome, ProbeError
+from probes.contract import Deadline, LoadedPeriods, LoadPeriods, NoRoute, NotPermitted, Outcome, ProbeError
 from probes.ping import rate_limit
 from probes.ping.addresses import LOCAL_NOTE, SocketAddress, is_own, path_mtu_bytes
 from probes.ping.arrays import Bools
-from probes.ping.burst_counts import BurstCounts, sent_within
+from probes.ping.burst_counts import BurstCounts, sent_under_load
 from probes.ping.egress import Egress, source_addresses
 from probes.ping.engine.packet_outcomes import EchoResults, SendPattern
 from probes.ping.engine.plain import PlainChannel
@@ -194,10 +194,12 @@ class PingCycle:
 
     def _count(self, shared: _SharedSocket) -> BurstCounts:
         results = shared.session.results()
-        return BurstCounts(results, len(self._spec.packet_bytes), shared.family, self._under_load(results))
+        under_load = self._under_load(results, shared.rows)
+        return BurstCounts(results, len(self._spec.packet_bytes), shared.family, under_load)
 
-    def _under_load(self, results: EchoResults) -> Bools:
-        return sent_within(results, () if self._load_periods is None else self._load_periods())
+    def _under_load(self, results: EchoResults, rows: Sequence[Sequence[int]]) -> Bools:
+        loads = LoadedPeriods() if self._load_periods is None else self._load_periods()
+        return sent_under_load(results, rows, loads)
 
     def _check_rate(self, shared: _SharedSocket, counts: BurstCounts, deadline: Deadline) -> None:
         """Detect targets whose loss grows with our rate, among those with partial loss."""
@@ -215,7 +217,7 @@ class PingCycle:
             session = PingSession(shared.channel, [shared.addresses[row] for row in suspects], pattern)
             run_sessions([session], deadline, spec.timeout_s)
             results = session.results()
-            if self._under_load(results).any():
+            if self._under_load(results, [shared.rows[row] for row in suspects]).any():
                 # The load would lose packets too, and look like a rate limit.
                 return
             faster = BurstCounts(results, 1, shared.family)

@@ -23,6 +23,7 @@ from probes.site.limits.read import read_limits
 from probes.site.limits.usage import Usage
 from probes.site.plan import PlanCache, PlanPuller
 from probes.site.runner.cycle import Cycles
+from probes.site.runner.destination_tests import DestinationTests
 from probes.site.runner.on_demand_pings import OnDemandPings
 from probes.site.runner.on_demand_traces import OnDemandTraces
 from probes.site.runner.own_tests import OwnTests
@@ -69,7 +70,13 @@ class Agent:
             self.spool, centre, health=self.health_reporter.for_batch, spread=lambda: spread(self.plans.current())
         )
         permit = Permit(limits, usage)
-        self.cycles = Cycles(self.spool, permit, own_tests, note=self._note)
+        self.cycles = Cycles(
+            self.spool,
+            permit,
+            own_tests,
+            note=self._note,
+            tests_at=DestinationTests(self.plans.current, centre.clock.off_s).periods,
+        )
         self.traces = TriggeredTraces(self.cycles.run_besides, self.plans.current)
         self.trace_budget = TraceBudget(
             lambda: TRACE.memory.packets, lambda: echo_requests_per_hour(self.plans.current())

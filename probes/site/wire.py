@@ -115,8 +115,9 @@ class OnDemandTrace(msgspec.Struct, frozen=True, kw_only=True):
 
 class PlanOfKinds(msgspec.Struct, frozen=True, kw_only=True):
     """All measurements of a site. `version` is a digest of the rest. A `Plan` has a field for each kind as well;
-    `on_demand_pings`, `on_demand_traces` and `stamp_reflector` are left out of the JSON while there are none, as before
-    there were any."""
+    `on_demand_pings`, `on_demand_traces`, `stamp_reflector` and `destination_tests` are left out of the JSON while
+    there are none, as before there were any. `destination_tests` are in whole seconds since the epoch, by the centre's
+    clock."""
 
     version: str
     site: str
@@ -124,6 +125,12 @@ class PlanOfKinds(msgspec.Struct, frozen=True, kw_only=True):
     on_demand_pings: tuple[OnDemandPing, ...] | msgspec.UnsetType = msgspec.UNSET
     on_demand_traces: tuple[OnDemandTrace, ...] | msgspec.UnsetType = msgspec.UNSET
     stamp_reflector: ReflectorPlan | msgspec.UnsetType = msgspec.UNSET
+    destination_tests: dict[int, tuple[tuple[int, int], ...]] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def tests_at_destinations(self) -> dict[int, tuple[tuple[int, int], ...]]:
+        """Begin and end of throughput tests between the destination of a path and other sites, by path."""
+        return {} if isinstance(self.destination_tests, msgspec.UnsetType) else self.destination_tests
 
     @property
     def reflector(self) -> ReflectorPlan | None:

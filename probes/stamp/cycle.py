@@ -15,10 +15,10 @@ from types import TracebackType
 
 import numpy as np
 
-from probes.contract import Deadline, LoadPeriods, Outcome, ProbeError
+from probes.contract import Deadline, LoadedPeriods, LoadPeriods, Outcome, ProbeError
 from probes.ping.addresses import SocketAddress
 from probes.ping.arrays import Int64s
-from probes.ping.burst_counts import BurstCounts, sent_within
+from probes.ping.burst_counts import BurstCounts, sent_under_load
 from probes.ping.cycle import EPOCH, clock_source, refusal
 from probes.ping.engine.packet_outcomes import EchoResults, SendPattern
 from probes.ping.engine.session import run_sessions
@@ -191,8 +191,8 @@ class StampCycle:
     ) -> None:
         figures = shared.session.figures()
         results = without_dwell(results, figures, self._spec.timeout_s)
-        periods = () if self._load_periods is None else self._load_periods()
-        under_load = sent_within(results, periods)
+        loads = LoadedPeriods() if self._load_periods is None else self._load_periods()
+        under_load = sent_under_load(results, shared.rows, loads)
         counts = BurstCounts(results, 1, shared.family, under_load)
         closers = {} if closing is None else closing_replies(*closing)
         error_names = shared.session.error_names()

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import numpy as np
 
-from probes.contract import Deadline, LoadPeriods, Outcome, ProbeError
+from probes.contract import Deadline, LoadedPeriods, LoadPeriod, LoadPeriods, Outcome, ProbeError
 from probes.ping.addresses import LOCAL_NOTE, SocketAddress, is_own
 from probes.ping.burst_counts import EPOCH
 from probes.ping.cycle import NEAR_MS, clock_source, refusal
@@ -91,7 +91,7 @@ def _measure(
         return []
     with ThreadPoolExecutor(len(groups)) as threads:
         done = list(threads.map(lambda group: _run(spec, group, list(groups[group]), deadline), groups))
-    periods = [] if load_periods is None else list(load_periods())
+    loads = LoadedPeriods() if load_periods is None else load_periods()
     bursts = []
     for (group, members), results in zip(groups.items(), done, strict=True):
         family, source, egress = group
@@ -102,7 +102,7 @@ def _measure(
                 if isinstance(results, ProbeError):
                     bursts.append((index, _unmeasured(target, spec, now, results, address[0])))
                 else:
-                    burst = _burst(spec, target, address, results, row, periods, now)
+                    burst = _burst(spec, target, address, results, row, loads.of_target(index), now)
                     bursts.append((index, msgspec.structs.replace(burst, source_address=sources[row])))
     return bursts
 
@@ -133,7 +133,7 @@ def _burst(
     address: SocketAddress,
     results: HandshakeResults,
     row: int,
-    load_periods: Sequence[tuple[datetime, datetime]],
+    load_periods: Sequence[LoadPeriod],
     now: datetime,
 ) -> Burst:
     numbers = np.flatnonzero(results.sent[row]).tolist()

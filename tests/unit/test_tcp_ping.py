@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from probes.__main__ import main
-from probes.contract import Deadline, Load, Outcome, ProbeError
+from probes.contract import Deadline, Load, LoadedPeriods, Outcome, ProbeError
 from probes.site.limits.limits import Limits
 from probes.tcp_ping.kind import KIND
 from probes.tcp_ping.limits import TcpPingLimits
@@ -59,8 +59,9 @@ def test_handshakes_under_load_are_told_apart():
         spec = spec_of(port=server.getsockname()[1], count=4, spacing_s=0.2)
         began = datetime.now(UTC)
         loads = [(began + timedelta(seconds=0.3), began + timedelta(seconds=10))]
-        [burst] = TcpPingProbe().run(spec, Deadline(10), lambda: loads)
-        [whole] = TcpPingProbe().run(spec, Deadline(10), lambda: [(began, began + timedelta(seconds=60))])
+        [burst] = TcpPingProbe().run(spec, Deadline(10), lambda: LoadedPeriods(loads))
+        at_destination = LoadedPeriods(there={0: [(began, began + timedelta(seconds=60))]})
+        [whole] = TcpPingProbe().run(spec, Deadline(10), lambda: at_destination)
 
     assert burst.outcome is Outcome.MEASURED
     assert burst.loaded_rtts_ms is not None

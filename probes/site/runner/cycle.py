@@ -13,14 +13,24 @@ import logging
 import random
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
-from probes.contract import CycleKind, CycleTask, Deadline, Outcome, ProbeError, Result, Target
+from probes.contract import (
+    CycleKind,
+    CycleTask,
+    Deadline,
+    LoadedPeriods,
+    LoadPeriod,
+    Outcome,
+    ProbeError,
+    Result,
+    Target,
+)
 from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.permit import Permit
 from probes.site.spool.ledger import Cycle
@@ -41,9 +51,12 @@ class Cycles:
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         note: Callable[[Sequence[Delivered]], None] = lambda results: None,
+        tests_at: Callable[[], Mapping[int, Sequence[LoadPeriod]]] = dict,
     ) -> None:
-        """`note` sees the results of each cycle whose paths are measured together."""
+        """`note` sees the results of each cycle whose paths are measured together. `tests_at` returns the throughput
+        tests between the destination of a path and other sites, by path."""
         self._note = note
+        self._tests_at = tests_at
         self._spool = spool
         self._permit = permit
         self._own_tests = own_tests
@@ -130,7 +143,7 @@ class Cycles:
         """Run the probe on permitted targets, each given with its entry in the plan."""
         spec = self._permit.spec(kind, task, [target for _, target in permitted])
         try:
-            answer = kind.run(kind.probe(), spec, Deadline(kind.longest_s(spec)), self._own_tests.periods)
+            answer = kind.run(kind.probe(), spec, Deadline(kind.longest_s(spec)), lambda: self._loads(permitted))
         except ProbeError as error:
             return [
                 result
@@ -146,7 +159,7 @@ class Cycles:
             own = measured[place * per_target : (place + 1) * per_target]
             self._permit.note_sent(kind, target, own)
             for result in own:
-                during_test = self._is_under_load(kind, result, began_at)
+                during_test = self._is_under_load(kind, result, began_at, planned)
                 renamed = msgspec.structs.replace(result, target=planned.address)
                 results.append(_delivered(kind, task, planned, renamed, during_test=during_test))
         return results
@@ -157,10 +170,24 @@ class Cycles:
         results: Iterable[Result] = kind.not_measured(task, target, self._now(), outcome, detail)
         return [_delivered(kind, task, target, result) for result in results]
 
-    def _is_under_load(self, kind: CycleKind, result: Result, began_at: datetime) -> bool:
-        if kind.is_under_load is None:
-            return self._own_tests.overlap(began_at, self._now())
-        return kind.is_under_load(result)
+    def _loads(self, permitted: Sequence[tuple[Target, Target]]) -> LoadedPeriods:
+        """The tests of ours that loaded these paths until now."""
+        tests_at = self._tests_at()
+        there = {
+            index: tests_at[planned.path_id]
+            for index, (planned, _) in enumerate(permitted)
+            if planned.path_id is not None and planned.path_id in tests_at
+        }
+        return LoadedPeriods(self._own_tests.periods(), there)
+
+    def _is_under_load(self, kind: CycleKind, result: Result, began_at: datetime, planned: Target) -> bool:
+        if kind.is_under_load is not None:
+            return kind.is_under_load(result)
+        now = self._now()
+        there = () if planned.path_id is None else self._tests_at().get(planned.path_id, ())
+        return self._own_tests.overlap(began_at, now) or any(
+            since <= now and until >= began_at for since, until in there
+        )
 
 
 def _delivered(

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
+from probes.contract import LoadPeriod
+
 REMEMBERED = timedelta(hours=1)
 """Longer than any cycle of pings, whose packets are compared with these periods at its end."""
 
@@ -36,7 +38,7 @@ class OwnTests:
                 if started_at <= ended_at:
                     self._ended.append((started_at, ended_at))
 
-    def periods(self) -> list[tuple[datetime, datetime]]:
+    def periods(self) -> list[LoadPeriod]:
         """The periods of the last hour and longer, those of running tests up to now."""
         now = self._now()
         with self._lock:

@@ -11,11 +11,13 @@ from msgspec.structs import replace
 
 from monitor.mesh.apply import apply
 from monitor.mesh.document.reader import MeshError, parse, read
+from monitor.mesh.kinds.ping import PingEntry
 from monitor.mesh.kinds.stamp import StampEntry
 from monitor.mesh.kinds.throughput import ThroughputEntry
-from monitor.mesh.models import MeasurementPeriod, Mesh, Path, Site, Slot
+from monitor.mesh.models import Host, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot, SlotHost, Uplink
 from monitor.mesh.plan import plan_for
-from monitor.mesh.schedule import endings, slots
+from monitor.mesh.schedule import destination_tests, endings, slots
+from probes.contract import Outcome
 from probes.ping.egress import Egress
 from probes.ping.spec import PingSpec, PingTarget, PingTask
 from probes.site.wire import Plan
@@ -166,6 +168,7 @@ def test_a_plan_is_unchanged_by_the_wire(applied):
 def test_a_plan_takes_three_queries(applied, django_assert_num_queries):
     slots.plan_slots(NOW)
     site = Site.objects.get(name="cern")
+    plan_of("slac")
 
     with django_assert_num_queries(3):
         plan_for(site, NOW)
@@ -366,3 +369,90 @@ def test_without_its_ports_a_site_without_an_agent_is_not_tested():
 
     with pytest.raises(MeshError, match='test "to" has no path to measure here'):
         parse(closed.encode(), "mesh.toml")
+
+
+def with_tests_of_all(sites):
+    """A full mesh that pings each minute and tests each hour, with the slots of the next hour."""
+    pings = PingEntry("pinger", every_s=60)
+    apply(document(sites, pings, ThroughputEntry("tcp", every_s=3600)), NOW)
+    slots.plan_slots(NOW)
+
+
+def periods_of(name, without):
+    """The slots that a host of this site takes part in, and none of another, as in a plan, oldest first."""
+    rows = Slot.objects.filter(hosts__host__site__name=name).exclude(hosts__host__site__name=without)
+    return tuple(
+        (int(row.starts_at.timestamp()) - 1, int(row.ends_at.timestamp())) for row in rows.order_by("starts_at")
+    )
+
+
+def test_a_plan_has_the_tests_between_a_destination_and_third_sites():
+    with_tests_of_all(4)
+    until_s = int(NOW.timestamp()) + 2 * destination_tests.WINDOW_S
+
+    tests = plan_of("s1").tests_at_destinations
+
+    for name in ("s2", "s3", "s4"):
+        to_come = tuple(period for period in periods_of(name, without="s1") if period[0] + 1 < until_s)
+        assert len(to_come) > 1
+        assert tests[path_id("s1", name)] == to_come
+
+
+def test_it_does_not_matter_whether_a_test_at_a_destination_has_a_result():
+    with_tests_of_all(3)
+    slot = Slot.objects.exclude(hosts__host__site__name="s1").earliest("starts_at")
+    during = slot.starts_at + timedelta(seconds=2)
+    before = plan_of("s1", during)
+
+    endings.close_slot(slot.pk, Outcome.MEASURED, "", 10**8)
+    destination_tests._kept = None
+
+    assert plan_of("s1", during) == before
+    assert (int(slot.starts_at.timestamp()) - 1, int(slot.ends_at.timestamp())) in {
+        period for of_path in before.tests_at_destinations.values() for period in of_path
+    }
+
+
+def test_a_test_asked_for_is_in_the_next_plan_of_third_sites():
+    with_tests_of_all(3)
+    before = plan_of("s1")
+    measurement = Measurement.objects.get(path__source__name="s2", path__destination__name="s3", test__name="tcp")
+    begins = NOW + timedelta(minutes=15)
+    slot = Slot.objects.create(measurement=measurement, starts_at=begins, ends_at=begins + timedelta(seconds=14))
+    SlotHost.objects.filter(starts_at__lt=slot.ends_at, ends_at__gt=begins).delete()
+    hosts = measurement.path.source_id, measurement.path.destination_id
+    slots.take([(slot, hosts, ())])
+
+    after = plan_of("s1").tests_at_destinations
+
+    begin_s = int(begins.timestamp())
+    assert all((begin_s - 1, begin_s + 14) in after[path_id("s1", name)] for name in ("s2", "s3"))
+    assert all((begin_s - 1, begin_s + 14) not in of_path for of_path in before.tests_at_destinations.values())
+
+
+@pytest.mark.parametrize(("same_uplink", "is_loaded"), [(True, True), (False, False)])
+def test_a_test_of_another_host_loads_a_destination_on_its_uplink(same_uplink, is_loaded):
+    with_tests_of_all(3)
+    beside = Host.objects.get(name="s2")
+    uplinks = [Uplink.objects.create(site=beside.site, name=name) for name in ("a", "b")]
+    Host.objects.filter(pk=beside.pk).update(uplink=uplinks[0])
+    other = Host.objects.create(
+        site=beside.site, name="s2-b", address="192.0.2.200", family=4, uplink=uplinks[0 if same_uplink else 1]
+    )
+    Slot.objects.all().delete()
+    begins = NOW + timedelta(minutes=5)
+    measurement = Measurement.objects.get(path__source__name="s2", path__destination__name="s3", test__name="tcp")
+    slot = Slot.objects.create(measurement=measurement, starts_at=begins, ends_at=begins + timedelta(seconds=14))
+    slots.take([(slot, (other.pk, measurement.path.destination_id), ())])
+
+    assert (path_id("s1", "s2") in plan_of("s1").tests_at_destinations) is is_loaded
+
+
+def test_plans_of_a_window_cost_no_query_of_its_tests(django_assert_num_queries):
+    with_tests_of_all(3)
+    plan = plan_of("s1")
+    site = Site.objects.get(name="s2")
+
+    with django_assert_num_queries(3):
+        assert plan_for(site, NOW + timedelta(seconds=1)).tests_at_destinations
+    assert plan_of("s1", NOW + timedelta(seconds=2)).version == plan.version

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probes.ping.burst_counts import BurstCounts, changes, reordered, sent_within
+from probes.contract import LoadedPeriods
+from probes.ping.burst_counts import BurstCounts, changes, reordered, sent_under_load, sent_within
 from probes.ping.engine.packet_outcomes import PacketTable, SendPattern
 from probes.ping.icmp.icmp_errors import Errors, name_of
 
@@ -245,6 +246,19 @@ def test_a_packet_is_under_load_if_it_was_sent_in_a_period():
     assert seconds_within((2, 4.5), (4, 5.5), (9.5, 9.9), (11.5, 100)) == {2, 3, 4, 5, 12}
     at = epoch + timedelta(seconds=3) + microsecond
     assert sent_within(results, [(at, at)]).sum() == 1
+
+
+def test_a_test_at_a_destination_loads_the_packets_to_it_only():
+    results = filled_table().results(np.array([1, 0]), 2 * SECOND, 0)
+    since, until = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=second) for second in (3.5, 7.5))
+
+    # Row 0 has the targets 4 and 6 of the spec, row 1 the target 5.
+    rows = [(4, 6), (5,)]
+    there = sent_under_load(results, rows, LoadedPeriods(there={6: [(since, until)]}))
+    both = sent_under_load(results, rows, LoadedPeriods([(since, since)], {6: [(since, until)], 5: [(since, until)]}))
+
+    assert set((results.sent_at_ns[there] // SECOND).tolist()) == {4, 6}
+    assert set((results.sent_at_ns[both] // SECOND).tolist()) == {4, 5, 6, 7}
 
 
 def left_after_ns(packet: dict) -> int:

@@ -10,13 +10,14 @@ from unittest.mock import patch
 import msgspec
 import pytest
 
-from probes.contract import NotPermitted, Outcome, ProbeError
+from probes.contract import LoadedPeriods, NotPermitted, Outcome, ProbeError
 from probes.ping import kind as ping
 from probes.ping.limits import PingLimits
 from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
 from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks
 from probes.site.runner.cycle import Cycles
+from probes.site.runner.destination_tests import DestinationTests
 from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.permit import Permit
 from probes.site.runner.slot import Slots
@@ -102,9 +103,9 @@ def task(*addresses, test="pinger", **fields):
     return PingTask(test=test, every_s=60, spec=PingSpec(targets=targets, **fields))
 
 
-def make_cycles(spool, limits, own_tests, probe, *, now):
+def make_cycles(spool, limits, own_tests, probe, *, now, tests_at=dict):
     """The runner of cycles for pings with this probe."""
-    cycles = Cycles(spool, Permit(limits, now=now), own_tests, now=now)
+    cycles = Cycles(spool, Permit(limits, now=now), own_tests, now=now, tests_at=tests_at)
     return SimpleNamespace(run=partial(cycles.run, replace(ping.KIND, probe=lambda: probe)), probe=probe)
 
 
@@ -261,7 +262,31 @@ def test_a_ping_probe_gets_the_periods_of_throughput_tests(spool, own_tests, clo
         cycles.run(task("192.0.2.1", packet_bytes=(100,)))
 
     before, ten_s = NOW - timedelta(seconds=20), timedelta(seconds=10)
-    assert cycles.probe.load_periods == [(before, before + ten_s), (before + ten_s, NOW)]
+    assert cycles.probe.load_periods == LoadedPeriods([(before, before + ten_s), (before + ten_s, NOW)])
+
+
+def test_a_probe_is_told_of_tests_at_its_destinations(spool, own_tests, clock):
+    limits = Limits(networks=Networks(forbidden=("192.0.2.1/32",)))
+    during = NOW, NOW + timedelta(seconds=12)
+    probe = PingProbe(clock)
+    planned = task("192.0.2.1", "192.0.2.2", "192.0.2.3")
+
+    make_cycles(spool, limits, own_tests, probe, now=clock, tests_at=lambda: {1: [during], 3: [during]}).run(planned)
+
+    # The first target is not permitted, so the third is the second of the spec.
+    assert probe.load_periods == LoadedPeriods([], {1: [during]})
+
+
+@pytest.mark.parametrize("clock_off_s", [None, 90.0])
+def test_tests_at_destinations_are_by_the_clock_of_this_host(clock_off_s):
+    begin_s = int(NOW.timestamp())
+    plan = Plan(version="v1", site="slac", mesh="test", destination_tests={7: ((begin_s, begin_s + 14),)})
+    tests = DestinationTests(lambda: msgspec.json.decode(msgspec.json.encode(plan), type=Plan), lambda: clock_off_s)
+
+    off = timedelta(seconds=clock_off_s or 0.0)
+
+    assert tests.periods() == {7: ((NOW + off, NOW + timedelta(seconds=14) + off),)}
+    assert DestinationTests(lambda: None, lambda: None).periods() == {}
 
 
 @pytest.mark.parametrize(("loaded_rtts_ms", "tagged"), [(None, False), ((5.0, None), False), ((), True)])

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from probes.contract import Deadline, NotPermitted, Outcome
+from probes.contract import Deadline, LoadedPeriods, NotPermitted, Outcome
 from probes.kinds import KINDS
 from probes.stamp import check
 from probes.stamp.limits import StampLimits
@@ -72,7 +72,7 @@ def cycle(port: int, key: str | None = KEY, **options: Any) -> tuple[StampBurst,
     task = StampTask(test="way", every_s=60, spec=spec)
     limits = SimpleNamespace(stamp=StampLimits(min_spacing_s=0.01))
     planned = kind.spec(task, kind.targets(task), limits)
-    bursts: tuple[StampBurst, ...] = kind.run(kind.probe(), planned, Deadline(kind.longest_s(planned)), list)
+    bursts: tuple[StampBurst, ...] = kind.run(kind.probe(), planned, Deadline(kind.longest_s(planned)), LoadedPeriods)
     return bursts
 
 

@@ -1,0 +1,79 @@
+"""Tell an agent which throughput tests load the destinations of its paths: those of the destination with other sites.
+
+In: the paths that a site measures. Out: begin and end of the tests, by path. Slots are planned before they begin, so
+that the agent can tell its packets apart whenever a result of either arrives. A slot counts whether or not its test
+ran; tests of the site itself are left out, since its agent knows when they ran.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from monitor.mesh.models import Path, SlotHost
+
+WINDOW_S = 600
+"""The plan has the tests of the current window of this length, and of the windows before and after: the result of a
+cycle takes a window at most, and the plan changes only where a slot is planned late, or another window begins."""
+AHEAD_S = 1
+"""An agent's clock may be ahead by this much (`probes.site.runner.slot.CLOCKS_APART_S`): its tests begin earlier."""
+
+Period = tuple[int, int]
+Link = tuple[int, int | None]
+"""A site and the uplink of a host there: hosts with the same share what a test loads."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TestsOfWindow:
+    """The slots of the whole mesh in three windows: their periods by link, and the sites of each."""
+
+    window: int
+    newest_slot_id: int
+    periods: dict[Link, list[tuple[int, Period]]] = field(default_factory=lambda: defaultdict(list))
+    sites: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+
+
+_kept: _TestsOfWindow | None = None
+"""Of this process: all agents fetch the same slots, every few seconds each."""
+
+
+def destination_tests(
+    site_id: int, paths: Iterable[Path], newest_slot_id: int | None, now: datetime
+) -> dict[int, tuple[Period, ...]]:
+    """Periods in whole seconds since the epoch, by path, oldest first; paths without any are left out.
+
+    No query, unless there is a new slot since the last call or another window.
+    """
+    if newest_slot_id is None:
+        return {}
+    tests = _tests_of_window(int(now.timestamp()) // WINDOW_S, newest_slot_id)
+    of_paths = {}
+    for path in paths:
+        link = path.destination.site_id, path.destination.uplink_id
+        periods = dict.fromkeys(
+            period for slot_id, period in tests.periods.get(link, ()) if site_id not in tests.sites[slot_id]
+        )
+        if periods:
+            of_paths[path.pk] = tuple(periods)
+    return of_paths
+
+
+def _tests_of_window(window: int, newest_slot_id: int) -> _TestsOfWindow:
+    global _kept
+    kept = _kept
+    if kept is not None and (kept.window, kept.newest_slot_id) == (window, newest_slot_id):
+        return kept
+    tests = _TestsOfWindow(window, newest_slot_id)
+    since, until = (datetime.fromtimestamp((window + step) * WINDOW_S, UTC) for step in (-1, 2))
+    rows = SlotHost.objects.filter(ends_at__gt=since, starts_at__lt=until).order_by("starts_at", "slot_id", "host_id")
+    for slot_id, starts_at, ends_at, *link in rows.values_list(
+        "slot_id", "starts_at", "ends_at", "host__site_id", "host__uplink_id"
+    ):
+        begins_at = starts_at - timedelta(seconds=AHEAD_S)
+        period = int(begins_at.timestamp()), int(ends_at.timestamp())
+        tests.periods[link[0], link[1]].append((slot_id, period))
+        tests.sites[slot_id].add(link[0])
+    _kept = tests
+    return tests
