@@ -9,7 +9,7 @@ declare -A libraries=([libpango-1.0.so.0]=libpango-1.0-0 [libpangoft2-1.0.so.0]=
 font=/usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf
 if [ "$1" = test ]; then
     needed+=([ping]=iputils-ping [fping]=fping [redis-server]=redis-server [chromium-headless-shell]=chromium-headless-shell
-             [debootstrap]=debootstrap [openssl]=openssl [nft]=nftables [tcpdump]=tcpdump
+             [debootstrap]=debootstrap [openssl]=openssl [nft]=nftables [tcpdump]=tcpdump [tcptrace]=tcptrace
              [mtr]=mtr-tiny [scamper]=scamper [traceroute]=traceroute [dublin-traceroute]=dublin-traceroute
              [redis-cli]=redis-tools [promtool]=prometheus [systemd-analyze]=systemd [location]=location)
 fi

@@ -1,0 +1,300 @@
+"""What a capture tells of one direction of a TCP connection: retransmissions, SACK, RTT, windows, bursts, pauses.
+
+In: a `TcpConnection`. Out: `CaptureFigures`. Counts are those of tcptrace (Ostermann), which the tests compare with.
+Where the capture was taken matters: next to the sender RTTs are those of the path and all retransmissions are seen;
+next to the receiver RTTs are nearly zero, and a retransmission of a lost segment fills a hole.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_right
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from monitor.analysis.packets.connections import ACK, RST, SYN, TcpConnection, TcpDirection, TcpSegment
+from monitor.analysis.packets.ranges import ByteRanges
+
+MS = 1_000_000
+SHORTEST_PAUSE_MS = 200.0
+"""The least retransmission timeout of Linux; a pause is at least as long, and at least two RTTs."""
+PAUSE_RTTS = 2.0
+BURST_RTTS = 0.1
+
+
+class Waited(StrEnum):
+    """What a sender waited for: data of its application, room in the receiver's window, ACKs of what is outstanding
+    (then a retransmission timeout ends it), or no telling since the capture does not have the windows."""
+
+    APPLICATION = "application"
+    WINDOW = "window"
+    ACKS = "acks"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class DataPause:
+    """A time without data between data, from the first packet of the connection on; the state halfway through it."""
+
+    begin_ms: float
+    duration_ms: float
+    outstanding_bytes: int
+    waited_for: Waited
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """After a packet: bytes sent and not acknowledged, the window that the receiver offers, None if not known."""
+
+    at_ns: int
+    outstanding_bytes: int
+    window_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureFigures:
+    """Figures of the data in one direction and of the ACKs of the other. Milliseconds count from the first packet of
+    the connection. None where nothing supports a figure."""
+
+    source: str
+    destination: str
+    duration_ms: float
+    packets: int
+    data_packets: int
+    payload_bytes: int
+    unique_bytes: int
+    resent_packets: int
+    resent_bytes: int
+    out_of_order_packets: int
+    loss_events: int
+    rate_bps: float | None
+    mss_bytes: int | None
+    handshake_ms: float | None
+    rtt_min_ms: float | None
+    rtt_median_ms: float | None
+    rtt_p95_ms: float | None
+    rtt_max_ms: float | None
+    rtt_samples: int
+    outstanding_max_bytes: int | None
+    window_min_bytes: int | None
+    window_max_bytes: int | None
+    zero_window_packets: int
+    ack_packets: int
+    duplicate_acks: int
+    sack_packets: int
+    most_sack_blocks: int
+    duplicate_sack_packets: int
+    largest_burst_bytes: int | None
+    pauses: tuple[DataPause, ...]
+    was_reset: bool
+
+
+@dataclass(slots=True)
+class _Sent:
+    """The data of a direction, replayed."""
+
+    unique: ByteRanges
+    resent_at_ns: list[int]
+    resent_bytes: int = 0
+    out_of_order: int = 0
+
+
+def figures_of(connection: TcpConnection, direction: TcpDirection | None = None) -> CaptureFigures:
+    """The figures of a direction, by default of that with more payload."""
+    data = direction or connection.sender
+    acks = connection.other(data)
+    begin_ns = min(way.segments[0].at_ns for way in connection.directions if way.segments)
+    end_ns = max(way.segments[-1].at_ns for way in connection.directions if way.segments)
+    carrying = [segment for segment in data.segments if segment.payload_bytes]
+    sent = _replayed(carrying)
+    rtts_ms = _round_trips_ms(data, acks)
+    handshake_ms = _handshake_ms(data, acks)
+    least_ms = float(rtts_ms.min()) if len(rtts_ms) else handshake_ms
+    mss_bytes = _least(data.mss_bytes, acks.mss_bytes)
+    windows = _windows_bytes(data, acks)
+    states = _states(data, acks)
+    quantiles = np.quantile(rtts_ms, (0.5, 0.95)) if len(rtts_ms) else (None, None)
+    duration_s = (carrying[-1].at_ns - carrying[0].at_ns) / 1e9 if carrying else 0.0
+    return CaptureFigures(
+        source=data.source,
+        destination=data.destination,
+        duration_ms=(end_ns - begin_ns) / MS,
+        packets=len(data.segments),
+        data_packets=len(carrying),
+        payload_bytes=data.payload_bytes,
+        unique_bytes=sent.unique.total_bytes,
+        resent_packets=len(sent.resent_at_ns),
+        resent_bytes=sent.resent_bytes,
+        out_of_order_packets=sent.out_of_order,
+        loss_events=_events(sent.resent_at_ns, (_float(quantiles[0]) or least_ms or 0.0) * MS),
+        rate_bps=sent.unique.total_bytes * 8 / duration_s if duration_s > 0 else None,
+        mss_bytes=mss_bytes,
+        handshake_ms=handshake_ms,
+        rtt_min_ms=None if not len(rtts_ms) else float(rtts_ms.min()),
+        rtt_median_ms=_float(quantiles[0]),
+        rtt_p95_ms=_float(quantiles[1]),
+        rtt_max_ms=None if not len(rtts_ms) else float(rtts_ms.max()),
+        rtt_samples=len(rtts_ms),
+        outstanding_max_bytes=max((state.outstanding_bytes for state in states), default=None),
+        window_min_bytes=min(windows, default=None),
+        window_max_bytes=max(windows, default=None),
+        zero_window_packets=windows.count(0),
+        ack_packets=sum(1 for segment in acks.segments if segment.flags & ACK),
+        duplicate_acks=_duplicate_acks(acks),
+        sack_packets=sum(1 for segment in acks.segments if segment.sack),
+        most_sack_blocks=max((len(segment.sack) for segment in acks.segments), default=0),
+        duplicate_sack_packets=sum(1 for segment in acks.segments if _is_duplicate_sack(segment)),
+        largest_burst_bytes=_largest_burst_bytes(carrying, (least_ms or 0.0) * BURST_RTTS * MS),
+        pauses=_pauses(carrying, states, begin_ns, max(SHORTEST_PAUSE_MS, PAUSE_RTTS * (least_ms or 0.0)), mss_bytes),
+        was_reset=any(segment.flags & RST for way in connection.directions for segment in way.segments),
+    )
+
+
+def _float(value: float | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _least(*values: int | None) -> int | None:
+    return min((value for value in values if value is not None), default=None)
+
+
+def _replayed(carrying: list[TcpSegment]) -> _Sent:
+    """What was sent again (bytes seen before) and what came later than its successors (bytes not seen before)."""
+    sent = _Sent(ByteRanges(), [])
+    for segment in carrying:
+        newest = sent.unique.end
+        end = segment.begin + segment.payload_bytes
+        fresh = sent.unique.add(segment.begin, end)
+        if fresh < segment.payload_bytes:
+            sent.resent_at_ns.append(segment.at_ns)
+            sent.resent_bytes += segment.payload_bytes - fresh
+        elif newest is not None and end <= newest:
+            sent.out_of_order += 1
+    return sent
+
+
+def _events(at_ns: list[int], apart_ns: float) -> int:
+    """Retransmissions further than this from the one before begin a new loss event."""
+    return sum(1 for i, at in enumerate(at_ns) if i == 0 or at - at_ns[i - 1] > apart_ns)
+
+
+def _merged(data: TcpDirection, acks: TcpDirection) -> list[tuple[bool, TcpSegment]]:
+    """All segments in time: whether of the data's direction, and the segment."""
+    both = [(True, segment) for segment in data.segments] + [(False, segment) for segment in acks.segments]
+    return sorted(both, key=lambda item: item[1].at_ns)
+
+
+def _round_trips_ms(data: TcpDirection, acks: TcpDirection) -> np.ndarray:
+    """One RTT for each ACK that ends at a segment sent once (Karn), unless one before it in the data was resent
+    meanwhile: that ACK waited for the hole."""
+    waiting: dict[int, tuple[int, int]] = {}
+    resent_at_ns, highest, acknowledged = -1, 0, 0
+    samples = []
+    for is_data, segment in _merged(data, acks):
+        if is_data and segment.end > segment.begin:
+            if segment.end <= highest:
+                resent_at_ns = segment.at_ns
+                waiting = {end: value for end, value in waiting.items() if end < segment.begin}
+            else:
+                waiting[segment.end] = (segment.at_ns, segment.begin)
+                highest = segment.end
+        elif not is_data and segment.ack is not None and segment.ack > acknowledged:
+            acknowledged = segment.ack
+            sent = waiting.get(segment.ack)
+            if sent is not None and sent[0] > resent_at_ns:
+                samples.append((segment.at_ns - sent[0]) / MS)
+            waiting = {end: value for end, value in waiting.items() if end > segment.ack}
+    return np.array(samples)
+
+
+def _handshake_ms(data: TcpDirection, acks: TcpDirection) -> float | None:
+    """From the first SYN to the SYN that answers it, if each was sent once; in a capture next to the opening end."""
+    syns = [[segment for segment in way.segments if segment.flags & SYN] for way in (data, acks)]
+    if any(len(way) != 1 for way in syns):
+        return None
+    return abs(syns[1][0].at_ns - syns[0][0].at_ns) / MS
+
+
+def _scale(data: TcpDirection, acks: TcpDirection) -> int | None:
+    """By which power of two the receiver's windows are scaled (RFC 7323); None in a capture without both SYNs."""
+    if data.mss_bytes is None or acks.mss_bytes is None:
+        return None
+    return 0 if data.window_scale is None or acks.window_scale is None else acks.window_scale
+
+
+def _windows_bytes(data: TcpDirection, acks: TcpDirection) -> list[int]:
+    """The windows that the receiver offered, after its SYN. Empty if their scale was not captured."""
+    scale = _scale(data, acks)
+    if scale is None:
+        return []
+    return [segment.window << scale for segment in acks.segments if not segment.flags & (SYN | RST)]
+
+
+def _states(data: TcpDirection, acks: TcpDirection) -> list[_State]:
+    newest, acknowledged, states = 0, 0, []
+    scale, window = _scale(data, acks), None
+    for is_data, segment in _merged(data, acks):
+        if is_data:
+            newest = max(newest, segment.end)
+        elif segment.ack is not None:
+            acknowledged = max(acknowledged, segment.ack)
+            window = None if scale is None else segment.window << scale
+        states.append(_State(segment.at_ns, max(0, newest - acknowledged), window))
+    return states
+
+
+def _duplicate_acks(acks: TcpDirection) -> int:
+    """ACKs that repeat the one before, without data (RFC 5681, section 2, but for the window, which SACK replaces)."""
+    count, last = 0, None
+    for segment in acks.segments:
+        if segment.ack is None or segment.end > segment.begin:
+            continue
+        count += segment.ack == last and bool(segment.sack)
+        last = segment.ack
+    return count
+
+
+def _is_duplicate_sack(segment: TcpSegment) -> bool:
+    """A first block below the ACK or within the second tells of data that arrived twice (RFC 2883)."""
+    if not segment.sack or segment.ack is None:
+        return False
+    (left, right), *others = segment.sack
+    return left < segment.ack or any(begin <= left and right <= end for begin, end in others[:1])
+
+
+def _largest_burst_bytes(carrying: list[TcpSegment], width_ns: float) -> int | None:
+    """The most payload sent within a tenth of the least RTT."""
+    if not carrying or width_ns <= 0:
+        return None
+    largest = total = first = 0
+    for segment in carrying:
+        total += segment.payload_bytes
+        while segment.at_ns - carrying[first].at_ns > width_ns:
+            total -= carrying[first].payload_bytes
+            first += 1
+        largest = max(largest, total)
+    return largest
+
+
+def _pauses(
+    carrying: list[TcpSegment], states: list[_State], begin_ns: int, shortest_ms: float, mss_bytes: int | None
+) -> tuple[DataPause, ...]:
+    at_ns = [state.at_ns for state in states]
+    pauses = []
+    for before, after in itertools.pairwise(carrying):
+        if after.at_ns - before.at_ns < shortest_ms * MS:
+            continue
+        state = states[bisect_right(at_ns, (before.at_ns + after.at_ns) // 2) - 1]
+        begin_ms, duration_ms = (before.at_ns - begin_ns) / MS, (after.at_ns - before.at_ns) / MS
+        pauses.append(DataPause(begin_ms, duration_ms, state.outstanding_bytes, _waited_for(state, mss_bytes)))
+    return tuple(pauses)
+
+
+def _waited_for(state: _State, mss_bytes: int | None) -> Waited:
+    if state.window_bytes is not None and state.window_bytes - state.outstanding_bytes < (mss_bytes or 1):
+        return Waited.WINDOW
+    if state.outstanding_bytes:
+        return Waited.ACKS
+    return Waited.UNKNOWN if state.window_bytes is None else Waited.APPLICATION

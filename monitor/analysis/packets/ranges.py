@@ -1,0 +1,36 @@
+"""Ranges of bytes of a transfer: what has been seen of it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+
+class ByteRanges:
+    """Disjoint ranges [begin, end), merged where they touch."""
+
+    def __init__(self) -> None:
+        self._begins: list[int] = []
+        self._ends: list[int] = []
+
+    @property
+    def end(self) -> int | None:
+        """The end of the last range; None before the first."""
+        return self._ends[-1] if self._ends else None
+
+    @property
+    def total_bytes(self) -> int:
+        """The bytes of all ranges."""
+        return sum(self._ends) - sum(self._begins)
+
+    def add(self, begin: int, end: int) -> int:
+        """Add a range. Returns how many of its bytes were not there yet."""
+        if end <= begin:
+            return 0
+        low, high = bisect_left(self._ends, begin), bisect_right(self._begins, end)
+        covered = sum(max(0, min(end, self._ends[i]) - max(begin, self._begins[i])) for i in range(low, high))
+        if low < high:
+            new_begin, new_end = min(begin, self._begins[low]), max(end, self._ends[high - 1])
+        else:
+            new_begin, new_end = begin, end
+        self._begins[low:high], self._ends[low:high] = [new_begin], [new_end]
+        return end - begin - covered

@@ -1,0 +1,62 @@
+"""`manage.py throughput packets FILE`: what a capture by tcpdump or Wireshark tells of its TCP transfers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from monitor.analysis.packets import CaptureError, TcpConnection, connections_of, figures_of, read_capture
+from monitor.analysis.packets.wording import capture_rows
+
+SUMMARY = "retransmissions, SACK, RTT, windows, bursts and pauses of the TCP transfers in a capture (pcap, pcapng)"
+EXIT_STATUS = "0 shown, 1 the file cannot be read or has no TCP packets, 2 usage"
+MOST_SHOWN = 20
+
+
+def add_arguments(parser: CommandParser) -> None:
+    parser.add_argument("file", type=Path, help="capture, e.g. of: tcpdump -s 128 -w FILE tcp port 5201")
+    parser.add_argument(
+        "--most",
+        type=_number,
+        default=MOST_SHOWN,
+        help=f"show so many connections, those with the most data (default {MOST_SHOWN})",
+    )
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object for each connection")
+
+
+def run(command: BaseCommand, options: dict[str, Any]) -> None:
+    """Raises `CommandError`."""
+    connections = _connections(options["file"])
+    for connection in connections[: options["most"]]:
+        figures = figures_of(connection)
+        if options["as_json"]:
+            command.stdout.write(json.dumps(msgspec.to_builtins(figures)))
+            continue
+        for label, text in capture_rows(figures):
+            command.stdout.write(f"{label:>17}  {text}")
+        command.stdout.write("")
+    if not options["as_json"] and len(connections) > options["most"]:
+        command.stdout.write(f"{len(connections) - options['most']} more connections, with less data: --most")
+
+
+def _connections(path: Path) -> list[TcpConnection]:
+    """Those with data, the most data first."""
+    try:
+        connections = connections_of(read_capture(path.read_bytes()))
+    except (CaptureError, OSError) as error:
+        raise CommandError(f"{path}: {error}") from error
+    connections = [connection for connection in connections if connection.sender.payload_bytes]
+    if not connections:
+        raise CommandError(f"{path}: no TCP packets with data in it")
+    return sorted(connections, key=lambda connection: -connection.sender.payload_bytes)
+
+
+def _number(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return int(text)
