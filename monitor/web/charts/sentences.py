@@ -20,7 +20,7 @@ def smoke_sentence(
     """RTT of cern to slac, 24 h: median 155 ms, highest 210 ms at 2026-11-21 10:02, loss 0.2% (12 of 6,000)…"""
     if summary is None or summary.sent == 0:
         others: dict[Absence, list[LabelledSpan]] = {**absent, Absence.NO_DATA: []}
-        return f"RTT of {name}, {_length(window)}: no data{_spans(window, others)}."
+        return f"RTT of {name}, {length_words(window)}: no data{spans_words(window, others)}."
     told = [f"median {figures.milliseconds(summary.rtt_median_ms)}"] if summary.received else ["no reply"]
     highest = max(
         (point for point in series.points if point.rtt_max_ms is not None),
@@ -38,7 +38,7 @@ def smoke_sentence(
     if worst is not None:
         share = figures.percent(1.0 - worst.received / worst.sent)
         told.append(f"most {share} in the interval at {times.minute(worst.at)}")
-    return f"RTT of {name}, {_length(window)}: {', '.join(told)}{_spans(window, absent)}."
+    return f"RTT of {name}, {length_words(window)}: {', '.join(told)}{spans_words(window, absent)}."
 
 
 def throughput_sentence(
@@ -46,13 +46,13 @@ def throughput_sentence(
 ) -> str:
     """TCP throughput of cern to slac, 24 h: median 94 Mbit/s of 23 of 24 tests, newest 93 Mbit/s at …"""
     if throughput is None:
-        return f"TCP throughput of {name}, {_length(window)}: no test{_incidents(window)}."
+        return f"TCP throughput of {name}, {length_words(window)}: no test{_incidents(window)}."
     median = figures.bit_rate(throughput.throughput_median_bps)
     told = [f"median {median}, {throughput.measured} of {throughput.tests} tests"]
     newest = next((test for test in reversed(tests) if test.throughput_bps is not None), None)
     if newest is not None:
         told.append(f"newest {figures.bit_rate(newest.throughput_bps)} at {times.minute(newest.at)}")
-    return f"TCP throughput of {name}, {_length(window)}: {', '.join(told)}{_incidents(window)}."
+    return f"TCP throughput of {name}, {length_words(window)}: {', '.join(told)}{_incidents(window)}."
 
 
 def loss_figure(summary: PathSummary) -> str:
@@ -67,11 +67,13 @@ def loss_ground(summary: PathSummary) -> str:
     return figures.loss_evidence(summary.sent, summary.received)
 
 
-def _length(window: TimeAxis) -> str:
+def length_words(window: TimeAxis) -> str:
+    """The length of the time shown."""
     return figures.duration((window.until - window.since).total_seconds())
 
 
-def _spans(window: TimeAxis, absent: dict[Absence, list[LabelledSpan]]) -> str:
+def spans_words(window: TimeAxis, absent: dict[Absence, list[LabelledSpan]]) -> str:
+    """Absences with their lengths, and incidents, each after a semicolon."""
     told = ""
     for kind, spans in absent.items():
         length_s = sum((span.until - max(span.since, window.since)).total_seconds() for span in spans)

@@ -1,10 +1,10 @@
 """The first drawing of a path's charts: SVG out of the rows of a spec, written by the server in a few milliseconds.
 
-In: specs of `monitor.web.charts.smoke` and `throughput_chart`. Out: SVG as safe HTML. It has the geometry of the
-interactive chart, which replaces it, at every width: the plot is an SVG of 10,000 units that is stretched to the page,
-its lines keep their width, and text stands in a second SVG at percentages. Colours are classes of style.css, and so are
-the margins around the plot; the page's policy allows no styles here. It has no tooltips and no words for screen
-readers: those stand beside it.
+In: specs of `monitor.web.charts.smoke`, `throughput_chart`, `.directions`. Out: SVG as safe HTML. It has the geometry
+of the interactive chart, which replaces it, at every width; charts of directions stay as drawn here. The plot is an SVG
+of 10,000 units that is stretched to the page, its lines keep their width, and text stands in a second SVG at
+percentages. Colours are classes of style.css, and so are the margins around the plot; the page's policy allows no
+styles here. It has no tooltips and no words for screen readers: those stand beside it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from itertools import groupby, pairwise
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
+from monitor.analysis import figures
 from monitor.overview.changes import PathChangeKind
 from monitor.web.charts import smoke
 from monitor.web.charts.layout import ALARM_SIGN, LANE_PX, THROUGHPUT_PX
@@ -25,6 +26,10 @@ from monitor.web.charts.marks import CHANGE_SIGNS, Absence, Row, Spec, change_st
 from monitor.web.charts.scales import Scale, rate_label, time_label
 
 UNITS = 10_000
+STRIP_PX, STRIP_NAME_PX = 74, 20
+DIRECTIONS_PX = LANE_PX + 2 * STRIP_PX
+DELAYS_PX = 130
+"""Heights: of the strip of a direction and of its name, and of the charts of directions."""
 
 
 class Plot:
@@ -138,6 +143,43 @@ def throughput_svg(spec: Spec) -> SafeString:
     return _drawing("throughput-drawn", THROUGHPUT_PX, shapes, texts)
 
 
+def direction_losses_svg(spec: Spec) -> SafeString:
+    """Loss by direction: a strip of bars for each, with its name."""
+    strips = {
+        "forward": Plot(spec, LANE_PX + STRIP_NAME_PX, LANE_PX + STRIP_PX, is_log=False),
+        "reverse": Plot(spec, LANE_PX + STRIP_PX + STRIP_NAME_PX, DIRECTIONS_PX, is_log=False),
+    }
+    plot = strips["reverse"]
+    shapes = [*_background(plot, DIRECTIONS_PX, tuple(Absence))]
+    texts = [*_axes(plot, DIRECTIONS_PX, "loss", _root_label), *_ticks(strips["forward"], _root_label), *_labels(plot)]
+    for direction, strip in strips.items():
+        bottom = strip.y(0.0)
+        bars = "".join(
+            f"M{strip.x(row['t'])} {bottom}V{min(strip.y(row['root']), bottom - 3)}H{strip.x(row['t2'])}V{bottom}z"
+            for row in plot.rows[direction]
+        )
+        shapes += [*_grid(strip), *_path(f"{direction}-bar", bars)]
+        name = escape(spec["names"][direction])
+        texts.append(f'<text class="strip-name" x="4" y="{strip.y(strip.scale.high) - 4:g}">{name}</text>')
+    return _drawing("directions-drawn", DIRECTIONS_PX, shapes, texts)
+
+
+def delays_svg(spec: Spec) -> SafeString:
+    """The delay of each direction: a line in the interval of its error."""
+    plot = Plot(spec, LANE_PX, DELAYS_PX, is_log=False)
+    shapes = [*_grid(plot), *_background(plot, DELAYS_PX, tuple(Absence))]
+    for direction in ("forward", "reverse"):
+        runs = [Run(plot, run) for run in _runs(plot.rows[direction])]
+        shapes += _path(f"{direction}-interval", "".join(run.band("low", "high") for run in runs))
+        shapes += _path(f"{direction}-delay", "".join(run.line("middle") for run in runs))
+    texts = [*_axes(plot, DELAYS_PX, "delay, ms", lambda value: f"{value:,g}"), *_labels(plot)]
+    return _drawing("delays-drawn", DELAYS_PX, shapes, texts)
+
+
+def _root_label(root: float) -> str:
+    return figures.percent(root * root)
+
+
 def _drawing(style: str, height_px: int, shapes: Iterable[str], texts: Iterable[str]) -> SafeString:
     plot = (
         f'<svg height="{height_px}" viewBox="0 0 {UNITS} {height_px}" preserveAspectRatio="none"'
@@ -167,14 +209,18 @@ def _axes(plot: Plot, height_px: int, title: str, label: Callable[[float], str])
     """The labels of both axes. Every second label of the time axis is left out where the page is narrow."""
     middle = height_px / 2
     yield f'<text class="title" transform="translate(-49 {middle}) rotate(-90)" text-anchor="middle">{title}</text>'
-    for tick in plot.scale.ticks:
-        yield f'<text class="tick" x="-7" y="{plot.y(tick) + 3.5}" text-anchor="end">{label(tick)}</text>'
+    yield from _ticks(plot, label)
     yield f'<line class="axis" x1="0" x2="100%" y1="{height_px}" y2="{height_px}"/>'
     for place, epoch_ms in enumerate(plot.times):
         at, words = plot.percent(epoch_ms), time_label(datetime.fromtimestamp(epoch_ms / 1000, tz=UTC))
         yield f'<line class="axis" x1="{at}" x2="{at}" y1="{height_px}" y2="{height_px + 5}"/>'
         odd = " odd" if place % 2 else ""
         yield f'<text class="tick{odd}" x="{at}" y="{height_px + 16}" text-anchor="middle">{words}</text>'
+
+
+def _ticks(plot: Plot, label: Callable[[float], str]) -> Iterator[str]:
+    for tick in plot.scale.ticks:
+        yield f'<text class="tick" x="-7" y="{plot.y(tick) + 3.5}" text-anchor="end">{label(tick)}</text>'
 
 
 def _labels(plot: Plot) -> Iterator[str]:

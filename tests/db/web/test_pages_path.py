@@ -256,6 +256,27 @@ def test_a_path_with_stamp_has_tiles_of_each_direction(page, paths):
     assert "one-way" not in page(paths["cern", "slac"])
 
 
+def test_a_path_with_stamp_has_a_tab_of_its_directions(page, paths):
+    path = paths["slac", "cern"]
+    cycles = [stamp_burst(at=HOUR + minute * MINUTE, sent=60, forward_lost=minute // 5) for minute in range(10)]
+    rows = [delivered_stamp(path, cycle, number) for number, cycle in enumerate(cycles, 1)]
+    store(path.source.site_id, batch(*rows), NOW)
+    roll_up(NOW)
+
+    html = page(path, "?tab=directions")
+
+    assert re.search(r'id="to-directions"[^>]* aria-current="true"', html)
+    assert len(re.findall(r'class="forward-bar" d="([^"]*)"', html)[0].split("z")) - 1 == 5
+    assert "reverse-bar" not in html
+    (said,) = re.findall(r'id="directions-sentence"[^>]*>(.*?)</p>', html)
+    # 1 packet of 60 in each of five cycles; the period is a day, of which cycles ran for 10 minutes.
+    assert lacks(said, "to cern 5 of 600 lost, most 1.7%", "from cern 0 of 595", "no data") == []
+    assert re.findall(r'class="forward-(interval|delay)"', html) == ["interval", "delay"]
+    other = page(paths["cern", "slac"], "?tab=directions")
+    assert "tab-directions" not in other
+    assert re.search(r'id="to-tests"[^>]* aria-current="true"', other)
+
+
 def real_test(path, name, at):
     """A test by the probe in the lab, stored as delivered by its agent."""
     run = msgspec.structs.replace(read(RUNS / f"{name}.json"), started_at=at, target="x", address="192.0.2.1")

@@ -9,8 +9,12 @@ import pytest
 from django.utils import timezone
 
 from monitor.archive.models import Burst
+from monitor.archive.rollup.recompute import roll_up
 from tests.db.incident_rows import lossy, watched
+from tests.db.mesh_of_three import batch
 from tests.db.pages_mesh import burst, throughput
+from tests.db.stamp_rows import delivered_stamp, stamp_burst
+from tests.deliveries import store
 from tests.e2e.pages.screens import SCREENS, open_page, shot
 from tests.e2e.visits import A4_PX, DRAWN, too_wide, wrong_for_readers
 
@@ -166,3 +170,32 @@ def test_incident_tiles_and_both_charts_are_on_one_screen(browser, served, path,
 
     assert order == sorted(order)
     assert order[-1][1] <= height
+
+
+def test_the_charts_of_directions_fit_each_screen(browser, served, path):
+    now = timezone.now().replace(second=0, microsecond=0)
+    results = [
+        stamp_burst(
+            at=now - minute * MINUTE,
+            sent=60,
+            forward_lost=6 if minute < 10 else 0,
+            reverse_lost=int(minute == 33),
+            forward_ms=21.0 if minute > 25 else 33.0,
+        )
+        for minute in (*range(59, 45, -1), *range(40, 0, -1))
+    ]
+    rows = [delivered_stamp(path, result, number) for number, result in enumerate(results, 1)]
+    assert store(path.source.site_id, batch(*rows), timezone.now()).refused == ()
+    roll_up(timezone.now())
+    for screen in SCREENS:
+        page = open_page(browser, f"{served}/paths/{path.pk}/?period=hour&tab=directions", screen)
+        page.wait_for_function(DRAWN)
+        shot(page, f"path-directions-{screen}")
+
+        assert page.get_by_role("img", name="Loss by direction of slac to cern").is_visible(), screen
+        assert page.get_by_role("img", name="One-way delay of slac to cern").is_visible(), screen
+        assert page.locator(".directions-drawn .forward-bar").count() == 1, screen
+        assert too_wide(page) == [], screen
+        assert page.evaluate(CUT_OFF) == [], screen
+        assert wrong_for_readers(page) == [], screen
+        assert page.said == [], screen

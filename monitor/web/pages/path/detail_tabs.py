@@ -12,9 +12,10 @@ from monitor.web.pages.path.load import PathView
 
 
 class PathTab(StrEnum):
-    """A tab; the value stands in the address. That of routes is left out where the path has none."""
+    """A tab; the value stands in the address. Those of directions and routes are left out where the path has none."""
 
     TESTS = "tests"
+    DIRECTIONS = "directions"
     ROUTES = "routes"
     ESTIMATE = "estimate"
     INCIDENTS = "incidents"
@@ -29,6 +30,7 @@ class PathTab(StrEnum):
 
 _LABELS = {
     PathTab.TESTS: "Throughput tests",
+    PathTab.DIRECTIONS: "Directions",
     PathTab.ROUTES: "Routes",
     PathTab.ESTIMATE: "Expected throughput",
     PathTab.INCIDENTS: "Incidents",
@@ -52,10 +54,16 @@ class TabLink:
 
 
 def tab_links(request: HttpRequest, view: PathView, routes: int) -> list[TabLink]:
-    """A link for each tab, that of routes only if there are any; the rest of the address stays."""
+    """A link for each tab with anything in it (`absent_tabs`); the rest of the address stays."""
     counts = {PathTab.ROUTES: routes, PathTab.INCIDENTS: len(view.incidents), PathTab.CHANGES: len(view.changes)}
     return [
         TabLink(tab, urlencode({**dict(request.GET.lists()), "tab": tab}, doseq=True), counts.get(tab))
         for tab in PathTab
-        if routes or tab is not PathTab.ROUTES
+        if tab not in absent_tabs(view, routes)
     ]
+
+
+def absent_tabs(view: PathView, routes: int) -> set[PathTab]:
+    """The tabs that the path does not have in this period: directions without STAMP, routes without traces."""
+    there = {PathTab.DIRECTIONS: view.directions is not None, PathTab.ROUTES: routes > 0}
+    return {tab for tab, is_there in there.items() if not is_there}

@@ -15,7 +15,6 @@ from monitor.alerts.models import Incident
 from monitor.analysis import figures
 from monitor.analysis.geography import great_circle_km
 from monitor.analysis.transfer import Spread, spread
-from monitor.archive.queries.directions import direction_figures
 from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
 from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import PathSummary, Series, data_before, measured_packet_sizes, raw_bursts
@@ -36,7 +35,7 @@ from monitor.overview.grid import UnknownChoice, choose_packet_bytes
 from monitor.web.charts.sentences import loss_figure, loss_ground
 from monitor.web.pages.path.capacity import CapacityView, capacity_view
 from monitor.web.pages.path.chart_data import ChartData, load_chart_data
-from monitor.web.pages.path.direction_tiles import DirectionTile, direction_tiles
+from monitor.web.pages.path.directions import DirectionView, load_directions
 from monitor.web.pages.path.drawing import PathCharts, path_charts
 from monitor.web.pages.path.ledger import TestRow, ledger_rows
 from monitor.web.pages.path.transfer import EstimateView, TransferView, estimate_view, transfer_view
@@ -62,7 +61,7 @@ class PathView:
     until: datetime
     newest_at: datetime | None
     summary: PathSummary | None
-    directions: tuple[DirectionTile, ...]
+    directions: DirectionView | None
     under_load: LatencyUnderLoad | None
     throughput: PathThroughput | None
     spread: Spread | None
@@ -129,7 +128,7 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
         until=until,
         newest_at=_newest_at(data.series, until),
         summary=summary,
-        directions=direction_tiles(path, direction_figures(path_id, since, until)),
+        directions=load_directions(path, since, until, window),
         under_load=next(
             (loaded for loaded in under_own_tests(since, until, [path_id]) if loaded.packet_bytes == size), None
         ),

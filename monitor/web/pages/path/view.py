@@ -21,7 +21,7 @@ from monitor.web.charts.compiled import compiled
 from monitor.web.charts.marks import CHANGE_SIGNS, change_style
 from monitor.web.charts.smoke import LOSS_STEP_LABELS
 from monitor.web.pages.first_run import path_waits
-from monitor.web.pages.path.detail_tabs import PathTab, tab_links
+from monitor.web.pages.path.detail_tabs import PathTab, absent_tabs, tab_links
 from monitor.web.pages.path.drawing import chart_specs
 from monitor.web.pages.path.load import load_chart, load_path
 from monitor.web.pages.path.on_demand import on_demand_of
@@ -40,7 +40,7 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
     with _not_found(path_id):
         view = load_path(path_id, shown, chosen_packet_bytes(request), _test_at(request))
     routes = load_routes(request, view)
-    if tab is PathTab.ROUTES and not routes.rows:
+    if tab in absent_tabs(view, len(routes.rows)):
         tab = PathTab.TESTS
     is_awaited = view.is_empty and shown.period is not None
     context = {
