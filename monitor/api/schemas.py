@@ -16,6 +16,7 @@ from monitor.archive.queries.directions import DirectionPoint
 from monitor.archive.queries.disk_to_disk import DiskToDiskPoint
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import SeriesPoint
+from monitor.archive.queries.throughput.inventories import InventoryChange
 from monitor.archive.queries.throughput.series import CapacityPoint, ThroughputPoint
 from monitor.archive.queries.throughput.transfers import StoredTransfer
 from monitor.archive.queries.throughput.under_load import LatencyUnderLoad, LoadedPoint
@@ -161,11 +162,26 @@ class ThroughputOut(Schema):
     the limit of the test, `sentence` the verdict with its evidence; null where the test left no intervals."""
 
 
-@with_fields_of(StoredTransfer, findings=dict[str, Any] | None, transfer=dict[str, Any] | None)
+@with_fields_of(InventoryChange)
+class InventoryChangeOut(Schema):
+    """A setting of the sender's or receiver's host that was another at the test before `at`."""
+
+
+@with_fields_of(
+    StoredTransfer,
+    findings=dict[str, Any] | None,
+    transfer=dict[str, Any] | None,
+    sender_inventory=dict[str, Any] | None,
+    receiver_inventory=dict[str, Any] | None,
+)
 class TransferOut(Schema):
     """A throughput test in detail. `findings` has the evidence for its verdict, the recoveries from loss, pauses of the
     sender, round trips and the figures of RFC 6349; `transfer` the data of both ends, interval by interval
-    in columns of equal length, times in seconds from its start. Null where the test left no intervals."""
+    in columns of equal length, times in seconds from its start. Null where the test left no intervals. The inventories
+    are the settings of both hosts: network interface, processor and sysctls of TCP; `inventory_changes` those that
+    changed in the 90 days before, newest first."""
+
+    inventory_changes: list[InventoryChangeOut]
 
 
 @with_fields_of(DirectionPoint)

@@ -49,6 +49,7 @@ from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_s
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.operation.ledger import count_planned, ledger_of_path
 from monitor.archive.queries.paths import measured_packet_sizes, path_series
+from monitor.archive.queries.throughput.inventories import inventory_changes
 from monitor.archive.queries.throughput.series import CapacityPoint, ThroughputPoint, capacity_series, throughput_series
 from monitor.archive.queries.throughput.transfers import transfer_of
 from monitor.archive.queries.throughput.under_load import loaded_series, path_under_load
@@ -177,8 +178,9 @@ def get_transfer(request: HttpRequest, path_id: int, at: Moment) -> dict[str, ob
     stored = transfer_of(path_id, at)
     if stored is None:
         raise HttpError(404, f"no throughput test of path {path_id} began at {at.isoformat()}")
+    changes = inventory_changes(path_id, at)
     transfer: dict[str, object] = msgspec.to_builtins(stored, builtin_types=(datetime,))
-    return transfer
+    return {**transfer, "inventory_changes": [asdict(change) for change in changes]}
 
 
 @api.get(

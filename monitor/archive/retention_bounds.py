@@ -64,6 +64,7 @@ BOUNDS = {
     "direction_day": _per_period("366 rows", "path"),
     "direction_month": _per_period("12 rows", "path"),
     "direction_year": _per_period("1 row", "path"),
+    "host_inventory": Bound("throughput", "by age of its newest test"),
     "undiagnosed_test": Bound(None, _WAITING),
     "dirty_hour": Bound(None, _WAITING),
     "dirty_summary": Bound(None, _WAITING),

@@ -18,7 +18,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from ipaddress import ip_address
 
@@ -28,6 +28,8 @@ from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
 from probes.throughput import authentication, congestion_control
 from probes.throughput.address import is_local, resolve_address
 from probes.throughput.authentication import Credentials
+from probes.throughput.hosts.inventory import read_inventory, read_tcp_metrics
+from probes.throughput.hosts.spec import HostInventory, TcpMetrics
 from probes.throughput.report import (
     Json,
     ServerBusy,
@@ -42,7 +44,7 @@ from probes.throughput.report import (
 )
 from probes.throughput.sampling import StreamAddress, ToolSampler
 from probes.throughput.source_filter import DatagramFilter, filter_listener
-from probes.throughput.spec import CpuUse, KernelCounts, ThroughputRun, ThroughputSpec
+from probes.throughput.spec import CpuUse, KernelCounts, ThroughputRun, ThroughputSpec, with_metrics
 
 logger = logging.getLogger(__name__)
 
@@ -109,9 +111,12 @@ class Iperf3Probe:
         raise ServerBusy(tried)
 
     def _run_at(self, spec: ThroughputSpec, address: str, deadline: Deadline) -> ThroughputRun:
+        inventory, metrics = read_inventory(address), read_tcp_metrics(address, spec.source)
         started_at = datetime.now(UTC)
         with authentication.client_credentials(spec.one_time_key, spec.peer_iperf3) as credentials:
-            return run_client(client_arguments(spec, address), spec, address, started_at, deadline, credentials)
+            run = run_client(client_arguments(spec, address), spec, address, started_at, deadline, credentials)
+        transfer = None if run.transfer is None else with_metrics(run.transfer, metrics, of_sender=not spec.reverse)
+        return msgspec.structs.replace(run, inventory=inventory, transfer=transfer)
 
 
 def _with_port(detail: str | None, port: int) -> str:
@@ -148,10 +153,13 @@ def run_client(
 
 @dataclass(frozen=True, slots=True)
 class ServerStatistics:
-    """Statistics sampled outside iperf3 while the server ran. `kernel` is set if the server sent the data."""
+    """Statistics sampled outside iperf3 while the server ran, and of the host before. `kernel` is set if the server
+    sent the data."""
 
     wanted_ratio: float | None = None
     kernel: KernelCounts | None = None
+    inventory: HostInventory | None = None
+    metrics: TcpMetrics | None = None
 
 
 def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None) -> ServerStatistics | None:
@@ -187,8 +195,11 @@ class Iperf3Server:
     """The server of a throughput test (`probes.contract.FarEnd`)."""
 
     def serve(self, spec: ThroughputSpec, deadline: Deadline) -> ServerStatistics | None:
-        """Run `serve`."""
-        return serve(spec, deadline)
+        """Run `serve`, and read this host's inventory before."""
+        inventory = read_inventory(spec.source)
+        metrics = None if spec.source is None else read_tcp_metrics(spec.source, spec.address)
+        statistics = serve(spec, deadline)
+        return None if statistics is None else replace(statistics, inventory=inventory, metrics=metrics)
 
     def decline(self, spec: ThroughputSpec, outcome: Outcome, detail: str, deadline: Deadline) -> None:
         """Do nothing: the server's report has the reason."""

@@ -46,7 +46,13 @@ def _report(
     report = ServerReport(family=spec.family, started_at=started_at, outcome=outcome, detail=detail, sends=spec.reverse)
     if statistics is None:
         return report
-    return msgspec.structs.replace(report, wanted_ratio=statistics.wanted_ratio, kernel=statistics.kernel)
+    return msgspec.structs.replace(
+        report,
+        wanted_ratio=statistics.wanted_ratio,
+        kernel=statistics.kernel,
+        inventory=msgspec.UNSET if statistics.inventory is None else statistics.inventory,
+        metrics=msgspec.UNSET if statistics.metrics is None else statistics.metrics,
+    )
 
 
 KIND = SlotKind(

@@ -26,6 +26,7 @@ from probes.bounds import (
     Text,
 )
 from probes.contract import Outcome
+from probes.throughput.hosts.spec import HostInventory, TcpMetrics
 
 Protocol = Literal["tcp", "udp"]
 
@@ -155,7 +156,8 @@ class UdpCounts(msgspec.Struct, frozen=True, kw_only=True):
 class Transfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Details of a transfer. `omitted_s` is the length of the first part, which the tool leaves out of its figures.
 
-    If only the sender or only the receiver reported its intervals, the other's are None.
+    If only the sender or only the receiver reported its intervals, the other's are None. The TCP metrics are those that
+    the kernel of each end had cached of the other before the test.
     """
 
     sent: SentIntervals | None = None
@@ -166,11 +168,14 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     receiver_cpu: CpuUse | None = None
     kernel: KernelCounts | None = None
     udp: UdpCounts | None = None
+    sender_metrics: TcpMetrics | None = None
+    receiver_metrics: TcpMetrics | None = None
 
 
 class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="throughput", tag_field="kind"):
     """Result of a throughput test. `throughput_bps` is the mean rate at the receiver without the omitted part, None
-    unless the outcome is `measured`. `asked_bps` is the rate limit that the sender was given."""
+    unless the outcome is `measured`. `asked_bps` is the rate limit that the sender was given, `inventory` that of the
+    host that connected."""
 
     target: str
     address: str | None
@@ -190,6 +195,7 @@ class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="th
     congestion_control: Text | None = None
     tool: Text | None = None
     transfer: Transfer | None = None
+    inventory: HostInventory | msgspec.UnsetType = msgspec.UNSET
     detail: Text | None = None
 
     @property
@@ -203,7 +209,7 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="ser
 
     The outcome is `measured` if it served the test, `missed` if no client connected; `detail` explains it. `sends` is
     true if the listening end sent the data, as with `reverse`; `kernel` is set only then. `wanted_ratio` is as in
-    `CpuUse`.
+    `CpuUse`; `inventory` and `metrics` are those of the listening host.
     """
 
     needs_slot: ClassVar[bool] = True
@@ -215,6 +221,8 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="ser
     sends: bool = False
     wanted_ratio: Amount | None = None
     kernel: KernelCounts | None = None
+    inventory: HostInventory | msgspec.UnsetType = msgspec.UNSET
+    metrics: TcpMetrics | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def is_reported_by_destination(self) -> bool:
@@ -232,7 +240,14 @@ def merge_server_report(transfer: Transfer, served: ServerReport) -> Transfer:
         )
     if served.kernel is not None:
         transfer = msgspec.structs.replace(transfer, kernel=served.kernel)
+    if isinstance(served.metrics, TcpMetrics):
+        transfer = with_metrics(transfer, served.metrics, of_sender=served.sends)
     return transfer
+
+
+def with_metrics(transfer: Transfer, metrics: TcpMetrics | None, *, of_sender: bool) -> Transfer:
+    """Add the cached metrics of an end to a transfer."""
+    return msgspec.structs.replace(transfer, **{"sender_metrics" if of_sender else "receiver_metrics": metrics})
 
 
 def not_measured(spec: ThroughputSpec, started_at: datetime, outcome: Outcome, detail: str) -> ThroughputRun:

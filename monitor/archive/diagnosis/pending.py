@@ -19,7 +19,7 @@ from django.db import transaction
 from monitor.archive.diagnosis.findings import Background, RunDiagnosis, diagnose_run
 from monitor.archive.ingest.binary_copy import microseconds
 from monitor.archive.ingest.jsonb import for_jsonb
-from monitor.archive.ingest.store_results import mark_dirty
+from monitor.archive.ingest.store_results import INVENTORY_ID, mark_dirty
 from monitor.archive.models import ThroughputTest, UndiagnosedTest
 from monitor.archive.queries.throughput.transfers import backgrounds
 from monitor.mesh.models import Slot
@@ -53,16 +53,20 @@ def diagnose_awaited(now: datetime, most: int = AT_ONCE) -> int:
     return len(keys)
 
 
-def _server_reports(slot_ids: list[int]) -> Mapping[int, ServerReport]:
+def _server_reports(slot_ids: list[int]) -> Mapping[int, tuple[ServerReport, int | None]]:
+    """The report of each listening end, with the identifier of its inventory."""
     rows = Slot.objects.filter(pk__in=slot_ids).exclude(served=None).values_list("pk", "served")
-    return {slot_id: msgspec.convert(said, ServerReport) for slot_id, said in rows}
+    return {slot_id: (msgspec.convert(said, ServerReport), said.get(INVENTORY_ID)) for slot_id, said in rows if said}
 
 
-def _diagnose(test: ThroughputTest, background: Background, served: ServerReport | None) -> None:
+def _diagnose(test: ThroughputTest, background: Background, far_end: tuple[ServerReport, int | None] | None) -> None:
     """Store the diagnosis of a test."""
+    served, inventory_id = (None, None) if far_end is None else far_end
     run = _run_of(test, served)
     said = _diagnose_run(run, background)
     changed: dict[str, Any] = {"transfer": for_jsonb(run.transfer)}
+    if served is not None and inventory_id is not None:
+        changed["sender_inventory_id" if served.sends else "receiver_inventory_id"] = inventory_id
     if said is not None:
         has_rate = said.steady_bps is not None
         changed |= {

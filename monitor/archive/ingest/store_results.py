@@ -7,22 +7,28 @@ throughput tests later.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
+import msgspec
 import numpy as np
 from django.db import IntegrityError, connection, transaction
 
 from monitor.archive.ingest.binary_copy import Integers, Rows, copy_into, microseconds
+from monitor.archive.ingest.inventories import digest_of, store_inventories
 from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.ingest.rows import row_of
 from monitor.archive.models import CapacityResult, ThroughputTest, UndiagnosedTest
 from monitor.archive.statements import statement
 from monitor.mesh.schedule.endings import close_slot, note_served
 from probes.site.wire import Delivered
+from probes.throughput.hosts.spec import HostInventory
 from probes.throughput.spec import ServerReport, ThroughputRun
 
 HOUR_US = 3_600_000_000
+INVENTORY_ID = "inventory_id"
+"""Key of the stored report of a listening end, for the inventory of its host."""
 HOURS_OF_A_PATH = 2**32
 """More than the number of hours there can be, so that path and hour make a single integer."""
 
@@ -61,18 +67,32 @@ def mark_dirty(path_ids: Integers, started_us: Integers, now: datetime) -> None:
 
 def store_throughput(results: Sequence[Delivered], now: datetime) -> None:
     """Store throughput tests, and close slots by the reports of both ends."""
-    _store_runs([delivered for delivered in results if isinstance(delivered.result, ThroughputRun)], now)
-    _end_slots(results)
+    inventory_ids = _store_inventories(results)
+    runs = [delivered for delivered in results if isinstance(delivered.result, ThroughputRun)]
+    _store_runs(runs, now, inventory_ids)
+    _end_slots(results, inventory_ids)
 
 
-def _store_runs(runs: Sequence[Delivered], now: datetime) -> None:
+def _store_inventories(results: Sequence[Delivered]) -> dict[bytes, int]:
+    """Store the inventories of these results; returns their identifiers by their digests."""
+    newest: dict[bytes, tuple[HostInventory, datetime]] = {}
+    for delivered in results:
+        said = delivered.result
+        if isinstance(said, ThroughputRun | ServerReport) and isinstance(said.inventory, HostInventory):
+            digest = digest_of(said.inventory)
+            at = max(said.started_at, newest[digest][1]) if digest in newest else said.started_at
+            newest[digest] = (said.inventory, at)
+    return store_inventories(newest) if newest else {}
+
+
+def _store_runs(runs: Sequence[Delivered], now: datetime, inventory_ids: Mapping[bytes, int]) -> None:
     """Store throughput tests; queue those with intervals for diagnosis."""
     if not runs:
         return
     keys = {(delivered.path_id, delivered.result.started_at) for delivered in runs}
     new = keys - _tests_stored(keys)
     rows = [
-        _throughput_test(delivered)
+        _throughput_test(delivered, inventory_ids)
         for delivered in _by_key(runs)
         if (delivered.path_id, delivered.result.started_at) in new
     ]
@@ -85,7 +105,7 @@ def _store_runs(runs: Sequence[Delivered], now: datetime) -> None:
     mark_dirty(path_ids, np.array([microseconds(at) for _, at in new], np.int64), now)
 
 
-def _end_slots(results: Sequence[Delivered]) -> None:
+def _end_slots(results: Sequence[Delivered], inventory_ids: Mapping[bytes, int]) -> None:
     """Close slots by the reports of both ends: tests of connecting ends, served reports of listening ends. A test whose
     other end reports later is queued for diagnosis again.
 
@@ -100,7 +120,7 @@ def _end_slots(results: Sequence[Delivered]) -> None:
     for delivered in planned:
         said, slot_id = delivered.result, delivered.slot_id or 0
         if isinstance(said, ServerReport):
-            note_served(slot_id, for_jsonb(said))
+            note_served(slot_id, _served_report(said, inventory_ids))
         elif isinstance(said, ThroughputRun):
             close_slot(slot_id, said.outcome, said.detail, said.sent_bytes or said.received_bytes)
     with connection.cursor() as cursor:
@@ -129,7 +149,18 @@ def _by_key(runs: Sequence[Delivered]) -> list[Delivered]:
     return sorted(runs, key=lambda delivered: (delivered.path_id, delivered.result.started_at))
 
 
-def _throughput_test(delivered: Delivered) -> ThroughputTest:
+def _served_report(said: ServerReport, inventory_ids: Mapping[bytes, int]) -> dict[str, Any]:
+    """The report of a listening end as its slot stores it: with the identifier of its inventory in its place."""
+    report: dict[str, Any] = for_jsonb(msgspec.structs.replace(said, inventory=msgspec.UNSET))
+    return {**report, INVENTORY_ID: _inventory_id(said, inventory_ids)}
+
+
+def _inventory_id(said: ThroughputRun | ServerReport, inventory_ids: Mapping[bytes, int]) -> int | None:
+    return inventory_ids[digest_of(said.inventory)] if isinstance(said.inventory, HostInventory) else None
+
+
+def _throughput_test(delivered: Delivered, inventory_ids: Mapping[bytes, int]) -> ThroughputTest:
     run = delivered.result
     assert isinstance(run, ThroughputRun)
-    return row_of(ThroughputTest, delivered, average_bps=run.throughput_bps)
+    end = "receiver_inventory_id" if run.reverse else "sender_inventory_id"
+    return row_of(ThroughputTest, delivered, average_bps=run.throughput_bps, **{end: _inventory_id(run, inventory_ids)})

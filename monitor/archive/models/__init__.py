@@ -21,7 +21,14 @@ from monitor.archive.models.directions import (
     DirectionYear,
     OneWaySummary,
 )
-from monitor.archive.models.results import Burst, CapacityResult, DiskToDiskTest, ThroughputTest, UndiagnosedTest
+from monitor.archive.models.results import (
+    Burst,
+    CapacityResult,
+    DiskToDiskTest,
+    StoredInventory,
+    ThroughputTest,
+    UndiagnosedTest,
+)
 from monitor.archive.models.routes import NO_FLOW, PathRoute, Route, Trace
 from monitor.archive.models.summaries import (
     BurstDay,
@@ -69,6 +76,7 @@ __all__ = [
     "ReceivedBatch",
     "RefusedResult",
     "Route",
+    "StoredInventory",
     "SweepCell",
     "TableSize",
     "ThroughputDay",

@@ -87,10 +87,23 @@ class ThroughputTest(models.Model):
     sentence = models.TextField(null=True, help_text="the verdict with its evidence, in words")
     diagnosis = models.JSONField(null=True, help_text="details, as monitor.archive.diagnosis.findings.Findings")
     transfer = models.JSONField(null=True, help_text="as probes.throughput.spec.Transfer")
+    sender_inventory_id = models.BigIntegerField(null=True, help_text="in host_inventory")
+    receiver_inventory_id = models.BigIntegerField(null=True, help_text="in host_inventory")
 
     class Meta:
         db_table = "throughput_test"
         indexes = [models.Index(fields=["measured_at"], name="throughput_by_time")]
+
+
+class StoredInventory(models.Model):
+    """The inventory of a host, stored once for all tests with the same."""
+
+    digest = models.BinaryField(unique=True, help_text="SHA-256 of its JSON")
+    inventory = models.JSONField(help_text="as probes.throughput.hosts.spec.HostInventory")
+    last_at = models.DateTimeField(help_text="of the newest test with it")
+
+    class Meta:
+        db_table = "host_inventory"
 
 
 class UndiagnosedTest(models.Model):

@@ -77,6 +77,7 @@ RECORDS = (
     ExpiringRows("agent_gap", "ledger", f"until <= {_BEFORE}"),
     ExpiringRows("clock_off_period", "ledger", f"until < {_BEFORE}"),
     ExpiringRows("throughput_sweep", "throughput"),
+    ExpiringRows("host_inventory", "throughput", f"last_at < {_BEFORE} - interval '2 days'"),
     ExpiringRows("incident", "incidents"),
     ExpiringRows("quiet", "incidents"),
     ExpiringRows("deed", "deeds", f"at < {_BEFORE} AND incident_id IS NULL AND quiet_id IS NULL"),

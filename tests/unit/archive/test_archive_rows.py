@@ -19,7 +19,8 @@ OF_THE_PATH = {"target", "family"}
 STORED_AS_MEASURED_AT = {"started_at"}
 WITHOUT_COLUMN = {
     Burst: set(),
-    ThroughputRun: {"address", "reverse"},  # the slot has the direction, the path the addresses
+    # The slot has the direction, the path the addresses, host_inventory the inventory.
+    ThroughputRun: {"address", "reverse", "inventory"},
     CapacityRun: set(),
     DiskToDiskRun: {"address", "carried_bytes"},  # counted with the slot
 }

@@ -13,13 +13,15 @@ from datetime import datetime
 import msgspec
 
 from monitor.archive.diagnosis.findings import Background, Findings
+from monitor.archive.queries.throughput.inventories import decoded_inventory
 from monitor.archive.statements import columns, records, run_statement
+from probes.throughput.hosts.spec import HostInventory
 from probes.throughput.spec import Transfer
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTransfer:
-    """A test with its intervals. `findings` and `transfer` are None where not available."""
+    """A test with its intervals. `findings` and the fields after it are None where not available."""
 
     path_id: int
     at: datetime
@@ -39,6 +41,8 @@ class StoredTransfer:
     detail: str | None
     findings: Findings | None
     transfer: Transfer | None
+    sender_inventory: HostInventory | None
+    receiver_inventory: HostInventory | None
 
 
 def backgrounds(tests: Sequence[tuple[int, datetime]]) -> dict[tuple[int, datetime], Background]:
@@ -53,9 +57,10 @@ def transfer_of(path_id: int, at: datetime) -> StoredTransfer | None:
     names, rows = run_statement("transfer", columns(StoredTransfer), path_id=path_id, at=at)
     if not rows:
         return None
-    *plain, findings, transfer = rows[0]
+    *plain, findings, transfer, sender, receiver = rows[0]
     decoded = (
         None if findings is None else msgspec.json.decode(findings, type=Findings),
         None if transfer is None else msgspec.json.decode(transfer, type=Transfer),
+        *(None if inventory is None else decoded_inventory(inventory) for inventory in (sender, receiver)),
     )
     return records(StoredTransfer, names, [(*plain, *decoded)])[0]

@@ -18,6 +18,7 @@ from monitor.analysis.transfer import Spread, spread
 from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
 from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import PathSummary, Series, data_before, measured_packet_sizes, raw_bursts
+from monitor.archive.queries.throughput.inventories import inventory_changes
 from monitor.archive.queries.throughput.series import (
     PathThroughput,
     ThroughputPoint,
@@ -184,7 +185,8 @@ def _transfer(path_id: int, tests: Sequence[ThroughputPoint], at: datetime | Non
     stored = transfer_of(path_id, at)
     if stored is None:
         raise UnknownChoice(f"test={at.isoformat()}: no throughput test of this path began then")
-    return transfer_view(stored)
+    has_inventory = stored.sender_inventory is not None or stored.receiver_inventory is not None
+    return transfer_view(stored, inventory_changes(path_id, at) if has_inventory else ())
 
 
 def _only(rows: Sequence[T]) -> T | None:

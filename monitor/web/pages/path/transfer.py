@@ -6,6 +6,7 @@ In: a `StoredTransfer`, a `PathEstimate`. Out: rows for the template. Charts are
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from monitor.analysis import figures
@@ -13,8 +14,10 @@ from monitor.analysis.tcp import Forecast, LimitName, ThroughputEstimate, wordin
 from monitor.analysis.transfer import EvidenceFigure
 from monitor.archive.diagnosis.findings import Findings
 from monitor.archive.queries.path_estimates import PathEstimate
+from monitor.archive.queries.throughput.inventories import InventoryChange
 from monitor.archive.queries.throughput.transfers import StoredTransfer
 from monitor.web.charts.transfer import TransferCharts, transfer_charts
+from monitor.web.pages.path.hosts import HostsView, hosts_view
 from probes.throughput.spec import CpuUse, Transfer
 
 Fact = tuple[str, str]
@@ -32,6 +35,7 @@ class TransferView:
     evidence: tuple[Fact, ...]
     facts: tuple[Fact, ...]
     charts: TransferCharts | None
+    hosts: HostsView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +49,15 @@ class EstimateView:
     target: str
 
 
-def transfer_view(stored: StoredTransfer) -> TransferView:
-    """A test for the page."""
+def transfer_view(stored: StoredTransfer, changes: Sequence[InventoryChange] = ()) -> TransferView:
+    """A test for the page, with the changes of its hosts before it."""
     findings = stored.findings
     return TransferView(
         stored=stored,
         evidence=() if findings is None else tuple(_evidence(figure) for figure in findings.evidence),
         facts=(*_rates(stored), *finding_facts(findings), *_transfer_facts(stored.transfer)),
         charts=transfer_charts(stored),
+        hosts=hosts_view(stored, changes),
     )
 
 

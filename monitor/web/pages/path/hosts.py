@@ -1,0 +1,121 @@
+"""The hosts of a throughput test for the path page: their settings side by side, and what changed before.
+
+In: a `StoredTransfer` and the `InventoryChange`s of its path. Out: rows of text for the template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from monitor.analysis import figures
+from monitor.analysis.tcp import wording
+from monitor.archive.queries.throughput.inventories import InventoryChange, settings_of
+from monitor.archive.queries.throughput.transfers import StoredTransfer
+from probes.throughput.hosts.spec import TcpMetrics
+
+UNKNOWN = "–"
+
+LABELS = {
+    "cpu_model": "CPU model",
+    "cpus": "CPUs",
+    "cpu_governor": "CPU governor",
+    "speed_bps": "link speed",
+    "mtu_bytes": "MTU",
+    "queue_discipline": "queue discipline",
+    "tx_queue_packets": "transmit queue length",
+    "rx_ring_packets": "receive ring",
+    "tx_ring_packets": "transmit ring",
+}
+UNITS = {
+    "mtu_bytes": "bytes",
+    "tx_queue_packets": "packets",
+    "rx_ring_packets": "packets",
+    "tx_ring_packets": "packets",
+}
+BUFFERS = ("rmem", "wmem", "rmem_max", "wmem_max", "rmem_default", "wmem_default")
+"""Ends of the names of sysctls whose values are bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """A changed setting: whose host, its name, its values before and after, and the first test with the new value."""
+
+    role: str
+    setting: str
+    before: str
+    after: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class HostsView:
+    """Settings of both hosts: rows of name, sender, receiver. `differing` names those that the two do not share."""
+
+    rows: tuple[tuple[str, str, str], ...]
+    differing: frozenset[str]
+    changes: tuple[ChangeRow, ...]
+
+
+def hosts_view(stored: StoredTransfer, changes: Sequence[InventoryChange]) -> HostsView | None:
+    """The hosts of a test; None where neither reported its inventory."""
+    if stored.sender_inventory is None and stored.receiver_inventory is None:
+        return None
+    sender, receiver = (
+        {} if inventory is None else settings_of(inventory)
+        for inventory in (stored.sender_inventory, stored.receiver_inventory)
+    )
+    rows = [
+        (LABELS.get(name, name), _or_unknown(name, sender), _or_unknown(name, receiver))
+        for name in {**sender, **receiver}
+    ]
+    transfer = stored.transfer
+    if transfer is not None and (transfer.sender_metrics or transfer.receiver_metrics):
+        of_sender, of_receiver = _metrics(transfer.sender_metrics), _metrics(transfer.receiver_metrics)
+        rows.append(("cached metrics of the peer", of_sender, of_receiver))
+    return HostsView(
+        rows=tuple(rows),
+        differing=frozenset(label for label, of_sender, of_receiver in rows if of_sender != of_receiver),
+        changes=tuple(
+            ChangeRow(
+                role=change.role,
+                setting=LABELS.get(change.setting, change.setting),
+                before=setting_text(change.setting, change.before),
+                after=setting_text(change.setting, change.after),
+                since=change.at,
+            )
+            for change in changes
+        ),
+    )
+
+
+def setting_text(name: str, value: str | None) -> str:
+    """The value of a setting, with its unit: 6.29 MB, 10 Gbit/s, 1,500 bytes."""
+    if value is None:
+        return UNKNOWN
+    if name.startswith("net.") and name.removeprefix("net.core.").removeprefix("net.ipv4.tcp_") in BUFFERS:
+        return " ".join(wording.size(float(part)) if part.isdigit() else part for part in value.split())
+    if name == "speed_bps":
+        return figures.bit_rate(float(value))
+    return f"{figures.count(int(value))} {UNITS[name]}" if name in UNITS else value
+
+
+def _or_unknown(name: str, settings: dict[str, str]) -> str:
+    """A setting as it is, so that it can be compared and copied; quantities that are no sysctl have their unit."""
+    value = settings.get(name, UNKNOWN)
+    return value if name.startswith("net.") or value == UNKNOWN else setting_text(name, value)
+
+
+def _metrics(metrics: TcpMetrics | None) -> str:
+    if metrics is None:
+        return UNKNOWN
+    parts = [
+        "" if metrics.rtt_ms is None else f"RTT {figures.milliseconds(metrics.rtt_ms)}",
+        "" if metrics.cwnd_segments is None else f"window {figures.count(metrics.cwnd_segments)} segments",
+        ""
+        if metrics.ssthresh_segments is None
+        else f"slow start threshold {figures.count(metrics.ssthresh_segments)} segments",
+        "" if metrics.age_s is None else f"{figures.duration(metrics.age_s)} old",
+    ]
+    return ", ".join(part for part in parts if part) or UNKNOWN

@@ -1,0 +1,184 @@
+"""Read this host's inventory, and its kernel's cached metrics of a peer, from /proc, /sys, ethtool's ioctl and `ip`.
+
+In: the peer's address. Out: `HostInventory`, `TcpMetrics`. No privilege is needed; what the system does not provide is
+None or left out. Reading takes about 10 ms.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from probes.throughput.hosts.interface import read_settings
+from probes.throughput.hosts.spec import HostInventory, TcpMetrics
+
+PROC_SYS = Path("/proc/sys")
+CPU_INFO = Path("/proc/cpuinfo")
+GOVERNORS = Path("/sys/devices/system/cpu")
+IP_TIMEOUT_S = 2.0
+MAX_TEXT = 200
+
+CORE_SYSCTLS = (
+    "rmem_max",
+    "wmem_max",
+    "rmem_default",
+    "wmem_default",
+    "default_qdisc",
+    "netdev_max_backlog",
+    "netdev_budget",
+)
+TCP_SYSCTLS = (
+    "rmem",
+    "wmem",
+    "mem",
+    "congestion_control",
+    "timestamps",
+    "sack",
+    "dsack",
+    "window_scaling",
+    "moderate_rcvbuf",
+    "adv_win_scale",
+    "mtu_probing",
+    "base_mss",
+    "ecn",
+    "no_metrics_save",
+    "slow_start_after_idle",
+    "limit_output_bytes",
+    "notsent_lowat",
+)
+SYSCTLS = (*(f"net.core.{name}" for name in CORE_SYSCTLS), *(f"net.ipv4.tcp_{name}" for name in TCP_SYSCTLS))
+"""Sysctls of an inventory; those of net.ipv4.tcp apply to IPv6 too."""
+
+UNITS_MS = {"s": 1000.0, "sec": 1000.0, "ms": 1.0, "us": 0.001}
+
+
+def read_inventory(peer: str | None) -> HostInventory:
+    """The inventory of this host, with the interface by which packets to `peer` leave if that is known."""
+    interface = None if peer is None else interface_to(peer)
+    settings = None if interface is None else read_settings(interface)
+    link = {} if interface is None else _first(_ip_json("link", "show", "dev", interface))
+    return HostInventory(
+        kernel=platform.release()[:MAX_TEXT] or None,
+        cpu_model=_cpu_model(),
+        cpus=os.cpu_count(),
+        cpu_governor=_governor(),
+        interface=interface,
+        driver=None if settings is None else settings.driver,
+        speed_bps=None if settings is None else settings.speed_bps,
+        mtu_bytes=link.get("mtu"),
+        queue_discipline=link.get("qdisc"),
+        tx_queue_packets=link.get("txqlen"),
+        rx_ring_packets=None if settings is None else settings.rx_ring_packets,
+        tx_ring_packets=None if settings is None else settings.tx_ring_packets,
+        offloads={} if settings is None else settings.offloads,
+        sysctls=read_sysctls(),
+    )
+
+
+def interface_to(peer: str) -> str | None:
+    """The interface by which packets to this address leave; None without a route or without `ip`."""
+    name = _first(_ip_json("route", "get", peer)).get("dev")
+    return name if isinstance(name, str) else None
+
+
+def read_sysctls(names: Iterable[str] = SYSCTLS, root: Path = PROC_SYS) -> dict[str, str]:
+    """Values of those of these sysctls that this kernel has."""
+    values = {}
+    for name in names:
+        with contextlib.suppress(OSError):
+            values[name] = " ".join((root / name.replace(".", "/")).read_text().split())[:MAX_TEXT]
+    return values
+
+
+def read_tcp_metrics(peer: str, source: str | None = None) -> TcpMetrics | None:
+    """The kernel's cached metrics of `peer`, those of connections from `source` if it is given; None without any."""
+    text = _ip("tcp_metrics", "show", peer)
+    return None if text is None else parse_tcp_metrics(text, source)
+
+
+def parse_tcp_metrics(text: str, source: str | None = None) -> TcpMetrics | None:
+    """Parse `ip tcp_metrics show ADDRESS`, which lists an entry for each source address."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    of_source = [line for line in lines if source is not None and line.rstrip().endswith(f"source {source}")]
+    line = next(iter(of_source or lines), None)
+    if line is None:
+        return None
+    return TcpMetrics(
+        age_s=_seconds(line, "age"),
+        cwnd_segments=_whole(line, "cwnd"),
+        ssthresh_segments=_whole(line, "ssthresh"),
+        rtt_ms=_milliseconds(line, "rtt"),
+        rtt_variation_ms=_milliseconds(line, "rttvar"),
+        reordering=_whole(line, "reordering"),
+    )
+
+
+def _whole(line: str, name: str) -> int | None:
+    match = re.search(rf"\b{name} (\d+)\b", line)
+    return int(match[1]) if match else None
+
+
+def _milliseconds(line: str, name: str) -> float | None:
+    match = re.search(rf"\b{name} ([\d.]+)(us|ms|sec|s)\b", line)
+    return round(float(match[1]) * UNITS_MS[match[2]], 6) if match else None
+
+
+def _seconds(line: str, name: str) -> float | None:
+    milliseconds = _milliseconds(line, name)
+    return None if milliseconds is None else milliseconds / 1000.0
+
+
+def _cpu_model() -> str | None:
+    """The model in /proc/cpuinfo; None where the architecture does not name it."""
+    with contextlib.suppress(OSError):
+        match = re.search(r"^model name\s*:\s*(.+)$", CPU_INFO.read_text(errors="replace"), re.MULTILINE)
+        return match[1].strip()[:MAX_TEXT] if match else None
+    return None
+
+
+def _governor() -> str | None:
+    """The frequency governors of all CPUs, usually a single name; None without frequency scaling."""
+    names = set()
+    for path in GOVERNORS.glob("cpu[0-9]*/cpufreq/scaling_governor"):
+        with contextlib.suppress(OSError):
+            names.add(path.read_text().strip())
+    return ", ".join(sorted(names))[:MAX_TEXT] or None
+
+
+def _ip_json(*arguments: str) -> Any:
+    text = _ip("-j", *arguments)
+    try:
+        return None if text is None else msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return None
+
+
+def _first(rows: Any) -> dict[str, Any]:
+    """The first object of a list; empty without any."""
+    return rows[0] if isinstance(rows, list) and rows and isinstance(rows[0], dict) else {}
+
+
+def _ip(*arguments: str) -> str | None:
+    """Output of `ip`; None if it fails or is not installed."""
+    environment = {**os.environ, "PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"}
+    try:
+        done = subprocess.run(
+            ["ip", *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=IP_TIMEOUT_S,
+            check=False,
+            env=environment,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
