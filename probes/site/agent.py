@@ -24,6 +24,7 @@ from probes.site.limits.usage import Usage
 from probes.site.plan import PlanCache, PlanPuller
 from probes.site.runner.cycle import Cycles
 from probes.site.runner.destination_tests import DestinationTests
+from probes.site.runner.offered_tests import OfferedTests
 from probes.site.runner.on_demand_pings import OnDemandPings
 from probes.site.runner.on_demand_traces import OnDemandTraces
 from probes.site.runner.own_tests import OwnTests
@@ -94,6 +95,7 @@ class Agent:
         self.on_demand_pings = OnDemandPings(permit, own_tests, centre.report_pings, now=centre.clock.utc_now)
         self.on_demand_traces = OnDemandTraces(self.cycles, now=centre.clock.utc_now)
         self.reflector = ReflectorService(self._reflector_plan, limits.stamp, limits.forbids_address)
+        self.offered_tests = OfferedTests(limits, usage, own_tests, self.plans.current, now=centre.clock.utc_now)
         for kind in KINDS.values():
             kind.probe()  # loaded now, so that no first cycle waits for it
 

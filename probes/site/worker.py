@@ -67,7 +67,8 @@ def main() -> int:
     logging.getLogger().addHandler(agent.journal.handler)
     threading.excepthook = leave_now
     agent.begin()
-    threading.Thread(target=agent.reflector.run, args=(threading.Event(),), name="stamp", daemon=True).start()
+    for name, service in (("stamp", agent.reflector.run), ("offered-tests", agent.offered_tests.run)):
+        threading.Thread(target=service, args=(threading.Event(),), name=name, daemon=True).start()
     app = make_app(agent)
     app.steps["worker"].add(BeatThread)
     signals.setup_logging.connect(keep_logging, weak=False)

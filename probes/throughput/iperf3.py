@@ -43,7 +43,7 @@ from probes.throughput.report import (
     received_bytes,
 )
 from probes.throughput.sampling import StreamAddress, ToolSampler
-from probes.throughput.source_filter import DatagramFilter, filter_listener
+from probes.throughput.source_filter import DatagramFilter, filter_listener, source_program
 from probes.throughput.spec import CpuUse, KernelCounts, ThroughputRun, ThroughputSpec, with_metrics
 
 logger = logging.getLogger(__name__)
@@ -253,7 +253,7 @@ def _serve_once(
         ExitStack() as filters,
     ):
         if peer is not None:
-            filter_listener(peer, process.pid, deadline)
+            filter_listener(source_program(peer), process.pid, deadline)
             if spec.protocol == "udp":
                 filters.enter_context(DatagramFilter(peer, process.pid, spec.streams))
         output = _output(process, deadline, deadline_is_failure=False)

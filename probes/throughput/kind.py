@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from probes.contract import FarEnd, Outcome, Probe, SlotKind
-from probes.throughput.limits import ThroughputLimits
+from probes.throughput.check import check_offered_server
+from probes.throughput.limits import Iperf3ServerLimits, ThroughputLimits
 from probes.throughput.spec import ServerReport, ThroughputRun, ThroughputSlot, ThroughputSpec, not_measured
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ KIND = SlotKind(
     task=ThroughputSlot,
     results=(ThroughputRun, ServerReport),
     hours="throughput",
-    limits={"throughput": ThroughputLimits},
+    limits={"throughput": ThroughputLimits, "iperf3_server": Iperf3ServerLimits},
     probe=_probe,
     far_end=_far_end,
     not_measured=not_measured,
@@ -68,4 +69,5 @@ KIND = SlotKind(
     calls_again=True,
     prepare=_prepare,
     report=_report,
+    check=lambda limits, slots: check_offered_server(limits.iperf3_server, slots),
 )

@@ -1,10 +1,12 @@
-"""The table [throughput] of limits.toml: limits of all tests that load their path."""
+"""The tables [throughput] and [iperf3_server] of limits.toml: tests that load their path, and tests of others to us."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Protocol
 
 import msgspec
+from msgspec import Meta
 
 from probes.limit_keys import ALL_DAY, FLOAT_SLACK, Hours, NetworkList, Number
 from probes.quantities import with_unit
@@ -52,3 +54,38 @@ class ThroughputLimits(msgspec.Struct, frozen=True, kw_only=True):
                 f"{with_unit(used_bits, 'bit')} today, {with_unit(bits, 'bit')} allowed"
             )
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTest:
+    """A test of a client outside the mesh, as the limits count it: its maximum length and rate."""
+
+    length_s: float
+    rate_bps: int | None
+
+
+class Iperf3ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """An iperf3 server for others. [throughput] applies to their tests too."""
+
+    clients: Annotated[
+        NetworkList,
+        meaning("networks whose hosts may run iperf3 tests to this site's server; no server runs without any"),
+    ] = ()
+    port: Annotated[
+        int, Meta(ge=1, le=65_535), meaning("port of the server, TCP and UDP; not a port of the mesh's own tests")
+    ] = 5200
+    max_duration_s: Annotated[Number, meaning("maximum length of a client's test")] = 30.0
+    max_bps: Annotated[
+        Number | None, meaning("a test above this rate, averaged over 5 s, is ended; default: no limit")
+    ] = None
+    max_minutes_per_day: Annotated[Number, meaning("tests of clients per UTC day")] = 60.0
+    hours: Hours = ALL_DAY
+
+    def forbids_share(self, length_s: float, used_s: float) -> str | None:
+        """The limit that another test of this day would exceed, as a sentence, or None."""
+        if used_s + length_s <= self.max_minutes_per_day * 60 + FLOAT_SLACK:
+            return None
+        return (
+            f"iperf3_server.max_minutes_per_day: {length_s:g} s after {used_s / 60:.1f} minutes today, "
+            f"{self.max_minutes_per_day:g} minutes allowed"
+        )

@@ -1,4 +1,4 @@
-"""Restrict the sockets of a child process to a single source address, with a socket filter (BPF).
+"""Restrict the sockets of a child process to a source address or to networks, with a socket filter (BPF).
 
 The server's listening socket is copied from its process (pidfd_getfd(2), which a parent may call on its child) and gets
 a filter that drops packets from other sources; accepted connections inherit it. UDP sockets inherit nothing and are
@@ -16,26 +16,29 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from probes.contract import Deadline
-from probes.ping.icmp.packet_filter import JUMP_IF_EQUAL, RETURN, WHOLE, Instruction, attach
+from probes.ping.icmp.packet_filter import AND, JUMP_IF_EQUAL, LOAD_BYTE, RETURN, WHOLE, Instruction, attach
 
 SYS_PIDFD_GETFD = 438
 LOAD_WORD = 0x20
 AT_IP_HEADER = 0xFFF00000
 """SKF_NET_OFF of linux/filter.h: offsets count from the IP header; by default those of TCP and UDP begin after it."""
 SOURCE_AT = {4: 12, 6: 8}
+VERSION_BITS = 0xF0
 POLL_S = 0.005
 FAST_POLL_S = 0.0002
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def filter_listener(address: str, pid: int, deadline: Deadline) -> bool:
-    """Wait until the process listens, then filter its socket. False if that is not permitted or the process ended."""
+def filter_listener(program: Sequence[Instruction], pid: int, deadline: Deadline) -> bool:
+    """Wait until the process listens, then filter its socket by the program. False if that is not permitted or the
+    process ended."""
     try:
         process = os.pidfd_open(pid)
     except OSError:
@@ -46,7 +49,7 @@ def filter_listener(address: str, pid: int, deadline: Deadline) -> bool:
                 listener = _listening_socket(process, number)
                 if listener is not None:
                     with listener:
-                        attach(listener, source_program(address))
+                        attach(listener, program)
                     return True
             time.sleep(POLL_S)
     except OSError:
@@ -146,6 +149,35 @@ def source_program(address: str) -> list[Instruction]:
         to_drop = 2 * (len(words) - number - 1) + 1
         instructions.append((JUMP_IF_EQUAL, 0, to_drop, int.from_bytes(word)))
     return [*instructions, (RETURN, 0, 0, WHOLE), (RETURN, 0, 0, 0)]
+
+
+def networks_program(admitted: Sequence[str], forbidden: Sequence[str]) -> list[Instruction]:
+    """The filter program that passes packets from the admitted networks that are in no forbidden one, and drops all
+    others; both families reach a listener on all addresses."""
+    instructions: list[Instruction] = []
+    for networks, verdict in ((forbidden, 0), (admitted, WHOLE)):
+        for network in networks:
+            instructions += _return_within(network, verdict)
+    return [*instructions, (RETURN, 0, 0, 0)]
+
+
+def _return_within(network: str, verdict: int) -> list[Instruction]:
+    """Return the verdict for packets from the network; others go on behind these instructions."""
+    parsed = ipaddress.ip_network(network)
+    address, mask = parsed.network_address.packed, parsed.netmask.packed
+    checks: list[tuple[Instruction, int, int]] = [
+        ((LOAD_BYTE, 0, 0, AT_IP_HEADER), VERSION_BITS, parsed.version << 4),
+    ]
+    for at in range(0, len(address), 4):
+        load = LOAD_WORD, 0, 0, AT_IP_HEADER + SOURCE_AT[parsed.version] + at
+        checks.append((load, int.from_bytes(mask[at : at + 4]), int.from_bytes(address[at : at + 4])))
+    # Words that the mask leaves out match every address.
+    checks = [check for check in checks if check[1]]
+    instructions: list[Instruction] = []
+    for number, (load, bits, expected) in enumerate(checks):
+        to_next_network = 3 * (len(checks) - number - 1) + 1
+        instructions += [load, (AND, 0, 0, bits), (JUMP_IF_EQUAL, 0, to_next_network, expected)]
+    return [*instructions, (RETURN, 0, 0, verdict)]
 
 
 def _descriptors(pid: int) -> list[int]:

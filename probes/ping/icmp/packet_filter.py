@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import socket
 import struct
+from collections.abc import Sequence
 
 from probes.ping.icmp import kernel
 from probes.ping.icmp.echo import ECHO_REPLY, ECHO_REQUEST
@@ -115,7 +116,7 @@ def _assemble(steps: list[Step]) -> list[Instruction]:
     ]
 
 
-def attach(opened: socket.socket, instructions: list[Instruction]) -> None:
+def attach(opened: socket.socket, instructions: Sequence[Instruction]) -> None:
     """Attach the program to the socket."""
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *instruction) for instruction in instructions))
     opened.setsockopt(

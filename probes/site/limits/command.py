@@ -46,4 +46,4 @@ def run(args: argparse.Namespace) -> int:
 def _line(rule: Rule) -> str:
     value = "no limit" if rule.value is None else to_toml(rule.value)
     where = " (default)" if rule.is_default else ""
-    return f"{rule.name:<31} {value}{where}: {rule.meaning}"
+    return f"{rule.name:<33} {value}{where}: {rule.meaning}"

@@ -27,13 +27,15 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 class UsageEntry(msgspec.Struct, kw_only=True):
-    """A test that counts: throughput with its length and bits, or capacity with its packets."""
+    """A test that counts: throughput with its length and bits, or capacity with its packets. `offered` is a test of a
+    client outside the mesh."""
 
     at: datetime
     address: str
     seconds: float = 0.0
     bits: float = 0.0
     packets: int = 0
+    offered: bool = False
 
 
 class UsageCounts(msgspec.Struct, kw_only=True):
@@ -60,15 +62,13 @@ class Usage:
         self._kept = read_usage(file)
 
     @contextlib.contextmanager
-    def testing(self, spec: FillsThePath, address: str) -> Iterator[UsageEntry]:
+    def testing(self, spec: FillsThePath, address: str, *, offered: bool = False) -> Iterator[UsageEntry]:
         """Count a test with `address` while the context lasts; the caller sets the bits of the entry. Raises ProbeError
         where the day has no room for it."""
-        length_s = spec.length_s
         with self._lock:
-            likely_bits = self._likely_bits(spec, address, length_s)
-            used = UsageEntry(at=self._now(), address=address, seconds=length_s, bits=likely_bits)
-            used_s, used_bits = usage_of_day(self._kept, used.at)
-            rule = self._limits.forbids_share(length_s, used_s, likely_bits, used_bits)
+            likely_bits = self._likely_bits(spec, address, spec.length_s)
+            used = UsageEntry(at=self._now(), address=address, seconds=spec.length_s, bits=likely_bits, offered=offered)
+            rule = self._forbids(used)
             if rule is not None:
                 raise ProbeError(rule, outcome=Outcome.NOT_PERMITTED)
             self._kept.throughput.append(used)
@@ -78,6 +78,24 @@ class Usage:
         finally:
             with self._lock:
                 self._write()
+
+    def forbids_offered(self, spec: FillsThePath) -> str | None:
+        """The rule against another test of a client outside the mesh today, whoever it is, or None."""
+        with self._lock:
+            likely_bits = self._likely_bits(spec, "", spec.length_s)
+            return self._forbids(
+                UsageEntry(at=self._now(), address="", seconds=spec.length_s, bits=likely_bits, offered=True)
+            )
+
+    def _forbids(self, wanted: UsageEntry) -> str | None:
+        """The rule against a test by the use of its day. To be called with the lock held."""
+        used_s, used_bits = usage_of_day(self._kept, wanted.at)
+        rule = self._limits.forbids_share(wanted.seconds, used_s, wanted.bits, used_bits)
+        if rule is None and wanted.offered:
+            offered = UsageCounts(throughput=[entry for entry in self._kept.throughput if entry.offered])
+            offered_s, _ = usage_of_day(offered, wanted.at)
+            rule = self._limits.section("iperf3_server").forbids_share(wanted.seconds, offered_s)
+        return rule
 
     def note_packets(self, address: str, packets: int) -> None:
         """Count the packets of a capacity measurement."""

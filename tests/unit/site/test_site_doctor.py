@@ -1,6 +1,7 @@
 """The doctor's checks that do not depend on the machine: each result with its fix."""
 
 import shutil
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -8,6 +9,9 @@ import pytest
 from probes.contract import CheckResult
 from probes.site.doctor.check_host import about_privileges, check_programs, has_net_raw, is_in_range
 from probes.site.doctor.run import lines
+from probes.throughput.check import check_offered_server
+from probes.throughput.limits import Iperf3ServerLimits
+from probes.throughput.spec import ThroughputSlot, ThroughputSpec
 
 # The lines of /proc/self/status of root, an ordinary user, and a service with AmbientCapabilities=CAP_NET_RAW.
 STATUS = "Name:\tpython\nUid:\t0\t0\t0\t0\nCapInh:\t{0}\nCapPrm:\t{0}\nCapEff:\t{0}\nCapBnd:\t000001ffffffffff\n"
@@ -67,3 +71,14 @@ def test_a_fix_is_printed_below_the_failed_check():
         "                      fix: timedatectl set-ntp true",
     ]
     assert msgspec.to_builtins(good) == {"check": "redis", "found": "/usr/bin/redis-server", "mend": None}
+
+
+@pytest.mark.parametrize(("port", "is_good"), [(5200, True), (5201, False)])
+def test_an_offered_server_needs_a_port_of_its_own(port, is_good):
+    at = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    spec = ThroughputSpec(address="192.0.2.2")
+    slot = ThroughputSlot(slot_id=1, path_id=1, test="t", role="server", starts_at=at, ends_at=at, spec=spec)
+
+    assert list(check_offered_server(Iperf3ServerLimits(port=port), [slot])) == []
+    (result,) = check_offered_server(Iperf3ServerLimits(port=port, clients=("203.0.113.0/24",)), [slot])
+    assert result.is_good is is_good

@@ -385,9 +385,9 @@ def test_the_command_prints_limits_and_usage(tmp_path, capsys):
 
     output = capsys.readouterr().out
     assert f"limits in {tmp_path / 'limits.toml'}\n" in output
-    assert "\nping.max_packets_per_s          50: " in output
-    assert '\nnetworks.allowed                ["0.0.0.0/0", "::/0"] (default): ' in output
-    assert "throughput.max_bits_per_day     no limit (default): " in output
+    assert "\nping.max_packets_per_s            50: " in output
+    assert '\nnetworks.allowed                  ["0.0.0.0/0", "::/0"] (default): ' in output
+    assert "throughput.max_bits_per_day       no limit (default): " in output
 
 
 def test_the_command_fails_where_the_agent_would_not_start(tmp_path, capsys):

@@ -7,7 +7,7 @@ import pytest
 from probes.contract import Outcome, ProbeError
 from probes.site.limits.limits import Limits
 from probes.site.limits.usage import Usage, UsageError
-from probes.throughput.limits import ThroughputLimits
+from probes.throughput.limits import Iperf3ServerLimits, OfferedTest, ThroughputLimits
 from probes.throughput.spec import ThroughputSpec
 from tests.facts import lacks
 
@@ -135,3 +135,17 @@ def test_an_unreadable_usage_file_is_an_error(clock, tmp_path):
     with pytest.raises(UsageError) as refused:
         Usage(limits(), file, now=clock)
     assert lacks(str(refused.value), f"{file}: ", "remove it", "from nothing") == []
+
+
+def test_tests_of_others_have_a_share_of_their_own_and_of_the_day(clock):
+    offer = Iperf3ServerLimits(max_minutes_per_day=0.5)
+    usage = Usage(Limits(throughput=ThroughputLimits(max_minutes_per_day=1), iperf3_server=offer), now=clock)
+    offered = OfferedTest(length_s=20.0, rate_bps=None)
+    with usage.testing(TEN_S, PEER):
+        assert usage.forbids_offered(offered) is None
+    with usage.testing(offered, PEER, offered=True):
+        assert lacks(usage.forbids_offered(offered), "iperf3_server.max_minutes_per_day:", " 0.3 minutes today") == []
+
+    with usage.testing(TEN_S, PEER), usage.testing(TEN_S, PEER), usage.testing(TEN_S, PEER):
+        short = OfferedTest(length_s=5.0, rate_bps=None)
+        assert lacks(usage.forbids_offered(short), "throughput.max_minutes_per_day:") == []

@@ -212,6 +212,10 @@ def run_filter(program, packet):
         if code == source_filter.LOAD_WORD:
             offset = operand - source_filter.AT_IP_HEADER
             accumulator = int.from_bytes(packet[offset : offset + 4])
+        elif code == source_filter.LOAD_BYTE:
+            accumulator = packet[operand - source_filter.AT_IP_HEADER]
+        elif code == source_filter.AND:
+            accumulator &= operand
         else:
             at += if_true if accumulator == operand else if_false
         at += 1
@@ -220,7 +224,9 @@ def run_filter(program, packet):
 def ip_packet(source):
     """An IP header with this source address and nothing else."""
     packed = source_filter.ipaddress.ip_address(source).packed
-    return bytes(12) + packed + bytes(4) if len(packed) == 4 else bytes(8) + packed + bytes(16)
+    if len(packed) == 4:
+        return b"\x45" + bytes(11) + packed + bytes(4)
+    return b"\x60" + bytes(7) + packed + bytes(16)
 
 
 @pytest.mark.parametrize(
@@ -239,6 +245,35 @@ def test_the_filter_accepts_the_peer_only(peer, stranger):
 
     assert run_filter(program, ip_packet(peer)) == WITHOUT_FILTER
     assert run_filter(program, ip_packet(stranger)) == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "passes"),
+    [
+        ("192.0.2.1", True),
+        ("192.0.2.255", True),
+        ("192.0.3.1", False),
+        ("192.0.2.77", False),
+        ("198.51.101.9", True),
+        ("198.51.102.9", False),
+        ("2001:db8:7:ffff::1", True),
+        ("2001:db8:8::1", False),
+        ("2001:db8:7:bad::1", False),
+        ("::ffff:192.0.2.1", False),
+    ],
+)
+def test_the_filter_accepts_admitted_networks_only(source, passes):
+    admitted = ("192.0.2.0/24", "198.51.100.0/23", "2001:db8:7::/48")
+    program = source_filter.networks_program(admitted, ("192.0.2.77/32", "2001:db8:7:bad::/64"))
+
+    assert run_filter(program, ip_packet(source)) == (WITHOUT_FILTER if passes else 0)
+
+
+def test_a_whole_family_can_be_admitted():
+    program = source_filter.networks_program(("::/0",), ())
+
+    assert run_filter(program, ip_packet("2001:db8::1")) == WITHOUT_FILTER
+    assert run_filter(program, ip_packet("192.0.2.1")) == 0
 
 
 # Recorded in the lab from ss of iproute2 6.1: a test with four streams, and its control connection.

@@ -1,0 +1,143 @@
+"""Throughput tests of clients outside the mesh, toward the iperf3 server that limits.toml offers them.
+
+In: the table [iperf3_server] of limits.toml, the plan, and the use of the day. While a test would keep within the
+hours, the share and the length allowed, and ends before the next slot of the plan, a single-use server runs
+(`probes.throughput.offered_server`). Shortly before and during a slot a client is told that the server is busy, as it
+is during another client's test; outside the hours, or with the share used, nobody listens. A client's test counts
+in the use of the day, and marks packets of ours as sent under load, like a test of the mesh.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+
+from probes.contract import ProbeError
+from probes.site.limits.limits import Limits
+from probes.site.limits.usage import Usage
+from probes.site.runner.own_tests import OwnTests
+from probes.site.runner.slot import LEAD
+from probes.site.wire import Plan
+from probes.throughput.limits import OfferedTest
+from probes.throughput.offered_server import BusyServer, OfferedServer
+
+logger = logging.getLogger(__name__)
+
+POLL_S = 0.5
+SET_UP_S = 5.0
+"""Time beyond a test's length to connect and to exchange results, at long RTTs and for a busy client."""
+CLEAR_OF_SLOTS = LEAD + timedelta(seconds=1)
+"""A client's test ends this long before a slot, whose server begins to listen a `LEAD` ahead of it."""
+RETRY_S = 30.0
+"""After a server that could not listen."""
+
+
+class OfferState(Enum):
+    OPEN = "open"
+    BUSY = "busy"
+    CLOSED = "closed"
+
+
+class OfferedTests:
+    """Offers the iperf3 server of a site, if its limits say so."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        usage: Usage,
+        own_tests: OwnTests,
+        plan: Callable[[], Plan | None],
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._limits = limits
+        self._usage = usage
+        self._own_tests = own_tests
+        self._plan = plan
+        self._now = now
+        self._offer = limits.section("iperf3_server")
+        longest_s = min(self._offer.max_duration_s, limits.section("throughput").max_duration_s) + SET_UP_S
+        rate_bps = self._offer.max_bps
+        self._test = OfferedTest(longest_s, None if rate_bps is None else int(rate_bps))
+        self.problem: str | None = None
+
+    def run(self, stop: threading.Event) -> None:
+        """Offer the server until `stop` is set. Returns at once if no networks are offered it."""
+        while self._offer.clients and not stop.is_set():
+            try:
+                self._run_once(stop)
+                self.problem = None
+            except ProbeError as error:
+                if self.problem != str(error):
+                    logger.error("iperf3 server for others: %s", error)
+                self.problem = str(error)
+                stop.wait(RETRY_S)
+
+    def state(self) -> tuple[OfferState, str]:
+        """Whether a client's test may begin now, and the reason why not."""
+        now = self._now()
+        rule = self._limits.forbids_time("iperf3_server", now, self._test.length_s) or self._limits.forbids_time(
+            "throughput", now, self._test.length_s
+        )
+        rule = rule or self._usage.forbids_offered(self._test)
+        if rule is not None:
+            return OfferState.CLOSED, rule
+        if self._slot_within(timedelta(seconds=self._test.length_s)):
+            return OfferState.BUSY, "a test of the mesh begins or runs"
+        return OfferState.OPEN, ""
+
+    def _run_once(self, stop: threading.Event) -> None:
+        """Do what the state asks for, until it changes or a client was served."""
+        state, reason = self.state()
+        if state is OfferState.OPEN:
+            self._serve(stop)
+            return
+        logger.info("iperf3 server for others: %s: %s", state.value, reason)
+        if state is OfferState.CLOSED:
+            while not stop.wait(POLL_S) and self.state()[0] is state:
+                pass
+            return
+        with BusyServer(self._offer, self._limits.networks.forbidden) as server:
+            while not stop.is_set() and self.state()[0] is state:
+                server.decline(POLL_S)
+
+    def _serve(self, stop: threading.Event) -> None:
+        """Serve a client, unless none comes before the offer ends."""
+        with OfferedServer(self._offer, self._limits.networks.forbidden) as server:
+            logger.info("iperf3 server for others: open on port %d", self._offer.port)
+            while not server.wait_for_client(POLL_S):
+                if stop.is_set() or self.state()[0] is not OfferState.OPEN:
+                    break
+            client = server.client
+            if client is None:
+                return
+            if not server.serves_admitted():
+                logger.warning("iperf3 server for others: rejected %s, which is in no network of it", client)
+                return
+            with self._usage.testing(self._test, client, offered=True) as used, self._own_tests.running():
+                began = time.monotonic()
+                ended = self._follow(server, stop)
+                used.seconds, used.bits = time.monotonic() - began, server.bits
+            logger.info("iperf3 server for others: %s for %.1f s: %s", client, used.seconds, ended)
+
+    def _follow(self, server: OfferedServer, stop: threading.Event) -> str:
+        """Wait for the end of a client's test, or for the moment at which it has to end; returns the reason."""
+        began = time.monotonic()
+        while not server.wait(POLL_S):
+            if stop.is_set():
+                return "ended: the agent stops"
+            if time.monotonic() - began > self._test.length_s:
+                return "ended: longer than the maximum"
+            if self._slot_within(timedelta(0)):
+                return "ended: a test of the mesh begins"
+        return "finished"
+
+    def _slot_within(self, margin: timedelta) -> bool:
+        """Whether a slot of the plan runs, or begins within the margin, with the time to make way for it."""
+        plan, now = self._plan(), self._now()
+        latest = now + CLEAR_OF_SLOTS + margin
+        return plan is not None and any(slot.ends_at > now and slot.starts_at <= latest for slot in plan.slots)

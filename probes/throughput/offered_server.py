@@ -1,0 +1,198 @@
+"""An iperf3 server that this site offers to clients outside the mesh, and its substitute that tells them it is busy.
+
+In: the table [iperf3_server] of limits.toml and the networks that are forbidden. Out: `OfferedServer`, a single-use
+iperf3 server that only the offered networks reach, and `BusyServer`, which declines a client as a busy iperf3 does.
+The caller (`probes.site.runner.offered_tests`) decides when which of them runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from ipaddress import ip_address, ip_network
+from types import TracebackType
+from typing import Self
+
+from probes.contract import Deadline
+from probes.ping.icmp.packet_filter import Instruction, attach
+from probes.throughput.iperf3 import MISSING, STOP_GRACE_S
+from probes.throughput.limits import Iperf3ServerLimits
+from probes.throughput.report import ToolFailure
+from probes.throughput.source_filter import DatagramFilter, filter_listener, networks_program
+
+LISTEN_S = 10.0
+"""For iperf3 to start and listen, on a busy machine."""
+MAX_STREAMS = 128
+"""The maximum that iperf3 accepts from a client."""
+COOKIE_BYTES = 37
+"""The first bytes of a client, which identify its test."""
+ACCESS_DENIED = b"\xff"
+"""The state that a busy iperf3 sends in answer (-1, ACCESS_DENIED in its iperf_api.h)."""
+COOKIE_TIMEOUT_S = 1.0
+
+CLIENT_LINE = re.compile(r"Accepted connection from (\S+), port \d+")
+STREAM_LINE = re.compile(r"\[ *\d+\]\S* local \S+ port \d+ connected to ")
+INTERVAL_LINE = re.compile(r"\[ *\d+\]\S* +([\d.]+)-([\d.]+) +sec +[\d.]+ \S+ +([\d.]+) Kbits/sec")
+SUMMARY_LINE = re.compile(r"(- ){10}")
+
+
+class OfferedServer:
+    """A single-use iperf3 server on all addresses of this host, which ends with the context.
+
+    Entering raises `ToolFailure` where it cannot listen, or where its socket cannot be filtered: without the filter it
+    would answer everybody.
+    """
+
+    def __init__(self, offer: Iperf3ServerLimits, forbidden: Sequence[str]) -> None:
+        self._offer = offer
+        self._forbidden = tuple(forbidden)
+        self._client_came = threading.Event()
+        self._output_ended = threading.Event()
+        self._last_line = ""
+        self._summary = False
+        self._exit = ExitStack()
+        self.client: str | None = None
+        self.bits = 0.0
+
+    def __enter__(self) -> Self:
+        with ExitStack() as undo:
+            process, output = self._start()
+            undo.callback(_stop, process)
+            reader = threading.Thread(target=self._read, args=(process, output), name="offered-iperf3", daemon=True)
+            reader.start()
+            program = networks_program(self._offer.clients, self._forbidden)
+            if not filter_listener(program, process.pid, Deadline(LISTEN_S)):
+                self._output_ended.wait(STOP_GRACE_S)
+                raise ToolFailure(f"the iperf3 server for others cannot be filtered: {self._last_line or 'no output'}")
+            self._exit = undo.pop_all()
+        self._process = process
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._exit.close()
+
+    def wait_for_client(self, timeout_s: float) -> bool:
+        """Wait until a client has connected, which sets `client`, or the server has ended; False at the timeout."""
+        return self._client_came.wait(timeout_s)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until the server has ended; False at the timeout. `bits` are those of its test so far."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout_s)
+            return True
+        return False
+
+    def serves_admitted(self) -> bool:
+        """Whether its client is in the offered networks: one that was there before the filter may not be."""
+        client = ip_address((self.client or "").partition("%")[0])
+        client = getattr(client, "ipv4_mapped", None) or client
+        return any(client in ip_network(network) for network in self._offer.clients) and not any(
+            client in ip_network(network) for network in self._forbidden
+        )
+
+    def _start(self) -> tuple[subprocess.Popen[bytes], int]:
+        """The process, and a descriptor of its output."""
+        # The limit on the rate is checked at the end of each interval.
+        arguments = ["iperf3", "-s", "-1", "-p", str(self._offer.port), "-i", "1", "-f", "k", "--forceflush"]
+        if self._offer.max_bps is not None:
+            arguments += ["--server-bitrate-limit", f"{self._offer.max_bps:.0f}"]
+        # iperf3 flushes each line to a terminal; to a pipe it would tell of its client only after an interval.
+        output, terminal = os.openpty()
+        try:
+            process = subprocess.Popen(
+                arguments, stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal, env={**os.environ, "LC_ALL": "C"}
+            )
+        except OSError as error:
+            os.close(output)
+            if isinstance(error, FileNotFoundError):
+                raise ToolFailure(MISSING, permanent=True) from error
+            raise ToolFailure(f"cannot start iperf3: {error.strerror}") from error
+        finally:
+            os.close(terminal)
+        return process, output
+
+    def _read(self, process: subprocess.Popen[bytes], output: int) -> None:
+        """Follow the output of iperf3 until its end, at which reading from a terminal raises OSError."""
+        with ExitStack() as filters, contextlib.suppress(OSError), open(output, errors="replace") as lines:
+            for line in lines:
+                self._last_line = line.strip() or self._last_line
+                if (accepted := CLIENT_LINE.match(line)) is not None:
+                    self.client = accepted[1]
+                    self._client_came.set()
+                    filters.enter_context(DatagramFilter(accepted[1], process.pid, MAX_STREAMS))
+                elif STREAM_LINE.match(line):
+                    filters.close()
+                self._count(line)
+        self._client_came.set()
+        self._output_ended.set()
+
+    def _count(self, line: str) -> None:
+        """Count the bits of an interval; the summary behind them has them all again."""
+        self._summary = self._summary or SUMMARY_LINE.match(line) is not None
+        interval = INTERVAL_LINE.match(line)
+        if interval is not None and not self._summary:
+            begin_s, end_s, kbps = map(float, interval.groups())
+            self.bits += (end_s - begin_s) * kbps * 1000
+
+
+class BusyServer:
+    """Declines clients of the offered networks as a busy iperf3 server does, while the context is open."""
+
+    def __init__(self, offer: Iperf3ServerLimits, forbidden: Sequence[str]) -> None:
+        self._offer = offer
+        self._program: list[Instruction] = networks_program(offer.clients, forbidden)
+        self._listener: socket.socket | None = None
+
+    def __enter__(self) -> Self:
+        family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            # Attached before it listens, so that other hosts get no answer.
+            attach(listener, self._program)
+            listener.bind(("", self._offer.port))
+            listener.listen()
+        except OSError as error:
+            listener.close()
+            raise ToolFailure(f"cannot listen on port {self._offer.port}: {error.strerror}") from error
+        self._listener = listener
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._listener is not None:
+            self._listener.close()
+
+    def decline(self, timeout_s: float) -> None:
+        """Decline the next client, if any comes within the timeout."""
+        if self._listener is None:
+            return
+        self._listener.settimeout(timeout_s)
+        with contextlib.suppress(OSError):
+            connection, _ = self._listener.accept()
+            with connection:
+                connection.settimeout(COOKIE_TIMEOUT_S)
+                # A connection that is closed with unread bytes is reset, and the client may not see the answer.
+                connection.recv(COOKIE_BYTES, socket.MSG_WAITALL)
+                connection.sendall(ACCESS_DENIED)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Stop iperf3, by SIGTERM, which it tells its client, and then SIGKILL."""
+    process.terminate()
+    try:
+        process.wait(STOP_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
