@@ -17,9 +17,8 @@ from django.utils import timezone
 
 from monitor.analysis.binomial import lower_bound
 from monitor.web.charts import bundle
+from monitor.web.charts.catalogue import empty_charts
 from monitor.web.charts.compiled import compile_layouts
-from monitor.web.charts.layout import throughput_layout
-from monitor.web.charts.smoke import smoke_layout
 from monitor.web.request.grid_choices import load_early
 
 log = logging.getLogger(__name__)
@@ -28,10 +27,9 @@ TEMPLATES = ("pages/grid", "pages/path", "templates/web")
 
 
 def prepare() -> None:
-    """Build the layouts of the path page's charts, parse the templates of the pages that are opened most, and import
+    """Build the layouts of charts, parse the templates of the pages that are opened most, and import
     what their first request imports."""
-    smoke_layout()
-    throughput_layout()
+    empty_charts()
     reverse("grid")
     lower_bound([1], [10])  # imports SciPy
     folder = Path(__file__).parent
@@ -49,6 +47,6 @@ def warm_up() -> None:
 def _make_chart_files() -> None:
     try:
         bundle.bundle_gzip()
-        compile_layouts()
+        compile_layouts(empty_charts())
     except (bundle.BundleError, OSError):
         log.warning("the files of interactive charts could not be made", exc_info=True)  # the next request tries again

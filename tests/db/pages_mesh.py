@@ -117,7 +117,7 @@ def throughput(path: Path, at: datetime, throughput_bps: float | None, **fields:
 
 
 def chart_spec(html: str, name: str, client: Client | None = None) -> Any:
-    """The Vega-Lite spec of a chart of a page: in the page, else among those that its script fetches."""
+    """The compiled spec of a chart of a page: in the page, else among those that its script fetches."""
     in_page = re.search(rf'<script id="{name}-spec" type="application/json">(.*?)</script>', html, re.DOTALL)
     if in_page is not None:
         return json.loads(in_page[1])

@@ -3,7 +3,8 @@
 In: specs of `monitor.web.charts.layout.filled`. Out: `{"vega": …, "datasets": …, "params": …, "usermeta": …}`, the
 compiled layout without rows, and beside it the rows and values, which static/web/charts.js puts in. A layout is
 constant, so it is compiled once, in a separate process (like the bundle), and kept in the data folder under a hash of
-the layout and the version of the compiler.
+the layout and the version of the compiler. A layout with `padding` has these margins and no others: with margins of its
+own Vega would draw all marks twice.
 """
 
 from __future__ import annotations
@@ -12,74 +13,91 @@ import json
 import re
 import subprocess
 import sys
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
-from monitor.archive.queries.paths import Series
-from monitor.web.charts.bundle import LONGEST_S, BundleError, bundle_version, write_whole
+from monitor.web.charts.bundle import LONGEST_S, BundleError, wheel_version, write_whole
 from monitor.web.charts.layout import UTC_LABEL
-from monitor.web.charts.marks import Spec, TimeAxis
-from monitor.web.charts.series import throughput_chart
-from monitor.web.charts.smoke import smoke_chart
+from monitor.web.charts.marks import Spec
 
 _COMPILE = (
     "import json, sys, vl_convert; "
-    "sys.stdout.write(json.dumps(vl_convert.vegalite_to_vega(json.load(sys.stdin)), separators=(',', ':')))"
+    "sys.stdout.write(json.dumps([vl_convert.vegalite_to_vega(layout) for layout in json.load(sys.stdin)]))"
 )
+_REWRITTEN = 2
+"""To be raised when `_lightened` changes, so that stored layouts are compiled again."""
 _VALUES = ("datasets", "params", "usermeta")
-MARGINS_PX = {"left": 64, "top": 7, "right": 5, "bottom": 22}
-"""Around the plot: those of the first drawing in style.css. With margins of its own Vega would draw all marks twice."""
 _TRUNCATED_TIME = re.compile(r"utcyearmonthdatehoursminutesseconds_(\w+)")
 
 
 def compiled(spec: Spec) -> Spec:
     """The spec with its layout compiled. Raises `BundleError`."""
     zone = spec.get("usermeta", {}).get("zone", UTC_LABEL)
+    vega = _vega_of(_layout_of(spec, zone)).replace(f"({UTC_LABEL})", f"({zone})")
+    return {"vega": json.loads(vega), **{key: spec[key] for key in _VALUES if key in spec}}
+
+
+def compile_layouts(specs: Iterable[Spec]) -> None:
+    """Compile the layouts that are not in the data folder, in a single process. Raises `BundleError`."""
+    missing = [layout for layout in map(_layout_of, specs) if not _file_of(layout).exists()]
+    if missing:
+        _store(missing)
+
+
+def _layout_of(spec: Spec, zone: str = UTC_LABEL) -> str:
+    """The layout as JSON, the same for all rows, values and time zones."""
     layout = {key: value for key, value in spec.items() if key not in _VALUES}
     layout["config"] = {**layout["config"], "aria": False}  # the page has the chart's sentence; the canvas is hidden
     layout["params"] = [{"name": param["name"], "value": 0} for param in spec["params"]]
     text = json.dumps(layout, separators=(",", ":"), sort_keys=True)
-    vega = _vega_of(text.replace(f"({zone})", f"({UTC_LABEL})")).replace(f"({UTC_LABEL})", f"({zone})")
-    return {"vega": json.loads(vega), **{key: spec[key] for key in _VALUES if key in spec}}
+    return text.replace(f"({zone})", f"({UTC_LABEL})")
 
 
-def compile_layouts() -> None:
-    """Compile the layouts of the path page. Raises `BundleError`."""
-    window = TimeAxis(datetime.fromtimestamp(0, tz=UTC), datetime.fromtimestamp(3600, tz=UTC))
-    none = Series(path_id=0, packet_bytes=0, step_s=60, points=())
-    for spec in (smoke_chart(none, (), window), throughput_chart(none, (), window)):
-        compiled(spec)
-
-
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def _vega_of(layout: str) -> str:
     """The compiled layout as JSON."""
-    digest = sha256(f"{_COMPILE} {MARGINS_PX} {layout}".encode()).hexdigest()[:16]
-    path = settings.DATA_DIR / "web" / f"chart-{bundle_version()}-{digest}.json"
+    path = _file_of(layout)
     if not path.exists():
-        write_whole(path, json.dumps(_lightened(_compile(layout)), separators=(",", ":")).encode())
+        _store([layout])
     return path.read_text()
 
 
-def _compile(layout: str) -> str:
-    argv = [sys.executable, "-c", _COMPILE]
-    done = subprocess.run(argv, input=layout, capture_output=True, text=True, check=False, timeout=LONGEST_S)
+def _file_of(layout: str) -> Path:
+    digest = sha256(f"{_COMPILE} {_REWRITTEN} {layout}".encode()).hexdigest()[:16]
+    path: Path = settings.DATA_DIR / "web" / f"chart-{wheel_version()}-{digest}.json"
+    return path
+
+
+def _store(layouts: Sequence[str]) -> None:
+    for layout, vega in zip(layouts, _compile(layouts), strict=True):
+        lightened = _lightened(vega, json.loads(layout).get("padding"))
+        write_whole(_file_of(layout), json.dumps(lightened, separators=(",", ":")).encode())
+
+
+def _compile(layouts: Sequence[str]) -> list[Spec]:
+    argv, given = [sys.executable, "-c", _COMPILE], f"[{','.join(layouts)}]"
+    done = subprocess.run(argv, input=given, capture_output=True, text=True, check=False, timeout=LONGEST_S)
     if done.returncode != 0 or not done.stdout:
         raise BundleError(f"vl_convert could not compile a chart: {done.stderr.strip()[-500:] or 'no output'}")
-    return done.stdout
+    vega: list[Spec] = json.loads(done.stdout)
+    return vega
 
 
-def _lightened(text: str) -> dict[str, Any]:
+def _lightened(vega: Spec, margins_px: dict[str, int] | None) -> dict[str, Any]:
     """With fixed margins, and without the rounding of each row's time to a second: it is for tooltips, whose format
     does it."""
-    around_px = MARGINS_PX["left"] + MARGINS_PX["right"]
-    width = "? containerSize()[0]"
-    vega: dict[str, Any] = json.loads(_TRUNCATED_TIME.sub(r"\1", text).replace(width, f"{width} - {around_px}"))
-    vega |= {"autosize": "none", "padding": MARGINS_PX}
-    for data in vega["data"]:
+    text = _TRUNCATED_TIME.sub(r"\1", json.dumps(vega))
+    if margins_px is not None:
+        width = "? containerSize()[0]"
+        text = text.replace(width, f"{width} - {margins_px['left'] + margins_px['right']}")
+    light: dict[str, Any] = json.loads(text)
+    if margins_px is not None:
+        light |= {"autosize": "none", "padding": margins_px}
+    for data in light["data"]:
         data["transform"] = [step for step in data.get("transform", []) if step["type"] != "timeunit"]
-    return vega
+    return light

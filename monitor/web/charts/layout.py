@@ -36,6 +36,8 @@ LOSS_TICKS = (0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1)
 HEIGHT_PX = 210
 SMALL_HEIGHT_PX = 170
 THROUGHPUT_PX = 130
+MARGINS_PX = {"left": 64, "top": 7, "right": 5, "bottom": 22}
+"""Around the plot of a chart over time: those of the first drawing in style.css."""
 LANE_PX = 18
 """Height of the lane of marks at the top of a chart of the path page."""
 
@@ -229,7 +231,7 @@ def background_layer(*kinds: Absence, lane_px: int | None = None) -> list[alt.Ch
 
 def layout(layers: Sequence[alt.Chart], height_px: int) -> Spec:
     """The spec of these layers, as wide as its place."""
-    chart = alt.layer(*layers).properties(width="container", height=height_px)
+    chart = alt.layer(*layers).properties(width="container", height=height_px, padding=MARGINS_PX)
     return chart.configure(**CONFIG).to_dict()
 
 

@@ -1,7 +1,7 @@
 """The charts of a path: from query results to Vega-Lite specs, drawn with Altair.
 
 Three charts share a time axis in UTC: round-trip times, loss, and throughput (estimated and measured). In: results
-of `monitor.archive.queries`. Out: plain dicts for vega-embed on the page or for vl-convert in a file. The layout of a
+of `monitor.archive.queries`. Out: plain dicts, which `monitor.web.charts.compiled` compiles for pages. The layout of a
 chart is constant, so it is built and checked once; each request only adds rows.
 
 A step is drawn over the whole time that it covers, and where there is none nothing is drawn: lines never cross a gap.

@@ -8,6 +8,7 @@ at the end of an interval. Values that the system did not report are not drawn.
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -18,12 +19,17 @@ import altair as alt
 
 from monitor.archive.diagnosis.findings import SHORTEST_S
 from monitor.archive.queries.throughput.transfers import StoredTransfer
+from monitor.web.charts import layout
 from monitor.web.charts.layout import AXIS_PX, CONFIG
 from monitor.web.charts.marks import Row, Spec
 from monitor.web.charts.series import rounded
 
 HEIGHT_PX = 150
 LOSS_AT_PX = HEIGHT_PX - 7
+MARGINS_PX = {**layout.MARGINS_PX, "bottom": 40}
+"""With room for the title of the time axis."""
+Rows = dict[str, list[Row]]
+"""The rows of each dataset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +65,30 @@ def transfer_charts(stored: StoredTransfer) -> TransferCharts | None:
     idle_ms = None if findings is None else findings.idle_rtt_ms
     rows["idle"] = [] if idle_ms is None else [{"rtt": rounded(idle_ms)}]
     return TransferCharts(
-        rate=_filled(_rate_layout(), rows, duration_s, ("rates", "start", "recoveries", "steady", "resent")),
-        windows=None
-        if sent is None or sent.cwnd_bytes is None
-        else _filled(_window_layout(), rows, duration_s, ("ends", "recoveries")),
-        round_trips=None
-        if sent is None or sent.rtt_ms is None
-        else _filled(_rtt_layout(), rows, duration_s, ("ends", "recoveries", "idle")),
+        rate=_rate_chart(rows, duration_s),
+        windows=None if sent is None or sent.cwnd_bytes is None else _window_chart(rows, duration_s),
+        round_trips=None if sent is None or sent.rtt_ms is None else _rtt_chart(rows, duration_s),
     )
 
 
-def _rows(stored: StoredTransfer) -> dict[str, list[Row]]:
+def empty_charts() -> tuple[Spec, ...]:
+    """The charts without rows."""
+    return tuple(chart(defaultdict(list), 1.0) for chart in (_rate_chart, _window_chart, _rtt_chart))
+
+
+def _rate_chart(rows: Rows, duration_s: float) -> Spec:
+    return _filled(_rate_layout(), rows, duration_s, ("rates", "start", "recoveries", "steady", "resent"))
+
+
+def _window_chart(rows: Rows, duration_s: float) -> Spec:
+    return _filled(_window_layout(), rows, duration_s, ("ends", "recoveries"))
+
+
+def _rtt_chart(rows: Rows, duration_s: float) -> Spec:
+    return _filled(_rtt_layout(), rows, duration_s, ("ends", "recoveries", "idle"))
+
+
+def _rows(stored: StoredTransfer) -> Rows:
     """The rows of each interval: its rate over its time, the rest at its end."""
     assert stored.transfer is not None
     sent, received = stored.transfer.sent, stored.transfer.received
@@ -102,8 +121,8 @@ def _rates(end_s: Sequence[float], moved_bytes: Sequence[int]) -> list[Row]:
     ]
 
 
-def _filled(layout: Spec, rows: dict[str, list[Row]], duration_s: float, names: Sequence[str]) -> Spec:
-    spec = deepcopy(layout)
+def _filled(spec_without_rows: Spec, rows: Rows, duration_s: float, names: Sequence[str]) -> Spec:
+    spec = deepcopy(spec_without_rows)
     spec["datasets"] = {name: rows[name] for name in names}
     spec["params"] = [{"name": "until", "value": duration_s}]
     return spec
@@ -135,7 +154,7 @@ def _recoveries() -> alt.Chart:
 
 
 def _layout(layers: Sequence[alt.Chart]) -> Spec:
-    chart = alt.layer(*layers).properties(width="container", height=HEIGHT_PX)
+    chart = alt.layer(*layers).properties(width="container", height=HEIGHT_PX, padding=MARGINS_PX)
     return chart.configure(**CONFIG).to_dict()
 
 

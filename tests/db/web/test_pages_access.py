@@ -144,7 +144,8 @@ def test_the_chart_bundle_is_cached_forever_and_built_once(client, settings, tmp
     first, second = client.get(address, **LOCAL), client.get(address, **LOCAL)
 
     script = gzip.decompress(first.content)
-    assert b"window.vegaEmbed=" in script
+    assert b"window.vega=" in script
+    assert b"vega-lite" not in script
     assert b"https://cdn" not in script
     assert "immutable" in first.headers["Cache-Control"]
     assert second.content == first.content

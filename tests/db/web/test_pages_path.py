@@ -4,18 +4,16 @@ import re
 from datetime import timedelta
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from monitor.alerts.models import Incident, IncidentPath
-from monitor.archive.diagnosis.pending import diagnose_awaited
 from monitor.archive.rollup.recompute import roll_up
 from tests.db.mesh_of_three import batch, delivered
 from tests.db.mesh_of_three import burst as measured
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, chart_spec, hour, throughput
 from tests.db.stamp_rows import delivered_stamp, stamp_burst
+from tests.db.throughput_runs import lab_run, store_lab_run
 from tests.deliveries import store
-from tests.diagnosis.reading import read
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
@@ -277,24 +275,16 @@ def test_a_path_with_stamp_has_a_tab_of_its_directions(page, paths):
     assert re.search(r'id="to-tests"[^>]* aria-current="true"', other)
 
 
-def real_test(path, name, at):
-    """A test by the probe in the lab, stored as delivered by its agent."""
-    run = msgspec.structs.replace(read(RUNS / f"{name}.json"), started_at=at, target="x", address="192.0.2.1")
-    receipt = store(path.source.site_id, batch(delivered(path, run), number=at.minute), NOW)
-    assert receipt.refused == ()
-    diagnose_awaited(NOW)
-
-
 def test_the_newest_test_is_shown_with_all_details(page, paths):
     path = paths["slac", "cern"]
-    real_test(path, "small_window", HOUR)
-    real_test(path, "queue", HOUR + MINUTE)
+    store_lab_run(path, "small_window", HOUR, NOW)
+    store_lab_run(path, "queue", HOUR + MINUTE, NOW)
 
     html = page(path)
 
     assert lacks(verdict(html), "bottleneck of 9.65 Mbit/s", "queue raises the RTT") == []
     rate, windows, rtt = (chart_spec(html, f"transfer-{name}")["datasets"] for name in ("rate", "window", "rtt"))
-    run = read(RUNS / "queue.json")
+    run = lab_run("queue")
     assert len(rate["rates"]) == len(run.transfer.received.end_s)
     assert sum(row["resent"] for row in rate["resent"]) == sum(run.transfer.sent.retransmits)
     assert [row["cwnd"] for row in windows["ends"]] == list(run.transfer.sent.cwnd_bytes)
@@ -304,8 +294,8 @@ def test_the_newest_test_is_shown_with_all_details(page, paths):
 
 def test_a_test_can_be_chosen_by_its_time(page, paths):
     path = paths["slac", "cern"]
-    real_test(path, "small_window", HOUR)
-    real_test(path, "queue", HOUR + MINUTE)
+    store_lab_run(path, "small_window", HOUR, NOW)
+    store_lab_run(path, "queue", HOUR + MINUTE, NOW)
     links = re.findall(r'href="\?(period=day&amp;size=\d+&amp;tab=tests&amp;test=[^"#]+)#transfer"', page(path))
     [link] = [link for link in links if link.endswith("test=2026-11-21T12:00:00Z")]
 

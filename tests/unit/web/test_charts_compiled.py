@@ -1,6 +1,7 @@
 """Charts compiled by the centre: Vega without rows, and beside it the rows and values of the spec."""
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -9,6 +10,7 @@ from monitor.web.charts import compiled as compiler
 from monitor.web.charts.bundle import BundleError
 from monitor.web.charts.compiled import compile_layouts, compiled
 from monitor.web.charts.smoke import smoke_chart
+from monitor.web.templatetags.charts import chart_script
 from tests.unit.web.test_charts import point, series, window
 
 
@@ -63,7 +65,7 @@ def test_a_zone_has_the_same_compiled_layout(folder):
 
 
 def test_charts_of_other_rows_and_processes_are_not_compiled_again(monkeypatch):
-    compile_layouts()
+    compile_layouts([drawn()])
     monkeypatch.setattr(subprocess, "run", None)
 
     compiled(drawn(minutes=5))
@@ -78,3 +80,13 @@ def test_a_failure_of_the_compiler_says_why(monkeypatch, settings, tmp_path):
     with pytest.raises(BundleError, match="no memory"):
         compiled(drawn())
     assert list(tmp_path.rglob("chart-*")) == []
+
+
+def test_a_page_says_why_a_chart_cannot_be_drawn(monkeypatch, settings, tmp_path):
+    settings.DATA_DIR = tmp_path
+    monkeypatch.setattr(compiler, "_COMPILE", "raise SystemExit('no memory')")
+
+    element = chart_script(drawn(), "rtt-spec")
+
+    told = json.loads(re.search(r'<script id="rtt-spec" type="application/json">(.*)</script>', element)[1])
+    assert "no memory" in told["failure"]

@@ -17,7 +17,6 @@ from monitor.archive.queries.paths import measured_packet_sizes, path_series
 from monitor.archive.queries.throughput.series import throughput_series
 from monitor.mesh.models import Mesh, Path, Site
 from monitor.overview.grid import HistoryPeriod, UnknownChoice, choose_packet_bytes
-from monitor.web.charts import bundle
 from monitor.web.charts.compare import MOST_PATHS, ComparedMetric, PathData, compare_chart
 from monitor.web.charts.marks import Spec, TimeAxis
 from monitor.web.charts.series import pool
@@ -103,7 +102,6 @@ def compare_page(request: HttpRequest) -> HttpResponse:
             pair for pair in _kept(request, paths) if pair[0] not in ("period", "since", "until", "zone")
         ],
         "most": MOST_PATHS,
-        "bundle_version": bundle.bundle_version(),
     }
     return render(request, "pages/compare/compare.html", context)
 

@@ -23,7 +23,6 @@ from monitor.analysis import figures
 from monitor.api.incidents import status_of, user_name
 from monitor.mesh.models import Mesh
 from monitor.web import trends
-from monitor.web.charts import bundle
 from monitor.web.pages.first_run import still_waiting
 from monitor.web.pages.incidents import operate
 from monitor.web.pages.incidents.load import load_incident, load_list
@@ -114,7 +113,6 @@ def incident_page(request: HttpRequest, incident_id: int) -> HttpResponse:
         "may_operate": may_operate,
         "silence_form": operate.SilenceForm(paths=view.paths[:20], sites=view.sites) if may_operate else None,
         "comment_form": operate.CommentForm() if may_operate else None,
-        "bundle_version": bundle.bundle_version(),
     }
     return render(request, "pages/incidents/incident.html", context)
 

@@ -16,7 +16,6 @@ from monitor.mesh.models import Path
 from monitor.overview.grid import HistoryPeriod, UnknownChoice
 from monitor.overview.moments import in_bounds
 from monitor.overview.recurring_hours import path_congestion
-from monitor.web.charts import bundle
 from monitor.web.charts.compiled import compiled
 from monitor.web.charts.marks import CHANGE_SIGNS, change_style
 from monitor.web.charts.smoke import LOSS_STEP_LABELS
@@ -64,7 +63,6 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
         "sizes": parameters.options(
             request, "size", [(f"{size} B", size) for size in view.packet_sizes], view.packet_bytes
         ),
-        "bundle_version": bundle.bundle_version(),
     }
     return render(request, "pages/path/path.html", context)
 

@@ -8,7 +8,6 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from monitor.archive import throughput_sweeps
-from monitor.web.charts import bundle
 from monitor.web.pages.sweeps.load import sweep_view
 
 SHOWN = 100
@@ -27,5 +26,5 @@ def sweep_page(request: HttpRequest, sweep_id: int) -> HttpResponse:
     sweep = throughput_sweeps.load(sweep_id, now)
     if sweep is None:
         raise Http404(f"There is no sweep {sweep_id}; /sweeps/ lists those that there are.")
-    context = {"view": sweep_view(sweep), "now": now, "bundle_version": bundle.bundle_version()}
+    context = {"view": sweep_view(sweep), "now": now}
     return render(request, "pages/sweeps/sweep.html", context)

@@ -1,7 +1,7 @@
 "use strict";
-/* Draws the charts of a page: each [data-chart] names the <script type="application/json"> that holds its Vega-Lite
-   spec, or its spec among those at the address [data-charts-from], which come after the page and are compiled to Vega.
-   Vega interprets its expressions (ast), so that the page needs no unsafe-eval. Colours come from style.css as
+/* Draws the charts of a page: each [data-chart] names the <script type="application/json"> that holds its spec, or its
+   spec among those at the address [data-charts-from], which come after the page. The centre has compiled the specs to
+   Vega. Vega interprets its expressions (ast), so that the page needs no unsafe-eval. Colours come from style.css as
    --chart-NAME for each named style of the spec. New data goes into the drawn chart; the colour scheme redraws it, and
    print makes it as wide as the paper; style.css turns what was drawn in dark light there.
 
@@ -38,7 +38,9 @@
   async function specOf(element) {
     const name = element.dataset.chart;
     const inPage = document.getElementById(name);
-    return inPage === null ? JSON.parse(await wantSpecs())[name] : JSON.parse(inPage.textContent);
+    const spec = inPage === null ? JSON.parse(await wantSpecs())[name] : JSON.parse(inPage.textContent);
+    if (spec.failure !== undefined) throw new Error(spec.failure);
+    return spec;
   }
 
   function coloured(spec) {
@@ -48,18 +50,16 @@
     if (palette !== undefined) {
       palette.value = palette.value.map((paper, step) => colour(`loss-step-${step}`) || paper);
     }
-    const config = (spec.vega ?? spec).config;
-    config.background = "transparent";
+    const { config } = spec.vega;
     Object.assign(config.axis, {
       labelColor: colour("text"), titleColor: colour("text"), gridColor: colour("grid"),
       domainColor: colour("axis"), tickColor: colour("axis"),
     });
     for (const [name, style] of Object.entries(config.style)) style.color = colour(name) || style.color;
-    return spec.vega === undefined ? spec : assembled(spec);
+    return assembled(spec);
   }
 
-  /* A chart that the centre compiled to Vega: its rows and values are put in, and the colours of its styles, which the
-     compiler resolves, into the marks. */
+  /* The layout with its rows and values, and with the colours of its styles, which the compiler resolves, in the marks. */
   function assembled({ vega, params, datasets }) {
     const values = new Map(params.map(({ name, value }) => [name, value]));
     for (const signal of vega.signals) if (values.has(signal.name)) signal.value = values.get(signal.name);
@@ -119,7 +119,7 @@
   let loading = null;
 
   function loadBundle() {
-    if (typeof vegaEmbed !== "undefined" || bundle === undefined) return Promise.resolve();
+    if (window.vega !== undefined) return Promise.resolve();
     loading ??= new Promise((done) => {
       const script = document.createElement("script");
       script.src = bundle;
@@ -127,6 +127,15 @@
       document.head.append(script);
     });
     return loading;
+  }
+
+  async function viewOf(spec, place) {
+    const { View, parse, expressionInterpreter, TooltipHandler } = window.vega;
+    const tooltip = new TooltipHandler({ disableDefaultStyle: true });
+    const view = new View(parse(spec, undefined, { ast: true }), {
+      expr: expressionInterpreter, renderer: "canvas", logLevel: ERRORS_ONLY, tooltip: tooltip.call,
+    });
+    return view.initialize(place).runAsync();
   }
 
   async function draw(element) {
@@ -137,22 +146,19 @@
     try {
       const spec = await specOf(element);
       const offset = spec.usermeta?.offset_ms ?? 0; /* of the reader's zone; addresses are in UTC */
-      const result = await vegaEmbed(place, coloured(spec), {
-        mode: spec.vega === undefined ? "vega-lite" : "vega", ast: true, actions: false, defaultStyle: false, renderer: "canvas", logLevel: ERRORS_ONLY,
-        tooltip: { disableDefaultStyle: true },
-      });
+      const view = await viewOf(coloured(spec), place);
       place.setAttribute("aria-hidden", "true");
       for (const name of ["role", "aria-label", "aria-roledescription"]) place.removeAttribute(name);
       for (const old of element.querySelectorAll(".interactive")) if (old !== place) old.remove();
-      drawn.set(element, result.view);
+      drawn.set(element, view);
       element.classList.add("ready");
       element.classList.remove("failed");
       element.classList.toggle("drawn-dark", isDark());
-      if ("zoom" in element.dataset) zoomable(element, result.view, offset);
+      if ("zoom" in element.dataset) zoomable(element, view, offset);
     } catch (error) {
       place.className = "reason";
       element.classList.add("failed");
-      const reason = typeof vegaEmbed === "undefined" ? "its program did not load; reload the page" : error.message;
+      const reason = window.vega === undefined ? "its program did not load; reload the page" : error.message;
       const kind = element.querySelector(".first-drawing") === null ? "chart" : "interactive chart";
       place.textContent = `This ${kind} could not be drawn: ${reason}`;
       throw error;
