@@ -18,6 +18,8 @@ USUAL_WAITS_S = 15.0
 DEADLINE_SLACK_S = 20.0
 WINDOW_HOPS = 4
 """How many TTLs are probed together where the length of a route is not known."""
+CONFIRM_WAITS = 20
+"""Waits, each of a timeout and an interval between packets, to confirm the end of a route."""
 MOST_CHECKS = 60
 """How many routes are checked at a router that they share, each round."""
 
@@ -45,6 +47,7 @@ def longest_s(spec: TraceSpec) -> float:
     return (
         len(spec.targets) * packets / spec.max_packets_per_s
         + waits * (spec.timeout_s + spec.router_spacing_s)
+        + CONFIRM_WAITS * (spec.timeout_s + spec.router_spacing_s)
         + MOST_CHECKS * spec.router_spacing_s * (len(spec.targets) > 1)
         + DEADLINE_SLACK_S
     )

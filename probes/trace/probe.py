@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -26,7 +26,7 @@ from probes.trace.flow_effect import effect_of
 from probes.trace.memory import RouteMemory
 from probes.trace.round import TraceRound
 from probes.trace.search import EarlierRoute
-from probes.trace.spec import MOST_ATTEMPTS, MOST_HOPS, TraceRun, TraceSpec, TraceTarget
+from probes.trace.spec import MOST_ATTEMPTS, MOST_HOPS, Hop, TraceRun, TraceSpec, TraceTarget
 
 MOST_FLOWS = 64
 PROGRESS_S = 0.2
@@ -166,7 +166,7 @@ class Traces:
         if rank in session.refused and rank not in session.replied:
             code = session.refused[rank]
             return self._unmeasured(index, REFUSED_AS.get(code, ProbeError)(os.strerror(code)))
-        search = shared.round.searches[rank]
+        search, hops = shared.round.searches[rank], shared.round.hops(rank)
         return TraceRun(
             target=target.address,
             address=self._addresses[index][0],
@@ -176,7 +176,8 @@ class Traces:
             protocol=self._spec.protocol,
             flow=session.flow(rank),
             reached=search.reached_at is not None,
-            hops=shared.round.hops(rank),
+            hops=hops,
+            detail=not_reached_text(hops, search.lost_beyond) if search.end is None and shared.round.is_over else None,
             flow_effect=effect_of(search.flow_rtts_ms()),
         )
 
@@ -192,6 +193,13 @@ class Traces:
             protocol=self._spec.protocol,
             detail=str(error),
         )
+
+
+def not_reached_text(hops: Sequence[Hop], lost: int) -> str:
+    """The end of a trace that neither reached its destination nor ended with an error: not reached: 15 of 15 packets
+    lost after hop 6."""
+    where = f"after hop {hops[-1].ttl}" if hops else "at all hops"
+    return f"not reached: {lost} of {lost} packets lost {where}"
 
 
 def _channel(spec: TraceSpec) -> type[Channel]:

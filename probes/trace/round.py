@@ -157,7 +157,7 @@ class TraceRound:
         search = self.searches[rank]
         if rank not in self._open or search.is_awaiting:
             return
-        window = search.above()
+        window = search.above() or search.confirms()
         if not window and search.join is None:
             owner = self._owner(rank)
             if owner is not None and self._awaits(owner, search.low):

@@ -55,6 +55,8 @@ def end_text(run: TraceRun) -> str:
     """Whether the destination was reached, in a sentence below the table."""
     if run.reached:
         return f"destination reached: {counted(len(run.hops), 'hop')}"
+    if run.detail is not None:
+        return f"destination {run.detail}"
     if not run.hops:
         return "no replies"
     last = run.hops[-1]

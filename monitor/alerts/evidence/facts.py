@@ -254,11 +254,18 @@ class TracedHop:
 
 @dataclass(frozen=True, slots=True)
 class TracedRoute:
-    """A trace with its hops from TTL 1 on; the last is the destination where it was `reached`."""
+    """A trace with its hops from TTL 1 on; the last is the destination where it was `reached`, else `detail` tells how
+    many packets were lost beyond the last hop; None if that is unknown."""
 
     at: datetime
     reached: bool
     hops: tuple[TracedHop, ...]
+    detail: str | None = None
+
+    @property
+    def end(self) -> str:
+        """That the destination was not reached, with the packets lost; empty if it was."""
+        return "" if self.reached else f"destination {self.detail or 'not reached'}"
 
     @property
     def has_limited(self) -> bool:

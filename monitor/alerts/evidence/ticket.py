@@ -78,7 +78,7 @@ def _route(route: RouteFacts) -> Iterator[str]:
         if trace is None:
             yield f"  no trace {name}"
             continue
-        yield f"  trace {name}, {trace.at:%Y-%m-%d %H:%M:%S} UTC{'' if trace.reached else ', destination not reached'}"
+        yield f"  trace {name}, {trace.at:%Y-%m-%d %H:%M:%S} UTC{f', {trace.end}' if trace.end else ''}"
         yield from _hops(trace)
 
 

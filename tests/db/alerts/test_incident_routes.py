@@ -156,6 +156,21 @@ def test_loss_is_placed_between_two_hops_from_both_ends(paths, as_names, client,
     assert (stated["sentence"], len(stated["after"]["hops"])) == (route.sentence, 5)
 
 
+def test_a_trace_that_ends_early_says_what_was_lost(paths, client, settings):
+    settings.LOCAL_READ = settings.ALLOW_PLAIN_HTTP = True
+    there, back = paths["slac → cern"], paths["cern → slac"]
+    plant_lossy_link(there, back)
+    lost = "not reached: 20 of 20 packets lost after hop 4"
+    Trace.objects.filter(path_id=there.pk, measured_at__gte=BEGAN).update(reached=False, detail=lost)
+
+    row = opened(finding(there, "loss", sent=200, lost=60))
+
+    page = client.get(f"/incidents/{row.pk}/", headers={"host": "localhost"}).content.decode()
+    for text in (page, ticket_text(row, evidence(row, NOW))):
+        assert text.count(f"destination {lost}") >= 1
+        assert "trace before, 2026-11-21 09:35:00 UTC\n" in text
+
+
 def test_a_hop_has_a_rate_limit_only_where_proven(paths, as_names, client, settings):
     settings.LOCAL_READ = settings.ALLOW_PLAIN_HTTP = True
     there = paths["slac → cern"]

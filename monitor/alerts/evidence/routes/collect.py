@@ -303,4 +303,4 @@ def _route_table(trace: StoredTrace, around: Sequence[StoredTrace], names: Addre
         rtt_ms = median(rtts_ms) if rtts_ms else None
         is_limited = hop.ttl in limited and lost > 0
         hops.append(TracedHop(hop.ttl, hop.address, names.place(hop.address), hop.sent, lost, rtt_ms, is_limited))
-    return TracedRoute(trace.at, trace.reached, tuple(hops))
+    return TracedRoute(trace.at, trace.reached, tuple(hops), None if trace.reached else trace.detail)

@@ -131,5 +131,5 @@ def _ended(row: TraceRequest, trace: StoredTrace) -> TraceProgress:
     hops = f"{len(trace.hops)} hop{'' if len(trace.hops) == 1 else 's'}"
     parts = [hops if route is None else f"route {route.number}, {hops}"]
     if not trace.reached:
-        parts.append("destination not reached")
+        parts.append(f"destination {trace.detail or 'not reached'}")
     return TraceProgress(row.path, row.asked_at, TraceState.MEASURED, ", ".join(parts), trace.route_id)
