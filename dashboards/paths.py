@@ -51,6 +51,8 @@ def _panels() -> list[Panel]:
         _period(),
         *(_rtt(direction) for direction in DIRECTIONS),
         *(_loss(direction) for direction in DIRECTIONS),
+        _direction_losses(),
+        _direction_delays(),
         _ipdv(),
         _coverage(),
         throughput(),
@@ -100,6 +102,29 @@ def _loss(direction: Direction) -> TimeSeries:
     )
     bars(panel, {"Lost": RED}, stacked=False)
     return panel.override_by_name("No loss: upper bound 3/N", [*colour(GREY), *points(4)])
+
+
+def _direction_losses() -> TimeSeries:
+    panel = time_series("Loss by direction, STAMP (% of packets sent)", "percentunit", ["direction_loss"]).description(
+        "Lost over sent on the way to the destination (forward) and back (reverse), by the reflector's counters: of "
+        "each STAMP cycle up to two days, beyond by hour, or by day beyond 83 days. No data: no STAMP test, or a "
+        "reflector without counters. Packets of a path that is down are in neither: nobody knows how far they came."
+    )
+    return bars(panel, {"Forward": BLUE, "Reverse": ORANGE}, stacked=False)
+
+
+def _direction_delays() -> TimeSeries:
+    panel = time_series("One-way delay, STAMP (ms)", "ms", ["direction_delay"]).description(
+        "The delay of each direction lies between its bounds, which the clocks of both ends allow; the line is the "
+        "middle. A step of one line while the other stays is a change in that direction; an error of the clocks moves "
+        "both, in opposite directions. Means over the hour or day for periods longer than two days."
+    )
+    for name, line in (("Forward", BLUE), ("Reverse", ORANGE)):
+        panel.override_by_name(f"{name}, upper bound", [*colour(line), *_band_down_to(f"{name}, lower bound", 15)])
+        for bound in ("lower", "upper"):
+            panel.override_by_name(f"{name}, {bound} bound", [*colour(line), *_line_width(0)])
+        panel.override_by_name(name, [*colour(line), *_line_width(2)])
+    return panel
 
 
 def _ipdv() -> TimeSeries:

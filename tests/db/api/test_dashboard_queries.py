@@ -294,6 +294,8 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
         ("time", "No loss: upper bound 3/N"),
         [(hour(12), 3 / 200)],
     ),
+    "Loss by direction, STAMP (% of packets sent)/A": (("time", "Forward", "Reverse"), []),
+    "One-way delay, STAMP (ms)/A": (("time",), []),
     "Retransmits by test (segments)/A": (("time", "Retransmits"), [(hour(11) + timedelta(minutes=20), 3)]),
     "@Route changes": (("time", "text", "tags"), []),
     "@Reply TTL": (("time", "text", "tags"), []),
