@@ -29,6 +29,8 @@ CLOCK_TOLERANCE_S = 60
 """iperf3 encrypts the time as well; by default it accepts a clock difference of 10 s."""
 CLOCK_OPTION_SINCE = (3, 10)
 """The first version with an option for the accepted clock difference."""
+THREADS_SINCE = (3, 16)
+"""The first version with a thread for each stream."""
 OAEP_SINCE = (3, 17)
 """The first version that pads with OAEP by default; an option selects the older PKCS #1 padding."""
 CLIENT_OAEP_ONLY_SINCE = (3, 20)
@@ -120,6 +122,16 @@ def version() -> str | None:
     """The version of this host's iperf3, such as `3.12`; None if it is not installed."""
     own = _own_version()
     return None if own is None else f"{own[0]}.{own[1]}"
+
+
+def has_thread_per_stream(tool: str | None) -> bool | None:
+    """Whether this iperf3, such as `iperf 3.12`, has a thread for each stream; before, a single CPU core carried all.
+
+    None if the version is unknown.
+    """
+    match = re.search(r"(\d+\.\d+)", tool or "")
+    parsed = _version(match[1]) if match else None
+    return None if parsed is None else parsed >= THREADS_SINCE
 
 
 def _key_pair(secret: str) -> KeyPair:

@@ -212,14 +212,16 @@ def client_arguments(spec: ThroughputSpec, address: str) -> list[str]:
     arguments += ["-t", str(spec.duration_s), "-O", str(spec.omit_s), "-P", str(spec.streams)]
     options = {
         "-B": spec.source if spec.source is not None and is_local(spec.source) else None,
-        # iperf3 applies the limit to each stream; the plan gives their sum.
+        # iperf3 applies limit and pacing to each stream; the plan gives their sum.
         "-b": None if spec.rate_bps is None else spec.rate_bps // spec.streams,
         "-w": spec.window_bytes,
         "-C": spec.congestion_control,
         "-M": spec.mss_bytes,
+        "--fq-rate": spec.pacing_bps // spec.streams if isinstance(spec.pacing_bps, int) else None,
     }
     for name, value in options.items():
         arguments += [] if value is None else [name, str(value)]
+    arguments += ["-Z"] * (spec.zero_copy is True)
     return arguments + ["-u"] * (spec.protocol == "udp") + ["-R"] * spec.reverse
 
 

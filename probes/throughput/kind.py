@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -41,6 +41,11 @@ def _carried_bits(run: ThroughputRun, length_s: float) -> float | None:
     return None if run.throughput_bps is None else run.throughput_bps * length_s
 
 
+def _forbids(limits: Any, spec: ThroughputSpec) -> str | None:
+    rule: str | None = limits.section("throughput").forbids_load(spec.streams, spec.window_bytes)
+    return rule
+
+
 def _report(
     spec: ThroughputSpec, started_at: datetime, outcome: Outcome, detail: str, statistics: ServerStatistics | None
 ) -> ServerReport:
@@ -67,6 +72,7 @@ KIND = SlotKind(
     not_measured=not_measured,
     carried_bits=_carried_bits,
     calls_again=True,
+    forbids=_forbids,
     prepare=_prepare,
     report=_report,
     check=lambda limits, slots: check_offered_server(limits.iperf3_server, slots),

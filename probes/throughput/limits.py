@@ -27,11 +27,23 @@ class ThroughputLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_duration_s: Annotated[Number, meaning("maximum length of a test, omitted start included")] = 60.0
     max_minutes_per_day: Annotated[Number | None, meaning("tests from and to this site per UTC day")] = None
     max_bits_per_day: Annotated[Number | None, meaning("sent and received by tests per UTC day")] = None
+    max_streams: Annotated[Number, meaning("parallel streams of a test")] = 128
+    max_window_bytes: Annotated[
+        Number | None, meaning("socket buffer of a stream that a test may set; default: the system's limit")
+    ] = None
     hours: Hours = ALL_DAY
     peers: Annotated[
         NetworkList | None,
         meaning("peers allowed to run tests toward this site; default: networks that may be measured"),
     ] = None
+
+    def forbids_load(self, streams: int, window_bytes: int | None) -> str | None:
+        """The limit that these streams or their socket buffers exceed, as a sentence; None if they are allowed."""
+        if streams > self.max_streams:
+            return f"throughput.max_streams: {streams} wanted, {self.max_streams:g} allowed"
+        if self.max_window_bytes is not None and window_bytes is not None and window_bytes > self.max_window_bytes:
+            return f"throughput.max_window_bytes: {window_bytes} wanted, {self.max_window_bytes:.0f} allowed"
+        return None
 
     def forbids_length(self, spec: FillsThePath) -> str | None:
         """The limit that a test of this length exceeds, as a sentence; None if it is allowed."""

@@ -19,6 +19,7 @@ from probes.throughput.spec import (
     Protocol,
     ReceivedIntervals,
     SentIntervals,
+    StreamResult,
     ThroughputRun,
     ThroughputSpec,
     Transfer,
@@ -200,6 +201,40 @@ def read_transfer(report: Json) -> Transfer:
         sender_cpu=sender_cpu,
         receiver_cpu=receiver_cpu,
         udp=_udp(report, reverse, sent_intervals),
+        streams=_streams(report, reverse),
+    )
+
+
+def _streams(report: Json, reverse: bool) -> tuple[StreamResult, ...]:
+    """The streams of a TCP test. With `reverse` the RTTs and retransmissions are in the server's report."""
+    of_client = report["end"].get("streams", [])
+    of_server = report.get("server_output_json", {}).get("end", {}).get("streams", [])
+    senders, receivers = (of_server, of_client) if reverse else (of_client, of_server)
+    if any("udp" in stream for stream in of_client):
+        return ()
+    alike = len(senders) == len(receivers)
+    return tuple(
+        _stream(
+            (senders[place] if alike else stream).get("sender", {}),
+            (receivers[place] if alike else stream).get("receiver", {}),
+        )
+        for place, stream in enumerate(of_client)
+    )
+
+
+def _stream(sent: Json, received: Json) -> StreamResult:
+    """A stream by the reports of its two ends; its rate is the receiver's where that reported any."""
+    rated = received if received.get("bytes") else sent
+    return StreamResult(
+        throughput_bps=rated.get("bits_per_second", 0.0),
+        duration_s=rated.get("seconds", 0.0),
+        sent_bytes=sent.get("bytes"),
+        received_bytes=received.get("bytes"),
+        retransmits=sent.get("retransmits"),
+        rtt_min_ms=_mean_ms([sent.get("min_rtt")]),
+        rtt_mean_ms=_mean_ms([sent.get("mean_rtt")]),
+        rtt_max_ms=_mean_ms([sent.get("max_rtt")]),
+        cwnd_max_bytes=sent.get("max_snd_cwnd"),
     )
 
 

@@ -29,6 +29,8 @@ from probes.contract import Outcome
 from probes.throughput.hosts.spec import HostInventory, TcpMetrics
 
 Protocol = Literal["tcp", "udp"]
+MAX_STREAMS = 128
+"""The most that iperf3 accepts."""
 
 
 class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,8 +39,9 @@ class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
     `rate_bps` limits the rate of all streams together; None is no limit. `window_bytes` is the socket buffer of both
     ends, None for the system's default. `one_time_key` is a secret shared by the two ends, for their tests of an hour.
     `peer_iperf3` is the peer's version of iperf3, such as `3.12`, None if unknown: the padding of iperf3's
-    authentication depends on both versions. A public server listens on all ports from `port` to `last_port`, which is
-    left out of the JSON elsewhere.
+    authentication depends on both versions. `pacing_bps` is the rate at which the kernel paces all streams together (by
+    the queue discipline fq or TCP's own timers), `zero_copy` sends by sendfile(2). A public server listens on all ports
+    from `port` to `last_port`. Fields that are not set are left out of the JSON.
     """
 
     address: str
@@ -57,6 +60,8 @@ class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
     one_time_key: str | None = None
     peer_iperf3: str | None = None
     last_port: int | msgspec.UnsetType = msgspec.UNSET
+    pacing_bps: int | msgspec.UnsetType = msgspec.UNSET
+    zero_copy: bool | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def ports(self) -> range:
@@ -153,10 +158,26 @@ class UdpCounts(msgspec.Struct, frozen=True, kw_only=True):
     jitter_ms: Amount
 
 
+class StreamResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A stream of a TCP test, without the omitted part. RTTs and the congestion window are the sender's; what its end
+    or its system did not report is None."""
+
+    throughput_bps: Amount
+    duration_s: Seconds
+    sent_bytes: LargeCount | None = None
+    received_bytes: LargeCount | None = None
+    retransmits: LargeCount | None = None
+    rtt_min_ms: Amount | None = None
+    rtt_mean_ms: Amount | None = None
+    rtt_max_ms: Amount | None = None
+    cwnd_max_bytes: LargeCount | None = None
+
+
 class Transfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Details of a transfer. `omitted_s` is the length of the first part, which the tool leaves out of its figures.
 
-    If only the sender or only the receiver reported its intervals, the other's are None. The TCP metrics are those that
+    If only the sender or only the receiver reported its intervals, the other's are None. `streams` are in the order of
+    their connections; empty for UDP and for agents that did not report them. The TCP metrics are those that
     the kernel of each end had cached of the other before the test.
     """
 
@@ -168,6 +189,7 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     receiver_cpu: CpuUse | None = None
     kernel: KernelCounts | None = None
     udp: UdpCounts | None = None
+    streams: Annotated[tuple[StreamResult, ...], Meta(max_length=MAX_STREAMS)] = ()
     sender_metrics: TcpMetrics | None = None
     receiver_metrics: TcpMetrics | None = None
 

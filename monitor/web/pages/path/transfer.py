@@ -18,6 +18,8 @@ from monitor.archive.queries.throughput.inventories import InventoryChange
 from monitor.archive.queries.throughput.transfers import StoredTransfer
 from monitor.web.charts.transfer import TransferCharts, transfer_charts
 from monitor.web.pages.path.hosts import HostsView, hosts_view
+from monitor.web.pages.path.streams import StreamRow, stream_rows
+from probes.throughput.authentication import has_thread_per_stream
 from probes.throughput.spec import CpuUse, Transfer
 
 Fact = tuple[str, str]
@@ -36,6 +38,7 @@ class TransferView:
     facts: tuple[Fact, ...]
     charts: TransferCharts | None
     hosts: HostsView | None = None
+    streams: tuple[StreamRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ def transfer_view(stored: StoredTransfer, changes: Sequence[InventoryChange] = (
         facts=(*_rates(stored), *finding_facts(findings), *_transfer_facts(stored.transfer)),
         charts=transfer_charts(stored),
         hosts=hosts_view(stored, changes),
+        streams=stream_rows(stored),
     )
 
 
@@ -146,6 +150,8 @@ def _rates(stored: StoredTransfer) -> list[Fact]:
         facts.append(("requested rate", figures.bit_rate(stored.asked_bps)))
     streams = f"{stored.streams} stream{'s' if stored.streams > 1 else ''}"
     facts.append(("sent by", ", ".join([streams, *([stored.congestion_control] if stored.congestion_control else [])])))
+    if stored.streams > 1 and has_thread_per_stream(stored.tool) is False:
+        facts.append(("threads", f"{stored.tool}: all streams on one CPU core; 3.16 and later use a thread for each"))
     return facts
 
 

@@ -1,0 +1,122 @@
+"""Results of each stream, and the options of fast transfers."""
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from monitor.mesh.kinds.throughput import ThroughputSettings
+from monitor.web.pages.path.streams import stream_rows
+from probes.contract import ProbeError
+from probes.throughput.authentication import has_thread_per_stream
+from probes.throughput.iperf3 import client_arguments
+from probes.throughput.kind import KIND
+from probes.throughput.limits import ThroughputLimits
+from probes.throughput.spec import StreamResult, ThroughputSpec, Transfer
+from tests.unit.transfers.test_iperf3 import FIXTURES, read
+
+VERSIONS = sorted((FIXTURES / "versions").glob("3.*"))
+
+
+@dataclass
+class Stored:
+    transfer: Transfer | None
+
+
+def test_each_stream_has_the_figures_of_both_its_ends():
+    report = json.loads((FIXTURES / "both_ends.json").read_text())
+
+    streams = read((FIXTURES / "both_ends.json").read_bytes()).transfer.streams
+
+    ends = [stream["sender"] for stream in report["end"]["streams"]]
+    far = [stream["receiver"] for stream in report["server_output_json"]["end"]["streams"]]
+    assert [stream.sent_bytes for stream in streams] == [end["bytes"] for end in ends]
+    assert [stream.retransmits for stream in streams] == [end["retransmits"] for end in ends]
+    assert [stream.rtt_mean_ms for stream in streams] == pytest.approx([end["mean_rtt"] / 1000 for end in ends])
+    assert [stream.cwnd_max_bytes for stream in streams] == [end["max_snd_cwnd"] for end in ends]
+    assert [stream.received_bytes for stream in streams] == [end["bytes"] for end in far]
+    assert [stream.throughput_bps for stream in streams] == [end["bits_per_second"] for end in far]
+
+
+def test_in_reverse_the_senders_figures_are_the_servers():
+    report = json.loads((FIXTURES / "reverse.json").read_text())
+
+    [stream] = read((FIXTURES / "reverse.json").read_bytes()).transfer.streams
+
+    sender = report["server_output_json"]["end"]["streams"][0]["sender"]
+    assert (stream.retransmits, stream.sent_bytes) == (sender["retransmits"], sender["bytes"])
+    assert stream.received_bytes == report["end"]["streams"][0]["receiver"]["bytes"]
+
+
+@pytest.mark.parametrize("version", VERSIONS, ids=lambda path: path.name)
+def test_the_streams_of_all_versions_add_up(version):
+    """3.18 and 3.22 have a thread for each stream."""
+    for path in (path for path in version.glob("*.json") if not path.stem.endswith(".expected")):
+        try:
+            run = read(path.read_bytes())
+        except ProbeError:
+            continue
+        if run.protocol == "tcp":
+            assert len(run.transfer.streams) == run.streams
+            assert sum(stream.throughput_bps for stream in run.transfer.streams) == pytest.approx(
+                run.throughput_bps, rel=0.02
+            )
+
+
+@pytest.mark.parametrize(
+    ("tool", "expected"), [("iperf 3.12", False), ("iperf 3.15", False), ("iperf 3.16", True), ("iperf 3.18+", True)]
+)
+def test_a_thread_for_each_stream_came_with_a_version(tool, expected):
+    assert has_thread_per_stream(tool) is expected
+    assert has_thread_per_stream(None) is None
+
+
+def test_a_slow_stream_is_marked():
+    streams = tuple(
+        StreamResult(throughput_bps=rate, duration_s=10.0, received_bytes=10**9) for rate in (9e8, 8.9e8, 9.1e8, 1.2e8)
+    )
+
+    rows = stream_rows(Stored(Transfer(streams=streams)))
+
+    assert [row.number for row in rows if row.remark] == [4]
+    assert "13.4%" in rows[3].remark
+    assert rows[3].throughput == "120 Mbit/s"
+    assert stream_rows(Stored(Transfer(streams=streams[:1]))) == ()
+    assert stream_rows(Stored(None)) == ()
+
+
+def test_pacing_and_zero_copy_reach_iperf3():
+    settings = ThroughputSettings(streams=4, pacing_bps=8_000_000_000, zero_copy=True, window_bytes=2**28)
+    spec = ThroughputSpec(address="192.0.2.1", **settings.parameters)
+
+    arguments = client_arguments(spec, "192.0.2.1")
+
+    assert arguments[arguments.index("--fq-rate") + 1] == "2000000000"
+    assert arguments[arguments.index("-w") + 1] == str(2**28)
+    assert "-Z" in arguments
+    usual = client_arguments(ThroughputSpec(address="192.0.2.1"), "192.0.2.1")
+    assert {"-Z", "--fq-rate"}.isdisjoint(usual)
+    assert {"zero_copy", "pacing_bps"}.isdisjoint(ThroughputSettings().parameters)
+
+
+@pytest.mark.parametrize(
+    ("streams", "window_bytes", "rule"),
+    [(16, None, None), (17, None, "max_streams"), (1, 2**28, None), (1, 2**28 + 1, "max_window_bytes")],
+)
+def test_limits_bound_streams_and_windows(streams, window_bytes, rule):
+    class Limits:
+        def section(self, name):
+            assert name == "throughput"
+            return ThroughputLimits(max_streams=16, max_window_bytes=2**28)
+
+    forbidden = KIND.forbids(Limits(), ThroughputSpec(address="x", streams=streams, window_bytes=window_bytes))
+
+    assert forbidden is None if rule is None else f"throughput.{rule}" in forbidden
+
+
+def test_the_example_limits_have_the_new_keys():
+    table = tomllib.loads((Path(__file__).parents[3] / "limits.example.toml").read_text())["throughput"]
+
+    assert {"max_streams", "max_window_bytes"} <= table.keys()
