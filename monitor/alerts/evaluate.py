@@ -9,7 +9,7 @@ are over or their rules switched off. No data neither opens nor closes incidents
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,11 +20,12 @@ from monitor.alerts.detect import causes, route_places, rtt_progress, suspects
 from monitor.alerts.detect.baselines import Baselines
 from monitor.alerts.detect.causes import LastingIncident
 from monitor.alerts.detect.damage import severity_by_figures
+from monitor.alerts.detect.rules import by_direction
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
 from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.detect.shares import Shares
-from monitor.alerts.detect.snapshot import Snapshot, take_snapshot
+from monitor.alerts.detect.snapshot import Snapshot, baselines_of, take_directions, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.alerts.evidence import ending, titles
 from monitor.alerts.incidents import levels, lifecycle, queries, quiet
@@ -35,7 +36,7 @@ from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.document import alert_rules
 from monitor.mesh.document.alert_rules import RuleSettings
 from monitor.mesh.models import KindName
-from monitor.mesh.queries import MeasuredPath, alerts, measured_paths
+from monitor.mesh.queries import MeasuredPath, alerts, intervals_s, measured_paths
 
 LAST_HOUR = timedelta(hours=1)
 COUNTED = timedelta(days=1)
@@ -57,11 +58,13 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class RuleScope:
-    """The paths in use, and the settings of each rule by path."""
+    """The paths in use, and the settings of each rule by path. `one_way` are those with STAMP tests, whose interval is
+    their `every_s`."""
 
     pinged: dict[int, MeasuredPath]
     tested: dict[int, MeasuredPath]
     settings: dict[str, dict[int, RuleSettings]]
+    one_way: dict[int, MeasuredPath] = field(default_factory=dict)
 
     def path(self, path_id: int, rule: str) -> MeasuredPath | None:
         """The path, if it has the tests that the rule evaluates."""
@@ -115,7 +118,12 @@ def scope_now() -> RuleScope:
         name: alert_rules.settings_for(rules, name, tested_places if rule.trouble.needs_tests else places)
         for name, rule in RULES.items()
     }
-    return RuleScope(pinged, tested, settings)
+    one_way = {
+        path_id: replace(pinged[path_id], every_s=every_s)
+        for path_id, every_s in intervals_s(KindName.STAMP).items()
+        if path_id in pinged
+    }
+    return RuleScope(pinged, tested, settings, one_way)
 
 
 def snapshot_at(
@@ -128,7 +136,11 @@ def snapshot_at(
 ) -> Snapshot:
     """Take the snapshot of all paths of the scope."""
     windows_s = set[float]().union(*(rule_of(name).windows_s(of_paths) for name, of_paths in scope.settings.items()))
-    snapshot = take_snapshot(now, scope.pinged, scope.tested, windows_s, judged_s, watched, baselines, source)
+    baselines = baselines_of(now, baselines, source)
+    snapshot = replace(
+        take_snapshot(now, scope.pinged, scope.tested, windows_s, judged_s, watched, baselines, source),
+        directions=take_directions(now, scope.one_way, windows_s, baselines, source),
+    )
     on_paths = list(scope.settings.get(ROUTE_CHANGE.name, ()))
     return replace(snapshot, route_effects=source.route_effects(on_paths, now)) if on_paths else snapshot
 
@@ -138,7 +150,7 @@ def findings(snapshot: Snapshot, scope: RuleScope, names: Iterable[str] = RULES)
     return [
         replace(finding, severity=severity_by_figures(scope.settings[name][finding.path_id], finding.figures))
         for name in names
-        for finding in RULES[name].judge(snapshot, scope.settings[name])
+        for finding in by_direction.judge(RULES[name], snapshot, scope.settings[name])
     ]
 
 
@@ -270,5 +282,5 @@ def reason_for_end(
         return f"{path}: {SWITCHED_OFF}"
     if RULES[rule].is_allowed(figures, scope.settings[rule][path_id]):
         return f"{path}: {LIMIT_CHANGED}"
-    reason = RULES[rule].over(path_id, figures, snapshot)
+    reason = by_direction.over(RULES[rule], path_id, path, figures, snapshot)
     return None if reason is None else f"{path}: {reason}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Min, Q, QuerySet
 
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.kinds import MESH_KINDS
@@ -139,6 +139,12 @@ def measured_paths(kind: KindName) -> dict[int, MeasuredPath]:
             regions=(source_region, destination_region),
         )
     return paths
+
+
+def intervals_s(kind: KindName) -> dict[int, int]:
+    """The shortest interval of the tests of this kind, by path in use."""
+    rows = Measurement.objects.filter(retired_at=None, path__retired_at=None, test__kind=kind)
+    return dict(rows.values_list("path_id").annotate(Min("test__every_s")).order_by("path_id"))
 
 
 def sizes_sent(packet_bytes: Sequence[int] | int | None) -> Sequence[int]:

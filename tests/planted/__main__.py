@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.planted import detectors, drops, lab, shared, simulated
+from tests.planted import detectors, drops, lab, one_way, shared, simulated
 from tests.planted.simulated import Sizes
 from tests.reproduce.table import Table, placed
 
@@ -21,6 +21,8 @@ TABLES: dict[str, Callable[[Sizes], Table]] = {
     "detectors": detectors.table,
     "shared": shared.table,
     "shared-quiet": shared.quiet,
+    "one-way": one_way.table,
+    "one-way-quiet": one_way.quiet,
     "threshold": simulated.loss_above,
     "round-trips": simulated.round_trips,
     "throughput": simulated.throughput_falls,

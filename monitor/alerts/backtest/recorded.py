@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.alerts.detect.route_effects import RouteEffect
 from monitor.analysis.routes.compare import RouteHops
 from monitor.analysis.tcp import mathis_estimate
-from monitor.archive.queries.for_alerts import COUNTS, DAY, EVENTS, HOUR, TIMES, Columns, RoundTrips
+from monitor.archive.queries.for_alerts import COUNTS, DAY, DIRECTIONS, EVENTS, HOUR, TIMES, Columns, RoundTrips
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,6 +26,7 @@ Ints = NDArray[np.int64]
 HOUR_S = 3600
 DAY_S = 24 * HOUR_S
 _MICROSECONDS = 1e6
+_OF_DIRECTION = ("sent", "lossy", "hours_lossy", "lossy_squares", "season_lossy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,8 @@ NO_TESTS = MeasuredTests(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
 
 
 class RecordedSource:
-    """Bursts and tests as a source. `path_ids` are those of the bursts, in order, unless given."""
+    """Bursts and tests as a source. `path_ids` are those of the bursts, in order, unless given. `ways` are two sources
+    of the same paths, with the packets of the forward and the reverse direction as bursts, or none."""
 
     def __init__(
         self,
@@ -91,7 +93,9 @@ class RecordedSource:
         tests: MeasuredTests = NO_TESTS,
         past: HourlyPast | None = None,
         path_ids: Sequence[int] | None = None,
+        ways: Sequence[RecordedSource] = (),
     ) -> None:
+        self._ways = tuple(ways)
         self._bursts, self._tests = bursts, tests
         self.path_ids = np.unique(bursts.path_id if path_ids is None else np.asarray(path_ids, dtype=np.int64))
         first_s, last_s = (float(bursts.at_s.min()), float(bursts.at_s.max())) if len(bursts.at_s) else (0.0, 0.0)
@@ -159,6 +163,26 @@ class RecordedSource:
         in_season = [self._hours_between(hour, hour + HOUR) for hour in season]
         for event in ("bursts", "lossy"):
             columns[f"season_{event}"] = sum((hour[event][:, 0] for hour in in_season), np.zeros(len(self.path_ids)))
+        return columns
+
+    def recent_directions(self, until: datetime, step_s: float, steps: int) -> Columns:
+        return self._of_ways([way.recent_counts(until, step_s, steps) for way in self._ways])
+
+    def hourly_directions(self, since: datetime, until: datetime, now: datetime) -> Columns:
+        return self._of_ways([way.hourly_counts(since, until, now) for way in self._ways])
+
+    def baseline_directions(
+        self, since: datetime, hours_since: datetime, until: datetime, season: Sequence[datetime]
+    ) -> Columns:
+        return self._of_ways([way.baseline_counts(since, hours_since, until, season) for way in self._ways])
+
+    @staticmethod
+    def _of_ways(ways: Sequence[Columns]) -> Columns:
+        """The counts of both directions as columns of each."""
+        columns: Columns = dict(ways[0]) if ways else {}
+        for direction, of in zip(DIRECTIONS, ways, strict=False):
+            columns |= {f"{direction}_{name}": of[name] for name in _OF_DIRECTION if name in of}
+            columns[f"{direction}_lost"] = of["sent"] - of["received"]
         return columns
 
     def newest_tests(self, path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns:

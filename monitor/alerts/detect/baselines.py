@@ -24,11 +24,13 @@ DRIFT_DAYS = ranks.LONGEST
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """The baseline of each path for the running hour, named as in `for_alerts.baseline_counts`; made once an hour."""
+    """The baseline of each path for the running hour, named as in `for_alerts.baseline_counts`, and of its directions,
+    as in `for_alerts.baseline_directions`; made once an hour."""
 
     hour: datetime
     columns: for_alerts.Columns
     daily: for_alerts.Columns
+    directions: for_alerts.Columns
 
 
 def baselines_at(now: datetime, source: Source = STORED) -> Baselines:
@@ -40,8 +42,10 @@ def baselines_at(now: datetime, source: Source = STORED) -> Baselines:
         hour - timedelta(weeks=weeks, hours=apart) for weeks in range(1, SEASON_WEEKS + 1) for apart in (-1, 0, 1)
     ]
     today = start_of("day", now)
+    past = (hours_since - BASELINE_DAYS * for_alerts.DAY, hours_since, until, season)
     return Baselines(
         hour=hour,
-        columns=source.baseline_counts(hours_since - BASELINE_DAYS * for_alerts.DAY, hours_since, until, season),
+        columns=source.baseline_counts(*past),
         daily=source.daily_figures(today - DRIFT_DAYS * for_alerts.DAY, today),
+        directions=source.baseline_directions(*past),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -24,7 +24,7 @@ from monitor.analysis.routes.compare import RouteHops
 from monitor.analysis.routes.wording import AsLabels
 from monitor.archive.periods import start_of
 from monitor.archive.queries import for_alerts
-from monitor.archive.queries.for_alerts import COUNTS, TIMES
+from monitor.archive.queries.for_alerts import COUNTS, DIRECTIONS, TIMES
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.queries import MeasuredPath
 
@@ -40,7 +40,13 @@ at most."""
 
 RECENT_CYCLES = 4
 
+SHARE_OF_ROUND_TRIPS = 0.5
+SHARE_OF_DIRECTION = 0.25
+"""Shares of the false alarms of a rule on a path with STAMP tests: round trips and two directions."""
+
 TESTS_WITHIN = timedelta(days=60)
+
+_PREFIXES = tuple(f"{direction}_" for direction in DIRECTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,18 @@ class MeshRoutes:
 
 
 @dataclass(frozen=True, slots=True)
+class OneWayCounts:
+    """Counts of a direction, of the paths with STAMP tests, as those of a `Snapshot`."""
+
+    paths: dict[int, MeasuredPath]
+    step_s: float
+    recent: Mapping[str, Floats]
+    hourly: Mapping[str, Floats]
+    baseline: Mapping[str, Floats]
+    windows: Mapping[float, Mapping[str, Floats]]
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Arrays with a row for each of `paths`, in their order.
 
@@ -75,7 +93,8 @@ class Snapshot:
     it reports of itself, `measuring_troubles` those that disturb its measurements. `ended_s` has the end of the last
     incident of a path by a rule, `maintained_s` the end of the last maintenance of a path, as far as the counts reach
     back. `routes` are read only where the cause of several bad paths depends on them (`route_places.with_routes`);
-    `route_effects` are recent route changes that changed RTT or loss, if the rule `route_change` is on.
+    `route_effects` are recent route changes that changed RTT or loss, if the rule `route_change` is on. `directions`
+    has the counts `forward` and `reverse` of the paths with STAMP tests (`of_direction`).
     """
 
     now: datetime
@@ -100,6 +119,33 @@ class Snapshot:
     maintained_s: Mapping[int, float] = field(default_factory=dict)
     routes: MeshRoutes = field(default_factory=MeshRoutes)
     route_effects: tuple[RouteEffect, ...] = ()
+    directions: Mapping[str, OneWayCounts] = field(default_factory=dict)
+    is_one_way: bool = False
+
+    def of_direction(self, direction: str) -> Snapshot:
+        """The snapshot of a direction, for rules on counts: with the counts of the packets that went this way."""
+        of = self.directions[direction]
+        return replace(
+            self,
+            paths=of.paths,
+            rows={path_id: row for row, path_id in enumerate(of.paths)},
+            step_s=of.step_s,
+            recent=of.recent,
+            hourly=of.hourly,
+            baseline=of.baseline,
+            windows=of.windows,
+            directions={},
+            is_one_way=True,
+        )
+
+    @property
+    def alarm_shares(self) -> Floats:
+        """The share of a rule's false alarms that may be those of these counts, for each path: a rule that is evaluated
+        on round trips and on both directions has no more of them than on round trips alone."""
+        if self.is_one_way:
+            return np.full(len(self.paths), SHARE_OF_DIRECTION)
+        with_directions = {path_id for counts in self.directions.values() for path_id in counts.paths}
+        return np.array([SHARE_OF_ROUND_TRIPS if path_id in with_directions else 1.0 for path_id in self.paths])
 
     @property
     def every_s(self) -> Floats:
@@ -147,12 +193,9 @@ def take_snapshot(
     Counts come over windows of `windows_s` too; `judged_s` has the time of the newest judged burst. RTTs of the paths
     `watched` are loaded even without new bursts. `baselines` of the same hour are used again instead of being loaded.
     """
-    rows = {path_id: row for row, path_id in enumerate(paths)}
-    slowest_s = max((path.every_s for path in paths.values()), default=0)
-    step_s = min(max(RECENT_S, RECENT_CYCLES * slowest_s), LONGEST_RAW.total_seconds()) / RECENT_STEPS
+    rows, step_s = {path_id: row for row, path_id in enumerate(paths)}, _step_s(paths)
     recent = _by_path(source.recent_counts(now, step_s, RECENT_STEPS), (*COUNTS, *TIMES), rows, RECENT_STEPS)
-    if baselines is None or baselines.hour != start_of("hour", now):
-        baselines = baselines_at(now, source)
+    baselines = baselines_of(now, baselines, source)
     hour = baselines.hour
     hourly = source.hourly_counts(hour - TESTED_HOURS * for_alerts.HOUR, hour + for_alerts.HOUR, now)
     test_rows = {path_id: row for row, path_id in enumerate(tested_paths)}
@@ -169,8 +212,7 @@ def take_snapshot(
         baseline=_by_path_array(baselines.columns, rows),
         windows={
             window_s: _by_path(source.recent_counts(now, window_s, 1), COUNTS, rows, 1)
-            for window_s in sorted(set(windows_s))
-            if window_s > RECENT_STEPS * step_s or window_s % step_s
+            for window_s in _uneven(windows_s, step_s)
         },
         trips=trip_windows(now, paths, _newest(recent["answered_s"], paths), judged_s, set(watched), source),
         daily_rtts_ms=daily["rtt_median_ms"][:, ::-1],
@@ -181,6 +223,65 @@ def take_snapshot(
         tested_at_s=by_test["at_s"][:, ::-1],
         agents=source.agents(now),
     )
+
+
+def take_directions(
+    now: datetime,
+    paths: dict[int, MeasuredPath],
+    windows_s: Iterable[float],
+    baselines: Baselines | None = None,
+    source: Source = STORED,
+) -> dict[str, OneWayCounts]:
+    """Load the counts of each direction of the `paths` with STAMP tests, whose `every_s` is that of those tests; empty
+    without any path. The rest as in `take_snapshot`."""
+    if not paths:
+        return {}
+    rows, step_s = {path_id: row for row, path_id in enumerate(paths)}, _step_s(paths)
+    baselines = baselines_of(now, baselines, source)
+    hour = baselines.hour
+    recent = source.recent_directions(now, step_s, RECENT_STEPS)
+    hourly = source.hourly_directions(hour - TESTED_HOURS * for_alerts.HOUR, hour + for_alerts.HOUR, now)
+    windows = {window_s: source.recent_directions(now, window_s, 1) for window_s in _uneven(windows_s, step_s)}
+    return {
+        direction: OneWayCounts(
+            paths,
+            step_s,
+            _by_path(_one_way(recent, direction), COUNTS, rows, RECENT_STEPS),
+            _by_path(_one_way(hourly, direction), COUNTS, rows, TESTED_HOURS + 1),
+            _by_path_array(_one_way(baselines.directions, direction), rows),
+            {
+                window_s: _by_path(_one_way(columns, direction), COUNTS, rows, 1)
+                for window_s, columns in windows.items()
+            },
+        )
+        for direction in DIRECTIONS
+    }
+
+
+def _one_way(columns: Mapping[str, Floats], direction: str) -> dict[str, Floats]:
+    """The columns of a direction, with the names of `COUNTS`; reordered and duplicated packets are not counted."""
+    prefix = f"{direction}_"
+    of_both = {name: column for name, column in columns.items() if not name.startswith(_PREFIXES)}
+    of_one = {name.removeprefix(prefix): column for name, column in columns.items() if name.startswith(prefix)}
+    none = np.zeros(len(columns["path_id"]))
+    received = of_one["sent"] - of_one["lost"]
+    return {**of_both, **of_one, "received": received, "reordered": none, "duplicated": none}
+
+
+def _step_s(paths: Mapping[int, MeasuredPath]) -> float:
+    """The length of a recent step."""
+    slowest_s = max((path.every_s for path in paths.values()), default=0)
+    return min(max(RECENT_S, RECENT_CYCLES * slowest_s), LONGEST_RAW.total_seconds()) / RECENT_STEPS
+
+
+def _uneven(windows_s: Iterable[float], step_s: float) -> list[float]:
+    """The windows that are no multiple of a recent step, or longer than all of them."""
+    return [window_s for window_s in sorted(set(windows_s)) if window_s > RECENT_STEPS * step_s or window_s % step_s]
+
+
+def baselines_of(now: datetime, baselines: Baselines | None, source: Source) -> Baselines:
+    """These baselines if they are of the running hour, otherwise new ones."""
+    return baselines if baselines is not None and baselines.hour == start_of("hour", now) else baselines_at(now, source)
 
 
 def _by_path(

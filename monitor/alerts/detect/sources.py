@@ -32,6 +32,14 @@ class Source(Protocol):
         self, since: datetime, hours_since: datetime, until: datetime, season: Sequence[datetime]
     ) -> Columns: ...
 
+    def recent_directions(self, until: datetime, step_s: float, steps: int) -> Columns: ...
+
+    def hourly_directions(self, since: datetime, until: datetime, now: datetime) -> Columns: ...
+
+    def baseline_directions(
+        self, since: datetime, hours_since: datetime, until: datetime, season: Sequence[datetime]
+    ) -> Columns: ...
+
     def newest_tests(self, path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns: ...
 
     def daily_figures(self, since: datetime, until: datetime) -> Columns: ...
@@ -62,6 +70,8 @@ class StoredSource:
 
     recent_counts = staticmethod(for_alerts.recent_counts)
     baseline_counts = staticmethod(for_alerts.baseline_counts)
+    recent_directions = staticmethod(for_alerts.recent_directions)
+    baseline_directions = staticmethod(for_alerts.baseline_directions)
     newest_tests = staticmethod(for_alerts.newest_tests)
     daily_figures = staticmethod(for_alerts.daily_figures)
     route_effects = staticmethod(recent_effects)
@@ -69,10 +79,13 @@ class StoredSource:
 
     def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns:
         running = until - for_alerts.HOUR
-        whole = for_alerts.hourly_counts(since, running)
         so_far = for_alerts.recent_counts(now, (now - running).total_seconds(), 1) if now > running else {}
-        whole["step"] = whole["step"] + 1
-        return {name: np.concatenate([column, *([so_far[name]] if so_far else [])]) for name, column in whole.items()}
+        return _with_running(for_alerts.hourly_counts(since, running), so_far)
+
+    def hourly_directions(self, since: datetime, until: datetime, now: datetime) -> Columns:
+        running = until - for_alerts.HOUR
+        so_far = for_alerts.recent_directions(now, (now - running).total_seconds(), 1) if now > running else {}
+        return _with_running(for_alerts.hourly_directions(since, running), so_far)
 
     def routes(self, path_ids: Sequence[int], now: datetime) -> Mapping[int, RouteHops]:
         return {path_id: period.route for path_id, period in routes_at(path_ids, now).items()}
@@ -81,6 +94,12 @@ class StoredSource:
         contacts = {contact.site_id: contact.received_at for contact in agent_contacts() if contact.received_at <= now}
         sites = Site.objects.filter(pk__in=contacts).values_list("pk", "name")
         return {name: contacts[site_id].timestamp() for site_id, name in sites}
+
+
+def _with_running(whole: Columns, so_far: Columns) -> Columns:
+    """Whole hours, and the running hour so far as step 0."""
+    whole["step"] = whole["step"] + 1
+    return {name: np.concatenate([column, *([so_far[name]] if so_far else [])]) for name, column in whole.items()}
 
 
 STORED = StoredSource()

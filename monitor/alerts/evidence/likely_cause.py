@@ -26,6 +26,7 @@ from monitor.alerts.evidence.path_causes import (
     interrupted,
     large_packets,
     loss_alone,
+    lost_one_way,
     route_changed,
     throughput_fell,
 )
@@ -51,6 +52,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     large_packets,
     delay_rose,
     loss_alone,
+    lost_one_way,
 )
 
 

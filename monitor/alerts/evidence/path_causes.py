@@ -221,6 +221,22 @@ def loss_alone(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
     return _loss(facts, lossy, where, ", RTT unchanged" if has_rtts else "")
 
 
+def lost_one_way(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
+    """A loss that STAMP counts, and that is too small for the pings of the same time or spares their packets."""
+    counted = counted_direction(facts) if rule.effect is Effect.LOSS else None
+    if counted is None or counted.direction is LostDirection.UNKNOWN:
+        return None
+    place = f"{where} in both directions" if counted.toward is None else counted.place
+    return LikelyCause(
+        Fault.LOSS,
+        f"Loss {place}: {counted.figures}, counted by {BY_STAMP}; pings show no more loss than before. A faulty link "
+        "or interface, a policer, or a short queue; packets of another size or protocol may be spared.",
+        _next_for_loss(counted.toward),
+        counted.toward,
+        BY_STAMP,
+    )
+
+
 def _loss(facts: Facts, lossy: Sequence[Direction], where: str, more: str) -> LikelyCause:
     counted = counted_direction(facts)
     if counted is not None and counted.toward is not None:

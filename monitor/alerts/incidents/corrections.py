@@ -12,11 +12,14 @@ from datetime import datetime, timedelta
 
 from django.db.models import Count
 
+from monitor.alerts.detect.rules.by_direction import DIRECTION, way_text
 from monitor.alerts.detect.rules.catalogue import RULES
-from monitor.alerts.detect.rules.finding import NOT_FIRED
+from monitor.alerts.detect.rules.finding import NOT_FIRED, LateResults
 from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import IncidentPath
-from monitor.archive.queries.paths import loss_windows
+from monitor.analysis.directions import LostDirection
+from monitor.archive.queries.directions import direction_counts
+from monitor.archive.queries.paths import LossWindow, loss_windows
 
 WITHIN = timedelta(days=1)
 
@@ -46,5 +49,20 @@ def _corrected(row: IncidentPath) -> str | None:
     period = None if late is None else late.period(row.figures)
     if late is None or period is None:
         return None
+    direction = row.figures.get(DIRECTION)
+    if direction is not None:
+        return _corrected_direction(row, direction, late, *period)
     counted = loss_windows(*period, path_ids=[row.path_id])
     return late.correct(row.figures, counted[0]) if counted else None
+
+
+def _corrected_direction(
+    row: IncidentPath, direction: str, late: LateResults, since: datetime, until: datetime
+) -> str | None:
+    """As `_corrected` of a finding of a direction, by all cycles of the period."""
+    counts = direction_counts(since, until, [row.path_id]).get(row.path_id)
+    if counts is None:
+        return None
+    way = counts.forward if direction == LostDirection.FORWARD else counts.reverse
+    sentence = late.correct(row.figures, LossWindow(row.path_id, way.bursts, way.sent, way.sent - way.lost, way.lossy))
+    return None if sentence is None else f"{way_text(str(row.path), direction)} {sentence}"

@@ -22,6 +22,7 @@ from django.db import transaction
 from numpy.typing import NDArray
 
 from monitor.alerts.detect.damage import CRITICAL_TESTS, loss_ratio, severity_of
+from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.detect.snapshot import Snapshot
@@ -30,7 +31,7 @@ from monitor.alerts.models import HistoryEvent, Incident, IncidentPath, Incident
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
 from monitor.analysis.changes.present import present_stretch
-from monitor.archive.queries.for_alerts import newest_bursts
+from monitor.archive.queries.for_alerts import DIRECTIONS, newest_bursts, newest_directions
 from monitor.mesh.document.alert_rules import RuleSettings
 
 Floats = NDArray[np.float64]
@@ -44,6 +45,9 @@ SEVERE_S = 600
 """The loss that raises the severity is of this time at most and of half of it at least: few packets vary more."""
 
 Settings = Mapping[str, Mapping[int, RuleSettings]]
+
+BurstsKey = tuple[int, str]
+"""A path, and the direction of its packets: empty for round trips."""
 
 
 class LevelUnit(StrEnum):
@@ -157,24 +161,38 @@ def update_levels(lasting: Sequence[Incident], snapshot: Snapshot, settings: Set
         _raise_severity(incident, settings, snapshot, bursts)
 
 
-def _newest_bursts(lasting: Sequence[Incident], snapshot: Snapshot) -> dict[int, PathBursts]:
-    """The bursts of the findings about loss, by path."""
+def _newest_bursts(lasting: Sequence[Incident], snapshot: Snapshot) -> dict[BurstsKey, PathBursts]:
+    """The bursts of the findings about loss, by path and direction."""
     now_s = snapshot.now.timestamp()
-    since_s = {
-        row.path_id: now_s - max(SEVERE_S, _window_s(row, snapshot))
-        for incident in lasting
-        for row in incident.paths.all()
-        if not row.is_over and _is_of_loss(row, snapshot)
-    }
-    if not since_s:
-        return {}
-    columns = newest_bursts(list(since_s), list(since_s.values()), snapshot.now)
+    since_s: dict[bool, dict[int, float]] = {False: {}, True: {}}
+    for incident in lasting:
+        for row in incident.paths.all():
+            if not row.is_over and _is_of_loss(row, snapshot):
+                since_s[DIRECTION in row.figures][row.path_id] = now_s - max(SEVERE_S, _window_s(row, snapshot))
+    bursts: dict[BurstsKey, PathBursts] = {}
+    if since_s[False]:
+        columns = newest_bursts(list(since_s[False]), list(since_s[False].values()), snapshot.now)
+        bursts |= _bursts_by_key(columns, "")
+    if since_s[True]:
+        columns = newest_directions(list(since_s[True]), list(since_s[True].values()), snapshot.now)
+        for direction in DIRECTIONS:
+            bursts |= _bursts_by_key(columns, direction)
+    return bursts
+
+
+def _bursts_by_key(columns: Mapping[str, Floats], direction: str) -> dict[BurstsKey, PathBursts]:
+    prefix = f"{direction}_" if direction else ""
     ids, starts = np.unique(columns["path_id"], return_index=True)
     ends = [*starts.tolist(), len(columns["path_id"])][1:]
+    names = ("at_s", f"{prefix}sent", f"{prefix}received")
     return {
-        int(path_id): PathBursts(*(columns[name][first:end] for name in ("at_s", "sent", "received")))
+        (int(path_id), direction): PathBursts(*(columns[name][first:end] for name in names))
         for path_id, first, end in zip(ids.tolist(), starts.tolist(), ends, strict=True)
     }
+
+
+def _bursts_key(row: IncidentPath) -> BurstsKey:
+    return row.path_id, row.figures.get(DIRECTION, "")
 
 
 def _is_of_loss(row: IncidentPath, snapshot: Snapshot) -> bool:
@@ -182,12 +200,14 @@ def _is_of_loss(row: IncidentPath, snapshot: Snapshot) -> bool:
 
 
 def _window_s(row: IncidentPath, snapshot: Snapshot) -> float:
-    """The length of the present of a path with pings."""
-    return max(NOW_S, NOW_CYCLES * snapshot.paths[row.path_id].every_s)
+    """The length of the present of a path, by its pings or its STAMP tests."""
+    direction = snapshot.directions.get(row.figures.get(DIRECTION, ""))
+    paths = snapshot.paths if direction is None or row.path_id not in direction.paths else direction.paths
+    return max(NOW_S, NOW_CYCLES * paths[row.path_id].every_s)
 
 
 def measure(
-    row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: Mapping[int, PathBursts]
+    row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: Mapping[BurstsKey, PathBursts]
 ) -> FindingLevel | None:
     """The level of a finding now, its peak included; None if its rule has no figure that changes."""
     newest = _newest(row, incident, snapshot, bursts)
@@ -214,11 +234,11 @@ def at_detection(figures: Mapping[str, Any]) -> float | None:
 
 
 def _newest(
-    row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: Mapping[int, PathBursts]
+    row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: Mapping[BurstsKey, PathBursts]
 ) -> FindingLevel | None:
     figures: Mapping[str, Any] = row.figures
     if _is_of_loss(row, snapshot):
-        return _loss(row, incident, snapshot, bursts.get(row.path_id))
+        return _loss(row, incident, snapshot, bursts.get(_bursts_key(row)))
     if "figure" in figures and row.path_id in snapshot.rows:
         return _rtt(row, snapshot)
     if rule_of(row.rule).trouble.needs_tests and "after_bps" in figures and row.path_id in snapshot.test_rows:
@@ -268,7 +288,7 @@ def _loss(row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: Pat
 
 
 def _raise_severity(
-    incident: Incident, settings: Settings, snapshot: Snapshot, bursts: Mapping[int, PathBursts]
+    incident: Incident, settings: Settings, snapshot: Snapshot, bursts: Mapping[BurstsKey, PathBursts]
 ) -> None:
     """Raise the severity to that of the worst damage of its findings. It does not fall while the incident lasts."""
     worst, of = incident.severity, None
@@ -290,11 +310,11 @@ def _raise_severity(
             incident.severity = worst
 
 
-def _lasting_loss(row: IncidentPath, snapshot: Snapshot, bursts: Mapping[int, PathBursts]) -> float | None:
+def _lasting_loss(row: IncidentPath, snapshot: Snapshot, bursts: Mapping[BurstsKey, PathBursts]) -> float | None:
     """The loss since the detection, over SEVERE_S at most, over half of it and over the present at least."""
     age_s = (snapshot.now - row.added_at).total_seconds()
     window_s = max(_window_s(row, snapshot), min(max(age_s, SEVERE_S / 2), SEVERE_S))
-    of_path = bursts.get(row.path_id)
+    of_path = bursts.get(_bursts_key(row))
     return None if of_path is None else of_path.since(snapshot.now.timestamp() - window_s).loss_ratio
 
 

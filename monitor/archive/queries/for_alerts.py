@@ -28,6 +28,9 @@ COUNTS = ("bursts", "sent", "received", "lossy", "reordered", "duplicated")
 TIMES = ("tried_s", "measured_s", "answered_s")
 EVENTS = ("lossy", "reordered", "duplicated")
 
+DIRECTIONS = ("forward", "reverse")
+"""Prefixes of the columns of a direction."""
+
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 
@@ -73,6 +76,45 @@ def baseline_counts(since: datetime, hours_since: datetime, until: datetime, sea
     names = ("path_id", *COUNTS, *scatter, "season_bursts", "season_lossy")
     parameters = {"since": since, "hours_since": hours_since, "until": until, "season": list(season)}
     return _columns("baseline_counts", names, **parameters)
+
+
+def recent_directions(until: datetime, step_s: float, steps: int) -> Columns:
+    """As `recent_counts` of the STAMP cycles whose reflector counts: `path_id`, `step`, `bursts`, and of each direction
+    `forward_sent`, `forward_lost` and `forward_lossy`."""
+    if step_s * steps > LONGEST_RAW.total_seconds():
+        raise ValueError(f"{steps} steps of {step_s:g} s would scan raw cycles for more than a day")
+    since = until - timedelta(seconds=step_s * steps)
+    names = ("path_id", "step", "bursts", *_of_directions("sent", "lost", "lossy"))
+    return _columns("recent_directions", names, since=since, until=until, step_s=step_s)
+
+
+def hourly_directions(since: datetime, until: datetime) -> Columns:
+    """As `hourly_counts`, with the columns of `recent_directions`."""
+    check_period(since, until)
+    names = ("path_id", "step", "bursts", *_of_directions("sent", "lost", "lossy"))
+    return _columns("hourly_directions", names, since=since, until=until)
+
+
+def baseline_directions(since: datetime, hours_since: datetime, until: datetime, season: Sequence[datetime]) -> Columns:
+    """As `baseline_counts`, with the columns of `recent_directions`."""
+    check_period(since, until)
+    of_each = _of_directions("sent", "lost", "lossy", "hours_lossy", "lossy_squares", "season_lossy")
+    names = ("path_id", "bursts", "hours", "hours_bursts", "season_bursts", *of_each)
+    parameters = {"since": since, "hours_since": hours_since, "until": until, "season": list(season)}
+    return _columns("baseline_directions", names, **parameters)
+
+
+def newest_directions(path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> Columns:
+    """As `newest_bursts` of the STAMP cycles whose reflector counts: `path_id`, `at_s`, and of each direction
+    `forward_sent` and `forward_received`."""
+    earliest_s = max(min(since_s, default=until.timestamp()), (until - LONGEST_RAW).timestamp())
+    parameters = {"path_ids": list(path_ids), "since_s": list(since_s), "earliest_s": earliest_s, "until": until}
+    names = ("path_id", "at_s", *_of_directions("sent", "received"))
+    return _columns("newest_directions", names, **parameters)
+
+
+def _of_directions(*names: str) -> tuple[str, ...]:
+    return tuple(f"{direction}_{name}" for direction in DIRECTIONS for name in names)
 
 
 def newest_tests(path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns:

@@ -1,6 +1,7 @@
 """The planted faults of the benchmark, on a small scale; their theory; that docs have a place for each."""
 
 import math
+from datetime import timedelta
 from itertools import product
 
 import numpy as np
@@ -8,9 +9,11 @@ import pytest
 from scipy.stats import binom
 
 from monitor.alerts.detect.rules import counts, loss, windows
+from monitor.alerts.evaluate import findings, snapshot_at
 from tests.facts import lacks
-from tests.planted import simulated, theory
+from tests.planted import one_way, simulated, theory
 from tests.planted.__main__ import DOCUMENT, TABLES
+from tests.planted.paths import BEGAN
 from tests.planted.simulated import Sizes
 from tests.reproduce.table import Table, placed
 
@@ -20,6 +23,18 @@ SMALL = Sizes(paths=12, quiet_paths=10, quiet_hours=2)
 @pytest.mark.parametrize("name", ["round-trips", "throughput"])
 def test_planted_faults_are_detected_in_time(name):
     assert TABLES[name](SMALL).failures == []
+
+
+def test_a_rule_by_direction_has_no_more_false_alarms_than_on_round_trips():
+    """By Boole's inequality: the shares of round trips and both directions are the whole."""
+    scope, source = one_way._measured(3, np.zeros(1), 0.0, 0.0, 90, seed=1)
+    del scope.one_way[2]
+    snapshot = snapshot_at(BEGAN + timedelta(hours=1), scope, {}, source=source)
+    one_way_shares = [snapshot.of_direction(direction).alarm_shares for direction in ("forward", "reverse")]
+
+    assert snapshot.alarm_shares.tolist() == [0.5, 1.0, 0.5]
+    assert (sum(one_way_shares) + snapshot.alarm_shares[[0, 2]]).tolist() == [1.0, 1.0]
+    assert [finding for finding in findings(snapshot, scope) if finding.rule != "no_data"] == []
 
 
 def test_a_table_reports_late_and_missing_detections():

@@ -80,6 +80,8 @@ class Rise(AlertRule):
         began_by: BadBursts,
         effect: Effect | None = None,
         usual_cause: str | None = None,
+        *,
+        is_by_direction: bool = False,
     ) -> None:
         self.name = name
         self.settings = settings
@@ -90,6 +92,7 @@ class Rise(AlertRule):
         self.unit_of_hits = "" if event == "lossy" else " of bursts"
         self.effect = effect
         self.usual_cause = usual_cause
+        self.is_by_direction = is_by_direction
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.paths:
@@ -101,13 +104,14 @@ class Rise(AlertRule):
         scatter = rises.dispersion(
             base[f"{self._event}_squares"], base[f"hours_{self._event}"], base["hours_bursts"], base["hours"]
         )
+        shares = snapshot.alarm_shares if self.is_by_direction else 1.0
         newest = EventCounts(windows.sums[self._event], windows.sums["bursts"])
         hit, evidence = sequential.detected(
             newest.divided(scatter[:, np.newaxis]),
             EventCounts(events, bursts).divided(scatter),
             (newest.events >= rises.LEAST_EVENTS) & unjudged(snapshot, self.name, windows.lasting_s),
             sequential.new_cycles(windows.lasting_s, snapshot.every_s),
-            3600.0 / snapshot.every_s / self.alarms_an_hour,
+            3600.0 / snapshot.every_s / (self.alarms_an_hour * shares),
         )
         rise = _ratio(*self._ratio_columns(windows.sums)) - _ratio(*self._ratio_columns(base))[:, np.newaxis]
         least = np.full(len(snapshot.paths), np.inf)
@@ -209,7 +213,9 @@ def _ratio(hits: Floats, of: Floats) -> Floats:
     return hits / np.maximum(of, 1.0)
 
 
-LOSS_REGRESSION = Rise("loss_regression", RegressionRule, "lossy", 1e-4, "loss", LOSSY, Effect.LOSS)
+LOSS_REGRESSION = Rise(
+    "loss_regression", RegressionRule, "lossy", 1e-4, "loss", LOSSY, Effect.LOSS, is_by_direction=True
+)
 REORDERING = Rise(
     "reordering",
     AppearanceRule,

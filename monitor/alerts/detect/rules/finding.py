@@ -104,7 +104,8 @@ class AlertRule(ABC):
 
     `trouble` is the group of rules that it belongs to, `effect` and `usual_cause` are for the likely cause of an
     incident: the latter is a sentence for evidence that fits no other cause. `late_results` is None where results are
-    judged once, in the order in which they arrive.
+    judged once, in the order in which they arrive. A rule `is_by_direction` if it is evaluated on each direction of
+    paths with STAMP tests too (`by_direction`).
     """
 
     name: str
@@ -116,6 +117,7 @@ class AlertRule(ABC):
     effect: Effect | None = None
     usual_cause: str | None = None
     late_results: LateResults | None = None
+    is_by_direction: bool = False
 
     @abstractmethod
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:

@@ -153,13 +153,15 @@ class Threshold(AlertRule):
     words = "loss"
     began_by = LOSSY
     effect = Effect.LOSS
+    is_by_direction = True
     late_results = LateResults(_judged_period, _correct)
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         by_rule: dict[LossRule, list[int]] = {}
         for path_id, rule in settings.items():
             by_rule.setdefault(cast("LossRule", rule), []).append(path_id)
-        windows, allowed = pooled(snapshot, COUNTS), ALARMS_AN_HOUR / (looks_an_hour(snapshot) * COMPARISONS)
+        windows = pooled(snapshot, COUNTS)
+        allowed = ALARMS_AN_HOUR * snapshot.alarm_shares / (looks_an_hour(snapshot) * COMPARISONS)
         return [
             finding
             for rule, path_ids in by_rule.items()
