@@ -142,12 +142,12 @@ class RunningLab:
         """Run a command at a site to its end."""
         return self.command("exec", site, *argv, timeout_s=timeout_s)
 
-    def popen(self, site: str, *argv: str) -> subprocess.Popen[str]:
+    def popen(self, site: str, *argv: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
         """Start a command at a site. The caller ends it."""
         return subprocess.Popen(
             self._argv("exec", site, *argv),
             env=repository_environment(),
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -38,6 +38,7 @@ from probes.site.settings import AgentSettings
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.spool import Spool
 from probes.site.wire import Delivered, OnDemandPing, OnDemandTrace
+from probes.stamp.probe import STAMP
 from probes.stamp.reflector.service import ReflectorService
 from probes.stamp.spec import ReflectorPlan
 from probes.trace.probe import TRACE
@@ -94,7 +95,7 @@ class Agent:
         )
         self.on_demand_pings = OnDemandPings(permit, own_tests, centre.report_pings, now=centre.clock.utc_now)
         self.on_demand_traces = OnDemandTraces(self.cycles, now=centre.clock.utc_now)
-        self.reflector = ReflectorService(self._reflector_plan, limits.stamp, limits.forbids_address)
+        self.reflector = ReflectorService(self._reflector_plan, limits.stamp, limits.forbids_address, STAMP.arrivals)
         self.offered_tests = OfferedTests(limits, usage, own_tests, self.plans.current, now=centre.clock.utc_now)
         for kind in KINDS.values():
             kind.probe()  # loaded now, so that no first cycle waits for it

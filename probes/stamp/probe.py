@@ -15,6 +15,7 @@ from probes.ping.resolve import resolve
 from probes.stamp.cycle import StampCycle
 from probes.stamp.engine.channel import StampChannel
 from probes.stamp.packets import OPEN_BYTES
+from probes.stamp.reflector.arrivals import PeerArrivals
 from probes.stamp.spec import LARGEST_PACKET_BYTES, StampBurst, StampSpec
 
 MIN_SPACING_S = 0.01
@@ -38,9 +39,16 @@ def problems(spec: StampSpec) -> list[str]:
     ]
 
 
-def measure(spec: StampSpec, deadline: Deadline, *, load_periods: LoadPeriods | None = None) -> tuple[StampBurst, ...]:
+def measure(
+    spec: StampSpec,
+    deadline: Deadline,
+    *,
+    load_periods: LoadPeriods | None = None,
+    arrivals: PeerArrivals | None = None,
+) -> tuple[StampBurst, ...]:
     """Measure all targets at once. Returns a burst for each, in their order.
 
+    `arrivals` are those at a reflector of this process, if it has one: each burst tells those of its target.
     Raises ProbeError only for an invalid spec. A target that cannot be measured has a burst with its outcome.
     """
     wrong = problems(spec)
@@ -49,7 +57,19 @@ def measure(spec: StampSpec, deadline: Deadline, *, load_periods: LoadPeriods | 
     now = datetime.now(UTC)
     answers = resolve([(target.address, target.family) for target in spec.targets], deadline)
     with StampCycle(spec, answers, now, load_periods) as cycle:
-        return cycle.run(deadline)
+        bursts = cycle.run(deadline)
+    return bursts if arrivals is None else _with_arrivals(bursts, spec, arrivals)
+
+
+def _with_arrivals(bursts: tuple[StampBurst, ...], spec: StampSpec, arrivals: PeerArrivals) -> tuple[StampBurst, ...]:
+    """The bursts with the packets of their targets that our own reflector received since the cycle before."""
+    reader = spec.packet_bytes, spec.count, spec.spacing_s, spec.dscp
+    addresses = {burst.address for burst in bursts if burst.address is not None}
+    arrived = arrivals.since_last(reader, addresses)
+    return tuple(
+        msgspec.structs.replace(burst, peer_packets=arrived[burst.address]) if burst.address in arrived else burst
+        for burst in bursts
+    )
 
 
 def measure_each(spec: StampSpec, deadline: Deadline) -> Iterator[StampBurst]:
@@ -66,7 +86,11 @@ def measure_each(spec: StampSpec, deadline: Deadline) -> Iterator[StampBurst]:
 
 
 class StampProbe:
-    """Measures with batched UDP packets and kernel timestamps (`probes.contract.Probe`)."""
+    """Measures with batched UDP packets and kernel timestamps (`probes.contract.Probe`). `arrivals` are those at the
+    reflector of this process, if it has one."""
+
+    def __init__(self) -> None:
+        self.arrivals = PeerArrivals()
 
     def can_run(self, spec: StampSpec) -> list[str]:
         """Reasons it cannot run, each with a fix."""
@@ -89,7 +113,7 @@ class StampProbe:
         self, spec: StampSpec, deadline: Deadline, load_periods: LoadPeriods | None = None
     ) -> tuple[StampBurst, ...]:
         """As `measure`."""
-        return measure(spec, deadline, load_periods=load_periods)
+        return measure(spec, deadline, load_periods=load_periods, arrivals=self.arrivals)
 
 
 STAMP = StampProbe()

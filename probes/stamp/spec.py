@@ -172,7 +172,8 @@ class StampBurst(
 
     `follow_ups` counts the replies whose true send time the reflector told later (RFC 8972, section 4.7).
     `is_authenticated`: all replies carried a valid HMAC. `dscp` is that of our packets. `is_path_series` is copied from
-    the plan: the centre stores `path_burst` too. `packet_bytes` is that of the spec.
+    the plan: the centre stores `path_burst` too. `packet_bytes` is that of the spec. `peer_packets` are packets of the
+    target's own tests that the reflector of our agent received since the cycle before, None if not known.
     """
 
     target: str
@@ -206,6 +207,7 @@ class StampBurst(
     own_clock: ClockBound | None = None
     far_clock: ClockBound | None = None
     follow_ups: SmallCount = 0
+    peer_packets: Count | None = None
     detail: Text | None = None
 
     @property

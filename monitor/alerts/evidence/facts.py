@@ -156,9 +156,19 @@ class PathTests:
 
 
 @dataclass(frozen=True, slots=True)
+class ArrivalCycles:
+    """STAMP cycles of a path in an outage whose agent tells the packets of the far end that its reflector received;
+    `with_packets` of them are those in which any came."""
+
+    cycles: int
+    with_packets: int
+
+
+@dataclass(frozen=True, slots=True)
 class OneWayFacts:
     """Both directions of a path by its STAMP test: counts before and since the beginning, None without counters, and
-    what stepped at the beginning, by `step_ms` of the RTT. `source` and `destination` are hosts."""
+    what stepped at the beginning, by `step_ms` of the RTT. `source` and `destination` are hosts. `arrivals` are those
+    from the destination, in an outage."""
 
     path_id: int
     source: str
@@ -169,6 +179,8 @@ class OneWayFacts:
     after: DirectionLosses | None
     step: SteppedDirection = SteppedDirection.UNKNOWN
     step_ms: float | None = None
+    arrivals_before: ArrivalCycles | None = None
+    arrivals: ArrivalCycles | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from statistics import median
 from monitor.alerts.detect.rules.finding import AlertRule, Effect
 from monitor.alerts.evidence.comparison import DelayRise, delay_rise, directions, loss_rose, loss_text
 from monitor.alerts.evidence.facts import Direction, Facts, PathTests, PeriodFigures
+from monitor.alerts.evidence.one_way.outage import CutDirection, cut_direction
 from monitor.alerts.evidence.one_way.stated import counted_direction
 from monitor.alerts.evidence.stated import BY_STAMP, Fault, LikelyCause
 from monitor.alerts.evidence.tested_direction import TestedDirection, tested_direction
@@ -49,6 +50,9 @@ def interrupted(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None
         )
     back = [path.back.after for path in facts.paths if path.back is not None and path.back.after.sent]
     last_reply = _last_reply(facts)
+    cut = cut_direction(facts)
+    if cut is not None:
+        return _cut(cut, last_reply)
     if back and not any(figures.is_cut_off or _is_dead(figures) for figures in back):
         return LikelyCause(
             Fault.INTERRUPTED,
@@ -67,6 +71,24 @@ def interrupted(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None
         Fault.INTERRUPTED,
         f"Interrupted {where}{last_reply}, or the destination is down: 100% loss, no ICMP errors from routers.",
         "Check whether the destination is up, then trace the route to it.",
+    )
+
+
+def _cut(cut: CutDirection, last_reply: str) -> LikelyCause:
+    told = f"{cut.text}, as the reflectors of both ends tell ({BY_STAMP})"
+    if cut.toward is None:
+        return LikelyCause(
+            Fault.INTERRUPTED,
+            f"Interrupted in both directions{last_reply}: {told}.",
+            "Trace the route from both ends: the last router that answers is before the interruption.",
+        )
+    return LikelyCause(
+        Fault.INTERRUPTED,
+        f"Interrupted in one direction{last_reply}: {told}.",
+        f"Trace the route from {cut.toward[0] or 'the other ends'}, and send the ticket below to the provider of that "
+        "direction.",
+        cut.toward,
+        BY_STAMP,
     )
 
 

@@ -50,6 +50,9 @@ class DirectionBurst(models.Model):
     offset_lo_ms = models.FloatField(null=True)
     offset_hi_ms = models.FloatField(null=True)
     are_clocks_synchronised = models.BooleanField(null=True, help_text="both, as they claim; null if not known")
+    peer_packets = models.IntegerField(
+        null=True, help_text="of the far end, received by our own reflector since the cycle before; null if not known"
+    )
     stamp = models.TextField(null=True)
     address = models.GenericIPAddressField(null=True)
     detail = models.TextField(null=True)

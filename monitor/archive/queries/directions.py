@@ -201,6 +201,14 @@ def _counts(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[int, Di
     return {path_id: DirectionLosses(*map(int, counts)) for path_id, *counts in rows}
 
 
+def peer_arrivals(since: datetime, until: datetime, path_ids: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """The cycles of a period of a day at most whose agent tells the packets of the far end that its own reflector
+    received, and those of them in which any came; by path. The first cycle is left out: it counts from before."""
+    check_raw_period(since, until)
+    _, rows = run_statement("peer_arrivals", since=since, until=until, path_ids=list(path_ids))
+    return {path_id: (cycles, with_packets) for path_id, cycles, with_packets in rows}
+
+
 def one_way_delays(since: datetime, until: datetime, path_ids: Sequence[int]) -> Mapping[int, OneWayDelays]:
     """The raw median delays of the cycles of a period of a day at most, in order of time, by path."""
     check_raw_period(since, until)

@@ -51,6 +51,11 @@ class Peers:
     def __len__(self) -> int:
         return len(self._hosts) + len(self._networks)
 
+    @property
+    def addresses(self) -> Iterable[bytes]:
+        """The hosts of the plan, in network order; without those of `networks`."""
+        return self._hosts.keys()
+
     def find(self, address: bytes) -> Admission | None:
         """The admission of an address in network order; None for an address that is no peer."""
         admission = self._hosts.get(address)

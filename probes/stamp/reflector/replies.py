@@ -74,11 +74,13 @@ class _Admitted:
 
 
 class ReplyMaker:
-    """Answers packets of `peers` within the rates. `counts` says how many packets were answered, and why not."""
+    """Answers packets of `peers` within the rates. `counts` says how many packets were answered, and why not; `arrived`
+    counts those of each address that is a key of it."""
 
     def __init__(self, peers: Peers, rates: RateCap, sessions: SenderSessions) -> None:
         self.peers = peers
         self.counts = dict.fromkeys(COUNTED, 0)
+        self.arrived: dict[bytes, int] = {}
         self.error_s: float | None = None
         self._rates = rates
         self._sessions = sessions
@@ -121,6 +123,8 @@ class ReplyMaker:
                 mode = admission.key is not None
                 at = SSID_AT[mode]
                 ssid = bytes(requests.data[row, at : at + SSID_BYTES]) if length >= at + SSID_BYTES else b"\0"
+                if address in self.arrived:
+                    self.arrived[address] += 1
                 session = self._sessions.get(address, requests.ports[row], int.from_bytes(ssid))
                 some = admitted[mode]
                 some.rows.append(row)

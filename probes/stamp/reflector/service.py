@@ -15,6 +15,7 @@ from probes.ping.resolve import RESOLVE_S, resolve
 from probes.stamp.clocks import own_clock
 from probes.stamp.engine.channel import ReflectorChannel
 from probes.stamp.limits import StampLimits
+from probes.stamp.reflector.arrivals import PeerArrivals
 from probes.stamp.reflector.peers import Peers, RateCap, SenderSessions
 from probes.stamp.reflector.reflector import Reflector
 from probes.stamp.reflector.replies import ReplyMaker
@@ -51,17 +52,20 @@ def reply_maker(peers: Peers, limits: StampLimits) -> ReplyMaker:
 
 
 class ReflectorService:
-    """Keeps a reflector running as the plan says. `forbids(address)` is the rule of limits.toml against an address."""
+    """Keeps a reflector running as the plan says. `forbids(address)` is the rule of limits.toml against an address;
+    `arrivals` tells the packets of each peer while the reflector runs."""
 
     def __init__(
         self,
         plan: Callable[[], ReflectorPlan | None],
         limits: StampLimits,
         forbids: Callable[[str], str | None],
+        arrivals: PeerArrivals | None = None,
     ) -> None:
         self._plan = plan
         self._limits = limits
         self._forbids = forbids
+        self._arrivals = arrivals or PeerArrivals()
         self._followed: ReflectorPlan | None = None
         self._resolved_for_s = 0.0
         self._maker = reply_maker(Peers({}), limits)
@@ -84,6 +88,8 @@ class ReflectorService:
         self._resolved_for_s += REFRESH_S
         if plan != self._followed or self._resolved_for_s >= RESOLVE_EVERY_S:
             self._maker.peers = self._peers(plan)
+            for address in self._maker.peers.addresses:
+                self._maker.arrived.setdefault(address, 0)
             self._followed, self._resolved_for_s = plan, 0.0
         port = plan.port if len(self._maker.peers) else None
         if self._running is not None and self._running[0] != port:
@@ -119,12 +125,14 @@ class ReflectorService:
         thread = threading.Thread(target=reflector.run, args=(stop,), name="stamp-reflector", daemon=True)
         thread.start()
         self._running = port, reflector, stop, thread
+        self._arrivals.begin(self._maker.arrived)
         logger.info("stamp reflector: answers %d peers on UDP port %d", len(self._maker.peers), port)
 
     def _end(self) -> None:
         if self._running is None:
             return
         _, reflector, stop, thread = self._running
+        self._arrivals.begin(None)
         stop.set()
         thread.join()
         reflector.close()

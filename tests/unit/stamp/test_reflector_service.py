@@ -13,8 +13,11 @@ import pytest
 from probes.contract import Deadline, LoadedPeriods, NotPermitted, Outcome
 from probes.kinds import KINDS
 from probes.stamp import check
+from probes.stamp.kind import CLOSING_PACKETS
 from probes.stamp.limits import StampLimits
+from probes.stamp.probe import STAMP
 from probes.stamp.reflector import service
+from probes.stamp.reflector.arrivals import PeerArrivals
 from probes.stamp.reflector.service import ReflectorService
 from probes.stamp.spec import ClockBound, ReflectorPlan, StampBurst, StampPeer, StampSpec, StampTarget, StampTask
 
@@ -32,10 +35,12 @@ def free_port() -> int:
 class Agent:
     """A reflector service with a plan that the test changes."""
 
-    def __init__(self, limits: StampLimits, forbids: Callable[[str], str | None]) -> None:
+    def __init__(
+        self, limits: StampLimits, forbids: Callable[[str], str | None], arrivals: PeerArrivals | None = None
+    ) -> None:
         self.port = free_port()
         self.plan: ReflectorPlan | None = None
-        self.service = ReflectorService(lambda: self.plan, limits, forbids)
+        self.service = ReflectorService(lambda: self.plan, limits, forbids, arrivals)
 
     def follow(self, plan: ReflectorPlan | None) -> None:
         self.plan = plan
@@ -52,8 +57,13 @@ class Agent:
 def make_agent() -> Iterator[Callable[..., Agent]]:
     agents: list[Agent] = []
 
-    def make(*, forbids: Callable[[str], str | None] = lambda address: None, **limits: Any) -> Agent:
-        agents.append(Agent(StampLimits(**limits), forbids))
+    def make(
+        *,
+        forbids: Callable[[str], str | None] = lambda address: None,
+        arrivals: PeerArrivals | None = None,
+        **limits: Any,
+    ) -> Agent:
+        agents.append(Agent(StampLimits(**limits), forbids, arrivals))
         return agents[-1]
 
     yield make
@@ -90,6 +100,37 @@ def test_a_cycle_measures_to_the_reflector_of_an_agent(make_agent: Callable[...,
         assert burst.packet_bytes == 200
     assert (four.is_path_series, six.is_path_series) == (False, True)
     assert six.path_burst.rtts_ms == six.rtts_ms
+
+
+def test_cycles_tell_the_packets_of_the_far_end_since_the_one_before(make_agent: Callable[..., Agent]) -> None:
+    """Both ends are this host: what it sends arrives at its own reflector."""
+    agent = make_agent(arrivals=STAMP.arrivals)
+    before, _ = cycle(agent.port)
+    agent.follow(agent.peers())
+
+    first, _ = cycle(agent.port)
+    four, six = cycle(agent.port)
+    with_wrong_key, _ = cycle(agent.port, OTHER_KEY)
+    agent.follow(None)
+    afterwards, _ = cycle(agent.port)
+
+    assert (before.peer_packets, first.peer_packets, afterwards.peer_packets) == (None, None, None)
+    for burst in (four, six):
+        assert burst.peer_packets is not None
+        assert 3 <= burst.peer_packets <= 3 + CLOSING_PACKETS  # packets that are not counted fetch the last send time
+    assert with_wrong_key.peer_packets == 0
+
+
+def test_a_reader_of_arrivals_has_those_since_it_asked_last() -> None:
+    arrivals, counts = PeerArrivals(), {b"\x7f\0\0\1": 4}
+
+    assert arrivals.since_last("a", ["127.0.0.1"]) == {}
+    arrivals.begin(counts)
+    assert arrivals.since_last("a", ["127.0.0.1", "192.0.2.1", "::1"]) == {}
+    counts[b"\x7f\0\0\1"] = 9
+    assert arrivals.since_last("b", ["127.0.0.1"]) == {}
+    assert arrivals.since_last("a", ["127.0.0.1"]) == {"127.0.0.1": 5}
+    assert arrivals.since_last("a", ["127.0.0.1"]) == {"127.0.0.1": 0}
 
 
 def test_the_reflector_takes_up_a_new_key_and_ends_without_peers(make_agent: Callable[..., Agent]) -> None:

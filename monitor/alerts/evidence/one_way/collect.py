@@ -1,7 +1,7 @@
 """Collect what STAMP tests measured of each direction of an incident's paths, before and since the beginning.
 
 In: the facts of the incident with the periods of its figures. Out: `OneWayFacts` of the paths with STAMP tests. Two
-questions to the database for an incident without any, four for others.
+questions to the database for an incident without any, four for others, and up to two more for outages.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from monitor.alerts.evidence.facts import OneWayFacts, PathFacts
+from monitor.alerts.evidence.facts import ArrivalCycles, OneWayFacts, PathFacts
 from monitor.analysis.directions import OneWayDelays, SteppedDirection, delay_step_direction
-from monitor.archive.queries.directions import direction_counts, one_way_delays
+from monitor.archive.queries.directions import direction_counts, one_way_delays, peer_arrivals
 from monitor.archive.statements import LONGEST_RAW
 
 NEAR = timedelta(minutes=30)
@@ -27,13 +27,16 @@ def collect_one_way(paths: Sequence[PathFacts]) -> tuple[OneWayFacts, ...]:
     before, after = both[0][1].before, both[0][1].after
     counted = direction_counts(*_last_day(after.since, after.until), path_ids)
     delays = one_way_delays(after.since, max(after.since, min(after.until, after.since + NEAR)), path_ids)
-    if not counted and not delays:
+    is_outage = any(side.after.is_cut_off for _, side in both)
+    arrivals = peer_arrivals(*_last_day(after.since, after.until), path_ids) if is_outage else {}
+    if not counted and not delays and not arrivals:
         return ()
+    arrivals_before = peer_arrivals(*_last_day(before.since, before.until), list(arrivals)) if arrivals else {}
     counted_before = direction_counts(*_last_day(before.since, before.until), path_ids)
     delays_before = one_way_delays(max(before.since, before.until - NEAR), before.until, path_ids)
     facts = []
     for path, side in both:
-        if side.path_id not in counted and side.path_id not in delays:
+        if not any(side.path_id in measured for measured in (counted, delays, arrivals)):
             continue
         ends = (path.source_site, path.destination_site)
         source, _, destination = side.name.partition(" → ")
@@ -49,6 +52,8 @@ def collect_one_way(paths: Sequence[PathFacts]) -> tuple[OneWayFacts, ...]:
                 after=counted.get(side.path_id),
                 step=step[0],
                 step_ms=step[1],
+                arrivals_before=_cycles(arrivals_before.get(side.path_id)),
+                arrivals=_cycles(arrivals.get(side.path_id)),
             )
         )
     return tuple(facts)
@@ -57,6 +62,10 @@ def collect_one_way(paths: Sequence[PathFacts]) -> tuple[OneWayFacts, ...]:
 def _last_day(since: datetime, until: datetime) -> tuple[datetime, datetime]:
     until = max(since, until)
     return max(since, until - LONGEST_RAW), until
+
+
+def _cycles(counts: tuple[int, int] | None) -> ArrivalCycles | None:
+    return None if counts is None else ArrivalCycles(*counts)
 
 
 def _step(before: OneWayDelays | None, after: OneWayDelays | None) -> tuple[SteppedDirection, float | None]:

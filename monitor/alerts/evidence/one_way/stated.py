@@ -6,13 +6,12 @@ direction is named only where the counters tell (`monitor.analysis.directions`);
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 from monitor.alerts.evidence.facts import Facts, OneWayFacts
+from monitor.alerts.evidence.one_way.ways import Ends, PathLosses, both_ways
 from monitor.alerts.evidence.stated import BY_STAMP, Fault, LikelyCause
-from monitor.analysis import figures as shown
 from monitor.analysis.directions import (
     DirectionLosses,
     LostDirection,
@@ -23,8 +22,6 @@ from monitor.analysis.directions import (
 
 DELAYED = (Fault.ROUTE, Fault.QUEUE)
 """Faults that change a delay."""
-
-Ends = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,25 +35,9 @@ class CountedDirection:
     toward: Ends | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """Packets one way of all paths of an incident, before and since its beginning."""
-
-    name: str
-    place: str
-    ends: Ends
-    before: OneWayLosses
-    after: OneWayLosses
-
-    @property
-    def text(self) -> str:
-        lost, sent = self.after.lost, self.after.sent
-        return f"{shown.percent(lost / sent)} of {sent:,}" if lost else f"0 of {sent:,}"
-
-
 def counted_direction(facts: Facts) -> CountedDirection | None:
     """The direction of the loss since the beginning; None without counters."""
-    ways = _ways(facts)
+    ways = both_ways(facts, lambda path: (_of_path(path.before), _of_path(path.after)))
     if ways is None or not ways[0].after.sent or not ways[1].after.sent:
         return None
     there, back = ways
@@ -119,46 +100,5 @@ def _lost_text(losses: OneWayLosses) -> str:
     return f"{losses.lost:,} of {losses.sent:,} lost"
 
 
-def _ways(facts: Facts) -> tuple[_Way, _Way] | None:
-    """Both ways of the incident: between two hosts, or out of and into the site or host that all paths share."""
-    counted = {one_way.path_id for one_way in facts.one_way if one_way.after is not None}
-    hosts = {(one_way.source, one_way.destination) for one_way in facts.one_way if one_way.after is not None}
-    sides = ([side.path_id for side in (path.there, path.back) if side is not None] for path in facts.paths)
-    if not hosts or not all(counted.intersection(path_ids) for path_ids in sides):
-        return None
-    if len({frozenset(ends) for ends in hosts}) == 1:
-        path = facts.paths[0].name.split(" → ")
-        source, destination = (path[0], path[1]) if len(path) == 2 else min(hosts)
-        return (
-            _way(facts, f"{source} → {destination}", f"from {source} to {destination}", (source, destination),
-                 lambda one_way: (one_way.source, one_way.destination) == (source, destination)),
-            _way(facts, f"{destination} → {source}", f"from {destination} to {source}", (destination, source),
-                 lambda one_way: (one_way.source, one_way.destination) == (destination, source)),
-        )  # fmt: skip
-    sites = {frozenset((one_way.source_site, one_way.destination_site)) for one_way in facts.one_way}
-    shared = frozenset.intersection(*(frozenset(ends) for ends in hosts)) or frozenset.intersection(*sites)
-    if len(shared) != 1:
-        return None
-    (name,) = shared
-    return (
-        _way(facts, f"from {name}", f"out of {name}", (name, ""),
-             lambda one_way: name in (one_way.source, one_way.source_site)),
-        _way(facts, f"to {name}", f"into {name}", ("", name),
-             lambda one_way: name in (one_way.destination, one_way.destination_site)),
-    )  # fmt: skip
-
-
-def _way(facts: Facts, name: str, place: str, ends: Ends, holds: Callable[[OneWayFacts], bool]) -> _Way:
-    """The packets of all paths one way: forward on those that hold, reverse on the others."""
-
-    def pooled(counts: Sequence[tuple[OneWayFacts, DirectionLosses | None]]) -> OneWayLosses:
-        one_way = (losses.forward if holds(path) else losses.reverse for path, losses in counts if losses is not None)
-        return reduce(OneWayLosses.plus, one_way, OneWayLosses(0, 0, 0, 0))
-
-    return _Way(
-        name,
-        place,
-        ends,
-        pooled([(path, path.before) for path in facts.one_way]),
-        pooled([(path, path.after) for path in facts.one_way]),
-    )
+def _of_path(losses: DirectionLosses | None) -> PathLosses | None:
+    return None if losses is None else (losses.forward, losses.reverse)

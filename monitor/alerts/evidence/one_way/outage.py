@@ -1,0 +1,58 @@
+"""The direction of an outage: whose packets still arrive at the other end, as the reflectors of both agents tell.
+
+In: the facts of the incident. Out: the ends of the direction that is cut, or that both are. Each end needs an agent
+that still delivers; a direction is cut if none of its packets arrived in any cycle since the beginning, though they did
+before, and works if packets arrived in most cycles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from monitor.alerts.evidence.facts import ArrivalCycles, Facts
+from monitor.alerts.evidence.one_way.ways import Ends, OneWay, PathLosses, both_ways
+from monitor.analysis.directions import OneWayLosses
+
+NOTHING = OneWayLosses(0, 0, 0, 0)
+LEAST_CYCLES = 2
+MOST = 0.8
+"""Share of cycles with packets from which on a direction works."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutDirection:
+    """The direction that is cut, in words, and its ends; None where both are."""
+
+    text: str
+    toward: Ends | None
+
+
+def cut_direction(facts: Facts) -> CutDirection | None:
+    """The direction of the outage; None if it cannot be told."""
+    ways = both_ways(facts, lambda path: (_as_losses(path.arrivals_before), _as_losses(path.arrivals)))
+    if ways is None:
+        return None
+    are_cut = [_is_cut(way) for way in ways]
+    if all(are_cut):
+        return CutDirection(f"no packet arrives {ways[0].place}, nor {ways[1].place}", None)
+    for way, other, is_cut in ((ways[0], ways[1], are_cut[0]), (ways[1], ways[0], are_cut[1])):
+        if is_cut and _works(other):
+            return CutDirection(f"no packet arrives {way.place}, those {other.place} do", way.ends)
+    return None
+
+
+def _as_losses(arrivals: ArrivalCycles | None) -> PathLosses | None:
+    """The cycles of a path as packets of its reverse direction: lost where no packet of the far end came."""
+    if arrivals is None:
+        return None
+    silent = arrivals.cycles - arrivals.with_packets
+    return NOTHING, OneWayLosses(silent, arrivals.cycles, arrivals.cycles, silent)
+
+
+def _is_cut(way: OneWay) -> bool:
+    worked = way.before.lost < way.before.sent
+    return worked and way.after.sent >= LEAST_CYCLES and way.after.lost == way.after.sent
+
+
+def _works(way: OneWay) -> bool:
+    return way.after.sent >= LEAST_CYCLES and way.after.lost <= (1.0 - MOST) * way.after.sent

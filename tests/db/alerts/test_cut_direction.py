@@ -1,0 +1,96 @@
+"""The direction of an outage: planted cuts of one way and of both, and the statements about them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from monitor.alerts.evidence import words
+from monitor.alerts.evidence.stated import Fault
+from monitor.alerts.incidents import queries
+from monitor.archive.models import DirectionBurst
+from tests.db.alert_rows import make_mesh
+from tests.db.evidence_rows import BEGAN, MINUTE, NOW, bursts, finding, gathered, incident
+from tests.facts import lacks
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def pair():
+    paths = make_mesh(["slac", "cern"], NOW - timedelta(days=2))
+    there, back = paths["slac → cern"], paths["cern → slac"]
+    for path in (there, back):
+        bursts(path, NOW - timedelta(hours=6), BEGAN, [20.0, 20.2, 20.1, 20.4])
+        bursts(path, BEGAN, NOW, [], lost=4)
+    return there, back
+
+
+def cycles(path, since, until, peer_packets, *, received=0):
+    """STAMP cycles, without a reply unless given, whose agent received so many packets of the far end."""
+    DirectionBurst.objects.bulk_create(
+        DirectionBurst(
+            path_id=path.pk,
+            measured_at=since + number * MINUTE,
+            packet_bytes=200,
+            test="oneway",
+            outcome="measured",
+            during_test=False,
+            sent=10,
+            received=received,
+            undecided=10 - received,
+            dscp=0,
+            forward_lost=0 if received else None,
+            reverse_lost=0 if received else None,
+            peer_packets=peer_packets,
+        )
+        for number in range(round((until - since) / MINUTE))
+    )
+
+
+def stated(pair, at_slac, at_cern):
+    """The cause of an outage in which the agents receive these packets of each other a cycle."""
+    for path, peer_packets in zip(pair, (at_slac, at_cern), strict=True):
+        cycles(path, NOW - timedelta(hours=1), BEGAN, 11, received=10)
+        cycles(path, BEGAN, NOW, peer_packets)
+    row = incident(*(finding(path, "unreachable", since=BEGAN) for path in pair))
+    cause = gathered(row).cause
+    return queries.incident_with_paths(row.pk), cause
+
+
+@pytest.mark.parametrize(
+    ("at_slac", "at_cern", "ends"),
+    [(11, 0, ("slac", "cern")), (0, 11, ("cern", "slac"))],
+    ids=["forward", "reverse"],
+)
+def test_an_outage_one_way_names_the_way(pair, at_slac, at_cern, ends):
+    row, cause = stated(pair, at_slac, at_cern)
+
+    assert (cause.fault, cause.toward, cause.toward_by) == (Fault.INTERRUPTED, ends, "STAMP")
+    source, destination = ends
+    arrives = f"no packet arrives from {source} to {destination}, those from {destination} to {source} do"
+    assert lacks(cause.sentence, "one direction", arrives, "STAMP") == []
+    assert lacks(cause.next_step, f"from {source}", "that direction") == []
+    assert row.toward == f"{source} → {destination}"
+    assert lacks(words.headline(row), f"{source} → {destination} (direction by STAMP)") == []
+
+
+def test_an_outage_both_ways_is_said_of_both(pair):
+    row, cause = stated(pair, 0, 0)
+
+    assert (cause.fault, cause.toward, row.toward) == (Fault.INTERRUPTED, None, "")
+    assert lacks(cause.sentence, "both directions", "no packet arrives") == []
+
+
+@pytest.mark.parametrize(
+    ("at_slac", "at_cern"),
+    [(None, 0), (11, None), (11, 11)],
+    ids=["slac tells nothing", "cern tells nothing", "arrive"],
+)
+def test_an_outage_without_both_ends_names_no_way(pair, at_slac, at_cern):
+    row, cause = stated(pair, at_slac, at_cern)
+
+    assert (cause.fault, cause.toward, row.toward) == (Fault.INTERRUPTED, None, "")
+    assert "STAMP" not in cause.sentence
+    assert lacks(cause.sentence, "one direction is enough") == []
