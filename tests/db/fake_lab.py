@@ -19,7 +19,7 @@ class FakeLab:
         self.settings = {pair: ORIGINAL, pair[::-1]: ORIGINAL}
         self.planted_at = planted_at
         self.changed_at = {}
-        self.routes = ()
+        self.routes = self.links = ()
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(str(run_dir / control.CONTROL_SOCKET))
         self._socket.listen()
@@ -60,7 +60,7 @@ class FakeLab:
             scheduling="other", control_socket="", centre_port=8000, sites={},
         )  # fmt: skip
         return control.LabStatus(
-            lab=state, routes=self.routes, uptime_s=1.0, centre="up", sites=(),
+            lab=state, routes=self.routes, links=self.links, uptime_s=1.0, centre="up", sites=(),
             timing=control.Timing(late_over_1ms=0, latest_ms=0.0, late_s=0.0, cpu_s=0.0, waited_s=None),
             paths=tuple(
                 control.PathStatus(

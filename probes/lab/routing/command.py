@@ -51,10 +51,13 @@ def route(arguments: argparse.Namespace) -> int:
             print(route_text(path))
     if pair is not None and routes:
         option = breaks.run_dir_option(arguments.run_dir)
-        print(f"undo: {probes_command()} lab route{option} {pair[0]} {pair[1]} --original")
+        effect, wait_s = breaks.expected_effect(status.lab, path=":".join(pair))
+        hint = ["--watch waits for the incident"] if wait_s is not None and not arguments.watch else []
+        undo = f"undo: {probes_command()} lab route{option} {pair[0]} {pair[1]} --original"
+        print("\n".join([*effect, *hint, undo]))
         if arguments.watch:
             began = [path.changed_at for path in status.routes if (path.source, path.destination) == pair]
-            return breaks.watch(status.lab, pair, next(filter(None, began), datetime.now(UTC)), None)
+            return breaks.watch(status.lab, pair, next(filter(None, began), datetime.now(UTC)), wait_s)
     return 0
 
 

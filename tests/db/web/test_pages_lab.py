@@ -11,6 +11,8 @@ from django.test import Client
 
 from monitor.alerts.models import HistoryEvent, Incident, IncidentPath
 from monitor.mesh.models import Measurement
+from probes.lab.control import PathStatus
+from probes.lab.emulated_path import PathCounters
 from probes.lab.routing.protocol import RouteStatus
 from probes.lab.settings import PathSettings
 from tests.db.fake_lab import ORIGINAL, FakeLab
@@ -182,17 +184,53 @@ def test_the_wait_for_loss_is_that_of_its_rule(operator, lab):
     assert lacks(" ".join(weak["sentences"]), "0.5%", "threshold of 1%", "no incident") == []
 
 
+def test_the_wait_for_a_longer_route_is_that_of_its_delay(operator, lab, paths):
+    """From cern over r2: 5 + 40 + 5 ms instead of 5 + 5 there, and the scenario's way back; then the fast way."""
+    Measurement.objects.update(started_at=NOW - timedelta(hours=1))
+
+    def link(source, destination, delay_ms):
+        settings = PathSettings(delay_ms=delay_ms)
+        return PathStatus(
+            source=source, destination=destination, settings=settings, counts=PathCounters(), held=0, original=settings
+        )
+
+    def over(*routers, changed_at):
+        return RouteStatus(
+            source="cern", destination="slac", routes=(routers,), original=(("r1",),), changed_at=changed_at
+        )
+
+    lab.links = (
+        link("cern", "r1", 5.0), link("r1", "r2", 40.0), link("r2", "slac", 5.0), link("r1", "slac", 5.0),
+        link("cern", "slac", 1.0), link("slac", "r1", 5.0), link("r1", "cern", 5.0),
+    )  # fmt: skip
+    back = RouteStatus(source="slac", destination="cern", routes=(("r1",),), original=(("r1",),))
+    lab.routes = (over("r1", changed_at=None), back)
+    original = expected(operator, path="cern:slac")
+    lab.routes = (over("r1", "r2", changed_at=PLANTED_AT), back)
+    longer = expected(operator, path="slac:cern")
+    lab.routes = (over(changed_at=PLANTED_AT), back)
+    shorter = expected(operator, path="cern:slac")
+
+    assert original == {"sentences": [], "wait_s": None}
+    assert longer["wait_s"] == 14 * 60 + 30
+    assert lacks(" ".join(longer["sentences"]), "40 ms more", "8 min", "14 min 30 s") == []
+    assert shorter["wait_s"] is None
+    assert lacks(" ".join(shorter["sentences"]), "9 ms less", "No incident", "next trace") == []
+
+
 def test_the_page_prints_the_run_folder_of_its_lab(operator, lab, tmp_path):
     assert f"probes lab set --run-dir {tmp_path} " in text(operator.get("/lab/"))
 
 
 def test_with_routers_the_page_says_that_a_delay_is_added(operator, lab):
     assert "added to that of the links" not in text(operator.get("/lab/"))
+    assert "LAB=four-sites-routed" in text(operator.get("/lab/"))
 
     route = (("r1",),)
     lab.routes = (RouteStatus(source="cern", destination="slac", routes=route, original=route),)
 
     assert "A delay is added to that of the links between routers" in text(operator.get("/lab/"))
+    assert "no routers" not in text(operator.get("/lab/"))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from probes.__main__ import main
 from probes.commands.own_command import probes_command
 from probes.commands.subcommands import ratio
-from probes.lab import control
+from probes.lab import breaks, control
 from probes.lab.breaks import change_text
 from probes.lab.routing.protocol import RouteStatus
 from tests.facts import lacks
@@ -133,7 +133,7 @@ def test_a_wrong_route_or_link_is_reported(
     assert lacks(capsys.readouterr().err, *facts) == []
 
 
-def test_the_undo_of_a_route_leads_to_the_same_lab(
+def test_a_changed_route_has_its_effect_and_its_undo(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     route = RouteStatus(source="a", destination="b", routes=(("r2",),), original=(("r1",),), changed_at=None)
@@ -156,9 +156,17 @@ def test_the_undo_of_a_route_leads_to_the_same_lab(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))  # no Python there, so that its whole path is printed
 
+    asked = []
+    effect = ["An incident usually opens after 8 min."], 480.0
+    monkeypatch.setattr(breaks, "expected_effect", lambda _, **query: asked.append(query) or effect)
+
     assert main(["lab", "route", "--run-dir", str(tmp_path), "a", "b", "via", "r2"]) == 0
 
-    (undo,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("undo: ")]
+    lines = capsys.readouterr().out.splitlines()
+    (undo,) = [line for line in lines if line.startswith("undo: ")]
+    assert asked == [{"path": "a:b"}]
+    assert effect[0][0] in lines
+    assert any("--watch" in line for line in lines)
     assert lacks(undo, sys.executable, " -m probes lab route", f"--run-dir {tmp_path}", "a b --original") == []
 
 

@@ -13,6 +13,7 @@ from django import forms
 
 from monitor.alerts.incidents.queries import PathIncident, incident_between_sites
 from monitor.web.pages.lab.expect import Expectation, examples, expected_of
+from monitor.web.pages.lab.route_changes import expected_of_routes
 from probes.commands.own_command import probes_command
 from probes.lab import breaks, control, sites
 from probes.lab.scenario import resolve_site
@@ -127,14 +128,17 @@ def change_site(run_dir: Path, name: str, *, is_down: bool) -> None:
 
 
 def expected_now(run_dir: Path, now: datetime, path: str, site: str) -> list[Expectation]:
-    """The expected effect of the present faults of a path in both directions, or of a site. Raises `LabError`."""
-    ends = set(path.split(":"))
+    """The expected effect of the present faults and changed routes of a path in both directions, or of a site. Raises
+    `LabError`."""
+    status = control.ask_status(run_dir)
+    ends = tuple(path.split(":"))
     broken = [
         each
-        for each in breaks.broken_paths(control.ask_status(run_dir))
-        if {each.source, each.destination} == ends or site in (each.source, each.destination)
+        for each in breaks.broken_paths(status)
+        if {each.source, each.destination} == set(ends) or site in (each.source, each.destination)
     ]
-    return expected_of(broken, now)
+    of_routes = expected_of_routes(status, (ends[0], ends[1]), now) if len(ends) == 2 else []
+    return [*expected_of(broken, now), *of_routes]
 
 
 def undo(run_dir: Path, value: str) -> None:
