@@ -61,7 +61,7 @@ def figure_text(rule: str, figures: Mapping[str, Any]) -> str:
 
 def headline(incident: Incident) -> str:
     """The title of an incident wherever it is named, for example `loss 20% now, peak 22.5% on cern ↔ slac, 2 paths,
-    since 2026-11-21 10:00 UTC`. It reads the incident and its paths, no evidence.
+    since 2026-11-21 10:00 UTC`, or `loss 20% now, at its peak on …`. It reads the incident and its paths, no evidence.
 
     The figures are of the worst path; an incident that is over has only the peak, and the time of its end.
     """
@@ -218,15 +218,16 @@ def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
         return _unreachable_text(incident, rule_of(row.rule).words, level)
     if level is None:
         return figure_text(row.rule, row.figures)
-    falls = level.unit is LevelUnit.BITS_PER_SECOND
-    words, worst = rule_of(row.rule).words, "lowest" if falls else "peak"
+    words, worst = rule_of(row.rule).words, "lowest" if level.unit is LevelUnit.BITS_PER_SECOND else "peak"
     was = _was(row.figures)
     if incident.closed_at is not None:
         return f"{words} {worst} {level.peak_text}{was}"
     if level.now is None:
         return f"{words} {worst} {level.peak_text}{was}, no newer data"
     present = _present_text(row, level)
-    return f"{present}{was}" if level.now_text == level.peak_text else f"{present}, {worst} {level.peak_text}{was}"
+    if level.now_text == level.peak_text:
+        return f"{present}, at its {worst}{was}"
+    return f"{present}, {worst} {level.peak_text}{was}"
 
 
 def _was(figures: Mapping[str, Any]) -> str:
