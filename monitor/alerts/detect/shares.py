@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from monitor.mesh.queries import MeasuredPath
 from probes.quantities import counted
@@ -21,7 +22,7 @@ _Beside = Callable[..., tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Of `known` paths in a place, `bad` were bad when the incident was detected."""
+    """Of `known` paths in a place, `bad` are bad; of an incident that is over, when it was last bad."""
 
     where: str
     bad: int
@@ -34,6 +35,11 @@ class Share:
         if self.bad:
             return f"{self.where}: {self.bad} of {paths} bad"
         return f"all other paths normal ({paths})" if self.where == ELSEWHERE else f"{self.where}: normal ({paths})"
+
+
+def shares_as_json(shares: Sequence[Share]) -> list[dict[str, Any]]:
+    """As `Incident.shares` stores them."""
+    return [asdict(share) for share in shares]
 
 
 class Shares:

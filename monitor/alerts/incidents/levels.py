@@ -26,8 +26,9 @@ from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.detect.snapshot import Snapshot
+from monitor.alerts.incidents.history import add_severity
 from monitor.alerts.incidents.unanswered import unanswered_since
-from monitor.alerts.models import HistoryEvent, Incident, IncidentPath, IncidentTurn, Severity
+from monitor.alerts.models import Incident, IncidentPath, Severity
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
 from monitor.analysis.changes.present import present_stretch
@@ -305,8 +306,7 @@ def _raise_severity(
     with transaction.atomic():
         raised = Incident.objects.filter(pk=incident.pk, closed_at__isnull=True, severity=incident.severity)
         if raised.update(severity=worst, has_grown=incident.told_at is not None):
-            note = f"{incident.severity} to {worst}: {of}"
-            IncidentTurn.objects.create(incident_id=incident.pk, at=snapshot.now, turn=HistoryEvent.WORSENED, note=note)
+            add_severity(incident, worst, of, snapshot.now)
             incident.severity = worst
 
 

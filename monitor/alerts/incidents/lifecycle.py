@@ -20,19 +20,18 @@ cause changes nothing. `monitor.alerts.detect.rules` decides when findings start
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 
 from monitor.alerts.detect.rules.finding import RuleFinding
-from monitor.alerts.detect.shares import Share
+from monitor.alerts.detect.shares import Share, shares_as_json
 from monitor.alerts.detect.snapshot import Key
 from monitor.alerts.incidents.gravest import gravest_of, gravity
+from monitor.alerts.incidents.history import add_entry, add_severity
 from monitor.alerts.incidents.outbox import enqueue, notified_channels, unsent_openings, withdraw
-from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentChange, IncidentPath, IncidentTurn, Severity
+from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentChange, IncidentPath, Severity
 from monitor.mesh.schedule.on_demand_traces import ask_where_scheduled
 from probes.trace.spec import TraceReason
 
@@ -83,14 +82,15 @@ def merge(causes: Collection[str], into: str, now: datetime) -> int:
             _take(whole, rows, now)
             before, whole.cause = whole.cause, into
             whole.rule = min((whole.rule, *(row.rule for row in rows)), key=gravity)
-            whole.severity = max(
-                (incident.severity for incident in incidents), key=lambda severity: Severity(severity).rank
-            )
+            worst = max(incidents, key=lambda incident: Severity(incident.severity).rank)
+            if worst is not whole and not whole.is_pending:
+                add_severity(whole, worst.severity, f"merged with {worst.cause}", now)
+            whole.severity = worst.severity
             whole.summary += "".join(f"; also {row.path}: {row.sentence}" for row in rows)
             whole.has_grown = whole.told_at is not None
             whole.save(update_fields=["cause", "rule", "severity", "summary", "has_grown"])
             merged = "; ".join(f"{row.path}: {row.sentence}" for row in rows) or f"was {before}"
-            _keep(whole.pk, HistoryEvent.MERGED, now, f"{into}: {merged}")
+            add_entry(whole.pk, HistoryEvent.MERGED, now, f"{into}: {merged}")
     except IntegrityError as error:
         _is_race(error)
         return 0
@@ -104,7 +104,7 @@ def open_if_confirmed(incident_id: int, now: datetime) -> bool:
     with transaction.atomic():
         confirmed = pending.update(is_pending=False) == 1
         if confirmed:
-            _keep(incident_id, HistoryEvent.OPENED, now)
+            add_entry(incident_id, HistoryEvent.OPENED, now)
     return confirmed
 
 
@@ -137,7 +137,7 @@ def acknowledge(incident_id: int, who: str, now: datetime) -> bool:
     with transaction.atomic():
         acknowledged = open_now.update(is_pending=False, acknowledged_at=now, acknowledged_by=who) == 1
         if acknowledged:
-            _keep(incident_id, HistoryEvent.ACKNOWLEDGED, now, who)
+            add_entry(incident_id, HistoryEvent.ACKNOWLEDGED, now, who)
     return acknowledged
 
 
@@ -147,7 +147,7 @@ def unacknowledge(incident_id: int, who: str, now: datetime) -> bool:
     with transaction.atomic():
         released = held.update(acknowledged_at=None, acknowledged_by="") == 1
         if released:
-            _keep(incident_id, HistoryEvent.UNACKNOWLEDGED, now, who)
+            add_entry(incident_id, HistoryEvent.UNACKNOWLEDGED, now, who)
     return released
 
 
@@ -177,7 +177,7 @@ def close(
             return True
         Incident.objects.filter(pk=incident_id).update(closed_at=now, closing=closing, told_at=None, ended_at=ended_at)
         incident.paths.filter(is_over=False).update(is_over=True, ended_at=now)
-        _keep(incident_id, HistoryEvent.RESOLVED, now, closing)
+        add_entry(incident_id, HistoryEvent.RESOLVED, now, closing)
         if ended_at is not None:
             incident.parts.filter(closed_at__gt=ended_at).update(ended_at=ended_at)
         path_ids = set(incident.paths.values_list("path_id", flat=True))
@@ -206,7 +206,7 @@ def end_findings(incident_id: int, reasons: Mapping[Key, str], now: datetime) ->
             for pk in lasting.values_list("pk", flat=True):
                 ended += [pk] if lasting.update(is_over=True, ended_at=now, closing=reason) else []
         if ended and not incident.is_pending:
-            _keep(incident_id, HistoryEvent.NARROWED, now, "; ".join(dict.fromkeys(reasons.values())))
+            add_entry(incident_id, HistoryEvent.NARROWED, now, "; ".join(dict.fromkeys(reasons.values())))
     return ended
 
 
@@ -219,7 +219,7 @@ def correct(incident_id: int, correction: str, now: datetime, *, is_void: bool =
         others = Incident.objects.filter(pk=incident_id).exclude(correction=correction)
         is_new = others.update(correction=correction) == 1
         if is_new:
-            _keep(incident_id, HistoryEvent.CORRECTED, now, correction)
+            add_entry(incident_id, HistoryEvent.CORRECTED, now, correction)
             if is_void:
                 reopening = Incident.objects.values_list("reopenings", flat=True).get(pk=incident_id)
                 enqueue(incident_id, IncidentChange.CORRECTED, now, reopening=reopening)
@@ -229,10 +229,6 @@ def correct(incident_id: int, correction: str, now: datetime, *, is_void: bool =
 def _severity(findings: Sequence[RuleFinding], *others: str) -> str:
     """The maximum severity."""
     return max((*others, *(finding.severity for finding in findings)), key=lambda severity: Severity(severity).rank)
-
-
-def _shares_as_json(shares: Sequence[Share]) -> list[dict[str, Any]]:
-    return [asdict(share) for share in shares]
 
 
 def _make(cause: str, findings: Sequence[RuleFinding], now: datetime, because: str, shares: Sequence[Share]) -> bool:
@@ -248,10 +244,10 @@ def _make(cause: str, findings: Sequence[RuleFinding], now: datetime, because: s
                 opened_at=now,
                 summary=_summary(because, ordered),
                 severity=_severity(ordered),
-                shares=_shares_as_json(shares),
+                shares=shares_as_json(shares),
             )
             _add(incident, ordered, now)
-            _keep(incident.pk, HistoryEvent.FOUND, now, incident.summary)
+            add_entry(incident.pk, HistoryEvent.FOUND, now, incident.summary)
             _trace(incident.pk, ordered, now)
     except IntegrityError as error:
         return _is_race(error)
@@ -280,7 +276,7 @@ def _reopen(cause: str, findings: Sequence[RuleFinding], now: datetime, because:
                 summary=summary,
                 rule=ordered[0].rule,
                 severity=_severity(ordered),
-                shares=_shares_as_json(shares),
+                shares=shares_as_json(shares),
                 has_grown=False,
                 told_rule="",
             )
@@ -289,7 +285,7 @@ def _reopen(cause: str, findings: Sequence[RuleFinding], now: datetime, because:
                 if withdraw(part.pk, IncidentChange.CLOSED):
                     Incident.objects.filter(pk=part.pk).update(told_at=now)
             _add(incident, ordered, now)
-            _keep(incident.pk, HistoryEvent.REOPENED, now, summary)
+            add_entry(incident.pk, HistoryEvent.REOPENED, now, summary)
             _trace(incident.pk, ordered, now)
     except IntegrityError as error:
         return _is_race(error)
@@ -306,13 +302,21 @@ def _extend(cause: str, findings: Sequence[RuleFinding], now: datetime, shares: 
                 added = [finding for finding in new if (finding.path_id, finding.rule) not in before]
                 _add(incident, new, now)
                 incident.summary += "".join(f"; also {_sentence(finding)}" for finding in added)
-                is_worse = Severity(_severity(new)).rank > Severity(incident.severity).rank
+                severity = _severity(new, incident.severity)
+                is_worse = severity != incident.severity
+                if is_worse and not incident.is_pending:
+                    add_severity(
+                        incident,
+                        severity,
+                        _sentence(next(joined for joined in new if joined.severity == severity)),
+                        now,
+                    )
                 incident.rule = min((incident.rule, new[0].rule), key=gravity)
-                incident.severity = _severity(new, incident.severity)
-                incident.shares = _shares_as_json(shares)
+                incident.severity = severity
+                incident.shares = shares_as_json(shares)
                 incident.has_grown |= incident.told_at is not None and bool(added or is_worse)
                 incident.save(update_fields=["rule", "summary", "severity", "shares", "has_grown"])
-                _keep(incident.pk, HistoryEvent.WIDENED, now, _summary("", new))
+                add_entry(incident.pk, HistoryEvent.WIDENED, now, _summary("", new))
                 _trace(incident.pk, new, now)
     except IntegrityError as error:
         _is_race(error)
@@ -328,7 +332,7 @@ def _end_as_part(part: Incident, whole: Incident, cause: str, now: datetime) -> 
     part.paths.update(is_over=True)
     part.parts.update(merged_into=whole)
     Incident.objects.filter(pk=part.pk).update(closed_at=now, closing=closing, merged_into=whole)
-    _keep(part.pk, HistoryEvent.MERGED, now, closing)
+    add_entry(part.pk, HistoryEvent.MERGED, now, closing)
     return rows
 
 
@@ -372,11 +376,6 @@ def _trace(incident_id: int, findings: Sequence[RuleFinding], now: datetime) -> 
     """Trace the paths of new findings while they are bad: traces of later would show the route after the repair."""
     path_ids = {finding.path_id for finding in findings}
     ask_where_scheduled(path_ids, TraceReason.INCIDENT_OPENED, by=f"incident {incident_id}", now=now)
-
-
-def _keep(incident_id: int, turn: HistoryEvent, at: datetime, note: str = "") -> None:
-    """Add an entry to the incident's history; call it in the transaction of the change."""
-    IncidentTurn.objects.create(incident_id=incident_id, at=at, turn=turn, note=note)
 
 
 def _is_race(error: IntegrityError) -> bool:

@@ -13,8 +13,9 @@ from monitor.alerts.detect.rules import loss
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.evaluate import SWITCHED_OFF, Evaluation, evaluate
 from monitor.alerts.evidence.gather import gather_due
+from monitor.alerts.evidence.words import raised_text
 from monitor.alerts.incidents import lifecycle, queries
-from monitor.alerts.models import Incident, Notification
+from monitor.alerts.models import HistoryEvent, Incident, IncidentTurn, Notification
 from monitor.alerts.notify.deliver import deliver
 from monitor.archive.models import Burst
 from monitor.celery import app
@@ -124,6 +125,20 @@ def test_a_path_that_is_normal_again_is_not_counted_as_bad(paths):
 
     assert Incident.objects.filter(closed_at=None).count() == 2
     assert shares_of(paths["slac → cern"])["paths to slac"] == (0, 2)
+
+
+def test_a_finding_that_joins_and_raises_the_severity_is_in_the_history(paths):
+    make_bursts(paths["cern → slac"], [1, 0] * 30, NOW - timedelta(hours=1))
+    evaluate(NOW)
+    evaluate(NOW + timedelta(seconds=30))
+    before = Incident.objects.get()
+    lossy(paths["slac → cern"], NOW + WINDOW, lost=3)
+    evaluate(NOW + WINDOW)
+
+    after, turn = Incident.objects.get(), IncidentTurn.objects.get(turn=HistoryEvent.WORSENED)
+    assert (before.severity, after.severity) == ("warning", "critical")
+    assert lacks(turn.note, "warning to critical: slac → cern: loss ") == []
+    assert raised_text(queries.incident_with_paths(after.pk)).startswith("warning until ")
 
 
 def test_a_longer_rtt_elsewhere_is_no_bad_path_of_a_loss(paths):
