@@ -27,7 +27,7 @@ from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.detect.shares import Shares
 from monitor.alerts.detect.snapshot import Snapshot, baselines_of, take_directions, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
-from monitor.alerts.evidence import ending, titles
+from monitor.alerts.evidence import ending, titles, words
 from monitor.alerts.incidents import levels, lifecycle, queries, quiet
 from monitor.alerts.incidents.quiet import QuietPaths
 from monitor.alerts.models import Incident, IncidentState
@@ -102,6 +102,7 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
     firing = [finding for finding in findings(snapshot, scope) if finding.path_id not in quiet_paths.in_maintenance]
     _add_to_incidents(lasting, firing, snapshot, now)
     levels.update_levels(lasting, snapshot, scope.settings)
+    _update_shares(lasting, firing, snapshot)
     closed = _close_ended(lasting, snapshot, scope, quiet_paths, now)
     rtt_progress.write(snapshot.trips.judged_s)
     opened = _open_and_tell(quiet_paths, now)
@@ -189,6 +190,22 @@ def _add_to_incidents(lasting: list[Incident], firing: list[RuleFinding], snapsh
         if cause.merged:
             lifecycle.merge(cause.merged, cause.label, now)
         lifecycle.add_findings(cause.label, cause.findings, now, cause.because, counted[of].others(of_cause))
+
+
+def _update_shares(lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot) -> None:
+    """Count the other paths of lasting incidents anew while they are bad; findings of this moment join them first."""
+    taken = {(row.path_id, row.rule) for incident in lasting for row in incident.paths.all() if not row.is_over}
+    if any((finding.path_id, finding.rule) not in taken for finding in firing):
+        return
+    counted: dict[tuple[Trouble, frozenset[bool]], Shares] = {}
+    for incident in lasting:
+        rows = [row for row in incident.paths.all() if not row.is_over]
+        if not rows or words.is_back_to_normal(incident):
+            continue
+        of = causes.trouble_of(rows[0].rule), frozenset(_is_loss(row.rule) for row in rows)
+        if of not in counted:
+            counted[of] = _shares(*of, firing, lasting, snapshot)
+        levels.set_shares(incident, counted[of].others({row.path_id for row in rows}))
 
 
 def _shares(

@@ -25,6 +25,7 @@ from monitor.alerts.detect.damage import CRITICAL_TESTS, loss_ratio, severity_of
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
+from monitor.alerts.detect.shares import Share, shares_as_json
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.alerts.incidents.history import add_severity
 from monitor.alerts.incidents.unanswered import unanswered_since
@@ -105,6 +106,13 @@ class FindingLevel:
         if self.unit is LevelUnit.LOSS_RATIO:
             return shown.percent(value)
         return shown.milliseconds(value) if self.unit is LevelUnit.MILLISECONDS else shown.bit_rate(value)
+
+
+def set_shares(incident: Incident, shares: Sequence[Share]) -> None:
+    """Store how many other paths are bad now; no query where that is unchanged."""
+    stored = shares_as_json(shares)
+    if stored != incident.shares:
+        Incident.objects.filter(pk=incident.pk, closed_at=None, shares=incident.shares).update(shares=stored)
 
 
 def level_of(row: IncidentPath) -> FindingLevel | None:

@@ -127,6 +127,26 @@ def test_a_path_that_is_normal_again_is_not_counted_as_bad(paths):
     assert shares_of(paths["slac → cern"])["paths to slac"] == (0, 2)
 
 
+def test_counts_of_other_paths_are_those_of_now_while_it_is_bad(paths):
+    # The paths to cern were normal at detection; ten minutes later one loses too, until the incident is over.
+    for name in paths:
+        lossy(paths[name], NOW, lost=2 if name.startswith("cern") else 0)
+    evaluate(NOW)
+    outbound = Incident.objects.get()
+    for number in (1, 2, 3):
+        at = NOW + number * WINDOW
+        for name in paths:
+            lossy(paths[name], at, lost=2 if name.startswith("cern") or (name == "slac → fnal" and number > 1) else 0)
+        evaluate(at)
+        evaluate(at + timedelta(seconds=10))
+    outbound.refresh_from_db()
+
+    assert outbound.shares == [
+        {"where": "paths to cern", "bad": 0, "known": 2},
+        {"where": "elsewhere", "bad": 1, "known": 2},
+    ]
+
+
 def test_a_finding_that_joins_and_raises_the_severity_is_in_the_history(paths):
     make_bursts(paths["cern → slac"], [1, 0] * 30, NOW - timedelta(hours=1))
     evaluate(NOW)
