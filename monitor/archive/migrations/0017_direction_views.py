@@ -53,6 +53,6 @@ DROP = [f"DROP VIEW reporting.{name}" for name in VIEWS]
 
 
 class Migration(migrations.Migration):
-    dependencies = [("archive", "0015_flow_effect")]
+    dependencies = [("archive", "0016_host_inventory")]
 
     operations = [migrations.RunSQL(CREATE, DROP)]
