@@ -53,6 +53,6 @@ DROP = [f"DROP VIEW reporting.{name}" for name in VIEWS]
 
 
 class Migration(migrations.Migration):
-    dependencies = [("archive", "0016_host_inventory")]
+    dependencies = [("archive", "0017_peer_packets")]
 
     operations = [migrations.RunSQL(CREATE, DROP)]
