@@ -32,6 +32,10 @@ Protocol = Literal["tcp", "udp"]
 MAX_STREAMS = 128
 """The most that iperf3 accepts."""
 
+MOST_CAPTURED_PACKETS = 20_000
+MOST_CAPTURE_BYTES = 512 * 1024
+"""Of a capture's headers, compressed."""
+
 
 class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A memory-to-memory transfer to `address`, where the peer listens on `port`; with `reverse`, data flow back.
@@ -171,6 +175,15 @@ class StreamResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     rtt_mean_ms: Amount | None = None
     rtt_max_ms: Amount | None = None
     cwnd_max_bytes: LargeCount | None = None
+
+
+class CapturedHeaders(msgspec.Struct, frozen=True, kw_only=True):
+    """The headers of a test's TCP packets at one end, the first ones: pcap, compressed with zlib. `left_out_packets`
+    came after those."""
+
+    pcap_zlib: Annotated[bytes, Meta(max_length=MOST_CAPTURE_BYTES)]
+    packets: Annotated[int, Meta(ge=1, le=MOST_CAPTURED_PACKETS)]
+    left_out_packets: LargeCount = 0
 
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

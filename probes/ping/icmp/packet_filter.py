@@ -34,7 +34,7 @@ Step = tuple[int, int | str, int | str, int] | str
 def program(family: int, identifier: int) -> list[Instruction]:
     """Accept echo replies with this identifier, and ICMP errors that quote an echo request with it."""
     behind_ip = _behind_ipv4(identifier) if family == 4 else _of_ipv6(identifier)
-    return _assemble([*behind_ip, "drop", (RETURN, 0, 0, 0)])
+    return assemble([*behind_ip, "drop", (RETURN, 0, 0, 0)])
 
 
 def _behind_ipv4(identifier: int) -> list[Step]:
@@ -97,7 +97,7 @@ def _quotes_our_request(at: int, identifier: int) -> list[Step]:
     ]
 
 
-def _assemble(steps: list[Step]) -> list[Instruction]:
+def assemble(steps: list[Step]) -> list[Instruction]:
     """Resolve labels to jump offsets."""
     labels: dict[str, int] = {}
     instructions: list[tuple[int, int | str, int | str, int]] = []

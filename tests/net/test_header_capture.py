@@ -1,0 +1,116 @@
+"""Headers that the kernel captured of a real test, compared with what tcpdump captured beside it."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+import zlib
+
+import pytest
+
+from monitor.analysis.packets import connections_of, figures_of, read_capture
+from probes.throughput.header_capture import HeaderCapture
+
+pytestmark = pytest.mark.usefixtures("root_required")
+SERVER = """
+import socket, sys
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+with socket.create_server((sys.argv[1], 0), family=family) as server:
+    print(server.getsockname()[1], flush=True)
+    with server.accept()[0] as client:
+        while client.recv(1 << 16):
+            pass
+"""
+
+
+@pytest.fixture
+def receiver():
+    """Starts a process that receives what comes, and returns its port."""
+    processes = []
+
+    def start(address):
+        process = subprocess.Popen([sys.executable, "-c", SERVER, address], stdout=subprocess.PIPE, text=True)
+        processes.append(process)
+        return int(process.stdout.readline())
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def send(address, port, chunks, chunk_bytes=20_000):
+    with socket.create_connection((address, port)) as sender:
+        for _ in range(chunks):
+            sender.sendall(bytes(chunk_bytes))
+        sender.shutdown(socket.SHUT_WR)
+        sender.recv(1)
+
+
+def transfer_of(packed):
+    [connection] = connections_of(read_capture(zlib.decompress(packed.pcap_zlib)))
+    return figures_of(connection)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_it_holds_the_packets_of_the_test_that_tcpdump_sees(address, receiver, tmp_path):
+    port, other = receiver(address), receiver(address)
+    file = tmp_path / "it.pcap"
+    command = ["tcpdump", "-U", "-Z", "root", "-s", "128", "-i", "lo", "-w", file, f"tcp port {port}"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as tcpdump, HeaderCapture(address, port, 1000) as capture:
+        while b"listening" not in (line := tcpdump.stderr.readline()):
+            assert line, "tcpdump has ended"
+        send(address, port, 50)
+        send(address, other, 3)
+        deadline = time.monotonic() + 20
+        while True:
+            [connection] = connections_of(read_capture(file.read_bytes()) if file.exists() else []) or [None]
+            if connection is not None and connection.sender.payload_bytes == 1_000_000:
+                break
+            assert time.monotonic() < deadline, "tcpdump has not written what was sent"
+            time.sleep(0.1)
+        tcpdump.terminate()
+        packed = capture.captured()
+    ours, theirs = transfer_of(packed), figures_of(connection)
+
+    assert capture.reason is None
+    assert packed.left_out_packets == 0
+    assert ours.unique_bytes == 1_000_000
+    assert (ours.data_packets, ours.resent_packets, ours.mss_bytes, ours.window_max_bytes) == (
+        theirs.data_packets,
+        theirs.resent_packets,
+        theirs.mss_bytes,
+        theirs.window_max_bytes,
+    )
+    assert b"\x00" * 200 not in zlib.decompress(packed.pcap_zlib), "payload was kept"
+
+
+def test_it_is_bounded(receiver):
+    """Of more packets than fit it keeps the first."""
+    port = receiver("127.0.0.1")
+    with HeaderCapture("127.0.0.1", port, 40) as capture:
+        send("127.0.0.1", port, 300, 1000)
+        packed = capture.captured()
+
+    assert packed.packets <= 40
+    assert packed.left_out_packets > 0
+    assert transfer_of(packed).handshake_ms is not None
+
+
+def test_without_a_transfer_there_is_nothing(receiver):
+    with HeaderCapture("127.0.0.1", receiver("127.0.0.1"), 100) as capture:
+        assert capture.captured() is None
+        assert capture.reason is None
+
+
+def test_without_permission_it_says_what_is_missing():
+    code = (
+        "import os; from probes.throughput.header_capture import HeaderCapture; os.setgid(65534); os.setuid(65534)\n"
+        "with HeaderCapture('127.0.0.1', 5201, 100) as capture: print(capture.reason, capture.captured())"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert printed == "capturing needs CAP_NET_RAW None\n"
