@@ -23,7 +23,7 @@ from probes.bounds import (
     Text,
 )
 from probes.contract import Outcome
-from probes.ping.egress import ANY, Egress
+from probes.ping.target import PacketTarget
 
 Pattern = Literal["burst", "even"]
 
@@ -34,19 +34,8 @@ always at the same place they could fall in step with something periodic (Baccel
 Measurement", SIGCOMM 2006: intervals that are random, but bounded away from 0)."""
 
 
-class PingTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A host to ping. `source` is the local address to send from; ignored if this host does not have it. `egress` says
-    how packets leave, and is left out of the JSON where the routes of this host decide."""
-
-    address: str
-    family: Literal[4, 6] = 4
-    source: str | None = None
-    path_id: int | None = None
-    egress: Egress | msgspec.UnsetType = msgspec.UNSET
-
-    @property
-    def leaves_by(self) -> Egress:
-        return ANY if isinstance(self.egress, msgspec.UnsetType) else self.egress
+class PingTarget(PacketTarget, frozen=True, kw_only=True):
+    """A host to ping."""
 
 
 class PingSpec(msgspec.Struct, frozen=True, kw_only=True):

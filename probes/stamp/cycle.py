@@ -1,7 +1,7 @@
 """A STAMP cycle: assigns targets to sockets, sends, and makes a `StampBurst` of each target's replies.
 
-Targets with the same family, source address and mode share a socket; targets with the same address, port and key share
-the packets. Takes resolved names.
+Targets with the same family, source address, egress and mode share a socket; targets with the same address, port and
+key share the packets. Takes resolved names.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from probes.ping.addresses import SocketAddress
 from probes.ping.arrays import Int64s
 from probes.ping.burst_counts import BurstCounts, sent_under_load
 from probes.ping.cycle import EPOCH, clock_source, refusal
+from probes.ping.egress import Egress
 from probes.ping.engine.packet_outcomes import EchoResults, SendPattern
 from probes.ping.engine.session import run_sessions
 from probes.ping.resolve import Name, Resolution
@@ -72,8 +73,8 @@ class StampCycle:
         self._addresses: dict[int, SocketAddress] = {}
         self._sockets: list[_SharedSocket] = []
         try:
-            for (family, source, is_authenticated), members in self._group_targets(answers).items():
-                self._open_socket(family, source, members, is_authenticated=is_authenticated)
+            for (family, source, egress, is_authenticated), members in self._group_targets(answers).items():
+                self._open_socket(family, source, egress, members, is_authenticated=is_authenticated)
         except BaseException:
             self.close()
             raise
@@ -99,19 +100,24 @@ class StampCycle:
             self._make_bursts(shared, echo_results, closer)
         return tuple(self._bursts[index] for index in range(len(self._spec.targets)))
 
-    def _group_targets(self, answers: Mapping[Name, Resolution]) -> dict[tuple[int, str | None, bool], list[int]]:
-        """Group the targets by family, source address and mode; those without an address get their outcome here."""
-        together: dict[tuple[int, str | None, bool], list[int]] = defaultdict(list)
+    def _group_targets(
+        self, answers: Mapping[Name, Resolution]
+    ) -> dict[tuple[int, str | None, Egress, bool], list[int]]:
+        """Group the targets by family, source address, egress and mode; those without an address get their outcome
+        here."""
+        together: dict[tuple[int, str | None, Egress, bool], list[int]] = defaultdict(list)
         for index, target in enumerate(self._spec.targets):
             answer = answers[target.address, target.family]
             if isinstance(answer, ProbeError):
                 self._mark_unmeasured(index, answer)
             else:
                 self._addresses[index] = (answer[0], target.port, *answer[2:])
-                together[target.family, target.source, target.key is not None].append(index)
+                together[target.family, target.source, target.leaves_by, target.key is not None].append(index)
         return together
 
-    def _open_socket(self, family: int, source: str | None, members: Sequence[int], *, is_authenticated: bool) -> None:
+    def _open_socket(
+        self, family: int, source: str | None, egress: Egress, members: Sequence[int], *, is_authenticated: bool
+    ) -> None:
         spec = self._spec
         sharing: dict[tuple[SocketAddress, str | None], list[int]] = defaultdict(list)
         for index in members:
@@ -119,7 +125,7 @@ class StampCycle:
         rows = tuple(tuple(row) for row in sharing.values())
         try:
             identities = Identities.random([None if key is None else base64.b64decode(key) for _, key in sharing])
-            channel = StampChannel(family, source)
+            channel = StampChannel(family, source, egress=egress)
         except ProbeError as error:
             for index in members:
                 self._mark_unmeasured(index, error)

@@ -25,7 +25,9 @@ from probes.bounds import (
     Text,
 )
 from probes.contract import Outcome
+from probes.ping.egress import Egress
 from probes.ping.spec import JITTER_RATIO, Burst, Pattern, Stamp
+from probes.ping.target import PacketTarget
 
 STAMP_PORT = 862
 """RFC 8762, section 4.1."""
@@ -41,17 +43,13 @@ StampKey = Annotated[str, Meta(min_length=24, max_length=128, pattern=r"\A[A-Za-
 """The shared key of two ends: at least 16 random bytes in base64."""
 
 
-class StampTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A reflector. `source` is the local address to send from; ignored if this host does not have it.
+class StampTarget(PacketTarget, frozen=True, kw_only=True):
+    """A reflector. The DSCP of the packets is that of the spec.
 
     With a `key`, packets are authenticated both ways; without, they are open, as those of routers are.
     `is_path_series`: the path has no ping test, so this test's round trips are the path's loss and RTT.
     """
 
-    address: str
-    family: Literal[4, 6] = 4
-    source: str | None = None
-    path_id: int | None = None
     port: Port = STAMP_PORT
     key: StampKey | None = None
     is_path_series: bool = False
@@ -97,11 +95,13 @@ class StampTask(msgspec.Struct, frozen=True, kw_only=True):
 
 class StampPeer(msgspec.Struct, frozen=True, kw_only=True):
     """A host whose packets our reflector answers: its address or name, and the key of the pair, which its packets then
-    must be authenticated with."""
+    must be authenticated with. `egress` is the interface and the namespace in which the host of ours that it measures
+    receives and answers them, left out of the JSON where that is any; the DSCP is that of each packet."""
 
     address: str
     family: Literal[4, 6] = 4
     key: StampKey | None = None
+    egress: Egress | msgspec.UnsetType = msgspec.UNSET
 
 
 class ReflectorPlan(msgspec.Struct, frozen=True, kw_only=True):

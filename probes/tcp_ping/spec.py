@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
-from probes.ping.egress import ANY, Egress
+from probes.ping.target import PacketTarget
 
 SERIES_BYTES = 100
 """`packet_bytes` of the bursts, unless the plan says otherwise: the size of the pings beside which they are shown. A
@@ -15,19 +13,8 @@ LONGEST_TIMEOUT_S = 0.9
 """A SYN is sent again after 1 s (RFC 6298, section 2), and a reply after that could be to either."""
 
 
-class TcpPingTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A host to connect to. `source` is the local address to connect from; ignored if this host does not have it.
-    `egress` as of `probes.ping.spec.PingTarget`."""
-
-    address: str
-    family: Literal[4, 6] = 4
-    source: str | None = None
-    path_id: int | None = None
-    egress: Egress | msgspec.UnsetType = msgspec.UNSET
-
-    @property
-    def leaves_by(self) -> Egress:
-        return ANY if isinstance(self.egress, msgspec.UnsetType) else self.egress
+class TcpPingTarget(PacketTarget, frozen=True, kw_only=True):
+    """A host to connect to."""
 
 
 class TcpPingSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ import re
 import secrets
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -14,9 +15,13 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from probes.contract import Outcome
+from probes.contract import Deadline, Outcome
 from probes.ping.egress import Egress
 from probes.ping.spec import Burst, PingSpec, PingTarget
+from probes.stamp.limits import StampLimits
+from probes.stamp.probe import measure as measure_stamp
+from probes.stamp.reflector.service import ReflectorService
+from probes.stamp.spec import ReflectorPlan, StampBurst, StampPeer, StampSpec, StampTarget
 from probes.tcp_ping.spec import TcpPingSpec, TcpPingTarget
 from tests.net.test_ping import run, wait_for_answer
 
@@ -35,6 +40,8 @@ else:
     bursts = TcpPingProbe().run(msgspec.json.decode(body, type=TcpPingSpec), Deadline(60))
 sys.stdout.buffer.write(msgspec.json.encode(bursts))
 """
+REQUESTS = ("icmp type echo-request", "icmpv6 type echo-request", "tcp flags syn / syn,ack")
+STAMP_UDP_PORT = 8620
 families = pytest.mark.parametrize("family", [4, 6])
 
 
@@ -83,14 +90,14 @@ def links(namespaces_required: None, root_required: None) -> Iterator[TwoLinks]:
 @contextmanager
 def counting(links: TwoLinks, dscp: int = EXPEDITED) -> Iterator[dict[tuple[str, str], int]]:
     """Counts what arrives at the far end, by link and whether it has the DSCP ("marked") or not ("plain"). The echo
-    requests and SYNs to FAR alone."""
+    requests, SYNs and STAMP packets to FAR alone."""
     counts: dict[tuple[str, str], int] = {}
     nft = ("ip", "netns", "exec", links.far, "nft")
     rules = ["add table inet seen", "add chain inet seen in { type filter hook input priority 0; }"]
     for link in ("one", "two"):
         for family, condition in ((4, f"ip daddr {FAR[4]}"), (6, f"ip6 daddr {FAR[6]}")):
             word = "ip" if family == 4 else "ip6"
-            for protocol in ("icmp type echo-request", "icmpv6 type echo-request", "tcp flags syn / syn,ack"):
+            for protocol in (*REQUESTS, f"udp dport {STAMP_UDP_PORT}"):
                 match = f"iifname {link} {condition} {protocol}"
                 for name, dscp_is in (("marked", f"== {dscp}"), ("plain", f"!= {dscp}")):
                     comment = f'comment "{link}-{name}"'
@@ -200,6 +207,75 @@ def test_packets_leave_through_a_vrf(links, kind, family):
 
     assert burst.received == 4
     assert (counts["one", "plain"], counts["two", "plain"]) == (0, 4)
+
+
+@contextmanager
+def reflecting(*peers: StampPeer) -> Iterator[ReflectorService]:
+    """The reflectors of an agent for these peers."""
+    plan = ReflectorPlan(peers=peers, port=STAMP_UDP_PORT)
+    service = ReflectorService(lambda: plan, StampLimits(), lambda address: None)
+    service.refresh()
+    stop = threading.Event()
+    try:
+        yield service
+    finally:
+        stop.set()
+        service.run(stop)
+
+
+def stamp(egress: Egress, family: int, *, dscp: int = 0, source: str | None = None) -> StampBurst:
+    target = StampTarget(address=FAR[family], family=family, port=STAMP_UDP_PORT, egress=egress, source=source)
+    spec = StampSpec(targets=(target,), count=4, spacing_s=0.02, timeout_s=0.5, late_s=0.0, dscp=dscp)
+    [burst] = measure_stamp(spec, Deadline(60))
+    return burst
+
+
+@families
+def test_stamp_leaves_by_the_interface_and_is_reflected_in_a_namespace(links, family):
+    """The reflector answers the address of the second link alone; the route leads over the first."""
+    peer = StampPeer(address=near_address(family, 2), family=family, egress=Egress(namespace=links.far))
+    with reflecting(peer), counting(links) as counts:
+        burst = stamp(Egress(namespace=links.near, interface="two"), family, dscp=EXPEDITED)
+        by_route = stamp(Egress(namespace=links.near), family)
+
+    assert (burst.outcome, burst.sent, burst.received, burst.forward.dscp) == (Outcome.MEASURED, 4, 4, EXPEDITED)
+    assert (by_route.sent, by_route.received) == (4, 0)
+    assert (counts["one", "marked"], counts["two", "plain"]) == (0, 0)
+    assert min(counts["two", "marked"], counts["one", "plain"]) >= 4
+
+
+@families
+def test_reflectors_of_two_interfaces_answer_their_own_peers(links, family):
+    peers = [
+        StampPeer(address=near_address(family, link), family=family, egress=Egress(namespace=links.far, interface=name))
+        for link, name in ((1, "one"), (2, "two"))
+    ]
+    with reflecting(*peers):
+        bursts = [
+            stamp(Egress(namespace=links.near, interface=name), family, source=near_address(family, link))
+            for name, link in (("one", 1), ("two", 2), ("two", 1))
+        ]
+
+    assert [burst.received for burst in bursts] == [4, 4, 0]
+
+
+@families
+def test_a_reflector_of_any_interface_answers_beside_that_of_an_interface(links, family):
+    peers = (
+        StampPeer(address=near_address(family, 1), family=family, egress=Egress(namespace=links.far)),
+        StampPeer(address=near_address(family, 2), family=family, egress=Egress(namespace=links.far, interface="two")),
+    )
+    with reflecting(*peers):
+        bursts = [stamp(Egress(namespace=links.near, interface=name), family) for name in ("one", "two")]
+
+    assert [burst.received for burst in bursts] == [4, 4]
+
+
+def test_stamp_by_a_missing_interface_is_no_loss(links):
+    burst = stamp(Egress(namespace=links.near, interface="nonesuch0"), 4)
+
+    assert (burst.outcome, burst.sent) == (Outcome.NO_ROUTE, 0)
+    assert "interface 'nonesuch0' cannot be used: No such device" in str(burst.detail)
 
 
 def test_results_name_the_source_as_json(links):

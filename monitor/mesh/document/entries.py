@@ -118,10 +118,18 @@ class HostEntry(Struct, frozen=True, kw_only=True):
         Name | None, meaning(f"Name of a link shared with other hosts of the site: {UPLINK}. Default: the site's.")
     ] = None
     interface: Annotated[
-        Text | None, meaning("Interface or VRF by which its pings and TCP handshakes leave. Default: by the routes.")
+        Text | None,
+        meaning(
+            "Interface or VRF by which its pings, TCP handshakes and STAMP packets leave, and STAMP packets to it are "
+            "answered. Default: by the routes."
+        ),
     ] = None
     namespace: Annotated[
-        Text | None, meaning("Network namespace from which its pings and TCP handshakes are sent (`ip netns`).")
+        Text | None,
+        meaning(
+            "Network namespace from which its pings, TCP handshakes and STAMP packets are sent, and STAMP packets to "
+            "it are answered (`ip netns`)."
+        ),
     ] = None
     iperf3_ports: Annotated[
         tuple[PublicPort, PublicPort] | None,

@@ -20,7 +20,7 @@ from probes.toml.keys import meaning
 from probes.toml.tables import Table
 
 if TYPE_CHECKING:
-    from monitor.mesh.models import Measurement, Site, Slot, TraceRequest
+    from monitor.mesh.models import Host, Measurement, Site, Slot, TraceRequest
 
 DAY_S = 86_400
 USUAL_RESULT_BYTES = 300
@@ -110,12 +110,17 @@ def ends(measurement: Measurement | TraceRequest) -> dict[str, object]:
     }
 
 
+def egress_of(host: Host, dscp: int = 0) -> dict[str, object]:
+    """The field `egress` of a host's packets; empty where mesh.toml says nothing about it."""
+    settings = {"interface": host.interface, "namespace": host.namespace, "dscp": dscp}
+    egress = {name: value for name, value in settings.items() if value}
+    return {"egress": egress} if egress else {}
+
+
 def leaving(measurement: Measurement) -> dict[str, object]:
     """As `ends`, with the egress of packets where mesh.toml says anything about it."""
-    host, test = measurement.path.source, measurement.test
-    settings = {"interface": host.interface, "namespace": host.namespace, "dscp": test.parameters.get("dscp")}
-    egress = {name: value for name, value in settings.items() if value}
-    return {**ends(measurement), **({"egress": egress} if egress else {})}
+    dscp = int(measurement.test.parameters.get("dscp") or 0)
+    return {**ends(measurement), **egress_of(measurement.path.source, dscp)}
 
 
 def literal_or_none(address: str) -> str | None:

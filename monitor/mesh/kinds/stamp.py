@@ -11,7 +11,7 @@ from django.utils.crypto import salted_hmac
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import CyclePeriodS, Length, MeshKind, PacketDscp, ends
+from monitor.mesh.kinds.kind import CyclePeriodS, Length, MeshKind, PacketDscp, egress_of, ends
 from monitor.mesh.kinds.ping import BURST_BYTES, RTT_BYTES
 from probes.stamp.kind import KIND as STAMP
 from probes.stamp.spec import (
@@ -75,8 +75,9 @@ def reflector_plan(measurements: Sequence[Measurement]) -> ReflectorPlan | None:
     peers = {}
     for row in measurements:
         address, family = row.path.source.address_for(row.path.destination), row.path.family
-        fields = {"address": address, "family": family, "key": _pair_key(row.path)}
-        peers[address, family] = msgspec.convert(fields, StampPeer)
+        own_host = row.path.destination
+        fields = {"address": address, "family": family, "key": _pair_key(row.path), **egress_of(own_host)}
+        peers[address, family, own_host.namespace or "", own_host.interface or ""] = msgspec.convert(fields, StampPeer)
     if not peers:
         return None
     port = int(measurements[0].test.parameters["port"])
@@ -111,6 +112,7 @@ def _task(name: str, measurements: Sequence[Measurement]) -> StampTask:
     targets = [
         {
             **ends(row),
+            **egress_of(row.path.source),
             "path_id": row.path_id,
             "port": port,
             "key": _pair_key(row.path),

@@ -9,6 +9,7 @@ import numpy as np
 
 from probes.contract import NotPermitted, ProbeError
 from probes.ping.arrays import Bytes, Int64s
+from probes.ping.egress import ANY, Egress
 from probes.ping.icmp import kernel
 from probes.trace.engine.udp import UdpChannel
 
@@ -39,16 +40,24 @@ class StampChannel(UdpChannel):
 
 
 class ReflectorChannel(StampChannel):
-    """A reflector's socket, on `port` of all local addresses of a family, or of `source` alone."""
+    """A reflector's socket, on `port` of all local addresses of a family, or of `source` alone. It receives and answers
+    in the namespace and by the interface of `egress`; the DSCP of a reply is that of its request."""
 
-    def __init__(self, family: int, port: int, source: str | None = None) -> None:
-        """Raises NotPermitted, NoRoute (this host lacks the address family) or ProbeError."""
+    def __init__(
+        self, family: int, port: int, source: str | None = None, *, egress: Egress = ANY, shares_port: bool = False
+    ) -> None:
+        """`shares_port`: another socket of this reflector has the port too, by another interface or by any; the kernel
+        gives a packet to that of its interface. Raises NotPermitted, NoRoute (this host lacks the address family,
+        interface or namespace) or ProbeError."""
         self._port = port
-        super().__init__(family, source)
+        self._shares_port = shares_port
+        super().__init__(family, source, egress=egress)
 
     def _bind(self, source: str | None) -> int:
         if self.family == 6:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        if self._shares_port:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self.socket.bind((source or "", self._port))
         except PermissionError as error:

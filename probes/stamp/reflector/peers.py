@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import ipaddress
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -143,23 +144,26 @@ class ReplyBucket:
 
 @dataclass(slots=True)
 class RateCap:
-    """The rates of replies: to each address, and in total. Times in seconds of any clock that only rises."""
+    """The rates of replies: to each address, and in total. Times in seconds of any clock that only rises. Reflectors in
+    threads of their own may share it."""
 
     per_peer_per_s: float
     total_per_s: float
     _buckets: OrderedDict[bytes, ReplyBucket] = field(default_factory=OrderedDict)
     _total: ReplyBucket | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def permits(self, address: bytes, now_s: float) -> bool:
         """Whether a reply to this address is permitted now; counts it."""
-        bucket = self._buckets.get(address)
-        if bucket is None:
-            if len(self._buckets) >= MOST_BUCKETS:
-                self._buckets.popitem(last=False)
-            bucket = self._buckets[address] = self._new(self.per_peer_per_s, now_s)
-        if self._total is None:
-            self._total = self._new(self.total_per_s, now_s)
-        return bucket.take(now_s) and self._total.take(now_s)
+        with self._lock:
+            bucket = self._buckets.get(address)
+            if bucket is None:
+                if len(self._buckets) >= MOST_BUCKETS:
+                    self._buckets.popitem(last=False)
+                bucket = self._buckets[address] = self._new(self.per_peer_per_s, now_s)
+            if self._total is None:
+                self._total = self._new(self.total_per_s, now_s)
+            return bucket.take(now_s) and self._total.take(now_s)
 
     @staticmethod
     def _new(per_s: float, now_s: float) -> ReplyBucket:

@@ -1,16 +1,22 @@
-"""The reflector of an agent: runs while the plan or limits.toml has peers, and follows both.
+"""The reflectors of an agent: they run while the plan or limits.toml has peers, and follow both.
 
-A peer that limits.toml forbids to measure is not answered either. What keeps the reflector from running is logged once,
-and tried again.
+There is one for each interface and namespace in which hosts of ours are measured, usually a single one for all. A peer
+that limits.toml forbids to measure is not answered either. What keeps a reflector from running is logged once, and
+tried again.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import msgspec
 
 from probes.contract import Deadline, NoRoute, ProbeError
+from probes.ping.egress import ANY, Egress
 from probes.ping.resolve import RESOLVE_S, resolve
 from probes.stamp.clocks import own_clock
 from probes.stamp.engine.channel import ReflectorChannel
@@ -29,19 +35,23 @@ MS_PER_S = 1000.0
 NO_PEERS = ReflectorPlan(peers=())
 
 
-def open_channels(port: int) -> list[ReflectorChannel]:
+def open_channels(port: int, egress: Egress = ANY, *, shares_port: bool = False) -> list[ReflectorChannel]:
     """The sockets of a reflector, of each family that this host has. Raises ProbeError."""
     channels: list[ReflectorChannel] = []
+    missing: list[NoRoute] = []
     try:
         for family in (4, 6):
             try:
-                channels.append(ReflectorChannel(family, port))
-            except NoRoute:
-                continue
+                channels.append(ReflectorChannel(family, port, egress=egress, shares_port=shares_port))
+            except NoRoute as error:
+                if egress != ANY:
+                    missing.append(error)
     except ProbeError:
         for channel in channels:
             channel.close()
         raise
+    if missing and not channels:
+        raise missing[0]
     return channels
 
 
@@ -51,9 +61,25 @@ def reply_maker(peers: Peers, limits: StampLimits) -> ReplyMaker:
     return ReplyMaker(peers, rates, SenderSessions(limits.max_sessions))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Reflecting:
+    """The reflector of an egress: its port, whether it shares that with another, and its thread."""
+
+    port: int
+    shares_port: bool
+    reflector: Reflector
+    stop: threading.Event
+    thread: threading.Thread
+
+    def end(self) -> None:
+        self.stop.set()
+        self.thread.join()
+        self.reflector.close()
+
+
 class ReflectorService:
-    """Keeps a reflector running as the plan says. `forbids(address)` is the rule of limits.toml against an address;
-    `arrivals` tells the packets of each peer while the reflector runs."""
+    """Keeps reflectors running as the plan says. `forbids(address)` is the rule of limits.toml against an address;
+    `arrivals` tells the packets of each peer while its reflector runs."""
 
     def __init__(
         self,
@@ -68,8 +94,10 @@ class ReflectorService:
         self._arrivals = arrivals or PeerArrivals()
         self._followed: ReflectorPlan | None = None
         self._resolved_for_s = 0.0
-        self._maker = reply_maker(Peers({}), limits)
-        self._running: tuple[int, Reflector, threading.Event, threading.Thread] | None = None
+        self._rates = RateCap(limits.max_replies_per_peer_per_s, limits.max_replies_per_s)
+        self._makers: dict[Egress, ReplyMaker] = {}
+        self._arrived: dict[bytes, int] = {}
+        self._running: dict[Egress, _Reflecting] = {}
         self.problem: str | None = None
 
     def run(self, stop: threading.Event) -> None:
@@ -80,60 +108,89 @@ class ReflectorService:
                 if stop.wait(REFRESH_S):
                     return
         finally:
-            self._end()
+            self._arrivals.begin(None)
+            self._end(list(self._running))
 
     def refresh(self) -> None:
         """Take up the current plan: peers, port, and the error of this host's clock."""
         plan = (self._plan() or NO_PEERS) if self._limits.reflect else NO_PEERS
         self._resolved_for_s += REFRESH_S
         if plan != self._followed or self._resolved_for_s >= RESOLVE_EVERY_S:
-            self._maker.peers = self._peers(plan)
-            for address in self._maker.peers.addresses:
-                self._maker.arrived.setdefault(address, 0)
+            self._take_up_peers(plan)
             self._followed, self._resolved_for_s = plan, 0.0
-        port = plan.port if len(self._maker.peers) else None
-        if self._running is not None and self._running[0] != port:
-            self._end()
-        if port is not None and self._running is None:
-            self._begin(port)
-        if self._running is not None:
+        wanted = [egress for egress, maker in self._makers.items() if len(maker.peers)]
+        namespaces = Counter(egress.namespace for egress in wanted)
+        shared = {egress: namespaces[egress.namespace] > 1 for egress in wanted}
+        before = set(self._running.values())
+        self._end(
+            [
+                egress
+                for egress, running in self._running.items()
+                if (running.port, running.shares_port) != (plan.port, shared.get(egress))
+            ]
+        )
+        problems = [self._begin(egress, plan.port, shared[egress]) for egress in wanted if egress not in self._running]
+        self.problem = next((problem for problem in problems if problem is not None), None)
+        self._count_arrivals(anew=set(self._running.values()) != before)
+        if self._running:
             clock = own_clock()
-            self._maker.error_s = None if clock is None or clock.error_ms is None else clock.error_ms / MS_PER_S
+            for maker in self._makers.values():
+                maker.error_s = None if clock is None or clock.error_ms is None else clock.error_ms / MS_PER_S
 
-    def _peers(self, plan: ReflectorPlan) -> Peers:
+    def _count_arrivals(self, *, anew: bool) -> None:
+        """Count the packets of the peers whose reflector runs, `anew` from 0 on; those of others are unknown."""
+        reached = {address for egress in self._running for address in self._makers[egress].peers.addresses}
+        if not anew:
+            for address in reached:
+                self._arrived.setdefault(address, 0)
+            return
+        self._arrived = dict.fromkeys(reached, 0)
+        for maker in self._makers.values():
+            maker.arrived = self._arrived
+        self._arrivals.begin(self._arrived if self._running else None)
+
+    def _take_up_peers(self, plan: ReflectorPlan) -> None:
+        """Give each reflector the peers that it answers; those of limits.toml are answered by that of any interface."""
+        keys = self._keys(plan)
+        for egress in {ANY, *keys, *self._makers}:
+            networks = self._limits.peers if self._limits.reflect and egress == ANY else ()
+            peers = Peers(keys.get(egress, {}), networks)
+            if egress in self._makers:
+                self._makers[egress].peers = peers
+            else:
+                maker = ReplyMaker(peers, self._rates, SenderSessions(self._limits.max_sessions))
+                maker.arrived = self._arrived
+                self._makers[egress] = maker
+
+    def _keys(self, plan: ReflectorPlan) -> dict[Egress, dict[str, str | None]]:
+        """The key of each peer that the limits permit, by the egress of its reflector and its address."""
         answers = resolve([(peer.address, peer.family) for peer in plan.peers], Deadline(RESOLVE_S))
-        keys: dict[str, str | None] = {}
+        keys: dict[Egress, dict[str, str | None]] = defaultdict(dict)
         for peer in plan.peers:
             answer = answers[peer.address, peer.family]
             rule = str(answer) if isinstance(answer, ProbeError) else self._forbids(answer[0])
             if isinstance(answer, ProbeError) or rule is not None:
                 logger.warning("stamp reflector: %s is not answered: %s", peer.address, rule)
             else:
-                keys[answer[0].partition("%")[0]] = peer.key
-        return Peers(keys, self._limits.peers if self._limits.reflect else ())
+                egress = ANY if isinstance(peer.egress, msgspec.UnsetType) else peer.egress
+                keys[egress][answer[0].partition("%")[0]] = peer.key
+        return keys
 
-    def _begin(self, port: int) -> None:
+    def _begin(self, egress: Egress, port: int, shares_port: bool) -> str | None:
+        """Start the reflector of an egress; returns the reason where it cannot."""
         try:
-            reflector = Reflector(open_channels(port), self._maker)
+            reflector = Reflector(open_channels(port, egress, shares_port=shares_port), self._makers[egress])
         except ProbeError as error:
             if self.problem != str(error):
                 logger.error("stamp reflector: %s", error)
-            self.problem = str(error)
-            return
-        self.problem = None
+            return str(error)
         stop = threading.Event()
         thread = threading.Thread(target=reflector.run, args=(stop,), name="stamp-reflector", daemon=True)
         thread.start()
-        self._running = port, reflector, stop, thread
-        self._arrivals.begin(self._maker.arrived)
-        logger.info("stamp reflector: answers %d peers on UDP port %d", len(self._maker.peers), port)
+        self._running[egress] = _Reflecting(port, shares_port, reflector, stop, thread)
+        logger.info("stamp reflector: answers %d peers on UDP port %d", len(self._makers[egress].peers), port)
+        return None
 
-    def _end(self) -> None:
-        if self._running is None:
-            return
-        _, reflector, stop, thread = self._running
-        self._arrivals.begin(None)
-        stop.set()
-        thread.join()
-        reflector.close()
-        self._running = None
+    def _end(self, egresses: Iterable[Egress]) -> None:
+        for egress in egresses:
+            self._running.pop(egress).end()

@@ -269,11 +269,16 @@ dscp = 46
 name = "tcp"
 kind = "throughput"
 every_s = 3600
+[[test]]
+name = "oneway"
+kind = "stamp"
+every_s = 60
+dscp = 46
 [[group]]
 name = "all"
 shape = "mesh"
 sites = ["campus", "cern", "niit", "slac"]
-tests = ["pinger", "tcp"]
+tests = ["pinger", "tcp", "oneway"]
 """
 
 
@@ -288,6 +293,12 @@ def test_each_site_has_the_addresses_meant_for_it():
         "192.0.2.30": ("10.0.0.10", by_vrf),
         "192.0.2.40": ("198.51.100.10", by_vrf),
     }
+    (stamp_task,) = plan_of("campus").stamp
+    in_vrf = Egress(interface="vrf-science", namespace="wan")
+    assert stamp_task.spec.dscp == 46
+    assert {target.leaves_by for target in stamp_task.spec.targets} == {in_vrf}
+    assert {peer.egress for peer in plan_of("campus").stamp_reflector.peers} == {in_vrf}
+    assert {peer.egress for peer in plan_of("cern").stamp_reflector.peers} == {msgspec.UNSET}
     campus_of = {}
     for site in ("cern", "niit", "slac"):
         path = path_id(site, "campus")

@@ -12,6 +12,7 @@ import pytest
 
 from probes.contract import Deadline, LoadedPeriods, NotPermitted, Outcome
 from probes.kinds import KINDS
+from probes.ping.egress import Egress
 from probes.stamp import check
 from probes.stamp.kind import CLOSING_PACKETS
 from probes.stamp.limits import StampLimits
@@ -170,7 +171,7 @@ def test_a_port_that_cannot_be_opened_is_told_and_tried_again(
     agent = make_agent()
     opened = service.open_channels
 
-    def refuse(port: int) -> None:
+    def refuse(port: int, egress: Egress, *, shares_port: bool) -> None:
         raise NotPermitted("no permission to open UDP port 862")
 
     monkeypatch.setattr(service, "open_channels", refuse)
@@ -181,6 +182,15 @@ def test_a_port_that_cannot_be_opened_is_told_and_tried_again(
 
     assert refused == "no permission to open UDP port 862"
     assert agent.service.problem is None
+    assert cycle(agent.port)[0].received == 3
+
+
+def test_a_missing_namespace_keeps_only_its_own_reflector_from_running(make_agent: Callable[..., Agent]) -> None:
+    agent = make_agent()
+    elsewhere = StampPeer(address="192.0.2.1", key=KEY, egress=Egress(namespace="nonesuch"))
+    agent.follow(msgspec.structs.replace(agent.peers(), peers=(*agent.peers().peers, elsewhere)))
+
+    assert "no network namespace 'nonesuch'" in str(agent.service.problem)
     assert cycle(agent.port)[0].received == 3
 
 
