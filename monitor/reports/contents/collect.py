@@ -16,8 +16,10 @@ from django.db.models import Min
 
 from monitor.alerts.incidents.queries import incidents_between
 from monitor.alerts.models import Incident
+from monitor.analysis.directions import DirectionLosses
 from monitor.archive.periods import end_of, start_of
 from monitor.archive.queries import for_reports
+from monitor.archive.queries.directions import direction_totals
 from monitor.archive.queries.operation.completeness import planned_bursts
 from monitor.archive.queries.operation.ledger import LedgerLine, ledger_of_paths
 from monitor.archive.queries.paths import PathSummary, path_summaries
@@ -108,6 +110,7 @@ class Material:
     hop_names: Mapping[str, HopName]
     as_table: TableSource | None
     congestion: Mapping[int, PathCongestion]
+    directions: Mapping[int, DirectionLosses]
 
 
 def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
@@ -166,6 +169,7 @@ def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
         hop_names=_hop_names(routes),
         as_table=next((table for table in sources() if table.name == "asn"), None) if traced else None,
         congestion=congestion_of([paths[path_id].path for path_id in sizes], until, period.zone),
+        directions=direction_totals(since, until, ids),
     )
 
 

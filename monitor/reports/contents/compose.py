@@ -124,6 +124,7 @@ def _path(material: Material, path_id: int) -> PathReport:
         rtt_days_ms=tuple(None if day is None else day.rtt_median_ms for day in shown),
         under_load=material.under_load.get(path_id),
         measured_by=described.measured_by,
+        directions=material.directions.get(path_id),
     )
 
 

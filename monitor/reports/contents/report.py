@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from monitor.analysis.binomial import lower_bound
+from monitor.analysis.directions import DirectionLosses, LostDirection, loss_direction
 from monitor.analysis.loss import zero_loss_bound_ratio
 from monitor.archive.queries.for_reports import TransferVerdict
 from monitor.archive.queries.paths import PathSummary
@@ -76,7 +77,8 @@ class TargetResult:
 class PathReport:
     """A path. `packet_bytes` is its largest packet; `summary`, `before` and `year_before` are None without data,
     `bursts_planned` without a known plan. `loss_days` and `rtt_days_ms` are the days of the sparklines.
-    `measured_by` says which packets loss and RTT are of (`monitor.mesh.queries.measured_by`)."""
+    `measured_by` says which packets loss and RTT are of (`monitor.mesh.queries.measured_by`); `directions` are the
+    counts of STAMP tests."""
 
     path_id: int
     source: str
@@ -101,10 +103,20 @@ class PathReport:
     rtt_days_ms: tuple[float | None, ...]
     under_load: LatencyUnderLoad | None = None
     measured_by: str | None = None
+    directions: DirectionLosses | None = None
+
+    @property
+    def lost_direction(self) -> LostDirection:
+        """The direction that loses packets, as far as the counts prove it."""
+        return LostDirection.UNKNOWN if self.directions is None else loss_direction(self.directions)
 
     @property
     def name(self) -> str:
         return f"{self.source} → {self.destination}"
+
+    @property
+    def reverse_name(self) -> str:
+        return f"{self.destination} → {self.source}"
 
     @property
     def sent(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from monitor.analysis.directions import LostDirection, OneWayLosses
 from monitor.archive.upkeep.freshness import EvaluationPause
 from monitor.reports.contents.report import (
     ComparedFigure,
@@ -181,6 +182,30 @@ def _incidents(report: Report, numbers: Numbers) -> Sentence | None:
     return Sentence("incidents", words, {"incidents": len(incidents), "worst.seconds": worst.seconds})
 
 
+def _one_way(report: Report, numbers: Numbers) -> Sentence | None:
+    """The directions that lose alone, each once though the paths of both ends measure it, by the path that goes this
+    way where that tells it."""
+    losses: dict[str, tuple[OneWayLosses, OneWayLosses]] = {}
+    for path in report.paths:
+        if path.directions is None or path.lost_direction not in (LostDirection.FORWARD, LostDirection.REVERSE):
+            continue
+        there, back = path.directions.forward, path.directions.reverse
+        is_forward = path.lost_direction is LostDirection.FORWARD
+        name, ways = (path.name, (there, back)) if is_forward else (path.reverse_name, (back, there))
+        if is_forward or name not in losses:
+            losses[name] = ways
+    if not losses:
+        return None
+    ordered = sorted(losses, key=lambda name: (-(losses[name][0].ratio or 0.0), name))
+    told = [
+        f"{name} {numbers.loss(lossy.lost, lossy.sent)} (reverse {numbers.loss(other.lost, other.sent)})"
+        for name in ordered
+        for lossy, other in (losses[name],)
+    ]
+    figures = {name: losses[name][0].ratio for name in ordered}
+    return Sentence("one way", f"Loss in one direction only, by STAMP: {listed(told, numbers)}.", figures)
+
+
 def _routes(report: Report, numbers: Numbers) -> Sentence | None:
     routes = report.routes
     if routes is None or not (routes.changes or routes.steps):
@@ -296,6 +321,7 @@ RULES: tuple[Rule, ...] = (
     _silent,
     _pauses,
     _incidents,
+    _one_way,
     _routes,
     _congestion,
     _levels,

@@ -18,6 +18,7 @@ HEADS = {
     "extremes": ("path", "loss", "RTT"),
     "verdicts": ("bottleneck", "paths", "example"),
     "under_load": ("path", "idle RTT, median", "under load, median", "95th percentile", "loss under load"),
+    "directions": ("path", "loss forward", "loss reverse", "lost"),
     "routes": ("path", "changed", "effect", "route"),
     "coverage": ("test", "outcome", "count", ""),
 }

@@ -29,6 +29,7 @@ from monitor.reports.contents.sentences import advice_words, change_figures, met
 from monitor.reports.contents.sentences import paths as number_of_paths
 from monitor.reports.contents.times import pause_words, short_moment
 from monitor.reports.formats.cells import SIGN_WORDS, Row, TextCell, measured, row
+from monitor.reports.formats.directions import direction_lines, directions_note
 from monitor.reports.formats.routes import change_lines, routes_note
 from monitor.reports.numbers import Numbers
 
@@ -71,6 +72,8 @@ class View:
     pauses: Line
     incidents: tuple[Event, ...]
     no_incidents: str
+    directions: tuple[Line, ...]
+    directions_note: str
     routes: tuple[Line, ...]
     routes_note: str
     advice: tuple[str, ...]
@@ -113,6 +116,8 @@ def view_of(report: Report, numbers: Numbers) -> View:
         pauses=tuple(pause_words(pause, report, numbers) for pause in report.pauses),
         incidents=tuple(_event(incident, report, numbers) for incident in report.incidents),
         no_incidents=_no_incidents(report),
+        directions=direction_lines(report, numbers),
+        directions_note=directions_note(report, numbers),
         routes=change_lines(report, numbers),
         routes_note=routes_note(report, numbers),
         advice=tuple(advice_words(report, numbers)),
