@@ -77,6 +77,7 @@ class GridPeriod(StrEnum):
 
 NOW_LENGTH = timedelta(minutes=10)
 NOW_CYCLES = 3
+AFTER = timedelta(microseconds=1)
 
 
 class ComparedPeriod(StrEnum):
@@ -356,7 +357,7 @@ def _with_ended(
     now: datetime,
     every_s: Mapping[int, int],
 ) -> tuple[PathFigures, ...]:
-    """The figures, with those since its end for a path whose last incident ended within its window."""
+    """The figures, with those since its end for a path whose last finding ended within its window."""
     open_now = {path.path_id for path in figures if path.incident_id is not None}
     last: dict[int, list[IncidentPath]] = {}
     for finding in ended_findings(min(begins.values(), default=now), now):
@@ -384,7 +385,11 @@ def _ended(metric: Metric, path: PathFigures, findings: list[IncidentPath], sinc
 
 
 def _end_of(finding: IncidentPath) -> datetime:
-    """When the incident of a finding ended; it has."""
-    ended_at = finding.incident.closed_at
+    """When an ended finding ended: after the last bad burst of its incident; by itself, at the evaluation that found it
+    over."""
+    incident = finding.incident
+    if incident.closed_at is not None and incident.ended_at is not None:
+        return incident.ended_at + AFTER
+    ended_at = incident.closed_at or finding.ended_at
     assert ended_at is not None
     return ended_at

@@ -80,15 +80,13 @@ def ended_s(since: datetime) -> dict[tuple[int, str], float]:
 
 
 def ended_findings(since: datetime, until: datetime) -> list[IncidentPath]:
-    """The findings of incidents that ended in [since, until], the last end first. An incident that was merged goes on
-    as part of another, and is not among them."""
-    ended = IncidentPath.objects.filter(
-        incident__closed_at__gte=since,
-        incident__closed_at__lte=until,
-        incident__is_pending=False,
-        incident__merged_into=None,
-    )
-    return list(ended.select_related("incident").order_by("-incident__closed_at", "pk"))
+    """The findings that ended in [since, until], the last end first: with their incident, or by themselves while it is
+    open. An incident that was merged goes on as part of another, and is not among them."""
+    with_incident = Q(incident__closed_at__gte=since, incident__closed_at__lte=until, incident__merged_into=None)
+    alone = Q(incident__closed_at=None, is_over=True, ended_at__gte=since, ended_at__lte=until)
+    ended = IncidentPath.objects.filter(with_incident | alone, incident__is_pending=False)
+    rows = ended.annotate(at=Coalesce("incident__closed_at", "ended_at"))
+    return list(rows.select_related("incident").order_by("-at", "pk"))
 
 
 def last_ended(since: datetime, until: datetime) -> Incident | None:

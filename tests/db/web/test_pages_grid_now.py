@@ -265,18 +265,46 @@ def test_a_path_after_its_incident_has_the_loss_since(page, path, ended_outage):
     style, text, sentence = cell(page(), path)
 
     assert (style, text) == ("none-lost", "✓0")
-    assert lacks(sentence, " 0 of 40", "below 7.5%", "since", "incident ended 12:26 UTC", "was 100%") == []
+    assert lacks(sentence, " 0 of 60", "since", "incident ended 12:23 UTC", "was 100%") == []
     (of_api,) = (row for row in load_grid(Metric.LOSS, GridPeriod.NOW, NOW).figures if row.path_id == path.pk)
     assert (of_api.ended_incident_id, of_api.is_since_end) == (ended_outage.pk, True)
 
 
-def test_an_ended_incident_without_a_cycle_since_has_no_band(page, path, ended_outage):
+def test_a_path_after_its_incident_has_the_figures_since_its_last_bad_burst(page, path, ended_outage):
+    """The incident was resolved 4 minutes ago, 2 minutes after the path had recovered, and nothing was measured since:
+    what is shown is not the outage, and does not become worse as the window moves on."""
+    for later in (timedelta(0), 3 * MINUTE):
+        (of_path,) = (
+            row for row in load_grid(Metric.LOSS, GridPeriod.NOW, NOW + later).figures if row.path_id == path.pk
+        )
+
+        assert (of_path.sent, of_path.received, of_path.value) == (20, 20, 0.0)
+        assert (of_path.ended_incident_id, of_path.is_since_end) == (ended_outage.pk, True)
+    assert cell(page(), path)[:2] == ("none-lost", "✓0")
+
+
+def test_a_path_whose_finding_ended_has_the_figures_since_while_its_incident_is_open(page, paths, path, monkeypatch):
+    """Both paths lost all until 6 minutes ago; the finding of one ended 4 minutes ago, the other path goes on."""
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+    Mesh.objects.update(alerts=only(unreachable={}))
+    worse = next(other for other in paths.values() if other != path and other.source_id == path.source_id)
+    for other in paths.values():
+        bursts(other, (60, 20 if other in (path, worse) else 0), CLEAN)
+    for other in (path, worse):
+        bursts(other, (20, 6), DEAD)
+    evaluate(NOW - 6 * MINUTE)
+    incident = Incident.objects.get()
+    assert incident.paths.count() == 2
+    finding = incident.paths.get(path=path)
+    lifecycle.end_findings(incident.pk, {(path.pk, finding.rule): "back"}, NOW - 4 * MINUTE)
+    bursts(worse, (6, 0), DEAD)
+    bursts(path, (6, 0), CLEAN)
+    roll_up_raw(NOW)
+
     style, text, sentence = cell(page(), path)
 
-    # 4 bursts lost of the 6 in these ten minutes.
-    assert (style, text) == ("ended", "✓66.7%")
-    assert lacks(sentence, " 40 of 60 lost", "incident ended 12:26 UTC", "was 100%") == []
-    assert cell(page("?metric=rtt"), path)[0] == "step-0"
+    assert (style, text) == ("none-lost", "✓0")
+    assert lacks(sentence, " 0 of 40", "since the finding in an open incident ended 12:26 UTC") == []
 
 
 def test_an_incident_that_ended_before_the_window_leaves_no_mark(page, path, ended_outage):

@@ -151,7 +151,9 @@ def sentence(grid: Grid, path: PathFigures) -> str:
         parts.append(f"incident open{_peak(grid.metric, path, ', peak')}")
     if path.ended_at is not None:
         since = "since the " if path.is_since_end else ""
-        parts.append(f"{since}incident ended {times.clock_minute(path.ended_at)}{_peak(grid.metric, path, ', was')}")
+        is_open = any(incident.pk == path.ended_incident_id for incident in grid.open_incidents)
+        what = "finding in an open incident" if is_open else "incident"
+        parts.append(f"{since}{what} ended {times.clock_minute(path.ended_at)}{_peak(grid.metric, path, ', was')}")
     if path.in_maintenance:
         parts.append("in maintenance")
     return ", ".join(parts)
