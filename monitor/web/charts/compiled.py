@@ -1,45 +1,41 @@
 """Charts compiled from Vega-Lite to Vega by the centre: in a browser that takes more than half of a second.
 
-In: specs of `monitor.web.charts.layout.filled`. Out: `{"vega": …, "datasets": …, "params": …, "usermeta": …}`, the
-compiled layout without rows, and beside it the rows and values, which static/web/charts.js puts in. A layout is
-constant, so it is compiled once, in a separate process (like the bundle), and kept in the data folder under a hash of
-the layout and the version of the compiler. A layout with `padding` has these margins and no others: with margins of its
-own Vega would draw all marks twice.
+In: specs of `monitor.web.charts.layout.filled`. Out: `{"vega": …, "tooltips": …, "datasets": …, "params": …,
+"usermeta": …}`, the compiled layout without rows, and beside it the rows and values, which static/web/charts.js puts
+in. Tooltips are by the name of their mark, and the script writes a tooltip when it is needed: Vega would write those of
+all rows when it draws. A layout is constant, so it is compiled once, in a separate process (like the bundle), and kept
+in the data folder under a hash of the layout and the version of the compiler. A layout with `padding` has these margins
+and no others: with margins of its own Vega would draw all marks twice.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 
 from monitor.web.charts.bundle import LONGEST_S, BundleError, wheel_version, write_whole
-from monitor.web.charts.layout import UTC_LABEL
 from monitor.web.charts.marks import Spec
 
 _COMPILE = (
     "import json, sys, vl_convert; "
     "sys.stdout.write(json.dumps([vl_convert.vegalite_to_vega(layout) for layout in json.load(sys.stdin)]))"
 )
-_REWRITTEN = 2
-"""To be raised when `_lightened` changes, so that stored layouts are compiled again."""
+_REWRITTEN = 3
+"""To be raised when `_with_margins` changes, so that stored layouts are compiled again."""
 _VALUES = ("datasets", "params", "usermeta")
-_TRUNCATED_TIME = re.compile(r"utcyearmonthdatehoursminutesseconds_(\w+)")
 
 
 def compiled(spec: Spec) -> Spec:
     """The spec with its layout compiled. Raises `BundleError`."""
-    zone = spec.get("usermeta", {}).get("zone", UTC_LABEL)
-    vega = _vega_of(_layout_of(spec, zone)).replace(f"({UTC_LABEL})", f"({zone})")
-    return {"vega": json.loads(vega), **{key: spec[key] for key in _VALUES if key in spec}}
+    values = {key: spec[key] for key in _VALUES if key in spec}
+    return {"vega": json.loads(_vega_of(_layout_of(spec))), "tooltips": _tooltips(spec), **values}
 
 
 def compile_layouts(specs: Iterable[Spec]) -> None:
@@ -49,13 +45,29 @@ def compile_layouts(specs: Iterable[Spec]) -> None:
         _store(missing)
 
 
-def _layout_of(spec: Spec, zone: str = UTC_LABEL) -> str:
+def _tooltips(spec: Spec) -> dict[str, list[Spec]]:
+    """The lines of tooltips, by the name that the compiler gives to the mark of a layer."""
+    return {
+        f"layer_{number}_marks": layer["encoding"]["tooltip"]
+        for number, layer in enumerate(spec["layer"])
+        if "tooltip" in layer.get("encoding", {})
+    }
+
+
+def _layout_of(spec: Spec) -> str:
     """The layout as JSON, the same for all rows, values and time zones."""
     layout = {key: value for key, value in spec.items() if key not in _VALUES}
     layout["config"] = {**layout["config"], "aria": False}  # the page has the chart's sentence; the canvas is hidden
     layout["params"] = [{"name": param["name"], "value": 0} for param in spec["params"]]
-    text = json.dumps(layout, separators=(",", ":"), sort_keys=True)
-    return text.replace(f"({zone})", f"({UTC_LABEL})")
+    layout["layer"] = [_with_a_sign_for_its_tooltip(layer) for layer in spec["layer"]]
+    return json.dumps(layout, separators=(",", ":"), sort_keys=True)
+
+
+def _with_a_sign_for_its_tooltip(layer: Spec) -> Spec:
+    """A constant, so that Vega calls for a tooltip at all."""
+    if "tooltip" not in layer.get("encoding", {}):
+        return layer
+    return {**layer, "encoding": {**layer["encoding"], "tooltip": {"value": "…"}}}
 
 
 @lru_cache(maxsize=64)
@@ -75,8 +87,8 @@ def _file_of(layout: str) -> Path:
 
 def _store(layouts: Sequence[str]) -> None:
     for layout, vega in zip(layouts, _compile(layouts), strict=True):
-        lightened = _lightened(vega, json.loads(layout).get("padding"))
-        write_whole(_file_of(layout), json.dumps(lightened, separators=(",", ":")).encode())
+        framed = _with_margins(vega, json.loads(layout).get("padding"))
+        write_whole(_file_of(layout), json.dumps(framed, separators=(",", ":")).encode())
 
 
 def _compile(layouts: Sequence[str]) -> list[Spec]:
@@ -88,16 +100,11 @@ def _compile(layouts: Sequence[str]) -> list[Spec]:
     return vega
 
 
-def _lightened(vega: Spec, margins_px: dict[str, int] | None) -> dict[str, Any]:
-    """With fixed margins, and without the rounding of each row's time to a second: it is for tooltips, whose format
-    does it."""
-    text = _TRUNCATED_TIME.sub(r"\1", json.dumps(vega))
-    if margins_px is not None:
-        width = "? containerSize()[0]"
-        text = text.replace(width, f"{width} - {margins_px['left'] + margins_px['right']}")
-    light: dict[str, Any] = json.loads(text)
-    if margins_px is not None:
-        light |= {"autosize": "none", "padding": margins_px}
-    for data in light["data"]:
-        data["transform"] = [step for step in data.get("transform", []) if step["type"] != "timeunit"]
-    return light
+def _with_margins(vega: Spec, margins_px: dict[str, int] | None) -> Spec:
+    """With fixed margins."""
+    if margins_px is None:
+        return vega
+    width = "? containerSize()[0]"
+    around_px = margins_px["left"] + margins_px["right"]
+    light: Spec = json.loads(json.dumps(vega).replace(width, f"{width} - {around_px}"))
+    return {**light, "autosize": "none", "padding": margins_px}

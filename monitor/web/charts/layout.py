@@ -185,12 +185,7 @@ def time_axis() -> alt.X:
 
 def when(field: str = "t", title: str = "from") -> alt.Tooltip:
     """A time in a tooltip."""
-    return alt.Tooltip(
-        f"{field}:T",
-        title=f"{title} ({UTC_LABEL})",
-        format="%Y-%m-%d %H:%M:%S",
-        timeUnit="utcyearmonthdatehoursminutesseconds",
-    )
+    return alt.Tooltip(f"{field}:T", title=f"{title} ({UTC_LABEL})", format="%Y-%m-%d %H:%M:%S")
 
 
 def background_layer(*kinds: Absence, lane_px: int | None = None) -> list[alt.Chart]:

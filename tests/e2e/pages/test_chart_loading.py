@@ -3,6 +3,8 @@ after it, follow new data, and come later if the centre could not answer."""
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import pytest
 from django.utils import timezone
 
@@ -39,6 +41,22 @@ def test_charts_come_after_the_paint_and_follow_new_data(browser, served, path):
     assert len(fetched) == 1, "both charts are in one answer"
     assert painted < fetched[0]
     assert page.said == []
+
+
+def test_a_tooltip_has_the_figures_of_its_interval(browser, served, path):
+    page = open_page(browser, f"{served}/paths/{path.pk}/?period=hour")
+    page.wait_for_function(DRAWN)
+    box = page.locator("[data-chart=rtt-spec] canvas").bounding_box()
+
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+    tip = page.locator("#vg-tooltip-element.visible")
+    lines = dict(line.split("\t") for line in tip.inner_text().strip().split("\n"))
+    assert lines["median RTT, ms"] == "20"
+    assert "of 10 lost" in lines["loss"]
+    at = datetime.strptime(f"{lines['from (UTC)']} +0000", "%Y-%m-%d %H:%M:%S %z")
+    middle = timezone.now() - timedelta(minutes=30)
+    assert abs(at - middle) < timedelta(minutes=3)
 
 
 def test_the_first_paint_has_the_figures(browser, served, path):

@@ -41,13 +41,21 @@ def test_the_layout_is_vega_and_the_rows_are_beside_it():
     assert {param["name"] for param in spec["params"]} <= {signal["name"] for signal in chart["vega"]["signals"]}
 
 
-def test_no_row_is_described_or_rounded():
+def test_no_text_is_written_for_each_row():
     text = json.dumps(compiled(drawn())["vega"])
 
-    assert "tooltip" in text
     assert '"description"' not in text
-    assert "timeunit" not in text.lower()
-    assert "utcyear" not in text
+    assert "RTT, ms" not in text.replace('"title": "RTT, ms"', "")
+    assert set(re.findall(r'"tooltip": ({.*?})', text)) == {'{"value": "\\u2026"}'}
+
+
+def test_each_mark_with_a_tooltip_has_its_lines():
+    chart = compiled(drawn())
+    marks = {mark["name"] for mark in chart["vega"]["marks"] if "tooltip" in mark["encode"]["update"]}
+
+    assert set(chart["tooltips"]) == marks
+    titles = {line["title"] for lines in chart["tooltips"].values() for line in lines}
+    assert {"from (UTC)", "95% RTT, ms", "loss", "throughput test"} <= titles
 
 
 def test_a_zone_has_the_same_compiled_layout(folder):
@@ -60,8 +68,9 @@ def test_a_zone_has_the_same_compiled_layout(folder):
     chart = compiled(spec)
 
     assert set(folder.rglob("chart-*")) == files
-    assert json.dumps(chart["vega"]).replace("(CEST)", "(UTC)") == json.dumps(before["vega"])
-    assert "(UTC)" not in json.dumps(chart["vega"])
+    assert chart["vega"] == before["vega"]
+    assert json.dumps(chart["tooltips"]).replace("(CEST)", "(UTC)") == json.dumps(before["tooltips"])
+    assert "(UTC)" not in json.dumps(chart["tooltips"])
 
 
 def test_charts_of_other_rows_and_processes_are_not_compiled_again(monkeypatch):

@@ -129,13 +129,50 @@
     return loading;
   }
 
-  async function viewOf(spec, place) {
+  const ROWS_AT_ONCE = 360;
+
+  /* Parsed, made, filled and drawn in tasks of their own, so that a slow browser is not blocked for long. It is drawn
+     once, at the end: before that it has no place. */
+  async function viewOf(spec, tooltips, place) {
     const { View, parse, expressionInterpreter, TooltipHandler } = window.vega;
+    const large = spec.data.filter(({ values }) => values?.length > ROWS_AT_ONCE);
+    const rest = large.map(({ name, values }) => [name, values.splice(ROWS_AT_ONCE)]);
+    const width = spec.signals.find(({ name }) => name === "width");
+    delete width.init; /* which asks the place; later widths do */
+    width.value = place.clientWidth - (spec.autosize === "none" ? spec.padding.left + spec.padding.right : 0);
+    const dataflow = parse(spec, undefined, { ast: true });
+    await nextTask();
     const tooltip = new TooltipHandler({ disableDefaultStyle: true });
-    const view = new View(parse(spec, undefined, { ast: true }), {
-      expr: expressionInterpreter, renderer: "canvas", logLevel: ERRORS_ONLY, tooltip: tooltip.call,
+    const view = new View(dataflow, {
+      expr: expressionInterpreter, renderer: "canvas", logLevel: ERRORS_ONLY,
+      tooltip: (handler, event, item, value) => {
+        const lines = tooltips[item?.mark.name];
+        tooltip.call(handler, event, item, value && lines ? tipOf(item.datum, lines, view.locale()) : null);
+      },
     });
+    await view.runAsync();
+    for (const [name, rows] of rest) {
+      for (let first = 0; first < rows.length; first += ROWS_AT_ONCE) {
+        await nextTask();
+        await view.insert(name, rows.slice(first, first + ROWS_AT_ONCE)).runAsync();
+      }
+    }
+    await nextTask();
     return view.initialize(place).runAsync();
+  }
+
+  function nextTask() {
+    return new Promise((done) => { setTimeout(done); });
+  }
+
+  /* The lines of a tooltip, without those that have no value. Times are shifted to their zone as if that were UTC. */
+  function tipOf(row, lines, locale) {
+    const present = lines.filter(({ field }) => row[field] !== undefined && row[field] !== null && row[field] !== "");
+    return Object.fromEntries(present.map(({ field, title, format, type }) => {
+      const value = row[field];
+      if (type === "temporal") return [title ?? field, locale.utcFormat(format)(new Date(value))];
+      return [title ?? field, format === undefined ? `${value}` : locale.format(format)(value)];
+    }));
   }
 
   async function draw(element) {
@@ -146,7 +183,7 @@
     try {
       const spec = await specOf(element);
       const offset = spec.usermeta?.offset_ms ?? 0; /* of the reader's zone; addresses are in UTC */
-      const view = await viewOf(coloured(spec), place);
+      const view = await viewOf(coloured(spec), spec.tooltips, place);
       place.setAttribute("aria-hidden", "true");
       for (const name of ["role", "aria-label", "aria-roledescription"]) place.removeAttribute(name);
       for (const old of element.querySelectorAll(".interactive")) if (old !== place) old.remove();
