@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from monitor.alerts.detect.route_places import CommonPlace, common_place
+from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import RuleFinding, Trouble
 from monitor.alerts.detect.shares import ELSEWHERE
@@ -100,7 +101,8 @@ def _group(
     unknown = paths_without_bursts(snapshot) - bad if trouble is Trouble.ROUND_TRIPS else frozenset()
     lines = [_line(path) for path in paths.values()]
     evidence = PathSuspicion(findings, already, snapshot) if trouble is Trouble.ROUND_TRIPS else None
-    place = None if evidence is None else common_place(snapshot, bad, unknown, evidence)
+    ways = {finding.path_id: finding.figures[DIRECTION] for finding in findings if DIRECTION in finding.figures}
+    place = None if evidence is None else common_place(snapshot, bad, unknown, evidence, ways)
     places = {} if place is None else {place.name: place.path_ids}
     groups = []
     for cause in explain(lines, bad & paths.keys(), unknown, _links(paths.values()), evidence, places):

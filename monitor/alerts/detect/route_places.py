@@ -6,7 +6,7 @@ common part of bad paths. Without traces there are neither.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -15,6 +15,7 @@ from monitor.alerts.detect.rules.finding import RuleFinding, Trouble
 from monitor.alerts.detect.snapshot import Key, MeshRoutes, Snapshot
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.analysis.alarms.grouping import LEAST_EVIDENCE, OtherPathsEvidence
+from monitor.analysis.directions import LostDirection
 from monitor.analysis.routes.common_part import LEAST_BAD, find_common_part
 from monitor.analysis.routes.crossings import Hops, MeshPath
 from monitor.routes.places import of_addresses
@@ -51,10 +52,15 @@ def with_routes(
 
 
 def common_place(
-    snapshot: Snapshot, bad: AbstractSet[int], unknown: Collection[int], evidence: OtherPathsEvidence
+    snapshot: Snapshot,
+    bad: AbstractSet[int],
+    unknown: Collection[int],
+    evidence: OtherPathsEvidence,
+    directions: Mapping[int, str],
 ) -> CommonPlace | None:
     """The common part of the bad paths; None if their routes cannot tell it. A path without an alarm that its evidence
-    does not show to be normal counts neither for nor against a part."""
+    does not show to be normal counts neither for nor against a part. Bad paths with one of the `directions` lose
+    packets on that way only, `forward` or `reverse`."""
     routes = snapshot.routes.by_path
     if len(bad & routes.keys()) < LEAST_BAD:
         return None
@@ -66,11 +72,16 @@ def common_place(
     for path_id, path in snapshot.paths.items():
         if path_id not in routes or path_id in unknown:
             continue
-        back = reverse.get((path.destination, path.source))
-        hops_back = _between(snapshot, back) if back in routes else ()
+        path_back = reverse.get((path.destination, path.source))
+        hops_back = _between(snapshot, path_back) if path_back in routes else ()
         ids.append(path_id)
         is_bad = None if path_id in unclear else path_id in bad
-        paths.append(MeshPath(is_bad, path.source, path.destination, _between(snapshot, path_id), hops_back))
+        hops, direction = _between(snapshot, path_id), directions.get(path_id) if is_bad else None
+        if direction == LostDirection.REVERSE and hops_back:
+            paths.append(MeshPath(is_bad, path.destination, path.source, hops_back))
+        else:
+            back = () if direction == LostDirection.FORWARD else hops_back
+            paths.append(MeshPath(is_bad, path.source, path.destination, hops, back))
     part = find_common_part(paths, snapshot.routes.labels)
     if part is None:
         return None

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.alerts.detect.rtt_windows import trip_windows
+from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
 from monitor.alerts.detect.rules.windows import pooled
@@ -24,6 +25,7 @@ from monitor.alerts.detect.sources import STORED, Source
 from monitor.analysis.alarms import suspicion
 from monitor.analysis.alarms.grouping import LEAST_BAD
 from monitor.analysis.alarms.suspicion import PacketCounts, RttSamples
+from monitor.archive.queries.for_alerts import DIRECTIONS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -36,7 +38,7 @@ SAMPLES = 60
 class PathSuspicion:
     """`Evidence` of a snapshot. A path without packets or RTTs since the onset has none."""
 
-    def __init__(self, findings: Iterable[RuleFinding], lasting: Collection[Key], snapshot: Snapshot) -> None:
+    def __init__(self, findings: Sequence[RuleFinding], lasting: Collection[Key], snapshot: Snapshot) -> None:
         rules: dict[int, set[str]] = defaultdict(set)
         self._steps: dict[int, list[RuleFinding]] = defaultdict(list)
         for finding in findings:
@@ -49,7 +51,8 @@ class PathSuspicion:
             path_id for path_id, names in rules.items() if any(rule_of(name).effect in LOSS_EFFECTS for name in names)
         }
         self._snapshot = snapshot
-        self._counts = _packet_counts(snapshot)
+        is_one_way = any(DIRECTION in finding.figures for finding in findings)
+        self._counts = _packet_counts(_with_stamp_packets(snapshot) if is_one_way else snapshot)
         self._samples: dict[str, RttSamples] = {}
 
     def log_factors(self, bad: Collection[int], others: Sequence[int]) -> Floats:
@@ -92,6 +95,37 @@ def _packet_counts(snapshot: Snapshot) -> PacketCounts:
     base_sent, base_received = snapshot.baseline["sent"], snapshot.baseline["received"]
     base_ratio = np.where(base_sent > 0, (base_sent - base_received) / np.maximum(base_sent, 1.0), np.nan)
     return PacketCounts(sums["bursts"], sums["lossy"], sums["sent"], sums["sent"] - sums["received"], base_ratio)
+
+
+def _with_stamp_packets(snapshot: Snapshot) -> Snapshot:
+    """The snapshot with the counts of STAMP packets, of both directions together, in place of round trips of paths that
+    have them: where a direction alone has fired, pings may not show the loss."""
+    if not snapshot.directions:
+        return snapshot
+    forward, reverse = (snapshot.of_direction(direction) for direction in DIRECTIONS)
+    if forward.step_s != snapshot.step_s:
+        return snapshot  # windows of another length
+    has_stamp = np.isin(list(snapshot.paths), list(forward.paths))
+    places = [forward.rows[path_id] for path_id in snapshot.paths if path_id in forward.rows]
+
+    def merged(of: Mapping[str, Floats], ahead: Mapping[str, Floats], back: Mapping[str, Floats]) -> dict[str, Floats]:
+        counts = {
+            "bursts": ahead["bursts"],
+            "lossy": np.minimum(ahead["lossy"] + back["lossy"], ahead["bursts"]),
+            "sent": ahead["sent"],
+            "received": back["received"],
+        }
+        columns = {**of, **{name: of[name].copy() for name in counts}}
+        for name, column in counts.items():
+            columns[name][has_stamp] = column[places]
+        return columns
+
+    return replace(
+        snapshot,
+        recent=merged(snapshot.recent, forward.recent, reverse.recent),
+        hourly=merged(snapshot.hourly, forward.hourly, reverse.hourly),
+        baseline=merged(snapshot.baseline, forward.baseline, reverse.baseline),
+    )
 
 
 def _rtt_samples(snapshot: Snapshot, figure: str) -> RttSamples:

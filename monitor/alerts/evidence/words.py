@@ -32,6 +32,8 @@ CHANGE_WORDS = {
     IncidentChange.CLOSED: "RESOLVED",
 }
 PATHS_NAMED = 5
+PLACES = ("AS ", "uplink ", "hop ", "link ", "the border ", "all ")
+"""Beginnings of causes that are a part of the network, not its ends."""
 SAME_ONSET = timedelta(minutes=2)
 """An outage that began so near to its incident's onset has a single time in the title."""
 PEAK_DIFFERS = 0.2
@@ -66,7 +68,8 @@ def headline(incident: Incident) -> str:
     The figures are of the worst path; an incident that is over has only the peak, and the time of its end.
     """
     paths, where = len(incident.path_ids), place(incident)
-    is_one_way = incident.toward_by == BY_STAMP and " → " in incident.toward  # the reverse path is not at fault
+    # Of two paths between a pair of hosts the reverse is not at fault.
+    is_one_way = incident.toward_by == BY_STAMP and " → " in incident.toward and paths <= 2
     several = f", {paths} paths" if paths > 1 and f"{paths} paths" not in where and not is_one_way else ""
     silent_since = unanswered_since(incident)
     is_as_old = silent_since is not None and abs(silent_since - since(incident)) <= SAME_ONSET
@@ -119,10 +122,14 @@ def damage(incident: Incident) -> tuple[int, int, float]:
 
 
 def place(incident: Incident) -> str:
-    """The paths of an incident: in the direction that tests tell, otherwise as its cause names them."""
-    if incident.toward:
-        return f"{incident.toward} (direction by {incident.toward_by or BY_TESTS})"
-    return cause_place(incident.cause)
+    """The paths of an incident: in the direction that tests tell, otherwise as its cause names them. A part of the
+    network that several paths cross is named with the direction."""
+    named = cause_place(incident.cause)
+    if not incident.toward:
+        return named
+    toward = f"{incident.toward} (direction by {incident.toward_by or BY_TESTS})"
+    is_place = named.startswith(PLACES) and " → " in incident.toward
+    return f"{named}, {toward}" if is_place else toward
 
 
 def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[str, str]:

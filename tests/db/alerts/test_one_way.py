@@ -140,6 +140,48 @@ def test_counters_of_some_of_the_paths_tell_nothing_of_all(paths):
     assert gathered(row).cause.toward is None
 
 
+def across(paths, *, lost):
+    """An incident of four paths between two groups of sites; `lost` packets forward and reverse of those to the far."""
+    names = [f"{near} → {far}" for near in ("cern", "desy") for far in ("fnal", "slac")]
+    bad = [paths[name] for name in names]
+    for path in bad:
+        bursts(path, NOW - timedelta(hours=6), BEGAN, [20.0, 20.2, 20.1, 20.4])
+        bursts(path, BEGAN, NOW, [20.0, 20.2, 20.1], lost=1)
+        cycles(path, NOW - timedelta(hours=2), BEGAN)
+        cycles(path, BEGAN, NOW, lost=lost)
+    row = incident(*map(finding, bad), cause="link 192.0.2.1 – 192.0.2.2")
+    return gathered(row).cause, queries.incident_with_paths(row.pk)
+
+
+@pytest.mark.parametrize(("lost", "ends"), [((3, 0), (0, 1)), ((0, 3), (1, 0)), ((3, 3), None)])
+def test_a_link_that_loses_one_way_is_named_with_its_way(lost, ends):
+    groups = ("cern, desy", "fnal, slac")
+    cause, row = across(make_mesh(["cern", "desy", "fnal", "slac"], NOW - timedelta(days=2)), lost=lost)
+
+    assert cause.fault is Fault.LOSS
+    if ends is None:
+        assert (cause.toward, row.toward) == (None, "")
+        assert lacks(cause.sentence, "in both directions") == []
+        return
+    source, destination = (groups[end] for end in ends)
+    assert cause.toward == (source, destination)
+    # Four paths of 20 cycles of 30 packets.
+    assert lacks(cause.sentence, f"Loss from {source} to {destination}: 10% of 2,400 packets", "STAMP") == []
+    title = words.headline(row)
+    assert lacks(title, f"link 192.0.2.1 – 192.0.2.2, {source} → {destination} (direction by STAMP), 4 paths") == []
+
+
+def test_paths_within_a_group_name_no_way():
+    paths = make_mesh(["cern", "desy", "fnal"], NOW - timedelta(days=2))
+    bad = [paths[name] for name in ("cern → desy", "desy → fnal", "fnal → cern")]
+    for path in bad:
+        bursts(path, NOW - timedelta(hours=6), BEGAN, [20.0, 20.2, 20.1, 20.4])
+        bursts(path, BEGAN, NOW, [20.0, 20.2, 20.1], lost=1)
+        cycles(path, BEGAN, NOW, lost=(3, 0))
+
+    assert gathered(incident(*map(finding, bad), cause="AS 64500")).cause.toward is None
+
+
 @pytest.mark.parametrize(
     ("delays_ms", "ends", "text"),
     [

@@ -1,18 +1,22 @@
 """Both ways of an incident: the packets of all its paths from a host or site, and those to it.
 
 In: the facts of the incident, and which of its counts are read. Out: two `OneWay`; None where the paths of the incident
-have no host or site in common, or some of them no counts.
+neither have a host or site in common nor lie between two groups of sites, or some of them have no counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import reduce
+from itertools import chain
 
 from monitor.alerts.evidence.facts import Facts, OneWayFacts
 from monitor.analysis import figures as shown
 from monitor.analysis.directions import OneWayLosses
+
+MOST_NAMED = 3
 
 Ends = tuple[str, str]
 
@@ -40,7 +44,8 @@ class OneWay:
 
 
 def both_ways(facts: Facts, counts: PathCounts) -> tuple[OneWay, OneWay] | None:
-    """Both ways of the incident: between two hosts, or out of and into the site or host that all paths share."""
+    """Both ways of the incident: between two hosts, out of and into the site or host that all paths share, or between
+    two groups of sites."""
     counted = [one_way for one_way in facts.one_way if counts(one_way)[1] is not None]
     path_ids = {one_way.path_id for one_way in counted}
     hosts = {(one_way.source, one_way.destination) for one_way in counted}
@@ -59,7 +64,7 @@ def both_ways(facts: Facts, counts: PathCounts) -> tuple[OneWay, OneWay] | None:
     sites = {frozenset((one_way.source_site, one_way.destination_site)) for one_way in facts.one_way}
     shared = frozenset.intersection(*(frozenset(ends) for ends in hosts)) or frozenset.intersection(*sites)
     if len(shared) != 1:
-        return None
+        return _between_groups(facts, counts, counted)
     (name,) = shared
     return (
         _way(facts, counts, f"from {name}", f"out of {name}", (name, ""),
@@ -67,6 +72,51 @@ def both_ways(facts: Facts, counts: PathCounts) -> tuple[OneWay, OneWay] | None:
         _way(facts, counts, f"to {name}", f"into {name}", ("", name),
              lambda one_way: name in (one_way.destination, one_way.destination_site)),
     )  # fmt: skip
+
+
+def _between_groups(facts: Facts, counts: PathCounts, counted: Sequence[OneWayFacts]) -> tuple[OneWay, OneWay] | None:
+    """Both ways between two groups of sites, as of the paths across a link; None where a path lies within a group."""
+    groups = _two_groups({(one_way.source_site, one_way.destination_site) for one_way in counted})
+    if groups is None:
+        return None
+    (near, far), names = groups, tuple(_listed(group) for group in groups)
+
+    def way(source: str, destination: str, sources: frozenset[str]) -> OneWay:
+        name = f"{source} → {destination}"
+        return _way(
+            facts, counts, name, f"from {source} to {destination}", (source, destination),
+            lambda one_way: one_way.source_site in sources,
+        )  # fmt: skip
+
+    return way(names[0], names[1], near), way(names[1], names[0], far)
+
+
+def _two_groups(pairs: AbstractSet[Ends]) -> tuple[frozenset[str], frozenset[str]] | None:
+    """The two groups between which all pairs of sites lie, that of the first site in order first; None if there are no
+    two, or if the pairs do not connect all sites, so that the groups are arbitrary."""
+    sites = sorted(set(chain.from_iterable(pairs)))
+    side, queue = {sites[0]: 0}, [sites[0]]
+    while queue:
+        site = queue.pop()
+        for pair in pairs:
+            if site in pair:
+                other = pair[1] if pair[0] == site else pair[0]
+                if other not in side:
+                    side[other] = 1 - side[site]
+                    queue.append(other)
+                elif side[other] == side[site]:
+                    return None
+    if len(side) != len(sites):
+        return None
+    near, far = (frozenset(site for site in side if side[site] == number) for number in (0, 1))
+    return near, far
+
+
+def _listed(sites: frozenset[str]) -> str:
+    names = sorted(sites)
+    if len(names) <= MOST_NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[: MOST_NAMED - 1])} and {len(names) - MOST_NAMED + 1} more sites"
 
 
 def _way(

@@ -259,9 +259,10 @@ def _forward_probability(path: PathFacts, toward: Ends | None) -> float:
         return 0.5
     hosts = path.name.split(" → ")
     sources, destinations = ({"", path.source_site, hosts[0]}, {"", path.destination_site, hosts[-1]})
-    if toward[0] in sources and toward[1] in destinations:
+    begins, ends = (set(group.split(", ")) for group in toward)  # a host or site, or those on either side of a link
+    if begins & sources and ends & destinations:
         return MEASURED_DIRECTION
-    return 1.0 - MEASURED_DIRECTION if toward[0] in destinations and toward[1] in sources else 0.5
+    return 1.0 - MEASURED_DIRECTION if begins & destinations and ends & sources else 0.5
 
 
 def _counts(end: _Traced, route: RouteHops) -> list[HopCounts]:
