@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -21,15 +20,12 @@ from probes.contract import (
     Target,
     targets_of_spec,
 )
+from probes.ping.even_cycle import await_begin, lead_s, period_s
 from probes.ping.limits import InFlight, PingLimits
 from probes.ping.rate_limit import longest_s as check_length_s
 from probes.ping.spec import Burst, PingSpec, PingTask
 
 DEADLINE_SLACK_S = 10.0
-LONGEST_LEAD_S = 4.0
-LEAD_RATIO = 0.2
-"""An even cycle sends from this long after its due time on, at most this share of its period: the time until it is
-taken up varies, and must not disturb the spacing from cycle to cycle."""
 
 
 def _probe() -> Probe[PingSpec, tuple[Burst, ...]]:
@@ -39,12 +35,11 @@ def _probe() -> Probe[PingSpec, tuple[Burst, ...]]:
 
 
 def _lead_s(spec: PingSpec) -> float:
-    return min(LONGEST_LEAD_S, LEAD_RATIO * _period_s(spec)) if spec.is_even else 0.0
+    return lead_s(_period_s(spec)) if spec.is_even else 0.0
 
 
 def _period_s(spec: PingSpec) -> int:
-    """The period of an even cycle, which its requests fill."""
-    return max(1, round(spec.requests * spec.spacing_s))
+    return period_s(spec.requests, spec.spacing_s)
 
 
 def _spec(task: PingTask, targets: Sequence[Target], limits: Any) -> PingSpec:
@@ -61,8 +56,7 @@ def _spec(task: PingTask, targets: Sequence[Target], limits: Any) -> PingSpec:
 
 def _run(probe: Any, spec: PingSpec, deadline: Deadline, load_periods: LoadPeriods) -> tuple[Burst, ...]:
     if spec.is_even:
-        since_due_s = time.time() % _period_s(spec)
-        time.sleep(max(0.0, _lead_s(spec) - since_due_s))
+        await_begin(_period_s(spec))
     bursts: tuple[Burst, ...] = probe.run(spec, deadline, load_periods)
     return bursts
 

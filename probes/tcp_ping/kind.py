@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from probes.contract import Command, CycleKind, Deadline, Load, LoadPeriods, Outcome, Probe, Target, targets_of_spec
+from probes.ping.even_cycle import await_begin, lead_s, period_s
 from probes.ping.limits import InFlight
 from probes.ping.spec import Burst
 from probes.tcp_ping.limits import TcpPingLimits
@@ -28,7 +29,17 @@ def _spec(task: TcpPingTask, targets: Sequence[Target], limits: Any) -> TcpPingS
     return msgspec.structs.replace(task.spec, targets=planned)
 
 
+def _lead_s(spec: TcpPingSpec) -> float:
+    return lead_s(_period_s(spec)) if spec.is_even else 0.0
+
+
+def _period_s(spec: TcpPingSpec) -> int:
+    return period_s(spec.count, spec.spacing_s)
+
+
 def _run(probe: Any, spec: TcpPingSpec, deadline: Deadline, load_periods: LoadPeriods) -> tuple[Burst, ...]:
+    if spec.is_even:
+        await_begin(_period_s(spec))
     bursts: tuple[Burst, ...] = probe.run(spec, deadline, load_periods)
     return bursts
 
@@ -72,8 +83,9 @@ KIND = CycleKind(
     probe=_probe,
     targets=targets_of_spec,
     spec=_spec,
-    length_s=lambda task: task.spec.duration_s,
-    longest_s=lambda spec: spec.duration_s + DEADLINE_SLACK_S,
+    length_s=lambda task: _lead_s(task.spec) + task.spec.duration_s,
+    longest_s=lambda spec: _lead_s(spec) + spec.duration_s + DEADLINE_SLACK_S,
+    overlaps=lambda task: task.spec.is_even,
     not_measured=_not_measured,
     forbids=_forbids,
     run=_run,

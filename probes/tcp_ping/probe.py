@@ -17,9 +17,11 @@ import numpy as np
 
 from probes.contract import Deadline, LoadedPeriods, LoadPeriod, LoadPeriods, Outcome, ProbeError
 from probes.ping.addresses import LOCAL_NOTE, SocketAddress, is_own
+from probes.ping.arrays import Int64s
 from probes.ping.burst_counts import EPOCH
 from probes.ping.cycle import NEAR_MS, clock_source, refusal
 from probes.ping.egress import Egress, source_addresses
+from probes.ping.engine.even import even_due_ns
 from probes.ping.engine.schedule import random_phases_ns
 from probes.ping.resolve import resolve
 from probes.ping.spec import Burst, IcmpError
@@ -112,18 +114,21 @@ def _run(
 ) -> HandshakeResults | ProbeError:
     """The handshakes of a group, or the reason why it has none."""
     family, source, egress = group
-    due_ns = _due_ns(spec, len(addresses))
+    due_ns = _due_ns(spec, family, addresses)
     try:
         return Handshakes(family, addresses, spec.port, due_ns, spec.timeout_s, source, egress).run(deadline)
     except ProbeError as error:
         return error
 
 
-def _due_ns(spec: TcpPingSpec, targets: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """When to connect: each target at a phase of its own within the spacing."""
-    spacing_ns = round(spec.spacing_s * NS_PER_S)
+def _due_ns(spec: TcpPingSpec, family: int, addresses: Sequence[SocketAddress]) -> Int64s:
+    """When to connect: each target at a phase of its own within the spacing, which is random in each cycle, or, for
+    even cycles, always the same, with jitter."""
     random = np.random.default_rng()
-    phases_ns = random.permutation(random_phases_ns(targets, spacing_ns, random))
+    if spec.is_even:
+        return even_due_ns(family, addresses, spec.count, spec.spacing_s, random).T
+    spacing_ns = round(spec.spacing_s * NS_PER_S)
+    phases_ns = random.permutation(random_phases_ns(len(addresses), spacing_ns, random))
     return phases_ns[:, np.newaxis] + np.arange(spec.count) * spacing_ns
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from probes.ping.spec import JITTER_RATIO, Pattern
 from probes.ping.target import PacketTarget
 
 SERIES_BYTES = 100
@@ -18,7 +19,8 @@ class TcpPingTarget(PacketTarget, frozen=True, kw_only=True):
 
 
 class TcpPingSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A tcp-ping cycle: `count` handshakes with each target, `spacing_s` apart.
+    """A tcp-ping cycle: `count` handshakes with each target, `spacing_s` apart, in the `pattern` of
+    `probes.ping.spec.PingSpec`.
 
     SYN/ACK and RST are both replies. A handshake without either within `timeout_s` is lost. `packet_bytes` is
     the series in which the results are stored.
@@ -30,11 +32,17 @@ class TcpPingSpec(msgspec.Struct, frozen=True, kw_only=True):
     spacing_s: float = 1.0
     timeout_s: float = LONGEST_TIMEOUT_S
     packet_bytes: tuple[int, ...] = (SERIES_BYTES,)
+    pattern: Pattern | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def is_even(self) -> bool:
+        return self.pattern == "even"
 
     @property
     def duration_s(self) -> float:
         """Maximum duration of a cycle, excluding name resolution."""
-        return self.count * self.spacing_s + self.timeout_s
+        jitter_s = JITTER_RATIO * self.spacing_s if self.is_even else 0.0
+        return self.count * self.spacing_s + jitter_s + self.timeout_s
 
 
 class TcpPingTask(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,8 @@ import pytest
 
 from monitor.archive.models import Burst
 from monitor.archive.queries.metrics import Metric
-from monitor.mesh.models import KindName, Path
+from monitor.mesh.models import KindName, MeasurementPeriod, Path, Site
+from monitor.mesh.plan import plan_for
 from monitor.mesh.queries import measured_by, measured_paths
 from monitor.overview.grid import GridPeriod, load_grid
 from probes.tcp_ping.kind import KIND
@@ -89,3 +90,14 @@ def test_rules_pages_and_api_know_paths_without_pings(tmp_path, client):
     assert "loss and RTT by TCP handshake to port 443" in page
     (listed,) = client.get("/api/v1/paths", headers={"host": "localhost"}).json()
     assert listed["measured_by"] == "TCP handshake to port 443"
+
+
+@pytest.mark.django_db
+def test_even_handshakes_are_spread_over_the_period(tmp_path):
+    apply_file(tmp_path, MESH.format(port=443).replace("spacing_s = 0.5", 'pattern = "even"'))
+
+    (task,) = plan_for(Site.objects.get(name="here"), datetime.now(UTC)).of(KIND)
+    period = MeasurementPeriod.objects.get(ended_at=None)
+
+    assert (task.spec.is_even, task.spec.count, task.spec.spacing_s) == (True, 3, 20.0)
+    assert (period.every_s, period.pattern, list(period.packet_bytes)) == (60, "even", [100])

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -21,34 +22,44 @@ PERIOD_S = 2
 COUNT = 10
 OUTAGE_S = 10 / 60 * PERIOD_S
 OUTAGES = 5
+KINDS_MEASURED = ("ping", "tcp-ping")
 
 AGENT = """
 import json, sys, threading, time
 from pathlib import Path
-from probes.ping.kind import KIND
+from probes.kinds import KINDS
 from probes.ping.spec import PingSpec, PingTarget, PingTask
 from probes.site.limits.limits import Limits
 from probes.site.limits.networks import Networks
 from probes.site.runner.cycle import Cycles
 from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.permit import Permit
+from probes.tcp_ping.limits import TcpPingLimits
+from probes.tcp_ping.spec import TcpPingSpec, TcpPingTarget, TcpPingTask
 address, every_s, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 
 class Spool:
+    def __init__(self, name):
+        self.name = name
     def put(self, results, *, cycle=None, more=False):
         for delivered in results:
             burst = delivered.result
-            line = [burst.started_at.timestamp(), burst.outcome, burst.sent, list(burst.rtts_ms)]
-            print(json.dumps(line), flush=True)
+            line = [self.name, burst.started_at.timestamp(), burst.outcome, burst.sent, list(burst.rtts_ms)]
+            print(json.dumps(line) + chr(10), end="", flush=True)
 
-spec = PingSpec(targets=(PingTarget(address=address, path_id=1),), packet_bytes=(100,), count=count,
-                spacing_s=every_s / count, timeout_s=0.4, late_s=0.1, priming_bytes=None, pattern="even")
-task = PingTask(test="even", every_s=every_s, spec=spec)
-limits = Limits(networks=Networks(allowed=(address + "/32",)))
-cycles = Cycles(Spool(), Permit(limits), OwnTests())
+even = {"count": count, "spacing_s": every_s / count, "timeout_s": 0.4, "pattern": "even"}
+pings = PingSpec(targets=(PingTarget(address=address, path_id=1),), packet_bytes=(100,), late_s=0.1,
+                 priming_bytes=None, **even)
+handshakes = TcpPingSpec(targets=(TcpPingTarget(address=address, path_id=1),), port=7, **even)
+tasks = {"ping": PingTask(test="even", every_s=every_s, spec=pings),
+         "tcp-ping": TcpPingTask(test="even", every_s=every_s, spec=handshakes)}
+limits = Limits(networks=Networks(allowed=(address + "/32",)), tcp_ping=TcpPingLimits(min_spacing_s=0.1))
+permit = Permit(limits)
+cycles = {name: Cycles(Spool(name), permit, OwnTests()) for name in tasks}
 while True:
     time.sleep(every_s - time.time() % every_s)
-    threading.Thread(target=cycles.run, args=(KIND, task)).start()
+    for name, task in tasks.items():
+        threading.Thread(target=cycles[name].run, args=(KINDS[name], task)).start()
 """
 
 
@@ -72,18 +83,30 @@ def plant_outages(sites: Sites) -> list[tuple[float, float]]:
     return planted
 
 
-def test_every_planted_outage_costs_an_even_probe(sites: Sites) -> None:
+@pytest.fixture(scope="module")
+def measured(sites: Sites) -> tuple[list[tuple[float, float]], list[list[Any]]]:
+    """The outages planted, and the bursts of pings and of handshakes with a closed port, which the far end resets."""
     command = ["ip", "netns", "exec", sites.near, sys.executable, "-c", AGENT, FAR[4], str(PERIOD_S), str(COUNT)]
     agent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
-        time.sleep(PERIOD_S)
+        # Cycles have no pause between them once the first is complete.
+        assert agent.stdout is not None
+        first = [agent.stdout.readline() for _ in KINDS_MEASURED]
         planted = plant_outages(sites)
         # The last cycle is complete a period, its lead and the timeout later.
         time.sleep(2 * PERIOD_S + 1)
     finally:
         agent.terminate()
-        lines, _ = agent.communicate()
-    bursts = [json.loads(line) for line in lines.splitlines()]
+        rest, _ = agent.communicate()
+    return planted, [json.loads(line) for line in [*first, *rest.splitlines()]]
+
+
+@pytest.mark.parametrize("kind", KINDS_MEASURED)
+def test_every_planted_outage_costs_an_even_probe(
+    measured: tuple[list[tuple[float, float]], list[list[Any]]], kind: str
+) -> None:
+    planted, every_burst = measured
+    bursts = [burst for name, *burst in every_burst if name == kind]
 
     assert {outcome for _, outcome, _, _ in bursts} == {"measured"}
     assert {sent for _, _, sent, _ in bursts} == {COUNT}

@@ -28,6 +28,16 @@ LONGEST_EVEN_S = 600
 """The result of an even cycle is complete at the end of its period only."""
 
 
+CyclePattern = Annotated[
+    Pattern,
+    meaning(
+        '"burst" sends the requests of a cycle in a row at its beginning, as PingER does; "even" spreads them over '
+        "the period, with jitter, so that no outage falls into a pause."
+    ),
+]
+"""The key `pattern` of tests whose results are bursts."""
+
+
 class PingEntry(TestKeys, frozen=True, tag="ping"):
     """Bursts of echo requests, from the source in cycles."""
 
@@ -40,13 +50,7 @@ class PingEntry(TestKeys, frozen=True, tag="ping"):
         DISTINCT,
         meaning("Sizes of the ICMP payload."),
     ] = (100, 1000)
-    pattern: Annotated[
-        Pattern,
-        meaning(
-            '"burst" sends the requests of a cycle in a row at its beginning, as PingER does; "even" spreads them over '
-            "the period, with jitter, so that no outage falls into a pause."
-        ),
-    ] = "burst"
+    pattern: CyclePattern = "burst"
     spacing_s: Annotated[
         float,
         Meta(ge=0.01, le=60),
@@ -78,9 +82,14 @@ class PingEntry(TestKeys, frozen=True, tag="ping"):
 
 
 def _check_table(table: Table) -> None:
+    check_even(table, ("spacing_s", "priming"))
+
+
+def check_even(table: Table, burst_keys: Sequence[str]) -> None:
+    """Report what an even test may not have: the keys that are for bursts, and a period that delays its results."""
     if table.get("pattern") != "even":
         return
-    for key in ("spacing_s", "priming"):
+    for key in burst_keys:
         if table.has(key):
             table.problem(f'{key} is for bursts; remove it, or write pattern = "burst"', key)
     every_s = table.get("every_s") if table.has("every_s") else None

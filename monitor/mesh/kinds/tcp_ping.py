@@ -10,13 +10,16 @@ from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
 from monitor.mesh.kinds.kind import CyclePeriodS, Length, MeshKind, PacketDscp, leaving
-from monitor.mesh.kinds.ping import BURST_BYTES, RTT_BYTES
+from monitor.mesh.kinds.ping import BURST_BYTES, RTT_BYTES, CyclePattern, check_even
 from probes.tcp_ping.kind import KIND as TCP_PING
 from probes.tcp_ping.spec import LONGEST_TIMEOUT_S, TcpPingSpec, TcpPingTask, measured_by
 from probes.toml.keys import meaning
 
 if TYPE_CHECKING:
     from monitor.mesh.models import Measurement
+
+
+MIN_SPACING_S = 0.1
 
 
 class TcpPingEntry(TestKeys, frozen=True, tag="tcp-ping"):
@@ -30,9 +33,12 @@ class TcpPingEntry(TestKeys, frozen=True, tag="tcp-ping"):
         meaning("TCP port of the destination. Closed ports answer as well, by a RST.", "443 (a TCP port)"),
     ]
     count: Annotated[int, Meta(ge=1, le=1000), meaning("Handshakes per cycle.")] = 10
-    spacing_s: Annotated[float, Meta(ge=0.1, le=60), meaning("Interval between handshakes with the same address.")] = (
-        1.0
-    )
+    pattern: CyclePattern = "burst"
+    spacing_s: Annotated[
+        float,
+        Meta(ge=MIN_SPACING_S, le=60),
+        meaning('Interval between handshakes with the same address. With pattern = "even" it follows from the period.'),
+    ] = 1.0
     timeout_s: Annotated[
         float,
         Meta(ge=0.1, le=LONGEST_TIMEOUT_S),
@@ -56,15 +62,18 @@ class TcpPingEntry(TestKeys, frozen=True, tag="tcp-ping"):
         return {
             "port": self.port,
             "count": self.count,
-            "spacing_s": self.spacing_s,
+            "spacing_s": self.every_s / self.count if self.pattern == "even" else self.spacing_s,
             "timeout_s": self.timeout_s,
             "packet_bytes": list(self.packet_bytes),
+            **({"pattern": self.pattern} if self.pattern == "even" else {}),
             **({"dscp": self.dscp} if self.dscp else {}),
         }
 
 
 def _length(test: TcpPingEntry) -> Length:
     spec = msgspec.convert({**test.parameters, "targets": []}, TcpPingSpec)
+    if spec.is_even:
+        return Length(round(spec.count * MIN_SPACING_S, 6), f"{spec.count} × at least {MIN_SPACING_S:g} s between them")
     reason = f"{spec.count} handshakes × {spec.spacing_s:g} s + {spec.timeout_s:g} s timeout"
     return Length(round(spec.duration_s, 6), reason)
 
@@ -83,6 +92,7 @@ def _task(name: str, measurements: Sequence[Measurement]) -> TcpPingTask:
 KIND = MeshKind(
     kind=TCP_PING,
     entry=TcpPingEntry,
+    check_table=lambda table: check_even(table, ("spacing_s",)),
     table="burst",
     result_bytes=_result_bytes,
     length=_length,

@@ -36,12 +36,20 @@ def even_times(
     family: int, addresses: Sequence[SocketAddress], pattern: SendPattern, random: np.random.Generator
 ) -> EvenTimes:
     """Draw the send times of a cycle to these addresses, which are of rank 0, 1 and so on."""
-    phases = np.array([_phase(family, address) for address in addresses])
-    turns = np.arange(len(pattern.turn_bytes))[:, np.newaxis]
-    jitter = JITTER_RATIO * random.random((len(turns), len(addresses)))
-    due_ns = ((turns + phases + jitter) * pattern.spacing_s * NS_PER_S).astype(np.int64).ravel()
+    due_ns = even_due_ns(family, addresses, len(pattern.turn_bytes), pattern.spacing_s, random).ravel()
     cells = np.argsort(due_ns, kind="stable")
     return EvenTimes(cells, due_ns[cells])
+
+
+def even_due_ns(
+    family: int, addresses: Sequence[SocketAddress], turns: int, spacing_s: float, random: np.random.Generator
+) -> Int64s:
+    """Draw when to send so many packets to each address, from the beginning on; of shape (turns, addresses)."""
+    phases = np.array([_phase(family, address) for address in addresses])
+    numbers = np.arange(turns)[:, np.newaxis]
+    jitter = JITTER_RATIO * random.random((turns, len(addresses)))
+    due_ns: Int64s = ((numbers + phases + jitter) * spacing_s * NS_PER_S).astype(np.int64)
+    return due_ns
 
 
 def _phase(family: int, address: SocketAddress) -> float:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.contract import Load, Target
+from probes.ping import even_cycle
 from probes.ping import kind as ping
 from probes.ping.engine import session as session_module
 from probes.ping.engine.even import EvenSchedule, even_times
@@ -23,6 +24,9 @@ from probes.ping.engine.session import PingSession
 from probes.ping.limits import PingLimits
 from probes.ping.spec import JITTER_RATIO, PingSpec, PingTarget, PingTask
 from probes.site.limits.limits import Limits
+from probes.tcp_ping import kind as tcp_ping
+from probes.tcp_ping.probe import _due_ns
+from probes.tcp_ping.spec import TcpPingSpec, TcpPingTarget, TcpPingTask
 from tests.unit.ping.test_ping_pacing import Clock, Wire
 
 SECOND = 1_000_000_000
@@ -196,15 +200,20 @@ def even_task(every_s: int = 60, count: int = 10) -> PingTask:
     return PingTask(test="even", every_s=every_s, spec=spec)
 
 
-def test_an_even_cycle_begins_soon_after_its_time_however_late_it_is_taken_up():
-    spec = even_task().spec
+HANDSHAKES = TcpPingSpec(
+    targets=(TcpPingTarget(address="192.0.2.1", path_id=1),), port=443, count=10, spacing_s=6.0, pattern="even"
+)
+
+
+@pytest.mark.parametrize(("kind", "spec"), [(ping.KIND, even_task().spec), (tcp_ping.KIND, HANDSHAKES)])
+def test_an_even_cycle_begins_soon_after_its_time_however_late_it_is_taken_up(kind, spec):
     for since_due_s, waits_s in ((0.0, 4.0), (1.5, 2.5), (4.0, 0.0), (30.0, 0.0)):
         slept: list[float] = []
         with (
-            patch.object(ping.time, "time", lambda at=since_due_s: 1_700_000_040.0 // 60 * 60 + at),
-            patch.object(ping.time, "sleep", slept.append),
+            patch.object(even_cycle.time, "time", lambda at=since_due_s: 1_700_000_040.0 // 60 * 60 + at),
+            patch.object(even_cycle.time, "sleep", slept.append),
         ):
-            ping.KIND.run(_NoProbe(), spec, None, list)
+            kind.run(_NoProbe(), spec, None, list)
         assert slept == [pytest.approx(waits_s)]
 
 
@@ -223,6 +232,20 @@ def test_an_even_cycle_has_time_for_its_lead_period_and_last_replies():
     assert ping.KIND.length_s(task) < ping.KIND.longest_s(spec) < 2 * task.every_s
     assert not spec.check_rate_limit
     assert spec.requests == 20
+
+
+def test_handshakes_of_even_cycles_leave_no_pause_and_may_overlap():
+    task = TcpPingTask(test="even", every_s=60, spec=HANDSHAKES)
+    targets = [("192.0.2.1", 0), ("192.0.2.2", 0)]
+    cycles = [_due_ns(HANDSHAKES, 4, targets) / SECOND + number * MINUTE for number in range(200)]
+
+    assert cycles[0].shape == (2, 10)
+    for sent_s in np.concatenate(cycles, axis=1):
+        gaps_s = np.diff(sent_s)
+        assert 6 * (1 - JITTER_RATIO) - 1e-6 <= gaps_s.min() <= gaps_s.max() <= 6 * (1 + JITTER_RATIO) + 1e-6
+    # 4 s until it begins, 60 s, the jitter of the last handshake, and its timeout.
+    assert tcp_ping.KIND.length_s(task) == pytest.approx(4 + 60 + 2 + 0.9)
+    assert tcp_ping.KIND.overlaps(task)
 
 
 def test_the_limits_count_an_even_cycle_at_its_mean_rate():
