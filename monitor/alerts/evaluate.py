@@ -284,9 +284,9 @@ def _close_ended(
 
 
 def _lasting_incident(incident: Incident) -> LastingIncident:
-    return LastingIncident(
-        incident.cause, frozenset((row.path_id, row.rule) for row in incident.paths.all() if not row.is_over)
-    )
+    rows = [row for row in incident.paths.all() if not row.is_over]
+    since = min((row.since for row in rows), default=None)
+    return LastingIncident(incident.cause, frozenset((row.path_id, row.rule) for row in rows), since)
 
 
 def reason_for_end(

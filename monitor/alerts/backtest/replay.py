@@ -64,7 +64,14 @@ class Replay:
         """Evaluate the rules at `now`: updates `alarms`, and adds new findings to `findings`."""
         snapshot = self.snapshot(now)
         lasting = [alarm for alarm in self.alarms if alarm.ended_at is None]
-        lasting_incidents = [LastingIncident(alarm.cause, frozenset(alarm.findings)) for alarm in lasting]
+        lasting_incidents = [
+            LastingIncident(
+                alarm.cause,
+                frozenset(alarm.findings),
+                min((finding.since for finding in alarm.findings.values()), default=None),
+            )
+            for alarm in lasting
+        ]
         firing = findings(snapshot, self.scope, self._rules)
         held = causes.lasting_keys(lasting_incidents)
         seen = suspects.with_trips(snapshot, firing, held, self._source)

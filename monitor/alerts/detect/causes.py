@@ -8,14 +8,16 @@ counts neither for nor against a cause of bad RTT or loss.
 
 A cause that covers paths of a lasting incident joins it: the incident grows and keeps its name. If a cause explains
 all paths of several lasting incidents, they are merged under the name of that cause; so is a single incident that was
-named after a pair of hosts.
+named after a pair of hosts. An incident of low throughput becomes part of one of bad RTT or loss on all of its paths
+that is detected later, if both began within `SAME_BEGIN`.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
@@ -36,12 +38,18 @@ SHARE_OF_FLOOR = 0.5
 """If the minimum RTT rose by this share of the median's rise, all packets take longer: the route, not a busy host."""
 
 
+SAME_BEGIN = timedelta(hours=1)
+"""Two low tests in a row show a fall of throughput, a queue or little loss takes up to an hour: either may be first."""
+
+
 @dataclass(frozen=True, slots=True)
 class LastingIncident:
-    """The cause of a lasting incident, and the path and rule of each of its findings that is not over."""
+    """The cause of a lasting incident, the path and rule of each of its findings that is not over, and the earliest
+    begin of these; None if not known."""
 
     cause: str
     keys: frozenset[Key]
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +80,7 @@ def find_causes(
         if trouble_of(rule) is Trouble.ROUND_TRIPS
     }
     explained |= {finding.path_id: group.label for group in groups for finding in group.findings}
+    groups = [_with_slow_transfers(group, lasting, explained) for group in groups]
     already = lasting_keys(lasting)
     slow = []
     for finding in of_trouble[Trouble.THROUGHPUT]:
@@ -81,6 +90,25 @@ def find_causes(
             groups.append(CauseGroup(explained[finding.path_id], (finding,), ""))
     groups += _group(Trouble.THROUGHPUT, slow, lasting, snapshot)
     return groups + _group(Trouble.NO_DATA, of_trouble[Trouble.NO_DATA], lasting, snapshot)
+
+
+def _with_slow_transfers(
+    group: CauseGroup, lasting: Sequence[LastingIncident], explained: Mapping[int, str]
+) -> CauseGroup:
+    """Merge incidents of low throughput into a group that has all their paths and began at about the same time."""
+    began = min(finding.since for finding in group.findings)
+    slow = {
+        incident.cause
+        for incident in lasting
+        if incident.since is not None
+        and abs(incident.since - began) <= SAME_BEGIN
+        and all(trouble_of(rule).needs_tests for _, rule in incident.keys)
+        and {explained.get(path_id) for path_id, _ in incident.keys} == {group.label}
+    }
+    if not slow:
+        return group
+    own = {incident.cause for incident in lasting} & {group.label}
+    return replace(group, merged=group.merged | slow | own)
 
 
 def _group(

@@ -156,3 +156,24 @@ def test_a_limit_in_mesh_toml_opens_and_ends_an_incident():
     Mesh.objects.update(alerts=only(rtt_median={"above_ms": 25}))
     assert evaluate(NOW + timedelta(seconds=10)).closed == 1
     assert "limit changed in mesh.toml" in Incident.objects.get().closing
+
+
+@pytest.mark.parametrize(("lossy_from_min", "incidents"), [(-20, 1), (-200, 2)])
+def test_low_throughput_joins_a_loss_that_is_detected_later(path, lossy_from_min, incidents):
+    # Throughput falls two hours before NOW + 1 h; loss on its path begins at about that time, or three hours later.
+    Mesh.objects.update(alerts=only(throughput_drop={}, loss={}))
+    measure(path, USUAL, NOW - 24 * HOUR)
+    measure(path, [3.3, 3.1], NOW)
+    evaluate(NOW + HOUR + timedelta(minutes=1))
+    slow = Incident.objects.get()
+
+    began = NOW - timedelta(minutes=lossy_from_min)
+    make_bursts(path, [0] * 30 + [2] * 15, began - timedelta(minutes=30))
+    evaluate(max(began + timedelta(minutes=15), NOW + HOUR + timedelta(minutes=2)))
+
+    lasting = Incident.objects.filter(closed_at=None)
+    assert slow.cause == "throughput: nersc → cern"
+    assert lasting.count() == incidents
+    joined = lasting.get(cause="cern ↔ nersc")
+    rules = set(joined.paths.values_list("rule", flat=True))
+    assert rules == ({"loss", "throughput_drop"} if incidents == 1 else {"loss"})
