@@ -70,9 +70,9 @@ def incident(path, began_at, ended_at, cause="slac ↔ cern", **fields):
     return row
 
 
-def add(row, path, added_at=None):
+def add(row, path, added_at=None, since=None):
     IncidentPath.objects.create(
-        incident=row, path=path, rule="loss", sentence="loss", since=row.opened_at, figures={},
+        incident=row, path=path, rule="loss", sentence="loss", since=since or added_at or row.opened_at, figures={},
         added_at=added_at or row.opened_at, is_over=row.closed_at is not None,
     )  # fmt: skip
 
@@ -123,6 +123,17 @@ def test_an_open_incident_counts_until_now_and_pending_never(paths):
     Incident.objects.filter(pk=row.pk).update(is_pending=False)
     add(row, paths["fnal → slac"], NOW - 30 * MINUTE)
     assert shares()["fnal", MIDNIGHT] == (5400.0, 4)
+
+
+def test_a_path_that_joins_later_counts_from_its_own_begin(paths):
+    # Loss of four paths from the onset on; two were detected with it, the others join four and forty minutes later.
+    began_at, ended_at = MIDNIGHT, MIDNIGHT + HOUR
+    row = incident(paths["slac → cern"], began_at, ended_at)
+    add(row, paths["cern → slac"])
+    add(row, paths["slac → fnal"], began_at + 4 * MINUTE, since=began_at - 10 * MINUTE)
+    add(row, paths["fnal → slac"], began_at + 40 * MINUTE, since=began_at + 30 * MINUTE)
+
+    assert shares()["slac", MIDNIGHT] == (3 * 3600.0 + 1800.0, 4)
 
 
 def test_the_time_before_a_mesh_was_measured_is_no_uptime(page, paths):

@@ -1,7 +1,7 @@
 -- One row for each site in use and each UTC hour or day of [since, until) with an open incident on a path of the
 -- site, from it or to it: the seconds with an open incident of all its watched paths together, overlapping incidents of a path
--- once, and the number of those paths. A finding lasts from the onset, later ones from when they were added, to the last
--- bad burst of the incident, without the time between an end and a reopening.
+-- once, and the number of those paths. A finding lasts from the onset, one that joined later from its own begin by its rule, to
+-- the last bad burst of the incident, without the time between an end and a reopening.
 WITH watched AS MATERIALIZED (
     SELECT path.id AS path_id, ends.site_id
     FROM path
@@ -47,7 +47,10 @@ spans AS (
             range_agg(
                 tstzmultirange(
                     tstzrange(
-                        CASE WHEN finding.added_at <= lasting.opened_at THEN lasting.began_at ELSE finding.added_at END,
+                        CASE
+                            WHEN finding.added_at <= lasting.opened_at THEN lasting.began_at
+                            ELSE greatest(lasting.began_at, least(finding.since, finding.added_at))
+                        END,
                         greatest(lasting.ended_at, finding.added_at, lasting.began_at)
                     )
                 ) - coalesce(gaps.closed, '{{}}'::tstzmultirange)
