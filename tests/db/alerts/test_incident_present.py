@@ -88,7 +88,7 @@ def test_after_an_outage_nothing_is_said_to_be_unreachable(paths):
     assert IncidentPath.objects.filter(rule="loss", is_over=False).count() == len(dead)
     for text in (headline(after), brief(after, at(340))):
         assert "unreachable" not in text
-        assert lacks(text, "no loss for 40 s", "100%") == []
+        assert lacks(text, "no loss in the last 40 s", "100%") == []
     figures = load_grid(Metric.LOSS, GridPeriod.NOW, at(345)).figures
     assert [path.path_id for path in figures if path.state is FigureState.TOTAL_LOSS] == []
     assert {path.value for path in figures} == {0.0}
@@ -124,8 +124,8 @@ def test_a_steady_loss_is_shown_as_it_is_from_its_detection_on(paths):
     assert max(level.window_s for level in during) <= WINDOW_S
     assert (shown[440].now, shown[440].window_s, shown[440].has_changed) == (0.0, 40, True)
     (incident,) = queries.open_incidents()
-    assert lacks(headline(incident), "no loss for 60 s, peak 10%") == []
-    assert lacks(brief(incident, at(460)), "no loss for 60 s, up to 10% in the last ") == []
+    assert lacks(headline(incident), "no loss in the last 60 s, peak 10%") == []
+    assert lacks(brief(incident, at(460)), "no loss in the last 60 s, up to 10% in the last ") == []
 
 
 @pytest.mark.parametrize("seed", [1, 2])
