@@ -34,7 +34,7 @@ from probes.contract import Deadline
 from probes.ping.resolve import resolve
 from probes.trace.memory import RouteMemory
 from probes.trace.probe import Traces
-from probes.trace.search import Route
+from probes.trace.search import EarlierRoute
 from probes.trace.spec import TraceSpec, TraceTarget
 addresses, fields = json.loads(sys.argv[1]), json.loads(sys.argv[2])
 spec = TraceSpec(targets=tuple(TraceTarget(address=address) for address in addresses), **fields)
@@ -42,7 +42,7 @@ memory, rounds = RouteMemory(), []
 if len(addresses) > 100:
     # As after a first round, which takes minutes.
     near = ("10.8.1.2", "10.8.2.2", "10.8.3.2", "10.8.5.2")
-    memory.learn({("icmp", 4, None, (each, 0)): Route((*near, each), reached=True) for each in addresses})
+    memory.learn({("icmp", 4, None, (each, 0)): EarlierRoute((*near, each), reached=True) for each in addresses})
 for _ in range(int(sys.argv[3])):
     before = time.process_time()
     deadline = Deadline(300.0)
