@@ -323,8 +323,8 @@ class RouteFacts:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether traces before and after show the same routers."""
-        return self.changed_at is None and self.sentence.startswith(UNCHANGED)
+        """Whether traces before and after show the same routers, up to the destination and in both directions."""
+        return self.changed_at is None and self.sentence.startswith(f"{UNCHANGED};")
 
 
 @dataclass(frozen=True, slots=True)

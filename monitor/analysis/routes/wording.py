@@ -18,6 +18,7 @@ from monitor.analysis.routes.onset import LossOnset
 from monitor.analysis.routes.suspects import Suspect, Suspects
 
 UNCHANGED = "route unchanged"
+"""Begins the statement that traces found no change; before a semicolon it is of both directions and all hops."""
 
 CANNOT_TELL = "cannot tell"
 _NOW_BY, _NO_LONGER_BY = "now by", "no longer by"
@@ -97,9 +98,12 @@ def later_change(change: str, last_there_at: datetime, at: datetime, *, is_back:
     return f"{past}; {'back on the previous route since' if is_back else 'changed again at'} {when}"
 
 
-def route_unchanged(where: str = f"where: {CANNOT_TELL}") -> str:
-    """The route did not change, and where else the trouble is."""
-    return f"{UNCHANGED}; {where}"
+def route_unchanged(where: str = f"where: {CANNOT_TELL}", *, has_reverse: bool = True, up_to: int | None = None) -> str:
+    """The route did not change, and where else the trouble is: of both directions, of a single one without
+    `has_reverse`, or only up to the hop with TTL `up_to`, the last that replied since."""
+    if up_to is not None:
+        return f"{UNCHANGED} up to hop {up_to}, no reply beyond; {where}"
+    return f"{UNCHANGED}{'' if has_reverse else ' in this direction, reverse route unknown'}; {where}"
 
 
 def effects(effect: ChangeEffect | None) -> list[str]:

@@ -297,19 +297,40 @@ def test_a_route_that_changed_in_between_is_not_unchanged(paths):
     assert [route.sentence for route in gathered.routes] == ["where: cannot tell"]
 
 
-def test_a_step_on_an_unchanged_route_cannot_be_placed(paths):
-    there = paths["slac → cern"]
+@pytest.mark.parametrize("has_reverse", [True, False])
+def test_a_step_on_an_unchanged_route_cannot_be_placed(paths, has_reverse):
+    there, back = paths["slac → cern"], paths["cern → slac"]
     plant_pings(there, shift_ms=60.0)
     for minute in range(-300, 0, 10):
         plant_trace(there, NOW + minute * MINUTE, FORWARD)
+        if has_reverse:
+            plant_trace(back, NOW + minute * MINUTE, REVERSE)
 
     gathered = evidence(opened(rtt_finding(there)), NOW)
 
-    assert [route.sentence for route in gathered.routes] == ["route unchanged; where: cannot tell"]
-    assert not gathered.routes[0].is_certain
-    assert lacks(gathered.likely, "A longer path between cern and slac with the same routers", "60.0 ms") == []
-    assert "longer route" not in gathered.likely
-    assert "Trace the route" not in gathered.cause.next_step
+    (route,) = gathered.routes
+    assert (route.is_unchanged, route.is_certain) == (has_reverse, False)
+    assert lacks(route.sentence, "route unchanged", "where: cannot tell") == []
+    # The reverse route may have changed where nobody traced it.
+    assert ("reverse route unknown" in route.sentence) is not has_reverse
+    assert ("with the same routers" in gathered.likely, "longer route" in gathered.likely) == (
+        has_reverse,
+        not has_reverse,
+    )
+    assert "60.0 ms" in gathered.likely
+
+
+def test_a_route_that_is_cut_off_is_unchanged_up_to_there(paths):
+    there = paths["slac → cern"]
+    plant_pings(there, lost=10)
+    for minute in range(-300, 0, 5):
+        plant_trace(there, NOW + minute * MINUTE, FORWARD)
+    Trace.objects.filter(path_id=there.pk, measured_at__gte=BEGAN).update(reached=False, sent=[3, 3], rtts_ms=[1.0] * 6)
+
+    (route,) = evidence(opened(finding(there, "loss", sent=200, lost=200)), NOW).routes
+
+    assert not route.is_unchanged
+    assert lacks(route.sentence, "route unchanged up to hop 2", "no reply beyond") == []
 
 
 def test_a_router_that_limits_its_replies_is_not_blamed(paths):

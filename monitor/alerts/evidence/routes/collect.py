@@ -58,6 +58,20 @@ class _Traced:
         is_same = earlier is not None and earlier.reached and is_compatible(earlier, self.route_after)
         return merge(self.route_after, earlier) if is_same and earlier is not None else None
 
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether no trace since the beginning contradicts the route before."""
+        before = self.route_before
+        return (
+            before is not None and bool(self.after) and all(is_compatible(before, trace.route) for trace in self.after)
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the traces since the beginning go as far as those before."""
+        before, after = self.route_before, self.route_after
+        return before is not None and after is not None and (after.reached or len(after.hops) >= len(before.hops))
+
 
 class AddressPlaces:
     """Places of addresses, for sentences and tables."""
@@ -168,20 +182,21 @@ def _of_path(
     if onset is not None:
         end = next((side for side in ends if side.direction.name == onset.path), end)
     where = f"where: {wording.CANNOT_TELL}" if onset is None else onset.text
-    is_unchanged = all(
-        end.route_before is not None
-        and end.route_after is not None
-        and all(is_compatible(end.route_before, trace.route) for trace in end.after)
-        for end in ends
-    )
     return RouteFacts(
         path_id=end.direction.path_id,
         path=end.direction.name,
-        sentence=wording.route_unchanged(where) if is_unchanged else where,
+        sentence=_unchanged(end, ends, where) if all(side.is_unchanged for side in ends) else where,
         is_certain=onset is not None and onset.is_certain,
         before=_as_route(end.before[-1:], end.before, names),
         after=_as_route(end.after[:1], end.after, names),
     )
+
+
+def _unchanged(end: _Traced, ends: Sequence[_Traced], where: str) -> str:
+    """That the routes did not change, as far as traces have seen them: RTTs and replies cross both directions."""
+    if end.is_whole or end.route_after is None:
+        return wording.route_unchanged(where, has_reverse=len(ends) > 1 and all(side.is_whole for side in ends))
+    return wording.route_unchanged(where, up_to=len(end.route_after.hops))
 
 
 def _weight(change: MeasuredChange) -> tuple[bool, float]:

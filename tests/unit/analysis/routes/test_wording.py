@@ -109,6 +109,10 @@ def test_changed_as_are_shown_side_by_side():
 
 def test_an_unchanged_route_is_said_to_be():
     assert route_unchanged() == "route unchanged; where: cannot tell"
+    assert (
+        lacks(route_unchanged(has_reverse=False), "route unchanged", "reverse route unknown; where: cannot tell") == []
+    )
+    assert lacks(route_unchanged(up_to=6), "route unchanged up to hop 6", "; where: cannot tell") == []
 
 
 def suspect(value, *parts):
