@@ -1,0 +1,60 @@
+"""Pings and traces that users ask for."""
+
+from __future__ import annotations
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+
+from monitor.mesh.models.places import Path
+
+
+class PingRequest(models.Model):
+    """On-demand pings of a path in both directions, as a user asked for them; `PingRun` is a direction."""
+
+    path = models.ForeignKey(Path, on_delete=models.PROTECT, related_name="ping_requests")
+    asked_at = models.DateTimeField()
+    asked_by = models.TextField()
+
+    class Meta:
+        db_table = "ping_request"
+        indexes = [models.Index(fields=["path", "-asked_at"], name="ping_request_by_path")]
+
+
+class PingRun(models.Model):
+    """On-demand pings from the source of a path. They are no results of the archive: no summary, alert or report reads
+    them. The newest report of the agent stands here (`probes.site.wire.OnDemandPingReport`)."""
+
+    request = models.ForeignKey(PingRequest, on_delete=models.CASCADE, related_name="runs")
+    path = models.ForeignKey(Path, on_delete=models.PROTECT, related_name="ping_runs")
+    fetched_at = models.DateTimeField(null=True, help_text="When its agent got it with its plan.")
+    started_at = models.DateTimeField(null=True, help_text="By the centre's clock, as the agent reported it.")
+    rtts_ms = ArrayField(
+        models.FloatField(null=True), default=list, help_text="In sending order, null without a reply."
+    )
+    awaited = ArrayField(
+        models.SmallIntegerField(), default=list, help_text="Indices of rtts_ms that may still be answered."
+    )
+    outcome = models.TextField(null=True, help_text="Of probes.contract.Outcome, or not_taken_up; null until it ended.")
+    detail = models.TextField(blank=True)
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "ping_run"
+        constraints = [
+            models.UniqueConstraint(fields=["path"], condition=Q(ended_at=None), name="one_ping_run_per_path_at_a_time")
+        ]
+
+
+class TraceRequest(models.Model):
+    """A trace of a path on demand, from its source; its result is a trace of the archive."""
+
+    path = models.ForeignKey(Path, on_delete=models.PROTECT, related_name="trace_requests")
+    reason = models.TextField(help_text="As probes.trace.spec.TraceReason.")
+    asked_at = models.DateTimeField()
+    asked_by = models.TextField(help_text="A user, or an incident.")
+    fetched_at = models.DateTimeField(null=True, help_text="When its agent got it with its plan.")
+
+    class Meta:
+        db_table = "trace_request"
+        indexes = [models.Index(fields=["path", "-asked_at"], name="trace_request_by_path")]

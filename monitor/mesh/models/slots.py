@@ -1,0 +1,110 @@
+"""Slots of throughput tests, and the hosts and uplinks that they reserve; written by `monitor.mesh.schedule.slots`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Self
+
+from django.contrib.postgres.constraints import ExclusionConstraint
+from django.contrib.postgres.fields import RangeOperators
+from django.db import models
+from django.db.models import Q, QuerySet
+
+from monitor.mesh.models.measurements import Measurement
+from monitor.mesh.models.places import Host, Uplink
+from probes.contract import Outcome
+
+
+class SlotQuerySet(QuerySet["Slot", "Slot"]):
+    def of_site(self, site_id: int) -> Self:
+        """Slots that a host of this site takes part in, as client or server."""
+        return self.filter(Q(measurement__path__source__site=site_id) | Q(measurement__path__destination__site=site_id))
+
+    def to_come(self, since: datetime, until: datetime) -> Self:
+        """Slots that have not ended at `since`, have no outcome, and start before `until`."""
+        return self.filter(outcome=None, ends_at__gt=since, starts_at__lt=until)
+
+
+class Slot(models.Model):
+    """A scheduled execution of a throughput test. `outcome` is null until it has ended.
+
+    The connecting end reports the outcome; `served` is the report of the listening end.
+    """
+
+    measurement = models.ForeignKey(Measurement, on_delete=models.PROTECT, related_name="slots")
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    outcome = models.TextField(null=True, choices=[(outcome.value, outcome.value) for outcome in Outcome])
+    detail = models.TextField(blank=True)
+    served = models.JSONField(null=True, help_text="as probes.throughput.spec.ServerReport; null without a report")
+    carried_bytes = models.BigIntegerField(null=True, help_text="bytes sent by the test; null without figures")
+
+    objects = SlotQuerySet.as_manager()
+
+    class Meta:
+        db_table = "slot"
+        constraints = [
+            models.CheckConstraint(condition=models.Q(ends_at__gt=models.F("starts_at")), name="slot_ends_after_start")
+        ]
+        indexes = [
+            models.Index(fields=["measurement", "starts_at"], name="slot_by_measurement"),
+            models.Index(fields=["ends_at"], condition=models.Q(outcome__isnull=True), name="open_slot_by_end"),
+        ]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Fields of its spec: as requested, else those of its test."""
+        request: SlotRequest | None = getattr(self, "request", None)
+        parameters: dict[str, Any] = self.measurement.test.parameters if request is None else request.parameters
+        return parameters
+
+
+class SlotRequest(models.Model):
+    """Request of an on-demand slot: by whom, when, and with which parameters."""
+
+    slot = models.OneToOneField(Slot, on_delete=models.CASCADE, related_name="request", primary_key=True)
+    asked_at = models.DateTimeField()
+    asked_by = models.TextField()
+    parameters = models.JSONField()
+
+    class Meta:
+        db_table = "slot_request"
+
+
+def _one_at_a_time(column: str, name: str) -> ExclusionConstraint:
+    """Exclusion constraint: no two rows with the same id in `column` overlap in time. The id is a range of length one,
+    since a GiST index takes ranges without an extension."""
+    return ExclusionConstraint(
+        name=name,
+        expressions=[
+            (models.Func(column, column, models.Value("[]"), function="int8range"), RangeOperators.OVERLAPS),
+            (models.Func("starts_at", "ends_at", function="tstzrange"), RangeOperators.OVERLAPS),
+        ],
+    )
+
+
+class SlotHost(models.Model):
+    """Reservation of a host for the duration of a slot; a host has no overlapping reservations."""
+
+    slot = models.ForeignKey(Slot, on_delete=models.CASCADE, related_name="hosts")
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="+")
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "slot_host"
+        constraints = [_one_at_a_time("host", "one_slot_per_host_at_a_time")]
+        indexes = [models.Index(fields=["ends_at"], name="slot_host_by_end")]
+
+
+class SlotUplink(models.Model):
+    """Reservation of an uplink, as `SlotHost`."""
+
+    slot = models.ForeignKey(Slot, on_delete=models.CASCADE, related_name="uplinks")
+    uplink = models.ForeignKey(Uplink, on_delete=models.PROTECT, related_name="+")
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "slot_uplink"
+        constraints = [_one_at_a_time("uplink", "one_slot_per_uplink_at_a_time")]
