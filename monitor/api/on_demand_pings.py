@@ -20,7 +20,7 @@ from monitor.api.parameters import ProblemOut
 from monitor.mesh.models import Path
 from monitor.mesh.schedule.on_demand_pings import COUNT, SPACING_S, TAKE_UP_S, PingsRefused, PingsRunning
 from monitor.mesh.schedule.ping_runs import PingRunState, PingsState, pings_of
-from monitor.overview.on_demand_pings import PingsTooOften, ask
+from monitor.overview.on_demand.pings import PingsTooOften, ask
 from probes.bounds import LARGEST_BIGINT
 
 router = Router(tags=["on demand"])

@@ -41,7 +41,7 @@ from monitor.archive.queries.routes.periods import (
 from monitor.archive.queries.routes.traces import StoredTrace, traces_at, traces_between
 from monitor.mesh.models import Path
 from monitor.mesh.schedule.on_demand_traces import TAKE_UP_S
-from monitor.overview.on_demand_traces import TracesRefused, TracesTooOften, ask
+from monitor.overview.on_demand.traces import TracesRefused, TracesTooOften, ask
 from monitor.routes.passages import paths_through_as
 from monitor.routes.places import of_addresses, sources
 

@@ -63,7 +63,7 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True, slots=True)
-class DirectionView:
+class IncidentDirectionView:
     """A direction of a path with its figures in words and its charts."""
 
     direction: Direction
@@ -90,7 +90,7 @@ class IncidentView:
     evidence: Evidence
     ticket: str
     shown: PathEvidence | None
-    directions: tuple[DirectionView, ...]
+    directions: tuple[IncidentDirectionView, ...]
     quiet: tuple[QuietPeriod, ...]
     is_silenced: bool
     sites: tuple[str, ...]
@@ -166,7 +166,7 @@ def _window(incident: Incident, now: datetime) -> TimeAxis:
     )
 
 
-def _direction(direction: Direction, window: TimeAxis) -> DirectionView:
+def _direction(direction: Direction, window: TimeAxis) -> IncidentDirectionView:
     sizes = [
         figures.rtt_packet_bytes
         for figures in (direction.after, direction.before)
@@ -175,7 +175,7 @@ def _direction(direction: Direction, window: TimeAxis) -> DirectionView:
     size = sizes[0] if sizes else _smallest_packets(direction)
     series = path_series(direction.path_id, size, window.since, window.until)
     step_s = int((window.until - window.since).total_seconds() / POOL_STEPS) // 60 * 60
-    return DirectionView(
+    return IncidentDirectionView(
         direction=direction,
         lines=tuple(_compared(direction)),
         has_now=direction.now is not None,

@@ -28,7 +28,7 @@ from monitor.mesh.schedule import on_demand, on_demand_pings
 from monitor.mesh.schedule.on_demand import NoFreeSlot, OnDemandError
 from monitor.mesh.schedule.on_demand_pings import PingsRefused, PingsRunning
 from monitor.mesh.schedule.ping_runs import PingRunState, PingsState, RunState, latest_pings
-from monitor.overview.on_demand_pings import PingsTooOften, ask
+from monitor.overview.on_demand.pings import PingsTooOften, ask
 from monitor.web.labels import outcome_label
 from monitor.web.pages.incidents.operate import may_operate, problems, refusal
 from monitor.web.pages.path.run_now import SettingsForm

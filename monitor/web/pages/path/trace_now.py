@@ -21,7 +21,7 @@ from monitor.archive.queries.routes.periods import stored_routes
 from monitor.archive.queries.routes.traces import SHORTEST, StoredTrace, traces_between
 from monitor.mesh.models import Path, TraceRequest
 from monitor.mesh.schedule.on_demand_traces import TAKE_UP_S
-from monitor.overview.on_demand_traces import TracesRefused, TracesTooOften, ask
+from monitor.overview.on_demand.traces import TracesRefused, TracesTooOften, ask
 from monitor.web.labels import outcome_label
 from monitor.web.pages.incidents.operate import refusal
 from monitor.web.request.paths import path_or_404
