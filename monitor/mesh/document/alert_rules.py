@@ -141,6 +141,13 @@ def settings_for(alerts: Mapping[str, Any], name: str, places: Mapping[int, Plac
     return settings
 
 
+def is_on_anywhere(alerts: Mapping[str, Any], name: str) -> bool:
+    """Whether rule `name` is on for the whole mesh or in one of its [[alerts.for]] tables."""
+    general = alerts.get(name, {})
+    special = [table[name] for table in alerts.get(FOR, ()) if name in table]
+    return any(RULES[name](**{**general, **keys}).is_on for keys in ({}, *special))
+
+
 def register(name: str, rule: type[RuleSettings]) -> None:
     """Make `name` a table of [alerts] with the keys of these settings."""
     RULES[name] = rule

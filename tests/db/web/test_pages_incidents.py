@@ -18,7 +18,7 @@ from monitor.alerts.incidents import actions, lifecycle
 from monitor.alerts.models import AuditRecord, Incident, QuietPeriod
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
-from monitor.mesh.models import Group, Site
+from monitor.mesh.models import Group, Mesh, Site
 from monitor.web.pages.incidents.load import load_incident
 from tests.db.alert_rows import make_bursts
 from tests.db.incident_rows import HOUR, MINUTE, NOW, lossy, person, watched
@@ -452,3 +452,21 @@ def test_the_grid_shows_maintenance_and_incidents_by_sign(page, paths):
     assert "maintenance" not in other[1]
     assert "⚒" not in other[2]
     assert "2 in maintenance" in text(html)
+
+
+def test_an_empty_list_names_the_rules_that_are_on(page, paths):
+    """Limits are on where mesh.toml sets their key, for the whole mesh or a part of it (docs/alerts.md)."""
+
+    def rules():
+        text = re.sub(r"\s+", " ", page("/incidents/"))
+        return set(re.search(r"watched for: (.*?)\.<", text)[1].split(", "))
+
+    general = rules()
+    Mesh.objects.update(alerts={"for": [{"path": ["cern", "slac"], "rtt_median": {"above_ms": 200.0}}]})
+    with_limit = rules()
+    Mesh.objects.update(alerts={"loss": {"enabled": False}})
+
+    assert "loss" in general
+    assert not {"rtt median", "rtt p95", "rtt minimum", "mos", "throughput limit"} & general
+    assert with_limit - general == {"rtt median"}
+    assert general - rules() == {"loss"}

@@ -19,6 +19,7 @@ from monitor.alerts.incidents import listing, quiet
 from monitor.alerts.models import Incident, IncidentState, QuietPeriod
 from monitor.analysis import figures as shown
 from monitor.archive.queries.paths import measured_packet_sizes, path_series
+from monitor.mesh.document.alert_rules import is_on_anywhere
 from monitor.mesh.models import Group, Measurement, Mesh, Path, Site
 from monitor.mesh.queries import alerts, groups_of_sites, place_of
 from monitor.web.charts.marks import LabelledSpan, Spec, TimeAxis
@@ -34,7 +35,7 @@ NOTHING = "–"
 
 @dataclass(frozen=True, slots=True)
 class WatchedScope:
-    """The number of watched paths and the rules enabled, for a list without incidents."""
+    """The number of watched paths and the rules that are on, for a list without incidents."""
 
     paths: int
     rules: tuple[str, ...]
@@ -150,7 +151,7 @@ def load_incident(incident_id: int, path_id: int | None, now: datetime) -> Incid
 
 def _watch() -> WatchedScope:
     settings = alerts()
-    rules = tuple(name for name in RULES if settings.get(name, {}).get("enabled", True))
+    rules = tuple(name for name in RULES if is_on_anywhere(settings, name))
     in_use = {"retired_at": None, "path__retired_at": None}
     paths = Measurement.objects.filter(**in_use).values("path_id").distinct().count() if Mesh.objects.exists() else 0
     return WatchedScope(paths, rules)
