@@ -21,7 +21,7 @@ import msgspec
 from probes.commands.own_command import probes_command
 from probes.lab import control
 from probes.lab.control import LabState, LabStatus, PathStatus, SetRequest
-from probes.lab.routing.protocol import RouteRequest
+from probes.lab.routing.protocol import RouteRequest, RouteStatus
 from probes.lab.routing.topology import resolve_link
 from probes.lab.scenario import resolve_path
 from probes.lab.settings import LabError
@@ -48,6 +48,16 @@ def broken_paths(status: LabStatus) -> list[PathStatus]:
     """The paths with settings that are not those of the scenario, the latest change first."""
     broken = [path for path in status.paths if path.changed_at is not None]
     return sorted(broken, key=lambda path: path.changed_at or status.lab.started_at, reverse=True)
+
+
+def broken_links(status: LabStatus) -> list[PathStatus]:
+    """The links with settings that are not those of the scenario."""
+    return [link for link in status.links if link.changed_at is not None]
+
+
+def changed_routes(status: LabStatus) -> list[RouteStatus]:
+    """The paths with routes that are not those of the scenario."""
+    return [route for route in status.routes if route.changed_at is not None]
 
 
 def undo_request(path: PathStatus, *, is_link: bool = False) -> SetRequest:
@@ -102,8 +112,8 @@ def undo(arguments: argparse.Namespace) -> int:
             raise LabError("give either a path or --link")
         pair = resolve_link(arguments.link, status.link_names)
     paths = [] if arguments.link is not None else broken_paths(status)
-    links = [] if arguments.path else [link for link in status.links if link.changed_at is not None]
-    routes = [] if arguments.link is not None else [path for path in status.routes if path.changed_at is not None]
+    links = [] if arguments.path else broken_links(status)
+    routes = [] if arguments.link is not None else changed_routes(status)
     count = 0
     for path, is_link in (*((path, False) for path in paths), *((link, True) for link in links)):
         if pair is None or {path.source, path.destination} == set(pair):

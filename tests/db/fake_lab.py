@@ -7,6 +7,7 @@ import msgspec
 
 from probes.lab import control
 from probes.lab.emulated_path import PathCounters
+from probes.lab.routing.protocol import RouteRequest
 from probes.lab.settings import PathSettings
 
 ORIGINAL = PathSettings(delay_ms=40.0)
@@ -20,6 +21,7 @@ class FakeLab:
         self.planted_at = planted_at
         self.changed_at = {}
         self.routes = self.links = ()
+        self.restored = []
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(str(run_dir / control.CONTROL_SOCKET))
         self._socket.listen()
@@ -46,6 +48,9 @@ class FakeLab:
         if isinstance(request, control.StatusRequest):
             return control.Reply(status=self._status())
         pair = (request.source, request.destination)
+        if isinstance(request, RouteRequest) or request.is_link:
+            self.restored.append((type(request).__name__, *pair))
+            return control.Reply()
         try:
             changed = {**msgspec.structs.asdict(self.settings[pair]), **request.changes}
             self.settings[pair] = msgspec.convert(changed, PathSettings)

@@ -125,6 +125,35 @@ def test_a_site_is_taken_down_and_brought_up(operator, lab):
     assert operator.post("/lab/", {"down": "mars"}).status_code == 422
 
 
+def test_changed_links_and_routes_are_shown_and_restored(operator, lab, paths):
+    opened = incident(paths["cern", "slac"], PLANTED_AT + timedelta(seconds=149))
+    original = PathSettings(delay_ms=1.0)
+    lab.links = (
+        PathStatus(
+            source="r1", destination="slac", settings=PathSettings(delay_ms=1.0, loss_ratio=0.05),
+            counts=PathCounters(), held=0, original=original, changed_at=PLANTED_AT,
+        ),
+        PathStatus(
+            source="cern", destination="r1", settings=original, counts=PathCounters(), held=0, original=original
+        ),
+    )  # fmt: skip
+    lab.routes = (
+        RouteStatus(source="cern", destination="slac", routes=(("r1",),), original=(("r1",),)),
+        RouteStatus(
+            source="slac", destination="cern", routes=(("r2", "r1"),), original=(("r1",),), changed_at=PLANTED_AT
+        ),
+    )
+
+    page = operator.get("/lab/")
+
+    assert lacks(text(page), "link r1 → slac 5% loss", "slac → cern route r2, r1", "opened after 2 min 29 s") == []
+    assert "as in the scenario" not in text(page)
+    assert page.content.decode().count(f'href="/incidents/{opened.pk}/"') >= 2
+    for value in re.findall(r'name="undo" value="([^"]+)"', page.content.decode()):
+        operator.post("/lab/", {"undo": value})
+    assert sorted(lab.restored) == [("RouteRequest", "slac", "cern"), ("SetRequest", "r1", "slac")]
+
+
 def expected(client, **query):
     return client.get("/lab/expected/", query).json()
 

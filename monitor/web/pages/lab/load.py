@@ -5,9 +5,12 @@ In: the run folder of the lab, whose control socket only its user may use. Out: 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 from django import forms
 
@@ -16,6 +19,7 @@ from monitor.web.pages.lab.expect import Expectation, examples, expected_of
 from monitor.web.pages.lab.route_changes import expected_of_routes
 from probes.commands.own_command import probes_command
 from probes.lab import breaks, control, sites
+from probes.lab.routing.protocol import RouteRequest, RouteStatus
 from probes.lab.scenario import resolve_site
 from probes.quantities import duration_text
 
@@ -25,8 +29,10 @@ MOST_RATE_MBPS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class BrokenPath:
-    """A path with changed settings; `incident` opened after the change, or `earlier` was open then."""
+    """A path or link with changed settings, or a path with changed routes; `incident` opened after the change, on a
+    path through it, or `earlier` was open then."""
 
+    changed: Literal["path", "link", "route"]
     source: str
     destination: str
     text: str
@@ -37,7 +43,14 @@ class BrokenPath:
 
     @property
     def value(self) -> str:
-        return f"{self.source}:{self.destination}"
+        """What restores it, as the argument of `undo`."""
+        pair = f"{self.source}:{self.destination}"
+        return pair if self.changed == "path" else f"{self.changed}:{pair}"
+
+    @property
+    def title(self) -> str:
+        name = f"{self.source} → {self.destination}"
+        return f"link {name}" if self.changed == "link" else name
 
     @property
     def took(self) -> str | None:
@@ -49,7 +62,7 @@ class BrokenPath:
 
 @dataclass(frozen=True, slots=True)
 class LabView:
-    """The lab by its title, its directed paths and those that are broken, the latest first."""
+    """The lab by its title, its directed paths, and what is not as in the scenario, the latest change first."""
 
     title: str
     pairs: tuple[tuple[str, str], ...]
@@ -109,7 +122,7 @@ def load_lab(run_dir: Path, now: datetime, path: str = "") -> LabView:
     return LabView(
         title=status.lab.title,
         pairs=pairs,
-        broken=tuple(_broken(each, now) for each in breaks.broken_paths(status)),
+        broken=tuple(sorted(_changes(status, now), key=lambda change: change.changed_at, reverse=True)),
         sites=tuple(sorted({source for source, _ in pairs})),
         sites_down=tuple(sites.sites_down(status)),
         expected=tuple(examples(status.paths, chosen, now)),
@@ -142,21 +155,59 @@ def expected_now(run_dir: Path, now: datetime, path: str, site: str) -> list[Exp
 
 
 def undo(run_dir: Path, value: str) -> None:
-    """Restore the settings of a broken path; nothing where it is not broken. Raises `LabError`."""
-    for path in breaks.broken_paths(control.ask_status(run_dir)):
+    """Restore what has this value on the page; nothing where it is as in the scenario. Raises `LabError`."""
+    status = control.ask_status(run_dir)
+    for path in breaks.broken_paths(status):
         if f"{path.source}:{path.destination}" == value:
             control.ask(run_dir, breaks.undo_request(path))
+    for link in breaks.broken_links(status):
+        if f"link:{link.source}:{link.destination}" == value:
+            control.ask(run_dir, breaks.undo_request(link, is_link=True))
+    for route in breaks.changed_routes(status):
+        if f"route:{route.source}:{route.destination}" == value:
+            restored = RouteRequest(source=route.source, destination=route.destination, routes=None, is_one_way=True)
+            control.ask(run_dir, restored)
 
 
-def _broken(path: control.PathStatus, now: datetime) -> BrokenPath:
-    changed_at = path.changed_at or now
-    incident = incident_between_sites(path.source, path.destination, since=changed_at)
+def _changes(status: control.LabStatus, now: datetime) -> Iterator[BrokenPath]:
+    for path in breaks.broken_paths(status):
+        pair = (path.source, path.destination)
+        yield _broken("path", pair, breaks.difference_text(path), path.changed_at or now, [pair], now)
+    for link in breaks.broken_links(status):
+        pair = (link.source, link.destination)
+        through = [(route.source, route.destination) for route in status.routes if pair in _links_of(route)]
+        yield _broken("link", pair, breaks.difference_text(link), link.changed_at or now, through, now)
+    for route in breaks.changed_routes(status):
+        pair = (route.source, route.destination)
+        text = "route " + " or ".join(", ".join(way) or "direct" for way in route.routes)
+        yield _broken("route", pair, text, route.changed_at or now, [pair], now)
+
+
+def _links_of(route: RouteStatus) -> set[tuple[str, str]]:
+    """The links of its present and its original routes."""
+    ways = (*route.routes, *route.original)
+    return {link for way in ways for link in pairwise((route.source, *way, route.destination))}
+
+
+def _broken(
+    changed: Literal["path", "link", "route"],
+    pair: tuple[str, str],
+    text: str,
+    changed_at: datetime,
+    paths: Collection[tuple[str, str]],
+    now: datetime,
+) -> BrokenPath:
+    """The change, with the first incident since of the paths that it is on."""
+    incidents = [incident_between_sites(*path, since=changed_at) for path in paths]
+    since = min((incident for incident in incidents if incident is not None), key=lambda each: each.at, default=None)
+    earlier = [incident_between_sites(*path, since=None) for path in paths] if since is None else []
     return BrokenPath(
-        source=path.source,
-        destination=path.destination,
-        text=breaks.difference_text(path),
+        changed=changed,
+        source=pair[0],
+        destination=pair[1],
+        text=text,
         changed_at=changed_at,
         waited=duration_text((now - changed_at).total_seconds()),
-        incident=incident,
-        earlier=incident_between_sites(path.source, path.destination, since=None) if incident is None else None,
+        incident=since,
+        earlier=next((incident for incident in earlier if incident is not None), None),
     )
