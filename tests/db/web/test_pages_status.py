@@ -12,6 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, get_resolver
 
+from monitor.alerts.evaluate import evaluate
 from monitor.alerts.incidents import actions
 from monitor.alerts.models import HistoryEvent, Incident, IncidentPath, IncidentTurn
 from monitor.archive.queries.operation.uptime import UptimeStep, incident_shares, measured_shares
@@ -370,3 +371,18 @@ def test_bars_are_told_in_a_sentence():
     assert "no incident" in describe([bar(0.0, 1.0)], "slac")
     assert "not measured yet" in describe([bar(0.0, None)], "slac")
     assert "and 2 more" in describe([bar(0.1, 1.0)] * 12, "slac")
+
+
+def test_an_incident_that_waits_to_close_is_called_back_to_normal(page, paths):
+    # Loss of 20% from 22 to 12 minutes ago, none in the three minutes since, which do not suffice to close it.
+    lossy(paths["slac → cern"], NOW - 12 * MINUTE)
+    freshness.note(RecurringWork.EVALUATION, NOW)
+    during = page()
+    make_bursts(paths["slac → cern"], [0] * 3, NOW - 12 * MINUTE)
+    for seconds in (560, 550):
+        evaluate(NOW - timedelta(seconds=seconds))
+    freshness.note(RecurringWork.EVALUATION, NOW)
+    after = page()
+
+    assert lacks(during, "packet loss<", "1 of 6 paths has problems.") == []
+    assert lacks(after, "packet loss, back to normal<", "1 of 6 paths is back to normal, waiting to close.") == []

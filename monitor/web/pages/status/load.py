@@ -122,9 +122,12 @@ def _state(state: MeshState) -> str:
     if not counted.paths:
         return "Nothing is measured yet."
     if state.incidents:
-        number, verb = len(state.incidents), "has" if counted.with_problems == 1 else "have"
-        paths = f"{figures.count(counted.with_problems)} of {figures.count(counted.paths)}"
-        return f"{number} open incident{'s' if number > 1 else ''}: {paths} paths {verb} problems."
+        number, is_one = len(state.incidents), counted.with_problems == 1
+        paths = f"{figures.count(counted.with_problems)} of {figures.count(counted.paths)} paths"
+        verb = f"{'has' if is_one else 'have'} problems"
+        if all(words.is_back_to_normal(incident) for incident in state.incidents):
+            verb = f"{'is' if is_one else 'are'} back to normal, waiting to close"
+        return f"{number} open incident{'s' if number > 1 else ''}: {paths} {verb}."
     return state.title
 
 
@@ -213,7 +216,8 @@ def _floored_percent(ratio: float) -> str:
 
 
 def _public(incident: Incident) -> PublicIncident:
-    return PublicIncident(_place(incident), _symptom(incident), words.since(incident), words.until(incident))
+    normal = ", back to normal" if words.is_back_to_normal(incident) else ""
+    return PublicIncident(_place(incident), _symptom(incident) + normal, words.since(incident), words.until(incident))
 
 
 def _symptom(incident: Incident) -> str:
