@@ -461,6 +461,7 @@ def test_an_empty_list_names_the_rules_that_are_on(page, paths):
         text = re.sub(r"\s+", " ", page("/incidents/"))
         return set(re.search(r"watched for: (.*?)\.<", text)[1].split(", "))
 
+    Mesh.objects.update(alerts={})
     general = rules()
     Mesh.objects.update(alerts={"for": [{"path": ["cern", "slac"], "rtt_median": {"above_ms": 200.0}}]})
     with_limit = rules()
