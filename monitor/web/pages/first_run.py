@@ -18,7 +18,7 @@ from monitor.analysis import figures
 from monitor.archive.queries.operation.deliveries import AgentContact, agent_contacts
 from monitor.archive.queries.paths import newest_measurement_at
 from monitor.mesh.models import KindName, Measurement, Mesh, Path, Site, Test
-from monitor.mesh.queries import next_slot
+from monitor.mesh.queries import next_slot, sizes_sent
 from monitor.web.request import times
 from probes.ping.spec import PingSpec
 
@@ -165,7 +165,8 @@ def _first_due(test: Test, started: datetime) -> datetime:
 
 
 def _spec(test: Test) -> PingSpec:
-    """The parameters of a cycle of a ping test, without targets."""
+    """The parameters of a cycle of a ping test, or of one that stands in for it, without targets."""
     names = {field.name for field in msgspec.structs.fields(PingSpec)}
     parameters = {name: value for name, value in test.parameters.items() if name in names}
-    return msgspec.convert({**parameters, "targets": ()}, PingSpec)
+    sizes = sizes_sent(test.parameters.get("packet_bytes"))
+    return msgspec.convert({**parameters, "packet_bytes": sizes, "targets": ()}, PingSpec)

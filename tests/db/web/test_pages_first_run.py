@@ -11,7 +11,10 @@ import pytest
 
 from monitor.agents.models import issue_token
 from monitor.archive.models import ReceivedBatch
+from monitor.mesh.kinds.stamp import StampEntry
+from monitor.mesh.kinds.tcp_ping import TcpPingEntry
 from monitor.mesh.models import Measurement, Mesh, Path, Site, Slot
+from monitor.mesh.models import Test as MeshTest
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
 from tests.facts import lacks
 
@@ -52,6 +55,23 @@ def register_agent(site, at):
 @pytest.mark.parametrize("address", [*PAGES, *TEST_PAGES])
 def test_without_a_mesh_a_page_gives_instructions(text, address):
     assert "manage.py mesh apply mesh.toml" in text(address)
+
+
+@pytest.mark.parametrize(
+    "entry", [StampEntry(name="oneway", every_s=60), TcpPingEntry(name="https", every_s=60, port=443)]
+)
+@pytest.mark.parametrize("is_beside_pings", [True, False])
+def test_before_the_first_result_of_other_packets_pages_say_when_it_is_due(text, paths, entry, is_beside_pings):
+    """Ten packets 1 s apart, with a timeout, end within 20 s of the minute."""
+    path = paths["slac", "cern"]
+    test = MeshTest.objects.create(name=entry.name, kind=entry.kind, every_s=60, parameters=entry.parameters)
+    if not is_beside_pings:
+        Measurement.objects.all().delete()
+    Measurement.objects.create(path=path, test=test, started_at=NOW)
+    Mesh.objects.update(applied_at=NOW)
+
+    for address in ("/", f"/paths/{path.pk}/"):
+        assert re.search(r"first result is due at 12:30:[34]\d UTC", text(address)), address
 
 
 @pytest.mark.parametrize("address", [*PAGES, "/sites/slac/"])
