@@ -36,8 +36,10 @@ def limits_toml(addresses: Mapping[str, Sequence[str]]) -> str:
 
 
 def mesh_toml(scenario: Scenario, addresses: Mapping[str, Sequence[str]]) -> str:
-    """The mesh.toml of `scenario`: a full mesh; the first site is home."""
+    """The mesh.toml of `scenario`: a full mesh; the first site is home. STAMP tests only run between namespaces: on
+    loopback all sites would share the port of their reflectors."""
     tests = _tests(scenario)
+    stamp = None if _is_loopback(addresses) else scenario.measure.stamp
     blocks = [_block("[mesh]", {"name": scenario.title, "home": scenario.sites[0].name})]
     for site in scenario.sites:
         blocks += [_block("[[site]]", _site_values(site)), *_hosts(site, addresses[site.name])]
@@ -46,10 +48,19 @@ def mesh_toml(scenario: Scenario, addresses: Mapping[str, Sequence[str]]) -> str
         names = [values["name"] for values in tests]
         group = {"name": "all", "shape": "mesh", "sites": list(scenario.site_names), "tests": names}
         blocks.append(_block("[[group]]", group))
+    if stamp is not None:
+        keys = msgspec.structs.asdict(stamp)
+        sites = list(keys.pop("sites") or scenario.site_names)
+        blocks.append(_block("[[test]]", {"name": "oneway", "kind": "stamp", **keys}))
+        blocks.append(_block("[[group]]", {"name": "directions", "shape": "mesh", "sites": sites, "tests": ["oneway"]}))
     blocks += [_block("[[network]]", values) for values in _networks(scenario, addresses)]
     if scenario.alerts.loss is not None:
         blocks.append(_block("[alerts.loss]", msgspec.structs.asdict(scenario.alerts.loss)))
     return "\n".join(blocks)
+
+
+def _is_loopback(addresses: Mapping[str, Sequence[str]]) -> bool:
+    return all(address.startswith("127.") for site in addresses.values() for address in site)
 
 
 def _site_values(site: LabSite) -> dict[str, Any]:

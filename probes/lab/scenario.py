@@ -93,12 +93,29 @@ class TraceSchedule(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: Annotated[float, msgspec.Meta(gt=0.0)] = 2.0
 
 
+class StampSchedule(msgspec.Struct, frozen=True, kw_only=True):
+    """The STAMP test of the generated mesh, beside pings: between `sites`, or between all."""
+
+    every_s: Seconds
+    count: Annotated[int, msgspec.Meta(ge=1)] = 10
+    spacing_s: Annotated[float, msgspec.Meta(ge=0.1)] = 0.5
+    timeout_s: Annotated[float, msgspec.Meta(gt=0.0)] = 2.0
+    sites: (
+        Annotated[
+            tuple[Annotated[str, must_be('the name of a site, as in sites = ["slac", "cern"]')], ...],
+            msgspec.Meta(min_length=2),
+        ]
+        | None
+    ) = None
+
+
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
     """The tests between the sites. A missing table means that the test is not run."""
 
     ping: PingSchedule | None = None
     throughput: ThroughputSchedule | None = None
     trace: TraceSchedule | None = None
+    stamp: StampSchedule | None = None
 
 
 class LossAlert(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,6 +215,7 @@ def _scenario(name: str, table: Table) -> Scenario:
     table.raise_problems()
     document: _Document = table.entry()
     _check_sites(document.site)
+    _check_stamp_sites(document)
     topology = read_topology(table, [site.name for site in document.site])
     table.raise_problems()
     return Scenario(
@@ -263,6 +281,16 @@ def _check_sites(sites: tuple[LabSite, ...]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise ScenarioError(f'[[site]] "{name}" is defined {names.count(name)} times: give each its own name')
+
+
+def _check_stamp_sites(document: _Document) -> None:
+    stamp = document.measure.stamp
+    names = () if stamp is None or stamp.sites is None else stamp.sites
+    for name in names:
+        try:
+            resolve_site(name, [site.name for site in document.site])
+        except LabError as error:
+            raise ScenarioError(f"[measure.stamp]: {error}") from error
 
 
 def _path_settings(document: _Document, routed: Collection[tuple[str, str]]) -> dict[tuple[str, str], PathSettings]:

@@ -5,17 +5,20 @@ The truth is the scenario's settings and the relay's own counters; the checks us
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
 import urllib.request
+from datetime import UTC, datetime
+from html import unescape
 from pathlib import Path
 
 import psycopg
 import pytest
 from scipy.stats import binom
 
-from probes.lab.scenario import load_scenario
+from probes.lab.scenario import find_scenario, load_scenario
 from tests.e2e.stack import running_stack, wait_for
 from tests.e2e.visits import browsing
 from tests.postgres import given_database_url
@@ -24,13 +27,27 @@ pytestmark = pytest.mark.timescale
 
 PASSWORD = "long and winding"
 SCENARIO = load_scenario("three-sites")
+WITH_STAMP = """
+[measure.stamp]
+every_s = 10
+spacing_s = 0.2
+sites = ["bern", "rome"]
+"""
 PAIRS = [(a, b) for a in SCENARIO.site_names for b in SCENARIO.site_names if a != b]
 
 
 @pytest.fixture(scope="module")
-def stack(namespaces_required):
-    with running_stack("--lab", "three-sites") as stack:
+def stack(namespaces_required, tmp_path_factory):
+    scenario = tmp_path_factory.mktemp("lab") / "three-sites.toml"
+    scenario.write_text(find_scenario("three-sites").read_text() + WITH_STAMP)
+    with running_stack("--lab", str(scenario)) as stack:
         yield stack
+
+
+def text_of(stack, address):
+    """A page of the stack as text."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{stack.port}{address}", timeout=30) as answer:
+        return unescape(answer.read().decode())
 
 
 def cells(stack, metric, size=100):
@@ -130,16 +147,48 @@ def test_the_estimate_is_shown_beside_its_loss(stack):
         assert slowest_bps * 0.999 <= point["estimate_bps"] <= fastest_bps * 1.001
 
 
+def lost_since(stack, pair, since):
+    """Packets lost forward and reverse on a path by its STAMP cycles since a time; None before four of them."""
+    path_id = cells(stack, "loss_ratio")[pair]["path_id"]
+    rows = csv.DictReader(text_of(stack, f"/paths/{path_id}/stamp.csv?period=hour").splitlines())
+    cycles = [row for row in rows if datetime.fromisoformat(row["at"]) > since and row["forward_lost"]]
+    if len(cycles) < 4:
+        return None
+    return tuple(sum(int(row[f"{way}_lost"]) for row in cycles) for way in ("forward", "reverse"))
+
+
+def assert_the_one_way_is_named(stack, incident, since):
+    """A loss from bern to rome has its direction in the incident, the grid and on the pages of both paths."""
+    there = wait_for(lambda: lost_since(stack, ("bern", "rome"), since), 120, "STAMP has measured bern to rome")
+    back = wait_for(lambda: lost_since(stack, ("rome", "bern"), since), 120, "STAMP has measured rome to bern")
+    assert (there[0] > 0, there[1], back[0], back[1] > 0) == (True, 0, 0, True)
+    wait_for(
+        lambda: "bern → rome (direction by STAMP)" in stack.get(f"incidents/{incident['id']}")["title"],
+        120,
+        "the incident names the one way",
+    )
+    grid = text_of(stack, "/")
+    assert re.search(r"bern to rome: [^\"]*, forward [1-9]\d* of \d+ lost, reverse [^\"]*, by STAMP", grid)
+    assert re.search(r"rome to bern: [^\"]*, reverse [1-9]\d* of \d+ lost, by STAMP", grid)
+    for pair, way in ((("bern", "rome"), "forward"), (("rome", "bern"), "reverse")):
+        path_id = cells(stack, "loss_ratio")[pair]["path_id"]
+        page = text_of(stack, f"/paths/{path_id}/?period=hour&tab=directions")
+        assert f'class="{way}-bar"' in page, pair
+        assert f"Loss by direction of {pair[0]} to {pair[1]}" in page
+
+
 @pytest.mark.timeout(400)
 def test_a_loss_regression_opens_one_incident_that_closes(stack):
     measured(stack, "loss_ratio", sent=20)
     stack.lab("set", "bern-rome", "--loss", "0.5")
+    planted_at = datetime.now(UTC)
     try:
         opened = wait_for(
             lambda: [incident for incident in stack.get("incidents?state=open") if incident["rule"] == "loss"],
             150,
             "an incident is open",
         )
+        assert_the_one_way_is_named(stack, opened[0], planted_at)
     finally:
         stack.lab("set", "bern-rome", "--loss", "0")
 
@@ -229,7 +278,9 @@ def test_raw_results_are_in_hypertables_with_timescaledb(stack):
         hypertables_there = {name for (name,) in connection.execute(hypertables)} if has_timescaledb else set()
 
     assert has_timescaledb == ("SOUNDINGS_EXPECT_TIMESCALE" in os.environ) or given_database_url is None
-    assert hypertables_there == ({"burst", "burst_hour", "throughput_test"} if has_timescaledb else set())
+    assert hypertables_there == (
+        {"burst", "burst_hour", "direction_burst", "throughput_test"} if has_timescaledb else set()
+    )
 
 
 @pytest.mark.timeout(240)

@@ -93,6 +93,27 @@ def test_a_scenario_without_measurements_has_no_tests() -> None:
     assert set(mesh) == {"mesh", "site"}
 
 
+def test_stamp_runs_beside_pings_between_some_sites() -> None:
+    scenario = load_scenario("five-sites")
+
+    mesh = tomllib.loads(mesh_toml(scenario, namespace_addresses(scenario)))
+
+    [stamp] = [test for test in mesh["test"] if test["kind"] == "stamp"]
+    [group] = [group for group in mesh["group"] if stamp["name"] in group["tests"]]
+    assert (stamp["every_s"], stamp["count"]) == (10, 10)
+    assert group["sites"] == ["slac", "nersc", "ornl"]
+    assert stamp["count"] * stamp["spacing_s"] + stamp["timeout_s"] <= stamp["every_s"]
+
+
+def test_on_loopback_no_stamp_runs_since_reflectors_share_a_port() -> None:
+    scenario = load_scenario("five-sites")
+
+    mesh = tomllib.loads(mesh_toml(scenario, loopback_addresses(scenario)))
+
+    assert {test["kind"] for test in mesh["test"]} == {"ping", "throughput"}
+    assert [group["name"] for group in mesh["group"]] == ["all"]
+
+
 @pytest.mark.parametrize("name", shipped_scenarios())
 def test_a_cycle_of_pings_ends_before_the_next_begins(name: str) -> None:
     ping = load_scenario(name).measure.ping

@@ -126,6 +126,11 @@ def test_the_queue_is_given_in_bytes_or_as_a_time_at_the_rate() -> None:
             ("[measure]: ", "unknown table [measure.sweep]", "it takes ping, throughput, trace"),
         ),
         (
+            '[measure.stamp]\nevery_s = 10\nsites = ["slac", "cren"]',
+            ("[measure.stamp]: ", 'site "cren"', "not defined", 'did you mean "cern"?'),
+        ),
+        ('[measure.stamp]\nevery_s = 10\nsites = ["slac"]', ("[measure.stamp]: sites must", 'not ["slac"]')),
+        (
             "[alerts.loss]\nabove_ratio = 1.0\nwindow_s = 60",
             ("above_ratio must be", "a number", "more than 0 ", "less than 1,", "not 1"),
         ),
