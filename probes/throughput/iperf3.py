@@ -29,7 +29,7 @@ from probes.throughput import authentication, congestion_control
 from probes.throughput.address import is_local, resolve_address
 from probes.throughput.authentication import Credentials
 from probes.throughput.hosts.inventory import read_inventory, read_tcp_metrics
-from probes.throughput.hosts.spec import HostInventory, TcpMetrics
+from probes.throughput.hosts.spec import HostInventory, HostLoad, TcpMetrics
 from probes.throughput.report import (
     Json,
     ServerBusy,
@@ -137,7 +137,7 @@ def run_client(
     streams = StreamAddress(address, spec.port) if sends else None
     with (
         _running(arguments, credentials, file) as process,
-        ToolSampler(process.pid, streams, spec.streams) as sampler,
+        ToolSampler(process.pid, streams, spec.streams, peer=address) as sampler,
     ):
         output = _output(process, deadline)
     try:
@@ -148,7 +148,7 @@ def run_client(
                 f"{error}; this host's iperf3 {authentication.missing_reason(spec.peer_iperf3)}"
             ) from error
         raise
-    return _with_samples(run, sampler)
+    return _with_samples(run, sampler, spec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +160,7 @@ class ServerStatistics:
     kernel: KernelCounts | None = None
     inventory: HostInventory | None = None
     metrics: TcpMetrics | None = None
+    load: HostLoad | None = None
 
 
 def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None) -> ServerStatistics | None:
@@ -251,7 +252,9 @@ def _serve_once(
     sends_to = StreamAddress(peer, spec.port, from_port=True) if peer is not None and spec.reverse else None
     with (
         _running(server_arguments(spec, address), credentials, file) as process,
-        ToolSampler(process.pid, sends_to if spec.protocol == "tcp" else None, spec.streams) as sampler,
+        ToolSampler(
+            process.pid, sends_to if spec.protocol == "tcp" else None, spec.streams, peer=peer, waits=True
+        ) as sampler,
         ExitStack() as filters,
     ):
         if peer is not None:
@@ -261,7 +264,7 @@ def _serve_once(
         output = _output(process, deadline, deadline_is_failure=False)
     if file is not None and process.returncode == -signal.SIGXFSZ:
         raise ToolFailure(f"iperf3 server: received more than the {file.max_bytes:,} bytes of the file", permanent=True)
-    statistics = ServerStatistics(sampler.wanted_ratio(), sampler.kernel_counts())
+    statistics = ServerStatistics(sampler.wanted_ratio(), sampler.kernel_counts(), load=sampler.host_load())
     try:
         return decode(output), statistics
     except ToolFailure:
@@ -331,7 +334,7 @@ def _stop(process: subprocess.Popen[bytes]) -> bytes:
     return output
 
 
-def _with_samples(run: ThroughputRun, sampler: ToolSampler) -> ThroughputRun:
+def _with_samples(run: ThroughputRun, sampler: ToolSampler, spec: ThroughputSpec) -> ThroughputRun:
     """Add the sampled statistics to the result. The client is the sender unless `reverse` is set."""
     transfer = run.transfer
     if transfer is None:
@@ -342,4 +345,6 @@ def _with_samples(run: ThroughputRun, sampler: ToolSampler) -> ThroughputRun:
         transfer = msgspec.structs.replace(
             transfer, **{end: msgspec.structs.replace(use, wanted_ratio=sampler.wanted_ratio())}
         )
-    return msgspec.structs.replace(run, transfer=msgspec.structs.replace(transfer, kernel=sampler.kernel_counts()))
+    load = {"receiver_load" if run.reverse else "sender_load": sampler.host_load()}
+    transfer = msgspec.structs.replace(transfer, kernel=sampler.kernel_counts(), window_bytes=spec.window_bytes, **load)
+    return msgspec.structs.replace(run, transfer=transfer)

@@ -57,6 +57,7 @@ def _report(
         wanted_ratio=statistics.wanted_ratio,
         kernel=statistics.kernel,
         inventory=msgspec.UNSET if statistics.inventory is None else statistics.inventory,
+        load=msgspec.UNSET if statistics.load is None else statistics.load,
         metrics=msgspec.UNSET if statistics.metrics is None else statistics.metrics,
     )
 

@@ -20,6 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from probes.throughput.hosts.load import HostLoadSampler
+from probes.throughput.hosts.spec import HostLoad
 from probes.throughput.spec import KernelCounts
 
 SAMPLE_EVERY_S = 0.2
@@ -43,13 +45,17 @@ class StreamAddress:
 class ToolSampler:
     """Samples a process and its streams while the context is open; its results are complete after that."""
 
-    def __init__(self, pid: int, streams: StreamAddress | None, count: int = 1) -> None:
-        """`streams` is None if this host does not send; `count` is the number of streams."""
+    def __init__(
+        self, pid: int, streams: StreamAddress | None, count: int = 1, *, peer: str | None = None, waits: bool = False
+    ) -> None:
+        """`streams` is None if this host does not send; `count` is the number of streams. `peer` is the other end, for
+        which the tool `waits` if it is the server."""
         self._pid = pid
         self._streams = streams
         self._count = count
         self._busy_s: dict[str, list[tuple[float, float]]] = {}
         self._sockets: dict[str, str] = {}
+        self._load = HostLoadSampler(pid, peer, waits=waits)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
 
@@ -75,10 +81,17 @@ class ToolSampler:
         ]
         return max(ratios, default=None)
 
+    def host_load(self) -> HostLoad | None:
+        """The load of this host while the streams were active."""
+        return self._load.host_load()
+
     def _sample(self) -> None:
         while not self._ended.wait(SAMPLE_EVERY_S):
-            for thread, busy_s in scheduled_s(self._pid).items():
-                self._busy_s.setdefault(thread, []).append((time.monotonic(), busy_s))
+            threads = scheduled_s(self._pid)
+            for thread, (ran_s, waited_s) in threads.items():
+                self._busy_s.setdefault(thread, []).append((time.monotonic(), ran_s + waited_s))
+            if threads:
+                self._load.sample({thread: ran_s for thread, (ran_s, _) in threads.items()})
             if self._streams is not None:
                 for line in socket_lines(self._streams):
                     self._sockets[" ".join(line.split()[2:4])] = line
@@ -92,14 +105,14 @@ def _first_busy_sample(samples: list[tuple[float, float]]) -> tuple[float, float
     return samples[0]
 
 
-def scheduled_s(pid: int) -> dict[str, float]:
-    """Seconds that each thread of a process was running or runnable (/proc, schedstat); empty if not available."""
+def scheduled_s(pid: int) -> dict[str, tuple[float, float]]:
+    """Seconds that each thread of a process ran, and waited to run (/proc, schedstat); empty if not available."""
     seconds = {}
     for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         # A thread may end between being listed and being read.
         with contextlib.suppress(OSError, ValueError):
             ran_ns, waited_ns, _ = path.read_text().split()
-            seconds[path.parent.name] = (int(ran_ns) + int(waited_ns)) / 1e9
+            seconds[path.parent.name] = (int(ran_ns) / 1e9, int(waited_ns) / 1e9)
     return seconds
 
 

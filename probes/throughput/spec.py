@@ -26,7 +26,7 @@ from probes.bounds import (
     Text,
 )
 from probes.contract import Outcome
-from probes.throughput.hosts.spec import HostInventory, TcpMetrics
+from probes.throughput.hosts.spec import HostInventory, HostLoad, TcpMetrics
 
 Protocol = Literal["tcp", "udp"]
 MAX_STREAMS = 128
@@ -191,7 +191,8 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     If only the sender or only the receiver reported its intervals, the other's are None. `streams` are in the order of
     their connections; empty for UDP and for agents that did not report them. The TCP metrics are those that
-    the kernel of each end had cached of the other before the test.
+    the kernel of each end had cached of the other before the test; `window_bytes` is the socket buffer that the test
+    set.
     """
 
     sent: SentIntervals | None = None
@@ -205,6 +206,9 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     streams: Annotated[tuple[StreamResult, ...], Meta(max_length=MAX_STREAMS)] = ()
     sender_metrics: TcpMetrics | None = None
     receiver_metrics: TcpMetrics | None = None
+    sender_load: HostLoad | None = None
+    receiver_load: HostLoad | None = None
+    window_bytes: PositiveCount | None = None
 
 
 class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="throughput", tag_field="kind"):
@@ -244,7 +248,7 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="ser
 
     The outcome is `measured` if it served the test, `missed` if no client connected; `detail` explains it. `sends` is
     true if the listening end sent the data, as with `reverse`; `kernel` is set only then. `wanted_ratio` is as in
-    `CpuUse`; `inventory` and `metrics` are those of the listening host.
+    `CpuUse`; `inventory`, `metrics` and `load` are those of the listening host.
     """
 
     needs_slot: ClassVar[bool] = True
@@ -258,6 +262,7 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="ser
     kernel: KernelCounts | None = None
     inventory: HostInventory | msgspec.UnsetType = msgspec.UNSET
     metrics: TcpMetrics | msgspec.UnsetType = msgspec.UNSET
+    load: HostLoad | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def is_reported_by_destination(self) -> bool:
@@ -277,6 +282,9 @@ def merge_server_report(transfer: Transfer, served: ServerReport) -> Transfer:
         transfer = msgspec.structs.replace(transfer, kernel=served.kernel)
     if isinstance(served.metrics, TcpMetrics):
         transfer = with_metrics(transfer, served.metrics, of_sender=served.sends)
+    if isinstance(served.load, HostLoad):
+        end = "sender_load" if served.sends else "receiver_load"
+        transfer = msgspec.structs.replace(transfer, **{end: served.load})
     return transfer
 
 

@@ -10,17 +10,27 @@ from monitor.analysis.transfer.disks import DiskFinding, DiskLimit, DiskToDisk, 
 from monitor.analysis.transfer.events import Pause, Recovery
 from monitor.analysis.transfer.finding import EvidenceFigure, Verdict
 from monitor.analysis.transfer.period import Spread, bit_metres_per_s, spread
-from monitor.analysis.transfer.record import ReceiverInterval, Recording, RecordingError, SenderInterval, TcpInfo
+from monitor.analysis.transfer.record import (
+    CoreUse,
+    HostState,
+    ReceiverInterval,
+    Recording,
+    RecordingError,
+    SenderInterval,
+    TcpInfo,
+)
 from monitor.analysis.transfer.rfc6349 import Rfc6349
 from monitor.analysis.transfer.signs import Signs
 from monitor.analysis.transfer.token_bucket import TokenBucket
 
 __all__ = [
+    "CoreUse",
     "Diagnosis",
     "DiskFinding",
     "DiskLimit",
     "DiskToDisk",
     "EvidenceFigure",
+    "HostState",
     "Pause",
     "ReceiverInterval",
     "Recording",

@@ -10,7 +10,8 @@ from monitor.analysis.transfer.signs import Signs
 
 
 class Verdict(StrEnum):
-    """Limits of a transfer. `LOSS` is loss whose cause the test does not show: a queue, a policer or the line."""
+    """Limits of a transfer. `LOSS` is loss whose cause the test does not show: a queue, a policer or the line.
+    `HOST_QUEUE` is the queue of the sender's own interface."""
 
     WINDOW_LIMITED = "window-limited"
     RANDOM_LOSS = "random loss"
@@ -20,6 +21,7 @@ class Verdict(StrEnum):
     APPLICATION_LIMITED = "application-limited"
     SLOW_RECEIVER = "slow receiver"
     CPU_BOUND = "CPU-bound"
+    HOST_QUEUE = "host queue"
     REORDERING = "reordering"
     UNDETERMINED = "undetermined"
 

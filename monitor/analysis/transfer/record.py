@@ -7,8 +7,8 @@ Missing values are None in a recording and NaN in an array.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,11 +64,45 @@ class TcpInfo:
     duplicates: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CoreUse:
+    """A CPU core during a test: shares of the time in which it was busy, and in software interrupts (network)."""
+
+    number: int
+    busy_ratio: float
+    softirq_ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostState:
+    """A host. `tool_core` is the core on which the tool's busiest thread ran, `tool_ratio` the share of the time in
+    which that thread ran. `queue_drops` are packets dropped by the interface's queue discipline in the test."""
+
+    sysctls: Mapping[str, str] = field(default_factory=dict)
+    interface: str | None = None
+    mtu_bytes: int | None = None
+    queue_discipline: str | None = None
+    tx_queue_packets: int | None = None
+    cpu_governor: str | None = None
+    cores: tuple[CoreUse, ...] = ()
+    tool_core: int | None = None
+    tool_ratio: float | None = None
+    queue_drops: int | None = None
+
+    @property
+    def tool_core_use(self) -> CoreUse | None:
+        """The core of the tool's busiest thread."""
+        return next((core for core in self.cores if core.number == self.tool_core), None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     """A test. `asked_bps` is the requested rate; `idle_rtt_ms` the RTT of a ping without the load; `omitted_s` the
     first part, which the tool leaves out of its figures. `delivered_bytes` is the total that was received or
     acknowledged; `earlier_bps` the median throughput of the earlier tests of the path.
+
+    `window_bytes` is the socket buffer that the test set; None if the system chose it. `has_thread_per_stream` is
+    whether the tool has a thread for each stream.
 
     The CPU ratios are the share of the test in which the tool's process ran or waited to run.
     """
@@ -87,6 +121,18 @@ class Recording:
     sender_cpu_ratio: float | None = None
     receiver_cpu_ratio: float | None = None
     kernel: TcpInfo | None = None
+    sender_host: HostState | None = None
+    receiver_host: HostState | None = None
+    has_thread_per_stream: bool | None = None
+    window_bytes: int | None = None
+
+    def cpu_ratio(self, end: str) -> float | None:
+        """The CPU ratio of an end, sender or receiver."""
+        return self.sender_cpu_ratio if end == "sender" else self.receiver_cpu_ratio
+
+    def host(self, end: str) -> HostState | None:
+        """The host of an end, sender or receiver."""
+        return self.sender_host if end == "sender" else self.receiver_host
 
 
 @dataclass(frozen=True, slots=True)

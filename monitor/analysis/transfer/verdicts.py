@@ -34,16 +34,13 @@ from monitor.analysis.transfer.finding import (
     flight_bytes,
     loss_events_text,
     rate_figure,
-    rounded_up,
     size_text,
 )
+from monitor.analysis.transfer.host_limits import buffer_advice, cpu_bound, own_queue, starved
 from monitor.analysis.transfer.record import Recording
 from monitor.analysis.transfer.signs import Signs
 from monitor.analysis.transfer.start import wanted_seconds
 from monitor.analysis.transfer.token_bucket import LEAST_GROUP
-
-CPU_FULL = 0.9
-"""Share of the time in which a process runs or waits for the CPU above which the CPU is the limit."""
 
 LEAST_STEADY_S = 0.5
 LEAST_STEADY_RTTS = 10.0
@@ -120,21 +117,8 @@ def _too_short(signs: Signs, start_s: float, duration_s: float) -> TransferFindi
 
 
 def _first(signs: Signs, recording: Recording) -> TransferFinding | None:
-    return next((finding for judge in JUDGES if (finding := judge(signs, recording)) is not None), None)
-
-
-def _cpu_bound(signs: Signs, recording: Recording) -> TransferFinding | None:
-    ends = {"sender": recording.sender_cpu_ratio, "receiver": recording.receiver_cpu_ratio}
-    full = {end: ratio for end, ratio in ends.items() if ratio is not None and ratio > CPU_FULL}
-    if not full:
-        return None
-    end = max(full, key=lambda role: full[role])
-    return TransferFinding(
-        Verdict.CPU_BOUND,
-        f"CPU-bound at {bit_rate(signs.throughput_bps)}: the {end}'s process used or waited for the CPU"
-        f" {percent(min(1.0, full[end]))} of the time; the path was not the limit",
-        (rate_figure(signs), EvidenceFigure(f"{end}'s CPU", full[end], "")),
-    )
+    finding = next((finding for judge in JUDGES if (finding := judge(signs, recording)) is not None), None)
+    return None if finding is None else starved(finding, signs, recording)
 
 
 def _paused(signs: Signs, recording: Recording) -> TransferFinding | None:
@@ -204,7 +188,7 @@ def _window_limited(signs: Signs, recording: Recording) -> TransferFinding | Non
     held = f"the receiver's window is {size_text(signs.peer_window_bytes)}"
     return TransferFinding(
         Verdict.WINDOW_LIMITED,
-        f"window-limited at {bit_rate(signs.throughput_bps)}: {held}, {_window_advice(signs, recording, 'tcp_rmem')}",
+        f"window-limited at {bit_rate(signs.throughput_bps)}: {held}, {_window_advice(signs, recording, 'receiver')}",
         (
             rate_figure(signs),
             EvidenceFigure("receiver's window", signs.peer_window_bytes, "B"),
@@ -220,7 +204,7 @@ def _buffer_limited(signs: Signs, recording: Recording) -> TransferFinding | Non
     return TransferFinding(
         Verdict.WINDOW_LIMITED,
         f"window-limited at {bit_rate(signs.throughput_bps)}: the sender's buffer allows"
-        f" {size_text(flight_bytes(signs))} in flight, {_window_advice(signs, recording, 'tcp_wmem')}",
+        f" {size_text(flight_bytes(signs))} in flight, {_window_advice(signs, recording, 'sender')}",
         (
             rate_figure(signs),
             EvidenceFigure("in flight", flight_bytes(signs), "B"),
@@ -230,7 +214,7 @@ def _buffer_limited(signs: Signs, recording: Recording) -> TransferFinding | Non
     )
 
 
-def _window_advice(signs: Signs, recording: Recording, setting: str) -> str:
+def _window_advice(signs: Signs, recording: Recording, *ends: str) -> str:
     """The window that the path's capacity needs; twice the current window where the capacity is unknown."""
     if recording.capacity_bps is not None:
         wanted = float(buffer_bytes(recording.capacity_bps, signs.base_rtt_ms))
@@ -238,9 +222,18 @@ def _window_advice(signs: Signs, recording: Recording, setting: str) -> str:
     else:
         wanted = 2.0 * flight_bytes(signs)
         need = "which did not fill the path"
-    buffer = rounded_up(WINDOW_IN_BUFFER * wanted / recording.streams)
-    for_each = " for each stream" if recording.streams > 1 else ""
-    return f"{need}; raise {setting} to {buffer}{for_each}"
+    each_bytes = WINDOW_IN_BUFFER * wanted / recording.streams
+    present_bytes = {"receiver": signs.peer_window_bytes, "sender": flight_bytes(signs)}
+    advice = (
+        buffer_advice(recording, end, each_bytes, _or_flight(present_bytes[end], signs) / recording.streams)
+        for end in ends
+    )
+    return f"{need}; {' and '.join(advice)}"
+
+
+def _or_flight(window_bytes: float, signs: Signs) -> float:
+    """A window, or the bytes in flight where it is not known."""
+    return flight_bytes(signs) if math.isnan(window_bytes) else window_bytes
 
 
 def _rate_requested(signs: Signs, recording: Recording) -> TransferFinding | None:
@@ -264,16 +257,16 @@ def _window_open(signs: Signs, recording: Recording) -> TransferFinding | None:
     peer_known = not math.isnan(signs.peer_window_bytes)
     if peer_known and signs.peer_window_bytes < 2.0 * in_flight:
         return None
-    which, settings = (
-        ("the send buffer is full", "tcp_wmem")
+    which, ends = (
+        ("the send buffer is full", ("sender",))
         if peer_known
-        else ("the receiver's window or the send buffer is full", "tcp_rmem and tcp_wmem")
+        else ("the receiver's window or the send buffer is full", ("receiver", "sender"))
     )
     unused = "not used up" if open_ratio >= WINDOW_OPEN else "which stands still"
     return TransferFinding(
         Verdict.WINDOW_LIMITED,
         f"window-limited at {bit_rate(signs.throughput_bps)}: {size_text(in_flight)} in flight of a congestion window"
-        f" of {size_text(signs.cwnd_bytes)}, {unused}: {which}, {_window_advice(signs, recording, settings)}",
+        f" of {size_text(signs.cwnd_bytes)}, {unused}: {which}, {_window_advice(signs, recording, *ends)}",
         (
             rate_figure(signs),
             EvidenceFigure("in flight", in_flight, "B"),
@@ -314,12 +307,13 @@ def _is_round(rate_bps: float) -> bool:
 Judge = Callable[[Signs, Recording], TransferFinding | None]
 
 JUDGES: tuple[Judge, ...] = (
-    _cpu_bound,
+    cpu_bound,
     _paused,
     _idle,
     _slow_receiver,
     _window_limited,
     _buffer_limited,
+    own_queue,
     _reordered,
     policed,
     heavy_loss,

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from monitor.analysis.transfer import (
+    CoreUse,
     Diagnosis,
     EvidenceFigure,
+    HostState,
     Pause,
     ReceiverInterval,
     Recording,
@@ -25,6 +27,8 @@ from monitor.analysis.transfer import (
     Verdict,
     diagnose,
 )
+from probes.throughput.authentication import has_thread_per_stream
+from probes.throughput.hosts.spec import HostInventory, HostLoad
 from probes.throughput.spec import CpuUse, ReceivedIntervals, SentIntervals, ThroughputRun, Transfer
 
 SHORTEST_S = 0.001
@@ -44,6 +48,17 @@ class Background:
     idle_rtt_ms: float | None = None
     capacity_bps: float | None = None
     earlier_bps: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostPair:
+    """The inventories of the hosts of a test; None where not reported."""
+
+    sender: HostInventory | None = None
+    receiver: HostInventory | None = None
+
+
+NO_HOSTS = HostPair()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +106,12 @@ class RunDiagnosis:
         return cls(verdict=Verdict.UNDETERMINED, sentence=sentence, steady_bps=None, steady_s=0.0, findings=None)
 
 
-def diagnose_run(run: ThroughputRun, background: Background) -> RunDiagnosis | None:
+def diagnose_run(run: ThroughputRun, background: Background, hosts: HostPair = NO_HOSTS) -> RunDiagnosis | None:
     """Diagnose a test; None where it carried no TCP data or its intervals are missing."""
     if run.protocol != "tcp" or run.transfer is None or run.transfer.sent is None:
         return None
     try:
-        diagnosis = diagnose(recording(run, background))
+        diagnosis = diagnose(recording(run, background, hosts))
     except RecordingError as error:
         return RunDiagnosis.not_possible(f"its intervals contradict each other: {error}")
     return RunDiagnosis(
@@ -108,7 +123,7 @@ def diagnose_run(run: ThroughputRun, background: Background) -> RunDiagnosis | N
     )
 
 
-def recording(run: ThroughputRun, background: Background) -> Recording:
+def recording(run: ThroughputRun, background: Background, hosts: HostPair = NO_HOSTS) -> Recording:
     """Convert a delivered test to the input of the analysis."""
     transfer = Transfer() if run.transfer is None else run.transfer
     kernel = transfer.kernel
@@ -142,6 +157,29 @@ def recording(run: ThroughputRun, background: Background) -> Recording:
             send_buffer_limited_s=kernel.send_buffer_limited_s,
             duplicates=kernel.duplicates,
         ),
+        sender_host=_host_state(hosts.sender, transfer.sender_load),
+        receiver_host=_host_state(hosts.receiver, transfer.receiver_load),
+        has_thread_per_stream=has_thread_per_stream(run.tool),
+        window_bytes=transfer.window_bytes,
+    )
+
+
+def _host_state(inventory: HostInventory | None, load: HostLoad | None) -> HostState | None:
+    """State of a host; None where neither its inventory nor its load is known."""
+    if inventory is None and load is None:
+        return None
+    settings, during = inventory or HostInventory(), load or HostLoad()
+    return HostState(
+        sysctls=settings.sysctls,
+        interface=settings.interface,
+        mtu_bytes=settings.mtu_bytes,
+        queue_discipline=settings.queue_discipline,
+        tx_queue_packets=settings.tx_queue_packets,
+        cpu_governor=settings.cpu_governor,
+        cores=tuple(CoreUse(core.number, core.busy_ratio, core.softirq_ratio) for core in during.cores),
+        tool_core=during.tool_core,
+        tool_ratio=during.tool_ratio,
+        queue_drops=during.queue_drops,
     )
 
 

@@ -8,7 +8,7 @@ same transaction as its diagnosis is stored, so a crash leaves nothing undiagnos
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -16,14 +16,15 @@ import msgspec
 import numpy as np
 from django.db import transaction
 
-from monitor.archive.diagnosis.findings import Background, RunDiagnosis, diagnose_run
+from monitor.archive.diagnosis.findings import Background, HostPair, RunDiagnosis, diagnose_run
 from monitor.archive.ingest.binary_copy import microseconds
 from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.ingest.store_results import INVENTORY_ID, mark_dirty
-from monitor.archive.models import ThroughputTest, UndiagnosedTest
+from monitor.archive.models import StoredInventory, ThroughputTest, UndiagnosedTest
 from monitor.archive.queries.throughput.transfers import backgrounds
 from monitor.mesh.models import Slot
 from probes.contract import Outcome
+from probes.throughput.hosts.spec import HostInventory
 from probes.throughput.spec import ServerReport, ThroughputRun, Transfer, merge_server_report
 
 log = logging.getLogger(__name__)
@@ -42,8 +43,10 @@ def diagnose_awaited(now: datetime, most: int = AT_ONCE) -> int:
         background_of = backgrounds(keys)
         tests = {(test.path_id, test.measured_at): test for test in ThroughputTest.objects.filter(pk__in=keys)}
         served = _server_reports([test.slot_id for test in tests.values() if test.slot_id is not None])
+        inventory_of = _inventories(tests.values(), [number for _, number in served.values()])
         for key, test in tests.items():
-            _diagnose(test, background_of[key], None if test.slot_id is None else served.get(test.slot_id))
+            far_end = None if test.slot_id is None else served.get(test.slot_id)
+            _diagnose(test, background_of[key], far_end, inventory_of)
         mark_dirty(
             np.array([path_id for path_id, _ in keys], np.int64),
             np.array([microseconds(at) for _, at in keys], np.int64),
@@ -59,14 +62,32 @@ def _server_reports(slot_ids: list[int]) -> Mapping[int, tuple[ServerReport, int
     return {slot_id: (msgspec.convert(said, ServerReport), said.get(INVENTORY_ID)) for slot_id, said in rows if said}
 
 
-def _diagnose(test: ThroughputTest, background: Background, far_end: tuple[ServerReport, int | None] | None) -> None:
+def _inventories(tests: Iterable[ThroughputTest], of_servers: Iterable[int | None]) -> Mapping[int, HostInventory]:
+    """The inventories of these tests, by identifier."""
+    of_tests = [number for test in tests for number in (test.sender_inventory_id, test.receiver_inventory_id)]
+    numbers = {number for number in (*of_tests, *of_servers) if number is not None}
+    rows = StoredInventory.objects.filter(pk__in=numbers).values_list("pk", "inventory") if numbers else ()
+    return {number: msgspec.convert(inventory, HostInventory) for number, inventory in rows}
+
+
+def _diagnose(
+    test: ThroughputTest,
+    background: Background,
+    far_end: tuple[ServerReport, int | None] | None,
+    inventory_of: Mapping[int, HostInventory],
+) -> None:
     """Store the diagnosis of a test."""
     served, inventory_id = (None, None) if far_end is None else far_end
     run = _run_of(test, served)
-    said = _diagnose_run(run, background)
-    changed: dict[str, Any] = {"transfer": for_jsonb(run.transfer)}
+    inventory_ids = {
+        "sender_inventory_id": test.sender_inventory_id,
+        "receiver_inventory_id": test.receiver_inventory_id,
+    }
     if served is not None and inventory_id is not None:
-        changed["sender_inventory_id" if served.sends else "receiver_inventory_id"] = inventory_id
+        inventory_ids["sender_inventory_id" if served.sends else "receiver_inventory_id"] = inventory_id
+    hosts = HostPair(*(None if number is None else inventory_of.get(number) for number in inventory_ids.values()))
+    said = _diagnose_run(run, background, hosts)
+    changed: dict[str, Any] = {"transfer": for_jsonb(run.transfer), **inventory_ids}
     if said is not None:
         has_rate = said.steady_bps is not None
         changed |= {
@@ -79,10 +100,10 @@ def _diagnose(test: ThroughputTest, background: Background, far_end: tuple[Serve
     ThroughputTest.objects.filter(pk=(test.path_id, test.measured_at)).update(**changed)
 
 
-def _diagnose_run(run: ThroughputRun, background: Background) -> RunDiagnosis | None:
+def _diagnose_run(run: ThroughputRun, background: Background, hosts: HostPair) -> RunDiagnosis | None:
     """Diagnose a test. An exception is logged and stored as the reason, so that it does not block the queue."""
     try:
-        return diagnose_run(run, background)
+        return diagnose_run(run, background, hosts)
     except Exception as error:
         log.exception("test of path %d at %s cannot be diagnosed", background.path_id, background.at.isoformat())
         return RunDiagnosis.not_possible(f"{type(error).__name__}: {error}")
@@ -104,5 +125,6 @@ def _run_of(test: ThroughputTest, served: ServerReport | None) -> ThroughputRun:
         throughput_bps=test.average_bps,
         received_bytes=test.received_bytes,
         congestion_control=test.congestion_control,
+        tool=test.tool,
         transfer=transfer if transfer is None or served is None else merge_server_report(transfer, served),
     )

@@ -89,6 +89,18 @@ def interface_to(peer: str) -> str | None:
     return name if isinstance(name, str) else None
 
 
+def queue_drops(interface: str) -> int | None:
+    """Packets that the queue disciplines of an interface dropped so far; None without `tc`."""
+    text = _run("tc", "-s", "-j", "qdisc", "show", "dev", interface)
+    try:
+        rows = msgspec.json.decode(text or "")
+    except msgspec.DecodeError:
+        return None
+    # A discipline counts the drops of those below it.
+    drops = [row["drops"] for row in rows if isinstance(row, dict) and row.get("root") and "drops" in row]
+    return int(sum(drops)) if drops else None
+
+
 def read_sysctls(names: Iterable[str] = SYSCTLS, root: Path = PROC_SYS) -> dict[str, str]:
     """Values of those of these sysctls that this kernel has."""
     values = {}
@@ -167,11 +179,15 @@ def _first(rows: Any) -> dict[str, Any]:
 
 
 def _ip(*arguments: str) -> str | None:
-    """Output of `ip`; None if it fails or is not installed."""
+    return _run("ip", *arguments)
+
+
+def _run(*command: str) -> str | None:
+    """Output of a program of iproute2; None if it fails or is not installed."""
     environment = {**os.environ, "PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"}
     try:
         done = subprocess.run(
-            ["ip", *arguments],
+            command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

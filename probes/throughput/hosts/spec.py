@@ -11,9 +11,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from probes.bounds import NO_NUL, Amount, Count, PositiveCount
+from probes.bounds import NO_NUL, Amount, Count, LargeCount, PositiveCount, Ratio
 
 MAX_SETTINGS = 64
+MAX_CORES = 1024
 
 SettingName = Annotated[str, Meta(max_length=64, pattern=NO_NUL)]
 SettingText = Annotated[str, Meta(max_length=200, pattern=NO_NUL)]
@@ -41,6 +42,26 @@ class HostInventory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     tx_ring_packets: Count | None = None
     offloads: Annotated[dict[SettingName, bool], Meta(max_length=MAX_SETTINGS)] = {}
     sysctls: Annotated[dict[SettingName, SettingText], Meta(max_length=MAX_SETTINGS)] = {}
+
+
+class CoreLoad(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A CPU core while the streams were active, by /proc/stat: shares of the time in which it was busy (steal time of
+    a virtual machine included), and of that in software interrupts, which process the network's packets."""
+
+    number: Count
+    busy_ratio: Ratio
+    softirq_ratio: Ratio
+
+
+class HostLoad(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Load of a host while the streams were active. `tool_core` is the core on which the tool's busiest thread was seen
+    most, `tool_ratio` the share of the time in which that thread ran. `queue_drops` are packets dropped by the queue
+    disciplines of the interface to the peer."""
+
+    cores: Annotated[tuple[CoreLoad, ...], Meta(max_length=MAX_CORES)] = ()
+    tool_core: Count | None = None
+    tool_ratio: Amount | None = None
+    queue_drops: LargeCount | None = None
 
 
 class TcpMetrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -85,10 +85,10 @@ def test_after_a_crash_the_diagnosis_is_repeated(mesh, monkeypatch):
 def test_an_internal_error_is_logged_and_blocks_no_other_test(mesh, monkeypatch, caplog):
     sound = pending.diagnose_run
 
-    def failing_diagnosis(run, background):
+    def failing_diagnosis(run, background, hosts):
         if run.started_at == HOUR:
             raise ZeroDivisionError("division by zero")
-        return sound(run, background)
+        return sound(run, background, hosts)
 
     monkeypatch.setattr(pending, "diagnose_run", failing_diagnosis)
     later = HOUR + timedelta(minutes=5)
