@@ -8,6 +8,7 @@ larger than the shifts that the path showed in the hours before.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,9 +37,9 @@ USUAL_QUANTILE, USUAL_FACTOR = 0.8, 2.4
 """A step is larger than 2.4 times the 80th percentile of the usual shifts, as 0.2% of normal shifts are."""
 
 LOSS_BEFORE_S = 3600.0
-LOSS_NEAR_S = 600.0
+LOSS_NEAR_S, LOSS_NEAR_BURSTS = 600.0, 10
 """The loss of the last minutes before the change is like that before, of the first minutes after it like that after:
-otherwise it began at another time."""
+otherwise it began at another time. Ten minutes, or as many bursts if they are closer together."""
 LOSS_CONVERGING_S, LOSS_AFTER_S = 300.0, 1800.0
 """Loss while routing converges, and on the new route."""
 LEAST_LOSS_RATIO = 0.005
@@ -95,17 +96,22 @@ class ChangeEffect:
     loss: LossStep | None
 
 
-def effect_of(series: BurstSeries, earliest_s: float, latest_s: float) -> ChangeEffect | None:
-    """The effect of a change between two traces at `earliest_s` and `latest_s`; None without an effect."""
-    rtt, loss = rtt_step(series, earliest_s, latest_s), loss_step(series, earliest_s, latest_s)
+def effect_of(
+    series: BurstSeries, earliest_s: float, latest_s: float, since_s: float | None = None
+) -> ChangeEffect | None:
+    """The effect of a change between two traces at `earliest_s` and `latest_s`; None without an effect. It is compared
+    with the bursts since `since_s`, if given: the change before."""
+    rtt, loss = rtt_step(series, earliest_s, latest_s, since_s), loss_step(series, earliest_s, latest_s, since_s)
     return None if rtt is None and loss is None else ChangeEffect(rtt, loss)
 
 
-def rtt_step(series: BurstSeries, earliest_s: float, latest_s: float) -> MedianStep | None:
+def rtt_step(
+    series: BurstSeries, earliest_s: float, latest_s: float, since_s: float | None = None
+) -> MedianStep | None:
     """The step of the RTT by a change between `earliest_s` and `latest_s`."""
     received = ~np.isnan(series.rtts_ms)
     at_s, rtts = series.at_s[received], series.rtts_ms[received]
-    near = (at_s >= earliest_s - WINDOW_S) & (at_s < latest_s + WINDOW_S)
+    near = (at_s >= _first_s(earliest_s - WINDOW_S, since_s)) & (at_s < latest_s + WINDOW_S)
     times, values = at_s[near], rtts[near]
     split = _likeliest_split(values)
     if split is None or not _is_within(times, split, earliest_s - SLACK_S, latest_s + SLACK_S):
@@ -119,6 +125,10 @@ def rtt_step(series: BurstSeries, earliest_s: float, latest_s: float) -> MedianS
     least_ms = max(LEAST_SHIFT_MS, LEAST_SHIFT_RATIO * old.median, _usual_shift_ms(at_s, rtts, times[0], len(before)))
     excludes_zero = step.low_ms > 0.0 or step.high_ms < 0.0
     return step if excludes_zero and abs(step.shift_ms) >= least_ms else None
+
+
+def _first_s(first_s: float, since_s: float | None) -> float:
+    return first_s if since_s is None else max(first_s, since_s)
 
 
 def _likeliest_split(values: Floats) -> int | None:
@@ -149,19 +159,25 @@ def _usual_shift_ms(at_s: Floats, rtts: Floats, until_s: float, samples: int) ->
     return float(USUAL_FACTOR * np.quantile(shifts, USUAL_QUANTILE))
 
 
-def loss_step(series: BurstSeries, earliest_s: float, latest_s: float) -> LossStep | None:
+def loss_step(series: BurstSeries, earliest_s: float, latest_s: float, since_s: float | None = None) -> LossStep | None:
     """The change of loss by a change between `earliest_s` and `latest_s`, while routing converged or afterwards."""
-    hour = _between(series, earliest_s - LOSS_BEFORE_S, earliest_s)
-    last = _between(series, earliest_s - LOSS_NEAR_S, earliest_s)
-    first = _between(series, latest_s, latest_s + LOSS_NEAR_S)
+    near_s = min(LOSS_NEAR_S, LOSS_NEAR_BURSTS * _spacing_s(series))
+    hour = _between(series, _first_s(earliest_s - LOSS_BEFORE_S, since_s), earliest_s)
+    last = _between(series, _first_s(earliest_s - near_s, since_s), earliest_s)
+    first = _between(series, latest_s, latest_s + near_s)
     converging = _between(series, earliest_s, latest_s + LOSS_CONVERGING_S)
+    began = _between(series, earliest_s, latest_s + min(LOSS_CONVERGING_S, near_s))
     after = _between(series, latest_s, latest_s + LOSS_AFTER_S)
-    steps = [_compared(series, hour, last, *windows) for windows in ((converging, converging), (after, first))]
+    steps = [_compared(series, hour, last, *windows) for windows in ((converging, began), (after, first))]
     return max(
         (step for step in steps if step is not None),
         key=lambda step: step.lost_after / step.sent_after,
         default=None,
     )
+
+
+def _spacing_s(series: BurstSeries) -> float:
+    return float(np.median(np.diff(series.at_s))) if len(series.at_s) > 1 else math.inf
 
 
 def _between(series: BurstSeries, first_s: float, last_s: float) -> NDArray[np.bool_]:

@@ -21,6 +21,8 @@ UNCHANGED = "route unchanged"
 """Begins the statement that traces found no change; before a semicolon it is of both directions and all hops."""
 
 CANNOT_TELL = "cannot tell"
+NO_EFFECT = f"no effect of it on RTT or loss shown; where: {CANNOT_TELL}"
+"""Of a change of route near the beginning of an incident."""
 _NOW_BY, _NO_LONGER_BY = "now by", "no longer by"
 _LONG_UNSEEN = timedelta(minutes=2)
 """Between two traces: then the time of a change between them is only known as "at the latest"."""

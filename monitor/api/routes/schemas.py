@@ -53,7 +53,8 @@ class PathRoutesOut(Schema):
 
 @with_fields_of(RouteChange)
 class RouteChangeOut(Schema):
-    """A change of the route of a flow: after `last_before_at`, and before or at `at`, the first trace that shows it."""
+    """A change of the route of a flow: after `last_before_at`, and before or at `at`, the first trace that shows it.
+    `before_since` and `after_until` are those of the changes before and after it, null without any."""
 
 
 @with_fields_of(StoredRoute)

@@ -14,13 +14,13 @@ from django.db import transaction
 
 from monitor.alerts import evaluate as evaluation
 from monitor.alerts.detect.rules.finding import RuleFinding
-from monitor.alerts.evidence import gather, words
+from monitor.alerts.evidence import gather
 from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.evidence.routes import collect
 from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.incidents import lifecycle, queries
-from monitor.alerts.models import Incident, IncidentChange
+from monitor.alerts.models import Incident
 from monitor.analysis.routes.onset import LossOnset
 from monitor.archive.ingest.traces import store_traces
 from monitor.archive.models import Burst, Trace
@@ -203,98 +203,6 @@ def test_loss_on_the_way_back_is_stated_of_the_reverse_path(paths, as_names):
     assert (route.path, route.sentence) == ("cern → slac", f"route unchanged; {place}")
     assert route.after.hops[0].address == REVERSE[0]
     assert "cern → slac: route unchanged" in evidence(row, NOW).likely
-
-
-OLD_WAY = [GEANT + "1", GEANT + "2", CERN + "1", "192.0.2.2"]
-NEW_WAY = [GEANT + "1", COGENT + "1", CERN + "1", "192.0.2.2"]
-THIRD_WAY = [GEANT + "1", "8.4.0.1", CERN + "1", "192.0.2.2"]
-
-
-def plant_route_change(there, back):
-    """From BEGAN on over COGENT, 60 ms longer."""
-    for path in (there, back):
-        plant_pings(path, shift_ms=60.0)
-    for minute in range(-300, -20, 10):
-        plant_trace(there, NOW + minute * MINUTE, OLD_WAY)
-    for minute in (-19, -10, -1):
-        plant_trace(there, NOW + minute * MINUTE, NEW_WAY)
-
-
-def test_a_route_change_with_a_step_is_the_cause(paths, as_names):
-    there, back = paths["slac → cern"], paths["cern → slac"]
-    plant_route_change(there, back)
-
-    row = opened(rtt_finding(there), rtt_finding(back))
-
-    gathered = evidence(row, NOW)
-    route = gathered.routes[0]
-    assert gathered.cause.fault is Fault.ROUTE
-    assert lacks(gathered.likely, "the route changed at 09:45:00 UTC", "+60 ms", "now by AS 174") == []
-    assert route.changed_at == BEGAN
-    assert route.rtt_shift_ms == pytest.approx(60.0, abs=0.5)
-    assert (route.before.hops[1].place, route.after.hops[1].place) == ("AS 20965 GEANT", "AS 174 COGENT")
-    assert (
-        lacks(ticket_text(row, gathered), "trace before, 2026-11-21 09:35:00", "trace after, 2026-11-21 09:46:00") == []
-    )
-
-
-def test_a_route_that_went_back_is_said_to_be_back(paths, as_names, client, settings):
-    settings.LOCAL_READ = settings.ALLOW_PLAIN_HTTP = True
-    there, back = paths["slac → cern"], paths["cern → slac"]
-    plant_route_change(there, back)
-    row = opened(rtt_finding(there), rtt_finding(back))
-    back_at = NOW + timedelta(minutes=2, seconds=10)
-    plant_trace(there, NOW + MINUTE, NEW_WAY)
-    silent = [None if hop == GEANT + "1" else hop for hop in OLD_WAY]
-    plant_trace(there, back_at, silent)
-
-    later = NOW + 3 * MINUTE
-    lifecycle.close(row.pk, [(there.pk, "rtt"), (back.pk, "rtt")], "RTT 20.2 ms again", later, ended_at=NOW)
-    row = queries.incident_with_paths(row.pk)
-    gathered = evidence(row, later)
-
-    assert lacks(gathered.likely, "then by AS 174", "back on the previous route since 10:07:10 UTC") == []
-    route = gathered.routes[0]
-    assert (route.back_at, route.changed_again_at, route.has_effect) == (back_at, None, True)
-    assert route.after.hops[1].place == "AS 174 COGENT"
-    closing = words.body(row, IncidentChange.CLOSED, gathered)
-    page = client.get(f"/incidents/{row.pk}/", headers={"host": "localhost"}).content.decode()
-    for text in (closing, ticket_text(row, gathered), page):
-        assert lacks(text, "the route changed at 09:45:00 UTC", "back on the previous route since 10:07:10 UTC") == []
-        assert "now by AS 174" not in text
-    # The evidence gathered after the end has it as well, and stays so when the route changes once more, later.
-    gather.store_facts(row, later)
-    plant_trace(there, later + 60 * MINUTE, NEW_WAY)
-    assert evidence(row, later + 120 * MINUTE).routes[0].back_at == back_at
-    assert gather.stored_facts(row).routes[0].back_at == back_at
-
-
-def test_a_route_that_changes_again_is_not_said_to_be_back(paths, as_names):
-    there, back = paths["slac → cern"], paths["cern → slac"]
-    plant_route_change(there, back)
-    row = opened(rtt_finding(there), rtt_finding(back))
-    for minute, hops in ((2, OLD_WAY), (4, THIRD_WAY)):
-        plant_trace(there, NOW + minute * MINUTE, hops)
-
-    third = evidence(row, NOW + 5 * MINUTE)
-    plant_trace(there, NOW + 6 * MINUTE, NEW_WAY)
-    new = evidence(row, NOW + 7 * MINUTE)
-
-    assert (third.routes[0].back_at, third.routes[0].changed_again_at) == (None, NOW + 4 * MINUTE)
-    assert lacks(third.likely, "then by AS 174", "changed again at 10:09:00 UTC") == []
-    assert (new.routes[0].back_at, new.routes[0].changed_again_at) == (None, None)
-    assert lacks(new.likely, "now by AS 174") == []
-
-
-def test_a_route_that_changed_in_between_is_not_unchanged(paths):
-    there = paths["slac → cern"]
-    plant_pings(there, shift_ms=60.0)
-    for minute in range(-300, 0, 5):
-        plant_trace(there, NOW + minute * MINUTE, NEW_WAY if minute == -10 else OLD_WAY)
-
-    gathered = evidence(opened(rtt_finding(there)), NOW)
-
-    assert [route.sentence for route in gathered.routes] == ["where: cannot tell"]
 
 
 @pytest.mark.parametrize("has_reverse", [True, False])

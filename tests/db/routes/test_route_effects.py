@@ -80,6 +80,22 @@ def test_a_change_on_the_way_back_shows_in_rtts_there(mesh):
     assert measured.rtt_shift_ms == pytest.approx(60.0, abs=1.0)
 
 
+def test_a_change_and_the_way_back_have_a_step_each(mesh):
+    """RTTs are 60 ms higher from minute -25 to minute -1 only; the traces see the other route from -21 to 0."""
+    plant_traces(mesh.slac_cern, "ABD", "ACD")
+    plant_pings(mesh.slac_cern, shift_ms=60.0)
+    for burst in Burst.objects.filter(measured_at__gte=HOUR - MINUTE):
+        Burst.objects.filter(pk=burst.pk).update(rtts_ms=[rtt - 60.0 for rtt in burst.rtts_ms])
+    with transaction.atomic():
+        store_traces([delivered(mesh.slac_cern, trace("ABD", at=HOUR, flow=1))], NOW)
+
+    there, back = measured_changes(HOUR - DAY, HOUR + MINUTE)
+
+    assert (there.rtt_shift_ms, back.rtt_shift_ms) == (pytest.approx(60.0, abs=1.0), pytest.approx(-60.0, abs=1.0))
+    assert (there.change.before_since, there.change.after_until) == (None, back.change.at)
+    assert back.change.before_since == there.change.at
+
+
 def test_a_change_without_effect_is_counted_once(mesh):
     plant_traces(mesh.slac_cern, "ABD", "ACD", flows=(1, 2))
     plant_pings(mesh.slac_cern)

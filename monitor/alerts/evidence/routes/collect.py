@@ -215,6 +215,8 @@ def _changed(change: MeasuredChange, end: _Traced, onset: _Place | None, names: 
     if onset is not None and onset.is_certain:
         on_path = "" if onset.path == end.direction.name else f" on {onset.path}"
         sentence = f"{sentence}; {onset.text}{on_path}"
+    elif effect is None:
+        sentence = f"{sentence}, {wording.NO_EFFECT}"
     return RouteFacts(
         path_id=end.direction.path_id,
         path=end.direction.name,

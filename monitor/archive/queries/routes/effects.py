@@ -143,13 +143,17 @@ def _measured(change: RouteChange, series: Mapping[int, BurstSeries]) -> Measure
     """With the effect on the pings of its own path, else of the reverse path."""
     if _is_dated(change):
         for path_id, bursts in series.items():
-            effect = effect_of(_near(bursts, change), change.last_before_at.timestamp(), change.at.timestamp())
+            since_s = None if change.before_since is None else change.before_since.timestamp()
+            last_before_s, at_s = change.last_before_at.timestamp(), change.at.timestamp()
+            effect = effect_of(_near(bursts, change), last_before_s, at_s, since_s)
             if effect is not None:
                 return MeasuredChange(change, path_id, effect)
     return MeasuredChange(change, change.path_id, None)
 
 
 def _near(series: BurstSeries, change: RouteChange) -> BurstSeries:
-    first, last = (change.last_before_at - BEFORE).timestamp(), (change.at + AFTER).timestamp()
+    """The bursts up to the next change of the route, which may have an effect of its own."""
+    until = change.at + AFTER if change.after_until is None else min(change.at + AFTER, change.after_until)
+    first, last = (change.last_before_at - BEFORE).timestamp(), until.timestamp()
     near = slice(*np.searchsorted(series.at_s, (first, last)).tolist())
     return BurstSeries(series.at_s[near], series.rtts_ms[near], series.sent[near], series.lost[near])

@@ -67,7 +67,11 @@ class TraceGap:
 
 @dataclass(frozen=True, slots=True)
 class RouteChange:
-    """A change of the route of a flow, between its last trace on the route before and its first on the route after."""
+    """A change of the route of a flow, between its last trace on the route before and its first on the route after.
+
+    `before_since` is the first trace after the change before it, `after_until` that of the change after it; None
+    without such a change.
+    """
 
     path_id: int
     protocol: str
@@ -80,6 +84,8 @@ class RouteChange:
     after_id: int
     after_hops: list[str | None]
     after_reached: bool
+    before_since: datetime | None
+    after_until: datetime | None
 
     @property
     def before(self) -> RouteHops:

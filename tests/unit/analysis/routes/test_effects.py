@@ -74,6 +74,36 @@ def test_loss_that_begins_at_another_time_is_no_effect(minute):
     assert loss_step(steady(np.full(120, 50.0), lost), 3600.0, 4200.0) is None
 
 
+@pytest.mark.parametrize("seconds", [110, 176, 290])
+def test_an_outage_minutes_after_a_change_is_not_its_effect(seconds):
+    """A burst every 10 s; the outage lasts for 200 s and begins so long after the first trace on the new route."""
+    at_s = np.arange(1200) * 10.0
+    is_out = (at_s >= 9000.0 + seconds) & (at_s < 9200.0 + seconds)
+    lost = np.where(is_out, 10, 0)
+    series = BurstSeries(at_s, np.where(is_out, np.nan, 50.0), np.full(1200, 10), lost)
+
+    assert effect_of(series, 8970.0, 9000.0) is None
+    assert loss_step(series, 8970.0 + seconds, 9000.0 + seconds).lost_after >= 200
+
+
+def test_a_route_that_went_back_keeps_its_step():
+    """+12 ms for four minutes, a burst every 10 s; each change is compared up to the other."""
+    at_s = np.arange(1200) * 10.0
+    rtts = 50.0 + np.random.default_rng(5).exponential(0.2, 1200) + 12.0 * ((at_s >= 9000.0) & (at_s < 9240.0))
+    zero = np.zeros(1200, dtype=np.int64)
+    series = BurstSeries(at_s, rtts, np.full(1200, 10), zero)
+    until = at_s < 9240.0
+    first = BurstSeries(at_s[until], rtts[until], np.full(until.sum(), 10), zero[until])
+
+    there = effect_of(first, 8980.0, 9010.0)
+    back = effect_of(series, 9220.0, 9250.0, 9010.0)
+
+    assert there is not None
+    assert back is not None
+    assert there.rtt.shift_ms == pytest.approx(12.0, abs=0.3)
+    assert back.rtt.shift_ms == pytest.approx(-12.0, abs=0.3)
+
+
 def test_without_bursts_there_is_no_effect():
     empty = BurstSeries(np.array([]), np.array([]), np.array([], dtype=np.int64), np.array([], dtype=np.int64))
 
