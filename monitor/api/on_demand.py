@@ -16,10 +16,9 @@ from ninja.errors import HttpError
 from pydantic import Field
 
 from monitor.accounts.roles import Action, may
-from monitor.api.parameters import ProblemOut
+from monitor.api.parameters import ProblemOut, path_or_404
 from monitor.archive.queries.throughput import on_demand as outcomes
 from monitor.archive.queries.throughput.on_demand import OnDemand
-from monitor.mesh.models import Path
 from monitor.mesh.schedule import on_demand
 from monitor.mesh.schedule.on_demand import NoFreeSlot, OnDemandError, Settings
 from probes.bounds import LARGEST_BIGINT
@@ -85,9 +84,7 @@ class OnDemandOut(Schema):
     "409 where they are not free within an hour, or a budget of mesh.toml is used up.",
 )
 def run_now(request: HttpRequest, path_id: int, body: SettingsIn) -> Status[dict[str, object]]:
-    path = Path.objects.with_hosts().filter(pk=path_id).first()
-    if path is None:
-        raise HttpError(404, f"there is no path {path_id}; /api/v1/paths lists them")
+    path = path_or_404(path_id)
     now = timezone.now()
     try:
         slot = on_demand.ask(path, Settings(**body.dict()), by=request.user.get_username(), now=now)

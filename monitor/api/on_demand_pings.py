@@ -16,8 +16,7 @@ from ninja.errors import HttpError
 from pydantic import Field
 
 from monitor.accounts.roles import Action, may
-from monitor.api.parameters import ProblemOut
-from monitor.mesh.models import Path
+from monitor.api.parameters import ProblemOut, path_or_404
 from monitor.mesh.schedule.on_demand_pings import COUNT, SPACING_S, TAKE_UP_S, PingsRefused, PingsRunning
 from monitor.mesh.schedule.ping_runs import PingRunState, PingsState, pings_of
 from monitor.overview.on_demand.pings import PingsTooOften, ask
@@ -72,9 +71,7 @@ class OnDemandPingsOut(Schema):
     "above the rate limit of the user. Excluded from all figures, alerts and reports.",
 )
 def ping_now(request: HttpRequest, path_id: int, response: HttpResponse) -> Status[object]:
-    path = Path.objects.with_hosts().filter(pk=path_id).first()
-    if path is None:
-        raise HttpError(404, f"there is no path {path_id}; /api/v1/paths lists them")
+    path = path_or_404(path_id)
     now = timezone.now()
     try:
         asked = ask(path, request.user.get_username(), now)

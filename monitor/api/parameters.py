@@ -1,4 +1,4 @@
-"""Parameters shared by the users' API, as periods and packet sizes; and the answer for errors."""
+"""Parameters shared by the users' API, as paths, periods and packet sizes; and the answer for errors."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ninja import Schema
 from ninja.errors import HttpError
 from pydantic import AfterValidator, AwareDatetime, Field
 
+from monitor.mesh.models import Path
 from monitor.overview.moments import day_in_bounds, in_bounds
 
 DAY = timedelta(days=1)
@@ -44,6 +45,15 @@ class Range(Schema):
 
 Limit = Annotated[int, Field(ge=1, le=200, description="maximum number of rows")]
 Offset = Annotated[int, Field(ge=0, le=10_000_000, description="number of rows to skip")]
+
+
+def path_or_404(path_id: int) -> Path:
+    """The path with its hosts. Raises a 404 where there is none."""
+    path = Path.objects.with_hosts().filter(pk=path_id).first()
+    if path is None:
+        raise HttpError(404, f"there is no path {path_id}; /api/v1/paths lists them")
+    return path
+
 
 PacketBytes = Annotated[
     int | None, Field(ge=0, le=65_507, description="bytes of ICMP payload; the smallest if not given")

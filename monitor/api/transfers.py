@@ -17,13 +17,13 @@ from pydantic import Field
 
 from monitor.analysis.tcp import ThroughputEstimate
 from monitor.analysis.transfer import spread
-from monitor.api.parameters import PacketBytes, ProblemOut, Range
+from monitor.api.parameters import PacketBytes, ProblemOut, Range, path_or_404
 from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import measured_packet_sizes, path_summaries
 from monitor.archive.queries.throughput.calibrations import PathCalibration
 from monitor.archive.queries.throughput.record_transfers import RecordBy, RecordTransfer, best_transfers
 from monitor.archive.queries.throughput.series import throughput_series
-from monitor.mesh.models import Family, Path
+from monitor.mesh.models import Family
 from monitor.overview.grid import choose_packet_bytes
 
 RECORDS_LENGTH = timedelta(days=30)
@@ -179,7 +179,7 @@ def list_records(
     summary="Minimum, maximum, mean and standard deviation of a path's TCP throughput tests",
 )
 def get_spread(request: HttpRequest, path_id: int, between: Query[Range]) -> dict[str, object]:
-    _require_path(path_id)
+    path_or_404(path_id)
     since, until = between.resolve_at(timezone.now())
     tests = throughput_series(path_id, since, until)
     figures_of_tests = spread(
@@ -198,7 +198,7 @@ def get_spread(request: HttpRequest, path_id: int, between: Query[Range]) -> dic
 def get_estimate(
     request: HttpRequest, path_id: int, between: Query[Range], size: PacketBytes = None
 ) -> dict[str, object]:
-    _require_path(path_id)
+    path_or_404(path_id)
     since, until = between.resolve_at(timezone.now())
     packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
     summaries = path_summaries(since, until, packet_bytes=packet_bytes, path_ids=[path_id])
@@ -223,11 +223,6 @@ def get_estimate(
         "uncalibrated": None if made.uncalibrated is None else _estimate(made.uncalibrated),
         "calibration": None if made.calibration is None else _calibration(made.calibration),
     }
-
-
-def _require_path(path_id: int) -> None:
-    if not Path.objects.filter(id=path_id).exists():
-        raise HttpError(404, f"there is no path {path_id}; /api/v1/paths lists them")
 
 
 def _record(record: RecordTransfer) -> dict[str, object]:

@@ -23,7 +23,7 @@ from monitor.alerts.incidents.queries import incidents_of_path
 from monitor.api import freshness, incidents, mesh_state, on_demand, on_demand_pings, quiet
 from monitor.api.incidents import status_of
 from monitor.api.json_renderer import ApiRenderer
-from monitor.api.parameters import Moment, PacketBytes, ProblemOut, Range
+from monitor.api.parameters import Moment, PacketBytes, ProblemOut, Range, path_or_404
 from monitor.api.routes.downloads import router as route_downloads_router
 from monitor.api.routes.views import router as routes_router
 from monitor.api.schemas import (
@@ -134,7 +134,7 @@ def get_grid(
 def get_series(
     request: HttpRequest, path_id: int, between: Query[Range], size: PacketBytes = None
 ) -> dict[str, object]:
-    _require_path(path_id)
+    path_or_404(path_id)
     since, until = between.resolve_at(timezone.now())
     packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
     series = path_series(path_id, packet_bytes, since, until)
@@ -153,7 +153,7 @@ def get_series(
     summary="Loss and delay of each direction over time, by STAMP",
 )
 def get_directions(request: HttpRequest, path_id: int, between: Query[Range]) -> dict[str, object]:
-    _require_path(path_id)
+    path_or_404(path_id)
     since, until = between.resolve_at(timezone.now())
     return {**asdict(direction_series(path_id, since, until)), "since": since, "until": until}
 
@@ -164,7 +164,7 @@ def get_directions(request: HttpRequest, path_id: int, between: Query[Range]) ->
     summary="Throughput tests of a path, the failed ones included",
 )
 def get_throughput(request: HttpRequest, path_id: int, between: Query[Range]) -> list[ThroughputPoint]:
-    _require_path(path_id)
+    path_or_404(path_id)
     return throughput_series(path_id, *between.resolve_at(timezone.now()))
 
 
@@ -174,7 +174,7 @@ def get_throughput(request: HttpRequest, path_id: int, between: Query[Range]) ->
     summary="A throughput test with its intervals and their diagnosis",
 )
 def get_transfer(request: HttpRequest, path_id: int, at: Moment) -> dict[str, object]:
-    _require_path(path_id)
+    path_or_404(path_id)
     stored = transfer_of(path_id, at)
     if stored is None:
         raise HttpError(404, f"no throughput test of path {path_id} began at {at.isoformat()}")
@@ -189,7 +189,7 @@ def get_transfer(request: HttpRequest, path_id: int, at: Moment) -> dict[str, ob
     summary="Estimates of the bottleneck capacity of a path, failed ones included",
 )
 def get_capacity(request: HttpRequest, path_id: int, between: Query[Range]) -> list[CapacityPoint]:
-    _require_path(path_id)
+    path_or_404(path_id)
     return capacity_series(path_id, *between.resolve_at(timezone.now()))
 
 
@@ -201,7 +201,7 @@ def get_capacity(request: HttpRequest, path_id: int, between: Query[Range]) -> l
 def get_changes(
     request: HttpRequest, path_id: int, between: Query[Range], size: PacketBytes = None
 ) -> list[PathChange]:
-    _require_path(path_id)
+    path_or_404(path_id)
     since, until = between.resolve_at(timezone.now())
     packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
     return changes_of(path_id, packet_bytes, since, until, incidents_of_path(path_id, since, until))
@@ -213,7 +213,7 @@ def get_changes(
     summary="Hours of the day at which a path is congested, from the last 14 days",
 )
 def get_congestion(request: HttpRequest, path_id: int) -> dict[str, object]:
-    _require_path(path_id)
+    path_or_404(path_id)
     recurring = path_congestion(Path.objects.with_hosts().get(id=path_id), timezone.now())
     return {
         "path_id": path_id,
@@ -231,7 +231,7 @@ def get_congestion(request: HttpRequest, path_id: int) -> dict[str, object]:
     summary="Disk-to-disk tests of a path with their limits, failed ones included",
 )
 def get_disk_to_disk(request: HttpRequest, path_id: int, between: Query[Range]) -> list[DiskToDiskPoint]:
-    _require_path(path_id)
+    path_or_404(path_id)
     return disk_to_disk_series(path_id, *between.resolve_at(timezone.now()))
 
 
@@ -241,17 +241,12 @@ def get_disk_to_disk(request: HttpRequest, path_id: int, between: Query[Range]) 
     summary="Outcomes of the planned measurements of a path, up to now",
 )
 def get_ledger(request: HttpRequest, path_id: int, between: Query[Range]) -> dict[str, object]:
-    _require_path(path_id)
+    path_or_404(path_id)
     now = timezone.now()
     since, until = between.resolve_at(now)
     until = max(since, min(until, now))
     lines = ledger_of_path(path_id, since, until)
     return {"path_id": path_id, "since": since, "until": until, "planned": count_planned(lines), "lines": lines}
-
-
-def _require_path(path_id: int) -> None:
-    if not Path.objects.filter(id=path_id).exists():
-        raise HttpError(404, f"there is no path {path_id}; /api/v1/paths lists them")
 
 
 def _grid_out(grid: Grid) -> dict[str, object]:

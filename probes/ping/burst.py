@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from datetime import UTC, datetime
 
 import msgspec
@@ -74,7 +75,7 @@ def measure(
         raise ProbeError("; ".join(wrong), permanent=True)
     now = datetime.now(UTC)
     answers = resolve([(target.address, target.family) for target in spec.targets], deadline)
-    with PingCycle(spec, answers, now, plain=plain, load_periods=load_periods, progress=progress) as cycle:
+    with closing(PingCycle(spec, answers, now, plain=plain, load_periods=load_periods, progress=progress)) as cycle:
         cycle.run(deadline)
         return cycle.bursts()
 
@@ -95,7 +96,8 @@ def measure_each(spec: PingSpec, deadline: Deadline) -> Iterator[tuple[Burst, ..
         groups.setdefault(key, []).append(target)
 
     def measured(targets: Sequence[PingTarget]) -> tuple[Burst, ...]:
-        with PingCycle(msgspec.structs.replace(spec, targets=tuple(targets)), answers, now, plain=plain) as cycle:
+        spec_of_targets = msgspec.structs.replace(spec, targets=tuple(targets))
+        with closing(PingCycle(spec_of_targets, answers, now, plain=plain)) as cycle:
             cycle.run(deadline)
             return cycle.bursts()
 

@@ -17,7 +17,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from math import ceil
 from pathlib import Path
-from types import TracebackType
 
 from probes.contract import Deadline, LoadedPeriods, LoadPeriods, NoRoute, NotPermitted, Outcome, ProbeError
 from probes.ping import rate_limit
@@ -110,12 +109,6 @@ class PingCycle:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> PingCycle:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the sockets."""

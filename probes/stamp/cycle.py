@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from types import TracebackType
 
 import numpy as np
 
@@ -78,12 +77,6 @@ class StampCycle:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> StampCycle:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the sockets."""

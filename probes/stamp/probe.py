@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from datetime import UTC, datetime
 
 import msgspec
@@ -56,7 +57,7 @@ def measure(
         raise ProbeError("; ".join(wrong), permanent=True)
     now = datetime.now(UTC)
     answers = resolve([(target.address, target.family) for target in spec.targets], deadline)
-    with StampCycle(spec, answers, now, load_periods) as cycle:
+    with closing(StampCycle(spec, answers, now, load_periods)) as cycle:
         bursts = cycle.run(deadline)
     return bursts if arrivals is None else _with_arrivals(bursts, spec, arrivals)
 

@@ -13,8 +13,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router
 
-from monitor.api.parameters import ProblemOut, Range
-from monitor.api.routes.views import AsNumber, PathId, RouterAddress, passages, path_of, traces_of
+from monitor.api.parameters import ProblemOut, Range, path_or_404
+from monitor.api.routes.views import AsNumber, PathId, RouterAddress, passages, traces_of
 from monitor.archive.queries.routes.periods import (
     Passage,
     RouteChange,
@@ -41,7 +41,7 @@ OF_TRACE = ("path_id", "at", "test", "outcome", "reason", "protocol", "flow", "r
     summary="Routes of a path and of its reverse path as CSV: a row for each period",
 )
 def get_routes(request: HttpRequest, path_id: int, between: Query[Range]) -> HttpResponse:
-    path = path_of(path_id)
+    path = path_or_404(path_id)
     since, until = between.resolve_at(timezone.now())
     reverse = Path.objects.in_use().filter(source=path.destination_id, destination=path.source_id).first()
     periods = routes_between([path_id] if reverse is None else [path_id, reverse.pk], since, until)

@@ -20,7 +20,7 @@ from ninja.errors import HttpError
 from pydantic import Field
 
 from monitor.analysis.routes.differences import diff, diff_as
-from monitor.api.parameters import Moment, ProblemOut, Range
+from monitor.api.parameters import Moment, ProblemOut, Range, path_or_404
 from monitor.api.routes.schemas import (
     HopNamesOut,
     PassageOut,
@@ -63,7 +63,7 @@ AsNumber = Annotated[int, Field(ge=1, le=2**32 - 2)]
     summary="Routes of a path and of its reverse path, with the periods of each",
 )
 def get_routes(request: HttpRequest, path_id: int, between: Query[Range]) -> dict[str, object]:
-    path = path_of(path_id)
+    path = path_or_404(path_id)
     since, until = between.resolve_at(timezone.now())
     reverse = Path.objects.in_use().filter(source=path.destination_id, destination=path.source_id).first()
     periods = routes_between([path_id] if reverse is None else [path_id, reverse.pk], since, until)
@@ -95,7 +95,7 @@ def list_traces(request: HttpRequest, path_id: int, between: Query[Range]) -> li
     summary="The trace of a path that began at a time; more where several flows were traced",
 )
 def get_traces(request: HttpRequest, path_id: int, at: Moment) -> list[dict[str, Any]]:
-    path_of(path_id)
+    path_or_404(path_id)
     traces = traces_at(path_id, at)
     if not traces:
         raise HttpError(404, f"no trace of path {path_id} began at {at.isoformat()}")
@@ -110,9 +110,7 @@ def get_traces(request: HttpRequest, path_id: int, at: Moment) -> list[dict[str,
     "`on_demand`. 429 with Retry-After above the rate limit of the user, or if the path was traced on demand just now.",
 )
 def trace_now(request: HttpRequest, path_id: int, response: HttpResponse) -> Status[object]:
-    path = Path.objects.with_hosts().filter(pk=path_id).first()
-    if path is None:
-        raise HttpError(404, f"there is no path {path_id}; /api/v1/paths lists them")
+    path = path_or_404(path_id)
     try:
         requests = ask(path, request.user.get_username(), timezone.now())
     except TracesTooOften as error:
@@ -178,17 +176,9 @@ def get_hop_names(
     return {"names": of_addresses(canonical_router(text) for text in address), "tables": sources()}
 
 
-def path_of(path_id: int) -> Path:
-    """The path, or a 404."""
-    path = Path.objects.filter(id=path_id).first()
-    if path is None:
-        raise HttpError(404, f"there is no path {path_id}; /api/v1/paths lists them")
-    return path
-
-
 def traces_of(path_id: int, between: Range) -> list[StoredTrace]:
     """The traces of a path in a period that is not too long."""
-    path_of(path_id)
+    path_or_404(path_id)
     since, until = between.resolve_at(timezone.now())
     if until - since > LONGEST_TRACES:
         raise HttpError(422, f"traces are given for {LONGEST_TRACES.days} days at most: ask for a shorter time")
