@@ -8,7 +8,7 @@ are over or their rules switched off. No data neither opens nor closes incidents
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,8 +24,8 @@ from monitor.alerts.detect.rules import by_direction
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
 from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
-from monitor.alerts.detect.shares import Shares
-from monitor.alerts.detect.snapshot import Snapshot, baselines_of, take_directions, take_snapshot
+from monitor.alerts.detect.shares import Share, Shares
+from monitor.alerts.detect.snapshot import Key, Snapshot, baselines_of, take_directions, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.alerts.evidence import ending, titles, words
 from monitor.alerts.incidents import levels, lifecycle, queries, quiet
@@ -173,23 +173,20 @@ def _texts(
 def _add_to_incidents(lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, now: datetime) -> None:
     """Add findings that are in no lasting incident to the incident of their cause."""
     lasting_incidents = [_lasting_incident(incident) for incident in lasting]
-    counted: dict[tuple[Trouble, frozenset[bool]], Shares] = {}
+    others = _OtherPaths(firing, lasting, snapshot)
     keys = causes.lasting_keys(lasting_incidents)
     seen = route_places.with_routes(suspects.with_trips(snapshot, firing, keys), firing, keys)
     for cause in causes.find_causes(firing, lasting_incidents, seen):
-        of = causes.trouble_of(cause.findings[0].rule), frozenset(_is_loss(finding.rule) for finding in cause.findings)
-        if of not in counted:
-            counted[of] = _shares(*of, firing, lasting, snapshot)
-        of_cause = {finding.path_id for finding in cause.findings}
-        of_cause |= {
-            path_id
+        new = [(finding.path_id, finding.rule) for finding in cause.findings]
+        earlier = [
+            key
             for incident in lasting_incidents
             if incident.cause in {cause.label} | cause.merged
-            for path_id, _ in incident.keys
-        }
+            for key in incident.keys
+        ]
         if cause.merged:
             lifecycle.merge(cause.merged, cause.label, now)
-        lifecycle.add_findings(cause.label, cause.findings, now, cause.because, counted[of].others(of_cause))
+        lifecycle.add_findings(cause.label, cause.findings, now, cause.because, others.shares(new, earlier))
 
 
 def _update_shares(lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot) -> None:
@@ -197,15 +194,42 @@ def _update_shares(lasting: list[Incident], firing: list[RuleFinding], snapshot:
     taken = {(row.path_id, row.rule) for incident in lasting for row in incident.paths.all() if not row.is_over}
     if any((finding.path_id, finding.rule) not in taken for finding in firing):
         return
-    counted: dict[tuple[Trouble, frozenset[bool]], Shares] = {}
+    others = _OtherPaths(firing, lasting, snapshot)
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
         if not rows or words.is_back_to_normal(incident):
             continue
-        of = causes.trouble_of(rows[0].rule), frozenset(_is_loss(row.rule) for row in rows)
-        if of not in counted:
-            counted[of] = _shares(*of, firing, lasting, snapshot)
-        levels.set_shares(incident, counted[of].others({row.path_id for row in rows}))
+        levels.set_shares(incident, others.shares([(row.path_id, row.rule) for row in rows]))
+
+
+class _OtherPaths:
+    """Counts the paths beside those of an incident; what incidents have in common is counted once."""
+
+    def __init__(self, firing: list[RuleFinding], lasting: list[Incident], snapshot: Snapshot) -> None:
+        self._firing, self._lasting, self._snapshot = firing, lasting, snapshot
+        self._counted: dict[tuple[Trouble, frozenset[bool]], Shares] = {}
+        self._suspicion: suspects.PathSuspicion | None = None
+
+    def shares(self, keys: Sequence[Key], earlier: Sequence[Key] = ()) -> list[Share]:
+        """The shares beside the paths of an incident with these findings, whose rules are those of `keys`."""
+        trouble, are_losses = causes.trouble_of(keys[0][1]), frozenset(_is_loss(rule) for _, rule in keys)
+        if (trouble, are_losses) not in self._counted:
+            counts = _shares(trouble, are_losses, self._firing, self._lasting, self._snapshot)
+            self._counted[trouble, are_losses] = counts
+        of_kind = self._counted[trouble, are_losses]
+        path_ids = {path_id for path_id, _ in [*keys, *earlier]}
+        return of_kind.others(path_ids, self._unclear([*keys, *earlier], of_kind.without_alarm(path_ids)))
+
+    def _unclear(self, keys: Sequence[Key], others: list[int]) -> list[int]:
+        """Those of `others` that may have the loss of these findings too."""
+        lossy = {path_id for path_id, rule in keys if _is_loss(rule)}
+        if not lossy:
+            return []
+        if self._suspicion is None:
+            lasting = [(row.path_id, row.rule) for incident in self._lasting for row in incident.paths.all()]
+            self._suspicion = suspects.PathSuspicion(self._firing, lasting, self._snapshot)
+        is_outage = any(rule_of(rule).effect is Effect.UNREACHABLE for _, rule in keys)
+        return self._suspicion.may_lose(lossy, others, is_outage=is_outage)
 
 
 def _shares(

@@ -133,7 +133,9 @@ def _said(
         title = f"State unknown: alert rules not evaluated since {unknown_since:%Y-%m-%d %H:%M} UTC.{then}"
         return title, _others(states, "with data")
     if incidents:
-        return _problems(states, incidents, now), _others(states, "normal")
+        return _problems(states, incidents, now), _others(
+            states, "not in an incident" if _is_unclear(incidents) else "normal"
+        )
     if states.awaited == states.paths:
         return f"{_paths(states.paths)} {'is' if states.paths == 1 else 'are'} waiting for the first results.", ""
     if evaluated_at is None:
@@ -189,6 +191,11 @@ def _ended(now: datetime) -> str:
         return ""
     ago = figures.duration((now - ended.closed_at).total_seconds())
     return f"Last incident: {words.brief(ended, now)}, resolved {ago} ago."
+
+
+def _is_unclear(incidents: tuple[Incident, ...]) -> bool:
+    """Whether the loss of an incident may be on other paths too."""
+    return any(share.get("unclear") for incident in incidents for share in incident.shares)
 
 
 def _paths(number: int) -> str:

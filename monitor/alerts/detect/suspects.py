@@ -7,6 +7,7 @@ other troubles, such as jitter, a path without an alarm is normal.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -31,6 +32,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LOSS_EFFECTS = (Effect.LOSS, Effect.UNREACHABLE)
+EXCLUDED_NATS = -math.log(10.0)
+"""A path's packets exclude the loss of others if they are ten times as likely at its own baseline."""
 SAMPLES = 60
 """RTTs of a path that are looked at, the newest."""
 
@@ -76,6 +79,16 @@ class PathSuspicion:
         if not by_effect:
             return np.full(len(rows), -np.inf)
         return np.nan_to_num(np.fmax.reduce(by_effect), nan=0.0)
+
+    def may_lose(self, bad: Collection[int], others: Sequence[int], *, is_outage: bool) -> list[int]:
+        """Those of `others` whose packets do not exclude the loss of the `bad` paths: with an outage, which hits all
+        packets at once and is soon proven, those that more likely have it than not."""
+        lossy = self._rows(path_id for path_id in sorted(bad) if path_id in self._snapshot.rows)
+        if not len(lossy) or not others:
+            return []
+        factors = suspicion.loss_factors(self._counts, lossy, self._rows(others))
+        least = 0.0 if is_outage else EXCLUDED_NATS
+        return [path_id for path_id, is_open in zip(others, (factors > least).tolist(), strict=True) if is_open]
 
     def _rows(self, path_ids: Iterable[int]) -> Ints:
         return np.array([self._snapshot.rows[path_id] for path_id in path_ids], dtype=np.int64)

@@ -113,7 +113,10 @@ def as_json(incident: Incident, evidence: Evidence) -> dict[str, Any]:
         "began": began and {"at": _stamp(began.at), "earliest": _stamp(began.earliest), "latest": _stamp(began.latest)},
         "likely_cause": evidence.likely,
         "next_step": evidence.cause.next_step,
-        "where": [{"where": share.where, "bad_paths": share.bad, "paths": share.known} for share in evidence.shares],
+        "where": [
+            {"where": share.where, "bad_paths": share.bad, "paths": share.known, "unclear_paths": share.unclear}
+            for share in evidence.shares
+        ],
         "findings": [
             {
                 "path_id": row.path_id,

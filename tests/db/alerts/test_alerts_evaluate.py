@@ -11,6 +11,7 @@ from monitor.agents.models import AgentHealth
 from monitor.alerts import tasks
 from monitor.alerts.detect.rules import loss
 from monitor.alerts.detect.rules.finding import RuleFinding
+from monitor.alerts.detect.shares import Share
 from monitor.alerts.evaluate import SWITCHED_OFF, Evaluation, evaluate
 from monitor.alerts.evidence.gather import gather_due
 from monitor.alerts.evidence.words import raised_text
@@ -18,8 +19,10 @@ from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.models import HistoryEvent, Incident, IncidentTurn, Notification
 from monitor.alerts.notify.deliver import deliver
 from monitor.archive.models import Burst
+from monitor.archive.upkeep import freshness
 from monitor.celery import app
 from monitor.mesh.models import Measurement, Mesh
+from monitor.overview.mesh_state import load_mesh_state
 from tests.db.alert_rows import at_once, make_bursts, make_mesh, only
 from tests.db.notify_servers import http_server
 from tests.facts import lacks
@@ -109,6 +112,29 @@ def test_counts_of_other_paths_are_stored_with_the_incident(paths):
 
 def shares_of(path):
     return {share["where"]: (share["bad"], share["known"]) for share in Incident.objects.get(paths__path=path).shares}
+
+
+def test_a_path_that_loses_without_an_alarm_is_not_called_normal(paths):
+    """Both paths of a pair lose 5%; the reverse path has sent too few packets since for an alarm."""
+    for name, path in paths.items():
+        make_bursts(path, [0] * 60, NOW - timedelta(hours=2))
+        if name == "cern → slac":
+            make_bursts(path, [1, 0] * 4, NOW - timedelta(seconds=80), every_s=10)
+        else:
+            make_bursts(path, [int(name == "slac → cern"), 0] * 30, NOW - WINDOW, every_s=10)
+    evaluate(NOW)
+
+    (incident,) = queries.open_incidents()
+    assert list(incident.paths.values_list("path_id", flat=True)) == [paths["slac → cern"].pk]
+    assert [Share(**share).text for share in incident.shares] == [
+        "paths from cern: not clear yet for 1 of 2 paths, 1 normal",
+        "other paths to cern: normal (1 path)",
+        "other paths from slac: normal (1 path)",
+        "paths to slac: not clear yet for 1 of 2 paths, 1 normal",
+    ]
+    state = load_mesh_state(freshness.load(), NOW)
+    assert lacks(state.sentence, "1 of 6 paths has problems", "5 not in an incident") == []
+    assert "normal" not in state.rest
 
 
 def test_a_path_that_is_normal_again_is_not_counted_as_bad(paths):

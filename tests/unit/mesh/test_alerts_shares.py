@@ -63,7 +63,10 @@ def test_each_share_equals_a_plain_count(seed):
     common = set.intersection(*({PATHS[path_id].source, PATHS[path_id].destination} for path_id in own))
     rest = PATHS.keys() - own - unknown
 
-    for share in Shares(PATHS, bad, unknown).others(own):
+    counts = Shares(PATHS, bad, unknown)
+    unclear = {number for number in counts.without_alarm(own) if chance.random() < 0.3}
+
+    for share in counts.others(own, unclear):
         *_, way, site = ["", "", *share.where.removeprefix("other ").split()]
         if way == "from":
             area = rest & ids(site)
@@ -71,4 +74,4 @@ def test_each_share_equals_a_plain_count(seed):
             area = rest & ids(None, site)
         else:
             area = {path_id for path_id in rest if not common & {PATHS[path_id].source, PATHS[path_id].destination}}
-        assert (share.bad, share.known) == (len(area & bad), len(area)), share
+        assert (share.bad, share.known, share.unclear) == (len(area & bad), len(area), len(area & unclear)), share
