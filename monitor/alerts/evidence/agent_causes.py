@@ -78,7 +78,8 @@ def agent_is_silent(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | 
         return LikelyCause(
             Fault.AGENT_SILENT,
             f"No report from the agent of {source.site} for {shown.duration(_silent_s(source, facts))}: its machine, "
-            f"its service or its route to the centre is down{_with(source)}{_answers_pings(facts, source)}.",
+            f"its service or its route to the centre is down{_with(source, 'last reported')}"
+            f"{_answers_pings(facts, source)}.",
             _check_agent(source.site),
         )
     if source.clock_troubles:
@@ -143,13 +144,13 @@ def _silent_s(agent: AgentFacts, facts: Facts) -> float:
 
 
 def _answers_pings(facts: Facts, agent: AgentFacts) -> str:
-    """Until when other sites reached the silent site, where they still did after the beginning."""
+    """When other sites last reached the silent site, where they still did after the beginning."""
     backs = [path.back.after for path in facts.paths if path.source_site == agent.site and path.back is not None]
     reached = [figures for figures in backs if figures.sent]
     answered_at = max((figures.answered_at for figures in reached if figures.answered_at is not None), default=None)
     if answered_at is None or not all(_answers(figures) for figures in reached):
         return ""
-    return f"; its host answered pings until {answered_at:%Y-%m-%d %H:%M:%S} UTC"
+    return f"; its host answers pings, last at {answered_at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _is_cut_off(figures: PeriodFigures) -> bool:
@@ -165,8 +166,8 @@ def _check_agent(site: str) -> str:
     return f"Check the agent and its host at {site}: site status and site doctor there."
 
 
-def _with(agent: AgentFacts) -> str:
-    return f"; it reports: {_listed(agent.troubles)}" if agent.troubles else ""
+def _with(agent: AgentFacts, verb: str = "reports") -> str:
+    return f"; it {verb}: {_listed(agent.troubles)}" if agent.troubles else ""
 
 
 def _listed(parts: Sequence[str]) -> str:

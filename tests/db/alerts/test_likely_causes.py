@@ -277,12 +277,14 @@ def test_an_interruption_reported_by_a_router_is_named(paths):
 def test_a_silent_agent_and_a_failing_agent_are_distinguished(paths):
     out = paths["slac → cern"]
     AgentHealth.objects.create(
-        site=out.source.site, accepted_at=BEGAN, agent_version="1", queued=0, dropped=0, health=None
-    )
+        site=out.source.site, accepted_at=BEGAN, agent_version="1", queued=0, dropped=0,
+        health={"load_1min": 8.5, "cpus": 2},
+    )  # fmt: skip
     silent = gathered(incident(finding(out, "no_data", since=BEGAN)))
     suspects = ("machine", "service", "route to the centre", "down")
     assert lacks(silent.likely, "No report", "agent of slac", " 20 min", *suspects) == []
-    assert "answered pings" not in silent.likely
+    assert "last reported: load 8.5 on 2 CPUs" in silent.likely, "not in the present tense"
+    assert "answers pings" not in silent.likely
 
     bursts(out, BEGAN, NOW, [], outcome="not_permitted", detail="ping_group_range")
 

@@ -177,7 +177,7 @@ def test_a_silent_agent_has_the_time_of_the_last_answered_ping(cut_off_centre):
     gather.store_facts(incident, at(345))
     likely = evidence(incident, at(345)).likely
 
-    assert lacks(likely, "agent of cern", f"answered pings until {ONSET + 32 * CYCLE:%Y-%m-%d %H:%M:%S} UTC") == []
+    assert lacks(likely, "agent of cern", f"answers pings, last at {ONSET + 32 * CYCLE:%Y-%m-%d %H:%M:%S} UTC") == []
 
 
 def test_cells_without_data_say_so_and_counts_say_it_once(cut_off_centre, monkeypatch):

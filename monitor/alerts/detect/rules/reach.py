@@ -155,7 +155,7 @@ class NoData(AlertRule):
         if contact_s is None:
             return f"the agent of {site} has never reported"
         troubles = snapshot.troubles.get(site, ())
-        of_itself = f"; it reports: {', '.join(troubles)}" if troubles else ""
+        of_itself = f"; it reported: {', '.join(troubles)}" if troubles else ""
         return (
             f"last report of the agent of {site} {shown.duration(snapshot.now.timestamp() - contact_s)} ago{of_itself}"
         )
