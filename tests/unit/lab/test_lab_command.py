@@ -122,7 +122,9 @@ def test_a_setting_is_a_finite_number(number: str, capsys: pytest.CaptureFixture
         (["route", "via", "a"], ("give the path", "SRC DST via")),
         (["route", "--original"], ("give the path",)),
         (["route", "a", "b", "via"], ("`via` needs routers",)),
-        (["set", "a-b", "--link", "a-b", "--loss", "1"], ("--link", "neither a path")),
+        (["set", "a-b", "--link", "a-b", "--loss", "1"], ("--link", "exclude each other")),
+        (["set", "--link", "a-b", "--loss", "1", "--watch"], ("--watch", "of a path", "/lab/")),
+        (["set", "--link", "a-b", "--rtt-ms", "1"], ("--rtt-ms", "--delay-ms")),
         (["set", "--link", "a-b"], ("nothing to set",)),
     ],
 )
