@@ -22,7 +22,7 @@ from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import measured_packet_sizes, path_summaries
 from monitor.archive.queries.throughput.calibrations import PathCalibration
 from monitor.archive.queries.throughput.record_transfers import RecordBy, RecordTransfer, best_transfers
-from monitor.archive.queries.throughput.series import throughput_series
+from monitor.archive.queries.throughput.series import scheduled_bps, throughput_series
 from monitor.mesh.models import Family
 from monitor.overview.grid import choose_packet_bytes
 
@@ -176,15 +176,12 @@ def list_records(
 @router.get(
     "/paths/{int:path_id}/spread",
     response={200: SpreadOut, 404: ProblemOut, 422: ProblemOut},
-    summary="Minimum, maximum, mean and standard deviation of a path's TCP throughput tests",
+    summary="Minimum, maximum, mean and standard deviation of a path's scheduled TCP throughput tests",
 )
 def get_spread(request: HttpRequest, path_id: int, between: Query[Range]) -> dict[str, object]:
     path_or_404(path_id)
     since, until = between.resolve_at(timezone.now())
-    tests = throughput_series(path_id, since, until)
-    figures_of_tests = spread(
-        [test.throughput_bps for test in tests if test.protocol == "tcp" and test.throughput_bps is not None]
-    )
+    figures_of_tests = spread(scheduled_bps(throughput_series(path_id, since, until)))
     figures = {"tests": 0} if figures_of_tests is None else asdict(figures_of_tests)
     nothing = dict.fromkeys(("min_bps", "max_bps", "mean_bps", "deviation_bps"))
     return {"path_id": path_id, "since": since, "until": until, **nothing, **figures}

@@ -330,6 +330,7 @@ def test_the_spread_of_the_periods_tests_is_shown(page, paths):
     for minute, rate_bps in enumerate((90e6, 94e6, 98e6)):
         throughput(path, HOUR + minute * MINUTE, rate_bps)
     throughput(path, HOUR + 5 * MINUTE, 1e6, protocol="udp")
+    throughput(path, HOUR + 6 * MINUTE, 200e6, test="on-demand")
 
     # The deviation of 90, 94 and 98 is 4: their squared distances from the mean, 4, 0 and 4, over two.
     facts = (" 90 Mbit/s to 98 Mbit/s", "mean 94 Mbit/s", "standard deviation 4 Mbit/s")

@@ -6,11 +6,12 @@ Periods, paths and records as in `monitor.archive.queries.paths`; single tests w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from monitor.archive.statements import check_period, optional_list, records, run_statement, select
+from monitor.mesh.document.entries import ON_DEMAND
 
 CAPACITY_HOLDS = timedelta(days=30)
 """Maximum age of a capacity estimate shown for a path; links change seldom."""
@@ -95,6 +96,12 @@ def throughput_series(path_id: int, since: datetime, until: datetime) -> list[Th
     """All throughput tests of a path that began in the period, oldest first, of any outcome."""
     check_period(since, until)
     return select(ThroughputPoint, "throughput_series", path_id=path_id, since=since, until=until)
+
+
+def scheduled_bps(tests: Iterable[ThroughputPoint]) -> list[float]:
+    """Throughput of the scheduled TCP tests: UDP tests send at a set rate, on-demand tests have their own settings."""
+    planned = (test for test in tests if test.protocol == "tcp" and test.test != ON_DEMAND)
+    return [test.throughput_bps for test in planned if test.throughput_bps is not None]
 
 
 def throughput_summaries(

@@ -23,12 +23,12 @@ from monitor.archive.queries.throughput.series import (
     PathThroughput,
     ThroughputPoint,
     newest_capacities,
+    scheduled_bps,
     throughput_summaries,
 )
 from monitor.archive.queries.throughput.transfers import transfer_of
 from monitor.archive.queries.throughput.under_load import LatencyUnderLoad, under_own_tests
 from monitor.archive.statements import LONGEST_RAW
-from monitor.mesh.document.entries import ON_DEMAND
 from monitor.mesh.models import Path
 from monitor.mesh.queries import measured_by
 from monitor.overview.changes import PathChange
@@ -134,7 +134,7 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
             (loaded for loaded in under_own_tests(since, until, [path_id]) if loaded.packet_bytes == size), None
         ),
         throughput=throughput,
-        spread=spread(_measured_bps(tests)),
+        spread=spread(scheduled_bps(tests)),
         estimate=None if estimate is None else estimate_view(estimate),
         latest_tests=tuple(reversed(tests[-LATEST_TESTS:])),
         transfer=_transfer(path_id, tests, test_at),
@@ -168,12 +168,6 @@ def _newest_at(series: Series, until: datetime) -> datetime | None:
 def _earlier(path_id: int, packet_bytes: int, before: datetime) -> ShownPeriod | None:
     ends = data_before(path_id, packet_bytes, before)
     return None if ends is None else ShownPeriod(*ends, None)
-
-
-def _measured_bps(tests: Sequence[ThroughputPoint]) -> list[float]:
-    """Throughput of the scheduled TCP tests: UDP tests send at a set rate, on-demand tests have their own settings."""
-    planned = (test for test in tests if test.protocol == "tcp" and test.test != ON_DEMAND)
-    return [test.throughput_bps for test in planned if test.throughput_bps is not None]
 
 
 def _transfer(path_id: int, tests: Sequence[ThroughputPoint], at: datetime | None) -> TransferView | None:
