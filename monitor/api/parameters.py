@@ -22,6 +22,7 @@ class ProblemOut(Schema):
     detail: str | list[dict[str, Any]]
 
 
+TO_THE_MICROSECOND = "lists have the times to the microsecond, as this address needs them"
 Moment = Annotated[AwareDatetime, AfterValidator(in_bounds)]
 Day = Annotated[date, AfterValidator(day_in_bounds)]
 

@@ -23,7 +23,7 @@ from monitor.alerts.incidents.queries import incidents_of_path
 from monitor.api import freshness, incidents, mesh_state, on_demand, on_demand_pings, quiet
 from monitor.api.incidents import status_of
 from monitor.api.json_renderer import ApiRenderer
-from monitor.api.parameters import Moment, PacketBytes, ProblemOut, Range, path_or_404
+from monitor.api.parameters import TO_THE_MICROSECOND, Moment, PacketBytes, ProblemOut, Range, path_or_404
 from monitor.api.routes.downloads import router as route_downloads_router
 from monitor.api.routes.views import router as routes_router
 from monitor.api.schemas import (
@@ -177,7 +177,7 @@ def get_transfer(request: HttpRequest, path_id: int, at: Moment) -> dict[str, ob
     path_or_404(path_id)
     stored = transfer_of(path_id, at)
     if stored is None:
-        raise HttpError(404, f"no throughput test of path {path_id} began at {at.isoformat()}")
+        raise HttpError(404, f"no throughput test of path {path_id} began at {at.isoformat()}; {TO_THE_MICROSECOND}")
     changes = inventory_changes(path_id, at)
     transfer: dict[str, object] = msgspec.to_builtins(stored, builtin_types=(datetime,))
     return {**transfer, "inventory_changes": [asdict(change) for change in changes]}

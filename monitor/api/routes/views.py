@@ -20,7 +20,7 @@ from ninja.errors import HttpError
 from pydantic import Field
 
 from monitor.analysis.routes.differences import diff, diff_as
-from monitor.api.parameters import Moment, ProblemOut, Range, path_or_404
+from monitor.api.parameters import TO_THE_MICROSECOND, Moment, ProblemOut, Range, path_or_404
 from monitor.api.routes.schemas import (
     HopNamesOut,
     PassageOut,
@@ -98,7 +98,7 @@ def get_traces(request: HttpRequest, path_id: int, at: Moment) -> list[dict[str,
     path_or_404(path_id)
     traces = traces_at(path_id, at)
     if not traces:
-        raise HttpError(404, f"no trace of path {path_id} began at {at.isoformat()}")
+        raise HttpError(404, f"no trace of path {path_id} began at {at.isoformat()}; {TO_THE_MICROSECOND}")
     return _named(traces)
 
 
