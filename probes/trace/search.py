@@ -22,6 +22,8 @@ CONFIRM_PROBES = 12
 """The end of a route is believed after so many probes without a reply at the hop before it, or beyond the last reply,
 and `MOST_ATTEMPTS` where other hops lose probes too: a link that loses 60% loses 12 once in 500 traces."""
 CONFIRM_BATCH = 4
+DOUBLED_PROBES = 3
+"""Probes of each of two neighbouring hops with the same router, so that most of them are of the same route."""
 
 EXCEEDED = "time_exceeded"
 REACHED = "reached"
@@ -175,8 +177,12 @@ class RouteSearch:
 
     def confirms(self) -> list[int]:
         """The TTLs to probe again before the end of the route is believed: the silent hop before the destination, which
-        may be the destination behind a lossy link, or those beyond the last reply."""
+        may be the destination behind a lossy link, or those beyond the last reply. Before that, two neighbouring hops
+        with the same router: the route may have changed between their probes."""
         end = self.end
+        doubled = self._doubled()
+        if doubled:
+            return doubled[: self._packets_to_confirm()]
         if end is not None and end != self.reached_at:
             return []
         if end is None:
@@ -195,6 +201,18 @@ class RouteSearch:
         if hop is None or end - 1 < self.low or not hop.is_silent or is_expected:
             return []
         return [end - 1] * min(CONFIRM_BATCH, self._least_to_confirm() - hop.sent, self._packets_to_confirm())
+
+    def _doubled(self) -> list[int]:
+        """Neighbouring hops with the same router, as often as they need for `DOUBLED_PROBES`; none if the route had it
+        twice before."""
+        ttls: list[int] = []
+        for ttl in range(self.low, self.high):
+            router = self.hop(ttl).router
+            is_known = self.expected is not None and self.expected.at(ttl) == self.expected.at(ttl + 1) == router
+            if router is None or router != self.hop(ttl + 1).router or is_known or ttl + 1 == self.reached_at:
+                continue
+            ttls += [each for each in (ttl, ttl + 1) for _ in range(self.hop(each).sent, DOUBLED_PROBES)]
+        return ttls
 
     def _least_to_confirm(self) -> int:
         """The probes without a reply after which there is nobody to reply."""
@@ -289,4 +307,6 @@ def _hop_at(searches: Sequence[RouteSearch], rank: int, ttl: int) -> Hop:
     hop = search.made_hop(ttl)
     if own:
         return hop
-    return Hop(ttl=ttl, address=hop.address, rtts_ms=hop.rtts_ms, mpls=hop.mpls, is_inferred=True)
+    # Silence towards another target says nothing of this one.
+    rtts_ms = hop.rtts_ms if hop.address is not None else ()
+    return Hop(ttl=ttl, address=hop.address, rtts_ms=rtts_ms, mpls=hop.mpls, is_inferred=True)

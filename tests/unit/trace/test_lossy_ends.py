@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -93,6 +94,40 @@ def test_a_silent_last_router_is_confirmed_once():
     assert [hop.address for hop in first.hops(0)] == ["a", "b", None, "host"]
     assert at_first == CONFIRM_PROBES
     assert sum(probe.ttl == 3 for probe in world.probes) == 1
+
+
+def test_a_route_that_changes_during_a_trace_is_no_route_of_both():
+    """Router "d" moves from hop 5 to hop 4 after the first probe to hop 5: then both hops have replied from it."""
+
+    class ChangingWorld(World):
+        has_changed = False
+
+        def answer(self, probe: TtlProbe, now_s: float) -> Answer | None:
+            self.routes = {0: ("a", "b", "c", "d", "host") if self.has_changed else ("a", "b", "c", "x", "d", "host")}
+            if probe.ttl == 5:
+                self.has_changed = True
+            return super().answer(probe, now_s)
+
+    seen = set()
+    for seed in range(20):
+        world = ChangingWorld({0: ()}, seed=seed)
+        round_ = round_for(world, [EarlierRoute(("a", "b", "c", "x", "d", "host"), reached=True)], attempts=1)
+        world.run(round_)
+        seen.add(tuple(hop.address for hop in round_.hops(0)))
+
+    assert not any(first == second for hops in seen for first, second in pairwise(hops))
+
+
+def test_a_router_that_is_two_hops_of_a_route_is_kept():
+    world = World({0: ["a", "b", "b", "c", "host"]})
+    round_ = round_for(world, attempts=1)
+    world.run(round_)
+    world.probes.clear()
+    later = round_for(world, [EarlierRoute(("a", "b", "b", "c", "host"), reached=True)], attempts=1)
+    world.run(later)
+
+    assert [hop.address for hop in round_.hops(0)] == ["a", "b", "b", "c", "host"]
+    assert len(world.probes) == 5
 
 
 def test_the_packets_to_confirm_are_limited():

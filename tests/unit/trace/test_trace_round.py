@@ -266,3 +266,16 @@ def test_probes_of_a_target_can_go_out_one_by_one():
     world.run(round_)
 
     assert addresses(round_) == ["a", "b", "c", "host"]
+
+
+def test_a_silent_hop_of_another_target_counts_no_lost_packets():
+    world = World(tree(20, regions=1), silent=["near2"])
+    world.run(round_for(world))
+    later = round_for(world, [EarlierRoute(tuple(route), reached=True) for route in world.routes.values()])
+    world.run(later)
+
+    silent = [later.hops(rank)[1] for rank in range(20)]
+    inferred = [hop.rtts_ms for hop in silent if hop.is_inferred]
+    assert len(inferred) >= 10
+    assert set(inferred) == {()}
+    assert {hop.rtts_ms for hop in silent if not hop.is_inferred} == {(None,) * 3}
