@@ -251,7 +251,7 @@ def _collect(
         tests=path_tests(
             [path for pair in pairs for path in (pair.path, pair.back) if path is not None],
             is_since,
-            max(until, is_since),
+            max(is_until, is_since),
         ),
         tests_seen=tests_seen,
         deliveries=_deliveries(reports, since, now),

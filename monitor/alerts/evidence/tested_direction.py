@@ -65,6 +65,8 @@ class _SideRates:
             resent = f", {shown.percent(self.after_resent_ratio)} retransmitted"
             if self.before_resent_ratio is not None:
                 resent += f" (was {shown.percent(self.before_resent_ratio)})"
+            if self.after_loss_ratio is None:
+                resent += ", from a queue of the tests"
         return f"{self.label} {shown.bit_rate(self.after_bps)}{was}{resent}"
 
 
@@ -74,9 +76,10 @@ def tested_direction(facts: Facts) -> TestedDirection:
     if sides is None:
         return TestedDirection(NOT_KNOWN)
     there, back = sides
+    when = "since the onset" if facts.ended_at is None else "while it lasted"
     measured = [side for side in sides if side.after_bps is not None]
     if not measured:
-        return TestedDirection(f"{NOT_KNOWN}; no throughput test since the onset")
+        return TestedDirection(f"{NOT_KNOWN}; no throughput test {when}")
     tests = f"TCP tests: {'; '.join(side.text for side in measured)}"
     both = ((there, back), (back, there))
     slow = [side for side, other in both if _is_slow(side, other)]
@@ -87,20 +90,20 @@ def tested_direction(facts: Facts) -> TestedDirection:
     if len(slow) == 1:
         other = back if slow[0] is there else there
         if other.after_bps is None:
-            return TestedDirection(f"{NOT_KNOWN}; {tests}{_untested(there, back)}")
+            return TestedDirection(f"{NOT_KNOWN}; {tests}{_untested(when, there, back)}")
         return TestedDirection(f"{NOT_KNOWN}; {tests}, so {slow[0].goal}", slow[0].ends)
     if len(slow) == 2:
         return TestedDirection(f"{NOT_KNOWN}; {tests}: both directions")
     if len(measured) == 1:
-        return TestedDirection(f"{NOT_KNOWN}; {tests}{_untested(there, back)}")
+        return TestedDirection(f"{NOT_KNOWN}; {tests}{_untested(when, there, back)}")
     return TestedDirection(f"{NOT_KNOWN}; {tests}: no direction is clearly slower or loses more")
 
 
-def _untested(*sides: _SideRates) -> str:
+def _untested(when: str, *sides: _SideRates) -> str:
     """The direction without a test since the beginning: `; no test of slac → cern since the onset`."""
     missing = [side.label if side.label.startswith(("from ", "to ")) else f"of {side.label}"
                for side in sides if side.after_bps is None]  # fmt: skip
-    return "".join(f"; no test {label} since the onset" for label in missing)
+    return "".join(f"; no test {label} {when}" for label in missing)
 
 
 def _is_slow(side: _SideRates, other: _SideRates) -> bool:

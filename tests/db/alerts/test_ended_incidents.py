@@ -15,7 +15,7 @@ from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.incidents import queries
 from monitor.alerts.models import Incident
-from monitor.archive.models import Burst
+from monitor.archive.models import Burst, ThroughputTest
 from monitor.archive.queries.operation.uptime import UptimeStep, incident_shares
 from monitor.mesh.models import MeasurementPeriod, Site, Test
 from tests.db.alert_rows import make_mesh
@@ -186,3 +186,26 @@ def test_the_rise_of_the_rtt_is_that_while_it_lasted(pair, by_minute, until_s, p
     for side in (path.there, path.back):
         assert abs(side.after.since - found.began.at) <= EVERY
     assert lacks(found.likely, "the minimum RTT rose by 60.0 ms, the median by 60.0 ms") == []
+
+
+def test_tcp_tests_after_the_end_tell_nothing_of_the_direction(pair, by_minute):
+    """Loss for ten minutes; a test of each direction before and a slow one of the reverse direction after it."""
+    plant(pair, lambda name, at_s, n: (n % 3 if name == "slac → cern" and 0 <= at_s < 600 else 0, 20.0))
+    tests = [("slac → cern", -600, 2.7e7), ("slac → cern", 300, 2.6e7)]
+    tests += [("cern → slac", -500, 2.7e7), ("cern → slac", 660, 4e5)]
+    ThroughputTest.objects.bulk_create(
+        ThroughputTest(
+            path_id=pair[name].pk, measured_at=ONSET + timedelta(seconds=at_s), duration_s=10, outcome="measured",
+            throughput_bps=rate_bps, protocol="tcp", test="tcp", streams=1,
+        )
+        for name, at_s, rate_bps in tests
+    )  # fmt: skip
+
+    seen = by_minute()
+
+    assert seen[-1][1].closed_at is not None
+    for now, _, found in seen:
+        if now > ONSET + 5 * MINUTE and found.gathered_at is not None:
+            assert "400 kbit/s" not in found.likely, now
+    said = ("slac → cern 26 Mbit/s (was 27 Mbit/s)", "no test of cern → slac while it lasted")
+    assert lacks(seen[-1][2].likely, *said) == []
