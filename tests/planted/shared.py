@@ -1,4 +1,4 @@
-"""Loss that the paths of a site share, against the same loss on single paths: `shared_loss` and `loss_regression`.
+"""Loss that paths share, against the same loss on single paths: `shared_loss` and `loss_regression`.
 
 In: a site with paths to nine others, each a pair of hosts, and four sites in a full mesh that lose nothing more. Out:
 how long either rule takes from the rise, how the incident is named, and false alarms.
@@ -6,7 +6,10 @@ how long either rule takes from the rise, how the incident is named, and false a
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +29,11 @@ FAR = tuple(f"site{number}" for number in range(9))
 ROUNDS = 12
 CYCLES = 150
 QUIET_SITES = 12
+QUIET_AS = 20
+AS_SHARE = 0.3
+"""Share of the paths through each of them."""
+POOLS = {"uplink": "uplink campus/geant", "AS": "AS 64500 Transit"}
+OTHER_AS = "AS 64501 Other"
 RULES = ("shared_loss", "loss_regression", "loss")
 
 
@@ -48,6 +56,60 @@ def table(sizes: Sizes) -> Table:
         if named < ROUNDS - 1:
             results.failures.append(f"{before:.1%} to {after:.1%}: named right in {named} of {ROUNDS}")
     return results
+
+
+def elsewhere(sizes: Sizes) -> Table:
+    """As `table`, for nine paths that have no site in common, but an uplink or an AS; named by the findings' pool."""
+    results = Table(("shared", "loss", "one path", "nine paths together", "share", "pool named right"))
+    for shared in ("uplink", "AS"):
+        alone, together, named = [], [], 0
+        for seed in range(ROUNDS):
+            replay = planted_elsewhere(shared, 0.003, seed)
+            first = _minutes(replay, ("shared_loss",))
+            together.append(min(first.values(), default=np.inf))
+            single = _minutes(replay, ("loss_regression",))
+            alone += [single.get(path_id, np.inf) for path_id in range(1, len(FAR) + 1)]
+            pools = {finding.figures["pool"] for _, finding in replay.findings if finding.rule == "shared_loss"}
+            named += pools == {POOLS[shared]}
+        one, nine = float(np.median(alone)), float(np.median(together))
+        cells = (f"{one:.0f} min", f"{nine:.0f} min", f"{nine / one:.2f}", f"{named} of {ROUNDS}")
+        results.rows.append((shared, "0.0% to 0.3%", *cells))
+        if named < ROUNDS - 1:
+            results.failures.append(f"{shared}: named right in {named} of {ROUNDS}")
+    return results
+
+
+@dataclass(frozen=True)
+class SourceWithAs:
+    """A recorded source whose paths go through AS."""
+
+    recorded: RecordedSource
+    through: Mapping[str, frozenset[int]]
+
+    def as_paths(self, now: datetime) -> Mapping[str, frozenset[int]]:
+        return self.through
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.recorded, name)
+
+
+def planted_elsewhere(shared: str, after: float, seed: int, cycles: int = CYCLES) -> Replay:
+    """The rules of loss on nine paths between different sites, across an uplink or through an AS, that begin to lose
+    packets, beside a full mesh of four sites that do not; half of its paths go through another AS."""
+    others = [(a, b) for a in "wxyz" for b in "wxyz" if a != b]
+    pinged = paths.paths([*((f"a{far}", far) for far in FAR), *others])
+    hit = frozenset(range(1, len(FAR) + 1))
+    through = {OTHER_AS: frozenset(path_id for path_id in pinged if path_id not in hit and path_id % 2)}
+    if shared == "AS":
+        through[POOLS["AS"]] = hit
+    else:
+        uplink = frozenset({POOLS["uplink"].removeprefix("uplink ")})
+        pinged |= {path_id: replace(pinged[path_id], uplinks=uplink) for path_id in hit}
+    ratio = np.zeros((len(pinged), BEFORE_CYCLES + cycles))
+    ratio[: len(FAR), BEFORE_CYCLES:] = after
+    random = np.random.default_rng(seed)
+    recorded = RecordedSource(paths.bursts(*ratio.shape, ratio, random), past=paths.past(len(pinged), 0.0, random))
+    return _replay(pinged, SourceWithAs(recorded, through), ratio.shape[1])
 
 
 def star() -> dict[int, MeasuredPath]:
@@ -73,6 +135,10 @@ def replayed(ratio: Floats, before: float, random: np.random.Generator) -> Repla
     others = np.full((len(pinged) - len(ratio), cycles), before)
     drawn = paths.bursts(len(pinged), cycles, np.concatenate([ratio, others]), random)
     source = RecordedSource(drawn, past=paths.past(len(pinged), before, random))
+    return _replay(pinged, source, cycles)
+
+
+def _replay(pinged: dict[int, MeasuredPath], source: Any, cycles: int) -> Replay:
     replay = Replay(paths.scope(pinged), source, RULES)
     began = BEGAN + timedelta(seconds=(BEFORE_CYCLES - 0.5) * CYCLE_S)
     for now in moments(began, BEGAN + timedelta(seconds=(cycles - 0.5) * CYCLE_S), CYCLE_S):
@@ -82,21 +148,27 @@ def replayed(ratio: Floats, before: float, random: np.random.Generator) -> Repla
 
 def quiet(sizes: Sizes) -> Table:
     """False alarms of the rules on sites in a full mesh without a rise."""
-    results = Table(("loss", "path-hours", "sites", *RULES, "allowed"))
-    for ratio in (0.0, 0.001, 0.01):
+    results = Table(("loss", "path-hours", "sites", "AS", *RULES, "allowed"))
+    for ratio, as_count in ((0.0, 0), (0.001, 0), (0.01, 0), (0.001, QUIET_AS), (0.01, QUIET_AS)):
         pinged = paths.full_mesh([f"site{number}" for number in range(QUIET_SITES)])
         random, cycles = np.random.default_rng(8), sizes.quiet_hours * 3600 // CYCLE_S
         source = RecordedSource(
             paths.bursts(len(pinged), cycles, np.full(1, ratio), random), past=paths.past(len(pinged), ratio, random)
         )
-        replay = Replay(paths.scope(pinged), source, RULES)
+        through = {
+            f"AS {number}": frozenset((1 + np.flatnonzero(random.random(len(pinged)) < AS_SHARE)).tolist())
+            for number in range(as_count)
+        }
+        replay = Replay(paths.scope(pinged), SourceWithAs(source, through), RULES)
         for now in moments(BEGAN, BEGAN + timedelta(hours=sizes.quiet_hours), CYCLE_S):
             replay.at(now)
         counts = [sum(rule in {name for _, name in alarm.ever} for alarm in replay.alarms) for rule in RULES]
         hours = len(pinged) * sizes.quiet_hours
-        results.rows.append((f"{ratio:.1%}", f"{hours:,}", f"{QUIET_SITES}", *map(str, counts), f"{hours / 1e4:.1f}"))
+        results.rows.append(
+            (f"{ratio:.1%}", f"{hours:,}", f"{QUIET_SITES}", f"{as_count}", *map(str, counts), f"{hours / 1e4:.1f}")
+        )
         if counts[0] > 1:
-            results.failures.append(f"{ratio:.1%}: {counts[0]} incidents of shared loss without any")
+            results.failures.append(f"{ratio:.1%}, {as_count} AS: {counts[0]} incidents of shared loss without any")
     return results
 
 

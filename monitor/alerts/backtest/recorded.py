@@ -233,6 +233,9 @@ class RecordedSource:
     def routes(self, path_ids: Sequence[int], now: datetime) -> Mapping[int, RouteHops]:
         return {}
 
+    def as_paths(self, now: datetime) -> Mapping[str, frozenset[int]]:
+        return {}
+
     def route_effects(self, path_ids: Sequence[int], now: datetime) -> tuple[RouteEffect, ...]:
         return ()
 

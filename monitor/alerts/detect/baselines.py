@@ -6,7 +6,8 @@ a `Snapshot` against them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from monitor.alerts.detect.sources import STORED, Source
@@ -25,12 +26,13 @@ DRIFT_DAYS = ranks.LONGEST
 @dataclass(frozen=True, slots=True)
 class Baselines:
     """The baseline of each path for the running hour, named as in `for_alerts.baseline_counts`, and of its directions,
-    as in `for_alerts.baseline_directions`; made once an hour."""
+    as in `for_alerts.baseline_directions`; made once an hour. `as_paths` are the paths through each AS by then."""
 
     hour: datetime
     columns: for_alerts.Columns
     daily: for_alerts.Columns
     directions: for_alerts.Columns
+    as_paths: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
 
 def baselines_at(now: datetime, source: Source = STORED) -> Baselines:
@@ -48,4 +50,5 @@ def baselines_at(now: datetime, source: Source = STORED) -> Baselines:
         columns=source.baseline_counts(*past),
         daily=source.daily_figures(today - DRIFT_DAYS * for_alerts.DAY, today),
         directions=source.baseline_directions(*past),
+        as_paths=source.as_paths(now),
     )

@@ -93,8 +93,9 @@ class Snapshot:
     it reports of itself, `measuring_troubles` those that disturb its measurements. `ended_s` has the end of the last
     incident of a path by a rule, `maintained_s` the end of the last maintenance of a path, as far as the counts reach
     back. `routes` are read only where the cause of several bad paths depends on them (`route_places.with_routes`);
-    `route_effects` are recent route changes that changed RTT or loss, if the rule `route_change` is on. `directions`
-    has the counts `forward` and `reverse` of the paths with STAMP tests (`of_direction`).
+    `as_paths` are the paths through each AS, since the hour began. `route_effects` are recent route changes that
+    changed RTT or loss, if the rule `route_change` is on. `directions` has the counts `forward` and `reverse` of the
+    paths with STAMP tests (`of_direction`).
     """
 
     now: datetime
@@ -119,6 +120,7 @@ class Snapshot:
     maintained_s: Mapping[int, float] = field(default_factory=dict)
     routes: MeshRoutes = field(default_factory=MeshRoutes)
     route_effects: tuple[RouteEffect, ...] = ()
+    as_paths: Mapping[str, frozenset[int]] = field(default_factory=dict)
     directions: Mapping[str, OneWayCounts] = field(default_factory=dict)
     is_one_way: bool = False
 
@@ -222,6 +224,7 @@ def take_snapshot(
         tests_bps=by_test["throughput_bps"][:, ::-1],
         tested_at_s=by_test["at_s"][:, ::-1],
         agents=source.agents(now),
+        as_paths=baselines.as_paths,
     )
 
 

@@ -12,13 +12,14 @@ from typing import Protocol
 
 import numpy as np
 
+from monitor.alerts.detect.as_paths import has_as_table, paths_by_as
 from monitor.alerts.detect.route_effects import RouteEffect, recent_effects
 from monitor.analysis.routes.compare import RouteHops
 from monitor.archive.queries import for_alerts
 from monitor.archive.queries.for_alerts import Columns, RoundTrips
 from monitor.archive.queries.operation.deliveries import agent_contacts
 from monitor.archive.queries.routes.periods import routes_at
-from monitor.mesh.models import Site
+from monitor.mesh.models import Path, Site
 
 
 class Source(Protocol):
@@ -50,6 +51,10 @@ class Source(Protocol):
 
     def routes(self, path_ids: Sequence[int], now: datetime) -> Mapping[int, RouteHops]:
         """The route of each path at `now`; paths without traces are left out."""
+        ...
+
+    def as_paths(self, now: datetime) -> Mapping[str, frozenset[int]]:
+        """The paths through each AS at `now`; empty without an AS table."""
         ...
 
     def route_effects(self, path_ids: Sequence[int], now: datetime) -> tuple[RouteEffect, ...]:
@@ -89,6 +94,11 @@ class StoredSource:
 
     def routes(self, path_ids: Sequence[int], now: datetime) -> Mapping[int, RouteHops]:
         return {path_id: period.route for path_id, period in routes_at(path_ids, now).items()}
+
+    def as_paths(self, now: datetime) -> Mapping[str, frozenset[int]]:
+        if not has_as_table():
+            return {}
+        return paths_by_as(self.routes(list(Path.objects.in_use().values_list("pk", flat=True)), now))
 
     def agents(self, now: datetime) -> Mapping[str, float]:
         contacts = {contact.site_id: contact.received_at for contact in agent_contacts() if contact.received_at <= now}

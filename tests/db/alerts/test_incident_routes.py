@@ -14,6 +14,7 @@ from django.db import transaction
 
 from monitor.alerts import evaluate as evaluation
 from monitor.alerts.detect.rules.finding import RuleFinding
+from monitor.alerts.detect.sources import STORED
 from monitor.alerts.evidence import gather
 from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.evidence.routes import collect
@@ -289,6 +290,22 @@ def test_paths_through_one_as_are_one_incident_of_its_name(as_names, monkeypatch
     assert incident.cause == "AS 20965 GEANT"
     assert {str(row.path) for row in incident.paths.all()} == set(bad)
     assert lacks(incident.summary, "AS 20965 GEANT", "hop 8.1.0.1", " 0.9") == []
+
+
+def test_paths_are_pooled_by_as_once_a_table_is_loaded(paths, request):
+    there, back = paths["slac → cern"], paths["cern → slac"]
+    plant_trace(there, NOW - 15 * MINUTE, [GEANT + "1", "10.1.1.1", CERN + "9"])
+    plant_trace(back, NOW - 15 * MINUTE, [CERN + "1", GEANT + "2", None, "198.51.100.9"])
+
+    without_table = STORED.as_paths(NOW)
+    request.getfixturevalue("as_names")
+
+    assert without_table == {}
+    assert STORED.as_paths(NOW) == {
+        "AS 20965 GEANT": frozenset({there.pk, back.pk}),
+        "AS 513 CERN": frozenset({there.pk, back.pk}),
+    }
+    assert STORED.as_paths(NOW - timedelta(days=1)) == {}
 
 
 def test_bad_paths_without_traces_keep_their_causes(monkeypatch):

@@ -1,13 +1,17 @@
 """Loss that paths share is found from all of them together; trouble of one pair or of one cycle is not shared."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.alerts.detect.rules import shared_loss
+from monitor.alerts.detect.rules.shared_loss import path_pools
 from monitor.analysis.alarms.pools import shared_counts
 from monitor.analysis.alarms.sequential import EventCounts
-from tests.planted import shared
+from tests.planted import paths, shared
 from tests.planted.paths import BEGAN, CYCLE_S
 
 PAIRS = ("a", "a", "b", "c")
@@ -41,6 +45,38 @@ def test_a_little_loss_on_all_paths_is_named_by_their_site_within_half_an_hour()
     own = {finding.figures["hits"] for finding in lasting.ever.values() if finding.rule == "shared_loss"}
     assert len({path for path, _ in lasting.ever}) >= 3
     assert max(own) < first.figures["pool_events"], "each path has figures of its own"
+
+
+@pytest.mark.parametrize("where", ["uplink", "AS"])
+def test_a_little_loss_on_paths_without_a_common_site_is_found_by_uplink_or_as(where):
+    replay = shared.planted_elsewhere(where, 0.003, seed=1, cycles=40)
+
+    pools = [finding.figures for _, finding in replay.findings if finding.rule == "shared_loss"]
+    assert {figures["pool"] for figures in pools} == {shared.POOLS[where]}
+    assert set(pools[0]["pool_paths"]) == set(range(1, 10))
+
+
+def through_as(count, path_ids):
+    """The pools of a full mesh of four sites, with a site of its own, and so many AS through which its paths go."""
+    pinged = paths.full_mesh("wxyz")
+    rows = {path_id: row for row, path_id in enumerate(pinged)}
+    baseline = {"bursts": np.full(len(pinged), 1e4)}
+    as_paths = {f"AS {number}": frozenset(path_ids) - {number % 12 + 1} for number in range(count)}
+    seen = SimpleNamespace(paths=pinged, rows=rows, baseline=baseline, as_paths=as_paths)
+    return [pool for pool in path_pools(seen, dict.fromkeys(pinged)) if pool.name.startswith("AS ")]
+
+
+def test_the_paths_of_one_site_through_an_as_are_no_further_pool():
+    of_w = [path_id for path_id, path in paths.full_mesh("wxyz").items() if "w" in (path.source, path.destination)]
+
+    assert through_as(1, of_w) == []
+    assert [len(pool.rows) for pool in through_as(3, range(1, 13))] == [11, 11, 11]
+
+
+def test_the_number_of_pools_of_as_is_bounded(monkeypatch):
+    monkeypatch.setattr(shared_loss, "MOST_AS_POOLS", 5)
+
+    assert len(through_as(12, range(1, 13))) == 5
 
 
 def test_a_single_bad_path_is_not_shared():

@@ -1,8 +1,9 @@
-"""Little loss on several paths that share a site or an uplink: their bursts are tested together.
+"""Little loss on several paths that share a site, an uplink or an AS: their bursts are tested together.
 
-In: the counts of the last hour, in steps of five minutes, of the paths from and to each site and of those across each
-uplink, three pairs of hosts at least. Out: a finding for each of these paths that lost packets more often than before,
-once the loss of all together is significant. Their common cause is found as for single paths, by `detect.causes`.
+In: the counts of the last hour, in steps of five minutes, of the paths from and to each site, of those across each
+uplink and of those through each AS by their present routes, three pairs of hosts at least. Out: a finding for each of
+these paths that lost packets more often than before, once the loss of all together is significant. Their common cause
+is found as for single paths, by `detect.causes`.
 
 The test is that of `loss_regression` on the pooled bursts, without the worst pair of hosts and the worst two steps
 (`monitor.analysis.alarms.pools`): neither a single bad path nor an interruption shorter than a cycle fires. All pools
@@ -42,6 +43,9 @@ ALARMS_AN_HOUR = 1e-5
 LEAST_PAIRS = 3
 """Pairs of hosts of a pool, and those with loss in it."""
 
+MOST_AS_POOLS = 64
+"""Of the AS with most paths: all pools share the false alarms, so that each further one makes the others slower."""
+
 LEAST_LEFT = 2
 """Lossy bursts that remain without the worst pair and the worst steps: two pairs, or two cycles."""
 
@@ -54,7 +58,8 @@ COUNTS = ("bursts", "lossy", "sent", "received")
 
 
 class SharedLossRule(RuleSettings, frozen=True, kw_only=True):
-    """The paths of a site or an uplink have lost more packets than before, by at least `least_rise_ratio` together."""
+    """The paths of a site, an uplink or an AS have lost more packets than before, by at least `least_rise_ratio`
+    together."""
 
     schedule = SCHEDULE
     least_rise_ratio: Annotated[Share, meaning("Minimum rise of their loss together above their baseline.")] = 0.001
@@ -62,7 +67,7 @@ class SharedLossRule(RuleSettings, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class PathPool:
-    """Paths that share a site or an uplink, by their rows in the snapshot."""
+    """Paths that share a site, an uplink or an AS, by their rows in the snapshot."""
 
     name: str
     rows: Ints
@@ -207,16 +212,17 @@ class SharedLoss(AlertRule):
 
 
 def path_pools(snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> Iterator[PathPool]:
-    """The paths with a baseline from and to each site and across each uplink, `LEAST_PAIRS` pairs of hosts at least;
-    equal sets once."""
+    """The paths with a baseline from and to each site, across each uplink and through each AS, `LEAST_PAIRS` pairs of
+    hosts at least; equal sets once."""
     members: dict[str, list[int]] = defaultdict(list)
     has_base = snapshot.baseline["bursts"] >= LEAST_BASE_BURSTS
-    for path_id in settings:
+    judged = [path_id for path_id in settings if has_base[snapshot.rows[path_id]]]
+    for path_id in judged:
         path, row = snapshot.paths[path_id], snapshot.rows[path_id]
-        if has_base[row]:
-            sites = dict.fromkeys((path.place.source, path.place.destination))
-            for name in (*sites, *(f"uplink {uplink}" for uplink in path.uplinks)):
-                members[name].append(row)
+        sites = dict.fromkeys((path.place.source, path.place.destination))
+        for name in (*sites, *(f"uplink {uplink}" for uplink in path.uplinks)):
+            members[name].append(row)
+    members |= _through_as(snapshot, judged)
     paths = list(snapshot.paths.values())
     seen = set[tuple[int, ...]]()
     for name, rows in members.items():
@@ -224,6 +230,19 @@ def path_pools(snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> Iter
         if len(set(pairs)) >= LEAST_PAIRS and tuple(rows) not in seen:
             seen.add(tuple(rows))
             yield PathPool(name, np.array(rows, dtype=np.int64), pairs)
+
+
+def _through_as(snapshot: Snapshot, judged: Sequence[int]) -> dict[str, list[int]]:
+    """The rows of the judged paths through each AS. AS whose paths all have a site in common are left out: that site
+    is a pool already."""
+    through: dict[str, list[int]] = {}
+    for name, path_ids in snapshot.as_paths.items():
+        within = [path_id for path_id in judged if path_id in path_ids]
+        places = [snapshot.paths[path_id].place for path_id in within]
+        if within and not set.intersection(*({place.source, place.destination} for place in places)):
+            through[name] = [snapshot.rows[path_id] for path_id in within]
+    largest = sorted(through, key=lambda name: (-len(through[name]), name))[:MOST_AS_POOLS]
+    return {name: through[name] for name in largest}
 
 
 def _base(snapshot: Snapshot, rows: Ints) -> EventCounts:
