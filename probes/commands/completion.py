@@ -10,6 +10,8 @@ import argparse
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
 
+from probes.commands.own_command import INSTALLED_AS
+
 SHELLS = ("bash",)
 GENERAL = frozenset(
     ("--version", "--verbosity", "--settings", "--pythonpath", "--traceback", "--no-color", "--force-color")
@@ -68,7 +70,7 @@ def run(_: argparse.Namespace) -> int:
     """Print the script of `python -m probes`, which is installed as `soundings-agent`."""
     # On use, since that module lists this one among its commands.
     parsers = importlib.import_module("probes.__main__").parsers()
-    print(bash_script("python -m probes", "probes", ["soundings-agent"], parsers), end="")
+    print(bash_script("python -m probes", "probes", [INSTALLED_AS], parsers), end="")
     return 0
 
 

@@ -6,9 +6,15 @@ import shutil
 import sys
 from pathlib import Path
 
+INSTALLED_AS = "soundings-agent"
+"""The name of the installed program; from a clone it is started as `python -m probes`."""
+
 
 def probes_command() -> str:
-    """`python -m probes` with the Python that runs this process: `python` where that is on the PATH."""
+    """How this program was started: by its installed name, else as `python -m probes` with the Python that runs this
+    process, which is `python` where that is on the PATH."""
+    if Path(sys.argv[0]).name == INSTALLED_AS:
+        return INSTALLED_AS
     return f"{_python()} -m probes"
 
 

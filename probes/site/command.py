@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from probes import broker
+from probes.commands.own_command import probes_command
 from probes.commands.subcommands import add_subcommand
 from probes.private_files import UMASK, close_to_others, is_open_to_others
 from probes.site import identity
@@ -204,7 +205,8 @@ def _settings(args: argparse.Namespace, data: Path) -> AgentSettings:
     centre = args.centre if joined is None else joined.centre
     if centre is None:
         raise SettingsError(
-            f"{data} has joined no centre: run `python -m probes site join URL CODE`, or give --centre and --token-file"
+            f"{data} has joined no centre: run `{probes_command()} site join URL CODE`, or give --centre and "
+            "--token-file"
         )
     allow_plain_http = args.allow_plain_http or (joined is not None and joined.allow_plain_http)
     token = args.token_file or token_file(data)

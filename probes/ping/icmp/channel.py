@@ -78,6 +78,7 @@ class ReceiveBatch(Protocol):
 class Channel:
     """An open ICMP socket of an address family, bound to `source` if this host has that address."""
 
+    NAME: ClassVar[str] = "ICMP"
     KINDS: Sequence[socket.SocketKind] = (socket.SOCK_RAW, socket.SOCK_DGRAM)
     PROTOCOLS: ClassVar[Mapping[int, int]] = PROTOCOL
 
@@ -98,7 +99,7 @@ class Channel:
             raise
         except OSError as error:
             self.socket.close()
-            raise ProbeError(f"the ICMP socket could not be set up: {error.strerror}") from error
+            raise ProbeError(f"the {self.NAME} socket could not be set up: {error.strerror}") from error
 
     def _set_up(self) -> int:
         """Set all socket options. Returns the flags of the timestamps that the kernel provides."""
@@ -275,4 +276,4 @@ def _open(family: int, kinds: Sequence[socket.SocketKind], protocol: int) -> tup
         return opened, kind == socket.SOCK_RAW
     if any(isinstance(refusal, PermissionError) for refusal in refusals):
         raise NotPermitted(LINUX_PERMISSION_ADVICE if sys.platform == "linux" else PERMISSION_ADVICE)
-    raise ProbeError(f"the ICMP socket could not be opened: {refusals[-1].strerror}")
+    raise ProbeError(f"the socket could not be opened: {refusals[-1].strerror}")

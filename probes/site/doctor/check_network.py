@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
+from probes.commands.own_command import probes_command
 from probes.contract import CheckResult, Deadline, ProbeError
 from probes.kinds import KIND_OF_SLOT
 from probes.ping.addresses import FAMILY
@@ -20,7 +21,6 @@ from probes.site.wire import Plan
 
 CONNECTIONS_AT_ONCE = 16
 SHOWN_FORBIDDEN = 3
-JOIN = "python -m probes site join URL CODE, or give --centre and --token-file"
 NOBODY_LISTENS = (errno.ECONNREFUSED,)
 
 
@@ -28,7 +28,11 @@ def check_centre(site: SiteSetup) -> Iterator[CheckResult]:
     """Check that it answers, has a valid certificate and accepts the token."""
     answer = site.answer
     if answer is None:
-        yield CheckResult(check="centre", detail="not joined", fix=JOIN)
+        yield CheckResult(
+            check="centre",
+            detail="not joined",
+            fix=f"{probes_command()} site join URL CODE, or give --centre and --token-file",
+        )
     elif isinstance(answer, Plan):
         yield CheckResult(check="centre", detail=f"site {answer.site}; plan {answer.version}")
     else:

@@ -29,6 +29,7 @@ HEAD = np.dtype([("number", ">u4"), ("secret", "u1", (SECRET_BYTES,)), ("unused"
 class UdpChannel(Channel):
     """A UDP socket; its `identifier` is the source port."""
 
+    NAME = "UDP"
     KINDS: Sequence[socket.SocketKind] = (socket.SOCK_DGRAM,)
     PROTOCOLS = {4: socket.IPPROTO_UDP, 6: socket.IPPROTO_UDP}
 

@@ -1,12 +1,14 @@
 """Results that are spooled while the clock is wrong are stored, flagged, and reported with the delivery."""
 
 import argparse
+import sys
 import time
 from datetime import UTC, datetime
 
 import msgspec
 import pytest
 
+from probes.commands.own_command import probes_command
 from probes.site import command
 from probes.site.delivery.centre import Centre
 from probes.site.delivery.centre_clock import CentreClock
@@ -161,7 +163,7 @@ def test_the_command_line_takes_precedence_over_the_join(tmp_path):
 @pytest.mark.parametrize(
     ("content", "facts"),
     [
-        (None, ("joined no centre", "`python -m probes site join URL CODE`")),
+        (None, ("joined no centre", "python -m probes site join URL CODE`")),
         ("{", ("join again", "--centre")),
     ],
 )
@@ -183,3 +185,13 @@ def test_options_are_accepted_before_and_after_a_verb(order):
     parsed = parser.parse_args(order)
 
     assert (str(parsed.data), parsed.json, parsed.allow_plain_http) == ("D", True, False)
+
+
+@pytest.mark.parametrize(
+    ("started_as", "command_shown"),
+    [("/usr/bin/soundings-agent", "soundings-agent"), ("/opt/soundings/probes/__main__.py", "python -m probes")],
+)
+def test_commands_are_shown_as_the_program_was_started(monkeypatch, started_as, command_shown):
+    monkeypatch.setattr(sys, "argv", [started_as, "site"])
+
+    assert probes_command().endswith(command_shown)
