@@ -1,7 +1,7 @@
 """Where packets leave this host: through which interface or VRF, from which network namespace, with which DSCP.
 
-In: an `Egress`, and a function that opens sockets. Out: sockets that send so, and the source addresses that their
-packets have. Linux only; raises `ProbeError` where this host has no such interface or namespace.
+In: an `Egress`, as of a `PacketTarget`, and a function that opens sockets. Out: sockets that send so, and the source
+addresses that their packets have. Linux only; raises `ProbeError` where this host has no such interface or namespace.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -42,6 +42,21 @@ class Egress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 ANY = Egress()
+
+
+class PacketTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """A host to send packets to. `source` is the local address to send from; ignored if this host does not have it.
+    `egress` says how packets leave, and is left out of the JSON where the routes of this host decide."""
+
+    address: str
+    family: Literal[4, 6] = 4
+    source: str | None = None
+    path_id: int | None = None
+    egress: Egress | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def leaves_by(self) -> Egress:
+        return ANY if isinstance(self.egress, msgspec.UnsetType) else self.egress
 
 
 def open_within(egress: Egress, opening: Callable[[], Opened]) -> Opened:

@@ -20,7 +20,7 @@ from probes.contract import (
     Target,
     targets_of_spec,
 )
-from probes.ping.even_cycle import await_begin, lead_s, period_s
+from probes.ping.engine.even_cycle import await_begin, lead_s, period_s
 from probes.ping.limits import InFlight, PingLimits
 from probes.ping.rate_limit import longest_s as check_length_s
 from probes.ping.spec import Burst, PingSpec, PingTask

@@ -23,7 +23,7 @@ from probes.bounds import (
     Text,
 )
 from probes.contract import Outcome
-from probes.ping.target import PacketTarget
+from probes.ping.egress import PacketTarget
 
 Pattern = Literal["burst", "even"]
 

@@ -25,9 +25,8 @@ from probes.bounds import (
     Text,
 )
 from probes.contract import Outcome
-from probes.ping.egress import Egress
+from probes.ping.egress import Egress, PacketTarget
 from probes.ping.spec import JITTER_RATIO, Burst, Pattern, Stamp
-from probes.ping.target import PacketTarget
 
 STAMP_PORT = 862
 """RFC 8762, section 4.1."""

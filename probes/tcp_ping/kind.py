@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from probes.contract import Command, CycleKind, Deadline, Load, LoadPeriods, Outcome, Probe, Target, targets_of_spec
-from probes.ping.even_cycle import await_begin, lead_s, period_s
+from probes.ping.engine.even_cycle import await_begin, lead_s, period_s
 from probes.ping.limits import InFlight
 from probes.ping.spec import Burst
 from probes.tcp_ping.limits import TcpPingLimits

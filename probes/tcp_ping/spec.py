@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from probes.ping.egress import PacketTarget
 from probes.ping.spec import JITTER_RATIO, Pattern
-from probes.ping.target import PacketTarget
 
 SERIES_BYTES = 100
 """`packet_bytes` of the bursts, unless the plan says otherwise: the size of the pings beside which they are shown. A

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probes.contract import Load, Target
-from probes.ping import even_cycle
 from probes.ping import kind as ping
+from probes.ping.engine import even_cycle
 from probes.ping.engine import session as session_module
 from probes.ping.engine.even import EvenSchedule, even_times
 from probes.ping.engine.packet_outcomes import PacketTable, SendPattern
