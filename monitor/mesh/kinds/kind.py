@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document import addresses
 from monitor.mesh.document.entries import TestKeys
-from probes.contract import Kind
+from probes.contract import CycleTask, Kind
 from probes.ping.egress import LARGEST_DSCP
 from probes.toml.keys import meaning
 from probes.toml.tables import Table
@@ -121,6 +122,22 @@ def leaving(measurement: Measurement) -> dict[str, object]:
     """As `ends`, with the egress of packets where mesh.toml says anything about it."""
     dscp = int(measurement.test.parameters.get("dscp") or 0)
     return {**ends(measurement), **egress_of(measurement.path.source, dscp)}
+
+
+def task_maker(
+    task: type[CycleTask], spec: type[msgspec.Struct], target: Callable[[Measurement], dict[str, object]] = leaving
+) -> Callable[[str, Sequence[Measurement]], Any]:
+    """Returns the function `MeshKind.task` of a kind whose parameters are the fields of its `spec`, without the targets
+    that `target` makes of each measurement."""
+
+    def make(name: str, measurements: Sequence[Measurement]) -> Any:
+        test = measurements[0].test
+        targets = [{**target(row), "path_id": row.path_id} for row in measurements]
+        fields = {field: value for field, value in test.parameters.items() if field in spec.__struct_fields__}
+        of_targets = msgspec.convert({**fields, "targets": targets}, spec)
+        return msgspec.convert({"test": name, "every_s": test.every_s, "spec": of_targets}, task)
+
+    return make
 
 
 def literal_or_none(address: str) -> str | None:

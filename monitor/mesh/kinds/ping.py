@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import CyclePeriodS, Length, MeshKind, PacketDscp, leaving
+from monitor.mesh.kinds.kind import CyclePeriodS, Length, MeshKind, PacketDscp, task_maker
 from probes.ping.kind import KIND as PING
 from probes.ping.spec import Pattern, PingSpec, PingTask
 from probes.toml.keys import DISTINCT, NOT_EMPTY, meaning
 from probes.toml.tables import Table
-
-if TYPE_CHECKING:
-    from monitor.mesh.models import Measurement
 
 PRIMING_BYTES = 56
 """Size of the priming request, as in PingER."""
@@ -133,13 +130,6 @@ def _result_bytes(parameters: Mapping[str, Any]) -> int:
     return len(parameters["packet_bytes"]) * (BURST_BYTES + RTT_BYTES * int(parameters["count"]))
 
 
-def _task(name: str, measurements: Sequence[Measurement]) -> PingTask:
-    test = measurements[0].test
-    targets = [{**leaving(row), "path_id": row.path_id} for row in measurements]
-    spec = msgspec.convert({**test.parameters, "targets": targets}, PingSpec)
-    return PingTask(test=name, every_s=test.every_s, spec=spec)
-
-
 KIND = MeshKind(
     kind=PING,
     entry=PingEntry,
@@ -148,5 +138,5 @@ KIND = MeshKind(
     result_bytes=_result_bytes,
     length=_length,
     identified_by_size=True,
-    task=_task,
+    task=task_maker(PingTask, PingSpec),
 )

@@ -11,7 +11,7 @@ from django.utils.crypto import salted_hmac
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import CyclePeriodS, Length, MeshKind, PacketDscp, egress_of, ends
+from monitor.mesh.kinds.kind import CyclePeriodS, Length, MeshKind, PacketDscp, egress_of, ends, task_maker
 from monitor.mesh.kinds.ping import BURST_BYTES, RTT_BYTES
 from probes.stamp.kind import KIND as STAMP
 from probes.stamp.spec import (
@@ -105,23 +105,14 @@ def _result_bytes(parameters: Mapping[str, Any]) -> int:
     return ROW_BYTES + BURST_BYTES + RTT_BYTES * int(parameters["count"])
 
 
-def _task(name: str, measurements: Sequence[Measurement]) -> StampTask:
-    test = measurements[0].test
-    fields = dict(test.parameters)
-    port = fields.pop("port")
-    targets = [
-        {
-            **ends(row),
-            **egress_of(row.path.source),
-            "path_id": row.path_id,
-            "port": port,
-            "key": _pair_key(row.path),
-            "is_path_series": not row.is_beside_pings,
-        }
-        for row in measurements
-    ]
-    spec = msgspec.convert({**fields, "targets": targets}, StampSpec)
-    return StampTask(test=name, every_s=test.every_s, spec=spec)
+def _target(row: Measurement) -> dict[str, object]:
+    return {
+        **ends(row),
+        **egress_of(row.path.source),
+        "port": row.test.parameters["port"],
+        "key": _pair_key(row.path),
+        "is_path_series": not row.is_beside_pings,
+    }
 
 
 KIND = MeshKind(
@@ -133,5 +124,5 @@ KIND = MeshKind(
     identified_by_size=True,
     stands_in_for_pings=True,
     measured_by=lambda parameters: "STAMP",
-    task=_task,
+    task=task_maker(StampTask, StampSpec, _target),
 )

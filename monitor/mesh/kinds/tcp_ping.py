@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import CyclePeriodS, Length, MeshKind, PacketDscp, leaving
+from monitor.mesh.kinds.kind import CyclePeriodS, Length, MeshKind, PacketDscp, task_maker
 from monitor.mesh.kinds.ping import BURST_BYTES, RTT_BYTES, CyclePattern, check_even
 from probes.tcp_ping.kind import KIND as TCP_PING
 from probes.tcp_ping.spec import LONGEST_TIMEOUT_S, TcpPingSpec, TcpPingTask, measured_by
 from probes.toml.keys import meaning
-
-if TYPE_CHECKING:
-    from monitor.mesh.models import Measurement
-
 
 MIN_SPACING_S = 0.1
 
@@ -82,13 +78,6 @@ def _result_bytes(parameters: Mapping[str, Any]) -> int:
     return BURST_BYTES + RTT_BYTES * int(parameters["count"])
 
 
-def _task(name: str, measurements: Sequence[Measurement]) -> TcpPingTask:
-    test = measurements[0].test
-    targets = [{**leaving(row), "path_id": row.path_id} for row in measurements]
-    spec = msgspec.convert({**test.parameters, "targets": targets}, TcpPingSpec)
-    return TcpPingTask(test=name, every_s=test.every_s, spec=spec)
-
-
 KIND = MeshKind(
     kind=TCP_PING,
     entry=TcpPingEntry,
@@ -97,6 +86,6 @@ KIND = MeshKind(
     result_bytes=_result_bytes,
     length=_length,
     identified_by_size=True,
-    task=_task,
+    task=task_maker(TcpPingTask, TcpPingSpec),
     measured_by=lambda parameters: measured_by(int(parameters["port"])),
 )
