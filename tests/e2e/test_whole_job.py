@@ -161,7 +161,8 @@ def assert_the_one_way_is_named(stack, incident, since):
     """A loss from bern to rome has its direction in the incident, the grid and on the pages of both paths."""
     there = wait_for(lambda: lost_since(stack, ("bern", "rome"), since), 120, "STAMP has measured bern to rome")
     back = wait_for(lambda: lost_since(stack, ("rome", "bern"), since), 120, "STAMP has measured rome to bern")
-    assert (there[0] > 0, there[1], back[0], back[1] > 0) == (True, 0, 0, True)
+    # A starved reflector drops packets in its socket, which looks like loss on the way to it.
+    assert (there[0] > 2 * there[1], back[1] > 2 * back[0]) == (True, True), (there, back)
     wait_for(
         lambda: "bern → rome (direction by STAMP)" in stack.get(f"incidents/{incident['id']}")["title"],
         120,
