@@ -84,9 +84,11 @@ class OfferedServer:
         return self._client_came.wait(timeout_s)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the server has ended; False at the timeout. `bits` are those of its test so far."""
+        """Wait until the server has ended; False at the timeout. `bits` are then those of its whole test."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_s)
+            # The last lines may still be unread, with the bits of the last interval.
+            self._output_ended.wait(STOP_GRACE_S)
             return True
         return False
 
