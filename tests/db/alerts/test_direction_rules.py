@@ -15,10 +15,12 @@ from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.incidents import corrections, lifecycle, queries
 from monitor.alerts.incidents.levels import level_of
 from monitor.alerts.models import Incident
+from monitor.archive.ingest.directions import store_directions
 from monitor.archive.models import DirectionBurst, DirectionDay
 from monitor.mesh import models
 from monitor.mesh.models import KindName, Measurement
 from tests.db.alert_rows import make_bursts, make_mesh
+from tests.db.stamp_rows import delivered_stamp, stamp_burst
 from tests.facts import lacks
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
@@ -232,3 +234,30 @@ def test_a_mesh_with_stamp_alone_alarms(rule):
 
     assert evaluate(NOW).opened == 1
     assert Incident.objects.get().rule == rule
+
+
+def test_delivered_stamp_results_alone_open_an_incident_of_the_way():
+    paths = mesh(loss={"above_ratio": 0.01, "window_s": 600})
+    Measurement.objects.filter(test__kind=KindName.PING).update(retired_at=NOW)
+    results = [
+        delivered_stamp(
+            path,
+            stamp_burst(
+                at=NOW - number * MINUTE,
+                forward_lost=2 * (name == "slac → cern"),
+                reverse_lost=2 * (name == "cern → slac"),
+                is_path_series=True,
+            ),
+            sequence=number,
+        )
+        for name, path in paths.items()
+        for number in range(1, 11)
+    ]
+    store_directions(results, NOW)
+
+    assert evaluate(NOW).opened == 1
+    gather_due(NOW)
+
+    incident = Incident.objects.get()
+    assert (incident.cause, incident.toward, incident.toward_by) == ("cern ↔ slac", "slac → cern", "STAMP")
+    assert {row.figures["direction"] for row in incident.paths.all()} == {"forward", "reverse"}
