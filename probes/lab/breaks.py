@@ -103,6 +103,16 @@ def _setting_text(name: str, value: float | None) -> str:
     return f"{meaning} {value:g} {'Mbit/s' if unit == 'mbps' else unit}"
 
 
+def check_link_options(arguments: argparse.Namespace) -> None:
+    """Raises `LabError` for options that are of paths alone."""
+    if arguments.path:
+        raise LabError("--link and a path exclude each other: give one of them")
+    if arguments.rtt_ms is not None:
+        raise LabError("--rtt-ms is of a path; a link has its --delay-ms in each direction")
+    if arguments.watch:
+        raise LabError("--watch waits for the incident of a path; a link may be part of several: see the page /lab/")
+
+
 def undo(arguments: argparse.Namespace) -> int:
     """`lab undo`: restore the settings and the routes of the scenario."""
     status = control.ask_status(arguments.run_dir)

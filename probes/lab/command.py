@@ -140,22 +140,12 @@ def down(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_link_options(arguments: argparse.Namespace) -> None:
-    """Raises `LabError` for options that are of paths alone."""
-    if arguments.path:
-        raise LabError("--link and a path exclude each other: give one of them")
-    if arguments.rtt_ms is not None:
-        raise LabError("--rtt-ms is of a path; a link has its --delay-ms in each direction")
-    if arguments.watch:
-        raise LabError("--watch waits for the incident of a path; a link may be part of several: see the page /lab/")
-
-
 def change(arguments: argparse.Namespace) -> int:
     """Change settings of a path, or the connection to the centre, of a running lab."""
     changes = {name: getattr(arguments, name) for name in SETTING_OPTIONS if getattr(arguments, name) is not None}
     changes = {name: None if value == UNLIMITED else value for name, value in changes.items()}
     if arguments.link is not None:
-        _check_link_options(arguments)
+        breaks.check_link_options(arguments)
     if not arguments.path and arguments.link is None and (changes or arguments.rtt_ms is not None or arguments.watch):
         raise LabError("give the path to change: SRC-DST")
     if not changes and arguments.rtt_ms is None and arguments.centre is None:
