@@ -1,4 +1,5 @@
-"""The shape of the tree: a class name has one meaning, and a folder has about fifteen modules at most."""
+"""The shape of the tree: a class name has one meaning, a file has 400 lines and a folder about fifteen modules at
+most."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from scripts.plain_words import FOLDERS, ROOT, modules, shared_class_names
 ROW_AND_STRUCT = {"Burst", "Slot"}
 """The row of the database and the struct of the same thing."""
 MODULES_OF_A_FOLDER = 16
+LINES_OF_A_FILE = 400
 
 
 def test_a_class_name_has_one_meaning() -> None:
@@ -25,3 +27,13 @@ def test_a_folder_has_few_modules() -> None:
     sizes = Counter(path.parent.relative_to(ROOT).as_posix() for path in names)
 
     assert {folder: size for folder, size in sizes.items() if size > MODULES_OF_A_FOLDER} == {}
+
+
+def test_a_file_has_few_lines() -> None:
+    lengths = {
+        path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines())
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*.py")
+    }
+
+    assert {name: lines for name, lines in lengths.items() if lines > LINES_OF_A_FILE} == {}

@@ -2,7 +2,6 @@
 
 import re
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,6 @@ from tests.deliveries import store
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
-RUNS = Path(__file__).parents[2] / "fixtures" / "iperf3" / "diagnosis"
 SAID = {"duration_s": 10.0, "start_s": 0.2, "too_short": False, "wanted_s": 2.0, "peer_window_bytes": 3e6}
 PATH_QUERIES = 25
 ROUTE_QUERIES = 4
