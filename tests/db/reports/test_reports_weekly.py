@@ -266,7 +266,7 @@ def test_only_slower_paths_under_their_own_load_are_reported(paths, case):
 def test_without_tests_latency_under_load_is_not_mentioned(paths):
     make_hours(paths["slac → cern"], WEEK.since, hours=1)
 
-    assert "under load" not in text_of()
+    assert "Latency under load" not in text_of()
 
 
 def test_other_weeks_have_no_influence(paths):
