@@ -36,6 +36,9 @@ OTHERS_TAKE = 0.3
 WANTED = 0.5
 """Share of the time in which a process ran or waited for the CPU, from which on a full core explains its pauses."""
 
+HARDLY_WANTED = 0.1
+"""Share below which it does not, however full the core is: the process slept for its own reasons."""
+
 OWN_QUEUE_DROPS = 0.5
 """Share of the retransmitted segments that the sender's own queue must have dropped. Its packets are at least as long
 as segments, so that a drop may cost several retransmissions."""
@@ -128,8 +131,8 @@ def starved(finding: TransferFinding, signs: Signs, recording: Recording) -> Tra
     """The finding that holds where other processes fill the core of a transfer's process.
 
     A process that waits for its core pauses like an idle sender or a slow reader. Where it wanted the core for half of
-    the time, the core is the limit; where it wanted it less, the two cannot be told apart. Nor can BBR's steady rate,
-    which is that of a bottleneck or of the host.
+    the time, the core is the limit; where it hardly wanted it, the core is not; between them the two cannot be told
+    apart. Nor can BBR's steady rate, which is that of a bottleneck or of the host.
     """
     if recording.asked_bps is not None:
         return finding
@@ -159,8 +162,11 @@ def _not_told(signs: Signs, full: str) -> TransferFinding:
 
 
 def _full_of_others(recording: Recording, end: str) -> str | None:
-    """The core of an end's process with its load, if it is full, of other processes mostly; else None."""
-    host = recording.host(end)
+    """The core of an end's process with its load, if it is full, of other processes mostly, and the process wanted it;
+    else None."""
+    host, wanted_ratio = recording.host(end), recording.cpu_ratio(end)
+    if wanted_ratio is not None and wanted_ratio < HARDLY_WANTED:
+        return None
     core = None if host is None else host.tool_core_use
     others_ratio = None if host is None else _others_ratio(host)
     if core is None or others_ratio is None or others_ratio < OTHERS_TAKE or core.busy_ratio < CORE_FULL:

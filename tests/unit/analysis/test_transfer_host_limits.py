@@ -146,6 +146,7 @@ def paused_sender(busy_ratio, wanted_ratio, tool_ratio=0.2, **fields):
     [
         (1.0, 0.8, 0.2, Verdict.CPU_BOUND),
         (1.0, 0.3, 0.2, Verdict.UNDETERMINED),
+        (1.0, 0.05, 0.02, Verdict.APPLICATION_LIMITED),
         (0.5, 0.8, 0.2, Verdict.APPLICATION_LIMITED),
         (1.0, 0.85, 0.85, Verdict.APPLICATION_LIMITED),
     ],
