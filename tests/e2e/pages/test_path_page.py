@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from monitor.archive.models import Burst
+from monitor.archive.models import Burst, StoredInventory
 from monitor.archive.rollup.recompute import roll_up
 from tests.db.incident_rows import lossy, watched
 from tests.db.mesh_of_three import batch
@@ -199,3 +199,52 @@ def test_the_charts_of_directions_fit_each_screen(browser, served, path):
         assert page.evaluate(CUT_OFF) == [], screen
         assert wrong_for_readers(page) == [], screen
         assert page.said == [], screen
+
+
+@pytest.mark.parametrize("screen", ["desktop", "phone"])
+def test_streams_and_settings_of_hosts_fit_the_screen(browser, served, path, screen):
+    """The settings of both hosts are folded away; what changed and the slow stream are not."""
+    at = timezone.now().replace(microsecond=0) - 10 * MINUTE
+    before, after, sender = (
+        StoredInventory.objects.create(digest=name.encode(), inventory=inventory, last_at=at)
+        for name, inventory in (
+            ("before", {"mtu_bytes": 1500, "sysctls": {"net.core.rmem_max": "6291456"}}),
+            ("after", {"mtu_bytes": 1500, "sysctls": {"net.core.rmem_max": "67108864"}}),
+            (
+                "sender",
+                {
+                    "cpu_model": "AMD EPYC 9354P 32-Core Processor",
+                    "interface": "enp65s0f0np0",
+                    "speed_bps": 1e11,
+                    "mtu_bytes": 9000,
+                    "offloads": {"generic-segmentation-offload": True, "large-receive-offload": False},
+                    "sysctls": {"net.ipv4.tcp_rmem": "4096 131072 536870912"},
+                },
+            ),
+        )
+    )
+    streams = [{"throughput_bps": rate, "duration_s": 10.0, "retransmits": 3} for rate in (9e9, 9.1e9, 8.8e9, 1.2e9)]
+    for minutes, receiver, transfer in ((30, before, None), (0, after, {"streams": streams})):
+        throughput(
+            path,
+            at - minutes * MINUTE,
+            28.1e9,
+            streams=4,
+            tool="iperf 3.12",
+            transfer=transfer,
+            sender_inventory_id=sender.pk,
+            receiver_inventory_id=receiver.pk,
+        )
+
+    told = at.isoformat().replace("+", "%2B")
+    page = open_page(browser, f"{served}/paths/{path.pk}/?period=hour&tab=tests&test={told}", screen)
+    shown = page.locator("#transfer-facts")
+
+    text = shown.inner_text()
+    assert "receiver: net.core.rmem_max 6.29 MB → 67.1 MB since" in text
+    assert "slow: 13.5% of the median" in text
+    assert "AMD EPYC" not in text
+    shown.locator("#hosts summary").click()
+    assert "AMD EPYC 9354P 32-Core Processor" in shown.inner_text()
+    shot(page, f"path-hosts-{screen}")
+    assert too_wide(page) == []
