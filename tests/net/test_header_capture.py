@@ -60,7 +60,7 @@ def test_it_holds_the_packets_of_the_test_that_tcpdump_sees(address, receiver, t
     port, other = receiver(address), receiver(address)
     file = tmp_path / "it.pcap"
     command = ["tcpdump", "-U", "-Z", "root", "-s", "128", "-i", "lo", "-w", file, f"tcp port {port}"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as tcpdump, HeaderCapture(address, port, 1000) as capture:
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as tcpdump, HeaderCapture(address, port, 10_000) as capture:
         while b"listening" not in (line := tcpdump.stderr.readline()):
             assert line, "tcpdump has ended"
         send(address, port, 50)
