@@ -22,33 +22,30 @@ def capture_rows(figure: CaptureFigures) -> list[tuple[str, str]]:
         ("retransmitted", _retransmitted(figure)),
     ]
     if figure.out_of_order_packets:
-        rows.append(("out of order", f"{counted(figure.out_of_order_packets)} packets, later than their successors"))
+        packets = figures.count(figure.out_of_order_packets)
+        rows.append(("out of order", f"{packets} packets, later than their successors"))
     if figure.rtt_samples:
         rows.append(("RTT", _rtt(figure)))
     if figure.handshake_ms is not None:
         rows.append(("handshake", figures.milliseconds(figure.handshake_ms)))
     rows.append(("SACK", _sack(figure)))
     if figure.outstanding_max_bytes is not None:
-        rows.append(("outstanding", f"at most {counted(figure.outstanding_max_bytes)} bytes"))
+        rows.append(("outstanding", f"at most {figures.count(figure.outstanding_max_bytes)} bytes"))
     if figure.window_max_bytes is not None:
         rows.append(("receiver's window", _window(figure)))
     if figure.largest_burst_bytes is not None:
-        rows.append(("largest burst", f"{counted(figure.largest_burst_bytes)} bytes within a tenth of the least RTT"))
+        burst = figures.count(figure.largest_burst_bytes)
+        rows.append(("largest burst", f"{burst} bytes within a tenth of the least RTT"))
     rows += [("pause", _pause(pause)) for pause in figure.pauses[:MOST_PAUSES]]
     if len(figure.pauses) > MOST_PAUSES:
         rows.append(("pause", f"{len(figure.pauses) - MOST_PAUSES} more"))
     return rows
 
 
-def counted(number: int) -> str:
-    """A count with its thousands apart."""
-    return f"{number:,}"
-
-
 def _data(figure: CaptureFigures) -> str:
     rate = "" if figure.rate_bps is None else f", {figures.bit_rate(figure.rate_bps)}"
-    packets = f"{counted(figure.data_packets)} packets and {_seconds(figure.duration_ms)}"
-    return f"{counted(figure.unique_bytes)} bytes in {packets}{rate}"
+    packets = f"{figures.count(figure.data_packets)} packets and {_seconds(figure.duration_ms)}"
+    return f"{figures.count(figure.unique_bytes)} bytes in {packets}{rate}"
 
 
 def _seconds(value_ms: float) -> str:
@@ -60,29 +57,29 @@ def _retransmitted(figure: CaptureFigures) -> str:
         return "none that the capture shows"
     share = figures.percent(figure.resent_bytes / figure.unique_bytes)
     events = "1 loss event" if figure.loss_events == 1 else f"{figure.loss_events} loss events"
-    return f"{counted(figure.resent_packets)} packets, {share} of the data, in {events}"
+    return f"{figures.count(figure.resent_packets)} packets, {share} of the data, in {events}"
 
 
 def _rtt(figure: CaptureFigures) -> str:
     least, median = figures.milliseconds(figure.rtt_min_ms), figures.milliseconds(figure.rtt_median_ms)
     p95, most = figures.milliseconds(figure.rtt_p95_ms), figures.milliseconds(figure.rtt_max_ms)
-    return f"minimum {least}, median {median}, p95 {p95}, maximum {most}, of {counted(figure.rtt_samples)} ACKs"
+    return f"minimum {least}, median {median}, p95 {p95}, maximum {most}, of {figures.count(figure.rtt_samples)} ACKs"
 
 
 def _sack(figure: CaptureFigures) -> str:
     if not figure.sack_packets:
         return "none"
-    twice = f"; {counted(figure.duplicate_sack_packets)} tell of data that arrived twice (D-SACK)"
+    twice = f"; {figures.count(figure.duplicate_sack_packets)} tell of data that arrived twice (D-SACK)"
     most = "1 block" if figure.most_sack_blocks == 1 else f"{figure.most_sack_blocks} blocks"
-    blocks = f"{counted(figure.sack_packets)} ACKs with at most {most}"
+    blocks = f"{figures.count(figure.sack_packets)} ACKs with at most {most}"
     return blocks + (twice if figure.duplicate_sack_packets else "")
 
 
 def _window(figure: CaptureFigures) -> str:
-    text = f"{counted(figure.window_min_bytes or 0)} to {counted(figure.window_max_bytes or 0)} bytes"
-    return text + (f"; zero in {counted(figure.zero_window_packets)} ACKs" if figure.zero_window_packets else "")
+    text = f"{figures.count(figure.window_min_bytes or 0)} to {figures.count(figure.window_max_bytes or 0)} bytes"
+    return text + (f"; zero in {figures.count(figure.zero_window_packets)} ACKs" if figure.zero_window_packets else "")
 
 
 def _pause(pause: DataPause) -> str:
-    why = WAITED[pause.waited_for].format(bytes=f"{counted(pause.outstanding_bytes)} bytes")
+    why = WAITED[pause.waited_for].format(bytes=f"{figures.count(pause.outstanding_bytes)} bytes")
     return f"{_seconds(pause.duration_ms)} from {_seconds(pause.begin_ms)} on; {why}"
