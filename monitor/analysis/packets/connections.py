@@ -216,7 +216,7 @@ def _tcp_packet(packet: CapturedPacket) -> _TcpPacket | None:
 
 
 def _ipv4(ip: bytes, wire_bytes: int) -> tuple[bytes, bytes, int, int] | None:
-    """Addresses, where TCP begins, bytes of the packet; None for what is not TCP, or a fragment."""
+    """Source, destination, offset of the TCP header, length in bytes; None for other protocols and for fragments."""
     if len(ip) < 20 or ip[9] != TCP or struct.unpack_from(">H", ip, 6)[0] & 0x3FFF:
         return None
     # A segment of 64 kB and more, before the network card cuts it, has no length of its own.

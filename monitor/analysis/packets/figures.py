@@ -25,8 +25,8 @@ BURST_RTTS = 0.1
 
 
 class Waited(StrEnum):
-    """What a sender waited for: data of its application, room in the receiver's window, ACKs of what is outstanding
-    (then a retransmission timeout ends it), or no telling since the capture does not have the windows."""
+    """Why a sender paused: its application had no data; the receiver's window was full; it waited for ACKs, up to a
+    retransmission timeout; or unknown, since the capture does not have the windows."""
 
     APPLICATION = "application"
     WINDOW = "window"
@@ -161,7 +161,7 @@ def _least(*values: int | None) -> int | None:
 
 
 def _replayed(carrying: list[TcpSegment]) -> _Sent:
-    """What was sent again (bytes seen before) and what came later than its successors (bytes not seen before)."""
+    """Count retransmissions (bytes seen before) and packets out of order (new bytes below the highest seen)."""
     sent = _Sent(ByteRanges(), [])
     for segment in carrying:
         newest = sent.unique.end

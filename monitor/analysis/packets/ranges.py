@@ -1,4 +1,4 @@
-"""Ranges of bytes of a transfer: what has been seen of it."""
+"""Ranges of bytes, such as those of a transfer that a capture has."""
 
 from __future__ import annotations
 

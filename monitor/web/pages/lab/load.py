@@ -62,7 +62,7 @@ class BrokenPath:
 
 @dataclass(frozen=True, slots=True)
 class LabView:
-    """The lab by its title, its directed paths, and what is not as in the scenario, the latest change first."""
+    """The lab's title, its directed paths, and its differences from the scenario, the latest change first."""
 
     title: str
     pairs: tuple[tuple[str, str], ...]
@@ -155,7 +155,7 @@ def expected_now(run_dir: Path, now: datetime, path: str, site: str) -> list[Exp
 
 
 def undo(run_dir: Path, value: str) -> None:
-    """Restore what has this value on the page; nothing where it is as in the scenario. Raises `LabError`."""
+    """Restore the path, link or route with this value; do nothing if it is unchanged. Raises `LabError`."""
     status = control.ask_status(run_dir)
     for path in breaks.broken_paths(status):
         if f"{path.source}:{path.destination}" == value:
