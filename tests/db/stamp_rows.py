@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from monitor.archive.models import DirectionBurst
 from monitor.mesh.models import Path
 from probes.contract import Outcome
 from probes.site.wire import Delivered
 from probes.stamp.spec import ClockBound, StampBurst, StampDirection
 from tests.db.mesh_of_three import HOUR
+
+MINUTE = timedelta(minutes=1)
 
 
 def direction(lost: int | None = 0, raw_ms: float | None = None, spread_ms: float = 4.0, **fields: object):
@@ -66,3 +69,20 @@ def stamp_burst(
 def delivered_stamp(path: Path | int, result: StampBurst, sequence: int = 1, **fields: object) -> Delivered:
     path_id = path if isinstance(path, int) else path.pk
     return Delivered(**{"sequence": sequence, "path_id": path_id, "test": "oneway", "result": result, **fields})
+
+
+def store_cycles(path: Path, since: datetime, until: datetime, **counts: int | None) -> None:
+    """Stored STAMP cycles, one a minute, with these counts."""
+    DirectionBurst.objects.bulk_create(
+        DirectionBurst(
+            path_id=path.pk,
+            measured_at=since + number * MINUTE,
+            packet_bytes=200,
+            test="oneway",
+            outcome="measured",
+            during_test=False,
+            dscp=0,
+            **counts,
+        )
+        for number in range(round((until - since) / MINUTE))
+    )

@@ -9,9 +9,9 @@ import pytest
 from monitor.alerts.evidence import words
 from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.incidents import queries
-from monitor.archive.models import DirectionBurst
 from tests.db.alert_rows import make_mesh
-from tests.db.evidence_rows import BEGAN, MINUTE, NOW, bursts, finding, gathered, incident
+from tests.db.evidence_rows import BEGAN, NOW, bursts, finding, gathered, incident
+from tests.db.stamp_rows import store_cycles
 from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
@@ -29,24 +29,11 @@ def pair():
 
 def cycles(path, since, until, peer_packets, *, received=0):
     """STAMP cycles, without a reply unless given, whose agent received so many packets of the far end."""
-    DirectionBurst.objects.bulk_create(
-        DirectionBurst(
-            path_id=path.pk,
-            measured_at=since + number * MINUTE,
-            packet_bytes=200,
-            test="oneway",
-            outcome="measured",
-            during_test=False,
-            sent=10,
-            received=received,
-            undecided=10 - received,
-            dscp=0,
-            forward_lost=0 if received else None,
-            reverse_lost=0 if received else None,
-            peer_packets=peer_packets,
-        )
-        for number in range(round((until - since) / MINUTE))
-    )
+    lost = 0 if received else None
+    store_cycles(
+        path, since, until, sent=10, received=received, undecided=10 - received,
+        forward_lost=lost, reverse_lost=lost, peer_packets=peer_packets,
+    )  # fmt: skip
 
 
 def stated(pair, at_slac, at_cern):

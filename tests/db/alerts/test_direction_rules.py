@@ -16,11 +16,11 @@ from monitor.alerts.incidents import corrections, lifecycle, queries
 from monitor.alerts.incidents.levels import level_of
 from monitor.alerts.models import Incident
 from monitor.archive.ingest.directions import store_directions
-from monitor.archive.models import DirectionBurst, DirectionDay
+from monitor.archive.models import DirectionDay
 from monitor.mesh import models
 from monitor.mesh.models import KindName, Measurement
 from tests.db.alert_rows import make_bursts, make_mesh
-from tests.db.stamp_rows import delivered_stamp, stamp_burst
+from tests.db.stamp_rows import delivered_stamp, stamp_burst, store_cycles
 from tests.facts import lacks
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
@@ -49,23 +49,11 @@ def mesh(**rules):
 
 def cycles(path, lost, since, until, *, undecided=0):
     """A STAMP cycle a minute, with these packets lost forward and reverse."""
-    DirectionBurst.objects.bulk_create(
-        DirectionBurst(
-            path_id=path.pk,
-            measured_at=since + number * MINUTE,
-            packet_bytes=200,
-            test="oneway",
-            outcome="measured",
-            during_test=False,
-            sent=PACKETS,
-            received=PACKETS - sum(lost) - undecided,
-            undecided=undecided,
-            dscp=0,
-            forward_lost=None if undecided else lost[0],
-            reverse_lost=None if undecided else lost[1],
-        )
-        for number in range(round((until - since) / MINUTE))
-    )
+    forward, reverse = (None, None) if undecided else lost
+    store_cycles(
+        path, since, until, sent=PACKETS, received=PACKETS - sum(lost) - undecided, undecided=undecided,
+        forward_lost=forward, reverse_lost=reverse,
+    )  # fmt: skip
 
 
 def past(path, forward_ratio=0.0, reverse_ratio=0.0):
