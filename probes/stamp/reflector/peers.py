@@ -13,6 +13,7 @@ COUNTERS = 1 << 32
 MOST_SESSIONS_PER_PEER = 256
 """A sender opens a session in each cycle; this many cycles of a test may be late at once."""
 MOST_BUCKETS = 65_536
+MOST_LOOKED_UP = 4096
 BURST_S = 1.0
 """A peer that was quiet may send this long at its maximum rate at once."""
 
@@ -48,6 +49,7 @@ class Peers:
             )
             for network in parsed
         ]
+        self._looked_up: dict[bytes, Admission | None] = {}
 
     def __len__(self) -> int:
         return len(self._hosts) + len(self._networks)
@@ -60,13 +62,20 @@ class Peers:
     def find(self, address: bytes) -> Admission | None:
         """The admission of an address in network order; None for an address that is no peer."""
         admission = self._hosts.get(address)
-        if admission is not None:
+        if admission is not None or not self._networks:
             return admission
+        if address not in self._looked_up:
+            if len(self._looked_up) >= MOST_LOOKED_UP:
+                self._looked_up.clear()
+            self._looked_up[address] = self._of_network if self._is_in_a_network(address) else None
+        return self._looked_up[address]
+
+    def _is_in_a_network(self, address: bytes) -> bool:
         number = int.from_bytes(address)
-        for length, network, host_bits in self._networks:
-            if length == len(address) and number >> host_bits == network >> host_bits:
-                return self._of_network
-        return None
+        return any(
+            length == len(address) and number >> host_bits == network >> host_bits
+            for length, network, host_bits in self._networks
+        )
 
 
 @dataclass(slots=True)
@@ -78,12 +87,6 @@ class SenderSession:
     sent_counter: int = 0
     sent_ns: int = 0
 
-    def take_number(self) -> int:
-        """The number of a reply."""
-        number = self.counter
-        self.counter = (number + 1) % COUNTERS
-        return number
-
 
 class SenderSessions:
     """The sessions of all peers, the least recently used forgotten first; a peer's own before those of others."""
@@ -92,35 +95,47 @@ class SenderSessions:
         self._most = most
         self._most_per_peer = most_per_peer
         self._count = 0
-        self._of_peer: OrderedDict[bytes, OrderedDict[tuple[bytes, int], SenderSession]] = OrderedDict()
+        self._of_peer: OrderedDict[bytes, OrderedDict[bytes, SenderSession]] = OrderedDict()
 
     def __len__(self) -> int:
         return self._count
 
-    def get(self, address: bytes, port: bytes, ssid: int) -> SenderSession:
-        """The session of a sender, new if there is none."""
-        sessions = self._of_peer.setdefault(address, OrderedDict())
+    def take_numbers(self, address: bytes, senders: Iterable[bytes]) -> tuple[list[SenderSession], list[int]]:
+        """The session of each packet from an address, new if there is none, and the number of its reply. `senders` are
+        the port and the SSID of each."""
+        of_peer = self._of_peer.get(address)
+        if of_peer is None:
+            of_peer = self._of_peer[address] = OrderedDict()
         self._of_peer.move_to_end(address)
-        session = sessions.get((port, ssid))
-        if session is not None:
-            sessions.move_to_end((port, ssid))
-            return session
-        if len(sessions) >= self._most_per_peer:
-            sessions.popitem(last=False)
+        sessions, numbers = [], []
+        for sender in senders:
+            session = of_peer.get(sender)
+            if session is None:
+                session = self._add(of_peer, sender)
+            else:
+                of_peer.move_to_end(sender)
+            sessions.append(session)
+            numbers.append(session.counter)
+            session.counter = (session.counter + 1) % COUNTERS
+        return sessions, numbers
+
+    def _add(self, of_peer: OrderedDict[bytes, SenderSession], sender: bytes) -> SenderSession:
+        if len(of_peer) >= self._most_per_peer:
+            of_peer.popitem(last=False)
             self._count -= 1
         elif self._count >= self._most:
             self._forget_oldest()
-        session = self._of_peer.setdefault(address, sessions)[port, ssid] = SenderSession()
+        session = of_peer[sender] = SenderSession()
         self._count += 1
         return session
 
     def _forget_oldest(self) -> None:
-        address, sessions = next((item for item in self._of_peer.items() if item[1]), (b"", None))
-        if sessions is not None:
-            sessions.popitem(last=False)
-            self._count -= 1
-            if not sessions:
-                del self._of_peer[address]
+        address, sessions = next(item for item in self._of_peer.items() if item[1])
+        sessions.popitem(last=False)
+        self._count -= 1
+        # The last peer is that of the packet that needs the room.
+        if not sessions and address != next(reversed(self._of_peer)):
+            del self._of_peer[address]
 
 
 @dataclass(slots=True)
@@ -131,15 +146,12 @@ class ReplyBucket:
     tokens: float
     filled_at_s: float
 
-    def take(self, now_s: float) -> bool:
-        """Whether an event is permitted now."""
+    def fill(self, now_s: float) -> int:
+        """Events permitted now."""
         most = max(1.0, self.per_s * BURST_S)
         self.tokens = min(most, self.tokens + (now_s - self.filled_at_s) * self.per_s)
         self.filled_at_s = now_s
-        if self.tokens < 1:
-            return False
-        self.tokens -= 1
-        return True
+        return int(self.tokens)
 
 
 @dataclass(slots=True)
@@ -153,17 +165,26 @@ class RateCap:
     _total: ReplyBucket | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def permits(self, address: bytes, now_s: float) -> bool:
-        """Whether a reply to this address is permitted now; counts it."""
+    def permits(self, wanted: Mapping[bytes, int], now_s: float) -> list[int]:
+        """How many replies are permitted now to each address, of those wanted, in their order; counts them."""
+        permitted = []
         with self._lock:
-            bucket = self._buckets.get(address)
-            if bucket is None:
-                if len(self._buckets) >= MOST_BUCKETS:
-                    self._buckets.popitem(last=False)
-                bucket = self._buckets[address] = self._new(self.per_peer_per_s, now_s)
             if self._total is None:
                 self._total = self._new(self.total_per_s, now_s)
-            return bucket.take(now_s) and self._total.take(now_s)
+            left = self._total.fill(now_s)
+            for address, count in wanted.items():
+                bucket = self._buckets.get(address)
+                if bucket is None:
+                    if len(self._buckets) >= MOST_BUCKETS:
+                        self._buckets.popitem(last=False)
+                    bucket = self._buckets[address] = self._new(self.per_peer_per_s, now_s)
+                of_address = min(count, bucket.fill(now_s))
+                # What the total forbids has used the rate of the address too.
+                bucket.tokens -= of_address
+                permitted.append(min(of_address, left))
+                left -= permitted[-1]
+            self._total.tokens -= sum(permitted)
+        return permitted
 
     @staticmethod
     def _new(per_s: float, now_s: float) -> ReplyBucket:

@@ -1,7 +1,7 @@
 """A STAMP reflector: receives packets in batches, answers them, and keeps the true send time of each reply.
 
-Packets wait up to a millisecond for each other; receive times are the kernel's, and the time that a packet spent here
-is told to its sender, so waiting costs no accuracy.
+A packet after a pause is answered at once, others wait a few milliseconds for each other. Receive times are the
+kernel's, and the time that a packet spent here is told to its sender, so waiting costs no accuracy.
 """
 
 from __future__ import annotations
@@ -26,12 +26,42 @@ MOST_PACKET_BYTES = 9216
 ROWS = 256
 STAMP_ROWS = 512
 TOGETHER_S = 0.001
+BUSY_TOGETHER_S = 0.004
+BUSY_PACKETS = 8
+"""From this many packets at once on, the next ones wait longer for each other: most of the time that a batch takes does
+not depend on its size."""
 POLL_MS = 500
 SEND_WAIT_MS = 10
-KEYS = 1 << 16
-"""Replies whose send time may still come: a ring, by the kernel's number of the packet."""
+MOST_SENT_REPLIES = 1 << 16
 PORT_COLUMNS = slice(2, 4)
 BUFFER_FULL = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS)
+
+
+class SentReplies:
+    """The last `most` replies that the kernel took, by its number of each: a ring, until their send times come."""
+
+    def __init__(self, most: int = MOST_SENT_REPLIES) -> None:
+        self._most = most
+        self._next = 0
+        self._sessions: list[SenderSession | None] = [None] * most
+        self._numbers = [0] * most
+
+    def add(self, sessions: list[SenderSession], numbers: list[int]) -> None:
+        """Add replies, no more than `most`, in the order in which the kernel took them."""
+        begin = self._next % self._most
+        until_end = self._most - begin
+        self._next += len(numbers)
+        self._sessions[begin : begin + len(sessions)] = sessions[:until_end]
+        self._sessions[: len(sessions[until_end:])] = sessions[until_end:]
+        self._numbers[begin : begin + len(numbers)] = numbers[:until_end]
+        self._numbers[: len(numbers[until_end:])] = numbers[until_end:]
+
+    def store_stamps(self, keys: Int64s, stamps_ns: Int64s) -> None:
+        """Store the send times of replies in their sessions; those without a key or a time are left out."""
+        for key, stamp_ns in zip(keys.tolist(), stamps_ns.tolist(), strict=True):
+            session = self._sessions[key % self._most] if key >= 0 and stamp_ns > 0 else None
+            if session is not None:
+                session.sent_counter, session.sent_ns = self._numbers[key % self._most], stamp_ns
 
 
 class ReflectorSocket:
@@ -46,9 +76,15 @@ class ReflectorSocket:
         )
         self._replies = channel.reply_batch(self._received.names, ROWS, MOST_PACKET_BYTES)
         self._queued = channel.error_queue(STAMP_ROWS)
-        self._key = 0
-        self._sessions: list[SenderSession | None] = [None] * KEYS
-        self._numbers = [0] * KEYS
+        self._sent = SentReplies()
+
+    def serve_all(self) -> int:
+        """Answer all packets that wait. Returns how many came."""
+        total = count = self.serve()
+        while count == ROWS:
+            count = self.serve()
+            total += count
+        return total
 
     def serve(self) -> int:
         """Read send times, then answer the packets of a batch. Returns how many packets came."""
@@ -58,14 +94,13 @@ class ReflectorSocket:
             return 0
         controls = self._received.controls(count)
         names = self._received.names[:count]
-        column = HOST_COLUMNS[self.channel.family]
         lengths = self._received.lengths(count)
         width = int(min(max(int(lengths.max()), 128), MOST_PACKET_BYTES))
         requests = Requests(
             data=np.ascontiguousarray(self._received.data[:count, :width]),
             lengths=lengths,
-            addresses=_split(names[:, column]),
-            ports=_split(names[:, PORT_COLUMNS]),
+            addresses=names[:, HOST_COLUMNS[self.channel.family]],
+            ports=names[:, PORT_COLUMNS],
             received_ns=controls.stamp_ns,
             ttls=controls.hop_limit,
             traffic_classes=np.full(count, -1, np.int64) if controls.traffic_class is None else controls.traffic_class,
@@ -90,10 +125,7 @@ class ReflectorSocket:
                 first += 1
                 self._restart_keys()
                 continue
-            for place in range(first, first + taken):
-                slot = self._key % KEYS
-                self._sessions[slot], self._numbers[slot] = answers.sessions[place], answers.numbers[place]
-                self._key += 1
+            self._sent.add(answers.sessions[first : first + taken], answers.numbers[first : first + taken])
             first += taken
 
     def _can_send(self) -> bool:
@@ -104,8 +136,7 @@ class ReflectorSocket:
     def _restart_keys(self) -> None:
         self._read_stamps()
         self.channel.restart_stamp_keys()
-        self._key = 0
-        self._sessions = [None] * KEYS
+        self._sent = SentReplies()
 
     def _read_stamps(self) -> None:
         """Read the send times of replies from the error queue."""
@@ -114,21 +145,9 @@ class ReflectorSocket:
             count = batch.receive()
             if count:
                 controls = batch.controls(count)
-                self._store_stamps(controls.key, controls.stamp_ns)
+                self._sent.store_stamps(controls.key, controls.stamp_ns)
             if count < STAMP_ROWS:
                 return
-
-    def _store_stamps(self, keys: Int64s, stamps_ns: Int64s) -> None:
-        for key, stamp_ns in zip(keys.tolist(), stamps_ns.tolist(), strict=True):
-            session = self._sessions[key % KEYS] if key >= 0 and stamp_ns > 0 else None
-            if session is not None:
-                session.sent_counter, session.sent_ns = self._numbers[key % KEYS], stamp_ns
-
-
-def _split(columns: np.ndarray) -> list[bytes]:
-    """The bytes of each row."""
-    width, joined = columns.shape[1], columns.tobytes()
-    return [joined[at : at + width] for at in range(0, len(joined), width)]
 
 
 class Reflector:
@@ -146,11 +165,9 @@ class Reflector:
             poll.register(descriptor, select.POLLIN)
         while not stop.is_set():
             ready = poll.poll(POLL_MS)
-            for descriptor, _ in ready:
-                while by_descriptor[descriptor].serve() == ROWS:
-                    continue
+            count = sum(by_descriptor[descriptor].serve_all() for descriptor, _ in ready)
             if ready:
-                time.sleep(TOGETHER_S)
+                time.sleep(BUSY_TOGETHER_S if count >= BUSY_PACKETS else TOGETHER_S)
 
     def close(self) -> None:
         """Close the sockets."""

@@ -7,6 +7,7 @@ its packet. Packets with the same layout are answered together.
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,23 +30,25 @@ from probes.stamp.packets import (
 )
 from probes.stamp.reflector.peers import Peers, RateCap, SenderSession, SenderSessions
 
+PORT_BYTES = 2
 SSID_BYTES = 2
 SEQUENCE_BYTES = 4
 SSID_AT = {False: 14, True: 26}
 DSCP_MASK = 0xFC
-UNKNOWN = -1
+FOLLOW_UP = np.dtype([("counter", ">u4"), ("sent", ">u8"), ("mode", "u1"), ("reserved", "u1", (3,))])
+"""RFC 8972, section 4.7."""
 COUNTED = ("answered", "not_a_peer", "not_authentic", "above_rate", "malformed")
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Received packets, row by row: bytes, lengths on the wire, address and port of the sender in network order, kernel
-    receive time (Unix ns, 0 if unknown), TTL and traffic class (-1 if unknown)."""
+    """Received packets, row by row: bytes, lengths on the wire, address and port of the sender (4 or 16 bytes and 2, in
+    network order), kernel receive time (Unix ns, 0 if unknown), TTL and traffic class (-1 if unknown)."""
 
     data: Bytes
     lengths: Int64s
-    addresses: list[bytes]
-    ports: list[bytes]
+    addresses: Bytes
+    ports: Bytes
     received_ns: Int64s
     ttls: Int64s
     traffic_classes: Int64s
@@ -71,6 +74,13 @@ class _Admitted:
     sessions: list[SenderSession] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)
+
+    def add(self, rows: list[int], sessions: list[SenderSession], numbers: list[int], key: bytes | None) -> None:
+        """Add requests of an address."""
+        self.rows += rows
+        self.sessions += sessions
+        self.numbers += numbers
+        self.keys += [key or b""] * len(rows)
 
 
 class ReplyMaker:
@@ -105,37 +115,54 @@ class ReplyMaker:
         )
 
     def _admit(self, requests: Requests, now_s: float) -> dict[bool, _Admitted]:
-        """The requests that are answered, by whether they are authenticated."""
+        """The requests that are answered, by whether they are authenticated; those of an address together."""
+        rows_of = self._of_peers(requests)
+        wanted = {address: len(rows) for address, rows in rows_of.items()}
+        permitted = self._rates.permits(wanted, now_s)
+        self.counts["above_rate"] += sum(wanted.values()) - sum(permitted)
         admitted = {False: _Admitted(), True: _Admitted()}
-        width, counts = requests.data.shape[1], self.counts
-        for row, length in enumerate(requests.lengths.tolist()):
-            address = requests.addresses[row]
+        senders: dict[bool, list[bytes]] = {}
+        for (address, rows), count in zip(rows_of.items(), permitted, strict=True):
             admission = self.peers.find(address)
-            if admission is None:
-                counts["not_a_peer"] += 1
-            elif not SHORTEST_REQUEST_BYTES <= length <= width:
-                counts["malformed"] += 1
-            elif not self._rates.permits(address, now_s):
-                counts["above_rate"] += 1
-            elif admission.key is not None and not self._is_authentic(admission.key, requests.data[row], length):
-                counts["not_authentic"] += 1
-            else:
-                mode = admission.key is not None
-                at = SSID_AT[mode]
-                ssid = bytes(requests.data[row, at : at + SSID_BYTES]) if length >= at + SSID_BYTES else b"\0"
+            key = None if admission is None else admission.key
+            rows = rows[:count]
+            if key is not None:
+                rows = [row for row in rows if self._is_authentic(key, requests, row)]
+                self.counts["not_authentic"] += count - len(rows)
+            if rows:
                 if address in self.arrived:
-                    self.arrived[address] += 1
-                session = self._sessions.get(address, requests.ports[row], int.from_bytes(ssid))
-                some = admitted[mode]
-                some.rows.append(row)
-                some.sessions.append(session)
-                some.numbers.append(session.take_number())
-                some.keys.append(admission.key or b"")
+                    self.arrived[address] += len(rows)
+                mode = key is not None
+                if mode not in senders:
+                    senders[mode] = _senders(requests, mode)
+                of_rows = [senders[mode][row] for row in rows]
+                admitted[mode].add(rows, *self._sessions.take_numbers(address, of_rows), key)
         return admitted
 
+    def _of_peers(self, requests: Requests) -> dict[bytes, list[int]]:
+        """The rows of each peer's packets, without those of no packet of STAMP."""
+        rows_of: dict[bytes, list[int]] = {}
+        for row, address in enumerate(_split(requests.addresses)):
+            if address in rows_of:
+                rows_of[address].append(row)
+            else:
+                rows_of[address] = [row]
+        for stranger in [address for address in rows_of if self.peers.find(address) is None]:
+            self.counts["not_a_peer"] += len(rows_of.pop(stranger))
+        width = requests.data.shape[1]
+        malformed = (requests.lengths < SHORTEST_REQUEST_BYTES) | (requests.lengths > width)
+        if malformed.any():
+            refused = set(np.flatnonzero(malformed).tolist())
+            for address, rows in rows_of.items():
+                rows_of[address] = [row for row in rows if row not in refused]
+                self.counts["malformed"] += len(rows) - len(rows_of[address])
+        return rows_of
+
     @staticmethod
-    def _is_authentic(key: bytes, packet: Bytes, length: int) -> bool:
-        return length >= AUTHENTICATED_BYTES and is_authentic(key, packet[:AUTHENTICATED_BYTES].tobytes())
+    def _is_authentic(key: bytes, requests: Requests, row: int) -> bool:
+        return bool(requests.lengths[row] >= AUTHENTICATED_BYTES) and is_authentic(
+            key, requests.data[row, :AUTHENTICATED_BYTES].tobytes()
+        )
 
     def _make(self, requests: Requests, some: _Admitted, now_ns: int, *, is_authenticated: bool) -> Answers:
         rows = np.array(some.rows, np.int64)
@@ -211,9 +238,7 @@ class ReplyMaker:
                 _fill_class_of_service(data, group, extension.value_at, classes, answer_classes)
                 data[group, extension.at] = 0
             elif extension.type == tlv.FOLLOW_UP and extension.length == tlv.FOLLOW_UP_BYTES:
-                for place in group.tolist():
-                    value = _follow_up(some.sessions[place])
-                    data[place, extension.value_at : extension.end] = np.frombuffer(value, np.uint8)
+                data[group, extension.value_at : extension.end] = _follow_ups(some.sessions, group)
                 data[group, extension.at] = 0
             elif extension.type == tlv.EXTRA_PADDING or (extension is mac and base == AUTHENTICATED_BYTES):
                 data[group, extension.at] = flags & ~np.uint8(tlv.UNRECOGNISED)
@@ -247,12 +272,33 @@ def _mac(packet: Bytes, mac: tlv.Tlv, key: bytes, base: int) -> bytes:
     return digest(key, packet[:SEQUENCE_BYTES].tobytes() + packet[base : mac.at].tobytes())
 
 
-def _follow_up(session: SenderSession) -> bytes:
-    """The value of a Follow-Up Telemetry TLV; zeros before the first reply's send time is known."""
-    if session.sent_ns == 0:
-        return bytes(tlv.FOLLOW_UP_BYTES)
-    stamp = int(to_ntp(np.array([session.sent_ns], np.int64))[0])
-    return tlv.FOLLOW_UP_VALUE.pack(session.sent_counter, stamp, tlv.SOFTWARE_STAMP)
+def _follow_ups(sessions: Sequence[SenderSession], group: Int64s) -> Bytes:
+    """The value of the Follow-Up Telemetry TLV of these replies; zeros before the first reply's send time is known."""
+    of_group = [sessions[place] for place in group.tolist()]
+    sent_ns = np.array([session.sent_ns for session in of_group], np.int64)
+    values = np.zeros(len(group), FOLLOW_UP)
+    values["counter"] = [session.sent_counter for session in of_group]
+    values["sent"] = to_ntp(sent_ns)
+    values["mode"] = tlv.SOFTWARE_STAMP
+    values[sent_ns == 0] = np.zeros((), FOLLOW_UP)
+    return values.view(np.uint8).reshape(len(group), tlv.FOLLOW_UP_BYTES)
+
+
+def _senders(requests: Requests, is_authenticated: bool) -> list[bytes]:
+    """Port and SSID of each packet of a mode; a packet that is too short for an SSID has 0."""
+    at = SSID_AT[is_authenticated]
+    columns = np.zeros((len(requests.data), PORT_BYTES + SSID_BYTES), np.uint8)
+    columns[:, :PORT_BYTES] = requests.ports
+    if requests.data.shape[1] >= at + SSID_BYTES:
+        columns[:, PORT_BYTES:] = requests.data[:, at : at + SSID_BYTES]
+        columns[requests.lengths < at + SSID_BYTES, PORT_BYTES:] = 0
+    return _split(columns)
+
+
+def _split(columns: Bytes) -> list[bytes]:
+    """The bytes of each row."""
+    width, joined = columns.shape[1], columns.tobytes()
+    return [joined[at : at + width] for at in range(0, len(joined), width)]
 
 
 def _fill_class_of_service(data: Bytes, group: Int64s, at: int, classes: Int64s, answer_classes: Int64s) -> None:

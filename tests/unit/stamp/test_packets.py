@@ -113,8 +113,8 @@ def test_packets_of_a_foreign_sender_are_answered(name: str, is_authenticated: b
         Requests(
             data=np.frombuffer(packet, np.uint8).reshape(1, -1),
             lengths=np.array([len(packet)]),
-            addresses=[ipaddress.ip_address("192.0.2.1").packed],
-            ports=[b"\1\2"],
+            addresses=np.array([[192, 0, 2, 1]], np.uint8),
+            ports=np.array([[1, 2]], np.uint8),
             received_ns=np.zeros(1, np.int64),
             ttls=np.array([64]),
             traffic_classes=np.array([0]),

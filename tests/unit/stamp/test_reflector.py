@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from probes.stamp import tlv
 from probes.stamp.packets import digest
-from probes.stamp.reflector.peers import MOST_SESSIONS_PER_PEER, Peers, RateCap, SenderSessions
+from probes.stamp.reflector.peers import MOST_SESSIONS_PER_PEER, Peers, RateCap, SenderSession, SenderSessions
+from probes.stamp.reflector.reflector import SentReplies
 from probes.stamp.reflector.replies import Answers, ReplyMaker, Requests
 
 KEY = b"k" * 32
@@ -39,8 +40,8 @@ def answer(maker: ReplyMaker, packets: list[bytes], sources: list[bytes], *, por
         Requests(
             data=data,
             lengths=np.array([len(packet) for packet in packets], np.int64),
-            addresses=sources,
-            ports=ports or [b"\x12\x34"] * count,
+            addresses=np.frombuffer(b"".join(sources), np.uint8).reshape(count, 4),
+            ports=np.frombuffer(b"".join(ports or [b"\x12\x34"] * count), np.uint8).reshape(count, 2),
             received_ns=np.full(count, RECEIVED_NS, np.int64),
             ttls=np.full(count, 57, np.int64),
             traffic_classes=np.full(count, 46 << 2 | 1, np.int64),
@@ -166,22 +167,44 @@ def test_all_peers_together_get_no_more_than_the_total() -> None:
 
 def test_counters_of_a_peer_are_bounded() -> None:
     sessions = SenderSessions(1000)
-    other = sessions.get(STRANGER, b"\0\1", 0)
+    ((other,), _) = sessions.take_numbers(STRANGER, [b"\0\1\0\0"])
 
     for ssid in range(5000):
-        sessions.get(OPEN, b"\0\1", ssid)
+        sessions.take_numbers(OPEN, [b"\0\1" + ssid.to_bytes(2)])
 
     assert len(sessions) == MOST_SESSIONS_PER_PEER + 1
-    assert sessions.get(STRANGER, b"\0\1", 0) is other
+    assert sessions.take_numbers(STRANGER, [b"\0\1\0\0"]) == ([other], [1])
 
 
-def test_counters_of_all_peers_are_bounded() -> None:
-    sessions = SenderSessions(100)
+@pytest.mark.parametrize("most", [1, 100])
+def test_counters_of_all_peers_are_bounded(most: int) -> None:
+    sessions = SenderSessions(most)
 
     for host in range(1000):
-        sessions.get(host.to_bytes(4), b"\0\1", 0)
+        sessions.take_numbers(host.to_bytes(4), [b"\0\1\0\0", b"\0\1\0\1"])
 
-    assert len(sessions) == 100
+    assert len(sessions) == most
+
+
+def test_the_session_that_rested_longest_is_forgotten() -> None:
+    sessions = SenderSessions(2)
+    for address in (OPEN, KEYED, OPEN, STRANGER):
+        sessions.take_numbers(address, [b"\0\1\0\0"])
+
+    assert sessions.take_numbers(OPEN, [b"\0\1\0\0"])[1] == [2]
+    assert sessions.take_numbers(KEYED, [b"\0\1\0\0"])[1] == [0]
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 7])
+def test_a_send_time_is_that_of_the_reply_with_its_key(at_once: int) -> None:
+    sent, sessions = SentReplies(most=7), [SenderSession() for _ in range(30)]
+    for first in range(0, 30, at_once):
+        numbers = list(range(first, min(first + at_once, 30)))
+        sent.add(sessions[first : first + at_once], [100 + number for number in numbers])
+        sent.store_stamps(np.array([*numbers, -1]), np.array([1000 + number for number in numbers] + [5]))
+
+    assert [session.sent_counter for session in sessions] == list(range(100, 130))
+    assert [session.sent_ns for session in sessions] == list(range(1000, 1030))
 
 
 HEADS = st.one_of(
@@ -192,6 +215,34 @@ HEADS = st.one_of(
         lambda parts: authenticated(1) + struct.pack(">BBH", 0x80, parts[0], parts[1]) + parts[2]
     ),
 )
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(HEADS, st.just(request(1, tlv.class_of_service(10) + tlv.follow_up()))),
+            st.sampled_from([OPEN, KEYED, STRANGER, ipaddress.ip_address("203.0.113.5").packed]),
+            st.sampled_from([b"\0\1", b"\0\2"]),
+        ),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_packets_of_a_batch_are_answered_as_each_alone(messages) -> None:
+    packets, sources, ports = zip(*messages, strict=True)
+    together, apart = make(per_peer_per_s=5, total_per_s=8), make(per_peer_per_s=5, total_per_s=8)
+
+    answers = answer(together, list(packets), list(sources), ports=list(ports))
+
+    expected = []
+    # The rates of a batch are those of an address after another.
+    for source in dict.fromkeys(sources):
+        for row in (row for row in range(len(packets)) if sources[row] == source):
+            single = answer(apart, [packets[row]], [source], ports=[ports[row]])
+            expected += [(row, number, reply) for number, reply in zip(single.numbers, replies(single), strict=True)]
+    assert sorted(zip(answers.rows.tolist(), answers.numbers, replies(answers), strict=True)) == sorted(expected)
+    assert together.counts == apart.counts
 
 
 @settings(max_examples=250, deadline=None)
