@@ -195,8 +195,9 @@ class StampCycle:
         counts = BurstCounts(results, 1, shared.family, under_load)
         closers = {} if closing is None else closing_replies(*closing)
         error_names = shared.session.error_names()
+        refused_rows = {row for row, name in error_names.items() if name == NOTHING_LISTENS}
         directions = BurstDirections(
-            results, figures, under_load, shared.identities.first_sequences, closers, self._clock
+            results, figures, under_load, shared.identities.first_sequences, closers, self._clock, refused_rows
         )
         for row, members in enumerate(shared.rows):
             for index in members:

@@ -2,7 +2,8 @@
 
 The sender numbers its packets, a stateful reflector its replies. A counter value that never came back is a reply lost
 on the way back; of the packets without a reply, the others were lost on the way there. After the last reply nobody can
-tell: such packets are undecided, unless a closing packet was answered, whose counter covers those before it.
+tell: such packets are undecided, unless a closing packet was answered, whose counter covers those before it. Undecided
+are those around a restart of the reflector too, and the first ones, if it may have been started after them.
 
 A packet that was duplicated on the way there, of which a reply was lost, looks like two packets: forward loss then
 counts one too few.
@@ -18,6 +19,10 @@ from typing import NamedTuple
 
 COUNTERS = 1 << 32
 HALF = COUNTERS >> 1
+FEWEST_BEFORE_A_START = 3
+CHANCE_OF_A_START = 0.01
+"""Unanswered packets at the beginning are loss if so many in succession are at least this likely, by the loss of the
+packets after them; otherwise the reflector may have been started then."""
 NOT_A_RACE_NS = 1_000_000
 """Packets that reached the reflector this far apart were counted in the order of arrival."""
 
@@ -46,10 +51,11 @@ class CountedDirections:
     reverse_reordered: int | None = None
 
 
-def count_directions(sent: int, replies: Sequence[ArrivedReply]) -> CountedDirections:
+def count_directions(sent: int, replies: Sequence[ArrivedReply], *, was_refused: bool = False) -> CountedDirections:
     """Count the packets of turns 0 to `sent`; replies to later turns are those of closing packets.
 
-    `replies` are in order of arrival, late ones included, of a reflector that counts.
+    `replies` are in order of arrival, late ones included, of a reflector that counts. `was_refused`: the host answered
+    to a packet that nothing listens on its port, so the reflector did not run all the time.
     """
     answered = {reply.turn for reply in replies if reply.turn < sent}
     unanswered = sent - len(answered)
@@ -57,11 +63,11 @@ def count_directions(sent: int, replies: Sequence[ArrivedReply]) -> CountedDirec
         return CountedDirections(None, unanswered)
     distinct = _first_of_each(replies)
     runs = _runs(distinct)
-    loss = _Loss()
+    loss = _Loss(was_refused)
     before = -1
     for run in runs:
         before = loss.add_run(run, before, sent, answered)
-    loss.undecided += sum(turn not in answered for turn in range(before + 1, sent))
+    loss.undecided += _unanswered(before + 1, sent, answered)
     counted = [reply for reply in distinct if reply.turn < sent]
     doubled = len(counted) - len(answered)
     if loss.missing > unanswered + doubled + sent:
@@ -84,7 +90,8 @@ class _Loss:
     """The losses of the runs added so far, in packets; `missing` counts replies that the reflector sent and that never
     came, which may be more, since a packet may have several."""
 
-    def __init__(self) -> None:
+    def __init__(self, was_refused: bool) -> None:
+        self._was_refused = was_refused
         self.forward = self.reverse = self.undecided = self.missing = 0
 
     def add_run(self, run: list[ArrivedReply], before: int, sent: int, answered: set[int]) -> int:
@@ -92,43 +99,55 @@ class _Loss:
         the last turn that this run covers."""
         body = [reply for reply in run if reply.turn < sent]
         closing = [reply for reply in run if reply.turn >= sent]
-        last_turn = before
-        last = -1
+        last_turn = max((reply.turn for reply in body), default=before)
+        last = max((reply.counter for reply in body), default=-1)
+        forward_before, covered_turn = self.forward, last_turn
+        if closing and (body or before < 0):
+            counter, turn = min((reply.counter, reply.turn) for reply in closing)
+            self._add_tail(counter - last - 1, last_turn + 1, sent, turn, answered)
+            covered_turn = max(last_turn, sent - 1)
         if body:
-            last_turn = max(reply.turn for reply in body)
-            counters = [reply.counter for reply in body]
-            first, last = min(counters), max(counters)
-            first_turn = min(reply.turn for reply in body)
-            unanswered = sum(turn not in answered for turn in range(last_turn + 1))
-            if before < 0 and first <= unanswered:
-                # The counter began with 0.
-                first, first_turn = 0, 0
-            self._add_gap(last - first + 1 - len(set(counters)), first_turn, last_turn + 1, answered)
-            self._add_start(first, before + 1, first_turn, answered)
-        if not closing or (not body and before >= 0):
-            return last_turn
-        counter, turn = min((reply.counter, reply.turn) for reply in closing)
-        self._add_tail(counter - last - 1, last_turn + 1, sent, turn, answered)
-        return max(last_turn, sent - 1)
+            counters = {reply.counter for reply in body}
+            first, first_turn = min(counters), min(reply.turn for reply in body)
+            missing = last - first + 1 - len(counters)
+            # A new session: its counter began with 0.
+            is_new = before < 0 and first <= _unanswered(0, last_turn + 1, answered)
+            lost_later = (
+                self.forward - forward_before + max(0, _unanswered(first_turn, last_turn + 1, answered) - missing)
+            )
+            if is_new and not self._may_have_started(first_turn - first, lost_later, covered_turn + 1 - first_turn):
+                self._add_gap(missing + first, 0, last_turn + 1, answered)
+            else:
+                self._add_gap(missing, first_turn, last_turn + 1, answered)
+                self._add_start(first if is_new or before >= 0 else 0, before + 1, first_turn, answered)
+        return covered_turn
+
+    def _may_have_started(self, uncounted: int, lost: int, sent: int) -> bool:
+        """Whether the reflector may have been started within a burst, after `uncounted` packets; `lost` are those lost
+        forward of `sent` packets after these."""
+        if self._was_refused:
+            return uncounted > 0
+        loss_ratio = (lost + 1) / (sent + 2)
+        return uncounted >= FEWEST_BEFORE_A_START and loss_ratio**uncounted < CHANCE_OF_A_START
 
     def _add_gap(self, missing: int, since: int, until: int, answered: set[int]) -> None:
         """Add packets between two replies, of which the reflector answered `missing`."""
-        lost = sum(turn not in answered for turn in range(since, until))
+        lost = _unanswered(since, until, answered)
         self.missing += missing
         self.reverse += min(missing, lost)
         self.forward += max(0, lost - missing)
 
     def _add_start(self, counter: int, since: int, until: int, answered: set[int]) -> None:
-        """Add packets before the first reply of a run. After a restart only those counted since are certain."""
-        lost = sum(turn not in answered for turn in range(since, until))
-        certain = counter if since > 0 and counter <= lost else 0
+        """Add packets before the first reply of a run, of which the reflector counted `counter` since its start."""
+        lost = _unanswered(since, until, answered)
+        certain = counter if counter <= lost else 0
         self.missing += certain
         self.reverse += certain
         self.undecided += lost - certain
 
     def _add_tail(self, missing: int, since: int, sent: int, closing_turn: int, answered: set[int]) -> None:
         """Add packets after the last reply, by the counter of a closing packet's reply."""
-        lost = sum(turn not in answered for turn in range(since, sent))
+        lost = _unanswered(since, sent, answered)
         closers = closing_turn - sent
         if missing == 0:
             self.forward += lost
@@ -138,6 +157,10 @@ class _Loss:
             self.forward += max(0, lost - missing)
         else:
             self.undecided += lost
+
+
+def _unanswered(since: int, until: int, answered: set[int]) -> int:
+    return sum(turn not in answered for turn in range(since, until))
 
 
 def _first_of_each(replies: Sequence[ArrivedReply]) -> list[ArrivedReply]:

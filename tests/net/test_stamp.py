@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -140,3 +142,42 @@ def test_planted_loss_and_delay_are_told_of_their_direction(bursts) -> None:
     for source, destination in LOSS:
         dropped = lab.counts(source, destination).dropped_loss
         assert math.isclose(lost[source, destination], dropped, abs_tol=10 + undecided)
+
+
+@contextmanager
+def stamp(lab: RunningLab, site: str, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """`python -m probes stamp` at a site, ended with the block."""
+    with lab.popen(site, sys.executable, "-m", "probes", "stamp", "--port", PORT, *options) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def test_a_reflector_that_starts_and_stops_within_a_cycle_is_no_loss(
+    start_lab: Callable[..., RunningLab], tmp_path: Path
+) -> None:
+    scenario = tmp_path / "scenario.toml"
+    scenario.write_text(re.sub(r"(loss|duplicate)_ratio = .*", "", SCENARIO))
+    lab = start_lab(str(scenario))
+    cycle = (lab.address("far"), "-c", "120", "--spacing-s", "0.05", "--timeout-s", "1", "--json")
+    peer = ("--reflect", "--peer", lab.address("near"))
+
+    def wait_for_more(packets: int, source: str, destination: str) -> None:
+        since = lab.counts(source, destination).received
+        wait_until(lambda: lab.counts(source, destination).received >= since + packets, f"{source} sent {packets}")
+
+    with stamp(lab, "near", *cycle) as sender:
+        wait_for_more(15, "near", "far")
+        with stamp(lab, "far", *peer):
+            wait_for_more(30, "far", "near")
+        wait_for_more(15, "near", "far")
+        with stamp(lab, "far", *peer):
+            line = sender.communicate(timeout=60)[0].splitlines()[-1]
+
+    burst = json.loads(line)
+    assert burst["received"] > 0
+    assert (burst["forward"]["lost"], burst["reverse"]["lost"]) == (0, 0)
+    assert burst["undecided"] == burst["sent"] - burst["received"] - burst["late"]
+    # Those before the first start and those around the second.
+    assert burst["undecided"] >= 30

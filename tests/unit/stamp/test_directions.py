@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from probes.stamp import directions
 from probes.stamp.directions import ArrivedReply, count_directions
 
 SPACING_NS = 100_000_000
@@ -84,10 +86,10 @@ FATES = st.lists(st.one_of(st.just(Fate(lost_forward=True)), st.booleans().flatm
 @settings(max_examples=150, deadline=None)
 @given(FATES)
 def test_planted_loss_and_duplicates_are_counted_in_their_direction(fates: list[Fate]) -> None:
-    # The last packets arrive in order, as closing packets do a second after the others.
-    planted = travel([*fates, *[Fate()] * 5], len(fates) + 5)
+    # The reflector ran from the first packet on. The last ones arrive in order, as closing packets do a second later.
+    planted = travel([Fate(), *fates, *[Fate()] * 5], len(fates) + 6)
 
-    counts = count_directions(len(fates) + 5, planted.replies)
+    counts = count_directions(len(fates) + 6, planted.replies)
 
     assert counts.is_stateful is True
     assert (counts.forward_lost, counts.reverse_lost) == (planted.forward_lost, planted.reverse_lost)
@@ -173,6 +175,67 @@ def test_what_was_lost_around_a_restart_is_undecided() -> None:
     counts = count_directions(10, planted.replies)
 
     assert (counts.forward_lost, counts.reverse_lost, counts.undecided) == (0, 0, 2)
+
+
+def travel_from(start: int, fates: list[Fate], sent: int) -> list[ArrivedReply]:
+    """The replies if the reflector is started just before packet `start`."""
+    begun = travel(fates[start:], sent)
+    later_ns = start * SPACING_NS
+    return [
+        reply._replace(turn=reply.turn + start, far_received_ns=reply.far_received_ns + later_ns)
+        for reply in begun.replies
+    ]
+
+
+@pytest.mark.parametrize("start", [3, 5, 9])
+def test_packets_before_a_start_of_the_reflector_are_undecided(start: int) -> None:
+    counts = count_directions(10, travel_from(start, [Fate()] * 11, 10))
+
+    assert (counts.forward_lost, counts.reverse_lost, counts.undecided) == (0, 0, start)
+    assert counts.reflected == 10 - start
+
+
+def test_replies_lost_after_a_start_of_the_reflector_are_lost_reverse() -> None:
+    fates = [Fate()] * 5 + [NO_REPLY] * 2 + [Fate()] * 2 + [LOST] + [Fate()] * 2
+
+    counts = count_directions(12, travel_from(5, fates, 12))
+
+    assert (counts.forward_lost, counts.reverse_lost, counts.undecided) == (1, 2, 5)
+
+
+@pytest.mark.parametrize(("was_refused", "told"), [(False, (2, 0)), (True, (0, 2))])
+def test_a_host_without_a_reflector_yet_tells_that_it_had_none(was_refused, told) -> None:
+    counts = count_directions(10, travel_from(2, [Fate()] * 10, 10), was_refused=was_refused)
+
+    assert (counts.forward_lost, counts.undecided) == told
+
+
+def test_a_reflector_that_stops_and_starts_again_is_no_loss() -> None:
+    before = travel([Fate()] * 4, 4).replies
+    after = travel_from(9, [Fate()] * 12, 12)
+
+    counts = count_directions(12, before + after, was_refused=True)
+
+    assert (counts.forward_lost, counts.reverse_lost, counts.undecided) == (0, 0, 5)
+
+
+@pytest.mark.parametrize(("loss_ratio", "counted_share"), [(0.01, 1.0), (0.1, 0.99), (0.5, 0.95), (0.9, 0.7)])
+def test_random_loss_at_the_beginning_is_loss(
+    monkeypatch: pytest.MonkeyPatch, loss_ratio: float, counted_share: float
+) -> None:
+    random = np.random.default_rng(7)
+    bursts = []
+    for _ in range(1000):
+        fates = [Fate(lost_forward=bool(gone)) for gone in random.random(13) < loss_ratio]
+        bursts.append(travel(fates, 10).replies)
+
+    counted = [count_directions(10, replies) for replies in bursts]
+    # A reflector that runs all the time.
+    monkeypatch.setattr(directions, "FEWEST_BEFORE_A_START", 100)
+    expected = [count_directions(10, replies) for replies in bursts]
+
+    lost, truly_lost = (sum(counts.forward_lost or 0 for counts in each) for each in (counted, expected))
+    assert counted_share * truly_lost <= lost <= truly_lost
 
 
 def test_a_packet_that_was_doubled_and_answered_once_is_no_loss() -> None:
