@@ -12,7 +12,7 @@ from ninja import Schema
 
 from monitor.analysis.directions import DirectionLosses
 from monitor.api.record_schemas import with_fields_of
-from monitor.archive.queries.directions import DirectionPoint
+from monitor.archive.queries.directions import DirectionPoint, RawDirection
 from monitor.archive.queries.disk_to_disk import DiskToDiskPoint
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import SeriesPoint
@@ -199,6 +199,14 @@ class DirectionSeriesOut(Schema):
     since: datetime
     until: datetime
     points: list[DirectionPointOut]
+
+
+@with_fields_of(RawDirection)
+class StampCycleOut(Schema):
+    """A STAMP cycle of a path. Delays are raw, by the clocks of both ends, as in `DirectionPointOut`; the far clock is
+    ahead of that of the source by `offset_lo_ms` to `offset_hi_ms`. `peer_packets` are those of the far end's own tests
+    that the reflector of the source received since the cycle before, null if not known; `source_address` is the local
+    address of the packets."""
 
 
 @with_fields_of(CapacityPoint)

@@ -38,13 +38,14 @@ from monitor.api.schemas import (
     PathOut,
     SeriesOut,
     SiteOut,
+    StampCycleOut,
     ThroughputOut,
     TransferOut,
 )
 from monitor.api.summaries import router
 from monitor.api.sweeps import router as sweeps_router
 from monitor.api.transfers import router as transfers_router
-from monitor.archive.queries.directions import direction_series
+from monitor.archive.queries.directions import RawDirection, direction_series, raw_directions
 from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.operation.ledger import count_planned, ledger_of_path
@@ -53,6 +54,7 @@ from monitor.archive.queries.throughput.inventories import inventory_changes
 from monitor.archive.queries.throughput.series import CapacityPoint, ThroughputPoint, capacity_series, throughput_series
 from monitor.archive.queries.throughput.transfers import transfer_of
 from monitor.archive.queries.throughput.under_load import loaded_series, path_under_load
+from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.models import Path, Site
 from monitor.mesh.queries import measured_by
 from monitor.overview.changes import PathChange, changes_of
@@ -156,6 +158,19 @@ def get_directions(request: HttpRequest, path_id: int, between: Query[Range]) ->
     path_or_404(path_id)
     since, until = between.resolve_at(timezone.now())
     return {**asdict(direction_series(path_id, since, until)), "since": since, "until": until}
+
+
+@api.get(
+    "/paths/{int:path_id}/stamp",
+    response={200: list[StampCycleOut], 404: ProblemOut, 422: ProblemOut},
+    summary="STAMP cycles of a path in a day at most, the failed ones included",
+)
+def get_stamp_cycles(request: HttpRequest, path_id: int, between: Query[Range]) -> list[RawDirection]:
+    path_or_404(path_id)
+    since, until = between.resolve_at(timezone.now())
+    if until - since > LONGEST_RAW:
+        raise HttpError(422, "STAMP cycles are given for a day at most: ask for a shorter time")
+    return raw_directions(path_id, since, until)
 
 
 @api.get(

@@ -19,7 +19,7 @@ from probes.ping.addresses import SocketAddress
 from probes.ping.arrays import Int64s
 from probes.ping.burst_counts import BurstCounts, sent_under_load
 from probes.ping.cycle import EPOCH, clock_source, refusal
-from probes.ping.egress import Egress
+from probes.ping.egress import Egress, source_addresses
 from probes.ping.engine.packet_outcomes import EchoResults, SendPattern
 from probes.ping.engine.session import run_sessions
 from probes.ping.resolve import Name, Resolution
@@ -43,11 +43,13 @@ def no_reflector(port: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _SharedSocket:
-    """The targets that share a socket: `rows` has, for each distinct reflector, the targets with it."""
+    """The targets that share a socket: `rows` has, for each distinct reflector, the targets with it; `sources` our own
+    address of packets to it."""
 
     family: int
     rows: tuple[tuple[int, ...], ...]
     addresses: tuple[SocketAddress, ...]
+    sources: tuple[str | None, ...]
     identities: Identities
     layout: RequestFormat
     channel: StampChannel
@@ -130,7 +132,8 @@ class StampCycle:
             (layout.packet_bytes,), spec.count, spec.spacing_s, spec.timeout_s, spec.late_s, is_even=spec.is_even
         )
         session = self._session(channel, addresses, pattern, layout, identities)
-        self._sockets.append(_SharedSocket(family, rows, addresses, identities, layout, channel, session))
+        sources = tuple(source_addresses(family, addresses, source, egress))
+        self._sockets.append(_SharedSocket(family, rows, addresses, sources, identities, layout, channel, session))
 
     def _session(
         self,
@@ -252,6 +255,7 @@ class StampCycle:
             waited=counts.waited[row][0],
             is_authenticated=target.key is not None and counts.received[row][0] > 0,
             own_clock=self._clock,
+            source_address=shared.sources[row],
             detail="; ".join(notes) or None,
             **directions.fields(row, counts.ttl(row, 0)),
         )

@@ -173,6 +173,7 @@ class StampBurst(
     `is_authenticated`: all replies carried a valid HMAC. `dscp` is that of our packets. `is_path_series` is copied from
     the plan: the centre stores `path_burst` too. `packet_bytes` is that of the spec. `peer_packets` are packets of the
     target's own tests that the reflector of our agent received since the cycle before, None if not known.
+    `source_address` is the local address of our packets.
     """
 
     target: str
@@ -207,6 +208,7 @@ class StampBurst(
     far_clock: ClockBound | None = None
     follow_ups: SmallCount = 0
     peer_packets: Count | None = None
+    source_address: ShortText | None = None
     detail: Text | None = None
 
     @property
@@ -248,6 +250,7 @@ class StampBurst(
             stamps_lost=self.stamps_lost,
             clock_source=self.clock_source,
             waited=self.waited,
+            source_address=self.source_address,
             loaded_rtts_ms=self.loaded_rtts_ms,
             detail=self.detail,
         )

@@ -55,6 +55,7 @@ class DirectionBurst(models.Model):
     )
     stamp = models.TextField(null=True)
     address = models.GenericIPAddressField(null=True)
+    source_address = models.GenericIPAddressField(null=True, help_text="local address of its packets")
     detail = models.TextField(null=True)
 
     class Meta:

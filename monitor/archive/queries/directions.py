@@ -66,7 +66,8 @@ class DirectionSeries:
 
 @dataclass(frozen=True, slots=True)
 class RawDirection:
-    """A STAMP cycle of a path. The CSV of cycles has a column for each field."""
+    """A STAMP cycle of a path. The CSV of cycles has a column for each field, taken from the column of the same name of
+    `monitor.archive.models.DirectionBurst`."""
 
     at: datetime
     test: str
@@ -98,7 +99,9 @@ class RawDirection:
     offset_lo_ms: float | None
     offset_hi_ms: float | None
     are_clocks_synchronised: bool | None
+    peer_packets: int | None
     dscp: int
+    source_address: str | None
     detail: str | None
 
 

@@ -235,6 +235,12 @@ def raw_bursts(path_id: int, since: datetime, until: datetime, *, packet_bytes: 
     return select(RawBurst, "raw_bursts", **parameters)
 
 
+def newest_source_addresses(path_id: int, since: datetime, until: datetime) -> tuple[str, ...]:
+    """The local addresses of the newest pings and STAMP packets of a path, of the last day of a period."""
+    _, rows = run_statement("source_addresses", path_id=path_id, since=max(since, until - LONGEST_RAW), until=until)
+    return tuple(str(address) for (address,) in rows)
+
+
 def series_tier(since: datetime, until: datetime) -> SeriesTier:
     """The summaries of a series of a period longer than a day."""
     return next(step for step in STEPS if until - since <= step.longest)

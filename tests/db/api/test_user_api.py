@@ -255,6 +255,7 @@ def test_the_openapi_schema_lists_every_address(ask, client):
         "/api/v1/refused",
         "/api/v1/paths/{path_id}/series",
         "/api/v1/paths/{path_id}/directions",
+        "/api/v1/paths/{path_id}/stamp",
         "/api/v1/paths/{path_id}/throughput",
         "/api/v1/paths/{path_id}/throughput/{at}",
         "/api/v1/paths/{path_id}/capacity",

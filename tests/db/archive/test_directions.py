@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import re
+from dataclasses import fields
 from datetime import timedelta
 from statistics import fmean
 
@@ -25,6 +27,7 @@ from monitor.archive.models import (
     RefusedResult,
 )
 from monitor.archive.queries.directions import (
+    RawDirection,
     direction_counters,
     direction_counts,
     direction_series,
@@ -319,6 +322,49 @@ def test_directions_are_downloaded_as_json_csv_and_metrics(mesh, client, monkeyp
     assert dict(zip(*(line.split(",") for line in cycles), strict=True))["reverse_lost"] == "1"
     assert re.search(r'soundings_path_direction_lost_total\{.*direction="forward".*\} 2\.0', metrics)
     assert re.search(r'soundings_path_direction_packets_total\{.*direction="reverse".*\} 8\.0', metrics)
+
+
+def test_source_address_and_packets_of_the_far_end_are_shown(mesh, client, monkeypatch):
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+    old, new = NOW - MINUTE * 9, NOW - MINUTE * 8
+    results = [
+        stamp_burst(at=old, source_address="10.0.0.9", peer_packets=7, is_path_series=True),
+        stamp_burst(at=new, source_address="10.0.0.10", peer_packets=0, is_path_series=True),
+    ]
+    store_all(mesh, results)
+    summarise()
+    path, host = f"/paths/{mesh.slac_cern.pk}", {"host": "localhost"}
+    by_json = client.get(f"/api/v1{path}/stamp", headers=host).json()
+    by_csv = list(
+        csv.DictReader(client.get(f"{path}/stamp.csv?period=day", headers=host).content.decode().splitlines())
+    )
+    page = client.get(f"{path}/?period=day", headers=host).content.decode()
+    too_long = {"since": "2025-01-01T00:00:00Z", "until": "2025-01-03T00:00:00Z"}
+
+    assert [(cycle["source_address"], cycle["peer_packets"]) for cycle in by_json] == [
+        ("10.0.0.9", 7),
+        ("10.0.0.10", 0),
+    ]
+    assert [(row["source_address"], row["peer_packets"]) for row in by_csv] == [("10.0.0.9", "7"), ("10.0.0.10", "0")]
+    assert set(by_json[0]) == set(by_csv[0]) == {field.name for field in fields(RawDirection)}
+    (sent_from,) = re.findall(r'<span id="sent-from">(.*?)</span>', page)
+    assert re.findall(r"<code>(.*?)</code>", sent_from) == ["10.0.0.10"]
+    assert client.get(f"/api/v1{path}/stamp", too_long, headers=host).status_code == 422
+
+
+def test_the_page_does_not_repeat_the_address_of_the_source(mesh, client, monkeypatch):
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+    store_all(mesh, [stamp_burst(at=NOW - MINUTE, source_address=mesh.slac_cern.source.address, is_path_series=True)])
+
+    page = client.get(f"/paths/{mesh.slac_cern.pk}/?period=day", headers={"host": "localhost"}).content.decode()
+
+    assert "sent-from" not in page
+
+
+def test_a_source_that_is_no_address_is_refused(mesh):
+    receipt = store_all(mesh, [stamp_burst(source_address="slac.example.org")])
+
+    assert "source_address" in receipt.refused[0].reason
 
 
 def test_an_estimate_uses_the_loss_of_the_direction_of_the_data(mesh):

@@ -99,7 +99,8 @@ def test_a_cycle_measures_to_the_reflector_of_an_agent(make_agent: Callable[...,
         assert burst.is_authenticated
         assert burst.packet_bytes == 200
     assert (four.is_path_series, six.is_path_series) == (False, True)
-    assert six.path_burst.rtts_ms == six.rtts_ms
+    assert (four.source_address, six.source_address) == ("127.0.0.1", "::1")
+    assert (six.path_burst.rtts_ms, six.path_burst.source_address) == (six.rtts_ms, "::1")
 
 
 def test_cycles_tell_the_packets_of_the_far_end_since_the_one_before(make_agent: Callable[..., Agent]) -> None:

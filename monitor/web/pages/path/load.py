@@ -17,7 +17,14 @@ from monitor.analysis.geography import great_circle_km
 from monitor.analysis.transfer import Spread, spread
 from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
 from monitor.archive.queries.path_estimates import path_estimate
-from monitor.archive.queries.paths import PathSummary, Series, data_before, measured_packet_sizes, raw_bursts
+from monitor.archive.queries.paths import (
+    PathSummary,
+    Series,
+    data_before,
+    measured_packet_sizes,
+    newest_source_addresses,
+    raw_bursts,
+)
 from monitor.archive.queries.throughput.inventories import inventory_changes
 from monitor.archive.queries.throughput.series import (
     PathThroughput,
@@ -77,6 +84,8 @@ class PathView:
     charts: PathCharts
     earlier: ShownPeriod | None
     """The newest data before the period, where it has none."""
+    sent_from: tuple[str, ...]
+    """Local addresses of the newest packets that are not the address of the source in mesh.toml."""
 
     @property
     def is_empty(self) -> bool:
@@ -145,6 +154,9 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
         changes=data.changes,
         charts=path_charts(path, data, throughput, begins_at=window.since if window.since > since else None),
         earlier=_earlier(path_id, size, since) if summary is None else None,
+        sent_from=tuple(
+            address for address in newest_source_addresses(path_id, since, until) if address != path.source.address
+        ),
     )
 
 
