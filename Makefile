@@ -110,7 +110,13 @@ reference: setup ## docs/reference from the code: keys of mesh.toml and limits.t
 audit: setup ## known vulnerabilities of the pinned packages, from an advisory service; AUDIT_SERVICE=pypi or osv
 	@bash scripts/audit.sh $(VENV)
 
+dist: setup ## wheels and source distributions of the whole and of the agent alone, in dist/
+	$(BIN)/python -m scripts.dist
+
+test-install: setup system-test ## the wheels installed from a package index and run: the centre with its lab, an agent that joins; five minutes
+	$(BIN)/python -m pytest -m long tests/e2e/test_installed_whole.py
+
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-compose test-stamp test-faults test-grafana lint check bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit lock
+.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-compose test-stamp test-faults test-grafana lint check bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit dist test-install lock

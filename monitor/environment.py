@@ -14,13 +14,18 @@ from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from probes.data_folder import default_data
+
 VARIABLES = {
     "SOUNDINGS_DATABASE_URL": (
         "PostgreSQL to use, as postgresql://user:password@host:port/name; default the one that `manage.py up` runs"
     ),
     "SOUNDINGS_REDIS_URL": "Redis of the centre, as redis://host:port/0 or redis+socket:///path",
     "SOUNDINGS_SECRET_KEY": "Django's secret key; `manage.py up` creates it in the data folder",
-    "SOUNDINGS_DATA": "folder for everything that is written; default ./data",
+    "SOUNDINGS_DATA": (
+        "folder for everything that is written; default `data` beside manage.py, for an installed program "
+        "/var/lib/soundings if root runs it, else ~/.local/share/soundings"
+    ),
     "SOUNDINGS_ALLOWED_HOSTS": (
         "host names under which the pages are served, separated by commas; the names of loopback always are"
     ),
@@ -102,8 +107,8 @@ def read(name: str, default: str = "") -> str:
 
 
 def data_folder() -> Path:
-    """The folder for everything that is written: SOUNDINGS_DATA, by default `data` beside the program."""
-    return Path(read("SOUNDINGS_DATA", str(Path(__file__).resolve().parents[1] / "data"))).resolve()
+    """The folder for everything that is written: SOUNDINGS_DATA, or `probes.data_folder.default_data`."""
+    return Path(read("SOUNDINGS_DATA", str(default_data()))).resolve()
 
 
 def folder(name: str) -> Path | None:

@@ -35,7 +35,7 @@ from probes.supervision.processes import machine_load
 from probes.supervision.supervise import REPORT_WAIT_EVERY_S, Child, StartError, Supervisor, make_socket_dir, socket_dir
 
 PYTHON = [sys.executable]
-MANAGE = [*PYTHON, str(Path(__file__).resolve().parents[2] / "manage.py")]
+MANAGE = [*PYTHON, "-m", "monitor"]
 WORKER_THREADS = 4
 LOOPBACK = "127.0.0.1"
 EVERY_ADDRESS = ("0.0.0.0", "::")

@@ -10,7 +10,7 @@ import argparse
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
 
-from probes.commands.own_command import INSTALLED_AS
+from probes.commands.own_command import INSTALLED_AS, is_installed
 
 SHELLS = ("bash",)
 GENERAL = frozenset(
@@ -57,8 +57,7 @@ _soundings_words_{name}() {{
 }}
 _soundings_{name}() {{ _soundings_complete 1 _soundings_words_{name}; }}
 complete -F _soundings_python python python3
-complete -F _soundings_{name} {programs}
-"""
+{complete}"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,10 +66,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(_: argparse.Namespace) -> int:
-    """Print the script of `python -m probes`, which is installed as `soundings-agent`."""
-    # On use, since that module lists this one among its commands.
-    parsers = importlib.import_module("probes.__main__").parsers()
-    print(bash_script("python -m probes", "probes", [INSTALLED_AS], parsers), end="")
+    """Print the script of the program as it is started here: `python -m probes`, or `soundings-agent`."""
+    # On use, since those modules list this one among their commands.
+    if is_installed():
+        parsers = importlib.import_module("probes.commands.agent_program").parsers()
+        print(bash_script(INSTALLED_AS, "agent", [INSTALLED_AS], parsers), end="")
+    else:
+        parsers = importlib.import_module("probes.__main__").parsers()
+        print(bash_script("python -m probes", "probes", [], parsers), end="")
     return 0
 
 
@@ -79,7 +82,8 @@ def bash_script(title: str, name: str, programs: Sequence[str], parsers: Mapping
     cases = "\n".join(
         f'        "{" ".join(key)}") echo "{" ".join(words)}" ;;' for key, words in words_of(parsers).items()
     )
-    return SCRIPT.format(title=title, name=name, programs=" ".join(programs), cases=cases)
+    complete = f"complete -F _soundings_{name} {' '.join(programs)}\n" if programs else ""
+    return SCRIPT.format(title=title, name=name, complete=complete, cases=cases)
 
 
 def words_of(parsers: Mapping[str, argparse.ArgumentParser]) -> dict[tuple[str, ...], list[str]]:

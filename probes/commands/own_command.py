@@ -11,11 +11,21 @@ INSTALLED_AS = "soundings-agent"
 
 
 def probes_command() -> str:
-    """How this program was started: by its installed name, else as `python -m probes` with the Python that runs this
-    process, which is `python` where that is on the PATH."""
-    if Path(sys.argv[0]).name == INSTALLED_AS:
-        return INSTALLED_AS
-    return f"{_python()} -m probes"
+    """How to start the commands that measure: `soundings-agent` where it is installed, else `python -m probes` with
+    the Python that runs this process, which is `python` where that is on the PATH."""
+    return INSTALLED_AS if is_installed() else f"{_python()} -m probes"
+
+
+def agent_command(verb: str) -> str:
+    """How to start a command of a site's agent: `run` or one such as `join`."""
+    if is_installed():
+        return f"{INSTALLED_AS} {verb}"
+    return f"{_python()} -m probes site" + ("" if verb == "run" else f" {verb}")
+
+
+def is_installed() -> bool:
+    """Whether this Python's folder of programs has the agent's, as it has after an installation with pip."""
+    return Path(sys.executable).with_name(INSTALLED_AS).is_file()
 
 
 def _python() -> str:

@@ -21,6 +21,7 @@ import msgspec
 
 from probes.commands.ending import permission_text
 from probes.commands.own_command import probes_command
+from probes.data_folder import default_data
 from probes.lab.emulated_path import PathCounters
 from probes.lab.routing.protocol import RouteRequest, RouterStatus, RouteStatus
 from probes.lab.settings import LabError, PathSettings
@@ -30,8 +31,6 @@ STATE_FILE = "lab.json"
 LOCK_FILE = "lab.lock"
 STACK_FOLDER = "lab"
 """Run folder of the lab of `manage.py up --lab`, in its data folder."""
-PROGRAM_DATA = Path(__file__).resolve().parents[2] / "data"
-"""The data folder beside the program, where nothing names another."""
 LONGEST_SOCKET_PATH_BYTES = 107
 LONGEST_REQUEST_BYTES = 65_536
 REPLY_TIMEOUT_S = 10.0
@@ -264,7 +263,7 @@ def default_run_dir() -> Path:
 def find_run_dir(data: Path | None = None) -> Path:
     """The run folder of a lab that runs: the default, else that of `manage.py up --lab` in `data` or the usual data
     folder, else the default."""
-    own = (data or Path(os.environ.get("SOUNDINGS_DATA") or PROGRAM_DATA)) / STACK_FOLDER
+    own = (data or Path(os.environ.get("SOUNDINGS_DATA") or default_data())) / STACK_FOLDER
     default = default_run_dir()
     return next((folder for folder in (default, own) if _has_state(folder)), default)
 

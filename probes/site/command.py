@@ -23,8 +23,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from probes import broker
-from probes.commands.own_command import probes_command
+from probes.commands.own_command import agent_command
 from probes.commands.subcommands import add_subcommand
+from probes.data_folder import default_agent_data
 from probes.private_files import UMASK, close_to_others, is_open_to_others
 from probes.site import identity
 from probes.site.journal import MAX_SILENCE_S
@@ -52,7 +53,7 @@ REDIS_SOCKET = "redis.sock"
 SMALL = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}  # the worker has many threads that do little
 
 
-DATA = Path("data/agent")
+DATA = default_agent_data()
 
 WRITTEN = (
     "centre.json",
@@ -76,6 +77,12 @@ class AlreadyRunning(Exception):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_run_arguments(parser)
+    add_verbs(parser.add_subparsers(metavar="VERB", title="besides running the agent"))
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of running the agent."""
     _add_options(parser)
     parser.set_defaults(data=DATA)
     parser.add_argument(
@@ -88,7 +95,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS:PORT",
         help="serve the agent's metrics for Prometheus over plain HTTP, e.g. 127.0.0.1:9375 (default: off)",
     )
-    verbs = parser.add_subparsers(metavar="VERB", title="besides running the agent")
+
+
+def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add what an agent's administrator does besides running it. The folder of data has no default here: each verb
+    takes the one given before it, or DATA."""
 
     def add_verb(
         name: str, summary: str, module: str | None = None, exit_status: str | None = None
@@ -205,8 +216,7 @@ def _settings(args: argparse.Namespace, data: Path) -> AgentSettings:
     centre = args.centre if joined is None else joined.centre
     if centre is None:
         raise SettingsError(
-            f"{data} has joined no centre: run `{probes_command()} site join URL CODE`, or give --centre and "
-            "--token-file"
+            f"{data} has joined no centre: run `{agent_command('join')} URL CODE`, or give --centre and --token-file"
         )
     allow_plain_http = args.allow_plain_http or (joined is not None and joined.allow_plain_http)
     token = args.token_file or token_file(data)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from probes.commands.own_command import probes_command
+from probes.commands.own_command import agent_command
 from probes.quantities import counted
 from probes.site.health import Health
 from probes.site.journal import MAX_SILENCE_S, DatedMessage, WorkerState, read_state
@@ -121,7 +121,7 @@ def _supervisor(lock: Path) -> int | None:
 def _agent(status: AgentStatus) -> str:
     state = status.state
     if status.process_id is None:
-        return f"not running on {status.data}; start it: {probes_command()} site --data {status.data}"
+        return f"not running on {status.data}; start it: {agent_command('run')} --data {status.data}"
     if state is None or not status.measures:
         return f"process {status.process_id} runs, but its worker does not respond; see {status.data}/log/worker.log"
     process = f"(process {status.process_id}, since {_moment(state.started_at)}, version {state.agent_version})"

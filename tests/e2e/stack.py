@@ -43,7 +43,12 @@ def wait_for(question: Callable[[], T], timeout_s: float, description: str) -> T
 class RunningStack:
     """A running stack in its own folder."""
 
-    def __init__(self, *arguments: str, prefix: Sequence[str] = ()) -> None:
+    def __init__(self, *arguments: str, prefix: Sequence[str] = (), installed: Path | None = None) -> None:
+        self.manage_program = [sys.executable, "manage.py"] if installed is None else [str(installed / "soundings")]
+        self.probes_program = [sys.executable, "-m", "probes"]
+        if installed is not None:
+            self.probes_program = [str(installed / "soundings-agent")]
+        self.folder = TOP if installed is None else Path("/")
         self.data = Path(tempfile.mkdtemp(prefix="soundings-up-"))
         self.data.chmod(0o755)  # with default permissions; the stack must close it
         self.port = _free_port()
@@ -64,11 +69,11 @@ class RunningStack:
         environment.pop("SOUNDINGS_DATA", None)
         if given_database_url is None:
             environment.pop("SOUNDINGS_DATABASE_URL", None)
-        command = [sys.executable, "manage.py", "up", "--data", str(self.data), "--port", str(self.port)]
+        command = [*self.manage_program, "up", "--data", str(self.data), "--port", str(self.port)]
         with open(self.data / "up.out", "wb", opener=opener) as output:
             self.process = subprocess.Popen(
                 [*self.prefix, *command, *self.arguments],
-                cwd=TOP,
+                cwd=self.folder,
                 env=environment,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -89,8 +94,8 @@ class RunningStack:
             return json.load(answer)
 
     def lab(self, verb: str, *arguments: str) -> str:
-        command = [sys.executable, "-m", "probes", "lab", verb, "--run-dir", str(self.data / "lab"), *arguments]
-        done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
+        command = [*self.probes_program, "lab", verb, "--run-dir", str(self.data / "lab"), *arguments]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -98,8 +103,8 @@ class RunningStack:
         """Run a management command with this stack's database, with `typed` as its standard input."""
         environment = {**os.environ, "SOUNDINGS_DATABASE_URL": self.database_url, "SOUNDINGS_DATA": str(self.data)}
         done = subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=TOP,
+            [*self.manage_program, *arguments],
+            cwd=self.folder,
             env=environment,
             input=typed,
             capture_output=True,
@@ -149,9 +154,10 @@ class RunningStack:
 
 
 @contextmanager
-def running_stack(*arguments: str, prefix: Sequence[str] = ()) -> Iterator[RunningStack]:
-    """A running stack, which is stopped and removed in any case. `prefix` precedes the command."""
-    stack = RunningStack(*arguments, prefix=prefix)
+def running_stack(*arguments: str, prefix: Sequence[str] = (), installed: Path | None = None) -> Iterator[RunningStack]:
+    """A running stack, which is stopped and removed in any case. `prefix` precedes the command; `installed` is the
+    folder of the programs of an installation, in place of this clone's."""
+    stack = RunningStack(*arguments, prefix=prefix, installed=installed)
     try:
         stack.start()
         yield stack

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from probes import broker
-from probes.commands.own_command import probes_command
+from probes.commands.own_command import agent_command
 from probes.contract import CheckResult, Deadline, NoRoute, Outcome, ProbeError
 from probes.ping.addresses import FAMILY
 from probes.ping.burst import PING
@@ -35,7 +35,7 @@ def check_files(site: SiteSetup) -> Iterator[CheckResult]:
     yield _data_folder(site.data)
     if not site.token_file.exists():
         yield CheckResult(
-            check="token", detail=f"{site.token_file} is not there", fix=f"join: {probes_command()} site join URL CODE"
+            check="token", detail=f"{site.token_file} is not there", fix=f"join: {agent_command('join')} URL CODE"
         )
     elif readable_by_others(site.token_file):
         yield CheckResult(

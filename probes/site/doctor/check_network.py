@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
-from probes.commands.own_command import probes_command
+from probes.commands.own_command import agent_command
 from probes.contract import CheckResult, Deadline, ProbeError
 from probes.kinds import KIND_OF_SLOT
 from probes.ping.addresses import FAMILY
@@ -31,7 +31,7 @@ def check_centre(site: SiteSetup) -> Iterator[CheckResult]:
         yield CheckResult(
             check="centre",
             detail="not joined",
-            fix=f"{probes_command()} site join URL CODE, or give --centre and --token-file",
+            fix=f"{agent_command('join')} URL CODE, or give --centre and --token-file",
         )
     elif isinstance(answer, Plan):
         yield CheckResult(check="centre", detail=f"site {answer.site}; plan {answer.version}")

@@ -187,11 +187,10 @@ def test_options_are_accepted_before_and_after_a_verb(order):
     assert (str(parsed.data), parsed.json, parsed.allow_plain_http) == ("D", True, False)
 
 
-@pytest.mark.parametrize(
-    ("started_as", "command_shown"),
-    [("/usr/bin/soundings-agent", "soundings-agent"), ("/opt/soundings/probes/__main__.py", "python -m probes")],
-)
-def test_commands_are_shown_as_the_program_was_started(monkeypatch, started_as, command_shown):
-    monkeypatch.setattr(sys, "argv", [started_as, "site"])
+@pytest.mark.parametrize(("is_installed", "command_shown"), [(True, "soundings-agent"), (False, "python -m probes")])
+def test_commands_are_shown_as_this_python_has_them(monkeypatch, tmp_path, is_installed, command_shown):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    if is_installed:
+        (tmp_path / "soundings-agent").touch()
 
     assert probes_command().endswith(command_shown)

@@ -27,6 +27,7 @@ from monitor.database_errors import reported_to_user
 from monitor.environment import LOOPBACK_HOSTS
 from monitor.mesh.models import Site
 from monitor.stack.site_listing import as_text, site_rows
+from probes.commands.own_command import INSTALLED_AS, is_installed
 from probes.commands.subcommands import add_subcommand
 from probes.quantities import counted
 
@@ -94,7 +95,7 @@ class Command(BaseCommand):
             raise CommandError(f"--hours {hours}: write 1 to {LONGEST_HOURS}")
         code = issue_code(site.pk, timezone.now(), lifetime=timedelta(hours=hours), replaces_tokens=replaces_tokens)
         centre = url or _own_url()
-        self.stdout.write(f"python -m probes site join {centre} {code}")
+        self.stdout.write(f"{_agent_command()} join {centre} {code}")
         if _is_loopback(centre):
             self.stderr.write(f"{centre} leads to this machine only: set SOUNDINGS_PUBLIC_URL, or give --url")
         self.stderr.write(f"run this at {site.name}; the code works once, valid for {hours} hours")
@@ -151,6 +152,11 @@ def _own_url() -> str:
         return str(settings.PUBLIC_URL)
     names = [name for name in settings.ALLOWED_HOSTS if name not in LOOPBACK_HOSTS and not name.startswith(("*", "."))]
     return f"https://{names[0]}" if names else settings.PUBLIC_URL
+
+
+def _agent_command() -> str:
+    """How a site starts its agent's commands: as here, by the installed program or from a clone."""
+    return INSTALLED_AS if is_installed() else "python -m probes site"
 
 
 def _is_loopback(url: str) -> bool:

@@ -18,6 +18,7 @@ from monitor.alerts.incidents.queries import PathIncident, incident_between_site
 from monitor.web.pages.lab.expect import Expectation, examples, expected_of
 from monitor.web.pages.lab.route_changes import expected_of_routes
 from probes.commands.own_command import probes_command
+from probes.data_folder import default_data
 from probes.lab import breaks, control, sites
 from probes.lab.routing.protocol import RouteRequest, RouteStatus
 from probes.lab.scenario import resolve_site
@@ -128,7 +129,7 @@ def load_lab(run_dir: Path, now: datetime, path: str = "") -> LabView:
         expected=tuple(examples(status.paths, chosen, now)),
         has_routers=bool(status.routes),
         probes_command=probes_command(),
-        run_dir_option=breaks.run_dir_option(run_dir, control.PROGRAM_DATA),
+        run_dir_option=breaks.run_dir_option(run_dir, default_data()),
     )
 
 
