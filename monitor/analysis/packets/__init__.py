@@ -1,15 +1,25 @@
-"""TCP transfers from captures of their packets: `read_capture`, `connections_of`, `figures_of`."""
+"""TCP transfers from captures of their packets: `read_capture`, `connections_of`, `figures_of`, `time_sequence`.
+
+`lost_between` compares the captures of both ends.
+"""
 
 from monitor.analysis.packets.capture_file import CapturedPacket, CaptureError, read_capture
 from monitor.analysis.packets.connections import TcpConnection, connections_of
 from monitor.analysis.packets.figures import CaptureFigures, figures_of
+from monitor.analysis.packets.losses import CaptureLosses, LostWhere, lost_between
+from monitor.analysis.packets.time_sequence import TimeSequence, time_sequence
 
 __all__ = [
     "CaptureError",
     "CaptureFigures",
+    "CaptureLosses",
     "CapturedPacket",
+    "LostWhere",
     "TcpConnection",
+    "TimeSequence",
     "connections_of",
     "figures_of",
+    "lost_between",
     "read_capture",
+    "time_sequence",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_right
+from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -189,23 +190,24 @@ def _merged(data: TcpDirection, acks: TcpDirection) -> list[tuple[bool, TcpSegme
 def _round_trips_ms(data: TcpDirection, acks: TcpDirection) -> np.ndarray:
     """One RTT for each ACK that ends at a segment sent once (Karn), unless one before it in the data was resent
     meanwhile: that ACK waited for the hole."""
-    waiting: dict[int, tuple[int, int]] = {}
+    waiting: deque[tuple[int, int]] = deque()  # end and time of segments sent once, by their ends
     resent_at_ns, highest, acknowledged = -1, 0, 0
     samples = []
     for is_data, segment in _merged(data, acks):
         if is_data and segment.end > segment.begin:
             if segment.end <= highest:
                 resent_at_ns = segment.at_ns
-                waiting = {end: value for end, value in waiting.items() if end < segment.begin}
+                while waiting and waiting[-1][0] >= segment.begin:
+                    waiting.pop()
             else:
-                waiting[segment.end] = (segment.at_ns, segment.begin)
                 highest = segment.end
+                waiting.append((highest, segment.at_ns))
         elif not is_data and segment.ack is not None and segment.ack > acknowledged:
             acknowledged = segment.ack
-            sent = waiting.get(segment.ack)
-            if sent is not None and sent[0] > resent_at_ns:
-                samples.append((segment.at_ns - sent[0]) / MS)
-            waiting = {end: value for end, value in waiting.items() if end > segment.ack}
+            while waiting and waiting[0][0] <= acknowledged:
+                end, sent_at_ns = waiting.popleft()
+                if end == acknowledged and sent_at_ns > resent_at_ns:
+                    samples.append((segment.at_ns - sent_at_ns) / MS)
     return np.array(samples)
 
 
@@ -217,7 +219,7 @@ def _handshake_ms(data: TcpDirection, acks: TcpDirection) -> float | None:
     return abs(syns[1][0].at_ns - syns[0][0].at_ns) / MS
 
 
-def _scale(data: TcpDirection, acks: TcpDirection) -> int | None:
+def window_scale(data: TcpDirection, acks: TcpDirection) -> int | None:
     """By which power of two the receiver's windows are scaled (RFC 7323); None in a capture without both SYNs."""
     if data.mss_bytes is None or acks.mss_bytes is None:
         return None
@@ -226,7 +228,7 @@ def _scale(data: TcpDirection, acks: TcpDirection) -> int | None:
 
 def _windows_bytes(data: TcpDirection, acks: TcpDirection) -> list[int]:
     """The windows that the receiver offered, after its SYN. Empty if their scale was not captured."""
-    scale = _scale(data, acks)
+    scale = window_scale(data, acks)
     if scale is None:
         return []
     return [segment.window << scale for segment in acks.segments if not segment.flags & (SYN | RST)]
@@ -234,7 +236,7 @@ def _windows_bytes(data: TcpDirection, acks: TcpDirection) -> list[int]:
 
 def _states(data: TcpDirection, acks: TcpDirection) -> list[_State]:
     newest, acknowledged, states = 0, 0, []
-    scale, window = _scale(data, acks), None
+    scale, window = window_scale(data, acks), None
     for is_data, segment in _merged(data, acks):
         if is_data:
             newest = max(newest, segment.end)

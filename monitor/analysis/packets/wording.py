@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from monitor.analysis import figures
 from monitor.analysis.packets.figures import CaptureFigures, DataPause, Waited
+from monitor.analysis.packets.losses import CaptureLosses, LostWhere
 
 WAITED = {
     Waited.APPLICATION: "nothing outstanding and window open: the application sent nothing",
@@ -83,3 +84,22 @@ def _window(figure: CaptureFigures) -> str:
 def _pause(pause: DataPause) -> str:
     why = WAITED[pause.waited_for].format(bytes=f"{figures.count(pause.outstanding_bytes)} bytes")
     return f"{_seconds(pause.duration_ms)} from {_seconds(pause.begin_ms)} on; {why}"
+
+
+def loss_sentence(losses: CaptureLosses, sender: str, receiver: str) -> str:
+    """The direction in which packets of a transfer were lost between both captures."""
+    if losses.where is LostWhere.UNKNOWN:
+        return f"Cannot tell in which direction packets were lost: {losses.reason}."
+    sent, acks = figures.count(losses.sent_bytes), figures.count(losses.sent_acks)
+    if losses.where is LostWhere.NOWHERE:
+        return f"No packet was lost between both captures: {sent} bytes from {sender} and {acks} ACKs from {receiver}."
+    data = f"none of {sent} bytes"
+    if losses.lost_bytes:
+        share = figures.percent(losses.lost_bytes / losses.sent_bytes)
+        about = "about 1 packet" if losses.lost_packets == 1 else f"about {figures.count(losses.lost_packets)} packets"
+        data = f"{about} with {figures.count(losses.lost_bytes)} bytes ({share} of the data)"
+    back = f"{figures.count(losses.lost_acks) if losses.lost_acks else 'none'} of {acks} ACKs"
+    needless = ""
+    if losses.needless_bytes:
+        needless = f" {figures.count(losses.needless_bytes)} bytes were retransmitted although they had arrived."
+    return f"Lost from {sender} to {receiver}: {data}; from {receiver} to {sender}: {back}.{needless}"

@@ -1,0 +1,135 @@
+"""Packets lost between two captures of the same transfer, one at each end, by direction.
+
+In: the connections of both captures. Out: `CaptureLosses`. Ends cut and join segments (TSO, GRO), so data is compared
+by bytes: each byte that left the sender once more than it came to the receiver was lost once. ACKs carry no data and
+are not joined: they are compared one by one. Only bytes acknowledged in both captures count: of those nothing is still
+on its way where a capture ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from monitor.analysis.packets.connections import FIN, RST, SYN, TcpConnection, TcpDirection, TcpSegment
+from monitor.analysis.packets.ranges import ByteRanges
+
+USUAL_MSS_BYTES = 1448
+
+
+class LostWhere(StrEnum):
+    """The direction in which packets of a transfer were lost."""
+
+    NOWHERE = "nowhere"
+    DATA = "data"
+    ACKS = "acks"
+    BOTH = "both"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureLosses:
+    """Of the data that both captures have: bytes that left the sender, repeated ones too, and those of them that did
+    not arrive, as bytes and as packets of the MSS; ACKs likewise. `needless_bytes` were sent again though they had
+    arrived. Where the captures do not fit together `where` is unknown, for this `reason`."""
+
+    where: LostWhere
+    sent_bytes: int = 0
+    lost_bytes: int = 0
+    lost_packets: int = 0
+    needless_bytes: int = 0
+    sent_acks: int = 0
+    lost_acks: int = 0
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class _Sums:
+    sent_bytes: int = 0
+    arrived_bytes: int = 0
+    fresh_bytes: int = 0
+    sent_acks: int = 0
+    lost_acks: int = 0
+
+
+def lost_between(at_sender: Sequence[TcpConnection], at_receiver: Sequence[TcpConnection]) -> CaptureLosses:
+    """Compare the connections that both captures have, found by their first sequence numbers."""
+    far = {_key(connection): connection for connection in at_receiver}
+    pairs = [(near, far[_key(near)]) for near in at_sender if _key(near) in far and None not in _key(near)]
+    if not pairs:
+        return CaptureLosses(LostWhere.UNKNOWN, reason="the captures have no connection in common")
+    sums = _Sums()
+    for near, other in pairs:
+        _compare(near, other, sums)
+    if not sums.sent_bytes:
+        return CaptureLosses(LostWhere.UNKNOWN, reason="no data was acknowledged in both captures")
+    if sums.arrived_bytes > sums.sent_bytes:
+        return CaptureLosses(LostWhere.UNKNOWN, reason="the capture at the sender has less data than the receiver's")
+    lost = sums.sent_bytes - sums.arrived_bytes
+    mss = min((way.mss_bytes for near, _ in pairs for way in near.directions if way.mss_bytes), default=USUAL_MSS_BYTES)
+    return CaptureLosses(
+        where=_where(lost, sums.lost_acks),
+        sent_bytes=sums.sent_bytes,
+        lost_bytes=lost,
+        lost_packets=math.ceil(lost / mss),
+        needless_bytes=max(0, sums.arrived_bytes - sums.fresh_bytes),
+        sent_acks=sums.sent_acks,
+        lost_acks=sums.lost_acks,
+    )
+
+
+def _where(lost_bytes: int, lost_acks: int) -> LostWhere:
+    if lost_bytes and lost_acks:
+        return LostWhere.BOTH
+    if lost_bytes:
+        return LostWhere.DATA
+    return LostWhere.ACKS if lost_acks else LostWhere.NOWHERE
+
+
+def _key(connection: TcpConnection) -> tuple[int | None, int | None]:
+    data = connection.sender
+    return data.first, connection.other(data).first
+
+
+def _compare(near: TcpConnection, far: TcpConnection, sums: _Sums) -> None:
+    sent, arrived = near.sender, far.sender
+    acks_sent, acks_arrived = far.other(arrived), near.other(sent)
+    until = min(_highest_ack(acks_sent), _highest_ack(acks_arrived))
+    sums.sent_bytes += _bytes_before(sent, until)
+    sums.arrived_bytes += _bytes_before(arrived, until)
+    ranges = ByteRanges()
+    for begin, end in _ranges_before(arrived, until):
+        ranges.add(begin, end)
+    sums.fresh_bytes += ranges.total_bytes
+    left = Counter(_pure_acks(acks_sent, until))
+    sums.sent_acks += left.total()
+    sums.lost_acks += (left - Counter(_pure_acks(acks_arrived, until))).total()
+
+
+def _highest_ack(acks: TcpDirection) -> int:
+    return max((segment.ack for segment in acks.segments if segment.ack is not None), default=0)
+
+
+def _ranges_before(data: TcpDirection, until: int) -> Iterable[tuple[int, int]]:
+    """Payload, repeated one too, up to a byte."""
+    for segment in data.segments:
+        if segment.payload_bytes and segment.begin < until:
+            yield segment.begin, min(until, segment.begin + segment.payload_bytes)
+
+
+def _bytes_before(data: TcpDirection, until: int) -> int:
+    return sum(end - begin for begin, end in _ranges_before(data, until))
+
+
+def _pure_acks(acks: TcpDirection, until: int) -> Iterable[tuple[int, int, tuple[tuple[int, int], ...]]]:
+    """ACKs below a byte without data, as far as the ends do not change them: number, window and SACK blocks."""
+    for segment in acks.segments:
+        if segment.ack is not None and segment.ack < until and _is_pure(segment):
+            yield segment.ack, segment.window, segment.sack
+
+
+def _is_pure(segment: TcpSegment) -> bool:
+    return segment.begin == segment.end and not segment.flags & (SYN | FIN | RST)

@@ -1,0 +1,147 @@
+"""The time-sequence plot of a TCP connection, as tcptrace draws it: data, ACKs, windows, SACK, retransmissions.
+
+In: a `TcpConnection`. Out: a `TimeSequence` of at most some thousand marks, whatever the size of the capture. Seconds
+count from the first packet of the connection, bytes from the first of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from monitor.analysis.packets.connections import RST, SYN, TcpConnection, TcpDirection, TcpSegment
+from monitor.analysis.packets.figures import window_scale
+from monitor.analysis.packets.ranges import ByteRanges
+
+NS = 1e9
+STEPS = 300
+"""Steps of time within which data, ACKs and windows are drawn as one mark."""
+MOST_MARKS = 300
+"""Of retransmissions, of SACK blocks, of zero windows: beyond that every nth is drawn."""
+
+Mark = TypeVar("Mark")
+
+
+@dataclass(frozen=True, slots=True)
+class SentRange:
+    """Bytes [begin, end) that were sent between two times."""
+
+    begin_s: float
+    end_s: float
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class AckPoint:
+    """All bytes before `ack` were acknowledged, those before `limit` permitted by the receiver's window; None where
+    the capture does not have its scale."""
+
+    at_s: float
+    ack: int
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SackBlock:
+    """Bytes [begin, end) that the receiver reported beyond a hole."""
+
+    at_s: float
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSequence:
+    """`fresh` is data sent for the first time, `resent` retransmissions, `late` data below the highest that the capture
+    had not seen before."""
+
+    duration_s: float
+    fresh: tuple[SentRange, ...]
+    resent: tuple[SentRange, ...]
+    late: tuple[SentRange, ...]
+    acks: tuple[AckPoint, ...]
+    sacks: tuple[SackBlock, ...]
+    zero_windows: tuple[AckPoint, ...]
+
+
+def time_sequence(connection: TcpConnection, direction: TcpDirection | None = None) -> TimeSequence:
+    """The plot of a direction, by default of that with more payload."""
+    data = direction or connection.sender
+    acks = connection.other(data)
+    times_ns = [segment.at_ns for way in connection.directions for segment in way.segments]
+    begin_ns, end_ns = min(times_ns), max(times_ns)
+    step_ns = max(1, (end_ns - begin_ns) // STEPS)
+    fresh, resent, late = _sorted_data(data, begin_ns)
+    points = _ack_points(data, acks, begin_ns)
+    zero = [point for point in points if point.limit == point.ack]
+    return TimeSequence(
+        duration_s=(end_ns - begin_ns) / NS,
+        fresh=tuple(_joined(fresh, step_ns / NS)),
+        resent=_every_nth(_joined(resent, step_ns / NS)),
+        late=_every_nth(_joined(late, step_ns / NS)),
+        acks=tuple({int(point.at_s * NS) // step_ns: point for point in points}.values()),
+        sacks=_every_nth(_sack_blocks(acks, begin_ns, step_ns)),
+        zero_windows=_every_nth(zero),
+    )
+
+
+def _sorted_data(data: TcpDirection, begin_ns: int) -> tuple[list[SentRange], list[SentRange], list[SentRange]]:
+    """Fresh, resent and late data, as `figures_of` counts them."""
+    seen = ByteRanges()
+    fresh: list[SentRange] = []
+    resent: list[SentRange] = []
+    late: list[SentRange] = []
+    for segment in data.segments:
+        if not segment.payload_bytes:
+            continue
+        highest, end = seen.end, segment.begin + segment.payload_bytes
+        added = seen.add(segment.begin, end)
+        at_s = (segment.at_ns - begin_ns) / NS
+        kind = resent if added < segment.payload_bytes else late if highest is not None and end <= highest else fresh
+        kind.append(SentRange(at_s, at_s, segment.begin, end))
+    return fresh, resent, late
+
+
+def _joined(ranges: Sequence[SentRange], step_s: float) -> list[SentRange]:
+    """Ranges that continue the one before within a step of time, as one."""
+    joined: list[SentRange] = []
+    for sent in ranges:
+        last = joined[-1] if joined else None
+        if last is not None and last.end == sent.begin and 0 <= sent.begin_s - last.begin_s < step_s:
+            joined[-1] = SentRange(last.begin_s, sent.end_s, last.begin, sent.end)
+        else:
+            joined.append(sent)
+    return joined
+
+
+def _ack_points(data: TcpDirection, acks: TcpDirection, begin_ns: int) -> list[AckPoint]:
+    scale = window_scale(data, acks)
+    return [
+        AckPoint(
+            (segment.at_ns - begin_ns) / NS,
+            segment.ack,
+            None if scale is None else segment.ack + (segment.window << scale),
+        )
+        for segment in acks.segments
+        if segment.ack is not None and not segment.flags & (SYN | RST)
+    ]
+
+
+def _sack_blocks(acks: TcpDirection, begin_ns: int, step_ns: int) -> list[SackBlock]:
+    """The blocks of the last ACK with any of each step of time."""
+    newest: dict[int, TcpSegment] = {}
+    for segment in acks.segments:
+        if segment.sack:
+            newest[(segment.at_ns - begin_ns) // step_ns] = segment
+    return [
+        SackBlock((segment.at_ns - begin_ns) / NS, begin, end)
+        for segment in newest.values()
+        for begin, end in segment.sack
+        if end > begin
+    ]
+
+
+def _every_nth(marks: Sequence[Mark]) -> tuple[Mark, ...]:
+    return tuple(marks[:: -(-len(marks) // MOST_MARKS) or 1])
