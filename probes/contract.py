@@ -293,7 +293,7 @@ class SlotKind(Kind):
     `not_measured(spec, at, outcome, detail)` is a run without figures, `carried_bits(run, seconds)` the bits of one, or
     None where it has no figures. `permitted(spec, limits)` is the spec for the probe, `forbids(limits, spec)` the
     kind's own rule against it. `report(spec, at, outcome, detail, seen)` is the listening end's result; without it that
-    end has none.
+    end has none. `lightened(result)` is a result without its dispensable parts, for a spool that fills up.
     """
 
     schedule: ClassVar[Literal["cycle", "slot"]] = "slot"
@@ -307,3 +307,4 @@ class SlotKind(Kind):
     permitted: Callable[[Any, Any], Any] = lambda spec, limits: spec
     forbids: Callable[[Any, Any], str | None] = lambda limits, spec: None
     report: Callable[[Any, datetime, Outcome, str, Any], Result] | None = None
+    lightened: Callable[[Any], Any] = lambda result: result

@@ -28,6 +28,7 @@ from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
 from probes.throughput import authentication, congestion_control
 from probes.throughput.address import is_local, resolve_address
 from probes.throughput.authentication import Credentials
+from probes.throughput.capture.of_test import ThroughputCapture
 from probes.throughput.hosts.inventory import read_inventory, read_tcp_metrics
 from probes.throughput.hosts.spec import HostInventory, HostLoad, TcpMetrics
 from probes.throughput.report import (
@@ -44,7 +45,14 @@ from probes.throughput.report import (
 )
 from probes.throughput.sampling import StreamAddress, ToolSampler
 from probes.throughput.source_filter import DatagramFilter, filter_listener, source_program
-from probes.throughput.spec import CpuUse, KernelCounts, ThroughputRun, ThroughputSpec, with_metrics
+from probes.throughput.spec import (
+    CapturedHeaders,
+    CpuUse,
+    KernelCounts,
+    ThroughputRun,
+    ThroughputSpec,
+    with_metrics,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -113,10 +121,14 @@ class Iperf3Probe:
     def _run_at(self, spec: ThroughputSpec, address: str, deadline: Deadline) -> ThroughputRun:
         inventory, metrics = read_inventory(address), read_tcp_metrics(address, spec.source)
         started_at = datetime.now(UTC)
-        with authentication.client_credentials(spec.one_time_key, spec.peer_iperf3) as credentials:
+        with (
+            authentication.client_credentials(spec.one_time_key, spec.peer_iperf3) as credentials,
+            ThroughputCapture(spec, address) as capture,
+        ):
             run = run_client(client_arguments(spec, address), spec, address, started_at, deadline, credentials)
         transfer = None if run.transfer is None else with_metrics(run.transfer, metrics, of_sender=not spec.reverse)
-        return msgspec.structs.replace(run, inventory=inventory, transfer=transfer)
+        captured = msgspec.UNSET if capture.result is None else capture.result
+        return msgspec.structs.replace(run, inventory=inventory, transfer=transfer, capture=captured)
 
 
 def _with_port(detail: str | None, port: int) -> str:
@@ -153,14 +165,15 @@ def run_client(
 
 @dataclass(frozen=True, slots=True)
 class ServerStatistics:
-    """Statistics sampled outside iperf3 while the server ran, and of the host before. `kernel` is set if the server
-    sent the data."""
+    """Statistics sampled outside iperf3 while the server ran, of the host before, and the capture that was asked for.
+    `kernel` is set if the server sent the data."""
 
     wanted_ratio: float | None = None
     kernel: KernelCounts | None = None
     inventory: HostInventory | None = None
     metrics: TcpMetrics | None = None
     load: HostLoad | None = None
+    capture: CapturedHeaders | None = None
 
 
 def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None) -> ServerStatistics | None:
@@ -255,6 +268,7 @@ def _serve_once(
         ToolSampler(
             process.pid, sends_to if spec.protocol == "tcp" else None, spec.streams, peer=peer, waits=True
         ) as sampler,
+        ThroughputCapture(spec, peer) as capture,
         ExitStack() as filters,
     ):
         if peer is not None:
@@ -264,7 +278,9 @@ def _serve_once(
         output = _output(process, deadline, deadline_is_failure=False)
     if file is not None and process.returncode == -signal.SIGXFSZ:
         raise ToolFailure(f"iperf3 server: received more than the {file.max_bytes:,} bytes of the file", permanent=True)
-    statistics = ServerStatistics(sampler.wanted_ratio(), sampler.kernel_counts(), load=sampler.host_load())
+    statistics = ServerStatistics(
+        sampler.wanted_ratio(), sampler.kernel_counts(), load=sampler.host_load(), capture=capture.result
+    )
     try:
         return decode(output), statistics
     except ToolFailure:

@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from probes.contract import FarEnd, Outcome, Probe, SlotKind
+from probes.contract import Command, FarEnd, Outcome, Probe, SlotKind
 from probes.throughput.check import check_offered_server
 from probes.throughput.limits import Iperf3ServerLimits, ThroughputLimits
-from probes.throughput.spec import ServerReport, ThroughputRun, ThroughputSlot, ThroughputSpec, not_measured
+from probes.throughput.spec import (
+    CapturedHeaders,
+    ServerReport,
+    ThroughputRun,
+    ThroughputSlot,
+    ThroughputSpec,
+    not_measured,
+)
 
 if TYPE_CHECKING:
     from probes.throughput.iperf3 import ServerStatistics
+
+NO_ROOM = "left out: results that wait for delivery take a quarter of the agent's disk space"
 
 
 def _probe() -> Probe[ThroughputSpec, ThroughputRun]:
@@ -46,6 +55,14 @@ def _forbids(limits: Any, spec: ThroughputSpec) -> str | None:
     return rule
 
 
+def _permitted(spec: ThroughputSpec, limits: Any) -> ThroughputSpec:
+    """The spec with no larger capture than the limits allow; a test needs none."""
+    if isinstance(spec.capture_packets, msgspec.UnsetType):
+        return spec
+    most = int(limits.section("throughput").max_capture_packets)
+    return msgspec.structs.replace(spec, capture_packets=min(spec.capture_packets, most))
+
+
 def _report(
     spec: ThroughputSpec, started_at: datetime, outcome: Outcome, detail: str, statistics: ServerStatistics | None
 ) -> ServerReport:
@@ -59,7 +76,15 @@ def _report(
         inventory=msgspec.UNSET if statistics.inventory is None else statistics.inventory,
         load=msgspec.UNSET if statistics.load is None else statistics.load,
         metrics=msgspec.UNSET if statistics.metrics is None else statistics.metrics,
+        capture=msgspec.UNSET if statistics.capture is None else statistics.capture,
     )
+
+
+def _lightened(result: ThroughputRun | ServerReport) -> ThroughputRun | ServerReport:
+    """The result without captured packets."""
+    if isinstance(result.capture, msgspec.UnsetType) or not result.capture.packets:
+        return result
+    return msgspec.structs.replace(result, capture=CapturedHeaders(reason=NO_ROOM))
 
 
 KIND = SlotKind(
@@ -69,12 +94,15 @@ KIND = SlotKind(
     hours="throughput",
     limits={"throughput": ThroughputLimits, "iperf3_server": Iperf3ServerLimits},
     probe=_probe,
+    command=Command("probes.throughput.command", "measure TCP throughput to an iperf3 server, without a centre"),
     far_end=_far_end,
     not_measured=not_measured,
     carried_bits=_carried_bits,
     calls_again=True,
     forbids=_forbids,
+    permitted=_permitted,
     prepare=_prepare,
     report=_report,
+    lightened=_lightened,
     check=lambda limits, slots: check_offered_server(limits.iperf3_server, slots),
 )

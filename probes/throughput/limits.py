@@ -31,6 +31,9 @@ class ThroughputLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_window_bytes: Annotated[
         Number | None, meaning("socket buffer of a stream that a test may set; default: the system's limit")
     ] = None
+    max_capture_packets: Annotated[
+        Number, meaning("packets whose headers this site keeps of a test, and delivers to the centre; 0 keeps none")
+    ] = 0
     hours: Hours = ALL_DAY
     peers: Annotated[
         NetworkList | None,

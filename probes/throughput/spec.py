@@ -45,7 +45,8 @@ class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
     `peer_iperf3` is the peer's version of iperf3, such as `3.12`, None if unknown: the padding of iperf3's
     authentication depends on both versions. `pacing_bps` is the rate at which the kernel paces all streams together (by
     the queue discipline fq or TCP's own timers), `zero_copy` sends by sendfile(2). A public server listens on all ports
-    from `port` to `last_port`. Fields that are not set are left out of the JSON.
+    from `port` to `last_port`. Of a TCP test, both ends keep the headers of the first `capture_packets` packets; 0 says
+    that the plan asks for it, and that this end's limits forbid it. Fields that are not set are left out of the JSON.
     """
 
     address: str
@@ -66,6 +67,7 @@ class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
     last_port: int | msgspec.UnsetType = msgspec.UNSET
     pacing_bps: int | msgspec.UnsetType = msgspec.UNSET
     zero_copy: bool | msgspec.UnsetType = msgspec.UNSET
+    capture_packets: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def ports(self) -> range:
@@ -177,13 +179,14 @@ class StreamResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     cwnd_max_bytes: LargeCount | None = None
 
 
-class CapturedHeaders(msgspec.Struct, frozen=True, kw_only=True):
+class CapturedHeaders(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The headers of a test's TCP packets at one end, the first ones: pcap, compressed with zlib. `left_out_packets`
-    came after those."""
+    came after those. `reason` says why there are none."""
 
-    pcap_zlib: Annotated[bytes, Meta(max_length=MOST_CAPTURE_BYTES)]
-    packets: Annotated[int, Meta(ge=1, le=MOST_CAPTURED_PACKETS)]
+    pcap_zlib: Annotated[bytes, Meta(max_length=MOST_CAPTURE_BYTES)] = b""
+    packets: Annotated[int, Meta(ge=0, le=MOST_CAPTURED_PACKETS)] = 0
     left_out_packets: LargeCount = 0
+    reason: Text | None = None
 
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -213,8 +216,8 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="throughput", tag_field="kind"):
     """Result of a throughput test. `throughput_bps` is the mean rate at the receiver without the omitted part, None
-    unless the outcome is `measured`. `asked_bps` is the rate limit that the sender was given, `inventory` that of the
-    host that connected."""
+    unless the outcome is `measured`. `asked_bps` is the rate limit that the sender was given; `inventory` and `capture`
+    are those of the host that connected."""
 
     target: str
     address: str | None
@@ -235,6 +238,7 @@ class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="th
     tool: Text | None = None
     transfer: Transfer | None = None
     inventory: HostInventory | msgspec.UnsetType = msgspec.UNSET
+    capture: CapturedHeaders | msgspec.UnsetType = msgspec.UNSET
     detail: Text | None = None
 
     @property
@@ -248,7 +252,7 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="ser
 
     The outcome is `measured` if it served the test, `missed` if no client connected; `detail` explains it. `sends` is
     true if the listening end sent the data, as with `reverse`; `kernel` is set only then. `wanted_ratio` is as in
-    `CpuUse`; `inventory`, `metrics` and `load` are those of the listening host.
+    `CpuUse`; `inventory`, `metrics`, `load` and `capture` are those of the listening host.
     """
 
     needs_slot: ClassVar[bool] = True
@@ -263,6 +267,7 @@ class ServerReport(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="ser
     inventory: HostInventory | msgspec.UnsetType = msgspec.UNSET
     metrics: TcpMetrics | msgspec.UnsetType = msgspec.UNSET
     load: HostLoad | msgspec.UnsetType = msgspec.UNSET
+    capture: CapturedHeaders | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def is_reported_by_destination(self) -> bool:

@@ -11,7 +11,7 @@ import zlib
 import pytest
 
 from monitor.analysis.packets import connections_of, figures_of, read_capture
-from probes.throughput.header_capture import HeaderCapture
+from probes.throughput.capture.headers import HeaderCapture
 
 pytestmark = pytest.mark.usefixtures("root_required")
 SERVER = """
@@ -108,7 +108,7 @@ def test_without_a_transfer_there_is_nothing(receiver):
 
 def test_without_permission_it_says_what_is_missing():
     code = (
-        "import os; from probes.throughput.header_capture import HeaderCapture; os.setgid(65534); os.setuid(65534)\n"
+        "import os; from probes.throughput.capture.headers import HeaderCapture; os.setgid(65534); os.setuid(65534)\n"
         "with HeaderCapture('127.0.0.1', 5201, 100) as capture: print(capture.reason, capture.captured())"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -11,7 +11,7 @@ from msgspec import Meta
 from monitor.mesh.document.entries import TestKeys, TestName
 from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, literal_or_none
 from probes.throughput.kind import KIND as THROUGHPUT
-from probes.throughput.spec import ThroughputSlot, ThroughputSpec
+from probes.throughput.spec import MOST_CAPTURED_PACKETS, ThroughputSlot, ThroughputSpec
 from probes.toml.keys import Text, meaning
 from probes.toml.tables import Table
 
@@ -55,6 +55,13 @@ class TransferKeys(msgspec.Struct, frozen=True, kw_only=True):
     reverse: Annotated[
         bool, meaning("Whether the receiver opens the connection, for a sender that can be reached.")
     ] = False
+    capture_packets: Annotated[
+        Annotated[int, Meta(ge=1, le=MOST_CAPTURED_PACKETS)] | None,
+        meaning(
+            "Packets whose headers each end keeps, the first of the test, as far as limits.toml of its site allows "
+            "(default there: none). TCP only. Default: none."
+        ),
+    ] = None
 
 
 RateBps = Annotated[int, Meta(ge=100_000, le=400_000_000_000)]
@@ -78,6 +85,7 @@ class ThroughputSettings(TransferKeys, frozen=True, kw_only=True):
             "congestion_control": self.congestion_control,
             "mss_bytes": self.mss_bytes,
             REVERSED_BY: self.reverse or None,
+            "capture_packets": self.capture_packets,
         }
         return {
             "duration_s": self.duration_s,
@@ -137,6 +145,8 @@ def _check_table(table: Table) -> None:
         table.problem("UDP keeps to no rate by itself; write rate_mbps = 10 (what to send)", "protocol")
     if table.get("protocol") == "udp" and table.get("zero_copy"):
         table.problem("UDP has no zero copy; remove zero_copy, or use TCP", "zero_copy")
+    if table.get("protocol") == "udp" and table.has("capture_packets"):
+        table.problem("packets of UDP are not captured; remove capture_packets, or use TCP", "capture_packets")
 
 
 def _filling_s(parameters: Mapping[str, Any]) -> int:

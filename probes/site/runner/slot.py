@@ -116,6 +116,8 @@ class Slots:
 
     def _finish(self, slot: Slot, run: Any) -> None:
         """Spool the result of a slot, which ends with it."""
+        if self._spool.is_filling:
+            run = self._kind(slot).lightened(run)
         logger.info("%s slot %d: %s %s", self._kind(slot).name, slot.slot_id, run.outcome, run.detail or "")
         result = Delivered(sequence=0, path_id=slot.path_id, test=slot.test, result=run, slot_id=slot.slot_id)
         self._spool.put([result], ends_slot=slot.slot_id)

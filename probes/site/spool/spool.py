@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 MAX_BYTES = 256 * 2**20
 MAX_AGE = timedelta(days=90)
+FILLING_RATIO = 0.25
 
 
 class Spool:
@@ -307,6 +308,11 @@ class Spool:
     def has_results(self) -> bool:
         """Whether there are results to deliver; reads no file."""
         return self._bytes > 0
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether a quarter of its room is taken: dispensable parts of results should be left out."""
+        return self._bytes > FILLING_RATIO * self._max_bytes
 
     def count_dropped(self) -> int:
         """Results dropped since this spool was created."""

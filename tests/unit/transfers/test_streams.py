@@ -3,6 +3,7 @@
 import json
 import tomllib
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,14 @@ import pytest
 from monitor.mesh.kinds.throughput import ThroughputSettings
 from monitor.web.pages.path.streams import stream_rows
 from probes.contract import ProbeError
+from probes.site.spool.spool import Spool
+from probes.site.wire import Delivered
 from probes.throughput.authentication import has_thread_per_stream
+from probes.throughput.capture.of_test import ThroughputCapture
 from probes.throughput.iperf3 import client_arguments
 from probes.throughput.kind import KIND
 from probes.throughput.limits import ThroughputLimits
-from probes.throughput.spec import StreamResult, ThroughputSpec, Transfer
+from probes.throughput.spec import CapturedHeaders, StreamResult, ThroughputRun, ThroughputSpec, Transfer
 from tests.unit.transfers.test_iperf3 import FIXTURES, read
 
 VERSIONS = sorted((FIXTURES / "versions").glob("3.*"))
@@ -116,7 +120,56 @@ def test_limits_bound_streams_and_windows(streams, window_bytes, rule):
     assert forbidden is None if rule is None else f"throughput.{rule}" in forbidden
 
 
+@pytest.mark.parametrize(("allowed", "captured"), [(0, 0), (500, 500), (20_000, 8000)])
+def test_a_site_keeps_no_more_headers_than_its_limits_allow(allowed, captured):
+    """The test runs all the same; a plan that asks for none gets none."""
+
+    class Limits:
+        def section(self, name):
+            assert name == "throughput"
+            return ThroughputLimits(max_capture_packets=allowed)
+
+    spec = ThroughputSpec(address="x", **ThroughputSettings(capture_packets=8000).parameters)
+
+    assert KIND.permitted(spec, Limits()).capture_packets == captured
+    assert KIND.forbids(Limits(), spec) is None
+    usual = ThroughputSpec(address="x", **ThroughputSettings().parameters)
+    assert KIND.permitted(usual, Limits()) == usual
+    assert ThroughputLimits().max_capture_packets == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "peer", "reason"),
+    [
+        ({}, None, None),
+        ({"capture_packets": 0}, "192.0.2.1", "limits.toml"),
+        ({"capture_packets": 10, "protocol": "udp"}, "192.0.2.1", "TCP"),
+        ({"capture_packets": 10}, None, "address"),
+    ],
+)
+def test_an_end_without_a_capture_reports_the_reason(fields, peer, reason):
+    with ThroughputCapture(ThroughputSpec(address="192.0.2.2", **fields), peer) as capture:
+        pass
+
+    assert (capture.result is None) if reason is None else (reason in capture.result.reason)
+
+
+def test_a_filling_spool_gets_results_without_their_captures(tmp_path):
+    capture = CapturedHeaders(pcap_zlib=bytes(3000), packets=9)
+    run = ThroughputRun(
+        target="x", address=None, family=4, started_at=datetime(2026, 1, 2, tzinfo=UTC), outcome="busy", capture=capture
+    )
+    spool = Spool(tmp_path / "spool.sqlite3", max_bytes=10_000)
+    assert not spool.is_filling
+
+    spool.put([Delivered(sequence=0, path_id=1, test="tcp", result=run)])
+
+    assert spool.is_filling
+    assert (KIND.lightened(run).capture.packets, KIND.lightened(run).outcome) == (0, "busy")
+    assert "left out" in KIND.lightened(run).capture.reason
+
+
 def test_the_example_limits_have_the_new_keys():
     table = tomllib.loads((Path(__file__).parents[3] / "limits.example.toml").read_text())["throughput"]
 
-    assert {"max_streams", "max_window_bytes"} <= table.keys()
+    assert {"max_streams", "max_window_bytes", "max_capture_packets"} <= table.keys()

@@ -1,8 +1,9 @@
 """A bounded capture of the TCP headers of a test, at either end: what tcpdump would keep, without it.
 
 The kernel writes the packets of the test's peer and port into a ring that both share (packet(7), PACKET_RX_RING), until
-it is full: no process runs for it during the test. After the test the ring is read: packets are cut after their TCP
-header, so that no payload is kept, and written as pcap with stamps in nanoseconds. Needs CAP_NET_RAW.
+it is full: no process runs for it during the test. After the test the ring is read: the connections with the most bytes
+are the test's data; packets are cut after their TCP header, so that no payload is kept, and written as pcap with stamps
+in nanoseconds. Needs CAP_NET_RAW.
 """
 
 from __future__ import annotations
@@ -66,12 +67,14 @@ class _Frame:
 class HeaderCapture:
     """Captures while the context is open. `reason` says why it does not, None if it does."""
 
-    def __init__(self, peer: str, port: int, most_packets: int) -> None:
-        """`most_packets` are kept, the first ones; at most `MOST_CAPTURED_PACKETS`."""
+    def __init__(self, peer: str, port: int, most_packets: int, streams: int | None = None) -> None:
+        """`most_packets` are kept, the first ones; at most `MOST_CAPTURED_PACKETS`. Of the connections those `streams`
+        with the most bytes are kept; all of them if that is None."""
         self.reason: str | None = None
         self._peer = ipaddress.ip_address(peer.partition("%")[0])
         self._port = port
         self._most = min(most_packets, MOST_CAPTURED_PACKETS)
+        self._streams = streams
         self._socket: socket.socket | None = None
         self._ring: mmap.mmap | None = None
 
@@ -108,6 +111,8 @@ class HeaderCapture:
             return None
         _, dropped = struct.unpack("=II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
         frames = list(_of_one_interface(list(self._frames())))
+        if self._streams is not None:
+            frames = largest_connections(frames, self._streams)
         if not frames:
             return None
         left_out = dropped + max(0, len(frames) - self._most)
@@ -146,6 +151,23 @@ def _of_one_interface(frames: list[_Frame]) -> Iterator[_Frame]:
     for frame in frames:
         if frame.interface == interface and not (is_loopback and frame.is_outgoing):
             yield frame
+
+
+def largest_connections(frames: list[_Frame], count: int) -> list[_Frame]:
+    """The frames of so many connections, those with the most bytes."""
+    wire_bytes: Counter[frozenset[bytes]] = Counter()
+    for frame in frames:
+        wire_bytes[_ends(frame.headers)] += frame.wire_bytes
+    kept = {ends for ends, _ in wire_bytes.most_common(count)}
+    return [frame for frame in frames if _ends(frame.headers) in kept]
+
+
+def _ends(headers: bytes) -> frozenset[bytes]:
+    """The address and port of both ends."""
+    is_ipv6 = headers[0] >> 4 == 6
+    at = 40 if is_ipv6 else (headers[0] & 0x0F) * 4
+    source, destination = (headers[8:24], headers[24:40]) if is_ipv6 else (headers[12:16], headers[16:20])
+    return frozenset((source + headers[at : at + 2], destination + headers[at + 2 : at + 4]))
 
 
 def pcap(frames: list[_Frame]) -> bytes:
