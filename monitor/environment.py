@@ -69,6 +69,7 @@ VARIABLES = {
     ),
     "SOUNDINGS_RETENTION_BURSTS_DAYS": "days that raw bursts are kept, 0 is forever; default 730 (rollups stay)",
     "SOUNDINGS_RETENTION_THROUGHPUT_DAYS": "days that throughput tests are kept; default 3650",
+    "SOUNDINGS_RETENTION_CAPTURES_DAYS": "days that packet headers of throughput tests are kept; default 30",
     "SOUNDINGS_RETENTION_CAPACITY_DAYS": "days that capacity results are kept; default 3650",
     "SOUNDINGS_RETENTION_DIRECTIONS_DAYS": "days that loss and delay by direction are kept raw; default 730",
     "SOUNDINGS_RETENTION_TRACES_DAYS": "days that traces with their RTTs are kept; default 365",

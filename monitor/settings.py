@@ -80,6 +80,7 @@ DEFAULT_FROM_EMAIL = environment.read("SOUNDINGS_MAIL_FROM", "soundings@localhos
 RETENTION_DAYS = {
     "bursts": environment.days("SOUNDINGS_RETENTION_BURSTS_DAYS", 730),
     "throughput": environment.days("SOUNDINGS_RETENTION_THROUGHPUT_DAYS", 3650),
+    "captures": environment.days("SOUNDINGS_RETENTION_CAPTURES_DAYS", 30),
     "capacity": environment.days("SOUNDINGS_RETENTION_CAPACITY_DAYS", 3650),
     "directions": environment.days("SOUNDINGS_RETENTION_DIRECTIONS_DAYS", 730),
     "traces": environment.days("SOUNDINGS_RETENTION_TRACES_DAYS", 365),

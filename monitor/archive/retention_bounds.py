@@ -65,6 +65,7 @@ BOUNDS = {
     "direction_month": _per_period("12 rows", "path"),
     "direction_year": _per_period("1 row", "path"),
     "host_inventory": Bound("throughput", "by age of its newest test"),
+    "throughput_capture": Bound("captures", "by age"),
     "undiagnosed_test": Bound(None, _WAITING),
     "dirty_hour": Bound(None, _WAITING),
     "dirty_summary": Bound(None, _WAITING),

@@ -10,6 +10,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from monitor.archive.diagnosis import pending
+from monitor.archive.diagnosis.captures import find_in_captures
 from monitor.archive.rollup import recompute
 from monitor.archive.upkeep import growth, records, retention, samples
 from probes.contract import Deadline
@@ -44,7 +45,8 @@ def _all(deadline: Deadline, compute: Callable[[datetime, int], int]) -> int:
 
 @shared_task(name="archive.diagnose")
 def diagnose() -> int:
-    """Diagnose the pending throughput tests until the queue is empty or the deadline passes. Returns the number."""
+    """Diagnose the pending throughput tests, then their captures, until none is left or the deadline passes. Returns
+    the number of tests."""
     deadline = Deadline(TIME_LIMIT_S)
     done = 0
     while not deadline.passed:
@@ -52,6 +54,8 @@ def diagnose() -> int:
         done += count
         if count < pending.AT_ONCE:
             break
+    while not deadline.passed and find_in_captures(1):
+        pass
     return done
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from django.db import IntegrityError, connection, transaction
 
 from monitor.archive.ingest.binary_copy import Integers, Rows, copy_into, microseconds
+from monitor.archive.ingest.captures import store_captures
 from monitor.archive.ingest.inventories import digest_of, store_inventories
 from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.ingest.rows import row_of
@@ -70,6 +71,7 @@ def store_throughput(results: Sequence[Delivered], now: datetime) -> None:
     inventory_ids = _store_inventories(results)
     runs = [delivered for delivered in results if isinstance(delivered.result, ThroughputRun)]
     _store_runs(runs, now, inventory_ids)
+    store_captures(results)
     _end_slots(results, inventory_ids)
 
 
@@ -151,7 +153,7 @@ def _by_key(runs: Sequence[Delivered]) -> list[Delivered]:
 
 def _served_report(said: ServerReport, inventory_ids: Mapping[bytes, int]) -> dict[str, Any]:
     """The report of a listening end as its slot stores it: with the identifier of its inventory in its place."""
-    report: dict[str, Any] = for_jsonb(msgspec.structs.replace(said, inventory=msgspec.UNSET))
+    report: dict[str, Any] = for_jsonb(msgspec.structs.replace(said, inventory=msgspec.UNSET, capture=msgspec.UNSET))
     return {**report, INVENTORY_ID: _inventory_id(said, inventory_ids)}
 
 

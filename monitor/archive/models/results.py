@@ -106,6 +106,36 @@ class StoredInventory(models.Model):
         db_table = "host_inventory"
 
 
+class StoredCapture(models.Model):
+    """The headers of a throughput test that an end captured, or why it has none. `findings` are null until they are
+    computed."""
+
+    pk = models.CompositePrimaryKey("slot_id", "role")
+    slot_id = models.BigIntegerField()
+    role = models.TextField(help_text="sender or receiver")
+    path_id = models.IntegerField()
+    captured_at = models.DateTimeField()
+    packets = models.IntegerField()
+    left_out_packets = models.BigIntegerField(help_text="which came after those captured")
+    reason = models.TextField(null=True, help_text="why there are no packets")
+    pcap_zlib = models.BinaryField(null=True)
+    findings = models.JSONField(null=True, help_text="as monitor.archive.diagnosis.captures.CaptureFindings")
+    losses = models.JSONField(
+        null=True, help_text="as monitor.analysis.packets.CaptureLosses; in the row of the sender alone"
+    )
+
+    class Meta:
+        db_table = "throughput_capture"
+        indexes = [
+            models.Index(fields=["captured_at"], name="capture_by_time"),
+            models.Index(
+                fields=["captured_at"],
+                name="capture_without_findings",
+                condition=models.Q(findings__isnull=True, reason__isnull=True),
+            ),
+        ]
+
+
 class UndiagnosedTest(models.Model):
     """A stored throughput test queued for diagnosis, or for a new diagnosis after its other end reported."""
 

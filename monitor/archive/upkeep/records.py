@@ -78,6 +78,7 @@ RECORDS = (
     ExpiringRows("clock_off_period", "ledger", f"until < {_BEFORE}"),
     ExpiringRows("throughput_sweep", "throughput"),
     ExpiringRows("host_inventory", "throughput", f"last_at < {_BEFORE} - interval '2 days'"),
+    ExpiringRows("throughput_capture", "captures", f"captured_at < {_BEFORE}"),
     ExpiringRows("incident", "incidents"),
     ExpiringRows("quiet", "incidents"),
     ExpiringRows("deed", "deeds", f"at < {_BEFORE} AND incident_id IS NULL AND quiet_id IS NULL"),

@@ -19,8 +19,8 @@ OF_THE_PATH = {"target", "family"}
 STORED_AS_MEASURED_AT = {"started_at"}
 WITHOUT_COLUMN = {
     Burst: set(),
-    # The slot has the direction, the path the addresses, host_inventory the inventory.
-    ThroughputRun: {"address", "reverse", "inventory"},
+    # The slot has the direction, the path the addresses; inventory and capture have tables of their own.
+    ThroughputRun: {"address", "reverse", "inventory", "capture"},
     CapacityRun: set(),
     DiskToDiskRun: {"address", "carried_bytes"},  # counted with the slot
 }

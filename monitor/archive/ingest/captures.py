@@ -1,0 +1,43 @@
+"""Store the packet headers that the ends of throughput tests captured.
+
+In: results with captures, within the transaction of their batch. Out: a row for each end of a test; `diagnosis`
+computes its findings later. Nothing is decompressed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from monitor.archive.models import StoredCapture
+from probes.site.wire import Delivered
+from probes.throughput.spec import CapturedHeaders, ServerReport, ThroughputRun
+
+SENDER, RECEIVER = "sender", "receiver"
+
+
+def store_captures(results: Sequence[Delivered]) -> None:
+    """Store the captures of these results; those stored already are left unchanged."""
+    rows = [row for delivered in results if (row := _row(delivered)) is not None]
+    if rows:
+        rows.sort(key=lambda row: (row.slot_id, row.role))
+        StoredCapture.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def _row(delivered: Delivered) -> StoredCapture | None:
+    said = delivered.result
+    if not isinstance(said, ThroughputRun | ServerReport) or not isinstance(said.capture, CapturedHeaders):
+        return None
+    if delivered.slot_id is None:
+        return None
+    sends = said.sends if isinstance(said, ServerReport) else not said.reverse
+    capture = said.capture
+    return StoredCapture(
+        slot_id=delivered.slot_id,
+        role=SENDER if sends else RECEIVER,
+        path_id=delivered.path_id,
+        captured_at=said.started_at,
+        packets=capture.packets,
+        left_out_packets=capture.left_out_packets,
+        reason=None if capture.packets else capture.reason or "no packets",
+        pcap_zlib=capture.pcap_zlib if capture.packets else None,
+    )

@@ -1,0 +1,53 @@
+"""Captures of the ends of throughput tests, with their findings.
+
+In: the slot of a test. Out: `EndCapture`, the sender's first; the pcap file itself by `pcap_of_end`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from monitor.analysis.packets import CaptureLosses
+from monitor.archive.diagnosis.captures import CaptureFindings, unpacked
+from monitor.archive.ingest.captures import SENDER
+from monitor.archive.models import StoredCapture
+
+
+@dataclass(frozen=True, slots=True)
+class EndCapture:
+    """The capture of an end, or the `reason` for none. `findings` are None until they are computed; `losses` are in
+    the sender's, None without both captures."""
+
+    slot_id: int
+    role: str
+    captured_at: datetime
+    packets: int
+    left_out_packets: int
+    reason: str | None
+    findings: CaptureFindings | None
+    losses: CaptureLosses | None
+
+
+def captures_of(slot_id: int) -> list[EndCapture]:
+    """The captures of a test, the sender's first; empty where none was asked for, or its data has been deleted."""
+    fields = ("role", "captured_at", "packets", "left_out_packets", "reason", "findings", "losses")
+    rows = StoredCapture.objects.filter(slot_id=slot_id).values_list(*fields)
+    captures = [
+        EndCapture(
+            slot_id,
+            *plain,
+            findings=None if findings is None else msgspec.convert(findings, CaptureFindings),
+            losses=None if losses is None else msgspec.convert(losses, CaptureLosses),
+        )
+        for *plain, findings, losses in rows
+    ]
+    return sorted(captures, key=lambda capture: capture.role != SENDER)
+
+
+def pcap_of_end(slot_id: int, role: str) -> bytes | None:
+    """The pcap file of an end; None where there is none. Raises `CaptureError` where it is damaged."""
+    row = StoredCapture.objects.filter(slot_id=slot_id, role=role).values_list("pcap_zlib", flat=True).first()
+    return None if row is None else unpacked(bytes(row))

@@ -1,0 +1,99 @@
+"""Captures of throughput tests: delivered with the reports of both ends, evaluated, and deleted by age."""
+
+import zlib
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from monitor.analysis.packets import LostWhere
+from monitor.archive.diagnosis.captures import find_in_captures
+from monitor.archive.diagnosis.pending import diagnose_awaited
+from monitor.archive.models import StoredCapture
+from monitor.archive.queries.throughput.captures import captures_of
+from monitor.archive.upkeep import records
+from monitor.mesh.models import Slot
+from probes.contract import Deadline, Outcome
+from probes.throughput.spec import MOST_CAPTURE_BYTES, CapturedHeaders, ServerReport
+from tests.captures import captured, pcap_of
+from tests.db.archive.test_transfers import real
+from tests.db.mesh_of_three import HOUR, NOW, batch, delivered, make_mesh
+from tests.deliveries import store
+
+pytestmark = pytest.mark.timescale
+
+
+@pytest.fixture
+def mesh(db):
+    return make_mesh()
+
+
+def deliver(mesh, sender, receiver, number=1):
+    """A test whose ends have these captures."""
+    slot = mesh.slot(mesh.slac_cern)
+    run = msgspec.structs.replace(real("queue"), capture=sender)
+    served = ServerReport(family=4, started_at=HOUR, outcome=Outcome.MEASURED, detail="served it", capture=receiver)
+    for site, said in ((mesh.slac, run), (mesh.cern, served)):
+        receipt = store(site.pk, batch(delivered(mesh.slac_cern, said, number, slot_id=slot.pk), number=number), NOW)
+        assert receipt.refused == ()
+    diagnose_awaited(NOW)
+    while find_in_captures(1):
+        pass
+    return slot
+
+
+def test_both_captures_are_kept_and_evaluated(mesh):
+    slot = deliver(mesh, captured("lossy-sender", 7), captured("lossy-receiver"))
+
+    sender, receiver = captures_of(slot.pk)
+    assert (sender.role, receiver.role) == ("sender", "receiver")
+    assert (sender.left_out_packets, receiver.left_out_packets) == (7, 0)
+    assert sender.findings.resent_packets > 0 == receiver.findings.resent_packets
+    assert sender.findings.streams == 1, "the tool's own connection is none"
+    assert len(sender.findings.plot.resent) > 0
+    assert len(receiver.findings.plot.late) > 0
+    assert sender.losses.where is LostWhere.DATA
+    assert zlib.decompress(StoredCapture.objects.get(slot_id=slot.pk, role="sender").pcap_zlib) == pcap_of(
+        "lossy-sender"
+    )
+    assert "capture" not in Slot.objects.get(pk=slot.pk).served, "stored in its own table alone"
+
+
+def test_an_end_without_a_capture_says_why(mesh):
+    slot = deliver(mesh, captured("lossy-sender"), CapturedHeaders(reason="capturing needs CAP_NET_RAW"))
+
+    sender, receiver = captures_of(slot.pk)
+    assert sender.losses is None or sender.losses.where is LostWhere.UNKNOWN
+    assert (receiver.packets, receiver.reason, receiver.findings) == (0, "capturing needs CAP_NET_RAW", None)
+
+
+def test_a_test_without_captures_has_none(mesh):
+    assert captures_of(deliver(mesh, msgspec.UNSET, msgspec.UNSET).pk) == []
+
+
+@pytest.mark.parametrize(
+    ("pcap_zlib", "fault"),
+    [
+        (b"no zlib", "cannot be unpacked"),
+        (zlib.compress(bytes(200_000_000), 9), "larger than a capture may be"),
+        (zlib.compress(b"GIF89a"), "not a pcap"),
+        (zlib.compress(pcap_of("lossy-sender")[:24]), "no TCP packets"),
+    ],
+    ids=["damaged", "bomb", "other file", "empty"],
+)
+def test_what_cannot_be_read_has_the_reason(mesh, pcap_zlib, fault):
+    assert len(pcap_zlib) < MOST_CAPTURE_BYTES
+    slot = deliver(mesh, captured("lossy-sender"), CapturedHeaders(pcap_zlib=pcap_zlib, packets=10))
+
+    sender, receiver = captures_of(slot.pk)
+    assert fault in receiver.findings.fault
+    assert sender.findings.fault is None
+    assert sender.losses is None or sender.losses.where is LostWhere.UNKNOWN
+
+
+def test_captures_are_deleted_by_age(mesh, settings):
+    deliver(mesh, captured("stalled-sender"), captured("stalled-receiver"))
+    days = timedelta(days=settings.RETENTION_DAYS["captures"])
+
+    assert records.delete_old(HOUR + days, Deadline(10))["throughput_capture"] == 0
+    assert records.delete_old(HOUR + days + timedelta(days=2), Deadline(10))["throughput_capture"] == 2
