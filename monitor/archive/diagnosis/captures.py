@@ -52,13 +52,16 @@ class CaptureFindings(msgspec.Struct, frozen=True, kw_only=True):
 def find_in_captures(most: int) -> int:
     """Compute the findings of the oldest captures without any; returns how many. Safe to run concurrently."""
     with transaction.atomic():
-        pending = StoredCapture.objects.select_for_update(skip_locked=True).filter(
-            findings__isnull=True, reason__isnull=True
-        )
-        rows = list(pending.order_by("captured_at")[:most])
+        rows = pending_captures(most)
         for row in rows:
             _find(row)
     return len(rows)
+
+
+def pending_captures(most: int) -> list[StoredCapture]:
+    """The oldest captures without findings that nobody else works on, locked. Call within a transaction."""
+    pending = StoredCapture.objects.select_for_update(skip_locked=True)
+    return list(pending.filter(findings__isnull=True, reason__isnull=True).order_by("captured_at")[:most])
 
 
 def unpacked(pcap_zlib: bytes) -> bytes:

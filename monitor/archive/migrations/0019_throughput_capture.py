@@ -41,7 +41,6 @@ class Migration(migrations.Migration):
             options={
                 "db_table": "throughput_capture",
                 "indexes": [
-                    models.Index(fields=["captured_at"], name="capture_by_time"),
                     models.Index(
                         condition=models.Q(("findings__isnull", True), ("reason__isnull", True)),
                         fields=["captured_at"],

@@ -127,7 +127,6 @@ class StoredCapture(models.Model):
     class Meta:
         db_table = "throughput_capture"
         indexes = [
-            models.Index(fields=["captured_at"], name="capture_by_time"),
             models.Index(
                 fields=["captured_at"],
                 name="capture_without_findings",

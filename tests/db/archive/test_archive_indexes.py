@@ -7,8 +7,9 @@ from django.apps import apps
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from monitor.archive.diagnosis.captures import pending_captures
 from monitor.archive.ingest.traces import store_traces
-from monitor.archive.models import AgentGap, CapacityResult, DirectionBurst, DiskToDiskTest
+from monitor.archive.models import AgentGap, CapacityResult, DirectionBurst, DiskToDiskTest, StoredCapture
 from monitor.archive.queries import tables
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.operation.deliveries import agent_contacts
@@ -32,6 +33,7 @@ QUESTIONS = {
     "disk_to_disk_by_time": lambda mesh: newest_measurement_at(),
     "trace_by_time": lambda mesh: newest_measurement_at(),
     "direction_by_time": lambda mesh: newest_measurement_at(),
+    "capture_without_findings": lambda mesh: pending_captures(1),
     "route_by_path": lambda mesh: deliver_trace(mesh),
     "route_by_hop": lambda mesh: paths_through("192.0.2.9", NOW - DAY, NOW),
     "path_route_by_route": lambda mesh: stored_routes([1]),
@@ -98,6 +100,9 @@ def mesh():
         received=0, undecided=0, dscp=0,
     )  # fmt: skip
     deliver_trace(mesh, "ABD", HOUR)
+    StoredCapture.objects.create(
+        slot_id=1, role="sender", path_id=1, captured_at=HOUR, packets=1, left_out_packets=0, pcap_zlib=b"none"
+    )
     AgentGap.objects.create(site=mesh.slac, reason="agent_offline", since=HOUR, until=NOW)
     with connection.cursor() as cursor:
         for table, column, every in FILLED:
