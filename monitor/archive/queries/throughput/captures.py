@@ -33,16 +33,18 @@ class EndCapture:
 
 def captures_of(slot_id: int) -> list[EndCapture]:
     """The captures of a test, the sender's first; empty where none was asked for, or its data has been deleted."""
-    fields = ("role", "captured_at", "packets", "left_out_packets", "reason", "findings", "losses")
-    rows = StoredCapture.objects.filter(slot_id=slot_id).values_list(*fields)
     captures = [
         EndCapture(
-            slot_id,
-            *plain,
-            findings=None if findings is None else msgspec.convert(findings, CaptureFindings),
-            losses=None if losses is None else msgspec.convert(losses, CaptureLosses),
+            slot_id=slot_id,
+            role=row.role,
+            captured_at=row.captured_at,
+            packets=row.packets,
+            left_out_packets=row.left_out_packets,
+            reason=row.reason,
+            findings=None if row.findings is None else msgspec.convert(row.findings, CaptureFindings),
+            losses=None if row.losses is None else msgspec.convert(row.losses, CaptureLosses),
         )
-        for *plain, findings, losses in rows
+        for row in StoredCapture.objects.filter(slot_id=slot_id).defer("pcap_zlib")
     ]
     return sorted(captures, key=lambda capture: capture.role != SENDER)
 
