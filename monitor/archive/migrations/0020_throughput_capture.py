@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("archive", "0018_direction_views"),
+        ("archive", "0019_direction_source"),
     ]
 
     operations = [
