@@ -12,8 +12,6 @@ from monitor.archive.models import StoredCapture
 from probes.site.wire import Delivered
 from probes.throughput.spec import CapturedHeaders, ServerReport, ThroughputRun
 
-SENDER, RECEIVER = "sender", "receiver"
-
 
 def store_captures(results: Sequence[Delivered]) -> None:
     """Store the captures of these results; those stored already are left unchanged."""
@@ -33,7 +31,7 @@ def _row(delivered: Delivered) -> StoredCapture | None:
     capture = said.capture
     return StoredCapture(
         slot_id=delivered.slot_id,
-        role=SENDER if sends else RECEIVER,
+        role=StoredCapture.SENDER if sends else StoredCapture.RECEIVER,
         path_id=delivered.path_id,
         captured_at=said.started_at,
         packets=capture.packets,

@@ -28,7 +28,9 @@ class Migration(migrations.Migration):
                 ("pcap_zlib", models.BinaryField(null=True)),
                 (
                     "findings",
-                    models.JSONField(help_text="as monitor.archive.diagnosis.captures.CaptureFindings", null=True),
+                    models.JSONField(
+                        help_text="as monitor.archive.diagnosis.capture_findings.CaptureFindings", null=True
+                    ),
                 ),
                 (
                     "losses",

@@ -110,6 +110,8 @@ class StoredCapture(models.Model):
     """The headers of a throughput test that an end captured, or why it has none. `findings` are null until they are
     computed."""
 
+    SENDER, RECEIVER = "sender", "receiver"
+
     pk = models.CompositePrimaryKey("slot_id", "role")
     slot_id = models.BigIntegerField()
     role = models.TextField(help_text="sender or receiver")
@@ -119,7 +121,7 @@ class StoredCapture(models.Model):
     left_out_packets = models.BigIntegerField(help_text="which came after those captured")
     reason = models.TextField(null=True, help_text="why there are no packets")
     pcap_zlib = models.BinaryField(null=True)
-    findings = models.JSONField(null=True, help_text="as monitor.archive.diagnosis.captures.CaptureFindings")
+    findings = models.JSONField(null=True, help_text="as monitor.archive.diagnosis.capture_findings.CaptureFindings")
     losses = models.JSONField(
         null=True, help_text="as monitor.analysis.packets.CaptureLosses; in the row of the sender alone"
     )
@@ -133,6 +135,11 @@ class StoredCapture(models.Model):
                 condition=models.Q(findings__isnull=True, reason__isnull=True),
             ),
         ]
+
+    @classmethod
+    def other_end(cls, role: str) -> str:
+        """The role of the other end."""
+        return cls.RECEIVER if role == cls.SENDER else cls.SENDER
 
 
 class UndiagnosedTest(models.Model):

@@ -11,8 +11,7 @@ from datetime import datetime
 import msgspec
 
 from monitor.analysis.packets import CaptureLosses
-from monitor.archive.diagnosis.captures import CaptureFindings, unpacked
-from monitor.archive.ingest.captures import SENDER
+from monitor.archive.diagnosis.capture_findings import CaptureFindings, unpacked
 from monitor.archive.models import StoredCapture
 
 
@@ -46,7 +45,7 @@ def captures_of(slot_id: int) -> list[EndCapture]:
         )
         for row in StoredCapture.objects.filter(slot_id=slot_id).defer("pcap_zlib")
     ]
-    return sorted(captures, key=lambda capture: capture.role != SENDER)
+    return sorted(captures, key=lambda capture: capture.role != StoredCapture.SENDER)
 
 
 def pcap_of_end(slot_id: int, role: str) -> bytes | None:
