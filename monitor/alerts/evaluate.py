@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from monitor.agents.health import agent_reports
@@ -30,7 +31,7 @@ from monitor.alerts.detect.sources import STORED, Source
 from monitor.alerts.evidence import ending, titles, words
 from monitor.alerts.incidents import levels, lifecycle, queries, quiet
 from monitor.alerts.incidents.quiet import QuietPaths
-from monitor.alerts.models import Incident, IncidentState
+from monitor.alerts.models import Incident, IncidentState, JudgedDelays
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.document import alert_rules
@@ -42,6 +43,7 @@ LAST_HOUR = timedelta(hours=1)
 COUNTED = timedelta(days=1)
 """At least the length of the longest window of counts."""
 RETIRED = "retired, no longer measured"
+NO_TIMES: Mapping[int, float] = MappingProxyType({})
 _KEY = 0x50_4E_44_4E_45_56_41_4C
 """Key of the advisory lock: unique in this database."""
 SWITCHED_OFF = "rule removed from mesh.toml"
@@ -91,8 +93,9 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
     watched = {row.path_id for incident in lasting for row in incident.paths.all()}
     every, counted_since = scope.pinged | scope.tested, now - COUNTED
     problems = agent_problems(now)
+    delays_judged_s = rtt_progress.read(JudgedDelays) if scope.one_way else {}
     snapshot = replace(
-        snapshot_at(now, scope, rtt_progress.read(), watched, baselines),
+        snapshot_at(now, scope, rtt_progress.read(), watched, baselines, delays_judged_s=delays_judged_s),
         troubles=_texts(problems, lambda kind: True),
         measuring_troubles=_texts(problems, lambda kind: kind.disturbs_measurements),
         ended_s=queries.ended_s(counted_since),
@@ -105,6 +108,7 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
     _update_shares(lasting, firing, snapshot)
     closed = _close_ended(lasting, snapshot, scope, quiet_paths, now)
     rtt_progress.write(snapshot.trips.judged_s)
+    rtt_progress.write(snapshot.delays_judged_s, JudgedDelays)
     opened = _open_and_tell(quiet_paths, now)
     titles.update_titles(lasting)
     return Evaluation(opened, closed)
@@ -134,13 +138,14 @@ def snapshot_at(
     watched: Iterable[int] = (),
     baselines: Baselines | None = None,
     source: Source = STORED,
+    delays_judged_s: Mapping[int, float] = NO_TIMES,
 ) -> Snapshot:
-    """Take the snapshot of all paths of the scope."""
+    """Take the snapshot of all paths of the scope. `delays_judged_s` is `judged_s` of the one-way delays."""
     windows_s = set[float]().union(*(rule_of(name).windows_s(of_paths) for name, of_paths in scope.settings.items()))
     baselines = baselines_of(now, baselines, source)
     snapshot = replace(
         take_snapshot(now, scope.pinged, scope.tested, windows_s, judged_s, watched, baselines, source),
-        directions=take_directions(now, scope.one_way, windows_s, baselines, source),
+        directions=take_directions(now, scope.one_way, windows_s, delays_judged_s, watched, baselines, source),
     )
     on_paths = list(scope.settings.get(ROUTE_CHANGE.name, ()))
     return replace(snapshot, route_effects=source.route_effects(on_paths, now)) if on_paths else snapshot

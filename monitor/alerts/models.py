@@ -214,6 +214,16 @@ class JudgedPath(models.Model):
         db_table = "judged_path"
 
 
+class JudgedDelays(models.Model):
+    """Up to which STAMP cycle the one-way delays of a path have been judged, as `JudgedPath`."""
+
+    path = models.OneToOneField("mesh.Path", on_delete=models.CASCADE, primary_key=True, related_name="+")
+    judged_s = models.FloatField(help_text="Start of the newest evaluated cycle, in seconds since the epoch.")
+
+    class Meta:
+        db_table = "judged_delays"
+
+
 class IncidentChange(models.TextChoices):
     """The changes of an incident that are notified."""
 

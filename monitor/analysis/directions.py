@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.analysis.binomial import at_least, clustering, lower_bound
+from monitor.analysis.changes.one_way import OtherDirection, is_alone
 
 Floats = NDArray[np.float64]
 
@@ -44,6 +45,8 @@ LEAST_DELAYS = 5
 """Delays needed on each side of a step."""
 NOISES = 4.0
 """A step must exceed so many times the uncertainty of its median."""
+MOST_RANKED = 30
+"""Delays next to the step that are compared by ranks: more take long."""
 
 
 class LostDirection(StrEnum):
@@ -185,7 +188,7 @@ class SteppedDirection(StrEnum):
 @dataclass(frozen=True, slots=True)
 class DelayStep:
     """A step of the one-way delays. `step_ms` is that of the RTT, which contains no clock, and `error_ms` the half
-    width of its interval; both are None for `UNKNOWN`."""
+    width of its interval; both are None for `UNKNOWN`. Beside a noisy direction they are those of the steady one."""
 
     direction: SteppedDirection
     step_ms: float | None = None
@@ -220,15 +223,33 @@ def delay_step_direction(before: OneWayDelays, after: OneWayDelays) -> DelayStep
 
     if abs(step_ms) < least_ms:
         differs = max(abs(forward_ms), abs(reverse_ms)) >= 2 * least_ms
-        return step(SteppedDirection.CLOCK) if differs else NO_STEP
+        return step(SteppedDirection.CLOCK) if differs else _step_alone(before, after)
     if 2 * least_ms > abs(step_ms):
-        return NO_STEP
+        return _step_alone(before, after)
     if abs(reverse_ms) <= allowed_ms and abs(reverse_ms) <= SHARE_OF_OTHER * abs(forward_ms):
         return step(SteppedDirection.FORWARD)
     if abs(forward_ms) <= allowed_ms and abs(forward_ms) <= SHARE_OF_OTHER * abs(reverse_ms):
         return step(SteppedDirection.REVERSE)
     if forward_ms * reverse_ms > 0 and min(abs(forward_ms), abs(reverse_ms)) >= least_ms:
         return step(SteppedDirection.BOTH)
+    return NO_STEP
+
+
+def _step_alone(before: OneWayDelays, after: OneWayDelays) -> DelayStep:
+    """A step of a steady direction beside a noisy one, by the ranks of the noisy direction's delays."""
+    ways = (
+        (SteppedDirection.FORWARD, (before.forward_ms, after.forward_ms), (before.reverse_ms, after.reverse_ms)),
+        (SteppedDirection.REVERSE, (before.reverse_ms, after.reverse_ms), (before.forward_ms, after.forward_ms)),
+    )
+    for direction, own, other in ways:
+        change_ms, error_ms = _change(*own)
+        if abs(change_ms) < 2 * max(LEAST_STEP_MS, NOISES * error_ms):
+            continue
+        if abs(_change(*other)[0]) > SHARE_OF_OTHER * abs(change_ms):
+            continue
+        near = np.asarray(other[0], dtype=np.float64)[-MOST_RANKED:], np.asarray(other[1], dtype=np.float64)
+        if is_alone(OtherDirection(near[0], near[1][:MOST_RANKED], change_ms)):
+            return DelayStep(direction, change_ms, error_ms)
     return NO_STEP
 
 

@@ -111,6 +111,7 @@ BOUNDS = {
     "incident_turn": _WITH_INCIDENT,
     "notification": _WITH_INCIDENT,
     "judged_path": Bound(None, "one row per path"),
+    "judged_delays": Bound(None, "one row per path"),
     "quiet": Bound("incidents", "by age from its end; recurring maintenance without an end is kept"),
     "deed": Bound("deeds", "by age, but not before its incident or silence"),
     "report_subscriber": Bound("reports", "by age from its end; active subscriptions are kept"),

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.planted import detectors, drops, lab, one_way, shared, simulated
+from tests.planted import detectors, drops, lab, one_way, one_way_delay, shared, simulated
 from tests.planted.simulated import Sizes
 from tests.reproduce.table import Table, placed
 
@@ -24,6 +24,8 @@ TABLES: dict[str, Callable[[Sizes], Table]] = {
     "shared-quiet": shared.quiet,
     "one-way": one_way.table,
     "one-way-quiet": one_way.quiet,
+    "one-way-delay": one_way_delay.table,
+    "one-way-delay-quiet": one_way_delay.quiet,
     "threshold": simulated.loss_above,
     "round-trips": simulated.round_trips,
     "throughput": simulated.throughput_falls,

@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.alerts.detect.route_effects import RouteEffect
+from monitor.alerts.detect.rtt_windows import FIGURES, figures
 from monitor.analysis.routes.compare import RouteHops
 from monitor.analysis.tcp import mathis_estimate
 from monitor.archive.queries.for_alerts import COUNTS, DAY, DIRECTIONS, EVENTS, HOUR, TIMES, Columns, RoundTrips
+from probes.bounds import LARGEST_SMALLINT
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -85,7 +87,8 @@ NO_TESTS = MeasuredTests(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
 
 class RecordedSource:
     """Bursts and tests as a source. `path_ids` are those of the bursts, in order, unless given. `ways` are two sources
-    of the same paths, with the packets of the forward and the reverse direction as bursts, or none."""
+    of the same paths, with the packets of the forward and the reverse direction as bursts, or none; their RTTs are raw
+    one-way delays, and `offset_ms` are the bounds of the clocks' offset, NaN if unknown."""
 
     def __init__(
         self,
@@ -94,8 +97,9 @@ class RecordedSource:
         past: HourlyPast | None = None,
         path_ids: Sequence[int] | None = None,
         ways: Sequence[RecordedSource] = (),
+        offset_ms: tuple[float, float] = (np.nan, np.nan),
     ) -> None:
-        self._ways = tuple(ways)
+        self._ways, self._offset_ms = tuple(ways), offset_ms
         self._bursts, self._tests = bursts, tests
         self.path_ids = np.unique(bursts.path_id if path_ids is None else np.asarray(path_ids, dtype=np.int64))
         first_s, last_s = (float(bursts.at_s.min()), float(bursts.at_s.max())) if len(bursts.at_s) else (0.0, 0.0)
@@ -183,7 +187,26 @@ class RecordedSource:
         for direction, of in zip(DIRECTIONS, ways, strict=False):
             columns |= {f"{direction}_{name}": of[name] for name in _OF_DIRECTION if name in of}
             columns[f"{direction}_lost"] = of["sent"] - of["received"]
+            columns |= {"delayed_s": of["answered_s"]} if "answered_s" in of else {}
         return columns
+
+    def recent_delays(self, path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> Columns:
+        trips = []
+        for way in self._ways:
+            smallest = int(way._bursts.packet_bytes.min(initial=LARGEST_SMALLINT))
+            trips.append(way.recent_round_trips(path_ids, [smallest] * len(path_ids), since_s, until))
+        keys = [of.path_id * self._span + of.at_s for of in trips]
+        columns: Columns = {"path_id": np.zeros(0), "at_s": np.zeros(0)}
+        for number, direction in enumerate(DIRECTIONS):
+            of = {name: np.zeros(0) for name in FIGURES}
+            if trips:
+                in_both = np.isin(keys[number], keys[1 - number])
+                of = figures(trips[number].rtts_ms[in_both])
+                columns |= {"path_id": trips[number].path_id[in_both], "at_s": trips[number].at_s[in_both]}
+            columns |= {f"{direction}_{name}": of[name] for name in FIGURES}
+        lo_ms, hi_ms = self._offset_ms
+        none = np.zeros(len(columns["path_id"]))
+        return columns | {"offset_lo": none + lo_ms, "offset_hi": none + hi_ms}
 
     def newest_tests(self, path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns:
         tests = self._tests

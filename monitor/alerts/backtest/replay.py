@@ -57,6 +57,7 @@ class Replay:
         self._source = source
         self._rules = tuple(rules)
         self._judged_s: dict[int, float] = {}
+        self._delays_judged_s: dict[int, float] = {}
         self._ended_s: dict[Key, float] = {}
         self._baselines: Baselines | None = None
 
@@ -92,10 +93,16 @@ class Replay:
         if self._baselines is None or self._baselines.hour != start_of("hour", now):
             self._baselines = baselines_at(now, self._source)
         watched = {path_id for alarm in self.alarms if alarm.ended_at is None for path_id, _ in alarm.ever}
-        looked = snapshot_at(now, self.scope, self._judged_s, watched, self._baselines, self._source)
+        looked = snapshot_at(
+            now, self.scope, self._judged_s, watched, self._baselines, self._source, self._delays_judged_s
+        )
         snapshot = replace(looked, ended_s=self._ended_s)
-        for path_id, judged_s in snapshot.trips.judged_s.items():
-            self._judged_s[path_id] = max(judged_s, self._judged_s.get(path_id, judged_s))
+        for stored, newest in (
+            (self._judged_s, snapshot.trips.judged_s),
+            (self._delays_judged_s, snapshot.delays_judged_s),
+        ):
+            for path_id, judged_s in newest.items():
+                stored[path_id] = max(judged_s, stored.get(path_id, judged_s))
         return snapshot
 
     def _note(self, group: CauseGroup, now: datetime) -> None:

@@ -1,5 +1,5 @@
-"""Store the newest burst of each path whose RTT has been judged. The stored time never goes back, even with concurrent
-writers."""
+"""Store the newest burst of each path whose RTT has been judged, and the newest STAMP cycle whose delays have been. The
+stored time never goes back, even with concurrent writers."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from collections.abc import Mapping
 
 from django.db import connection
 
-from monitor.alerts.models import JudgedPath
+from monitor.alerts.models import JudgedDelays, JudgedPath
+
+JudgedModel = type[JudgedPath] | type[JudgedDelays]
 
 _WRITE = """
-    INSERT INTO judged_path (path_id, judged_s)
+    INSERT INTO {table} (path_id, judged_s)
     SELECT * FROM unnest(%(path_ids)s::bigint[], %(judged_s)s::double precision[])
-    ON CONFLICT (path_id) DO UPDATE SET judged_s = greatest(judged_path.judged_s, excluded.judged_s)
+    ON CONFLICT (path_id) DO UPDATE SET judged_s = greatest({table}.judged_s, excluded.judged_s)
 """
 
 
-def read() -> dict[int, float]:
+def read(judged: JudgedModel = JudgedPath) -> dict[int, float]:
     """The time of the newest judged burst by path, in seconds since the epoch."""
-    return dict(JudgedPath.objects.values_list("path_id", "judged_s"))
+    return dict(judged.objects.values_list("path_id", "judged_s"))
 
 
-def write(judged_s: Mapping[int, float]) -> None:
+def write(judged_s: Mapping[int, float], judged: JudgedModel = JudgedPath) -> None:
     """Store the time of the newest judged burst of these paths."""
     if not judged_s:
         return
     with connection.cursor() as cursor:
-        cursor.execute(_WRITE, {"path_ids": list(judged_s), "judged_s": list(judged_s.values())})
+        statement = _WRITE.format(table=judged._meta.db_table)
+        cursor.execute(statement, {"path_ids": list(judged_s), "judged_s": list(judged_s.values())})

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.alerts.detect.baselines import DRIFT_DAYS, TESTED_HOURS, Baselines, baselines_at
+from monitor.alerts.detect.delay_windows import delay_windows
 from monitor.alerts.detect.route_effects import RouteEffect
 from monitor.alerts.detect.rtt_windows import TripWindows, trip_windows
 from monitor.alerts.detect.sources import STORED, Source
@@ -72,9 +73,10 @@ class MeshRoutes:
 
 @dataclass(frozen=True, slots=True)
 class OneWayCounts:
-    """Counts of a direction, of the paths with STAMP tests, as those of a `Snapshot`."""
+    """Counts and delays of a direction, of the paths with STAMP tests, as those of a `Snapshot`."""
 
     paths: dict[int, MeasuredPath]
+    trips: TripWindows
     step_s: float
     recent: Mapping[str, Floats]
     hourly: Mapping[str, Floats]
@@ -94,8 +96,8 @@ class Snapshot:
     incident of a path by a rule, `maintained_s` the end of the last maintenance of a path, as far as the counts reach
     back. `routes` are read only where the cause of several bad paths depends on them (`route_places.with_routes`);
     `as_paths` are the paths through each AS, since the hour began. `route_effects` are recent route changes that
-    changed RTT or loss, if the rule `route_change` is on. `directions` has the counts `forward` and `reverse` of the
-    paths with STAMP tests (`of_direction`).
+    changed RTT or loss, if the rule `route_change` is on. `directions` has the counts and delays `forward` and
+    `reverse` of the paths with STAMP tests (`of_direction`).
     """
 
     now: datetime
@@ -125,7 +127,7 @@ class Snapshot:
     is_one_way: bool = False
 
     def of_direction(self, direction: str) -> Snapshot:
-        """The snapshot of a direction, for rules on counts: with the counts of the packets that went this way."""
+        """The snapshot of a direction: with the counts and the delays of the packets that went this way."""
         of = self.directions[direction]
         return replace(
             self,
@@ -136,9 +138,15 @@ class Snapshot:
             hourly=of.hourly,
             baseline=of.baseline,
             windows=of.windows,
+            trips=of.trips,
             directions={},
             is_one_way=True,
         )
+
+    @property
+    def delays_judged_s(self) -> Mapping[int, float]:
+        """As `trips.judged_s` of the one-way delays."""
+        return next((counts.trips.judged_s for counts in self.directions.values()), {})
 
     @property
     def alarm_shares(self) -> Floats:
@@ -232,11 +240,13 @@ def take_directions(
     now: datetime,
     paths: dict[int, MeasuredPath],
     windows_s: Iterable[float],
+    judged_s: Mapping[int, float],
+    watched: Iterable[int] = (),
     baselines: Baselines | None = None,
     source: Source = STORED,
 ) -> dict[str, OneWayCounts]:
-    """Load the counts of each direction of the `paths` with STAMP tests, whose `every_s` is that of those tests; empty
-    without any path. The rest as in `take_snapshot`."""
+    """Load the counts and delays of each direction of the `paths` with STAMP tests, whose `every_s` is that of those
+    tests; empty without any path. The rest as in `take_snapshot`; `judged_s` is that of the delays."""
     if not paths:
         return {}
     rows, step_s = {path_id: row for row, path_id in enumerate(paths)}, _step_s(paths)
@@ -245,9 +255,12 @@ def take_directions(
     recent = source.recent_directions(now, step_s, RECENT_STEPS)
     hourly = source.hourly_directions(hour - TESTED_HOURS * for_alerts.HOUR, hour + for_alerts.HOUR, now)
     windows = {window_s: source.recent_directions(now, window_s, 1) for window_s in _uneven(windows_s, step_s)}
+    delayed_s = _newest(_by_path(recent, ("delayed_s",), rows, RECENT_STEPS)["delayed_s"], paths)
+    delays = delay_windows(now, paths, delayed_s, judged_s, set(watched), source)
     return {
         direction: OneWayCounts(
             paths,
+            delays[direction],
             step_s,
             _by_path(_one_way(recent, direction), COUNTS, rows, RECENT_STEPS),
             _by_path(_one_way(hourly, direction), COUNTS, rows, TESTED_HOURS + 1),

@@ -41,6 +41,8 @@ class Source(Protocol):
         self, since: datetime, hours_since: datetime, until: datetime, season: Sequence[datetime]
     ) -> Columns: ...
 
+    def recent_delays(self, path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> Columns: ...
+
     def newest_tests(self, path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns: ...
 
     def daily_figures(self, since: datetime, until: datetime) -> Columns: ...
@@ -77,6 +79,7 @@ class StoredSource:
     baseline_counts = staticmethod(for_alerts.baseline_counts)
     recent_directions = staticmethod(for_alerts.recent_directions)
     baseline_directions = staticmethod(for_alerts.baseline_directions)
+    recent_delays = staticmethod(for_alerts.recent_delays)
     newest_tests = staticmethod(for_alerts.newest_tests)
     daily_figures = staticmethod(for_alerts.daily_figures)
     route_effects = staticmethod(recent_effects)

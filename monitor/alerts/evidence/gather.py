@@ -24,7 +24,9 @@ from django.db.models import Q
 
 from monitor.agents.health import AgentReport, agent_reports
 from monitor.agents.problems import ProblemKind
+from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import BurstLevel
 from monitor.alerts.evidence import ending, episode
 from monitor.alerts.evidence.agent_causes import SILENT_S
 from monitor.alerts.evidence.facts import (
@@ -313,8 +315,8 @@ def _began(
     until = min(until, row.added_at)
     by_rule = Beginning(row.since, None, None, str(pair.path), "the rule")
     by = rule_of(row.rule).began_by
-    if by is None:
-        return by_rule
+    if by is None or (DIRECTION in row.figures and isinstance(by, BurstLevel)):
+        return by_rule  # the RTTs of pings need not show a change of a one-way delay
     search = max(LEAST_SEARCH, min(row.added_at - row.since, LONGEST_RAW))
     near = episode.concatenate_bursts(
         episode.bursts_between(before, pair.path.pk, row.since - search, since),

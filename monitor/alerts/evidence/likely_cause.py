@@ -19,7 +19,7 @@ from monitor.alerts.evidence.agent_causes import (
     site_is_down,
 )
 from monitor.alerts.evidence.facts import Facts
-from monitor.alerts.evidence.one_way.stated import with_delay_direction
+from monitor.alerts.evidence.one_way.stated import delayed_one_way, with_delay_direction
 from monitor.alerts.evidence.path_causes import (
     address_changed,
     delay_rose,
@@ -51,6 +51,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     route_changed,
     large_packets,
     delay_rose,
+    delayed_one_way,
     loss_alone,
     lost_one_way,
 )

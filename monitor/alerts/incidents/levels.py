@@ -22,6 +22,7 @@ from django.db import transaction
 from numpy.typing import NDArray
 
 from monitor.alerts.detect.damage import CRITICAL_TESTS, loss_ratio, severity_of
+from monitor.alerts.detect.delay_windows import level_ms
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
@@ -257,14 +258,16 @@ def _newest(
 
 
 def _rtt(row: IncidentPath, snapshot: Snapshot) -> FindingLevel:
-    """The median of the newest bursts of the present since the onset."""
-    now_s, trips = snapshot.now.timestamp(), snapshot.trips.bursts_of(row.path_id)
+    """The median of the newest bursts of the present since the onset; of a direction, of its STAMP cycles."""
+    one_way = snapshot.directions.get(row.figures.get(DIRECTION, ""))
+    bursts = snapshot.trips if one_way is None else one_way.trips
+    now_s, trips = snapshot.now.timestamp(), bursts.bursts_of(row.path_id)
     since_s = max(now_s - _window_s(row, snapshot), row.since.timestamp())
     first = 0 if trips is None else int(np.searchsorted(trips.at_s, since_s))
     if trips is None or first == len(trips.at_s):
         return FindingLevel(LevelUnit.MILLISECONDS, None, 0.0)
     newest = trips.part(first, len(trips.at_s)).newest(NOW_BURSTS)
-    median_ms = float(np.median(newest.values_ms[row.figures["figure"]]))
+    median_ms = float(np.median(level_ms(newest.values_ms, row.figures["figure"])))
     return FindingLevel(LevelUnit.MILLISECONDS, median_ms, median_ms, window_s=now_s - float(newest.at_s[0]))
 
 

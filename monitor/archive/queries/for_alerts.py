@@ -80,11 +80,12 @@ def baseline_counts(since: datetime, hours_since: datetime, until: datetime, sea
 
 def recent_directions(until: datetime, step_s: float, steps: int) -> Columns:
     """As `recent_counts` of the STAMP cycles whose reflector counts: `path_id`, `step`, `bursts`, and of each direction
-    `forward_sent`, `forward_lost` and `forward_lossy`."""
+    `forward_sent`, `forward_lost` and `forward_lossy`; and `delayed_s`, when the newest cycle with delays of both
+    directions began, with or without such a counter."""
     if step_s * steps > LONGEST_RAW.total_seconds():
         raise ValueError(f"{steps} steps of {step_s:g} s would scan raw cycles for more than a day")
     since = until - timedelta(seconds=step_s * steps)
-    names = ("path_id", "step", "bursts", *_of_directions("sent", "lost", "lossy"))
+    names = ("path_id", "step", "bursts", *_of_directions("sent", "lost", "lossy"), "delayed_s")
     return _columns("recent_directions", names, since=since, until=until, step_s=step_s)
 
 
@@ -111,6 +112,16 @@ def newest_directions(path_ids: Sequence[int], since_s: Sequence[float], until: 
     parameters = {"path_ids": list(path_ids), "since_s": list(since_s), "earliest_s": earliest_s, "until": until}
     names = ("path_id", "at_s", *_of_directions("sent", "received"))
     return _columns("newest_directions", names, **parameters)
+
+
+def recent_delays(path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> Columns:
+    """As `newest_directions` of the STAMP cycles with delays of both directions: `path_id`, `at_s`, of each direction
+    `forward_median`, `forward_minimum` and `forward_jitter` in ms, raw by the clocks of both ends, and the bounds
+    `offset_lo` and `offset_hi` of the clocks' offset in ms."""
+    earliest_s = max(min(since_s, default=until.timestamp()), (until - LONGEST_RAW).timestamp())
+    parameters = {"path_ids": list(path_ids), "since_s": list(since_s), "earliest_s": earliest_s, "until": until}
+    names = ("path_id", "at_s", *_of_directions("median", "minimum", "jitter"), "offset_lo", "offset_hi")
+    return _columns("recent_delays", names, **parameters)
 
 
 def _of_directions(*names: str) -> tuple[str, ...]:

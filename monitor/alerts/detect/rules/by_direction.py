@@ -1,9 +1,11 @@
 """Evaluate a rule on round trips, and on each direction of the paths whose directions STAMP tests count.
 
-In: a snapshot with the counts of each direction. Out: a finding at most for each path, so that a loss that shows in the
-round trips and in a direction opens a single incident. It is that of the direction where a single one fires, since it
-says which way; that of the round trips where they fire alone, or with both directions. Each of the three has a share of
-the rule's false alarms (`Snapshot.alarm_shares`), so that together they have no more than a path without STAMP tests.
+In: a snapshot with the counts and delays of each direction. Out: a finding at most for each path, so that a loss that
+shows in the round trips and in a direction opens a single incident. It is that of the direction where a single one
+fires, since it says which way; that of the round trips where they fire alone, or with both directions. Of a rule on
+counts each of the three has a share of the false alarms (`Snapshot.alarm_shares`), so that together they have no more
+than a path without STAMP tests; a rise of the delay fires in a direction only if neither a clock nor the other
+direction can be behind it (`analysis.changes.one_way`).
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ def judge(rule: AlertRule, snapshot: Snapshot, settings: Mapping[int, RuleSettin
             one_way.setdefault(finding.path_id, []).append(_of_direction(finding, direction, snapshot))
     for path_id, of_path in one_way.items():
         if len(of_path) == 1 or path_id not in findings:
-            findings[path_id] = min(of_path, key=lambda finding: float(finding.figures["chance"]))
+            findings[path_id] = min(of_path, key=_improbability)
     return list(findings.values())
 
 
@@ -54,6 +56,12 @@ def way_text(path: str, direction: str) -> str:
     source, _, destination = path.partition(" → ")
     ends = (source, destination) if direction == LostDirection.FORWARD else (destination, source)
     return f"{' → '.join(ends)} by STAMP"
+
+
+def _improbability(finding: RuleFinding) -> float:
+    """Orders the findings of a rule, the surest first: by the probability, or the evidence."""
+    chance = finding.figures.get("chance")
+    return -float(finding.figures["evidence_nats"]) if chance is None else float(chance)
 
 
 def _of_direction(finding: RuleFinding, direction: str, snapshot: Snapshot) -> RuleFinding:

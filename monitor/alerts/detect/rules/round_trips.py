@@ -7,6 +7,10 @@ after a change of route; if the median alone rose, packets wait in a queue. Jitt
 difference of consecutive RTTs. A drift is a rank test: the medians of the last whole days against those of the days
 before them.
 
+Sudden rises are found in each direction of paths with STAMP tests too, if this direction alone has changed, and no
+clock (`analysis.changes.one_way`). The size of a one-way delay depends on the clocks, so levels and shares are of both
+directions together, which is the round trip of the STAMP packets.
+
 A sudden change is over when the level of the last 14 bursts has come back by half of it, and after a day at the new
 level, which then is the baseline. A drift is over when the newest whole day is back by half of the rise, or after a
 week.
@@ -15,6 +19,7 @@ week.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, cast
 
@@ -22,13 +27,16 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from monitor.alerts.detect.delay_windows import CLOCK_HI, CLOCK_LO, DELAYS, OTHER, level_ms
+from monitor.alerts.detect.rtt_windows import TripWindows
 from monitor.alerts.detect.rules.finding import AlertRule, BurstLevel, RuleFinding
 from monitor.alerts.detect.rules.windows import bursts_to_clear
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
-from monitor.analysis.changes import detector
+from monitor.analysis.changes import detector, one_way
 from monitor.analysis.changes.detector import AFTER, BEFORE, RttChange
+from monitor.analysis.changes.one_way import OtherDirection
 from monitor.mesh.document.alert_rules import DAY_S, LeastSchedule, RiseMs, RuleSettings, RuleSeverity
 from probes.toml.keys import meaning
 
@@ -84,6 +92,8 @@ class DriftRule(RuleSettings, frozen=True, kw_only=True):
 class RttStep(AlertRule):
     """A sudden rise of any of the figures `watched` of `rtt_windows`, of which texts give the first."""
 
+    is_by_direction = True
+
     def __init__(
         self,
         name: str,
@@ -113,8 +123,15 @@ class RttStep(AlertRule):
         for figure in self._watched:
             for window, change in _raised(snapshot.trips.values_ms[figure], with_falls=asks_for_every_change):
                 rule = settings.get(int(snapshot.trips.path_id[window]))
-                if rule is not None and _is_asked_for(change, rule):
-                    yield window, figure, change
+                if rule is None:
+                    continue
+                if not snapshot.is_one_way:
+                    if _is_asked_for(change, rule):
+                        yield window, figure, change
+                    continue
+                levels = _with_levels(snapshot.trips, window, figure, change)
+                if _is_asked_for(levels, rule) and _is_alone(snapshot.trips, window, figure):
+                    yield window, figure, levels
 
     def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
         before, after = float(figures["before_ms"]), float(figures["after_ms"])
@@ -122,7 +139,7 @@ class RttStep(AlertRule):
         bursts = snapshot.trips.bursts_of(path_id)
         if bursts is None or len(bursts.at_s) < bursts_to_clear(AFTER, snapshot.paths[path_id].every_s):
             return None
-        newest = bursts.newest(AFTER).values_ms[figures["figure"]]
+        newest = level_ms(bursts.newest(AFTER).values_ms, figures["figure"])
         level = float(np.median(newest))
         if _is_back(level, before, after):
             return f"{self.words} {shown.milliseconds(_level_since_end(newest, before, after))} again"
@@ -134,12 +151,13 @@ class RttStep(AlertRule):
         at = datetime.fromtimestamp(float(snapshot.trips.at_s[window, BEFORE]), UTC)
         earliest = datetime.fromtimestamp(float(snapshot.trips.at_s[window, BEFORE - 1]), UTC)
         ttl_before, ttl_after = _usual(snapshot.trips.ttl[window, :BEFORE]), _usual(snapshot.trips.ttl[window, BEFORE:])
-        floor = _rise(snapshot.trips.values_ms["minimum"][window])
-        why = ""
+        floor, rise_ms = (_rise(snapshot.trips.values_ms[name][window]) for name in ("minimum", figure))
+        why, delay = "", ""
         if "minimum" in self._watched:
-            why = _cause(floor, change.after_ms - change.before_ms, ttl_before, ttl_after)
+            why = _cause(floor, rise_ms, ttl_before, ttl_after)
+            delay = f"delay {rise_ms:+.1f} ms, " if snapshot.is_one_way else ""
         sentence = (
-            f"{self.words} {shown.milliseconds(change.after_ms)} since {at:%Y-%m-%d %H:%M} UTC, was "
+            f"{delay}{self.words} {shown.milliseconds(change.after_ms)} since {at:%Y-%m-%d %H:%M} UTC, was "
             f"{shown.milliseconds(change.before_ms)}{why}"
         )
         return RuleFinding(
@@ -152,6 +170,7 @@ class RttStep(AlertRule):
                 "figure": figure,
                 "before_ms": change.before_ms,
                 "after_ms": change.after_ms,
+                "rise_ms": rise_ms,
                 "minimum_rise_ms": floor,
                 "evidence_nats": change.evidence,
                 "since": at.isoformat(),
@@ -226,6 +245,25 @@ def _level_since_end(newest: Floats, before: float, after: float) -> float:
     since_end = newest[len(newest) - int(np.argmin(is_back[::-1])) :] if not is_back.all() else newest
     values = since_end if len(since_end) else newest[is_back]
     return float(np.median(values if len(values) else newest))
+
+
+def _with_levels(trips: TripWindows, window: int, figure: str, change: RttChange) -> RttChange:
+    """A change of a direction, with the levels before and after it without the offset of the clocks."""
+    levels = level_ms({name: values_ms[window] for name, values_ms in trips.values_ms.items()}, figure)
+    return replace(change, before_ms=float(np.median(levels[:BEFORE])), after_ms=float(np.median(levels[BEFORE:])))
+
+
+def _is_alone(trips: TripWindows, window: int, figure: str) -> bool:
+    """Whether the figure of a direction has changed and neither a clock nor the other direction."""
+    values_ms = {name: values[window] for name, values in trips.values_ms.items()}
+    other, change_ms = values_ms[f"{OTHER}{figure}"], _rise(values_ms[figure])
+    if figure not in DELAYS:
+        return not one_way.moved_along(OtherDirection(other[:BEFORE], other[BEFORE:], change_ms))
+    lowest, highest = values_ms[CLOCK_LO], values_ms[CLOCK_HI]
+    sides = (lowest[:BEFORE], highest[BEFORE:]) if change_ms >= 0.0 else (lowest[BEFORE:], highest[:BEFORE])
+    clock_ms = float(np.median(sides[1]) - np.median(sides[0]))
+    clock_ms = np.inf if np.isnan(clock_ms) else clock_ms
+    return one_way.is_alone(OtherDirection(other[:BEFORE], other[BEFORE:], change_ms, clock_ms))
 
 
 def _is_asked_for(change: RttChange, rule: RuleSettings) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from monitor.alerts.detect.rules.finding import AlertRule, BurstLevel
 from monitor.alerts.evidence.facts import Facts, OneWayFacts
 from monitor.alerts.evidence.one_way.ways import Ends, PathLosses, both_ways
 from monitor.alerts.evidence.stated import BY_STAMP, Fault, LikelyCause
@@ -71,6 +72,26 @@ def with_delay_direction(cause: LikelyCause, facts: Facts) -> LikelyCause:
         ),
         toward=ends if is_between else cause.toward,
         toward_by=BY_STAMP if is_between else cause.toward_by,
+    )
+
+
+def delayed_one_way(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
+    """A rise of the delay that STAMP tests tell, and that the RTTs of the pings do not show."""
+    steps = [one_way for one_way in facts.one_way if one_way.step is not SteppedDirection.UNKNOWN]
+    stepped = {_stepped_ends(one_way) for one_way in steps}
+    is_of_delay = isinstance(rule.began_by, BurstLevel)
+    if not is_of_delay or len(stepped) != 1 or steps[0].step is SteppedDirection.CLOCK or not steps[0].step_ms:
+        return None
+    ends = stepped.pop()
+    if ends is None or any(frozenset(path.name.split(" → ")) != frozenset(ends) for path in facts.paths):
+        return None
+    return LikelyCause(
+        Fault.UNKNOWN,
+        f"The delay from {ends[0]} to {ends[1]} changed by {steps[0].step_ms:+.1f} ms, reverse unchanged ({BY_STAMP}). "
+        "Cannot tell whether it is a longer route or a queue: the RTTs of the pings do not show it.",
+        f"Trace the route from {ends[0]} and compare it with an earlier one; ask the provider of that direction.",
+        ends,
+        BY_STAMP,
     )
 
 

@@ -1,0 +1,69 @@
+"""The newest one-way delays of each path as windows for the change detector, of both directions.
+
+In: the STAMP cycles with delays of both directions. Out: for each direction windows as those of the round trips
+(`rtt_windows`), of its raw minimum and median delay and its jitter, and of the same figures of the other direction.
+Raw delays contain the offset of the clocks, whose bounds come with them: `clock_lo` and `clock_hi` are those of its
+share in the delays of the direction, NaN where unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.alerts.detect.rtt_windows import FIGURES, SPARE_CYCLES, WINDOW, RecentBursts, TripWindows, windows_of
+from monitor.alerts.detect.sources import Source
+from monitor.archive.queries.for_alerts import DIRECTIONS, Columns
+from monitor.mesh.queries import MeasuredPath
+
+Floats = NDArray[np.float64]
+
+OTHER = "other_"
+"""Prefix of the figures of the other direction."""
+CLOCK_LO, CLOCK_HI = "clock_lo", "clock_hi"
+DELAYS = ("minimum", "median")
+"""Figures that contain the offset of the clocks; that of both directions together, the round trip, does not."""
+
+
+def delay_windows(
+    now: datetime,
+    paths: Mapping[int, MeasuredPath],
+    measured_s: Mapping[int, float],
+    judged_s: Mapping[int, float],
+    watched: set[int],
+    source: Source,
+) -> dict[str, TripWindows]:
+    """The windows and cycles of each direction of the paths with cycles since they were judged, and of the `watched`.
+
+    `measured_s` is when the newest cycle with delays of each path began. A path that was never judged begins with it.
+    """
+    due = [
+        path
+        for path_id, path in paths.items()
+        if path_id in watched or measured_s.get(path_id, -np.inf) > judged_s.get(path_id, -np.inf)
+    ]
+    since_s = [judged_s.get(path.path_id, now.timestamp()) - (WINDOW + SPARE_CYCLES) * path.every_s for path in due]
+    delays = source.recent_delays([path.path_id for path in due], since_s, now)
+    path_id = delays["path_id"].astype(np.int64)
+    ttl = np.full(len(path_id), np.nan)
+    return {direction: windows_of(path_id, ttl, _bursts(delays, direction), judged_s) for direction in DIRECTIONS}
+
+
+def level_ms(values_ms: Mapping[str, Floats], figure: str) -> Floats:
+    """A figure without the offset of the clocks: of one-way delays that of both directions together, the round trip."""
+    other = values_ms.get(f"{OTHER}{figure}")
+    return values_ms[figure] if other is None or figure not in DELAYS else values_ms[figure] + other
+
+
+def _bursts(delays: Columns, direction: str) -> RecentBursts:
+    other = next(name for name in DIRECTIONS if name != direction)
+    values_ms = {figure: delays[f"{direction}_{figure}"] for figure in FIGURES}
+    values_ms |= {f"{OTHER}{figure}": delays[f"{other}_{figure}"] for figure in FIGURES}
+    low, high = delays["offset_lo"], delays["offset_hi"]
+    if direction != DIRECTIONS[0]:
+        low, high = -high, -low
+    values_ms |= {CLOCK_LO: low, CLOCK_HI: high}
+    return RecentBursts(delays["at_s"], values_ms, np.zeros((len(low), 0)))
