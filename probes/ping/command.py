@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from probes.commands.egress_options import add_egress_options, egress_problems, target_fields
 from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome
 from probes.ping.burst import measure_each, problems, summary
@@ -61,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-rate-check", action="store_true", help="do not check hosts with partial loss for ICMP rate limiting"
     )
+    add_egress_options(parser)
     parser.add_argument("--ipv6", action="store_true", help="resolve names to IPv6 (default IPv4)")
     parser.add_argument("--json", action="store_true", help="print JSON lines, an object per host and size")
 
@@ -68,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure and print. Returns the exit status."""
     spec = PingSpec(
-        targets=tuple(PingTarget(address=host, family=6 if args.ipv6 or ":" in host else 4) for host in args.host),
+        targets=tuple(PingTarget(**target_fields(args, host, dscp=args.dscp)) for host in args.host),
         packet_bytes=args.sizes,
         count=args.count,
         spacing_s=args.spacing_s,
@@ -78,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         dont_fragment=args.dont_fragment,
         check_rate_limit=not args.no_rate_check,
     )
-    wrong = problems(spec)
+    wrong = [*problems(spec), *egress_problems(args, {target.family for target in spec.targets}, dscp=args.dscp)]
     if wrong:
         for problem in wrong:
             print(f"ping: {option_problem(problem, packet_bytes='--sizes')}", file=sys.stderr)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from probes.commands.egress_options import add_egress_options, egress_of, egress_problems, target_fields
 from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome, ProbeError
 from probes.limit_keys import network_fault
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--timeout-s", type=float, default=2.0, metavar="S", help="reply timeout, s; later replies are lost (default 2)"
     )
     parser.add_argument("--dscp", type=int, default=0, metavar="N", help="DSCP of the packets, 0 to 63 (default 0)")
+    add_egress_options(parser, has_dscp=False)
     parser.add_argument(
         "--key-file", type=Path, metavar="FILE", help="shared key in base64, at least 16 bytes: authenticated packets"
     )
@@ -103,17 +105,14 @@ def _usage(problem: str) -> int:
 
 def _measure(args: argparse.Namespace, key: str | None) -> int:
     spec = StampSpec(
-        targets=tuple(
-            StampTarget(address=host, family=6 if args.ipv6 or ":" in host else 4, port=args.port, key=key)
-            for host in args.host
-        ),
+        targets=tuple(StampTarget(**target_fields(args, host), port=args.port, key=key) for host in args.host),
         packet_bytes=args.size,
         count=args.count,
         spacing_s=args.spacing_s,
         timeout_s=args.timeout_s,
         dscp=args.dscp,
     )
-    wrong = problems(spec)
+    wrong = [*problems(spec), *egress_problems(args, {target.family for target in spec.targets})]
     if wrong:
         for problem in wrong:
             _usage(option_problem(problem, packet_bytes="--size"))
@@ -141,11 +140,13 @@ def _reflect(args: argparse.Namespace, key: str | None) -> int:
         fault = network_fault(peer)
         if fault is not None:
             return _usage(f"--peer {peer}: {fault}")
+    if args.source is not None:
+        return _usage("--source is for measuring: --reflect answers from the address that a packet was sent to")
     maker = reply_maker(Peers({}, args.peer, key), StampLimits())
     clock = own_clock()
     maker.error_s = None if clock is None or clock.error_ms is None else clock.error_ms / MS_PER_S
     try:
-        reflector = Reflector(open_channels(args.port), maker)
+        reflector = Reflector(open_channels(args.port, egress_of(args)), maker)
     except ProbeError as error:
         print(f"stamp: {error}", file=sys.stderr)
         return 1

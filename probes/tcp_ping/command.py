@@ -6,16 +6,12 @@ Exit status: 0 measured (total loss included), 1 if any target could not be meas
 from __future__ import annotations
 
 import argparse
-import errno
-import ipaddress
 import json
-import socket
 import sys
-from typing import Literal
 
+from probes.commands.egress_options import add_egress_options, egress_problems, target_fields
 from probes.commands.subcommands import option_problem
 from probes.contract import Deadline, Outcome
-from probes.ping.addresses import FAMILY
 from probes.ping.command import PingTable, as_json, width
 from probes.ping.resolve import RESOLVE_S
 from probes.quantities import counted
@@ -42,9 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help=f"later replies are lost, s (default and maximum {LONGEST_TIMEOUT_S})",
     )
-    parser.add_argument(
-        "--source", metavar="ADDRESS", help="address of this host to connect from (default: the routes choose)"
-    )
+    add_egress_options(parser)
     parser.add_argument("--ipv6", action="store_true", help="resolve names to IPv6 (default IPv4)")
     parser.add_argument("--json", action="store_true", help="print JSON lines, an object per host")
 
@@ -52,18 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure and print. Returns the exit status."""
     spec = TcpPingSpec(
-        targets=tuple(
-            TcpPingTarget(address=host, family=6 if args.ipv6 or ":" in host else 4, source=args.source)
-            for host in args.host
-        ),
+        targets=tuple(TcpPingTarget(**target_fields(args, host, dscp=args.dscp)) for host in args.host),
         port=args.port,
         count=args.count,
         spacing_s=args.spacing_s,
         timeout_s=args.timeout_s,
     )
-    wrong = problems(spec)
-    if args.source is not None:
-        wrong += _source_problems(args.source, {target.family for target in spec.targets})
+    wrong = [*problems(spec), *egress_problems(args, {target.family for target in spec.targets}, dscp=args.dscp)]
     if wrong:
         for problem in wrong:
             print(f"tcp-ping: {option_problem(problem)}", file=sys.stderr)
@@ -81,20 +70,3 @@ def run(args: argparse.Namespace) -> int:
     for line in (json.dumps(as_json(burst)) for burst in bursts) if args.json else table.lines(bursts):
         print(line)
     return 0 if all(burst.outcome is Outcome.MEASURED for burst in bursts) else 1
-
-
-def _source_problems(source: str, families: set[Literal[4, 6]]) -> list[str]:
-    """Reasons why handshakes cannot begin with this address."""
-    try:
-        address = ipaddress.ip_address(source)
-    except ValueError:
-        return [f"--source {source}: is no IP address"]
-    if families != {address.version}:
-        return [f"--source {source}: is IPv{address.version}, and a host is measured over IPv{10 - address.version}"]
-    with socket.socket(FAMILY[address.version], socket.SOCK_STREAM) as probe:
-        try:
-            probe.bind((source, 0))
-        except OSError as error:
-            why = "is no address of this host" if error.errno == errno.EADDRNOTAVAIL else error.strerror
-            return [f"--source {source}: {why}"]
-    return []

@@ -278,6 +278,50 @@ def test_stamp_by_a_missing_interface_is_no_loss(links):
     assert "interface 'nonesuch0' cannot be used: No such device" in str(burst.detail)
 
 
+PROBES = (sys.executable, "-m", "probes")
+
+
+def json_of(*arguments: str) -> dict[str, object]:
+    """What `python -m probes … --json` prints."""
+    done = subprocess.run([*PROBES, *arguments, "--json"], capture_output=True, text=True, check=False, timeout=60)
+    told: dict[str, object] = json.loads(done.stdout)
+    return told
+
+
+@pytest.mark.parametrize(("kind", "family"), [("ping", 4), ("tcp-ping", 6), ("stamp", 4), ("stamp", 6)])
+def test_commands_send_from_a_namespace_by_an_interface(links, kind, family):
+    egress = ("--namespace", links.near, "--interface", "two", "--dscp", str(EXPEDITED))
+    options = ("-c", "3", "--spacing-s", "0.05", "--timeout-s", "0.5", *egress)
+    own = {
+        "ping": ("--sizes", "100", "--no-priming", "--late-s", "0.1"),
+        "tcp-ping": ("--port", "7"),
+        "stamp": ("--port", str(STAMP_UDP_PORT)),
+    }
+    with ExitStack() as stack:
+        counts = stack.enter_context(counting(links))
+        if kind == "stamp":
+            stack.enter_context(reflecting_command(links, near_address(family, 2)))
+        told = json_of(kind, FAR[family], *options, *own[kind])
+
+    assert (told["outcome"], told["received"], told["source_address"]) == ("measured", 3, near_address(family, 2))
+    assert counts["two", "marked"] >= 3
+    assert counts["two", "plain"] == counts["one", "marked"] == counts["one", "plain"] == 0
+
+
+@contextmanager
+def reflecting_command(links: TwoLinks, peer: str) -> Iterator[None]:
+    """`python -m probes stamp --reflect` in the far namespace by link two; it runs in this one."""
+    options = ("--peer", peer, "--port", str(STAMP_UDP_PORT), "--namespace", links.far, "--interface", "two")
+    command = [*PROBES, "stamp", "--reflect", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            assert "answering" in process.stderr.readline()
+            yield
+        finally:
+            process.terminate()
+
+
 def test_results_name_the_source_as_json(links):
     """`python -m probes ping --json` too."""
     command = ["ip", "netns", "exec", links.near, sys.executable, "-m", "probes", "ping", FAR[4], "-c", "1"]
