@@ -43,7 +43,8 @@ from probes.throughput.report import (
     read_report,
     received_bytes,
 )
-from probes.throughput.sampling import StreamAddress, ToolSampler
+from probes.throughput.sampling import ToolSampler
+from probes.throughput.socket_counters import StreamAddress
 from probes.throughput.source_filter import DatagramFilter, filter_listener, source_program
 from probes.throughput.spec import (
     CapturedHeaders,

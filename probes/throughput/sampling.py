@@ -2,44 +2,30 @@
 
 `ToolSampler` samples every `SAMPLE_EVERY_S` seconds in a thread, since the counters disappear when the tool ends. In:
 the tool's process ID and the address of its streams. Out: `KernelCounts`, and the share of time for which the tool was
-running or runnable. Figures are None if the system does not provide them (no `ss` of iproute2, no /proc) or the test
-was too short to be sampled.
+running or runnable. Figures are None if the system does not provide them (no sock_diag, no /proc) or the test was too
+short to be sampled.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import re
-import subprocess
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from types import TracebackType
 from typing import Self
 
 from probes.throughput.hosts.load import HostLoadSampler
 from probes.throughput.hosts.spec import HostLoad
+from probes.throughput.socket_counters import ConnectionCounters, SocketReader, StreamAddress
 from probes.throughput.spec import KernelCounts
 
 SAMPLE_EVERY_S = 0.2
-SS_TIMEOUT_S = 2.0
-UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-
-
 IDLE_RATIO = 0.01
 """CPU share below which a thread is still waiting for the test to begin."""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamAddress:
-    """Address of this host's streams: the peer and its port, or with `from_port` the local port it connected to."""
-
-    peer: str
-    port: int
-    from_port: bool = False
 
 
 class ToolSampler:
@@ -54,7 +40,7 @@ class ToolSampler:
         self._streams = streams
         self._count = count
         self._busy_s: dict[str, list[tuple[float, float]]] = {}
-        self._sockets: dict[str, str] = {}
+        self._connections: dict[bytes, ConnectionCounters] = {}
         self._load = HostLoadSampler(pid, peer, waits=waits)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
@@ -71,7 +57,7 @@ class ToolSampler:
 
     def kernel_counts(self) -> KernelCounts | None:
         """The kernel's counters at the last sample."""
-        return kernel_counts(self._sockets.values(), self._count)
+        return kernel_counts(self._connections.values(), self._count)
 
     def wanted_ratio(self) -> float | None:
         """CPU demand of the busiest thread, from its first activity to the last sample; None with fewer than two."""
@@ -86,15 +72,19 @@ class ToolSampler:
         return self._load.host_load()
 
     def _sample(self) -> None:
+        with contextlib.ExitStack() as stack:
+            reader = None if self._streams is None else stack.enter_context(SocketReader(self._streams))
+            self._sample_with(reader)
+
+    def _sample_with(self, reader: SocketReader | None) -> None:
         while not self._ended.wait(SAMPLE_EVERY_S):
             threads = scheduled_s(self._pid)
             for thread, (ran_s, waited_s) in threads.items():
                 self._busy_s.setdefault(thread, []).append((time.monotonic(), ran_s + waited_s))
             if threads:
                 self._load.sample({thread: ran_s for thread, (ran_s, _) in threads.items()})
-            if self._streams is not None:
-                for line in socket_lines(self._streams):
-                    self._sockets[" ".join(line.split()[2:4])] = line
+            for counters in () if reader is None else reader.read():
+                self._connections[counters.connection] = counters
 
 
 def _first_busy_sample(samples: list[tuple[float, float]]) -> tuple[float, float]:
@@ -116,58 +106,26 @@ def scheduled_s(pid: int) -> dict[str, tuple[float, float]]:
     return seconds
 
 
-def socket_lines(streams: StreamAddress) -> list[str]:
-    """Lines of `ss`, a line per connection; empty if `ss` fails."""
-    host = f"[{streams.peer}]" if ":" in streams.peer else streams.peer
-    side = "sport" if streams.from_port else "dport"
-    command = ["ss", "-tinOH", "state", "established", "dst", host, side, "=", f":{streams.port}"]
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SS_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return [line for line in done.stdout.splitlines() if "bytes_sent:" in line]
+def kernel_counts(connections: Iterable[ConnectionCounters], streams: int) -> KernelCounts | None:
+    """Sum up the `streams` connections that sent most: iperf3 also has a control connection.
 
-
-def kernel_counts(lines: Iterable[str], streams: int) -> KernelCounts | None:
-    """Parse lines of `ss -tinO`, for the `streams` connections that sent most: iperf3 also has a control connection.
-
-    None if fewer connections sent data. `ss` omits zeros. The receiver of a test sends no data, so `lastrcv`, the time
-    since the last received data, is the age of the connection.
+    None if fewer connections sent data. The receiver of a test sends no data, so the time since the last received data
+    is the age of the connection.
     """
-    carrying = sorted((line for line in lines if "busy:" in line), key=lambda line: -_number(line, "bytes_sent"))
-    carrying = carrying[:streams]
+    carrying = sorted((row for row in connections if row.busy_s > 0.0), key=lambda row: -row.sent_bytes)[:streams]
     if len(carrying) < streams:
         return None
-
-    def total(name: str) -> int:
-        return round(sum(_number(line, name) for line in carrying))
-
-    def mean_s(name: str) -> float:
-        return sum(_number(line, name) for line in carrying) / len(carrying) / 1000.0
-
-    rates_bps = [_rate_bps(line) for line in carrying]
+    rates_bps = [row.delivery_rate_bps for row in carrying]
     return KernelCounts(
-        age_s=mean_s("lastrcv"),
-        busy_s=mean_s("busy"),
-        peer_window_limited_s=mean_s("rwnd_limited"),
-        send_buffer_limited_s=mean_s("sndbuf_limited"),
-        resent_bytes=total("bytes_retrans"),
-        duplicates=total("dsack_dups"),
-        reordering_seen=total("reord_seen"),
-        acknowledged_bytes=total("bytes_acked") if all("bytes_acked:" in line for line in carrying) else None,
-        delivery_rate_bps=sum(rate for rate in rates_bps if rate is not None) if any(rates_bps) else None,
-        rtt_min_ms=min((_number(line, "minrtt") for line in carrying if "minrtt:" in line), default=None),
+        age_s=fmean(row.age_s for row in carrying),
+        busy_s=fmean(row.busy_s for row in carrying),
+        peer_window_limited_s=fmean(row.peer_window_limited_s for row in carrying),
+        send_buffer_limited_s=fmean(row.send_buffer_limited_s for row in carrying),
+        resent_bytes=sum(row.resent_bytes for row in carrying),
+        duplicates=sum(row.duplicates for row in carrying),
+        reordering_seen=sum(row.reordering_seen for row in carrying),
+        acknowledged_bytes=sum(row.acknowledged_bytes for row in carrying),
+        delivery_rate_bps=sum(rates_bps) if any(rates_bps) else None,
+        rtt_min_ms=min((row.rtt_min_ms for row in carrying if row.rtt_min_ms is not None), default=None),
+        segment_bytes=max(row.segment_bytes for row in carrying) or None,
     )
-
-
-def _number(line: str, name: str) -> float:
-    match = re.search(rf"\b{name}:([\d.]+)", line)
-    return float(match[1]) if match else 0.0
-
-
-def _rate_bps(line: str) -> float | None:
-    """Parse the delivery rate. Older versions of `ss` round it to a unit, newer versions write it in full."""
-    match = re.search(r"\bdelivery_rate ([\d.]+)([KMGT]?)bps", line)
-    return float(match[1]) * UNITS[match[2]] if match else None

@@ -135,12 +135,13 @@ class CpuUse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class KernelCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """TCP_INFO of the sender's streams, as `ss -ti` shows it, sampled last before the end of the test.
+    """TCP_INFO of the sender's streams, as `ss -ti` shows it too, sampled last before the end of the test.
 
     Times and RTTs are means over the streams, the rest are sums. `busy_s` is the time with unacknowledged or unsent
     data; it includes the time limited by the peer's window and by the send buffer. `duplicates` counts retransmitted
-    segments that the peer already had (RFC 2883). `acknowledged_bytes` are those of all streams; None from agents that
-    did not report them.
+    segments that the peer already had (RFC 2883). `acknowledged_bytes` are those of all streams; `segment_bytes` is the
+    payload of the segments sent, whatever MSS was requested (`tcpi_snd_mss`). Both are None from agents that did not
+    report them.
     """
 
     age_s: Amount
@@ -153,6 +154,7 @@ class KernelCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     acknowledged_bytes: LargeCount | None = None
     delivery_rate_bps: Amount | None = None
     rtt_min_ms: Amount | None = None
+    segment_bytes: PositiveCount | None = None
 
 
 class UdpCounts(msgspec.Struct, frozen=True, kw_only=True):

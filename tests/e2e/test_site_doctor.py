@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(
 
 SOON = datetime.now(UTC) + timedelta(hours=1)
 CHECKS = {
-    "data folder", "token", "redis", "iperf3", "ss", "privileges", "ping_group_range", "ICMP over IPv4",
+    "data folder", "token", "redis", "iperf3", "ip", "privileges", "ping_group_range", "ICMP over IPv4",
     "ICMP over IPv6", "centre", "clock", "DNS", "permitted", "MTU", "ports",
 }  # fmt: skip
 
@@ -227,7 +227,7 @@ def test_missing_programs_are_reported_with_their_packages(examine, monkeypatch)
 
     assert "apt-get install redis-server" in findings["redis"]["mend"]
     assert "apt-get install iperf3" in findings["iperf3"]["mend"]
-    assert "apt-get install iproute2" in findings["ss"]["mend"]
+    assert "apt-get install iproute2" in findings["ip"]["mend"]
 
 
 def test_a_name_without_an_address_is_reported(examine, centre):

@@ -72,12 +72,12 @@ def check_programs(site: SiteSetup) -> Iterator[CheckResult]:
     except broker.BrokerError as error:
         yield CheckResult(check="redis", detail="no redis-server", fix=str(error))
     yield _iperf3()
-    path = shutil.which("ss")
+    path = shutil.which("ip")
     if path is None:
-        detail = "not installed: throughput tests have no counters of the kernel"
-        yield CheckResult(check="ss", detail=detail, fix="install iproute2 (Debian, Ubuntu: apt-get install iproute2)")
+        detail = "not installed: throughput tests have no interface in the settings of this host"
+        yield CheckResult(check="ip", detail=detail, fix="install iproute2 (Debian, Ubuntu: apt-get install iproute2)")
     else:
-        yield CheckResult(check="ss", detail=path)
+        yield CheckResult(check="ip", detail=path)
 
 
 def _iperf3() -> CheckResult:

@@ -128,7 +128,7 @@ def test_the_image_runs_the_agent_as_an_unprivileged_user() -> None:
 
 @pytest.mark.parametrize("dockerfile", [DOCKERFILE, IMAGE_OF_THE_CENTRE], ids=["agent", "centre"])
 def test_the_image_has_the_programs_that_the_doctor_checks(dockerfile: str) -> None:
-    """`ss` is in iproute2."""
+    """`ip` is in iproute2."""
     installed = re.findall(r"apt-get install -y --no-install-recommends (.*?)&&", dockerfile.replace("\\\n", " "))
 
     assert {"iperf3", "iproute2", "redis-server"} <= {*installed[-1].split()}

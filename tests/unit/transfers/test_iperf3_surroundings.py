@@ -4,13 +4,15 @@ import json
 import math
 import os
 import shutil
+import socket
 import subprocess
 import threading
 from pathlib import Path
 
 import pytest
 
-from probes.throughput import authentication, rsa, sampling, source_filter
+from probes.throughput import authentication, rsa, sampling, socket_counters, source_filter
+from probes.throughput.socket_counters import ConnectionCounters, SocketReader, StreamAddress
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "iperf3" / "versions"
 WITHOUT_FILTER = 0x40000
@@ -276,41 +278,91 @@ def test_a_whole_family_can_be_admitted():
     assert run_filter(program, ip_packet("192.0.2.1")) == 0
 
 
-# Recorded in the lab from ss of iproute2 6.1: a test with four streams, and its control connection.
-STREAMS = """\
-0 0 10.77.1.1:40000 10.77.2.1:5201 cubic wscale:7,10 rtt:40.855/0.395 mss:1448 bytes_sent:164 bytes_acked:165 \
-lastrcv:4996 minrtt:40.18
-0 0 10.77.1.1:40002 10.77.2.1:5201 cubic wscale:7,10 rtt:40.855/0.395 mss:1448 bytes_sent:8995925 \
-bytes_retrans:13032 segs_out:6257 lastrcv:4996 delivery_rate 15699136bps delivered:6202 busy:4868ms \
-rwnd_limited:3708ms(76.2%) dsack_dups:2 reord_seen:3 minrtt:40.18 snd_wnd:80512
-0 0 10.77.1.1:40004 10.77.2.1:5201 cubic wscale:7,10 rtt:40.789/0.101 mss:1448 bytes_sent:8993325 \
-segs_out:6256 lastrcv:4956 delivery_rate 15.2Mbps delivered:6201 busy:4866ms rwnd_limited:3652ms(75.0%) \
-sndbuf_limited:100ms(2.1%) minrtt:40.135 snd_wnd:80512
-"""
+def counters(number: int, sent_bytes: int, busy_s: float, **fields: object) -> ConnectionCounters:
+    values: dict[str, object] = {
+        "acknowledged_bytes": sent_bytes,
+        "resent_bytes": 0,
+        "peer_window_limited_s": 0.0,
+        "send_buffer_limited_s": 0.0,
+        "age_s": 5.0,
+        "duplicates": 0,
+        "reordering_seen": 0,
+        "delivery_rate_bps": 0.0,
+        "rtt_min_ms": 40.0,
+        "segment_bytes": 1448,
+        "cwnd_segments": 10,
+    }
+    return ConnectionCounters(bytes([number]), sent_bytes, busy_s=busy_s, **{**values, **fields})
+
+
+# A test with two streams, and its control connection.
+STREAMS = (
+    counters(0, 164, 0.02),
+    counters(
+        1, 8_995_925, 4.868, acknowledged_bytes=8_990_000, resent_bytes=13_032, age_s=4.996, delivery_rate_bps=15.7e6,
+        peer_window_limited_s=3.708, duplicates=2, reordering_seen=3, rtt_min_ms=40.18,
+    ),
+    counters(
+        2, 8_993_325, 4.866, acknowledged_bytes=8_990_000, age_s=4.956, delivery_rate_bps=15.2e6,
+        peer_window_limited_s=3.652, send_buffer_limited_s=0.1, rtt_min_ms=40.135,
+    ),
+)  # fmt: skip
 
 
 def test_counts_of_the_streams_are_read_without_control():
-    counts = sampling.kernel_counts(STREAMS.splitlines(), streams=2)
+    counts = sampling.kernel_counts(STREAMS, streams=2)
 
     assert counts.age_s == pytest.approx((4.996 + 4.956) / 2)
     assert counts.busy_s == pytest.approx(4.867)
     assert counts.peer_window_limited_s == pytest.approx(3.680)
     assert counts.send_buffer_limited_s == pytest.approx(0.050)
     assert (counts.resent_bytes, counts.duplicates, counts.reordering_seen) == (13032, 2, 3)
-    assert counts.delivery_rate_bps == pytest.approx(15_699_136 + 15.2e6)
+    assert counts.delivery_rate_bps == pytest.approx(30.9e6)
     assert counts.rtt_min_ms == 40.135
-    assert counts.acknowledged_bytes is None
-
-
-def test_acknowledged_bytes_of_the_streams_are_summed():
-    lines = [line.replace("segs_out:", "bytes_acked:8990000 segs_out:") for line in STREAMS.splitlines()]
-
-    assert sampling.kernel_counts(lines, streams=2).acknowledged_bytes == 17_980_000
+    assert counts.acknowledged_bytes == 17_980_000
+    assert counts.segment_bytes == 1448
 
 
 def test_counts_of_too_few_streams_are_not_used():
-    assert sampling.kernel_counts(STREAMS.splitlines(), streams=3) is None
+    assert sampling.kernel_counts(STREAMS, streams=4) is None
+    assert sampling.kernel_counts((counters(0, 164, 0.0), *STREAMS[1:2]), streams=2) is None
     assert sampling.kernel_counts([], streams=1) is None
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+@pytest.mark.parametrize("from_port", [False, True])
+def test_counters_are_those_that_ss_shows(address, from_port):
+    """Both as the first reading, which lists all sockets, and as a later reading of this socket alone."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with (
+        socket.create_server((address, 0), family=family) as listener,
+        socket.create_connection(listener.getsockname()[:2]) as client,
+    ):
+        server, _ = listener.accept()
+        with server:
+            sender, receiver = (server, client) if from_port else (client, server)
+            sender.sendall(bytes(50_000))
+            left = 50_000
+            while left:
+                left -= len(receiver.recv(left))
+            port = listener.getsockname()[1]
+            own = sender.getsockname()[1]
+            with SocketReader(StreamAddress(address, port, from_port=from_port)) as reader:
+                readings = [reader.read() for _ in range(3)]
+            said = subprocess.run(["ss", "-tinOH", "sport", "=", f":{own}"], capture_output=True, text=True).stdout
+        line = next(line for line in said.splitlines() if "bytes_sent:50000" in line)
+        shown = dict(part.split(":", 1) for part in line.split() if part.count(":") == 1)
+
+    for (row,) in readings:
+        assert (row.sent_bytes, row.segment_bytes) == (50_000, int(shown["mss"]))
+        assert (row.acknowledged_bytes, row.cwnd_segments) == (int(shown["bytes_acked"]), int(shown["cwnd"]))
+        assert row.rtt_min_ms == pytest.approx(float(shown["minrtt"]))
+        assert row.age_s <= int(shown["lastrcv"]) / 1000
+
+
+def test_a_kernel_without_all_counters_gives_none():
+    assert socket_counters._counters(b"", bytes(socket_counters.TCP_INFO_BYTES - 1)) is None
+    assert socket_counters._counters(b"", bytes(socket_counters.TCP_INFO_BYTES)).sent_bytes == 0
 
 
 def test_a_busy_thread_is_scheduled_all_the_time():
@@ -338,7 +390,11 @@ def test_an_ended_process_is_not_sampled():
     assert (watch.wanted_ratio(), watch.kernel_counts()) == (None, None)
 
 
-def test_without_ss_there_are_no_counts(monkeypatch):
-    monkeypatch.setenv("PATH", "/nonexistent")
+def test_without_a_diagnostic_socket_there_are_no_counts(monkeypatch):
+    def refused(*arguments, **keywords):
+        raise PermissionError(1, "Operation not permitted")
 
-    assert sampling.socket_lines(sampling.StreamAddress("127.0.0.1", 5201)) == []
+    monkeypatch.setattr(socket_counters.socket, "socket", refused)
+
+    with SocketReader(StreamAddress("127.0.0.1", 5201)) as reader:
+        assert reader.read() == []

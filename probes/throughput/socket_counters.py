@@ -1,0 +1,194 @@
+"""Read the kernel's TCP counters (TCP_INFO) of this host's connections by netlink, without a privilege or a program.
+
+In: a `StreamAddress`. Out: a `ConnectionCounters` for each established connection that has sent data. Listing all
+sockets takes about a millisecond, so that most readings ask for the connections of the list before alone. Structs and
+constants are those of <linux/netlink.h>, <linux/inet_diag.h> and <linux/tcp.h>.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+NETLINK_SOCK_DIAG = 4
+SOCK_DIAG_BY_FAMILY = 20
+REQUEST_ONE, REQUEST_LIST = 0x001, 0x301
+"""NLM_F_REQUEST, alone and with NLM_F_DUMP."""
+LIST_EVERY = 5
+"""Readings: new connections are seen within a second."""
+MOST_ASKED_SINGLY = 32
+INET_DIAG_INFO = 2
+ESTABLISHED = 1
+HEADER = struct.Struct("=IHHII")
+REQUEST = struct.Struct("=BBBBI48s")
+ATTRIBUTE = struct.Struct("=HH")
+ALIGNMENT = 4
+STATE_OFFSET, ID_OFFSET, ID_BYTES, MESSAGE_BYTES = 1, 4, 48, 72
+"""Of struct inet_diag_msg: the state, the socket ID, and the length without attributes."""
+PEER_OFFSET = 20
+"""Of the peer's address in a socket ID, after both ports and the own address."""
+ANSWER_BYTES = 65_536
+TIMEOUT_S = 2.0
+
+SEGMENT, LAST_RECEIVED, CWND, MINIMUM_RTT = 16, 52, 80, 148
+ACKNOWLEDGED, DELIVERY_RATE, TIMES, SENT = 120, 160, 168, 200
+"""Offsets in struct tcp_info; after `TIMES` and `SENT` more counters follow."""
+TCP_INFO_BYTES = 224
+"""Up to tcpi_reord_seen, which Linux has since 4.19."""
+UNSET_RTT_US = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAddress:
+    """Address of this host's streams: the peer and its port, or with `from_port` the local port it connected to."""
+
+    peer: str
+    port: int
+    from_port: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionCounters:
+    """Counters of a connection. `age_s` is the time since it last received data, its age if it only sends;
+    `segment_bytes` is the payload of the segments that it sends."""
+
+    connection: bytes
+    sent_bytes: int
+    acknowledged_bytes: int
+    resent_bytes: int
+    busy_s: float
+    peer_window_limited_s: float
+    send_buffer_limited_s: float
+    age_s: float
+    duplicates: int
+    reordering_seen: int
+    delivery_rate_bps: float
+    rtt_min_ms: float | None
+    segment_bytes: int
+    cwnd_segments: int
+
+
+class SocketReader:
+    """Reads the connections of an address while the context is open, by a netlink socket of the calling thread's
+    network namespace. Readings are empty where the system permits no such socket."""
+
+    def __init__(self, streams: StreamAddress) -> None:
+        self._streams = streams
+        self._peer = ipaddress.ip_address(streams.peer)
+        self._socket: socket.socket | None = None
+        self._listed: tuple[bytes, ...] = ()
+        self._readings = 0
+
+    def __enter__(self) -> Self:
+        try:
+            self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_SOCK_DIAG)
+            self._socket.settimeout(TIMEOUT_S)
+        except OSError:
+            self._socket = None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._socket is not None:
+            self._socket.close()
+
+    def read(self) -> list[ConnectionCounters]:
+        """The counters of the connections that have sent data."""
+        if self._socket is None:
+            return []
+        try:
+            rows = list(self._rows(self._socket))
+        except OSError:
+            return []
+        return [row for row in rows if row.sent_bytes > 0]
+
+    def _rows(self, diag: socket.socket) -> Iterator[ConnectionCounters]:
+        """Those of the last list, or of a new one in which a connection can have begun or ended."""
+        is_list_due = self._readings % LIST_EVERY == 0 or not 0 < len(self._listed) <= MOST_ASKED_SINGLY
+        self._readings += 1
+        if is_list_due:
+            ports = (self._streams.port, 0) if self._streams.from_port else (0, self._streams.port)
+            diag.send(self._request(struct.pack("!HH", *ports).ljust(ID_BYTES, b"\0"), REQUEST_LIST))
+            messages = [message for message in _messages(diag) if self._is_ours(message[0])]
+            self._listed = tuple(number for number, _ in messages)
+        else:
+            messages = []
+            for number in self._listed:
+                diag.send(self._request(number, REQUEST_ONE))
+                messages += _messages(diag, is_list=False)
+        yield from (row for message in messages if (row := _counters(*message)) is not None)
+
+    def _request(self, number: bytes, flags: int) -> bytes:
+        """A request for established connections by a socket ID, in which zeros stand for any."""
+        family = socket.AF_INET if self._peer.version == 4 else socket.AF_INET6
+        body = REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (INET_DIAG_INFO - 1), 0, 1 << ESTABLISHED, number)
+        return HEADER.pack(HEADER.size + len(body), SOCK_DIAG_BY_FAMILY, flags, 0, 0) + body
+
+    def _is_ours(self, number: bytes) -> bool:
+        """Whether a socket ID has the port and the peer: a system may ignore the port of a request."""
+        source_port, destination_port = struct.unpack_from("!HH", number)
+        address = number[PEER_OFFSET : PEER_OFFSET + len(self._peer.packed)]
+        port = source_port if self._streams.from_port else destination_port
+        return port == self._streams.port and address == self._peer.packed
+
+
+def _messages(diag: socket.socket, *, is_list: bool = True) -> Iterator[tuple[bytes, bytes]]:
+    """Socket ID and tcp_info of each established connection of an answer; a list ends with a message of its own."""
+    is_complete = False
+    while not is_complete:
+        is_complete = not is_list
+        answer, offset = diag.recv(ANSWER_BYTES), 0
+        while offset + HEADER.size <= len(answer):
+            length, kind, *_ = HEADER.unpack_from(answer, offset)
+            if kind != SOCK_DIAG_BY_FAMILY or length < HEADER.size:
+                return  # done, or an error
+            message = answer[offset + HEADER.size : offset + length]
+            if message[STATE_OFFSET] == ESTABLISHED:
+                yield _socket_of(message)
+            offset += -(-length // ALIGNMENT) * ALIGNMENT
+
+
+def _socket_of(message: bytes) -> tuple[bytes, bytes]:
+    info, offset = b"", MESSAGE_BYTES
+    while offset + ATTRIBUTE.size <= len(message):
+        length, kind = ATTRIBUTE.unpack_from(message, offset)
+        if kind == INET_DIAG_INFO:
+            info = message[offset + ATTRIBUTE.size : offset + length]
+        offset += max(ATTRIBUTE.size, -(-length // ALIGNMENT) * ALIGNMENT)
+    return message[ID_OFFSET : ID_OFFSET + ID_BYTES], info
+
+
+def _counters(number: bytes, info: bytes) -> ConnectionCounters | None:
+    """The counters in a tcp_info; None from a kernel that does not have them all."""
+    if len(info) < TCP_INFO_BYTES:
+        return None
+    (segment_bytes,) = struct.unpack_from("=I", info, SEGMENT)
+    (age_ms,) = struct.unpack_from("=I", info, LAST_RECEIVED)
+    (cwnd_segments,) = struct.unpack_from("=I", info, CWND)
+    (acknowledged_bytes,) = struct.unpack_from("=Q", info, ACKNOWLEDGED)
+    (rtt_min_us,) = struct.unpack_from("=I", info, MINIMUM_RTT)
+    (delivery_rate,) = struct.unpack_from("=Q", info, DELIVERY_RATE)
+    busy_us, peer_window_us, send_buffer_us = struct.unpack_from("=3Q", info, TIMES)
+    sent_bytes, resent_bytes, duplicates, reordering_seen = struct.unpack_from("=QQII", info, SENT)
+    return ConnectionCounters(
+        connection=number,
+        sent_bytes=sent_bytes,
+        acknowledged_bytes=acknowledged_bytes,
+        resent_bytes=resent_bytes,
+        busy_s=busy_us / 1e6,
+        peer_window_limited_s=peer_window_us / 1e6,
+        send_buffer_limited_s=send_buffer_us / 1e6,
+        age_s=age_ms / 1e3,
+        duplicates=duplicates,
+        reordering_seen=reordering_seen,
+        delivery_rate_bps=8.0 * delivery_rate,
+        rtt_min_ms=None if rtt_min_us in (0, UNSET_RTT_US) else rtt_min_us / 1e3,
+        segment_bytes=segment_bytes,
+        cwnd_segments=cwnd_segments,
+    )
