@@ -48,6 +48,7 @@ class SettingsIn(Schema, extra="forbid"):
     window_bytes: Annotated[int | None, _number("window_bytes", "socket buffers of both ends")] = None
     congestion_control: Annotated[str | None, Field(pattern="^[a-z_][a-z0-9_]*$", max_length=16)] = None
     mss_bytes: Annotated[int | None, _number("mss_bytes", "payload of a segment")] = None
+    block_bytes: Annotated[int | None, _number("block_bytes", "length of each write; for UDP, of a datagram")] = None
     reverse: Annotated[
         bool, Field(description="reverse connection: the receiver connects; data flows the same way")
     ] = False

@@ -38,6 +38,7 @@ class SweepCellOut(Schema):
 
     congestion_control: str | None
     mss_bytes: int | None
+    block_bytes: int | None
     streams: int
     window_bytes: float | None
     place: int
@@ -53,11 +54,12 @@ class SweepCellOut(Schema):
 
 
 class KneeOut(Schema):
-    """For a congestion control and MSS: the fewest streams, and of those the smallest window, within 10% of the best.
-    `windows_over_bdp` is all their windows over the best rate times the RTT."""
+    """For a congestion control, MSS and block size: the fewest streams, and of those the smallest window, within 10% of
+    the best. `windows_over_bdp` is all their windows over the best rate times the RTT."""
 
     congestion_control: str | None
     mss_bytes: int | None
+    block_bytes: int | None
     streams: int
     window_bytes: float | None
     throughput_bps: float
@@ -138,6 +140,7 @@ def _setting(setting: SweepSetting) -> dict[str, Any]:
     return {
         "congestion_control": setting.control or None,
         "mss_bytes": setting.mss_bytes or None,
+        "block_bytes": setting.block_bytes or None,
         "streams": setting.streams,
         "window_bytes": None if math.isinf(setting.window_bytes) else setting.window_bytes,
     }

@@ -85,17 +85,17 @@ def settings_of(
     streams: Sequence[int],
     controls: Sequence[str] = (),
     msss_bytes: Sequence[int] = (),
+    blocks_bytes: Sequence[int] = (),
 ) -> list[Settings]:
-    """All combinations of the grid; without congestion controls or MSS values those of `base` apply. Raises
+    """All combinations of the grid; without congestion controls, MSS or block sizes those of `base` apply. Raises
     `OnDemandError`."""
     given = structs.asdict(base)
     own_controls: Sequence[str | None] = controls or [base.congestion_control]
     own_msss: Sequence[int | None] = msss_bytes or [base.mss_bytes]
-    axes = product(own_controls, own_msss, streams, windows_bytes)
-    grid = [
-        Settings(**{**given, "congestion_control": cc, "mss_bytes": mss, "streams": number, "window_bytes": window})
-        for cc, mss, number, window in dict.fromkeys(axes)
-    ]
+    own_blocks: Sequence[int | None] = blocks_bytes or [base.block_bytes]
+    names = ("congestion_control", "mss_bytes", "block_bytes", "streams", "window_bytes")
+    axes = product(own_controls, own_msss, own_blocks, streams, windows_bytes)
+    grid = [Settings(**{**given, **dict(zip(names, cell, strict=True))}) for cell in dict.fromkeys(axes)]
     if not grid or len(grid) > MOST_CELLS:
         raise OnDemandError(f"the grid has {len(grid)} cells; allowed are 1 to {MOST_CELLS}")
     wrong = dict.fromkeys(fault for cell in grid for fault in faults(cell))
@@ -229,6 +229,7 @@ def _cell_result(row: SweepCell, now: datetime) -> SweepCellResult:
         row.parameters["window_bytes"],
         row.parameters["congestion_control"],
         row.parameters["mss_bytes"],
+        row.parameters.get("block_bytes"),
     )
     return SweepCellResult(place=row.place, setting=setting, slot_id=row.slot_id, state=state, **fields)
 

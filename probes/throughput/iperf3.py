@@ -232,6 +232,7 @@ def client_arguments(spec: ThroughputSpec, address: str) -> list[str]:
         "-w": spec.window_bytes,
         "-C": spec.congestion_control,
         "-M": spec.mss_bytes,
+        "-l": spec.block_bytes if isinstance(spec.block_bytes, int) else None,
         "--fq-rate": spec.pacing_bps // spec.streams if isinstance(spec.pacing_bps, int) else None,
     }
     for name, value in options.items():

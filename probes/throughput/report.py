@@ -201,6 +201,7 @@ def read_transfer(report: Json) -> Transfer:
         sender_cpu=sender_cpu,
         receiver_cpu=receiver_cpu,
         udp=_udp(report, reverse, sent_intervals),
+        block_bytes=report["start"]["test_start"].get("blksize"),
         streams=_streams(report, reverse),
     )
 

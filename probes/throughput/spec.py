@@ -44,9 +44,10 @@ class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
     ends, None for the system's default. `one_time_key` is a secret shared by the two ends, for their tests of an hour.
     `peer_iperf3` is the peer's version of iperf3, such as `3.12`, None if unknown: the padding of iperf3's
     authentication depends on both versions. `pacing_bps` is the rate at which the kernel paces all streams together (by
-    the queue discipline fq or TCP's own timers), `zero_copy` sends by sendfile(2). A public server listens on all ports
-    from `port` to `last_port`. Of a TCP test, both ends keep the headers of the first `capture_packets` packets; 0 says
-    that the plan asks for it, and that this end's limits forbid it. Fields that are not set are left out of the JSON.
+    the queue discipline fq or TCP's own timers), `zero_copy` sends by sendfile(2). `block_bytes` is the length of each
+    write, for UDP that of a datagram. A public server listens on all ports from `port` to `last_port`. Of a TCP test,
+    both ends keep the headers of the first `capture_packets` packets; 0 says that the plan asks for it, and that this
+    end's limits forbid it. Fields that are not set are left out of the JSON.
     """
 
     address: str
@@ -68,6 +69,7 @@ class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
     pacing_bps: int | msgspec.UnsetType = msgspec.UNSET
     zero_copy: bool | msgspec.UnsetType = msgspec.UNSET
     capture_packets: int | msgspec.UnsetType = msgspec.UNSET
+    block_bytes: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def ports(self) -> range:
@@ -197,7 +199,7 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     If only the sender or only the receiver reported its intervals, the other's are None. `streams` are in the order of
     their connections; empty for UDP and for agents that did not report them. The TCP metrics are those that
     the kernel of each end had cached of the other before the test; `window_bytes` is the socket buffer that the test
-    set.
+    set, `block_bytes` the length of the tool's writes.
     """
 
     sent: SentIntervals | None = None
@@ -214,6 +216,7 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sender_load: HostLoad | None = None
     receiver_load: HostLoad | None = None
     window_bytes: PositiveCount | None = None
+    block_bytes: PositiveCount | None = None
 
 
 class ThroughputRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="throughput", tag_field="kind"):

@@ -23,19 +23,27 @@ NEAR_BDP = (0.8, 1.25)
 
 @dataclass(frozen=True, slots=True, order=True)
 class SweepSetting:
-    """Settings of a cell. `window_bytes` is that of each stream; None, and "" as `control`, is the system's default."""
+    """Settings of a cell. `window_bytes` is that of each stream, `block_bytes` the length of each write. An infinite
+    window, and "" or 0 in the others, is the default of the system or the tool."""
 
     control: str
     mss_bytes: int
+    block_bytes: int
     streams: int
     window_bytes: float
 
     @classmethod
     def create(
-        cls, streams: int, window_bytes: int | None = None, control: str | None = None, mss_bytes: int | None = None
+        cls,
+        streams: int,
+        window_bytes: int | None = None,
+        control: str | None = None,
+        mss_bytes: int | None = None,
+        block_bytes: int | None = None,
     ) -> SweepSetting:
-        """Settings as entered. None is the system's default: no limit to the window, 0 as MSS."""
-        return cls(control or "", mss_bytes or 0, streams, math.inf if window_bytes is None else window_bytes)
+        """Settings as entered; None is the default."""
+        window = math.inf if window_bytes is None else window_bytes
+        return cls(control or "", mss_bytes or 0, block_bytes or 0, streams, window)
 
     @property
     def together_bytes(self) -> float | None:
@@ -44,15 +52,15 @@ class SweepSetting:
 
     @property
     def plane(self) -> Plane:
-        return self.control, self.mss_bytes
+        return self.control, self.mss_bytes, self.block_bytes
 
     def __str__(self) -> str:
         streams = f"{self.streams} stream{'' if self.streams == 1 else 's'}"
         return f"{streams} of {window_label(self.window_bytes)}"
 
 
-Plane = tuple[str, int]
-"""Congestion control and MSS of a grid of windows and streams."""
+Plane = tuple[str, int, int]
+"""Congestion control, MSS and block size of a grid of windows and streams."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +153,14 @@ def lacking(cells: Iterable[SettingResult]) -> str | None:
 
 
 def plane_label(plane: Plane) -> str:
-    """Congestion control and MSS in words; empty where both are the system's defaults."""
-    control, mss_bytes = plane
-    return ", ".join(part for part in (control, f"MSS {mss_bytes}" if mss_bytes else "") if part)
+    """Congestion control, MSS and block size in words; empty where all are defaults."""
+    control, mss_bytes, block_bytes = plane
+    parts = (
+        control,
+        f"MSS {mss_bytes}" if mss_bytes else "",
+        f"writes of {window_label(block_bytes)}" if block_bytes else "",
+    )
+    return ", ".join(part for part in parts if part)
 
 
 def window_label(window_bytes: float) -> str:

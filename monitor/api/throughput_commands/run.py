@@ -34,6 +34,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument("--window-bytes", type=int, help="socket buffer of both ends, bytes (default: the system's)")
     parser.add_argument("--cc", help="congestion control of the sender, e.g. cubic or bbr (default: the system's)")
     parser.add_argument("--mss-bytes", type=int, help="MSS, bytes (default: the system's)")
+    parser.add_argument("--block-bytes", type=int, help="length of each write, bytes (default: iperf3's)")
     parser.add_argument("--udp", action="store_true", help="UDP instead of TCP; needs --rate-mbps")
     parser.add_argument("--rate-mbps", type=float, help="target rate of all streams together, Mbit/s")
     parser.add_argument("--port", type=int, default=5201, help="port of the listening end (default 5201)")
@@ -83,6 +84,7 @@ def _settings(options: dict[str, Any]) -> Settings:
         window_bytes=options["window_bytes"],
         congestion_control=options["cc"],
         mss_bytes=options["mss_bytes"],
+        block_bytes=options["block_bytes"],
         reverse=options["reverse"],
     )
 

@@ -48,6 +48,9 @@ def add_arguments(parser: CommandParser) -> None:
         "--cc", type=_names, default=[], help="congestion controls, e.g. cubic,bbr (default: the system's)"
     )
     grid.add_argument("--mss", type=_numbers, default=[], help="MSS, bytes (default: the system's)")
+    grid.add_argument(
+        "--blocks", type=_sizes, default=[], help="length of each write, bytes, e.g. 8K,128K,1M (default: iperf3's)"
+    )
     test = parser.add_argument_group("each test")
     test.add_argument("--duration-s", type=int, default=10, help="duration, s (default 10)")
     test.add_argument("--omit-s", type=int, default=0, help="warm-up before it that is not counted, s (default 0)")
@@ -89,7 +92,7 @@ def _created(options: dict[str, Any]) -> int:
         path = find_path(options["source"], options["destination"], options["family"])
         base = Settings(duration_s=options["duration_s"], omit_s=options["omit_s"])
         settings = throughput_sweeps.settings_of(
-            base, options["windows"], options["streams"], options["cc"], options["mss"]
+            base, options["windows"], options["streams"], options["cc"], options["mss"], options["blocks"]
         )
     except OnDemandError as error:
         raise CommandError(str(error)) from error
@@ -150,7 +153,7 @@ class _Shown:
 
 
 def _map(sweep: Sweep) -> Group:
-    """A table for each congestion control and MSS, with its conclusions below."""
+    """A table for each congestion control, MSS and block size, with its conclusions below."""
     told = knees(sweep.grid, sweep.rtt_ms)
     parts: list[Table | Text] = [Text(f"sweep {sweep.id}, {sweep.name}: {sweep.ended} of {len(sweep.cells)} cells")]
     best_bps = max((cell.throughput_bps or 0.0 for cell in sweep.cells), default=0.0)

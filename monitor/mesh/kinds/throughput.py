@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 SLOT_MARGIN_S = 5
 """Slot time beyond the transfer: connecting, exchanging results, clock differences."""
 REVERSED_BY = "reverse"
+MOST_BLOCK_BYTES, MOST_DATAGRAM_BYTES = 2**20, 65_507
+"""The largest block that iperf3 accepts, and the largest payload of UDP over IPv4."""
 RESULT_BYTES = 2000
 """A row with the intervals of its test."""
 
@@ -48,6 +50,10 @@ class TransferKeys(msgspec.Struct, frozen=True, kw_only=True):
     mss_bytes: Annotated[
         Annotated[int, Meta(ge=88, le=9216)] | None,
         meaning("Maximum segment size. Default: the operating system's."),
+    ] = None
+    block_bytes: Annotated[
+        Annotated[int, Meta(ge=64, le=MOST_BLOCK_BYTES)] | None,
+        meaning("Length of each write; for UDP, of a datagram. Default: iperf3's, 128 KiB for TCP."),
     ] = None
     zero_copy: Annotated[
         bool, meaning("Whether the sender uses sendfile, which saves CPU time at 10 Gbit/s and more. TCP only.")
@@ -84,6 +90,7 @@ class ThroughputSettings(TransferKeys, frozen=True, kw_only=True):
             "window_bytes": self.window_bytes,
             "congestion_control": self.congestion_control,
             "mss_bytes": self.mss_bytes,
+            "block_bytes": self.block_bytes,
             REVERSED_BY: self.reverse or None,
             "capture_packets": self.capture_packets,
         }
@@ -147,6 +154,8 @@ def _check_table(table: Table) -> None:
         table.problem("UDP has no zero copy; remove zero_copy, or use TCP", "zero_copy")
     if table.get("protocol") == "udp" and table.has("capture_packets"):
         table.problem("packets of UDP are not captured; remove capture_packets, or use TCP", "capture_packets")
+    if table.get("protocol") == "udp" and (table.get("block_bytes") or 0) > MOST_DATAGRAM_BYTES:
+        table.problem(f"a UDP datagram has at most {MOST_DATAGRAM_BYTES} bytes; lower block_bytes", "block_bytes")
 
 
 def _filling_s(parameters: Mapping[str, Any]) -> int:

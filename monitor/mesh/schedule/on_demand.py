@@ -15,7 +15,7 @@ from django.db import transaction
 
 from monitor.mesh.document.entries import ON_DEMAND
 from monitor.mesh.kinds import slot_s
-from monitor.mesh.kinds.throughput import ThroughputSettings
+from monitor.mesh.kinds.throughput import MOST_DATAGRAM_BYTES, ThroughputSettings
 from monitor.mesh.models import KindName, Measurement, MeasurementPeriod, Path, Slot, SlotRequest, Test
 from monitor.mesh.schedule import lock, slots
 from monitor.mesh.schedule.spending import Spending
@@ -86,6 +86,8 @@ def faults(settings: Settings) -> list[str]:
             problems.append(str(error))
     if settings.protocol == "udp" and settings.rate_bps is None:
         problems.append("UDP needs a sending rate; give rate_bps")
+    if settings.protocol == "udp" and (settings.block_bytes or 0) > MOST_DATAGRAM_BYTES:
+        problems.append(f"block_bytes: a UDP datagram has at most {MOST_DATAGRAM_BYTES} bytes")
     if settings.congestion_control is not None and not settings.congestion_control.isidentifier():
         problems.append(
             f"congestion_control: {settings.congestion_control!r} is not a valid name; write as cubic or bbr"

@@ -178,9 +178,11 @@ def test_an_invalid_grid_is_refused(grid, message):
 
 
 def test_all_combinations_are_cells():
-    settings = throughput_sweeps.settings_of(Settings(), [2048, 4096], [1, 2], ["cubic", "bbr"], [1448])
+    axes = [2048, 4096], [1, 2], ["cubic", "bbr"], [1448], [8192, 65_536]
+    settings = throughput_sweeps.settings_of(Settings(), *axes)
 
-    assert len(settings) == 8
+    assert len(settings) == 16
+    assert {setting.block_bytes for setting in settings} == {8192, 65_536}
     assert {(setting.congestion_control, setting.mss_bytes) for setting in settings} == {("cubic", 1448), ("bbr", 1448)}
 
 

@@ -78,7 +78,7 @@ def test_each_plane_has_its_own_knee_and_the_fastest_is_first():
 
     sweet_spots = knees([*cubic, *bbr], 100.0)
 
-    assert list(sweet_spots) == [("bbr", 0), ("cubic", 0)]
+    assert list(sweet_spots) == [("bbr", 0, 0), ("cubic", 0, 0)]
     assert [knee.knee.setting.streams for knee in sweet_spots.values()] == [2, 1]
 
 

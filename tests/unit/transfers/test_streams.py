@@ -91,6 +91,18 @@ def test_a_slow_stream_is_marked():
     assert stream_rows(Stored(None)) == ()
 
 
+def test_the_block_size_reaches_iperf3_and_the_result():
+    spec = ThroughputSpec(address="192.0.2.1", **ThroughputSettings(block_bytes=65_536).parameters)
+
+    arguments = client_arguments(spec, "192.0.2.1")
+
+    assert arguments[arguments.index("-l") + 1] == "65536"
+    assert "-l" not in client_arguments(ThroughputSpec(address="192.0.2.1"), "192.0.2.1")
+    assert "block_bytes" not in ThroughputSettings().parameters
+    report = (FIXTURES / "tcp_streams.json").read_bytes()
+    assert read(report).transfer.block_bytes == json.loads(report)["start"]["test_start"]["blksize"]
+
+
 def test_pacing_and_zero_copy_reach_iperf3():
     settings = ThroughputSettings(streams=4, pacing_bps=8_000_000_000, zero_copy=True, window_bytes=2**28)
     spec = ThroughputSpec(address="192.0.2.1", **settings.parameters)

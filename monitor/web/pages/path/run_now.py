@@ -26,6 +26,7 @@ class SettingsForm(forms.Form):
     window_bytes = forms.IntegerField(label="socket buffer (bytes)", required=False)
     congestion_control = forms.CharField(label="congestion control", max_length=16, required=False)
     mss_bytes = forms.IntegerField(label="MSS (bytes)", required=False)
+    block_bytes = forms.IntegerField(label="write size (bytes)", required=False)
     protocol = forms.ChoiceField(
         label="protocol", choices=[(protocol_name, protocol_name.upper()) for protocol_name in PROTOCOLS], initial="tcp"
     )
@@ -42,6 +43,7 @@ class SettingsForm(forms.Form):
             window_bytes=data["window_bytes"],
             congestion_control=data["congestion_control"] or None,
             mss_bytes=data["mss_bytes"],
+            block_bytes=data["block_bytes"],
             protocol=data["protocol"],
             rate_bps=None if rate_mbps is None else round(rate_mbps * BITS_PER_MEGABIT),
             reverse=data["reverse"],

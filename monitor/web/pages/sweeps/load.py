@@ -28,7 +28,7 @@ HEADS_PX = 60
 
 @dataclass(frozen=True, slots=True)
 class PlaneView:
-    """The cells with the same congestion control and MSS, and the conclusions from them."""
+    """The cells with the same congestion control, MSS and block size, and the conclusions from them."""
 
     label: str
     chart_id: str
@@ -48,7 +48,7 @@ class SweepView:
 
 
 def sweep_view(sweep: Sweep) -> SweepView:
-    """A sweep with a heat map for each congestion control and MSS."""
+    """A sweep with a heat map for each congestion control, MSS and block size."""
     told = knees(sweep.grid, sweep.rtt_ms)
     best_bps = max((cell.throughput_bps or 0.0 for cell in sweep.cells), default=0.0)
     planes: list[PlaneView] = []
