@@ -91,6 +91,11 @@ app.conf.beat_schedule = {
         "schedule": 30.0,
         "options": {"expires": 30},
     },
+    "request the tests of sweeps": {
+        "task": "archive.request_sweep_tests",
+        "schedule": 60.0,
+        "options": {"expires": 50},
+    },
     "last week's report, where it is missing": {
         "task": "reports.weekly",
         "schedule": crontab(minute="15"),  # as monitor.reports.files.WRITTEN_AT_MINUTE

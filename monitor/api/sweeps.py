@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from django.http import HttpRequest
@@ -16,8 +16,10 @@ from ninja import Router, Schema
 from ninja.errors import HttpError
 from pydantic import Field
 
-from monitor.analysis.transfer.sweep import SweepSetting, knees, lacking, sentences
-from monitor.api.parameters import ProblemOut
+from monitor.analysis.sweeps.best_setting import BestSetting
+from monitor.analysis.sweeps.sweet_spot import SweepSetting, knees, lacking, sentences
+from monitor.api.parameters import ProblemOut, path_or_404
+from monitor.archive.scheduled_settings import ScheduledSettings, scheduled_settings
 from monitor.archive.throughput_sweeps import Sweep, SweepCellResult, load, newest
 
 router = Router()
@@ -34,7 +36,8 @@ class SweepLineOut(Schema):
 
 class SweepCellOut(Schema):
     """A setting and its test. `state` is planned, running, awaited or ended, and null if not requested yet;
-    `throughput_bps` is null unless the outcome is `measured`."""
+    `throughput_bps` is null unless the outcome is `measured`. `segment_bytes` is the payload of the segments that were
+    sent, whatever MSS was requested."""
 
     congestion_control: str | None
     mss_bytes: int | None
@@ -49,6 +52,7 @@ class SweepCellOut(Schema):
     measured_at: datetime | None
     throughput_bps: float | None
     idle_rtt_ms: float | None
+    segment_bytes: int | None
     verdict: str | None
     sentence: str | None
 
@@ -72,7 +76,8 @@ class KneeOut(Schema):
 
 class SweepOut(Schema):
     """A grid of throughput tests on a path. `rtt_ms` is the idle RTT; `lacking` says which cells have no rate,
-    null where all have."""
+    null where all have. `schedule` is the name of its [[sweep]] in mesh.toml, of which it is a round; `problem` says
+    why the next test of that could not be requested."""
 
     id: int
     name: str
@@ -80,9 +85,54 @@ class SweepOut(Schema):
     asked_at: datetime
     asked_by: str
     rtt_ms: float | None
+    schedule: str | None
+    problem: str | None
     cells: list[SweepCellOut]
     knees: list[KneeOut]
     lacking: str | None
+
+
+class SettingRateOut(Schema):
+    """A setting and its tests: the geometric mean of their rates with its 95% interval (null with a single test).
+    `may_be_best`: it is not proven slower than the fastest."""
+
+    congestion_control: str | None
+    mss_bytes: int | None
+    block_bytes: int | None
+    streams: int
+    window_bytes: float | None
+    tests: int
+    mean_bps: float
+    low_bps: float | None
+    high_bps: float | None
+    may_be_best: bool
+
+
+class BestSettingOut(Schema):
+    """The settings in the hours [begin_h, end_h) of the day, fastest first. `is_proven`: the fastest is proven faster
+    than all others."""
+
+    begin_h: int
+    end_h: int
+    is_proven: bool
+    settings_with_too_few_tests: int
+    rates: list[SettingRateOut]
+
+
+class BestSettingsOut(Schema):
+    """A scheduled sweep of a path: the whole day, and its parts, which are empty with too few tests. `newest_round_id`
+    is the number of a sweep; `problem` says why the next test could not be requested."""
+
+    sweep: str
+    since: datetime
+    until: datetime
+    zone: str
+    newest_round_id: int
+    problem: str | None
+    tests: int
+    sentences: list[str]
+    day: BestSettingOut | None
+    parts: list[BestSettingOut]
 
 
 @router.get("/sweeps", response={200: list[SweepLineOut], 422: ProblemOut}, summary="Sweeps, newest first")
@@ -114,6 +164,8 @@ def sweep_out(sweep: Sweep) -> dict[str, Any]:
         "asked_at": sweep.asked_at,
         "asked_by": sweep.asked_by,
         "rtt_ms": sweep.rtt_ms,
+        "schedule": sweep.schedule,
+        "problem": sweep.problem,
         "cells": [_cell(cell) for cell in sweep.cells],
         "knees": [
             {
@@ -143,4 +195,51 @@ def _setting(setting: SweepSetting) -> dict[str, Any]:
         "block_bytes": setting.block_bytes or None,
         "streams": setting.streams,
         "window_bytes": None if math.isinf(setting.window_bytes) else setting.window_bytes,
+    }
+
+
+@router.get(
+    "/paths/{int:path_id}/best-settings",
+    response={200: list[BestSettingsOut], 404: ProblemOut},
+    summary="The best settings of a path over the day, by the scheduled sweeps that test it",
+)
+def get_best_settings(request: HttpRequest, path_id: int) -> list[dict[str, Any]]:
+    path_or_404(path_id)
+    return [best_settings_out(row) for row in scheduled_settings(path_id, timezone.now(), UTC)]
+
+
+def best_settings_out(row: ScheduledSettings) -> dict[str, Any]:
+    """The results of a scheduled sweep as plain data, for the API and for the command's --json."""
+    best = row.best
+    return {
+        "sweep": row.schedule,
+        "since": row.since,
+        "until": row.until,
+        "zone": row.zone,
+        "newest_round_id": row.round_id,
+        "problem": row.problem,
+        "tests": 0 if best is None else best.tests,
+        "sentences": list(row.sentences),
+        "day": None if best is None else _part(best.day),
+        "parts": [] if best is None else [_part(part) for part in best.parts],
+    }
+
+
+def _part(part: BestSetting) -> dict[str, Any]:
+    return {
+        "begin_h": part.begin_h,
+        "end_h": part.end_h,
+        "is_proven": part.is_proven,
+        "settings_with_too_few_tests": part.lacking,
+        "rates": [
+            {
+                **_setting(rate.setting),
+                "tests": rate.tests,
+                "mean_bps": rate.mean_bps,
+                "low_bps": rate.low_bps,
+                "high_bps": rate.high_bps,
+                "may_be_best": rate in part.equal,
+            }
+            for rate in part.rates
+        ],
     }

@@ -9,6 +9,7 @@ from functools import partial
 from celery import shared_task
 from django.utils import timezone
 
+from monitor.archive import sweep_schedule
 from monitor.archive.diagnosis import pending
 from monitor.archive.diagnosis.captures import find_in_captures
 from monitor.archive.rollup import recompute
@@ -57,6 +58,12 @@ def diagnose() -> int:
     while not deadline.passed and find_in_captures(1):
         pass
     return done
+
+
+@shared_task(name="archive.request_sweep_tests")
+def request_sweep_tests() -> int:
+    """Request the tests of scheduled sweeps that are due. Returns the number requested."""
+    return sweep_schedule.request_due(timezone.now())
 
 
 @shared_task(name="archive.delete_old")

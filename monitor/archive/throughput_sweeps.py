@@ -2,7 +2,7 @@
 
 In: a path and settings; the id of a sweep. Out: a `Sweep` with the results of its cells. A sweep may be stopped and
 resumed at any time: completed cells are kept, cells not requested or cancelled are requested next.
-`monitor.analysis.transfer.sweep` finds the sweet spot.
+`monitor.analysis.sweeps.sweet_spot` finds the sweet spot.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from django.db import transaction
 from django.utils import timezone
 from msgspec import structs
 
-from monitor.analysis.transfer.sweep import SettingResult, SweepSetting
+from monitor.analysis.sweeps.sweet_spot import SettingResult, SweepSetting
 from monitor.archive.models import SweepCell, ThroughputSweep
 from monitor.archive.queries.throughput import on_demand
 from monitor.archive.queries.throughput.on_demand import OnDemand, TestState
 from monitor.archive.queries.throughput.transfers import backgrounds, transfer_of
+from monitor.archive.scheduled_settings import setting_of
 from monitor.mesh.models import Path
 from monitor.mesh.schedule.on_demand import OnDemandError, Settings, ask, cancel, faults
 from probes.contract import Deadline, Outcome
@@ -34,6 +35,10 @@ MOST_CELLS = 400
 NOBODY_REPORTS = timedelta(minutes=15)
 """Time after the end of a test; by then the centre's worker, if running, has marked it missed."""
 POLL_S = 1.0
+FIGURES = (
+    "outcome", "detail", "measured_at", "throughput_bps", "idle_rtt_ms", "segment_bytes", "verdict", "sentence",
+)  # fmt: skip
+"""Fields of an ended cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +55,13 @@ class SweepCellResult:
     measured_at: datetime | None
     throughput_bps: float | None
     idle_rtt_ms: float | None
+    segment_bytes: int | None
     verdict: str | None
     sentence: str | None
 
     @property
     def cell(self) -> SettingResult:
-        return SettingResult(self.setting, self.throughput_bps, self.outcome)
+        return SettingResult(self.setting, self.throughput_bps, self.outcome, self.segment_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,8 @@ class Sweep:
     asked_by: str
     rtt_ms: float | None
     cells: tuple[SweepCellResult, ...]
+    schedule: str | None = None
+    problem: str | None = None
 
     @property
     def ended(self) -> int:
@@ -81,7 +89,7 @@ class Sweep:
 
 def settings_of(
     base: Settings,
-    windows_bytes: Sequence[int],
+    windows_bytes: Sequence[int | None],
     streams: Sequence[int],
     controls: Sequence[str] = (),
     msss_bytes: Sequence[int] = (),
@@ -104,13 +112,15 @@ def settings_of(
     return grid
 
 
-def create(path: Path, settings: Sequence[Settings], *, name: str, by: str, now: datetime) -> int:
-    """Create a sweep; return its id.
+def create(
+    path: Path, settings: Sequence[Settings], *, name: str, by: str, now: datetime, schedule: str | None = None
+) -> int:
+    """Create a sweep, or a round of one that mesh.toml schedules; return its id.
 
     The order is random, so that a change of the path over time is not attributed to a setting.
     """
     with transaction.atomic():
-        sweep = ThroughputSweep.objects.create(path_id=path.pk, name=name, asked_at=now, asked_by=by)
+        sweep = ThroughputSweep.objects.create(path_id=path.pk, name=name, asked_at=now, asked_by=by, schedule=schedule)
         ordered = random.Random(sweep.pk).sample(settings, len(settings))
         SweepCell.objects.bulk_create(
             SweepCell(sweep=sweep, place=place, parameters=structs.asdict(setting))
@@ -134,12 +144,16 @@ def load(sweep_id: int, now: datetime) -> Sweep | None:
         asked_by=sweep.asked_by,
         rtt_ms=min(idle_ms) if idle_ms else _ping_rtt_ms(sweep.path_id, sweep.asked_at),
         cells=cells,
+        schedule=sweep.schedule,
+        problem=sweep.problem,
     )
 
 
-def newest(limit: int, path_id: int | None = None) -> list[tuple[int, str, int, datetime]]:
-    """(id, name, path, requested at) of the newest sweeps, newest first."""
+def newest(limit: int, path_id: int | None = None, *, scheduled: bool = True) -> list[tuple[int, str, int, datetime]]:
+    """(id, name, path, requested at) of the newest sweeps, newest first; those that mesh.toml schedules if wanted."""
     rows = ThroughputSweep.objects.all() if path_id is None else ThroughputSweep.objects.filter(path_id=path_id)
+    if not scheduled:
+        rows = rows.filter(schedule=None)
     return list(rows.order_by("-asked_at", "-pk").values_list("pk", "name", "path_id", "asked_at")[:limit])
 
 
@@ -214,42 +228,33 @@ def _ask_next(sweep: Sweep) -> None:
 
 
 def _cell_result(row: SweepCell, now: datetime) -> SweepCellResult:
-    fields: dict[str, Any] = {
-        name: getattr(row, name)
-        for name in ("outcome", "detail", "measured_at", "throughput_bps", "idle_rtt_ms", "verdict", "sentence")
-    }
+    fields: dict[str, Any] = {name: getattr(row, name) for name in FIGURES}
     state = None if row.outcome is None else TestState.ENDED
     if row.outcome is None and row.slot_id is not None:
         test = on_demand.on_demand(row.slot_id, now)
         state = None if test is None else test.state
         if test is not None and test.state is TestState.ENDED:
             fields |= _figures(test)
-    setting = SweepSetting.create(
-        row.parameters["streams"],
-        row.parameters["window_bytes"],
-        row.parameters["congestion_control"],
-        row.parameters["mss_bytes"],
-        row.parameters.get("block_bytes"),
+    return SweepCellResult(
+        place=row.place, setting=setting_of(row.parameters), slot_id=row.slot_id, state=state, **fields
     )
-    return SweepCellResult(place=row.place, setting=setting, slot_id=row.slot_id, state=state, **fields)
 
 
 def _figures(test: OnDemand) -> dict[str, Any]:
     """Fields that a sweep stores of an ended test."""
+    stored = None if test.measured_at is None else transfer_of(test.path_id, test.measured_at)
+    findings = None if stored is None else stored.findings
+    kernel = None if stored is None or stored.transfer is None else stored.transfer.kernel
     return {
         "outcome": test.outcome,
         "detail": test.detail,
         "measured_at": test.measured_at,
         "throughput_bps": test.throughput_bps,
-        "idle_rtt_ms": _idle_ms(test),
+        "idle_rtt_ms": None if findings is None else findings.idle_rtt_ms,
+        "segment_bytes": None if kernel is None else kernel.segment_bytes,
         "verdict": test.verdict,
         "sentence": test.sentence,
     }
-
-
-def _idle_ms(test: OnDemand) -> float | None:
-    stored = None if test.measured_at is None else transfer_of(test.path_id, test.measured_at)
-    return None if stored is None or stored.findings is None else stored.findings.idle_rtt_ms
 
 
 def _ping_rtt_ms(path_id: int, at: datetime) -> float | None:

@@ -275,6 +275,7 @@ class _Application:
             "service_levels": dict(self.document.service_levels),
             "budgets": dict(self.document.budgets),
             "networks": dict(self.document.networks),
+            "sweeps": dict(self.document.sweeps),
         }
         row = Mesh.objects.first()
         differences = [] if row is None else list(_differences(row, fields))

@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.analysis import figures
-from monitor.analysis.transfer.sweep import knees, lacking, plane_label, sentences, window_label
+from monitor.analysis.sweeps.sweet_spot import knees, lacking, plane_label, segment_remarks, sentences, window_label
 from monitor.api.sweeps import sweep_out
 from monitor.archive import throughput_sweeps
 from monitor.archive.outcomes import outcome_words
@@ -163,6 +163,9 @@ def _map(sweep: Sweep) -> Group:
         )
         if plane in told:
             parts += [Text(line) for line in sentences(told[plane], sweep.rtt_ms)]
+        parts += [
+            Text(line) for line in segment_remarks(cell.cell for cell in sweep.cells if cell.setting.plane == plane)
+        ]
     missing = lacking(sweep.grid)
     return Group(*parts, *([Text(missing)] if missing else []))
 

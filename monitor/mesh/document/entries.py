@@ -254,7 +254,8 @@ class MeshDocument(Struct, frozen=True):
     """Contents of mesh.toml.
 
     `alerts`, `service_levels` and `budgets` are the keys set in [alerts], [service_level] and [budget]; the modules
-    `alert_rules`, `service_levels` and `budgets` interpret them. `networks` has name and AS number by prefix.
+    `alert_rules`, `service_levels` and `budgets` interpret them. `networks` has name and AS number by prefix, `sweeps`
+    the keys of each [[sweep]] by its name.
     """
 
     name: str
@@ -266,3 +267,4 @@ class MeshDocument(Struct, frozen=True):
     service_levels: Mapping[str, Any] = field(default_factory=dict)
     budgets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     networks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sweeps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from monitor.mesh.document.alert_rules import PATH
 from monitor.mesh.document.entries import ON_DEMAND, HostEntry, MeshDocument, SiteEntry
 from monitor.mesh.document.networks import read_networks
 from monitor.mesh.document.structure import file_struct, selections
+from monitor.mesh.document.sweeps import read_sweeps
 from monitor.mesh.kinds import MESH_KINDS
 from probes.toml import tables
 from probes.toml.lines import suggestion
@@ -56,6 +57,7 @@ def _document(top: Table) -> MeshDocument:
         networks=read_networks(top),
     )
     rules.check(document, top, names.entries)
+    document = structs.replace(document, sweeps=read_sweeps(top, document))
     top.raise_problems()
     return document
 

@@ -30,7 +30,7 @@ def rules_without_effect(document: MeshDocument) -> list[str]:
     """A sentence for each group, interval and need of rules that cannot fire there."""
     schedules = _schedules(document)
     pairs = list(schedules)
-    places = {number: _place(document, pair) for number, pair in enumerate(pairs)}
+    places = {number: place_in(document, pair) for number, pair in enumerate(pairs)}
     names: dict[tuple[str, int, LeastSchedule, int], list[str]] = defaultdict(list)
     paths: dict[tuple[str, int, LeastSchedule, int], set[int]] = defaultdict(set)
     for name, rule in RULES.items():
@@ -70,7 +70,8 @@ def _schedules(document: MeshDocument) -> dict[tuple[str, str], _PingSchedule]:
     return schedules
 
 
-def _place(document: MeshDocument, hosts: tuple[str, str]) -> Place:
+def place_in(document: MeshDocument, hosts: tuple[str, str]) -> Place:
+    """Place of the path between two hosts of a document."""
     sites = {host.name: site.name for site in document.sites for host in site.hosts}
     source, destination = sites[hosts[0]], sites[hosts[1]]
     within = {group.name for group in document.groups if {source, destination} <= set(group.site_names)}

@@ -15,6 +15,7 @@ from monitor.mesh.document.entries import BetweenGroup, MeshGroup, MeshKeys, Sit
 from monitor.mesh.document.networks import NetworkEntry
 from monitor.mesh.document.notify_routes import NOTIFY, NotifyKeys
 from monitor.mesh.document.service_levels import ServiceLevel
+from monitor.mesh.document.sweeps import SweepEntry
 from monitor.mesh.kinds import MESH_KINDS
 from probes.toml.keys import meaning
 from probes.toml.tables import Table
@@ -41,6 +42,7 @@ def _file_struct(kinds: tuple[type[Struct], ...], rules: tuple[tuple[str, type[R
             ("service_level", _with_selection("ServiceLevels", _fields(ServiceLevel)) | None, None),
             ("budget", BudgetKeys | None, None),
             ("network", tuple[NetworkEntry, ...], ()),
+            ("sweep", tuple[SweepEntry, ...], ()),
         ],
     )
 
@@ -51,6 +53,7 @@ def selections(top: Table) -> Iterator[Table]:
         for above in top.tables(key):
             yield from above.tables(NOTIFY)
             yield from above.tables(FOR)
+    yield from top.tables("sweep")
 
 
 def _table(hint: Any, example: str) -> Any:

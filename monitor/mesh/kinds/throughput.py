@@ -27,6 +27,11 @@ RESULT_BYTES = 2000
 """A row with the intervals of its test."""
 
 
+Streams = Annotated[int, Meta(ge=1, le=128)]
+WindowBytes = Annotated[int, Meta(ge=2048, le=2**30)]
+MssBytes = Annotated[int, Meta(ge=88, le=9216)]
+BlockBytes = Annotated[int, Meta(ge=64, le=MOST_BLOCK_BYTES)]
+
 Protocol = Literal["tcp", "udp"]
 PROTOCOLS = get_args(Protocol)
 
@@ -36,11 +41,11 @@ class TransferKeys(msgspec.Struct, frozen=True, kw_only=True):
 
     duration_s: Annotated[int, Meta(ge=1, le=3600), meaning("Length of the test, without the omitted start.")] = 10
     omit_s: Annotated[int, Meta(ge=0, le=60), meaning("Time at the start that is left out of the average.")] = 0
-    streams: Annotated[int, Meta(ge=1, le=128), meaning("Number of parallel streams.")] = 1
+    streams: Annotated[Streams, meaning("Number of parallel streams.")] = 1
     port: Annotated[int, Meta(ge=1, le=65_535), meaning("Port on which the server listens.")] = 5201
     protocol: Annotated[Protocol, meaning("Transport protocol. UDP needs `rate_mbps`.")] = "tcp"
     window_bytes: Annotated[
-        Annotated[int, Meta(ge=2048, le=2**30)] | None,
+        WindowBytes | None,
         meaning("Socket buffer of each stream. Default: the operating system's."),
     ] = None
     congestion_control: Annotated[
@@ -48,11 +53,11 @@ class TransferKeys(msgspec.Struct, frozen=True, kw_only=True):
         meaning('Congestion control of the sender, such as "cubic". Default: the operating system\'s.'),
     ] = None
     mss_bytes: Annotated[
-        Annotated[int, Meta(ge=88, le=9216)] | None,
+        MssBytes | None,
         meaning("Maximum segment size. Default: the operating system's."),
     ] = None
     block_bytes: Annotated[
-        Annotated[int, Meta(ge=64, le=MOST_BLOCK_BYTES)] | None,
+        BlockBytes | None,
         meaning("Length of each write; for UDP, of a datagram. Default: iperf3's, 128 KiB for TCP."),
     ] = None
     zero_copy: Annotated[

@@ -53,6 +53,9 @@ class Mesh(models.Model):
     networks = models.JSONField(
         default=dict, db_default={}, help_text="Name and AS number of own networks, by prefix: the [[network]] tables."
     )
+    sweeps = models.JSONField(
+        default=dict, db_default={}, help_text="Keys of the [[sweep]] tables, by name of the sweep."
+    )
     applied_at = models.DateTimeField()
     pings_until = models.DateTimeField(
         null=True, help_text="Until when agents are given on-demand pings; null if nobody has asked for any."

@@ -278,6 +278,7 @@ def test_the_openapi_schema_lists_every_address(ask, client):
         "/api/v1/paths-through",
         "/api/v1/paths-through.csv",
         "/api/v1/records",
+        "/api/v1/paths/{path_id}/best-settings",
         "/api/v1/sweeps",
         "/api/v1/sweeps/{sweep_id}",
         "/api/v1/paths/{path_id}/on-demand",

@@ -18,6 +18,7 @@ from monitor.archive.queries.paths import loss_windows, measured_packet_sizes, n
 from monitor.archive.queries.routes.periods import changes_between, paths_through, stored_routes
 from monitor.archive.queries.throughput.series import throughput_summaries
 from monitor.archive.rollup.recompute import roll_up
+from monitor.archive.scheduled_settings import scheduled_tests
 from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
 from tests.db.trace_rows import delivered as delivered_trace
@@ -42,6 +43,7 @@ QUESTIONS = {
     "burst_day_by_day": lambda mesh: tables.grid(Metric.LOSS, NOW - 9 * DAY, NOW, packet_bytes=100),
     "burst_month_by_size_and_month": lambda mesh: measured_packet_sizes(),
     "batch_by_site_and_time": lambda mesh: agent_contacts(),
+    "scheduled_sweep_by_path": lambda mesh: scheduled_tests(mesh.slac_cern.pk, NOW - DAY, NOW),
     "gap_by_site_and_end": lambda mesh: ledger_of_path(mesh.slac_cern.pk, NOW - DAY, NOW),
 }
 """The query for which each index exists: add new indexes here, and remove an index with its query."""

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.analysis.transfer import sweep
-from monitor.analysis.transfer.sweep import SettingResult, SweepSetting, knee_of, knees, lacking, sentences
+from monitor.analysis.sweeps import sweet_spot
+from monitor.analysis.sweeps.sweet_spot import SettingResult, SweepSetting, knee_of, knees, lacking, sentences
 from tests.facts import lacks
 
 KIB, MIB = 2**10, 2**20
@@ -131,7 +131,7 @@ def test_a_window_larger_than_the_path_is_not_an_edge(window, at_edge):
     [(65536, "64 KiB"), (MIB, "1 MiB"), (1_572_864, "1.5 MiB"), (2**30, "1 GiB"), (100_000, "100 kB")],
 )
 def test_windows_are_labelled_as_requested(window_bytes, label):
-    assert sweep.window_label(window_bytes) == label
+    assert sweet_spot.window_label(window_bytes) == label
 
 
 RATES = st.one_of(st.none(), st.floats(1e3, 1e11))

@@ -18,6 +18,7 @@ def test_beat_sends_only_tasks_that_the_worker_knows():
         "archive.note_sizes",
         "archive.compress_old",
         "archive.sample",
+        "archive.request_sweep_tests",
         "alerts.evaluate",
         "alerts.gather",
         "alerts.notify",

@@ -12,11 +12,13 @@ from monitor.web.pages.path.load import PathView
 
 
 class PathTab(StrEnum):
-    """A tab; the value stands in the address. Those of directions and routes are left out where the path has none."""
+    """A tab; the value stands in the address. Those of directions, routes and
+    settings are left out where the path has none."""
 
     TESTS = "tests"
     DIRECTIONS = "directions"
     ROUTES = "routes"
+    SETTINGS = "settings"
     ESTIMATE = "estimate"
     INCIDENTS = "incidents"
     CHANGES = "changes"
@@ -32,6 +34,7 @@ _LABELS = {
     PathTab.TESTS: "Throughput tests",
     PathTab.DIRECTIONS: "Directions",
     PathTab.ROUTES: "Routes",
+    PathTab.SETTINGS: "Best settings",
     PathTab.ESTIMATE: "Expected throughput",
     PathTab.INCIDENTS: "Incidents",
     PathTab.CHANGES: "Changes",
@@ -53,17 +56,22 @@ class TabLink:
         return f"pages/path/tabs/_{self.tab}.html"
 
 
-def tab_links(request: HttpRequest, view: PathView, routes: int) -> list[TabLink]:
+def tab_links(request: HttpRequest, view: PathView, routes: int, sweeps: int) -> list[TabLink]:
     """A link for each tab with anything in it (`absent_tabs`); the rest of the address stays."""
     counts = {PathTab.ROUTES: routes, PathTab.INCIDENTS: len(view.incidents), PathTab.CHANGES: len(view.changes)}
     return [
         TabLink(tab, urlencode({**dict(request.GET.lists()), "tab": tab}, doseq=True), counts.get(tab))
         for tab in PathTab
-        if tab not in absent_tabs(view, routes)
+        if tab not in absent_tabs(view, routes, sweeps)
     ]
 
 
-def absent_tabs(view: PathView, routes: int) -> set[PathTab]:
-    """The tabs that the path does not have in this period: directions without STAMP, routes without traces."""
-    there = {PathTab.DIRECTIONS: view.directions is not None, PathTab.ROUTES: routes > 0}
+def absent_tabs(view: PathView, routes: int, sweeps: int) -> set[PathTab]:
+    """The tabs that the path does not have in this period: directions without STAMP, routes without traces, settings
+    without a scheduled sweep."""
+    there = {
+        PathTab.DIRECTIONS: view.directions is not None,
+        PathTab.ROUTES: routes > 0,
+        PathTab.SETTINGS: sweeps > 0,
+    }
     return {tab for tab, is_there in there.items() if not is_there}

@@ -25,6 +25,7 @@ from monitor.web.pages.path.drawing import chart_specs
 from monitor.web.pages.path.load import load_chart, load_path
 from monitor.web.pages.path.on_demand import on_demand_of
 from monitor.web.pages.path.routes.load import load_routes
+from monitor.web.pages.path.settings import load_settings
 from monitor.web.request import parameters
 from monitor.web.request.grid_choices import ENDS, chosen_packet_bytes
 from monitor.web.request.window import minute, shown_period, time_links
@@ -39,12 +40,14 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
     with _not_found(path_id):
         view = load_path(path_id, shown, chosen_packet_bytes(request), _test_at(request))
     routes = load_routes(request, view)
-    if tab in absent_tabs(view, len(routes.rows)):
+    settings = load_settings(path_id, now, timezone.get_current_timezone())
+    if tab in absent_tabs(view, len(routes.rows), len(settings)):
         tab = PathTab.TESTS
     is_awaited = view.is_empty and shown.period is not None
     context = {
         "view": view,
         "routes": routes,
+        "settings": settings,
         "congestion": path_congestion(view.path, now, timezone.get_current_timezone()).sentences,
         "on_demand": on_demand_of(request, view.path, now),
         "now": now,
@@ -56,7 +59,7 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
         "change_keys": [(kind, sign, change_style(kind)) for kind, sign in CHANGE_SIGNS.items()],
         "waits": path_waits(view.path, view.packet_bytes, shown.since, now) if is_awaited else [],
         "time_links": time_links(request, shown, now),
-        "tabs": tab_links(request, view, len(routes.rows)),
+        "tabs": tab_links(request, view, len(routes.rows), len(settings)),
         "tab": tab,
         "loss_steps": [(f"loss-step-{number}", label) for number, label in enumerate(LOSS_STEP_LABELS)],
         "kept": [("size", view.packet_bytes), ("tab", tab)],

@@ -14,7 +14,7 @@ from typing import Any
 import altair as alt
 
 from monitor.analysis import figures
-from monitor.analysis.transfer.sweep import knees, lacking, plane_label, sentences, window_label
+from monitor.analysis.sweeps.sweet_spot import knees, lacking, plane_label, segment_remarks, sentences, window_label
 from monitor.archive.throughput_sweeps import Sweep, SweepCellResult
 from monitor.mesh.models import Path
 from monitor.web.charts.layout import CONFIG
@@ -60,7 +60,10 @@ def sweep_view(sweep: Sweep) -> SweepView:
                 label=plane_label(plane),
                 chart_id=f"sweep-{len(planes)}-spec",
                 chart=heat_map(cells, None if knee is None else knee.knee.setting, best_bps),
-                sentences=() if knee is None else tuple(sentences(knee, sweep.rtt_ms)),
+                sentences=(
+                    *(() if knee is None else sentences(knee, sweep.rtt_ms)),
+                    *segment_remarks(cell.cell for cell in cells),
+                ),
                 cells=tuple((cell, window_label(cell.setting.window_bytes)) for cell in cells),
             )
         )

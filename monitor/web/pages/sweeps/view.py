@@ -8,6 +8,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from monitor.archive import throughput_sweeps
+from monitor.archive.scheduled_settings import scheduled_paths
+from monitor.mesh.models import Path
 from monitor.web.pages.sweeps.load import sweep_view
 
 SHOWN = 100
@@ -15,8 +17,14 @@ SHOWN = 100
 
 @require_safe
 def sweeps_page(request: HttpRequest) -> HttpResponse:
-    """The newest sweeps."""
-    return render(request, "pages/sweeps/sweeps.html", {"sweeps": throughput_sweeps.newest(SHOWN)})
+    """The paths with scheduled sweeps, and the newest sweeps that users asked for."""
+    rows = scheduled_paths()
+    paths = Path.objects.with_hosts().in_bulk([path_id for _, path_id in rows])
+    context = {
+        "scheduled": [(name, paths[path_id]) for name, path_id in rows if path_id in paths],
+        "sweeps": throughput_sweeps.newest(SHOWN, scheduled=False),
+    }
+    return render(request, "pages/sweeps/sweeps.html", context)
 
 
 @require_safe

@@ -8,7 +8,7 @@ the smallest window. Cells without a rate are only counted as missing.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +17,7 @@ from monitor.analysis.tcp import buffer_bytes, wording
 
 WITHIN = 0.1
 """Cells within this share of the best rate are as good: tests of the same setting differ by more."""
+MOST_OPTIONS_BYTES = 40
 NEAR_BDP = (0.8, 1.25)
 """Ratio of the knee's windows to the bandwidth-delay product within which they count as equal."""
 
@@ -66,11 +67,12 @@ Plane = tuple[str, int, int]
 @dataclass(frozen=True, slots=True)
 class SettingResult:
     """A setting and the result of its test. `throughput_bps` is None unless measured; `outcome` is None until it has
-    ended."""
+    ended. `segment_bytes` is the payload of the segments sent, None if unknown."""
 
     setting: SweepSetting
     throughput_bps: float | None = None
     outcome: str | None = None
+    segment_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,24 @@ def lacking(cells: Iterable[SettingResult]) -> str | None:
     reasons = ", ".join(f"{number} {why}" for why, number in others.most_common())
     missing = f"{sum(others.values())} of {len(everything)} cells have no result ({reasons})"
     return f"{missing}: the sweet spot may be elsewhere."
+
+
+def segment_remarks(cells: Iterable[SettingResult]) -> list[str]:
+    """MSS values that were requested but did not change the segments sent as they should, in words.
+
+    TCP's options take up to 40 bytes of a segment: 12 with timestamps.
+    """
+    sent: dict[int, set[int]] = defaultdict(set)
+    for cell in cells:
+        mss_bytes, segment_bytes = cell.setting.mss_bytes, cell.segment_bytes
+        is_kept = segment_bytes is None or mss_bytes - MOST_OPTIONS_BYTES <= segment_bytes <= mss_bytes
+        if mss_bytes and segment_bytes is not None and not is_kept:
+            sent[mss_bytes].add(segment_bytes)
+    return [
+        f"MSS {mss_bytes} was requested, but segments of {' and '.join(map(str, sorted(lengths)))} bytes were sent: the"
+        " MTU of an interface or of the path is smaller, or a system on the way changes the MSS."
+        for mss_bytes, lengths in sorted(sent.items())
+    ]
 
 
 def plane_label(plane: Plane) -> str:
