@@ -1,12 +1,14 @@
-"""Check for `site doctor`: the port of the iperf3 server that is offered to others."""
+"""Checks for `site doctor`: the port of the iperf3 server offered to others, socket buffers of planned tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from probes.contract import CheckResult
 from probes.quantities import counted
+from probes.throughput.hosts.inventory import read_sysctls
 from probes.throughput.limits import Iperf3ServerLimits
+from probes.throughput.socket_buffers import LIMITS, fault_text, fix_text, largest, too_small
 from probes.throughput.spec import ThroughputSlot
 
 
@@ -20,3 +22,20 @@ def check_offered_server(offer: Iperf3ServerLimits, slots: Sequence[ThroughputSl
         return
     networks = counted(len(offer.clients), "network")
     yield CheckResult(check="iperf3 server", detail=f"offered to {networks} on port {offer.port}")
+
+
+def check_socket_buffers(
+    slots: Sequence[ThroughputSlot], sysctls: Mapping[str, str] | None = None
+) -> Iterator[CheckResult]:
+    """Check that this host permits the largest socket buffer that a test of the plan requests, if any does."""
+    window_bytes = largest([slot.spec.window_bytes for slot in slots])
+    if window_bytes is None:
+        return
+    limits = too_small(window_bytes, read_sysctls(LIMITS) if sysctls is None else sysctls)
+    if limits:
+        fix = (
+            f"{fix_text(window_bytes, limits)}, and keep them in /etc/sysctl.d, or a smaller window_bytes in mesh.toml"
+        )
+        yield CheckResult(check="socket buffers", detail=fault_text(window_bytes, limits), fix=fix)
+    else:
+        yield CheckResult(check="socket buffers", detail=f"tests may set {window_bytes} bytes")

@@ -25,7 +25,7 @@ from ipaddress import ip_address
 import msgspec
 
 from probes.contract import Deadline, NotPermitted, Outcome, ProbeError
-from probes.throughput import authentication, congestion_control
+from probes.throughput import authentication, congestion_control, socket_buffers
 from probes.throughput.address import is_local, resolve_address
 from probes.throughput.authentication import Credentials
 from probes.throughput.capture.of_test import ThroughputCapture
@@ -87,6 +87,7 @@ class Iperf3Probe:
         checks = (
             lambda: resolve_address(spec.address, spec.family),
             lambda: congestion_control.check(spec.congestion_control),
+            lambda: check_buffers(spec),
         )
         for check in checks:
             try:
@@ -100,6 +101,7 @@ class Iperf3Probe:
         where nobody listens are passed over, beginning at any of them. Raises `ProbeError`."""
         address = resolve_address(spec.address, spec.family)
         congestion_control.check(spec.congestion_control)
+        check_buffers(spec)
         ports = spec.ports
         failures = list[ProbeError]()
         for port in random.sample(ports, len(ports)):
@@ -186,6 +188,7 @@ def serve(spec: ThroughputSpec, deadline: Deadline, file: OpenFile | None = None
     """
     address = resolve_address(spec.address, spec.family)
     congestion_control.check(spec.congestion_control)
+    check_buffers(spec)
     peer = None if spec.source is None else resolve_address(spec.source, spec.family)
     last_error: ProbeError | None = None
     with authentication.server_credentials(spec.one_time_key, spec.peer_iperf3) as credentials:
@@ -218,6 +221,13 @@ class Iperf3Server:
 
     def decline(self, spec: ThroughputSpec, outcome: Outcome, detail: str, deadline: Deadline) -> None:
         """Do nothing: the server's report has the reason."""
+
+
+def check_buffers(spec: ThroughputSpec) -> None:
+    """Raises `ToolFailure` where iperf3 would give up, as this host does not permit socket buffers of this size."""
+    reason = socket_buffers.refusal(spec.window_bytes)
+    if reason is not None:
+        raise ToolFailure(reason, permanent=True)
 
 
 def client_arguments(spec: ThroughputSpec, address: str) -> list[str]:

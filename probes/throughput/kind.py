@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from probes.contract import Command, FarEnd, Outcome, Probe, SlotKind
-from probes.throughput.check import check_offered_server
+from probes.throughput.check import check_offered_server, check_socket_buffers
 from probes.throughput.limits import Iperf3ServerLimits, ThroughputLimits
 from probes.throughput.spec import (
     CapturedHeaders,
@@ -104,5 +105,5 @@ KIND = SlotKind(
     prepare=_prepare,
     report=_report,
     lightened=_lightened,
-    check=lambda limits, slots: check_offered_server(limits.iperf3_server, slots),
+    check=lambda limits, slots: chain(check_offered_server(limits.iperf3_server, slots), check_socket_buffers(slots)),
 )

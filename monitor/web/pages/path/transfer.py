@@ -20,6 +20,7 @@ from monitor.web.charts.transfer import TransferCharts, transfer_charts
 from monitor.web.pages.path.hosts import HostsView, hosts_view
 from monitor.web.pages.path.streams import StreamRow, stream_rows
 from probes.throughput.authentication import has_thread_per_stream
+from probes.throughput.socket_buffers import fix_text, too_small
 from probes.throughput.spec import CpuUse, Transfer
 
 Fact = tuple[str, str]
@@ -58,7 +59,12 @@ def transfer_view(stored: StoredTransfer, changes: Sequence[InventoryChange] = (
     return TransferView(
         stored=stored,
         evidence=() if findings is None else tuple(_evidence(figure) for figure in findings.evidence),
-        facts=(*_rates(stored), *finding_facts(findings), *_transfer_facts(stored.transfer)),
+        facts=(
+            *_rates(stored),
+            *finding_facts(findings),
+            *_transfer_facts(stored.transfer),
+            *_buffer_facts(stored),
+        ),
         charts=transfer_charts(stored),
         hosts=hosts_view(stored, changes),
         streams=stream_rows(stored),
@@ -202,12 +208,30 @@ def _transfer_facts(transfer: Transfer | None) -> list[Fact]:
         ]
         if udp.out_of_order is not None:
             facts.append(("out of order", figures.count(udp.out_of_order)))
+    if transfer.block_bytes is not None:
+        facts.append(("length of a write", f"{figures.count(transfer.block_bytes)} bytes"))
+    if transfer.kernel is not None and transfer.kernel.segment_bytes is not None:
+        facts.append(("segments sent", f"of {figures.count(transfer.kernel.segment_bytes)} bytes"))
     sent = transfer.sent
     if sent is not None and sent.path_mtu_bytes:
         facts.append(("path MTU", f"{figures.count(min(sent.path_mtu_bytes))} bytes"))
     for end, use in (("sender", transfer.sender_cpu), ("receiver", transfer.receiver_cpu)):
         if use is not None:
             facts.append((f"{end} CPU", _cpu(use)))
+    return facts
+
+
+def _buffer_facts(stored: StoredTransfer) -> list[Fact]:
+    """Ends whose system did not grant the socket buffer that the test requested, with the settings to change."""
+    window_bytes = None if stored.transfer is None else stored.transfer.window_bytes
+    if window_bytes is None:
+        return []
+    facts = [("socket buffer requested", f"{figures.count(window_bytes)} bytes")]
+    for end, inventory in (("sender", stored.sender_inventory), ("receiver", stored.receiver_inventory)):
+        limits = {} if inventory is None else too_small(window_bytes, inventory.sysctls)
+        if limits:
+            allowed = figures.count(min(limits.values()))
+            facts.append((f"{end}'s limit", f"{allowed} bytes; set there: {fix_text(window_bytes, limits)}"))
     return facts
 
 

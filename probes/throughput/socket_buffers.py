@@ -1,0 +1,47 @@
+"""Whether this system grants the socket buffers that a test requests: net.core.rmem_max and net.core.wmem_max.
+
+The kernel cuts a larger request down to the limit without a word; iperf3 gives up where the buffer, which the kernel
+doubles, is still smaller than the request. iperf3 sets both buffers at both ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from probes.throughput.hosts.inventory import read_sysctls
+
+LIMITS = ("net.core.rmem_max", "net.core.wmem_max")
+DOUBLED = 2
+
+
+def too_small(window_bytes: int | None, sysctls: Mapping[str, str]) -> dict[str, int]:
+    """The limits below the requested buffer, by sysctl; those that a system does not report are left out."""
+    if window_bytes is None:
+        return {}
+    limits = {name: int(sysctls[name]) for name in LIMITS if sysctls.get(name, "").isdigit()}
+    return {name: limit for name, limit in limits.items() if limit < window_bytes}
+
+
+def fix_text(window_bytes: int, limits: Mapping[str, int]) -> str:
+    """The commands that permit the buffer."""
+    return "; ".join(f"sysctl -w {name}={window_bytes}" for name in limits)
+
+
+def fault_text(window_bytes: int, limits: Mapping[str, int]) -> str:
+    """The limits with their values, in words."""
+    listed = " and ".join(f"{name} = {limit}" for name, limit in limits.items())
+    return f"window_bytes = {window_bytes} is more than {listed} of this host"
+
+
+def refusal(window_bytes: int | None, sysctls: Mapping[str, str] | None = None) -> str | None:
+    """Why iperf3 could not run here with such buffers, with the fix; None if it can."""
+    found = read_sysctls(LIMITS) if sysctls is None else sysctls
+    limits = too_small(window_bytes, found)
+    if window_bytes is None or not any(DOUBLED * limit < window_bytes for limit in limits.values()):
+        return None
+    return f"{fault_text(window_bytes, limits)}: {fix_text(window_bytes, limits)}"
+
+
+def largest(windows_bytes: Sequence[int | None]) -> int | None:
+    """The largest requested buffer; None where none is requested."""
+    return max((window for window in windows_bytes if window is not None), default=None)
