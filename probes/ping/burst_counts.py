@@ -110,6 +110,22 @@ class BurstCounts:
             )
         return grouped
 
+    def fields(self, row: int, column: int) -> dict[str, Any]:
+        """The fields that the results of pings and of STAMP have in common."""
+        return {
+            "started_at": EPOCH + timedelta(microseconds=self.started_at_ns[row][column] // 1000),
+            "sent": self.sent[row][column],
+            "received": self.received[row][column],
+            "late": self.late[row][column],
+            "duplicates": self.duplicates[row][column],
+            "reordered": self.reordered[row][column],
+            "rtts_ms": self.rtts_ms(row, column),
+            "loaded_rtts_ms": self.loaded_rtts_ms(row, column),
+            "stamp": self.stamp(row, column),
+            "stamps_lost": self.stamps_lost[row][column],
+            "waited": self.waited[row][column],
+        }
+
     def rtts_ms(self, row: int, column: int) -> tuple[float | None, ...]:
         """The RTT of each request sent, in the order of sending; None if lost."""
         rtts_ms = self._rtts_ms[row][column]

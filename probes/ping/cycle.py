@@ -13,10 +13,11 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cache
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 from probes.contract import Deadline, LoadedPeriods, LoadPeriods, NoRoute, NotPermitted, Outcome, ProbeError
 from probes.ping import rate_limit
@@ -31,7 +32,6 @@ from probes.ping.icmp.channel import Channel
 from probes.ping.resolve import Name, Resolution
 from probes.ping.spec import Burst, IcmpError, PingSpec
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Progress = Callable[[EchoResults], None]
 CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 NEAR_MS = 0.1
@@ -226,40 +226,30 @@ class PingCycle:
     ) -> Iterator[Burst]:
         target = self._spec.targets[index]
         for column, size in enumerate(self._spec.packet_bytes):
-            sent, received = counts.sent[row][column], counts.received[row][column]
             refused = counts.refused_errno[row][column]
             errors = counts.errors(row, column)
-            if sent == 0:
+            if counts.sent[row][column] == 0:
                 yield self._unmeasured(index, size, refusal(refused), self._path_mtu_bytes(index, refused, errors))
                 continue
-            rtts_ms = counts.rtts_ms(row, column)
-            loaded_rtts_ms = counts.loaded_rtts_ms(row, column)
+            fields = counts.fields(row, column)
+            if self._plain:
+                fields["stamps_lost"] = 0
             yield Burst(
                 target=target.address,
                 address=self._addresses[index][0],
                 family=target.family,
                 packet_bytes=size,
-                started_at=EPOCH + timedelta(microseconds=counts.started_at_ns[row][column] // 1000),
                 outcome=Outcome.MEASURED,
-                sent=sent,
-                received=received,
-                late=counts.late[row][column],
-                duplicates=counts.duplicates[row][column],
-                reordered=counts.reordered[row][column],
-                rtts_ms=rtts_ms,
                 ttl=counts.ttl(row, column),
                 ttl_changes=counts.ttl_changes[row][column],
-                stamp=counts.stamp(row, column),
-                stamps_lost=0 if self._plain else counts.stamps_lost[row][column],
                 clock_source=clock_source(),
-                waited=counts.waited[row][column],
                 errors=errors,
                 path_mtu_bytes=self._path_mtu_bytes(index, refused, errors),
                 rate_limited=self._rate_limited.get(index),
                 flow=flow,
                 source_address=shared.sources[row],
-                loaded_rtts_ms=loaded_rtts_ms,
-                detail=self._notes(index, sent + len(loaded_rtts_ms or ()), rtts_ms, refused, dropped),
+                detail=self._notes(index, fields, refused, dropped),
+                **fields,
             )
 
     def _path_mtu_bytes(self, index: int, refused: int, errors: tuple[IcmpError, ...]) -> int | None:
@@ -272,16 +262,12 @@ class PingCycle:
             return None
         return path_mtu_bytes(self._addresses[index], self._spec.targets[index].family)
 
-    def _notes(
-        self, index: int, sent: int, rtts_ms: tuple[float | None, ...], refused: int, dropped: int
-    ) -> str | None:
+    def _notes(self, index: int, fields: Mapping[str, Any], refused: int, dropped: int) -> str | None:
         """Notes that qualify the figures of a burst; None without notes."""
-        notes = []
-        if self._is_local(index, rtts_ms):
-            notes.append(LOCAL_NOTE)
-        if sent < self._spec.count:
-            why = str(refusal(refused)) if refused else "deadline reached"
-            notes.append(f"{self._spec.count - sent} of {self._spec.count} requests were not sent: {why}")
+        rtts_ms = fields["rtts_ms"]
+        sent = len(rtts_ms) + len(fields["loaded_rtts_ms"] or ())
+        notes = [LOCAL_NOTE] if self._is_local(index, rtts_ms) else []
+        notes += unsent_note(self._spec.count, sent, refused, "requests were not sent")
         if None in rtts_ms and dropped > 0:
             notes.append(f"receive buffer overflow on this host dropped {dropped} messages; some loss may be local")
         if self._plain and rtts_ms.count(None) < len(rtts_ms):
@@ -311,6 +297,14 @@ class PingCycle:
             path_mtu_bytes=mtu_bytes,
             detail=str(error) if mtu_bytes is None else f"{error}; path MTU {mtu_bytes} bytes",
         )
+
+
+def unsent_note(planned: int, sent: int, refused: int, unsent: str) -> list[str]:
+    """A note with the reason why not all were sent, `refused` the errno of the first that were not; without, none."""
+    if sent == planned:
+        return []
+    why = str(refusal(refused)) if refused else "deadline reached"
+    return [f"{planned - sent} of {planned} {unsent}: {why}"]
 
 
 def refusal(code: int) -> ProbeError:

@@ -10,7 +10,7 @@ import base64
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from probes.contract import Deadline, LoadedPeriods, LoadPeriods, Outcome, Probe
 from probes.ping.addresses import SocketAddress
 from probes.ping.arrays import Int64s
 from probes.ping.burst_counts import BurstCounts, sent_under_load
-from probes.ping.cycle import EPOCH, clock_source, refusal
+from probes.ping.cycle import clock_source, refusal, unsent_note
 from probes.ping.egress import Egress, source_addresses
 from probes.ping.engine.packet_outcomes import EchoResults, SendPattern
 from probes.ping.engine.session import run_sessions
@@ -215,21 +215,19 @@ class StampCycle:
         directions: BurstDirections,
         error_name: str | None,
     ) -> StampBurst:
-        target, sent = self._spec.targets[index], counts.sent[row][0]
-        if sent == 0:
-            return self._unmeasured(index, refusal(counts.refused_errno[row][0]))
+        target, refused = self._spec.targets[index], counts.refused_errno[row][0]
+        if counts.sent[row][0] == 0:
+            return self._unmeasured(index, refusal(refused))
         if error_name == NOTHING_LISTENS and not shared.session.results().replies[row].any():
             return self._unmeasured(index, ProbeError(no_reflector(target.port), outcome=Outcome.REFUSED))
-        rtts_ms = counts.rtts_ms(row, 0)
-        loaded_rtts_ms = counts.loaded_rtts_ms(row, 0)
-        planned = self._spec.count
-        notes = directions.notes(row)
-        if sent + len(loaded_rtts_ms or ()) < planned:
-            refused = counts.refused_errno[row][0]
-            why = str(refusal(refused)) if refused else "deadline reached"
-            notes.insert(0, f"{planned - sent - len(loaded_rtts_ms or ())} of {planned} packets were not sent: {why}")
+        fields = counts.fields(row, 0)
+        rtts_ms = fields["rtts_ms"]
+        sent = len(rtts_ms) + len(fields["loaded_rtts_ms"] or ())
+        notes = []
         if error_name is not None and None in rtts_ms:
-            notes.insert(0, f"ICMP error: {error_name} (UDP port {target.port})")
+            notes.append(f"ICMP error: {error_name} (UDP port {target.port})")
+        notes += unsent_note(self._spec.count, sent, refused, "packets were not sent")
+        notes += directions.notes(row)
         if None in rtts_ms and shared.channel.dropped > 0:
             notes.append(f"receive buffer overflow on this host dropped {shared.channel.dropped} messages")
         return StampBurst(
@@ -237,26 +235,16 @@ class StampCycle:
             address=self._addresses[index][0],
             family=target.family,
             packet_bytes=self._spec.packet_bytes,
-            started_at=EPOCH + timedelta(microseconds=counts.started_at_ns[row][0] // 1000),
             outcome=Outcome.MEASURED,
             port=target.port,
             dscp=self._spec.dscp,
             is_path_series=target.is_path_series,
-            sent=sent,
-            received=counts.received[row][0],
-            late=counts.late[row][0],
-            duplicates=counts.duplicates[row][0],
-            reordered=counts.reordered[row][0],
-            rtts_ms=rtts_ms,
-            loaded_rtts_ms=loaded_rtts_ms,
-            stamp=counts.stamp(row, 0),
-            stamps_lost=counts.stamps_lost[row][0],
             clock_source=clock_source(),
-            waited=counts.waited[row][0],
-            is_authenticated=target.key is not None and counts.received[row][0] > 0,
+            is_authenticated=target.key is not None and fields["received"] > 0,
             own_clock=self._clock,
             source_address=shared.sources[row],
             detail="; ".join(notes) or None,
+            **fields,
             **directions.fields(row, counts.ttl(row, 0)),
         )
 

@@ -19,7 +19,7 @@ from probes.contract import Deadline, LoadedPeriods, LoadPeriod, LoadPeriods, Ou
 from probes.ping.addresses import LOCAL_NOTE, SocketAddress, is_own
 from probes.ping.arrays import Int64s
 from probes.ping.burst_counts import EPOCH
-from probes.ping.cycle import NEAR_MS, clock_source, refusal
+from probes.ping.cycle import NEAR_MS, clock_source, refusal, unsent_note
 from probes.ping.egress import Egress, source_addresses
 from probes.ping.engine.even import even_due_ns
 from probes.ping.engine.schedule import random_phases_ns
@@ -195,9 +195,7 @@ def _together(errors: Sequence[IcmpError], lost: int) -> tuple[IcmpError, ...]:
 
 def _notes(spec: TcpPingSpec, sent: int, refused: int, resets: int, *, is_local: bool) -> str | None:
     notes = [LOCAL_NOTE] if is_local else []
-    if sent < spec.count:
-        why = str(refusal(refused)) if refused else "deadline reached"
-        notes.append(f"{spec.count - sent} of {spec.count} handshakes were not begun: {why}")
+    notes += unsent_note(spec.count, sent, refused, "handshakes were not begun")
     if resets:
         notes.append(f"{resets} answered by RST (port {spec.port} is closed), timed by this program's clock")
     return "; ".join(notes) or None
