@@ -14,6 +14,7 @@ import re
 import socket
 import ssl
 import threading
+import zlib
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -51,6 +52,7 @@ from probes.site.wire import (
 TIMEOUT_S = 30.0
 """Timeout of an idle connection; a whole exchange may take four times as long."""
 MAX_ANSWER_BYTES = 64 * 2**20
+GZIP_WBITS = 31
 ZSTD_LEVEL = 1
 AnswerT = TypeVar("AnswerT")
 ADVICE = {
@@ -122,7 +124,7 @@ class Centre:
 
     def plan(self, version: str | None) -> Plan | None:
         """This site's plan; None if it is still that of `version`. Raises `CentreError`."""
-        headers = {ABILITIES_HEADER: f"{ON_DEMAND_PINGS}, {ON_DEMAND_TRACES}"}
+        headers = {ABILITIES_HEADER: f"{ON_DEMAND_PINGS}, {ON_DEMAND_TRACES}", "Accept-Encoding": "gzip"}
         if version is not None:
             headers["If-None-Match"] = f'"{version}"'
         status, body = self._request("GET", "/api/agent/plan", headers, None)
@@ -179,6 +181,7 @@ class Centre:
             end.cancel()
             connection.close()
         self.clock.note(sent_s, answer.getheader(RECEIVED_HEADER), answer.getheader(SENT_HEADER), received_s)
+        content = _unpacked(content, answer.getheader("Content-Encoding"))
         if answer.status in (200, 304):
             self.refusal = None
             return answer.status, content
@@ -248,6 +251,24 @@ def encode_batch(batch: Batch) -> tuple[dict[str, str], bytes]:
     if zstandard is None:
         return {**content_type, "Content-Encoding": "gzip"}, gzip.compress(body, compresslevel=6)
     return {**content_type, "Content-Encoding": "zstd"}, zstandard.compress(body, level=ZSTD_LEVEL)
+
+
+def _unpacked(content: bytes, encoding: str | None) -> bytes:
+    """The body of an answer as it was before its compression, of `MAX_ANSWER_BYTES` at most. Raises `CentreError`."""
+    if encoding in (None, "identity") or not content:
+        return content
+    if encoding != "gzip":
+        raise CentreError(f"the centre's answer is packed as {encoding!r}, which was not asked for; check proxies")
+    stream = zlib.decompressobj(GZIP_WBITS)
+    try:
+        body = stream.decompress(content, MAX_ANSWER_BYTES + 1)
+    except zlib.error as error:
+        raise CentreError(f"the centre's answer is not gzip: {error}") from error
+    if len(body) > MAX_ANSWER_BYTES:
+        raise CentreError(f"the centre's answer has more than {MAX_ANSWER_BYTES} bytes when decompressed")
+    if not stream.eof:
+        raise CentreError("the centre's answer ends too early")
+    return body
 
 
 def _decoded(body: bytes, kind: type[AnswerT]) -> AnswerT:

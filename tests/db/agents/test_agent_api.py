@@ -328,6 +328,16 @@ def test_the_plan_is_sent_once_per_version(mesh, agent):
     assert other.status_code == 200
 
 
+def test_the_plan_is_compressed_for_agents_that_ask_for_it(mesh, agent):
+    mesh.slot(mesh.slac_cern, timezone.now() + timedelta(minutes=5))
+    plain, packed = agent.get(PLAN), agent.get(PLAN, headers={"Accept-Encoding": "gzip"})
+
+    assert not plain.has_header("Content-Encoding")
+    assert packed["Content-Encoding"] == "gzip"
+    assert gzip.decompress(packed.content) == plain.content
+    assert agent.get(PLAN, headers={"If-None-Match": packed["ETag"], "Accept-Encoding": "gzip"}).status_code == 304
+
+
 def test_the_plan_has_the_iperf3_version_of_the_other_end(mesh, agent):
     mesh.slot(mesh.cern_slac, timezone.now() + timedelta(minutes=5))
     cern = {"Authorization": f"Bearer {issue_token(mesh.cern.pk, NOW)}"}

@@ -17,6 +17,7 @@ import msgspec
 import pytest
 import zstandard
 
+from probes.site.delivery import centre as centre_module
 from probes.site.delivery.backoff import MAX_PAUSE_S, MAX_RETRY_AFTER_S, BackOff
 from probes.site.delivery.centre import Centre, CentreError, CentreUnreachable, retry_after_s
 from probes.site.delivery.deliver import FIRST_RESULTS, MAX_RESULTS, QUICK_S, SLOW_S, SPREAD_S, DeliveryLoop
@@ -666,6 +667,40 @@ def test_without_the_centre_the_stored_plan_is_used(tmp_path, cache, clock, capl
 
     assert cache.current().version == "v1"
     assert "going on with plan v1" in caplog.text
+
+
+PACKED = ("Content-Encoding", "gzip")
+
+
+def test_a_compressed_plan_is_asked_for_and_read(server, centre, cache):
+    server.plan = plan("v1")
+    server.answers = [(200, gzip.compress(msgspec.json.encode(server.plan)), [PACKED])]
+
+    assert PlanPuller(cache, centre).run()
+
+    assert cache.current() == plan("v1")
+    assert server.requests[-1][1]["Accept-Encoding"] == "gzip"
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding", "reason"),
+    [
+        (gzip.compress(b" " * 5001), "gzip", "more than 5000 bytes when decompressed"),
+        (gzip.compress(b"{}" * 100)[:-9], "gzip", "ends too early"),
+        (b"{}", "gzip", "is not gzip"),
+        (b"{}", "br", "'br'"),
+    ],
+)
+def test_a_plan_that_cannot_be_unpacked_changes_nothing(
+    server, centre, cache, caplog, monkeypatch, content, encoding, reason
+):
+    monkeypatch.setattr(centre_module, "MAX_ANSWER_BYTES", 5000)
+    server.answers = [(200, content, [("Content-Encoding", encoding)])]
+
+    assert not PlanPuller(cache, centre).run()
+
+    assert cache.current() is None
+    assert lacks(caplog.text, reason, "no plan yet") == []
 
 
 def test_an_answer_that_is_not_a_plan_changes_nothing(server, centre, cache, caplog):
