@@ -11,6 +11,7 @@ from probes.capacity import kind as capacity
 from probes.contract import CycleKind, Kind, SlotKind
 from probes.disk_to_disk import kind as disk_to_disk
 from probes.ping import kind as ping
+from probes.policer import kind as policer
 from probes.stamp import kind as stamp
 from probes.tcp_ping import kind as tcp_ping
 from probes.throughput import kind as throughput
@@ -20,6 +21,7 @@ KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
         ping.KIND, throughput.KIND, capacity.KIND, disk_to_disk.KIND, trace.KIND, stamp.KIND, tcp_ping.KIND,
+        policer.KIND,
     )
 }  # fmt: skip
 CYCLE_KINDS = tuple(kind for kind in KINDS.values() if isinstance(kind, CycleKind))

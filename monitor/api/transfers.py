@@ -18,8 +18,10 @@ from pydantic import Field
 from monitor.analysis.tcp import ThroughputEstimate
 from monitor.analysis.transfer import spread
 from monitor.api.parameters import PacketBytes, ProblemOut, Range, path_or_404
+from monitor.api.record_schemas import with_fields_of
 from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import measured_packet_sizes, path_summaries
+from monitor.archive.queries.policers import PolicerPoint, policer_series
 from monitor.archive.queries.throughput.calibrations import PathCalibration
 from monitor.archive.queries.throughput.record_transfers import RecordBy, RecordTransfer, best_transfers
 from monitor.archive.queries.throughput.series import scheduled_bps, throughput_series
@@ -47,6 +49,13 @@ class RecordOut(Schema):
     congestion_control: str | None
     duration_s: float | None
     sentence: str | None
+
+
+@with_fields_of(PolicerPoint)
+class PolicerOut(Schema):
+    """A policer test. `verdict` is `policer` (drops above `sustained_bps`), `shaper` (delays), `link` (delays from the
+    first packet on), `no_limit` up to `peak_bps`, or `undetermined`; `burst_bytes` pass at once above the rate. Figures
+    are of IP packets, null where they could not be told; `sentence` is the verdict with its figures."""
 
 
 class SpreadOut(Schema):
@@ -234,3 +243,13 @@ def _calibration(learnt: PathCalibration) -> dict[str, Any]:
     nothing = dict.fromkeys(("loss_factor", "error_factor", "raw_error_factor", "low_ratio", "high_ratio"))
     figures = {} if learnt.calibration is None else asdict(learnt.calibration)
     return {**nothing, **figures, "used": learnt.used is not None, "stretches": learnt.stretches}
+
+
+@router.get(
+    "/paths/{int:path_id}/policer",
+    response={200: list[PolicerOut], 404: ProblemOut, 422: ProblemOut},
+    summary="Policer tests of a path: policer, shaper or link, with rate and burst, failed ones included",
+)
+def get_policer(request: HttpRequest, path_id: int, between: Query[Range]) -> list[PolicerPoint]:
+    path_or_404(path_id)
+    return policer_series(path_id, *between.resolve_at(timezone.now()))

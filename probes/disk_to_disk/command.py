@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     run_end: dict[str, Callable[[argparse.Namespace], int]] = {"send": _send, "receive": _receive, "disk": _disk}
     try:
         return run_end[args.end](args)
-    except _Usage as error:
+    except UsageProblem as error:
         print(f"disk-to-disk: {error}", file=sys.stderr)
         return 2
     except ProbeError as error:
@@ -115,16 +115,16 @@ def _disk(args: argparse.Namespace) -> int:
     return 0
 
 
-class _Usage(Exception):
+class UsageProblem(Exception):
     """An invalid option; the message says how to correct it."""
 
 
 def _permitted_spec(args: argparse.Namespace, source: str, address: str) -> PermittedSpec:
     streams = args.streams if args.streams is not None else 1 if args.tool == "iperf3" else 4
     if not 1 <= streams <= (1 if args.tool == "iperf3" else 128):
-        raise _Usage("--streams: iperf3 takes 1, fetch 1 to 128")
+        raise UsageProblem("--streams: iperf3 takes 1, fetch 1 to 128")
     if args.duration_s < 1 or not 1 <= args.port <= 65_535:
-        raise _Usage("--duration-s must be 1 or more, --port from 1 to 65535")
+        raise UsageProblem("--duration-s must be 1 or more, --port from 1 to 65535")
     _check_size(args.file_bytes)
     return PermittedSpec(
         folder=args.folder,
@@ -137,23 +137,24 @@ def _permitted_spec(args: argparse.Namespace, source: str, address: str) -> Perm
             file_bytes=args.file_bytes,
             duration_s=args.duration_s,
             streams=streams,
-            one_time_key=_key(args.key),
+            one_time_key=key_of(args.key),
         ),
     )
 
 
 def _check_size(file_bytes: int) -> None:
     if file_bytes < 1_000_000:
-        raise _Usage("--file-bytes must be 1000000 or more: a smaller file does not measure a disk")
+        raise UsageProblem("--file-bytes must be 1000000 or more: a smaller file does not measure a disk")
 
 
-def _key(file: Path) -> str:
+def key_of(file: Path) -> str:
+    """The shared key in a file. Raises `UsageProblem`."""
     try:
         key = (sys.stdin.readline() if str(file) == "-" else file.read_text()).strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise _Usage(f"--key {file}: {error}") from error
+        raise UsageProblem(f"--key {file}: {error}") from error
     if len(key) < MIN_KEY_CHARS:
-        raise _Usage(
+        raise UsageProblem(
             f"--key {file}: the key has fewer than {MIN_KEY_CHARS} characters; create a key: openssl rand -hex 32"
         )
     return key

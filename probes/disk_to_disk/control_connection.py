@@ -13,7 +13,7 @@ import hmac
 import os
 import socket
 import struct
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -83,7 +83,7 @@ class ControlConnection:
         self._own_role, self._peer_role = (b"sender", b"receiver") if sends else (b"receiver", b"sender")
         self._sent_count = self._received_count = 0
 
-    def send(self, message: Message) -> None:
+    def send(self, message: msgspec.Struct) -> None:
         """Send a message. Raises `ConnectionLost`."""
         payload = msgspec.json.encode(message)
         mac = self._mac(self._own_role, self._sent_count, payload)
@@ -95,6 +95,11 @@ class ControlConnection:
 
     def receive(self, deadline: Deadline) -> Message:
         """Receive the next message. Raises `ConnectionLost`, and `NotPermitted` if its HMAC is wrong."""
+        message: Message = self.receive_of(Message, deadline)
+        return message
+
+    def receive_of(self, messages: Any, deadline: Deadline) -> Any:
+        """As `receive`, of another kind's `messages`: a union of tagged structs."""
         length = LENGTH.unpack(read_exactly(self._connection, LENGTH.size, deadline))[0]
         if length > MAX_BYTES:
             raise NotPermitted(f"a message exceeds {MAX_BYTES:,} bytes")
@@ -104,10 +109,9 @@ class ControlConnection:
             raise NotPermitted("a message does not authenticate with the key of this test")
         self._received_count += 1
         try:
-            message: Message = msgspec.json.decode(payload, type=Message)
+            return msgspec.json.decode(payload, type=messages)
         except msgspec.DecodeError as error:
             raise ConnectionLost(f"cannot parse the peer's message; its version may differ: {error}") from error
-        return message
 
     def _mac(self, direction: bytes, sequence: int, payload: bytes) -> bytes:
         return _mac(self.session, direction, sequence.to_bytes(8), payload)

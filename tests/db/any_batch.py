@@ -15,6 +15,7 @@ from probes.capacity.spec import CapacityRun, CapacityVerdict
 from probes.contract import Outcome
 from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.ping.spec import IcmpError
+from probes.policer.spec import PolicerRun, PolicerVerdict
 from probes.site.health import ClockOff, Dropped, Health, InterfaceDrops, KernelClock
 from probes.site.wire import Account, Gap, GapReason
 from probes.throughput.spec import (
@@ -113,6 +114,7 @@ def whole_batch(mesh: MeshOfThree, at: datetime = HOUR) -> dict[str, Any]:
         delivered(mesh.slac_anl, disk_to_disk(at), 3),
         delivered(mesh.slac_cern, capacity(at), 4),
         delivered(mesh.cern_slac, served(at), 5, slot_id=mesh.slot(mesh.cern_slac).pk),
+        delivered(mesh.slac_anl, policer(at), 7),
         delivered_trace(mesh.slac_cern, whole_trace(at), 6, every_s=600, cycle=int(at.timestamp()) // 600),
     )
     body: dict[str, Any] = msgspec.to_builtins(batch(*results, health=HEALTH, account=ACCOUNT))
@@ -153,6 +155,31 @@ def disk_to_disk(at: datetime, **fields: object) -> DiskToDiskRun:
         "detail": "as it was",
     }
     return DiskToDiskRun(**{**values, **fields})  # type: ignore[arg-type]
+
+
+def policer(at: datetime, **fields: object) -> PolicerRun:
+    values: dict[str, object] = {
+        "target": "anl",
+        "address": "192.0.2.3",
+        "family": 4,
+        "started_at": at,
+        "outcome": Outcome.MEASURED,
+        "verdict": PolicerVerdict.POLICER,
+        "sustained_bps": 1e7,
+        "sustained_low_bps": 9.9e6,
+        "sustained_high_bps": 1.01e7,
+        "burst_bytes": 50_000.0,
+        "burst_low_bytes": 49_300.0,
+        "burst_high_bytes": 50_700.0,
+        "peak_bps": 1e8,
+        "packet_bytes": 1400,
+        "sent": 5000,
+        "received": 1200,
+        "sent_bytes": 7_000_000,
+        "delay_rise_ms": 0.1,
+        "detail": "as it was",
+    }
+    return PolicerRun(**{**values, **fields})  # type: ignore[arg-type]
 
 
 def capacity(at: datetime, **fields: object) -> CapacityRun:

@@ -11,6 +11,7 @@ from probes.contract import CycleKind, Outcome, SlotKind
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSlot, DiskToDiskSpec
 from probes.kinds import CYCLE_KINDS, KINDS, SLOT_KINDS
 from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
+from probes.policer.spec import PolicerRun, PolicerSlot, PolicerSpec
 from probes.site.wire import Batch, Delivered, Plan, read_slot
 from probes.stamp.spec import (
     ClockBound,
@@ -42,6 +43,7 @@ PLAN = Plan(
     trace=(TraceTask(test="r", every_s=600, spec=TraceSpec(targets=(TraceTarget(address="a", path_id=1),))),),
     stamp=(StampTask(test="w", every_s=60, spec=StampSpec(targets=(StampTarget(address="a", path_id=1),))),),
     tcp_ping=(TcpPingTask(test="h", every_s=60, spec=TcpPingSpec(targets=(TcpPingTarget(address="a"),), port=443)),),
+    policer=(PolicerSlot(role="client", spec=PolicerSpec(address="x"), **WINDOW),),
     stamp_reflector=ReflectorPlan(peers=(StampPeer(address="b", key="QUFBQUFBQUFBQUFBQUFBQQ=="),)),
 )
 MISSED = {"target": "a", "address": None, "family": 4, "started_at": AT, "outcome": Outcome.MISSED}
@@ -65,6 +67,7 @@ RESULTS = (
         far_clock=ClockBound(is_synchronised=True, error_ms=0.5),
         **MISSED,
     ),
+    PolicerRun(**MISSED),
 )
 BATCH = Batch(
     spool="s",
@@ -87,7 +90,7 @@ def test_json_of_plans_and_batches_stays_as_released(message, file):
 
 def test_results_without_fields_added_later_are_read():
     written = (WIRE / "batch_before_loaded_rtts.json").read_bytes()
-    before_stamp = msgspec.structs.replace(BATCH, results=BATCH.results[:-1])
+    before_stamp = msgspec.structs.replace(BATCH, results=BATCH.results[:-2])
 
     assert b"loaded_rtts_ms" not in written
     assert msgspec.json.decode(written, type=Batch) == before_stamp
@@ -106,7 +109,7 @@ def test_a_plan_with_kinds_of_a_later_version_is_read():
 
 
 def test_every_kind_is_registered_once_and_loads_its_probe():
-    assert list(KINDS) == ["ping", "throughput", "capacity", "disk-to-disk", "trace", "stamp", "tcp-ping"]
+    assert list(KINDS) == ["ping", "throughput", "capacity", "disk-to-disk", "trace", "stamp", "tcp-ping", "policer"]
     assert [*CYCLE_KINDS, *SLOT_KINDS] == sorted(KINDS.values(), key=lambda kind: kind.schedule)
     for name, kind in KINDS.items():
         assert (kind.name, callable(kind.probe().run)) == (name, True)

@@ -13,6 +13,7 @@ from probes.capacity.spec import CapacityRun, CapacityVerdict
 from probes.contract import Outcome
 from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.ping.spec import Burst
+from probes.policer.spec import WITH_RATE, PolicerRun
 from probes.throughput.spec import ReceivedIntervals, SentIntervals, ServerReport, ThroughputRun
 from probes.trace.spec import Hop, TraceRun
 
@@ -176,3 +177,19 @@ def is_address(text: str) -> bool:
     except ValueError:
         return False
     return "%" not in text
+
+
+def in_policer(run: PolicerRun) -> str | None:
+    return _at_result(_reason_in_policer(run))
+
+
+def _reason_in_policer(run: PolicerRun) -> str | None:
+    if (run.outcome is MEASURED) != (run.verdict is not None):
+        return f"{run.outcome}, but with verdict {run.verdict}"
+    if (run.verdict in WITH_RATE) != (run.sustained_bps is not None):
+        return f"verdict {run.verdict}, but with sustained_bps {run.sustained_bps}"
+    if run.burst_bytes is not None and run.sustained_bps is None:
+        return "burst_bytes without sustained_bps"
+    if run.received > run.sent:
+        return f"received {run.received} is more than sent {run.sent}"
+    return None

@@ -14,7 +14,7 @@ from typing import Any
 from monitor.archive.ingest import contradictions
 from monitor.archive.ingest.directions import in_stamp, store_directions
 from monitor.archive.ingest.disk_to_disk import store_disk_to_disk
-from monitor.archive.ingest.store_results import store_capacities, store_throughput
+from monitor.archive.ingest.store_results import store_capacities, store_policers, store_throughput
 from monitor.archive.ingest.traces import store_traces
 from monitor.archive.retention_bounds import raw_tables
 from monitor.mesh.kinds import MESH_KINDS
@@ -22,6 +22,7 @@ from probes.capacity.kind import KIND as CAPACITY
 from probes.contract import Kind
 from probes.disk_to_disk.kind import KIND as DISK_TO_DISK
 from probes.ping.kind import KIND as PING
+from probes.policer.kind import KIND as POLICER
 from probes.site.wire import Delivered
 from probes.stamp.kind import KIND as STAMP
 from probes.tcp_ping.kind import KIND as TCP_PING
@@ -59,6 +60,7 @@ STORED_KINDS: dict[str, StoredKind] = {
         StoredKind(kind=CAPACITY, contradiction=contradictions.in_capacity, store=store_capacities),
         StoredKind(kind=TRACE, contradiction=contradictions.in_trace, store=store_traces),
         StoredKind(kind=STAMP, contradiction=in_stamp, store=store_directions),
+        StoredKind(kind=POLICER, contradiction=contradictions.in_policer, store=store_policers),
     )
 }
 KIND_OF_RESULT: dict[type[Any], StoredKind] = {

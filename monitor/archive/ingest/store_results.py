@@ -1,8 +1,8 @@
 """Store results in the tables of their kinds; existing rows are left unchanged.
 
-In: valid results, within the transaction of their batch. Out: rows in `burst`, `throughput_test` and `capacity_result`,
-dirty marks for the hours of new bursts and tests, closed slots. `checks` validates results; `diagnosis` diagnoses
-throughput tests later.
+In: valid results, within the transaction of their batch. Out: rows in `burst`, `throughput_test`, `capacity_result` and
+`policer_result`, dirty marks for the hours of new bursts and tests, closed slots. `checks` validates results;
+`diagnosis` diagnoses throughput tests later.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from monitor.archive.ingest.captures import store_captures
 from monitor.archive.ingest.inventories import digest_of, store_inventories
 from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.ingest.rows import row_of
-from monitor.archive.models import CapacityResult, ThroughputTest, UndiagnosedTest
+from monitor.archive.models import CapacityResult, PolicerResult, ThroughputTest, UndiagnosedTest
 from monitor.archive.statements import statement
 from monitor.mesh.schedule.endings import close_slot, note_served
+from probes.policer.spec import PolicerRun
+from probes.policer.wording import limit_text
 from probes.site.wire import Delivered
 from probes.throughput.hosts.spec import HostInventory
 from probes.throughput.spec import ServerReport, ThroughputRun
@@ -166,3 +168,20 @@ def _throughput_test(delivered: Delivered, inventory_ids: Mapping[bytes, int]) -
     assert isinstance(run, ThroughputRun)
     end = "receiver_inventory_id" if run.reverse else "sender_inventory_id"
     return row_of(ThroughputTest, delivered, average_bps=run.throughput_bps, **{end: _inventory_id(run, inventory_ids)})
+
+
+def store_policers(runs: Sequence[Delivered], now: datetime) -> None:
+    """Store new policer tests and the outcomes of their slots."""
+    ordered = sorted(runs, key=lambda delivered: (delivered.path_id, delivered.result.started_at))
+    PolicerResult.objects.bulk_create([_policer_row(delivered) for delivered in ordered], ignore_conflicts=True)
+    for delivered in sorted(runs, key=lambda delivered: delivered.slot_id or 0):
+        if delivered.slot_id is not None:
+            run = delivered.result
+            assert isinstance(run, PolicerRun)
+            close_slot(delivered.slot_id, run.outcome, run.detail, run.sent_bytes)
+
+
+def _policer_row(delivered: Delivered) -> PolicerResult:
+    run = delivered.result
+    assert isinstance(run, PolicerRun)
+    return row_of(PolicerResult, delivered, sentence=None if run.verdict is None else limit_text(run))

@@ -187,6 +187,39 @@ class DiskToDiskTest(models.Model):
         indexes = [models.Index(fields=["measured_at"], name="disk_to_disk_by_time")]
 
 
+class PolicerResult(models.Model):
+    """A policer test of a path; columns as in `probes.policer.spec.PolicerRun`.
+
+    `verdict` is null unless `outcome` is `measured`; `sentence` is the verdict with its figures.
+    """
+
+    pk = models.CompositePrimaryKey("path_id", "measured_at")
+    path_id = models.IntegerField()
+    measured_at = models.DateTimeField()
+    test = models.TextField()
+    slot_id = models.BigIntegerField(null=True)
+    outcome = models.TextField()
+    verdict = models.TextField(null=True, help_text="policer, shaper, link, no_limit or undetermined")
+    sustained_bps = models.FloatField(null=True, help_text="of IP packets, headers included")
+    sustained_low_bps = models.FloatField(null=True)
+    sustained_high_bps = models.FloatField(null=True)
+    burst_bytes = models.FloatField(null=True, help_text="bytes that pass at once above the rate")
+    burst_low_bytes = models.FloatField(null=True)
+    burst_high_bytes = models.FloatField(null=True)
+    peak_bps = models.FloatField(null=True, help_text="rate at which the trains were sent")
+    packet_bytes = models.IntegerField(null=True)
+    sent = models.IntegerField()
+    received = models.IntegerField()
+    sent_bytes = models.BigIntegerField()
+    delay_rise_ms = models.FloatField(null=True)
+    sentence = models.TextField(null=True)
+    detail = models.TextField(null=True)
+
+    class Meta:
+        db_table = "policer_result"
+        indexes = [models.Index(fields=["measured_at"], name="policer_by_time")]
+
+
 class CapacityResult(models.Model):
     """An estimate of a path's bottleneck capacity, forward or reverse; columns as in
     `probes.capacity.spec.CapacityRun`.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from monitor.mesh.document.entries import TestEntry
-from monitor.mesh.kinds import capacity, disk_to_disk, ping, stamp, tcp_ping, throughput, trace
+from monitor.mesh.kinds import capacity, disk_to_disk, ping, policer, stamp, tcp_ping, throughput, trace
 from monitor.mesh.kinds.kind import MeshKind
 
 MESH_KINDS: dict[str, MeshKind] = {
@@ -22,6 +22,7 @@ MESH_KINDS: dict[str, MeshKind] = {
         trace.KIND,
         stamp.KIND,
         tcp_ping.KIND,
+        policer.KIND,
     )
 }
 

@@ -122,7 +122,7 @@ def test_a_result_of_another_shape_is_refused_and_stored(mesh, agent, odd):
 
     answer = post_value(agent, whole | {"results": [odd, *whole["results"]]}, as_json)
 
-    assert (answer.status_code, answer.json()["accepted"]) == (200, 6)
+    assert (answer.status_code, answer.json()["accepted"]) == (200, 7)
     assert len(answer.json()["refused"]) == RefusedResult.objects.count() == 1
 
 
@@ -208,7 +208,7 @@ def test_a_health_that_cannot_be_stored_is_ignored(mesh, agent):
 
     answer = post_value(agent, whole_batch(mesh), as_json)
 
-    assert (answer.status_code, answer.json()["accepted"]) == (200, 6)
+    assert (answer.status_code, answer.json()["accepted"]) == (200, 7)
     assert [report.health for report in agent_reports(NOW)] == [None]
 
 

@@ -9,7 +9,14 @@ from django.test.utils import CaptureQueriesContext
 
 from monitor.archive.diagnosis.captures import pending_captures
 from monitor.archive.ingest.traces import store_traces
-from monitor.archive.models import AgentGap, CapacityResult, DirectionBurst, DiskToDiskTest, StoredCapture
+from monitor.archive.models import (
+    AgentGap,
+    CapacityResult,
+    DirectionBurst,
+    DiskToDiskTest,
+    PolicerResult,
+    StoredCapture,
+)
 from monitor.archive.queries import tables
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.operation.deliveries import agent_contacts
@@ -32,6 +39,7 @@ QUESTIONS = {
     "throughput_by_time": lambda mesh: throughput_summaries(NOW - DAY, NOW),
     "capacity_by_time": lambda mesh: newest_measurement_at(),
     "disk_to_disk_by_time": lambda mesh: newest_measurement_at(),
+    "policer_by_time": lambda mesh: newest_measurement_at(),
     "trace_by_time": lambda mesh: newest_measurement_at(),
     "direction_by_time": lambda mesh: newest_measurement_at(),
     "capture_without_findings": lambda mesh: pending_captures(1),
@@ -97,6 +105,9 @@ def mesh():
         path_id=1, measured_at=HOUR, test="c", outcome="measured", sent=1, received=1, during_test=False
     )
     DiskToDiskTest.objects.create(path_id=1, measured_at=HOUR, test="d", outcome="refused", tool="fetch", streams=1)
+    PolicerResult.objects.create(
+        path_id=1, measured_at=HOUR, test="p", outcome="refused", sent=0, received=0, sent_bytes=0
+    )
     DirectionBurst.objects.create(
         path_id=1, measured_at=HOUR, test="s", packet_bytes=100, outcome="refused", during_test=False, sent=0,
         received=0, undecided=0, dscp=0,

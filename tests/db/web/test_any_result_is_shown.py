@@ -16,8 +16,9 @@ from monitor.archive.models import ThroughputTest
 from monitor.archive.rollup.recompute import roll_up
 from probes.capacity.spec import CapacityVerdict
 from probes.contract import Outcome
+from probes.policer.spec import WITH_RATE
 from probes.throughput.spec import CpuUse, KernelCounts, ReceivedIntervals, SentIntervals, Transfer, UdpCounts
-from tests.db.any_batch import capacity, disk_to_disk
+from tests.db.any_batch import capacity, disk_to_disk, policer
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh, throughput
 from tests.deliveries import arrival_of
 
@@ -121,6 +122,16 @@ links = st.fixed_dictionaries(
         **dict.fromkeys(("capacity_bps", "capacity_low_bps", "capacity_high_bps"), st.none() | rates),
     }
 )
+policers = st.fixed_dictionaries(
+    {
+        "verdict": st.sampled_from(WITH_RATE),
+        "detail": texts,
+        "packet_bytes": st.none() | st.sampled_from([0, 65_527]),
+        "sustained_bps": rates,
+        **dict.fromkeys(("sustained_low_bps", "sustained_high_bps", "peak_bps"), st.none() | rates),
+        **dict.fromkeys(("burst_bytes", "burst_low_bytes", "burst_high_bytes", "delay_rise_ms"), st.none() | amounts),
+    }
+)
 pings = st.fixed_dictionaries(
     {
         "rtts_ms": st.lists(st.none() | round_trips, min_size=1, max_size=4).map(tuple),
@@ -147,11 +158,15 @@ def of_disk_to_disk(at, fields):
     return disk_to_disk(at, **fields)
 
 
+def of_policer(at, fields):
+    return policer(at, **fields)
+
+
 def of_capacity(at, fields):
     return capacity(at, **fields)
 
 
-KINDS = {of_ping: pings, of_throughput: tests_, of_disk_to_disk: files, of_capacity: links}
+KINDS = {of_ping: pings, of_throughput: tests_, of_disk_to_disk: files, of_capacity: links, of_policer: policers}
 
 
 @pytest.fixture
@@ -181,7 +196,7 @@ def addresses(path_id):
         yield f"/api/v1/paths/{path_id}/throughput/{quote(test.measured_at.isoformat())}"
     for table in ("series", "bursts", "tests", "changes"):
         yield f"{page}{table}.csv?{between}"
-    for listing in ("throughput", "disk-to-disk", "capacity", "spread", "series", "ledger"):
+    for listing in ("throughput", "disk-to-disk", "policer", "capacity", "spread", "series", "ledger"):
         yield f"/api/v1/paths/{path_id}/{listing}?{between}"
     yield f"/api/v1/records?{between}"
     yield f"/throughput/?{between}"

@@ -6,11 +6,12 @@ import pytest
 
 from monitor.archive.ingest.rows import row_of
 from monitor.archive.models import Burst as BurstRow
-from monitor.archive.models import CapacityResult, DiskToDiskTest, ThroughputTest
+from monitor.archive.models import CapacityResult, DiskToDiskTest, PolicerResult, ThroughputTest
 from probes.capacity.spec import CapacityRun, CapacityVerdict
 from probes.contract import Outcome
 from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.ping.spec import Burst
+from probes.policer.spec import PolicerRun
 from probes.site.wire import Delivered
 from probes.throughput.spec import ThroughputRun, Transfer
 
@@ -23,8 +24,15 @@ WITHOUT_COLUMN = {
     ThroughputRun: {"address", "reverse", "inventory", "capture"},
     CapacityRun: set(),
     DiskToDiskRun: {"address", "carried_bytes"},  # counted with the slot
+    PolicerRun: {"address"},
 }
-TABLES = {Burst: BurstRow, ThroughputRun: ThroughputTest, CapacityRun: CapacityResult, DiskToDiskRun: DiskToDiskTest}
+TABLES = {
+    Burst: BurstRow,
+    ThroughputRun: ThroughputTest,
+    CapacityRun: CapacityResult,
+    DiskToDiskRun: DiskToDiskTest,
+    PolicerRun: PolicerResult,
+}
 
 
 @pytest.mark.parametrize("result", TABLES)

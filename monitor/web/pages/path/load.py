@@ -25,6 +25,7 @@ from monitor.archive.queries.paths import (
     newest_source_addresses,
     raw_bursts,
 )
+from monitor.archive.queries.policers import PolicerPoint, policer_series
 from monitor.archive.queries.throughput.inventories import inventory_changes
 from monitor.archive.queries.throughput.series import (
     PathThroughput,
@@ -78,6 +79,7 @@ class PathView:
     ledger: tuple[TestRow, ...]
     transfer: TransferView | None
     latest_files: tuple[DiskToDiskPoint, ...]
+    latest_policers: tuple[PolicerPoint, ...]
     capacity: CapacityView
     incidents: tuple[Incident, ...]
     changes: tuple[PathChange, ...]
@@ -148,6 +150,7 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
         latest_tests=tuple(reversed(tests[-LATEST_TESTS:])),
         transfer=_transfer(path_id, tests, test_at),
         latest_files=tuple(reversed(disk_to_disk_series(path_id, since, until)[-LATEST_TESTS:])),
+        latest_policers=tuple(reversed(policer_series(path_id, since, until)[-LATEST_TESTS:])),
         ledger=ledger_rows(path_id, since, until),
         capacity=capacity_view(newest_capacities(path_id, until)),
         incidents=incidents,

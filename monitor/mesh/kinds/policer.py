@@ -1,0 +1,82 @@
+"""Policer tests of mesh.toml, and their part of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from monitor.mesh.document.entries import TestKeys, TestName
+from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind
+from probes.policer.kind import KIND as POLICER
+from probes.policer.spec import LOADING_S, PORT, SLOT_MARGIN_S, PolicerSlot, PolicerSpec, slot_length_s
+from probes.toml.keys import meaning
+
+if TYPE_CHECKING:
+    from monitor.mesh.models import Site, Slot
+
+
+class PolicerEntry(TestKeys, frozen=True, tag="policer"):
+    """UDP trains that tell policers, shapers and links apart, with rate and burst."""
+
+    name: TestName
+    every_s: Annotated[int, Meta(ge=60, le=DAY_S), meaning("Period: each path has a test in each period.")] = 86_400
+    peak_mbps: Annotated[
+        float,
+        Meta(ge=0.1, le=1000.0),
+        meaning("Rate of the trains; a limit is seen up to 0.65 of it.", "100 (twice the promised rate or more)"),
+    ] = 100.0
+    train_bytes: Annotated[
+        int,
+        Meta(ge=50_000, le=100_000_000),
+        meaning("Maximum size of a train: four times the largest burst to be seen. A test sends three or four trains."),
+    ] = 4_000_000
+    port: Annotated[int, Meta(ge=1, le=65_535), meaning("Port on which the destination listens, TCP and UDP.")] = PORT
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """Fields of the `probes.policer.spec.PolicerSpec` without the addresses."""
+        return {"peak_bps": round(1e6 * self.peak_mbps), "train_bytes": self.train_bytes, "port": self.port}
+
+
+def _length(test: PolicerEntry) -> Length:
+    return Length(slot_length_s(), f"{LOADING_S} s + {SLOT_MARGIN_S} s between tests")
+
+
+def _slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> PolicerSlot:
+    """Slot of a policer test. The source of a path sends and reports; both ends get both addresses."""
+    path = slot.measurement.path
+    source, destination = path.source, path.destination
+    ends = {
+        "address": destination.address_for(source), "source": source.address_for(destination), "family": path.family,
+    }  # fmt: skip
+    return PolicerSlot(
+        slot_id=slot.pk,
+        path_id=path.pk,
+        test=slot.measurement.test.name,
+        role="client" if path.source.site_id == site.pk else "server",
+        starts_at=slot.starts_at,
+        ends_at=slot.ends_at,
+        spec=msgspec.convert({**slot.parameters, **ends, "one_time_key": secrets.get("one_time_key")}, PolicerSpec),
+    )
+
+
+def _filling_s(parameters: Mapping[str, Any]) -> int:
+    return LOADING_S
+
+
+def _slot_s(parameters: Mapping[str, Any]) -> int:
+    return slot_length_s()
+
+
+KIND = MeshKind(
+    kind=POLICER,
+    entry=PolicerEntry,
+    table="policer_result",
+    length=_length,
+    slot=_slot,
+    filling_s=_filling_s,
+    slot_s=_slot_s,
+)

@@ -1,0 +1,119 @@
+"""`python -m probes policer send|receive`: tell what limits the rate of a path, without a centre.
+
+Exit status: 0 measured (even if it cannot tell), 1 could not be measured, 2 usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+
+from probes.commands.subcommands import add_subcommand
+from probes.contract import Deadline, Outcome, ProbeError
+from probes.disk_to_disk.command import UsageProblem, key_of
+from probes.policer.probe import TrainsEnd, measure
+from probes.policer.spec import PolicerRun, PolicerSpec, slot_length_s
+from probes.policer.wording import as_text
+
+WAIT_S = 60.0
+"""Time to start the other end by hand."""
+EXIT_STATUS = "0 measured (even if it cannot tell), 1 could not be measured, 2 usage"
+LEAST_PEAK_BPS, MOST_PEAK_BPS = 100_000, 1_000_000_000
+LEAST_TRAIN_BYTES, MOST_TRAIN_BYTES = 50_000, 100_000_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `policer`."""
+    ends = parser.add_subparsers(dest="end", metavar="END", required=True)
+    default = PolicerSpec(address="")
+    for name, other, text in (
+        ("send", "RECEIVER", "send trains to a host that runs `receive`, and print what limits them"),
+        ("receive", "SENDER", "receive the trains of a host that runs `send` with the same key"),
+    ):
+        end = add_subcommand(ends, name, text, exit_status=EXIT_STATUS)
+        end.add_argument("host", metavar=other, help="name or address of the other end")
+        end.add_argument(
+            "--here", metavar="ADDRESS", required=True, help="this host's address, as seen from the other end"
+        )
+        end.add_argument(
+            "--key", type=Path, required=True, metavar="FILE", help="file with the shared key; - for stdin"
+        )
+        end.add_argument("--port", type=int, default=default.port, help=f"TCP and UDP port (default {default.port})")
+        end.add_argument("--ipv6", action="store_true", help="resolve names to IPv6 (default IPv4)")
+        end.add_argument("--json", action="store_true", help="print a JSON object")
+        if name == "send":
+            end.add_argument(
+                "--peak-mbps", type=float, default=default.peak_bps / 1e6, metavar="MBPS",
+                help=f"rate of the trains, twice the expected limit or more (default {default.peak_bps / 1e6:g})",
+            )  # fmt: skip
+            end.add_argument(
+                "--train-bytes", type=int, default=default.train_bytes, metavar="BYTES",
+                help=f"maximum size of a train, four times the expected burst (default {default.train_bytes:,})",
+            )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and print. Returns the exit status."""
+    try:
+        return _send(args) if args.end == "send" else _receive(args)
+    except UsageProblem as error:
+        print(f"policer: {error}", file=sys.stderr)
+        return 2
+    except ProbeError as error:
+        print(f"policer: {error.outcome.value}: {error}", file=sys.stderr)
+        return 1
+
+
+def _send(args: argparse.Namespace) -> int:
+    spec = _spec(args, source=args.here, address=args.host)
+    spec = msgspec.structs.replace(spec, peak_bps=_peak_bps(args.peak_mbps), train_bytes=_train_bytes(args.train_bytes))
+    with Console(stderr=True).status(f"measuring to {args.host}, up to {slot_length_s()} s"):
+        result = measure(spec, Deadline(slot_length_s() + WAIT_S))
+    print(json.dumps(as_json(result)) if args.json else "\n".join(as_text(result)))
+    return 0 if result.outcome is Outcome.MEASURED else 1
+
+
+def _receive(args: argparse.Namespace) -> int:
+    spec = _spec(args, source=args.host, address=args.here)
+    with Console(stderr=True).status(f"receiving from {args.host}"):
+        TrainsEnd().serve(spec, Deadline(slot_length_s() + WAIT_S))
+    print(json.dumps({"received": True}) if args.json else "received; the sender prints the result")
+    return 0
+
+
+def _spec(args: argparse.Namespace, source: str, address: str) -> PolicerSpec:
+    if not 1 <= args.port <= 65_535:
+        raise UsageProblem("--port must be from 1 to 65535")
+    return PolicerSpec(
+        address=address,
+        source=source,
+        family=6 if args.ipv6 or ":" in address else 4,
+        port=args.port,
+        one_time_key=key_of(args.key),
+    )
+
+
+def _peak_bps(mbps: float) -> int:
+    if not LEAST_PEAK_BPS <= mbps * 1e6 <= MOST_PEAK_BPS:
+        raise UsageProblem(f"--peak-mbps must be from {LEAST_PEAK_BPS / 1e6:g} to {MOST_PEAK_BPS / 1e6:g}")
+    return round(mbps * 1e6)
+
+
+def _train_bytes(train_bytes: int) -> int:
+    if not LEAST_TRAIN_BYTES <= train_bytes <= MOST_TRAIN_BYTES:
+        raise UsageProblem(f"--train-bytes must be from {LEAST_TRAIN_BYTES:,} to {MOST_TRAIN_BYTES:,}")
+    return train_bytes
+
+
+def as_json(result: PolicerRun) -> dict[str, Any]:
+    """The result as `--json` prints it."""
+    fields: dict[str, Any] = msgspec.to_builtins(result, builtin_types=())
+    del fields["kind"]
+    return fields | {"started_at": result.started_at.astimezone(UTC).isoformat().replace("+00:00", "Z")}

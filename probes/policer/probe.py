@@ -1,0 +1,300 @@
+"""Send UDP trains to a peer and tell what limits them: takes a `PolicerSpec`, returns a `PolicerRun`.
+
+`PolicerProbe` is the sender, which measures and reports; `TrainsEnd` the receiver. They agree over an authenticated TCP
+connection to the receiver's port, as those of disk-to-disk tests; the trains go to the same port over UDP. After each
+train the receiver reports the arrivals, by which `probes.policer.estimate` plans the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import hmac
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import msgspec
+import numpy as np
+
+from probes.contract import Deadline, NoRoute, NotPermitted, Outcome, ProbeError
+from probes.disk_to_disk.control_connection import (
+    CONTROL,
+    ConnectionLost,
+    ControlConnection,
+    PeerFailure,
+    client_handshake,
+)
+from probes.disk_to_disk.listener import FAMILY, NO_ROUTE, NOT_LISTENING, RETRY_S, Listener, NoConnection, PortInUse
+from probes.ping.icmp.packet_filter import attach
+from probes.policer.estimate import PolicerEstimate, estimate, first_train, next_train
+from probes.policer.spec import PolicerRun, PolicerSpec, not_measured
+from probes.policer.trains import TrainPlan, UdpTrain
+from probes.policer.udp import TOKEN_BYTES, TrainReceiver, send_train
+from probes.throughput.address import is_local, resolve_address
+from probes.throughput.source_filter import source_program
+
+CONNECT_S = 3.0
+MOST_REPORTED = 3000
+"""Packets of a message, which is limited to 64 kB."""
+SETTLE_S = 1.0
+NO_KEY = "no one-time key; both ends need the same key"
+
+
+class TrainSent(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """All packets of a train have been sent."""
+
+    train: int
+
+
+class TestOver(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """No train follows."""
+
+
+class TrainArrivals(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Arrivals of a train, or a part of them: packet numbers (32 bits each) and times (s, 64-bit floats).
+
+    `host_drops` are the packets that the receiver's socket dropped since the test began.
+    """
+
+    packets: bytes
+    arrived_s: bytes
+    host_drops: int
+    is_last: bool
+
+
+ToReceiver = TrainSent | TestOver
+ToSender = TrainArrivals | PeerFailure
+
+
+class PolicerProbe:
+    """The sender of a policer test (`probes.contract.Probe`)."""
+
+    def can_run(self, spec: PolicerSpec) -> list[str]:
+        """Reasons why the test cannot run from here, each with a fix; empty if it can."""
+        reasons = [] if spec.one_time_key is not None else [NO_KEY]
+        try:
+            resolve_address(spec.address, spec.family)
+        except ProbeError as error:
+            reasons.append(str(error))
+        return reasons
+
+    def run(self, spec: PolicerSpec, deadline: Deadline) -> PolicerRun:
+        """Run the test to a peer that runs `TrainsEnd.serve`. Raises `ProbeError`."""
+        started_at = datetime.now(UTC)
+        address = resolve_address(spec.address, spec.family)
+        with _connection(spec, address, deadline) as connection:
+            session = _handshake(connection, _key(spec), deadline)
+            control = ControlConnection(connection, session, sends=False)
+            with _udp_socket(spec, address) as sock:
+                trains, host_drops = _send_all(control, sock, spec, _token(session), deadline)
+            with contextlib.suppress(ConnectionLost):
+                control.send(TestOver())
+        return _run_of(spec, address, started_at, trains, estimate(trains, host_drops))
+
+
+class TrainsEnd:
+    """The receiver of a policer test (`probes.contract.FarEnd`)."""
+
+    def serve(self, spec: PolicerSpec, deadline: Deadline) -> str:
+        """Receive the trains of a test until its sender ends it. Raises `ProbeError`."""
+        with _listener(spec) as listener, _receiving_socket(spec) as sock, listener.accept_control(deadline) as control:
+            receiver = TrainReceiver(sock, _token(control.session))
+            receiver.start()
+            try:
+                while isinstance(message := control.receive_of(ToReceiver, deadline), TrainSent):
+                    _report(control, receiver, message.train, deadline)
+            finally:
+                receiver.close()
+        return "received"
+
+    def decline(self, spec: PolicerSpec, outcome: Outcome, detail: str, deadline: Deadline) -> None:
+        """Tell the sender why this end does not take part; do nothing if it does not connect."""
+        with contextlib.suppress(ProbeError), _listener(spec) as listener, listener.accept_control(deadline) as control:
+            control.send(PeerFailure(outcome=outcome, detail=detail))
+            control.receive_of(ToReceiver, Deadline(SETTLE_S))
+
+
+def measure(spec: PolicerSpec, deadline: Deadline) -> PolicerRun:
+    """Run the sender and return a failure as a result with its outcome."""
+    started_at = datetime.now(UTC)
+    try:
+        return PolicerProbe().run(spec, deadline)
+    except ProbeError as error:
+        return not_measured(spec, started_at, error.outcome, str(error))
+
+
+def _send_all(
+    control: ControlConnection, sock: socket.socket, spec: PolicerSpec, token: bytes, deadline: Deadline
+) -> tuple[list[UdpTrain], int]:
+    """The trains of a test, and the packets that the receiver's socket dropped."""
+    trains: list[UdpTrain] = []
+    host_drops = 0
+    plan: TrainPlan | None = first_train(spec.peak_bps, spec.train_bytes)
+    while plan is not None and plan.pause_s + plan.send_times_s()[-1] + SETTLE_S < deadline.remaining_s:
+        try:
+            sent_s = send_train(sock, spec.family, token, len(trains), plan)
+            control.send(TrainSent(train=len(trains)))
+        except OSError as error:
+            raise ConnectionLost(f"cannot send: {error.strerror}") from error
+        arrived_s = np.full(len(sent_s), np.nan)
+        is_last = False
+        while not is_last:
+            message = control.receive_of(ToSender, deadline)
+            if isinstance(message, PeerFailure):
+                raise ProbeError(f"the receiver: {message.detail}", outcome=message.outcome)
+            packets = np.frombuffer(message.packets, "<u4")
+            known = packets < len(sent_s)
+            arrived_s[packets[known]] = np.frombuffer(message.arrived_s, "<f8")[known]
+            host_drops, is_last = message.host_drops, message.is_last
+        trains.append(UdpTrain(plan.ip_bytes, sent_s, arrived_s, plan.lead_packets))
+        plan = next_train(trains, spec.peak_bps, spec.train_bytes)
+    return trains, host_drops
+
+
+def _report(control: ControlConnection, receiver: TrainReceiver, train: int, deadline: Deadline) -> None:
+    arrivals = receiver.arrivals(train, deadline)
+    for start in range(0, max(1, len(arrivals)), MOST_REPORTED):
+        part = arrivals[start : start + MOST_REPORTED]
+        control.send(
+            TrainArrivals(
+                packets=np.array([packet for packet, _ in part], "<u4").tobytes(),
+                arrived_s=np.array([at_s for _, at_s in part], "<f8").tobytes(),
+                host_drops=receiver.host_drops,
+                is_last=start + MOST_REPORTED >= len(arrivals),
+            )
+        )
+
+
+def _run_of(
+    spec: PolicerSpec, address: str, started_at: datetime, trains: list[UdpTrain], estimated: PolicerEstimate
+) -> PolicerRun:
+    sustained = estimated.sustained_range_bps or (None, None)
+    burst = estimated.burst_range_bytes or (None, None)
+    sent = sum(len(train) for train in trains)
+    return PolicerRun(
+        target=spec.address,
+        address=address,
+        family=spec.family,
+        started_at=started_at,
+        outcome=Outcome.MEASURED,
+        verdict=estimated.verdict,
+        sustained_bps=estimated.sustained_bps,
+        sustained_low_bps=sustained[0],
+        sustained_high_bps=sustained[1],
+        burst_bytes=estimated.burst_bytes,
+        burst_low_bytes=burst[0],
+        burst_high_bytes=burst[1],
+        peak_bps=trains[0].sent_bps if trains else None,
+        packet_bytes=trains[0].ip_bytes if trains else None,
+        sent=sent,
+        received=sum(int(train.passed.sum()) for train in trains),
+        sent_bytes=sum(len(train) * train.ip_bytes for train in trains),
+        delay_rise_ms=None if estimated.delay_rise_s is None else 1000.0 * estimated.delay_rise_s,
+        detail=estimated.detail,
+    )
+
+
+def _key(spec: PolicerSpec) -> bytes:
+    if spec.one_time_key is None:
+        raise NotPermitted(NO_KEY)
+    return hashlib.sha256(b"policer" + spec.one_time_key.encode()).digest()
+
+
+def _token(session: bytes) -> bytes:
+    return hmac.digest(session, b"policer trains", hashlib.sha256)[:TOKEN_BYTES]
+
+
+def _handshake(connection: socket.socket, key: bytes, deadline: Deadline) -> bytes:
+    try:
+        return client_handshake(connection, key, CONTROL, 0, deadline)
+    except OSError as error:
+        raise ConnectionLost(f"the connection to the receiver failed: {error}") from error
+
+
+@contextmanager
+def _connection(spec: PolicerSpec, address: str, deadline: Deadline) -> Iterator[socket.socket]:
+    """Connect to the receiver as soon as it listens. Raises `ProbeError`."""
+    last_error = "timed out"
+    while not deadline.passed:
+        connection = _bound_socket(spec, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(min(CONNECT_S, deadline.remaining_s) or 0.001)
+            connection.connect((address, spec.port))
+        except OSError as error:
+            connection.close()
+            if error.errno in NO_ROUTE:
+                raise NoRoute(f"the receiver at {address}: {error.strerror}") from error
+            if error.errno not in NOT_LISTENING and not isinstance(error, TimeoutError):
+                raise ConnectionLost(f"the receiver at {address} port {spec.port}: {error}") from error
+            last_error = str(error)
+            time.sleep(min(RETRY_S, deadline.remaining_s))
+            continue
+        connection.settimeout(None)
+        with connection:
+            yield connection
+        return
+    raise NoConnection(f"cannot connect to the receiver at {address} port {spec.port}: {last_error}")
+
+
+def _bound_socket(spec: PolicerSpec, kind: socket.SocketKind) -> socket.socket:
+    """A socket that sends from the source address, if that is one of this host."""
+    sock = socket.socket(FAMILY[spec.family], kind)
+    if spec.source is not None:
+        source = resolve_address(spec.source, spec.family)
+        if is_local(source):
+            sock.bind((source, 0))
+    return sock
+
+
+@contextmanager
+def _udp_socket(spec: PolicerSpec, address: str) -> Iterator[socket.socket]:
+    with _bound_socket(spec, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect((address, spec.port))
+        except OSError as error:
+            raise NoRoute(f"the receiver at {address}: {error.strerror}") from error
+        yield sock
+
+
+@contextmanager
+def _listener(spec: PolicerSpec) -> Iterator[Listener]:
+    """Listen for the sender's connection. Raises `PortInUse`."""
+    key = _key(spec)
+    with _listening_socket(spec, socket.SOCK_STREAM) as sock:
+        sock.listen(2)
+        yield Listener(sock, key, _peer(spec))
+
+
+@contextmanager
+def _receiving_socket(spec: PolicerSpec) -> Iterator[socket.socket]:
+    with _listening_socket(spec, socket.SOCK_DGRAM) as sock:
+        yield sock
+
+
+@contextmanager
+def _listening_socket(spec: PolicerSpec, kind: socket.SocketKind) -> Iterator[socket.socket]:
+    own_address = resolve_address(spec.address, spec.family)
+    with socket.socket(FAMILY[spec.family], kind) as sock:
+        if kind == socket.SOCK_STREAM:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if spec.family == 6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        # Some container runtimes permit no filter; the handshake and the token keep other hosts out as well.
+        with contextlib.suppress(OSError):
+            attach(sock, source_program(_peer(spec)))
+        try:
+            sock.bind((own_address if is_local(own_address) else "", spec.port))
+        except OSError as error:
+            in_use = error.errno == errno.EADDRINUSE
+            raise PortInUse(f"cannot listen on port {spec.port}: {'in use' if in_use else error.strerror}") from error
+        yield sock
+
+
+def _peer(spec: PolicerSpec) -> str:
+    if spec.source is None:
+        raise ProbeError("the address of the sender is unknown", permanent=True)
+    return resolve_address(spec.source, spec.family)
