@@ -690,6 +690,7 @@ def test_a_compressed_plan_is_asked_for_and_read(server, centre, cache):
         (b"{}", "gzip", "is not gzip"),
         (b"{}", "br", "'br'"),
     ],
+    ids=["long", "cut", "plain", "brotli"],
 )
 def test_a_plan_that_cannot_be_unpacked_changes_nothing(
     server, centre, cache, caplog, monkeypatch, content, encoding, reason
