@@ -15,10 +15,10 @@ RUN python -m venv /opt/soundings \
 
 FROM python:3.12.14-slim-bookworm
 
-# What a site's agent runs beside Python: throughput tests, `ss`, and the Redis of its own. Then what sets the reports'
+# What a site's agent runs beside Python: throughput tests, and `ss`. Then what sets the reports'
 # PDFs.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends iperf3 iproute2 redis-server \
+    && apt-get install -y --no-install-recommends iperf3 iproute2 \
         libpango-1.0-0 libpangoft2-1.0-0 libharfbuzz-subset0 fonts-dejavu-core \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/*
 

@@ -16,8 +16,6 @@ from typing import Any
 import redis
 from django.conf import settings
 
-from probes.broker import client_url
-
 TIMEOUT_S = 0.25
 OPEN_S = 5.0
 """How long the circuit stays open after a failure."""
@@ -27,7 +25,8 @@ logger = logging.getLogger(__name__)
 
 def connect(url: str, timeout_s: float) -> Any:
     """A client of the Redis at a Celery broker URL, with a timeout on connecting and on each answer."""
-    return redis.Redis.from_url(client_url(url), socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+    of_client = url.replace("redis+socket://", "unix://", 1)
+    return redis.Redis.from_url(of_client, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
 
 
 class RedisClient:

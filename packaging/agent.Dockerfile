@@ -14,9 +14,9 @@ RUN python -m venv /opt/soundings/.venv \
 
 FROM python:3.12.14-slim-bookworm
 
-# What the agent runs beside Python: throughput tests, `ss` for the kernel's counters of them, and the Redis of its own.
+# What the agent runs beside Python: throughput tests, and `ss` for the kernel's counters of them.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends iperf3 iproute2 redis-server \
+    && apt-get install -y --no-install-recommends iperf3 iproute2 \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/*
 
 # As in the image of the centre: a fixed number, so that files in volumes keep their owner from one release to the next.

@@ -21,7 +21,7 @@ def apply_file(folder: Path, mesh: str) -> None:
 
 
 def agent_of_site(folder: Path, url: str, limits: str) -> Agent:
-    """The agent of the site `here`, with a token and this limits.toml; it has no Redis."""
+    """The agent of the site `here`, with a token and this limits.toml."""
     (folder / "limits.toml").write_text(limits)
     token_file = folder / "token"
     token_file.write_text(issue_token(Site.objects.get(name="here").pk, timezone.now()))
@@ -30,7 +30,6 @@ def agent_of_site(folder: Path, url: str, limits: str) -> Agent:
         centre=url,
         token_file=str(token_file),
         data=str(folder),
-        redis_url="redis://localhost:1",
         identity=str(identity.begin(folder / "identity.json")),
         limits_file=str(folder / "limits.toml"),
     )

@@ -27,8 +27,7 @@ from pathlib import Path
 import psycopg
 
 from monitor import environment
-from monitor.stack import health, postgres
-from probes import broker
+from monitor.stack import broker, health, postgres
 from probes.private_files import UMASK, close_to_others, is_open_to_others, replace_privately
 from probes.supervision.liveness import FileHeartbeat, LivenessCheck
 from probes.supervision.processes import machine_load

@@ -1,8 +1,8 @@
 """`python -m probes site`: runs a site's agent until it is told to stop. `site join`, `site status`, `site doctor`
 and `site limits` are separate modules, loaded on use.
 
-This process only supervises: it starts the agent's Redis (unless given) and its worker, restarts them when they
-die or hang, and stops both. It measures nothing itself and stays small.
+This process only supervises: it starts the agent's worker, restarts it when it dies or hangs, and stops it. It measures
+nothing itself and stays small.
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 
-from probes import broker
 from probes.commands.own_command import agent_command
 from probes.commands.subcommands import add_subcommand
 from probes.data_folder import default_agent_data
@@ -46,10 +44,8 @@ from probes.site.settings import (
     usage_file,
 )
 from probes.supervision.liveness import FileHeartbeat, LivenessCheck
-from probes.supervision.supervise import StartError, StartInterrupted, Supervisor, make_socket_dir, socket_dir
+from probes.supervision.supervise import StartError, StartInterrupted, Supervisor
 
-READY_TIMEOUT_S = 30.0
-REDIS_SOCKET = "redis.sock"
 SMALL = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}  # the worker has many threads that do little
 
 
@@ -85,11 +81,6 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of running the agent."""
     _add_options(parser)
     parser.set_defaults(data=DATA)
-    parser.add_argument(
-        "--redis",
-        metavar="URL|FILE",
-        help="Redis for this agent alone, or a file with its URL (default: start a Redis)",
-    )
     parser.add_argument(
         "--metrics",
         metavar="ADDRESS:PORT",
@@ -199,12 +190,12 @@ def run(args: argparse.Namespace) -> int:
             settings = msgspec.structs.replace(settings, identity=str(begun))
             keep_start_options(settings)
             with _metrics(args.metrics, data):
-                _supervise(settings, args.redis is None, stop)
+                _supervise(settings, stop)
     except StartInterrupted:
         return 0
     except PermissionError:
         raise
-    except (SettingsError, LimitsError, UsageError, AlreadyRunning, StartError, broker.BrokerError, OSError) as error:
+    except (SettingsError, LimitsError, UsageError, AlreadyRunning, StartError, OSError) as error:
         print(f"site: {error}", file=sys.stderr)
         return 1
     return 0
@@ -231,27 +222,9 @@ def _settings(args: argparse.Namespace, data: Path) -> AgentSettings:
         centre=centre,
         token_file=str(token.resolve()),
         data=str(data),
-        redis_url=_redis_url(args.redis) or f"redis+socket://{socket_dir(data) / REDIS_SOCKET}",
         limits_file=None if limits is None else str(limits.resolve()),
         allow_plain_http=allow_plain_http,
     )
-
-
-def _redis_url(given: str | None) -> str | None:
-    """The URL, or the content of the file of that name. Raises `SettingsError` for a password on the command line."""
-    if given is None:
-        return None
-    if "://" in given:
-        if urlsplit(given).password:
-            raise SettingsError(
-                "--redis: every process list shows this password; write the URL into a file that only the agent may"
-                " read, and give its name"
-            )
-        return given
-    try:
-        return Path(given).read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"--redis {given}: {error}; give a URL, or a file with a URL") from error
 
 
 @contextlib.contextmanager
@@ -282,17 +255,14 @@ def _metrics(given: str | None, data: Path) -> Iterator[None]:
         yield
 
 
-def _supervise(settings: AgentSettings, own_redis: bool, stop: threading.Event) -> None:
-    """Start the agent's processes and supervise them until `stop` is set."""
+def _supervise(settings: AgentSettings, stop: threading.Event) -> None:
+    """Start the agent's worker and supervise it until `stop` is set."""
     supervisor = Supervisor(Path(settings.data) / "log", say, stop=stop)
     try:
-        if own_redis:
-            _start_redis(supervisor, Path(settings.data))
         worker = supervisor.add(
             "worker",
             [sys.executable, "-m", "probes.site.worker"],
             env={**settings.environment(), **SMALL},
-            # A worker without Redis, for example, runs but does no work.
             liveness=LivenessCheck(FileHeartbeat(settings.heartbeat_file), MAX_SILENCE_S),
         )
         say(f"worker runs (log {worker.log}); delivering to {settings.centre}")
@@ -300,15 +270,6 @@ def _supervise(settings: AgentSettings, own_redis: bool, stop: threading.Event) 
     finally:
         supervisor.stop()
         say("stopped")
-
-
-def _start_redis(supervisor: Supervisor, data: Path) -> None:
-    path = make_socket_dir(data) / REDIS_SOCKET
-    child = supervisor.add(
-        "redis", broker.command(path), stop_signal=broker.STOP_SIGNAL, liveness=broker.liveness_check(path)
-    )
-    supervisor.wait_ready(child, lambda: broker.answers(path), READY_TIMEOUT_S)
-    say(f"redis runs on {path} (log {child.log})")
 
 
 def say(line: str) -> None:

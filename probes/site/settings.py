@@ -34,7 +34,7 @@ class JoinedCentre(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of the agent's latest start, without the address of its Redis, which may contain a password."""
+    """Options of the agent's latest start."""
 
     centre: str
     token_file: str
@@ -43,12 +43,11 @@ class StartOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`redis_url` is as Celery writes it; the files are absolute paths. `identity` is sent to the centre."""
+    """The files are absolute paths. `identity` is sent to the centre."""
 
     centre: str
     token_file: str
     data: str
-    redis_url: str
     identity: str | None = None
     limits_file: str | None = None
     allow_plain_http: bool = False

@@ -1,31 +1,29 @@
-"""The agent's Celery application and its tasks, on the agent's own Redis, without a result backend.
+"""The agent's Celery application and its tasks, on a queue in memory, without a result backend.
 
 Tasks are thin: each calls one function of the agent. A task of a kind is a whole cycle of all targets. A slot is
-sent with an ETA within the next minute, since Redis delivers messages twice whose ETA lies beyond its visibility
-timeout; it may also be sent twice when Redis was restarted: the spool lets it be taken once.
+sent with an ETA within the next minute, so that a changed plan takes effect. After a restart of the worker it is sent
+again: the spool lets it be taken once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import msgspec
-import redis
 from celery import Celery
 
-from probes.broker import client_url
 from probes.contract import CycleKind
 from probes.kinds import CYCLE_KINDS
+from probes.site import local_queue
 from probes.site.agent import Agent
+from probes.site.recent_numbers import RecentNumbers
 from probes.site.runner.schedule import task_name
 from probes.site.runner.slot import AHEAD as SLOTS_AHEAD
 from probes.site.wire import OnDemandPing, OnDemandTrace, Plan, read_slot
 
-REMEMBER_SLACK = timedelta(minutes=1)
-REMEMBER_REQUESTS = timedelta(hours=1)
-REDIS_TIMEOUT_S = 5.0
+REMEMBER_SLACK_S = 60.0
+REMEMBER_REQUESTS_S = 3600.0
 
 
 class AgentApp(Celery):
@@ -40,7 +38,7 @@ class AgentApp(Celery):
 def make_app(agent: Agent) -> AgentApp:
     """The application with its tasks, for one worker with a pool of threads and beat inside."""
     # No fixups: Celery would load Django into the agent where the environment names its settings.
-    app = AgentApp("soundings-site", broker=agent.settings.redis_url, set_as_current=True, fixups=[])
+    app = AgentApp("soundings-site", broker=local_queue.URL, set_as_current=True, fixups=[])
     app.agent = agent
     app.conf.update(
         task_ignore_result=True,
@@ -82,7 +80,7 @@ def _add_chores(app: AgentApp, dispatch: Callable[[], None], take_up: Callable[[
 
 def _add_on_demand(app: AgentApp) -> Callable[[Plan], None]:
     """Add the tasks that run on-demand pings and traces. Returns the function that enqueues the new ones of a plan."""
-    client = redis.Redis.from_url(client_url(app.agent.settings.redis_url), socket_timeout=REDIS_TIMEOUT_S)
+    pings, routes = RecentNumbers(), RecentNumbers()
 
     @app.task(name="site.on_demand_ping", shared=False)
     def run_ping(request: dict[str, Any]) -> None:
@@ -92,16 +90,13 @@ def _add_on_demand(app: AgentApp) -> Callable[[Plan], None]:
     def run_traces(requests: list[dict[str, Any]]) -> None:
         app.agent.trace_on_demand(msgspec.convert(requests, list[OnDemandTrace]))
 
-    def is_new(name: str, run_id: int) -> bool:
-        return bool(client.set(f"on-demand-{name}:{run_id}", 1, nx=True, ex=REMEMBER_REQUESTS))
-
     def take_up(plan: Plan) -> None:
         for request in plan.pings_to_send:
-            if is_new("ping", request.run_id):
+            if pings.add(request.run_id, REMEMBER_REQUESTS_S):
                 run_ping.apply_async((msgspec.to_builtins(request),))
-        traces = [msgspec.to_builtins(trace) for trace in plan.traces_to_run if is_new("trace", trace.run_id)]
-        if traces:
-            run_traces.apply_async((traces,))
+        new = [trace for trace in plan.traces_to_run if routes.add(trace.run_id, REMEMBER_REQUESTS_S)]
+        if new:
+            run_traces.apply_async(([msgspec.to_builtins(trace) for trace in new],))
 
     return take_up
 
@@ -117,7 +112,7 @@ def _add_cycle(app: AgentApp, kind: CycleKind) -> None:
 def _add_measurements(app: AgentApp) -> Callable[[], None]:
     """Add the tasks of cycles and slots. Returns the function that enqueues the slots of the next minute."""
     agent = app.agent
-    client = redis.Redis.from_url(client_url(agent.settings.redis_url), socket_timeout=REDIS_TIMEOUT_S)
+    sent = RecentNumbers()
 
     for kind in CYCLE_KINDS:
         _add_cycle(app, kind)
@@ -136,8 +131,8 @@ def _add_measurements(app: AgentApp) -> Callable[[], None]:
         new = []
         for slot in sorted(agent.slots.due(plan), key=lambda slot: slot.starts_at) if plan is not None else []:
             now = agent.centre.clock.utc_now()
-            remembered = slot.ends_at - now + REMEMBER_SLACK
-            if client.set(f"slot:{slot.slot_id}", 1, nx=True, ex=max(remembered, REMEMBER_SLACK)):
+            remember_s = max((slot.ends_at - now).total_seconds(), 0.0) + REMEMBER_SLACK_S
+            if sent.add(slot.slot_id, remember_s):
                 wait_s = (agent.slots.starts_at(slot) - now).total_seconds()
                 run_slot.apply_async((msgspec.to_builtins(slot),), countdown=max(wait_s, 0.0))
                 new.append(msgspec.to_builtins(slot))

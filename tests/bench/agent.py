@@ -1,4 +1,4 @@
-"""Resource use of an agent: memory and CPU with its Redis, at 1,000 targets measured every minute. 4 minutes.
+"""Resource use of an agent: memory and CPU at 1,000 targets measured every minute. 4 minutes.
 
 A whole agent, as run at a site, measures loopback addresses like PingER: ten requests of each of two sizes per minute
 to each, each result spooled and delivered to a small centre in this process. Memory is the kernel's resident size, with
@@ -29,7 +29,7 @@ TARGETS = 1000
 MINUTES = 3
 BURSTS_A_MINUTE = 2 * TARGETS
 PATIENCE_S = 150.0
-LARGEST_MB = 200
+LARGEST_MB = 80
 LARGEST_SHARE = 0.02
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import django
 from django.core.management import call_command
 
-from probes import broker
+from monitor.stack import broker
 from tests.bench import Row
 from tests.bench.archive import database, wake
 from tests.bench.serving import web_server

@@ -144,7 +144,7 @@ def check_commands(stack: Stack) -> str:
     doctor = ("exec", "-T", "agent", "python", "-m", "probes", "site", "doctor", "--data", "/data")
     for output in (stack.compose(*doctor, check=False), stack.far(*doctor, check=False)):
         good = set(re.findall(r"^OK +(\w+)", output, re.MULTILINE))
-        require({"redis", "iperf3", "ip", "centre"} <= good, output)
+        require({"iperf3", "ip", "centre"} <= good, output)
     ports = [stack.compose("port", "--protocol", protocol, "agent", "5201").strip() for protocol in ("tcp", "udp")]
     require(ports == ["127.0.0.1:5201"] * 2, str(ports))
     return "mesh check; site doctor at both sites; port 5201 published for TCP and UDP"

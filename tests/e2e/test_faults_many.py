@@ -9,8 +9,7 @@ import pytest
 from django.db import connection
 
 from monitor.archive.models import Burst, ReceivedBatch
-from monitor.stack import serving
-from probes import broker
+from monitor.stack import broker, serving
 from tests.crowd import drain, make_crowd
 from tests.e2e.centre import largest_bytes, listening, web_server
 from tests.e2e.stack import wait_for

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from probes import broker
+from monitor.stack import broker
 from probes.supervision.liveness import FileHeartbeat
 from probes.supervision.supervise import Supervisor
 from tests.e2e import busy_app

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from monitor.agents.models import issue_token
 from monitor.archive.models import Burst, RefusedResult
-from probes import broker
+from monitor.stack import broker
 from tests.db.mesh_of_three import NOW, batch, burst, delivered, make_mesh
 from tests.e2e.centre import largest_bytes, web_server
 from tests.e2e.stack import wait_for

@@ -25,7 +25,7 @@ from monitor.agents.models import issue_token
 from monitor.archive.models import BurstHour
 from monitor.archive.rollup import recompute
 from monitor.archive.upkeep import samples
-from probes import broker
+from monitor.stack import broker
 from probes.ping.spec import Burst
 from tests.db.mesh_of_three import MeshOfThree, batch, burst, delivered, make_mesh
 from tests.e2e.centre import web_server

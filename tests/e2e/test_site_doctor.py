@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(
 
 SOON = datetime.now(UTC) + timedelta(hours=1)
 CHECKS = {
-    "data folder", "token", "redis", "iperf3", "ip", "privileges", "ping_group_range", "ICMP over IPv4",
+    "data folder", "token", "iperf3", "ip", "privileges", "ping_group_range", "ICMP over IPv4",
     "ICMP over IPv6", "centre", "clock", "DNS", "permitted", "MTU", "ports",
 }  # fmt: skip
 
@@ -127,12 +127,10 @@ def started(folder, centre, monkeypatch):
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     token = (folder / "token").rename(elsewhere / "token")
-    monkeypatch.setattr(command, "_supervise", lambda settings, own_redis, stop: None)
+    monkeypatch.setattr(command, "_supervise", lambda settings, stop: None)
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
     monkeypatch.setattr(os, "umask", lambda mask: mask)
-    redis_url = folder / "redis-url"
-    redis_url.write_text("redis://:s3cret-redis@localhost")
-    options = ["--centre", centre.url, "--token-file", str(token), "--redis", str(redis_url)]
+    options = ["--centre", centre.url, "--token-file", str(token)]
     centre.plan = Plan(version="v1", site="cern", mesh="test")
     return lambda: main(["site", "--data", str(folder), *options])
 
@@ -144,7 +142,6 @@ def test_the_doctor_uses_the_options_of_the_running_agent(examine, folder, start
 
     assert (findings["centre"]["found"], findings["centre"]["mend"]) == ("site cern; plan v1", None)
     assert findings["token"]["mend"] is None
-    assert "s3cret-redis" not in (folder / "start.json").read_text()
 
 
 def test_a_newly_joined_centre_replaces_those_options(examine, folder, started):
@@ -225,7 +222,6 @@ def test_missing_programs_are_reported_with_their_packages(examine, monkeypatch)
 
     findings = examine()
 
-    assert "apt-get install redis-server" in findings["redis"]["mend"]
     assert "apt-get install iperf3" in findings["iperf3"]["mend"]
     assert "apt-get install iproute2" in findings["ip"]["mend"]
 

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from probes import broker
 from probes.commands.own_command import agent_command
 from probes.contract import CheckResult, Deadline, NoRoute, Outcome, ProbeError
 from probes.ping.addresses import FAMILY
@@ -67,10 +66,6 @@ def _data_folder(data: Path) -> CheckResult:
 
 def check_programs(site: SiteSetup) -> Iterator[CheckResult]:
     """Check the programs that the agent starts."""
-    try:
-        yield CheckResult(check="redis", detail=broker.find_server())
-    except broker.BrokerError as error:
-        yield CheckResult(check="redis", detail="no redis-server", fix=str(error))
     yield _iperf3()
     path = shutil.which("ip")
     if path is None:

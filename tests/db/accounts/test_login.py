@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from monitor.accounts import rate_limits
-from probes import broker
+from monitor.stack import broker
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "long and winding"

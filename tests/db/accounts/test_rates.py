@@ -10,7 +10,7 @@ import pytest
 from monitor import redis_client
 from monitor.accounts.rate_limits import AGENT, Rate, wait_s
 from monitor.redis_client import RedisClient
-from probes import broker
+from monitor.stack import broker
 
 
 @pytest.fixture(scope="module")

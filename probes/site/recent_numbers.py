@@ -1,0 +1,26 @@
+"""Numbers that were seen lately, each forgotten after a time of its own. Used by several threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+
+class RecentNumbers:
+    """Tells new numbers from those seen lately."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._forget_at: dict[int, float] = {}
+        self._lock = threading.Lock()
+
+    def add(self, number: int, remember_s: float) -> bool:
+        """Remember a number for so many seconds. False if it is remembered already, and then unchanged."""
+        with self._lock:
+            now = self._monotonic()
+            self._forget_at = {seen: at for seen, at in self._forget_at.items() if at > now}
+            if number in self._forget_at:
+                return False
+            self._forget_at[number] = now + remember_s
+            return True
