@@ -30,6 +30,7 @@ from django.core.management import get_commands, load_command_class
 from gunicorn.config import Config
 from gunicorn.util import import_app
 
+import probes
 from dashboards import __main__ as dashboards_command
 from monitor.environment import VARIABLES
 from monitor.mesh.document import reader
@@ -489,7 +490,7 @@ def test_every_image_has_the_security_fixes_of_its_line(image: str) -> None:
 
 
 def test_our_image_has_the_version_of_the_project() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    version = probes.__version__
     assert {service["image"] for service in OURS.values()} == {f"soundings:{version}"}
     for text in (DOCKERFILE, (ROOT / "packaging/agent.Dockerfile").read_text()):
         assert f"ARG VERSION={version}\n" in text
