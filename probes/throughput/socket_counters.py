@@ -7,6 +7,7 @@ constants are those of <linux/netlink.h>, <linux/inet_diag.h> and <linux/tcp.h>.
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import socket
 import struct
@@ -35,7 +36,8 @@ PEER_OFFSET = 20
 ANSWER_BYTES = 65_536
 TIMEOUT_S = 2.0
 
-SEGMENT, LAST_RECEIVED, CWND, MINIMUM_RTT = 16, 52, 80, 148
+TIMEOUT, SEGMENT, UNACKNOWLEDGED, LAST_RECEIVED, SMOOTHED_RTT, CWND = 8, 16, 24, 52, 68, 80
+NOT_SENT, MINIMUM_RTT = 144, 148
 ACKNOWLEDGED, DELIVERY_RATE, TIMES, SENT = 120, 160, 168, 200
 """Offsets in struct tcp_info; after `TIMES` and `SENT` more counters follow."""
 TCP_INFO_BYTES = 224
@@ -55,7 +57,8 @@ class StreamAddress:
 @dataclass(frozen=True, slots=True)
 class ConnectionCounters:
     """Counters of a connection. `age_s` is the time since it last received data, its age if it only sends;
-    `segment_bytes` is the payload of the segments that it sends."""
+    `segment_bytes` is the payload of the segments that it sends, `outstanding_bytes` are sent or waiting, and not
+    acknowledged. `rtt_ms` is the smoothed RTT, `timeout_s` the retransmission timeout."""
 
     connection: bytes
     sent_bytes: int
@@ -71,6 +74,18 @@ class ConnectionCounters:
     rtt_min_ms: float | None
     segment_bytes: int
     cwnd_segments: int
+    rtt_ms: float
+    timeout_s: float
+    outstanding_bytes: int
+
+
+def counters_of(connection: socket.socket) -> ConnectionCounters:
+    """The counters of a connection of this process. Raises `OSError` from a kernel that does not have them all."""
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+    counters = _counters(b"", info)
+    if counters is None:
+        raise OSError(errno.EOPNOTSUPP, "this kernel has no counters of a connection; Linux has them since 4.19")
+    return counters
 
 
 class SocketReader:
@@ -168,6 +183,10 @@ def _counters(number: bytes, info: bytes) -> ConnectionCounters | None:
     """The counters in a tcp_info; None from a kernel that does not have them all."""
     if len(info) < TCP_INFO_BYTES:
         return None
+    (timeout_us,) = struct.unpack_from("=I", info, TIMEOUT)
+    (unacknowledged,) = struct.unpack_from("=I", info, UNACKNOWLEDGED)
+    (rtt_us,) = struct.unpack_from("=I", info, SMOOTHED_RTT)
+    (not_sent_bytes,) = struct.unpack_from("=I", info, NOT_SENT)
     (segment_bytes,) = struct.unpack_from("=I", info, SEGMENT)
     (age_ms,) = struct.unpack_from("=I", info, LAST_RECEIVED)
     (cwnd_segments,) = struct.unpack_from("=I", info, CWND)
@@ -191,4 +210,7 @@ def _counters(number: bytes, info: bytes) -> ConnectionCounters | None:
         rtt_min_ms=None if rtt_min_us in (0, UNSET_RTT_US) else rtt_min_us / 1e3,
         segment_bytes=segment_bytes,
         cwnd_segments=cwnd_segments,
+        rtt_ms=rtt_us / 1e3,
+        timeout_s=timeout_us / 1e6,
+        outstanding_bytes=unacknowledged * segment_bytes + not_sent_bytes,
     )

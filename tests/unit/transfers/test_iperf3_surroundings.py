@@ -291,6 +291,9 @@ def counters(number: int, sent_bytes: int, busy_s: float, **fields: object) -> C
         "rtt_min_ms": 40.0,
         "segment_bytes": 1448,
         "cwnd_segments": 10,
+        "rtt_ms": 40.0,
+        "timeout_s": 0.24,
+        "outstanding_bytes": 0,
     }
     return ConnectionCounters(bytes([number]), sent_bytes, busy_s=busy_s, **{**values, **fields})
 
