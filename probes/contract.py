@@ -256,8 +256,8 @@ class CycleKind(Kind):
 
     `targets(task)` are the paths of a cycle. `spec(task, targets, limits)` is the spec of one run to those of them
     that are permitted, within the limits; the run gives the same number of results for each target, in their order.
-    `length_s(task)` is the usual length of a run, `longest_s(spec)` its deadline. A task that `overlaps` fills its
-    period, so that a cycle begins while the one before still awaits its last replies.
+    `length_s(task)` is the usual length of a run, `longest_s(spec)` its deadline. A task that `overlaps` may fill
+    its period, so that a cycle begins while the one before still awaits its last replies.
 
     `forbids(limits, task, targets, load)` gives the kind's own rule against each target or None;
     `not_measured(task, target, at, outcome, detail)` the results of a target without figures. `packets_sent` counts a

@@ -105,6 +105,8 @@ KIND = CycleKind(
     spec=_spec,
     length_s=lambda task: task.spec.duration_s,
     longest_s=longest_s,
+    # Packets that are not counted may take until after the next cycle has begun.
+    overlaps=lambda task: task.spec.duration_s + closing_s(task.spec) > task.every_s,
     not_measured=_not_measured,
     forbids=_forbids,
     run=_run,

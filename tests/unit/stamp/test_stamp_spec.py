@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from probes.contract import Outcome
-from probes.stamp.spec import StampBurst, StampDirection, StampPeer, StampTarget
+from probes.stamp.kind import KIND
+from probes.stamp.spec import StampBurst, StampDirection, StampPeer, StampSpec, StampTarget, StampTask
 
 BURST = StampBurst(
     target="far.example",
@@ -63,3 +64,11 @@ def test_a_key_is_base64_of_16_bytes_at_least(key: str) -> None:
 
 def test_a_burst_survives_its_way_to_the_centre() -> None:
     assert msgspec.json.decode(msgspec.json.encode(BURST), type=StampBurst) == BURST
+
+
+@pytest.mark.parametrize(("every_s", "spacing_s", "overlaps"), [(10, 0.5, True), (60, 1.0, False), (20, 1.0, True)])
+def test_a_cycle_may_begin_before_the_last_is_closed(every_s, spacing_s, overlaps) -> None:
+    """Else the cycle after one with a loss at its end would be busy, within 21 s with a timeout of 2 s."""
+    task = StampTask(test="oneway", every_s=every_s, spec=StampSpec(targets=(), count=10, spacing_s=spacing_s))
+
+    assert KIND.overlaps(task) == overlaps
