@@ -52,6 +52,12 @@ class SettingsIn(Schema, extra="forbid"):
     reverse: Annotated[
         bool, Field(description="reverse connection: the receiver connects; data flows the same way")
     ] = False
+    capture_packets: Annotated[
+        int | None,
+        _number(
+            "capture_packets", "packets whose headers both ends keep, as far as their limits.toml allows; TCP only"
+        ),
+    ] = None
 
 
 class OnDemandOut(Schema):

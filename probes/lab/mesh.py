@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from probes.lab.scenario import LabSite, Scenario
+from probes.throughput.spec import MOST_CAPTURED_PACKETS
 
 
 def namespace_addresses(scenario: Scenario, *, ipv6: bool = False) -> dict[str, tuple[str, ...]]:
@@ -30,9 +31,10 @@ def loopback_addresses(scenario: Scenario) -> dict[str, tuple[str, ...]]:
 
 def limits_toml(addresses: Mapping[str, Sequence[str]]) -> str:
     """The limits.toml of every site of the lab: allows only the lab's addresses, which are private or loopback and so
-    not measured by default."""
+    not measured by default; and captures of packets, which are of the lab alone."""
     inside = [f"{address}/{128 if ':' in address else 32}" for site in addresses.values() for address in site]
-    return _block("[networks]", {"allowed": inside})
+    captures = _block("[throughput]", {"max_capture_packets": MOST_CAPTURED_PACKETS})
+    return "\n".join([_block("[networks]", {"allowed": inside}), captures])
 
 
 def mesh_toml(scenario: Scenario, addresses: Mapping[str, Sequence[str]]) -> str:

@@ -41,6 +41,12 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--reverse", action="store_true", help="reverse connection: the receiver connects; data flows the same way"
     )
+    parser.add_argument(
+        "--capture-packets",
+        type=int,
+        metavar="N",
+        help="both ends keep the headers of so many packets, as far as limits.toml of their sites allows",
+    )
     parser.add_argument("--wait", action="store_true", help="wait for the end of the test and print its result")
     parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object at the end")
 
@@ -86,6 +92,7 @@ def _settings(options: dict[str, Any]) -> Settings:
         mss_bytes=options["mss_bytes"],
         block_bytes=options["block_bytes"],
         reverse=options["reverse"],
+        capture_packets=options["capture_packets"],
     )
 
 

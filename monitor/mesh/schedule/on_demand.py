@@ -88,6 +88,8 @@ def faults(settings: Settings) -> list[str]:
         problems.append("UDP needs a sending rate; give rate_bps")
     if settings.protocol == "udp" and (settings.block_bytes or 0) > MOST_DATAGRAM_BYTES:
         problems.append(f"block_bytes: a UDP datagram has at most {MOST_DATAGRAM_BYTES} bytes")
+    if settings.protocol == "udp" and settings.capture_packets is not None:
+        problems.append("packets of UDP are not captured; leave capture_packets out, or use TCP")
     if settings.congestion_control is not None and not settings.congestion_control.isidentifier():
         problems.append(
             f"congestion_control: {settings.congestion_control!r} is not a valid name; write as cubic or bbr"

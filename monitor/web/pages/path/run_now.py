@@ -14,6 +14,7 @@ from monitor.mesh.schedule import on_demand
 from monitor.mesh.schedule.on_demand import NoFreeSlot, OnDemandError, Settings
 from monitor.web.pages.incidents.operate import problems, refusal
 from monitor.web.request.paths import path_or_404
+from probes.throughput.spec import MOST_CAPTURED_PACKETS
 
 BITS_PER_MEGABIT = 1e6
 
@@ -32,6 +33,7 @@ class SettingsForm(forms.Form):
     )
     rate_mbps = forms.FloatField(label="rate (Mbit/s)", required=False, min_value=0, max_value=1e6)
     reverse = forms.BooleanField(label="reverse connection (receiver connects)", required=False)
+    capture = forms.BooleanField(label="capture packet headers", required=False)
 
     @property
     def settings(self) -> Settings:
@@ -47,6 +49,7 @@ class SettingsForm(forms.Form):
             protocol=data["protocol"],
             rate_bps=None if rate_mbps is None else round(rate_mbps * BITS_PER_MEGABIT),
             reverse=data["reverse"],
+            capture_packets=MOST_CAPTURED_PACKETS if data["capture"] else None,
         )
 
 
