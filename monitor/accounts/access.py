@@ -91,6 +91,11 @@ class Access:
         return self._csrf.process_view(request, _csrf_placeholder, (), {})
 
 
+def may_operate(request: HttpRequest) -> bool:
+    """Whether a request of the API may see what only operators see: by the role of its user, and by its token."""
+    return may(request.user, Action.OPERATE) and not getattr(request, "is_read_only", False)
+
+
 def _bearer_token(request: HttpRequest) -> str | None:
     """Bearer token of a request, or None. Other schemes, such as Basic, belong to a proxy in front."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -123,6 +128,7 @@ def _refuse_token(request: HttpRequest, token: str, action: Action) -> HttpRespo
     if not may(user_token.user, action):
         return _refusal(403, _missing_role(action, user_token.user.get_username()))
     request.user = user_token.user
+    request.is_read_only = not user_token.may_operate  # type: ignore[attr-defined]
     return None
 
 

@@ -21,6 +21,7 @@ from monitor.alerts.incidents.actions import ActionRefused
 from monitor.alerts.incidents.listing import UnknownFilter
 from monitor.alerts.incidents.queries import incidents_of_path
 from monitor.api import freshness, incidents, mesh_state, on_demand, on_demand_pings, quiet
+from monitor.api.captures import router as captures_router
 from monitor.api.incidents import status_of
 from monitor.api.json_renderer import ApiRenderer
 from monitor.api.parameters import TO_THE_MICROSECOND, Moment, PacketBytes, ProblemOut, Range, path_or_404
@@ -73,6 +74,7 @@ api = NinjaAPI(
 api.add_router("", router)
 api.add_router("", sweeps_router)
 api.add_router("", transfers_router)
+api.add_router("", captures_router)
 api.add_router("", routes_router)
 api.add_router("", route_downloads_router)
 api.add_router("", incidents.router)

@@ -36,6 +36,7 @@ MORE = (
     Destination("sweeps", "Sweeps", frozenset({"sweep"})),
     Destination("records", "Records"),
     Destination("calculator", "Calculator"),
+    Destination("captures", "Packet captures", needs_login=True),
     Destination("maintenance", "Maintenance", frozenset({"maintenance-change"})),
     Destination("completeness", "Completeness"),
     Destination("audit", "Activity", needs_login=True),

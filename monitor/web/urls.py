@@ -6,6 +6,7 @@ from django.urls import URLPattern, path
 from monitor.accounts.roles import Action, needs
 from monitor.web.charts.view import chart_bundle
 from monitor.web.pages.calculator.view import calculator_page
+from monitor.web.pages.captures.view import capture_pcap, captures_page
 from monitor.web.pages.compare.view import compare_page
 from monitor.web.pages.completeness.view import completeness_page
 from monitor.web.pages.grid.changes import grid_cell, grid_changes
@@ -75,6 +76,8 @@ urlpatterns: list[URLPattern] = [
     path("sweeps/<int:sweep_id>/", sweep_page, name="sweep"),
     path("sites/<str:name>/", site_page, name="site"),
     path("completeness/", completeness_page, name="completeness"),
+    path("captures/", captures_page, name="captures"),
+    path("captures/<int:slot_id>-<str:role>.pcap", capture_pcap, name="capture-pcap"),
     path("calculator/", calculator_page, name="calculator"),
     path("search/", search_page, name="search"),
     path("search/suggestions/", suggestions, name="search-suggestions"),

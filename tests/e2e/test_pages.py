@@ -32,6 +32,7 @@ PASSWORD = "long and winding"
 
 PAGES = {
     "login": "/login/",
+    "captures": "/captures/",
     "calculator": "/calculator/?rtt_ms=100&loss_ratio=0.001&mss_bytes=1460&cc=cubic&streams=1&times=2",
     "sites": "/sites/",
     "site": "/sites/bern/",
@@ -61,12 +62,12 @@ PAGES = {
 """The address of each page by the name of its view. Names in braces are fixtures, which wait until their object exists;
 a page ignores them behind a question mark."""
 
-FOR_OPERATORS = ("path", "incident", "maintenance", "maintenance-change", "audit", "preferences")
+FOR_OPERATORS = ("path", "captures", "incident", "maintenance", "maintenance-change", "audit", "preferences")
 """Pages visited by an operator, who sees more."""
 
 NOT_PAGES = {
     "series-csv", "bursts-csv", "tests-csv", "changes-csv", "table-tsv", "chart-bundle", "grid-cell", "grid-changes",
-    "routes-csv", "directions-csv", "stamp-csv", "path-charts", "trace-now",
+    "routes-csv", "directions-csv", "stamp-csv", "path-charts", "trace-now", "capture-pcap",
     "run-now", "test-now", "path-progress", "acknowledge", "unacknowledge", "comment", "quiet-end", "silence", "logout",
     "search-suggestions", "lab", "lab-expected",
 }  # fmt: skip

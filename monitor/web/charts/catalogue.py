@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from monitor.archive.queries.paths import Series
-from monitor.web.charts import transfer
+from monitor.web.charts import time_sequence, transfer
 from monitor.web.charts.marks import Spec, TimeAxis
 from monitor.web.charts.series import loss_chart, rtt_chart, throughput_chart
 from monitor.web.charts.smoke import smoke_chart
@@ -22,6 +22,7 @@ def empty_charts() -> list[Spec]:
         smoke_chart(series, (), window),
         throughput_chart(series, (), window),
         *transfer.empty_charts(),
+        time_sequence.empty_chart(),
         rtt_chart(series, window),
         loss_chart(series, window),
     ]

@@ -258,6 +258,8 @@ def test_the_openapi_schema_lists_every_address(ask, client):
         "/api/v1/paths/{path_id}/stamp",
         "/api/v1/paths/{path_id}/throughput",
         "/api/v1/paths/{path_id}/throughput/{at}",
+        "/api/v1/paths/{path_id}/throughput/{at}/captures",
+        "/api/v1/paths/{path_id}/throughput/{at}/captures/{role}",
         "/api/v1/paths/{path_id}/capacity",
         "/api/v1/paths/{path_id}/changes",
         "/api/v1/paths/{path_id}/congestion",

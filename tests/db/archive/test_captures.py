@@ -7,18 +7,15 @@ import msgspec
 import pytest
 
 from monitor.analysis.packets import LostWhere
-from monitor.archive.diagnosis.captures import find_in_captures
-from monitor.archive.diagnosis.pending import diagnose_awaited
 from monitor.archive.models import StoredCapture
 from monitor.archive.queries.throughput.captures import captures_of
 from monitor.archive.upkeep import records
 from monitor.mesh.models import Slot
-from probes.contract import Deadline, Outcome
-from probes.throughput.spec import MOST_CAPTURE_BYTES, CapturedHeaders, ServerReport
+from probes.contract import Deadline
+from probes.throughput.spec import MOST_CAPTURE_BYTES, CapturedHeaders
 from tests.captures import captured, pcap_of
-from tests.db.archive.test_transfers import real
-from tests.db.mesh_of_three import HOUR, NOW, batch, delivered, make_mesh
-from tests.deliveries import store
+from tests.db.capture_rows import deliver_captures
+from tests.db.mesh_of_three import HOUR, make_mesh
 
 pytestmark = pytest.mark.timescale
 
@@ -28,22 +25,8 @@ def mesh(db):
     return make_mesh()
 
 
-def deliver(mesh, sender, receiver, number=1):
-    """A test whose ends have these captures."""
-    slot = mesh.slot(mesh.slac_cern)
-    run = msgspec.structs.replace(real("queue"), capture=sender)
-    served = ServerReport(family=4, started_at=HOUR, outcome=Outcome.MEASURED, detail="served it", capture=receiver)
-    for site, said in ((mesh.slac, run), (mesh.cern, served)):
-        receipt = store(site.pk, batch(delivered(mesh.slac_cern, said, number, slot_id=slot.pk), number=number), NOW)
-        assert receipt.refused == ()
-    diagnose_awaited(NOW)
-    while find_in_captures(1):
-        pass
-    return slot
-
-
 def test_both_captures_are_kept_and_evaluated(mesh):
-    slot = deliver(mesh, captured("lossy-sender", 7), captured("lossy-receiver"))
+    slot = deliver_captures(mesh, captured("lossy-sender", 7), captured("lossy-receiver"))
 
     sender, receiver = captures_of(slot.pk)
     assert (sender.role, receiver.role) == ("sender", "receiver")
@@ -60,7 +43,7 @@ def test_both_captures_are_kept_and_evaluated(mesh):
 
 
 def test_an_end_without_a_capture_says_why(mesh):
-    slot = deliver(mesh, captured("lossy-sender"), CapturedHeaders(reason="capturing needs CAP_NET_RAW"))
+    slot = deliver_captures(mesh, captured("lossy-sender"), CapturedHeaders(reason="capturing needs CAP_NET_RAW"))
 
     sender, receiver = captures_of(slot.pk)
     assert sender.losses is None or sender.losses.where is LostWhere.UNKNOWN
@@ -68,7 +51,7 @@ def test_an_end_without_a_capture_says_why(mesh):
 
 
 def test_a_test_without_captures_has_none(mesh):
-    assert captures_of(deliver(mesh, msgspec.UNSET, msgspec.UNSET).pk) == []
+    assert captures_of(deliver_captures(mesh, msgspec.UNSET, msgspec.UNSET).pk) == []
 
 
 @pytest.mark.parametrize(
@@ -83,7 +66,7 @@ def test_a_test_without_captures_has_none(mesh):
 )
 def test_what_cannot_be_read_has_the_reason(mesh, pcap_zlib, fault):
     assert len(pcap_zlib) < MOST_CAPTURE_BYTES
-    slot = deliver(mesh, captured("lossy-sender"), CapturedHeaders(pcap_zlib=pcap_zlib, packets=10))
+    slot = deliver_captures(mesh, captured("lossy-sender"), CapturedHeaders(pcap_zlib=pcap_zlib, packets=10))
 
     sender, receiver = captures_of(slot.pk)
     assert fault in receiver.findings.fault
@@ -92,7 +75,7 @@ def test_what_cannot_be_read_has_the_reason(mesh, pcap_zlib, fault):
 
 
 def test_captures_are_deleted_by_age(mesh, settings):
-    deliver(mesh, captured("stalled-sender"), captured("stalled-receiver"))
+    deliver_captures(mesh, captured("stalled-sender"), captured("stalled-receiver"))
     days = timedelta(days=settings.RETENTION_DAYS["captures"])
 
     assert records.delete_old(HOUR + days, Deadline(10))["throughput_capture"] == 0

@@ -26,6 +26,7 @@ class StoredTransfer:
     path_id: int
     at: datetime
     test: str
+    slot_id: int | None
     protocol: str
     outcome: str
     streams: int

@@ -26,6 +26,7 @@ from monitor.archive.queries.paths import (
     raw_bursts,
 )
 from monitor.archive.queries.policers import PolicerPoint, policer_series
+from monitor.archive.queries.throughput.captures import captures_of
 from monitor.archive.queries.throughput.inventories import inventory_changes
 from monitor.archive.queries.throughput.series import (
     PathThroughput,
@@ -42,6 +43,7 @@ from monitor.mesh.queries import measured_by
 from monitor.overview.changes import PathChange
 from monitor.overview.grid import UnknownChoice, choose_packet_bytes
 from monitor.web.charts.sentences import loss_figure, loss_ground
+from monitor.web.pages.captures.figures import captures_view
 from monitor.web.pages.path.capacity import CapacityView, capacity_view
 from monitor.web.pages.path.chart_data import ChartData, load_chart_data
 from monitor.web.pages.path.directions import DirectionView, load_directions
@@ -148,7 +150,7 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
         spread=spread(scheduled_bps(tests)),
         estimate=None if estimate is None else estimate_view(estimate),
         latest_tests=tuple(reversed(tests[-LATEST_TESTS:])),
-        transfer=_transfer(path_id, tests, test_at),
+        transfer=_transfer(path, tests, test_at),
         latest_files=tuple(reversed(disk_to_disk_series(path_id, since, until)[-LATEST_TESTS:])),
         latest_policers=tuple(reversed(policer_series(path_id, since, until)[-LATEST_TESTS:])),
         ledger=ledger_rows(path_id, since, until),
@@ -185,17 +187,19 @@ def _earlier(path_id: int, packet_bytes: int, before: datetime) -> ShownPeriod |
     return None if ends is None else ShownPeriod(*ends, None)
 
 
-def _transfer(path_id: int, tests: Sequence[ThroughputPoint], at: datetime | None) -> TransferView | None:
+def _transfer(path: Path, tests: Sequence[ThroughputPoint], at: datetime | None) -> TransferView | None:
     """The test that began at `at`, or the newest. Raises `UnknownChoice` without such a test."""
     if at is None:
         at = next((test.at for test in reversed(tests) if test.throughput_bps is not None), None)
         if at is None:
             return None
-    stored = transfer_of(path_id, at)
+    stored = transfer_of(path.pk, at)
     if stored is None:
         raise UnknownChoice(f"test={at.isoformat()}: no throughput test of this path began then")
     has_inventory = stored.sender_inventory is not None or stored.receiver_inventory is not None
-    return transfer_view(stored, inventory_changes(path_id, at) if has_inventory else ())
+    changes = inventory_changes(path.pk, at) if has_inventory else ()
+    captures = () if stored.slot_id is None else captures_of(stored.slot_id)
+    return transfer_view(stored, changes, captures_view(captures, path.source.site.name, path.destination.site.name))
 
 
 def _only(rows: Sequence[T]) -> T | None:

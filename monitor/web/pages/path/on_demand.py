@@ -152,6 +152,7 @@ class OnDemandBlock:
     can_throughput: bool
     progress: OnDemandProgress
     needs_operator: bool
+    may_operate: bool = False
 
     @property
     def is_shown(self) -> bool:
@@ -167,6 +168,7 @@ def on_demand_of(request: HttpRequest, path: Path, now: datetime) -> OnDemandBlo
         can_throughput=on_demand.fault_of(path) is None,
         progress=_progress(path.pk, now),
         needs_operator=can_ping and not may_ask,
+        may_operate=may_ask,
     )
 
 

@@ -17,6 +17,7 @@ from monitor.archive.queries.path_estimates import PathEstimate
 from monitor.archive.queries.throughput.inventories import InventoryChange
 from monitor.archive.queries.throughput.transfers import StoredTransfer
 from monitor.web.charts.transfer import TransferCharts, transfer_charts
+from monitor.web.pages.captures.figures import CapturesView
 from monitor.web.pages.path.hosts import HostsView, hosts_view
 from monitor.web.pages.path.streams import StreamRow, stream_rows
 from probes.throughput.authentication import has_thread_per_stream
@@ -40,6 +41,7 @@ class TransferView:
     charts: TransferCharts | None
     hosts: HostsView | None = None
     streams: tuple[StreamRow, ...] = ()
+    captures: CapturesView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,10 @@ class EstimateView:
     target: str
 
 
-def transfer_view(stored: StoredTransfer, changes: Sequence[InventoryChange] = ()) -> TransferView:
-    """A test for the page, with the changes of its hosts before it."""
+def transfer_view(
+    stored: StoredTransfer, changes: Sequence[InventoryChange] = (), captures: CapturesView | None = None
+) -> TransferView:
+    """A test for the page, with the changes of its hosts before it and the captures of its ends."""
     findings = stored.findings
     return TransferView(
         stored=stored,
@@ -68,6 +72,7 @@ def transfer_view(stored: StoredTransfer, changes: Sequence[InventoryChange] = (
         charts=transfer_charts(stored),
         hosts=hosts_view(stored, changes),
         streams=stream_rows(stored),
+        captures=captures,
     )
 
 
