@@ -8,7 +8,7 @@ numbers; names for other packages are exported here. docs/method/diagnosis.md ha
 from monitor.analysis.transfer.diagnosis import Diagnosis, diagnose
 from monitor.analysis.transfer.disks import DiskFinding, DiskLimit, DiskToDisk, network_or_disk
 from monitor.analysis.transfer.events import Pause, Recovery
-from monitor.analysis.transfer.finding import EvidenceFigure, Verdict
+from monitor.analysis.transfer.finding import EvidenceFigure, Verdict, size_text
 from monitor.analysis.transfer.period import Spread, bit_metres_per_s, spread
 from monitor.analysis.transfer.record import (
     CoreUse,
@@ -46,5 +46,6 @@ __all__ = [
     "bit_metres_per_s",
     "diagnose",
     "network_or_disk",
+    "size_text",
     "spread",
 ]

@@ -24,7 +24,8 @@ class ServiceLevel(msgspec.Struct, frozen=True, kw_only=True):
 
     At most `loss_ratio` of the packets are lost and at least `availability_ratio` of the bursts have a reply, over the
     period of the report; `rtt_ms` is the maximum of an hour's median, `throughput_bps` the minimum of a test, in
-    `kept_ratio` of the hours and of the tests.
+    `kept_ratio` of the hours and of the tests. `promised_bps` and `promised_burst_bytes` are the service that is paid
+    for (`monitor.analysis.promised_service`).
     """
 
     loss_ratio: Annotated[OpenRatio, meaning("Maximum loss over the period of a report.")] | None = None
@@ -33,8 +34,20 @@ class ServiceLevel(msgspec.Struct, frozen=True, kw_only=True):
     throughput_bps: Annotated[float, Meta(ge=1, le=1e15), meaning("Minimum throughput of a test.")] | None = None
     kept_ratio: Annotated[
         OpenRatio,
-        meaning("Share of the hours that must meet `rtt_ms`, and of the tests that must meet `throughput_bps`."),
+        meaning(
+            "Share of the hours that must meet `rtt_ms`, and of the tests that must meet `throughput_bps` and the"
+            " promised service."
+        ),
     ] = KEPT_RATIO
+    promised_bps: (
+        Annotated[float, Meta(ge=1, le=1e15), meaning("Rate of the service that is paid for, in bit/s.")] | None
+    ) = None
+    promised_burst_bytes: (
+        Annotated[
+            float, Meta(ge=1, le=1e15), meaning("Its burst, as policer tests measure it; judged beside `promised_bps`.")
+        ]
+        | None
+    ) = None
 
 
 def settings_for(levels: Mapping[str, Any], place: Place) -> ServiceLevel:

@@ -34,6 +34,7 @@ from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.document.service_levels import ServiceLevel
 from monitor.mesh.models import Group, KindName, Measurement, Mesh, Path, Site
 from monitor.mesh.queries import groups_of_sites, measured_by, place_of
+from monitor.overview.promised_service import PromisedService, promised_services
 from monitor.overview.recurring_hours import PathCongestion, congestion_of
 from monitor.overview.route_changes import RouteEffects, route_effects
 from monitor.reports.contents.report import ReportScope
@@ -96,6 +97,7 @@ class Material:
     levels: Mapping[int, ServiceLevel]
     hours_above: Mapping[int, for_reports.TargetCounts]
     tests_below: Mapping[int, for_reports.TargetCounts]
+    promised: Mapping[int, PromisedService]
     verdicts: Mapping[int, for_reports.TransferVerdict]
     capacities: Mapping[int, float]
     days_of_tests: Mapping[int, list[DayOfTests]]
@@ -153,6 +155,7 @@ def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
         levels=levels,
         hours_above=_hours_above(since, until, levels, sizes),
         tests_below=_tests_below(since, until, levels, throughput),
+        promised=promised_services(levels, since, until),
         verdicts=_by_path(for_reports.transfer_verdicts(since, until, list(told))),
         days_of_tests=days_of_tests(since, sizes),
         forecasts=forecasts_of_tests(sorted(throughput)[:MOST_FORECAST_PATHS], since, until),

@@ -125,6 +125,7 @@ def _path(material: Material, path_id: int) -> PathReport:
         under_load=material.under_load.get(path_id),
         measured_by=described.measured_by,
         directions=material.directions.get(path_id),
+        promised=material.promised.get(path_id),
     )
 
 

@@ -19,6 +19,7 @@ from monitor.archive.queries.paths import PathSummary
 from monitor.archive.queries.throughput.series import PathThroughput
 from monitor.archive.queries.throughput.under_load import LatencyUnderLoad
 from monitor.archive.upkeep.freshness import EvaluationPause
+from monitor.overview.promised_service import PromisedService
 from monitor.reports.periods import Period
 
 GOAL_LOSS_RATIO = 0.001
@@ -104,6 +105,7 @@ class PathReport:
     under_load: LatencyUnderLoad | None = None
     measured_by: str | None = None
     directions: DirectionLosses | None = None
+    promised: PromisedService | None = None
 
     @property
     def lost_direction(self) -> LostDirection:

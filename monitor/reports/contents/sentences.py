@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from monitor.analysis.directions import LostDirection, OneWayLosses
+from monitor.analysis.promised_service import ServiceVerdict
 from monitor.archive.upkeep.freshness import EvaluationPause
 from monitor.reports.contents.report import (
     ComparedFigure,
@@ -26,6 +27,8 @@ from monitor.reports.numbers import Numbers
 MOST_NAMED = 5
 MOST_CHANGES = 3
 COVERAGE_WORTH_A_MENTION_RATIO = 0.95
+
+NOT_KEPT = ServiceVerdict.NOT_KEPT
 
 Rule = Callable[[Report, Numbers], Sentence | None]
 
@@ -254,6 +257,23 @@ def _levels(report: Report, numbers: Numbers) -> Sentence | None:
     return Sentence("service levels", words, {"judged": len(judged), "missed": len(missed)})
 
 
+def _promised(report: Report, numbers: Numbers) -> Sentence | None:
+    judged = [path for path in (*report.paths, *report.throughput_only) if path.promised is not None]
+    if not judged:
+        return None
+    missed = [path.name for path in judged if path.promised and path.promised.finding.verdict is NOT_KEPT]
+    kept = sum(1 for path in judged if path.promised and path.promised.finding.verdict is ServiceVerdict.KEPT)
+    if missed:
+        words = (
+            f"Not the service you pay for on {numbers.count(len(missed))} of {paths(len(judged), numbers)}: "
+            f"{listed(missed, numbers)}."
+        )
+    else:
+        words = f"The promised service was kept on {numbers.count(kept)} of {paths(len(judged), numbers)}"
+        words += "." if kept == len(judged) else "; too few tests to tell on the others."
+    return Sentence("promised service", words, {"judged": len(judged), "kept": kept, "missed": len(missed)})
+
+
 def _dead(report: Report, numbers: Numbers) -> Sentence | None:
     names = [path.name for path in report.paths if 0 < path.sent == path.lost]
     return _path_sentence("all lost", "100% loss on", names, numbers)
@@ -325,6 +345,7 @@ RULES: tuple[Rule, ...] = (
     _routes,
     _congestion,
     _levels,
+    _promised,
     _advice,
     _thin,
 )

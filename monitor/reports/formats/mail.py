@@ -86,6 +86,7 @@ def _shortened(view: View) -> View:
         view,
         changes=view.changes[:MOST_LINES],
         budgets=view.budgets[:MOST_LINES],
+        promised=view.promised[:MOST_LINES],
         incidents=tuple(
             replace(incident, paths=incident.paths[:MOST_LINES]) for incident in view.incidents[:MOST_LINES]
         ),
@@ -98,7 +99,15 @@ def _shortened(view: View) -> View:
 
 
 def _left_out(view: View) -> tuple[str, ...]:
-    lists = (view.changes, view.budgets, view.incidents, view.routes, view.coverage, view.throughput_only)
+    lists = (
+        view.changes,
+        view.budgets,
+        view.promised,
+        view.incidents,
+        view.routes,
+        view.coverage,
+        view.throughput_only,
+    )
     if not any(len(lines) > MOST_LINES for lines in lists):
         return ()
     return (f"Lists show their first {MOST_LINES} entries; the PDF format lists all.",)

@@ -15,6 +15,7 @@ HEADS = {
     "changes": ("", "path", "figure", "eight weeks before", "this period", "p", "p, corrected"),
     "levels": ("target", "met on", ""),
     "budgets": ("path", "figure", "target", "actual", "error budget used"),
+    "promised": ("path", "promised", "result", "evidence"),
     "extremes": ("path", "loss", "RTT"),
     "verdicts": ("bottleneck", "paths", "example"),
     "under_load": ("path", "idle RTT, median", "under load, median", "95th percentile", "loss under load"),

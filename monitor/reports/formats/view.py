@@ -30,6 +30,7 @@ from monitor.reports.contents.sentences import paths as number_of_paths
 from monitor.reports.contents.times import pause_words, short_moment
 from monitor.reports.formats.cells import SIGN_WORDS, Row, TextCell, measured, row
 from monitor.reports.formats.directions import direction_lines, directions_note
+from monitor.reports.formats.promised import promised_lines
 from monitor.reports.formats.routes import change_lines, routes_note
 from monitor.reports.numbers import Numbers
 
@@ -69,6 +70,7 @@ class View:
     best: tuple[Line, ...]
     levels: tuple[Line, ...]
     budgets: tuple[Line, ...]
+    promised: tuple[Line, ...]
     pauses: Line
     incidents: tuple[Event, ...]
     no_incidents: str
@@ -113,6 +115,7 @@ def view_of(report: Report, numbers: Numbers) -> View:
         best=best,
         levels=_levels(report, numbers),
         budgets=_budgets(report, numbers),
+        promised=promised_lines(report, numbers),
         pauses=tuple(pause_words(pause, report, numbers) for pause in report.pauses),
         incidents=tuple(_event(incident, report, numbers) for incident in report.incidents),
         no_incidents=_no_incidents(report),

@@ -42,6 +42,7 @@ from monitor.mesh.models import Path
 from monitor.mesh.queries import measured_by
 from monitor.overview.changes import PathChange
 from monitor.overview.grid import UnknownChoice, choose_packet_bytes
+from monitor.overview.promised_service import evidence_words, promise_words, service_of_path, verdict_words
 from monitor.web.charts.sentences import loss_figure, loss_ground
 from monitor.web.pages.captures.figures import captures_view
 from monitor.web.pages.path.capacity import CapacityView, capacity_view
@@ -82,6 +83,8 @@ class PathView:
     transfer: TransferView | None
     latest_files: tuple[DiskToDiskPoint, ...]
     latest_policers: tuple[PolicerPoint, ...]
+    promised: tuple[str, str, str] | None
+    """The promised service, the verdict and its evidence, in words."""
     capacity: CapacityView
     incidents: tuple[Incident, ...]
     changes: tuple[PathChange, ...]
@@ -152,6 +155,7 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
         latest_tests=tuple(reversed(tests[-LATEST_TESTS:])),
         transfer=_transfer(path, tests, test_at),
         latest_files=tuple(reversed(disk_to_disk_series(path_id, since, until)[-LATEST_TESTS:])),
+        promised=_promised(path, since, until),
         latest_policers=tuple(reversed(policer_series(path_id, since, until)[-LATEST_TESTS:])),
         ledger=ledger_rows(path_id, since, until),
         capacity=capacity_view(newest_capacities(path_id, until)),
@@ -180,6 +184,13 @@ def _newest_at(series: Series, until: datetime) -> datetime | None:
     begin = max(since, end - timedelta(hours=1))
     bursts = raw_bursts(series.path_id, begin, end, packet_bytes=series.packet_bytes) if begin < end else []
     return max((burst.at for burst in bursts), default=since)
+
+
+def _promised(path: Path, since: datetime, until: datetime) -> tuple[str, str, str] | None:
+    service = service_of_path(path, since, until)
+    if service is None:
+        return None
+    return promise_words(service, figures), verdict_words(service), evidence_words(service, figures)
 
 
 def _earlier(path_id: int, packet_bytes: int, before: datetime) -> ShownPeriod | None:

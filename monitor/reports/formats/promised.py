@@ -1,0 +1,22 @@
+"""The section of a report about the promised service: a line for each path that has a promise and a test."""
+
+from __future__ import annotations
+
+from monitor.analysis.promised_service import ServiceVerdict
+from monitor.overview.promised_service import evidence_words, promise_words, verdict_words
+from monitor.reports.contents.report import Report
+from monitor.reports.numbers import Numbers
+
+ORDER = (ServiceVerdict.NOT_KEPT, ServiceVerdict.CANNOT_TELL, ServiceVerdict.KEPT)
+
+
+def promised_lines(report: Report, numbers: Numbers) -> tuple[tuple[str, ...], ...]:
+    """Path, promise, verdict and evidence; those that are not kept first."""
+    services = [
+        (path.name, path.promised) for path in (*report.paths, *report.throughput_only) if path.promised is not None
+    ]
+    services.sort(key=lambda named: ORDER.index(named[1].finding.verdict))
+    return tuple(
+        (name, promise_words(service, numbers), verdict_words(service), evidence_words(service, numbers))
+        for name, service in services
+    )
