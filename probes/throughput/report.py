@@ -6,6 +6,7 @@ report of a failure, or a truncated report, has no throughput, never 0 bit/s. Th
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 from datetime import datetime
@@ -15,6 +16,9 @@ import msgspec
 
 from probes.contract import NoRoute, NotPermitted, Outcome, ProbeError
 from probes.throughput.spec import (
+    LEAST_STEPS,
+    MOST_STEPS,
+    MOST_STEPS_OF_ALL,
     CpuUse,
     Protocol,
     ReceivedIntervals,
@@ -214,16 +218,41 @@ def _streams(report: Json, reverse: bool) -> tuple[StreamResult, ...]:
     if any("udp" in stream for stream in of_client):
         return ()
     alike = len(senders) == len(receivers)
+    steps_bps = _steps_of_streams(report, reverse, len(of_client))
     return tuple(
         _stream(
             (senders[place] if alike else stream).get("sender", {}),
             (receivers[place] if alike else stream).get("receiver", {}),
+            steps_bps[place] if place < len(steps_bps) else (),
         )
         for place, stream in enumerate(of_client)
     )
 
 
-def _stream(sent: Json, received: Json) -> StreamResult:
+def _steps_of_streams(report: Json, reverse: bool, count: int) -> list[tuple[int, ...]]:
+    """The rates of each stream over parts of the test, as the receiver counted where it reported; empty for one."""
+    of_client = report.get("intervals", [])
+    of_server = report.get("server_output_json", {}).get("intervals", [])
+    measured = [
+        interval
+        for interval in (of_client if reverse else of_server) or of_client
+        if not interval["sum"].get("omitted") and len(interval["streams"]) == count
+    ]
+    if count < 2 or not measured:
+        return []
+    steps = min(len(measured), MOST_STEPS, max(LEAST_STEPS, MOST_STEPS_OF_ALL // count))
+    bounds = [len(measured) * step // steps for step in range(steps + 1)]
+    parts = [measured[begin:end] for begin, end in itertools.pairwise(bounds)]
+    return [tuple(_mean_rate_bps(part, place) for part in parts) for place in range(count)]
+
+
+def _mean_rate_bps(part: list[Json], place: int) -> int:
+    length_s = sum(interval["sum"]["seconds"] for interval in part)
+    sent_bytes = sum(interval["streams"][place]["bytes"] for interval in part)
+    return round(8.0 * sent_bytes / length_s) if length_s > 0 else 0
+
+
+def _stream(sent: Json, received: Json, steps_bps: tuple[int, ...] = ()) -> StreamResult:
     """A stream by the reports of its two ends; its rate is the receiver's where that reported any."""
     rated = received if received.get("bytes") else sent
     return StreamResult(
@@ -236,6 +265,7 @@ def _stream(sent: Json, received: Json) -> StreamResult:
         rtt_mean_ms=_mean_ms([sent.get("mean_rtt")]),
         rtt_max_ms=_mean_ms([sent.get("max_rtt")]),
         cwnd_max_bytes=sent.get("max_snd_cwnd"),
+        steps_bps=steps_bps,
     )
 
 

@@ -31,6 +31,8 @@ from probes.throughput.hosts.spec import HostInventory, HostLoad, TcpMetrics
 Protocol = Literal["tcp", "udp"]
 MAX_STREAMS = 128
 """The most that iperf3 accepts."""
+LEAST_STEPS, MOST_STEPS, MOST_STEPS_OF_ALL = 8, 40, 640
+"""Rates over time of a stream, and of all streams of a test where each has more than the least."""
 
 MOST_CAPTURED_PACKETS = 20_000
 MOST_CAPTURE_BYTES = 512 * 1024
@@ -170,7 +172,8 @@ class UdpCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 class StreamResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A stream of a TCP test, without the omitted part. RTTs and the congestion window are the sender's; what its end
-    or its system did not report is None."""
+    or its system did not report is None. `steps_bps` are its rates over parts of the test of about equal length, from
+    several streams on: their number is bounded by that of the streams."""
 
     throughput_bps: Amount
     duration_s: Seconds
@@ -181,6 +184,7 @@ class StreamResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     rtt_mean_ms: Amount | None = None
     rtt_max_ms: Amount | None = None
     cwnd_max_bytes: LargeCount | None = None
+    steps_bps: Annotated[tuple[LargeCount, ...], Meta(max_length=MOST_STEPS)] = ()
 
 
 class CapturedHeaders(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

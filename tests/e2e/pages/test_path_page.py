@@ -223,7 +223,15 @@ def test_streams_and_settings_of_hosts_fit_the_screen(browser, served, path, scr
             ),
         )
     )
-    streams = [{"throughput_bps": rate, "duration_s": 10.0, "retransmits": 3} for rate in (9e9, 9.1e9, 8.8e9, 1.2e9)]
+    streams = [
+        {
+            "throughput_bps": rate,
+            "duration_s": 10.0,
+            "retransmits": 3,
+            "steps_bps": [round(rate * share) for share in (0.8, 1.2, 1.1, 0.9)],
+        }
+        for rate in (9e9, 9.1e9, 8.8e9, 1.2e9)
+    ]
     for minutes, receiver, transfer in ((30, before, None), (0, after, {"streams": streams})):
         throughput(
             path,

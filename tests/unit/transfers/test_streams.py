@@ -18,6 +18,7 @@ from probes.throughput.capture.of_test import ThroughputCapture
 from probes.throughput.iperf3 import client_arguments
 from probes.throughput.kind import KIND
 from probes.throughput.limits import ThroughputLimits
+from probes.throughput.report import _steps_of_streams
 from probes.throughput.spec import CapturedHeaders, StreamResult, ThroughputRun, ThroughputSpec, Transfer
 from tests.unit.transfers.test_iperf3 import FIXTURES, read
 
@@ -89,6 +90,52 @@ def test_a_slow_stream_is_marked():
     assert rows[3].throughput == "120 Mbit/s"
     assert stream_rows(Stored(Transfer(streams=streams[:1]))) == ()
     assert stream_rows(Stored(None)) == ()
+
+
+@pytest.mark.parametrize("name", ["both_ends.json", "tcp_streams.json", "reverse.json"])
+def test_the_rates_over_time_of_each_stream_sum_up_to_its_bytes(name):
+    report = json.loads((FIXTURES / name).read_text())
+    reverse = bool(report["start"]["test_start"]["reverse"])
+    far = report.get("server_output_json", {}).get("intervals", [])
+    intervals = [
+        interval
+        for interval in (report["intervals"] if reverse else far) or report["intervals"]
+        if not interval["sum"]["omitted"]
+    ]
+
+    streams = read((FIXTURES / name).read_bytes()).transfer.streams
+
+    for place, stream in enumerate(streams):
+        if len(streams) == 1:
+            assert stream.steps_bps == ()
+            continue
+        sent_bytes = sum(interval["streams"][place]["bytes"] for interval in intervals)
+        length_s = sum(interval["sum"]["seconds"] for interval in intervals)
+        mean_bps = sum(stream.steps_bps) / len(stream.steps_bps)
+        assert mean_bps == pytest.approx(8 * sent_bytes / length_s, rel=0.05)
+
+
+@pytest.mark.parametrize(("streams", "steps"), [(2, 40), (16, 40), (40, 16), (128, 8)])
+def test_the_rates_over_time_are_bounded(streams, steps):
+    one = {"sum": {"seconds": 0.1, "omitted": False}, "streams": [{"bytes": 1250}] * streams}
+
+    kept = _steps_of_streams({"intervals": [one] * 100}, False, streams)
+
+    assert {len(rates) for rates in kept} == {steps}
+    assert {rate for rates in kept for rate in rates} == {100_000}
+
+
+def test_a_stream_that_stalls_at_the_end_is_drawn_at_the_foot():
+    steady, stalled = (
+        StreamResult(throughput_bps=1e8, duration_s=10.0, steps_bps=steps)
+        for steps in ((10**8, 10**8, 10**8), (10**8, 10**8, 0))
+    )
+
+    rows = stream_rows(Stored(Transfer(streams=(steady, stalled))))
+
+    assert 'd="M0.0 0.0L48.0 0.0L96.0 0.0"' in rows[0].chart
+    assert 'd="M0.0 0.0L48.0 0.0L96.0 18.0"' in rows[1].chart
+    assert "0 bit/s at the end" in rows[1].chart
 
 
 def test_the_block_size_reaches_iperf3_and_the_result():

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
 
 from monitor.analysis import figures
 from monitor.analysis.tcp import wording
@@ -13,11 +17,13 @@ from probes.throughput.spec import StreamResult
 SLOW_RATIO = 0.5
 """Share of the median rate below which a stream is slow."""
 UNKNOWN = "–"
+WIDTH, HEIGHT = 96, 18
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRow:
-    """A stream: its number from 1 and its figures. `remark` says whether it is slow."""
+    """A stream: its number from 1 and its figures. `remark` says whether it is slow, `chart` draws its rate over the
+    test, from zero to the highest rate of all its streams; empty without any."""
 
     number: int
     throughput: str
@@ -26,6 +32,7 @@ class StreamRow:
     rtt: str
     cwnd: str
     remark: str
+    chart: SafeString
 
 
 def stream_rows(stored: StoredTransfer) -> tuple[StreamRow, ...]:
@@ -34,10 +41,11 @@ def stream_rows(stored: StoredTransfer) -> tuple[StreamRow, ...]:
     if len(streams) < 2:
         return ()
     usual_bps = median(stream.throughput_bps for stream in streams)
-    return tuple(_row(number, stream, usual_bps) for number, stream in enumerate(streams, 1))
+    top_bps = max((rate for stream in streams for rate in stream.steps_bps), default=0)
+    return tuple(_row(number, stream, usual_bps, top_bps) for number, stream in enumerate(streams, 1))
 
 
-def _row(number: int, stream: StreamResult, usual_bps: float) -> StreamRow:
+def _row(number: int, stream: StreamResult, usual_bps: float, top_bps: float) -> StreamRow:
     is_slow = stream.throughput_bps < SLOW_RATIO * usual_bps
     return StreamRow(
         number=number,
@@ -47,4 +55,20 @@ def _row(number: int, stream: StreamResult, usual_bps: float) -> StreamRow:
         rtt=UNKNOWN if stream.rtt_mean_ms is None else figures.milliseconds(stream.rtt_mean_ms),
         cwnd=UNKNOWN if stream.cwnd_max_bytes is None else wording.size(stream.cwnd_max_bytes),
         remark=f"slow: {figures.percent(stream.throughput_bps / usual_bps)} of the median" if is_slow else "",
+        chart=_chart(stream.steps_bps, top_bps),
     )
+
+
+def _chart(steps_bps: Sequence[int], top_bps: float) -> SafeString:
+    """The rate over the test as SVG, with its range in words."""
+    if len(steps_bps) < 2 or top_bps <= 0:
+        return mark_safe("")
+    step = WIDTH / (len(steps_bps) - 1)
+    line = "L".join(f"{step * place:.1f} {HEIGHT * (1 - rate / top_bps):.1f}" for place, rate in enumerate(steps_bps))
+    low, high = (figures.bit_rate(float(rate)) for rate in (min(steps_bps), max(steps_bps)))
+    words = f"{low} to {high}, {figures.bit_rate(float(steps_bps[-1]))} at the end"
+    return format_html(
+        '<svg class="trend" viewBox="-2 -2 {} {}" width="{}" height="{}" role="img" aria-label="{}"><title>{}</title>'
+        '<path d="M{}"/></svg>',
+        WIDTH + 4, HEIGHT + 4, WIDTH + 4, HEIGHT + 4, words, words, line,
+    )  # fmt: skip
