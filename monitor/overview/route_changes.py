@@ -68,12 +68,15 @@ def route_effects(since: datetime, until: datetime, path_ids: Sequence[int] | No
 
 
 def rtt_steps(since: datetime, until: datetime, path_ids: Sequence[int] | None = None) -> list[RttStepFinding]:
-    """RTT steps that began in a period, by time; a finding that moved to another incident counts once."""
+    """RTT steps that began in a period, by time, without slow rises; a finding that moved to another incident counts
+    once."""
     rows = IncidentPath.objects.filter(rule=RTT.name, since__gte=since, since__lt=until).order_by("since", "path_id")
     if path_ids is not None:
         rows = rows.filter(path_id__in=list(path_ids))
     steps: dict[tuple[int, datetime], RttStepFinding] = {}
     for path_id, at, figures in rows.values_list("path_id", "since", "figures"):
+        if figures.get("is_slow"):
+            continue
         shift_ms = float(figures["after_ms"]) - float(figures["before_ms"])
         not_before = datetime.fromisoformat(figures["not_before"]) if "not_before" in figures else at
         steps[path_id, at] = RttStepFinding(path_id, not_before, at, shift_ms)

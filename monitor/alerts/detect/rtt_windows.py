@@ -25,6 +25,9 @@ Ints = NDArray[np.int64]
 WINDOW = BEFORE + AFTER
 SPARE_CYCLES = 12
 """Cycles without an answer that a window may hold; with more, the path is judged when it answers better."""
+SLOW_GAP = 10
+"""Bursts between the newest of a window and those before with which a slow rise is compared. With few cycles without an
+answer they are among those that are read for `SPARE_CYCLES`."""
 
 FIGURES = {
     "minimum": "minimum RTT of each burst",
@@ -66,7 +69,7 @@ class RecentBursts:
 @dataclass(frozen=True, slots=True)
 class TripWindows:
     """Windows of shape (windows, WINDOW), oldest burst first. `bursts` are those of all paths, one path after the
-    other; `spans` has the first and the end of each path's.
+    other; `spans` has the first and the end of each path's. `ends` has the place of the newest burst of each window.
 
     `judged_s` is the time of each path's newest burst here: later bursts are new in the next evaluation.
     """
@@ -78,6 +81,15 @@ class TripWindows:
     judged_s: Mapping[int, float]
     bursts: RecentBursts
     spans: Mapping[int, tuple[int, int]]
+    ends: Ints
+
+    def with_gaps(self) -> tuple[Ints, Ints]:
+        """Windows whose bursts before lie `SLOW_GAP` bursts before the others: the numbers of the windows that have
+        such bursts, and the places of their bursts in `bursts`, of shape (windows, WINDOW)."""
+        first = np.array([self.spans[path_id][0] for path_id in self.path_id.tolist()], dtype=np.int64)
+        windows = np.flatnonzero(self.ends - first >= WINDOW + SLOW_GAP - 1)
+        back = np.arange(1 - WINDOW, 1) - np.where(np.arange(WINDOW) < BEFORE, SLOW_GAP, 0)
+        return windows, self.ends[windows][:, np.newaxis] + back
 
     def bursts_of(self, path_id: int) -> RecentBursts | None:
         """The recent bursts of a path that has new ones or is watched; None of any other path."""
@@ -152,4 +164,5 @@ def windows_of(path_id: Ints, ttl: Floats, bursts: RecentBursts, judged_s: Mappi
         judged_s=dict(zip(ids, bursts.at_s[ends - 1].tolist(), strict=True)),
         bursts=bursts,
         spans=dict(zip(ids, zip(starts.tolist(), ends.tolist(), strict=True), strict=True)),
+        ends=last,
     )

@@ -101,6 +101,23 @@ def evidence(windows: ArrayLike) -> Floats:
     return np.concatenate(blocks) if blocks else np.empty(0)
 
 
+def apart(windows: ArrayLike, least_evidence: float = LEAST_EVIDENCE) -> dict[int, RttChange]:
+    """As `raised` for windows with a gap at the boundary, in which a change may have been slow: no other boundary
+    counts against it, so that a change is proven as long as it is in the window."""
+    rows = np.asarray(windows, dtype=np.float64)
+    if not len(rows):
+        return {}
+    proven = np.mean([_at_boundary(rows[:, BEFORE - b : BEFORE + a], b) for b, a in _WINDOWS], axis=0)
+    return {row: _change(rows[row], float(proven[row])) for row in np.flatnonzero(proven >= least_evidence).tolist()}
+
+
+def _at_boundary(rows: Floats, before: int) -> Floats:
+    """The log-likelihood ratio of two stretches, the first of so many samples, to a single stretch."""
+    floor = np.quantile(rows, _FLOOR_QUANTILE, axis=1, keepdims=True)
+    excess = np.log(np.maximum(rows - floor, 0.0) + _RESOLUTION_MS)
+    return _misfit(excess) - _misfit(excess[:, :before]) - _misfit(excess[:, before:])
+
+
 def _evidence(rows: Floats) -> Floats:
     """Evidence at the boundary, averaged over the windows, where it is the greatest among its rivals."""
     by_split = np.mean([_by_split(rows[:, BEFORE - b : BEFORE + a], b) for b, a in _WINDOWS], axis=0)

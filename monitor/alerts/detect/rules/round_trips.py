@@ -7,6 +7,9 @@ after a change of route; if the median alone rose, packets wait in a queue. Jitt
 difference of consecutive RTTs. A drift is a rank test: the medians of the last whole days against those of the days
 before them.
 
+A slow rise of the RTT by `least_rise_ms` or more, in which no burst is the first of a new level, is found by comparing
+the newest bursts with those of a stretch further back, with the same test.
+
 Sudden rises are found in each direction of paths with STAMP tests too, if this direction alone has changed, and no
 clock (`analysis.changes.one_way`). The size of a one-way delay depends on the clocks, so levels and shares are of both
 directions together, which is the round trip of the STAMP packets.
@@ -18,7 +21,7 @@ week.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, cast
@@ -28,9 +31,9 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from monitor.alerts.detect.delay_windows import CLOCK_HI, CLOCK_LO, DELAYS, OTHER, level_ms
-from monitor.alerts.detect.rtt_windows import TripWindows
+from monitor.alerts.detect.rtt_windows import RecentBursts, TripWindows
 from monitor.alerts.detect.rules.finding import AlertRule, BurstLevel, RuleFinding
-from monitor.alerts.detect.rules.windows import bursts_to_clear
+from monitor.alerts.detect.rules.windows import bursts_to_clear, settled_s
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
@@ -41,6 +44,7 @@ from monitor.mesh.document.alert_rules import DAY_S, LeastSchedule, RiseMs, Rule
 from probes.toml.keys import meaning
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 CLEAR_SHARE_OF_RISE = 0.5
 LEAST_TO_ASK_MS = 0.1
@@ -115,7 +119,24 @@ class RttStep(AlertRule):
             path_id = int(snapshot.trips.path_id[window])
             if path_id not in findings:
                 findings[path_id] = self._finding(snapshot, path_id, window, figure, change)
+        if "minimum" in self._watched and not snapshot.is_one_way:
+            for path_id, finding in self._slow(snapshot, settings):
+                findings.setdefault(path_id, finding)
         return list(findings.values())
+
+    def _slow(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> Iterator[tuple[int, RuleFinding]]:
+        """Slow rises, for each figure; of the time after the last incident of this rule alone."""
+        trips, bursts = snapshot.trips, snapshot.trips.bursts
+        windows, places = trips.with_gaps()
+        for figure in self._watched:
+            values_ms = bursts.values_ms[figure][places]
+            for row, change in _raised(values_ms, with_falls=False, find=detector.apart):
+                window, path_id = int(windows[row]), int(trips.path_id[windows[row]])
+                rule, at_s = cast("RoundTripRule | None", settings.get(path_id)), bursts.at_s[places[row]]
+                if rule is None or change.shift_ms < rule.least_rise_ms:
+                    continue
+                if at_s[0] > settled_s(snapshot, path_id, self.name):
+                    yield path_id, self._finding(snapshot, path_id, window, figure, change, places[row])
 
     def raised(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> Iterator[tuple[int, str, RttChange]]:
         """All changes that `settings` select, of all new bursts: the window, the figure that changed, the change."""
@@ -147,17 +168,31 @@ class RttStep(AlertRule):
             return f"{self.words} {shown.milliseconds(level)} for a day: accepted as the new baseline"
         return None
 
-    def _finding(self, snapshot: Snapshot, path_id: int, window: int, figure: str, change: RttChange) -> RuleFinding:
-        at = datetime.fromtimestamp(float(snapshot.trips.at_s[window, BEFORE]), UTC)
-        earliest = datetime.fromtimestamp(float(snapshot.trips.at_s[window, BEFORE - 1]), UTC)
+    def _finding(
+        self,
+        snapshot: Snapshot,
+        path_id: int,
+        window: int,
+        figure: str,
+        change: RttChange,
+        slow: Ints | None = None,
+    ) -> RuleFinding:
+        """`slow` are the places of the bursts that show a slow rise."""
+        times_s = (float(snapshot.trips.at_s[window, BEFORE - 1]), float(snapshot.trips.at_s[window, BEFORE]))
+        minima_ms, values_ms = (snapshot.trips.values_ms[name][window] for name in ("minimum", figure))
+        if slow is not None:
+            times_s = _slow_since(snapshot.trips.bursts, figure, slow)
+            minima_ms, values_ms = (snapshot.trips.bursts.values_ms[name][slow] for name in ("minimum", figure))
+        earliest, at = (datetime.fromtimestamp(seconds, UTC) for seconds in times_s)
         ttl_before, ttl_after = _usual(snapshot.trips.ttl[window, :BEFORE]), _usual(snapshot.trips.ttl[window, BEFORE:])
-        floor, rise_ms = (_rise(snapshot.trips.values_ms[name][window]) for name in ("minimum", figure))
+        floor, rise_ms = _rise(minima_ms), _rise(values_ms)
         why, delay = "", ""
         if "minimum" in self._watched:
             why = _cause(floor, rise_ms, ttl_before, ttl_after)
             delay = f"delay {rise_ms:+.1f} ms, " if snapshot.is_one_way else ""
+        rose = "" if slow is None else ", rose slowly"
         sentence = (
-            f"{delay}{self.words} {shown.milliseconds(change.after_ms)} since {at:%Y-%m-%d %H:%M} UTC, was "
+            f"{delay}{self.words} {shown.milliseconds(change.after_ms)}{rose} since {at:%Y-%m-%d %H:%M} UTC, was "
             f"{shown.milliseconds(change.before_ms)}{why}"
         )
         return RuleFinding(
@@ -172,6 +207,7 @@ class RttStep(AlertRule):
                 "after_ms": change.after_ms,
                 "rise_ms": rise_ms,
                 "minimum_rise_ms": floor,
+                "is_slow": slow is not None,
                 "evidence_nats": change.evidence,
                 "since": at.isoformat(),
                 "not_before": earliest.isoformat(),
@@ -275,12 +311,23 @@ def _is_asked_for(change: RttChange, rule: RuleSettings) -> bool:
     return limits.every_change or change.shift_ms >= min(limits.least_rise_ms, by_ratio)
 
 
-def _raised(windows_ms: Floats, *, with_falls: bool) -> Iterator[tuple[int, RttChange]]:
+def _raised(
+    windows_ms: Floats, *, with_falls: bool, find: Callable[[Floats], dict[int, RttChange]] = detector.raised
+) -> Iterator[tuple[int, RttChange]]:
     """The change points of the windows. Unless `with_falls`, the detector runs on windows with a rise only."""
     rise_ms = np.median(windows_ms[:, BEFORE:], axis=1) - np.median(windows_ms[:, :BEFORE], axis=1)
     windows = np.flatnonzero(with_falls | (rise_ms > LEAST_TO_ASK_MS))
     if len(windows):
-        yield from ((int(windows[row]), change) for row, change in detector.raised(windows_ms[windows]).items())
+        yield from ((int(windows[row]), change) for row, change in find(windows_ms[windows]).items())
+
+
+def _slow_since(bursts: RecentBursts, figure: str, places: Ints) -> tuple[float, float]:
+    """The times of the last burst before a slow rise, and of the first after which none is at the level before."""
+    end, newest = int(places[BEFORE - 1]), int(places[-1])
+    later_ms = bursts.values_ms[figure][end + 1 : newest + 1]
+    as_before = np.flatnonzero(later_ms <= bursts.values_ms[figure][places[:BEFORE]].max())
+    first = min(end + 1 + (int(as_before[-1]) + 1 if len(as_before) else 0), newest)
+    return float(bursts.at_s[end]), float(bursts.at_s[first])
 
 
 def _rise(values_ms: Floats) -> float:
