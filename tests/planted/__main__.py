@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.planted import detectors, drops, lab, one_way, one_way_delay, shared, simulated
+from tests.planted import detectors, drops, lab, one_way, one_way_delay, shared, simulated, slow_rises
 from tests.planted.simulated import Sizes
 from tests.reproduce.table import Table, placed
 
@@ -28,6 +28,7 @@ TABLES: dict[str, Callable[[Sizes], Table]] = {
     "one-way-delay-quiet": one_way_delay.quiet,
     "threshold": simulated.loss_above,
     "round-trips": simulated.round_trips,
+    "slow-rises": slow_rises.table,
     "throughput": simulated.throughput_falls,
     "drops": drops.table,
     "causes": simulated.causes,

@@ -25,9 +25,11 @@ Ints = NDArray[np.int64]
 WINDOW = BEFORE + AFTER
 SPARE_CYCLES = 12
 """Cycles without an answer that a window may hold; with more, the path is judged when it answers better."""
-SLOW_GAP = 10
-"""Bursts between the newest of a window and those before with which a slow rise is compared. With few cycles without an
-answer they are among those that are read for `SPARE_CYCLES`."""
+SLOW_GAP = 6
+"""Bursts between the two stretches that are compared for a slow rise."""
+SLOW_LAG = 4
+"""The newest bursts are in neither: a sudden rise is judged as such before. With few cycles without an answer all of
+these bursts are among those that are read for `SPARE_CYCLES`."""
 
 FIGURES = {
     "minimum": "minimum RTT of each burst",
@@ -84,11 +86,12 @@ class TripWindows:
     ends: Ints
 
     def with_gaps(self) -> tuple[Ints, Ints]:
-        """Windows whose bursts before lie `SLOW_GAP` bursts before the others: the numbers of the windows that have
-        such bursts, and the places of their bursts in `bursts`, of shape (windows, WINDOW)."""
+        """Windows that end `SLOW_LAG` bursts before the newest burst, with a gap of `SLOW_GAP` bursts after the first
+        `BEFORE`: the numbers of the windows that have such bursts, and their places in `bursts`, of shape (windows,
+        WINDOW)."""
         first = np.array([self.spans[path_id][0] for path_id in self.path_id.tolist()], dtype=np.int64)
-        windows = np.flatnonzero(self.ends - first >= WINDOW + SLOW_GAP - 1)
-        back = np.arange(1 - WINDOW, 1) - np.where(np.arange(WINDOW) < BEFORE, SLOW_GAP, 0)
+        windows = np.flatnonzero(self.ends - first >= WINDOW + SLOW_GAP + SLOW_LAG - 1)
+        back = np.arange(1 - WINDOW, 1) - SLOW_LAG - np.where(np.arange(WINDOW) < BEFORE, SLOW_GAP, 0)
         return windows, self.ends[windows][:, np.newaxis] + back
 
     def bursts_of(self, path_id: int) -> RecentBursts | None:

@@ -21,7 +21,7 @@ week.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, cast
@@ -49,6 +49,13 @@ Ints = NDArray[np.int64]
 CLEAR_SHARE_OF_RISE = 0.5
 LEAST_TO_ASK_MS = 0.1
 """The minimum rise that mesh.toml accepts: a smaller rise never alarms."""
+
+LEAST_SHARE_OF_SHIFT = 0.5
+"""A median that rose by less than this share of the minimum rise is not tested for a slow rise of both quartiles."""
+
+MIDDLE = (0.25, 0.75)
+LEAST_BETWEEN = 4
+"""So many bursts in the middle of a rise make it a slow one."""
 
 LEAST_BY_RATIO_MS = 1.0
 """The minimum rise for `least_rise_ratio`: the detector cannot resolve less."""
@@ -128,9 +135,12 @@ class RttStep(AlertRule):
         """Slow rises, for each figure; of the time after the last incident of this rule alone."""
         trips, bursts = snapshot.trips, snapshot.trips.bursts
         windows, places = trips.with_gaps()
+        least_ms = min((cast("RoundTripRule", rule).least_rise_ms for rule in settings.values()), default=np.inf)
         for figure in self._watched:
             values_ms = bursts.values_ms[figure][places]
-            for row, change in _raised(values_ms, with_falls=False, find=detector.apart):
+            rows = np.flatnonzero(_rises(values_ms) >= LEAST_SHARE_OF_SHIFT * least_ms)
+            for number, change in detector.apart(values_ms[rows]).items():
+                row = int(rows[number])
                 window, path_id = int(windows[row]), int(trips.path_id[windows[row]])
                 rule, at_s = cast("RoundTripRule | None", settings.get(path_id)), bursts.at_s[places[row]]
                 if rule is None or change.shift_ms < rule.least_rise_ms:
@@ -190,7 +200,8 @@ class RttStep(AlertRule):
         if "minimum" in self._watched:
             why = _cause(floor, rise_ms, ttl_before, ttl_after)
             delay = f"delay {rise_ms:+.1f} ms, " if snapshot.is_one_way else ""
-        rose = "" if slow is None else ", rose slowly"
+        is_slow = slow is not None and _has_levels_between(snapshot.trips.bursts.values_ms[figure], slow, change)
+        rose = ", rose slowly" if is_slow else ""
         sentence = (
             f"{delay}{self.words} {shown.milliseconds(change.after_ms)}{rose} since {at:%Y-%m-%d %H:%M} UTC, was "
             f"{shown.milliseconds(change.before_ms)}{why}"
@@ -207,7 +218,7 @@ class RttStep(AlertRule):
                 "after_ms": change.after_ms,
                 "rise_ms": rise_ms,
                 "minimum_rise_ms": floor,
-                "is_slow": slow is not None,
+                "is_slow": is_slow,
                 "evidence_nats": change.evidence,
                 "since": at.isoformat(),
                 "not_before": earliest.isoformat(),
@@ -311,14 +322,23 @@ def _is_asked_for(change: RttChange, rule: RuleSettings) -> bool:
     return limits.every_change or change.shift_ms >= min(limits.least_rise_ms, by_ratio)
 
 
-def _raised(
-    windows_ms: Floats, *, with_falls: bool, find: Callable[[Floats], dict[int, RttChange]] = detector.raised
-) -> Iterator[tuple[int, RttChange]]:
+def _raised(windows_ms: Floats, *, with_falls: bool) -> Iterator[tuple[int, RttChange]]:
     """The change points of the windows. Unless `with_falls`, the detector runs on windows with a rise only."""
-    rise_ms = np.median(windows_ms[:, BEFORE:], axis=1) - np.median(windows_ms[:, :BEFORE], axis=1)
-    windows = np.flatnonzero(with_falls | (rise_ms > LEAST_TO_ASK_MS))
+    windows = np.flatnonzero(with_falls | (_rises(windows_ms) > LEAST_TO_ASK_MS))
     if len(windows):
-        yield from ((int(windows[row]), change) for row, change in find(windows_ms[windows]).items())
+        yield from ((int(windows[row]), change) for row, change in detector.raised(windows_ms[windows]).items())
+
+
+def _rises(windows_ms: Floats) -> Floats:
+    return np.asarray(np.median(windows_ms[:, BEFORE:], axis=1) - np.median(windows_ms[:, :BEFORE], axis=1))
+
+
+def _has_levels_between(values_ms: Floats, places: Ints, change: RttChange) -> bool:
+    """Whether bursts lie between the levels before and after, as no more than a few do where the RTT rose suddenly."""
+    risen = (values_ms[places[BEFORE - 1] + 1 : places[-1] + 1] - change.before_ms) / (
+        change.after_ms - change.before_ms
+    )
+    return int(((risen > MIDDLE[0]) & (risen < MIDDLE[1])).sum()) >= LEAST_BETWEEN
 
 
 def _slow_since(bursts: RecentBursts, figure: str, places: Ints) -> tuple[float, float]:
