@@ -10,14 +10,14 @@ import contextlib
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from probes.contract import Deadline
-from probes.lab.namespaces import NamespacesUnavailable, enter, ip_tool
+from probes.lab.namespaces import NamespacesUnavailable, SiteNamespace, enter, ip_tool
 from probes.lab.settings import LabError
 
 ADDRESSES = ("10.78.0.1", "10.78.0.2")
@@ -70,6 +70,23 @@ class DirectLink:
         _ip("link", "set", "lo", "up")
         _ip("addr", "add", f"{ADDRESSES[end]}/{PREFIX_BITS}", "dev", INTERFACES[end])
         _ip("link", "set", INTERFACES[end], "up", "mtu", str(self._mtu_bytes))
+
+
+def join_sites(number: int, ends: Sequence[SiteNamespace], mtu_bytes: int) -> None:
+    """Join two sites of a lab by a veth pair, and send their packets to each other over it instead of the relay. Leaves
+    this process in the namespace of the last. Raises `LabError`."""
+    name = f"direct{number}"
+    enter(ends[0].net_fd)
+    _ip("link", "add", "name", name, "type", "veth", "peer", "name", name, "netns",
+        f"/proc/{os.getpid()}/fd/{ends[1].net_fd}")  # fmt: skip
+    for site, other in (tuple(ends), tuple(reversed(ends))):
+        enter(site.net_fd)
+        _ip("link", "set", name, "up", "mtu", str(mtu_bytes))
+        for own, far in zip(site.addresses, other.addresses, strict=True):
+            if ":" in own:
+                # Neighbours are asked for an address of the interface itself, unlike with ARP.
+                _ip("addr", "add", f"{own}/128", "dev", name, "nodad")
+            _ip("route", "add", f"{far}/{128 if ':' in far else 32}", "dev", name, "src", own)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ from probes.commands.own_command import probes_command
 from probes.lab import control
 from probes.lab.centre import CentreForwarder
 from probes.lab.changes import changed_settings
+from probes.lab.direct_link import join_sites
 from probes.lab.emulated_path import EmulatedPath
 from probes.lab.mesh import namespace_addresses
 from probes.lab.namespaces import WAN_INTERFACE, SiteNamespace, build_site, enter, gain_namespace_rights
@@ -59,6 +60,9 @@ def run_lab(
         addresses = namespace_addresses(scenario, ipv6=True)
         routers = [address for router in scenario.topology.routers for address in router.addresses]
         sites = [build_site(name, addresses[name], routers=routers, centre_port=port) for name in scenario.site_names]
+        of_name = {site.name: site for site in sites}
+        for number, (ends, mtu_bytes) in enumerate(scenario.direct.items()):
+            join_sites(number, [of_name[name] for name in ends], mtu_bytes)
         listeners = [site.centre_listener for site in sites if site.centre_listener is not None]
         forwarder = None if centre_socket is None else CentreForwarder(listeners, centre_socket)
         relay = Relay(sites, scenario.paths, seed, scenario.topology)
@@ -74,7 +78,7 @@ def run_lab(
             centre_port=port,
             sites=_site_states(scenario, sites),
         )
-        _register_handlers(state, sites, relay, forwarder, run_dir, cleanup)
+        _register_handlers(state, sites, relay, forwarder, run_dir, cleanup, scenario.direct)
         ready(state)
         gc.freeze()
         relay.run()
@@ -87,9 +91,10 @@ def _register_handlers(
     forwarder: CentreForwarder | None,
     run_dir: Path,
     cleanup: ExitStack,
+    direct: Collection[tuple[str, str]],
 ) -> None:
     """Have the relay's event loop handle requests, signals and the forwarding process as well."""
-    lab = _Lab(state, sites, relay, forwarder)
+    lab = _Lab(state, sites, relay, forwarder, direct)
     server = control.ControlServer(run_dir / control.CONTROL_SOCKET, relay, lab.answer)
     cleanup.callback(server.close)
     control.write_state(run_dir, state)
@@ -110,7 +115,9 @@ class _Lab:
         sites: list[SiteNamespace],
         relay: Relay,
         forwarder: CentreForwarder | None,
+        direct: Collection[tuple[str, str]] = (),
     ) -> None:
+        self._direct = frozenset(direct) | {(destination, source) for source, destination in direct}
         self._state = state
         self._sites = sites
         self._relay = relay
@@ -143,6 +150,8 @@ class _Lab:
         if path is None:
             kind = "link" if request.is_link else "path"
             raise LabError(f"no {kind} from {request.source} to {request.destination}")
+        if (request.source, request.destination) in self._direct and not request.is_link:
+            raise LabError(f"{request.source} and {request.destination} have a direct link, which cannot be changed")
         settings = changed_settings(path.settings, request.changes)
         if settings == path.settings:
             return  # changed_at stays: the time until an incident counts from the first request

@@ -11,7 +11,7 @@ import difflib
 import math
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -35,6 +35,7 @@ MAX_SITES = 64
 RTT_KM_PER_MS = 100.0
 """Great-circle distance per millisecond of RTT, at the speed of light in fibre."""
 
+DIRECT_MTU_BYTES = 1500
 EARTH_RADIUS_KM = 6371.0
 
 SiteName = Annotated[
@@ -130,13 +131,16 @@ class Alerts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _PathTable(OptionalSettings, frozen=True, kw_only=True):
-    """A `[[path]]` table: `between` with `rtt_ms`, or `from` and `to` with `delay_ms`; or with `route` or `routes`."""
+    """A `[[path]]` table: `between` with `rtt_ms`, or `from` and `to` with `delay_ms`; or with `route` or `routes`; or
+    `between` with `link = "direct"`: a veth pair of `mtu_bytes`, without the relay."""
 
     between: Annotated[tuple[str, str] | None, must_be('two sites, as in between = ["slac", "cern"]')] = None
     source: str | None = msgspec.field(default=None, name="from")
     destination: str | None = msgspec.field(default=None, name="to")
     rtt_ms: DelayMs | None = None
     delay_ms: DelayMs | None = None
+    link: Literal["direct"] | None = None
+    mtu_bytes: Annotated[int, msgspec.Meta(ge=1280, le=65_535)] | None = None
     route: tuple[Annotated[str, must_be('the name of a router, as in route = ["gw", "core"]')], ...] | None = None
     routes: (
         tuple[Annotated[tuple[str, ...], must_be('a route, as in routes = [["gw", "a"], ["gw", "b"]]')], ...] | None
@@ -159,7 +163,8 @@ class _Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """A scenario. `paths` has the settings of every ordered pair of sites; `seed` None picks a new seed per run."""
+    """A scenario. `paths` has the settings of every ordered pair of sites; `seed` None picks a new seed per run.
+    `direct` has the MTU of the veth pairs between two sites, whose packets do not pass the relay."""
 
     name: str
     title: str
@@ -169,6 +174,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     measure: Measure
     alerts: Alerts
     topology: Topology = Topology()
+    direct: Mapping[tuple[str, str], int] = {}
 
     @property
     def site_names(self) -> tuple[str, ...]:
@@ -227,6 +233,7 @@ def _scenario(name: str, table: Table) -> Scenario:
         measure=document.measure,
         alerts=document.alerts,
         topology=topology,
+        direct=_direct_links(document, topology.routes),
     )
 
 
@@ -327,6 +334,24 @@ def _overrides(tables: tuple[_PathTable, ...], names: list[str]) -> list[tuple[t
         except LabError as error:
             raise ScenarioError(f"[[path]] number {number}: {error}") from error
     return both + single
+
+
+def _direct_links(document: _Document, routed: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """MTU of each veth pair, by the two sites as the table names them."""
+    links = {}
+    for number, table in enumerate(document.path, start=1):
+        if table.link is None and table.mtu_bytes is not None:
+            raise ScenarioError(f'[[path]] number {number}: `mtu_bytes` is for `link = "direct"`')
+        if table.link is None:
+            continue
+        if table.between is None:
+            raise ScenarioError(f"[[path]] number {number}: a direct link has both directions: write `between`")
+        if explicit_settings(table) or table.rtt_ms is not None or table.between in routed:
+            raise ScenarioError(
+                f"[[path]] number {number}: a direct link has no relay, so no delay, loss, rate or route; remove them"
+            )
+        links[table.between] = table.mtu_bytes or DIRECT_MTU_BYTES
+    return links
 
 
 def _ends(table: _PathTable, names: list[str]) -> tuple[str, str]:

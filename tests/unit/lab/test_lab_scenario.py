@@ -250,3 +250,28 @@ def test_every_pair_of_sites_can_be_written(names: list[str], data: st.DataObjec
     else:
         with pytest.raises(LabError, match=f" {readings} ways"):
             resolve_path(written, names)
+
+
+def test_a_direct_link_has_an_mtu_and_nothing_of_the_relay() -> None:
+    table = '[[path]]\nbetween = ["cern", "slac"]\nlink = "direct"\n'
+
+    assert parse_scenario("test", SITES).direct == {}
+    assert parse_scenario("test", SITES + table).direct == {("cern", "slac"): 1500}
+    assert parse_scenario("test", f"{SITES}{table}mtu_bytes = 9000").direct == {("cern", "slac"): 9000}
+
+
+@pytest.mark.parametrize(
+    ("table", "facts"),
+    [
+        ('between = ["cern", "slac"]\nlink = "direct"\nrtt_ms = 10', ("number 1", "no delay, loss, rate or route")),
+        ('between = ["cern", "slac"]\nlink = "direct"\nloss_ratio = 0.1', ("number 1", "no delay, loss")),
+        ('from = "cern"\nto = "slac"\nlink = "direct"', ("number 1", "both directions", "between")),
+        ('between = ["cern", "slac"]\nmtu_bytes = 9000', ("number 1", "mtu_bytes", 'link = "direct"')),
+        ('between = ["cern", "slac"]\nlink = "veth"', ("link", "direct", "veth")),
+    ],
+)
+def test_an_invalid_direct_link_is_refused(table: str, facts: tuple[str, ...]) -> None:
+    with pytest.raises(ScenarioError) as failed:
+        parse_scenario("test", f"{SITES}[[path]]\n{table}\n")
+
+    assert lacks(str(failed.value), *facts) == []
