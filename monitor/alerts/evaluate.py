@@ -30,6 +30,7 @@ from monitor.alerts.detect.snapshot import Key, Snapshot, baselines_of, take_dir
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.alerts.evidence import ending, titles, words
 from monitor.alerts.incidents import levels, lifecycle, queries, quiet
+from monitor.alerts.incidents.finding_level import is_normal_again
 from monitor.alerts.incidents.quiet import QuietPaths
 from monitor.alerts.models import Incident, IncidentState, JudgedDelays
 from monitor.archive.upkeep import freshness
@@ -250,7 +251,7 @@ def _shares(
     """
     rows = {(row.path_id, row.rule): row for incident in lasting for row in incident.paths.all() if not row.is_over}
     keys = {(finding.path_id, finding.rule) for finding in firing} | rows.keys()
-    keys -= {key for key, row in rows.items() if levels.is_normal_again(row)}
+    keys -= {key for key, row in rows.items() if is_normal_again(row)}
     of_trouble = [(path_id, rule) for path_id, rule in keys if causes.trouble_of(rule) == trouble]
     bad = {path_id for path_id, rule in of_trouble if _is_loss(rule) in are_losses}
     unknown = {path_id for path_id, _ in of_trouble} - bad

@@ -36,6 +36,15 @@ def percent(ratio: float) -> str:
     return f"{_plain(value, 1 if value >= 1.0 else 1 - math.floor(math.log10(value)))}%"
 
 
+def about_percent(ratio: float) -> str:
+    """A rough ratio (0 to 1) in percent, to one significant digit, between 1 and 2 to a half: about 5%, about 0.15%."""
+    if ratio <= 0.0 or ratio >= 1.0:
+        return percent(ratio)
+    size = 10.0 ** math.floor(math.log10(ratio * 100.0))
+    step = size / 2.0 if ratio * 100.0 < 1.75 * size else size
+    return f"about {_plain(min(round(ratio * 100.0 / step) * step, 99.0), max(0, 1 - round(math.log10(size))))}%"
+
+
 def loss(lost: int, sent: int) -> str:
     """The pooled loss of `sent` packets; with none lost of N its 95% bound, `< 3/N` in percent and rounded up."""
     if sent == 0:

@@ -21,7 +21,7 @@ from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.evidence.words import headline
 from monitor.alerts.evidence.words import until as end_of
 from monitor.alerts.incidents import actions, listing
-from monitor.alerts.incidents.levels import LevelUnit, level_of
+from monitor.alerts.incidents.finding_level import LevelUnit, level_of
 from monitor.alerts.models import (
     AuditRecord,
     HistoryEvent,
@@ -92,9 +92,10 @@ class IncidentOut(Schema):
 
 
 class LevelOut(Schema):
-    """The figure of a finding as of the last evaluation, and its worst. `now` is of the last `window_s` seconds: two
-    minutes or three cycles, whichever is longer, from the onset and from the last change at most; null without newer
-    data, and once the finding is over. `low` and `high` are the 95% interval of a loss, of `lost` of `sent` packets."""
+    """The figure of a finding as of the last evaluation, and its worst: of a loss the highest that is certain. `now` is
+    of the last `window_s` seconds: two minutes or three cycles, whichever is longer, more where that is too short to
+    tell a loss, from the onset and from the last change at most; null without newer data, and once the finding is over.
+    `low` and `high` are the 95% interval of a loss, of `lost` of `sent` packets."""
 
     unit: LevelUnit
     now: float | None

@@ -380,8 +380,7 @@ def _with_ended(
 
 def _ended(metric: Metric, path: PathFigures, findings: list[IncidentPath], since_end: PathFigures) -> PathFigures:
     worst = incident_value(metric, findings)
-    peak = None if worst is None else worst.peak
-    return after_incident(path, findings[0].incident_id, _end_of(findings[0]), peak, since_end)
+    return after_incident(path, findings[0].incident_id, _end_of(findings[0]), worst, since_end)
 
 
 def _end_of(finding: IncidentPath) -> datetime:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from monitor.alerts.detect.damage import loss_ratio
-from monitor.alerts.incidents.levels import FindingLevel, LevelUnit, level_of
+from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, level_of
 from monitor.alerts.models import IncidentPath
 from monitor.archive.queries.metrics import Metric
 
@@ -23,7 +23,8 @@ class IncidentValue:
     """The metric now, None where the rules follow no level of it or have no newer measurement, and at its worst.
 
     `is_level`: measured since the detection, not at it. `window_s`: the time before the last evaluation that the metric
-    now is of. `sent` and `received` are the packets of a loss now, of all sizes.
+    now is of. `sent` and `received` are the packets of a loss now, of all sizes. A worst that `is_peak_bound` is the
+    least that the loss was.
     """
 
     now: float | None
@@ -32,6 +33,7 @@ class IncidentValue:
     window_s: float | None = None
     sent: int | None = None
     received: int | None = None
+    is_peak_bound: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,8 @@ class _MetricOfRule:
             return IncidentValue(fired if self.is_now else None, fired, sent=sent, received=received)
         if self.is_present(level):
             sent, received = _packets(level.sent, level.lost)
-            return IncidentValue(level.now, level.peak, True, level.window_s, sent, received)
-        return IncidentValue(None, level.peak)
+            return IncidentValue(level.now, level.peak, True, level.window_s, sent, received, level.is_bound)
+        return IncidentValue(None, level.peak, is_peak_bound=level.is_bound)
 
 
 def _packets(sent: float | None, lost: float | None) -> tuple[int | None, int | None]:
@@ -118,6 +120,7 @@ def incident_value(metric: Metric, findings: Iterable[IncidentPath]) -> Incident
     now = worst((value.now for value in present if value.now is not None), default=None)
     windows_s = [value.window_s for value in present if value.now == now and value.window_s is not None]
     peak, window_s = worst(value.peak for value in values), min(windows_s, default=None)
+    is_peak_bound = any(value.is_peak_bound for value in values if value.peak == peak)
     of_now = next((value for value in present if value.now == now and value.window_s == window_s), None)
     sent, received = (None, None) if of_now is None else (of_now.sent, of_now.received)
-    return IncidentValue(now, peak, is_level, window_s, sent, received)
+    return IncidentValue(now, peak, is_level, window_s, sent, received, is_peak_bound)

@@ -53,7 +53,8 @@ class PathFigures:
     `TOTAL_LOSS` though others of its bursts were answered.
 
     Where `value` is the present level of an open incident or of an outage, `value_measured` is that of the window, and
-    `level_s` how long before the last evaluation the level of an incident begins; `value_peak` is the incident's worst.
+    `level_s` how long before the last evaluation the level of an incident begins; `value_peak` is the incident's worst,
+    or the least that it was with `is_peak_bound`.
     `ended_at` is when the path's last incident ended, if within the window; its worst is then `value_peak`, and all
     figures are those since its end if `is_since_end`.
 
@@ -84,6 +85,7 @@ class PathFigures:
     level_s: float | None = None
     loss_lower_ratio: float | None = None
     value_peak: float | None = None
+    is_peak_bound: bool = False
     ended_incident_id: int | None = None
     ended_at: datetime | None = None
     is_since_end: bool = False
@@ -250,7 +252,7 @@ def by_incident(
     """
     if incident is None:
         return path
-    path = replace(path, value_peak=incident.peak)
+    path = replace(path, value_peak=incident.peak, is_peak_bound=incident.is_peak_bound)
     if incident.now is None or path.value is None or path.state is FigureState.TOTAL_LOSS or path.value == incident.now:
         return path
     is_worse = (path.value > incident.now) != metric.lower_is_worse
@@ -270,14 +272,15 @@ def by_incident(
 
 
 def after_incident(
-    path: PathFigures, incident_id: int, ended_at: datetime, peak: float | None, since_end: PathFigures
+    path: PathFigures, incident_id: int, ended_at: datetime, worst_value: IncidentValue | None, since_end: PathFigures
 ) -> PathFigures:
     """The path after an incident that ended within its window: with the figures since then where there are any."""
     is_since_end = bool(since_end.sent or since_end.tests_measured)
     return replace(
         since_end if is_since_end else path,
         value_before=path.value_before,
-        value_peak=peak,
+        value_peak=None if worst_value is None else worst_value.peak,
+        is_peak_bound=worst_value is not None and worst_value.is_peak_bound,
         ended_incident_id=incident_id,
         ended_at=ended_at,
         is_since_end=is_since_end,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,9 +17,10 @@ from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.evidence.evidence import Evidence
 from monitor.alerts.evidence.likely_cause import cause_place
+from monitor.alerts.evidence.pooled_loss import PathLevel, pooled, with_highest, worse_text
 from monitor.alerts.evidence.stated import BY_STAMP, BY_TESTS
+from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, at_detection, is_normal_again, level_of
 from monitor.alerts.incidents.gravest import active_findings, gravest_first, of_gravest_rule, unanswered_since
-from monitor.alerts.incidents.levels import FindingLevel, LevelUnit, at_detection, is_normal_again, level_of
 from monitor.alerts.models import HistoryEvent, Incident, IncidentChange, IncidentPath, Severity
 from monitor.analysis import figures as shown
 
@@ -71,6 +71,9 @@ def headline(incident: Incident) -> str:
     # Of two paths between a pair of hosts the reverse is not at fault.
     is_one_way = incident.toward_by == BY_STAMP and " → " in incident.toward and paths <= 2
     several = f", {paths} paths" if paths > 1 and f"{paths} paths" not in where and not is_one_way else ""
+    normal = len(paths_back_to_normal(incident))
+    if 0 < normal < paths:
+        several += f" ({normal} back to normal)"
     silent_since = unanswered_since(incident)
     is_as_old = silent_since is not None and abs(silent_since - since(incident)) <= SAME_ONSET
     return f"{symptom(incident)} on {where}{several}{'' if is_as_old else f', {period(incident)}'}"
@@ -83,12 +86,24 @@ def brief(incident: Incident, now: datetime) -> str:
     rows, lasted = of_gravest_rule(incident), shown.duration(lasted_s(incident, now))
     figure, peak = _brief_symptom(incident, rows) if rows else (rule_of(incident.rule).words, "")
     long = f", {peak} in the last {lasted}" if peak else f" for {lasted}"
-    return f"{incident.toward or cause_place(incident.cause)} {figure}{long}"
+    return f"{incident.toward or cause_place(incident.cause)} {figure}{_seen_on(incident)}{long}"
 
 
 def is_back_to_normal(incident: Incident) -> bool:
     """Whether all paths of an open incident are normal by now, and it waits to be resolved."""
     return incident.closed_at is None and all(is_normal_again(row) for row in active_findings(incident))
+
+
+def paths_back_to_normal(incident: Incident) -> set[int]:
+    """The paths of an open incident all findings of which are over or back to normal."""
+    if incident.closed_at is not None:
+        return set()
+    return {row.path_id for row in incident.paths.all()} - paths_not_normal(incident)
+
+
+def paths_not_normal(incident: Incident) -> set[int]:
+    """The paths of an open incident with a finding that lasts and is not back to normal."""
+    return {row.path_id for row in incident.paths.all() if not row.is_over and not is_normal_again(row)}
 
 
 def symptom(incident: Incident) -> str:
@@ -132,11 +147,22 @@ def place(incident: Incident) -> str:
     return f"{named}, {toward}" if is_place else toward
 
 
+def _seen_on(incident: Incident) -> str:
+    """The path, where its cause names a pair of hosts and only one of the two paths shows it now."""
+    if incident.toward or " ↔ " not in cause_place(incident.cause):
+        return ""
+    rows = list(incident.paths.all())
+    lasting = paths_not_normal(incident) or {row.path_id for row in rows}
+    paths = {str(row.path) for row in rows if row.path_id in lasting}
+    return f" (seen on {paths.pop()})" if len(paths) == 1 else ""
+
+
 def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[str, str]:
     """As `_symptom` in fewer words: from the baseline to the present figure; and the peak, only where it differs."""
     if is_unanswered(incident):
         return "no reply", ""
     row, level = _worst(rows, is_open=incident.closed_at is None)
+    level = None if level is None else with_highest(incident, row, level)
     words = rule_of(row.rule).words
     if _is_unreachable(row):
         return _unreachable_text(incident, words, level), ""
@@ -145,15 +171,26 @@ def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[st
     if incident.closed_at is not None or level.now is None:
         ending = "" if incident.closed_at is not None else ", no newer data"
         return f"{words} {_from_baseline(row.figures, level.unit, level.peak, level.peak_text)}{ending}", ""
-    figure = f"{words} {_from_baseline(row.figures, level.unit, level.now, level.now_text)}"
+    worse = _worse_text(rows, level)
+    figure = f"{words} {_from_baseline(row.figures, level.unit, level.now, level.now_text)}{worse}"
     if level.has_changed:
         figure += f" {level.when_text}"
     peak = f"{'down' if level.unit is LevelUnit.BITS_PER_SECOND else 'up'} to {level.peak_text}"
+    peak = level.peak_text if level.is_bound else peak
     if _is_without_loss(row, level) or is_normal_again(row):
         return _present_text(row, level), peak
-    if abs(level.now - level.peak) <= PEAK_DIFFERS * abs(level.peak):
+    if abs(level.now - level.peak) <= PEAK_DIFFERS * abs(level.peak) or _is_above_peak(level):
         return figure, ""
     return figure, peak
+
+
+def _is_above_peak(level: FindingLevel) -> bool:
+    """Whether the present loss is above the highest that is certain."""
+    return level.unit is LevelUnit.LOSS_RATIO and level.now is not None and level.now > level.peak
+
+
+def _worse_text(rows: Sequence[IncidentPath], of_all: FindingLevel) -> str:
+    return worse_text(of_all, _not_normal(rows)) if of_all.unit is LevelUnit.LOSS_RATIO else ""
 
 
 def _is_without_loss(row: IncidentPath, level: FindingLevel) -> bool:
@@ -192,19 +229,29 @@ def _from_baseline(figures: Mapping[str, Any], unit: LevelUnit, value: float, te
 
 def _worst(rows: Sequence[IncidentPath], *, is_open: bool) -> tuple[IncidentPath, FindingLevel | None]:
     """The finding of a rule with the worst peak, in an open incident of those not back to normal if there are any; of
-    an open loss with the worst present level, and its level with the worst peak of the loss of all these paths. The
-    first finding where none has a level."""
-    by_level = [(row, level) for row in rows if (level := level_of(row)) is not None]
+    an open loss with the worst present level, and the level of all these paths together. The first finding where none
+    has a level."""
+    by_level = _levels(rows)
     if not by_level:
         return rows[0], None
     unit = by_level[0][1].unit
-    if is_open and unit is not LevelUnit.LOSS_RATIO:
-        by_level = [(row, level) for row, level in by_level if not is_normal_again(row)] or by_level
+    if is_open:
+        by_level = _not_normal(rows)
     if unit is LevelUnit.LOSS_RATIO and is_open:
         row, level = max(by_level, key=lambda pair: (-1.0 if pair[1].now is None else pair[1].now, pair[1].peak))
-        return row, replace(level, peak=max(level.peak for _, level in by_level))
+        return row, pooled(level, by_level)
     falls = unit is LevelUnit.BITS_PER_SECOND
     return max(by_level, key=lambda pair: -pair[1].peak if falls else pair[1].peak)
+
+
+def _levels(rows: Sequence[IncidentPath]) -> list[PathLevel]:
+    return [(row, level) for row in rows if (level := level_of(row)) is not None]
+
+
+def _not_normal(rows: Sequence[IncidentPath]) -> list[PathLevel]:
+    """The findings with levels that are not back to normal; all if they all are."""
+    by_level = _levels(rows)
+    return [(row, level) for row, level in by_level if not is_normal_again(row)] or by_level
 
 
 def _is_unreachable(row: IncidentPath) -> bool:
@@ -221,6 +268,7 @@ def _unreachable_text(incident: Incident, words: str, level: FindingLevel | None
 def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
     """The figure of the worst of these findings of a rule, now and at its peak."""
     row, level = _worst(rows, is_open=incident.closed_at is None)
+    level = None if level is None else with_highest(incident, row, level)
     if _is_unreachable(row):
         return _unreachable_text(incident, rule_of(row.rule).words, level)
     if level is None:
@@ -231,8 +279,10 @@ def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
         return f"{words} {worst} {level.peak_text}{was}"
     if level.now is None:
         return f"{words} {worst} {level.peak_text}{was}, no newer data"
-    present = _present_text(row, level)
-    if level.now_text == level.peak_text:
+    present = f"{_present_text(row, level)}{_worse_text(rows, level)}"
+    if _is_above_peak(level) and shown.percent(level.now) != level.peak_text:
+        return f"{present}{was}"
+    if level.now == level.peak or level.now_text == level.peak_text:
         return f"{present}, at its {worst}{was}"
     return f"{present}, {worst} {level.peak_text}{was}"
 

@@ -13,7 +13,7 @@ from django.db.models.fields.json import KT
 
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.finding import RuleFinding
-from monitor.alerts.incidents.levels import level_of
+from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
 
 

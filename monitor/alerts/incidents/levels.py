@@ -4,16 +4,19 @@ In: the lasting incidents, the snapshot of an evaluation, and the newest bursts 
 `IncidentPath.level`, and a higher severity of the incident where the damage has grown. The figures with which a finding
 fired stay as they were: its rule compares with them.
 
-The present figure is that of the last NOW_S or NOW_CYCLES, whichever is longer: of a loss since its onset and since its
-last change at most (`analysis.changes.present`), of an RTT the median of the newest bursts in that time.
+The present figure is that of the last NOW_S or NOW_CYCLES, whichever is longer; of an RTT the median of the newest
+bursts in that time. That of a loss is of a longer time where its packets are too few (`analysis.changes.present`), but
+never of any before its onset or its last change, whose time is stored with it and does not move back.
+
+The worst loss only rises, and only where the lower bound of the present stretch is above it: of many noisy figures the
+highest is too high. Until there are packets enough it is a lower bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from enum import StrEnum
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -21,19 +24,19 @@ import numpy as np
 from django.db import transaction
 from numpy.typing import NDArray
 
-from monitor.alerts.detect.damage import CRITICAL_TESTS, loss_ratio, severity_of
+from monitor.alerts.detect.damage import CRITICAL_TESTS, severity_of
 from monitor.alerts.detect.delay_windows import level_ms
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.detect.shares import Share, shares_as_json
 from monitor.alerts.detect.snapshot import Snapshot
+from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, at_detection, level_of
 from monitor.alerts.incidents.history import add_severity
 from monitor.alerts.incidents.unanswered import unanswered_since
 from monitor.alerts.models import Incident, IncidentPath, Severity
-from monitor.analysis import binomial
 from monitor.analysis import figures as shown
-from monitor.analysis.changes.present import present_stretch
+from monitor.analysis.changes.present import LostPackets, present_loss
 from monitor.archive.queries.for_alerts import DIRECTIONS, newest_bursts, newest_directions
 from monitor.mesh.document.alert_rules import RuleSettings
 
@@ -46,6 +49,10 @@ NOW_BURSTS = 5
 """The newest bursts whose median is the present RTT."""
 SEVERE_S = 600
 """The loss that raises the severity is of this time at most and of half of it at least: few packets vary more."""
+LONGEST_CYCLES = 20
+"""The longest time of a present loss, or SEVERE_S where that is longer."""
+SAME_S = 1e-3
+"""Stored times are rounded to microseconds, which must not leave out the burst at which a stretch begins."""
 
 Settings = Mapping[str, Mapping[int, RuleSettings]]
 
@@ -53,85 +60,11 @@ BurstsKey = tuple[int, str]
 """A path, and the direction of its packets: empty for round trips."""
 
 
-class LevelUnit(StrEnum):
-    """Units of levels."""
-
-    LOSS_RATIO = "loss_ratio"
-    MILLISECONDS = "ms"
-    BITS_PER_SECOND = "bps"
-
-
-@dataclass(frozen=True, slots=True)
-class FindingLevel:
-    """A figure now and at its worst; `now` is None without measurements.
-
-    `sent` packets are those of the loss now, `window_s` is the time before the evaluation in which they began, or the
-    bursts of the RTT. `has_changed`: the loss changed since its detection, and the window begins with that change.
-    `unanswered_since` is the last reply of a path that lost its newest cycles as a whole; None while it answers.
-    """
-
-    unit: LevelUnit
-    now: float | None
-    peak: float
-    sent: int | None = None
-    window_s: float | None = None
-    has_changed: bool = False
-    unanswered_since: datetime | None = None
-
-    @property
-    def now_text(self) -> str:
-        return shown.NO_DATA if self.now is None else self._text(self.now)
-
-    @property
-    def when_text(self) -> str:
-        """The present: `now`, or the time since the loss changed: `in the last 30 s`."""
-        return f"in the last {shown.duration(self.window_s)}" if self.has_changed and self.window_s else "now"
-
-    @property
-    def lost(self) -> int | None:
-        return None if self.now is None or self.sent is None else round(self.now * self.sent)
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """The exact 95% interval of the loss now."""
-        if self.sent is None or self.lost is None:
-            return None
-        low, high = (bound(self.lost, self.sent, 0.975) for bound in (binomial.lower_bound, binomial.upper_bound))
-        return float(low), float(high)
-
-    @property
-    def peak_text(self) -> str:
-        return self._text(self.peak)
-
-    def _text(self, value: float) -> str:
-        if self.unit is LevelUnit.LOSS_RATIO:
-            return shown.percent(value)
-        return shown.milliseconds(value) if self.unit is LevelUnit.MILLISECONDS else shown.bit_rate(value)
-
-
 def set_shares(incident: Incident, shares: Sequence[Share]) -> None:
     """Store how many other paths are bad now; no query where that is unchanged."""
     stored = shares_as_json(shares)
     if stored != incident.shares:
         Incident.objects.filter(pk=incident.pk, closed_at=None, shares=incident.shares).update(shares=stored)
-
-
-def level_of(row: IncidentPath) -> FindingLevel | None:
-    """The stored level of a finding."""
-    return None if row.level is None else msgspec.convert(row.level, FindingLevel)
-
-
-def is_normal_again(row: IncidentPath) -> bool:
-    """Whether the present loss is certainly below half of that at detection, or the RTT is nearer to that before."""
-    level, detected = level_of(row), at_detection(row.figures)
-    if level is None or level.now is None or detected is None or level.unanswered_since is not None:
-        return False
-    if level.unit is LevelUnit.LOSS_RATIO:
-        return level.interval is not None and level.interval[1] < detected / 2.0
-    before_ms = row.figures.get("before_ms")
-    if level.unit is not LevelUnit.MILLISECONDS or before_ms is None:
-        return False
-    return abs(level.now - before_ms) < abs(level.now - detected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +111,7 @@ def _newest_bursts(lasting: Sequence[Incident], snapshot: Snapshot) -> dict[Burs
     for incident in lasting:
         for row in incident.paths.all():
             if not row.is_over and _is_of_loss(row, snapshot):
-                since_s[DIRECTION in row.figures][row.path_id] = now_s - max(SEVERE_S, _window_s(row, snapshot))
+                since_s[DIRECTION in row.figures][row.path_id] = now_s - _longest_s(row, snapshot)
     bursts: dict[BurstsKey, PathBursts] = {}
     if since_s[False]:
         columns = newest_bursts(list(since_s[False]), list(since_s[False].values()), snapshot.now)
@@ -210,37 +143,36 @@ def _is_of_loss(row: IncidentPath, snapshot: Snapshot) -> bool:
 
 
 def _window_s(row: IncidentPath, snapshot: Snapshot) -> float:
-    """The length of the present of a path, by its pings or its STAMP tests."""
+    """The length of the present of a path."""
+    return max(NOW_S, NOW_CYCLES * _every_s(row, snapshot))
+
+
+def _longest_s(row: IncidentPath, snapshot: Snapshot) -> float:
+    """The longest present of a path's loss."""
+    return max(SEVERE_S, LONGEST_CYCLES * _every_s(row, snapshot))
+
+
+def _every_s(row: IncidentPath, snapshot: Snapshot) -> float:
+    """The interval of a path's pings, or of its STAMP tests where the finding is of a direction."""
     direction = snapshot.directions.get(row.figures.get(DIRECTION, ""))
     paths = snapshot.paths if direction is None or row.path_id not in direction.paths else direction.paths
-    return max(NOW_S, NOW_CYCLES * paths[row.path_id].every_s)
+    return paths[row.path_id].every_s
 
 
 def measure(
     row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: Mapping[BurstsKey, PathBursts]
 ) -> FindingLevel | None:
     """The level of a finding now, its peak included; None if its rule has no figure that changes."""
-    newest = _newest(row, incident, snapshot, bursts)
+    newest, before = _newest(row, incident, snapshot, bursts), level_of(row)
     if newest is None:
         return None
-    before = level_of(row)
-    peak = at_detection(row.figures) if before is None else before.peak
     if newest.now is None:
-        return None if before is None else replace(newest, peak=before.peak)
-    if peak is None:
+        return None if before is None else replace(before, now=None, sent=None, window_s=None, unanswered_since=None)
+    peak = at_detection(row.figures) if before is None else before.peak
+    if peak is None or newest.unit is LevelUnit.LOSS_RATIO:
         return newest
     worst = min if newest.unit is LevelUnit.BITS_PER_SECOND else max
     return replace(newest, peak=worst(newest.now, peak))
-
-
-def at_detection(figures: Mapping[str, Any]) -> float | None:
-    """The figure with which a finding fired, in the unit of its level."""
-    lost = loss_ratio(figures)
-    if lost is not None:
-        return lost
-    if "unanswered_until" in figures:
-        return 1.0
-    return next((float(figures[name]) for name in ("ratio", "after_ms", "after_bps") if name in figures), None)
 
 
 def _newest(
@@ -272,31 +204,70 @@ def _rtt(row: IncidentPath, snapshot: Snapshot) -> FindingLevel:
 
 
 def _loss(row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: PathBursts | None) -> FindingLevel:
-    """The loss of the present, from the onset and from the last change on."""
-    now_s, none = snapshot.now.timestamp(), FindingLevel(LevelUnit.LOSS_RATIO, None, 0.0)
+    """The loss of the present, from the onset and from the last change on, and the worst loss."""
+    now_s, none, before = snapshot.now.timestamp(), FindingLevel(LevelUnit.LOSS_RATIO, None, 0.0), level_of(row)
     if bursts is None:
         return none
     silent_since = unanswered_since(row.path_id, snapshot) if rule_of(row.rule).effect is Effect.LOSS else None
     if silent_since is not None:
-        before = level_of(row)
-        was = None if before is None else before.unanswered_since
-        return FindingLevel(LevelUnit.LOSS_RATIO, 1.0, 1.0, unanswered_since=was or silent_since)
-    began_s = -np.inf if incident.began_at is None else incident.began_at.timestamp()
-    present = bursts.since(max(now_s - _window_s(row, snapshot), began_s))
-    detected = int(np.searchsorted(present.at_s, row.added_at.timestamp()))
-    first = present_stretch(present.sent, present.received, detected)
-    stretch = present.part(first)
-    ratio = stretch.loss_ratio
-    if ratio is None:
+        since = silent_since if before is None else before.unanswered_since or silent_since
+        began_at = None if before is None else before.began_at
+        return FindingLevel(LevelUnit.LOSS_RATIO, 1.0, 1.0, unanswered_since=since, began_at=began_at)
+    stretch_s, is_rise_near = _stretch(row, incident, before, snapshot)
+    newest = bursts.since(max(stretch_s, now_s - _longest_s(row, snapshot)) - SAME_S)
+    columns = newest.at_s, newest.sent, newest.received
+    recent_s, detected_s = now_s - _window_s(row, snapshot), row.added_at.timestamp()
+    present = present_loss(*columns, recent_s, detected_s, rises=is_rise_near)
+    if present is None:
         return none
+    began_s = present.changed_s or (stretch_s if np.isfinite(stretch_s) else float(newest.at_s[0]))
+    has_changed = present.has_changed if present.changed_s or before is None else before.has_changed
+    peak, is_bound = _highest(row, before, present.stretch, is_whole=began_s >= now_s - _longest_s(row, snapshot))
     return FindingLevel(
         LevelUnit.LOSS_RATIO,
-        ratio,
-        ratio,
-        sent=round(float(stretch.sent.sum())),
-        window_s=now_s - float(stretch.at_s[0]),
-        has_changed=bool(first) and first >= detected,
+        present.now.ratio,
+        peak,
+        sent=round(present.now.sent),
+        window_s=now_s - present.since_s,
+        has_changed=has_changed and present.since_s <= began_s + SAME_S,
+        together=present.now.together,
+        began_at=datetime.fromtimestamp(began_s, UTC),
+        is_bound=is_bound,
     )
+
+
+def _stretch(
+    row: IncidentPath, incident: Incident, before: FindingLevel | None, snapshot: Snapshot
+) -> tuple[float, bool]:
+    """Where the present stretch of a loss begins as far as is known: at its onset by the evidence, or where it began
+    before; and whether its rise has still to be found among the newest bursts, as the window of its rule says."""
+    stored = None if before is None else before.began_at
+    began_s = max((at.timestamp() for at in (stored, incident.began_at) if at is not None), default=-np.inf)
+    is_dated = stored is not None or (incident.began_at is not None and row.added_at <= incident.opened_at)
+    return began_s, not is_dated and row.since > snapshot.now - timedelta(seconds=_longest_s(row, snapshot))
+
+
+def _highest(
+    row: IncidentPath, before: FindingLevel | None, stretch: LostPackets, *, is_whole: bool
+) -> tuple[float, bool]:
+    """The worst loss with the present stretch, and whether it is only a lower bound. A stretch that is known as a
+    whole is not chosen among many."""
+    peak, is_bound = _first_peak(row.figures) if before is None else (before.peak, before.is_bound)
+    is_above = stretch.lower_ratio > peak
+    if is_whole and stretch.is_precise and (is_above or (is_bound and stretch.ratio > peak)):
+        return stretch.ratio, False
+    return (stretch.lower_ratio, True) if is_above else (peak, is_bound)
+
+
+def _first_peak(figures: Mapping[str, Any]) -> tuple[float, bool]:
+    """The worst loss by the figures with which a finding fired: of counted packets a lower bound."""
+    if figures.get("sent") and "lost" in figures:
+        counts = LostPackets(figures["sent"], figures["lost"], figures.get("together", 1.0))
+    elif figures.get("of") and "hits" in figures:
+        counts = LostPackets(figures["of"], figures["hits"], max(figures.get("dispersion", 1.0), 1.0))
+    else:
+        return at_detection(figures) or 0.0, False
+    return counts.lower_ratio, True
 
 
 def _raise_severity(

@@ -13,7 +13,7 @@ from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.evidence.gather import gather_due
 from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.incidents import corrections, lifecycle, queries
-from monitor.alerts.incidents.levels import level_of
+from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import Incident
 from monitor.archive.ingest.directions import store_directions
 from monitor.archive.models import DirectionDay

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -9,9 +10,10 @@ import pytest
 from scipy.stats import beta
 
 from monitor.alerts.evaluate import evaluate
+from monitor.alerts.evidence import gather
 from monitor.alerts.evidence.words import brief, headline
 from monitor.alerts.incidents import lifecycle, queries
-from monitor.alerts.incidents.levels import level_of
+from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.models import Burst
 from monitor.archive.queries.metrics import Metric
@@ -121,7 +123,7 @@ def test_a_steady_loss_is_shown_as_it_is_from_its_detection_on(paths):
     during = [level for seconds, level in shown.items() if level is not None and seconds <= 400]
     assert len(during) >= 10
     assert {round(level.now, 9) for level in during} == {0.1}
-    assert max(level.window_s for level in during) <= WINDOW_S
+    assert max(level.window_s for level in during) <= WINDOW_S + CYCLE_S
     assert (shown[440].now, shown[440].window_s, shown[440].has_changed) == (0.0, 40, True)
     (incident,) = queries.open_incidents()
     assert lacks(headline(incident), "no loss in the last 60 s, peak 10%") == []
@@ -143,13 +145,13 @@ def test_the_shown_loss_agrees_with_the_planted_of_its_window(paths, seed, monke
         level = level_now(path)
         if level is None:
             continue
-        assert level.window_s <= WINDOW_S
+        assert level.window_s <= WINDOW_S or level.lost <= 30
         began_s = round(seconds - level.window_s)
         truth = np.mean([planted(moment) for moment in range(began_s, seconds, CYCLE_S)])
         low, high = interval_99(level.lost, level.sent)
         agrees.append(low <= truth <= high)
         if 340 <= seconds <= 500:
-            assert level.now > 0.3, seconds
+            assert level.now > 0.25, seconds
         if seconds >= 540:
             assert level.now < 0.2, seconds
 
@@ -181,3 +183,76 @@ def test_the_rtt_at_the_end_is_that_of_the_bursts_since(paths):
     (row,) = IncidentPath.objects.filter(rule="rtt")
     assert row.is_over
     assert lacks(Incident.objects.get().closing, "slac → cern: RTT 20.00 ms again") == []
+
+
+LOSS_NOW = re.compile(r"loss (about )?([0-9.]+)% now")
+LOSS_PEAK = re.compile(r"peak (at least )?([0-9.]+)%")
+
+
+def titles_while_lost(paths, ratio_of, until_s, seed):
+    """The titles of the incident of cern's four paths, with the loss `ratio_of(name, seconds)` planted."""
+    rng = np.random.default_rng(seed)
+    for name, path in paths.items():
+        plant(path, 0, until_s, lambda s, name=name: int(rng.binomial(10, ratio_of(name, s))))
+    titles = []
+    for seconds in range(30, until_s, 60):
+        evaluate(at(seconds))
+        gather.gather_due(at(seconds))
+        titles += [headline(incident) for incident in queries.open_incidents()[:1]]
+    return titles
+
+
+def percents(pattern, titles):
+    return [(match[1] is not None, float(match[2]) / 100) for title in titles if (match := pattern.search(title))]
+
+
+@pytest.mark.parametrize(("planted", "seed"), [(0.05, 1), (0.2, 2)])
+def test_a_title_says_the_planted_loss_of_several_paths(paths, planted, seed, monkeypatch):
+    """Four paths lose as much for twenty minutes, then two of them nothing more."""
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+
+    def ratio_of(name, seconds):
+        return planted if "cern" in name and (seconds < 1200 or "niit" not in name) else 0.0
+
+    titles = titles_while_lost(paths, ratio_of, 1500, seed)
+    shown, peaks = percents(LOSS_NOW, titles), percents(LOSS_PEAK, titles)
+
+    assert len(shown) >= 15
+    off = [ratio for is_rough, ratio in shown if not is_rough and not planted / 1.5 <= ratio <= planted * 1.5]
+    assert len(off) <= len(shown) / 20
+    assert all(planted / 2.5 <= ratio <= planted * 2.5 for _, ratio in shown)
+    assert [ratio for _, ratio in peaks] == sorted(ratio for _, ratio in peaks)
+    assert max(ratio for _, ratio in peaks) <= planted * 1.7
+    assert "4 paths (2 back to normal)" in titles[-1]
+
+
+def test_a_title_names_a_path_that_is_worse_than_the_others(paths, monkeypatch):
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+
+    def ratio_of(name, _):
+        return 0.0 if "cern" not in name else 0.5 if name == "slac → cern" else 0.05
+
+    (*_, title) = titles_while_lost(paths, ratio_of, 500, 7)
+
+    ((_, pooled),) = percents(LOSS_NOW, [title.replace(" (", " now (")])
+    assert 0.1 < pooled < 0.25
+    assert re.search(r"\((4|5)[0-9.]+% on slac → cern\)", title)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_present_loss_rises_only_with_lost_packets(paths, seed, monkeypatch):
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+    rng, path = np.random.default_rng(seed), paths["slac → cern"]
+    plant(path, 0, 900, lambda s: int(rng.binomial(10, 0.1 if s < 300 else 0.0)))
+    levels = []
+    for seconds in range(60, 560, 20):
+        evaluate(at(seconds))
+        level = level_now(path)
+        levels += [level] if level is not None else []
+        if seconds > 320 and len(levels) > 1 and level is not None:
+            assert levels[-1].now <= levels[-2].now
+
+    begins = [level.began_at for level in levels]
+    assert len(levels) > 10
+    assert begins == sorted(begins)
+    assert levels[-1].now == 0.0

@@ -198,7 +198,9 @@ def _whole_window(metric: Metric, path: PathFigures) -> str:
 
 def _peak(metric: Metric, path: PathFigures, words: str) -> str:
     """The worst value of the path's incident after these words; empty where it is not about this metric."""
-    return "" if path.value_peak is None else f"{words} {MEASURES[metric].write(path.value_peak)}"
+    if path.value_peak is None:
+        return ""
+    return f"{words} {'at least ' if path.is_peak_bound else ''}{MEASURES[metric].write(path.value_peak)}"
 
 
 def _against(grid: Grid, path: PathFigures) -> str:

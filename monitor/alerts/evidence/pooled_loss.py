@@ -1,0 +1,65 @@
+"""The loss of an incident: of all its paths together now, and at its worst.
+
+In: the findings of a rule about loss that are not over, and all of the incident. Out: a `FindingLevel` of all of them,
+and in words the paths that are worse for certain. The worst of several equal losses would be too high by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, level_of
+from monitor.alerts.models import Incident, IncidentPath
+from monitor.analysis import binomial
+from monitor.analysis import figures as shown
+
+PathLevel = tuple[IncidentPath, FindingLevel]
+
+CERTAINTY = 0.975
+"""That the loss of a path is above that of all together; of several paths, for all of them."""
+
+
+def with_highest(incident: Incident, row: IncidentPath, level: FindingLevel) -> FindingLevel:
+    """The level with the highest peak of the rule's findings in the incident, those that are over included: a loss that
+    was seen does not fall."""
+    if level.unit is not LevelUnit.LOSS_RATIO:
+        return level
+    every = [of for other in incident.paths.all() if other.rule == row.rule and (of := level_of(other)) is not None]
+    highest = max([level, *every], key=lambda of: of.peak)
+    return replace(level, peak=highest.peak, is_bound=highest.is_bound)
+
+
+def pooled(level: FindingLevel, every: Sequence[PathLevel]) -> FindingLevel:
+    """The present loss of the packets of all these paths; `level` itself where they count none."""
+    counted = [of for _, of in every if of.counts is not None]
+    if len(counted) < 2:
+        return counted[0] if counted else level
+    lost, sent = (sum(numbers) for numbers in zip(*((of.lost or 0, of.sent or 0) for of in counted), strict=True))
+    windows_s = [of.window_s for of in counted if of.window_s is not None]
+    return replace(
+        level,
+        now=lost / sent,
+        sent=sent,
+        window_s=(max if lost else min)(windows_s, default=None),
+        has_changed=all(of.has_changed for of in counted),
+        together=lost / sum((of.lost or 0) / of.together for of in counted) if lost else 1.0,
+        unanswered_since=None,
+    )
+
+
+def worse_text(of_all: FindingLevel, every: Sequence[PathLevel]) -> str:
+    """The paths that do not answer, else the path that loses more for certain: ` (25% on slac → cern)`; else empty."""
+    silent = [row for row, level in every if level.unanswered_since is not None]
+    if silent:
+        where = str(silent[0].path) if len(silent) == 1 else f"{len(silent)} paths"
+        return f" (no reply on {where})" if len(silent) < len(every) else ""
+    counted = [(row, level) for row, level in every if level.counts is not None and level.now is not None]
+    if len(counted) < 2 or of_all.now is None:
+        return ""
+    row, worst = max(counted, key=lambda pair: pair[1].now or 0.0)
+    lost, sent = (worst.lost or 0) / worst.together, (worst.sent or 0) / worst.together
+    certainty = 1.0 - (1.0 - CERTAINTY) / len(counted)
+    if float(binomial.lower_bound(lost, sent, certainty)) <= of_all.now:
+        return ""
+    return f" ({worst.now_text} on {row.path})" if worst.now_text != shown.percent(of_all.now) else ""

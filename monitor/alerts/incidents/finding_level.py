@@ -1,0 +1,124 @@
+"""The level of a finding: its figure now and at its worst, as `IncidentPath.level` stores it.
+
+In: a finding of an incident. Out: its stored `FindingLevel`, whether that is normal again, and the figure with which
+the finding fired. `monitor.alerts.incidents.levels` measures it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from monitor.alerts.detect.damage import loss_ratio
+from monitor.alerts.models import IncidentPath
+from monitor.analysis import binomial
+from monitor.analysis import figures as shown
+from monitor.analysis.changes.present import LostPackets
+
+
+class LevelUnit(StrEnum):
+    """Units of levels."""
+
+    LOSS_RATIO = "loss_ratio"
+    MILLISECONDS = "ms"
+    BITS_PER_SECOND = "bps"
+
+
+@dataclass(frozen=True, slots=True)
+class FindingLevel:
+    """A figure now and at its worst; `now` is None without measurements.
+
+    `sent` packets are those of the loss now, lost `together` at a time; `window_s` is the time before the evaluation in
+    which they began, or the bursts of the RTT. `began_at` is the onset of a loss or its last change; `has_changed`: it
+    changed since its detection, and the window begins with that change. A `peak` that `is_bound` is the least that the
+    loss was. `unanswered_since` is the last reply of a path that lost its newest cycles as a whole; None while it
+    answers.
+    """
+
+    unit: LevelUnit
+    now: float | None
+    peak: float
+    sent: int | None = None
+    window_s: float | None = None
+    has_changed: bool = False
+    unanswered_since: datetime | None = None
+    together: float = 1.0
+    began_at: datetime | None = None
+    is_bound: bool = False
+
+    @property
+    def now_text(self) -> str:
+        """The figure now; of too few lost packets `about 5%`."""
+        if self.now is None:
+            return shown.NO_DATA
+        return shown.about_percent(self.now) if self.is_rough else self._text(self.now)
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether the present loss is of too few packets to be near the true one."""
+        counts = self.counts
+        return counts is not None and not counts.is_precise
+
+    @property
+    def counts(self) -> LostPackets | None:
+        """The packets of the loss now."""
+        return None if not self.sent or self.lost is None else LostPackets(self.sent, self.lost, self.together)
+
+    @property
+    def when_text(self) -> str:
+        """The present: `now`, or the time since the loss changed: `in the last 30 s`."""
+        return f"in the last {shown.duration(self.window_s)}" if self.has_changed and self.window_s else "now"
+
+    @property
+    def lost(self) -> int | None:
+        return None if self.now is None or self.sent is None else round(self.now * self.sent)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The exact 95% interval of the loss now."""
+        if self.sent is None or self.lost is None:
+            return None
+        low, high = (bound(self.lost, self.sent, 0.975) for bound in (binomial.lower_bound, binomial.upper_bound))
+        return float(low), float(high)
+
+    @property
+    def peak_text(self) -> str:
+        return f"at least {self._text(self.peak)}" if self.is_bound else self._text(self.peak)
+
+    def _text(self, value: float) -> str:
+        if self.unit is LevelUnit.LOSS_RATIO:
+            return shown.percent(value)
+        return shown.milliseconds(value) if self.unit is LevelUnit.MILLISECONDS else shown.bit_rate(value)
+
+
+def level_of(row: IncidentPath) -> FindingLevel | None:
+    """The stored level of a finding."""
+    return None if row.level is None else msgspec.convert(row.level, FindingLevel)
+
+
+def is_normal_again(row: IncidentPath) -> bool:
+    """Whether the present loss is certainly below half of that at detection, or the RTT is nearer to that before."""
+    level, detected = level_of(row), at_detection(row.figures)
+    if level is None or level.now is None or detected is None or level.unanswered_since is not None:
+        return False
+    if level.unit is LevelUnit.LOSS_RATIO:
+        return level.interval is not None and level.interval[1] < detected / 2.0
+    before_ms = row.figures.get("before_ms")
+    if level.unit is not LevelUnit.MILLISECONDS or before_ms is None:
+        return False
+    return abs(level.now - before_ms) < abs(level.now - detected)
+
+
+def at_detection(figures: Mapping[str, Any]) -> float | None:
+    """The figure with which a finding fired, in the unit of its level."""
+    lost = loss_ratio(figures)
+    if lost is not None:
+        return lost
+    if "unanswered_until" in figures:
+        return 1.0
+    return next((float(figures[name]) for name in ("ratio", "after_ms", "after_bps") if name in figures), None)
