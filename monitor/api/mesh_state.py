@@ -17,7 +17,8 @@ router = Router(tags=["centre"])
 class MeshStateOut(Schema):
     """The state of the mesh in a sentence, as on the pages, and the paths in it: those with an open incident, else in
     maintenance, else normal, with current data, else awaited, scheduled too lately for data, else without data. They
-    add up to `paths`. `without_data_s` is the shortest time after which those without data count as such.
+    add up to `paths`. `being_checked` are those of the normal ones whose newest bursts were lost, all or in part,
+    without an incident so far. `without_data_s` is the shortest time after which those without data count as such.
     `open_incidents` has the ids of the open incidents, the worst first. `unknown_since` is the last evaluation of the
     alert rules where that is overdue, and null while they are evaluated: `normal` then only means current data."""
 
@@ -28,6 +29,7 @@ class MeshStateOut(Schema):
     normal: int
     awaited: int
     without_data: int
+    being_checked: int
     without_data_s: float | None
     open_incidents: list[int]
     evaluated_at: datetime | None
@@ -48,6 +50,7 @@ def get_state(request: HttpRequest) -> dict[str, object]:
         "normal": counted.normal,
         "awaited": counted.awaited,
         "without_data": counted.without_data,
+        "being_checked": state.checked.paths,
         "without_data_s": counted.without_data_s,
         "open_incidents": [incident.pk for incident in state.incidents],
         "evaluated_at": state.evaluated_at,

@@ -1,12 +1,14 @@
 """The state of the whole mesh in a sentence, with its counts of paths: the same on pages and in the API.
 
 In: the open incidents, the newest data of each path, maintenance, and when the alert rules were last evaluated. Out: a
-`MeshState`. A path is called normal only with current data, no open incident, and rules that are evaluated.
+`MeshState`. A path is called normal only with current data, no open incident, rules that are evaluated, and a cell in
+the grid of now that shows no loss.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from monitor.alerts.detect.rules.catalogue import RULES
@@ -15,19 +17,52 @@ from monitor.alerts.incidents import quiet
 from monitor.alerts.incidents.queries import last_ended, open_incidents
 from monitor.alerts.models import Incident, QuietPeriod
 from monitor.analysis import figures
+from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.path_states import MaintainedPlaces, PathCounts, path_states
 from monitor.archive.upkeep.freshness import Freshness, RecurringWork
 from monitor.mesh.models import Mesh
+from monitor.overview.grid import GridPeriod, load_grid
+from monitor.overview.measures import MEASURES
+from monitor.overview.path_figures import FigureState, PathFigures
 
 LARGE_FROM_PATHS = 5000
 COUNTS_KEPT = timedelta(seconds=10)
 """The states of so many paths take up to a second to count, and every page has them: they are counted at most once in
 this time, the time between two refreshes, unless incidents or maintenance change."""
+CHECKED_TO_PATHS = 1000
+"""Of a larger mesh the cells of the grid of now are not looked at for the sentence, which every page has."""
+POOR_STYLES = ("loss-3", "loss-4", "loss-5")
 RECENTLY_ENDED = timedelta(hours=1)
 """While none is open, an incident that ended within this time is named."""
 NO_MESH = "No mesh yet: nothing is measured."
 NO_PATH = "No path is measured yet: a path needs two sites and a test."
 NO_RULE = "Every alert rule is disabled: problems are not detected."
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPaths:
+    """Paths with current data and without an open incident, whose newest bursts were lost, all of them or in part:
+    either they are being checked, or the loss is not above the alert rules. `silent_since` is their earliest last
+    reply."""
+
+    without_reply: int = 0
+    with_loss: int = 0
+    silent_since: datetime | None = None
+
+    @property
+    def paths(self) -> int:
+        return self.without_reply + self.with_loss
+
+    @property
+    def parts(self) -> list[str]:
+        """`2 paths without replies since 12:03 UTC, being checked`."""
+        parts = []
+        if self.without_reply:
+            since = "" if self.silent_since is None else f" since {self.silent_since:%H:%M:%S} UTC"
+            parts.append(f"{_paths(self.without_reply)} without replies{since}, being checked")
+        if self.with_loss:
+            parts.append(f"{_paths(self.with_loss)} with loss, not above the alert rules so far")
+        return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +77,7 @@ class MeshState:
     incidents: tuple[Incident, ...]
     evaluated_at: datetime | None
     unknown_since: datetime | None
+    checked: CheckedPaths
 
     @property
     def sentence(self) -> str:
@@ -53,7 +89,7 @@ class MeshState:
         if self.incidents:
             return "trouble"
         is_judged = self.evaluated_at is not None and self.unknown_since is None and self.title != NO_RULE
-        is_calm = is_judged and self.states.normal > 0 and not self.states.without_data
+        is_calm = is_judged and self.states.normal > 0 and not self.states.without_data and not self.checked.paths
         return "calm" if is_calm else "unknown"
 
 
@@ -76,7 +112,9 @@ def load_mesh_state(fresh: Freshness, now: datetime) -> MeshState:
     mesh = Mesh.objects.first()
     incidents = tuple(sorted(open_incidents(), key=_lasts_and_damage, reverse=True))
     problem_paths = {row.path_id for incident in incidents for row in incident.paths.all() if not row.is_over}
+    back_to_normal = problem_paths - {key for incident in incidents for key in words.paths_not_normal(incident)}
     states = _count(now, problem_paths, maintained_places(now))
+    checked = _checked(states, now)
     overdue = {work.work: work.since for work in fresh.stale_at(now)}
     unknown_since = overdue.get(RecurringWork.EVALUATION)
     if mesh is None:
@@ -85,9 +123,11 @@ def load_mesh_state(fresh: Freshness, now: datetime) -> MeshState:
         said = (NO_PATH, "")
     elif not incidents and all(not mesh.alerts.get(rule, {}).get("enabled", True) for rule in RULES):
         said = (NO_RULE, _others(states, "measured"))
+    elif unknown_since is not None:
+        said = _unknown(states, incidents, unknown_since)
     else:
-        said = _said(states, incidents, fresh.evaluated_at, unknown_since, now)
-    return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since)
+        said = _said(states, checked, incidents, len(back_to_normal), fresh.evaluated_at, now)
+    return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since, checked)
 
 
 def _lasts_and_damage(incident: Incident) -> tuple[bool, tuple[int, int, float]]:
@@ -120,26 +160,57 @@ def maintained_places(now: datetime) -> MaintainedPlaces:
     )
 
 
+def _checked(states: PathCounts, now: datetime) -> CheckedPaths:
+    """The lossy cells of the grid of now without an incident; of a large mesh they are not looked for."""
+    if not states.normal or states.paths > CHECKED_TO_PATHS:
+        return CheckedPaths()
+    cells = [
+        path
+        for path in load_grid(Metric.LOSS, GridPeriod.NOW, now).figures
+        if path.incident_id is None and not path.in_maintenance and not path.is_of_ended
+    ]
+    silent = [path for path in cells if path.state is FigureState.TOTAL_LOSS]
+    times = [path.unanswered_since for path in silent if path.unanswered_since is not None]
+    lossy = [path for path in cells if path.state is FigureState.VALUE and _is_poor(path)]
+    return CheckedPaths(len(silent), len(lossy), min(times, default=None) if len(times) == len(silent) else None)
+
+
+def _is_poor(path: PathFigures) -> bool:
+    """Whether its loss is in a band that the grid marks as a problem."""
+    proven = path.proven_loss_ratio
+    return proven is not None and MEASURES[Metric.LOSS].band(proven).style in POOR_STYLES
+
+
+def _unknown(states: PathCounts, incidents: tuple[Incident, ...], since: datetime) -> tuple[str, str]:
+    """The title and the rest while the rules are not evaluated."""
+    then = f" {_problems(states, incidents, since, was=True)}" if incidents else ""
+    return f"State unknown: alert rules not evaluated since {since:%Y-%m-%d %H:%M} UTC.{then}", _others(
+        states, "with data"
+    )
+
+
 def _said(
     states: PathCounts,
+    checked: CheckedPaths,
     incidents: tuple[Incident, ...],
+    back_to_normal: int,
     evaluated_at: datetime | None,
-    unknown_since: datetime | None,
     now: datetime,
 ) -> tuple[str, str]:
     """The title and the rest of the sentence."""
-    if unknown_since is not None:
-        then = f" {_problems(states, incidents, unknown_since, was=True)}" if incidents else ""
-        title = f"State unknown: alert rules not evaluated since {unknown_since:%Y-%m-%d %H:%M} UTC.{then}"
-        return title, _others(states, "with data")
     if incidents:
-        return _problems(states, incidents, now), _others(
-            states, "not in an incident" if _is_unclear(incidents) else "normal"
-        )
+        current = "not in an incident" if _is_unclear(incidents) else "normal"
+        bad = states.with_problems - back_to_normal
+        back = [f"{figures.count(back_to_normal)} back to normal"] if back_to_normal and bad > 0 else []
+        others = _others(_without(states, checked), current, [*back, *checked.parts])
+        return _problems(states, incidents, now, bad=bad), others
     if states.awaited == states.paths:
         return f"{_paths(states.paths)} {'is' if states.paths == 1 else 'are'} waiting for the first results.", ""
     if evaluated_at is None:
         return "The alert rules have not been evaluated yet.", _others(states, "with data")
+    if checked.paths:
+        rest = f"{_others(_without(states, checked), 'normal')} {_ended(now)}"
+        return f"No open incidents; {', '.join(checked.parts)}.", rest.strip()
     if not states.normal:
         return _none_normal(states), _ended(now)
     if states.normal == states.paths:
@@ -148,19 +219,22 @@ def _said(
     return f"No problems: {figures.count(states.normal)} of {_paths(states.paths)} are normal.", rest.strip()
 
 
-def _problems(states: PathCounts, incidents: tuple[Incident, ...], now: datetime, *, was: bool = False) -> str:
-    """The paths with problems, the worst incident, and the number of the others."""
+def _problems(
+    states: PathCounts, incidents: tuple[Incident, ...], now: datetime, *, bad: int = 0, was: bool = False
+) -> str:
+    """The paths with problems, the worst incident, and the number of the others. `bad` paths are not back to normal."""
     worst = words.brief(incidents[0], now)
     others = len(incidents) - 1
     if others:
         worst += f", and {others} other incident{'s' if others > 1 else ''}"
     if not states.with_problems:
         return f"Open incident{'s' if others else ''}: {worst}."
-    count = f"{figures.count(states.with_problems)} of {_paths(states.paths)}"
+    number = bad if bad > 0 else states.with_problems
+    count = f"{figures.count(number)} of {_paths(states.paths)}"
     if not was and words.is_back_to_normal(incidents[0]):
         is_are = "is" if states.with_problems == 1 else "are"
         return f"{count} {is_are} back to normal, waiting to close: {worst}."
-    verb = "had" if was else "has" if states.with_problems == 1 else "have"
+    verb = "had" if was else "has" if number == 1 else "have"
     return f"{count} {verb} problems{' then' if was else ''}: {worst}."
 
 
@@ -170,10 +244,15 @@ def _none_normal(states: PathCounts) -> str:
     return f"No open incidents, and no path is known to be normal: {only} of {_paths(states.paths)}."
 
 
-def _others(states: PathCounts, current: str) -> str:
+def _without(states: PathCounts, checked: CheckedPaths) -> PathCounts:
+    return replace(states, normal=max(0, states.normal - checked.paths))
+
+
+def _others(states: PathCounts, current: str, before: Sequence[str] = ()) -> str:
     """The paths without problems by state: `18 normal, 3 without data for more than 10 min.`; those with current data
-    are left out where `current` is no word."""
-    parts = [f"{figures.count(states.normal)} {current}"] if current and states.normal else []
+    are left out where `current` is no word. The parts `before` stand first."""
+    parts = list(before)
+    parts += [f"{figures.count(states.normal)} {current}"] if current and states.normal else []
     if states.without_data and states.without_data_s is not None:
         longer = figures.duration(states.without_data_s)
         parts.append(f"{figures.count(states.without_data)} without data for more than {longer}")

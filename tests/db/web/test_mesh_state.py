@@ -26,6 +26,7 @@ from tests.db.pages_mesh import throughput
 from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
+SECOND = timedelta(seconds=1)
 LOCAL = {"host": "localhost"}
 PAGES = ["/", "/map/", "/incidents/", "/sites/"]
 
@@ -155,7 +156,7 @@ def test_paths_back_to_normal_are_named_after_those_that_are_not(state, clock, a
 
     both = state()["sentence"]
 
-    assert lacks(both, "4 of 12 paths have problems: ", "RTT 64.1 → 9", " ms for 18 min") == []
+    assert lacks(both, "2 of 12 paths have problems: ", "RTT 64.1 → 90 ms for 18 min", "2 back to normal") == []
     if are_others_measured:
         assert lacks(both, ": anl ↔ fnal RTT", "and 1 other incident") == []
 
@@ -190,6 +191,32 @@ def test_of_several_incidents_the_worst_is_named(state):
 
     assert len(got["open_incidents"]) == 2
     assert lacks(got["sentence"], "3 of 12 paths", "cern ↔ slac loss 80%", "1 other incident", "9 normal") == []
+
+
+def test_a_black_cell_without_an_incident_is_not_called_normal(state, clock, paths):
+    """Before the rules have proof the grid shows the loss, and so does the sentence."""
+    Test.objects.update(every_s=10)
+    MeasurementPeriod.objects.update(every_s=10)
+    for name, path in paths.items():
+        lost = [10, 10, 10] if name == "slac → cern" else [0] * 3
+        make_bursts(path, [0] * 60 + lost, NOW - 630 * SECOND, every_s=10)
+    freshness.note(RecurringWork.EVALUATION, NOW)
+
+    got = state()
+
+    facts = ("No open incidents", "1 path without replies since ", ", being checked", "5 normal")
+    assert lacks(got["sentence"], *facts) == []
+    assert "All" not in got["sentence"]
+    assert (got["normal"], got["being_checked"]) == (6, 1)
+
+
+def test_loss_that_opens_no_incident_is_not_called_normal(state, paths, mark):
+    for name, path in paths.items():
+        make_bursts(path, [6 if name == "slac → cern" else 0] * 10, NOW - 10 * MINUTE)
+    freshness.note(RecurringWork.EVALUATION, NOW)
+
+    assert lacks(state()["sentence"], "No open incidents; 1 path with loss", "alert rules", "5 normal") == []
+    assert mark() == "unknown"
 
 
 def test_paths_without_data_are_not_normal(state, paths):
