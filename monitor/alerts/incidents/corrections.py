@@ -2,15 +2,18 @@
 
 In: the findings of incidents that last or ended within a day, and the archive's present data of the judged time. Out:
 the sentence `correction` of each incident whose figures have changed. A correction opens and ends no incident: the
-rules do that by present data. Rules with `late_results` are judged again; RTTs once, in the order of arrival.
+rules do that by present data. Rules with `late_results` are judged again; RTTs once, in the order of arrival. The
+newest cycle of the judged time is always on its way at the evaluation: it alone is no late result.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, Max
 
 from monitor.alerts.detect.rules.by_direction import DIRECTION, way_text
 from monitor.alerts.detect.rules.catalogue import RULES
@@ -20,8 +23,11 @@ from monitor.alerts.models import IncidentPath
 from monitor.analysis.directions import LostDirection
 from monitor.archive.queries.directions import direction_counts
 from monitor.archive.queries.paths import LossWindow, loss_windows
+from monitor.mesh.models import KindName, Measurement
 
 WITHIN = timedelta(days=1)
+DELIVERY_S = 30
+"""How long after its end the results of a cycle are on their way, as a rule."""
 
 
 def correct(now: datetime) -> int:
@@ -30,8 +36,9 @@ def correct(now: datetime) -> int:
     rows = IncidentPath.objects.filter(rule__in=names, added_at__gte=now - WITHIN, added_at__lte=now)
     corrections: dict[int, list[str]] = {}
     void: Counter[int] = Counter()
+    every_s = _intervals_s(rows.values_list("path_id", flat=True))
     for row in rows.select_related("path__source", "path__destination").order_by("pk"):
-        sentence = _corrected(row)
+        sentence = _corrected(row, every_s.get(row.path_id, 0))
         if sentence is not None:
             corrections.setdefault(row.incident_id, []).append(f"{row.path}: {sentence}")
             void[row.incident_id] += sentence.endswith(NOT_FIRED)
@@ -43,7 +50,14 @@ def correct(now: datetime) -> int:
     )
 
 
-def _corrected(row: IncidentPath) -> str | None:
+def _intervals_s(path_ids: Iterable[int]) -> dict[int, int]:
+    """The longest interval of the tests that count packets, by path."""
+    kinds = [*KindName.PING.alternatives, KindName.STAMP]
+    rows = Measurement.objects.filter(path__in=set(path_ids), retired_at=None, test__kind__in=kinds)
+    return dict(rows.values_list("path_id").annotate(Max("test__every_s")).order_by("path_id"))
+
+
+def _corrected(row: IncidentPath, every_s: int) -> str | None:
     """The sentence of a finding by all results of its period; None where nothing has changed."""
     late = RULES[row.rule].late_results
     period = None if late is None else late.period(row.figures)
@@ -51,18 +65,29 @@ def _corrected(row: IncidentPath) -> str | None:
         return None
     direction = row.figures.get(DIRECTION)
     if direction is not None:
-        return _corrected_direction(row, direction, late, *period)
+        return _corrected_direction(row, direction, late, every_s, *period)
     counted = loss_windows(*period, path_ids=[row.path_id])
-    return late.correct(row.figures, counted[0]) if counted else None
+    if not counted or _is_in_time(row.figures, counted[0], every_s):
+        return None
+    return late.correct(row.figures, counted[0])
+
+
+def _is_in_time(figures: Mapping[str, Any], counted: LossWindow, every_s: int) -> bool:
+    """Whether no more packets have come since than those of the cycle that was on its way."""
+    if "sent" not in figures or "window_s" not in figures:
+        return False
+    share = (every_s + DELIVERY_S) / float(figures["window_s"])
+    return 0 <= counted.sent - figures["sent"] <= share * counted.sent
 
 
 def _corrected_direction(
-    row: IncidentPath, direction: str, late: LateResults, since: datetime, until: datetime
+    row: IncidentPath, direction: str, late: LateResults, every_s: int, since: datetime, until: datetime
 ) -> str | None:
     """As `_corrected` of a finding of a direction, by all cycles of the period."""
     counts = direction_counts(since, until, [row.path_id]).get(row.path_id)
     if counts is None:
         return None
     way = counts.forward if direction == LostDirection.FORWARD else counts.reverse
-    sentence = late.correct(row.figures, LossWindow(row.path_id, way.bursts, way.sent, way.sent - way.lost, way.lossy))
+    counted = LossWindow(row.path_id, way.bursts, way.sent, way.sent - way.lost, way.lossy)
+    sentence = None if _is_in_time(row.figures, counted, every_s) else late.correct(row.figures, counted)
     return None if sentence is None else f"{way_text(str(row.path), direction)} {sentence}"

@@ -232,6 +232,16 @@ class TestCorrections:
         assert lacks(incident.correction, "slac → cern", "late results", "loss 1.8%", "(20 of 1,100 packets") == []
         assert incident.correction.endswith("below threshold")
 
+    def test_the_cycle_on_its_way_at_an_evaluation_is_not_late(self, paths):
+        """The newest burst of every path arrives seconds after it was sent."""
+        out = paths["slac → cern"]
+        lossy(out, NOW)
+        evaluate(NOW)
+        make_bursts(out, [0], NOW - timedelta(seconds=15), packet_bytes=1000)
+
+        assert corrections.correct(NOW) == 0
+        assert Incident.objects.get().correction == ""
+
     def test_late_results_that_confirm_an_incident_are_recorded(self, paths):
         out = paths["slac → cern"]
         lossy(out, NOW)
