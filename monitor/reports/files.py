@@ -82,9 +82,11 @@ def write_report(
     numbers: Numbers,
     path: Path | None = None,
     show: Callable[[str], None] = lambda _: None,
+    *,
+    before_data: bool = True,
 ) -> tuple[Report, list[Path]]:
     """Write the report to `path`, in the format of its suffix, or as HTML and PDF to its default place. Returns it and
-    the files. `show` is called with each step.
+    the files, which are none of a period before the first data unless `before_data`. `show` is called with each step.
 
     Raises OSError, and `monitor.reports.contents.collect.UnknownScope`.
     """
@@ -92,6 +94,8 @@ def write_report(
     material = collect(scope, period, now)
     show(f"{period}: computing {counted(len(material.paths), 'path')}")
     report = compose(material, numbers)
+    if not before_data and report.is_empty and (report.data_since is None or report.data_since >= period.until):
+        return report, []
     paths = [path] if path is not None else [report_path(period, scope, suffix) for suffix in SUFFIXES]
     for file in paths:
         show(f"{period}: writing {file.name}")

@@ -405,6 +405,7 @@ def test_the_number_of_queries_is_independent_of_the_paths(django_assert_num_que
 
 def test_the_command_writes_the_last_full_week_and_prints_where(paths, monkeypatch, report_dir):
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
+    make_hours(paths["slac → cern"], WEEK.since)
     out = StringIO()
 
     call_command("report", "weekly", stdout=out)
@@ -419,14 +420,14 @@ def test_the_command_says_that_a_week_has_no_data(paths, monkeypatch, report_dir
     """On the first day last week has none, and the running week has some."""
     now = WEEK.since + timedelta(hours=3)
     monkeypatch.setattr("django.utils.timezone.now", lambda: now)
-    said = StringIO()
-    call_command("report", "weekly", stdout=StringIO(), stderr=said)
-    assert lacks(said.getvalue(), "no data", "2026-W46", "none in any other week") == []
+    with pytest.raises(CommandError, match=r"no data in 2026-W46, and none in any other week.*nothing written"):
+        call_command("report", "weekly", stdout=StringIO())
 
     make_hours(paths["slac → cern"], WEEK.since, hours=2)
-    said = StringIO()
-    call_command("report", "weekly", stdout=StringIO(), stderr=said)
-    assert lacks(said.getvalue(), "no data", "2026-W46", "2026-11-16 00:00 UTC", "--week 2026-W47") == []
+    with pytest.raises(CommandError) as refused:
+        call_command("report", "weekly", stdout=StringIO())
+    assert lacks(str(refused.value), "no data", "2026-W46", "2026-11-16 00:00 UTC", "--week 2026-W47") == []
+    assert written_reports() == []
 
     said = StringIO()
     call_command("report", "weekly", "--week", "2026-W47", stdout=StringIO(), stderr=said)
@@ -435,6 +436,7 @@ def test_the_command_says_that_a_week_has_no_data(paths, monkeypatch, report_dir
 
 def test_only_the_owner_can_read_the_files_of_a_report(paths, report_dir, tmp_path, monkeypatch):
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
+    make_hours(paths["slac → cern"], WEEK.since)
     target = tmp_path / "week.html"
     before = os.umask(0o022)
     try:

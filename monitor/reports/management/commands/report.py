@@ -143,12 +143,16 @@ class Command(BaseCommand):
         out = options["out"]
         try:
             with progress(f"{period}: loading measurements") as show:
-                report, written = write_report(scope, period, now, Numbers(options["numbers"]), out, show)
+                report, written = write_report(
+                    scope, period, now, Numbers(options["numbers"]), out, show, before_data=out is not None
+                )
         except OSError as error:
             target = report_path(period, scope) if out is None else out
             raise CommandError(
                 f"cannot write {target}: {error.strerror} ({error.filename}); choose another file with --out"
             ) from error
+        if not written:
+            raise CommandError(f"{_empty(period, report.data_since)}; nothing written")
         for path in written:
             self.stdout.write(str(path))
         if report.is_empty:
