@@ -6,6 +6,7 @@ import re
 import stat
 from datetime import timedelta
 
+import msgspec
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
@@ -52,6 +53,15 @@ def page(client):
 
 def card(text, name, following):
     return text[text.index(f" {name} {name.upper()} ") : text.index(following)]
+
+
+def test_the_figures_of_a_silent_agent_have_their_time(page):
+    deliver("slac", msgspec.structs.replace(WELL, load_1min=9.9), ago=timedelta(minutes=4))
+
+    site_card = card(page(), "slac", "Clock errors")
+
+    assert lacks(site_card, "load 9.9 on 4 CPUs (above 2 per CPU) at its last report, 4 min ago") == []
+    assert lacks(site_card, "As of the last report, 4 min ago:", "load 9.90 on 4 CPUs") == []
 
 
 def test_a_healthy_site_shows_its_figures(page):

@@ -25,6 +25,8 @@ from probes.site.versions import is_older
 CLOCKS_SHOWN = timedelta(days=7)
 PROBLEMS_SINCE = timedelta(hours=1)
 POOR_STAMP = "user"
+FRESH_FOR = timedelta(minutes=1)
+"""Figures of an older report are shown with its age."""
 DRIFTING_S = 0.1
 """An unsynchronised clock with this offset will soon be a second off."""
 
@@ -69,6 +71,11 @@ class SiteCard:
     @property
     def health(self) -> Health | None:
         return None if self.report is None else self.report.health
+
+    @property
+    def age(self) -> str:
+        """How long ago the report came, where that is too long for figures of now; empty otherwise."""
+        return "" if self.report is None else _age(self.report)
 
     @property
     def clock(self) -> str | None:
@@ -146,13 +153,19 @@ def _findings(report: AgentReport | None, now: datetime) -> Iterator[CardProblem
                 AgentState.TROUBLE, f"its clock is {_clock(report.health.clock_offset_s)}; results are kept and flagged"
             )
         else:
-            yield CardProblem(AgentState.NOTICE, problem.text)
+            age = _age(report)
+            yield CardProblem(AgentState.NOTICE, f"{problem.text} at its last report, {age}" if age else problem.text)
     if is_older(report.agent_version, than=probes.__version__):
         yield CardProblem(
             AgentState.NOTICE, f"version {report.agent_version} is older than the centre's, {probes.__version__}"
         )
     if report.health is not None:
         yield from _health_problems(report.health)
+
+
+def _age(report: AgentReport) -> str:
+    ago = report.accepted_ago
+    return f"{figures.duration(ago.total_seconds())} ago" if ago > FRESH_FOR else ""
 
 
 def _health_problems(health: Health) -> Iterator[CardProblem]:
