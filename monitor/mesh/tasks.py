@@ -13,7 +13,7 @@ def plan_slots() -> dict[str, int]:
     """Plan and expire slots; returns the number planned, without room or budget, postponed, and expired."""
     now = timezone.now()
     expired = endings.expire_slots(now)
-    planned = slots.plan_slots(now)
+    planned = slots.plan_slots(now, waits_for_agents=True)
     return {
         "planned": planned.slots,
         "no_room": planned.no_room,

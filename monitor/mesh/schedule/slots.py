@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 
 from monitor.mesh.document.entries import WITH_SLOTS
 from monitor.mesh.kinds import slot_s
-from monitor.mesh.models import MeasurementPeriod, Path, Slot, SlotHost, SlotUplink
+from monitor.mesh.models import MeasurementPeriod, Path, Site, Slot, SlotHost, SlotUplink
 from monitor.mesh.schedule import lock
 from monitor.mesh.schedule.spending import Spending
 from monitor.mesh.schedule.timetable import ExistingSlot, Job, Placement, Timetable, arrange
@@ -34,6 +34,10 @@ LEAD_S = 30
 IN_HAND_S = 75
 """Slots starting within this time stay when their measurement is removed: agents queue a slot a minute before it starts
 and fetch the plan every few seconds, so it will run."""
+
+AGENTS_AWAITED_FOR = timedelta(hours=1)
+"""A new measurement gets no slots for so long at most while the agent of an end has not come: its tests would be
+refused. After that they show that it is not there."""
 
 NO_ROOM = "no free time on both hosts in this period; test less often, shorter, or fewer pairs"
 TOO_LATE = "no free time on both hosts within its slip_s; let it slip further, or test fewer pairs"
@@ -54,21 +58,25 @@ class SlotPlan:
     collisions: int = 0
 
 
-def plan_slots(now: datetime) -> SlotPlan:
+def plan_slots(now: datetime, *, waits_for_agents: bool = False) -> SlotPlan:
     """Create the slots of the next `HORIZON_S` seconds. Existing slots stay unless a test of higher priority needs
     their time; then they are postponed.
+
+    With `waits_for_agents` a new measurement waits until the agents of both ends have come to the centre.
 
     A test without room in its period gets an ended slot with outcome `busy`; a test over its budget `not_permitted`.
     """
     with transaction.atomic():
         lock.hold_until_commit()
-        return plan_locked(now)
+        awaited = _sites_awaited() if waits_for_agents else frozenset()
+        return plan_locked(now, awaited=awaited)
 
 
-def plan_locked(now: datetime, owed: Owed = frozenset()) -> SlotPlan:
-    """As `plan_slots`, with the lock held; `owed` are periods whose slots were taken away before."""
+def plan_locked(now: datetime, owed: Owed = frozenset(), awaited: Collection[int] = frozenset()) -> SlotPlan:
+    """As `plan_slots`, with the lock held; `owed` are periods whose slots were taken away before, `awaited` the sites
+    whose agents have not come yet."""
     from_s = seconds(now) + LEAD_S
-    jobs = _jobs(now, owed)
+    jobs = _jobs(now, owed, awaited)
     if not jobs:
         return SlotPlan()
     timetable, standing = taken(now, {job.measurement_id: job.priority for job in jobs})
@@ -102,7 +110,19 @@ def _time(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _jobs(now: datetime, owed: Owed) -> list[Job]:
+def _sites_awaited() -> frozenset[int]:
+    """The sites with an agent that has never come to the centre."""
+    came = Q(agent_tokens__held_since__isnull=False)
+    return frozenset(Site.objects.in_use().filter(has_agent=True).exclude(came).values_list("pk", flat=True))
+
+
+def _is_awaited(period: MeasurementPeriod, awaited: Collection[int], now: datetime) -> bool:
+    path = period.measurement.path
+    is_new = period.started_at > now - AGENTS_AWAITED_FOR
+    return is_new and (path.source.site_id in awaited or path.destination.site_id in awaited)
+
+
+def _jobs(now: datetime, owed: Owed, awaited: Collection[int]) -> list[Job]:
     """Jobs of all measurements in use with slots, with their scheduled slots."""
     slots_since = Slot.objects.filter(measurement=OuterRef("measurement"), starts_at__gte=OuterRef("started_at"))
     periods = list(
@@ -111,6 +131,7 @@ def _jobs(now: datetime, owed: Owed) -> list[Job]:
         .select_related("measurement__test", "measurement__path__source", "measurement__path__destination")
         .order_by("measurement_id")
     )
+    periods = [period for period in periods if not _is_awaited(period, awaited, now)]
     planned = _planned(periods, now)
     owed_of: dict[int, set[int]] = defaultdict(set)
     for measurement_id, period_number in owed:

@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from monitor.agents.models import AgentToken, issue_token
 from monitor.mesh import tasks
 from monitor.mesh.apply import apply
 from monitor.mesh.document.entries import HostEntry, MeshDocument, MeshGroup, SiteEntry
 from monitor.mesh.kinds.throughput import ThroughputEntry
-from monitor.mesh.models import Measurement, Slot, SlotHost
+from monitor.mesh.models import Measurement, Site, Slot, SlotHost
 from monitor.mesh.schedule import slots
 from monitor.mesh.schedule.endings import GRACE_S, NOT_REPORTED, close_slot, expire_slots
 from monitor.mesh.schedule.slots import plan_slots
@@ -50,6 +51,13 @@ def document(sites=3, *tests):
 def taken():
     """(host, start, end) of each host that a slot takes."""
     return list(SlotHost.objects.values_list("host_id", "starts_at", "ends_at"))
+
+
+def come(*names):
+    """The agents of these sites have come to the centre."""
+    for site in Site.objects.filter(name__in=names):
+        issue_token(site.pk, NOW)
+    AgentToken.objects.update(held_since=NOW)
 
 
 def overlapping():
@@ -313,6 +321,7 @@ def test_missed_replaces_nothing():
 def test_the_task_plans_and_expires(monkeypatch):
     apply(document(3), NOW)
     monkeypatch.setattr(tasks.timezone, "now", lambda: NOW)
+    come("s1", "s2", "s3")
     first = tasks.plan_slots()
     ended = Slot.objects.filter(ends_at__lt=NOW + HOUR).count()
     monkeypatch.setattr(tasks.timezone, "now", lambda: NOW + HOUR + timedelta(seconds=GRACE_S))
@@ -345,3 +354,25 @@ def test_a_changed_length_applies_to_slots_that_have_not_begun():
     assert Slot.objects.filter(pk=running.pk).exists()
     assert set(lengths) == {15, 65}
     assert overlapping() == []
+
+
+def test_a_new_measurement_waits_for_the_agents_of_both_ends():
+    """The server of an agent that is not there yet refuses every test."""
+    apply(document(3), NOW)
+    come("s1", "s2")
+
+    plan_slots(NOW, waits_for_agents=True)
+    pairs = Slot.objects.values_list("measurement__path__source__name", "measurement__path__destination__name")
+    assert set(pairs) == {("s1", "s2"), ("s2", "s1")}
+
+    come("s3")
+    plan_slots(NOW + timedelta(seconds=30), waits_for_agents=True)
+    assert len(set(pairs.all())) == 6
+
+
+def test_an_agent_that_does_not_come_is_shown_by_its_tests():
+    apply(document(2), NOW)
+    come("s1")
+
+    assert plan_slots(NOW + timedelta(minutes=59), waits_for_agents=True).slots == 0
+    assert plan_slots(NOW + timedelta(minutes=61), waits_for_agents=True).slots > 0

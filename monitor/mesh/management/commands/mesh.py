@@ -74,7 +74,7 @@ class Command(BaseCommand):
         now = timezone.now()
         with reported_to_user():
             changes = apply(document, now)
-            plan_slots(now)
+            plan_slots(now, waits_for_agents=True)
         if as_json:
             self.stdout.write(json.dumps({**_changes(changes), "warnings": warnings}))
             return
