@@ -112,13 +112,15 @@ def daily_congestion(minimum_ms: Floats, weekdays: Sequence[int]) -> DailyConges
     return DailyCongestion(True, tuple(sorted(recurring, key=lambda hours: (-hours.days_congested, hours.begin_h))))
 
 
-def in_words(hours: RecurringHours, zone: str = "", solar_h: float = 0.0) -> str:
+def in_words(hours: RecurringHours, zone: str = "", solar_h: float = 0.0, *, is_least: bool = False) -> str:
     """As in "congested 19:45 to 23:15 on 6 of 7 evenings, +23 ms, worst on Tuesday". `zone` follows the hours; the
-    sun is ahead of it by `solar_h` where the path is, so that it is evening there."""
+    sun is ahead of it by `solar_h` where the path is, so that it is evening there. By slots that are congested as a
+    whole the hours are the least, `is_least`."""
     part = PARTS_OF_DAY[int((((hours.begin_h + hours.end_h) / 2.0 + solar_h) % 24.0) // 6.0)]
     rise = f"{hours.rise_ms:.0f}" if hours.rise_ms >= 10.0 else f"{hours.rise_ms:.1f}"
+    least, zone = "at least " if is_least else "", zone and f" {zone}"
     words = (
-        f"congested {_clock(hours.begin_h)} to {_clock(hours.end_h)}{zone and f' {zone}'} on {hours.days_congested} of "
+        f"congested {least}{_clock(hours.begin_h)} to {_clock(hours.end_h)}{zone} on {hours.days_congested} of "
         f"{hours.days_measured} {part}s, +{rise} ms"
     )
     return words if hours.worst_weekday is None else f"{words}, worst on {WEEKDAYS[hours.worst_weekday]}"

@@ -64,7 +64,7 @@ def _of_path(
     name = until.astimezone(zone).tzname() or "UTC"
     offset = until.astimezone(zone).utcoffset() or timedelta(0)
     solar_h = path.source.site.longitude_deg / LONGITUDE_OF_AN_HOUR_DEG - offset.total_seconds() / 3600.0
-    sentences = tuple(in_words(hours, name, solar_h) for hours in congestion.hours)
+    sentences = tuple(in_words(hours, name, solar_h, is_least=True) for hours in congestion.hours)
     if not congestion.can_tell and minima:
         sentences = (f"cannot tell: fewer than {LEAST_DAYS} days with pings",)
     return PathCongestion(since, until, name, congestion, sentences)

@@ -42,7 +42,7 @@ def test_a_path_congested_on_weekdays_is_named_with_its_hours():
 
     (sentence,) = of_congestion()
 
-    assert "slac → cern congested 15:00 to 20:00 UTC on 10 of 14 " in sentence.text
+    assert "slac → cern congested at least 15:00 to 20:00 UTC on 10 of 14 " in sentence.text
     assert sentence.figures == {"slac → cern": pytest.approx(25.0)}
 
 

@@ -56,7 +56,7 @@ def test_congested_evenings_are_named(get, path):
 
     text = sentence(get(f"/paths/{path.pk}/"))
 
-    assert text.endswith("congested 19:00 to 23:00 UTC on 13 of 14 evenings, +23 ms")
+    assert text.endswith("congested at least 19:00 to 23:00 UTC on 13 of 14 evenings, +23 ms")
     api = json.loads(get(f"/api/v1/paths/{path.pk}/congestion"))
     (named,) = api["hours"]
     assert (named["begin_h"], named["end_h"], named["days_congested"], api["can_tell"]) == (19.0, 23.0, 13, True)
