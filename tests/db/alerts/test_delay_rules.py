@@ -12,7 +12,7 @@ from monitor.alerts.evaluate import Evaluation, evaluate
 from monitor.alerts.evidence import words
 from monitor.alerts.evidence.gather import gather_due
 from monitor.alerts.incidents import lifecycle, queries
-from monitor.alerts.incidents.levels import level_of
+from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import Incident, JudgedDelays
 from monitor.archive.models import DirectionBurst
 from monitor.mesh import models
