@@ -148,8 +148,9 @@ def place(incident: Incident) -> str:
 
 
 def _seen_on(incident: Incident) -> str:
-    """The path, where its cause names a pair of hosts and only one of the two paths shows it now."""
-    if incident.toward or " ↔ " not in cause_place(incident.cause):
+    """The path, where its cause names a pair of hosts and only one of the two paths shows it; not of one that waits to
+    be resolved."""
+    if incident.toward or is_back_to_normal(incident) or " ↔ " not in cause_place(incident.cause):
         return ""
     rows = list(incident.paths.all())
     lasting = paths_not_normal(incident) or {row.path_id for row in rows}

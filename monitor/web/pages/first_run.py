@@ -97,7 +97,8 @@ def tests_wait(now: datetime) -> list[str]:
     said = [_never_delivered(silent)] if silent else []
     slot = next_slot(KindName.THROUGHPUT, now)
     if slot is None:
-        return [*said, "Not scheduled yet: each minute the worker schedules tests up to an hour ahead."]
+        awaited = " A new path waits until the agents of both ends have come, for an hour at most." if silent else ""
+        return [*said, f"Not scheduled yet: twice a minute the worker schedules tests up to an hour ahead.{awaited}"]
     begins = _clock(slot.starts_at, now)
     return [*said, format_html("The next one, {}, begins at {}.", slot.measurement.path, begins)]
 
