@@ -22,8 +22,12 @@ class Table:
 
     def markdown(self) -> str:
         """The table in Markdown, with the machine below it."""
+        return f"{self.lines()}\n\n*{machine()}*\n"
+
+    def lines(self) -> str:
+        """The table in Markdown alone."""
         lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n*{machine()}*\n"
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def machine() -> str:

@@ -13,6 +13,7 @@ from probes.lab.emulated_path import PathCounters
 from tests.facts import lacks
 from tests.reproduce import atm, in2p3, loss, nersc
 from tests.reproduce.__main__ import REPRODUCTIONS
+from tests.reproduce.computed import COMPUTED, atm_storage, land_speed, recovery
 from tests.reproduce.ends import Plan, Sample, StreamInfo
 from tests.reproduce.table import DOCUMENT, Table, placed
 from tests.reproduce.transfer import Measured, Run, lacking
@@ -168,3 +169,26 @@ def test_every_reproduction_has_its_table_in_the_document(name: str) -> None:
     assert match is not None
     assert len(match[1].splitlines()) > 3
     assert f"`python -m tests.reproduce {name}`" in text
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_computed_tables_of_the_document_are_those_of_the_models(name: str) -> None:
+    assert f"<!-- {name} -->\n\n{COMPUTED[name]().lines()}\n\n<!-- /{name} -->" in DOCUMENT.read_text()
+
+
+def test_slow_start_and_recovery_over_the_atlantic() -> None:
+    """By hand: 1 Gbit/s × 180 ms = 22.5 MB = 15,539 segments of 1,448 bytes. From 2 segments 12.9 doublings: 13 RTTs;
+    22.1 times 1.5: 23 RTTs. Reno regains half of the window in 7,769 RTTs: 1,399 s, 23.3 minutes."""
+    start = next(row for row in land_speed().rows if row[0].startswith("slow start"))
+    assert start[2].startswith(f"{13 * 0.18:.1f}; {23 * 0.18:.1f}")
+    by_sender = {row[:3]: row[3] for row in recovery().rows}
+    assert by_sender["Reno, an ACK for each", "1,500", "1"] == "23.3 min"
+    assert by_sender["Reno, an ACK for each", "1,500", "10"] == "2.3 min"
+    assert by_sender["Reno, delayed ACKs", "1,500", "1"] == "46.6 min"
+
+
+def test_contract_of_cells_as_tcp() -> None:
+    """By hand: 9,180 + 16 bytes are 192 cells of 53 bytes; 23.42 Mbit/s × 9,128 / 10,176 = 21.0 Mbit/s."""
+    rows = {row[0]: row for row in atm_storage().rows}
+    assert rows["9,180"][1] == "192"
+    assert rows["9,180"][3] == "21.0"
