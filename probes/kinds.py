@@ -12,6 +12,7 @@ from probes.contract import CycleKind, Kind, SlotKind
 from probes.disk_to_disk import kind as disk_to_disk
 from probes.ping import kind as ping
 from probes.policer import kind as policer
+from probes.request_response import kind as request_response
 from probes.stamp import kind as stamp
 from probes.tcp_ping import kind as tcp_ping
 from probes.throughput import kind as throughput
@@ -22,6 +23,7 @@ KINDS: dict[str, Kind] = {
     for kind in (
         ping.KIND, throughput.KIND, capacity.KIND, disk_to_disk.KIND, trace.KIND, stamp.KIND, tcp_ping.KIND,
         policer.KIND,
+        request_response.KIND,
     )
 }  # fmt: skip
 CYCLE_KINDS = tuple(kind for kind in KINDS.values() if isinstance(kind, CycleKind))

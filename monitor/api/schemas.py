@@ -17,6 +17,7 @@ from monitor.archive.queries.disk_to_disk import DiskToDiskPoint
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import SeriesPoint
 from monitor.archive.queries.throughput.inventories import InventoryChange
+from monitor.archive.queries.throughput.request_response import RequestResponsePoint
 from monitor.archive.queries.throughput.series import CapacityPoint, ThroughputPoint
 from monitor.archive.queries.throughput.transfers import StoredTransfer
 from monitor.archive.queries.throughput.under_load import LatencyUnderLoad, LoadedPoint
@@ -254,6 +255,13 @@ class DiskToDiskOut(Schema):
     """A disk-to-disk measurement. `disk_to_disk_bps` counts until the receiver's disk had all of the file,
     `memory_to_memory_bps` is of the same streams without disks, `read_bps` and `write_bps` are each end's disk alone.
     Rates are null unless the outcome is `measured`; `verdict` is the limit, `sentence` adds its evidence."""
+
+
+@with_fields_of(RequestResponsePoint)
+class RequestResponseOut(Schema):
+    """A run of transactions, a request and its response, one at a time. Times are in ms; `first_ms` (of the connection)
+    and `after_idle_ms` are in no other figure. Rates count requests and responses. `during_test`: a throughput test
+    loaded the path meanwhile."""
 
 
 class LedgerLineOut(Schema):

@@ -37,6 +37,7 @@ from monitor.api.schemas import (
     GridOut,
     LedgerOut,
     PathOut,
+    RequestResponseOut,
     SeriesOut,
     SiteOut,
     StampCycleOut,
@@ -52,6 +53,7 @@ from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.operation.ledger import count_planned, ledger_of_path
 from monitor.archive.queries.paths import measured_packet_sizes, path_series
 from monitor.archive.queries.throughput.inventories import inventory_changes
+from monitor.archive.queries.throughput.request_response import RequestResponsePoint, request_response_series
 from monitor.archive.queries.throughput.series import CapacityPoint, ThroughputPoint, capacity_series, throughput_series
 from monitor.archive.queries.throughput.transfers import transfer_of
 from monitor.archive.queries.throughput.under_load import loaded_series, path_under_load
@@ -250,6 +252,16 @@ def get_congestion(request: HttpRequest, path_id: int) -> dict[str, object]:
 def get_disk_to_disk(request: HttpRequest, path_id: int, between: Query[Range]) -> list[DiskToDiskPoint]:
     path_or_404(path_id)
     return disk_to_disk_series(path_id, *between.resolve_at(timezone.now()))
+
+
+@api.get(
+    "/paths/{int:path_id}/request-response",
+    response={200: list[RequestResponseOut], 404: ProblemOut, 422: ProblemOut},
+    summary="Request-response runs of a path, failed ones included",
+)
+def get_request_response(request: HttpRequest, path_id: int, between: Query[Range]) -> list[RequestResponsePoint]:
+    path_or_404(path_id)
+    return request_response_series(path_id, *between.resolve_at(timezone.now()))
 
 
 @api.get(

@@ -13,6 +13,9 @@ from django.db.models import Exists, Subquery
 from django.utils.crypto import salted_hmac
 
 from monitor.mesh.kinds import MESH_KINDS
+from monitor.mesh.kinds.kind import MeshKind
+from monitor.mesh.kinds.request_response import KIND as REQUEST_RESPONSE
+from monitor.mesh.kinds.request_response import answering_plan
 from monitor.mesh.kinds.stamp import KIND as STAMP
 from monitor.mesh.kinds.stamp import reflector_plan
 from monitor.mesh.models import KindName, Measurement, Mesh, Site, Slot, Test
@@ -35,12 +38,14 @@ def plan_for(
     """Tests of `site` in cycles, and its slots that have not ended and start within an hour.
 
     `iperf3_of` has the version of iperf3 of each site, by its id, where reported. Equal content gives an equal version.
-    Three queries for any number of measurements, a fourth in a mesh with STAMP tests, and more only for `TAKE_UP_S`
+    Three queries for any number of measurements, another in a mesh with STAMP tests and in one with request-response
+    tests, and more only for `TAKE_UP_S`
     after on-demand pings or traces were asked for: they are handed to an agent that knows them; pings end for another.
     Another in each process where slots were planned since the last plan of any site.
     """
     mesh = Mesh.objects.annotate(
         has_reflectors=Exists(Test.objects.in_use().filter(kind=STAMP.kind.name)),
+        has_servers=Exists(Test.objects.in_use().filter(kind=REQUEST_RESPONSE.kind.name)),
         newest_slot_id=Subquery(Slot.objects.order_by("-pk").values("pk")[:1]),
     ).first()
     pings: tuple[OnDemandPing, ...] = ()
@@ -51,7 +56,9 @@ def plan_for(
         traces = on_demand_traces.hand_out(site, now)
     parts: dict[str, list[Any]] = defaultdict(list)
     reflects = mesh is not None and mesh.has_reflectors and site.has_agent
-    reflector = reflector_plan(_reflected(site)) if reflects else None
+    reflector = reflector_plan(_towards(site, STAMP)) if reflects else None
+    serves = mesh is not None and mesh.has_servers and site.has_agent
+    server = answering_plan(_towards(site, REQUEST_RESPONSE)) if serves else None
     repeated = _repeated(site)
     for (kind, test), measurements in repeated.items():
         make_task = MESH_KINDS[kind].task
@@ -76,6 +83,8 @@ def plan_for(
         plan = msgspec.structs.replace(plan, on_demand_pings=pings)
     if reflector is not None:
         plan = msgspec.structs.replace(plan, stamp_reflector=reflector)
+    if server is not None:
+        plan = msgspec.structs.replace(plan, request_response_server=server)
     if traces:
         plan = msgspec.structs.replace(plan, on_demand_traces=traces)
     return msgspec.structs.replace(plan, version=hashlib.sha256(msgspec.json.encode(plan)).hexdigest()[:16])
@@ -98,9 +107,9 @@ def _repeated(site: Site) -> dict[tuple[str, str], list[Measurement]]:
     return of_test
 
 
-def _reflected(site: Site) -> list[Measurement]:
-    """STAMP measurements whose packets the agent of the site reflects."""
-    rows = Measurement.objects.in_use().filter(path__destination__site=site.pk, test__kind=STAMP.kind.name)
+def _towards(site: Site, mesh_kind: MeshKind) -> list[Measurement]:
+    """Measurements of a kind whose packets or blocks the agent of the site answers."""
+    rows = Measurement.objects.in_use().filter(path__destination__site=site.pk, test__kind=mesh_kind.kind.name)
     return list(rows.with_hosts())
 
 

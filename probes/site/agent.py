@@ -15,6 +15,8 @@ from pathlib import Path
 from probes.contract import CycleKind
 from probes.kinds import KINDS
 from probes.quantities import counted
+from probes.request_response.service import AnsweringService
+from probes.request_response.spec import AnsweringPlan
 from probes.site.delivery.centre import Centre
 from probes.site.delivery.deliver import DeliveryLoop
 from probes.site.delivery.health_report import HealthReporter
@@ -96,6 +98,7 @@ class Agent:
         self.on_demand_pings = OnDemandPings(permit, own_tests, centre.report_pings, now=centre.clock.utc_now)
         self.on_demand_traces = OnDemandTraces(self.cycles, now=centre.clock.utc_now)
         self.reflector = ReflectorService(self._reflector_plan, limits.stamp, limits.forbids_address, STAMP.arrivals)
+        self.answering = AnsweringService(self._answering_plan, limits.request_response, limits.forbids_address)
         self.offered_tests = OfferedTests(limits, usage, own_tests, self.plans.current, now=centre.clock.utc_now)
         for kind in KINDS.values():
             kind.probe()  # loaded now, so that no first cycle waits for it
@@ -109,6 +112,10 @@ class Agent:
     def _reflector_plan(self) -> ReflectorPlan | None:
         plan = self.plans.current()
         return None if plan is None else plan.reflector
+
+    def _answering_plan(self) -> AnsweringPlan | None:
+        plan = self.plans.current()
+        return None if plan is None else plan.server
 
     def cycle(self, kind: CycleKind, test: str) -> None:
         """One cycle of a test, if the plan still has it."""

@@ -36,6 +36,7 @@ from probes.bounds import (
 from probes.contract import CycleKind, CycleTask, Kind, Outcome, Result, Slot
 from probes.kinds import CYCLE_KINDS, KINDS, SLOT_KINDS
 from probes.quantities import counted
+from probes.request_response.spec import AnsweringPlan
 from probes.site.health import Health
 from probes.stamp.spec import ReflectorPlan
 from probes.trace.spec import TraceReason, TraceSpec
@@ -115,9 +116,9 @@ class OnDemandTrace(msgspec.Struct, frozen=True, kw_only=True):
 
 class PlanOfKinds(msgspec.Struct, frozen=True, kw_only=True):
     """All measurements of a site. `version` is a digest of the rest. A `Plan` has a field for each kind as well;
-    `on_demand_pings`, `on_demand_traces`, `stamp_reflector` and `destination_tests` are left out of the JSON while
-    there are none, as before there were any. `destination_tests` are in whole seconds since the epoch, by the centre's
-    clock."""
+    `on_demand_pings`, `on_demand_traces`, `stamp_reflector`, `request_response_server` and `destination_tests` are left
+    out of the JSON while there are none, as before there were any. `destination_tests` are in whole seconds since the
+    epoch, by the centre's clock."""
 
     version: str
     site: str
@@ -125,6 +126,7 @@ class PlanOfKinds(msgspec.Struct, frozen=True, kw_only=True):
     on_demand_pings: tuple[OnDemandPing, ...] | msgspec.UnsetType = msgspec.UNSET
     on_demand_traces: tuple[OnDemandTrace, ...] | msgspec.UnsetType = msgspec.UNSET
     stamp_reflector: ReflectorPlan | msgspec.UnsetType = msgspec.UNSET
+    request_response_server: AnsweringPlan | msgspec.UnsetType = msgspec.UNSET
     destination_tests: dict[int, tuple[tuple[int, int], ...]] | msgspec.UnsetType = msgspec.UNSET
 
     @property
@@ -136,6 +138,11 @@ class PlanOfKinds(msgspec.Struct, frozen=True, kw_only=True):
     def reflector(self) -> ReflectorPlan | None:
         """The STAMP reflector that this site is to run."""
         return None if isinstance(self.stamp_reflector, msgspec.UnsetType) else self.stamp_reflector
+
+    @property
+    def server(self) -> AnsweringPlan | None:
+        """The request-response server that this site is to run."""
+        return None if isinstance(self.request_response_server, msgspec.UnsetType) else self.request_response_server
 
     @property
     def pings_to_send(self) -> tuple[OnDemandPing, ...]:

@@ -68,6 +68,7 @@ FOR_OPERATORS = ("path", "captures", "incident", "maintenance", "maintenance-cha
 NOT_PAGES = {
     "series-csv", "bursts-csv", "tests-csv", "changes-csv", "table-tsv", "chart-bundle", "grid-cell", "grid-changes",
     "routes-csv", "directions-csv", "stamp-csv", "path-charts", "trace-now", "capture-pcap",
+    "request-response-csv",
     "run-now", "test-now", "path-progress", "acknowledge", "unacknowledge", "comment", "quiet-end", "silence", "logout",
     "search-suggestions", "lab", "lab-expected",
 }  # fmt: skip

@@ -12,6 +12,14 @@ from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSlot, DiskToDiskSp
 from probes.kinds import CYCLE_KINDS, KINDS, SLOT_KINDS
 from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
 from probes.policer.spec import PolicerRun, PolicerSlot, PolicerSpec
+from probes.request_response.spec import (
+    AnsweredPeer,
+    AnsweringPlan,
+    RequestResponseRun,
+    RequestResponseSpec,
+    RequestResponseTarget,
+    RequestResponseTask,
+)
 from probes.site.wire import Batch, Delivered, Plan, read_slot
 from probes.stamp.spec import (
     ClockBound,
@@ -44,6 +52,12 @@ PLAN = Plan(
     stamp=(StampTask(test="w", every_s=60, spec=StampSpec(targets=(StampTarget(address="a", path_id=1),))),),
     tcp_ping=(TcpPingTask(test="h", every_s=60, spec=TcpPingSpec(targets=(TcpPingTarget(address="a"),), port=443)),),
     policer=(PolicerSlot(role="client", spec=PolicerSpec(address="x"), **WINDOW),),
+    request_response=(
+        RequestResponseTask(
+            test="b", every_s=300, spec=RequestResponseSpec(targets=(RequestResponseTarget(address="a", path_id=1),))
+        ),
+    ),
+    request_response_server=AnsweringPlan(peers=(AnsweredPeer(address="b", key="QUFBQUFBQUFBQUFBQUFBQQ=="),)),
     stamp_reflector=ReflectorPlan(peers=(StampPeer(address="b", key="QUFBQUFBQUFBQUFBQUFBQQ=="),)),
 )
 MISSED = {"target": "a", "address": None, "family": 4, "started_at": AT, "outcome": Outcome.MISSED}
@@ -68,6 +82,7 @@ RESULTS = (
         **MISSED,
     ),
     PolicerRun(**MISSED),
+    RequestResponseRun(request_bytes=100, response_bytes=65_536, latencies_ms=(1.5, 2.5), retransmits=1, **MISSED),
 )
 BATCH = Batch(
     spool="s",
@@ -90,7 +105,7 @@ def test_json_of_plans_and_batches_stays_as_released(message, file):
 
 def test_results_without_fields_added_later_are_read():
     written = (WIRE / "batch_before_loaded_rtts.json").read_bytes()
-    before_stamp = msgspec.structs.replace(BATCH, results=BATCH.results[:-2])
+    before_stamp = msgspec.structs.replace(BATCH, results=BATCH.results[:-3])
 
     assert b"loaded_rtts_ms" not in written
     assert msgspec.json.decode(written, type=Batch) == before_stamp
@@ -109,7 +124,8 @@ def test_a_plan_with_kinds_of_a_later_version_is_read():
 
 
 def test_every_kind_is_registered_once_and_loads_its_probe():
-    assert list(KINDS) == ["ping", "throughput", "capacity", "disk-to-disk", "trace", "stamp", "tcp-ping", "policer"]
+    names = "ping throughput capacity disk-to-disk trace stamp tcp-ping policer request-response"
+    assert list(KINDS) == names.split()
     assert [*CYCLE_KINDS, *SLOT_KINDS] == sorted(KINDS.values(), key=lambda kind: kind.schedule)
     for name, kind in KINDS.items():
         assert (kind.name, callable(kind.probe().run)) == (name, True)

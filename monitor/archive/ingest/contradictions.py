@@ -14,10 +14,13 @@ from probes.contract import Outcome
 from probes.disk_to_disk.spec import DiskToDiskRun
 from probes.ping.spec import Burst
 from probes.policer.spec import WITH_RATE, PolicerRun
+from probes.request_response.spec import LARGEST_BLOCK_BYTES, RequestResponseRun
 from probes.throughput.spec import ReceivedIntervals, SentIntervals, ServerReport, ThroughputRun
 from probes.trace.spec import Hop, TraceRun
 
 MEASURED = Outcome.MEASURED
+LONGEST_TRANSACTION_MS = 600_000.0
+"""Far longer than any timeout."""
 
 
 def in_burst(burst: Burst) -> str | None:
@@ -113,6 +116,27 @@ def _reason_in_capacity(run: CapacityRun) -> str | None:
         return f"verdict {run.verdict}, but with capacity_bps {run.capacity_bps}"
     if run.received > run.sent:
         return f"received {run.received} is more than sent {run.sent}"
+    if run.address is not None and not is_address(run.address):
+        return f"address {run.address!r} is not an IP address"
+    return None
+
+
+def in_request_response(run: RequestResponseRun) -> str | None:
+    return _at_result(_reason_in_request_response(run))
+
+
+def _reason_in_request_response(run: RequestResponseRun) -> str | None:
+    if run.outcome is not MEASURED and (run.latencies_ms or run.first_ms is not None):
+        return f"{run.outcome}, but with latencies"
+    if run.outcome is MEASURED and not run.latencies_ms and not run.errors:
+        return "measured, but with neither transactions nor errors"
+    times_ms = (*run.latencies_ms, run.connect_ms, run.setup_ms, run.first_ms, run.after_idle_ms)
+    if any(time_ms is not None and time_ms > LONGEST_TRANSACTION_MS for time_ms in times_ms):
+        return f"a time above {LONGEST_TRANSACTION_MS:g} ms"
+    if any(latency_ms <= 0.0 for latency_ms in run.latencies_ms):
+        return "a latency that is not above 0"
+    if max(run.request_bytes, run.response_bytes) > LARGEST_BLOCK_BYTES:
+        return f"a block above {LARGEST_BLOCK_BYTES} bytes"
     if run.address is not None and not is_address(run.address):
         return f"address {run.address!r} is not an IP address"
     return None

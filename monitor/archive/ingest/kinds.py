@@ -14,7 +14,12 @@ from typing import Any
 from monitor.archive.ingest import contradictions
 from monitor.archive.ingest.directions import in_stamp, store_directions
 from monitor.archive.ingest.disk_to_disk import store_disk_to_disk
-from monitor.archive.ingest.store_results import store_capacities, store_policers, store_throughput
+from monitor.archive.ingest.store_results import (
+    store_capacities,
+    store_policers,
+    store_request_response,
+    store_throughput,
+)
 from monitor.archive.ingest.traces import store_traces
 from monitor.archive.retention_bounds import raw_tables
 from monitor.mesh.kinds import MESH_KINDS
@@ -23,6 +28,7 @@ from probes.contract import Kind
 from probes.disk_to_disk.kind import KIND as DISK_TO_DISK
 from probes.ping.kind import KIND as PING
 from probes.policer.kind import KIND as POLICER
+from probes.request_response.kind import KIND as REQUEST_RESPONSE
 from probes.site.wire import Delivered
 from probes.stamp.kind import KIND as STAMP
 from probes.tcp_ping.kind import KIND as TCP_PING
@@ -61,6 +67,9 @@ STORED_KINDS: dict[str, StoredKind] = {
         StoredKind(kind=TRACE, contradiction=contradictions.in_trace, store=store_traces),
         StoredKind(kind=STAMP, contradiction=in_stamp, store=store_directions),
         StoredKind(kind=POLICER, contradiction=contradictions.in_policer, store=store_policers),
+        StoredKind(
+            kind=REQUEST_RESPONSE, contradiction=contradictions.in_request_response, store=store_request_response
+        ),
     )
 }
 KIND_OF_RESULT: dict[type[Any], StoredKind] = {

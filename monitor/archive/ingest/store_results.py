@@ -20,11 +20,19 @@ from monitor.archive.ingest.captures import store_captures
 from monitor.archive.ingest.inventories import digest_of, store_inventories
 from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.ingest.rows import row_of
-from monitor.archive.models import CapacityResult, PolicerResult, ThroughputTest, UndiagnosedTest
+from monitor.archive.models import (
+    CapacityResult,
+    PolicerResult,
+    RequestResponseResult,
+    ThroughputTest,
+    UndiagnosedTest,
+)
 from monitor.archive.statements import statement
 from monitor.mesh.schedule.endings import close_slot, note_served
 from probes.policer.spec import PolicerRun
 from probes.policer.wording import limit_text
+from probes.request_response.percentiles import latency_figures
+from probes.request_response.spec import RequestResponseRun
 from probes.site.wire import Delivered
 from probes.throughput.hosts.spec import HostInventory
 from probes.throughput.spec import ServerReport, ThroughputRun
@@ -147,6 +155,19 @@ def store_capacities(runs: Sequence[Delivered], now: datetime) -> None:
         CapacityResult.objects.bulk_create(
             [row_of(CapacityResult, delivered) for delivered in _by_key(runs)], ignore_conflicts=True
         )
+
+
+def store_request_response(results: Sequence[Delivered], now: datetime) -> None:
+    """Store request-response runs with the figures of their latencies."""
+    rows = [_request_response_row(delivered) for delivered in _by_key(results)]
+    RequestResponseResult.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def _request_response_row(delivered: Delivered) -> RequestResponseResult:
+    run = delivered.result
+    assert isinstance(run, RequestResponseRun)
+    figures = latency_figures(run.latencies_ms, run.request_bytes + run.response_bytes)
+    return row_of(RequestResponseResult, delivered, **({} if figures is None else msgspec.structs.asdict(figures)))
 
 
 def _by_key(runs: Sequence[Delivered]) -> list[Delivered]:

@@ -220,6 +220,45 @@ class PolicerResult(models.Model):
         indexes = [models.Index(fields=["measured_at"], name="policer_by_time")]
 
 
+class RequestResponseResult(models.Model):
+    """A run of transactions of a path, with a single block outstanding; columns as in
+    `probes.request_response.spec.RequestResponseRun` and `probes.request_response.percentiles.LatencyFigures`.
+
+    Figures are null without a transaction.
+    """
+
+    pk = models.CompositePrimaryKey("path_id", "measured_at")
+    path_id = models.IntegerField()
+    measured_at = models.DateTimeField()
+    test = models.TextField()
+    outcome = models.TextField()
+    request_bytes = models.IntegerField()
+    response_bytes = models.IntegerField()
+    transactions = models.SmallIntegerField(db_default=0)
+    errors = models.SmallIntegerField(db_default=0)
+    minimum_ms = RealField(null=True)
+    median_ms = RealField(null=True)
+    p95_ms = RealField(null=True)
+    p99_ms = RealField(null=True)
+    maximum_ms = RealField(null=True)
+    transactions_per_s = models.FloatField(null=True)
+    payload_bytes_per_s = models.FloatField(null=True, help_text="requests and responses together")
+    connect_ms = RealField(null=True, help_text="TCP handshake")
+    setup_ms = RealField(null=True, help_text="exchange of the key")
+    first_ms = RealField(null=True, help_text="first transaction of the connection, in no other figure")
+    after_idle_ms = RealField(null=True, help_text="first transaction after idle, in no other figure")
+    retransmits = models.IntegerField(null=True, help_text="segments of requests")
+    far_retransmits = models.IntegerField(null=True, help_text="segments of responses")
+    during_test = models.BooleanField()
+    address = models.GenericIPAddressField(null=True)
+    detail = models.TextField(null=True)
+    latencies_ms = ArrayField(RealField(), help_text="in their order")
+
+    class Meta:
+        db_table = "request_response"
+        indexes = [models.Index(fields=["measured_at"], name="request_response_by_time")]
+
+
 class CapacityResult(models.Model):
     """An estimate of a path's bottleneck capacity, forward or reverse; columns as in
     `probes.capacity.spec.CapacityRun`.

@@ -9,7 +9,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from monitor.mesh.document.entries import TestEntry
-from monitor.mesh.kinds import capacity, disk_to_disk, ping, policer, stamp, tcp_ping, throughput, trace
+from monitor.mesh.kinds import (
+    capacity,
+    disk_to_disk,
+    ping,
+    policer,
+    request_response,
+    stamp,
+    tcp_ping,
+    throughput,
+    trace,
+)
 from monitor.mesh.kinds.kind import MeshKind
 
 MESH_KINDS: dict[str, MeshKind] = {
@@ -23,6 +33,7 @@ MESH_KINDS: dict[str, MeshKind] = {
         stamp.KIND,
         tcp_ping.KIND,
         policer.KIND,
+        request_response.KIND,
     )
 }
 

@@ -40,6 +40,7 @@ QUESTIONS = {
     "capacity_by_time": lambda mesh: newest_measurement_at(),
     "disk_to_disk_by_time": lambda mesh: newest_measurement_at(),
     "policer_by_time": lambda mesh: newest_measurement_at(),
+    "request_response_by_time": lambda mesh: newest_measurement_at(),
     "trace_by_time": lambda mesh: newest_measurement_at(),
     "direction_by_time": lambda mesh: newest_measurement_at(),
     "capture_without_findings": lambda mesh: pending_captures(1),

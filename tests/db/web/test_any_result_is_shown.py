@@ -196,7 +196,16 @@ def addresses(path_id):
         yield f"/api/v1/paths/{path_id}/throughput/{quote(test.measured_at.isoformat())}"
     for table in ("series", "bursts", "tests", "changes"):
         yield f"{page}{table}.csv?{between}"
-    for listing in ("throughput", "disk-to-disk", "policer", "capacity", "spread", "series", "ledger"):
+    for listing in (
+        "throughput",
+        "disk-to-disk",
+        "policer",
+        "request-response",
+        "capacity",
+        "spread",
+        "series",
+        "ledger",
+    ):
         yield f"/api/v1/paths/{path_id}/{listing}?{between}"
     yield f"/api/v1/records?{between}"
     yield f"/throughput/?{between}"

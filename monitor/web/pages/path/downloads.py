@@ -1,9 +1,10 @@
-"""CSV downloads of a path: intervals, bursts, directions, STAMP cycles, throughput tests, changes, and routes.
+"""CSV downloads of a path: intervals, bursts, directions, STAMP cycles, throughput tests, request-response runs,
+changes, and routes.
 
 A CSV has a column for each field of its record: `SeriesPoint`, `RawBurst`, `DirectionPoint`, `RawDirection`,
-`ThroughputPoint`, `PathChange`, `RoutePeriod`. Times are UTC, figures unrounded in the units of their names, outcomes
-in the words of the pages; unknown values are empty. The users' API has all but bursts and cycles as JSON, with the
-names of outcomes.
+`ThroughputPoint`, `RequestResponsePoint`, `PathChange`, `RoutePeriod`. Times are UTC, figures unrounded in the units of
+their names, outcomes in the words of the pages; unknown values are empty. The users' API has all but bursts and cycles
+as JSON, with the names of outcomes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from monitor.alerts.incidents.queries import incidents_of_path
 from monitor.archive.queries.directions import DirectionPoint, RawDirection, direction_series, raw_directions
 from monitor.archive.queries.paths import RawBurst, SeriesPoint, measured_packet_sizes, path_series, raw_bursts
 from monitor.archive.queries.routes.periods import RoutePeriod, routes_between
+from monitor.archive.queries.throughput.request_response import RequestResponsePoint, request_response_series
 from monitor.archive.queries.throughput.series import ThroughputPoint, throughput_series
 from monitor.mesh.models import Path
 from monitor.overview.changes import PathChange, changes_of
@@ -77,6 +79,15 @@ def tests_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     shown = shown_period(request, timezone.now())
     tests = throughput_series(path_id, shown.since, shown.until)
     return _answer(f"{_name(path)}-throughput", ThroughputPoint, tests, {})
+
+
+@require_safe
+def request_response_csv(request: HttpRequest, path_id: int) -> HttpResponse:
+    """A row for each request-response run, failed runs included."""
+    path = path_or_404(path_id)
+    shown = shown_period(request, timezone.now())
+    runs = request_response_series(path_id, shown.since, shown.until)
+    return _answer(f"{_name(path)}-request-response", RequestResponsePoint, runs, {})
 
 
 @require_safe

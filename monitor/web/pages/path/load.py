@@ -45,11 +45,12 @@ from monitor.overview.grid import UnknownChoice, choose_packet_bytes
 from monitor.overview.promised_service import evidence_words, promise_words, service_of_path, verdict_words
 from monitor.web.charts.sentences import loss_figure, loss_ground
 from monitor.web.pages.captures.figures import captures_view
-from monitor.web.pages.path.capacity import CapacityView, capacity_view
 from monitor.web.pages.path.chart_data import ChartData, load_chart_data
 from monitor.web.pages.path.directions import DirectionView, load_directions
 from monitor.web.pages.path.drawing import PathCharts, path_charts
 from monitor.web.pages.path.ledger import TestRow, ledger_rows
+from monitor.web.pages.path.other_tests.capacity import CapacityView, capacity_view
+from monitor.web.pages.path.other_tests.responses import ResponsesView, load_responses
 from monitor.web.pages.path.transfer import EstimateView, TransferView, estimate_view, transfer_view
 from monitor.web.request.window import ShownPeriod
 
@@ -85,6 +86,7 @@ class PathView:
     latest_policers: tuple[PolicerPoint, ...]
     promised: tuple[str, str, str] | None
     """The promised service, the verdict and its evidence, in words."""
+    responses: ResponsesView | None
     capacity: CapacityView
     incidents: tuple[Incident, ...]
     changes: tuple[PathChange, ...]
@@ -157,6 +159,7 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
         latest_files=tuple(reversed(disk_to_disk_series(path_id, since, until)[-LATEST_TESTS:])),
         promised=_promised(path, since, until),
         latest_policers=tuple(reversed(policer_series(path_id, since, until)[-LATEST_TESTS:])),
+        responses=load_responses(path_id, since, until, window),
         ledger=ledger_rows(path_id, since, until),
         capacity=capacity_view(newest_capacities(path_id, until)),
         incidents=incidents,

@@ -1,0 +1,66 @@
+"""Request and response on the path page: the newest runs of a path, and charts of their latency and rate.
+
+In: the path, the period and its time axis. Out: a `ResponsesView`; None for a path without a run in the period.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from monitor.analysis import figures
+from monitor.archive.queries.throughput.request_response import (
+    RequestResponsePoint,
+    newest_request_response,
+    response_intervals,
+)
+from monitor.web.charts.marks import Spec, TimeAxis
+from monitor.web.pages.path.other_tests.response_charts import latency_chart, rate_chart
+
+LATEST_RUNS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsesView:
+    """The newest runs, newest first; the headline and the charts are those of the newest run's test. The charts are
+    None where it has no transaction in the period."""
+
+    runs: tuple[RequestResponsePoint, ...]
+    headline: str
+    latency: Spec | None
+    rate: Spec | None
+
+    @property
+    def newest(self) -> RequestResponsePoint:
+        return self.runs[0]
+
+
+def load_responses(path_id: int, since: datetime, until: datetime, window: TimeAxis) -> ResponsesView | None:
+    """Load the period."""
+    runs = tuple(newest_request_response(path_id, since, until, LATEST_RUNS))
+    if not runs:
+        return None
+    blocks = runs[0].test, runs[0].request_bytes, runs[0].response_bytes
+    intervals = [
+        interval
+        for interval in response_intervals(path_id, since, until)
+        if (interval.test, interval.request_bytes, interval.response_bytes) == blocks
+    ]
+    is_drawn = any(interval.median_ms is not None for interval in intervals)
+    return ResponsesView(
+        runs=runs,
+        headline=headline(runs),
+        latency=latency_chart(intervals, window) if is_drawn else None,
+        rate=rate_chart(intervals, window) if is_drawn else None,
+    )
+
+
+def headline(runs: tuple[RequestResponsePoint, ...]) -> str:
+    """The newest latency in a sentence."""
+    measured = next((run for run in runs if run.median_ms is not None), None)
+    if measured is None:
+        return "No transaction completed in the latest runs"
+    return (
+        f"{figures.count(measured.response_bytes)} bytes answered in {figures.milliseconds(measured.median_ms)} "
+        f"(95th percentile {figures.milliseconds(measured.p95_ms)}), one block at a time"
+    )

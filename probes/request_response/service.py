@@ -1,0 +1,121 @@
+"""The request-response servers of an agent: they run while the plan or limits.toml has peers, and follow both.
+
+There is one for each interface and namespace in which hosts of ours are measured. A peer that limits.toml forbids to
+measure is not answered either.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from probes.contract import Deadline, ProbeError
+from probes.ping.egress import ANY, Egress
+from probes.ping.resolve import RESOLVE_S, resolve
+from probes.request_response.limits import RequestResponseLimits
+from probes.request_response.server import BlockServer, open_listener
+from probes.request_response.spec import AnsweringPlan
+from probes.stamp.reflector.peers import Peers
+
+logger = logging.getLogger(__name__)
+
+REFRESH_S = 5.0
+RESOLVE_EVERY_S = 300.0
+NO_PEERS = AnsweringPlan(peers=())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Serving:
+    port: int
+    server: BlockServer
+    stop: threading.Event
+    thread: threading.Thread
+
+    def end(self) -> None:
+        self.stop.set()
+        self.thread.join()
+
+
+class AnsweringService:
+    """Keeps servers running as the plan says. `forbids(address)` is the rule of limits.toml against an address."""
+
+    def __init__(
+        self,
+        plan: Callable[[], AnsweringPlan | None],
+        limits: RequestResponseLimits,
+        forbids: Callable[[str], str | None],
+    ) -> None:
+        self._plan = plan
+        self._limits = limits
+        self._forbids = forbids
+        self._followed: AnsweringPlan | None = None
+        self._resolved_for_s = 0.0
+        self._running: dict[Egress, _Serving] = {}
+        self._peers: dict[Egress, Peers] = {}
+        self.problem: str | None = None
+
+    def run(self, stop: threading.Event) -> None:
+        """Follow the plan until `stop` is set."""
+        try:
+            while True:
+                self.refresh()
+                if stop.wait(REFRESH_S):
+                    return
+        finally:
+            for serving in self._running.values():
+                serving.end()
+
+    def refresh(self) -> None:
+        """Take up the current plan: peers and port."""
+        plan = (self._plan() or NO_PEERS) if self._limits.serve else NO_PEERS
+        self._resolved_for_s += REFRESH_S
+        if plan != self._followed or self._resolved_for_s >= RESOLVE_EVERY_S:
+            self._peers = self._peers_of(plan)
+            self._followed, self._resolved_for_s = plan, 0.0
+        for egress, serving in list(self._running.items()):
+            peers = self._peers.get(egress)
+            if peers is None or not len(peers) or serving.port != plan.port:
+                self._running.pop(egress).end()
+            else:
+                serving.server.peers = peers
+        problems = [
+            self._begin(egress, peers, plan.port)
+            for egress, peers in self._peers.items()
+            if len(peers) and egress not in self._running
+        ]
+        self.problem = next((problem for problem in problems if problem is not None), None)
+
+    def _peers_of(self, plan: AnsweringPlan) -> dict[Egress, Peers]:
+        """The peers that the limits permit, by the egress of their server."""
+        answers = resolve([(peer.address, peer.family) for peer in plan.peers], Deadline(RESOLVE_S))
+        keys: dict[Egress, dict[str, str | None]] = defaultdict(dict)
+        for peer in plan.peers:
+            answer = answers[peer.address, peer.family]
+            rule = str(answer) if isinstance(answer, ProbeError) else self._forbids(answer[0])
+            if isinstance(answer, ProbeError) or rule is not None:
+                logger.warning("request-response server: %s is not answered: %s", peer.address, rule)
+            else:
+                egress = ANY if isinstance(peer.egress, msgspec.UnsetType) else peer.egress
+                keys[egress][answer[0].partition("%")[0]] = peer.key
+        networks = self._limits.peers if self._limits.serve else ()
+        return {egress: Peers(keys.get(egress, {}), networks if egress == ANY else ()) for egress in {ANY, *keys}}
+
+    def _begin(self, egress: Egress, peers: Peers, port: int) -> str | None:
+        """Start the server of an egress; returns the reason where it cannot."""
+        try:
+            listener = open_listener(port, egress)
+        except ProbeError as error:
+            if self.problem != str(error):
+                logger.error("request-response server: %s", error)
+            return str(error)
+        server, stop = BlockServer(peers, self._limits), threading.Event()
+        thread = threading.Thread(target=server.run, args=(listener, stop), name="request-response-server", daemon=True)
+        thread.start()
+        self._running[egress] = _Serving(port, server, stop, thread)
+        logger.info("request-response server: answers %d peers on TCP port %d", len(peers), port)
+        return None

@@ -1,0 +1,137 @@
+"""The fields of a request-response measurement: its request (`RequestResponseSpec`), its result (`RequestResponseRun`)
+and the server's part of a plan (`AnsweringPlan`).
+
+A client sends a block and awaits the block that answers it, with a single block outstanding, as a storage link does;
+netperf calls this TCP_RR.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from probes.bounds import Amount, Count, Moment, ShortText, SmallCount, Text
+from probes.contract import Outcome
+from probes.ping.egress import Egress, PacketTarget
+
+REQUEST_RESPONSE_PORT = 4821
+LARGEST_BLOCK_BYTES = 1 << 20
+LARGEST_RUN_BYTES = 16 << 20
+"""Payload of a run in both directions: up to this, a run needs no slot. See docs/request-response.md."""
+MOST_TRANSACTIONS = 1000
+BEYOND_COUNT = 2
+"""Transactions of a run besides those that are counted: the first of the connection, and the first after idle."""
+
+Port = Annotated[int, Meta(ge=1, le=65_535)]
+BlockBytes = Annotated[int, Meta(ge=1, le=LARGEST_BLOCK_BYTES)]
+AnsweringKey = Annotated[str, Meta(min_length=24, max_length=128, pattern=r"\A[A-Za-z0-9+/]+={0,2}\Z")]
+"""The shared key of two ends: at least 16 random bytes in base64."""
+
+
+class RequestResponseTarget(PacketTarget, frozen=True, kw_only=True):
+    """A host with a server. With a `key` both ends prove that they have it."""
+
+    key: AnsweringKey | None = None
+
+
+class RequestResponseSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A run to each target in turn: `count` transactions, or as many as `duration_s` allows, each of a request of
+    `request_bytes` and a response of `response_bytes`, without a pause.
+
+    The first transaction of the connection is timed apart, as is another after `idle_s` without any: their blocks meet
+    a small congestion window. A transaction without its whole response within `timeout_s` is an error.
+    """
+
+    targets: tuple[RequestResponseTarget, ...]
+    port: Port = REQUEST_RESPONSE_PORT
+    request_bytes: BlockBytes = 100
+    response_bytes: BlockBytes = 65_536
+    count: int = 100
+    duration_s: float = 10.0
+    idle_s: float = 1.0
+    timeout_s: float = 5.0
+    dscp: int = 0
+
+    @property
+    def run_bytes(self) -> int:
+        """Payload of a run to a target, in both directions."""
+        return (self.request_bytes + self.response_bytes) * (self.count + BEYOND_COUNT)
+
+    @property
+    def longest_s(self) -> float:
+        """Maximum duration of a run to a target: connecting, the first transaction, the others, idle, the last."""
+        return 3 * self.timeout_s + self.duration_s + self.idle_s + 2 * self.timeout_s
+
+
+class RequestResponseTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A test that a site repeats every `every_s` seconds, its targets in turn."""
+
+    test: str
+    every_s: int
+    spec: RequestResponseSpec
+
+
+class AnsweredPeer(msgspec.Struct, frozen=True, kw_only=True):
+    """A host that the server answers; `egress` is that of the host of ours to which it connects."""
+
+    address: str
+    family: Literal[4, 6] = 4
+    key: AnsweringKey | None = None
+    egress: Egress | msgspec.UnsetType = msgspec.UNSET
+
+
+class AnsweringPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The server that an agent is to run."""
+
+    peers: tuple[AnsweredPeer, ...]
+    port: Port = REQUEST_RESPONSE_PORT
+
+
+class RequestResponseRun(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="request-response", tag_field="kind"):
+    """The result of a run. Times are in ms, None where not measured; `latencies_ms` of the transactions in their order,
+    without the first of the connection and the first after idle.
+
+    `connect_ms` is the TCP handshake, `setup_ms` the exchange of the key after it. `retransmits` counts segments of
+    requests, `far_retransmits` those of responses, which the server tells at the end.
+    """
+
+    target: str
+    address: ShortText | None
+    family: Literal[4, 6]
+    started_at: Moment
+    outcome: Outcome
+    request_bytes: Count
+    response_bytes: Count
+    errors: SmallCount = 0
+    connect_ms: Amount | None = None
+    setup_ms: Amount | None = None
+    first_ms: Amount | None = None
+    after_idle_ms: Amount | None = None
+    latencies_ms: Annotated[tuple[Amount, ...], Meta(max_length=MOST_TRANSACTIONS)] = ()
+    retransmits: Count | None = None
+    far_retransmits: Count | None = None
+    detail: Text | None = None
+
+
+def not_measured(
+    spec: RequestResponseSpec,
+    target: RequestResponseTarget,
+    started_at: datetime,
+    outcome: Outcome,
+    detail: str,
+    address: str | None = None,
+) -> RequestResponseRun:
+    """The run of a measurement that ended in `outcome`, without figures."""
+    return RequestResponseRun(
+        target=target.address,
+        address=address,
+        family=target.family,
+        started_at=started_at,
+        outcome=outcome,
+        request_bytes=spec.request_bytes,
+        response_bytes=spec.response_bytes,
+        detail=detail,
+    )
