@@ -144,10 +144,14 @@ def _statement(part: BestSetting) -> str:
     if part.lacking:
         return f"cannot tell: {part.lacking} of the settings with fewer than {LEAST_TESTS} tests"
     others = len(part.equal) - 1
+    smallest = (
+        "it is also the smallest of them"
+        if part.smallest == fastest
+        else f"the smallest of them is {setting_text(part.smallest.setting)}, {wording.rate(part.smallest.mean_bps)}"
+    )
     return (
-        f"cannot tell {setting_text(fastest.setting)}, {wording.rate(fastest.mean_bps)}{_interval(fastest)}, from"
-        f" {others} other{'' if others == 1 else 's'}; the smallest of these is {setting_text(part.smallest.setting)},"
-        f" {wording.rate(part.smallest.mean_bps)}"
+        f"cannot tell which is the best: {setting_text(fastest.setting)}, {wording.rate(fastest.mean_bps)}"
+        f"{_interval(fastest)}, is not proven faster than {others} other{'' if others == 1 else 's'}; {smallest}"
     )
 
 

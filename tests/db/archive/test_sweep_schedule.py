@@ -206,6 +206,7 @@ def test_page_api_and_command_tell_the_same(client, path, evening):
     assert part["is_proven"]
     assert (part["rates"][0]["streams"], part["rates"][0]["window_bytes"]) == (4, 4_194_304)
     assert json.loads(as_json.getvalue())[0]["parts"] == answer[0]["parts"]
+    assert "may be the best" in html or '<td data-label="result">best</td>' in html
     listed = client.get("/sweeps/", headers={"host": "localhost"}).content.decode()
     assert f'href="/paths/{path.pk}/?tab=settings"' in listed
     assert "/sweeps/" not in listed.partition("<h2>On demand</h2>")[2]
@@ -228,3 +229,19 @@ def test_a_requested_mss_that_was_not_used_is_said(path):
 
     [remark] = [sentence for sentence in told.sentences if "was requested" in sentence]
     assert remark.startswith("MSS 8960 was requested, but segments of 1388 bytes were sent")
+
+
+def test_tests_of_a_schedule_are_not_among_the_latest_tests(client, path):
+    """They have settings of their own, and would push out the others."""
+    began = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - 2 * HOUR
+    run_hours(1, began)
+    throughput(path, began + MINUTE, 94e6, streams=7)
+
+    html = client.get(f"/paths/{path.pk}/?period=day", headers={"host": "localhost"}).content.decode()
+
+    listed = html.partition('id="test-list"')[2].partition("</table>")[0]
+    assert listed.count("aria-current") == 1
+    assert "on-demand" not in listed
+    assert "1 test of scheduled sweeps is under" in html
+    page = client.get("/throughput/?period=day", headers={"host": "localhost"}).content.decode()
+    assert f'href="/paths/{path.pk}/?tab=settings">best settings</a>' in page

@@ -3,10 +3,12 @@ content."""
 
 from __future__ import annotations
 
+import random
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
+from msgspec import structs
 
 from monitor.archive import throughput_sweeps
 from monitor.archive.models import SweepCell, ThroughputSweep
@@ -63,7 +65,32 @@ def measured():
     )
     cells.filter(place=3).update(outcome="busy", detail="the server served somebody else")
     store_lab_run(paths["slac → cern"], "queue", now - timedelta(minutes=20), now)
+    scheduled_sweep(paths["slac → cern"], now)
     return paths
+
+
+def scheduled_sweep(path, now):
+    """A fortnight of rounds of four settings, of which the larger window wins in the morning only."""
+    grid = throughput_sweeps.settings_of(Settings(), (256 * 1024, 4 * 1024**2), (1, 4), [], [1400, 8960])
+    parameters = [structs.asdict(setting) for setting in grid]
+    rounds = ThroughputSweep.objects.bulk_create(
+        ThroughputSweep(
+            path_id=path.pk, name="settings", schedule="settings", asked_by="mesh.toml",
+            asked_at=now - timedelta(hours=8 * number + 8), problem=None if number else "budget.path: used up",
+        )
+        for number in range(42)
+    )  # fmt: skip
+    chance = random.Random(1)
+    SweepCell.objects.bulk_create(
+        SweepCell(
+            sweep=sweep, place=place, parameters=setting, outcome="measured", segment_bytes=1388,
+            measured_at=(at := sweep.asked_at + timedelta(hours=place)),
+            throughput_bps=(90e6 if setting["window_bytes"] > 300_000 and at.hour < 12 else 30e6)
+            * chance.lognormvariate(0, 0.05),
+        )
+        for sweep in rounds
+        for place, setting in enumerate(chance.sample(parameters, len(parameters)))
+    )  # fmt: skip
 
 
 def on_paper(page, screen):
@@ -86,11 +113,12 @@ def test_every_page_fits_and_is_accessible(browser, served, measured, screen):
     compare = "&".join(f"path={path.pk}" for path in list(measured.values())[:3])
     wrong = {}
 
-    path, sweep = measured["slac → cern"], ThroughputSweep.objects.get()
-    for address in (*PAGES, f"/sweeps/{sweep.pk}/", f"/paths/{path.pk}/?period=hour", f"/compare/?{compare}"):
+    path, sweep = measured["slac → cern"], ThroughputSweep.objects.get(schedule=None)
+    of_path = f"/paths/{path.pk}/?period=hour", f"/paths/{path.pk}/?tab=settings&period=day"
+    for address in (*PAGES, f"/sweeps/{sweep.pk}/", *of_path, f"/compare/?{compare}"):
         page.goto(served + address)
         page.wait_for_function(DRAWN)
-        shot(page, f"page-{address.split('?')[0].strip('/').replace('/', '-')}-{screen}")
+        shot(page, f"page-{address.split('&')[0].strip('/').replace('/', '-').replace('?', '-')}-{screen}")
         problems = [*wrong_for_readers(page, *RULES[screen]), *page.evaluate(CUT_OFF), *too_wide(page)]
         if screen == "desktop":
             problems += on_paper(page, screen)

@@ -37,7 +37,9 @@ from monitor.archive.queries.throughput.series import (
 )
 from monitor.archive.queries.throughput.transfers import transfer_of
 from monitor.archive.queries.throughput.under_load import LatencyUnderLoad, under_own_tests
+from monitor.archive.scheduled_settings import scheduled_tests
 from monitor.archive.statements import LONGEST_RAW
+from monitor.mesh.document.entries import ON_DEMAND
 from monitor.mesh.models import Path
 from monitor.mesh.queries import measured_by
 from monitor.overview.changes import PathChange
@@ -80,6 +82,7 @@ class PathView:
     spread: Spread | None
     estimate: EstimateView | None
     latest_tests: tuple[ThroughputPoint, ...]
+    sweep_tests: int
     ledger: tuple[TestRow, ...]
     transfer: TransferView | None
     latest_files: tuple[DiskToDiskPoint, ...]
@@ -134,6 +137,8 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
     data = load_chart_data(path_id, size, shown)
     summary, tests, incidents, window = data.summary, data.tests, data.incidents, data.window
     throughput = _only(throughput_summaries(since, until, path_ids=[path_id]))
+    of_sweeps = scheduled_tests(path_id, since, until) if any(test.test == ON_DEMAND for test in tests) else set()
+    own_tests = [test for test in tests if test.at not in of_sweeps]
     estimate = path_estimate(summary, tests, since, until)
     return PathView(
         path=path,
@@ -154,8 +159,9 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
         throughput=throughput,
         spread=spread(scheduled_bps(tests)),
         estimate=None if estimate is None else estimate_view(estimate),
-        latest_tests=tuple(reversed(tests[-LATEST_TESTS:])),
-        transfer=_transfer(path, tests, test_at),
+        latest_tests=tuple(reversed(own_tests[-LATEST_TESTS:])),
+        sweep_tests=len(tests) - len(own_tests),
+        transfer=_transfer(path, own_tests or tests, test_at),
         latest_files=tuple(reversed(disk_to_disk_series(path_id, since, until)[-LATEST_TESTS:])),
         promised=_promised(path, since, until),
         latest_policers=tuple(reversed(policer_series(path_id, since, until)[-LATEST_TESTS:])),

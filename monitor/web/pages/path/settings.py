@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
 from monitor.analysis import figures
-from monitor.analysis.sweeps.best_setting import BestSetting, SettingRate, setting_text
+from monitor.analysis.sweeps.best_setting import LEAST_TESTS, BestSetting, SettingRate, setting_text
 from monitor.archive.scheduled_settings import ScheduledSettings, scheduled_settings
 
 UNKNOWN = "–"
@@ -14,7 +14,7 @@ UNKNOWN = "–"
 
 @dataclass(frozen=True, slots=True)
 class RateRow:
-    """A setting over the whole day. `remark` says whether it may be the best."""
+    """A setting over the whole day. `remark` compares it with the fastest."""
 
     setting: str
     mean: str
@@ -57,7 +57,12 @@ def _view(row: ScheduledSettings) -> SettingsView:
 
 
 def _rate(rate: SettingRate, day: BestSetting) -> RateRow:
-    remark = "" if rate not in day.equal else "best" if day.is_proven else "may be the best"
+    if rate.tests < LEAST_TESTS:
+        remark = "too few tests"
+    elif rate in day.equal:
+        remark = "best" if day.is_proven else "may be the best"
+    else:
+        remark = "slower"
     return RateRow(setting_text(rate.setting), figures.bit_rate(rate.mean_bps), _interval(rate), rate.tests, remark)
 
 
@@ -72,7 +77,7 @@ def _part(part: BestSetting) -> HoursRow:
     return HoursRow(
         hours,
         False,
-        f"cannot tell: {' or '.join(setting_text(rate.setting) for rate in part.equal)}",
+        f"cannot tell; smallest of {len(part.equal)}: {setting_text(smallest.setting)}",
         figures.bit_rate(smallest.mean_bps),
         _interval(smallest),
     )

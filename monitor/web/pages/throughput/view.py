@@ -14,6 +14,7 @@ from monitor.analysis.transfer import Verdict
 from monitor.archive.queries import for_reports
 from monitor.archive.queries.for_reports import TransferVerdict
 from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
+from monitor.archive.scheduled_settings import scheduled_paths
 from monitor.mesh.models import Mesh, Path
 from monitor.overview.grid import HistoryPeriod
 from monitor.web import trends
@@ -59,6 +60,7 @@ def throughput_page(request: HttpRequest) -> HttpResponse:
         "now": now,
         "shown": shown,
         "rows": chosen[:MOST_ROWS],
+        "swept": {path_id for _, path_id in scheduled_paths()},
         "trends": trends.of_tests([row.path.pk for row in chosen[:MOST_ROWS]], now),
         "left_out": max(0, len(chosen) - MOST_ROWS),
         "verdict": verdict,
