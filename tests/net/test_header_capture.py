@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 import zlib
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from monitor.analysis.packets import connections_of, figures_of, read_capture
+from probes.site.limits.limits import Limits
+from probes.site.limits.networks import Networks
+from probes.site.runner.own_tests import OwnTests
+from probes.site.runner.permit import Permit
+from probes.site.runner.slot import Slots
+from probes.site.spool.spool import Spool
 from probes.throughput.capture.headers import HeaderCapture
+from probes.throughput.limits import ThroughputLimits
+from probes.throughput.spec import ThroughputSlot, ThroughputSpec
+from tests.unit.site.test_spool import next_batch
 
 pytestmark = pytest.mark.usefixtures("root_required")
 SERVER = """
@@ -114,3 +127,39 @@ def test_without_permission_it_says_what_is_missing():
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
     assert printed == "capturing needs CAP_NET_RAW None\n"
+
+
+@pytest.mark.skipif(shutil.which("iperf3") is None and not os.environ.get("CI"), reason="iperf3 is not installed")
+def test_agents_deliver_the_headers_that_their_limits_allow(tmp_path):
+    """The client's site allows them, the server's does not; the test runs at both."""
+    client, server = "127.77.7.1", "127.77.7.2"
+    with socket.socket() as probe:
+        probe.bind((server, 0))
+        port = probe.getsockname()[1]
+    starts_at = datetime.now(UTC) + timedelta(seconds=2)
+    spec = ThroughputSpec(address=server, source=client, port=port, duration_s=1, capture_packets=20_000)
+    spools = {}
+    threads = []
+    for role, allowed in (("server", 0), ("client", 3000)):
+        limits = Limits(
+            networks=Networks(allowed=("127.77.0.0/16",)),
+            throughput=ThroughputLimits(max_capture_packets=allowed),
+        )
+        spools[role] = Spool(tmp_path / f"{role}.sqlite3")
+        slot = ThroughputSlot(
+            slot_id=1, path_id=1, test="tcp", role=role, starts_at=starts_at,
+            ends_at=starts_at + timedelta(seconds=20), spec=spec,
+        )  # fmt: skip
+        slots = Slots(spools[role], Permit(limits), OwnTests())
+        threads.append(threading.Thread(target=slots.run, args=(slot,)))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    results = {role: next_batch(spool, max_results=10).results[0].result for role, spool in spools.items()}
+    assert {role: result.outcome for role, result in results.items()} == {"server": "measured", "client": "measured"}
+    assert 100 < results["client"].capture.packets <= 3000
+    assert transfer_of(results["client"].capture).unique_bytes > 1_000_000
+    assert results["server"].capture.packets == 0
+    assert "max_capture_packets" in results["server"].capture.reason

@@ -12,6 +12,7 @@ from django.utils import timezone
 from monitor.mesh.apply import apply
 from monitor.mesh.kinds.throughput import ThroughputEntry
 from monitor.mesh.models import Mesh, Slot
+from monitor.mesh.plan import plan_for
 from monitor.mesh.schedule.on_demand import find_path
 from probes.contract import Outcome
 from probes.throughput.spec import ThroughputRun
@@ -87,6 +88,23 @@ def test_an_operator_requests_a_test_by_api_and_gets_its_state(path, clock):
     assert (ended["state"], ended["outcome"], ended["throughput_bps"]) == ("ended", "measured", 9e6)
     in_full = operator.get(f"/api/v1/paths/{path.pk}/throughput/{ended['measured_at']}")
     assert (in_full.status_code, in_full.json()["test"]) == (200, "on-demand")
+
+
+def test_a_test_may_capture_packets_at_both_ends(path, clock):
+    """By API and form alike; both agents get it with their slots."""
+    operator = logged_in("operator")
+
+    requested = post(operator, path, capture_packets=5000).json()
+    refused = post(operator, path, capture_packets=5000, protocol="udp", rate_bps=10**6)
+    form = operator.post(f"/paths/{path.pk}/run/", {"duration_s": 5, "streams": 1, "protocol": "tcp", "capture": "on"})
+
+    assert requested["settings"]["capture_packets"] == 5000
+    assert refused.status_code == 422
+    assert "capture_packets" in refused.json()["detail"]
+    assert form.status_code == 302
+    for host in (path.source, path.destination):
+        specs = [slot.spec for slot in plan_for(host.site, clock[-1]).throughput if slot.test == "on-demand"]
+        assert [spec.capture_packets for spec in specs] == [5000, 20_000]
 
 
 def test_viewers_see_it_without_the_name_and_may_not_request(path):
