@@ -2,8 +2,8 @@
 
 In: an `IdleRestartSpec`. Out: an `IdleRestart`. The kernel's counters of the own socket (TCP_INFO) are read every
 `SAMPLE_S` while data are sent; the rate is that at which they are acknowledged. A system with
-net.ipv4.tcp_slow_start_after_idle = 1, the default, begins with its initial window again after a pause longer than the
-retransmission timeout (RFC 2861, RFC 5681 section 4.1). The far end is `serve`, which reads and discards.
+net.ipv4.tcp_slow_start_after_idle = 1, the default, halves its congestion window for each retransmission timeout of a
+pause, down to its initial window (RFC 2861, RFC 5681 section 4.1). The far end is `serve`, which reads and discards.
 """
 
 from __future__ import annotations
@@ -136,7 +136,8 @@ def evaluate(
     return IdleRestart(
         before_bps=fourth,
         is_steady=0.0 < fourth <= GREW * third,
-        cwnd_before=last.cwnd_segments,
+        # Read after the pause and before the first byte, at which the kernel reduces it.
+        cwnd_before=second[0].counters.cwnd_segments,
         cwnd_after=second[1].counters.cwnd_segments,
         timeout_s=last.timeout_s,
         rtt_ms=last.rtt_ms,
@@ -161,7 +162,7 @@ def sentence(result: IdleRestart) -> str:
     back = (
         f"the rate was not back within {result.duration_s:g} s"
         if result.back_s is None
-        else f"the rate was back after {result.back_s:.2f} s, {result.back_s / result.rtt_ms * 1e3:.0f} RTTs"
+        else f"the rate was back after {result.back_s:.2f} s, {result.back_s / result.rtt_ms * 1e3:.1f} RTTs"
     )
     if not result.restarted:
         return f"No slow start after idle: {windows} and {result.cwnd_after} after it; {back}"

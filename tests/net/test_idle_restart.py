@@ -15,7 +15,7 @@ def test_the_window_falls_in_a_pause_only_with_the_kernels_setting(namespaces_re
     with RunningLab("three-sites") as lab:
         lab.set("bern-rome", "--both", "--rtt-ms", str(RTT_MS), "--rate-mbps", "20", "--queue-ms", "200")
         listen = f"{command} --listen --from {lab.address('bern')} --wait-s 60"
-        test = f"{command} {lab.address('rome')} --json --duration-s 3 --pause-s 1.5"
+        test = f"{command} {lab.address('rome')} --json --duration-s 3 --pause-s 4"
         # Until the far end listens; it takes one test, and is started again for the next.
         measure = f"until {test}; do sleep 0.2; done"
         steps = (
@@ -35,8 +35,8 @@ def test_the_window_falls_in_a_pause_only_with_the_kernels_setting(namespaces_re
     restarted, kept = (json.loads(line) for line in done.stdout.splitlines())
     if restarted["restarted"] is not None:
         assert restarted["restarted"], restarted["sentence"]
-        assert restarted["cwnd_after"] <= 20 < restarted["cwnd_before"]
-        assert restarted["back_s"] is None or restarted["back_s"] >= 2 * RTT_MS / 1e3
+        assert restarted["cwnd_after"] < restarted["cwnd_before"]
+        assert restarted["back_s"] is None or restarted["back_s"] >= RTT_MS / 1e3
         assert "set net.ipv4.tcp_slow_start_after_idle to 0 at the sender" in restarted["sentence"]
     if kept["restarted"] is not None:
         assert not kept["restarted"], kept["sentence"]

@@ -21,9 +21,9 @@ SPEC = IdleRestartSpec(address="192.0.2.1", port=5202, duration_s=4.0, pause_s=3
 RTT_S, MSS = 0.1, 1448
 
 
-def transfer(windows, acknowledged=0):
-    """Samples twice a round trip; the window is acknowledged in each."""
-    samples = [sample(0.0, acknowledged, windows[0])]
+def transfer(windows, acknowledged=0, before=None):
+    """Samples twice a round trip; the window is acknowledged in each. The first is `before` the first byte."""
+    samples = [sample(0.0, acknowledged, before or windows[0])]
     for number, window in enumerate(windows):
         for half in (1, 2):
             acknowledged += window * MSS // 2
@@ -50,7 +50,7 @@ STEADY = [160] * 40
 def test_a_restart_is_told_with_the_time_until_the_rate_is_back():
     first = transfer(SLOW_START + STEADY)
 
-    result = evaluate(first, transfer(SLOW_START + STEADY), SPEC, "1")
+    result = evaluate(first, transfer(SLOW_START + STEADY, before=160), SPEC, "1")
 
     assert result.restarted
     assert (result.cwnd_before, result.cwnd_after) == (160, 10)
@@ -69,7 +69,7 @@ def test_a_kept_window_is_no_restart():
 
 
 def test_a_rate_that_does_not_return_is_said():
-    result = evaluate(transfer(SLOW_START + STEADY), transfer([10] * 40), SPEC, "1")
+    result = evaluate(transfer(SLOW_START + STEADY), transfer([10] * 40, before=160), SPEC, "1")
 
     assert result.back_s is None
     assert "not back within 4 s" in sentence(result)
