@@ -7,10 +7,12 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from probes.contract import Deadline
 from probes.throughput import authentication, rsa, sampling, socket_counters, source_filter
 from probes.throughput.socket_counters import ConnectionCounters, SocketReader, StreamAddress
 
@@ -351,7 +353,11 @@ def test_counters_are_those_that_ss_shows(address, from_port):
             port = listener.getsockname()[1]
             own = sender.getsockname()[1]
             with SocketReader(StreamAddress(address, port, from_port=from_port)) as reader:
-                readings = [reader.read() for _ in range(3)]
+                deadline = Deadline(10.0)
+                # The last acknowledgement may be delayed.
+                while [row.outstanding_bytes for row in reader.read()] != [0] and not deadline.passed:
+                    time.sleep(0.01)
+                readings = [reader.read() for _ in range(6)]
             said = subprocess.run(["ss", "-tinOH", "sport", "=", f":{own}"], capture_output=True, text=True).stdout
         line = next(line for line in said.splitlines() if "bytes_sent:50000" in line)
         shown = dict(part.split(":", 1) for part in line.split() if part.count(":") == 1)
