@@ -42,8 +42,8 @@ NO_RULE = "Every alert rule is disabled: problems are not detected."
 @dataclass(frozen=True, slots=True)
 class CheckedPaths:
     """Paths with current data and without an open incident, whose newest bursts were lost, all of them or in part:
-    either they are being checked, or the loss is not above the alert rules. `silent_since` is their earliest last
-    reply."""
+    either they are being checked, or the loss is not proven above the alert rules. `silent_since` is the earliest of
+    their last replies."""
 
     without_reply: int = 0
     with_loss: int = 0
@@ -61,7 +61,7 @@ class CheckedPaths:
             since = "" if self.silent_since is None else f" since {self.silent_since:%H:%M:%S} UTC"
             parts.append(f"{_paths(self.without_reply)} without replies{since}, being checked")
         if self.with_loss:
-            parts.append(f"{_paths(self.with_loss)} with loss, not above the alert rules so far")
+            parts.append(f"{_paths(self.with_loss)} with loss, not proven above the alert rules so far")
         return parts
 
 
@@ -210,7 +210,7 @@ def _said(
         return "The alert rules have not been evaluated yet.", _others(states, "with data")
     if checked.paths:
         rest = f"{_others(_without(states, checked), 'normal')} {_ended(now)}"
-        return f"No open incidents; {', '.join(checked.parts)}.", rest.strip()
+        return f"No open incidents; {'; '.join(checked.parts)}.", rest.strip()
     if not states.normal:
         return _none_normal(states), _ended(now)
     if states.normal == states.paths:
