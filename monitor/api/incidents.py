@@ -16,6 +16,7 @@ from ninja.errors import HttpError
 from pydantic import StringConstraints
 
 from monitor.accounts.roles import Action, may
+from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.evidence.evidence import Evidence, evidence
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.evidence.words import headline
@@ -112,13 +113,15 @@ class FindingOut(Schema):
     packets or tests by which it fired, which may lie well before the onset; the last reply or result before; or the
     first burst at a new RTT. `began` is the onset of the incident by the bursts around it, as `evidence.began.at`; null
     until the evidence is gathered. It ends by itself: `ended_at`; the incident ends with its last finding. `level`
-    is null where its rule follows no figure."""
+    is null where its rule follows no figure. `direction` is the direction of the path whose packets it is about, by
+    STAMP; null for one about round trips."""
 
     path_id: int
     source: str
     destination: str
     family: Family
     rule: str
+    direction: Literal["forward", "reverse"] | None
     sentence: str
     since: datetime
     began: datetime | None
@@ -137,6 +140,11 @@ class FindingOut(Schema):
             unit=level.unit, now=None if row.is_over else level.now, peak=level.peak, sent=level.sent, lost=level.lost,
             window_s=level.window_s, low=low, high=high,
         )  # fmt: skip
+
+    @staticmethod
+    def resolve_direction(row: IncidentPath) -> str | None:
+        direction: str | None = row.figures.get(DIRECTION)
+        return direction
 
     @staticmethod
     def resolve_began(row: IncidentPath) -> datetime | None:

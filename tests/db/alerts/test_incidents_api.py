@@ -149,8 +149,17 @@ class TestDetail:
         assert after["sent"] == 100
         assert [event["turn"] for event in detail["history"]] == ["found", "opened"]
         assert detail["findings"][0]["sentence"].startswith("loss 20%")
+        assert detail["findings"][0]["direction"] is None
         assert "192.0.2.1" in detail["ticket"]
         assert detail["notifications"][0]["change"] == "opened"
+
+    def test_a_finding_of_a_direction_names_it(self, call, paths):
+        incident = lossy(paths["slac → cern"])
+        row = incident.paths.get()
+        row.figures["direction"] = "reverse"
+        row.save()
+
+        assert call("GET", f"incidents/{incident.pk}")[1]["findings"][0]["direction"] == "reverse"
 
     def test_notes_about_late_results_stay_in_the_history(self, call, paths):
         incident = lossy(paths["slac → cern"])
