@@ -247,8 +247,10 @@ def _step_alone(before: OneWayDelays, after: OneWayDelays) -> DelayStep:
             continue
         if abs(_change(*other)[0]) > SHARE_OF_OTHER * abs(change_ms):
             continue
-        near = np.asarray(other[0], dtype=np.float64)[-MOST_RANKED:], np.asarray(other[1], dtype=np.float64)
-        if is_alone(OtherDirection(near[0], near[1][:MOST_RANKED], change_ms)):
+        near = slice(-MOST_RANKED, None), slice(MOST_RANKED)
+        others = [np.asarray(side, dtype=np.float64)[part] for side, part in zip(other, near, strict=True)]
+        both = [np.asarray(side)[part] + of for side, part, of in zip(own, near, others, strict=True)]
+        if is_alone(OtherDirection(others[0], others[1], both[0], both[1], change_ms)):
             return DelayStep(direction, change_ms, error_ms)
     return NO_STEP
 

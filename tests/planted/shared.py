@@ -31,8 +31,8 @@ CYCLES = 150
 QUIET_SITES = 12
 QUIET_AS = 20
 QUIET_SITES_WITH_AS = 33
-ROUNDS_WITH_AS = 2
-"""Ten hours of 1,056 paths each."""
+ROUNDS_WITH_AS = 1
+"""Ten hours of 1,056 paths each: with both losses more than 20,000 path-hours."""
 AS_SHARE = 0.3
 """Share of the paths through each of them."""
 POOLS = {"uplink": "uplink campus/geant", "AS": "AS 64500 Transit"}

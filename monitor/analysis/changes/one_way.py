@@ -5,10 +5,10 @@ ends: positive in this direction, negative in the other. Out: whether the other 
 drift of a clock changes both directions by as much, with opposite signs, so that the round trip stays; a change in both
 directions of the network changes the round trip by more than this direction.
 
-Two exact rank tests (Mann and Whitney 1947) of the other direction, as for a proof of equivalence (D. Schuirmann,
-Journal of Pharmacokinetics and Biopharmaceutics 15, 1987): it did not move against this direction by as much as a clock
-would, and it did not move along by half as much. The first is strict, unless the clocks' own bounds exclude that their
-offset has changed by more than half of the change.
+Two exact rank tests (Mann and Whitney 1947), as for a proof of equivalence (D. Schuirmann, Journal of Pharmacokinetics
+and Biopharmaceutics 15, 1987): both directions together, which contain no clock, moved as well; and the other direction
+did not move along by half as much. The first is strict, and shown of the other direction too, unless the clocks' own
+bounds exclude that their offset has changed by more than half of the change.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from monitor.analysis.alarms.ranks import at_most
 Floats = NDArray[np.float64]
 
 SHARE_OF_CLOCK = 0.5
-"""The other direction has not moved against this one by so much of the change: the round trip has risen by the rest."""
+"""The other direction has not moved against this one by so much of the change: both together moved by the rest."""
 SHARE_OF_CLOCK_WITH_BOUNDS = 0.9
-"""A clock alone moves the other direction by as much; this direction is only known within its own noise."""
+"""A clock alone leaves both together as they were."""
 SHARE_ALONG = 0.5
 SHARE_BY_BOUNDS = 0.5
 """The most by which the clocks may have changed by their bounds, of the change: the rest is the network's."""
@@ -38,11 +38,14 @@ ALONG_CHANCE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class OtherDirection:
-    """The raw delays of the other direction before and after a change of this direction by `change_ms`; and the most by
-    which the clocks can have changed this direction by their own bounds, infinite without bounds."""
+    """The raw delays of the other direction before and after a change of this direction by `change_ms`; the same delays
+    of both directions together; and the most by which the clocks can have changed this direction by their own bounds,
+    infinite without bounds."""
 
     before_ms: Floats
     after_ms: Floats
+    both_before_ms: Floats
+    both_after_ms: Floats
     change_ms: float
     clock_change_ms: float = np.inf
 
@@ -56,8 +59,13 @@ def is_clock(other: OtherDirection) -> bool:
     """Whether the change may be a clock's."""
     is_bounded = other.clock_change_ms <= SHARE_BY_BOUNDS * abs(other.change_ms)
     share = SHARE_OF_CLOCK_WITH_BOUNDS if is_bounded else SHARE_OF_CLOCK
-    chance = _chance_of_order(other.before_ms, other.after_ms + share * other.change_ms, other.change_ms)
-    return chance > (CLOCK_CHANCE_WITH_BOUNDS if is_bounded else CLOCK_CHANCE)
+    least_ms = (1.0 - share) * other.change_ms
+    chance = _chance_of_order(other.both_before_ms, other.both_after_ms - least_ms, other.change_ms)
+    if is_bounded:
+        return chance > CLOCK_CHANCE_WITH_BOUNDS
+    margin_ms = share * other.change_ms
+    of_other = _chance_of_order(other.before_ms, other.after_ms + margin_ms, other.change_ms)
+    return max(chance, of_other) > CLOCK_CHANCE
 
 
 def moved_along(other: OtherDirection) -> bool:

@@ -50,6 +50,9 @@ CLEAR_SHARE_OF_RISE = 0.5
 LEAST_TO_ASK_MS = 0.1
 """The minimum rise that mesh.toml accepts: a smaller rise never alarms."""
 
+LEAST_EVIDENCE_ONE_WAY = 9.0
+"""Nats, two more than for round trips: each direction is another series in which noise may change."""
+
 LEAST_SHARE_OF_SHIFT = 0.5
 """A median that rose by less than this share of the minimum rise is not tested for a slow rise of both quartiles."""
 
@@ -159,6 +162,8 @@ class RttStep(AlertRule):
                 if not snapshot.is_one_way:
                     if _is_asked_for(change, rule):
                         yield window, figure, change
+                    continue
+                if change.evidence < LEAST_EVIDENCE_ONE_WAY:
                     continue
                 levels = _with_levels(snapshot.trips, window, figure, change)
                 if _is_asked_for(levels, rule) and _is_alone(snapshot.trips, window, figure):
@@ -304,13 +309,15 @@ def _is_alone(trips: TripWindows, window: int, figure: str) -> bool:
     """Whether the figure of a direction has changed and neither a clock nor the other direction."""
     values_ms = {name: values[window] for name, values in trips.values_ms.items()}
     other, change_ms = values_ms[f"{OTHER}{figure}"], _rise(values_ms[figure])
+    both = values_ms[figure] + other
+    sides_ms = (other[:BEFORE], other[BEFORE:], both[:BEFORE], both[BEFORE:])
     if figure not in DELAYS:
-        return not one_way.moved_along(OtherDirection(other[:BEFORE], other[BEFORE:], change_ms))
+        return not one_way.moved_along(OtherDirection(*sides_ms, change_ms))
     lowest, highest = values_ms[CLOCK_LO], values_ms[CLOCK_HI]
     sides = (lowest[:BEFORE], highest[BEFORE:]) if change_ms >= 0.0 else (lowest[BEFORE:], highest[:BEFORE])
     clock_ms = float(np.median(sides[1]) - np.median(sides[0]))
     clock_ms = np.inf if np.isnan(clock_ms) else clock_ms
-    return one_way.is_alone(OtherDirection(other[:BEFORE], other[BEFORE:], change_ms, clock_ms))
+    return one_way.is_alone(OtherDirection(*sides_ms, change_ms, clock_ms))
 
 
 def _is_asked_for(change: RttChange, rule: RuleSettings) -> bool:
