@@ -350,6 +350,22 @@ class QuietPeriod(models.Model):
         return min(latest, begun_at + (self.ends_at - self.starts_at))
 
 
+class Annotation(models.Model):
+    """A change that an operator noted: of a path, of a site, or of the whole mesh if neither is given."""
+
+    path = models.ForeignKey("mesh.Path", null=True, on_delete=models.CASCADE, related_name="+")
+    site = models.ForeignKey("mesh.Site", null=True, on_delete=models.CASCADE, related_name="+")
+    at = models.DateTimeField(db_index=True)
+    text = models.TextField()
+    made_by = models.TextField()
+    made_at = models.DateTimeField()
+    removed_at = models.DateTimeField(null=True)
+    removed_by = models.TextField(blank=True, default="", db_default="")
+
+    class Meta:
+        db_table = "annotation"
+
+
 class AuditRecord(models.Model):
     """An audit record of a user's action: never changed, and kept for years (`monitor.archive.retention_bounds`).
 

@@ -21,6 +21,7 @@ from monitor.alerts.incidents.actions import ActionRefused
 from monitor.alerts.incidents.listing import UnknownFilter
 from monitor.alerts.incidents.queries import incidents_of_path
 from monitor.api import freshness, incidents, mesh_state, on_demand, on_demand_pings, quiet
+from monitor.api.annotations.views import router as annotations_router
 from monitor.api.captures import router as captures_router
 from monitor.api.incidents import status_of
 from monitor.api.json_renderer import ApiRenderer
@@ -81,6 +82,7 @@ api.add_router("", routes_router)
 api.add_router("", route_downloads_router)
 api.add_router("", incidents.router)
 api.add_router("", quiet.router)
+api.add_router("", annotations_router)
 api.add_router("", on_demand.router)
 api.add_router("", on_demand_pings.router)
 api.add_router("", freshness.router)

@@ -114,6 +114,7 @@ BOUNDS = {
     "notification": _WITH_INCIDENT,
     "judged_path": Bound(None, "one row per path"),
     "judged_delays": Bound(None, "one row per path"),
+    "annotation": Bound(None, "the number of annotations that operators make"),
     "quiet": Bound("incidents", "by age from its end; recurring maintenance without an end is kept"),
     "deed": Bound("deeds", "by age, but not before its incident or silence"),
     "report_subscriber": Bound("reports", "by age from its end; active subscriptions are kept"),

@@ -1,4 +1,5 @@
-"""Changes of a path: of its schedule, from the mesh, and of its route, from traces and from the TTL of replies.
+"""Changes of a path: of its schedule, from the mesh, of its route, from traces and from the TTL of replies, and those
+that operators noted.
 
 In: a path, a packet size, a period, and the path's incidents in it. Out: `PathChange`s in words, oldest first, for the
 page, its files and the API. Over a day at most the route is known from the TTL of each burst's replies; over more, only
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from monitor.alerts.incidents.annotations import annotations_of_path
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis import figures
 from monitor.analysis.routes import wording
@@ -31,14 +33,15 @@ SLACK = timedelta(seconds=SLACK_S)
 
 
 class PathChangeKind(StrEnum):
-    """The schedule of the path's tests, or its route."""
+    """The schedule of the path's tests, its route, or a change that an operator noted."""
 
     PLAN = "plan"
     ROUTE = "route"
+    ANNOTATION = "annotation"
 
     @property
     def label(self) -> str:
-        return "schedule" if self is PathChangeKind.PLAN else "route"
+        return "schedule" if self is PathChangeKind.PLAN else self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,10 @@ def changes_of(
     for change in plan_changes(path_id, since, until):
         by_moment.setdefault(change.at, []).append(plan_words(change))
     changes += [PathChange(at, PathChangeKind.PLAN, "; ".join(texts)) for at, texts in by_moment.items()]
+    changes += [
+        PathChange(note.at, PathChangeKind.ANNOTATION, f"{note.text} ({note.made_by})")
+        for note in annotations_of_path(path_id, since, until)
+    ]
     return sorted(changes, key=lambda change: (change.at, change.kind))
 
 

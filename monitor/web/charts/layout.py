@@ -123,6 +123,8 @@ CONFIG: Spec = {
         "incident-start": {"color": "#b91c1c", "strokeWidth": 1.4},
         "plan-change": {"color": "#0b5c80", "strokeDash": [2, 3], "strokeWidth": 1.4},
         "plan-change-sign": {"color": "#0b5c80"},
+        "annotation-change": {"color": "#7a3e8f", "strokeDash": [6, 2], "strokeWidth": 1.4},
+        "annotation-change-sign": {"color": "#7a3e8f"},
         "route-change": {"color": "#a16207", "strokeDash": [7, 3], "strokeWidth": 1.4},
         "route-change-sign": {"color": "#a16207"},
     },

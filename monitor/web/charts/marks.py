@@ -33,7 +33,7 @@ class Absence(StrEnum):
         return "during a throughput test" if self is Absence.OWN_TEST else self.value.replace("-", " ")
 
 
-CHANGE_SIGNS = {PathChangeKind.PLAN: "◆", PathChangeKind.ROUTE: "⇄"}
+CHANGE_SIGNS = {PathChangeKind.PLAN: "◆", PathChangeKind.ROUTE: "⇄", PathChangeKind.ANNOTATION: "✎"}
 """The sign at the top of the line of a change; the page repeats it in its list of changes."""
 
 SEEN_IN_LOSS = (Absence.NO_DATA, Absence.NOT_MEASURED)

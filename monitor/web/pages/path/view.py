@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from monitor.mesh.models import Path
+from monitor.overview.annotations.compared import compared_annotations
 from monitor.overview.grid import HistoryPeriod, UnknownChoice
 from monitor.overview.moments import in_bounds
 from monitor.overview.recurring_hours import path_congestion
@@ -20,10 +21,12 @@ from monitor.web.charts.compiled import compiled
 from monitor.web.charts.marks import CHANGE_SIGNS, change_style
 from monitor.web.charts.smoke import LOSS_STEP_LABELS
 from monitor.web.pages.first_run import path_waits
+from monitor.web.pages.incidents.operate import may_operate
 from monitor.web.pages.path.detail_tabs import PathTab, absent_tabs, tab_links
 from monitor.web.pages.path.drawing import chart_specs
 from monitor.web.pages.path.load import load_chart, load_path
 from monitor.web.pages.path.on_demand import on_demand_of
+from monitor.web.pages.path.other_tests.annotate import AnnotationForm
 from monitor.web.pages.path.routes.load import load_routes
 from monitor.web.pages.path.settings import load_settings
 from monitor.web.request import parameters
@@ -61,6 +64,9 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
         "time_links": time_links(request, shown, now),
         "tabs": tab_links(request, view, len(routes.rows), len(settings)),
         "tab": tab,
+        "annotations": compared_annotations(path_id, view.packet_bytes, shown.since, shown.until, now),
+        "may_operate": may_operate(request),
+        "annotation_form": AnnotationForm(view.path) if may_operate(request) else None,
         "loss_steps": [(f"loss-step-{number}", label) for number, label in enumerate(LOSS_STEP_LABELS)],
         "kept": [("size", view.packet_bytes), ("tab", tab)],
         "sizes": parameters.options(

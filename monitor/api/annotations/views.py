@@ -1,0 +1,111 @@
+"""The users' API about annotations: changes of a path, a site or the mesh that operators noted, with the figures of a
+path before and after."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Query, Router, Schema
+from pydantic import Field
+
+from monitor.alerts.incidents.actions import find_scope
+from monitor.alerts.incidents.annotations import annotate, remove
+from monitor.alerts.models import Annotation
+from monitor.api.incidents import Line, Text, user_name
+from monitor.api.parameters import Moment, PacketBytes, ProblemOut, Range, path_or_404
+from monitor.archive.queries.paths import measured_packet_sizes
+from monitor.overview.annotations.compared import compared_annotations
+from monitor.overview.grid import choose_packet_bytes
+
+router = Router(tags=["annotations"])
+
+
+class AnnotationIn(Schema, extra="forbid"):
+    """A change at `at`, not in the future: of a path or a site, or of the whole mesh if none is given."""
+
+    path_id: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    site: Line | None = None
+    at: Moment
+    text: Text
+
+
+class AnnotationOut(Schema):
+    """An annotation of a path, a site or the whole mesh."""
+
+    id: int
+    path_id: int | None
+    site: str | None
+    at: datetime
+    text: str
+    made_by: str
+    made_at: datetime
+    removed_at: datetime | None
+
+
+class ComparisonOut(Schema):
+    """A figure before and after: RTT in ms, loss as a ratio, throughput in bit/s. `low` to `high` is the 99% interval
+    of the difference; `proof` is proven, not proven or cannot tell."""
+
+    figure: str
+    proof: str
+    before: float | None
+    after: float | None
+    low: float | None
+    high: float | None
+    words: str
+
+
+class ComparedAnnotationOut(AnnotationOut):
+    """An annotation with the figures of the path."""
+
+    comparisons: list[ComparisonOut]
+
+
+@router.get(
+    "/paths/{int:path_id}/annotations",
+    response={200: list[ComparedAnnotationOut], 404: ProblemOut, 422: ProblemOut},
+    summary="Annotations of a path, its sites and the mesh, with RTT, loss and throughput before and after",
+)
+def get_annotations(
+    request: HttpRequest, path_id: int, between: Query[Range], size: PacketBytes = None
+) -> list[dict[str, object]]:
+    path_or_404(path_id)
+    now = timezone.now()
+    packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
+    return [
+        {**_out(noted.annotation), "comparisons": [asdict(compared) for compared in noted.comparisons]}
+        for noted in compared_annotations(path_id, packet_bytes, *between.resolve_at(now), now)
+    ]
+
+
+@router.post(
+    "/annotations",
+    response={200: AnnotationOut, 409: ProblemOut, 422: ProblemOut},
+    summary="Annotate a path, a site or the mesh; the same annotation again is stored once",
+)
+def make_annotation(request: HttpRequest, body: AnnotationIn) -> dict[str, object]:
+    scope = find_scope(body.path_id, body.site)
+    return _out(annotate(scope, body.at, body.text, user_name(request), timezone.now()))
+
+
+@router.delete(
+    "/annotations/{int:annotation_id}",
+    response={200: AnnotationOut, 404: ProblemOut},
+    summary="Remove an annotation; idempotent",
+)
+def remove_annotation(request: HttpRequest, annotation_id: int) -> dict[str, object]:
+    remove(annotation_id, user_name(request), timezone.now())
+    return _out(Annotation.objects.select_related("site").get(pk=annotation_id))
+
+
+def _out(annotation: Annotation) -> dict[str, object]:
+    names = ("path_id", "at", "text", "made_by", "made_at", "removed_at")
+    return {
+        "id": annotation.pk,
+        "site": None if annotation.site is None else annotation.site.name,
+        **{name: getattr(annotation, name) for name in names},
+    }
