@@ -30,6 +30,7 @@ from monitor.analysis.tcp import (
     needs,
     wording,
 )
+from monitor.analysis.tcp.moving import moving_time, moving_words, parse_size
 from probes.commands.subcommands import ratio
 
 PIPE_COLUMNS = 120
@@ -60,21 +61,29 @@ class Command(BaseCommand):
         parser.add_argument(
             "--times", type=_number, default=2.0, help="show what multiplies throughput by this (default 2)"
         )
+        parser.add_argument(
+            "--move", metavar="SIZE", help="time to move this much, as 5TB, and settings that shorten it"
+        )
         parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
 
     def handle(self, *args: Any, as_json: bool, **options: Any) -> None:
         try:
             rtt, loss, transfer = from_typed(options)
             answer = estimate(rtt, loss, transfer, options["times"])
+            move_bytes = None if options["move"] is None else parse_size(options["move"])
         except FigureError as error:
             _refuse(error, options)
         if as_json:
-            self.stdout.write(json.dumps(_as_json(rtt, loss, transfer, answer)))
+            moving = None if move_bytes is None else moving_time(move_bytes, answer)
+            moved = {} if moving is None else {"move": asdict(moving)}
+            self.stdout.write(json.dumps(_as_json(rtt, loss, transfer, answer) | moved))
         else:
             # A pipe has no width, so lines are not wrapped.
             width = None if self.stdout.isatty() else PIPE_COLUMNS
             console = Console(file=cast("IO[str]", self.stdout), width=width, highlight=False)
             _print(console, rtt, loss, transfer, answer)
+            for line in [] if move_bytes is None else ["", *moving_words(move_bytes, answer, rtt, transfer)]:
+                console.print(line)
         if answer.sign is None:
             raise CommandError("no estimate: no loss and no other limit given; give --window-bytes or --capacity-mbps")
 
@@ -93,6 +102,8 @@ def _refuse(error: FigureError, options: dict[str, Any]) -> NoReturn:
     """Report an invalid figure by its option name and unit."""
     name = NAME_OF_FIGURE.get(error.name, error.name)
     option, typed = f"--{name.replace('_', '-')}", options[name]
+    if isinstance(typed, str):
+        raise CommandError(f"{option} {typed}: {error.wanted}", returncode=2) from error
     raise CommandError(f"{option} {typed:g}: {error.wanted}", returncode=2) from error
 
 

@@ -17,6 +17,7 @@ from monitor.analysis.tcp import (
     needs,
     wording,
 )
+from monitor.analysis.tcp.moving import moving_words, parse_size
 from monitor.archive.queries.path_estimates import PathEstimate
 from monitor.web.pages.path.transfer import EstimateView, estimate_view
 
@@ -52,6 +53,7 @@ class CalculatorForm(forms.Form):
         initial=CongestionControl.CUBIC.value,
     )
     streams = forms.IntegerField(label="parallel streams", initial=1)
+    move = forms.CharField(label="move", help_text="a size, such as 5TB: how long it takes", required=False)
     times = forms.FloatField(label="target speed-up", help_text="factor", initial=2)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -64,11 +66,13 @@ class CalculatorForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class CalculatorResult:
-    """The estimate. `needs`: the requirements of the estimated rate on each stream; None for a bound."""
+    """The estimate. `needs`: the requirements of the estimated rate on each stream; None for a bound. `moving`: the
+    time to move the size that was given, and settings that shorten it."""
 
     shown: EstimateView
     times: float
     needs: str | None
+    moving: tuple[str, ...]
 
 
 def answer(figures: CalculatorForm) -> CalculatorResult | None:
@@ -79,6 +83,7 @@ def answer(figures: CalculatorForm) -> CalculatorResult | None:
     try:
         rtt, loss, transfer = from_typed(given)
         result = estimate(rtt, loss, transfer, given["times"])
+        move_bytes = parse_size(given["move"]) if given["move"] else None
     except FigureError as error:
         figures.add_error(NAME_OF_FIGURE.get(error.name, error.name), f"{error.wanted[:1].upper()}{error.wanted[1:]}.")
         return None
@@ -86,5 +91,6 @@ def answer(figures: CalculatorForm) -> CalculatorResult | None:
         figures.add_error(None, NOTHING_LIMITS)
         return None
     shown = estimate_view(PathEstimate(result, rtt, loss, transfer, sender=None), capacity_from="given")
+    moving = () if move_bytes is None else tuple(moving_words(move_bytes, result, rtt, transfer))
     needed = needs(rtt, transfer, result)
-    return CalculatorResult(shown, given["times"], None if needed is None else wording.at_this_rate(needed))
+    return CalculatorResult(shown, given["times"], None if needed is None else wording.at_this_rate(needed), moving)
