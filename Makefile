@@ -113,10 +113,16 @@ audit: setup ## known vulnerabilities of the pinned packages, from an advisory s
 dist: setup ## wheels and source distributions of the whole and of the agent alone, in dist/
 	$(BIN)/python -m scripts.dist
 
+deb: dist ## the agent as a Debian package for this release, in dist/; needs python3-venv
+	@bash scripts/deb.sh dist/soundings_agent-*.whl dist
+
+test-deb: dist ## the Debian package in folders of Debian 12 and 13: built, installed, upgraded, removed, purged; as root, five minutes
+	$(BIN)/python -m pytest -m long tests/e2e/test_debian_package.py
+
 test-install: setup system-test ## the wheels installed from a package index and run: the centre with its lab, an agent that joins; five minutes
 	$(BIN)/python -m pytest -m long tests/e2e/test_installed_whole.py
 
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-compose test-stamp test-faults test-grafana lint check bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit dist test-install lock
+.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-compose test-stamp test-faults test-grafana lint check bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit dist deb test-deb test-install lock

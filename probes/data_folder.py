@@ -8,6 +8,8 @@ from pathlib import Path
 PROGRAM = Path(__file__).resolve().parents[1]
 """The folder with `probes`: a clone, or the packages of a Python that has Soundings installed."""
 SYSTEM = Path("/var/lib/soundings")
+SYSTEM_AGENT = Path("/var/lib/soundings-agent")
+"""The agent's folder where root runs it, as the systemd service of its package does."""
 
 
 def in_clone() -> bool:
@@ -28,5 +30,8 @@ def default_data() -> Path:
 
 
 def default_agent_data() -> Path:
-    """The folder of an agent: `agent` below `default_data`, in a clone relative to the current folder."""
-    return Path("data/agent") if in_clone() else default_data() / "agent"
+    """The folder of an agent: in a clone `data/agent` in the current folder, for root that of the systemd service, else
+    `agent` below `default_data`."""
+    if in_clone():
+        return Path("data/agent")
+    return SYSTEM_AGENT if os.geteuid() == 0 else default_data() / "agent"

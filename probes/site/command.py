@@ -151,7 +151,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         "--limits",
         type=Path,
         metavar="FILE",
-        help="limits.toml: limits on measurements (default: limits.toml in the data folder)",
+        help="limits.toml: limits on measurements (default: that in the data folder, else /etc/soundings/limits.toml)",
     )
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 import probes
+from probes.site import service
 from probes.site.delivery.centre import BadCertificate, Centre, CentreError
 from probes.site.delivery.centre_clock import CentreClock
 from probes.site.settings import JoinedCentre, SettingsError, joined_file, token_file
@@ -62,6 +63,9 @@ def run(args: argparse.Namespace) -> int:
         print(f"site: join: {error}", file=sys.stderr)
         return 1
     print(f"site: {enrolment.site} has joined {args.url}; the token is in {token_file(args.data.resolve())}")
+    started = service.start_after_join(args.data)
+    if started is not None:
+        print(f"site: {started}")
     return 0
 
 

@@ -19,6 +19,8 @@ from probes.private_files import replace_privately
 VARIABLE = "SOUNDINGS_AGENT_SETTINGS"
 UNIX = "unix"
 """Scheme of a centre behind a Unix socket, as unix:///run/soundings/web.sock."""
+MACHINE_LIMITS = Path("/etc/soundings/limits.toml")
+"""Limits of all agents of this machine that have none of their own."""
 
 
 class SettingsError(Exception):
@@ -92,9 +94,10 @@ def usage_file(data: Path) -> Path:
 
 
 def limits_file(data: Path, given: Path | None) -> Path | None:
-    """The limits file of the command line, else that in the data folder; None without any."""
-    kept = data / "limits.toml"
-    return given if given is not None or not kept.exists() else kept
+    """The limits file of the command line, else of the data folder, else of this machine; None without any."""
+    if given is not None:
+        return given
+    return next((file for file in (data / "limits.toml", MACHINE_LIMITS) if file.exists()), None)
 
 
 def state_file(data: Path) -> Path:

@@ -4,6 +4,7 @@
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -123,7 +124,8 @@ def test_the_installed_agent_measures(agent):
 def test_an_installed_agent_keeps_its_data_where_the_system_does(agent, tmp_path):
     said = json.loads(run(agent, "soundings-agent", "status", "--json", home=tmp_path).stdout)
 
-    assert "soundings/agent" in json.dumps(said)
+    of_user = f"{tmp_path}/.local/share/soundings/agent"
+    assert said["data"] == ("/var/lib/soundings-agent" if os.geteuid() == 0 else of_user)
     assert not (tmp_path / "data").exists()
 
 

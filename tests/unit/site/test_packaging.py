@@ -20,6 +20,8 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import probes
+from probes.data_folder import SYSTEM_AGENT
 from probes.site import command
 
 ROOT = Path(__file__).parents[3]
@@ -47,9 +49,10 @@ def test_the_service_runs_the_agent_on_systemds_folder() -> None:
     (start,) = directives("ExecStart")
     program, *words = shlex.split(start)
 
-    assert program.endswith(".venv/bin/python")
-    assert words[:3] == ["-m", "probes", "site"]
-    assert parse(words[3:]).data == Path("%S") / directives("StateDirectory")[0]
+    assert program == "/opt/soundings-agent/bin/soundings-agent"
+    assert words[0] == "run"
+    assert parse(words[1:]).data == Path("%S") / directives("StateDirectory")[0]
+    assert Path("/var/lib") / directives("StateDirectory")[0] == SYSTEM_AGENT
 
 
 def test_the_service_has_a_single_capability_and_a_dynamic_user() -> None:
@@ -60,16 +63,15 @@ def test_the_service_has_a_single_capability_and_a_dynamic_user() -> None:
 
 
 def test_the_documents_steps_lead_to_the_files_of_the_service() -> None:
-    """The clone, its environment, the agent's requirements, the folder of the token and the unit."""
+    """The environment, the programs in it and the unit."""
     steps = (ROOT / "docs/agent.md").read_text().partition("## As a service")[2].split("```")[1]
-    (start,), (folder,) = directives("ExecStart"), directives("WorkingDirectory")
+    program = shlex.split(directives("ExecStart")[0])[0]
+    environment = program.removesuffix("/bin/soundings-agent")
 
-    assert f"git clone URL {folder} && cd {folder}\n" in steps
-    assert start.startswith(f"{folder}/.venv/bin/python ")
-    assert "python3 -m venv .venv && .venv/bin/pip install --require-hashes" in steps
-    assert (ROOT / re.search(r"--requirement (\S+)", steps)[1]).samefile(FOLDER / "requirements-agent.txt")
-    assert f"--data /var/lib/{directives('StateDirectory')[0]}\n" in steps
-    assert "packaging/soundings-agent.service /etc/systemd/system/" in steps
+    assert f"python3 -m venv {environment}\n" in steps
+    assert f"{environment}/bin/pip install soundings_agent-{probes.__version__}-py3-none-any.whl\n" in steps
+    assert f"{program} join " in steps
+    assert f"{environment}/share/soundings/soundings-agent.service /etc/systemd/system/" in steps
     assert {"iperf3", "iproute2", "python3-venv"} <= {*steps.split()}
 
 
@@ -91,7 +93,7 @@ def test_the_service_may_read_the_kernels_clock_state() -> None:
 )
 def test_systemd_accepts_the_service_with_low_exposure(tmp_path: Path) -> None:
     unit = tmp_path / "soundings-agent.service"
-    unit.write_text(UNIT.replace("/opt/soundings/.venv/bin/python", sys.executable))
+    unit.write_text(UNIT.replace("/opt/soundings-agent/bin/soundings-agent", sys.executable))
 
     verified = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, check=False
