@@ -15,9 +15,9 @@ from celery import Celery
 
 from probes.contract import CycleKind
 from probes.kinds import CYCLE_KINDS
-from probes.site import local_queue
 from probes.site.agent import Agent
-from probes.site.recent_numbers import RecentNumbers
+from probes.site.runner import local_queue
+from probes.site.runner.recent_numbers import RecentNumbers
 from probes.site.runner.schedule import task_name
 from probes.site.runner.slot import AHEAD as SLOTS_AHEAD
 from probes.site.wire import OnDemandPing, OnDemandTrace, Plan, read_slot

@@ -7,8 +7,8 @@ from queue import Queue
 import pytest
 from kombu import Connection
 
-from probes.site import local_queue
-from probes.site.recent_numbers import RecentNumbers
+from probes.site.runner import local_queue
+from probes.site.runner.recent_numbers import RecentNumbers
 
 
 @pytest.fixture

@@ -224,7 +224,7 @@ for module in pkgutil.walk_packages(probes.__path__, "probes."):
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 from celery import Celery
-from probes.site import local_queue
+from probes.site.runner import local_queue
 app = Celery(broker=local_queue.URL)
 app.connection_for_read().transport
 app.Worker(pool="threads", quiet=True)
