@@ -15,7 +15,7 @@ from ninja import Header, Query, Router, Schema
 from ninja.errors import HttpError
 from pydantic import StringConstraints
 
-from monitor.accounts.roles import Action, may
+from monitor.accounts.access import may_operate
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.evidence.evidence import Evidence, evidence
 from monitor.alerts.evidence.ticket import ticket_text
@@ -313,8 +313,8 @@ def list_deeds(
     offset: Offset = 0,
     limit: Limit = 50,
 ) -> list[AuditRecord]:
-    if not may(request.user, Action.OPERATE):
-        raise HttpError(403, "the activity names people: log in as operator, or send the token of an operator")
+    if not may_operate(request):
+        raise HttpError(403, "the activity names people: log in as operator, or send a token that may operate")
     return listing.audit_records(who=who, incident_id=incident_id, offset=offset, limit=limit)
 
 

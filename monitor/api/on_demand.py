@@ -15,7 +15,7 @@ from ninja import Router, Schema, Status
 from ninja.errors import HttpError
 from pydantic import Field
 
-from monitor.accounts.roles import Action, may
+from monitor.accounts.access import may_operate
 from monitor.api.parameters import ProblemOut, path_or_404
 from monitor.archive.queries.throughput import on_demand as outcomes
 from monitor.archive.queries.throughput.on_demand import OnDemand
@@ -132,5 +132,5 @@ def _test_or_404(slot_id: int, now: datetime) -> OnDemand:
 
 def _out(request: HttpRequest, test: OnDemand) -> dict[str, object]:
     fields = {name: getattr(test, name) for name in OnDemandOut.model_fields if name != "settings"}
-    by = test.asked_by if may(request.user, Action.OPERATE) else None
+    by = test.asked_by if may_operate(request) else None
     return {**fields, "asked_by": by, "settings": test.parameters}

@@ -15,7 +15,7 @@ from ninja import Router, Schema, Status
 from ninja.errors import HttpError
 from pydantic import Field
 
-from monitor.accounts.roles import Action, may
+from monitor.accounts.access import may_operate
 from monitor.api.parameters import ProblemOut, path_or_404
 from monitor.mesh.schedule.on_demand_pings import COUNT, SPACING_S, TAKE_UP_S, PingsRefused, PingsRunning
 from monitor.mesh.schedule.ping_runs import PingRunState, PingsState, pings_of
@@ -104,7 +104,7 @@ def _out(request: HttpRequest, pings: PingsState) -> dict[str, object]:
         "id": pings.id,
         "path_id": pings.path_id,
         "asked_at": pings.asked_at,
-        "asked_by": pings.asked_by if may(request.user, Action.OPERATE) else None,
+        "asked_by": pings.asked_by if may_operate(request) else None,
         "runs": [_run_out(run) for run in pings.runs],
     }
 

@@ -9,6 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from monitor.accounts import rate_limits
+from monitor.accounts.models import issue_user_token
 from monitor.agents.models import issue_token
 from monitor.alerts.models import AuditRecord
 from monitor.archive.models import Burst, DirtyHour
@@ -201,6 +202,10 @@ def test_only_operators_ask_and_the_audit_names_them(path):
     assert not PingRequest.objects.exists()
     asked = ask(operator, path).json()
     assert (asked["asked_by"], state(viewer, asked["id"])["asked_by"]) == ("operator", None)
+    for may_operate, shown in ((False, None), (True, "operator")):
+        token = issue_user_token(User.objects.get(username="operator").pk, "script", NOW, may_operate=may_operate)
+        of_program = Client(headers={"Authorization": f"Bearer {token}"})
+        assert state(of_program, asked["id"])["asked_by"] == shown
     record = AuditRecord.objects.get()
     assert record.who == "operator"
     assert lacks(record.what, "s1 → s2", "on demand") == []
