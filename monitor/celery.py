@@ -31,6 +31,11 @@ app.conf.beat_schedule = {
         "schedule": 5.0,
         "options": {"expires": 5},
     },
+    "combine the members of aggregate tests": {
+        "task": "archive.settle_aggregates",
+        "schedule": 10.0,
+        "options": {"expires": 10},
+    },
     "note how the centre is": {
         "task": "archive.sample",
         "schedule": 60.0,

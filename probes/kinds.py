@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from probes.aggregate import kind as aggregate
 from probes.capacity import kind as capacity
 from probes.contract import CycleKind, Kind, SlotKind
 from probes.disk_to_disk import kind as disk_to_disk
@@ -24,6 +25,7 @@ KINDS: dict[str, Kind] = {
         ping.KIND, throughput.KIND, capacity.KIND, disk_to_disk.KIND, trace.KIND, stamp.KIND, tcp_ping.KIND,
         policer.KIND,
         request_response.KIND,
+        aggregate.KIND,
     )
 }  # fmt: skip
 CYCLE_KINDS = tuple(kind for kind in KINDS.values() if isinstance(kind, CycleKind))

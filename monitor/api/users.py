@@ -47,6 +47,7 @@ from monitor.api.schemas import (
 )
 from monitor.api.summaries import router
 from monitor.api.sweeps import router as sweeps_router
+from monitor.api.throughput.aggregates import router as aggregates_router
 from monitor.api.transfers import router as transfers_router
 from monitor.archive.queries.directions import RawDirection, direction_series, raw_directions
 from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
@@ -78,6 +79,7 @@ api.add_router("", router)
 api.add_router("", sweeps_router)
 api.add_router("", transfers_router)
 api.add_router("", captures_router)
+api.add_router("", aggregates_router)
 api.add_router("", routes_router)
 api.add_router("", route_downloads_router)
 api.add_router("", incidents.router)

@@ -49,6 +49,8 @@ BOUNDS = {
     "disk_to_disk_test": Bound("throughput", "by age", is_raw=True),
     "policer_result": Bound("throughput", "by age", is_raw=True),
     "request_response": Bound("throughput", "by age", is_raw=True),
+    "aggregate_member": Bound("throughput", "by age", is_raw=True),
+    "aggregate_run": Bound("throughput", "by age"),
     "capacity_result": Bound("capacity", "by age", is_raw=True),
     "direction_burst": Bound("directions", "by age, once its hour is summarized", is_raw=True),
     "trace": Bound("traces", "by age", is_raw=True),

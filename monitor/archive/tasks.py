@@ -10,6 +10,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from monitor.archive import sweep_schedule
+from monitor.archive.aggregates.settle import settle
 from monitor.archive.diagnosis import pending
 from monitor.archive.diagnosis.captures import find_in_captures
 from monitor.archive.rollup import recompute
@@ -64,6 +65,12 @@ def diagnose() -> int:
 def request_sweep_tests() -> int:
     """Request the tests of scheduled sweeps that are due. Returns the number requested."""
     return sweep_schedule.request_due(timezone.now())
+
+
+@shared_task(name="archive.settle_aggregates")
+def settle_aggregates() -> int:
+    """Compute the results of aggregate tests whose members have reported. Returns the number of tests."""
+    return settle(timezone.now())
 
 
 @shared_task(name="archive.delete_old")

@@ -264,8 +264,11 @@ class _Application:
             planned | Q(measurement__path__retired_at__isnull=False),
             starts_at__gt=self.now + timedelta(seconds=IN_HAND_S),
         )
-        self.changes.slots_deleted = unwanted.count()
-        unwanted.delete()
+        # The slots of an aggregate test's members are deleted together.
+        leads = list(unwanted.exclude(lead=None).values_list("lead", flat=True).distinct())
+        every = Slot.objects.filter(Q(pk__in=unwanted.values("pk")) | Q(pk__in=leads) | Q(lead__in=leads))
+        self.changes.slots_deleted = every.count()
+        every.delete()
 
     def _mesh(self) -> None:
         fields = {

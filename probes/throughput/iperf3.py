@@ -374,5 +374,7 @@ def _with_samples(run: ThroughputRun, sampler: ToolSampler, spec: ThroughputSpec
             transfer, **{end: msgspec.structs.replace(use, wanted_ratio=sampler.wanted_ratio())}
         )
     load = {"receiver_load" if run.reverse else "sender_load": sampler.host_load()}
-    transfer = msgspec.structs.replace(transfer, kernel=sampler.kernel_counts(), window_bytes=spec.window_bytes, **load)
+    transfer = msgspec.structs.replace(
+        transfer, kernel=sampler.kernel_counts(), began_at=sampler.began_at(), window_bytes=spec.window_bytes, **load
+    )
     return msgspec.structs.replace(run, transfer=transfer)

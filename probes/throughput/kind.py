@@ -64,9 +64,10 @@ def _permitted(spec: ThroughputSpec, limits: Any) -> ThroughputSpec:
     return msgspec.structs.replace(spec, capture_packets=min(spec.capture_packets, most))
 
 
-def _report(
+def server_report(
     spec: ThroughputSpec, started_at: datetime, outcome: Outcome, detail: str, statistics: ServerStatistics | None
 ) -> ServerReport:
+    """The report of the listening end; `statistics` is None if it served nothing."""
     report = ServerReport(family=spec.family, started_at=started_at, outcome=outcome, detail=detail, sends=spec.reverse)
     if statistics is None:
         return report
@@ -103,7 +104,7 @@ KIND = SlotKind(
     forbids=_forbids,
     permitted=_permitted,
     prepare=_prepare,
-    report=_report,
+    report=server_report,
     lightened=_lightened,
     check=lambda limits, slots: chain(check_offered_server(limits.iperf3_server, slots), check_socket_buffers(slots)),
 )

@@ -28,6 +28,9 @@ class ThroughputLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_minutes_per_day: Annotated[Number | None, meaning("tests from and to this site per UTC day")] = None
     max_bits_per_day: Annotated[Number | None, meaning("sent and received by tests per UTC day")] = None
     max_streams: Annotated[Number, meaning("parallel streams of a test")] = 128
+    max_parallel_tests: Annotated[
+        Number, meaning("tests at the same time, as those of an aggregate test's members from or to this site")
+    ] = 16
     max_window_bytes: Annotated[
         Number | None, meaning("socket buffer of a stream that a test may set; default: the system's limit")
     ] = None
@@ -47,6 +50,12 @@ class ThroughputLimits(msgspec.Struct, frozen=True, kw_only=True):
         if self.max_window_bytes is not None and window_bytes is not None and window_bytes > self.max_window_bytes:
             return f"throughput.max_window_bytes: {window_bytes} wanted, {self.max_window_bytes:.0f} allowed"
         return None
+
+    def forbids_beside(self, running: int) -> str | None:
+        """The limit that another test beside `running` tests exceeds, as a sentence; None if it is allowed."""
+        if running < self.max_parallel_tests:
+            return None
+        return f"throughput.max_parallel_tests: {running} tests run now, {self.max_parallel_tests:g} allowed"
 
     def forbids_length(self, spec: FillsThePath) -> str | None:
         """The limit that a test of this length exceeds, as a sentence; None if it is allowed."""

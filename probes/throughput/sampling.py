@@ -13,6 +13,7 @@ import itertools
 import threading
 import time
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 from types import TracebackType
@@ -41,6 +42,7 @@ class ToolSampler:
         self._count = count
         self._busy_s: dict[str, list[tuple[float, float]]] = {}
         self._connections: dict[bytes, ConnectionCounters] = {}
+        self._sampled_at_s: dict[bytes, float] = {}
         self._load = HostLoadSampler(pid, peer, waits=waits)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
@@ -58,6 +60,15 @@ class ToolSampler:
     def kernel_counts(self) -> KernelCounts | None:
         """The kernel's counters at the last sample."""
         return kernel_counts(self._connections.values(), self._count)
+
+    def began_at(self) -> datetime | None:
+        """When the last of the streams was connected, by this host's clock: a round trip and some milliseconds before
+        the first data. None without counters."""
+        carrying = _carrying(self._connections.values(), self._count)
+        if carrying is None:
+            return None
+        began_s = max(self._sampled_at_s[counters.connection] - counters.age_s for counters in carrying)
+        return datetime.fromtimestamp(began_s, UTC)
 
     def wanted_ratio(self) -> float | None:
         """CPU demand of the busiest thread, from its first activity to the last sample; None with fewer than two."""
@@ -83,8 +94,10 @@ class ToolSampler:
                 self._busy_s.setdefault(thread, []).append((time.monotonic(), ran_s + waited_s))
             if threads:
                 self._load.sample({thread: ran_s for thread, (ran_s, _) in threads.items()})
+            asked_at_s = time.time()
             for counters in () if reader is None else reader.read():
                 self._connections[counters.connection] = counters
+                self._sampled_at_s[counters.connection] = (asked_at_s + time.time()) / 2
 
 
 def _first_busy_sample(samples: list[tuple[float, float]]) -> tuple[float, float]:
@@ -112,8 +125,8 @@ def kernel_counts(connections: Iterable[ConnectionCounters], streams: int) -> Ke
     None if fewer connections sent data. The receiver of a test sends no data, so the time since the last received data
     is the age of the connection.
     """
-    carrying = sorted((row for row in connections if row.busy_s > 0.0), key=lambda row: -row.sent_bytes)[:streams]
-    if len(carrying) < streams:
+    carrying = _carrying(connections, streams)
+    if carrying is None:
         return None
     rates_bps = [row.delivery_rate_bps for row in carrying]
     return KernelCounts(
@@ -129,3 +142,9 @@ def kernel_counts(connections: Iterable[ConnectionCounters], streams: int) -> Ke
         rtt_min_ms=min((row.rtt_min_ms for row in carrying if row.rtt_min_ms is not None), default=None),
         segment_bytes=max(row.segment_bytes for row in carrying) or None,
     )
+
+
+def _carrying(connections: Iterable[ConnectionCounters], streams: int) -> list[ConnectionCounters] | None:
+    """The `streams` connections that sent most; None if fewer sent data."""
+    sending = sorted((row for row in connections if row.busy_s > 0.0), key=lambda row: -row.sent_bytes)
+    return None if len(sending) < streams else sending[:streams]

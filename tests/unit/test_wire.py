@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from probes.aggregate.spec import AggregateSlot
 from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityTarget, CapacityTask
 from probes.contract import CycleKind, Outcome, SlotKind
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSlot, DiskToDiskSpec
@@ -58,6 +59,7 @@ PLAN = Plan(
         ),
     ),
     request_response_server=AnsweringPlan(peers=(AnsweredPeer(address="b", key="QUFBQUFBQUFBQUFBQUFBQQ=="),)),
+    aggregate=(AggregateSlot(role="server", spec=ThroughputSpec(address="x", port=5202), **WINDOW),),
     stamp_reflector=ReflectorPlan(peers=(StampPeer(address="b", key="QUFBQUFBQUFBQUFBQUFBQQ=="),)),
 )
 MISSED = {"target": "a", "address": None, "family": 4, "started_at": AT, "outcome": Outcome.MISSED}
@@ -124,7 +126,7 @@ def test_a_plan_with_kinds_of_a_later_version_is_read():
 
 
 def test_every_kind_is_registered_once_and_loads_its_probe():
-    names = "ping throughput capacity disk-to-disk trace stamp tcp-ping policer request-response"
+    names = "ping throughput capacity disk-to-disk trace stamp tcp-ping policer request-response aggregate"
     assert list(KINDS) == names.split()
     assert [*CYCLE_KINDS, *SLOT_KINDS] == sorted(KINDS.values(), key=lambda kind: kind.schedule)
     for name, kind in KINDS.items():

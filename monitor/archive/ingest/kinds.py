@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from monitor.archive.aggregates.store import store_members
 from monitor.archive.ingest import contradictions
 from monitor.archive.ingest.directions import in_stamp, store_directions
 from monitor.archive.ingest.disk_to_disk import store_disk_to_disk
@@ -23,6 +24,7 @@ from monitor.archive.ingest.store_results import (
 from monitor.archive.ingest.traces import store_traces
 from monitor.archive.retention_bounds import raw_tables
 from monitor.mesh.kinds import MESH_KINDS
+from probes.aggregate.kind import KIND as AGGREGATE
 from probes.capacity.kind import KIND as CAPACITY
 from probes.contract import Kind
 from probes.disk_to_disk.kind import KIND as DISK_TO_DISK
@@ -70,6 +72,7 @@ STORED_KINDS: dict[str, StoredKind] = {
         StoredKind(
             kind=REQUEST_RESPONSE, contradiction=contradictions.in_request_response, store=store_request_response
         ),
+        StoredKind(kind=AGGREGATE, contradiction=contradictions.in_throughput, store=store_members),
     )
 }
 KIND_OF_RESULT: dict[type[Any], StoredKind] = {

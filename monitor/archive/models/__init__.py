@@ -5,6 +5,7 @@ Written only by `ingest` and `rollup`, read only by `queries`.
 
 from __future__ import annotations
 
+from monitor.archive.models.aggregates import AggregateMember, AggregateRun
 from monitor.archive.models.deliveries import (
     AgentAccount,
     AgentGap,
@@ -54,6 +55,8 @@ __all__ = [
     "NO_FLOW",
     "AgentAccount",
     "AgentGap",
+    "AggregateMember",
+    "AggregateRun",
     "Burst",
     "BurstDay",
     "BurstHour",

@@ -77,6 +77,7 @@ RECORDS = (
     ExpiringRows("agent_gap", "ledger", f"until <= {_BEFORE}"),
     ExpiringRows("clock_off_period", "ledger", f"until < {_BEFORE}"),
     ExpiringRows("throughput_sweep", "throughput"),
+    ExpiringRows("aggregate_run", "throughput", f"starts_at < {_BEFORE}"),
     ExpiringRows("host_inventory", "throughput", f"last_at < {_BEFORE} - interval '2 days'"),
     ExpiringRows("throughput_capture", "captures", f"captured_at < {_BEFORE}"),
     ExpiringRows("incident", "incidents"),

@@ -51,6 +51,8 @@ class TestEntry(Protocol):
     def every_s(self) -> int: ...
     @property
     def parameters(self) -> dict[str, object]: ...
+    @property
+    def host_pairs(self) -> tuple[tuple[str, str], ...]: ...
 
 
 class TestKeys(Struct, frozen=True, tag_field="kind"):
@@ -59,6 +61,11 @@ class TestKeys(Struct, frozen=True, tag_field="kind"):
     @property
     def kind(self) -> str:
         return str(self.__struct_config__.tag)
+
+    @property
+    def host_pairs(self) -> tuple[tuple[str, str], ...]:
+        """Sender and receiver of each pair that a test names itself; such a test belongs to no group."""
+        return ()
 
 
 class MeshKeys(Struct, frozen=True, kw_only=True):

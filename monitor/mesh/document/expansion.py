@@ -1,7 +1,8 @@
 """Expand groups to measurements: which test runs between which hosts. Pure; `apply` stores them as rows.
 
 A group gives ordered pairs of sites. A pair gives a measurement for each pair of their hosts of the same family that
-take part in the test's kind, if the source has an agent (for throughput and disk to disk, both ends).
+take part in the test's kind, if the source has an agent (for throughput and disk to disk, both ends). An aggregate test
+names its pairs of hosts itself.
 """
 
 from __future__ import annotations
@@ -23,6 +24,19 @@ class MeasurementEntry:
     @property
     def hosts(self) -> tuple[str, str]:
         return self.source, self.destination
+
+
+@dataclass(frozen=True, slots=True)
+class SimultaneousRun:
+    """A test whose pairs of hosts, (source, destination), are measured at the same time."""
+
+    test: str
+    pairs: tuple[tuple[str, str], ...]
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """All its hosts, without duplicates."""
+        return tuple(dict.fromkeys(host for pair in self.pairs for host in pair))
 
 
 def site_pairs(group: GroupEntry) -> Iterator[tuple[str, str]]:
@@ -50,7 +64,7 @@ def _can_run(test: TestEntry, source: tuple[SiteEntry, HostEntry], destination: 
 
 
 def measurements(document: MeshDocument) -> dict[MeasurementEntry, str]:
-    """Every measurement of the document, without duplicates, with the name of its first group.
+    """Every measurement of the document, without duplicates, with the name of its first group, empty without any.
 
     Undefined names are skipped: the parser has reported them.
     """
@@ -58,13 +72,27 @@ def measurements(document: MeshDocument) -> dict[MeasurementEntry, str]:
     for group in document.groups:
         for wanted in of_group(document, group):
             first_group.setdefault(wanted, group.name)
+    for run in runs_of_pairs(document):
+        for source, destination in run.pairs:
+            first_group.setdefault(MeasurementEntry(source, destination, run.test), "")
     return first_group
+
+
+def runs_of_pairs(document: MeshDocument) -> Iterator[SimultaneousRun]:
+    """The tests that name their pairs of hosts, with the pairs whose hosts are defined."""
+    hosts = {host.name for site in document.sites for host in site.hosts}
+    for test in document.tests:
+        pairs = tuple(pair for pair in test.host_pairs if hosts.issuperset(pair))
+        if pairs:
+            yield SimultaneousRun(test.name, pairs)
 
 
 def of_group(document: MeshDocument, group: GroupEntry, only: TestEntry | None = None) -> Iterator[MeasurementEntry]:
     """Measurements of a group; only those of a test, if given."""
     sites = {site.name: site for site in document.sites}
-    tests = [test for test in document.tests if test.name in group.tests and only in (None, test)]
+    tests = [
+        test for test in document.tests if test.name in group.tests and only in (None, test) and not test.host_pairs
+    ]
     for source, destination in site_pairs(group):
         if source not in sites or destination not in sites:
             continue

@@ -104,6 +104,8 @@ class Names:
             for key, names in group.elements.items():
                 for index, name in names.items():
                     self._refer(group, "test" if key == "tests" else "site", name, key, index)
+        for test in top.tables("test"):
+            self._check_hosts_of(test)
         for selection in selections(top):
             self._check_selection(selection)
 
@@ -172,6 +174,11 @@ class Names:
                 peer.problem("source must be an IP address of the host, not a name", "source")
             if peer.is_valid and not peer.has("address") and not peer.has("source"):
                 peer.problem('says nothing; write address = "…", source = "…" or both')
+
+    def _check_hosts_of(self, test: Table) -> None:
+        for key in ("senders", "receivers"):
+            for index, name in test.elements.get(key, {}).items():
+                self._refer(test, "host", name, key, index)
 
     def _check_selection(self, table: Table) -> None:
         keys = ("group", "from", "to", PATH)

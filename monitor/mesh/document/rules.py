@@ -15,6 +15,7 @@ from monitor.mesh.document.entries import WITH_SLOTS, GroupEntry, MeshDocument, 
 from monitor.mesh.document.stamp_rules import check_stamp
 from monitor.mesh.document.structure import selections
 from monitor.mesh.kinds import MESH_KINDS, packet_sizes, slot_s
+from monitor.mesh.kinds.aggregate_rules import check_aggregates
 from monitor.mesh.schedule.timetable import Job, Timetable, place
 from probes.toml.keys import keys_of
 from probes.toml.tables import Table
@@ -39,6 +40,7 @@ def check(document: MeshDocument, top: Table, entries: Entries) -> None:
     _one_kind_of_bursts(document, wanted, entries)
     _packet_sizes_differ(document, wanted, entries)
     check_stamp(document, wanted, entries)
+    check_aggregates(document, entries)
     _hosts_have_the_time(document, wanted, entries)
     _turns_fit(document, wanted, entries)
     _paths_are_measured(wanted, top, entries)
@@ -85,7 +87,8 @@ def _measures_something(document: MeshDocument, group: GroupEntry, entries: Entr
     if not sites.issuperset(group.site_names):
         return
     for test in document.tests:
-        if test.name in group.tests and next(expansion.of_group(document, group, test), None) is None:
+        is_of_group = test.name in group.tests and not test.host_pairs
+        if is_of_group and next(expansion.of_group(document, group, test), None) is None:
             needs = "agents at both ends" if test.kind in WITH_SLOTS else "an agent at its source"
             table.problem(
                 f'test "{test.name}" has no path to measure here; it needs two sites with hosts of one family '
@@ -149,11 +152,14 @@ def _hosts_have_the_time(
     sequence."""
     fitting = (test for test in document.tests if test.kind in WITH_SLOTS and _slot_ratio(test) <= 1)
     tests = {test.name: test for test in fitting}
-    runs = [run for run in wanted if run.test in tests]
+    runs: list[expansion.MeasurementEntry | expansion.SimultaneousRun] = [
+        *(run for run in wanted if run.test in tests and not tests[run.test].host_pairs),
+        *(run for run in expansion.runs_of_pairs(document) if run.test in tests),
+    ]
     takes = _takes(document)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for run in runs:
-        for taken in (*takes[run.source], *takes[run.destination]):
+        for taken in dict.fromkeys(name for host in run.hosts for name in takes[host]):
             counts[taken][run.test] += 1
     busiest = max(counts, key=lambda taken: _busy_ratio(tests, counts[taken]), default="")
     busy_ratio = _busy_ratio(tests, counts[busiest])
@@ -188,18 +194,21 @@ def _takes(document: MeshDocument) -> dict[str, tuple[str, ...]]:
 
 
 def _all_find_room(
-    runs: list[expansion.MeasurementEntry], tests: dict[str, TestEntry], takes: dict[str, tuple[str, ...]]
+    runs: list[expansion.MeasurementEntry | expansion.SimultaneousRun],
+    tests: dict[str, TestEntry],
+    takes: dict[str, tuple[str, ...]],
 ) -> bool:
     """Whether the planner places every test of the longest period."""
     numbers = {name: number for number, name in enumerate(sorted({name for names in takes.values() for name in names}))}
     jobs = [
         Job(
             measurement_id=number,
-            source_id=numbers[takes[run.source][0]],
-            destination_id=numbers[takes[run.destination][0]],
+            source_id=numbers[takes[run.hosts[0]][0]],
+            destination_id=numbers[takes[run.hosts[1]][0]],
+            other_host_ids=tuple(numbers[takes[host][0]] for host in run.hosts[2:]),
             every_s=tests[run.test].every_s,
             length_s=slot_s(tests[run.test].kind, tests[run.test].parameters),
-            uplink_ids=tuple(numbers[name] for host in run.hosts for name in takes[host][1:]),
+            uplink_ids=tuple(dict.fromkeys(numbers[name] for host in run.hosts for name in takes[host][1:])),
         )
         for number, run in enumerate(runs)
     ]

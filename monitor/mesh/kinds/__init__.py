@@ -10,6 +10,7 @@ from typing import Any
 
 from monitor.mesh.document.entries import TestEntry
 from monitor.mesh.kinds import (
+    aggregate,
     capacity,
     disk_to_disk,
     ping,
@@ -34,6 +35,7 @@ MESH_KINDS: dict[str, MeshKind] = {
         tcp_ping.KIND,
         policer.KIND,
         request_response.KIND,
+        aggregate.KIND,
     )
 }
 

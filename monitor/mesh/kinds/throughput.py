@@ -36,8 +36,8 @@ Protocol = Literal["tcp", "udp"]
 PROTOCOLS = get_args(Protocol)
 
 
-class TransferKeys(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a throughput test but its rate. With `reverse` the receiver connects, and the sender listens."""
+class FlowKeys(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a transfer but its rate."""
 
     duration_s: Annotated[int, Meta(ge=1, le=3600), meaning("Length of the test, without the omitted start.")] = 10
     omit_s: Annotated[int, Meta(ge=0, le=60), meaning("Time at the start that is left out of the average.")] = 0
@@ -63,6 +63,11 @@ class TransferKeys(msgspec.Struct, frozen=True, kw_only=True):
     zero_copy: Annotated[
         bool, meaning("Whether the sender uses sendfile, which saves CPU time at 10 Gbit/s and more. TCP only.")
     ] = False
+
+
+class TransferKeys(FlowKeys, frozen=True, kw_only=True):
+    """Settings of a throughput test but its rate. With `reverse` the receiver connects, and the sender listens."""
+
     reverse: Annotated[
         bool, meaning("Whether the receiver opens the connection, for a sender that can be reached.")
     ] = False
@@ -144,15 +149,17 @@ class ThroughputEntry(TestKeys, TransferKeys, frozen=True, tag="throughput"):
     def parameters(self) -> dict[str, object]:
         """As those of `ThroughputSettings`."""
         settings = {name: getattr(self, name) for name in TransferKeys.__struct_fields__}
-        rate_bps, pacing_bps = _bits(self.rate_mbps), _bits(self.pacing_mbps)
+        rate_bps, pacing_bps = bits(self.rate_mbps), bits(self.pacing_mbps)
         return ThroughputSettings(**settings, rate_bps=rate_bps, pacing_bps=pacing_bps).parameters
 
 
-def _bits(megabits: float | None) -> int | None:
+def bits(megabits: float | None) -> int | None:
+    """A rate in bits/s; None where there is none."""
     return None if megabits is None else round(1e6 * megabits)
 
 
-def _check_table(table: Table) -> None:
+def check_transfer(table: Table) -> None:
+    """Report keys of a transfer that contradict each other."""
     if table.get("protocol") == "udp" and not table.has("rate_mbps"):
         table.problem("UDP keeps to no rate by itself; write rate_mbps = 10 (what to send)", "protocol")
     if table.get("protocol") == "udp" and table.get("zero_copy"):
@@ -176,7 +183,7 @@ def _length(test: ThroughputEntry) -> Length:
     return Length(_slot_s(test.parameters), reason)
 
 
-def _slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> ThroughputSlot:
+def throughput_slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> ThroughputSlot:
     """Slot of a throughput test. The source of a path sends; it connects too, unless the test is `reverse`."""
     path, test = slot.measurement.path, slot.measurement.test
     is_reverse = slot.parameters.get(REVERSED_BY, False)
@@ -202,11 +209,11 @@ def _slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> Throughp
 KIND = MeshKind(
     kind=THROUGHPUT,
     entry=ThroughputEntry,
-    check_table=_check_table,
+    check_table=check_transfer,
     table="throughput_test",
     result_bytes=lambda parameters: RESULT_BYTES,
     length=_length,
-    slot=_slot,
+    slot=throughput_slot,
     reversed_by=REVERSED_BY,
     hourly_keys=True,
     filling_s=_filling_s,

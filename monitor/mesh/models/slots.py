@@ -28,7 +28,8 @@ class SlotQuerySet(QuerySet["Slot", "Slot"]):
 class Slot(models.Model):
     """A scheduled execution of a throughput test. `outcome` is null until it has ended.
 
-    The connecting end reports the outcome; `served` is the report of the listening end.
+    The members of an aggregate test have a slot each, from one time to another; the slot of the first reserves the
+    hosts and uplinks of all. The connecting end reports the outcome; `served` is the report of the listening end.
     """
 
     measurement = models.ForeignKey(Measurement, on_delete=models.PROTECT, related_name="slots")
@@ -38,6 +39,16 @@ class Slot(models.Model):
     detail = models.TextField(blank=True)
     served = models.JSONField(null=True, help_text="as probes.throughput.spec.ServerReport; null without a report")
     carried_bytes = models.BigIntegerField(null=True, help_text="bytes sent by the test; null without figures")
+
+    lead = models.ForeignKey(
+        "self",
+        on_delete=models.CASCADE,
+        related_name="members",
+        null=True,
+        db_constraint=False,
+        db_index=False,
+        help_text="of an aggregate test's other members: the slot of its first, which has the reservations",
+    )
 
     objects = SlotQuerySet.as_manager()
 
@@ -49,6 +60,7 @@ class Slot(models.Model):
         indexes = [
             models.Index(fields=["measurement", "starts_at"], name="slot_by_measurement"),
             models.Index(fields=["ends_at"], condition=models.Q(outcome__isnull=True), name="open_slot_by_end"),
+            models.Index(fields=["lead"], condition=models.Q(lead__isnull=False), name="slot_by_lead"),
         ]
 
     @property

@@ -17,6 +17,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from monitor.mesh.document.entries import WITH_SLOTS
 from monitor.mesh.kinds import slot_s
+from monitor.mesh.kinds.aggregate import KIND as AGGREGATE_KIND
 from monitor.mesh.models import MeasurementPeriod, Path, Site, Slot, SlotHost, SlotUplink
 from monitor.mesh.schedule import lock
 from monitor.mesh.schedule.spending import Spending
@@ -41,6 +42,8 @@ refused. After that they show that it is not there."""
 
 NO_ROOM = "no free time on both hosts in this period; test less often, shorter, or fewer pairs"
 TOO_LATE = "no free time on both hosts within its slip_s; let it slip further, or test fewer pairs"
+
+AGGREGATE = AGGREGATE_KIND.kind.name
 
 Owed = frozenset[tuple[int, int]]
 """Periods whose slot was taken away: measurement and number of the period."""
@@ -79,16 +82,19 @@ def plan_locked(now: datetime, owed: Owed = frozenset(), awaited: Collection[int
     jobs = _jobs(now, owed, awaited)
     if not jobs:
         return SlotPlan()
-    timetable, standing = taken(now, {job.measurement_id: job.priority for job in jobs})
+    timetable, standing = taken(now, {pk: job.priority for job in jobs for pk in job.measurement_ids})
     arrangement = arrange(jobs, timetable, from_s, seconds(now) + HORIZON_S, standing)
     Slot.objects.filter(pk__in=[placement.slot_id for placement in arrangement.moved]).delete()
     fitting = [placement for placement in arrangement.placements if placement.fits]
     no_room = [placement for placement in arrangement.placements if not placement.fits]
     refusals = Spending.between(now, now + timedelta(seconds=HORIZON_S)).refusals(fitting)
     planned = _insert([placement for placement in fitting if placement not in refusals])
-    Slot.objects.bulk_create(
-        [_slot(placement, Outcome.BUSY, NO_ROOM if placement.job.slip_s is None else TOO_LATE) for placement in no_room]
-        + [_slot(placement, Outcome.NOT_PERMITTED, rule) for placement, rule in refusals.items()]
+    _create(
+        [
+            _slots(placement, Outcome.BUSY, NO_ROOM if placement.job.slip_s is None else TOO_LATE)
+            for placement in no_room
+        ]
+        + [_slots(placement, Outcome.NOT_PERMITTED, rule) for placement, rule in refusals.items()]
     )
     if no_room:
         log.warning("%d throughput tests found %s (measurements %s)", len(no_room), NO_ROOM, _listed(no_room))
@@ -131,27 +137,47 @@ def _jobs(now: datetime, owed: Owed, awaited: Collection[int]) -> list[Job]:
         .select_related("measurement__test", "measurement__path__source", "measurement__path__destination")
         .order_by("measurement_id")
     )
-    periods = [period for period in periods if not _is_awaited(period, awaited, now)]
     planned = _planned(periods, now)
     owed_of: dict[int, set[int]] = defaultdict(set)
     for measurement_id, period_number in owed:
         owed_of[measurement_id].add(period_number)
     return [
-        Job(
-            measurement_id=period.measurement_id,
-            source_id=period.measurement.path.source_id,
-            destination_id=period.measurement.path.destination_id,
-            every_s=period.every_s,
-            length_s=slot_s(period.measurement.test.kind, period.measurement.test.parameters),
-            planned=frozenset(start_s // period.every_s for start_s in planned[period.measurement_id]),
-            is_new=not period.has_slots,
-            uplink_ids=uplinks_of(period.measurement.path),
-            priority=period.measurement.test.priority,
-            slip_s=period.measurement.test.slip_s,
-            owed=frozenset(owed_of[period.measurement_id]),
-        )
-        for period in periods
+        _job(together, planned, owed_of)
+        for together in _together(periods)
+        if not any(_is_awaited(period, awaited, now) for period in together)
     ]
+
+
+def _together(periods: Iterable[MeasurementPeriod]) -> list[list[MeasurementPeriod]]:
+    """The measurements of each job: all those of an aggregate test, else a single measurement."""
+    jobs: dict[tuple[str, int], list[MeasurementPeriod]] = defaultdict(list)
+    for period in periods:
+        test = period.measurement.test
+        jobs[("test", test.pk) if test.kind == AGGREGATE else ("measurement", period.measurement_id)].append(period)
+    return list(jobs.values())
+
+
+def _job(
+    together: Sequence[MeasurementPeriod], planned: Mapping[int, list[int]], owed_of: Mapping[int, set[int]]
+) -> Job:
+    first, paths = together[0], [period.measurement.path for period in together]
+    ids = tuple(period.measurement_id for period in together)
+    hosts = dict.fromkeys(host_id for path in paths for host_id in (path.source_id, path.destination_id))
+    return Job(
+        measurement_id=first.measurement_id,
+        source_id=paths[0].source_id,
+        destination_id=paths[0].destination_id,
+        every_s=first.every_s,
+        length_s=slot_s(first.measurement.test.kind, first.measurement.test.parameters),
+        planned=frozenset(start_s // first.every_s for pk in ids for start_s in planned[pk]),
+        is_new=not any(period.has_slots for period in together),  # type: ignore[attr-defined]
+        uplink_ids=tuple(dict.fromkeys(uplink for path in paths for uplink in uplinks_of(path))),
+        priority=first.measurement.test.priority,
+        slip_s=first.measurement.test.slip_s,
+        owed=frozenset(number for pk in ids for number in owed_of.get(pk, ())),
+        other_host_ids=tuple(hosts)[2:],
+        member_ids=ids if len(ids) > 1 else (),
+    )
 
 
 def _planned(periods: Sequence[MeasurementPeriod], now: datetime) -> dict[int, list[int]]:
@@ -199,14 +225,27 @@ def taken(now: datetime, priorities: Mapping[int, int]) -> tuple[Timetable, list
     ]  # fmt: skip
 
 
-def _slot(placement: Placement, outcome: Outcome | None = None, detail: str = "") -> Slot:
-    return Slot(
-        measurement_id=placement.job.measurement_id,
-        starts_at=_time(placement.start_s),
-        ends_at=_time(placement.end_s),
-        outcome=None if outcome is None else outcome.value,
-        detail=detail,
-    )
+def _slots(placement: Placement, outcome: Outcome | None = None, detail: str = "") -> list[Slot]:
+    """Unsaved slots of a placement, one for each measurement of its job."""
+    return [
+        Slot(
+            measurement_id=measurement_id,
+            starts_at=_time(placement.start_s),
+            ends_at=_time(placement.end_s),
+            outcome=None if outcome is None else outcome.value,
+            detail=detail,
+        )
+        for measurement_id in placement.job.measurement_ids
+    ]
+
+
+def _create(placed: Collection[Sequence[Slot]]) -> None:
+    """Store the slots of placements; the first slot of each leads the others."""
+    Slot.objects.bulk_create([slots[0] for slots in placed], batch_size=2000)
+    for lead, *others in placed:
+        for slot in others:
+            slot.lead = lead
+    Slot.objects.bulk_create([slot for slots in placed for slot in slots[1:]], batch_size=2000)
 
 
 def _insert(placements: Sequence[Placement]) -> int:
@@ -230,9 +269,9 @@ def _insert_one(placement: Placement) -> bool:
 
 
 def _insert_all(placements: Iterable[Placement]) -> None:
-    slots = [(_slot(placement), placement.job.hosts, placement.job.uplink_ids) for placement in placements]
-    Slot.objects.bulk_create([slot for slot, _, _ in slots], batch_size=2000)
-    take(slots)
+    placed = [(_slots(placement), placement.job) for placement in placements]
+    _create([slots for slots, _ in placed])
+    take([(slots[0], job.hosts, job.uplink_ids) for slots, job in placed])
 
 
 def take(slots: Collection[tuple[Slot, Iterable[int], Iterable[int]]]) -> None:

@@ -44,15 +44,33 @@ class Spending:
         """Placements over a budget, with the rule; by priority, then time."""
         if not self.is_bounded:
             return {}
-        rows = Measurement.objects.filter(pk__in={placement.job.measurement_id for placement in placements})
+        ids = {pk for placement in placements for pk in placement.job.measurement_ids}
+        rows = Measurement.objects.filter(pk__in=ids)
         measurements = {row.pk: row for row in rows.select_related("test", *_ENDS)}
         refused = {}
         for placement in sorted(placements, key=lambda placement: (-placement.job.priority, placement.start_s)):
-            row = measurements[placement.job.measurement_id]
-            rule = self.take(row.path, row.test.kind, row.test.parameters, placement.start_s)
+            members = [measurements[pk] for pk in placement.job.measurement_ids]
+            rule = self._take_all(members, placement.start_s)
             if rule is not None:
                 refused[placement] = rule
         return refused
+
+    def _take_all(self, members: Collection[Measurement], start_s: int) -> str | None:
+        """Count the future tests of all members, each as a test of its own; or return the first violated rule and count
+        none."""
+        counted = list[Measurement]()
+        for row in members:
+            rule = self.take(row.path, row.test.kind, row.test.parameters, start_s)
+            if rule is not None:
+                self._give_back(counted, start_s)
+                return rule
+            counted.append(row)
+        return None
+
+    def _give_back(self, members: Collection[Measurement], start_s: int) -> None:
+        for row in members:
+            cost = self._expected(row.path_id, row.test.kind, row.test.parameters)
+            self._budgets.spend(_accounts(row.path), start_s, Cost(-cost.seconds, -cost.carried_bytes))
 
     def take(self, path: Path, kind: str, parameters: Mapping[str, Any], start_s: int) -> str | None:
         """Count a future test; or return the violated rule without counting it."""

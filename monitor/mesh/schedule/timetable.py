@@ -19,6 +19,9 @@ class Job:
     """A throughput measurement. `planned` are the numbers of the periods that have a slot, `owed` those that lost it
     and must get another or be reported as without room; `is_new` requests a first slot as early as possible.
 
+    An aggregate test is a job with all its hosts: those of its first member, and `other_host_ids`. `member_ids` are the
+    measurements of all its members, that of the job first.
+
     `slip_s` is the maximum delay after its preferred time, None for anywhere in its period. On a conflict the greater
     `priority` wins.
     """
@@ -34,10 +37,17 @@ class Job:
     priority: int = 0
     slip_s: int | None = None
     owed: frozenset[int] = frozenset()
+    other_host_ids: tuple[int, ...] = ()
+    member_ids: tuple[int, ...] = ()
 
     @property
-    def hosts(self) -> tuple[int, int]:
-        return self.source_id, self.destination_id
+    def hosts(self) -> tuple[int, ...]:
+        return self.source_id, self.destination_id, *self.other_host_ids
+
+    @property
+    def measurement_ids(self) -> tuple[int, ...]:
+        """The measurements that get a slot."""
+        return self.member_ids or (self.measurement_id,)
 
     @property
     def takes(self) -> tuple[int, ...]:

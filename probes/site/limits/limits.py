@@ -64,6 +64,11 @@ class LimitsOfKinds(msgspec.Struct, frozen=True, kw_only=True):
         rule: str | None = self.section(FILLING).forbids_length(spec)
         return rule
 
+    def forbids_beside(self, running: int) -> str | None:
+        """The rule against a test that fills its path beside those that run now."""
+        rule: str | None = self.section(FILLING).forbids_beside(running)
+        return rule
+
     def forbids_share(self, length_s: float, used_s: float, expected_bits: float, used_bits: float) -> str | None:
         """The rule against a test that fills its path for the use of this day."""
         rule: str | None = self.section(FILLING).forbids_share(length_s, used_s, expected_bits, used_bits)

@@ -60,6 +60,7 @@ class Usage:
         self._now = now
         self._lock = threading.Lock()
         self._kept = read_usage(file)
+        self._running = 0
 
     @contextlib.contextmanager
     def testing(self, spec: FillsThePath, address: str, *, offered: bool = False) -> Iterator[UsageEntry]:
@@ -68,15 +69,17 @@ class Usage:
         with self._lock:
             likely_bits = self._likely_bits(spec, address, spec.length_s)
             used = UsageEntry(at=self._now(), address=address, seconds=spec.length_s, bits=likely_bits, offered=offered)
-            rule = self._forbids(used)
+            rule = self._forbids(used) or self._limits.forbids_beside(self._running)
             if rule is not None:
                 raise ProbeError(rule, outcome=Outcome.NOT_PERMITTED)
             self._kept.throughput.append(used)
+            self._running += 1
             self._write()
         try:
             yield used
         finally:
             with self._lock:
+                self._running -= 1
                 self._write()
 
     def forbids_offered(self, spec: FillsThePath) -> str | None:

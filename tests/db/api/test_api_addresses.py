@@ -14,6 +14,7 @@ from monitor.archive import throughput_sweeps
 from monitor.archive.models import SweepCell
 from monitor.mesh.models import Slot
 from monitor.mesh.schedule.on_demand import Settings, ask
+from tests.db.aggregate_rows import aggregate_run
 from tests.db.pages_mesh import MINUTE, NOW, hour, throughput
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
@@ -22,7 +23,7 @@ ODD = timedelta(microseconds=123_457)
 """Agents report the start of a test to the microsecond."""
 OBJECTS = {
     "id": {"/sweeps": "/sweeps/{}", "/incidents": "/incidents/{}", "/silences": "/silences/{}"}
-    | {"/maintenance": "/maintenance/{}", "/paths": "/paths/{}/throughput"},
+    | {"/maintenance": "/maintenance/{}", "/paths": "/paths/{}/throughput", "/aggregates": "/aggregates/{}"},
     "path_id": "/paths/{}/series",
     "slot_id": "/on-demand/{}",
     "incident_id": "/incidents/{}",
@@ -56,6 +57,7 @@ def planted(paths):
     throughput(path, slot.starts_at + ODD, 90e6, slot_id=slot.pk, test="on-demand")
     Slot.objects.filter(pk=slot.pk).update(outcome="measured")
     SweepCell.objects.filter(sweep=sweep_id).update(slot_id=slot.pk)
+    aggregate_run([path, paths["cern", "slac"]], NOW - 30 * MINUTE)
     incident = Incident.objects.create(rule="loss", cause="slac → cern", opened_at=NOW, summary="loss")
     actions.comment(incident.pk, "looking", "ann", NOW)
     scope = actions.find_scope(path.pk, None, None)
@@ -105,5 +107,5 @@ def test_every_address_listed_by_the_api_exists(ask_api, planted):
     tests = [address for address in visited if "/throughput/" in address]
     assert len(tests) == 2
     assert all(f"{ODD.microseconds}Z" in address for address in tests)
-    for kind in ("/sweeps/", "/incidents/", "/silences/", "/maintenance/", "/on-demand/"):
+    for kind in ("/sweeps/", "/incidents/", "/silences/", "/maintenance/", "/on-demand/", "/aggregates/"):
         assert any(address.startswith(kind) for address in visited), kind

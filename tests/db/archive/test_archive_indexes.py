@@ -7,10 +7,12 @@ from django.apps import apps
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from monitor.archive.aggregates.settle import results_of_slots
 from monitor.archive.diagnosis.captures import pending_captures
 from monitor.archive.ingest.traces import store_traces
 from monitor.archive.models import (
     AgentGap,
+    AggregateMember,
     CapacityResult,
     DirectionBurst,
     DiskToDiskTest,
@@ -23,9 +25,11 @@ from monitor.archive.queries.operation.deliveries import agent_contacts
 from monitor.archive.queries.operation.ledger import ledger_of_path
 from monitor.archive.queries.paths import loss_windows, measured_packet_sizes, newest_measurement_at
 from monitor.archive.queries.routes.periods import changes_between, paths_through, stored_routes
+from monitor.archive.queries.throughput.aggregates import aggregate_results
 from monitor.archive.queries.throughput.series import throughput_summaries
 from monitor.archive.rollup.recompute import roll_up
 from monitor.archive.scheduled_settings import scheduled_tests
+from tests.db.aggregate_rows import aggregate_run
 from tests.db.merging import merge_all
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh, throughput
 from tests.db.trace_rows import delivered as delivered_trace
@@ -41,6 +45,9 @@ QUESTIONS = {
     "disk_to_disk_by_time": lambda mesh: newest_measurement_at(),
     "policer_by_time": lambda mesh: newest_measurement_at(),
     "request_response_by_time": lambda mesh: newest_measurement_at(),
+    "aggregate_member_by_time": lambda mesh: newest_measurement_at(),
+    "aggregate_member_by_slot": lambda mesh: results_of_slots([1]),
+    "aggregate_run_by_time": lambda mesh: aggregate_results(NOW - DAY, NOW, 10),
     "trace_by_time": lambda mesh: newest_measurement_at(),
     "direction_by_time": lambda mesh: newest_measurement_at(),
     "capture_without_findings": lambda mesh: pending_captures(1),
@@ -109,6 +116,10 @@ def mesh():
     PolicerResult.objects.create(
         path_id=1, measured_at=HOUR, test="p", outcome="refused", sent=0, received=0, sent_bytes=0
     )
+    AggregateMember.objects.create(
+        path_id=1, measured_at=HOUR, began_at=HOUR, test="a", slot_id=1, outcome="refused", streams=1, protocol="tcp"
+    )
+    aggregate_run([mesh.slac_cern], HOUR)
     DirectionBurst.objects.create(
         path_id=1, measured_at=HOUR, test="s", packet_bytes=100, outcome="refused", during_test=False, sent=0,
         received=0, undecided=0, dscp=0,

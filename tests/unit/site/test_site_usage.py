@@ -149,3 +149,18 @@ def test_tests_of_others_have_a_share_of_their_own_and_of_the_day(clock):
     with usage.testing(TEN_S, PEER), usage.testing(TEN_S, PEER), usage.testing(TEN_S, PEER):
         short = OfferedTest(length_s=5.0, rate_bps=None)
         assert lacks(usage.forbids_offered(short), "throughput.max_minutes_per_day:") == []
+
+
+def test_more_tests_at_once_than_permitted_are_refused():
+    usage = Usage(Limits(throughput=ThroughputLimits(max_parallel_tests=2)))
+    spec = ThroughputSpec(address="192.0.2.1")
+
+    two = usage.testing(spec, "192.0.2.1"), usage.testing(spec, "192.0.2.2")
+    with two[0], two[1], pytest.raises(ProbeError) as raised, usage.testing(spec, "192.0.2.3"):
+        pass
+    with usage.testing(spec, "192.0.2.3"):
+        pass
+
+    assert raised.value.outcome is Outcome.NOT_PERMITTED
+    assert str(raised.value) == "throughput.max_parallel_tests: 2 tests run now, 2 allowed"
+    assert usage.today()[0] == 3 * spec.length_s

@@ -13,6 +13,7 @@ def test_beat_sends_only_tasks_that_the_worker_knows():
     assert sent == {
         "archive.roll_up",
         "archive.diagnose",
+        "archive.settle_aggregates",
         "archive.delete_old",
         "archive.delete_records",
         "archive.note_sizes",

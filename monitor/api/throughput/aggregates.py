@@ -1,0 +1,144 @@
+"""The users' API about aggregate tests: several pairs of hosts that sent at the same time.
+
+As in `monitor.api.users`, which these addresses are part of: read-only, units in the names, null is not known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Query, Router, Schema
+from ninja.errors import HttpError
+
+from monitor.api.parameters import Limit, ProblemOut, Range
+from monitor.api.routes.downloads import AS_CSV
+from monitor.archive.queries.throughput.aggregates import (
+    MEMBER_COLUMNS,
+    MOST_IN_CSV,
+    AggregateResult,
+    aggregate_result,
+    aggregate_results,
+    member_rows,
+)
+from monitor.overview.csv_text import csv_text
+
+router = Router()
+
+
+class AggregateMemberOut(Schema):
+    """A member. Its outcome is null until its agent reported, its rates are null unless measured: `common_bps` is of
+    the time in which all measured members sent, `throughput_bps` of its whole test. `late_s` is from the begin of the
+    first member to its own."""
+
+    path_id: int
+    source: str
+    destination: str
+    outcome: str | None
+    detail: str | None
+    began_at: datetime | None
+    late_s: float | None
+    duration_s: float | None
+    throughput_bps: float | None
+    common_bps: float | None
+    retransmits: int | None
+    rtt_mean_ms: float | None
+
+
+class HarmedPathOut(Schema):
+    """Another path that shares a host or an uplink with the test: its packets under load, and those of the hour before
+    that were not."""
+
+    path_id: int
+    source: str
+    destination: str
+    shares: str
+    packet_bytes: int
+    harm: str
+    loaded_sent: int
+    loaded_received: int
+    loaded_rtt_median_ms: float | None
+    loaded_rtt_p95_ms: float | None
+    rest_sent: int
+    rest_received: int
+    rest_rtt_median_ms: float | None
+    rest_rtt_p95_ms: float | None
+
+
+class AggregateOut(Schema):
+    """A run of an aggregate test. `sum_bps` is null unless the state is `complete`; the sum of the members that
+    measured is then `partial_sum_bps`. `fairness` is Jain's index of those."""
+
+    id: int
+    test: str
+    shape: str
+    starts_at: datetime
+    ends_at: datetime
+    state: str
+    is_final: bool
+    sentence: str
+    member_count: int
+    measured: int
+    sum_bps: float | None
+    partial_sum_bps: float | None
+    fairness: float | None
+    common_began_at: datetime | None
+    common_s: float | None
+    start_spread_s: float | None
+    members: list[AggregateMemberOut]
+    harm: list[HarmedPathOut]
+
+
+@router.get(
+    "/aggregates",
+    response={200: list[AggregateOut], 422: ProblemOut},
+    summary="Aggregate tests of a period, newest first",
+)
+def list_aggregates(request: HttpRequest, between: Query[Range], limit: Limit = 100) -> list[dict[str, Any]]:
+    since, until = between.resolve_at(timezone.now())
+    return [aggregate_out(result) for result in aggregate_results(since, until, limit)]
+
+
+@router.get(
+    "/aggregates.csv",
+    response={200: None, 422: ProblemOut},
+    openapi_extra=AS_CSV,
+    summary="Aggregate tests of a period as CSV: a row for each member",
+)
+def aggregates_csv(request: HttpRequest, between: Query[Range]) -> HttpResponse:
+    since, until = between.resolve_at(timezone.now())
+    rows = member_rows(aggregate_results(since, until, MOST_IN_CSV))
+    answer = HttpResponse(csv_text(MEMBER_COLUMNS, rows), content_type="text/csv; charset=utf-8")
+    answer["Content-Disposition"] = 'attachment; filename="aggregates.csv"'
+    return answer
+
+
+@router.get(
+    "/aggregates/{int:aggregate_id}",
+    response={200: AggregateOut, 404: ProblemOut, 422: ProblemOut},
+    summary="An aggregate test: sum, each member, fairness, and the packets of other paths meanwhile",
+)
+def get_aggregate(request: HttpRequest, aggregate_id: int) -> dict[str, Any]:
+    result = aggregate_result(aggregate_id)
+    if result is None:
+        raise HttpError(404, f"there is no aggregate test {aggregate_id}; /api/v1/aggregates lists them")
+    return aggregate_out(result)
+
+
+def aggregate_out(result: AggregateResult) -> dict[str, Any]:
+    """A result as plain data, for the API and for the command's --json."""
+    plain = {field.name: getattr(result, field.name) for field in fields(result) if field.name != "slot_id"}
+    return {
+        **plain,
+        "id": result.slot_id,
+        "state": result.state.value,
+        "sentence": result.sentence,
+        "members": [
+            {name: getattr(member, name) for name in AggregateMemberOut.model_fields} for member in result.members
+        ],
+        "harm": [{**msgspec.structs.asdict(path), "harm": path.harm.value} for path in result.harm],
+    }

@@ -1,0 +1,192 @@
+"""Results of aggregate tests: sum, members, fairness, and the packets of other paths meanwhile.
+
+In: a period, a path, or the number of a run. Out: frozen records, newest first.
+`monitor.archive.aggregates.settle` computes the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from monitor.analysis.aggregate import AggregateState, Harm
+from monitor.archive.models import AggregateRun
+from monitor.archive.statements import check_period
+
+
+class MemberResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A member. `outcome` is None until its agent reported; rates are None unless measured. `common_bps` is its rate
+    while all measured members sent, `throughput_bps` that of its whole test; `late_s` is from the begin of the first
+    member to its own."""
+
+    path_id: int
+    slot_id: int
+    source: str
+    destination: str
+    outcome: str | None
+    detail: str | None = None
+    began_at: datetime | None = None
+    late_s: float | None = None
+    duration_s: float | None = None
+    throughput_bps: float | None = None
+    common_bps: float | None = None
+    retransmits: int | None = None
+    rtt_mean_ms: float | None = None
+
+    @property
+    def is_measured(self) -> bool:
+        return self.throughput_bps is not None
+
+
+class HarmedPath(msgspec.Struct, frozen=True, kw_only=True):
+    """Another path that shares a host or an uplink with the test: its packets under load, and those of the hour before.
+    `shares` names what it shares."""
+
+    path_id: int
+    source: str
+    destination: str
+    shares: str
+    packet_bytes: int
+    harm: Harm
+    loaded_sent: int
+    loaded_received: int
+    loaded_rtt_median_ms: float | None
+    loaded_rtt_p95_ms: float | None
+    rest_sent: int
+    rest_received: int
+    rest_rtt_median_ms: float | None
+    rest_rtt_p95_ms: float | None
+
+    @property
+    def loaded_lost(self) -> int:
+        return self.loaded_sent - self.loaded_received
+
+    @property
+    def rest_lost(self) -> int:
+        return self.rest_sent - self.rest_received
+
+
+class AggregateDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """The column `details`."""
+
+    members: tuple[MemberResult, ...] = ()
+    harm: tuple[HarmedPath, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateResult:
+    """A run of an aggregate test. `sum_bps` is None unless all members measured at the same time; the sum of those that
+    did is then `partial_sum_bps`."""
+
+    slot_id: int
+    test: str
+    shape: str
+    starts_at: datetime
+    ends_at: datetime
+    state: AggregateState
+    is_final: bool
+    member_count: int
+    measured: int
+    sum_bps: float | None
+    partial_sum_bps: float | None
+    fairness: float | None
+    common_began_at: datetime | None
+    common_s: float | None
+    start_spread_s: float | None
+    members: tuple[MemberResult, ...]
+    harm: tuple[HarmedPath, ...]
+
+    @property
+    def missing(self) -> tuple[MemberResult, ...]:
+        """Members without a rate."""
+        return tuple(member for member in self.members if not member.is_measured)
+
+    @property
+    def missing_names(self) -> str:
+        return ", ".join(f"{member.source} → {member.destination}" for member in self.missing)
+
+    @property
+    def sentence(self) -> str:
+        """State of the result in words."""
+        if self.state is AggregateState.COMPLETE:
+            return f"All {self.member_count} members sent together for {self.common_s:.1f} s."
+        if self.state is AggregateState.APART:
+            return "All members measured, but not at the same time: no sum."
+        awaited = all(member.outcome is None for member in self.missing) and not self.is_final
+        reason = f"{'no report yet from' if awaited else 'without a result:'} {self.missing_names}"
+        if self.state is AggregateState.FAILED:
+            return f"No member measured; {reason}." if self.member_count else "No member measured."
+        return f"Partial: {self.measured} of {self.member_count} members measured; {reason}."
+
+    @property
+    def harmed(self) -> tuple[HarmedPath, ...]:
+        """Other paths with more delay or loss meanwhile."""
+        return tuple(path for path in self.harm if path.harm not in (Harm.NONE, Harm.UNDETERMINED))
+
+
+def aggregate_results(since: datetime, until: datetime, most: int) -> list[AggregateResult]:
+    """Runs that started in [since, until), newest first."""
+    check_period(since, until)
+    rows = AggregateRun.objects.filter(starts_at__gte=since, starts_at__lt=until).order_by("-starts_at", "-slot_id")
+    return [_result(row) for row in rows[:most]]
+
+
+def aggregate_result(slot_id: int) -> AggregateResult | None:
+    """A run by the slot of its first member, or of any other."""
+    row = AggregateRun.objects.filter(pk=slot_id).first()
+    return None if row is None else _result(row)
+
+
+def newest_of_path(path_id: int, since: datetime, until: datetime, most: int) -> list[AggregateResult]:
+    """Runs with a member on this path."""
+    check_period(since, until)
+    rows = AggregateRun.objects.filter(starts_at__gte=since, starts_at__lt=until, path_ids__contains=path_id).order_by(
+        "-starts_at"
+    )
+    return [_result(row) for row in rows[:most]]
+
+
+def _result(row: AggregateRun) -> AggregateResult:
+    details = msgspec.convert(row.details, AggregateDetails)
+    return AggregateResult(
+        slot_id=row.slot_id,
+        test=row.test,
+        shape=row.shape,
+        starts_at=row.starts_at,
+        ends_at=row.ends_at,
+        state=AggregateState(row.state),
+        is_final=row.is_final,
+        member_count=row.members,
+        measured=row.measured,
+        sum_bps=row.sum_bps,
+        partial_sum_bps=row.partial_sum_bps,
+        fairness=row.fairness,
+        common_began_at=row.common_began_at,
+        common_s=row.common_s,
+        start_spread_s=row.start_spread_s,
+        members=details.members,
+        harm=details.harm,
+    )
+
+
+MOST_IN_CSV = 5000
+_OF_RUN = (
+    "slot_id", "test", "shape", "starts_at", "state", "is_final", "member_count", "measured", "sum_bps",
+    "partial_sum_bps", "fairness", "common_s", "start_spread_s",
+)  # fmt: skip
+_OF_MEMBER = ("source", "destination", "outcome", "detail", "late_s", "throughput_bps", "common_bps", "retransmits")
+MEMBER_COLUMNS = (*_OF_RUN, *_OF_MEMBER)
+"""Columns of the CSV: those of a run, repeated for each member, and those of the member."""
+
+
+def member_rows(results: Iterable[AggregateResult]) -> list[Sequence[Any]]:
+    """A row for each member, as in `MEMBER_COLUMNS`."""
+    return [
+        [getattr(result, name) for name in _OF_RUN] + [getattr(member, name) for name in _OF_MEMBER]
+        for result in results
+        for member in result.members
+    ]
