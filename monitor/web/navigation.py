@@ -23,7 +23,7 @@ DAILY = (
     Destination("grid", "Grid", frozenset({"path"})),
     Destination("incidents", "Incidents", frozenset({"incident"})),
     Destination("sites", "Sites", frozenset({"site"})),
-    Destination("throughput", "Throughput"),
+    Destination("throughput", "Throughput", frozenset({"aggregates", "aggregate"})),
     Destination("map", "Map"),
     Destination("reports", "Reports"),
 )

@@ -5,6 +5,7 @@ from django.urls import URLPattern, path
 
 from monitor.accounts.roles import Action, needs
 from monitor.web.charts.view import chart_bundle
+from monitor.web.pages.aggregates.view import aggregate_page, aggregates_csv, aggregates_page
 from monitor.web.pages.calculator.view import calculator_page
 from monitor.web.pages.captures.view import capture_pcap, captures_page
 from monitor.web.pages.compare.view import compare_page
@@ -79,6 +80,9 @@ urlpatterns: list[URLPattern] = [
     path("compare/", compare_page, name="compare"),
     path("sites/", sites_page, name="sites"),
     path("throughput/", throughput_page, name="throughput"),
+    path("aggregates/", aggregates_page, name="aggregates"),
+    path("aggregates.csv", aggregates_csv, name="aggregates-csv"),
+    path("aggregates/<int:aggregate_id>/", aggregate_page, name="aggregate"),
     path("records/", records_page, name="records"),
     path("sweeps/", sweeps_page, name="sweeps"),
     path("sweeps/<int:sweep_id>/", sweep_page, name="sweep"),

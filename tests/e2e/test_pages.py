@@ -7,6 +7,7 @@ are those of `monitor.web.urls` and `monitor.reports.urls`: a new page that is n
 
 from __future__ import annotations
 
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -50,6 +51,8 @@ PAGES = {
     "search": "/search/?q=bern",
     "preferences": "/settings/",
     "status": "/status/",
+    "aggregates": "/aggregates/?{aggregate_id}",
+    "aggregate": "/aggregates/{aggregate_id}/",
     "sweeps": "/sweeps/?{sweep_id}",
     "sweep": "/sweeps/{sweep_id}/",
     "throughput": "/throughput/?{tested_path_id}",
@@ -68,7 +71,7 @@ FOR_OPERATORS = ("path", "captures", "incident", "maintenance", "maintenance-cha
 NOT_PAGES = {
     "series-csv", "bursts-csv", "tests-csv", "changes-csv", "table-tsv", "chart-bundle", "grid-cell", "grid-changes",
     "routes-csv", "directions-csv", "stamp-csv", "path-charts", "trace-now", "capture-pcap",
-    "request-response-csv",
+    "request-response-csv", "aggregates-csv",
     "annotate", "annotation-remove",
     "run-now", "test-now", "path-progress", "acknowledge", "unacknowledge", "comment", "quiet-end", "silence", "logout",
     "search-suggestions", "lab", "lab-expected",
@@ -77,7 +80,7 @@ NOT_PAGES = {
 
 ON_PLANTED_ROWS = {
     "routes", "sites", "site", "completeness", "table", "compare", "maintenance", "reports", "search", "preferences",
-    "throughput", "records", "sweeps", "incidents", "calculator",
+    "throughput", "records", "sweeps", "aggregates", "aggregate", "incidents", "calculator",
 }  # fmt: skip
 """Pages that `tests.e2e.pages.test_every_page_fits` opens on every screen and on paper, without a stack."""
 
@@ -165,6 +168,24 @@ def tested_path_id(stack, path_id):
 
     wait_for(tested, 240, "a throughput test has measured")
     return path_id
+
+
+@pytest.fixture(scope="module")
+def aggregate_id(stack, path_ids):
+    """A run of an aggregate test, stored: the scenario has none."""
+    members = [{"path_id": path_id, "slot_id": 1, "source": a, "destination": b, "outcome": "missed"}
+               for (a, b), path_id in path_ids.items() if b == "bern"]  # fmt: skip
+    now = datetime.now(UTC)
+    row = {
+        "slot_id": 1, "test": "in", "shape": "many-to-one", "starts_at": now, "ends_at": now, "state": "failed",
+        "is_final": True, "members": len(members), "measured": 0, "computed_at": now,
+        "path_ids": json.dumps([member["path_id"] for member in members]),
+        "details": json.dumps({"members": members}),
+    }  # fmt: skip
+    columns, values = ", ".join(row), ", ".join(f"%({name})s" for name in row)
+    with psycopg.connect(stack.database_url) as connection:
+        connection.execute(f"INSERT INTO aggregate_run ({columns}) VALUES ({values})", row)
+    return row["slot_id"]
 
 
 @pytest.fixture(scope="module")

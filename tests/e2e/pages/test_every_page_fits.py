@@ -11,8 +11,9 @@ from django.utils import timezone
 from msgspec import structs
 
 from monitor.archive import throughput_sweeps
-from monitor.archive.models import SweepCell, ThroughputSweep
+from monitor.archive.models import AggregateRun, SweepCell, ThroughputSweep
 from monitor.archive.throughput_sweeps import Settings
+from tests.db.aggregate_rows import aggregate_run
 from tests.db.incident_rows import lossy, watched
 from tests.db.pages_mesh import hour, throughput
 from tests.db.throughput_runs import store_lab_run
@@ -24,7 +25,7 @@ SAID = {"duration_s": 10.0, "start_s": 0.2, "too_short": False, "wanted_s": 2.0}
 VERDICT = "window-limited at 940 Mbit/s: the receiver's window of 3 MB is 1.0 times the bandwidth-delay product"
 PAGES = (
     "/sites/", "/sites/slac/", "/incidents/", "/throughput/", "/table/", "/completeness/", "/maintenance/", "/reports/",
-    "/records/", "/sweeps/", "/search/?q=c&all=1", "/settings/", "/calculator/", "/routes/",
+    "/records/", "/sweeps/", "/aggregates/", "/search/?q=c&all=1", "/settings/", "/calculator/", "/routes/",
 )  # fmt: skip
 RULES = {"desktop": (), "phone": ("target-size", "scrollable-region-focusable"), "dark": ("color-contrast",)}
 """The rules of axe on each screen: all of them once, elsewhere those that depend on size or colour."""
@@ -66,6 +67,9 @@ def measured():
     cells.filter(place=3).update(outcome="busy", detail="the server served somebody else")
     store_lab_run(paths["slac → cern"], "queue", now - timedelta(minutes=20), now)
     scheduled_sweep(paths["slac → cern"], now)
+    members, others = list(paths.values())[:3], list(paths.values())[3:]
+    aggregate_run(members, now - timedelta(hours=2), others=others)
+    aggregate_run(members, now - timedelta(hours=1), missing=1, others=others)
     return paths
 
 
@@ -114,8 +118,9 @@ def test_every_page_fits_and_is_accessible(browser, served, measured, screen):
     wrong = {}
 
     path, sweep = measured["slac → cern"], ThroughputSweep.objects.get(schedule=None)
+    run = AggregateRun.objects.get(state="partial")
     of_path = f"/paths/{path.pk}/?period=hour", f"/paths/{path.pk}/?tab=settings&period=day"
-    for address in (*PAGES, f"/sweeps/{sweep.pk}/", *of_path, f"/compare/?{compare}"):
+    for address in (*PAGES, f"/sweeps/{sweep.pk}/", f"/aggregates/{run.pk}/", *of_path, f"/compare/?{compare}"):
         page.goto(served + address)
         page.wait_for_function(DRAWN)
         shot(page, f"page-{address.split('&')[0].strip('/').replace('/', '-').replace('?', '-')}-{screen}")

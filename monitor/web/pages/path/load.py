@@ -26,6 +26,7 @@ from monitor.archive.queries.paths import (
     raw_bursts,
 )
 from monitor.archive.queries.policers import PolicerPoint, policer_series
+from monitor.archive.queries.throughput.aggregates import AggregateResult, newest_of_path
 from monitor.archive.queries.throughput.captures import captures_of
 from monitor.archive.queries.throughput.inventories import inventory_changes
 from monitor.archive.queries.throughput.series import (
@@ -90,6 +91,7 @@ class PathView:
     promised: tuple[str, str, str] | None
     """The promised service, the verdict and its evidence, in words."""
     responses: ResponsesView | None
+    latest_aggregates: tuple[AggregateResult, ...]
     capacity: CapacityView
     incidents: tuple[Incident, ...]
     changes: tuple[PathChange, ...]
@@ -166,6 +168,7 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
         promised=_promised(path, since, until),
         latest_policers=tuple(reversed(policer_series(path_id, since, until)[-LATEST_TESTS:])),
         responses=load_responses(path_id, since, until, window),
+        latest_aggregates=tuple(newest_of_path(path_id, since, until, LATEST_TESTS)),
         ledger=ledger_rows(path_id, since, until),
         capacity=capacity_view(newest_capacities(path_id, until)),
         incidents=incidents,

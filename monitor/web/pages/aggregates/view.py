@@ -1,0 +1,60 @@
+"""The list of aggregate tests, and the page of a run: sum, members, fairness and harm to others."""
+
+from __future__ import annotations
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from monitor.archive.queries.throughput.aggregates import (
+    MEMBER_COLUMNS,
+    MOST_IN_CSV,
+    aggregate_result,
+    aggregate_results,
+    member_rows,
+)
+from monitor.mesh.models import Measurement, Mesh
+from monitor.overview.csv_text import csv_text
+from monitor.overview.grid import HistoryPeriod
+from monitor.web.request import parameters
+from monitor.web.request.window import shown_period
+
+MOST_ROWS = 300
+
+
+@require_safe
+def aggregates_page(request: HttpRequest) -> HttpResponse:
+    """The runs of the period, newest first."""
+    shown = shown_period(request, timezone.now())
+    runs = aggregate_results(shown.since, shown.until, MOST_ROWS + 1)
+    context = {
+        "mesh": Mesh.objects.first(),
+        "shown": shown,
+        "runs": runs[:MOST_ROWS],
+        "has_more": len(runs) > MOST_ROWS,
+        "is_planned": not runs and Measurement.objects.in_use().filter(test__kind="aggregate").exists(),
+        "periods": parameters.options(
+            request, "period", [(period, period) for period in HistoryPeriod], shown.period, without=("since", "until")
+        ),
+    }
+    return render(request, "pages/aggregates/aggregates.html", context)
+
+
+@require_safe
+def aggregates_csv(request: HttpRequest) -> HttpResponse:
+    """A row for each member of the runs of the period."""
+    shown = shown_period(request, timezone.now())
+    rows = member_rows(aggregate_results(shown.since, shown.until, MOST_IN_CSV))
+    answer = HttpResponse(csv_text(MEMBER_COLUMNS, rows), content_type="text/csv; charset=utf-8")
+    answer["Content-Disposition"] = 'attachment; filename="aggregates.csv"'
+    return answer
+
+
+@require_safe
+def aggregate_page(request: HttpRequest, aggregate_id: int) -> HttpResponse:
+    """A run."""
+    run = aggregate_result(aggregate_id)
+    if run is None:
+        raise Http404(f"There is no aggregate test {aggregate_id}; /aggregates/ lists those that there are.")
+    return render(request, "pages/aggregates/aggregate.html", {"mesh": Mesh.objects.first(), "run": run})
