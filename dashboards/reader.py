@@ -18,6 +18,7 @@ from psycopg import sql
 from monitor import environment
 from monitor.stack.access import SUPERUSER, passfile
 from monitor.stack.postgres import local_url
+from probes.commands.own_command import MANAGE
 
 ROLE = "soundings_reader"
 SCHEMA = "reporting"
@@ -51,7 +52,7 @@ def grant_from_environment(password_file: Path) -> DatabaseAddress:
                 host if host.startswith("/") else f"{host}:{connection.info.port}", connection.info.dbname
             )
     except psycopg.errors.InvalidSchemaName as error:
-        raise ReaderError(f"{error.diag.message_primary}; run manage.py migrate first") from error
+        raise ReaderError(f"{error.diag.message_primary}; run {MANAGE} migrate first") from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise ReaderError(f"{error.diag.message_primary}; name a superuser in SOUNDINGS_DATABASE_URL") from error
     except psycopg.Error as error:
@@ -84,7 +85,7 @@ def _url_of_up() -> str:
     directory = environment.data_folder() / "postgres"
     if not passfile(directory, SUPERUSER).is_file():
         raise ReaderError(
-            f"{directory}: no database of manage.py up; start it, set SOUNDINGS_DATA to its data folder, or name"
+            f"{directory}: no database of {MANAGE} up; start it, set SOUNDINGS_DATA to its data folder, or name"
             " another database in SOUNDINGS_DATABASE_URL"
         )
     return local_url(directory, role=SUPERUSER)

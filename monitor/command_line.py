@@ -21,22 +21,23 @@ from django.db import OperationalError
 
 from monitor.database_errors import unusable
 from probes.commands.ending import without_traceback
+from probes.commands.own_command import MANAGE
 
 REFUSED = {
     "createcachetable": "Soundings has no cache table",
-    "createsuperuser": "run `manage.py user add NAME --role operator`",
-    "dumpdata": "it is neither consistent nor complete; run `manage.py archive backup --out FILE`",
+    "createsuperuser": f"run `{MANAGE} user add NAME --role operator`",
+    "dumpdata": f"it is neither consistent nor complete; run `{MANAGE} archive backup --out FILE`",
     "flush": (
         "it would delete all measurements, incidents and accounts; to begin anew, stop Soundings and use another data "
-        "folder: `manage.py up --data DIR`"
+        f"folder: `{MANAGE} up --data DIR`"
     ),
-    "loaddata": "run `manage.py archive restore FILE`",
-    "runserver": "it starts neither the worker nor the agents; run `manage.py up`",
-    "sqlflush": "it prints the statements that delete everything; `manage.py archive backup` makes a copy first",
+    "loaddata": f"run `{MANAGE} archive restore FILE`",
+    "runserver": f"it starts neither the worker nor the agents; run `{MANAGE} up`",
+    "sqlflush": f"it prints the statements that delete everything; `{MANAGE} archive backup` makes a copy first",
     "startapp": "it creates a project's files; docs/architecture.md says where new code belongs",
     "startproject": "it creates a project's files; docs/architecture.md says where new code belongs",
     "test": "run `make test`",
-    "testserver": "it empties its database; run `manage.py up --lab`",
+    "testserver": f"it empties its database; run `{MANAGE} up --lab`",
 }
 """Commands of Django that would do harm or nothing useful here, each with its reason or replacement."""
 
@@ -70,7 +71,7 @@ class SoundingsCommands(ManagementUtility):
     def fetch_command(self, subcommand: str) -> BaseCommand:
         """The command. Ends this process where it is refused or does not exist."""
         if subcommand in REFUSED:
-            _end(f"manage.py {subcommand} is disabled: {REFUSED[subcommand]}")
+            _end(f"{MANAGE} {subcommand} is disabled: {REFUSED[subcommand]}")
         command: Any = super().fetch_command(subcommand)
         create = partial(command.create_parser, allow_abbrev=False)
         command.create_parser = (
@@ -83,11 +84,11 @@ def main(arguments: list[str]) -> None:
     """Run a command line. Exit status: 0 done, 1 failed, 2 usage."""
     if os.environ.get("NO_COLOR"):
         os.environ["DJANGO_COLORS"] = "nocolor"  # Django does not read NO_COLOR
-    with without_traceback(" ".join(["manage.py", *arguments[1:2]])):
+    with without_traceback(" ".join([MANAGE, *arguments[1:2]])):
         try:
             SoundingsCommands(arguments).execute()
         except OperationalError as error:
-            raise SystemExit(f"manage.py: {unusable(error)}") from error
+            raise SystemExit(f"{MANAGE}: {unusable(error)}") from error
 
 
 def _without_django_options(create: Callable[..., CommandParser], *names: str, **options: Any) -> CommandParser:

@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from django.core.management.base import CommandError
 from django.db import OperationalError, ProgrammingError
 
+from probes.commands.own_command import MANAGE
+
 START_DATABASE = (
-    "start it with manage.py up; if that runs with --data DIR, set SOUNDINGS_DATA=DIR; or set SOUNDINGS_DATABASE_URL"
+    f"start it with {MANAGE} up; if that runs with --data DIR, set SOUNDINGS_DATA=DIR; or set SOUNDINGS_DATABASE_URL"
 )
-OTHER_USER = "run this as the user who runs manage.py up, or set SOUNDINGS_DATABASE_URL"
+OTHER_USER = f"run this as the user who runs {MANAGE} up, or set SOUNDINGS_DATABASE_URL"
 
 
 @contextmanager
@@ -22,7 +24,7 @@ def reported_to_user() -> Iterator[None]:
     except OperationalError as error:
         raise CommandError(unusable(error)) from error
     except ProgrammingError as error:
-        raise CommandError(f"the database schema is out of date: {first_line(error)}; run manage.py migrate") from error
+        raise CommandError(f"the database schema is out of date: {first_line(error)}; run {MANAGE} migrate") from error
 
 
 def unusable(error: OperationalError) -> str:

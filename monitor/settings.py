@@ -147,6 +147,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "monitor.web.request.own_command.own_command",
                 "monitor.web.request.preferences.personal",
             ],
         },

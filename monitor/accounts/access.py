@@ -23,16 +23,17 @@ from monitor.accounts import rate_limits
 from monitor.accounts.models import UserToken, token_digest
 from monitor.accounts.origin import is_local
 from monitor.accounts.roles import Action, action_of, may
+from probes.commands.own_command import MANAGE
 
 FOR_PROGRAMS = ("/api/", "/metrics")
 """Path prefixes for programs, which get a status instead of the login page."""
 LOG_IN = (
-    "log in first, or send Authorization: Bearer TOKEN; `manage.py user token NAME` creates it, "
+    f"log in first, or send Authorization: Bearer TOKEN; `{MANAGE} user token NAME` creates it, "
     "SOUNDINGS_PUBLIC_READ=1 allows reading without login"
 )
-UNKNOWN_TOKEN = "this token is unknown or revoked; `manage.py user token NAME` creates another"
+UNKNOWN_TOKEN = f"this token is unknown or revoked; `{MANAGE} user token NAME` creates another"
 TOKEN_ONLY_READS = (
-    "this token may only read; log in, or create a token that may operate: `manage.py user token NAME --operate`"
+    f"this token may only read; log in, or create a token that may operate: `{MANAGE} user token NAME --operate`"
 )
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -138,7 +139,7 @@ def _csrf_placeholder(request: HttpRequest) -> HttpResponse:
 
 
 def _missing_role(action: Action, name: str) -> str:
-    return f"{name} has no role that may {action}; an administrator can grant it: `manage.py user role {name} ROLE`"
+    return f"{name} has no role that may {action}; an administrator can grant it: `{MANAGE} user role {name} ROLE`"
 
 
 def _refusal(status: int, detail: str) -> HttpResponse:

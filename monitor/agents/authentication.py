@@ -21,6 +21,7 @@ from monitor.agents.protocol import require_supported_version
 from monitor.agents.request_bodies import RequestRefused
 from monitor.agents.responses import open_to_programs
 from monitor.mesh.models import Site
+from probes.commands.own_command import MANAGE
 from probes.site.wire import IDENTITY_HEADER
 
 AgentView = Callable[[HttpRequest, Site], HttpResponse]
@@ -45,11 +46,11 @@ def authenticate(request: HttpRequest) -> Site:
     """Site whose agent holds the token. A single look-up by digest for any token, valid or not."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
-        raise RequestRefused(401, "no token: send Authorization: Bearer TOKEN; `manage.py site token NAME` creates it")
+        raise RequestRefused(401, f"no token: send Authorization: Bearer TOKEN; `{MANAGE} site token NAME` creates it")
     digest = token_digest(token.strip())
     agent_token = AgentToken.objects.select_related("site").filter(digest=digest, revoked_at=None).first()
     if agent_token is None:
-        raise RequestRefused(401, "this token is unknown or revoked; `manage.py site token NAME` makes a new one")
+        raise RequestRefused(401, f"this token is unknown or revoked; `{MANAGE} site token NAME` makes a new one")
     wait_s = rate_limits.wait_s(f"agent:{digest}", rate_limits.AGENT)
     if wait_s > 0:
         raise RequestRefused(429, f"{agent_token.site.name} asks too often; slow down", retry_after_s=wait_s)

@@ -27,6 +27,7 @@ from monitor.agents.protocol import require_supported_version
 from monitor.agents.request_bodies import RequestRefused, read_body
 from monitor.agents.responses import json_answer, open_to_programs
 from monitor.mesh.models import Site
+from probes.commands.own_command import MANAGE
 from probes.site.versions import is_older
 from probes.site.wire import Enrolment, EnrolmentRequest, Welcome
 
@@ -90,7 +91,7 @@ def _refusal_reason(digest: str) -> str:
         return "unknown code: check for typing errors"
     # With a code that was used there is a token, and a site that has one is not enrolled.
     verb = "rotate" if code_row.used_at is not None or code_row.replaces_tokens else "enrol"
-    again = f"`manage.py site {verb} {code_row.site.name}` prints a new one"
+    again = f"`{MANAGE} site {verb} {code_row.site.name}` prints a new one"
     if code_row.used_at is not None:
         return f"this code was used at {code_row.used_at.isoformat(' ', 'seconds')}; {again}"
     return f"this code was valid until {code_row.expires_at.isoformat(' ', 'seconds')}; {again}"

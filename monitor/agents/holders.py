@@ -15,6 +15,7 @@ from django.db.models import Q
 
 from monitor.agents.models import AgentToken
 from monitor.agents.request_bodies import RequestRefused
+from probes.commands.own_command import MANAGE
 
 IDENTITY = re.compile(r"([0-9a-f]{16})\.([0-9]{1,18})")
 SHOWN_FOR = timedelta(minutes=5)
@@ -71,7 +72,7 @@ def _refusal_message(holder: AgentToken, instance: str | None) -> str:
         )
     return (
         f"another agent works for {holder.site.name}{since}; stop one of the two. If this one is to take its place, "
-        f"`manage.py site rotate {holder.site.name}` at the centre prints the command for it"
+        f"`{MANAGE} site rotate {holder.site.name}` at the centre prints the command for it"
     )
 
 

@@ -28,13 +28,13 @@ import psycopg
 
 from monitor import environment
 from monitor.stack import broker, health, postgres
+from probes.commands.own_command import MANAGE
 from probes.private_files import UMASK, close_to_others, is_open_to_others, replace_privately
 from probes.supervision.liveness import FileHeartbeat, LivenessCheck
 from probes.supervision.processes import machine_load
 from probes.supervision.supervise import REPORT_WAIT_EVERY_S, Child, StartError, Supervisor, make_socket_dir, socket_dir
 
 PYTHON = [sys.executable]
-MANAGE = [*PYTHON, "-m", "monitor"]
 WORKER_THREADS = 4
 LOOPBACK = "127.0.0.1"
 EVERY_ADDRESS = ("0.0.0.0", "::")
@@ -189,7 +189,7 @@ class Stack:
         """Run a management command, and report every ten seconds that it runs. Raises `StartError` with its output."""
         started = time.monotonic()
         with subprocess.Popen(
-            [*MANAGE, *arguments],
+            [*PYTHON, "-m", "monitor", *arguments],
             env={**os.environ, **self.environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -201,9 +201,9 @@ class Stack:
                     break
                 except subprocess.TimeoutExpired:
                     elapsed_s = time.monotonic() - started
-                    self.report(f"manage.py {arguments[0]} runs for {elapsed_s:.0f} s; {machine_load()}; waiting")
+                    self.report(f"{MANAGE} {arguments[0]} runs for {elapsed_s:.0f} s; {machine_load()}; waiting")
         if process.returncode != 0:
-            raise StartError(f"manage.py {' '.join(arguments)}: {errors.strip() or output.strip()}")
+            raise StartError(f"{MANAGE} {' '.join(arguments)}: {errors.strip() or output.strip()}")
 
     def issue_tokens(self, sites: list[str]) -> None:
         """Ensure that each site's agent has a valid token in its `token_file`."""

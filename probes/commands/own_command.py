@@ -37,3 +37,7 @@ def _python() -> str:
         return str(executable.relative_to(Path.cwd()))
     except ValueError:
         return str(executable)
+
+
+MANAGE = "soundings" if is_installed() else "manage.py"
+"""The program of the centre's commands, as it is called where this runs."""

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from probes.commands.own_command import probes_command
+from probes.commands.own_command import MANAGE, probes_command
 from probes.lab import control
 from probes.lab.control import LabState, LabStatus, PathStatus, SetRequest
 from probes.lab.routing.protocol import RouteRequest, RouteStatus
@@ -169,7 +169,7 @@ def run_dir_option(run_dir: Path, data: Path | None = None) -> str:
 def watch(state: LabState, pair: tuple[str, str], began: datetime, wait_s: float | None) -> int:
     """Wait for the incident, and print its time. 1 if none has opened."""
     if state.centre_port is None:
-        raise LabError("--watch needs a centre: start the lab with `manage.py up --lab`")
+        raise LabError(f"--watch needs a centre: start the lab with `{MANAGE} up --lab`")
     most_s = WATCH_S if wait_s is None else max(WATCH_S, WATCH_RESERVE * wait_s)
     print(f"planted at {began:%H:%M:%S} UTC; waiting for the incident (Ctrl-C ends only the waiting)", flush=True)
     incident = wait_for_incident(_centre(state), pair, began, most_s)
@@ -230,4 +230,4 @@ def _get(url: str) -> Any:
         error.close()
         raise LabError(f"{url}: answers {error.code} {error.reason}; look at the incidents page instead") from error
     except (OSError, ValueError) as error:
-        raise LabError(f"{url}: {error}; is the centre running, with `manage.py up --lab`?") from error
+        raise LabError(f"{url}: {error}; is the centre running, with `{MANAGE} up --lab`?") from error

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from probes.commands.own_command import agent_command
+from probes.commands.own_command import MANAGE, agent_command
 from probes.commands.subcommands import add_subcommand
 from probes.data_folder import default_agent_data
 from probes.private_files import UMASK, close_to_others, is_open_to_others
@@ -103,7 +103,7 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     join = add_verb("join", "join a centre with a one-time code, and store the token of this site")
     join.add_argument("url", metavar="URL", help="address of the centre, https://…")
     join.add_argument(
-        "code", metavar="CODE", help="one-time code from `manage.py site enrol`; - reads it from standard input"
+        "code", metavar="CODE", help=f"one-time code from `{MANAGE} site enrol`; - reads it from standard input"
     )
     _add_data(join)
     _add_plain_http(join)

@@ -136,3 +136,20 @@ def test_hints_name_the_installed_program(agent, tmp_path):
     assert "python -m probes" not in refused.stderr
     doctor = run(agent, "soundings-agent", "doctor", "--data", str(tmp_path / "agent"))
     assert "join: soundings-agent join URL CODE" in doctor.stdout
+
+
+def test_hints_of_the_centre_name_its_installed_program(whole):
+    refused = run(whole, "soundings", "runserver")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "soundings runserver is disabled" in refused.stderr
+    assert "run `soundings up`" in refused.stderr
+    code = "from monitor.web.request.own_command import own_command; print(own_command(None))"
+    shown = run(whole, "soundings", "shell", "--command", code)
+    assert "{'manage': 'soundings'}" in shown.stdout
+
+
+def test_no_page_names_the_program_of_a_clone(built):
+    with zipfile.ZipFile(built[1]) as wheel:
+        pages = [name for name in wheel.namelist() if name.endswith(".html")]
+        assert pages
+        assert [name for name in pages if b"manage.py" in wheel.read(name)] == []

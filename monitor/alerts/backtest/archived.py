@@ -17,6 +17,7 @@ from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.sources import STORED
 from monitor.alerts.evaluate import scope_now
 from monitor.archive.upkeep.status import span
+from probes.commands.own_command import MANAGE
 
 SHORTEST_S = 10.0
 """The interval of live evaluations."""
@@ -49,7 +50,7 @@ def replay(
     """
     scope = scope_now()
     if not scope.pinged:
-        raise NoBurstsError("no path is measured; apply a mesh.toml with manage.py mesh apply")
+        raise NoBurstsError(f"no path is measured; apply a mesh.toml with {MANAGE} mesh apply")
     if every_s is None:
         every_s = max(SHORTEST_S, float(min(path.every_s for path in scope.pinged.values())))
     runner = Replay(scope, STORED, rules)

@@ -28,6 +28,7 @@ from monitor.alerts.notify.messages import Composer
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.document import notify_routes
+from probes.commands.own_command import MANAGE
 
 MAX_ATTEMPTS = 10
 FIRST_RETRY_S = 30
@@ -216,7 +217,7 @@ def _fail(rows: Sequence[Notification], problem: str, now: datetime) -> None:
             attempt,
             MAX_ATTEMPTS,
             problem,
-            "no more attempts; see `manage.py alerts dead-letters`" if is_last else "will be retried",
+            f"no more attempts; see `{MANAGE} alerts dead-letters`" if is_last else "will be retried",
         )
 
 

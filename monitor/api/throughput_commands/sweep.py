@@ -27,6 +27,7 @@ from monitor.archive import throughput_sweeps
 from monitor.archive.outcomes import outcome_words
 from monitor.archive.throughput_sweeps import Sweep, SweepCellResult
 from monitor.mesh.schedule.on_demand import OnDemandError, Settings, find_path
+from probes.commands.own_command import MANAGE
 from probes.quantities import counted
 
 SUMMARY = "test a grid of window sizes and streams; show a heat map and the sweet spot"
@@ -116,7 +117,7 @@ def _stopped(sweep_id: int, why: str) -> str:
     throughput_sweeps.stop(sweep_id, timezone.now())
     sweep = throughput_sweeps.load(sweep_id, timezone.now())
     ended = "" if sweep is None else f"{sweep.ended} of {len(sweep.cells)} cells have ended and are kept; "
-    return f"{why}. {ended}go on with: manage.py throughput sweep --resume {sweep_id}"
+    return f"{why}. {ended}go on with: {MANAGE} throughput sweep --resume {sweep_id}"
 
 
 class _Shown:

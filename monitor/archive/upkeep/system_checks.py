@@ -15,6 +15,7 @@ from django.db import OperationalError
 
 from monitor.archive.upkeep.server import Disk, Server, disk, plain_tables, server
 from monitor.database_errors import START_DATABASE, first_line
+from probes.commands.own_command import MANAGE
 
 POSTGRESQL_TESTED = (17, 18)
 TIMESCALEDB_TESTED = ((2, 19), (2, 30))
@@ -41,7 +42,7 @@ def problems(current: Server, space: Disk | None, plain: Sequence[str]) -> Itera
     if current.major not in range(POSTGRESQL_TESTED[0], POSTGRESQL_TESTED[1] + 1):
         yield checks.Warning(
             f"PostgreSQL {current.version} is not a tested version ({POSTGRESQL_TESTED[0]} to {POSTGRESQL_TESTED[1]})",
-            hint="Back up, then migrate to a tested version with pg_upgrade or `manage.py archive restore`.",
+            hint=f"Back up, then migrate to a tested version with pg_upgrade or `{MANAGE} archive restore`.",
             id="archive.W002",
         )
     yield from _check_timescaledb(current, plain)
@@ -81,7 +82,7 @@ def _check_timescaledb(current: Server, plain: Sequence[str]) -> Iterator[CheckM
             yield checks.Warning(
                 "TimescaleDB is installed, but the server does not preload it: the tables are plain",
                 hint="Write shared_preload_libraries = 'timescaledb' into postgresql.conf and restart the server "
-                "before the first `manage.py migrate`.",
+                f"before the first `{MANAGE} migrate`.",
                 id="archive.W003",
             )
         return

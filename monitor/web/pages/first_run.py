@@ -20,6 +20,7 @@ from monitor.archive.queries.paths import newest_measurement_at
 from monitor.mesh.models import KindName, Measurement, Mesh, Path, Site, Test
 from monitor.mesh.queries import next_slot, sizes_sent
 from monitor.web.request import times
+from probes.commands.own_command import MANAGE
 from probes.ping.spec import PingSpec
 
 DELIVERY_AND_ROLLUP = timedelta(seconds=20)
@@ -36,7 +37,7 @@ class FirstRun:
 
 NO_MESH = FirstRun(
     "No mesh yet",
-    ("Nothing says what to measure.", "Write a mesh.toml with your sites and run: manage.py mesh apply mesh.toml"),
+    ("Nothing says what to measure.", f"Write a mesh.toml with your sites and run: {MANAGE} mesh apply mesh.toml"),
 )
 
 
@@ -110,7 +111,7 @@ def _never_delivered(silent: Sequence[str]) -> str:
     said = [f"No report yet from: {', '.join(silent)}. An agent fetches its plan when it starts."]
     if without_token:
         whose = f" ({', '.join(without_token)})" if with_token else ""
-        said.append(f"manage.py site enrol NAME prints the command that enrols an agent{whose}.")
+        said.append(f"{MANAGE} site enrol NAME prints the command that enrols an agent{whose}.")
     if with_token:
         whose = ", ".join(with_token) if without_token else "They"
         verb = "has" if len(with_token) == 1 and without_token else "have"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
-from probes.commands.own_command import agent_command
+from probes.commands.own_command import MANAGE, agent_command
 from probes.contract import CheckResult, Deadline, ProbeError
 from probes.kinds import KIND_OF_SLOT
 from probes.ping.addresses import FAMILY
@@ -43,10 +43,10 @@ def _mend(error: CentreError) -> str:
     if isinstance(error, BadCertificate):
         return "renew the centre's certificate, or name the CA's in SSL_CERT_FILE; see that the clock is right"
     if error.status == 401:
-        return "at the centre: `manage.py site rotate NAME`; here: run the command that it prints"
+        return f"at the centre: `{MANAGE} site rotate NAME`; here: run the command that it prints"
     if error.status == 409:
         return (
-            "stop one of the two agents; where this one is to take the other's place, at the centre: `manage.py site"
+            f"stop one of the two agents; where this one is to take the other's place, at the centre: `{MANAGE} site"
             " rotate NAME`, here: run the command that it prints"
         )
     if error.status is None:

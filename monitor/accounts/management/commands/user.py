@@ -22,6 +22,7 @@ from django.utils import timezone
 
 from monitor.accounts.models import UserToken, issue_user_token
 from monitor.accounts.roles import Action, Role, may, roles_of
+from probes.commands.own_command import MANAGE
 from probes.commands.subcommands import add_subcommand
 from probes.quantities import counted
 
@@ -66,7 +67,7 @@ class Command(BaseCommand):
 
     def _add(self, name: str, role: str) -> None:
         if User.objects.filter(username=name).exists():
-            raise CommandError(f"{name} has an account already; `manage.py user role {name} {role}` changes its role")
+            raise CommandError(f"{name} has an account already; `{MANAGE} user role {name} {role}` changes its role")
         user = User(username=name)
         try:
             user.full_clean(exclude=["password"])
@@ -91,7 +92,7 @@ class Command(BaseCommand):
     def _token(self, user: User, options: dict[str, Any]) -> None:
         may_operate = options["operate"]
         if may_operate and not may(user, Action.OPERATE):
-            raise CommandError(f"{user.username} may not operate: `manage.py user role {user.username} operator`")
+            raise CommandError(f"{user.username} may not operate: `{MANAGE} user role {user.username} operator`")
         self.stdout.write(issue_user_token(user.pk, options["purpose"], timezone.now(), may_operate=may_operate))
         verbs = "read and operate" if may_operate else "read"
         self.stderr.write(f"shown once; send it as Authorization: Bearer TOKEN. It may {verbs} as {user.username}")
@@ -123,7 +124,7 @@ class Command(BaseCommand):
 def _account(name: str) -> User:
     user = User.objects.filter(username=name).first()
     if user is None:
-        raise CommandError(f"{name} has no account; `manage.py user list` lists all accounts")
+        raise CommandError(f"{name} has no account; `{MANAGE} user list` lists all accounts")
     return user
 
 

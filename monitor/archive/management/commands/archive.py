@@ -28,6 +28,7 @@ from monitor.archive.upkeep.trouble import current_trouble
 from monitor.database_errors import reported_to_user
 from monitor.progress import progress
 from monitor.stack import access, postgres
+from probes.commands.own_command import MANAGE
 from probes.commands.subcommands import add_subcommand
 from probes.quantities import counted
 from probes.supervision.supervise import StartError
@@ -115,7 +116,7 @@ class Command(BaseCommand):
         self.stdout.write("restored")
         if missing:
             migrations = counted(len(missing), "migration")
-            self.stdout.write(f"the backup is from an earlier release: run manage.py migrate ({migrations} to apply)")
+            self.stdout.write(f"the backup is from an earlier release: run {MANAGE} migrate ({migrations} to apply)")
 
     def _report(self, line: str) -> None:
         self.stderr.write(line)

@@ -30,6 +30,7 @@ from monitor.reports.subscribers import (
     subscribers_of,
     unsubscribe,
 )
+from probes.commands.own_command import MANAGE
 from probes.commands.subcommands import add_subcommand
 from probes.quantities import counted
 
@@ -163,7 +164,7 @@ class Command(BaseCommand):
         with progress(f"{period}: computing and mailing the report"):
             sent, recipients = send_now(period, scope, now)
         if not recipients:
-            raise CommandError(f"the report of {scope} has no subscribers; add them with manage.py report subscribe")
+            raise CommandError(f"the report of {scope} has no subscribers; add them with {MANAGE} report subscribe")
         self.stdout.write(f"{sent} of {counted(recipients, 'mail')} sent")
         failed = Delivery.objects.filter(period=str(period), subscriber__in=subscribers_of(scope), sent_at=None)
         problems = [
@@ -193,7 +194,7 @@ class Command(BaseCommand):
     def _unsubscribe(self, now: datetime, scope: ReportScope, options: dict[str, Any]) -> None:
         recipient = options["recipient"]
         if not unsubscribe(recipient, scope, now):
-            raise CommandError(f"{recipient} does not get the report of {scope}; see manage.py report subscribers")
+            raise CommandError(f"{recipient} does not get the report of {scope}; see {MANAGE} report subscribers")
         self.stdout.write(f"{recipient} gets no more reports of {scope}")
 
     def _subscribers(self, *, as_json: bool) -> None:
@@ -207,7 +208,7 @@ class Command(BaseCommand):
                 f"numbers {row['numbers']}; {row['last']}"
             )
         if not rows:
-            self.stdout.write("no subscribers; add them with manage.py report subscribe")
+            self.stdout.write(f"no subscribers; add them with {MANAGE} report subscribe")
 
 
 def _empty(period: Period, data_since: datetime | None) -> str:

@@ -20,6 +20,7 @@ from monitor.routes.loaded_tables import TableSource, replace_table, sources
 from monitor.routes.models import TableName
 from monitor.routes.places import HopName, of_addresses
 from monitor.routes.tables.batches import packed_address
+from probes.commands.own_command import MANAGE
 from probes.commands.subcommands import add_subcommand
 from probes.quantities import counted
 
@@ -28,7 +29,7 @@ FILES = {
     TableName.AS: "database of libloc or MaxMind, CSV or TSV of ranges, compressed or not; several make one table",
     TableName.IXP: "CSV of prefix, name, or JSON of PeeringDB; several make one table",
 }
-NOT_LOADED = "no table loaded; load one with manage.py routes {} load FILE"
+NOT_LOADED = f"no table loaded; load one with {MANAGE} routes {{}} load FILE"
 
 
 class Command(BaseCommand):

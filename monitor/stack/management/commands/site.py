@@ -27,7 +27,7 @@ from monitor.database_errors import reported_to_user
 from monitor.environment import LOOPBACK_HOSTS
 from monitor.mesh.models import Site
 from monitor.stack.site_listing import as_text, site_rows
-from probes.commands.own_command import INSTALLED_AS, is_installed
+from probes.commands.own_command import INSTALLED_AS, MANAGE, is_installed
 from probes.commands.subcommands import add_subcommand
 from probes.quantities import counted
 
@@ -82,13 +82,13 @@ class Command(BaseCommand):
         if as_json:
             self.stdout.write(json.dumps(rows))
             return
-        self.stdout.write("\n".join(as_text(rows)) if rows else "no sites; `manage.py mesh apply FILE` adds sites")
+        self.stdout.write("\n".join(as_text(rows)) if rows else f"no sites; `{MANAGE} mesh apply FILE` adds sites")
 
     def _print_command(self, site: Site, replaces_tokens: bool, url: str | None, hours: int) -> None:
         has_token = AgentToken.objects.filter(site=site, revoked_at=None).exists()
         if has_token and not replaces_tokens:
             raise CommandError(
-                f"{site.name} has a token already; `manage.py site rotate {site.name}` replaces it,"
+                f"{site.name} has a token already; `{MANAGE} site rotate {site.name}` replaces it,"
                 f" `site revoke {site.name}` ends it"
             )
         if not 1 <= hours <= LONGEST_HOURS:
@@ -143,7 +143,7 @@ def _site_named(name: str) -> Site:
         raise CommandError(f'site "{name}" has no agent; set agent = true in mesh.toml and apply it')
     close = difflib.get_close_matches(name, names, n=1)
     hint = f'did you mean "{close[0]}"?' if close else f"sites with an agent: {', '.join(names) or 'none'}"
-    raise CommandError(f'site "{name}" is not in the mesh ({hint}); `manage.py mesh apply FILE` adds sites')
+    raise CommandError(f'site "{name}" is not in the mesh ({hint}); `{MANAGE} mesh apply FILE` adds sites')
 
 
 def _own_url() -> str:

@@ -21,6 +21,7 @@ from monitor.accounts.origin import is_by_this_user
 from monitor.accounts.roles import Action, needs
 from monitor.web.pages.incidents.operate import may_operate, refusal
 from monitor.web.pages.lab.load import BreakForm, LabView, change_site, expected_now, load_lab, undo
+from probes.commands.own_command import MANAGE
 from probes.lab import control
 from probes.lab.settings import LabError
 
@@ -33,7 +34,7 @@ REFRESH_S = 3
 def lab_page(request: HttpRequest) -> HttpResponse:
     """Show the broken paths, or break or restore a path and show them again."""
     if settings.LAB_DIR is None:
-        raise Http404("There is no lab here: `manage.py up --lab` runs one.")
+        raise Http404(f"There is no lab here: `{MANAGE} up --lab` runs one.")
     may_break = may_operate(request) or (settings.LOCAL_READ and is_by_this_user(request))
     if request.method == "POST" and not may_break:
         raise PermissionDenied("only operators, and the user who runs the lab, may break its paths")
@@ -53,7 +54,7 @@ def lab_page(request: HttpRequest) -> HttpResponse:
 def lab_expected(request: HttpRequest) -> JsonResponse:
     """For `lab set`: the expected time until the incident of the present faults, as sentences and seconds."""
     if settings.LAB_DIR is None:
-        raise Http404("There is no lab here: `manage.py up --lab` runs one.")
+        raise Http404(f"There is no lab here: `{MANAGE} up --lab` runs one.")
     query = request.GET
     try:
         expected = expected_now(settings.LAB_DIR, timezone.now(), query.get("path", ""), query.get("site", ""))

@@ -19,6 +19,7 @@ from monitor.agents.problems import ProblemKind
 from monitor.analysis import figures
 from monitor.mesh.models import Site
 from monitor.overview.late_agents import is_late
+from probes.commands.own_command import MANAGE
 from probes.site.health import Health
 from probes.site.versions import is_older
 
@@ -136,7 +137,7 @@ def _second_agent_problems(site: Site, second: SecondAgent | None, now: datetime
     yield CardProblem(
         AgentState.TROUBLE,
         f"a second agent{where} shows this site's token and is refused, last {ago} ago: stop one of the two; "
-        f"manage.py site rotate {site.name} gives the site to another",
+        f"{MANAGE} site rotate {site.name} gives the site to another",
     )
 
 
