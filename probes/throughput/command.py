@@ -100,6 +100,8 @@ def _problem(args: argparse.Namespace) -> str | None:
             return f"--{name.replace('_', '-')}: must be 1 to {most}"
     if not 1 <= args.capture_packets <= MOST_CAPTURED_PACKETS:
         return f"--capture-packets: must be 1 to {MOST_CAPTURED_PACKETS}"
+    if args.capture is not None and not args.capture.absolute().parent.is_dir():
+        return f"--capture {args.capture}: its folder does not exist"
     return None
 
 

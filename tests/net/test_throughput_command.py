@@ -63,7 +63,9 @@ def test_without_a_server_there_is_neither_result_nor_file(tmp_path):
     assert not file.exists()
 
 
-@pytest.mark.parametrize("wrong", [("--streams", 0), ("--capture-packets", 20_001), ("--port", 65_536)])
+@pytest.mark.parametrize(
+    "wrong", [("--streams", 0), ("--capture-packets", 20_001), ("--port", 65_536), ("--capture", "/nonexistent/a.pcap")]
+)
 def test_options_out_of_bounds_are_usage_errors(wrong):
     done = throughput(SERVER, *wrong)
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from kombu.transport import TRANSPORT_ALIASES, memory
 
-URL = "soundings-local://"
+URL = "soundings-local://localhost"
+"""Kombu warns of an address without a host."""
 
 
 class LocalChannel(memory.Channel):
