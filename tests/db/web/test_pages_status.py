@@ -389,4 +389,6 @@ def test_an_incident_that_waits_to_close_is_called_back_to_normal(page, paths, m
 
     assert [during.state, during.open[0].symptom] == ["1 open incident: 1 of 6 paths has problems.", "packet loss"]
     waiting = "1 of 6 paths is back to normal, waiting to close."
-    assert [after.state, after.open[0].symptom] == [f"1 open incident: {waiting}", "packet loss, back to normal"]
+    assert [after.state, after.open[0].symptom] == [f"1 open incident: {waiting}", "packet loss"]
+    assert after.open[0].is_back_to_normal
+    assert "; now back to normal" in page()

@@ -50,6 +50,7 @@ class PublicIncident:
     symptom: str
     began_at: datetime
     ended_at: datetime | None
+    is_back_to_normal: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +217,13 @@ def _floored_percent(ratio: float) -> str:
 
 
 def _public(incident: Incident) -> PublicIncident:
-    normal = ", back to normal" if words.is_back_to_normal(incident) else ""
-    return PublicIncident(_place(incident), _symptom(incident) + normal, words.since(incident), words.until(incident))
+    return PublicIncident(
+        _place(incident),
+        _symptom(incident),
+        words.since(incident),
+        words.until(incident),
+        is_back_to_normal=words.is_back_to_normal(incident),
+    )
 
 
 def _symptom(incident: Incident) -> str:
