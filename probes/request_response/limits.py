@@ -18,7 +18,7 @@ class RequestResponseLimits(msgspec.Struct, frozen=True, kw_only=True):
         int, Meta(ge=0, le=LARGEST_RUN_BYTES), meaning("payload of a run in both directions, sent or answered")
     ] = LARGEST_RUN_BYTES
     serve: Annotated[bool, meaning("answer the blocks of the plan's peers")] = True
-    peers: Annotated[NetworkList, meaning("networks whose blocks are answered besides those, without a key")] = ()
+    peers: Annotated[NetworkList, meaning("networks answered besides the plan's peers, without a key")] = ()
     max_connections: Annotated[int, Meta(ge=1, le=1000), meaning("connections answered at once")] = 16
     max_bytes_per_peer_per_hour: Annotated[
         int, Meta(ge=0), meaning("payload exchanged with an address as a server, on average over an hour")

@@ -17,9 +17,7 @@ class StampLimits(msgspec.Struct, frozen=True, kw_only=True):
     min_spacing_s: Annotated[Number, meaning("minimum interval between packets to the same address")] = 0.1
     max_packets_per_s: Annotated[Number, meaning("total rate of this agent's STAMP tests")] = 5000.0
     reflect: Annotated[bool, meaning("answer the packets of the plan's peers")] = True
-    peers: Annotated[
-        NetworkList, meaning("networks whose packets are answered besides those of the plan's peers, without a key")
-    ] = ()
+    peers: Annotated[NetworkList, meaning("networks answered besides the plan's peers, without a key")] = ()
     max_replies_per_peer_per_s: Annotated[Number, meaning("replies to an address")] = 1000.0
     max_replies_per_s: Annotated[Number, meaning("replies in total")] = 20000.0
     max_sessions: Annotated[int, Meta(ge=1, le=1_000_000), meaning("counters kept; the oldest are forgotten")] = 10_000

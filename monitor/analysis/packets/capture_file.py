@@ -53,7 +53,7 @@ def read_capture(data: bytes) -> Iterator[CapturedPacket]:
         return _pcap(data)
     if data[:4] == PCAPNG_MAGIC:
         return _pcapng(data)
-    raise CaptureError("not a pcap or pcapng file: it begins with none of their marks")
+    raise CaptureError("not a pcap or pcapng file: it does not begin as either does")
 
 
 def _pcap(data: bytes) -> Iterator[CapturedPacket]:
