@@ -434,6 +434,7 @@ def test_compare_adds_and_removes_paths(browser, served, path_ids):
         drawn = page.locator("[data-chart] canvas").count()
         page.get_by_role("link", name="remove bern to rome").click()
         page.get_by_text("bern → rome").wait_for(state="detached")
+        page.locator(".compared li").first.wait_for()  # the page is loaded anew
         remaining = page.locator(".compared li").all_inner_texts()
 
     assert added == [path_ids["bern", "rome"], path_ids["rome", "boston"]]

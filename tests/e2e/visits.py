@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Request, sync_playwright
+from playwright.sync_api import TimeoutError as Late
 
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 """The shell without windows first: it takes less than half of the processor time."""
@@ -91,6 +92,9 @@ def wrong_for_readers(page: Page, *rules: str) -> list[tuple[str, list[str]]]:
 
 
 def too_wide(page: Page) -> list[str]:
-    """Elements that overflow the page on the right outside of scrolling frames, or the page's excess width."""
+    """Elements that overflow the page on the right outside of scrolling frames, or the page's excess width, after the
+    time that charts need to follow another width of the window."""
+    with suppress(Late):
+        page.wait_for_function("() => document.documentElement.scrollWidth <= innerWidth", timeout=5000)
     width, room = page.evaluate("() => [document.documentElement.scrollWidth, innerWidth]")
     return [] if width <= room else [f"{width} px in {room} px", *page.evaluate(TOO_WIDE)]
