@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from monitor.analysis.transfer import diagnose
+from monitor.analysis.transfer import Verdict, diagnose
 from tests.diagnosis.reading import recording
 from tests.diagnosis.runs import LAB, prepare, run
 from tests.diagnosis.scenarios import SCENARIOS
@@ -37,8 +37,10 @@ def two_ends(namespaces_required: None) -> Iterator[RunningLab]:
 def test_the_verdict_is_the_configured_limit(two_ends: RunningLab, name: str) -> None:
     scenario = SCENARIOS[name]
 
-    diagnosis = diagnose(recording(run(two_ends, scenario)))
-    if diagnosis.verdict is not scenario.verdict:
+    for attempt in range(4):
         diagnosis = diagnose(recording(run(two_ends, scenario)))
+        # A busy host may leave the limit undetermined, and says so.
+        if diagnosis.verdict is scenario.verdict or (attempt and diagnosis.verdict is not Verdict.UNDETERMINED):
+            break
 
     assert diagnosis.verdict is scenario.verdict, diagnosis.sentence
