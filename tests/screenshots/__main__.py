@@ -22,7 +22,7 @@ TESTED_PATHS = 20
 TESTS_BEFORE = 10
 """Tests of the path whose rate is to fall: two more than the alert compares with."""
 
-LOSSY, LONGER, SLOWER, AT_REST = ("cern", "ornl"), ("slac", "in2p3"), ("nersc", "cern"), ("slac", "cern")
+LOSSY, LONGER, SLOWER, AT_REST = ("cern", "ornl"), ("slac", "in2p3"), ("nersc", "cern"), ("slac", "ornl")
 FAULTS = {
     LOSSY: ("--loss", "0.06"),
     LONGER: ("--rtt-ms", "235"),
