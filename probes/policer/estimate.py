@@ -134,7 +134,7 @@ def _slower_train(train: UdpTrain) -> TrainPlan:
 
 
 def _from_first(trains: Sequence[UdpTrain], base_s: float, peak_bps: float) -> tuple[Sequence[UdpTrain], float]:
-    """The trains without one of which too little passed, and the rate of the first of them."""
+    """The trains, without the first if too little of it passed, and the rate of the first that remains."""
     if len(trains) > 1 and _passed_too_little(trains[0], base_s):
         return trains[1:], trains[1].sent_bps
     return trains, peak_bps

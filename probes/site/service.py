@@ -22,8 +22,8 @@ def is_installed() -> bool:
 
 
 def start_after_join(data: Path) -> str | None:
-    """Enable and start the service if `data` is its folder and root runs this. Returns what was done, to be printed;
-    None where the service has nothing to do with this folder."""
+    """Enable and start the service if `data` is its folder and root runs this. Returns a sentence for the
+    user; None where the service does not use this folder."""
     if data.resolve() != SYSTEM_AGENT.resolve() or os.geteuid() != 0 or not is_installed():
         return None
     enabled = subprocess.run(["systemctl", "enable", "--quiet", UNIT], capture_output=True, text=True, check=False)

@@ -43,5 +43,5 @@ def refusal(window_bytes: int | None, sysctls: Mapping[str, str] | None = None) 
 
 
 def largest(windows_bytes: Sequence[int | None]) -> int | None:
-    """The largest requested buffer; None where none is requested."""
+    """The largest requested buffer; None without any request."""
     return max((window for window in windows_bytes if window is not None), default=None)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind
+from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, both_ends, fields_of_slot
 from probes.disk_to_disk.kind import KIND as DISK_TO_DISK
 from probes.disk_to_disk.spec import SLOT_MARGIN_S, STEPS, DiskToDiskSlot, DiskToDiskSpec, slot_length_s
 from probes.toml.keys import meaning
@@ -66,19 +66,9 @@ def _length(test: DiskToDiskEntry) -> Length:
 def _slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> DiskToDiskSlot:
     """Slot of a disk-to-disk test. The source of a path sends and reports; the receiver connects to it, so both get
     both addresses."""
-    path = slot.measurement.path
-    source, destination = path.source, path.destination
-    ends = {
-        "address": destination.address_for(source), "source": source.address_for(destination), "family": path.family,
-    }  # fmt: skip
     return DiskToDiskSlot(
-        slot_id=slot.pk,
-        path_id=path.pk,
-        test=slot.measurement.test.name,
-        role="client" if path.source.site_id == site.pk else "server",
-        starts_at=slot.starts_at,
-        ends_at=slot.ends_at,
-        spec=msgspec.convert({**slot.parameters, **ends, **secrets}, DiskToDiskSpec),
+        **fields_of_slot(slot, site),
+        spec=msgspec.convert({**slot.parameters, **both_ends(slot), **secrets}, DiskToDiskSpec),
     )
 
 

@@ -143,3 +143,24 @@ def task_maker(
 def literal_or_none(address: str) -> str | None:
     """A source address; None for a name, which the site resolves and routes itself."""
     return address if addresses.literal(address) is not None else None
+
+
+def fields_of_slot(slot: Slot, site: Site) -> dict[str, Any]:
+    """Fields of a planned slot whose test the source of its path sends, for the agent of `site` at either end."""
+    path = slot.measurement.path
+    return {
+        "slot_id": slot.pk,
+        "path_id": path.pk,
+        "test": slot.measurement.test.name,
+        "role": "client" if path.source.site_id == site.pk else "server",
+        "starts_at": slot.starts_at,
+        "ends_at": slot.ends_at,
+    }
+
+
+def both_ends(slot: Slot) -> dict[str, Any]:
+    """The address of each end of a slot's path as the other end reaches it, and their family."""
+    path = slot.measurement.path
+    source, destination = path.source, path.destination
+    ends = {"address": destination.address_for(source), "source": source.address_for(destination)}
+    return {**ends, "family": path.family}

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind
+from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, both_ends, fields_of_slot
 from probes.policer.kind import KIND as POLICER
 from probes.policer.spec import LOADING_S, PORT, SLOT_MARGIN_S, PolicerSlot, PolicerSpec, slot_length_s
 from probes.toml.keys import meaning
@@ -47,19 +47,11 @@ def _length(test: PolicerEntry) -> Length:
 
 def _slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> PolicerSlot:
     """Slot of a policer test. The source of a path sends and reports; both ends get both addresses."""
-    path = slot.measurement.path
-    source, destination = path.source, path.destination
-    ends = {
-        "address": destination.address_for(source), "source": source.address_for(destination), "family": path.family,
-    }  # fmt: skip
     return PolicerSlot(
-        slot_id=slot.pk,
-        path_id=path.pk,
-        test=slot.measurement.test.name,
-        role="client" if path.source.site_id == site.pk else "server",
-        starts_at=slot.starts_at,
-        ends_at=slot.ends_at,
-        spec=msgspec.convert({**slot.parameters, **ends, "one_time_key": secrets.get("one_time_key")}, PolicerSpec),
+        **fields_of_slot(slot, site),
+        spec=msgspec.convert(
+            {**slot.parameters, **both_ends(slot), "one_time_key": secrets.get("one_time_key")}, PolicerSpec
+        ),
     )
 
 

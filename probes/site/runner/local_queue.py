@@ -1,7 +1,7 @@
 """The queue of an agent's Celery worker: in the memory of its only process, so that an agent needs no broker.
 
-Kombu's transport in memory looks for messages once a second; this one is woken by each. What is queued is lost with the
-process, and needs no keeping: the plan says what is due next, and the spool which slots were begun.
+Kombu's transport in memory looks for messages once a second; this one is woken by each. Queued messages are lost with
+the process, and need no keeping: the plan says what is due next, and the spool which slots were begun.
 """
 
 from __future__ import annotations

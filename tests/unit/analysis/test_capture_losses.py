@@ -104,12 +104,12 @@ def test_a_real_transfer_sent_again_what_was_lost():
     losses = lost_between(near, far)
 
     assert losses.where is LostWhere.DATA
-    assert losses.lost_bytes == pytest.approx(sum(figures_of(one).resent_bytes for one in near), rel=0.05)
+    assert losses.lost_bytes == pytest.approx(sum(figures_of(connection).resent_bytes for connection in near), rel=0.05)
     assert losses.needless_bytes == 0
 
 
 def test_a_capture_that_ends_early_is_compared_as_far_as_it_goes():
-    """What is on its way when a capture ends is no loss."""
+    """Packets in flight when a capture ends are not counted as lost."""
     sender, receiver = capture("queue-ipv6-sender"), capture("queue-ipv6-sender")
     cut = receiver[:24] + b"".join(records(receiver)[: len(records(receiver)) // 2])
 
