@@ -16,6 +16,7 @@ from monitor.mesh.document.stamp_rules import check_stamp
 from monitor.mesh.document.structure import selections
 from monitor.mesh.kinds import MESH_KINDS, packet_sizes, slot_s
 from monitor.mesh.kinds.aggregate_rules import check_aggregates
+from monitor.mesh.kinds.server_rules import check_server_ports
 from monitor.mesh.schedule.timetable import Job, Timetable, place
 from probes.toml.keys import keys_of
 from probes.toml.tables import Table
@@ -40,6 +41,7 @@ def check(document: MeshDocument, top: Table, entries: Entries) -> None:
     _one_kind_of_bursts(document, wanted, entries)
     _packet_sizes_differ(document, wanted, entries)
     check_stamp(document, wanted, entries)
+    check_server_ports(document, wanted, entries)
     check_aggregates(document, entries)
     _hosts_have_the_time(document, wanted, entries)
     _turns_fit(document, wanted, entries)

@@ -1,4 +1,4 @@
-"""Check the STAMP tests of mesh.toml: results of a path that can be told apart, and a single port for each reflector.
+"""Check the STAMP tests of mesh.toml: results of a path that can be told apart.
 
 The problems are recorded on the tables of the groups that add a test. Warnings are of tests that need something that is
 not in the file: a reflector at a site without an agent, or other limits.
@@ -24,7 +24,6 @@ def check_stamp(
     tests = {test.name: test for test in document.tests if isinstance(test, StampEntry)}
     stamps = {measurement: group for measurement, group in wanted.items() if measurement.test in tests}
     _paths_have_one_test(stamps, entries)
-    _reflectors_have_one_port(document, tests, stamps, entries)
 
 
 def _paths_have_one_test(stamps: Mapping[MeasurementEntry, str], entries: Mapping[str, Mapping[str, Table]]) -> None:
@@ -39,30 +38,6 @@ def _paths_have_one_test(stamps: Mapping[MeasurementEntry, str], entries: Mappin
                 f'tests "{other}" and "{measurement.test}" both measure the directions from "{measurement.source}" to '
                 f'"{measurement.destination}", so their results are ambiguous; remove one of them',
                 "tests",
-            )
-
-
-def _reflectors_have_one_port(
-    document: MeshDocument,
-    tests: Mapping[str, StampEntry],
-    stamps: Mapping[MeasurementEntry, str],
-    entries: Mapping[str, Mapping[str, Table]],
-) -> None:
-    """The reflector of an agent has a single socket; those of other sites are none of ours."""
-    site_of = {host.name: site for site in document.sites for host in site.hosts}
-    first: dict[str, StampEntry] = {}
-    reported = set()
-    for measurement in stamps:
-        site, test = site_of[measurement.destination], tests[measurement.test]
-        if not site.has_agent:
-            continue
-        other = first.setdefault(site.name, test)
-        if other.port != test.port and test.name not in reported:
-            reported.add(test.name)
-            entries["test"][test.name].problem(
-                f'port = {test.port}, but test "{other.name}" uses port {other.port} of the reflector of site '
-                f'"{site.name}"; an agent has a single reflector, so write the same port',
-                "port",
             )
 
 

@@ -6,14 +6,14 @@ of its own; `monitor.mesh.schedule` plans the slots of all members together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind
+from monitor.mesh.kinds.kind import DAY_S, Length, ListeningPort, MeshKind
 from monitor.mesh.kinds.throughput import KIND as THROUGHPUT
 from monitor.mesh.kinds.throughput import (
     RESULT_BYTES,
@@ -22,6 +22,7 @@ from monitor.mesh.kinds.throughput import (
     ThroughputSettings,
     bits,
     check_transfer,
+    iperf3_servers,
     throughput_slot,
 )
 from probes.aggregate.kind import KIND as AGGREGATE
@@ -150,6 +151,12 @@ def _slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> Aggregat
     return AggregateSlot(**{**fields, "spec": spec})
 
 
+def _servers(test: AggregateEntry, source: str, destination: str) -> Sequence[ListeningPort]:
+    """The server of a member, on the port of its place."""
+    place = place_of(test.parameters, source, destination) or 0
+    return iperf3_servers(destination, test.port + place, test.protocol)
+
+
 KIND = MeshKind(
     kind=AGGREGATE,
     entry=AggregateEntry,
@@ -158,6 +165,7 @@ KIND = MeshKind(
     result_bytes=lambda parameters: RESULT_BYTES,
     length=_length,
     slot=_slot,
+    servers=_servers,
     hourly_keys=True,
     filling_s=THROUGHPUT.filling_s,
     slot_s=THROUGHPUT.slot_s,

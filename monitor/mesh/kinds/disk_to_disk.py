@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, both_ends, fields_of_slot
+from monitor.mesh.kinds.kind import DAY_S, Length, ListeningPort, MeshKind, both_ends, fields_of_slot
 from probes.disk_to_disk.kind import KIND as DISK_TO_DISK
 from probes.disk_to_disk.spec import SLOT_MARGIN_S, STEPS, DiskToDiskSlot, DiskToDiskSpec, slot_length_s
 from probes.toml.keys import meaning
@@ -79,6 +79,7 @@ KIND = MeshKind(
     table="disk_to_disk_test",
     length=_length,
     slot=_slot,
+    servers=lambda test, source, destination: (ListeningPort(source, "TCP", test.port),),
     filling_s=lambda parameters: 2 * int(parameters["duration_s"]),
     slot_s=_slot_s,
 )

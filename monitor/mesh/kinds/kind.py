@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -47,6 +47,24 @@ class Length:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class ListeningPort:
+    """A port on which the agent of a host listens for a test."""
+
+    host: str
+    transport: Literal["TCP", "UDP"]
+    port: int
+
+
+def on_both_transports(host: str, port: int) -> tuple[ListeningPort, ListeningPort]:
+    """The servers of a test that listens for TCP and UDP on the same port."""
+    return ListeningPort(host, "TCP", port), ListeningPort(host, "UDP", port)
+
+
+def _no_servers(test: Any, source: str, destination: str) -> Sequence[ListeningPort]:
+    return ()
+
+
 def _no_check(table: Table) -> None:
     pass
 
@@ -80,6 +98,9 @@ class MeshKind:
     agents derive an expensive key pair of it. `filling_s(parameters)` is the time during which such a test loads its
     path, `slot_s(parameters)` the length of its slot.
 
+    `servers(test, source, destination)` are those that agents run for a test between two hosts: in its slots or, for a
+    kind in cycles, all the time, in a single process with a single port, `server_name`.
+
     Of a kind whose results are bursts, `measured_by(parameters)` are the words for its packets.
     """
 
@@ -98,6 +119,8 @@ class MeshKind:
     hourly_keys: bool = False
     filling_s: Callable[[Mapping[str, Any]], int] | None = None
     slot_s: Callable[[Mapping[str, Any]], int] | None = None
+    servers: Callable[[Any, str, str], Sequence[ListeningPort]] = _no_servers
+    server_name: str = ""
     measured_by: Callable[[Mapping[str, Any]], str] = _by_ping
 
 

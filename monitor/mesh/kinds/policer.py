@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, both_ends, fields_of_slot
+from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, both_ends, fields_of_slot, on_both_transports
 from probes.policer.kind import KIND as POLICER
 from probes.policer.spec import LOADING_S, PORT, SLOT_MARGIN_S, PolicerSlot, PolicerSpec, slot_length_s
 from probes.toml.keys import meaning
@@ -69,6 +69,7 @@ KIND = MeshKind(
     table="policer_result",
     length=_length,
     slot=_slot,
+    servers=lambda test, source, destination: on_both_transports(destination, test.port),
     filling_s=_filling_s,
     slot_s=_slot_s,
 )

@@ -11,7 +11,7 @@ from django.utils.crypto import salted_hmac
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, PacketDscp, egress_of, leaving, task_maker
+from monitor.mesh.kinds.kind import DAY_S, Length, ListeningPort, MeshKind, PacketDscp, egress_of, leaving, task_maker
 from probes.request_response.kind import KIND as REQUEST_RESPONSE
 from probes.request_response.spec import (
     BEYOND_COUNT,
@@ -57,7 +57,7 @@ class RequestResponseEntry(TestKeys, frozen=True, tag="request-response"):
     ] = 1.0
     timeout_s: Annotated[float, Meta(ge=0.1, le=60), meaning("A later response is an error.")] = 5.0
     port: Annotated[
-        int, Meta(ge=1, le=65_535), meaning("TCP port of the servers; a single one for all tests of a mesh.")
+        int, Meta(ge=1, le=65_535), meaning("TCP port of the servers; a single one for that of each agent.")
     ] = REQUEST_RESPONSE_PORT
     dscp: PacketDscp = 0
 
@@ -127,5 +127,7 @@ KIND = MeshKind(
     result_bytes=_result_bytes,
     length=_length,
     turn_s=12,
+    servers=lambda test, source, destination: (ListeningPort(destination, "TCP", test.port),),
+    server_name="request-response server",
     task=task_maker(RequestResponseTask, RequestResponseSpec, _target),
 )

@@ -11,7 +11,16 @@ from django.utils.crypto import salted_hmac
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import CyclePeriodS, Length, MeshKind, PacketDscp, egress_of, ends, task_maker
+from monitor.mesh.kinds.kind import (
+    CyclePeriodS,
+    Length,
+    ListeningPort,
+    MeshKind,
+    PacketDscp,
+    egress_of,
+    ends,
+    task_maker,
+)
 from monitor.mesh.kinds.ping import BURST_BYTES, RTT_BYTES
 from probes.stamp.kind import KIND as STAMP
 from probes.stamp.spec import (
@@ -123,6 +132,8 @@ KIND = MeshKind(
     length=_length,
     identified_by_size=True,
     stands_in_for_pings=True,
+    servers=lambda test, source, destination: (ListeningPort(destination, "UDP", test.port),),
+    server_name="reflector",
     measured_by=lambda parameters: "STAMP",
     task=task_maker(StampTask, StampSpec, _target),
 )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, literal_or_none
+from monitor.mesh.kinds.kind import DAY_S, Length, ListeningPort, MeshKind, literal_or_none, on_both_transports
 from probes.throughput.kind import KIND as THROUGHPUT
 from probes.throughput.spec import MOST_CAPTURED_PACKETS, ThroughputSlot, ThroughputSpec
 from probes.toml.keys import Text, meaning
@@ -206,6 +206,15 @@ def throughput_slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -
     )
 
 
+def iperf3_servers(host: str, port: int, protocol: Protocol) -> Sequence[ListeningPort]:
+    """The server of a transfer: with UDP, it exchanges the settings by TCP on the same port."""
+    return on_both_transports(host, port) if protocol == "udp" else (ListeningPort(host, "TCP", port),)
+
+
+def _servers(test: ThroughputEntry, source: str, destination: str) -> Sequence[ListeningPort]:
+    return iperf3_servers(source if test.reverse else destination, test.port, test.protocol)
+
+
 KIND = MeshKind(
     kind=THROUGHPUT,
     entry=ThroughputEntry,
@@ -214,6 +223,7 @@ KIND = MeshKind(
     result_bytes=lambda parameters: RESULT_BYTES,
     length=_length,
     slot=throughput_slot,
+    servers=_servers,
     reversed_by=REVERSED_BY,
     hourly_keys=True,
     filling_s=_filling_s,
