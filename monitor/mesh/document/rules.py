@@ -12,6 +12,7 @@ from monitor.mesh.document import expansion
 from monitor.mesh.document.alert_rules import FOR, PATH, RULES
 from monitor.mesh.document.burst_sizes import burst_sizes
 from monitor.mesh.document.entries import WITH_SLOTS, GroupEntry, MeshDocument, TestEntry
+from monitor.mesh.document.service_levels import check_promised
 from monitor.mesh.document.stamp_rules import check_stamp
 from monitor.mesh.document.structure import selections
 from monitor.mesh.kinds import MESH_KINDS, packet_sizes, slot_s
@@ -46,6 +47,7 @@ def check(document: MeshDocument, top: Table, entries: Entries) -> None:
     _hosts_have_the_time(document, wanted, entries)
     _turns_fit(document, wanted, entries)
     _paths_are_measured(wanted, top, entries)
+    check_promised(document, (measurement.hosts for measurement in wanted), top)
     _windows_hold_a_cycle(document, top)
 
 

@@ -7,16 +7,20 @@ compliance.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.alert_rules import FOR, OpenRatio, Place
+from monitor.mesh.document.entries import MeshDocument
+from monitor.mesh.document.rule_schedules import place_in
 from probes.toml.keys import meaning
+from probes.toml.tables import Table
 
 KEPT_RATIO = 0.95
+BURST, RATE = "promised_burst_bytes", "promised_bps"
 
 
 class ServiceLevel(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,3 +59,25 @@ def settings_for(levels: Mapping[str, Any], place: Place) -> ServiceLevel:
     layers = [levels, *(table for table in levels.get(FOR, ()) if place.is_in(table))]
     keys = ServiceLevel.__struct_fields__
     return ServiceLevel(**{key: value for layer in layers for key, value in layer.items() if key in keys})
+
+
+def check_promised(document: MeshDocument, paths: Iterable[tuple[str, str]], top: Table) -> None:
+    """Record every table that gives a path of these hosts a burst without a rate, beside which alone it is judged."""
+    tables = [table for above in top.tables("service_level") for table in (above, *above.tables(FOR))]
+    with_burst = [table for table in tables if BURST in table.values]
+    if not with_burst:
+        return
+    places = [place_in(document, hosts) for hosts in dict.fromkeys(paths)]
+    lacking = [place for place in places if settings_for(document.service_levels, place).promised_bps is None]
+    for table in with_burst:
+        path = next((place for place in lacking if place.is_in(table.values)), None)
+        if path is not None:
+            table.problem(_sentence(path), BURST)
+
+
+def _sentence(path: Place) -> str:
+    source, destination = path.hosts
+    return (
+        f'{BURST} is judged beside {RATE}, which is not set for the path from "{source}" to "{destination}"; '
+        f"write {RATE} = … (bit/s) too, or leave the burst out"
+    )
