@@ -87,6 +87,12 @@ urlpatterns: list[URLPattern] = [
     path("sweeps/", sweeps_page, name="sweeps"),
     path("sweeps/<int:sweep_id>/", sweep_page, name="sweep"),
     path("sites/<str:name>/", site_page, name="site"),
+    path("sites/<str:name>/annotate/", annotate.annotate_site, name="site-annotate"),
+    path(
+        "sites/<str:name>/annotations/<int:annotation_id>/remove/",
+        annotate.remove_annotation_of_site,
+        name="site-annotation-remove",
+    ),
     path("completeness/", completeness_page, name="completeness"),
     path("captures/", captures_page, name="captures"),
     path("captures/<int:slot_id>-<str:role>.pcap", capture_pcap, name="capture-pcap"),

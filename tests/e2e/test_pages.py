@@ -72,7 +72,7 @@ NOT_PAGES = {
     "series-csv", "bursts-csv", "tests-csv", "changes-csv", "table-tsv", "chart-bundle", "grid-cell", "grid-changes",
     "routes-csv", "directions-csv", "stamp-csv", "path-charts", "trace-now", "capture-pcap",
     "request-response-csv", "aggregates-csv",
-    "annotate", "annotation-remove",
+    "annotate", "annotation-remove", "site-annotate", "site-annotation-remove",
     "run-now", "test-now", "path-progress", "acknowledge", "unacknowledge", "comment", "quiet-end", "silence", "logout",
     "search-suggestions", "lab", "lab-expected",
 }  # fmt: skip

@@ -12,7 +12,7 @@ from django.db.models import Q
 
 from monitor.alerts.incidents.actions import ActionRefused, QuietScope, UnknownObject
 from monitor.alerts.models import Annotation, AuditRecord
-from monitor.mesh.models import Path
+from monitor.mesh.models import Path, Site
 
 FURTHEST_BACK = timedelta(days=3660)
 MOST_AHEAD = timedelta(minutes=5)
@@ -59,3 +59,13 @@ def annotations_of_path(path_id: int, since: datetime, until: datetime) -> list[
     concerned = Q(path=path_id) | sites | Q(path=None, site=None)
     rows = Annotation.objects.filter(concerned, removed_at=None, at__gte=since, at__lt=until)
     return list(rows.select_related("path", "site").order_by("at", "pk"))
+
+
+def annotations_of_site(site: Site, since: datetime, until: datetime) -> list[Annotation]:
+    """The annotations of a site, of the paths from and to it and of the mesh in [since, until), newest first."""
+    on_paths = Q(path__source__site=site) | Q(path__destination__site=site)
+    rows = Annotation.objects.filter(
+        Q(site=site) | on_paths | Q(path=None, site=None), removed_at=None, at__gte=since, at__lt=until
+    )
+    ends = ("path__source__site", "path__destination__site")
+    return list(rows.select_related("site", *ends).order_by("-at", "-pk"))

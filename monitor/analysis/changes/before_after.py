@@ -15,17 +15,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.analysis import figures
-from monitor.analysis.routes.medians import (
-    CONFIDENCE_Z,
-    effective_count,
-    median_interval,
-    proportion_difference,
-)
+from monitor.analysis.routes.medians import effective_count, median_interval, proportion_difference
 
 Floats = NDArray[np.float64]
 
@@ -74,10 +70,15 @@ class Comparison:
     words: str
 
 
-def compare(hours: HourCounts, tests: Sequence[tuple[float, float]], at_s: float, now_s: float) -> list[Comparison]:
-    """Compare the three figures around `at_s`; `tests` are times in seconds and rates in bit/s."""
+def compare(
+    hours: HourCounts, tests: Sequence[tuple[float, float]], at_s: float, now_s: float, *, of_paths: int = 1
+) -> list[Comparison]:
+    """Compare the three figures around `at_s`; `tests` are times in seconds and rates in bit/s. Of a path that is
+    compared together with others, `of_paths` in all, the intervals are wider, so that all of them hold at 99%."""
     before, after = _matched(hours, at_s, now_s)
-    return [_rtt(hours, before, after), _loss(hours, before, after), _throughput(tests, at_s)]
+    # Bonferroni: hundreds of comparisons at 99% each would prove several changes that did not happen.
+    z = NormalDist().inv_cdf(1.0 - (1.0 - CONFIDENCE) / (2.0 * of_paths))
+    return [_rtt(hours, before, after, z), _loss(hours, before, after, z), _throughput(tests, at_s, z)]
 
 
 def _matched(hours: HourCounts, at_s: float, now_s: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -96,9 +97,9 @@ def _matched(hours: HourCounts, at_s: float, now_s: float) -> tuple[NDArray[np.b
     return before, after
 
 
-def _rtt(hours: HourCounts, before: NDArray[np.bool_], after: NDArray[np.bool_]) -> Comparison:
+def _rtt(hours: HourCounts, before: NDArray[np.bool_], after: NDArray[np.bool_], z: float) -> Comparison:
     old, new = (_without_daily_cycle(hours, before, part) for part in (before, after))
-    return _medians("RTT", old, new, LEAST_HOURS, "hours with replies", figures.milliseconds, _least_rtt_ms)
+    return _medians("RTT", (old, new), z, LEAST_HOURS, "hours with replies", figures.milliseconds, _least_rtt_ms)
 
 
 def _without_daily_cycle(hours: HourCounts, before: NDArray[np.bool_], part: NDArray[np.bool_]) -> Floats:
@@ -119,25 +120,25 @@ def _least_rtt_ms(before_ms: float) -> float:
     return max(LEAST_RTT_MS, LEAST_RTT_RATIO * before_ms)
 
 
-def _throughput(tests: Sequence[tuple[float, float]], at_s: float) -> Comparison:
+def _throughput(tests: Sequence[tuple[float, float]], at_s: float, z: float) -> Comparison:
     span_s = DAYS_BEFORE * DAY_HOURS * HOUR_S
     old = np.array([bps for test_s, bps in tests if at_s - span_s <= test_s < at_s])
     new = np.array([bps for test_s, bps in tests if at_s <= test_s < at_s + span_s])
     return _medians(
-        "throughput", old, new, LEAST_TESTS, "tests", figures.bit_rate, lambda before_bps: LEAST_RATE_RATIO * before_bps
+        "throughput", (old, new), z, LEAST_TESTS, "tests", figures.bit_rate, lambda old_bps: LEAST_RATE_RATIO * old_bps
     )
 
 
 def _medians(
     name: str,
-    old: Floats,
-    new: Floats,
+    samples: tuple[Floats, Floats],
+    z: float,
     least: int,
     unit: str,
     shown: Callable[[float], str],
     least_change: Callable[[float], float],
 ) -> Comparison:
-    z = CONFIDENCE_Z[CONFIDENCE]
+    old, new = samples
     if min(len(old), len(new)) < least:
         words = f"{name}: cannot tell, {len(old)} {unit} before and {len(new)} after, {least} needed"
         return Comparison(name, Proof.CANNOT_TELL, None, None, None, None, words)
@@ -150,7 +151,7 @@ def _medians(
     return _comparison(name, is_proven, first.median, second.median, low, high, shown)
 
 
-def _loss(hours: HourCounts, before: NDArray[np.bool_], after: NDArray[np.bool_]) -> Comparison:
+def _loss(hours: HourCounts, before: NDArray[np.bool_], after: NDArray[np.bool_], z: float) -> Comparison:
     parts = [part & (hours.sent > 0) for part in (before, after)]
     if min(int(part.sum()) for part in parts) < LEAST_HOURS:
         counts = [int(part.sum()) for part in parts]
@@ -159,7 +160,7 @@ def _loss(hours: HourCounts, before: NDArray[np.bool_], after: NDArray[np.bool_]
     counted = [(float(hours.lost[part].sum()), float(hours.sent[part].sum())) for part in parts]
     together = max(_together(hours.sent[part], hours.lost[part]) for part in parts)
     scaled = [(lost / together, sent / together) for lost, sent in counted]
-    low, high = proportion_difference(scaled[0], scaled[1], CONFIDENCE_Z[CONFIDENCE])
+    low, high = proportion_difference(scaled[0], scaled[1], z)
     old, new = (lost / sent for lost, sent in counted)
     is_proven = not low <= 0.0 <= high and abs(new - old) >= LEAST_LOSS_RATIO
     return _comparison("loss", is_proven, old, new, low, high, figures.percent)

@@ -220,6 +220,24 @@ def path_series(path_id: int, packet_bytes: int, since: datetime, until: datetim
     return Series(path_id, packet_bytes, RAW_STEP_S, tuple(_points_of_raw(rows)))
 
 
+@dataclass(frozen=True, slots=True)
+class PathHour:
+    """Packets and median RTT of a path in an hour; the RTT is None without replies."""
+
+    path_id: int
+    at: datetime
+    sent: int
+    received: int
+    rtt_median_ms: float | None
+
+
+def hours_of_paths(path_ids: Sequence[int], packet_bytes: int, since: datetime, until: datetime) -> list[PathHour]:
+    """The hourly summaries of several paths, by path and hour."""
+    check_period(since, until)
+    parameters = {"path_ids": list(path_ids), "packet_bytes": packet_bytes, "since": since, "until": until}
+    return records(PathHour, *run_statement("hours_of_paths", **parameters))
+
+
 def series_since(since: datetime, until: datetime) -> datetime:
     """The beginning of the first interval of a series of the period: all that it shows lies between that and the end
     of the interval that contains `until`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -101,19 +102,57 @@ def test_the_page_adds_and_removes_an_annotation(mesh, client):
     assert "port &lt;replaced&gt;" not in client.get(f"/paths/{path_id}/?tab=changes", headers=host).content.decode()
 
 
-def test_a_planted_step_of_the_rtt_is_proven_from_stored_hours(mesh):
-    """A week of hours at 50 ms, and two days at 60 ms."""
-    now = timezone.now().replace(minute=0, second=0, microsecond=0)
-    at = now - timedelta(days=2, minutes=30)
+def plant_step(path_id, at, now, after_ms):
+    """A week of hours at 50 ms, and then others at `after_ms`."""
     hours = [now - timedelta(hours=hour) for hour in range(1, 24 * 9)]
-    rows = [(hour, (60.0 if hour > at else 50.0) + 0.1 * (hour.hour % 5)) for hour in hours]
+    rows = [(hour, (after_ms if hour > at else 50.0) + 0.1 * (hour.hour % 5)) for hour in hours]
     counts = {"bursts": 60, "bursts_all_lost": 0, "bursts_none_lost": 60, "bursts_during_test": 0}
     counts |= {"bursts_not_measured": 0, "sent": 600, "received": 600, "duplicates": 0, "reordered": 0}
     BurstHour.objects.bulk_create(
-        BurstHour(path_id=mesh.slac_cern.pk, packet_bytes=100, hour=hour, rtt_median_ms=rtt_ms, **counts)
-        for hour, rtt_ms in rows
+        BurstHour(path_id=path_id, packet_bytes=100, hour=hour, rtt_median_ms=rtt_ms, **counts) for hour, rtt_ms in rows
     )
+
+
+def test_a_planted_step_of_the_rtt_is_proven_from_stored_hours(mesh):
+    now = timezone.now().replace(minute=0, second=0, microsecond=0)
+    at = now - timedelta(days=2, minutes=30)
+    plant_step(mesh.slac_cern.pk, at, now, 60.0)
     rtt, loss, throughput = before_and_after(mesh.slac_cern.pk, 100, at, now)
 
     assert (rtt.proof, rtt.after - rtt.before) == (Proof.PROVEN, pytest.approx(10, abs=0.2))
     assert (loss.proof, throughput.proof) == (Proof.NOT_PROVEN, Proof.CANNOT_TELL)
+
+
+def test_the_page_of_a_site_has_the_verdict_on_its_paths(mesh, client):
+    """Slower to one site, as before to the other; the annotation of a path of others is not shown."""
+    host, now = {"host": "localhost"}, timezone.now().replace(minute=0, second=0, microsecond=0)
+    at = now - timedelta(days=2, minutes=30)
+    plant_step(mesh.slac_cern.pk, at, now, 60.0)
+    plant_step(mesh.slac_anl.pk, at, now, 50.0)
+    annotate(QuietScope(site=mesh.slac_cern.source.site), at, "new <firewall>", "eva", now)
+    annotate(QuietScope(path=mesh.slac_anl), at, "fibre moved", "eva", now)
+    of_site, of_path = client.get("/sites/slac/?size=100", headers=host), client.get("/sites/cern/", headers=host)
+    html = of_site.content.decode()
+
+    assert "new &lt;firewall&gt;" in html
+    assert re.search(r"RTT: higher on 1 of \d+ paths, proven; no proven change on 1", html)
+    assert "fibre moved" in html
+    assert "fibre moved" not in of_path.content.decode()
+    assert "Add annotation" not in html
+
+
+def test_the_page_of_a_site_adds_and_removes_an_annotation(mesh, client):
+    host = {"host": "localhost"}
+    log_in(client, "operator")
+    form = {"at": f"{timezone.now() - timedelta(hours=3):%Y-%m-%dT%H:%M}", "zone": "UTC", "text": "router replaced"}
+    assert client.post("/sites/cern/annotate/", form, headers=host).status_code == 302
+    [note] = Annotation.objects.all()
+    html = client.get("/sites/cern/", headers=host).content.decode()
+
+    assert (note.site_id, note.text) == (mesh.cern.pk, "router replaced")
+    assert "router replaced" in html
+    assert "Add annotation" in html
+    assert client.post("/sites/atlantis/annotate/", form, headers=host).status_code == 422
+    assert client.post("/sites/cern/annotate/", form | {"text": ""}, headers=host).status_code == 422
+    assert client.post(f"/sites/cern/annotations/{note.pk}/remove/", headers=host).status_code == 302
+    assert "router replaced" not in client.get("/sites/cern/", headers=host).content.decode()

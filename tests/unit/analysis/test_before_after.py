@@ -82,3 +82,15 @@ def test_the_figures_are_those_of_each_side():
 @pytest.mark.parametrize("after_hours", [0, 3])
 def test_too_few_hours_cannot_tell(after_hours):
     assert set(proofs(1, after_hours=after_hours, rtt_factor=2.0).values()) == {Proof.CANNOT_TELL}
+
+
+def test_a_hundred_unchanged_paths_together_hardly_ever_have_a_proof():
+    """At 99% each, a hundred paths with three figures would have about one false proof in every group."""
+    now_s = AT_S + 7 * DAY_HOURS * HOUR_S
+    proofs = [
+        compared.proof
+        for seed in range(SEEDS)
+        for compared in compare(path_of(seed), rates_of(seed, 1.0), AT_S, now_s, of_paths=100)
+    ]
+
+    assert proofs.count(Proof.PROVEN) == 0

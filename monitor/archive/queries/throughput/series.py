@@ -98,6 +98,22 @@ def throughput_series(path_id: int, since: datetime, until: datetime) -> list[Th
     return select(ThroughputPoint, "throughput_series", path_id=path_id, since=since, until=until)
 
 
+@dataclass(frozen=True, slots=True)
+class PathRate:
+    """The rate of a test of a path."""
+
+    path_id: int
+    at: datetime
+    throughput_bps: float
+
+
+def rates_of_paths(path_ids: Sequence[int], since: datetime, until: datetime) -> list[PathRate]:
+    """The rates of the scheduled TCP tests of several paths, by path and time."""
+    check_period(since, until)
+    parameters = {"path_ids": list(path_ids), "since": since, "until": until, "left_out": ON_DEMAND}
+    return records(PathRate, *run_statement("rates_of_paths", **parameters))
+
+
 def scheduled_bps(tests: Iterable[ThroughputPoint]) -> list[float]:
     """Throughput of the scheduled TCP tests: UDP tests send at a set rate, on-demand tests have their own settings."""
     planned = (test for test in tests if test.protocol == "tcp" and test.test != ON_DEMAND)

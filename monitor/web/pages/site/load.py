@@ -1,5 +1,5 @@
 """The data of a site's page: contact, state of its agent, paths in both directions, completeness of the last week,
-incidents.
+incidents, annotations.
 
 In: a site's name, a stretch of time and a packet size. Out: a `SiteView` for the template. The worst paths come first:
 open incidents, then total loss, then most loss.
@@ -7,7 +7,7 @@ open incidents, then total loss, then most loss.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -19,6 +19,7 @@ from monitor.archive.queries.operation import completeness
 from monitor.archive.queries.paths import PathSummary, measured_packet_sizes, path_summaries
 from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
 from monitor.mesh.models import Path, Site
+from monitor.overview.annotations.of_site import SiteAnnotation, site_annotations
 from monitor.overview.grid import choose_packet_bytes
 from monitor.overview.measures import MEASURES
 from monitor.overview.path_figures import FigureState, PathFigures, figures_of
@@ -75,6 +76,7 @@ class SiteView:
     days: tuple[tuple[date, DayCell], ...]
     open_incidents: tuple[Incident, ...]
     past_incidents: tuple[Incident, ...]
+    annotations: tuple[SiteAnnotation, ...]
 
 
 def load_site(name: str, shown: ShownPeriod, packet_bytes: int | None, now: datetime) -> SiteView:
@@ -83,13 +85,14 @@ def load_site(name: str, shown: ShownPeriod, packet_bytes: int | None, now: date
     sizes = tuple(measured_packet_sizes())
     size = choose_packet_bytes(sizes, packet_bytes)
     lasting = listing.incidents(listing.IncidentFilter(site=name))
+    paths = _paths_of(site)
     return SiteView(
         site=site,
         shown=shown,
         packet_bytes=size,
         packet_sizes=sizes,
         card=next((card for card in load_sites(now).cards if card.site == site), None),
-        peers=_peers(site, shown, size, lasting),
+        peers=_peers(site, paths, shown, size, lasting),
         days=_days(site, now),
         open_incidents=tuple(lasting[:INCIDENTS_SHOWN]),
         past_incidents=tuple(
@@ -97,11 +100,19 @@ def load_site(name: str, shown: ShownPeriod, packet_bytes: int | None, now: date
                 listing.IncidentFilter(which=listing.StateFilter.RESOLVED, site=name), limit=INCIDENTS_SHOWN
             )
         ),
+        annotations=site_annotations(site, paths, size, now),
     )
 
 
-def _peers(site: Site, shown: ShownPeriod, packet_bytes: int, lasting: Iterable[Incident]) -> tuple[Peer, ...]:
-    of_site = [*Path.objects.in_use().filter(source__site=site), *Path.objects.in_use().filter(destination__site=site)]
+def _paths_of(site: Site) -> list[Path]:
+    """The paths in use from a site, then those to it."""
+    in_use = Path.objects.in_use()
+    return [*in_use.filter(source__site=site), *in_use.filter(destination__site=site)]
+
+
+def _peers(
+    site: Site, of_site: Sequence[Path], shown: ShownPeriod, packet_bytes: int, lasting: Iterable[Incident]
+) -> tuple[Peer, ...]:
     ids = [path.pk for path in of_site]
     summaries = {
         summary.path_id: summary

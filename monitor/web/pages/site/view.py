@@ -10,6 +10,8 @@ from django.views.decorators.http import require_safe
 from monitor.mesh.models import Site
 from monitor.overview.grid import HistoryPeriod, UnknownChoice
 from monitor.web.pages.first_run import still_waiting
+from monitor.web.pages.incidents.operate import may_operate
+from monitor.web.pages.path.other_tests.annotate import SiteAnnotationForm
 from monitor.web.pages.site.load import load_site
 from monitor.web.request import parameters
 from monitor.web.request.grid_choices import ENDS, chosen_packet_bytes
@@ -30,6 +32,8 @@ def site_page(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "view": view,
         "now": now,
+        "may_operate": may_operate(request),
+        "annotation_form": SiteAnnotationForm() if may_operate(request) else None,
         "first_run": None if view.packet_sizes else still_waiting(now),
         "periods": parameters.options(
             request, "period", [(period, period) for period in HistoryPeriod], shown.period, without=ENDS

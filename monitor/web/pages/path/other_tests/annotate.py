@@ -1,7 +1,8 @@
-"""Annotations on the path page: the form of operators, and the views that it is posted to."""
+"""Annotations on the pages of a path and of a site: the forms of operators, and the views that they are posted to."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +18,13 @@ from monitor.mesh.models import Path
 from monitor.web.pages.incidents.operate import answer, problems, refusal
 from monitor.web.request.paths import path_or_404
 from monitor.web.request.zoned_forms import ZonedForm, ZonedMinute
+
+
+class SiteAnnotationForm(ZonedForm, forms.Form):
+    """A change of a site."""
+
+    at = ZonedMinute(label="at")
+    text = forms.CharField(label="change", max_length=4000, strip=True)
 
 
 class AnnotationForm(ZonedForm, forms.Form):
@@ -45,19 +53,44 @@ class AnnotationForm(ZonedForm, forms.Form):
 def annotate(request: HttpRequest, path_id: int) -> HttpResponse:
     """Store the annotation of the form."""
     form, back = AnnotationForm(path_or_404(path_id), request.POST), _back(path_id)
-    if not form.is_valid():
-        return refusal(request, problems(form), 422, back)
-
-    def make(who: str, now: datetime) -> object:
-        return store_annotation(form.noted_scope, form.cleaned_data["at"], form.cleaned_data["text"], who, now)
-
-    return answer(request, make, back)
+    return _store(request, form, lambda: form.noted_scope, back)
 
 
 @require_POST
 def remove_annotation(request: HttpRequest, path_id: int, annotation_id: int) -> HttpResponse:
     """Remove an annotation."""
     return answer(request, lambda who, now: remove(annotation_id, who, now), _back(path_id))
+
+
+@require_POST
+def annotate_site(request: HttpRequest, name: str) -> HttpResponse:
+    """Store the annotation of a site's form."""
+    return _store(request, SiteAnnotationForm(request.POST), lambda: find_scope(site=name), _back_to_site(name))
+
+
+@require_POST
+def remove_annotation_of_site(request: HttpRequest, name: str, annotation_id: int) -> HttpResponse:
+    """Remove an annotation, and go back to the page of a site."""
+    return answer(request, lambda who, now: remove(annotation_id, who, now), _back_to_site(name))
+
+
+def _store(
+    request: HttpRequest,
+    form: SiteAnnotationForm | AnnotationForm,
+    noted_scope: Callable[[], QuietScope],
+    back: str,
+) -> HttpResponse:
+    if not form.is_valid():
+        return refusal(request, problems(form), 422, back)
+
+    def make(who: str, now: datetime) -> object:
+        return store_annotation(noted_scope(), form.cleaned_data["at"], form.cleaned_data["text"], who, now)
+
+    return answer(request, make, back)
+
+
+def _back_to_site(name: str) -> str:
+    return f"{reverse('site', args=[name])}#annotations"
 
 
 def _back(path_id: int) -> str:
