@@ -84,6 +84,13 @@ def burst_figures(group: ArrayLike, rtts_ms: ArrayLike, sent: ArrayLike, groups:
     )
 
 
+def slot_minima(group: ArrayLike, slot: ArrayLike, rtts_ms: Floats, groups: int, slots: int) -> Floats:
+    """The minimum RTT of each slot of time, 0 to `slots` - 1, of each group, of shape (groups, slots)."""
+    place = np.asarray(group, dtype=np.int64) * slots + np.asarray(slot, dtype=np.int64)
+    of_burst = np.fmin.reduce(rtts_ms, axis=1, initial=np.nan)
+    return grouped_minima(place, of_burst, groups * slots).reshape(groups, slots)
+
+
 def grouped_ipdv(group: Ints, rtts_ms: Floats, groups: int) -> Floats:
     """Interquartile range of each group's signed differences between consecutive RTTs of a burst (RFC 5481, section
     4.1)."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+SLOTS_AN_HOUR = 12
+"""Slots of 5 minutes, the shortest time of which a summary has anything: its minimum RTT."""
 LONGEST_IN_HOURS = timedelta(days=2)
 LONGEST_IN_DAYS = timedelta(days=62)
 """A longer period contains a whole month."""

@@ -28,10 +28,14 @@ def unpack_groups(
     Each element is the `string_agg` over a group of `int2send` of the bursts' numbers of packets, and of `array_send`
     of their RTTs. None is a group without bursts.
     """
-    packets_of = [np.frombuffer(packed or b"", dtype=">i2") for packed in packets]
-    group = np.repeat(np.arange(len(packets_of)), [len(numbers) for numbers in packets_of])
-    numbers = np.concatenate([np.empty(0, np.int64), *packets_of]).astype(np.int64)
+    group = np.repeat(np.arange(len(packets)), [len(packed or b"") // 2 for packed in packets])
+    numbers = unpack_numbers(packets)
     return group, numbers, unpack(numbers, b"".join(packed or b"" for packed in sent_arrays))
+
+
+def unpack_numbers(packed: Sequence[bytes | None]) -> NDArray[np.int64]:
+    """The numbers of all groups in a row; each element is the `string_agg` over a group of `int2send`."""
+    return np.frombuffer(b"".join(numbers or b"" for numbers in packed), dtype=">i2").astype(np.int64)
 
 
 def unpack(packets: NDArray[np.int64], sent_arrays: bytes) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from monitor.archive.aggregates.settle import settle
 from monitor.archive.diagnosis import pending
 from monitor.archive.diagnosis.captures import find_in_captures
 from monitor.archive.rollup import recompute
+from monitor.archive.rollup.earlier_minima import mark_earlier_hour
 from monitor.archive.upkeep import growth, records, retention, samples
 from probes.contract import Deadline
 
@@ -29,6 +30,8 @@ def roll_up() -> int:
     of hours."""
     deadline = Deadline(TIME_LIMIT_S)
     hours = _all(deadline, recompute.roll_up)
+    if not deadline.passed and mark_earlier_hour(timezone.now()):
+        hours += _all(deadline, recompute.roll_up)
     for tier in recompute.TIERS:
         _all(deadline, partial(recompute.merge, tier))
     return hours

@@ -5,6 +5,7 @@ With TimescaleDB, `burst_hour` is a hypertable.
 
 from __future__ import annotations
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from monitor.archive.fields import RealField
@@ -78,6 +79,9 @@ class BurstHour(BurstSummary):
 
     pk = models.CompositePrimaryKey("path_id", "packet_bytes", "hour")
     hour = models.DateTimeField()
+    slot_minima_ms = ArrayField(
+        RealField(null=True), null=True, help_text="minimum RTT of each 5 minutes; null without replies"
+    )
 
     class Meta:
         db_table = "burst_hour"

@@ -38,10 +38,10 @@ class TableSize(models.Model):
 
 
 class KeptSince(models.Model):
-    """Time since which all records of a retention key are complete; earlier records were deleted and are not
-    missing."""
+    """Time since which all records of a key are complete; earlier records were deleted and are not missing, or are
+    still to be computed."""
 
-    key = models.TextField(help_text="ledger or slots")
+    key = models.TextField(help_text="ledger, slots, or slot_minima while earlier ones are computed")
     since = models.DateTimeField()
 
     class Meta:

@@ -1,4 +1,5 @@
-"""Figures of a day for the small trends in lists: of sites by hour, of paths by hour, and of throughput tests.
+"""Figures of a day for the small trends in lists: of sites by hour, of paths by hour, and of throughput tests; and the
+minimum RTTs of paths by slots of 5 minutes.
 
 In: sites or paths with a period each. Out: records for all of them, by a single statement; an hour or test without a
 record has no data.
@@ -10,7 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.archive.periods import SLOTS_AN_HOUR
+from monitor.archive.round_trips import unpack
 from monitor.archive.statements import records, run_statement
+
+HOUR_S = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +82,18 @@ def _columns(wanted: Sequence[WantedPath]) -> dict[str, list[object]]:
         "since": [path.since for path in wanted],
         "until": [path.until for path in wanted],
     }
+
+
+def slot_minima(path_ids: Sequence[int], since: datetime, until: datetime) -> dict[int, NDArray[np.float64]]:
+    """The minimum RTT in ms of each slot of each hour in [since, until), of shape (hours, slots), NaN without replies;
+    by the ids of the paths that have any."""
+    first_s = int(since.timestamp())
+    hours = int(until.timestamp() - first_s) // HOUR_S
+    _, rows = run_statement("slot_minima", path_ids=list(path_ids), since=since, until=until)
+    minima = {}
+    for path_id, packed_hours, packed_minima in rows:
+        place = (np.frombuffer(packed_hours, dtype=">i8") - first_s) // HOUR_S
+        minima_ms = np.full((hours, SLOTS_AN_HOUR), np.nan)
+        np.fmin.at(minima_ms, place, unpack(np.full(len(place), SLOTS_AN_HOUR), packed_minima))
+        minima[path_id] = minima_ms
+    return minima

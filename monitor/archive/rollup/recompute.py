@@ -22,8 +22,8 @@ import numpy as np
 from django.db import connection, models, transaction
 
 from monitor.analysis.sketches import IPDV_MS, RATE_BPS, RTT_MS, Sketches
-from monitor.analysis.summaries import QUANTILE_SHARES, burst_figures, grouped_quantiles
-from monitor.archive.columns import nullable
+from monitor.analysis.summaries import QUANTILE_SHARES, burst_figures, grouped_quantiles, slot_minima
+from monitor.archive.columns import array_text, nullable
 from monitor.archive.models import (
     BurstDay,
     BurstHour,
@@ -39,8 +39,8 @@ from monitor.archive.models import (
     ThroughputTest,
     ThroughputYear,
 )
-from monitor.archive.periods import end_of, next_start, start_of
-from monitor.archive.round_trips import unpack_groups
+from monitor.archive.periods import SLOTS_AN_HOUR, end_of, next_start, start_of
+from monitor.archive.round_trips import unpack_groups, unpack_numbers
 from monitor.archive.statements import optional_list, statement
 from monitor.mesh.kinds import stored_in
 
@@ -227,6 +227,11 @@ def _burst_rows(rows: Columns) -> Columns:
     for field in fields(figures):
         value = getattr(figures, field.name)
         columns[field.name] = value.to_bytes() if isinstance(value, Sketches) else nullable(value)
+    minima_ms = slot_minima(group, unpack_numbers(rows["slots"]), rtts_ms, len(rows["packets"]), SLOTS_AN_HOUR)
+    columns["slot_minima_ms"] = [
+        array_text(nullable(of_hour)) if has_any else None
+        for of_hour, has_any in zip(minima_ms, (~np.isnan(minima_ms)).max(axis=1).tolist(), strict=True)
+    ]
     return columns | _loaded_rows(rows)
 
 

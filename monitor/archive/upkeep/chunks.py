@@ -23,8 +23,8 @@ SHARE_OF_MEMORY = 0.25
 ONE_DAY = timedelta(days=1)
 DAY_S = 86_400
 DAY_H = 24
-BURST_HOUR_BYTES = 360
-"""Row of `burst_hour` with its sketch, indexes included."""
+BURST_HOUR_BYTES = 430
+"""Row of `burst_hour` with its sketch and minima, indexes included."""
 SPANS = [timedelta(hours=hours) for hours in (1, 2, 3, 4, 6, 8, 12, 24, 48, 96, 168, 336, 720)]
 """Allowed intervals; few, so that a small change of the mesh changes none."""
 

@@ -71,7 +71,7 @@ def test_daily_rows_are_computed_from_the_current_plan(plan):
 
     assert planned_bytes() == {
         "burst": 2 * 2880 * 2 * (192 + 4 * 10),
-        "burst_hour": 2 * 24 * 2 * 360,
+        "burst_hour": 2 * 24 * 2 * 430,
         "throughput_test": 2 * 24 * 2000,
         "capacity_result": 2 * 300,
     }
@@ -80,7 +80,7 @@ def test_daily_rows_are_computed_from_the_current_plan(plan):
 def test_a_seldom_measurement_has_at_most_an_hour_per_run(plan):
     MeasurementPeriod.objects.filter(measurement__test__kind="ping").update(every_s=7200)
 
-    assert planned_bytes()["burst_hour"] == 3 * 12 * 2 * 360
+    assert planned_bytes()["burst_hour"] == 3 * 12 * 2 * 430
 
 
 def test_without_a_plan_no_interval_is_chosen():

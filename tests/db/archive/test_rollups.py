@@ -110,6 +110,7 @@ def _summary(members):
         "duplicates": sum(result.duplicates for result in measured),
         "reordered": sum(result.reordered for result in measured),
         "ipdv_ms": float(np.subtract(*np.percentile(differences, [75, 25]))) if differences else None,
+        "slot_minima_ms": _slot_minima(measured),
     }
     if len(rtts):
         loss_ratio = lost / sent if lost else min(1.0, 3 / sent)
@@ -121,6 +122,13 @@ def _summary(members):
     else:
         expected |= dict.fromkeys((*ROUND_TRIPS, "estimate_bps", "estimate_is_floor"))
     return expected
+
+
+def _slot_minima(measured):
+    slots = [[] for _ in range(12)]
+    for result in measured:
+        slots[result.started_at.minute // 5] += [rtt for rtt in result.rtts_ms if rtt is not None]
+    return [float(np.float32(min(rtts))) if rtts else None for rtts in slots] if any(slots) else None
 
 
 DERIVED = {"rtt_iqr_ms", "received_avg_ratio", "received_max_ratio", "rate_avg_per_ms", "rate_max_per_ms"}

@@ -1,7 +1,7 @@
 -- One row for each of the given hours (path_ids[i], hours[i]) and packet size with raw bursts: what can be counted, and
 -- for the rest the round trips of its bursts in the order of time. `packets` has how many each burst sent, `rtts` the
 -- bursts' arrays as PostgreSQL sends them, NaN where lost; `loaded_packets` and `loaded_rtts` those of the packets sent
--- during our own tests. Bursts without any other packet are counted, no more. A burst is not all lost if a packet under
+-- during our own tests. `slots` has the 5 minutes of the hour in which each burst began, 0 to 11. Bursts without any other packet are counted, no more. A burst is not all lost if a packet under
 -- load was answered, and its loss is of all its packets, so that the few left of it are not the worst loss.
 WITH marked AS (
     SELECT path_id, hour FROM unnest(%(path_ids)s::integer[], %(hours)s::timestamptz[]) AS m (path_id, hour)
@@ -10,6 +10,7 @@ raw AS (
     SELECT
         path_id, packet_bytes, hour, measured_at, outcome = 'measured' AND NOT during_test AS counts, during_test, sent,
         received, duplicates, reordered, late, cardinality(rtts_ms)::smallint AS packets,
+        (date_part('minute', measured_at - hour)::integer / 5)::smallint AS slot,
         CASE WHEN received = sent THEN rtts_ms ELSE array_replace(rtts_ms, NULL, 'NaN'::real) END AS rtts_ms,
         CASE WHEN loaded_rtts_ms IS NOT NULL THEN
             array_replace(CASE WHEN during_test THEN rtts_ms ELSE loaded_rtts_ms END, NULL, 'NaN'::real)
@@ -46,6 +47,7 @@ counted AS (
             FILTER (WHERE counts) AS bursts_excluded,
         string_agg(int2send(packets), '') FILTER (WHERE counts) AS packets,
         string_agg(array_send(rtts_ms), '') FILTER (WHERE counts) AS rtts,
+        string_agg(int2send(slot), '') FILTER (WHERE counts) AS slots,
         string_agg(int2send(cardinality(loaded_rtts_ms)::smallint), '') FILTER (WHERE loaded_rtts_ms IS NOT NULL)
             AS loaded_packets,
         string_agg(array_send(loaded_rtts_ms), '') FILTER (WHERE loaded_rtts_ms IS NOT NULL) AS loaded_rtts
