@@ -97,6 +97,9 @@ causes: setup system-test ## planted faults in a simulated mesh: are the stated 
 	$(BIN)/python -m tests.causes --write
 	$(BIN)/python -m tests.causes.partial --write
 
+congestion: setup ## planted queues on simulated paths: are the stated times right; five minutes, tables into docs/method/congestion.md
+	$(BIN)/python -m tests.congestion --write
+
 routes: setup ## routes, changes and loss on simulated networks: are the stated places right; three minutes, tables into docs/method/routes.md
 	$(BIN)/python -m tests.routes --write
 

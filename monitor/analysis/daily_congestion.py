@@ -1,14 +1,15 @@
 """Daily congestion: hours of the day in which the minimum RTT of a path is above its base, on most days.
 
-In: the minimum RTT of each slot of the day (15 minutes or an hour), of shape (days, slots), NaN where there is none,
-and the weekday of each day, in one time zone. Out: the hours that recur, with the days on which they were congested
-and by how much the RTT rose; or that there are too few days to tell.
+In: the minimum RTT of each slot of the day (5 minutes, or longer), of shape (days, slots), NaN where there is none,
+and the weekday of each day, in one time zone. Out: the hours that recur, their begin and end with their uncertainty,
+the days on which they were congested and by how much the RTT rose; or that there are too few days to tell.
 
 A queue that stays full raises also the minimum (time series latency probes: M. Luckie et al., "Challenges in Inferring
 Internet Interdomain Congestion", IMC 2014; A. Dhamdhere et al., "Inferring Persistent Interdomain Congestion", SIGCOMM
-2018). A slot is congested if its minimum is above the base, the low tenth of the RTTs within half a day, by
-five standard deviations of the quiet slots and by `LEAST_RISE_MS`. Short gaps are closed and short runs dropped. A
+2018). A quarter of an hour is congested if its minimum is above the base, the low tenth of the RTTs within half a day,
+by five standard deviations of the quiet ones and by `LEAST_RISE_MS`. Short gaps are closed and short runs dropped. A
 change of the route raises the RTT once, until the base has followed; only hours that come back are named.
+`monitor.analysis.daily_edges` says when they begin and end.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.analysis.daily_edges import edges_of_days, queue_days, typical_edge
+
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
@@ -28,14 +31,24 @@ BASE_SHARE = 0.1
 BASE_H = 12.0
 """To either side. Congestion lasts longer than a day less a tenth on no path that is worth measuring."""
 
+DETECTION_MIN = (15, 20, 30, 60)
+"""Queues are detected by the minimum of more packets than those of a slot, which varies less: of the shortest time of
+which most in the measured hours have a reply."""
+LEAST_SHARE = 0.8
+
 LONGEST_GAP_H = 1.0
 SHORTEST_RUN_H = 0.75
 
 LEAST_DAYS = 5
 """Days with at least half of their slots, without which nothing recurs."""
-RECURRING_SHARE = 0.5
+RECURRING_SHARE = 0.4
 LEAST_RECURRENCES = 3
+PASSES = 2
+"""The hours of the first are those in which quarters of an hour recur, those of the second the typical ones."""
+
 WORST_BY_MS = 1.0
+WORST_BY_SHARE = 0.25
+WORST_BY_SIGMAS = 3.0
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 PARTS_OF_DAY = ("night", "morning", "afternoon", "evening")
@@ -44,10 +57,13 @@ PARTS_OF_DAY = ("night", "morning", "afternoon", "evening")
 @dataclass(frozen=True, slots=True)
 class RecurringHours:
     """Hours of the day (0 to 24; beyond 24 on the next day), on how many of the measured days they were congested, the
-    median rise of the minimum RTT in them, and the weekday on which it is highest, 0 for Monday (None if alike)."""
+    median rise of the minimum RTT in them, and the weekday on which it is highest, 0 for Monday (None if alike).
+    Begin and end are the medians over the days, each within its uncertainty to either side with 90% confidence."""
 
     begin_h: float
     end_h: float
+    begin_within_min: float
+    end_within_min: float
     days_congested: int
     days_measured: int
     rise_ms: float
@@ -64,7 +80,10 @@ class DailyCongestion:
 
 def congested_slots(minimum_ms: Floats, slots_a_day: int) -> Bools:
     """Which slots of a series, of shape (slots,), are congested."""
-    rise = above_base(minimum_ms, slots_a_day)
+    return _congested(above_base(minimum_ms, slots_a_day), slots_a_day)
+
+
+def _congested(rise: Floats, slots_a_day: int) -> Bools:
     quiet = rise[rise <= np.nanmedian(rise)] if np.isfinite(rise).any() else rise[:0]
     # Half of the quiet slots lie below their median: 1.4826 times that deviation is the standard deviation.
     sigma = 1.4826 * float(np.median(np.nanmedian(rise) - quiet)) * 2.0 if len(quiet) else 0.0
@@ -72,7 +91,7 @@ def congested_slots(minimum_ms: Floats, slots_a_day: int) -> Bools:
         is_high = rise > np.nanmedian(quiet) + max(LEAST_RISE_MS, SIGMAS * sigma) if len(quiet) else rise > np.inf
     slot_h = 24.0 / slots_a_day
     closed = _without_short_runs(~is_high, LONGEST_GAP_H / slot_h)
-    return _without_short_runs(~closed, SHORTEST_RUN_H / slot_h) & ~np.isnan(minimum_ms)
+    return _without_short_runs(~closed, SHORTEST_RUN_H / slot_h) & ~np.isnan(rise)
 
 
 def above_base(minimum_ms: Floats, slots_a_day: int) -> Floats:
@@ -88,71 +107,104 @@ def above_base(minimum_ms: Floats, slots_a_day: int) -> Floats:
 
 def daily_congestion(minimum_ms: Floats, weekdays: Sequence[int]) -> DailyCongestion:
     """The recurring congestion of days in a row, of shape (days, slots), whose weekdays are 0 for Monday to 6."""
-    days, slots = minimum_ms.shape
-    is_measured = (~np.isnan(minimum_ms)).sum(axis=1) >= slots / 2
+    coarse_ms = _by_longer_slots(minimum_ms)
+    days, slots = coarse_ms.shape
+    is_measured = (~np.isnan(coarse_ms)).sum(axis=1) >= slots / 2
     if is_measured.sum() < LEAST_DAYS:
         return DailyCongestion(False, ())
     with np.errstate(invalid="ignore"):
-        if (minimum_ms > np.nanmin(minimum_ms) + LEAST_RISE_MS).sum() < LEAST_RECURRENCES:
+        if (coarse_ms > np.nanmin(coarse_ms) + LEAST_RISE_MS).sum() < LEAST_RECURRENCES:
             return DailyCongestion(True, ())  # most paths, at little cost
-    series = minimum_ms.ravel()
-    is_congested = congested_slots(series, slots).reshape(days, slots)
-    rise = above_base(series, slots).reshape(days, slots)
-    has_value = ~np.isnan(minimum_ms)
-    of, had = has_value.sum(axis=0), is_congested.sum(axis=0)
-    # On weekdays only, or at weekends only, is recurring too.
-    recurs = (had >= LEAST_RECURRENCES) & (had >= RECURRING_SHARE * of)
-    for is_of_class in (np.array(weekdays) < 5, np.array(weekdays) >= 5):
-        of, had = has_value[is_of_class].sum(axis=0), is_congested[is_of_class].sum(axis=0)
-        recurs |= (had >= LEAST_RECURRENCES) & (had >= RECURRING_SHARE * of)
+    rise = above_base(coarse_ms.ravel(), slots)
+    is_congested = _congested(rise, slots).reshape(days, slots)
+    recurs = _recurring(is_congested, ~np.isnan(coarse_ms), weekdays)
+    # The base of a quarter of an hour is that of its parts.
+    per_slot = minimum_ms.shape[1] // slots
+    fine_rise = (minimum_ms.reshape(-1, per_slot) - (coarse_ms.ravel() - rise)[:, np.newaxis]).ravel()
     recurring = [
-        _hours(begin, end, is_congested, rise, has_value, is_measured, weekdays)
+        _hours(begin * per_slot, end * per_slot, fine_rise, minimum_ms.shape[1], weekdays)
         for begin, end in _circular_runs(recurs)
     ]
-    return DailyCongestion(True, tuple(sorted(recurring, key=lambda hours: (-hours.days_congested, hours.begin_h))))
+    there = [hours for hours in recurring if hours is not None]
+    return DailyCongestion(True, tuple(sorted(there, key=lambda hours: (-hours.days_congested, hours.begin_h))))
 
 
-def in_words(hours: RecurringHours, zone: str = "", solar_h: float = 0.0, *, is_least: bool = False) -> str:
-    """As in "congested 19:45 to 23:15 on 6 of 7 evenings, +23 ms, worst on Tuesday". `zone` follows the hours; the
-    sun is ahead of it by `solar_h` where the path is, so that it is evening there. By slots that are congested as a
-    whole the hours are the least, `is_least`."""
+def in_words(hours: RecurringHours, zone: str = "", solar_h: float = 0.0) -> str:
+    """As in "congested 19:40 to 23:10 (±5 min) on 6 of 7 evenings, +23 ms, worst on Tuesday". `zone` follows the hours;
+    the sun is ahead of it by `solar_h` where the path is, so that it is evening there."""
     part = PARTS_OF_DAY[int((((hours.begin_h + hours.end_h) / 2.0 + solar_h) % 24.0) // 6.0)]
     rise = f"{hours.rise_ms:.0f}" if hours.rise_ms >= 10.0 else f"{hours.rise_ms:.1f}"
-    least, zone = "at least " if is_least else "", zone and f" {zone}"
+    begin, end = (_in_steps(minutes) for minutes in (hours.begin_within_min, hours.end_within_min))
+    of_begin, of_end = ("", f" (±{end} min)") if begin == end else (f" (±{begin} min)", f" (±{end} min)")
     words = (
-        f"congested {least}{_clock(hours.begin_h)} to {_clock(hours.end_h)}{zone} on {hours.days_congested} of "
-        f"{hours.days_measured} {part}s, +{rise} ms"
+        f"congested {_clock(hours.begin_h)}{of_begin} to {_clock(hours.end_h)}{zone and f' {zone}'}{of_end} on "
+        f"{hours.days_congested} of {hours.days_measured} {part}s, +{rise} ms"
     )
     return words if hours.worst_weekday is None else f"{words}, worst on {WEEKDAYS[hours.worst_weekday]}"
 
 
-def _hours(
-    begin: int, end: int, is_congested: Bools, rise: Floats, has_value: Bools, is_measured: Bools,
-    weekdays: Sequence[int],
-) -> RecurringHours:  # fmt: skip
-    """The recurring hours of the slots from `begin` to `end`, which may be on the next day."""
-    slots = is_congested.shape[1]
-    width = end - begin
-    places = np.arange(len(is_congested))[:, np.newaxis] * slots + np.arange(begin, end)[np.newaxis]
-    is_inside = places < is_congested.size
-    places = np.minimum(places, is_congested.size - 1)
-    hit = is_congested.ravel()[places] & is_inside
-    has_any = has_value.ravel()[places] & is_inside
-    by_day = np.where(hit, rise.ravel()[places], np.nan)
-    counts = hit.sum(axis=1) >= np.minimum(width / 3.0, np.maximum(has_any.sum(axis=1), 1) / 2.0)
-    is_day = is_measured & (has_any.sum(axis=1) >= width / 2.0)
-    congested = counts & is_day
-    of_day = np.array([np.nanmedian(row) if np.isfinite(row).any() else np.nan for row in by_day])
-    by_weekday = {
-        weekday: float(np.mean(of_day[[n for n, day in enumerate(weekdays) if day == weekday and congested[n]]]))
-        for weekday in sorted({day for n, day in enumerate(weekdays) if congested[n]})
-    }
-    usual = float(np.median(of_day[congested])) if congested.any() else float("nan")
-    worst = max(by_weekday, key=lambda weekday: by_weekday[weekday], default=None)
-    if worst is not None and (len(by_weekday) < 2 or by_weekday[worst] - usual < max(WORST_BY_MS, 0.1 * usual)):
-        worst = None
+def _by_longer_slots(minimum_ms: Floats) -> Floats:
+    """The minima of slots that are long enough to detect queues in them."""
+    slot_min = 1440 // minimum_ms.shape[1]
+    hours = int((~np.isnan(_folded(minimum_ms, max(60 // slot_min, 1)))).sum())
+    longer = [_folded(minimum_ms, length // slot_min) for length in DETECTION_MIN if length % slot_min == 0]
+    for folded in longer:
+        if (~np.isnan(folded)).sum() >= LEAST_SHARE * hours * folded.shape[1] / 24:
+            return folded
+    return longer[-1]
+
+
+def _folded(minimum_ms: Floats, together: int) -> Floats:
+    """The minima of so many slots each."""
+    days, slots = minimum_ms.shape
+    folded: Floats = np.fmin.reduce(minimum_ms.reshape(days, slots // together, together), axis=2)
+    return folded
+
+
+def _recurring(is_congested: Bools, has_value: Bools, weekdays: Sequence[int]) -> Bools:
+    """Which slots of the day are congested on enough of the days. On weekdays only, or at weekends only, is enough."""
+    recurs = np.zeros(is_congested.shape[1], dtype=bool)
+    is_weekend = np.array(weekdays) >= 5
+    for is_of_class in (np.ones_like(is_weekend), ~is_weekend, is_weekend):
+        of, had = has_value[is_of_class].sum(axis=0), is_congested[is_of_class].sum(axis=0)
+        recurs |= (had >= LEAST_RECURRENCES) & (had >= RECURRING_SHARE * of)
+    return _without_short_runs(recurs, 1.0)
+
+
+def _hours(begin: int, end: int, rise_ms: Floats, slots: int, weekdays: Sequence[int]) -> RecurringHours | None:
+    """The recurring hours around the slots from `begin` to `end`, which may be on the next day; None if fewer days
+    have a queue at these hours than recur."""
     slot_h = 24.0 / slots
-    return RecurringHours(begin * slot_h, end * slot_h, int(congested.sum()), int(is_day.sum()), usual, worst)
+    for _ in range(PASSES):
+        days = queue_days(rise_ms, slots, begin, end, LEAST_RISE_MS)
+        edges = edges_of_days(rise_ms, days, slots, begin, end)
+        if min(np.isfinite(edges.begins_h).sum(), np.isfinite(edges.ends_h).sum()) < LEAST_RECURRENCES:
+            return None
+        begin_h, begin_within_min = typical_edge(edges.begins_h, edges.within_h)
+        end_h, end_within_min = typical_edge(edges.ends_h, edges.within_h)
+        begin, end = round(begin_h / slot_h), round(end_h / slot_h)
+        if end <= begin:
+            return None
+    risen_ms = days.rise_ms[days.is_congested]
+    midnight_h = 24.0 * (begin_h // 24.0)
+    return RecurringHours(
+        begin_h - midnight_h, end_h - midnight_h, begin_within_min, end_within_min,
+        int(days.is_congested.sum()), int(days.is_measured.sum()), float(np.median(risen_ms)),
+        _worst_weekday(risen_ms, np.array(weekdays)[days.is_congested]),
+    )  # fmt: skip
+
+
+def _worst_weekday(rise_ms: Floats, weekdays: NDArray[np.int64]) -> int | None:
+    """The weekday with the highest mean rise, if it is above the others by more than they vary."""
+    means = {int(weekday): float(rise_ms[weekdays == weekday].mean()) for weekday in np.unique(weekdays)}
+    if len(means) < 2:
+        return None
+    worst = max(means, key=lambda weekday: means[weekday])
+    others, count = rise_ms[weekdays != worst], int((weekdays == worst).sum())
+    usual = float(np.median(others))
+    sigma = float(np.sqrt(np.mean(np.square(others - usual)))) / np.sqrt(count)
+    least = max(WORST_BY_MS, WORST_BY_SHARE * usual, WORST_BY_SIGMAS * sigma)
+    return worst if means[worst] - usual >= least else None
 
 
 def _circular_runs(mask: Bools) -> list[tuple[int, int]]:
@@ -180,6 +232,11 @@ def _without_short_runs(mask: Bools, shortest: float) -> Bools:
     return kept
 
 
+def _in_steps(minutes: float) -> int:
+    """Minutes rounded up to five, as the sentence states them."""
+    return int(-(-round(minutes, 3) // 5)) * 5
+
+
 def _clock(hours: float) -> str:
-    minutes = round(hours * 60.0) % 1440
+    minutes = round(hours * 12.0) * 5 % 1440
     return f"{minutes // 60:02}:{minutes % 60:02}"

@@ -228,11 +228,14 @@ class ChangeOut(Schema):
 
 class RecurringHoursOut(Schema):
     """Hours of the day, from `begin_h` to `end_h` (beyond 24 on the next day), in which the path is congested on
-    `days_congested` of `days_measured` days. `rise_ms` is the median rise of the minimum RTT in them, `worst_weekday`
-    the weekday with the largest, 0 for Monday, null if alike."""
+    `days_congested` of `days_measured` days; with 90% confidence the queue typically begins and ends within
+    `begin_within_min` and `end_within_min` minutes of them, to either side. `rise_ms` is the median rise of the
+    minimum RTT in them, `worst_weekday` the weekday with the largest, 0 for Monday, null if alike."""
 
     begin_h: float
     end_h: float
+    begin_within_min: float
+    end_within_min: float
     days_congested: int
     days_measured: int
     rise_ms: float

@@ -1,7 +1,7 @@
-"""The daily congestion of a path over the last two weeks, from hourly summaries, and in words.
+"""The daily congestion of a path over the last two weeks, from its minimum RTTs of 5 minutes, and in words.
 
-In: a path, a moment and a time zone. Out: `PathCongestion`, to the hour: an hour counts as congested if its minimum RTT
-is above the base, so hours that are congested in part are left out. `monitor.analysis.daily_congestion` has the method.
+In: a path, a moment and a time zone. Out: `PathCongestion`, its hours by the clock of that zone.
+`monitor.analysis.daily_congestion` has the method.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
 import numpy as np
+from numpy.typing import NDArray
 
 from monitor.analysis.daily_congestion import LEAST_DAYS, DailyCongestion, daily_congestion, in_words
-from monitor.archive.periods import start_of
-from monitor.archive.statements import run_statement
+from monitor.archive.periods import SLOTS_AN_HOUR, start_of
+from monitor.archive.queries.trends import slot_minima
 from monitor.mesh.models import Path
 
 DAYS = 14
-HOURS = 24
+SLOTS_A_DAY = 24 * SLOTS_AN_HOUR
+SLOT = timedelta(hours=1) / SLOTS_AN_HOUR
 LONGITUDE_OF_AN_HOUR_DEG = 15.0
 
 
@@ -44,27 +46,36 @@ def congestion_of(paths: Iterable[Path], now: datetime, zone: tzinfo) -> dict[in
     until = start_of("hour", now)
     since = until - timedelta(days=DAYS)
     by_id = {path.pk: path for path in paths}
-    _, rows = run_statement("hourly_minima", path_ids=list(by_id), since=since, until=until)
-    minima = {path_id: list(zip(hours, minima_ms, strict=True)) for path_id, hours, minima_ms in rows}
-    return {path_id: _of_path(path, minima.get(path_id, []), since, until, zone) for path_id, path in by_id.items()}
+    minima = slot_minima(list(by_id), since, until)
+    places = _local_places(since, until, zone)
+    nothing = np.full((len(places), SLOTS_AN_HOUR), np.nan)
+    return {
+        path_id: _of_path(path, minima.get(path_id, nothing), places, since, until, zone)
+        for path_id, path in by_id.items()
+    }
+
+
+def _local_places(since: datetime, until: datetime, zone: tzinfo) -> NDArray[np.int64]:
+    """The slot, by the clock of the zone from the midnight before `since`, with which each hour begins."""
+    midnight = since.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+    hours = (since + timedelta(hours=number) for number in range((until - since) // timedelta(hours=1)))
+    return np.array([(hour.astimezone(zone).replace(tzinfo=None) - midnight) // SLOT for hour in hours])
 
 
 def _of_path(
-    path: Path, minima: list[tuple[datetime, float]], since: datetime, until: datetime, zone: tzinfo
-) -> PathCongestion:
+    path: Path, minima_ms: NDArray[np.float64], places: NDArray[np.int64], since: datetime, until: datetime,
+    zone: tzinfo,
+) -> PathCongestion:  # fmt: skip
     first = since.astimezone(zone).date()
-    minimum_ms = np.full((DAYS + 1, HOURS), np.nan)
-    for at, rtt_min_ms in minima:
-        local = at.astimezone(zone)
-        day = (local.date() - first).days
-        # The hour that the clock repeats at the end of daylight saving time has the lower of both.
-        minimum_ms[day, local.hour] = np.fmin(minimum_ms[day, local.hour], rtt_min_ms)
+    by_clock_ms = np.full((DAYS + 1) * SLOTS_A_DAY, np.nan)
+    # The hour that the clock repeats at the end of daylight saving time has the lower of both.
+    np.fmin.at(by_clock_ms, places[:, np.newaxis] + np.arange(SLOTS_AN_HOUR), minima_ms)
     weekdays = [(first + timedelta(days=day)).weekday() for day in range(DAYS + 1)]
-    congestion = daily_congestion(minimum_ms, weekdays)
+    congestion = daily_congestion(by_clock_ms.reshape(DAYS + 1, SLOTS_A_DAY), weekdays)
     name = until.astimezone(zone).tzname() or "UTC"
     offset = until.astimezone(zone).utcoffset() or timedelta(0)
     solar_h = path.source.site.longitude_deg / LONGITUDE_OF_AN_HOUR_DEG - offset.total_seconds() / 3600.0
-    sentences = tuple(in_words(hours, name, solar_h, is_least=True) for hours in congestion.hours)
-    if not congestion.can_tell and minima:
+    sentences = tuple(in_words(hours, name, solar_h) for hours in congestion.hours)
+    if not congestion.can_tell and np.isfinite(minima_ms).any():
         sentences = (f"cannot tell: fewer than {LEAST_DAYS} days with pings",)
     return PathCongestion(since, until, name, congestion, sentences)

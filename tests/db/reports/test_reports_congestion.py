@@ -26,6 +26,7 @@ def hours(path, is_congested):
                 45.0 if is_congested(at) else 20.0,
             ),
             ipdv_ms=0.1,
+            slot_minima_ms=[45.0 if is_congested(at) else 20.0] * 12,
         )
         for at in (WEEK.until - timedelta(hours=number) for number in range(1, 14 * 24 + 1))
     )
@@ -42,7 +43,7 @@ def test_a_path_congested_on_weekdays_is_named_with_its_hours():
 
     (sentence,) = of_congestion()
 
-    assert "slac → cern congested at least 15:00 to 20:00 UTC on 10 of 14 " in sentence.text
+    assert "slac → cern congested 15:00 to 20:00 UTC (±5 min) on 10 of 14 " in sentence.text
     assert sentence.figures == {"slac → cern": pytest.approx(25.0)}
 
 

@@ -1,8 +1,8 @@
-"""Daily congestion on the path page and in the API, from hourly summaries."""
+"""Daily congestion on the path page and in the API, from the minimum RTTs of 5 minutes."""
 
 import json
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
@@ -28,7 +28,7 @@ def get(client):
 
 
 def hours(path, days, is_congested):
-    """Hourly summaries of the days before HOUR: 20 ms, and 43 ms where congested."""
+    """Hourly summaries of the days before HOUR: 20 ms, and 43 ms in the slots that are congested as a whole."""
     every = [HOUR - timedelta(hours=number) for number in range(1, 24 * days + 1)]
     counts = {"bursts": 60, "bursts_all_lost": 0, "bursts_none_lost": 60, "bursts_during_test": 0}
     counts |= {"bursts_not_measured": 0, "sent": 600, "received": 600, "duplicates": 0, "reordered": 0}
@@ -38,7 +38,13 @@ def hours(path, days, is_congested):
             packet_bytes=100,
             hour=at,
             **counts,
-            **(NO_RTT | {"rtt_min_ms": 43.0 if is_congested(at) else 20.0 + 0.01 * (at.hour % 5)}),
+            **NO_RTT,
+            slot_minima_ms=[
+                43.0
+                if is_congested(slot) and is_congested(slot + timedelta(minutes=5))
+                else 20.0 + 0.01 * (at.hour % 5)
+                for slot in (at + timedelta(minutes=5 * number) for number in range(12))
+            ],
         )
         for at in every
     )
@@ -50,16 +56,19 @@ def sentence(text):
 
 
 def test_congested_evenings_are_named(get, path):
-    """On all evenings but one, of the hours from 19 to 23 UTC: at Geneva it is the evening too."""
+    """On all evenings but one, from 19:38 to 23:11 UTC: at Geneva it is the evening too."""
     spared = datetime(2026, 11, 15, tzinfo=UTC).date()
-    hours(path, 14, lambda at: 19 <= at.hour < 23 and at.date() != spared)
+    hours(path, 14, lambda at: time(19, 38) <= at.time() < time(23, 11) and at.date() != spared)
 
     text = sentence(get(f"/paths/{path.pk}/"))
 
-    assert text.endswith("congested at least 19:00 to 23:00 UTC on 13 of 14 evenings, +23 ms")
+    assert text.endswith("congested 19:40 to 23:10 UTC (±5 min) on 13 of 14 evenings, +23 ms")
     api = json.loads(get(f"/api/v1/paths/{path.pk}/congestion"))
     (named,) = api["hours"]
-    assert (named["begin_h"], named["end_h"], named["days_congested"], api["can_tell"]) == (19.0, 23.0, 13, True)
+    assert (named["days_congested"], named["days_measured"], api["can_tell"]) == (13, 14, True)
+    assert named["begin_h"] == pytest.approx(19 + 38 / 60, abs=named["begin_within_min"] / 60)
+    assert named["end_h"] == pytest.approx(23 + 11 / 60, abs=named["end_within_min"] / 60)
+    assert max(named["begin_within_min"], named["end_within_min"]) <= 5.0
     assert named["rise_ms"] == pytest.approx(23.0, abs=0.1)
 
 
