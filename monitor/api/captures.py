@@ -5,6 +5,7 @@ As in `monitor.api.users`, which these addresses are part of.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Literal
 
@@ -28,15 +29,17 @@ EndRole = Literal["sender", "receiver"]
 
 
 class CaptureOut(Schema):
-    """The capture of an end: the first `packets` of the test, `left_out_packets` came after those; or the `reason` for
-    none. `figures` are those of the first of its `streams`, `resent_packets` those of all; null until they are
-    computed, and where the capture cannot be read, for the `fault`. `losses` counts what was lost between both
-    captures, in each direction; it is in the sender's."""
+    """The capture of an end: `packets` of the test, of which about `left_out_packets` are missing; or the `reason` for
+    none. `parts` say which it has up to a time: of each connection the first `kept_bytes` of each `period_bytes` of
+    sequence numbers, or all where those are null; without parts it has the first. `figures` are those of the first of
+    its `streams`, `resent_packets` those of all; null until they are computed, and where the capture cannot be read,
+    for the `fault`. `losses` counts what was lost between both captures, in each direction; it is in the sender's."""
 
     role: EndRole
     captured_at: datetime
     packets: int
     left_out_packets: int
+    parts: list[dict[str, Any]]
     reason: str | None
     streams: int | None
     resent_packets: int | None
@@ -89,6 +92,7 @@ def _capture(capture: EndCapture) -> dict[str, object]:
         "captured_at": capture.captured_at,
         "packets": capture.packets,
         "left_out_packets": capture.left_out_packets,
+        "parts": [asdict(part) for part in capture.parts],
         "reason": capture.reason,
         "streams": None if findings is None else findings.streams,
         "resent_packets": None if findings is None else findings.resent_packets,

@@ -37,6 +37,8 @@ LEAST_STEPS, MOST_STEPS, MOST_STEPS_OF_ALL = 8, 40, 640
 MOST_CAPTURED_PACKETS = 20_000
 MOST_CAPTURE_BYTES = 512 * 1024
 """Of a capture's headers, compressed."""
+MOST_CAPTURED_PARTS = 8
+MOST_STRETCH_BYTES = 1 << 20
 
 
 class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +50,7 @@ class ThroughputSpec(msgspec.Struct, frozen=True, kw_only=True):
     authentication depends on both versions. `pacing_bps` is the rate at which the kernel paces all streams together (by
     the queue discipline fq or TCP's own timers), `zero_copy` sends by sendfile(2). `block_bytes` is the length of each
     write, for UDP that of a datagram. A public server listens on all ports from `port` to `last_port`. Of a TCP test,
-    both ends keep the headers of the first `capture_packets` packets; 0 says that the plan asks for it, and that this
+    both ends keep the headers of at most `capture_packets` packets; 0 says that the plan asks for it, and that this
     end's limits forbid it. Fields that are not set are left out of the JSON.
     """
 
@@ -187,14 +189,26 @@ class StreamResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     steps_bps: Annotated[tuple[LargeCount, ...], Meta(max_length=MOST_STEPS)] = ()
 
 
+class CapturedPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The packets that a capture has up to a time of its clock, in nanoseconds since 1970, from where the part before
+    ends; None up to the end. Those of the first `kept_bytes` of each `period_bytes` of sequence numbers: data by its
+    own, ACKs by the number that they acknowledge. All of them where that is None."""
+
+    period_bytes: Annotated[int, Meta(ge=MOST_STRETCH_BYTES, le=1 << 30)] | None = None
+    kept_bytes: Annotated[int, Meta(ge=1, le=MOST_STRETCH_BYTES)] | None = None
+    until_ns: LargeCount | None = None
+
+
 class CapturedHeaders(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The headers of a test's TCP packets at one end, the first ones: pcap, compressed with zlib. `left_out_packets`
-    came after those. `reason` says why there are none."""
+    """The headers of a test's TCP packets at one end: pcap, compressed with zlib. Where it has not all packets, about
+    `left_out_packets` are missing, and `parts` say which; without parts, those after the last. `reason` says why there
+    are none."""
 
     pcap_zlib: Annotated[bytes, Meta(max_length=MOST_CAPTURE_BYTES)] = b""
     packets: Annotated[int, Meta(ge=0, le=MOST_CAPTURED_PACKETS)] = 0
     left_out_packets: LargeCount = 0
     reason: Text | None = None
+    parts: Annotated[tuple[CapturedPart, ...], Meta(max_length=MOST_CAPTURED_PARTS)] = ()
 
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,11 +9,9 @@ tell, and is repeated.
 from __future__ import annotations
 
 import json
-import secrets
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,36 +20,19 @@ import pytest
 
 from probes.disk_to_disk.command import MIN_KEY_CHARS
 from probes.policer.spec import IP_BYTES
-from tests.lab import repository_environment
+from tests.net.three_namespaces import FAR, NEAR, ThreeNamespaces, three_namespaces
 
-NEAR, FAR = "10.9.1.2", "10.9.2.2"
 ETHERNET_BYTES = 14
 WITHIN = 0.1
 ATTEMPTS = 5
 TEST_S = 120.0
 
 
-def run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
-    return done.stdout
-
-
 @dataclass(frozen=True)
-class Routed:
-    """Namespaces by the prefix of their names, and the file of the key."""
+class Routed(ThreeNamespaces):
+    """Three namespaces, and the file of the key."""
 
-    prefix: str
     key: Path
-
-    def at(self, place: str, *command: str) -> str:
-        return run("ip", "netns", "exec", f"{self.prefix}-{place}", *command)
-
-    def start(self, place: str, *command: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            ["ip", "netns", "exec", f"{self.prefix}-{place}", *command],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=repository_environment(),
-        )  # fmt: skip
 
     @contextmanager
     def policed(self, mbps: float, burst_bytes: int) -> Iterator[None]:
@@ -101,23 +82,8 @@ class Routed:
 def routed(tmp_path_factory) -> Iterator[Routed]:
     key = tmp_path_factory.mktemp("policer") / "key"
     key.write_text("k" * MIN_KEY_CHARS)
-    path = Routed(f"pol{secrets.token_hex(2)}", key)
-    with ExitStack() as undo:
-        for place in ("near", "router", "far"):
-            run("ip", "netns", "add", f"{path.prefix}-{place}")
-            undo.callback(run, "ip", "netns", "delete", f"{path.prefix}-{place}")
-            path.at(place, "ip", "link", "set", "lo", "up")
-        for number, place in ((1, "near"), (2, "far")):
-            run(
-                "ip", "link", "add", "wan0", "netns", f"{path.prefix}-{place}", "type", "veth",
-                "peer", "name", place, "netns", f"{path.prefix}-router",
-            )  # fmt: skip
-            for where, device, address in (("router", place, f"10.9.{number}.1"), (place, "wan0", f"10.9.{number}.2")):
-                path.at(where, "ip", "address", "add", f"{address}/24", "dev", device)
-                path.at(where, "ip", "link", "set", device, "up")
-            path.at(place, "ip", "route", "add", "default", "via", f"10.9.{number}.1")
-        path.at("router", "sysctl", "-q", "-w", "net.ipv4.ip_forward=1")
-        yield path
+    with three_namespaces() as path:
+        yield Routed(path.prefix, key)
 
 
 def test_policer_with_rate_and_burst(routed):

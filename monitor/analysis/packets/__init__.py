@@ -5,7 +5,8 @@
 
 from monitor.analysis.packets.capture_file import CapturedPacket, CaptureError, read_capture
 from monitor.analysis.packets.connections import TcpConnection, connections_of
-from monitor.analysis.packets.figures import CaptureFigures, figures_of
+from monitor.analysis.packets.figures import CaptureFigures, captured_figures_of, figures_of
+from monitor.analysis.packets.kept import KeptPart
 from monitor.analysis.packets.losses import CaptureLosses, LostWhere, lost_between
 from monitor.analysis.packets.time_sequence import TimeSequence, time_sequence
 
@@ -14,9 +15,11 @@ __all__ = [
     "CaptureFigures",
     "CaptureLosses",
     "CapturedPacket",
+    "KeptPart",
     "LostWhere",
     "TcpConnection",
     "TimeSequence",
+    "captured_figures_of",
     "connections_of",
     "figures_of",
     "lost_between",

@@ -10,12 +10,14 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
 
 from monitor.analysis.packets.connections import ACK, RST, SYN, TcpConnection, TcpDirection, TcpSegment
+from monitor.analysis.packets.kept import KeptPart, kept_ranges, longest_segment, of_start
 from monitor.analysis.packets.ranges import ByteRanges
 
 MS = 1_000_000
@@ -57,7 +59,10 @@ class _State:
 @dataclass(frozen=True, slots=True)
 class CaptureFigures:
     """Figures of the data in one direction and of the ACKs of the other. Milliseconds count from the first packet of
-    the connection. None where nothing supports a figure."""
+    the connection. None where nothing supports a figure.
+
+    Where a capture has not all packets, `captured_ratio` is the share of the bytes that it has; the counts of data and
+    ACKs are those of that share, and RTTs, outstanding bytes, bursts and pauses those of the first `start_ms`."""
 
     source: str
     destination: str
@@ -90,6 +95,8 @@ class CaptureFigures:
     largest_burst_bytes: int | None
     pauses: tuple[DataPause, ...]
     was_reset: bool
+    captured_ratio: float | None = None
+    start_ms: float | None = None
 
 
 @dataclass(slots=True)
@@ -153,6 +160,41 @@ def figures_of(connection: TcpConnection, direction: TcpDirection | None = None)
     )
 
 
+def captured_figures_of(connection: TcpConnection, parts: Sequence[KeptPart]) -> CaptureFigures:
+    """The figures of the direction with more payload in a capture that has these parts of it; empty for all of it."""
+    whole = figures_of(connection)
+    if not parts:
+        return whole
+    data = connection.sender
+    opening = of_start(connection, parts)
+    way = opening.directions[connection.directions.index(data)]
+    start = figures_of(opening, way)
+    kept = kept_ranges(connection, data, parts, longest_segment(data))
+    carrying = [segment for segment in data.segments if segment.payload_bytes]
+    sent = _replayed(carrying, kept)
+    progress = max(segment.begin + segment.payload_bytes for segment in carrying) - carrying[0].begin
+    duration_s = (carrying[-1].at_ns - carrying[0].at_ns) / 1e9
+    return replace(
+        whole,
+        unique_bytes=kept.total_bytes,
+        resent_packets=len(sent.resent_at_ns),
+        resent_bytes=sent.resent_bytes,
+        out_of_order_packets=sent.out_of_order,
+        loss_events=_events(sent.resent_at_ns, (start.rtt_median_ms or start.handshake_ms or 0.0) * MS),
+        rate_bps=progress * 8 / duration_s if duration_s > 0 else None,
+        rtt_min_ms=start.rtt_min_ms,
+        rtt_median_ms=start.rtt_median_ms,
+        rtt_p95_ms=start.rtt_p95_ms,
+        rtt_max_ms=start.rtt_max_ms,
+        rtt_samples=start.rtt_samples,
+        outstanding_max_bytes=start.outstanding_max_bytes,
+        largest_burst_bytes=start.largest_burst_bytes,
+        pauses=start.pauses,
+        captured_ratio=min(1.0, kept.total_bytes / progress),
+        start_ms=start.duration_ms,
+    )
+
+
 def _float(value: float | None) -> float | None:
     return None if value is None else float(value)
 
@@ -161,13 +203,16 @@ def _least(*values: int | None) -> int | None:
     return min((value for value in values if value is not None), default=None)
 
 
-def _replayed(carrying: list[TcpSegment]) -> _Sent:
-    """Count retransmissions (bytes seen before) and packets out of order (new bytes below the highest seen)."""
+def _replayed(carrying: list[TcpSegment], kept: ByteRanges | None = None) -> _Sent:
+    """Count retransmissions (bytes seen before) and packets out of order (new bytes below the highest seen); of a
+    capture with parts only those that begin in what it has."""
     sent = _Sent(ByteRanges(), [])
     for segment in carrying:
         newest = sent.unique.end
         end = segment.begin + segment.payload_bytes
         fresh = sent.unique.add(segment.begin, end)
+        if kept is not None and not kept.has(segment.begin):
+            continue
         if fresh < segment.payload_bytes:
             sent.resent_at_ns.append(segment.at_ns)
             sent.resent_bytes += segment.payload_bytes - fresh

@@ -3,7 +3,7 @@
 In: the connections of both captures. Out: `CaptureLosses`. Ends cut and join segments (TSO, GRO), so data is compared
 by bytes: each byte that left the sender once more than it came to the receiver was lost once. ACKs carry no data and
 are not joined: they are compared one by one. Only bytes acknowledged in both captures count: of those nothing is still
-on its way where a capture ends.
+on its way where a capture ends. Where a capture has not all packets, the bytes count of which both have all.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from monitor.analysis.packets.connections import FIN, RST, SYN, TcpConnection, TcpDirection, TcpSegment
+from monitor.analysis.packets.kept import KeptPart, highest_ack, kept_ranges, longest_segment
 from monitor.analysis.packets.ranges import ByteRanges
 
 USUAL_MSS_BYTES = 1448
@@ -34,7 +35,8 @@ class LostWhere(StrEnum):
 class CaptureLosses:
     """Of the data that both captures have: bytes that left the sender, repeated ones too, and those of them that did
     not arrive, as bytes and as packets of the MSS; ACKs likewise. `needless_bytes` were sent again though they had
-    arrived. Where the captures do not fit together `where` is unknown, for this `reason`."""
+    arrived. `compared_ratio` is the share of the acknowledged bytes that is compared, None where both captures have all
+    up to their last. Where they do not fit together `where` is unknown, for this `reason`."""
 
     where: LostWhere
     sent_bytes: int = 0
@@ -44,10 +46,13 @@ class CaptureLosses:
     sent_acks: int = 0
     lost_acks: int = 0
     reason: str | None = None
+    compared_ratio: float | None = None
 
 
 @dataclass(slots=True)
 class _Sums:
+    acknowledged_bytes: int = 0
+    compared_bytes: int = 0
     sent_bytes: int = 0
     arrived_bytes: int = 0
     fresh_bytes: int = 0
@@ -55,15 +60,21 @@ class _Sums:
     lost_acks: int = 0
 
 
-def lost_between(at_sender: Sequence[TcpConnection], at_receiver: Sequence[TcpConnection]) -> CaptureLosses:
-    """Compare the connections that both captures have, found by their first sequence numbers."""
+def lost_between(
+    at_sender: Sequence[TcpConnection],
+    at_receiver: Sequence[TcpConnection],
+    sender_parts: Sequence[KeptPart] = (),
+    receiver_parts: Sequence[KeptPart] = (),
+) -> CaptureLosses:
+    """Compare the connections that both captures have, found by their first sequence numbers. The parts are those that
+    the captures have, empty for all packets up to their last."""
     far = {_key(connection): connection for connection in at_receiver}
     pairs = [(near, far[_key(near)]) for near in at_sender if _key(near) in far and None not in _key(near)]
     if not pairs:
         return CaptureLosses(LostWhere.UNKNOWN, reason="the captures have no connection in common")
     sums = _Sums()
     for near, other in pairs:
-        _compare(near, other, sums)
+        _compare(near, other, sums, sender_parts, receiver_parts)
     if not sums.sent_bytes:
         return CaptureLosses(LostWhere.UNKNOWN, reason="no data was acknowledged in both captures")
     if sums.arrived_bytes > sums.sent_bytes:
@@ -78,6 +89,7 @@ def lost_between(at_sender: Sequence[TcpConnection], at_receiver: Sequence[TcpCo
         needless_bytes=max(0, sums.arrived_bytes - sums.fresh_bytes),
         sent_acks=sums.sent_acks,
         lost_acks=sums.lost_acks,
+        compared_ratio=sums.compared_bytes / sums.acknowledged_bytes if sender_parts or receiver_parts else None,
     )
 
 
@@ -94,40 +106,44 @@ def _key(connection: TcpConnection) -> tuple[int | None, int | None]:
     return data.first, connection.other(data).first
 
 
-def _compare(near: TcpConnection, far: TcpConnection, sums: _Sums) -> None:
+def _compare(
+    near: TcpConnection,
+    far: TcpConnection,
+    sums: _Sums,
+    near_parts: Sequence[KeptPart],
+    far_parts: Sequence[KeptPart],
+) -> None:
     sent, arrived = near.sender, far.sender
     acks_sent, acks_arrived = far.other(arrived), near.other(sent)
-    until = min(_highest_ack(acks_sent), _highest_ack(acks_arrived))
-    sums.sent_bytes += _bytes_before(sent, until)
-    sums.arrived_bytes += _bytes_before(arrived, until)
+    margin = longest_segment(sent, arrived)
+    compared = kept_ranges(near, sent, near_parts, margin).intersection(kept_ranges(far, arrived, far_parts, margin))
+    sums.acknowledged_bytes += max(highest_ack(acks_sent), highest_ack(acks_arrived))
+    sums.compared_bytes += compared.total_bytes
+    sums.sent_bytes += _bytes_within(sent, compared)
+    sums.arrived_bytes += _bytes_within(arrived, compared)
     ranges = ByteRanges()
-    for begin, end in _ranges_before(arrived, until):
-        ranges.add(begin, end)
-    sums.fresh_bytes += ranges.total_bytes
-    left = Counter(_pure_acks(acks_sent, until))
+    for segment in arrived.segments:
+        ranges.add(segment.begin, segment.begin + segment.payload_bytes)
+    sums.fresh_bytes += ranges.intersection(compared).total_bytes
+    left = Counter(_pure_acks(acks_sent, compared))
     sums.sent_acks += left.total()
-    sums.lost_acks += (left - Counter(_pure_acks(acks_arrived, until))).total()
+    sums.lost_acks += (left - Counter(_pure_acks(acks_arrived, compared))).total()
 
 
-def _highest_ack(acks: TcpDirection) -> int:
-    return max((segment.ack for segment in acks.segments if segment.ack is not None), default=0)
+def _bytes_within(data: TcpDirection, compared: ByteRanges) -> int:
+    """Payload in these ranges, repeated one too."""
+    return sum(
+        compared.within(segment.begin, segment.begin + segment.payload_bytes)
+        for segment in data.segments
+        if segment.payload_bytes
+    )
 
 
-def _ranges_before(data: TcpDirection, until: int) -> Iterable[tuple[int, int]]:
-    """Payload, repeated one too, up to a byte."""
-    for segment in data.segments:
-        if segment.payload_bytes and segment.begin < until:
-            yield segment.begin, min(until, segment.begin + segment.payload_bytes)
-
-
-def _bytes_before(data: TcpDirection, until: int) -> int:
-    return sum(end - begin for begin, end in _ranges_before(data, until))
-
-
-def _pure_acks(acks: TcpDirection, until: int) -> Iterable[tuple[int, int, tuple[tuple[int, int], ...]]]:
-    """ACKs below a byte without data, as far as the ends do not change them: number, window and SACK blocks."""
+def _pure_acks(acks: TcpDirection, compared: ByteRanges) -> Iterable[tuple[int, int, tuple[tuple[int, int], ...]]]:
+    """ACKs of a byte in these ranges without data, as far as the ends do not change them: number, window and SACK
+    blocks."""
     for segment in acks.segments:
-        if segment.ack is not None and segment.ack < until and _is_pure(segment):
+        if segment.ack is not None and compared.has(segment.ack) and _is_pure(segment):
             yield segment.ack, segment.window, segment.sack
 
 

@@ -22,6 +22,30 @@ class ByteRanges:
         """The bytes of all ranges."""
         return sum(self._ends) - sum(self._begins)
 
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """Begin and end of each, in their order."""
+        return list(zip(self._begins, self._ends, strict=True))
+
+    def has(self, place: int) -> bool:
+        """Whether a byte is in a range."""
+        at = bisect_right(self._begins, place) - 1
+        return at >= 0 and place < self._ends[at]
+
+    def within(self, begin: int, end: int) -> int:
+        """The bytes of a range that are in these."""
+        low, high = bisect_right(self._ends, begin), bisect_left(self._begins, end)
+        return sum(min(end, self._ends[i]) - max(begin, self._begins[i]) for i in range(low, high))
+
+    def intersection(self, other: ByteRanges) -> ByteRanges:
+        """The bytes in both."""
+        both = ByteRanges()
+        for begin, end in self.ranges:
+            low, high = bisect_right(other._ends, begin), bisect_left(other._begins, end)
+            for i in range(low, high):
+                both.add(max(begin, other._begins[i]), min(end, other._ends[i]))
+        return both
+
     def add(self, begin: int, end: int) -> int:
         """Add a range. Returns how many of its bytes were not there yet."""
         if end <= begin:

@@ -6,12 +6,14 @@ count from the first packet of the connection, bytes from the first of the data.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from monitor.analysis.packets.connections import RST, SYN, TcpConnection, TcpDirection, TcpSegment
 from monitor.analysis.packets.figures import window_scale
+from monitor.analysis.packets.kept import KeptPart, kept_ranges, longest_segment
 from monitor.analysis.packets.ranges import ByteRanges
 
 NS = 1e9
@@ -55,7 +57,7 @@ class SackBlock:
 @dataclass(frozen=True, slots=True)
 class TimeSequence:
     """`fresh` is data sent for the first time, `resent` retransmissions, `late` data below the highest that the capture
-    had not seen before."""
+    had not seen before, `missing` bytes whose packets the capture has not."""
 
     duration_s: float
     fresh: tuple[SentRange, ...]
@@ -64,16 +66,18 @@ class TimeSequence:
     acks: tuple[AckPoint, ...]
     sacks: tuple[SackBlock, ...]
     zero_windows: tuple[AckPoint, ...]
+    missing: tuple[SentRange, ...] = ()
 
 
-def time_sequence(connection: TcpConnection, direction: TcpDirection | None = None) -> TimeSequence:
-    """The plot of a direction, by default of that with more payload."""
-    data = direction or connection.sender
+def time_sequence(connection: TcpConnection, parts: Sequence[KeptPart] = ()) -> TimeSequence:
+    """The plot of the direction with more payload; of a capture with these parts of it, none for all of it."""
+    data = connection.sender
     acks = connection.other(data)
     times_ns = [segment.at_ns for way in connection.directions for segment in way.segments]
     begin_ns, end_ns = min(times_ns), max(times_ns)
     step_ns = max(1, (end_ns - begin_ns) // STEPS)
-    fresh, resent, late = _sorted_data(data, begin_ns)
+    kept = kept_ranges(connection, data, parts, longest_segment(data)) if parts else None
+    fresh, resent, late = _sorted_data(data, begin_ns, kept)
     points = _ack_points(data, acks, begin_ns)
     zero = [point for point in points if point.limit == point.ack]
     return TimeSequence(
@@ -84,11 +88,23 @@ def time_sequence(connection: TcpConnection, direction: TcpDirection | None = No
         acks=tuple({int(point.at_s * NS) // step_ns: point for point in points}.values()),
         sacks=_every_nth(_sack_blocks(acks, begin_ns, step_ns)),
         zero_windows=_every_nth(zero),
+        missing=() if kept is None else _missing(fresh, kept_ranges(connection, data, parts, 0)),
     )
 
 
-def _sorted_data(data: TcpDirection, begin_ns: int) -> tuple[list[SentRange], list[SentRange], list[SentRange]]:
-    """Fresh, resent and late data, as `figures_of` counts them."""
+def _missing(fresh: list[SentRange], kept: ByteRanges) -> tuple[SentRange, ...]:
+    """From the data before each gap to that after it."""
+    return tuple(
+        SentRange(before.end_s, after.begin_s, before.end, after.begin)
+        for before, after in itertools.pairwise(fresh)
+        if after.begin > before.end and not kept.has((before.end + after.begin) // 2)
+    )
+
+
+def _sorted_data(
+    data: TcpDirection, begin_ns: int, kept: ByteRanges | None
+) -> tuple[list[SentRange], list[SentRange], list[SentRange]]:
+    """Fresh, resent and late data, as `figures_of` counts them; of a capture with parts only what it has completely."""
     seen = ByteRanges()
     fresh: list[SentRange] = []
     resent: list[SentRange] = []
@@ -99,7 +115,10 @@ def _sorted_data(data: TcpDirection, begin_ns: int) -> tuple[list[SentRange], li
         highest, end = seen.end, segment.begin + segment.payload_bytes
         added = seen.add(segment.begin, end)
         at_s = (segment.at_ns - begin_ns) / NS
-        kind = resent if added < segment.payload_bytes else late if highest is not None and end <= highest else fresh
+        is_old = highest is not None and end <= highest
+        if is_old and kept is not None and not kept.has(segment.begin):
+            continue
+        kind = resent if added < segment.payload_bytes else late if is_old else fresh
         kind.append(SentRange(at_s, at_s, segment.begin, end))
     return fresh, resent, late
 

@@ -22,6 +22,8 @@ def capture_rows(figure: CaptureFigures) -> list[tuple[str, str]]:
         ("data", _data(figure)),
         ("retransmitted", _retransmitted(figure)),
     ]
+    if figure.start_ms is not None:
+        rows.append(("RTT, outstanding, bursts, pauses", f"of the first {_seconds(figure.start_ms)}"))
     if figure.out_of_order_packets:
         packets = figures.count(figure.out_of_order_packets)
         rows.append(("out of order", f"{packets} packets, later than their successors"))
@@ -46,7 +48,10 @@ def capture_rows(figure: CaptureFigures) -> list[tuple[str, str]]:
 def _data(figure: CaptureFigures) -> str:
     rate = "" if figure.rate_bps is None else f", {figures.bit_rate(figure.rate_bps)}"
     packets = f"{figures.count(figure.data_packets)} packets and {_seconds(figure.duration_ms)}"
-    return f"{figures.count(figure.unique_bytes)} bytes in {packets}{rate}"
+    size = f"{figures.count(figure.unique_bytes)} bytes"
+    if figure.captured_ratio is not None:
+        size = f"{size} captured, {figures.percent(figure.captured_ratio)} of the transfer,"
+    return f"{size} in {packets}{rate}"
 
 
 def _seconds(value_ms: float) -> str:
@@ -58,7 +63,8 @@ def _retransmitted(figure: CaptureFigures) -> str:
         return "none that the capture shows"
     share = figures.percent(figure.resent_bytes / figure.unique_bytes)
     events = "1 loss event" if figure.loss_events == 1 else f"{figure.loss_events} loss events"
-    return f"{figures.count(figure.resent_packets)} packets, {share} of the data, in {events}"
+    of = "the data" if figure.captured_ratio is None else "the captured data"
+    return f"{figures.count(figure.resent_packets)} packets, {share} of {of}, in {events}"
 
 
 def _rtt(figure: CaptureFigures) -> str:
@@ -92,7 +98,8 @@ def loss_sentence(losses: CaptureLosses, sender: str, receiver: str) -> str:
         return f"Cannot tell in which direction packets were lost: {losses.reason}."
     sent, acks = figures.count(losses.sent_bytes), figures.count(losses.sent_acks)
     if losses.where is LostWhere.NOWHERE:
-        return f"No packet was lost between both captures: {sent} bytes from {sender} and {acks} ACKs from {receiver}."
+        compared = f"{sent} bytes from {sender} and {acks} ACKs from {receiver}"
+        return f"No packet was lost between both captures{_share(losses)}: {compared}."
     data = f"none of {sent} bytes"
     if losses.lost_bytes:
         share = figures.percent(losses.lost_bytes / losses.sent_bytes)
@@ -102,4 +109,9 @@ def loss_sentence(losses: CaptureLosses, sender: str, receiver: str) -> str:
     needless = ""
     if losses.needless_bytes:
         needless = f" {figures.count(losses.needless_bytes)} bytes were retransmitted although they had arrived."
-    return f"Lost from {sender} to {receiver}: {data}; from {receiver} to {sender}: {back}.{needless}"
+    return f"Lost{_share(losses)} from {sender} to {receiver}: {data}; from {receiver} to {sender}: {back}.{needless}"
+
+
+def _share(losses: CaptureLosses) -> str:
+    ratio = losses.compared_ratio
+    return "" if ratio is None else f", in the {figures.percent(ratio)} of the transfer that both captured,"

@@ -13,12 +13,13 @@ import msgspec
 from monitor.analysis.packets import (
     CaptureError,
     CaptureFigures,
+    KeptPart,
     TcpConnection,
     TimeSequence,
-    figures_of,
+    captured_figures_of,
     time_sequence,
 )
-from probes.throughput.spec import MOST_CAPTURED_PACKETS
+from probes.throughput.spec import MOST_CAPTURED_PACKETS, CapturedPart
 
 LEAST_STREAM_RATIO = 0.02
 """Of the bytes of the largest connection: what has less is no stream of the test."""
@@ -50,7 +51,13 @@ def unpacked(pcap_zlib: bytes) -> bytes:
     return pcap
 
 
-def findings_of(connections: Sequence[TcpConnection]) -> CaptureFindings:
+def parts_of(stored: object) -> tuple[KeptPart, ...]:
+    """The parts of a transfer that a stored capture has; empty where none of its packets is missing before the last."""
+    parts = msgspec.convert(stored or (), tuple[CapturedPart, ...])
+    return tuple(KeptPart(part.period_bytes, part.kept_bytes, part.until_ns) for part in parts)
+
+
+def findings_of(connections: Sequence[TcpConnection], parts: Sequence[KeptPart] = ()) -> CaptureFindings:
     """The findings of the connections with data, in the order of their first packets. The tool's own connection has
     too little of it to be a stream."""
     most_bytes = max((connection.sender.payload_bytes for connection in connections), default=0)
@@ -59,10 +66,10 @@ def findings_of(connections: Sequence[TcpConnection]) -> CaptureFindings:
     carrying = [
         connection for connection in connections if connection.sender.payload_bytes >= LEAST_STREAM_RATIO * most_bytes
     ]
-    figures = [figures_of(connection) for connection in carrying]
+    figures = [captured_figures_of(connection, parts) for connection in carrying]
     return CaptureFindings(
         streams=len(carrying),
         resent_packets=sum(figure.resent_packets for figure in figures),
         figures=figures[0],
-        plot=time_sequence(carrying[0]),
+        plot=time_sequence(carrying[0], parts),
     )

@@ -12,7 +12,7 @@ import msgspec
 from django.db import transaction
 
 from monitor.analysis.packets import CaptureError, TcpConnection, connections_of, lost_between, read_capture
-from monitor.archive.diagnosis.capture_findings import CaptureFindings, findings_of, unpacked
+from monitor.archive.diagnosis.capture_findings import CaptureFindings, findings_of, parts_of, unpacked
 from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.models import StoredCapture
 
@@ -39,7 +39,7 @@ def _find(row: StoredCapture) -> None:
     connections: list[TcpConnection] = []
     try:
         connections = _connections(row)
-        findings = findings_of(connections)
+        findings = findings_of(connections, parts_of(row.parts))
     except CaptureError as error:
         findings = CaptureFindings(fault=str(error))
     except Exception as error:
@@ -59,8 +59,9 @@ def _compare(row: StoredCapture, connections: list[TcpConnection]) -> None:
         far = _connections(other)
     except CaptureError:
         return
-    ends = (connections, far) if row.role == StoredCapture.SENDER else (far, connections)
-    losses = msgspec.to_builtins(lost_between(*ends))
+    here, there = (connections, parts_of(row.parts)), (far, parts_of(other.parts))
+    sender, receiver = (here, there) if row.role == StoredCapture.SENDER else (there, here)
+    losses = msgspec.to_builtins(lost_between(sender[0], receiver[0], sender[1], receiver[1]))
     StoredCapture.objects.filter(slot_id=row.slot_id, role=StoredCapture.SENDER).update(losses=losses)
 
 

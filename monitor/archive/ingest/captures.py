@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from monitor.archive.models import StoredCapture
 from probes.site.wire import Delivered
 from probes.throughput.spec import CapturedHeaders, ServerReport, ThroughputRun
@@ -36,6 +38,7 @@ def _row(delivered: Delivered) -> StoredCapture | None:
         captured_at=said.started_at,
         packets=capture.packets,
         left_out_packets=capture.left_out_packets,
+        parts=msgspec.to_builtins(capture.parts) if capture.parts else None,
         reason=None if capture.packets else capture.reason or "no packets",
         pcap_zlib=capture.pcap_zlib if capture.packets else None,
     )

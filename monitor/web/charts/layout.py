@@ -106,6 +106,7 @@ CONFIG: Spec = {
         "peer-window": {"color": "#a16207", "strokeDash": [4, 3], "strokeWidth": 1.6},
         "sent-data": {"color": "#0b6e99", "strokeWidth": 2},
         "late-data": {"color": "#db2777", "strokeWidth": 2.4},
+        "not-captured": {"color": "#4a5763", "strokeDash": [1, 3], "strokeWidth": 1.2},
         "acknowledged": {"color": "#15803d", "strokeWidth": 1.4},
         "sack-block": {"color": "#6b46a8", "strokeWidth": 1.4},
         "zero-window": {"color": "#b42318"},

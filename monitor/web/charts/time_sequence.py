@@ -40,6 +40,7 @@ def time_sequence_chart(plot: TimeSequence) -> Spec:
             {"t": round(point.at_s, DIGITS), "ack": point.ack, "limit": None if point.limit is None else point.limit}
             for point in plot.acks
         ],
+        "missing": _ranges(plot.missing),
         "zero": [{"t": round(point.at_s, DIGITS), "ack": point.ack} for point in plot.zero_windows],
     }
     spec["params"] = [{"name": "until", "value": max(plot.duration_s, 0.001)}, {"name": "top", "value": top}]
@@ -76,6 +77,7 @@ def _spec_without_rows() -> Spec:
     layers = [
         _line("acks", "peer-window", x, alt.Y("limit:Q", axis=axis, scale=y_scale)),
         _line("acks", "acknowledged", x, alt.Y("ack:Q", axis=axis, scale=y_scale)),
+        _sent("missing", "not-captured", "not captured", x, y, strokeWidth=1),
         _sent("fresh", "sent-data", "sent", x, y),
         _sent("late", "late-data", "out of order", x, y),
         _sent("resent", "resent", "retransmitted", x, y, strokeWidth=4),

@@ -10,21 +10,23 @@ from datetime import datetime
 
 import msgspec
 
-from monitor.analysis.packets import CaptureLosses
-from monitor.archive.diagnosis.capture_findings import CaptureFindings, unpacked
+from monitor.analysis.packets import CaptureLosses, KeptPart
+from monitor.archive.diagnosis.capture_findings import CaptureFindings, parts_of, unpacked
 from monitor.archive.models import StoredCapture
 
 
 @dataclass(frozen=True, slots=True)
 class EndCapture:
-    """The capture of an end, or the `reason` for none. `findings` are None until they are computed; `losses` are in
-    the sender's, None without both captures."""
+    """The capture of an end, or the `reason` for none. `parts` are those of the test that it has, empty for all packets
+    up to the last. `findings` are None until they are computed; `losses` are in the sender's, None without both
+    captures."""
 
     slot_id: int
     role: str
     captured_at: datetime
     packets: int
     left_out_packets: int
+    parts: tuple[KeptPart, ...]
     reason: str | None
     findings: CaptureFindings | None
     losses: CaptureLosses | None
@@ -39,6 +41,7 @@ def captures_of(slot_id: int) -> list[EndCapture]:
             captured_at=row.captured_at,
             packets=row.packets,
             left_out_packets=row.left_out_packets,
+            parts=parts_of(row.parts),
             reason=row.reason,
             findings=None if row.findings is None else msgspec.convert(row.findings, CaptureFindings),
             losses=None if row.losses is None else msgspec.convert(row.losses, CaptureLosses),

@@ -21,11 +21,12 @@ UNKNOWN = "–"
 @dataclass(frozen=True, slots=True)
 class EndView:
     """An end: `role` is sender or receiver, `state` says what was captured or why nothing. `chart` is None without
-    findings; `has_pcap` is whether there is a file."""
+    findings; `has_gaps` is whether packets within it are missing, `has_pcap` is whether there is a file."""
 
     role: str
     state: str
     chart: Spec | None
+    has_gaps: bool
     has_pcap: bool
     slot_id: int
 
@@ -96,6 +97,7 @@ def _end(capture: EndCapture) -> EndView:
         role=capture.role,
         state=_state(capture),
         chart=None if findings is None or findings.plot is None else time_sequence_chart(findings.plot),
+        has_gaps=findings is not None and findings.plot is not None and bool(findings.plot.missing),
         has_pcap=capture.packets > 0,
         slot_id=capture.slot_id,
     )
@@ -106,7 +108,9 @@ def _state(capture: EndCapture) -> str:
         return f"no capture: {capture.reason}"
     packets = f"{figures.count(capture.packets)} packets"
     if capture.left_out_packets:
-        packets = f"the first {packets}; {figures.count(capture.left_out_packets)} more were not kept"
+        kept = f"{packets}, the first ones and stretches after them" if capture.parts else f"the first {packets}"
+        end = "" if not capture.parts or capture.parts[-1].until_ns is None else ", none at the end"
+        packets = f"{kept}{end}; about {figures.count(capture.left_out_packets)} more were not kept"
     if capture.findings is None:
         return f"{packets}; not evaluated yet"
     return packets if capture.findings.fault is None else f"cannot be read: {capture.findings.fault}"

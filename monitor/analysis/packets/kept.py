@@ -1,0 +1,80 @@
+"""The bytes of a transfer whose packets a capture has, where it has not all: its start, and stretches of it.
+
+In: a connection and the `KeptPart`s of its capture, as `probes.throughput.spec.CapturedPart` says. Out: ranges of bytes
+of which each packet that carries them, and each ACK up to them, is in the capture, up to the highest ACK of each part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from monitor.analysis.packets.connections import TcpConnection, TcpDirection, TcpSegment
+from monitor.analysis.packets.ranges import ByteRanges
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPart:
+    """Up to `until_ns`, or the end: the first `kept_bytes` of each period of sequence numbers; all where those are
+    None."""
+
+    period_bytes: int | None
+    kept_bytes: int | None
+    until_ns: int | None
+
+
+def kept_ranges(
+    connection: TcpConnection, data: TcpDirection, parts: Sequence[KeptPart], margin_bytes: int
+) -> ByteRanges:
+    """The ranges of a direction. A stretch begins later by `margin_bytes`, the length of the longest segment: one that
+    begins before the stretch is not in the capture. No parts: everything."""
+    acks = connection.other(data)
+    ranges = ByteRanges()
+    for part in parts or (KeptPart(None, None, None),):
+        highest = highest_ack(acks, part.until_ns)
+        if part.period_bytes is None or part.kept_bytes is None:
+            ranges.add(0, highest)
+            continue
+        begin = -(data.first or 0) % part.period_bytes - part.period_bytes
+        while begin < highest:
+            ranges.add(max(0, begin + margin_bytes), min(begin + part.kept_bytes, highest))
+            begin += part.period_bytes
+    return ranges
+
+
+def highest_ack(acks: TcpDirection, until_ns: int | None = None) -> int:
+    """The highest byte acknowledged up to a time."""
+    times = (
+        segment.ack
+        for segment in acks.segments
+        if segment.ack is not None and (until_ns is None or segment.at_ns <= until_ns)
+    )
+    return max(times, default=0)
+
+
+def longest_segment(*directions: TcpDirection) -> int:
+    """The most payload of a segment, in bytes."""
+    return max((segment.payload_bytes for way in directions for segment in way.segments), default=0)
+
+
+def of_start(connection: TcpConnection, parts: Sequence[KeptPart]) -> TcpConnection:
+    """The connection up to the time from which packets are missing."""
+    if not parts or parts[0].until_ns is None:
+        return connection
+    until_ns = parts[0].until_ns
+    first, second = (_up_to(way, until_ns) for way in connection.directions)
+    return TcpConnection((first, second))
+
+
+def _up_to(way: TcpDirection, until_ns: int) -> TcpDirection:
+    segments: list[TcpSegment] = [segment for segment in way.segments if segment.at_ns <= until_ns]
+    return TcpDirection(
+        way.source_end,
+        way.destination_end,
+        segments,
+        way.mss_bytes,
+        way.window_scale,
+        way.sack_permitted,
+        way.first,
+        way.newest,
+    )
