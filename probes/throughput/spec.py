@@ -217,7 +217,8 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     If only the sender or only the receiver reported its intervals, the other's are None. `streams` are in the order of
     their connections; empty for UDP and for agents that did not report them. The TCP metrics are those that
     the kernel of each end had cached of the other before the test; `window_bytes` is the socket buffer that the test
-    set, `block_bytes` the length of the tool's writes. `began_at` is the time at which the sender's streams were
+    set, `block_bytes` the length of the tool's writes, `mss_bytes` the MSS that it requested or reported: the segments
+    sent may be shorter (`KernelCounts.segment_bytes`). `began_at` is the time at which the sender's streams were
     connected, by its clock; None where its kernel did not tell.
     """
 

@@ -132,7 +132,7 @@ def recording(run: ThroughputRun, background: Background, hosts: HostPair = NO_H
         arrivals=() if transfer.received is None else _arrivals(transfer.received),
         omitted_s=transfer.omitted_s,
         streams=run.streams,
-        mss_bytes=transfer.mss_bytes or USUAL_MSS_BYTES,
+        mss_bytes=segment_bytes(transfer),
         congestion_control=run.congestion_control,
         asked_bps=run.asked_bps,
         idle_rtt_ms=min(
@@ -162,6 +162,12 @@ def recording(run: ThroughputRun, background: Background, hosts: HostPair = NO_H
         has_thread_per_stream=has_thread_per_stream(run.tool),
         window_bytes=transfer.window_bytes,
     )
+
+
+def segment_bytes(transfer: Transfer) -> int:
+    """The payload of a segment: the kernel's, since a router may clamp the MSS that the tool requested."""
+    of_kernel = None if transfer.kernel is None else transfer.kernel.segment_bytes
+    return of_kernel or transfer.mss_bytes or USUAL_MSS_BYTES
 
 
 def _host_state(inventory: HostInventory | None, load: HostLoad | None) -> HostState | None:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from monitor.analysis.transfer import Recording, SenderInterval, TcpInfo, Verdict, diagnose
 from monitor.archive.diagnosis.findings import Background, recording
@@ -167,3 +168,16 @@ def test_a_rate_that_climbs_when_the_loss_ends_is_no_bottleneck():
 
         assert diagnosis.verdict not in (Verdict.BOTTLENECK_QUEUE, Verdict.POLICER), known
         assert "bottleneck of" not in diagnosis.sentence
+
+
+def test_a_clamped_mss_is_that_of_the_segments_sent():
+    """A router on the way clamped the MSS to 536 bytes; iperf3 reports the one that it requested."""
+    run = read(FIXTURES / "diagnosis" / "random_loss.json")
+    kernel = replace(run.transfer.kernel, segment_bytes=536)
+    clamped = replace(run, transfer=replace(run.transfer, kernel=kernel))
+
+    diagnosis = diagnose(of_saved(clamped))
+
+    assert run.transfer.mss_bytes != 536
+    by_hand = efficiency(run.received_bytes, run.retransmits, 536)
+    assert diagnosis.rfc6349.efficiency_ratio == pytest.approx(by_hand, abs=0.0005)
