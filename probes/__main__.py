@@ -26,7 +26,6 @@ COMMANDS = {
     **{kind.name: (kind.command.module, kind.command.summary) for kind in KINDS.values() if kind.command is not None},
     "site": ("probes.site.command", "run the agent of a monitoring site"),
     "lab": ("probes.lab.command", "emulate wide-area paths between network namespaces"),
-    "idle-restart": ("probes.idle_restart.command", "transfer, pause, transfer: how long until the rate is back"),
     "completion": ("probes.commands.completion", completion.HELP),
 }
 

@@ -11,6 +11,7 @@ from probes.aggregate import kind as aggregate
 from probes.capacity import kind as capacity
 from probes.contract import CycleKind, Kind, SlotKind
 from probes.disk_to_disk import kind as disk_to_disk
+from probes.idle_restart import kind as idle_restart
 from probes.ping import kind as ping
 from probes.policer import kind as policer
 from probes.request_response import kind as request_response
@@ -26,6 +27,7 @@ KINDS: dict[str, Kind] = {
         policer.KIND,
         request_response.KIND,
         aggregate.KIND,
+        idle_restart.KIND,
     )
 }  # fmt: skip
 CYCLE_KINDS = tuple(kind for kind in KINDS.values() if isinstance(kind, CycleKind))

@@ -23,6 +23,7 @@ from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import measured_packet_sizes, path_summaries
 from monitor.archive.queries.policers import PolicerPoint, policer_series
 from monitor.archive.queries.throughput.calibrations import PathCalibration
+from monitor.archive.queries.throughput.idle_restarts import IdleRestartPoint, idle_restart_series
 from monitor.archive.queries.throughput.record_transfers import RecordBy, RecordTransfer, best_transfers
 from monitor.archive.queries.throughput.series import scheduled_bps, throughput_series
 from monitor.mesh.models import Family
@@ -56,6 +57,13 @@ class PolicerOut(Schema):
     """A policer test. `verdict` is `policer` (drops above `sustained_bps`), `shaper` (delays), `link` (delays from the
     first packet on), `no_limit` up to `peak_bps`, or `undetermined`; `burst_bytes` pass at once above the rate. Figures
     are of IP packets, null where they could not be told; `sentence` is the verdict with its figures."""
+
+
+@with_fields_of(IdleRestartPoint)
+class IdleRestartOut(Schema):
+    """A test of slow start after idle: a transfer, a pause, a transfer on the same connection. `restarted` is whether
+    the congestion window (in segments) was reduced in the pause; `back_s` the time until the rate before the pause was
+    reached again. Null where that was not measured or cannot be told; `sentence` is the conclusion."""
 
 
 class SpreadOut(Schema):
@@ -253,3 +261,13 @@ def _calibration(learnt: PathCalibration) -> dict[str, Any]:
 def get_policer(request: HttpRequest, path_id: int, between: Query[Range]) -> list[PolicerPoint]:
     path_or_404(path_id)
     return policer_series(path_id, *between.resolve_at(timezone.now()))
+
+
+@router.get(
+    "/paths/{int:path_id}/idle-restart",
+    response={200: list[IdleRestartOut], 404: ProblemOut, 422: ProblemOut},
+    summary="Tests of slow start after idle of a path, failed ones included",
+)
+def get_idle_restart(request: HttpRequest, path_id: int, between: Query[Range]) -> list[IdleRestartPoint]:
+    path_or_404(path_id)
+    return idle_restart_series(path_id, *between.resolve_at(timezone.now()))

@@ -48,6 +48,7 @@ BOUNDS = {
     "throughput_test": Bound("throughput", "by age, once its hour is summarized", is_raw=True),
     "disk_to_disk_test": Bound("throughput", "by age", is_raw=True),
     "policer_result": Bound("throughput", "by age", is_raw=True),
+    "idle_restart": Bound("throughput", "by age", is_raw=True),
     "request_response": Bound("throughput", "by age", is_raw=True),
     "aggregate_member": Bound("throughput", "by age", is_raw=True),
     "aggregate_run": Bound("throughput", "by age"),

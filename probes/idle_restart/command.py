@@ -11,11 +11,10 @@ import sys
 from dataclasses import asdict
 
 from probes.contract import Deadline, ProbeError
-from probes.idle_restart.transfer import IdleRestart, IdleRestartSpec, measure, sentence, serve
+from probes.idle_restart.result import IdleRestart, sentence
+from probes.idle_restart.spec import LONGEST_PAUSE_S, LONGEST_S, IdleRestartSpec
+from probes.idle_restart.transfer import measure, serve
 from probes.quantities import with_unit
-
-LONGEST_S = 60.0
-LONGEST_PAUSE_S = 600.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,44 +9,33 @@ pause, down to its initial window (RFC 2861, RFC 5681 section 4.1). The far end 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import hmac
 import select
 import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from probes.contract import Deadline, ProbeError
+from probes.contract import Deadline, Outcome, ProbeError
+from probes.idle_restart.result import SETTING, IdleRestart
+from probes.idle_restart.spec import DRAIN_S, IdleRestartSpec
 from probes.ping.addresses import FAMILY
 from probes.throughput.hosts.inventory import read_sysctls
 from probes.throughput.socket_counters import ConnectionCounters, counters_of
 
-SETTING = "net.ipv4.tcp_slow_start_after_idle"
 GREETING = b"soundings idle-restart 1\n"
 """First bytes of a connection, so that nothing else is taken for a test, and no test is sent to another service."""
 
 BLOCK = bytes(65_536)
 SAMPLE_S = 0.005
 CONNECT_S = 5.0
-DRAIN_S = 10.0
 BACK_RATIO = 0.9
 """Share of the rate before the pause at which it is back."""
 RATE_OVER_S = 0.1
 """Least time over which a rate is taken; two round trips where those are longer."""
 GREW = 1.25
 """Growth from the third to the last quarter of the first transfer, from which on its rate is not steady."""
-KEPT_RATIO = 0.75
-"""Share of the window before the pause, from which on it was kept."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdleRestartSpec:
-    """Two transfers of `duration_s` to `address` and `port`, with a pause of `pause_s` between them."""
-
-    address: str
-    port: int
-    family: int = 4
-    duration_s: float = 5.0
-    pause_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,43 +46,24 @@ class TransferSample:
     counters: ConnectionCounters
 
 
-@dataclass(frozen=True, slots=True)
-class IdleRestart:
-    """Result. `back_s` is the time from the start of the second transfer until the rate of the first was reached again,
-    None if it was not; `rise_s` is that of the first transfer from its own start. Windows are in segments; `setting` is
-    the sender's sysctl, None if unknown."""
-
-    before_bps: float
-    is_steady: bool
-    cwnd_before: int
-    cwnd_after: int
-    timeout_s: float
-    rtt_ms: float
-    pause_s: float
-    duration_s: float
-    rise_s: float | None
-    back_s: float | None
-    setting: str | None
-
-    @property
-    def restarted(self) -> bool | None:
-        """Whether the window was reduced in the pause; None where that cannot be told."""
-        if not self.is_steady or self.pause_s <= self.timeout_s:
-            return None
-        return self.cwnd_after < KEPT_RATIO * self.cwnd_before
-
-
 class IdleRestartFailure(ProbeError):
     """The far end could not be reached, or ended the connection."""
 
 
-def measure(spec: IdleRestartSpec) -> IdleRestart:
-    """Run both transfers. Raises `ProbeError`."""
+class NoTestCame(IdleRestartFailure):
+    """No sender connected until the deadline."""
+
+
+def measure(spec: IdleRestartSpec, address: str | None = None, source: str | None = None) -> IdleRestart:
+    """Run both transfers, to `address` if that of the spec is resolved, from `source`. Raises `ProbeError`."""
+    greeting = _greeting(spec.one_time_key)
+    own = None if source is None else (source, 0)
     setting = read_sysctls([SETTING]).get(SETTING)
     try:
-        with socket.create_connection((spec.address, spec.port), timeout=CONNECT_S) as sender:
-            sender.sendall(GREETING)
-            _await_greeting(sender)
+        place = address or spec.address, spec.port
+        with socket.create_connection(place, timeout=CONNECT_S, source_address=own) as sender:
+            sender.sendall(greeting)
+            _await_greeting(sender, greeting)
             sender.setblocking(False)
             first = _send(sender, spec.duration_s)
             _drain(sender)
@@ -102,25 +72,34 @@ def measure(spec: IdleRestartSpec) -> IdleRestart:
     except OSError as error:
         reason = error.strerror or str(error)
         raise IdleRestartFailure(
-            f"{spec.address} port {spec.port}: {reason}; is `idle-restart --listen` running there?"
+            f"{spec.address} port {spec.port}: {reason}; is `idle-restart --listen` running there?",
+            outcome=Outcome.REFUSED if isinstance(error, ConnectionRefusedError) else Outcome.TOOL_FAILURE,
         ) from error
     return evaluate(first, second, spec, setting)
 
 
-def serve(port: int, deadline: Deadline, *, address: str = "", peer: str | None = None) -> int:
-    """Take one test, from `peer` if it is given; returns the bytes received. Raises `ProbeError` if none came."""
-    family = FAMILY[6] if ":" in address else FAMILY[4]
-    with socket.create_server((address, port), family=family) as listener:
+def serve(port: int, deadline: Deadline, *, address: str = "", peer: str | None = None, key: str | None = None) -> int:
+    """Take one test, from `peer` and with the `key` if they are given; returns the bytes received. Raises `ProbeError`
+    if none came."""
+    greeting = _greeting(key)
+    with _listener(address, port) as listener:
         while not deadline.passed:
             listener.settimeout(max(0.01, deadline.remaining_s))
             with contextlib.suppress(TimeoutError):
                 connection, (host, *_) = listener.accept()
                 with connection:
                     if peer is None or host == peer:
-                        received = _discard(connection, deadline)
+                        received = _discard(connection, greeting, deadline)
                         if received is not None:
                             return received
-    raise IdleRestartFailure(f"no test came to port {port}")
+    raise NoTestCame(f"no test came to port {port}")
+
+
+def _listener(address: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((address, port), family=FAMILY[6] if ":" in address else FAMILY[4])
+    except OSError as error:
+        raise IdleRestartFailure(f"cannot listen on port {port}: {error.strerror or error}") from error
 
 
 def evaluate(
@@ -146,30 +125,8 @@ def evaluate(
         rise_s=_reached_s(first, BACK_RATIO * fourth, over_s),
         back_s=_reached_s(second, BACK_RATIO * fourth, over_s),
         setting=setting,
+        sent_bytes=second[-1].counters.sent_bytes,
     )
-
-
-def sentence(result: IdleRestart) -> str:
-    """The conclusion, or that it cannot be told."""
-    if result.pause_s <= result.timeout_s:
-        return (
-            f"Cannot tell: the pause of {result.pause_s:g} s is no longer than the retransmission timeout,"
-            f" {result.timeout_s:.2f} s; give a longer --pause-s"
-        )
-    if not result.is_steady:
-        return "Cannot tell: the rate was not steady before the pause; give a longer --duration-s"
-    windows = f"the congestion window was {result.cwnd_before} segments before the pause of {result.pause_s:g} s"
-    back = (
-        f"the rate was not back within {result.duration_s:g} s"
-        if result.back_s is None
-        else f"the rate was back after {result.back_s:.2f} s, {result.back_s / result.rtt_ms * 1e3:.1f} RTTs"
-    )
-    if not result.restarted:
-        return f"No slow start after idle: {windows} and {result.cwnd_after} after it; {back}"
-    advice = (
-        f"; for transfers with pauses set {SETTING} to 0 at the sender" if result.setting not in ("0", None) else ""
-    )
-    return f"Slow start after idle: {windows} and {result.cwnd_after} after it; {back}{advice}"
 
 
 def _send(sender: socket.socket, duration_s: float) -> list[TransferSample]:
@@ -194,19 +151,24 @@ def _drain(sender: socket.socket) -> None:
         time.sleep(SAMPLE_S)
 
 
-def _await_greeting(sender: socket.socket) -> None:
-    if sender.recv(len(GREETING)) != GREETING:
+def _greeting(key: str | None) -> bytes:
+    """The first bytes of a connection, with a digest of the key in a planned test."""
+    return GREETING if key is None else GREETING + hashlib.sha256(b"idle-restart" + key.encode()).hexdigest().encode()
+
+
+def _await_greeting(sender: socket.socket, greeting: bytes) -> None:
+    if sender.recv(len(greeting), socket.MSG_WAITALL) != greeting:
         raise IdleRestartFailure("another service listens there")
 
 
-def _discard(connection: socket.socket, deadline: Deadline) -> int | None:
+def _discard(connection: socket.socket, greeting: bytes, deadline: Deadline) -> int | None:
     """Read until the end of the connection; None for a connection that is no test."""
     received, buffer = 0, bytearray(1 << 20)
     with contextlib.suppress(OSError):
         connection.settimeout(CONNECT_S)
-        if connection.recv(len(GREETING)) != GREETING:
+        if not hmac.compare_digest(connection.recv(len(greeting), socket.MSG_WAITALL), greeting):
             return None
-        connection.sendall(GREETING)
+        connection.sendall(greeting)
         connection.settimeout(max(0.01, deadline.remaining_s))
         while size := connection.recv_into(buffer):
             received += size

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from probes.capacity.spec import CapacityRun, CapacityVerdict
 from probes.contract import Outcome
 from probes.disk_to_disk.spec import DiskToDiskRun
+from probes.idle_restart.spec import IdleRestartRun
 from probes.ping.spec import IcmpError
 from probes.policer.spec import PolicerRun, PolicerVerdict
 from probes.site.health import ClockOff, Dropped, Health, InterfaceDrops, KernelClock
@@ -180,6 +181,29 @@ def policer(at: datetime, **fields: object) -> PolicerRun:
         "detail": "as it was",
     }
     return PolicerRun(**{**values, **fields})  # type: ignore[arg-type]
+
+
+def idle_restart(at: datetime, **fields: object) -> IdleRestartRun:
+    values: dict[str, object] = {
+        "target": "anl",
+        "address": "192.0.2.3",
+        "family": 4,
+        "started_at": at,
+        "outcome": Outcome.MEASURED,
+        "before_bps": 1.93e7,
+        "is_steady": True,
+        "cwnd_before": 267,
+        "cwnd_after": 10,
+        "timeout_s": 0.35,
+        "rtt_ms": 153.3,
+        "pause_s": 5.0,
+        "duration_s": 5.0,
+        "rise_s": 0.5,
+        "back_s": 0.48,
+        "setting": "1",
+        "sent_bytes": 24_000_000,
+    }
+    return IdleRestartRun(**{**values, **fields})  # type: ignore[arg-type]
 
 
 def capacity(at: datetime, **fields: object) -> CapacityRun:

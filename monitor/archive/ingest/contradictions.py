@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from probes.capacity.spec import CapacityRun, CapacityVerdict
 from probes.contract import Outcome
 from probes.disk_to_disk.spec import DiskToDiskRun
+from probes.idle_restart.spec import IdleRestartRun
 from probes.ping.spec import Burst
 from probes.policer.spec import WITH_RATE, PolicerRun
 from probes.request_response.spec import LARGEST_BLOCK_BYTES, RequestResponseRun
@@ -201,6 +202,16 @@ def is_address(text: str) -> bool:
     except ValueError:
         return False
     return "%" not in text
+
+
+def in_idle_restart(run: IdleRestartRun) -> str | None:
+    figures = ("before_bps", "is_steady", "cwnd_before", "cwnd_after", "timeout_s", "rtt_ms", "pause_s", "duration_s")
+    missing = [name for name in figures if getattr(run, name) is None]
+    if run.outcome is MEASURED and missing:
+        return _at_result(f"{run.outcome}, but without {missing[0]}")
+    if run.outcome is not MEASURED and len(missing) < len(figures):
+        return _at_result(f"{run.outcome}, but with figures")
+    return None
 
 
 def in_policer(run: PolicerRun) -> str | None:

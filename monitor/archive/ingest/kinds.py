@@ -17,6 +17,7 @@ from monitor.archive.ingest.directions import in_stamp, store_directions
 from monitor.archive.ingest.disk_to_disk import store_disk_to_disk
 from monitor.archive.ingest.store_results import (
     store_capacities,
+    store_idle_restarts,
     store_policers,
     store_request_response,
     store_throughput,
@@ -28,6 +29,7 @@ from probes.aggregate.kind import KIND as AGGREGATE
 from probes.capacity.kind import KIND as CAPACITY
 from probes.contract import Kind
 from probes.disk_to_disk.kind import KIND as DISK_TO_DISK
+from probes.idle_restart.kind import KIND as IDLE_RESTART
 from probes.ping.kind import KIND as PING
 from probes.policer.kind import KIND as POLICER
 from probes.request_response.kind import KIND as REQUEST_RESPONSE
@@ -72,6 +74,7 @@ STORED_KINDS: dict[str, StoredKind] = {
         StoredKind(
             kind=REQUEST_RESPONSE, contradiction=contradictions.in_request_response, store=store_request_response
         ),
+        StoredKind(kind=IDLE_RESTART, contradiction=contradictions.in_idle_restart, store=store_idle_restarts),
         StoredKind(kind=AGGREGATE, contradiction=contradictions.in_throughput, store=store_members),
     )
 }

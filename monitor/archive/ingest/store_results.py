@@ -22,6 +22,7 @@ from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.ingest.rows import row_of
 from monitor.archive.models import (
     CapacityResult,
+    IdleRestartResult,
     PolicerResult,
     RequestResponseResult,
     ThroughputTest,
@@ -29,6 +30,8 @@ from monitor.archive.models import (
 )
 from monitor.archive.statements import statement
 from monitor.mesh.schedule.endings import close_slot, note_served
+from probes.idle_restart.result import sentence
+from probes.idle_restart.spec import IdleRestartRun
 from probes.policer.spec import PolicerRun
 from probes.policer.wording import limit_text
 from probes.request_response.percentiles import latency_figures
@@ -189,6 +192,31 @@ def _throughput_test(delivered: Delivered, inventory_ids: Mapping[bytes, int]) -
     assert isinstance(run, ThroughputRun)
     end = "receiver_inventory_id" if run.reverse else "sender_inventory_id"
     return row_of(ThroughputTest, delivered, average_bps=run.throughput_bps, **{end: _inventory_id(run, inventory_ids)})
+
+
+def store_idle_restarts(runs: Sequence[Delivered], now: datetime) -> None:
+    """Store new tests of slow start after idle and the outcomes of their slots."""
+    ordered = sorted(runs, key=lambda delivered: (delivered.path_id, delivered.result.started_at))
+    IdleRestartResult.objects.bulk_create(
+        [_idle_restart_row(delivered) for delivered in ordered], ignore_conflicts=True
+    )
+    for delivered in sorted(runs, key=lambda delivered: delivered.slot_id or 0):
+        if delivered.slot_id is not None:
+            run = delivered.result
+            assert isinstance(run, IdleRestartRun)
+            close_slot(delivered.slot_id, run.outcome, run.detail, run.sent_bytes)
+
+
+def _idle_restart_row(delivered: Delivered) -> IdleRestartResult:
+    run = delivered.result
+    assert isinstance(run, IdleRestartRun)
+    figures = run.figures
+    return row_of(
+        IdleRestartResult,
+        delivered,
+        restarted=None if figures is None else figures.restarted,
+        sentence=None if figures is None else sentence(figures),
+    )
 
 
 def store_policers(runs: Sequence[Delivered], now: datetime) -> None:

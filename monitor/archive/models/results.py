@@ -221,6 +221,39 @@ class PolicerResult(models.Model):
         indexes = [models.Index(fields=["measured_at"], name="policer_by_time")]
 
 
+class IdleRestartResult(models.Model):
+    """A test of slow start after idle of a path; columns as in `probes.idle_restart.spec.IdleRestartRun`.
+
+    Figures are null unless `outcome` is `measured`; `sentence` is the conclusion.
+    """
+
+    pk = models.CompositePrimaryKey("path_id", "measured_at")
+    path_id = models.IntegerField()
+    measured_at = models.DateTimeField()
+    test = models.TextField()
+    slot_id = models.BigIntegerField(null=True)
+    outcome = models.TextField()
+    restarted = models.BooleanField(null=True, help_text="null where it cannot be told")
+    before_bps = models.FloatField(null=True)
+    is_steady = models.BooleanField(null=True)
+    cwnd_before = models.IntegerField(null=True, help_text="segments")
+    cwnd_after = models.IntegerField(null=True, help_text="segments")
+    timeout_s = models.FloatField(null=True)
+    rtt_ms = models.FloatField(null=True)
+    pause_s = models.FloatField(null=True)
+    duration_s = models.FloatField(null=True)
+    rise_s = models.FloatField(null=True)
+    back_s = models.FloatField(null=True)
+    setting = models.TextField(null=True, help_text="the sender's net.ipv4.tcp_slow_start_after_idle")
+    sent_bytes = models.BigIntegerField(null=True)
+    sentence = models.TextField(null=True)
+    detail = models.TextField(null=True)
+
+    class Meta:
+        db_table = "idle_restart"
+        indexes = [models.Index(fields=["measured_at"], name="idle_restart_by_time")]
+
+
 class RequestResponseResult(models.Model):
     """A run of transactions of a path, with a single block outstanding; columns as in
     `probes.request_response.spec.RequestResponseRun` and `probes.request_response.percentiles.LatencyFigures`.

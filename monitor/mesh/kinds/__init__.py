@@ -13,6 +13,7 @@ from monitor.mesh.kinds import (
     aggregate,
     capacity,
     disk_to_disk,
+    idle_restart,
     ping,
     policer,
     request_response,
@@ -36,6 +37,7 @@ MESH_KINDS: dict[str, MeshKind] = {
         policer.KIND,
         request_response.KIND,
         aggregate.KIND,
+        idle_restart.KIND,
     )
 }
 

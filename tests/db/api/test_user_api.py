@@ -268,6 +268,7 @@ def test_the_openapi_schema_lists_every_address(ask, client):
         "/api/v1/paths/{path_id}/spread",
         "/api/v1/paths/{path_id}/disk-to-disk",
         "/api/v1/paths/{path_id}/policer",
+        "/api/v1/paths/{path_id}/idle-restart",
         "/api/v1/paths/{path_id}/request-response",
         "/api/v1/paths/{path_id}/routes",
         "/api/v1/paths/{path_id}/routes.csv",

@@ -16,6 +16,7 @@ from monitor.archive.models import (
     CapacityResult,
     DirectionBurst,
     DiskToDiskTest,
+    IdleRestartResult,
     PolicerResult,
     StoredCapture,
 )
@@ -43,6 +44,7 @@ QUESTIONS = {
     "throughput_by_time": lambda mesh: throughput_summaries(NOW - DAY, NOW),
     "capacity_by_time": lambda mesh: newest_measurement_at(),
     "disk_to_disk_by_time": lambda mesh: newest_measurement_at(),
+    "idle_restart_by_time": lambda mesh: newest_measurement_at(),
     "policer_by_time": lambda mesh: newest_measurement_at(),
     "request_response_by_time": lambda mesh: newest_measurement_at(),
     "aggregate_member_by_time": lambda mesh: newest_measurement_at(),
@@ -113,6 +115,7 @@ def mesh():
         path_id=1, measured_at=HOUR, test="c", outcome="measured", sent=1, received=1, during_test=False
     )
     DiskToDiskTest.objects.create(path_id=1, measured_at=HOUR, test="d", outcome="refused", tool="fetch", streams=1)
+    IdleRestartResult.objects.create(path_id=1, measured_at=HOUR, test="i", outcome="refused")
     PolicerResult.objects.create(
         path_id=1, measured_at=HOUR, test="p", outcome="refused", sent=0, received=0, sent_bytes=0
     )

@@ -6,10 +6,11 @@ import pytest
 
 from monitor.archive.ingest.rows import row_of
 from monitor.archive.models import Burst as BurstRow
-from monitor.archive.models import CapacityResult, DiskToDiskTest, PolicerResult, ThroughputTest
+from monitor.archive.models import CapacityResult, DiskToDiskTest, IdleRestartResult, PolicerResult, ThroughputTest
 from probes.capacity.spec import CapacityRun, CapacityVerdict
 from probes.contract import Outcome
 from probes.disk_to_disk.spec import DiskToDiskRun
+from probes.idle_restart.spec import IdleRestartRun
 from probes.ping.spec import Burst
 from probes.policer.spec import PolicerRun
 from probes.site.wire import Delivered
@@ -25,6 +26,7 @@ WITHOUT_COLUMN = {
     CapacityRun: set(),
     DiskToDiskRun: {"address", "carried_bytes"},  # counted with the slot
     PolicerRun: {"address"},
+    IdleRestartRun: {"address"},
 }
 TABLES = {
     Burst: BurstRow,
@@ -32,6 +34,7 @@ TABLES = {
     CapacityRun: CapacityResult,
     DiskToDiskRun: DiskToDiskTest,
     PolicerRun: PolicerResult,
+    IdleRestartRun: IdleRestartResult,
 }
 
 

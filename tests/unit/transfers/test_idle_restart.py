@@ -3,18 +3,15 @@
 import socket
 import threading
 
+import msgspec
 import pytest
 
-from probes.contract import Deadline
-from probes.idle_restart.transfer import (
-    IdleRestartFailure,
-    IdleRestartSpec,
-    TransferSample,
-    evaluate,
-    measure,
-    sentence,
-    serve,
-)
+from monitor.archive.ingest.contradictions import in_idle_restart
+from probes.contract import Deadline, Outcome
+from probes.idle_restart.probe import IdleRestartEnd, IdleRestartProbe
+from probes.idle_restart.result import sentence
+from probes.idle_restart.spec import IdleRestartSpec
+from probes.idle_restart.transfer import IdleRestartFailure, TransferSample, evaluate, measure, serve
 from probes.throughput.socket_counters import ConnectionCounters
 
 SPEC = IdleRestartSpec(address="192.0.2.1", port=5202, duration_s=4.0, pause_s=3.0)
@@ -113,6 +110,46 @@ def test_both_ends_transfer_twice_on_one_connection():
 
     assert result.before_bps > 0
     assert received[0] > 0
+
+
+def until_it_listens(spec):
+    deadline = Deadline(5.0)
+    while True:
+        try:
+            return IdleRestartProbe().run(spec, deadline)
+        except IdleRestartFailure:
+            if deadline.passed:
+                raise
+
+
+def test_planned_ends_share_a_key_and_report_all_figures():
+    spec = IdleRestartSpec(
+        address="127.0.0.1", source="127.0.0.1", port=free_port(), duration_s=0.5, pause_s=0.2, one_time_key="a key"
+    )
+    served = []
+    far_end = threading.Thread(target=lambda: served.append(IdleRestartEnd().serve(spec, Deadline(20.0))))
+    far_end.start()
+
+    run = until_it_listens(spec)
+    far_end.join(20.0)
+
+    assert served == ["received"]
+    assert run.outcome is Outcome.MEASURED
+    assert in_idle_restart(run) is None
+    assert run.sent_bytes > 0
+
+
+def test_another_key_is_no_test():
+    spec = IdleRestartSpec(address="127.0.0.1", source="127.0.0.1", port=free_port(), one_time_key="a key")
+    served = []
+    far_end = threading.Thread(target=lambda: served.append(IdleRestartEnd().serve(spec, Deadline(3.0))))
+    far_end.start()
+
+    with pytest.raises(IdleRestartFailure):
+        until_it_listens(msgspec.structs.replace(spec, one_time_key="another key"))
+    far_end.join(20.0)
+
+    assert served == [None]
 
 
 def test_without_a_far_end_the_reason_is_told():

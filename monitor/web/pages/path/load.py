@@ -28,6 +28,7 @@ from monitor.archive.queries.paths import (
 from monitor.archive.queries.policers import PolicerPoint, policer_series
 from monitor.archive.queries.throughput.aggregates import AggregateResult, newest_of_path
 from monitor.archive.queries.throughput.captures import captures_of
+from monitor.archive.queries.throughput.idle_restarts import IdleRestartPoint, idle_restart_series
 from monitor.archive.queries.throughput.inventories import inventory_changes
 from monitor.archive.queries.throughput.series import (
     PathThroughput,
@@ -88,6 +89,7 @@ class PathView:
     transfer: TransferView | None
     latest_files: tuple[DiskToDiskPoint, ...]
     latest_policers: tuple[PolicerPoint, ...]
+    latest_idle_restarts: tuple[IdleRestartPoint, ...]
     promised: tuple[str, str, str] | None
     """The promised service, the verdict and its evidence, in words."""
     responses: ResponsesView | None
@@ -167,6 +169,7 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
         latest_files=tuple(reversed(disk_to_disk_series(path_id, since, until)[-LATEST_TESTS:])),
         promised=_promised(path, since, until),
         latest_policers=tuple(reversed(policer_series(path_id, since, until)[-LATEST_TESTS:])),
+        latest_idle_restarts=tuple(reversed(idle_restart_series(path_id, since, until)[-LATEST_TESTS:])),
         responses=load_responses(path_id, since, until, window),
         latest_aggregates=tuple(newest_of_path(path_id, since, until, LATEST_TESTS)),
         ledger=ledger_rows(path_id, since, until),

@@ -1,0 +1,76 @@
+"""Tests of slow start after idle of mesh.toml, and their part of a plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from monitor.mesh.document.entries import TestKeys, TestName
+from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, both_ends, fields_of_slot
+from probes.idle_restart.kind import KIND as IDLE_RESTART
+from probes.idle_restart.spec import (
+    DURATION_S,
+    LONGEST_PAUSE_S,
+    LONGEST_S,
+    PAUSE_S,
+    PORT,
+    IdleRestartSlot,
+    IdleRestartSpec,
+    slot_length_s,
+)
+from probes.toml.keys import meaning
+
+if TYPE_CHECKING:
+    from monitor.mesh.models import Site, Slot
+
+
+class IdleRestartEntry(TestKeys, frozen=True, tag="idle-restart"):
+    """Transfer, pause, transfer again on the same connection: whether and for how long the rate falls."""
+
+    name: TestName
+    every_s: Annotated[int, Meta(ge=60, le=DAY_S), meaning("Period: each path has a test in each period.")] = 86_400
+    duration_s: Annotated[float, Meta(ge=0.5, le=LONGEST_S), meaning("Length of each transfer.")] = DURATION_S
+    pause_s: Annotated[
+        float, Meta(ge=0.1, le=LONGEST_PAUSE_S), meaning("Pause; longer than the retransmission timeout of the path.")
+    ] = PAUSE_S
+    port: Annotated[int, Meta(ge=1, le=65_535), meaning("TCP port on which the destination listens.")] = PORT
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """Fields of the `probes.idle_restart.spec.IdleRestartSpec` without the addresses."""
+        return {"duration_s": self.duration_s, "pause_s": self.pause_s, "port": self.port}
+
+
+def _slot_s(parameters: Mapping[str, Any]) -> int:
+    return slot_length_s(float(parameters["duration_s"]), float(parameters["pause_s"]))
+
+
+def _length(test: IdleRestartEntry) -> Length:
+    seconds = _slot_s(test.parameters)
+    transfers_s = 2 * test.duration_s + test.pause_s
+    return Length(seconds, f"{transfers_s:g} s + {seconds - transfers_s:g} s between tests")
+
+
+def _slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> IdleRestartSlot:
+    """The source of a path sends and reports; both ends get both addresses."""
+    return IdleRestartSlot(
+        **fields_of_slot(slot, site),
+        spec=msgspec.convert(
+            {**slot.parameters, **both_ends(slot), "one_time_key": secrets.get("one_time_key")}, IdleRestartSpec
+        ),
+    )
+
+
+KIND = MeshKind(
+    kind=IDLE_RESTART,
+    entry=IdleRestartEntry,
+    table="idle_restart",
+    length=_length,
+    slot=_slot,
+    filling_s=lambda parameters: math.ceil(2.0 * float(parameters["duration_s"])),
+    slot_s=_slot_s,
+)
