@@ -18,6 +18,7 @@ from monitor.analysis.transfer.record import (
     RecordingError,
     SenderInterval,
     TcpInfo,
+    TrainsResult,
 )
 from monitor.analysis.transfer.rfc6349 import Rfc6349
 from monitor.analysis.transfer.signs import Signs
@@ -42,6 +43,7 @@ __all__ = [
     "Spread",
     "TcpInfo",
     "TokenBucket",
+    "TrainsResult",
     "Verdict",
     "bit_metres_per_s",
     "diagnose",

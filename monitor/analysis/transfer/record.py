@@ -95,6 +95,16 @@ class HostState:
         return next((core for core in self.cores if core.number == self.tool_core), None)
 
 
+@dataclass(frozen=True, slots=True)
+class TrainsResult:
+    """The result of the path's newest policer test before the transfer: `policer`, `shaper`, `link` or `no_limit`."""
+
+    verdict: str
+    sustained_bps: float | None
+    burst_bytes: float | None
+    age_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     """A test. `asked_bps` is the requested rate; `idle_rtt_ms` the RTT of a ping without the load; `omitted_s` the
@@ -102,7 +112,8 @@ class Recording:
     acknowledged; `earlier_bps` the median throughput of the earlier tests of the path.
 
     `window_bytes` is the socket buffer that the test set; None if the system chose it. `has_thread_per_stream` is
-    whether the tool has a thread for each stream.
+    whether the tool has a thread for each stream. `trains` is the result of a policer test of the path, None without a
+    recent one; `ends` are the addresses of sender and receiver.
 
     The CPU ratios are the share of the test in which the tool's process ran or waited to run.
     """
@@ -125,6 +136,8 @@ class Recording:
     receiver_host: HostState | None = None
     has_thread_per_stream: bool | None = None
     window_bytes: int | None = None
+    trains: TrainsResult | None = None
+    ends: tuple[str, str] | None = None
 
     def cpu_ratio(self, end: str) -> float | None:
         """The CPU ratio of an end, sender or receiver."""

@@ -41,6 +41,7 @@ from monitor.analysis.transfer.record import Recording
 from monitor.analysis.transfer.signs import Signs
 from monitor.analysis.transfer.start import wanted_seconds
 from monitor.analysis.transfer.token_bucket import LEAST_GROUP
+from monitor.analysis.transfer.trains import with_trains
 
 LEAST_STEADY_S = 0.5
 LEAST_STEADY_RTTS = 10.0
@@ -94,7 +95,8 @@ ROUND_DEVIATION = 0.01
 
 def find(signs: Signs, recording: Recording, start_s: float, duration_s: float) -> TransferFinding:
     """First limit whose signs are present; start and length of the test decide whether it was long enough."""
-    return _too_short(signs, start_s, duration_s) or _first(signs, recording) or _undetermined(signs)
+    short = _too_short(signs, start_s, duration_s)
+    return short or with_trains(_first(signs, recording) or _undetermined(signs), signs, recording)
 
 
 def is_enough(signs: Signs) -> bool:

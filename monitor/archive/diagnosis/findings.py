@@ -24,6 +24,7 @@ from monitor.analysis.transfer import (
     Rfc6349,
     SenderInterval,
     TcpInfo,
+    TrainsResult,
     Verdict,
     diagnose,
 )
@@ -41,13 +42,20 @@ USUAL_MSS_BYTES = 1448
 @dataclass(frozen=True, slots=True)
 class Background:
     """State of a path when a test of it began; None where unknown. `capacity_bps` is that of the whole path,
-    `earlier_bps` the median throughput of its earlier tests of the same kind."""
+    `earlier_bps` the median throughput of its earlier tests of the same kind. The `trains_…` are those of its newest
+    policer test; the addresses those of its ends."""
 
     path_id: int
     at: datetime
     idle_rtt_ms: float | None = None
     capacity_bps: float | None = None
     earlier_bps: float | None = None
+    trains_verdict: str | None = None
+    trains_bps: float | None = None
+    trains_burst_bytes: float | None = None
+    trains_age_s: float | None = None
+    source_address: str | None = None
+    destination_address: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +169,19 @@ def recording(run: ThroughputRun, background: Background, hosts: HostPair = NO_H
         receiver_host=_host_state(hosts.receiver, transfer.receiver_load),
         has_thread_per_stream=has_thread_per_stream(run.tool),
         window_bytes=transfer.window_bytes,
+        trains=_trains(background),
+        ends=None
+        if background.source_address is None or background.destination_address is None
+        else (background.source_address, background.destination_address),
+    )
+
+
+def _trains(background: Background) -> TrainsResult | None:
+    """The newest policer test of the path."""
+    if background.trains_verdict is None or background.trains_age_s is None:
+        return None
+    return TrainsResult(
+        background.trains_verdict, background.trains_bps, background.trains_burst_bytes, background.trains_age_s
     )
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from monitor.analysis.transfer import Verdict, diagnose
 from monitor.archive.diagnosis.findings import Background, diagnose_run
 from monitor.archive.diagnosis.pending import diagnose_awaited
-from monitor.archive.models import Burst, CapacityResult, ThroughputTest
+from monitor.archive.models import Burst, CapacityResult, PolicerResult, ThroughputTest
 from monitor.archive.queries.throughput.series import throughput_series
 from monitor.archive.queries.throughput.transfers import backgrounds, transfer_of
 from probes.bounds import LONGEST_RTT_MS, LONGEST_TEST_S
@@ -141,7 +141,42 @@ def test_the_idle_rtt_is_of_the_newest_cycles_within_half_an_hour(mesh):
     idle_burst(mesh, 10, 44.0)
     idle_burst(mesh, 5, 1.0, during_test=True)
 
-    assert background(mesh) == Background(mesh.slac_cern.pk, HOUR, idle_rtt_ms=40.5, capacity_bps=None)
+    assert background(mesh) == Background(
+        mesh.slac_cern.pk, HOUR, idle_rtt_ms=40.5, capacity_bps=None,
+        source_address="192.0.2.1", destination_address="192.0.2.2",
+    )  # fmt: skip
+
+
+def policer_test(mesh, days, verdict, sustained_bps=None):
+    PolicerResult.objects.create(
+        path_id=mesh.slac_cern.pk, measured_at=HOUR - timedelta(days=days), test="contract", outcome="measured",
+        verdict=verdict, sustained_bps=sustained_bps, burst_bytes=1e5, sent=1, received=1, sent_bytes=1400,
+    )  # fmt: skip
+
+
+def test_the_newest_policer_test_that_could_tell_is_part_of_the_background(mesh):
+    results = (8, "shaper", 3e7), (3, "policer", 2e7), (2, "policer", 1e7), (1, "undetermined", None)
+    for days, verdict, rate_bps in results:
+        policer_test(mesh, days, verdict, rate_bps)
+
+    told = background(mesh)
+
+    assert (told.trains_verdict, told.trains_bps, told.trains_burst_bytes) == ("policer", 1e7, 1e5)
+    assert told.trains_age_s == 2 * 86_400
+
+
+def test_a_transfer_at_the_rate_of_the_policer_test_is_policed(mesh):
+    later = HOUR + timedelta(minutes=20)
+    keep(mesh, real("../policers/policer-20mbps-160ms"))
+    policer_test(mesh, -5 / 1440, "policer", 2e7)
+    keep(mesh, real("../policers/policer-20mbps-160ms", later), sequence=2)
+
+    alone, helped = (transfer_of(mesh.slac_cern.pk, at) for at in (HOUR, later))
+
+    assert alone.verdict == Verdict.LOSS
+    assert "python -m probes policer send 192.0.2.2 --here 192.0.2.1 --key FILE" in alone.sentence
+    assert helped.verdict == Verdict.POLICER
+    assert "by the policer test 15 min before" in helped.sentence
 
 
 def test_a_delay_step_before_a_test_is_not_blamed_on_a_queue(mesh):

@@ -6,9 +6,13 @@
 --                 test of that week. Null where neither was measured.
 --   earlier_bps   the median of the last ten of its scheduled TCP tests of that week with the same streams and congestion
 --                 control, without a requested rate; null with fewer than three
+--   trains_…      verdict, rate, burst and age (s) of its newest policer test of that week that could tell; null without
+--   …_address     the addresses of its ends
 SELECT asked.path_id, asked.at, idle.rtt_ms AS idle_rtt_ms, greatest(coalesce(link.bps, best.full_bps), CASE
     WHEN coalesce(link.bps, best.full_bps) IS NOT NULL THEN best.bps
-END) AS capacity_bps, earlier.bps AS earlier_bps
+END) AS capacity_bps, earlier.bps AS earlier_bps, trains.verdict AS trains_verdict, trains.bps AS trains_bps,
+trains.burst_bytes AS trains_burst_bytes, trains.age_s AS trains_age_s, source.address AS source_address,
+destination.address AS destination_address
 FROM unnest(%(path_ids)s::integer[], %(starts)s::timestamptz[]) AS asked (path_id, at)
 CROSS JOIN LATERAL (
     SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY cycle.rtt_ms) AS rtt_ms
@@ -63,4 +67,19 @@ CROSS JOIN LATERAL (
         LIMIT 10
     ) AS newest
 ) AS earlier
+LEFT JOIN LATERAL (
+    SELECT
+        verdict, sustained_bps AS bps, burst_bytes,
+        extract(EPOCH FROM asked.at - measured_at)::double precision AS age_s
+    FROM policer_result
+    WHERE
+        policer_result.path_id = asked.path_id
+        AND measured_at >= asked.at - interval '7 days' AND measured_at < asked.at
+        AND verdict IN ('policer', 'shaper', 'link', 'no_limit')
+    ORDER BY measured_at DESC
+    LIMIT 1
+) AS trains ON TRUE
+LEFT JOIN path ON path.id = asked.path_id
+LEFT JOIN host AS source ON source.id = path.source_id
+LEFT JOIN host AS destination ON destination.id = path.destination_id
 ORDER BY asked.path_id, asked.at
