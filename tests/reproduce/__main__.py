@@ -8,7 +8,7 @@ import time
 
 from probes.lab.namespaces import namespaces_available
 from tests.lab import RunningLab
-from tests.reproduce import atm, in2p3, loss, nersc, sc2000
+from tests.reproduce import atm, in2p3, land_speed, loss, nersc, sc2000
 from tests.reproduce.computed import COMPUTED
 from tests.reproduce.table import DOCUMENT, Table, placed
 from tests.reproduce.transfer import LAB, TooBusy, TransferError
@@ -19,6 +19,7 @@ REPRODUCTIONS = {
     "sc2000": sc2000.reproduce,
     "nersc": nersc.reproduce,
     "atm": atm.reproduce,
+    "transatlantic": land_speed.reproduce,
 }
 
 

@@ -62,7 +62,7 @@ class TooBusy(Exception):
 @dataclass(frozen=True, slots=True)
 class Run:
     """Settings of a measurement. `path` are settings of the direction of the data, as in a scenario, `back` those of
-    the answers, which otherwise are only delayed.
+    the answers, which otherwise are only delayed. `midway` is called `midway_s` after the end of the start-up.
 
     `backlogged` runs must always have data to send. With `each_ack` the receiver acknowledges every segment.
     """
@@ -74,6 +74,8 @@ class Run:
     backlogged: bool = True
     each_ack: bool = False
     back: Mapping[str, float | None] = field(default_factory=dict)
+    midway: Callable[[RunningLab], None] | None = None
+    midway_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,10 @@ def _once(lab: RunningLab, run: Run) -> Measured:
     ):
         time.sleep(run.start_up_s)
         before, before_s = lab.status(), time.monotonic()
-        time.sleep(run.plan.duration_s - run.start_up_s - TAIL_S)
+        if run.midway is not None:
+            time.sleep(run.midway_s)
+            run.midway(lab)
+        time.sleep(max(0.0, run.plan.duration_s - run.start_up_s - TAIL_S - (time.monotonic() - before_s)))
         after, after_s = lab.status(), time.monotonic()
         output, _ = sender.communicate(timeout=END_GRACE_S)
     samples = [Sample(at_s, [StreamInfo(*stream) for stream in streams]) for at_s, streams in json.loads(output)]
