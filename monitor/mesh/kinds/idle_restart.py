@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from monitor.mesh.document.entries import TestKeys, TestName
-from monitor.mesh.kinds.kind import DAY_S, Length, MeshKind, both_ends, fields_of_slot
+from monitor.mesh.kinds.kind import DAY_S, Length, ListeningPort, MeshKind, both_ends, fields_of_slot
 from probes.idle_restart.kind import KIND as IDLE_RESTART
 from probes.idle_restart.spec import (
     DURATION_S,
@@ -71,6 +71,7 @@ KIND = MeshKind(
     table="idle_restart",
     length=_length,
     slot=_slot,
+    servers=lambda test, source, destination: (ListeningPort(destination, "TCP", test.port),),
     filling_s=lambda parameters: math.ceil(2.0 * float(parameters["duration_s"])),
     slot_s=_slot_s,
 )
