@@ -3,7 +3,7 @@
 RTT and MTU of 1,500 bytes are as published; the bandwidth-delay product is a twentieth, 1.1 MB. The receiver's window
 is that product, so that nothing but planted losses reduces the rate: packets are dropped for a moment, an event of a
 single window. Slow start leaves a congestion window of up to twice the product (the kernel lets it grow to twice the
-flight), so that a first loss, for CUBIC two, brings it to the product; the next one is measured. Recovery is that of a
+flight), so that a first loss brings it to the product; the second one is measured. Recovery is that of a
 stream that lost packets each time, until its rate over a second is back at 95%. The models
 (`monitor.analysis.tcp.timing`) are for the same rate, so that model and lab are compared without scaling.
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -32,14 +31,13 @@ BACK_RATIO, RATE_OVER_S = 0.95, 1.0
 LOSSY_S, LOSS_RATIO = 0.02, 0.2
 """About 80 packets, of which some are lost: certainly one, and all of them within a window."""
 STEADY_S = 4.0
-APART_S = 4.0
+APART_S, LOSSES = 4.0, 2
 """Between planted losses."""
 WITHIN = 0.3
 PUBLISHED_START = "5 to 6 at 1 Gbit/s"
 PUBLISHED_RECOVERY = "can take over an hour at 1 Gbit/s"
-SHARE_TO_BACK = {"reno": 0.9, "cubic": 0.45}
-"""Share of the model's time after which 95% is reached: Reno grows evenly from 50%; CUBIC from 70% by the cube,
-1 - (0.05 / 0.3)^(1/3)."""
+SHARE_TO_BACK = 0.9
+"""Share of the model's time after which 95% is reached: Reno grows evenly from 50%."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +49,7 @@ class Sender:
     @property
     def name(self) -> str:
         streams = "1 stream" if self.streams == 1 else f"{self.streams} streams"
-        return f"{self.control.upper() if self.control == 'cubic' else 'Reno'}, {streams}, MSS {self.mss_bytes:,}"
-
-    @property
-    def losses(self) -> int:
-        return 2 if self.control == "reno" else 3
+        return f"{self.control.capitalize()}, {streams}, MSS {self.mss_bytes:,}"
 
     @property
     def stream_bps(self) -> float:
@@ -64,26 +58,24 @@ class Sender:
     @property
     def model_s(self) -> float:
         """Until 95% of the rate before the loss."""
-        kind = CongestionControl.RENO if self.control == "reno" else CongestionControl.CUBIC
-        return SHARE_TO_BACK[self.control] * float(recovery_s(kind, self.stream_bps, RTT_MS, self.mss_bytes, False))
+        return SHARE_TO_BACK * float(recovery_s(CongestionControl.RENO, self.stream_bps, RTT_MS, self.mss_bytes, False))
 
 
-SENDERS = (Sender("reno", 1), Sender("reno", 4), Sender("reno", 4, mss_bytes=724), Sender("cubic", 1))
+SENDER_OF_LOSS = Sender("reno", 1)
 
 
 def reproduce(lab: RunningLab, say: Say) -> Table:
-    """Slow start and recovery of each sender. Failures: a time further than 30% from its model."""
+    """Slow start and recovery. Failures: a time further than 30% from its model."""
     table = Table(("", "published", "lab, s", "model at this rate, s", "lab / model"))
     say("  slow start")
     start = measure(lab, _run(Sender("reno", 1), 10.0, 0.0), say)
     model_s = float(slow_start_s(RATE_MBPS * 1e6, RTT_MS, 1448, 10.0, False))
     _add(table, "slow start, Reno", PUBLISHED_START, reached_s(start), model_s, say)
-    for sender in SENDERS:
-        say(f"  a loss: {sender.name}")
-        seconds = 5.0 + STEADY_S + sender.losses * APART_S + 1.35 * sender.model_s + 10.0
-        measured = measure(lab, _run(sender, seconds, 5.0, partial(dropping, sender.losses)), say)
-        published = PUBLISHED_RECOVERY if sender == SENDERS[0] else "–"
-        _add(table, f"recovery, {sender.name}", published, back_s(measured, sender.losses), sender.model_s, say)
+    sender = SENDER_OF_LOSS
+    say(f"  a loss: {sender.name}")
+    seconds = 5.0 + STEADY_S + LOSSES * APART_S + 1.35 * sender.model_s + 10.0
+    measured = measure(lab, _run(sender, seconds, 5.0, dropping), say)
+    _add(table, f"recovery, {sender.name}", PUBLISHED_RECOVERY, back_s(measured), sender.model_s, say)
     return table
 
 
@@ -105,9 +97,9 @@ def _run(sender: Sender, seconds: float, start_up_s: float, midway: Callable[[Ru
     return Run(RTT_MS, path, plan, start_up_s, each_ack=True, midway=midway, midway_s=STEADY_S)
 
 
-def dropping(losses: int, lab: RunningLab) -> None:
-    """Drop packets of the data for a moment, so many times."""
-    for _ in range(losses):
+def dropping(lab: RunningLab) -> None:
+    """Drop packets of the data for a moment, twice."""
+    for _ in range(LOSSES):
         for ratio in (LOSS_RATIO, 0.0):
             request = control.SetRequest(source=SENDER, destination=RECEIVER, changes={"loss_ratio": ratio})
             control.ask(lab.run_dir, request)
@@ -124,7 +116,7 @@ def reached_s(measured: Measured) -> float | None:
     return None if reached is None else reached - rtt_s
 
 
-def back_s(measured: Measured, losses: int) -> float | None:
+def back_s(measured: Measured) -> float | None:
     """From the last planted loss until the rate of a stream is back that lost packets each time; None without such a
     stream, or if it was not back."""
     at_s, _ = measured.progress()
@@ -132,7 +124,7 @@ def back_s(measured: Measured, losses: int) -> float | None:
         resent = np.array([sample.streams[number].resent for sample in measured.samples])
         rises = np.flatnonzero(np.diff(resent) > 0) + 1
         events = [first for place, first in enumerate(rises) if not place or at_s[first] - at_s[rises[place - 1]] > 1.0]
-        if len(events) != losses:
+        if len(events) != LOSSES:
             continue
         acked = np.array([sample.streams[number].acked_bytes for sample in measured.samples])
         before_bps = 8.0 * (acked[events[0] - 1] - acked[0]) / (at_s[events[0] - 1] - at_s[0])
