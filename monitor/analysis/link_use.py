@@ -1,0 +1,259 @@
+"""When a link is full: a forecast from the weekly 95th percentiles of its use. No I/O.
+
+In: the 95th percentile of the five-minute averages of each week (as transit is billed), and the capacity. Out: a
+`FullForecast`: full in about N weeks with an 80% prediction interval, not within a year, or cannot tell, with the
+reason.
+
+A line is fitted robustly (H. Theil 1950, P. Sen 1968) to the weeks since the last step of the level. Its uncertainty,
+and the scatter of weeks to come, are those of its own residuals: the weeks are simulated onward many times, with
+residuals drawn again as a first-order autoregression and the line fitted again to each (residual bootstrap). The
+forecast is the first week that reaches `FULL_RATIO` of the capacity. "Full in N weeks" needs a trend that is proven as
+well (Mann and Kendall, with the variance of dependent weeks), since chance alone gives every series some slope.
+`tests.link_use` scores all of it on simulated traffic; docs/method/link_use.md has the table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.analysis import figures
+
+Floats = NDArray[np.float64]
+
+FULL_RATIO = 0.95
+"""Of the capacity: headers that counters leave out, and gaps between frames, keep five minutes from reaching all."""
+LEAST_WEEKS = 8
+MOST_WEEKS = 52
+YEAR_WEEKS = 52
+QUARTER_WEEKS = 13
+FURTHEST_WEEKS = 156
+"""Weeks that are simulated onward."""
+TREND_Z = 2.326
+"""99%, one-sided."""
+DRAWS = 250
+MUCH_BETTER = 0.75
+"""Of the absolute residuals: below this share of the other's, growth by amount or by ratio explains the weeks alone."""
+LEAST_USE = 1e-6
+"""Of the capacity: an idle week has a logarithm."""
+LEAST_SIDE = 4
+"""Weeks on each side of a step."""
+STEP_SIGMAS = 3.0
+LARGEST_DEPENDENCE = 0.8
+MAD_SIGMA = 1.4826
+
+
+class FullVerdict(StrEnum):
+    """The statement of a forecast."""
+
+    FULL = "full"
+    FULL_IN = "full in"
+    NOT_WITHIN_YEAR = "not within a year"
+    CANNOT_TELL = "cannot tell"
+
+
+@dataclass(frozen=True, slots=True)
+class FullForecast:
+    """When a link is full, in weeks from the last measured week.
+
+    `weeks`, `low_weeks` and `high_weeks` are set with the verdict `FULL_IN`; `high_weeks` is None beyond
+    `FURTHEST_WEEKS`. `level_bps` and `slope_bps` (per week) are those of the fitted line at the last week, `weeks_used`
+    those it was fitted to; None where nothing was fitted.
+    """
+
+    verdict: FullVerdict
+    reason: str
+    capacity_bps: float | None
+    weeks_used: int = 0
+    level_bps: float | None = None
+    slope_bps: float | None = None
+    weeks: int | None = None
+    low_weeks: int | None = None
+    high_weeks: int | None = None
+
+    @property
+    def words(self) -> str:
+        """The statement, as on the pages."""
+        if self.verdict is not FullVerdict.FULL_IN:
+            return f"{self.verdict}{f': {self.reason}' if self.reason else ''}"
+        high = f"more than {FURTHEST_WEEKS}" if self.high_weeks is None else str(self.high_weeks)
+        unit = "week" if self.weeks == 1 else "weeks"
+        return f"full in about {self.weeks} {unit} ({self.low_weeks} to {high})"
+
+    @property
+    def fills_within_quarter(self) -> bool:
+        return self.verdict is FullVerdict.FULL or (
+            self.verdict is FullVerdict.FULL_IN and self.weeks is not None and self.weeks <= QUARTER_WEEKS
+        )
+
+
+def forecast_full(weeks: Sequence[int], p95_bps: Sequence[float], capacity_bps: float | None) -> FullForecast:
+    """Forecast from the weeks (ascending numbers, gaps allowed) and their 95th percentiles."""
+    if capacity_bps is None or capacity_bps <= 0.0:
+        return _unknown("the capacity is unknown", None)
+    if len(weeks) < LEAST_WEEKS:
+        return _unknown(f"{_weeks(len(weeks))} measured, {LEAST_WEEKS} needed", capacity_bps)
+    at = np.asarray(weeks[-MOST_WEEKS:], dtype=np.float64)
+    use = np.asarray(p95_bps[-MOST_WEEKS:], dtype=np.float64) / capacity_bps
+    begin = _last_step(at, use)
+    since_step = len(at) - begin
+    newest = float(np.median(use[max(begin, len(use) - LEAST_SIDE) :]))
+    if newest >= FULL_RATIO:
+        return FullForecast(
+            FullVerdict.FULL, f"{figures.percent(newest)} of the capacity in the last weeks", capacity_bps, since_step
+        )
+    if since_step < LEAST_WEEKS:
+        reason = f"the level changed {_weeks(since_step)} ago, {LEAST_WEEKS} needed since"
+        return _unknown(reason, capacity_bps, since_step)
+    return _forecast(at[begin:] - at[-1], use[begin:], capacity_bps)
+
+
+def _forecast(at: Floats, use: Floats, capacity_bps: float) -> FullForecast:
+    slope, level = _line(at, use)
+    fitted = replace(
+        _unknown("no trend is proven", capacity_bps, len(at)),
+        level_bps=level * capacity_bps,
+        slope_bps=slope * capacity_bps,
+    )
+    early, middle, late = np.quantile(_first_full(at, use), (0.1, 0.5, 0.9), method="inverted_cdf")
+    if early > YEAR_WEEKS:
+        return replace(fitted, verdict=FullVerdict.NOT_WITHIN_YEAR, reason="")
+    if not _is_rising(at, use):
+        return fitted
+    if middle > YEAR_WEEKS:
+        return replace(fitted, reason=f"at the earliest in {_weeks(int(early))}, more likely in more than a year")
+    return replace(
+        fitted,
+        verdict=FullVerdict.FULL_IN,
+        reason="",
+        weeks=int(middle),
+        low_weeks=int(early),
+        high_weeks=int(late) if math.isfinite(late) else None,
+    )
+
+
+def _unknown(reason: str, capacity_bps: float | None, weeks_used: int = 0) -> FullForecast:
+    return FullForecast(FullVerdict.CANNOT_TELL, reason, capacity_bps, weeks_used)
+
+
+def _weeks(count: int) -> str:
+    return "1 week" if count == 1 else f"{count} weeks"
+
+
+def _line(at: Floats, use: Floats) -> tuple[float, float]:
+    """Slope and value at 0 of the line with the median slope of all pairs."""
+    slopes, levels = _lines(at, use[None, :])
+    return float(slopes[0]), float(levels[0])
+
+
+def _lines(at: Floats, rows: Floats) -> tuple[Floats, Floats]:
+    """As `_line`, for each row."""
+    first, second = np.triu_indices(len(at), 1)
+    slopes: Floats = np.median((rows[:, second] - rows[:, first]) / (at[second] - at[first]), axis=1)
+    levels: Floats = np.median(rows - slopes[:, None] * at, axis=1)
+    return slopes, levels
+
+
+def _last_step(at: Floats, use: Floats) -> int:
+    """The place after the last step of the level; 0 without any.
+
+    A step is better described by two levels than by a line, and exceeds the scatter on both of its sides.
+    """
+    begin = 0
+    while len(use) - begin >= 2 * LEAST_SIDE:
+        part, times = use[begin:], at[begin:]
+        slope, level = _line(times, part)
+        line_cost = float(np.abs(part - level - slope * times).sum())
+        costs = [
+            (float(_deviations(part[:place]).sum() + _deviations(part[place:]).sum()), place)
+            for place in range(LEAST_SIDE, len(part) - LEAST_SIDE + 1)
+        ]
+        cost, place = min(costs)
+        before, after = part[:place], part[place:]
+        scatter = MAD_SIGMA * float(np.median(np.concatenate([_deviations(before), _deviations(after)])))
+        rise = abs(float(np.median(after) - np.median(before)))
+        if cost >= line_cost or rise <= STEP_SIGMAS * scatter:
+            return begin
+        begin += place
+    return begin
+
+
+def _deviations(values: Floats) -> Floats:
+    deviations: Floats = np.abs(values - np.median(values))
+    return deviations
+
+
+def _dependence(residuals: Floats) -> float:
+    """Correlation of neighbouring weeks, corrected for its bias in short series (M. Kendall 1954)."""
+    square = float((residuals**2).sum())
+    if square == 0.0:
+        return 0.0
+    correlation = float((residuals[1:] * residuals[:-1]).sum()) / square
+    corrected = correlation + (1.0 + 3.0 * correlation) / len(residuals)
+    return min(max(corrected, 0.0), LARGEST_DEPENDENCE)
+
+
+def _residuals(at: Floats, use: Floats) -> Floats:
+    slope, level = _line(at, use)
+    residuals: Floats = use - level - slope * at
+    return residuals
+
+
+def _is_rising(at: Floats, use: Floats) -> bool:
+    """Whether a rise is proven, by the signs of all pairs of weeks."""
+    count = len(use)
+    signs = np.sign(use[None, :] - use[:, None])
+    score = float(signs[np.triu_indices(count, 1)].sum())
+    dependence = _dependence(_residuals(at, use))
+    variance = count * (count - 1) * (2 * count + 5) / 18.0 * (1.0 + dependence) / (1.0 - dependence)
+    return (score - 1.0) / math.sqrt(variance) > TREND_Z
+
+
+def _first_full(at: Floats, use: Floats) -> Floats:
+    """Draws of the first week that is full, counted from the last measured week; infinite beyond `FURTHEST_WEEKS`.
+
+    Growth by the same amount each week and by the same ratio are both drawn from, unless one of them fits much better.
+    """
+    random = np.random.default_rng(len(use))
+    rates = np.log(np.maximum(use, LEAST_USE))
+    by_amount = float(np.abs(_residuals(at, use)).sum())
+    by_ratio = float(np.abs(use - np.exp(rates - _residuals(at, rates))).sum())
+    draws = []
+    if by_ratio >= MUCH_BETTER * by_amount:
+        draws.append(_draws(at, use, FULL_RATIO, random))
+    if by_amount >= MUCH_BETTER * by_ratio:
+        draws.append(_draws(at, rates, math.log(FULL_RATIO), random))
+    return np.concatenate(draws)
+
+
+def _draws(at: Floats, values: Floats, full: float, random: np.random.Generator) -> Floats:
+    """Draws of the first week in which a line with its scatter reaches `full`."""
+    count = len(values)
+    slope, level = _line(at, values)
+    residuals = _residuals(at, values)
+    dependence = _dependence(residuals)
+    steps = residuals[1:] - dependence * residuals[:-1]
+    # The fit takes degrees of freedom: residuals of few weeks scatter less than weeks to come.
+    steps = (steps - steps.mean()) * math.sqrt(count / (count - LEAST_SIDE))
+    past = _autoregression(random.choice(steps, (DRAWS, count + LEAST_WEEKS)), dependence, 0.0)[:, LEAST_WEEKS:]
+    slope_errors, level_errors = _lines(at, past)
+    ahead = np.arange(1, FURTHEST_WEEKS + 1, dtype=np.float64)
+    scatter = _autoregression(random.choice(steps, (DRAWS, len(ahead))), dependence, residuals[-1])
+    paths = (level - level_errors)[:, None] + (slope - slope_errors)[:, None] * ahead + scatter
+    is_full = paths >= full
+    first: Floats = np.where(is_full.any(axis=1), is_full.argmax(axis=1) + 1.0, np.inf)
+    return first
+
+
+def _autoregression(steps: Floats, dependence: float, start: float) -> Floats:
+    values = np.empty_like(steps)
+    last = np.full(len(steps), start)
+    for place in range(steps.shape[1]):
+        last = dependence * last + steps[:, place]
+        values[:, place] = last
+    return values
