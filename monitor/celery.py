@@ -36,6 +36,11 @@ app.conf.beat_schedule = {
         "schedule": 10.0,
         "options": {"expires": 10},
     },
+    "summarize weeks of interfaces": {
+        "task": "archive.summarize_interfaces",
+        "schedule": 60.0,
+        "options": {"expires": 50},
+    },
     "note how the centre is": {
         "task": "archive.sample",
         "schedule": 60.0,

@@ -71,6 +71,9 @@ VARIABLES = {
     "SOUNDINGS_RETENTION_THROUGHPUT_DAYS": "days that throughput tests are kept; default 3650",
     "SOUNDINGS_RETENTION_CAPTURES_DAYS": "days that packet headers of throughput tests are kept; default 30",
     "SOUNDINGS_RETENTION_CAPACITY_DAYS": "days that capacity results are kept; default 3650",
+    "SOUNDINGS_RETENTION_INTERFACES_DAYS": (
+        "days that readings of interfaces are kept; default 92 (weekly summaries stay)"
+    ),
     "SOUNDINGS_RETENTION_DIRECTIONS_DAYS": "days that loss and delay by direction are kept raw; default 730",
     "SOUNDINGS_RETENTION_TRACES_DAYS": "days that traces with their RTTs are kept; default 365",
     "SOUNDINGS_RETENTION_ROUTES_DAYS": "days that the routes of paths are kept; default 1826",

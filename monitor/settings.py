@@ -82,6 +82,7 @@ RETENTION_DAYS = {
     "throughput": environment.days("SOUNDINGS_RETENTION_THROUGHPUT_DAYS", 3650),
     "captures": environment.days("SOUNDINGS_RETENTION_CAPTURES_DAYS", 30),
     "capacity": environment.days("SOUNDINGS_RETENTION_CAPACITY_DAYS", 3650),
+    "interfaces": environment.days("SOUNDINGS_RETENTION_INTERFACES_DAYS", 92),
     "directions": environment.days("SOUNDINGS_RETENTION_DIRECTIONS_DAYS", 730),
     "traces": environment.days("SOUNDINGS_RETENTION_TRACES_DAYS", 365),
     "routes": environment.days("SOUNDINGS_RETENTION_ROUTES_DAYS", 1826),

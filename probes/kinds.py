@@ -12,6 +12,7 @@ from probes.capacity import kind as capacity
 from probes.contract import CycleKind, Kind, SlotKind
 from probes.disk_to_disk import kind as disk_to_disk
 from probes.idle_restart import kind as idle_restart
+from probes.interface import kind as interface
 from probes.ping import kind as ping
 from probes.policer import kind as policer
 from probes.request_response import kind as request_response
@@ -28,6 +29,7 @@ KINDS: dict[str, Kind] = {
         request_response.KIND,
         aggregate.KIND,
         idle_restart.KIND,
+        interface.KIND,
     )
 }  # fmt: skip
 CYCLE_KINDS = tuple(kind for kind in KINDS.values() if isinstance(kind, CycleKind))

@@ -39,6 +39,7 @@ def _agent(stage: Path) -> Path:
     shutil.copy(packaging / "agent" / "README.md", stage)
     shutil.copy(packaging / "soundings-agent.service", stage)
     shutil.copy(packaging / "requirements-agent.in", stage / "requirements.in")
+    shutil.copy(packaging / "requirements-agent-snmp.in", stage / "requirements-snmp.in")
     return stage
 
 

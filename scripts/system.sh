@@ -11,7 +11,7 @@ if [ "$1" = test ]; then
     needed+=([ping]=iputils-ping [fping]=fping [redis-server]=redis-server [chromium-headless-shell]=chromium-headless-shell
              [debootstrap]=debootstrap [openssl]=openssl [nft]=nftables [tcpdump]=tcpdump [tcptrace]=tcptrace
              [mtr]=mtr-tiny [scamper]=scamper [traceroute]=traceroute [dublin-traceroute]=dublin-traceroute
-             [redis-cli]=redis-tools [promtool]=prometheus [systemd-analyze]=systemd [location]=location)
+             [redis-cli]=redis-tools [promtool]=prometheus [systemd-analyze]=systemd [location]=location [snmpd]=snmpd)
 fi
 
 missing=()

@@ -9,7 +9,7 @@ on the rows of a period.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 SLOTS_AN_HOUR = 12
 """Slots of 5 minutes, the shortest time of which a summary has anything: its minimum RTT."""
@@ -28,6 +28,12 @@ class TierStretch:
     tier: str
     since: datetime
     until: datetime
+
+
+def week_of(at: datetime) -> date:
+    """The Monday (UTC) of the week of a time."""
+    day = at.astimezone(UTC).date()
+    return day - timedelta(days=day.weekday())
 
 
 def cover(since: datetime, until: datetime, now: datetime | None = None) -> list[TierStretch]:

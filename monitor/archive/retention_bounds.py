@@ -53,6 +53,8 @@ BOUNDS = {
     "aggregate_member": Bound("throughput", "by age", is_raw=True),
     "aggregate_run": Bound("throughput", "by age"),
     "capacity_result": Bound("capacity", "by age", is_raw=True),
+    "interface_result": Bound("interfaces", "by age", is_raw=True),
+    "interface_week": _per_period("53 rows", "path and interface"),
     "direction_burst": Bound("directions", "by age, once its hour is summarized", is_raw=True),
     "trace": Bound("traces", "by age", is_raw=True),
     "path_route": Bound("routes", "by age from its end, but not before its traces; present routes are kept"),

@@ -13,6 +13,7 @@ from monitor.archive import sweep_schedule
 from monitor.archive.aggregates.settle import settle
 from monitor.archive.diagnosis import pending
 from monitor.archive.diagnosis.captures import find_in_captures
+from monitor.archive.interfaces import weeks as interface_weeks
 from monitor.archive.rollup import recompute
 from monitor.archive.rollup.earlier_minima import mark_earlier_hour
 from monitor.archive.upkeep import growth, records, retention, samples
@@ -74,6 +75,19 @@ def request_sweep_tests() -> int:
 def settle_aggregates() -> int:
     """Compute the results of aggregate tests whose members have reported. Returns the number of tests."""
     return settle(timezone.now())
+
+
+@shared_task(name="archive.summarize_interfaces")
+def summarize_interfaces() -> int:
+    """Summarize weeks of interfaces that are over, until none is left or the deadline passes. Returns their number."""
+    deadline = Deadline(TIME_LIMIT_S)
+    done = 0
+    while not deadline.passed:
+        count = interface_weeks.summarize(timezone.now())
+        done += count
+        if not count:
+            break
+    return done
 
 
 @shared_task(name="archive.delete_old")

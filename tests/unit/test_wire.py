@@ -11,6 +11,7 @@ from probes.capacity.spec import CapacityRun, CapacitySpec, CapacityTarget, Capa
 from probes.contract import CycleKind, Outcome, SlotKind
 from probes.disk_to_disk.spec import DiskToDiskRun, DiskToDiskSlot, DiskToDiskSpec
 from probes.idle_restart.spec import IdleRestartRun, IdleRestartSlot, IdleRestartSpec
+from probes.interface.spec import InterfaceRun, InterfaceSpec, InterfaceTarget, InterfaceTask
 from probes.kinds import CYCLE_KINDS, KINDS, SLOT_KINDS
 from probes.ping.spec import Burst, PingSpec, PingTarget, PingTask
 from probes.policer.spec import PolicerRun, PolicerSlot, PolicerSpec
@@ -62,6 +63,13 @@ PLAN = Plan(
     request_response_server=AnsweringPlan(peers=(AnsweredPeer(address="b", key="QUFBQUFBQUFBQUFBQUFBQQ=="),)),
     aggregate=(AggregateSlot(role="server", spec=ThroughputSpec(address="x", port=5202), **WINDOW),),
     idle_restart=(IdleRestartSlot(role="client", spec=IdleRestartSpec(address="x"), **WINDOW),),
+    interface=(
+        InterfaceTask(
+            test="i",
+            every_s=60,
+            spec=InterfaceSpec(targets=(InterfaceTarget(address="a", path_id=1),), router="r", interface="#1"),
+        ),
+    ),
     stamp_reflector=ReflectorPlan(peers=(StampPeer(address="b", key="QUFBQUFBQUFBQUFBQUFBQQ=="),)),
 )
 MISSED = {"target": "a", "address": None, "family": 4, "started_at": AT, "outcome": Outcome.MISSED}
@@ -88,6 +96,7 @@ RESULTS = (
     PolicerRun(**MISSED),
     RequestResponseRun(request_bytes=100, response_bytes=65_536, latencies_ms=(1.5, 2.5), retransmits=1, **MISSED),
     IdleRestartRun(**MISSED),
+    InterfaceRun(router="192.0.2.1", interface="xe-0/0/1", speed_bps=1e10, **MISSED),
 )
 BATCH = Batch(
     spool="s",
@@ -110,7 +119,7 @@ def test_json_of_plans_and_batches_stays_as_released(message, file):
 
 def test_results_without_fields_added_later_are_read():
     written = (WIRE / "batch_before_loaded_rtts.json").read_bytes()
-    before_stamp = msgspec.structs.replace(BATCH, results=BATCH.results[:-4])
+    before_stamp = msgspec.structs.replace(BATCH, results=BATCH.results[:-5])
 
     assert b"loaded_rtts_ms" not in written
     assert msgspec.json.decode(written, type=Batch) == before_stamp
@@ -129,7 +138,7 @@ def test_a_plan_with_kinds_of_a_later_version_is_read():
 
 
 def test_every_kind_is_registered_once_and_loads_its_probe():
-    names = "ping throughput capacity disk-to-disk trace stamp tcp-ping policer request-response aggregate idle-restart"
+    names = "ping throughput capacity disk-to-disk trace stamp tcp-ping policer request-response aggregate idle-restart interface"
     assert list(KINDS) == names.split()
     assert [*CYCLE_KINDS, *SLOT_KINDS] == sorted(KINDS.values(), key=lambda kind: kind.schedule)
     for name, kind in KINDS.items():

@@ -23,6 +23,7 @@ from monitor.archive.ingest.store_results import (
     store_throughput,
 )
 from monitor.archive.ingest.traces import store_traces
+from monitor.archive.interfaces.store import in_interface, store_interfaces
 from monitor.archive.retention_bounds import raw_tables
 from monitor.mesh.kinds import MESH_KINDS
 from probes.aggregate.kind import KIND as AGGREGATE
@@ -30,6 +31,7 @@ from probes.capacity.kind import KIND as CAPACITY
 from probes.contract import Kind
 from probes.disk_to_disk.kind import KIND as DISK_TO_DISK
 from probes.idle_restart.kind import KIND as IDLE_RESTART
+from probes.interface.kind import KIND as INTERFACE
 from probes.ping.kind import KIND as PING
 from probes.policer.kind import KIND as POLICER
 from probes.request_response.kind import KIND as REQUEST_RESPONSE
@@ -75,6 +77,7 @@ STORED_KINDS: dict[str, StoredKind] = {
             kind=REQUEST_RESPONSE, contradiction=contradictions.in_request_response, store=store_request_response
         ),
         StoredKind(kind=IDLE_RESTART, contradiction=contradictions.in_idle_restart, store=store_idle_restarts),
+        StoredKind(kind=INTERFACE, contradiction=in_interface, store=store_interfaces),
         StoredKind(kind=AGGREGATE, contradiction=contradictions.in_throughput, store=store_members),
     )
 }

@@ -22,6 +22,7 @@ from monitor.archive.models.directions import (
     DirectionYear,
     OneWaySummary,
 )
+from monitor.archive.models.interfaces import InterfaceResult, InterfaceWeek
 from monitor.archive.models.results import (
     Burst,
     CapacityResult,
@@ -77,6 +78,8 @@ __all__ = [
     "DirtySummary",
     "DiskToDiskTest",
     "IdleRestartResult",
+    "InterfaceResult",
+    "InterfaceWeek",
     "KeptSince",
     "LastRun",
     "OneWaySummary",

@@ -19,6 +19,7 @@ HYPERTABLES = {
     "throughput_test": "measured_at",
     "burst_hour": "hour",
     "capacity_result": "measured_at",
+    "interface_result": "measured_at",
     "trace": "measured_at",
     "direction_burst": "measured_at",
 }

@@ -14,6 +14,7 @@ from monitor.mesh.kinds import (
     capacity,
     disk_to_disk,
     idle_restart,
+    interface,
     ping,
     policer,
     request_response,
@@ -38,6 +39,7 @@ MESH_KINDS: dict[str, MeshKind] = {
         request_response.KIND,
         aggregate.KIND,
         idle_restart.KIND,
+        interface.KIND,
     )
 }
 

@@ -5,6 +5,7 @@ In: the path of the file. Out: `Limits`, or `LimitsError` with every problem and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,9 +36,22 @@ def rules(limits: Limits) -> list[Rule]:
     for section in Limits.__struct_fields__:
         of_section: msgspec.Struct = getattr(limits, section)
         for key in keys_of(type(of_section)).values():
+            if key.tables:
+                listed += _rules_of_tables(f"{section}.{key.name}", getattr(of_section, key.attribute))
+                continue
             value = getattr(of_section, key.attribute)
             listed.append(Rule(f"{section}.{key.name}", key.meaning, value, value == key.default))
     return listed
+
+
+def _rules_of_tables(name: str, tables: Sequence[msgspec.Struct]) -> list[Rule]:
+    """The rules of the tables of a list, numbered from 1."""
+    return [
+        Rule(f"{name}[{number}].{key.name}", key.meaning, value, value == key.default)
+        for number, table in enumerate(tables, 1)
+        for key in keys_of(type(table)).values()
+        if (value := getattr(table, key.attribute)) is not None
+    ]
 
 
 def read_limits(path: Path | None) -> Limits:

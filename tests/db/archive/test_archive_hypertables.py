@@ -17,6 +17,7 @@ CHUNKS_OF = {
     "burst_hour": ("hour", timedelta(days=30)),
     "throughput_test": ("measured_at", timedelta(days=30)),
     "capacity_result": ("measured_at", timedelta(days=30)),
+    "interface_result": ("measured_at", timedelta(days=7)),
     "trace": ("measured_at", timedelta(days=7)),
     "direction_burst": ("measured_at", timedelta(days=1)),
 }

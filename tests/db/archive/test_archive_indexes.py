@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from monitor.archive.aggregates.settle import results_of_slots
 from monitor.archive.diagnosis.captures import pending_captures
 from monitor.archive.ingest.traces import store_traces
+from monitor.archive.interfaces import weeks as interface_weeks
 from monitor.archive.models import (
     AgentGap,
     AggregateMember,
@@ -47,6 +48,8 @@ QUESTIONS = {
     "idle_restart_by_time": lambda mesh: newest_measurement_at(),
     "policer_by_time": lambda mesh: newest_measurement_at(),
     "request_response_by_time": lambda mesh: newest_measurement_at(),
+    "interface_result_by_time": lambda mesh: newest_measurement_at(),
+    "interface_week_dirty": lambda mesh: interface_weeks.summarize(NOW),
     "aggregate_member_by_time": lambda mesh: newest_measurement_at(),
     "aggregate_member_by_slot": lambda mesh: results_of_slots([1]),
     "aggregate_run_by_time": lambda mesh: aggregate_results(NOW - DAY, NOW, 10),

@@ -108,6 +108,7 @@ def test_intervals_are_set_once_and_only_for_hypertables(plan):
     expected = {"burst": timedelta(hours=12), "throughput_test": 14 * DAY}
     assert changed == (expected if has_timescaledb() else {})
     others = {"burst_hour": 30 * DAY, "capacity_result": 30 * DAY, "direction_burst": DAY, "trace": 7 * DAY}
+    others["interface_result"] = 7 * DAY
     assert spans() == ({**expected, **others} if has_timescaledb() else {})
     assert chunks.choose() == {}
 
