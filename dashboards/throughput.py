@@ -7,7 +7,7 @@ from grafana_foundation_sdk.builders.timeseries import Panel as TimeSeries
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from dashboards.colours import GREEN, GREY, ORANGE
-from dashboards.panels import Panel, assemble, bars, of_a_path, time_series, variable
+from dashboards.panels import Panel, assemble, bars, colour, of_a_path, points, time_series, variable
 from dashboards.paths import retransmits, throughput, throughput_tests
 from dashboards.tables import table, with_path_links
 
@@ -30,7 +30,16 @@ def build() -> Dashboard:
 
 
 def _panels() -> list[Panel]:
-    return [_paths(), _outcomes(), _verdicts(), throughput(), retransmits(), throughput_tests(), _capacities()]
+    return [
+        _paths(),
+        _outcomes(),
+        _verdicts(),
+        throughput(),
+        retransmits(),
+        throughput_tests(),
+        _capacities(),
+        _links(),
+    ]
 
 
 def _paths() -> Table:
@@ -64,6 +73,16 @@ def _verdicts() -> Table:
         height=9,
         span=12,
     )
+
+
+def _links() -> TimeSeries:
+    panel = time_series("Use of links (bit/s)", BPS, ["link_use", "link_weeks"], span=24).description(
+        "Counters of the interfaces of the selected path, of its source or of a router: averages of 5 minutes, or of "
+        "an hour for periods longer than two days. Points: the 95th percentile of each week, at its end."
+    )
+    for name, shade in (("In, 95th percentile", GREEN), ("Out, 95th percentile", ORANGE)):
+        panel.override_by_name(name, [*colour(shade), *points(8)])
+    return panel.override_by_name("Speed", [*colour(GREY)])
 
 
 def _capacities() -> Table:

@@ -48,6 +48,7 @@ from monitor.api.schemas import (
 from monitor.api.summaries import router
 from monitor.api.sweeps import router as sweeps_router
 from monitor.api.throughput.aggregates import router as aggregates_router
+from monitor.api.throughput.links import router as links_router
 from monitor.api.transfers import router as transfers_router
 from monitor.archive.queries.directions import RawDirection, direction_series, raw_directions
 from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
@@ -85,6 +86,7 @@ api.add_router("", route_downloads_router)
 api.add_router("", incidents.router)
 api.add_router("", quiet.router)
 api.add_router("", annotations_router)
+api.add_router("", links_router)
 api.add_router("", on_demand.router)
 api.add_router("", on_demand_pings.router)
 api.add_router("", freshness.router)

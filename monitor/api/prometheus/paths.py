@@ -12,8 +12,10 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from monitor.analysis.link_use import FullVerdict
 from monitor.archive.queries.directions import DirectionCounter
 from monitor.archive.queries.for_prometheus import PathCounter, RouteCounter, received_within
+from monitor.overview.links.use import LinkUse
 
 BUCKETS_S = tuple(5e-05 * 2**number for number in range(20))
 """smokeping_prober's own: 50 µs to 26 s."""
@@ -23,16 +25,21 @@ TOS = "0"
 """Type of service of the requests; always the default."""
 
 
+LINK_LABELS = (*ROUTE_LABELS, "test", "interface", "router")
+
+
 class PathCollector(Collector):
-    """Collector of the metrics of these counters."""
+    """Collector of the metrics of these counters, and of the links of their paths."""
 
     def __init__(
         self,
         counters: Sequence[PathCounter],
         routes: Mapping[int, RouteCounter],
         directions: Mapping[int, DirectionCounter],
+        links: Sequence[LinkUse] = (),
     ) -> None:
         self._counters = counters
+        self._links = links
         self._directions = [
             (counter, directions[path_id])
             for path_id, counter in {counter.path_id: counter for counter in counters}.items()
@@ -64,6 +71,7 @@ class PathCollector(Collector):
 
         yield from self._of_directions()
         yield from self._of_routes()
+        yield from self._of_links()
 
     def _of_directions(self) -> Iterator[Metric]:
         labels = (*ROUTE_LABELS, "direction")
@@ -100,6 +108,35 @@ class PathCollector(Collector):
             if route.hops is not None:
                 hops.add_metric(values, route.hops)
         yield from (changes, hops, traced)
+
+    def _of_links(self) -> Iterator[Metric]:
+        """Rates of readings of the last hour; a forecast that tells no weeks has no sample."""
+        into = GaugeMetricFamily("soundings_link_in_bps", "Bit rate into the interface, newest", labels=LINK_LABELS)
+        out = GaugeMetricFamily("soundings_link_out_bps", "Bit rate out of the interface, newest", labels=LINK_LABELS)
+        at = GaugeMetricFamily(
+            "soundings_link_measured_timestamp_seconds", "Newest reading of the interface", labels=LINK_LABELS
+        )
+        capacity = GaugeMetricFamily("soundings_link_capacity_bps", "Capacity of the link", labels=LINK_LABELS)
+        full = GaugeMetricFamily(
+            "soundings_link_full_weeks",
+            "Weeks until the link is full, 0 if it is full; none where it is not within a year or cannot be told",
+            labels=LINK_LABELS,
+        )
+        counters = {counter.path_id: counter for counter in self._counters}
+        for use in (use for use in self._links if use.path_id in counters):
+            read = use.newest
+            interface, router = (read.interface, read.router) if read is not None else (None, None)
+            labels = [*_route_labels(counters[use.path_id]), use.test or "", interface or "", router or ""]
+            if read is not None:
+                into.add_metric(labels, read.in_bps)
+                out.add_metric(labels, read.out_bps)
+                at.add_metric(labels, read.at.timestamp())
+            if use.forecast.capacity_bps is not None:
+                capacity.add_metric(labels, use.forecast.capacity_bps)
+            weeks = 0 if use.forecast.verdict is FullVerdict.FULL else use.forecast.weeks
+            if weeks is not None:
+                full.add_metric(labels, weeks)
+        yield from (into, out, at, capacity, full)
 
     def _durations(self) -> Metric:
         family = HistogramMetricFamily(

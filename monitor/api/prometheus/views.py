@@ -23,6 +23,7 @@ from monitor.api.prometheus.paths import PathCollector
 from monitor.api.prometheus.system import SystemCollector
 from monitor.archive.queries.directions import direction_counters
 from monitor.archive.queries.for_prometheus import path_counters, route_counters
+from monitor.overview.links.use import link_uses
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 KEPT_S = 5
@@ -62,7 +63,12 @@ def _path_collector(source: str | None) -> PathCollector:
             "(docs/prometheus.md shows how)"
         )
     path_ids = sorted({counter.path_id for counter in counters})
-    return PathCollector(counters, route_counters(now, path_ids), direction_counters(now, path_ids))
+    return PathCollector(
+        counters,
+        route_counters(now, path_ids),
+        direction_counters(now, path_ids),
+        link_uses(path_ids, {}, now) if path_ids else (),
+    )
 
 
 def _answer(key: str, make: Callable[[], Collector]) -> HttpResponse:

@@ -34,6 +34,7 @@ from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.document.service_levels import ServiceLevel
 from monitor.mesh.models import Group, KindName, Measurement, Mesh, Path, Site
 from monitor.mesh.queries import groups_of_sites, measured_by, place_of
+from monitor.overview.links.use import LinkUse, link_uses
 from monitor.overview.promised_service import PromisedService, promised_services
 from monitor.overview.recurring_hours import PathCongestion, congestion_of
 from monitor.overview.route_changes import RouteEffects, route_effects
@@ -54,7 +55,7 @@ Key = tuple[int, int]
 
 Row = TypeVar("Row", PathThroughput, for_reports.TargetCounts, for_reports.TransferVerdict)
 SizedRow = TypeVar("SizedRow", PathSummary, LatencyUnderLoad)
-DayRow = TypeVar("DayRow", for_reports.PathDay, for_reports.PathThroughputDay)
+DayRow = TypeVar("DayRow", for_reports.PathDay, for_reports.PathThroughputDay, LinkUse)
 
 
 class UnknownScope(Exception):
@@ -98,6 +99,7 @@ class Material:
     hours_above: Mapping[int, for_reports.TargetCounts]
     tests_below: Mapping[int, for_reports.TargetCounts]
     promised: Mapping[int, PromisedService]
+    links: Mapping[int, Sequence[LinkUse]]
     verdicts: Mapping[int, for_reports.TransferVerdict]
     capacities: Mapping[int, float]
     days_of_tests: Mapping[int, list[DayOfTests]]
@@ -156,6 +158,7 @@ def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
         hours_above=_hours_above(since, until, levels, sizes),
         tests_below=_tests_below(since, until, levels, throughput),
         promised=promised_services(levels, since, until),
+        links=_listed(link_uses(list(paths), levels, until)),
         verdicts=_by_path(for_reports.transfer_verdicts(since, until, list(told))),
         days_of_tests=days_of_tests(since, sizes),
         forecasts=forecasts_of_tests(sorted(throughput)[:MOST_FORECAST_PATHS], since, until),

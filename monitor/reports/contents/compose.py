@@ -126,6 +126,7 @@ def _path(material: Material, path_id: int) -> PathReport:
         measured_by=described.measured_by,
         directions=material.directions.get(path_id),
         promised=material.promised.get(path_id),
+        links=tuple(material.links.get(path_id, ())),
     )
 
 

@@ -19,6 +19,7 @@ from monitor.archive.queries.paths import PathSummary
 from monitor.archive.queries.throughput.series import PathThroughput
 from monitor.archive.queries.throughput.under_load import LatencyUnderLoad
 from monitor.archive.upkeep.freshness import EvaluationPause
+from monitor.overview.links.use import LinkUse
 from monitor.overview.promised_service import PromisedService
 from monitor.reports.periods import Period
 
@@ -106,6 +107,7 @@ class PathReport:
     measured_by: str | None = None
     directions: DirectionLosses | None = None
     promised: PromisedService | None = None
+    links: tuple[LinkUse, ...] = ()
 
     @property
     def lost_direction(self) -> LostDirection:

@@ -301,6 +301,22 @@ def _path_sentence(rule: str, what: str, names: Sequence[str], numbers: Numbers)
     return Sentence(rule, words, {"paths": tuple(names)})
 
 
+def _full_links(report: Report, numbers: Numbers) -> Sentence | None:
+    """Links that are full, or full within a quarter."""
+    filling = [
+        (path, use)
+        for path in (*report.paths, *report.throughput_only)
+        for use in path.links
+        if use.forecast.fills_within_quarter
+    ]
+    if not filling:
+        return None
+    filling.sort(key=lambda pair: (pair[1].forecast.weeks or 0, pair[0].name))
+    names = [f"{path.name} ({use.name}: {use.statement})" for path, use in filling]
+    words = f"Links that are full within a quarter: {listed(names, numbers)}"
+    return Sentence("full links", words, {"links": len(filling), "first_weeks": filling[0][1].forecast.weeks or 0})
+
+
 def _advice(report: Report, numbers: Numbers) -> Sentence | None:
     if not report.advice:
         return None
@@ -346,6 +362,7 @@ RULES: tuple[Rule, ...] = (
     _congestion,
     _levels,
     _promised,
+    _full_links,
     _advice,
     _thin,
 )

@@ -27,6 +27,7 @@ from monitor.web.pages.path.drawing import chart_specs
 from monitor.web.pages.path.load import load_chart, load_path
 from monitor.web.pages.path.on_demand import on_demand_of
 from monitor.web.pages.path.other_tests.annotate import AnnotationForm
+from monitor.web.pages.path.other_tests.links import load_links
 from monitor.web.pages.path.routes.load import load_routes
 from monitor.web.pages.path.settings import load_settings
 from monitor.web.request import parameters
@@ -51,6 +52,7 @@ def path_page(request: HttpRequest, path_id: int) -> HttpResponse:
         "view": view,
         "routes": routes,
         "settings": settings,
+        "links": load_links(view.path, now),
         "congestion": path_congestion(view.path, now, timezone.get_current_timezone()).sentences,
         "on_demand": on_demand_of(request, view.path, now),
         "now": now,

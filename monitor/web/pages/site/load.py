@@ -1,5 +1,5 @@
 """The data of a site's page: contact, state of its agent, paths in both directions, completeness of the last week,
-incidents, annotations.
+incidents, annotations, links.
 
 In: a site's name, a stretch of time and a packet size. Out: a `SiteView` for the template. The worst paths come first:
 open incidents, then total loss, then most loss.
@@ -21,6 +21,7 @@ from monitor.archive.queries.throughput.series import PathThroughput, throughput
 from monitor.mesh.models import Path, Site
 from monitor.overview.annotations.of_site import SiteAnnotation, site_annotations
 from monitor.overview.grid import choose_packet_bytes
+from monitor.overview.links.use import LinkUse, link_uses
 from monitor.overview.measures import MEASURES
 from monitor.overview.path_figures import FigureState, PathFigures, figures_of
 from monitor.web.labels import STATE_STYLES, state_label
@@ -64,6 +65,14 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
+class SiteLink:
+    """The use of a link, and a path whose page has its charts."""
+
+    path: Path
+    use: LinkUse
+
+
+@dataclass(frozen=True, slots=True)
 class SiteView:
     """The data of the template. `card` is None for a site without an agent."""
 
@@ -77,6 +86,7 @@ class SiteView:
     open_incidents: tuple[Incident, ...]
     past_incidents: tuple[Incident, ...]
     annotations: tuple[SiteAnnotation, ...]
+    links: tuple[SiteLink, ...]
 
 
 def load_site(name: str, shown: ShownPeriod, packet_bytes: int | None, now: datetime) -> SiteView:
@@ -101,7 +111,19 @@ def load_site(name: str, shown: ShownPeriod, packet_bytes: int | None, now: date
             )
         ),
         annotations=site_annotations(site, paths, size, now),
+        links=_links(site, paths, now),
     )
+
+
+def _links(site: Site, paths: Sequence[Path], now: datetime) -> tuple[SiteLink, ...]:
+    """The links that the agent of a site reads. An interface that several paths share is listed with the first."""
+    own = {path.pk: path for path in paths if path.source.site == site}
+    links: dict[tuple[object, ...], SiteLink] = {}
+    for use in link_uses(list(own), {}, now):
+        path, read = own[use.path_id], use.newest
+        place = (use.path_id, use.test) if read is None else (path.source.pk, read.router, read.interface)
+        links.setdefault(place, SiteLink(path, use))
+    return tuple(links.values())
 
 
 def _paths_of(site: Site) -> list[Path]:

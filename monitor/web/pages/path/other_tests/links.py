@@ -1,0 +1,48 @@
+"""The use of the links of a path on its page: the newest reading, the forecast, and charts.
+
+In: the path and the present time. Out: a `LinkView` for each interface test of the path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from monitor.archive.queries.throughput.interfaces import InterfaceAverage, interface_averages
+from monitor.mesh.models import Path
+from monitor.overview.links.use import LinkUse, links_of_path
+from monitor.web.charts.marks import Spec, TimeAxis
+from monitor.web.pages.path.other_tests.link_charts import day_chart, weeks_chart
+
+MOST_SHOWN = 4
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkView:
+    """A link; the charts are None without readings of the last day, or without a summarized week. `errors` and `drops`
+    are packets of the last day."""
+
+    use: LinkUse
+    day: Spec | None
+    weeks: Spec | None
+    errors: int
+    drops: int
+
+
+def load_links(path: Path, now: datetime) -> tuple[LinkView, ...]:
+    """The links of a path as they are now, whichever period the page shows."""
+    return tuple(_view(use, now) for use in links_of_path(path, now)[:MOST_SHOWN])
+
+
+def _view(use: LinkUse, now: datetime) -> LinkView:
+    averages: list[InterfaceAverage] = []
+    if use.test is not None:
+        averages = interface_averages(use.path_id, use.test, now - DAY, now)
+    return LinkView(
+        use=use,
+        day=day_chart(averages, use.forecast.capacity_bps, TimeAxis(now - DAY, now)) if averages else None,
+        weeks=weeks_chart(use) if use.weeks else None,
+        errors=sum(average.errors for average in averages),
+        drops=sum(average.drops for average in averages),
+    )
