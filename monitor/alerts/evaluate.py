@@ -21,6 +21,7 @@ from monitor.alerts.detect import causes, route_places, rtt_progress, suspects
 from monitor.alerts.detect.baselines import Baselines
 from monitor.alerts.detect.causes import LastingIncident
 from monitor.alerts.detect.damage import severity_by_figures
+from monitor.alerts.detect.response_runs import take_responses
 from monitor.alerts.detect.rules import by_direction
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
@@ -62,16 +63,18 @@ class Evaluation:
 @dataclass(frozen=True, slots=True)
 class RuleScope:
     """The paths in use, and the settings of each rule by path. `one_way` are those with STAMP tests, whose interval is
-    their `every_s`."""
+    their `every_s`, `answered` those with request-response tests."""
 
     pinged: dict[int, MeasuredPath]
     tested: dict[int, MeasuredPath]
     settings: dict[str, dict[int, RuleSettings]]
     one_way: dict[int, MeasuredPath] = field(default_factory=dict)
+    answered: dict[int, MeasuredPath] = field(default_factory=dict)
 
     def path(self, path_id: int, rule: str) -> MeasuredPath | None:
         """The path, if it has the tests that the rule evaluates."""
-        return (self.tested if rule_of(rule).trouble.needs_tests else self.pinged).get(path_id)
+        by_kind = {KindName.THROUGHPUT: self.tested, KindName.REQUEST_RESPONSE: self.answered}
+        return by_kind.get(rule_of(rule).trouble.measured_by, self.pinged).get(path_id)
 
 
 def evaluate(now: datetime, baselines: Baselines | None = None) -> Evaluation:
@@ -92,7 +95,7 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
     scope = scope_now()
     lasting = queries.lasting_incidents()
     watched = {row.path_id for incident in lasting for row in incident.paths.all()}
-    every, counted_since = scope.pinged | scope.tested, now - COUNTED
+    every, counted_since = scope.pinged | scope.tested | scope.answered, now - COUNTED
     problems = agent_problems(now)
     delays_judged_s = rtt_progress.read(JudgedDelays) if scope.one_way else {}
     snapshot = replace(
@@ -117,19 +120,19 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
 
 def scope_now() -> RuleScope:
     """The scope by the present mesh.toml."""
-    rules, pinged, tested = alerts(), measured_paths(KindName.PING), measured_paths(KindName.THROUGHPUT)
-    places = {path_id: path.place for path_id, path in pinged.items()}
-    tested_places = {path_id: path.place for path_id, path in tested.items()}
+    rules = alerts()
+    measured = {kind: measured_paths(kind) for kind in dict.fromkeys(trouble.measured_by for trouble in Trouble)}
+    places = {kind: {path_id: path.place for path_id, path in of_kind.items()} for kind, of_kind in measured.items()}
     settings = {
-        name: alert_rules.settings_for(rules, name, tested_places if rule.trouble.needs_tests else places)
-        for name, rule in RULES.items()
+        name: alert_rules.settings_for(rules, name, places[rule.trouble.measured_by]) for name, rule in RULES.items()
     }
+    pinged, tested = measured[KindName.PING], measured[KindName.THROUGHPUT]
     one_way = {
         path_id: replace(pinged[path_id], every_s=every_s)
         for path_id, every_s in intervals_s(KindName.STAMP).items()
         if path_id in pinged
     }
-    return RuleScope(pinged, tested, settings, one_way)
+    return RuleScope(pinged, tested, settings, one_way, measured[KindName.REQUEST_RESPONSE])
 
 
 def snapshot_at(
@@ -147,6 +150,7 @@ def snapshot_at(
     snapshot = replace(
         take_snapshot(now, scope.pinged, scope.tested, windows_s, judged_s, watched, baselines, source),
         directions=take_directions(now, scope.one_way, windows_s, delays_judged_s, watched, baselines, source),
+        responses=take_responses(now, scope.answered, baselines.responses, source),
     )
     on_paths = list(scope.settings.get(ROUTE_CHANGE.name, ()))
     return replace(snapshot, route_effects=source.route_effects(on_paths, now)) if on_paths else snapshot
@@ -255,11 +259,9 @@ def _shares(
     of_trouble = [(path_id, rule) for path_id, rule in keys if causes.trouble_of(rule) == trouble]
     bad = {path_id for path_id, rule in of_trouble if _is_loss(rule) in are_losses}
     unknown = {path_id for path_id, _ in of_trouble} - bad
-    if trouble.needs_tests:
-        return Shares(snapshot.tested_paths, bad, unknown)
     if trouble is Trouble.ROUND_TRIPS:
         unknown |= causes.paths_without_bursts(snapshot) - bad
-    return Shares(snapshot.paths, bad, unknown)
+    return Shares(trouble.paths_of(snapshot), bad, unknown)
 
 
 def _is_loss(rule: str) -> bool:

@@ -15,6 +15,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import Trouble
 from monitor.alerts.evidence.words import worst_finding
 from monitor.alerts.models import Incident
 from monitor.analysis import figures
@@ -104,7 +105,10 @@ def of_incidents(incidents: Sequence[Incident], now: datetime) -> dict[int, Tren
         if finding is None:
             continue
         hours = _hours(incident.closed_at or now)
-        if rule_of(finding.rule).trouble.needs_tests:
+        trouble = rule_of(finding.rule).trouble
+        if trouble is Trouble.RESPONSES:
+            continue  # the trend is of pings or of throughput tests
+        if trouble.needs_tests:
             until = incident.closed_at or now
             of_tests.append((incident.pk, WantedPath(finding.path_id, until - timedelta(hours=HOURS), until)))
         else:

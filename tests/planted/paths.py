@@ -14,6 +14,7 @@ from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.evaluate import RuleScope
 from monitor.mesh.document import alert_rules
 from monitor.mesh.document.alert_rules import Place
+from monitor.mesh.models import KindName
 from monitor.mesh.queries import MeasuredPath
 
 Floats = NDArray[np.float64]
@@ -56,18 +57,18 @@ def scope(
     pinged: Mapping[int, MeasuredPath],
     tested: Mapping[int, MeasuredPath] | None = None,
     alerts: Mapping[str, Any] | None = None,
+    answered: Mapping[int, MeasuredPath] | None = None,
 ) -> RuleScope:
     """The scope of these paths, with the settings of mesh.toml or the defaults."""
-    tested = tested or {}
+    tested, answered = tested or {}, answered or {}
+    by_kind = {KindName.PING: pinged, KindName.THROUGHPUT: tested, KindName.REQUEST_RESPONSE: answered}
     settings = {
         name: alert_rules.settings_for(
-            alerts or {},
-            name,
-            {key: path.place for key, path in (tested if rule.trouble.needs_tests else pinged).items()},
+            alerts or {}, name, {key: path.place for key, path in by_kind[rule.trouble.measured_by].items()}
         )
         for name, rule in RULES.items()
     }
-    return RuleScope(dict(pinged), dict(tested), settings)
+    return RuleScope(dict(pinged), dict(tested), settings, answered=dict(answered))
 
 
 def bursts(

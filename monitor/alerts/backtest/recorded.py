@@ -74,6 +74,16 @@ class MeasuredTests:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredResponses:
+    """Columns with an entry per request-response run, all of blocks of the same sizes."""
+
+    path_id: Ints
+    at_s: Floats
+    median_ms: Floats
+    p95_ms: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class HourlyPast:
     """Counts of the hours from `since` up to the first burst: for each name of `COUNTS` with any count, an array of
     shape (paths, hours), the paths in the order of their ids."""
@@ -83,6 +93,7 @@ class HourlyPast:
 
 
 NO_TESTS = MeasuredTests(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
+NO_RESPONSES = MeasuredResponses(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0))
 
 
 class RecordedSource:
@@ -98,9 +109,10 @@ class RecordedSource:
         path_ids: Sequence[int] | None = None,
         ways: Sequence[RecordedSource] = (),
         offset_ms: tuple[float, float] = (np.nan, np.nan),
+        responses: MeasuredResponses = NO_RESPONSES,
     ) -> None:
         self._ways, self._offset_ms = tuple(ways), offset_ms
-        self._bursts, self._tests = bursts, tests
+        self._bursts, self._tests, self._responses = bursts, tests, responses
         self.path_ids = np.unique(bursts.path_id if path_ids is None else np.asarray(path_ids, dtype=np.int64))
         first_s, last_s = (float(bursts.at_s.min()), float(bursts.at_s.max())) if len(bursts.at_s) else (0.0, 0.0)
         self._origin_s = first_s - first_s % HOUR_S if past is None else past.since.timestamp()
@@ -209,20 +221,29 @@ class RecordedSource:
         return columns | {"offset_lo": none + lo_ms, "offset_hi": none + hi_ms}
 
     def newest_tests(self, path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns:
-        tests = self._tests
-        selected = (
-            np.isin(tests.path_id, path_ids) & (tests.at_s >= since.timestamp()) & (tests.at_s < until.timestamp())
-        )
-        ids, at_s, rates = tests.path_id[selected], tests.at_s[selected], tests.throughput_bps[selected]
-        order = np.lexsort((-at_s, ids))
-        _, firsts, counts = np.unique(ids[order], return_index=True, return_counts=True)
-        place = np.arange(len(order)) - np.repeat(firsts, counts)
-        kept = order[place < most]
+        kept, columns = _newest(self._tests, path_ids, since, until, most)
+        return columns | {"throughput_bps": self._tests.throughput_bps[kept]}
+
+    def newest_responses(self, path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns:
+        runs = self._responses
+        kept, columns = _newest(runs, path_ids, since, until, most)
+        no_bytes = np.zeros(len(kept))
+        sizes = {"request_bytes": no_bytes, "response_bytes": no_bytes}
+        return columns | sizes | {"median_ms": runs.median_ms[kept], "p95_ms": runs.p95_ms[kept]}
+
+    def hourly_responses(self, since: datetime, until: datetime) -> Columns:
+        runs = self._responses
+        within = np.flatnonzero((runs.at_s >= since.timestamp()) & (runs.at_s < until.timestamp()))
+        order = within[np.lexsort((runs.at_s[within], runs.path_id[within]))]
+        hours = np.column_stack([runs.path_id[order], runs.at_s[order] // HOUR_S])
+        _, firsts = np.unique(hours, axis=0, return_index=True)
+        kept = order[firsts]
         return {
-            "path_id": ids[kept].astype(np.float64),
-            "place": place[place < most].astype(np.float64),
-            "at_s": at_s[kept],
-            "throughput_bps": rates[kept],
+            "path_id": runs.path_id[kept].astype(np.float64),
+            **dict.fromkeys(("request_bytes", "response_bytes"), np.zeros(len(kept))),
+            "at_s": runs.at_s[kept],
+            "median_ms": runs.median_ms[kept],
+            "p95_ms": runs.p95_ms[kept],
         }
 
     def daily_figures(self, since: datetime, until: datetime) -> Columns:
@@ -316,3 +337,22 @@ class RecordedSource:
             received.append(answered.size)
         rates, _ = mathis_estimate(np.array(means), np.array(sent), np.array(received))
         return np.array(ids, dtype=np.float64), np.array(medians), rates
+
+
+def _newest(
+    tests: MeasuredTests | MeasuredResponses, path_ids: Sequence[int], since: datetime, until: datetime, most: int
+) -> tuple[Ints, Columns]:
+    """The places of the newest tests of each path in the period, and their `path_id`, `place` and `at_s`."""
+    selected = np.flatnonzero(
+        np.isin(tests.path_id, path_ids) & (tests.at_s >= since.timestamp()) & (tests.at_s < until.timestamp())
+    )
+    order = selected[np.lexsort((-tests.at_s[selected], tests.path_id[selected]))]
+    _, firsts, counts = np.unique(tests.path_id[order], return_index=True, return_counts=True)
+    place = np.arange(len(order)) - np.repeat(firsts, counts)
+    kept = order[place < most]
+    columns = {
+        "path_id": tests.path_id[kept].astype(np.float64),
+        "place": place[place < most].astype(np.float64),
+        "at_s": tests.at_s[kept],
+    }
+    return kept, columns

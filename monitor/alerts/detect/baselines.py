@@ -21,18 +21,22 @@ BASELINE_DAYS = 28
 SCATTER_DAYS = 3
 SEASON_WEEKS = 4
 DRIFT_DAYS = ranks.LONGEST
+RESPONSE_DAYS = 7
+"""Of runs an hour apart the newest two days are the baseline, of rarer ones so many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
     """The baseline of each path for the running hour, named as in `for_alerts.baseline_counts`, and of its directions,
-    as in `for_alerts.baseline_directions`; made once an hour. `as_paths` are the paths through each AS by then."""
+    as in `for_alerts.baseline_directions`; made once an hour. `as_paths` are the paths through each AS by then,
+    `responses` the request-response runs of past hours as in `for_alerts.hourly_responses`."""
 
     hour: datetime
     columns: for_alerts.Columns
     daily: for_alerts.Columns
     directions: for_alerts.Columns
     as_paths: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    responses: for_alerts.Columns = field(default_factory=dict)
 
 
 def baselines_at(now: datetime, source: Source = STORED) -> Baselines:
@@ -51,4 +55,5 @@ def baselines_at(now: datetime, source: Source = STORED) -> Baselines:
         daily=source.daily_figures(today - DRIFT_DAYS * for_alerts.DAY, today),
         directions=source.baseline_directions(*past),
         as_paths=source.as_paths(now),
+        responses=source.hourly_responses(hour - RESPONSE_DAYS * for_alerts.DAY, hour),
     )

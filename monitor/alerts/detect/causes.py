@@ -38,6 +38,9 @@ SHARE_OF_FLOOR = 0.5
 """If the minimum RTT rose by this share of the median's rise, all packets take longer: the route, not a busy host."""
 
 
+SLOW_TRANSFERS = (Trouble.THROUGHPUT, Trouble.RESPONSES)
+"""Troubles that bad round trips of the same path explain."""
+
 SAME_BEGIN = timedelta(hours=1)
 """Two low tests in a row show a fall of throughput, a queue or little loss takes up to an hour: either may be first."""
 
@@ -82,27 +85,28 @@ def find_causes(
     explained |= {finding.path_id: group.label for group in groups for finding in group.findings}
     groups = [_with_slow_transfers(group, lasting, explained) for group in groups]
     already = lasting_keys(lasting)
-    slow = []
-    for finding in of_trouble[Trouble.THROUGHPUT]:
-        if finding.path_id not in explained or (finding.path_id, finding.rule) in already:
-            slow.append(finding)
-        else:
-            groups.append(CauseGroup(explained[finding.path_id], (finding,), ""))
-    groups += _group(Trouble.THROUGHPUT, slow, lasting, snapshot)
+    for trouble in SLOW_TRANSFERS:
+        slow = []
+        for finding in of_trouble[trouble]:
+            if finding.path_id not in explained or (finding.path_id, finding.rule) in already:
+                slow.append(finding)
+            else:
+                groups.append(CauseGroup(explained[finding.path_id], (finding,), ""))
+        groups += _group(trouble, slow, lasting, snapshot)
     return groups + _group(Trouble.NO_DATA, of_trouble[Trouble.NO_DATA], lasting, snapshot)
 
 
 def _with_slow_transfers(
     group: CauseGroup, lasting: Sequence[LastingIncident], explained: Mapping[int, str]
 ) -> CauseGroup:
-    """Merge incidents of low throughput into a group that has all their paths and began at about the same time."""
+    """Merge incidents of slow transfers into a group that has all their paths and began at about the same time."""
     began = min(finding.since for finding in group.findings)
     slow = {
         incident.cause
         for incident in lasting
         if incident.since is not None
         and abs(incident.since - began) <= SAME_BEGIN
-        and all(trouble_of(rule).needs_tests for _, rule in incident.keys)
+        and all(trouble_of(rule) in SLOW_TRANSFERS for _, rule in incident.keys)
         and {explained.get(path_id) for path_id, _ in incident.keys} == {group.label}
     }
     if not slow:
@@ -124,7 +128,7 @@ def _group(
     new = [finding for finding in findings if (finding.path_id, finding.rule) not in already]
     if not new:
         return []
-    paths = snapshot.tested_paths if trouble.needs_tests else snapshot.paths
+    paths = trouble.paths_of(snapshot)
     bad = holder.keys() | {finding.path_id for finding in findings}
     unknown = paths_without_bursts(snapshot) - bad if trouble is Trouble.ROUND_TRIPS else frozenset()
     lines = [_line(path) for path in paths.values()]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from monitor.alerts.detect.baselines import DRIFT_DAYS, TESTED_HOURS, Baselines, baselines_at
 from monitor.alerts.detect.delay_windows import delay_windows
+from monitor.alerts.detect.response_runs import ResponseRuns
 from monitor.alerts.detect.route_effects import RouteEffect
 from monitor.alerts.detect.rtt_windows import TripWindows, trip_windows
 from monitor.alerts.detect.sources import STORED, Source
@@ -97,7 +98,7 @@ class Snapshot:
     back. `routes` are read only where the cause of several bad paths depends on them (`route_places.with_routes`);
     `as_paths` are the paths through each AS, since the hour began. `route_effects` are recent route changes that
     changed RTT or loss, if the rule `route_change` is on. `directions` has the counts and delays `forward` and
-    `reverse` of the paths with STAMP tests (`of_direction`).
+    `reverse` of the paths with STAMP tests (`of_direction`), `responses` the request-response runs.
     """
 
     now: datetime
@@ -125,6 +126,7 @@ class Snapshot:
     as_paths: Mapping[str, frozenset[int]] = field(default_factory=dict)
     directions: Mapping[str, OneWayCounts] = field(default_factory=dict)
     is_one_way: bool = False
+    responses: ResponseRuns = field(default_factory=ResponseRuns)
 
     def of_direction(self, direction: str) -> Snapshot:
         """The snapshot of a direction: with the counts and the delays of the packets that went this way."""

@@ -45,6 +45,10 @@ class Source(Protocol):
 
     def newest_tests(self, path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns: ...
 
+    def newest_responses(self, path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns: ...
+
+    def hourly_responses(self, since: datetime, until: datetime) -> Columns: ...
+
     def daily_figures(self, since: datetime, until: datetime) -> Columns: ...
 
     def recent_round_trips(
@@ -81,6 +85,8 @@ class StoredSource:
     baseline_directions = staticmethod(for_alerts.baseline_directions)
     recent_delays = staticmethod(for_alerts.recent_delays)
     newest_tests = staticmethod(for_alerts.newest_tests)
+    newest_responses = staticmethod(for_alerts.newest_responses)
+    hourly_responses = staticmethod(for_alerts.hourly_responses)
     daily_figures = staticmethod(for_alerts.daily_figures)
     route_effects = staticmethod(recent_effects)
     recent_round_trips = staticmethod(for_alerts.recent_round_trips)

@@ -28,7 +28,8 @@ from monitor.alerts.detect.damage import CRITICAL_TESTS, severity_of
 from monitor.alerts.detect.delay_windows import level_ms
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.detect.rules.finding import Effect
+from monitor.alerts.detect.rules.finding import Effect, Trouble
+from monitor.alerts.detect.rules.request_response import newest_latency_ms
 from monitor.alerts.detect.shares import Share, shares_as_json
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, at_detection, level_of
@@ -183,6 +184,9 @@ def _newest(
         return _loss(row, incident, snapshot, bursts.get(_bursts_key(row)))
     if "figure" in figures and row.path_id in snapshot.rows:
         return _rtt(row, snapshot)
+    if rule_of(row.rule).trouble is Trouble.RESPONSES:
+        newest_ms = newest_latency_ms(snapshot.responses, row.path_id, figures)
+        return None if newest_ms is None else FindingLevel(LevelUnit.MILLISECONDS, newest_ms, newest_ms)
     if rule_of(row.rule).trouble.needs_tests and "after_bps" in figures and row.path_id in snapshot.test_rows:
         newest_bps = float(snapshot.tests_bps[snapshot.test_rows[row.path_id], -1])
         return None if np.isnan(newest_bps) else FindingLevel(LevelUnit.BITS_PER_SECOND, newest_bps, newest_bps)

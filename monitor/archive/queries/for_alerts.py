@@ -31,6 +31,9 @@ EVENTS = ("lossy", "reordered", "duplicated")
 DIRECTIONS = ("forward", "reverse")
 """Prefixes of the columns of a direction."""
 
+MOST_SIZES = 4
+"""Sizes of blocks of a path whose series of runs have their full length."""
+
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 
@@ -133,6 +136,22 @@ def newest_tests(path_ids: Sequence[int], since: datetime, until: datetime, most
     check_period(since, until)
     parameters = {"path_ids": list(path_ids), "since": since, "until": until, "most": most}
     return _columns("newest_tests", ("path_id", "place", "at_s", "throughput_bps"), **parameters)
+
+
+def newest_responses(path_ids: Sequence[int], since: datetime, until: datetime, most: int) -> Columns:
+    """`path_id`, `request_bytes`, `response_bytes`, `place` (0 is the newest), `at_s`, `median_ms` and `p95_ms` of the
+    newest request-response runs of each path and sizes; of a path, the newest `MOST_SIZES` times as many."""
+    check_period(since, until)
+    names = ("path_id", "request_bytes", "response_bytes", "place", "at_s", "median_ms", "p95_ms")
+    limits = {"most": most, "most_of_path": MOST_SIZES * most}
+    return _columns("newest_responses", names, path_ids=list(path_ids), since=since, until=until, **limits)
+
+
+def hourly_responses(since: datetime, until: datetime) -> Columns:
+    """As `newest_responses`, without `place`, of the first run of each path, sizes and hour; both ends on the hour."""
+    check_period(since, until)
+    names = ("path_id", "request_bytes", "response_bytes", "at_s", "median_ms", "p95_ms")
+    return _columns("hourly_responses", names, since=since, until=until)
 
 
 def daily_figures(since: datetime, until: datetime) -> Columns:

@@ -18,6 +18,7 @@ class KindName(StrEnum):
     TCP_PING = "tcp-ping"
     STAMP = "stamp"
     THROUGHPUT = "throughput"
+    REQUEST_RESPONSE = "request-response"
 
     @property
     def alternatives(self) -> tuple[KindName, ...]:

@@ -11,6 +11,7 @@ from monitor.alerts.detect.rules.finding import AlertRule, RemovedRule
 from monitor.alerts.detect.rules.limits import RTT_MEDIAN, RTT_MINIMUM, RTT_P95
 from monitor.alerts.detect.rules.loss import Threshold
 from monitor.alerts.detect.rules.reach import NO_DATA, UNREACHABLE
+from monitor.alerts.detect.rules.request_response import REQUEST_RESPONSE, REQUEST_RESPONSE_LIMIT
 from monitor.alerts.detect.rules.round_trips import DRIFT, JITTER, RTT
 from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.detect.rules.score_limits import MOS, THROUGHPUT_LIMIT
@@ -24,7 +25,8 @@ RULES: dict[str, AlertRule] = {
     rule.name: rule
     for rule in (
         UNREACHABLE, LOSS, LOSS_REGRESSION, SHARED_LOSS, RTT, RTT_MEDIAN, RTT_P95, RTT_MINIMUM, DRIFT, JITTER,
-        ROUTE_CHANGE, MOS, THROUGHPUT, THROUGHPUT_LIMIT, THROUGHPUT_DROP, ESTIMATE, REORDERING, DUPLICATES, NO_DATA,
+        ROUTE_CHANGE, MOS, THROUGHPUT, THROUGHPUT_LIMIT, THROUGHPUT_DROP, REQUEST_RESPONSE, REQUEST_RESPONSE_LIMIT,
+        ESTIMATE, REORDERING, DUPLICATES, NO_DATA,
     )
 }  # fmt: skip
 

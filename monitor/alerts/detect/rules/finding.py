@@ -16,6 +16,8 @@ from monitor.alerts.detect.snapshot import Snapshot
 from monitor.archive.queries.around import BurstColumns
 from monitor.archive.queries.paths import LossWindow
 from monitor.mesh.document.alert_rules import RuleSettings
+from monitor.mesh.models import KindName
+from monitor.mesh.queries import MeasuredPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,25 @@ class Trouble(StrEnum):
 
     ROUND_TRIPS = "round trips"
     THROUGHPUT = "throughput"
+    RESPONSES = "request and response"
     NO_DATA = "no data"
 
     @property
+    def measured_by(self) -> KindName:
+        """The kind of the tests whose paths it is evaluated on."""
+        kinds = {Trouble.THROUGHPUT: KindName.THROUGHPUT, Trouble.RESPONSES: KindName.REQUEST_RESPONSE}
+        return kinds.get(self, KindName.PING)
+
+    @property
     def needs_tests(self) -> bool:
-        """Whether its paths are those with throughput tests, otherwise those with pings."""
+        """Whether its paths are those with throughput tests."""
         return self is Trouble.THROUGHPUT
+
+    def paths_of(self, snapshot: Snapshot) -> dict[int, MeasuredPath]:
+        """The paths that it is evaluated on."""
+        if self is Trouble.RESPONSES:
+            return snapshot.responses.paths
+        return snapshot.tested_paths if self.needs_tests else snapshot.paths
 
     @property
     def prefix(self) -> str:

@@ -236,7 +236,7 @@ def _symptom(incident: Incident) -> str:
 
 
 def _of_trouble(trouble: Trouble) -> str:
-    return "low throughput" if trouble is Trouble.THROUGHPUT else "degraded"
+    return {Trouble.THROUGHPUT: "low throughput", Trouble.RESPONSES: "slow responses"}.get(trouble, "degraded")
 
 
 def _pairs(incident: Incident) -> set[tuple[str, str]]:
