@@ -75,6 +75,8 @@ RULE_COLOURS: Mapping[str, str] = {
     "throughput": ORANGE,
     "throughput_limit": "#FFB84D",
     "throughput_drop": YELLOW,
+    "request_response": "#C97B4A",
+    "request_response_limit": "#9C5A2E",
     "estimate": "#B8A51F",
     "reordering": "#A88BD4",
     "duplicates": "#6F4FA8",

@@ -6,7 +6,7 @@ from grafana_foundation_sdk.builders.table import Panel as Table
 from grafana_foundation_sdk.builders.timeseries import Panel as TimeSeries
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from dashboards.colours import GREEN, GREY, ORANGE
+from dashboards.colours import BLUE, GREEN, GREY, ORANGE
 from dashboards.panels import Panel, assemble, bars, colour, of_a_path, points, time_series, variable
 from dashboards.paths import retransmits, throughput, throughput_tests
 from dashboards.tables import table, with_path_links
@@ -39,6 +39,8 @@ def _panels() -> list[Panel]:
         throughput_tests(),
         _capacities(),
         _links(),
+        _responses(),
+        _aggregates(),
     ]
 
 
@@ -92,6 +94,26 @@ def _capacities() -> Table:
         "A lower bound without an upper bound: the capacity is at least that.",
         "capacity_results",
         {"Capacity": BPS, "Lower bound": BPS, "Upper bound": BPS},
+        height=8,
+        span=24,
+    )
+
+
+def _responses() -> TimeSeries:
+    panel = time_series("Request and response by run (ms)", "ms", ["responses"], span=24).description(
+        "Latency of the transactions of each request-response run of the selected path: median and 95th percentile. "
+        "Runs during throughput tests are left out."
+    )
+    panel.override_by_name("Median", [*colour(BLUE), *points(8)])
+    return panel.override_by_name("95th percentile", [*colour(ORANGE), *points(8)])
+
+
+def _aggregates() -> Table:
+    return table(
+        "Aggregate tests, newest first",
+        "Aggregate tests of the period, at most 200. Sum: of all members while all sent; none where one is missing.",
+        "aggregates",
+        {"Sum": BPS, "Fairness (Jain)": "none"},
         height=8,
         span=24,
     )

@@ -29,6 +29,7 @@ from monitor.archive.models import (
     PathRoute,
     ReceivedBatch,
     RefusedResult,
+    RequestResponseResult,
     Route,
     ThroughputDay,
     ThroughputHour,
@@ -37,6 +38,7 @@ from monitor.archive.models import (
 )
 from monitor.mesh import models
 from monitor.mesh.models import Group, Measurement, MeasurementPeriod
+from tests.db.aggregate_rows import aggregate_run
 from tests.db.mesh_of_three import MeshOfThree, make_mesh
 
 NOON = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(days=1)
@@ -215,6 +217,12 @@ def throughput(three: MeshOfThree) -> None:
             retransmits=3,
             verdict="window" if bps == 1e7 else "loss",
         )
+        RequestResponseResult.objects.create(
+            path_id=path_id, measured_at=hour + timedelta(minutes=20), test="blocks", outcome="measured",
+            request_bytes=100, response_bytes=65_536, latencies_ms=[], median_ms=25.0, p95_ms=30.0,
+            transactions_per_s=40.0, during_test=False,
+        )  # fmt: skip
+        aggregate_run([three.slac_cern, three.slac_anl], hour + timedelta(minutes=30))
     whole = {
         "tests": 2,
         "tests_measured": 2,

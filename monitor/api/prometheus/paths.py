@@ -13,8 +13,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from monitor.analysis.link_use import FullVerdict
+from monitor.api.prometheus.other_tests import of_responses
 from monitor.archive.queries.directions import DirectionCounter
-from monitor.archive.queries.for_prometheus import PathCounter, RouteCounter, received_within
+from monitor.archive.queries.for_prometheus import NewestResponse, PathCounter, RouteCounter, received_within
 from monitor.overview.links.use import LinkUse
 
 BUCKETS_S = tuple(5e-05 * 2**number for number in range(20))
@@ -37,8 +38,9 @@ class PathCollector(Collector):
         routes: Mapping[int, RouteCounter],
         directions: Mapping[int, DirectionCounter],
         links: Sequence[LinkUse] = (),
+        responses: Sequence[NewestResponse] = (),
     ) -> None:
-        self._counters = counters
+        self._counters, self._responses = counters, responses
         self._links = links
         self._directions = [
             (counter, directions[path_id])
@@ -72,6 +74,7 @@ class PathCollector(Collector):
         yield from self._of_directions()
         yield from self._of_routes()
         yield from self._of_links()
+        yield from of_responses(self._responses)
 
     def _of_directions(self) -> Iterator[Metric]:
         labels = (*ROUTE_LABELS, "direction")

@@ -6,7 +6,7 @@ In: the time. Out: families of metrics, labelled by site at most. Unknown values
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from prometheus_client import Metric
@@ -17,10 +17,14 @@ import probes
 from monitor.agents import delivery_counts
 from monitor.agents.health import AgentReport, agent_reports
 from monitor.alerts.incidents.queries import lasting_counts
+from monitor.api.prometheus.other_tests import of_aggregates
 from monitor.archive.queries import for_prometheus
 from monitor.archive.queries.paths import newest_measurement_at
+from monitor.archive.queries.throughput.aggregates import newest_final_runs
 from monitor.archive.upkeep import freshness, samples
 from monitor.archive.upkeep.freshness import RecurringWork
+
+AGGREGATES_WITHIN = timedelta(days=7)
 
 Sample = tuple[tuple[str, ...], float | None]
 
@@ -37,6 +41,7 @@ class SystemCollector(Collector):
         yield from _redis()
         yield from _deliveries()
         yield from self._routes()
+        yield from of_aggregates(newest_final_runs(self._now - AGGREGATES_WITHIN, self._now))
         yield from _agents(agent_reports(self._now))
         yield gauge(
             "soundings_incidents_open",

@@ -22,7 +22,7 @@ from monitor import redis_client
 from monitor.api.prometheus.paths import PathCollector
 from monitor.api.prometheus.system import SystemCollector
 from monitor.archive.queries.directions import direction_counters
-from monitor.archive.queries.for_prometheus import path_counters, route_counters
+from monitor.archive.queries.for_prometheus import newest_responses, path_counters, route_counters
 from monitor.overview.links.use import link_uses
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -68,6 +68,7 @@ def _path_collector(source: str | None) -> PathCollector:
         route_counters(now, path_ids),
         direction_counters(now, path_ids),
         link_uses(path_ids, {}, now) if path_ids else (),
+        newest_responses(now, source=source, most=MOST_SERIES),
     )
 
 

@@ -50,6 +50,23 @@ class PathCounter:
 
 
 @dataclass(frozen=True, slots=True)
+class NewestResponse:
+    """The newest request-response run of a path and test within a day."""
+
+    path_id: int
+    test: str
+    source_site: str
+    destination_site: str
+    source: str
+    host: str
+    measured_at: datetime
+    median_ms: float
+    p95_ms: float
+    p99_ms: float
+    transactions_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class DeliveredCount:
     """Total results received from a site, rejected results included."""
 
@@ -89,6 +106,11 @@ def path_counters(now: datetime, *, source: str | None = None, most: int) -> lis
     """Active paths, with `source` only those from that site, by path and size; `most` rows at most."""
     parameters = {"since": start_of("day", now), "now": now, "source": source, "most": most}
     return records(PathCounter, *run_statement("path_counters", **parameters))
+
+
+def newest_responses(now: datetime, *, source: str | None = None, most: int) -> list[NewestResponse]:
+    """Of active paths, with `source` only those from that site, by path and test; `most` rows at most."""
+    return records(NewestResponse, *run_statement("newest_response_runs", now=now, source=source, most=most))
 
 
 def route_counters(now: datetime, path_ids: Sequence[int]) -> dict[int, RouteCounter]:

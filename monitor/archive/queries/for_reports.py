@@ -61,6 +61,22 @@ class TransferVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class ResponseSummary:
+    """Request-response runs of a path by test and sizes: medians over the runs of their medians, 95th percentiles and
+    rates, None without a transaction. `runs` were measured, `failed` were not, or had none."""
+
+    path_id: int
+    test: str
+    request_bytes: int
+    response_bytes: int
+    runs: int
+    failed: int
+    median_ms: float | None
+    p95_ms: float | None
+    transactions_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Capacity:
     """Median of a path's successful capacity measurements."""
 
@@ -108,6 +124,13 @@ def capacities(since: datetime, until: datetime, path_ids: Sequence[int]) -> lis
     """Capacity of each path that has it, by path; measurements during throughput tests are excluded."""
     check_period(since, until)
     return records(Capacity, *run_statement("capacities", since=since, until=until, path_ids=list(path_ids)))
+
+
+def response_summaries(since: datetime, until: datetime, path_ids: Sequence[int]) -> list[ResponseSummary]:
+    """The request-response runs of each path, test and sizes; those during throughput tests are excluded."""
+    check_period(since, until)
+    parameters = {"since": since, "until": until, "path_ids": list(path_ids)}
+    return records(ResponseSummary, *run_statement("response_summaries", **parameters))
 
 
 def _series(series: Sequence[PathAndSize]) -> dict[str, Any]:

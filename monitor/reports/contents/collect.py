@@ -24,6 +24,7 @@ from monitor.archive.queries.operation.completeness import planned_bursts
 from monitor.archive.queries.operation.ledger import LedgerLine, ledger_of_paths
 from monitor.archive.queries.paths import PathSummary, path_summaries
 from monitor.archive.queries.routes.periods import routes_at
+from monitor.archive.queries.throughput.aggregates import AggregateSummary, aggregate_summaries
 from monitor.archive.queries.throughput.calibrations import DayOfTests, days_of_tests
 from monitor.archive.queries.throughput.forecasts import Replayed, forecasts_of_tests
 from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
@@ -115,6 +116,8 @@ class Material:
     as_table: TableSource | None
     congestion: Mapping[int, PathCongestion]
     directions: Mapping[int, DirectionLosses]
+    responses: Sequence[tuple[str, for_reports.ResponseSummary]]
+    aggregates: Sequence[AggregateSummary]
 
 
 def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
@@ -176,6 +179,11 @@ def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
         as_table=next((table for table in sources() if table.name == "asn"), None) if traced else None,
         congestion=congestion_of([paths[path_id].path for path_id in sizes], until, period.zone),
         directions=direction_totals(since, until, ids),
+        responses=[
+            (_name(paths[summary.path_id].path), summary)
+            for summary in for_reports.response_summaries(since, until, ids)
+        ],
+        aggregates=aggregate_summaries(since, until, ids),
     )
 
 

@@ -70,6 +70,8 @@ def compose(material: Material, numbers: Numbers) -> Report:
         data_since=material.data_since,
         sentences=(),
         congestion=_congestion(material),
+        responses=tuple(material.responses),
+        aggregates=tuple(material.aggregates),
     )
     return replace(report, sentences=sentences.summary_sentences(report, numbers))
 

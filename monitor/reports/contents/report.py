@@ -14,8 +14,9 @@ from enum import StrEnum
 from monitor.analysis.binomial import lower_bound
 from monitor.analysis.directions import DirectionLosses, LostDirection, loss_direction
 from monitor.analysis.loss import zero_loss_bound_ratio
-from monitor.archive.queries.for_reports import TransferVerdict
+from monitor.archive.queries.for_reports import ResponseSummary, TransferVerdict
 from monitor.archive.queries.paths import PathSummary
+from monitor.archive.queries.throughput.aggregates import AggregateSummary
 from monitor.archive.queries.throughput.series import PathThroughput
 from monitor.archive.queries.throughput.under_load import LatencyUnderLoad
 from monitor.archive.upkeep.freshness import EvaluationPause
@@ -330,7 +331,8 @@ class Sentence:
 class Report:
     """A report. `paths` are the pinged paths by name; `throughput_only` the paths that are never pinged. `pauses` are
     those of the alert evaluation. `data_since` is only loaded for a period without data: when the first data begin.
-    `routes` is None where no path was traced."""
+    `routes` is None where no path was traced. `responses` are the request-response runs by path and test, with the
+    name of the path, `aggregates` the aggregate tests."""
 
     mesh: str
     scope: ReportScope
@@ -352,6 +354,8 @@ class Report:
     data_since: datetime | None
     sentences: tuple[Sentence, ...]
     congestion: tuple[PathCongestionReport, ...] = ()
+    responses: tuple[tuple[str, ResponseSummary], ...] = ()
+    aggregates: tuple[AggregateSummary, ...] = ()
 
     @property
     def is_over(self) -> bool:

@@ -91,6 +91,8 @@ def _shortened(view: View) -> View:
             replace(incident, paths=incident.paths[:MOST_LINES]) for incident in view.incidents[:MOST_LINES]
         ),
         routes=view.routes[:MOST_LINES],
+        responses=view.responses[:MOST_LINES],
+        aggregates=view.aggregates[:MOST_LINES],
         coverage=view.coverage[:MOST_LINES],
         throughput_only=view.throughput_only[:MOST_LINES],
         sparkline_days=SPARKLINE_DAYS,
@@ -105,6 +107,8 @@ def _left_out(view: View) -> tuple[str, ...]:
         view.promised,
         view.incidents,
         view.routes,
+        view.responses,
+        view.aggregates,
         view.coverage,
         view.throughput_only,
     )

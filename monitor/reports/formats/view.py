@@ -30,6 +30,7 @@ from monitor.reports.contents.sentences import paths as number_of_paths
 from monitor.reports.contents.times import pause_words, short_moment
 from monitor.reports.formats.cells import SIGN_WORDS, Row, TextCell, measured, row
 from monitor.reports.formats.directions import direction_lines, directions_note
+from monitor.reports.formats.other_tests import aggregate_lines, response_lines
 from monitor.reports.formats.promised import promised_lines
 from monitor.reports.formats.routes import change_lines, routes_note
 from monitor.reports.numbers import Numbers
@@ -83,6 +84,8 @@ class View:
     scores: tuple[str, ...]
     is_tested: bool
     under_load: tuple[Line, ...]
+    responses: tuple[Line, ...]
+    aggregates: tuple[Line, ...]
     coverage: tuple[Line, ...]
     rows: tuple[Row, ...]
     throughput_only: tuple[tuple[str, TextCell], ...]
@@ -128,6 +131,8 @@ def view_of(report: Report, numbers: Numbers) -> View:
         scores=_scores(report, numbers),
         is_tested=any(path.throughput_bps for path in (*report.paths, *report.throughput_only)),
         under_load=_under_load(report, numbers),
+        responses=response_lines(report, numbers),
+        aggregates=aggregate_lines(report, numbers),
         coverage=_coverage(report, numbers),
         rows=tuple(row(path, report, numbers) for path in report.paths),
         throughput_only=tuple((path.name, measured(path, numbers)) for path in report.throughput_only),

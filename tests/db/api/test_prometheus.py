@@ -24,7 +24,7 @@ from monitor.agents import health
 from monitor.alerts.models import Incident
 from monitor.api.prometheus import views
 from monitor.archive.ingest.store_batch import receive
-from monitor.archive.models import BurstHour
+from monitor.archive.models import BurstHour, RequestResponseResult
 from monitor.archive.rollup import recompute
 from monitor.archive.upkeep import samples
 from monitor.mesh import models
@@ -32,6 +32,7 @@ from monitor.stack import broker
 from probes.contract import Outcome
 from probes.site.health import Dropped, Health, KernelClock
 from probes.site.wire import Delivered
+from tests.db.aggregate_rows import aggregate_run
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 from tests.db.trace_rows import trace
 from tests.deliveries import arrival_of
@@ -354,11 +355,47 @@ def test_too_many_paths_for_a_scrape_are_refused_with_a_fix(measured, client, mo
     assert lacks(answer.content.decode(), "more than 1 paths", "?source=SITE", "docs/prometheus.md") == []
 
 
+def test_the_newest_request_response_run_is_exported(mesh, scrape):
+    for minute, median_ms, fields in ((1, 50.0, {}), (2, 25.0, {}), (3, 900.0, {"during_test": True})):
+        RequestResponseResult.objects.create(
+            path_id=mesh.slac_cern.pk, measured_at=HOUR + timedelta(minutes=minute), test="blocks", outcome="measured",
+            request_bytes=100, response_bytes=65_536, latencies_ms=[], median_ms=median_ms, p95_ms=2 * median_ms,
+            p99_ms=4 * median_ms, transactions_per_s=40.0, **{"during_test": False, **fields},
+        )  # fmt: skip
+
+    scraped = scrape("/metrics/paths")
+
+    latencies = {
+        dict(key[1:])["quantile"]: value for key, value in scraped.items() if key[0].endswith("_latency_seconds")
+    }
+    assert latencies == {"0.5": 0.025, "0.95": 0.05, "0.99": 0.1}
+    assert [value for key, value in scraped.items() if key[0].endswith("transactions_per_second")] == [40.0]
+    assert not any("request_response" in key[0] for key in scrape("/metrics/paths?source=cern"))
+
+
+def test_the_newest_aggregate_test_is_exported(mesh, scrape):
+    paths = [mesh.slac_cern, mesh.slac_anl]
+    aggregate_run(paths, HOUR, fairness=0.5)
+    newest = aggregate_run(paths, HOUR + timedelta(minutes=10))
+    aggregate_run(paths, HOUR + timedelta(minutes=20), is_final=False)
+
+    scraped = {key[0]: value for key, value in scrape().items() if "aggregate" in key[0]}
+
+    assert scraped == {
+        "soundings_aggregate_sum_bits_per_second": newest.sum_bps,
+        "soundings_aggregate_fairness_ratio": newest.fairness,
+        "soundings_aggregate_members": 2,
+        "soundings_aggregate_members_measured": 2,
+        "soundings_aggregate_started_timestamp_seconds": newest.starts_at.timestamp(),
+    }
+
+
 # --- cost
 
 
 def test_the_number_of_queries_is_independent_of_the_paths(measured, scrape, django_assert_num_queries):
-    with django_assert_num_queries(6):  # a savepoint and its release, the time limit, paths, routes and directions
+    # a savepoint and its release, the time limit, paths, routes, directions and request-response runs
+    with django_assert_num_queries(7):
         scrape("/metrics/paths")
 
 

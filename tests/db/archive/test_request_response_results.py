@@ -166,4 +166,5 @@ def test_page_csv_and_api_show_the_run(mesh, client):
     page = client.get(f"/paths/{path_id}/", {"since": since, "until": until}, headers=host).content.decode()
     assert csv.content.decode().splitlines()[0].startswith("at,test,outcome,request_bytes")
     assert "65,536 bytes answered in 20" in page
+    assert "as of <time" in page
     assert "response-latency-spec" in page

@@ -6,7 +6,8 @@ In: a period, a path, or the number of a run. Out: frozen records, newest first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import statistics
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -128,11 +129,60 @@ class AggregateResult:
         return tuple(path for path in self.harm if path.harm not in (Harm.NONE, Harm.UNDETERMINED))
 
 
+@dataclass(frozen=True, slots=True)
+class AggregateSummary:
+    """The runs of an aggregate test in a period; `complete` of them have a sum. None without any of these."""
+
+    test: str
+    shape: str
+    runs: int
+    complete: int
+    sum_median_bps: float | None
+    sum_min_bps: float | None
+    sum_max_bps: float | None
+    fairness_median: float | None
+
+
+def aggregate_summaries(since: datetime, until: datetime, path_ids: Collection[int]) -> list[AggregateSummary]:
+    """The tests with a member on one of these paths that started in [since, until), by name."""
+    check_period(since, until)
+    columns = ("test", "shape", "path_ids", "sum_bps", "fairness")
+    wanted, by_test = frozenset(path_ids), dict[tuple[str, str], list[tuple[float | None, float | None]]]()
+    rows = AggregateRun.objects.filter(starts_at__gte=since, starts_at__lt=until, is_final=True)
+    for test, shape, members, sum_bps, fairness in rows.values_list(*columns).order_by("test", "shape"):
+        if not wanted.isdisjoint(members):
+            by_test.setdefault((test, shape), []).append((sum_bps, fairness))
+    return [_summary(test, shape, runs) for (test, shape), runs in by_test.items()]
+
+
+def _summary(test: str, shape: str, runs: Sequence[tuple[float | None, float | None]]) -> AggregateSummary:
+    complete = [(sum_bps, fairness) for sum_bps, fairness in runs if sum_bps is not None]
+    sums_bps = [sum_bps for sum_bps, _ in complete]
+    fair = [fairness for _, fairness in complete if fairness is not None]
+    return AggregateSummary(
+        test=test,
+        shape=shape,
+        runs=len(runs),
+        complete=len(complete),
+        sum_median_bps=statistics.median(sums_bps) if sums_bps else None,
+        sum_min_bps=min(sums_bps, default=None),
+        sum_max_bps=max(sums_bps, default=None),
+        fairness_median=statistics.median(fair) if fair else None,
+    )
+
+
 def aggregate_results(since: datetime, until: datetime, most: int) -> list[AggregateResult]:
     """Runs that started in [since, until), newest first."""
     check_period(since, until)
     rows = AggregateRun.objects.filter(starts_at__gte=since, starts_at__lt=until).order_by("-starts_at", "-slot_id")
     return [_result(row) for row in rows[:most]]
+
+
+def newest_final_runs(since: datetime, until: datetime) -> list[AggregateResult]:
+    """The newest final run of each test that started in [since, until), by name."""
+    check_period(since, until)
+    rows = AggregateRun.objects.filter(starts_at__gte=since, starts_at__lt=until, is_final=True)
+    return [_result(row) for row in rows.order_by("test", "-starts_at").distinct("test")]
 
 
 def aggregate_result(slot_id: int) -> AggregateResult | None:

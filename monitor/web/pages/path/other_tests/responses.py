@@ -31,8 +31,10 @@ class ResponsesView:
     rate: Spec | None
 
     @property
-    def newest(self) -> RequestResponsePoint:
-        return self.runs[0]
+    def measured_at(self) -> datetime | None:
+        """When the run of the headline began; None where none of them has a latency."""
+        measured = newest_measured(self.runs)
+        return None if measured is None else measured.at
 
 
 def load_responses(path_id: int, since: datetime, until: datetime, window: TimeAxis) -> ResponsesView | None:
@@ -57,10 +59,15 @@ def load_responses(path_id: int, since: datetime, until: datetime, window: TimeA
 
 def headline(runs: tuple[RequestResponsePoint, ...]) -> str:
     """The newest latency in a sentence."""
-    measured = next((run for run in runs if run.median_ms is not None), None)
+    measured = newest_measured(runs)
     if measured is None:
         return "No transaction completed in the latest runs"
     return (
         f"{figures.count(measured.response_bytes)} bytes answered in {figures.milliseconds(measured.median_ms)} "
         f"(95th percentile {figures.milliseconds(measured.p95_ms)}), one block at a time"
     )
+
+
+def newest_measured(runs: tuple[RequestResponsePoint, ...]) -> RequestResponsePoint | None:
+    """The newest run with a latency."""
+    return next((run for run in runs if run.median_ms is not None), None)
