@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.planted import detectors, drops, lab, one_way, one_way_delay, shared, simulated, slow_rises
+from tests.planted import detectors, drops, lab, one_way, one_way_delay, responses, shared, simulated, slow_rises
 from tests.planted.simulated import Sizes
 from tests.reproduce.table import Table, placed
 
@@ -31,6 +31,7 @@ TABLES: dict[str, Callable[[Sizes], Table]] = {
     "slow-rises": slow_rises.table,
     "throughput": simulated.throughput_falls,
     "drops": drops.table,
+    "responses": responses.table,
     "causes": simulated.causes,
     "blips": simulated.blips,
     "quiet": simulated.quiet,
