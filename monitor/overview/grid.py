@@ -6,16 +6,14 @@ The pages and the REST API share it, so that they agree. In: a metric, a period,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.incidents import quiet
-from monitor.alerts.incidents.queries import ended_findings, open_incidents
-from monitor.alerts.models import Incident, IncidentPath, QuietPeriod
+from monitor.alerts.incidents.queries import lasting_incidents
+from monitor.alerts.models import Incident, QuietPeriod
 from monitor.archive.periods import cover
 from monitor.archive.queries import recent
 from monitor.archive.queries.metrics import Metric
@@ -23,16 +21,8 @@ from monitor.archive.queries.paths import measured_packet_sizes, newest_measurem
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.models import Group, Host, KindName, Measurement, Path, Site, Test
 from monitor.mesh.queries import sizes_sent
-from monitor.overview.incident_values import incident_value
-from monitor.overview.path_figures import (
-    KnownFields,
-    PathFigures,
-    after_incident,
-    by_incident,
-    figures_now,
-    figures_over,
-    without_data,
-)
+from monitor.overview.grid_incidents import with_ended, with_incidents
+from monitor.overview.path_figures import KnownFields, PathFigures, figures_now, figures_over
 from monitor.overview.path_packets import other_packets, with_directions_now, with_directions_over, with_words
 
 DEFAULT_PACKET_BYTES = 100
@@ -77,7 +67,6 @@ class GridPeriod(StrEnum):
 
 NOW_LENGTH = timedelta(minutes=10)
 NOW_CYCLES = 3
-AFTER = timedelta(microseconds=1)
 
 
 class ComparedPeriod(StrEnum):
@@ -127,8 +116,19 @@ class Grid:
     sources: tuple[GridSite, ...]
     destinations: tuple[GridSite, ...]
     figures: tuple[PathFigures, ...]
-    open_incidents: tuple[Incident, ...]
+    lasting_incidents: tuple[Incident, ...]
     against: ComparedPeriod | None = None
+
+    @property
+    def open_incidents(self) -> tuple[Incident, ...]:
+        return tuple(incident for incident in self.lasting_incidents if not incident.is_pending)
+
+    @property
+    def is_loss_now(self) -> bool:
+        """Whether it has the loss now of every path, by its smallest packets."""
+        smallest = min(self.packet_sizes, default=self.packet_bytes)
+        is_whole = self.group is None and self.against is None and self.packet_bytes == smallest
+        return self.metric is Metric.LOSS and self.period is GridPeriod.NOW and is_whole
 
 
 class UnknownChoice(ValueError):
@@ -155,16 +155,18 @@ def load_grid(
     group: str | None = None,
     against: ComparedPeriod | None = None,
     between: tuple[str, str] | None = None,
+    lasting: Sequence[Incident] | None = None,
 ) -> Grid:
     """The grid at `now`, with the values of the earlier period `against` if given, of all paths or only those `between`
-    two sites. Raises `UnknownChoice`."""
+    two sites. `lasting` are the open and pending incidents, if read already. Raises `UnknownChoice`."""
     sizes = tuple(measured_packet_sizes())
     size = choose_packet_bytes(sizes, packet_bytes)
     members = _members()
     chosen = _choose_group(members, group)
     sites = {site.id: site for site in _sites(members)}
     paths = [path for path in _planned_paths(metric, size, sites, between) if _is_in_group(path, chosen)]
-    incidents = open_incidents()
+    lasting = lasting_incidents() if lasting is None else lasting
+    incidents = [incident for incident in lasting if not incident.is_pending]
     planned = _planned_fields(paths, incidents, _in_maintenance(paths, members, now))
     earlier = None if against is None else against.earlier
     if period is GridPeriod.NOW:
@@ -190,8 +192,8 @@ def load_grid(
         )
     if period is GridPeriod.NOW:
         is_smallest_size = metric is Metric.THROUGHPUT or size == min(sizes, default=size)
-        figures = _with_incidents(metric, figures, incidents, is_smallest_size=is_smallest_size)
-        figures = _with_ended(metric, size, planned, figures, begins, now, every_s)
+        figures = with_incidents(metric, figures, incidents, is_smallest_size=is_smallest_size)
+        figures = with_ended(metric, size, planned, figures, begins, now, every_s)
     if metric is not Metric.THROUGHPUT:
         figures = with_words(figures, {path.path_id: path.measured_by for path in paths if path.measured_by})
     counted = {path.path_id for path in paths if path.has_directions}
@@ -214,7 +216,7 @@ def load_grid(
         sources=_in_order(sites, {path.source for path in paths}),
         destinations=_in_order(sites, {path.destination for path in paths}),
         figures=figures,
-        open_incidents=tuple(incidents),
+        lasting_incidents=tuple(lasting),
         against=against,
     )
 
@@ -328,67 +330,3 @@ def _planned_fields(
         )
         for path in paths
     ]
-
-
-def _with_incidents(
-    metric: Metric, figures: tuple[PathFigures, ...], incidents: list[Incident], *, is_smallest_size: bool
-) -> tuple[PathFigures, ...]:
-    """The figures, with the present level of an open incident on a measured path; none on a path without data."""
-    findings: dict[int, list[IncidentPath]] = {}
-    for incident in incidents:
-        for finding in incident.paths.all():
-            if not finding.is_over:
-                findings.setdefault(finding.path_id, []).append(finding)
-
-    def with_findings(path: PathFigures, of_path: list[IncidentPath]) -> PathFigures:
-        if metric is not Metric.THROUGHPUT and any(rule_of(row.rule).effect is Effect.NO_DATA for row in of_path):
-            return without_data(path)
-        return by_incident(metric, path, incident_value(metric, of_path), is_smallest_size=is_smallest_size)
-
-    return tuple(with_findings(path, findings[path.path_id]) if path.path_id in findings else path for path in figures)
-
-
-def _with_ended(
-    metric: Metric,
-    packet_bytes: int,
-    planned: list[KnownFields],
-    figures: tuple[PathFigures, ...],
-    begins: Mapping[int, datetime],
-    now: datetime,
-    every_s: Mapping[int, int],
-) -> tuple[PathFigures, ...]:
-    """The figures, with those since its end for a path whose last finding ended within its window."""
-    open_now = {path.path_id for path in figures if path.incident_id is not None}
-    last: dict[int, list[IncidentPath]] = {}
-    for finding in ended_findings(min(begins.values(), default=now), now):
-        path_id, ended_at = finding.path_id, _end_of(finding)
-        if path_id not in begins or path_id in open_now or ended_at < begins[path_id]:
-            continue
-        findings = last.setdefault(path_id, [])
-        if not findings or findings[0].incident_id == finding.incident_id:
-            findings.append(finding)
-    if not last:
-        return figures
-    ends = {path_id: _end_of(findings[0]) for path_id, findings in last.items()}
-    of_ended = [path for path in planned if path[0] in last]
-    since_end = {path.path_id: path for path in figures_now(metric, packet_bytes, of_ended, ends, now, every_s)}
-    return tuple(
-        path if path.path_id not in last else _ended(metric, path, last[path.path_id], since_end[path.path_id])
-        for path in figures
-    )
-
-
-def _ended(metric: Metric, path: PathFigures, findings: list[IncidentPath], since_end: PathFigures) -> PathFigures:
-    worst = incident_value(metric, findings)
-    return after_incident(path, findings[0].incident_id, _end_of(findings[0]), worst, since_end)
-
-
-def _end_of(finding: IncidentPath) -> datetime:
-    """When an ended finding ended: after the last bad burst of its incident; by itself, at the evaluation that found it
-    over."""
-    incident = finding.incident
-    if incident.closed_at is not None and incident.ended_at is not None:
-        return incident.ended_at + AFTER
-    ended_at = incident.closed_at or finding.ended_at
-    assert ended_at is not None
-    return ended_at

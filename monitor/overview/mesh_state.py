@@ -1,27 +1,37 @@
 """The state of the whole mesh in a sentence, with its counts of paths: the same on pages and in the API.
 
-In: the open incidents, the newest data of each path, maintenance, and when the alert rules were last evaluated. Out: a
-`MeshState`. A path is called normal only with current data, no open incident, rules that are evaluated, and a cell in
-the grid of now that shows no loss.
+In: the open and pending incidents, the newest data of each path, maintenance, and when the alert rules were last
+evaluated. Out: a `MeshState`. A path is called normal only with current data, no open or pending incident, rules that
+are evaluated, and a cell in the grid of now that shows no loss above its rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import cast
 
 from monitor.alerts.detect.rules.catalogue import RULES
+from monitor.alerts.detect.rules.loss import LossRule
 from monitor.alerts.evidence import words
 from monitor.alerts.incidents import quiet
-from monitor.alerts.incidents.queries import last_ended, open_incidents
+from monitor.alerts.incidents.queries import last_ended, lasting_incidents
 from monitor.alerts.models import Incident, QuietPeriod
 from monitor.analysis import figures
 from monitor.archive.queries.metrics import Metric
-from monitor.archive.queries.path_states import MaintainedPlaces, PathCounts, path_states
+from monitor.archive.queries.path_states import (
+    MaintainedPlaces,
+    PathCounts,
+    PathState,
+    path_states,
+    states_of_paths,
+)
 from monitor.archive.upkeep.freshness import Freshness, RecurringWork
-from monitor.mesh.models import Mesh
-from monitor.overview.grid import GridPeriod, load_grid
+from monitor.mesh.document.alert_rules import settings_for
+from monitor.mesh.models import KindName, Mesh
+from monitor.mesh.queries import measured_paths
+from monitor.overview.grid import Grid, GridPeriod, load_grid
 from monitor.overview.measures import MEASURES
 from monitor.overview.path_figures import FigureState, PathFigures
 
@@ -41,17 +51,19 @@ NO_RULE = "Every alert rule is disabled: problems are not detected."
 
 @dataclass(frozen=True, slots=True)
 class CheckedPaths:
-    """Paths with current data and without an open incident, whose newest bursts were lost, all of them or in part:
-    either they are being checked, or the loss is not proven above the alert rules. `silent_since` is the earliest of
-    their last replies."""
+    """Paths with current data and without an open incident that are not called normal. Either their newest bursts were
+    lost, all of them or in part, with the loss above the alert rules or not proven so; or a pending incident has them.
+    Each is counted once. `silent_since` is the earliest of their last replies."""
 
     without_reply: int = 0
     with_loss: int = 0
+    above_rules: int = 0
+    pending: int = 0
     silent_since: datetime | None = None
 
     @property
     def paths(self) -> int:
-        return self.without_reply + self.with_loss
+        return self.without_reply + self.with_loss + self.above_rules + self.pending
 
     @property
     def parts(self) -> list[str]:
@@ -60,6 +72,10 @@ class CheckedPaths:
         if self.without_reply:
             since = "" if self.silent_since is None else f" since {self.silent_since:%H:%M:%S} UTC"
             parts.append(f"{_paths(self.without_reply)} without replies{since}, being checked")
+        if self.above_rules:
+            parts.append(f"{_paths(self.above_rules)} with loss above the alert rules, being checked")
+        if self.pending:
+            parts.append(f"{_paths(self.pending)} being checked")
         if self.with_loss:
             parts.append(f"{_paths(self.with_loss)} with loss, not proven above the alert rules so far")
         return parts
@@ -107,14 +123,19 @@ _last_count: list[_Count] = []
 """The last count, if it was of a large mesh."""
 
 
-def load_mesh_state(fresh: Freshness, now: datetime) -> MeshState:
-    """The state at `now`, of a centre that last did its work as `fresh` says."""
+def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -> MeshState:
+    """The state at `now`, of a centre that last did its work as `fresh` says. `grid` is that of the same page, so that
+    both agree; a large one may be older, and is not used."""
     mesh = Mesh.objects.first()
-    incidents = tuple(sorted(open_incidents(), key=_lasts_and_damage, reverse=True))
-    problem_paths = {row.path_id for incident in incidents for row in incident.paths.all() if not row.is_over}
+    if grid is not None and len(grid.figures) >= LARGE_FROM_PATHS:
+        grid = None
+    lasting = lasting_incidents() if grid is None else grid.lasting_incidents
+    incidents = tuple(sorted((row for row in lasting if not row.is_pending), key=_lasts_and_damage, reverse=True))
+    problem_paths, pending = _paths_in(incidents), _paths_in(row for row in lasting if row.is_pending)
     back_to_normal = problem_paths - {key for incident in incidents for key in words.paths_not_normal(incident)}
     states = _count(now, problem_paths, maintained_places(now))
-    checked = _checked(states, now)
+    cells = _cells(states, grid, lasting, now)
+    checked = _checked(states, problem_paths, pending - problem_paths, mesh, cells, now)
     overdue = {work.work: work.since for work in fresh.stale_at(now)}
     unknown_since = overdue.get(RecurringWork.EVALUATION)
     if mesh is None:
@@ -128,6 +149,11 @@ def load_mesh_state(fresh: Freshness, now: datetime) -> MeshState:
     else:
         said = _said(states, checked, incidents, len(back_to_normal), fresh.evaluated_at, now)
     return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since, checked)
+
+
+def _paths_in(incidents: Iterable[Incident]) -> set[int]:
+    """The paths of these incidents with a finding that lasts."""
+    return {row.path_id for incident in incidents for row in incident.paths.all() if not row.is_over}
 
 
 def _lasts_and_damage(incident: Incident) -> tuple[bool, tuple[int, int, float]]:
@@ -160,25 +186,64 @@ def maintained_places(now: datetime) -> MaintainedPlaces:
     )
 
 
-def _checked(states: PathCounts, now: datetime) -> CheckedPaths:
-    """The lossy cells of the grid of now without an incident; of a large mesh they are not looked for."""
-    if not states.normal or states.paths > CHECKED_TO_PATHS:
+def _checked(
+    states: PathCounts,
+    problem_paths: set[int],
+    pending: set[int],
+    mesh: Mesh | None,
+    cells: Sequence[PathFigures],
+    now: datetime,
+) -> CheckedPaths:
+    """The normal paths in a pending incident or with a lossy cell in the grid of now."""
+    if not states.normal:
         return CheckedPaths()
-    cells = [
-        path
-        for path in load_grid(Metric.LOSS, GridPeriod.NOW, now).figures
-        if path.incident_id is None and not path.in_maintenance and not path.is_of_ended
-    ]
     silent = [path for path in cells if path.state is FigureState.TOTAL_LOSS]
+    lossy = [path for path in cells if path.state is FigureState.VALUE and path.proven_loss_ratio]
+    poor = {path.path_id for path in lossy if _is_poor(path)}
+    above = {path.path_id for path in _above_rules(mesh, lossy)}
+    told = above | poor | {path.path_id for path in silent}
+    waiting = pending - told
+    if waiting:
+        of_paths = states_of_paths(now, waiting, problem_paths, maintained_places(now))
+        waiting = {path_id for path_id, state in of_paths.items() if state is PathState.NORMAL}
     times = [path.unanswered_since for path in silent if path.unanswered_since is not None]
-    lossy = [path for path in cells if path.state is FigureState.VALUE and _is_poor(path)]
-    return CheckedPaths(len(silent), len(lossy), min(times, default=None) if len(times) == len(silent) else None)
+    return CheckedPaths(
+        without_reply=len(silent),
+        with_loss=len(poor - above),
+        above_rules=len(above),
+        pending=len(waiting),
+        silent_since=min(times, default=None) if len(times) == len(silent) else None,
+    )
+
+
+def _cells(states: PathCounts, grid: Grid | None, lasting: Sequence[Incident], now: datetime) -> list[PathFigures]:
+    """The cells of the grid of now without an incident; of a large mesh none is looked at."""
+    if not states.normal or states.paths > CHECKED_TO_PATHS:
+        return []
+    if grid is None or not grid.is_loss_now:
+        grid = load_grid(Metric.LOSS, GridPeriod.NOW, now, lasting=lasting)
+    return [
+        path for path in grid.figures if path.incident_id is None and not path.in_maintenance and not path.is_of_ended
+    ]
 
 
 def _is_poor(path: PathFigures) -> bool:
     """Whether its loss is in a band that the grid marks as a problem."""
     proven = path.proven_loss_ratio
     return proven is not None and MEASURES[Metric.LOSS].band(proven).style in POOR_STYLES
+
+
+def _above_rules(mesh: Mesh | None, lossy: Sequence[PathFigures]) -> Iterator[PathFigures]:
+    """The paths whose loss is proven above their rule, by the bound that their cells show."""
+    if mesh is None or not lossy:
+        return
+    paths = measured_paths(KindName.PING)
+    places = {path.path_id: paths[path.path_id].place for path in lossy if path.path_id in paths}
+    rules = settings_for(mesh.alerts, "loss", places)
+    for path in lossy:
+        rule = cast("LossRule | None", rules.get(path.path_id))
+        if rule is not None and (path.proven_loss_ratio or 0.0) > rule.above_ratio:
+            yield path
 
 
 def _unknown(states: PathCounts, incidents: tuple[Incident, ...], since: datetime) -> tuple[str, str]:

@@ -139,6 +139,13 @@ def badness(metric: Metric, path: PathFigures) -> tuple[int, float, int]:
     return _SEVERITY[path.state], figure, -path.path_id
 
 
+def _judged(metric: Metric, path: PathFigures) -> tuple[int, float]:
+    """Orders figures by their class: the state first, then the figure by which a cell is classed."""
+    figure = path.proven_loss_ratio if metric is Metric.LOSS else path.value
+    sign = -1.0 if metric.lower_is_worse else 1.0
+    return _SEVERITY[path.state], float("-inf") if figure is None else sign * figure
+
+
 _SEVERITY = {
     FigureState.TOTAL_LOSS: 4,
     FigureState.VALUE: 3,
@@ -272,10 +279,18 @@ def by_incident(
 
 
 def after_incident(
-    path: PathFigures, incident_id: int, ended_at: datetime, worst_value: IncidentValue | None, since_end: PathFigures
+    metric: Metric,
+    path: PathFigures,
+    incident_id: int,
+    ended_at: datetime,
+    worst_value: IncidentValue | None,
+    since_end: PathFigures,
 ) -> PathFigures:
-    """The path after an incident that ended within its window: with the figures since then where there are any."""
-    is_since_end = bool(since_end.sent or since_end.tests_measured)
+    """The path after an incident that ended within its window: with the figures since then where there are any, and
+    they are not worse. Of few packets they may be: an end makes nothing worse."""
+    is_since_end = bool(since_end.sent or since_end.tests_measured) and _judged(metric, since_end) <= _judged(
+        metric, path
+    )
     return replace(
         since_end if is_since_end else path,
         value_before=path.value_before,

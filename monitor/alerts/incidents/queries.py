@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db.models import (
+    Case,
     Count,
     DateTimeField,
     ExpressionWrapper,
@@ -21,6 +22,7 @@ from django.db.models import (
     QuerySet,
     Subquery,
     Value,
+    When,
 )
 from django.db.models.functions import Coalesce, Greatest
 
@@ -81,11 +83,12 @@ def ended_s(since: datetime) -> dict[tuple[int, str], float]:
 
 def ended_findings(since: datetime, until: datetime) -> list[IncidentPath]:
     """The findings that ended in [since, until], the last end first: with their incident, or by themselves while it is
-    open. An incident that was merged goes on as part of another, and is not among them."""
+    open or before it was merged. An incident that was merged goes on as part of another: it did not end."""
     with_incident = Q(incident__closed_at__gte=since, incident__closed_at__lte=until, incident__merged_into=None)
-    alone = Q(incident__closed_at=None, is_over=True, ended_at__gte=since, ended_at__lte=until)
+    goes_on = Q(incident__closed_at=None) | Q(incident__merged_into__isnull=False)
+    alone = goes_on & Q(is_over=True, ended_at__gte=since, ended_at__lte=until)
     ended = IncidentPath.objects.filter(with_incident | alone, incident__is_pending=False)
-    rows = ended.annotate(at=Coalesce("incident__closed_at", "ended_at"))
+    rows = ended.annotate(at=Case(When(with_incident, then="incident__closed_at"), default="ended_at"))
     return list(rows.select_related("incident").order_by("-at", "pk"))
 
 

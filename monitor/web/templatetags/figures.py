@@ -20,6 +20,7 @@ from monitor.archive.queries.paths import PathSummary
 from monitor.archive.upkeep import freshness, trouble
 from monitor.mesh.models import Path
 from monitor.overview.changes import PathChange
+from monitor.overview.grid import Grid
 from monitor.overview.mesh_state import MeshState, load_mesh_state
 from monitor.web import labels
 from monitor.web.charts.marks import CHANGE_SIGNS
@@ -139,8 +140,9 @@ def database_troubles() -> list[trouble.DatabaseTrouble]:
 class Current:
     """Whether the page is current; read from the database once, by the first part of the page that needs it."""
 
-    def __init__(self, can_ask: bool) -> None:
+    def __init__(self, can_ask: bool, grid: Grid | None = None) -> None:
         self._can_ask = can_ask
+        self._grid = grid
 
     @cached_property
     def _fresh(self) -> freshness.Freshness:
@@ -149,7 +151,7 @@ class Current:
     @cached_property
     def mesh(self) -> MeshState | None:
         """The state of the whole mesh; None on pages of errors."""
-        return load_mesh_state(self._fresh, timezone.now()) if self._can_ask else None
+        return load_mesh_state(self._fresh, timezone.now(), self._grid) if self._can_ask else None
 
     @cached_property
     def stale(self) -> dict[str, freshness.OverdueWork]:
@@ -159,8 +161,9 @@ class Current:
 
 @register.simple_tag(takes_context=True)
 def current_state(context: Context) -> Current:
-    """Pages of errors are made without a request, and without the database."""
-    return Current("request" in context)
+    """Pages of errors are made without a request, and without the database. A page with a grid shares it."""
+    grid = context.get("grid")
+    return Current("request" in context, grid if isinstance(grid, Grid) else None)
 
 
 SIGNS = {

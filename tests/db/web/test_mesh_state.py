@@ -219,6 +219,40 @@ def test_loss_that_opens_no_incident_is_not_called_normal(state, paths, mark):
     assert mark() == "unknown"
 
 
+@pytest.mark.parametrize(("above_ratio", "is_checked"), [(0.01, True), (0.05, False)])
+def test_a_cell_proven_above_its_rule_is_being_checked(client, state, mark, paths, above_ratio, is_checked):
+    """4 of 100 lost are at least 1.4% (95%), a cell that is marked as no problem: its rule says what is normal."""
+    Mesh.objects.update(alerts={"loss": {"above_ratio": above_ratio, "window_s": 600}})
+    for name, path in paths.items():
+        make_bursts(path, [1 if name == "slac → cern" and number < 4 else 0 for number in range(10)], NOW - 10 * MINUTE)
+    freshness.note(RecurringWork.EVALUATION, NOW)
+
+    got = state()
+
+    (lossy_cell,) = (
+        cell for cell in client.get("/api/v1/grid?period=now", headers=LOCAL).json()["cells"] if cell["value"]
+    )
+    assert (lossy_cell["sent"], lossy_cell["received"]) == (100, 96)
+    assert (got["being_checked"], mark()) == ((1, "unknown") if is_checked else (0, "calm"))
+    assert ("All 6 paths are normal" in got["sentence"]) == (not is_checked)
+    if is_checked:
+        assert lacks(got["sentence"], "1 path with loss above", "being checked", "5 normal") == []
+
+
+def test_a_path_of_a_pending_incident_is_being_checked(state, mark):
+    paths = make_mesh(["slac", "ornl", "fnal"], NOW - 60 * 24 * HOUR, rtt={})
+    slow = [paths["slac → ornl"], paths["ornl → slac"]]
+    slower(slow)
+    clean(*(path for path in paths.values() if path not in slow))
+    evaluate(NOW)
+    assert Incident.objects.get().is_pending
+
+    got = state()
+
+    assert lacks(got["sentence"], "No open incidents; 2 paths being checked", "4 normal") == []
+    assert (got["with_problems"], got["being_checked"], mark()) == (0, 2, "unknown")
+
+
 def test_paths_without_data_are_not_normal(state, paths):
     silent = [paths["slac → cern"], paths["slac → fnal"]]
     clean(*(path for path in paths.values() if path not in silent))

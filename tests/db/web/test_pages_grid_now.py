@@ -11,12 +11,14 @@ from monitor.alerts.evaluate import evaluate
 from monitor.alerts.incidents import lifecycle
 from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import Incident
-from monitor.analysis import figures
+from monitor.analysis import binomial, figures
 from monitor.archive.models import ThroughputTest
 from monitor.archive.queries.metrics import Metric
 from monitor.mesh.models import Measurement, Mesh
 from monitor.mesh.models import Test as MeshTest
 from monitor.overview.grid import GridPeriod, load_grid
+from monitor.overview.incident_values import IncidentValue
+from monitor.overview.path_figures import FigureState, PathFigures, after_incident
 from tests.db.alert_rows import only
 from tests.db.merging import roll_up_raw
 from tests.db.pages_mesh import MINUTE, NOW, burst, throughput
@@ -27,10 +29,13 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 CLEAN = [10.0] * 10
 LOSSY = [10.0] * 8 + [None] * 2
 DEAD = [None] * 10
+MICROSECOND = timedelta(microseconds=1)
 NOW_QUERIES = GRID_QUERIES + 1
-SENTENCE_QUERIES = 12
-"""Of the grid of now that the sentence above every page is checked against; a large mesh has none."""
 """And the incidents that ended in these minutes."""
+RULE_QUERIES = 2
+"""Of the rules of paths with loss, for the sentence above the page."""
+SENTENCE_QUERIES = 11
+"""Of the loss now, by which the sentence is checked, where the page shows something else; a large mesh has none."""
 
 
 @pytest.fixture
@@ -311,6 +316,91 @@ def test_a_path_whose_finding_ended_has_the_figures_since_while_its_incident_is_
     assert lacks(sentence, " 0 of 40", "since the finding in an open incident ended 12:26 UTC") == []
 
 
+def redness(style):
+    """The class of a cell in the order of its colours."""
+    order = ("none-lost", "ended", "loss-0", "loss-1", "loss-2", "loss-3", "loss-4", "loss-5", "total-loss")
+    return order.index(style.split()[0])
+
+
+@pytest.fixture
+def back_to_normal(paths, path, lossy_incident):
+    """The 20% loss was over 4 minutes ago, while the incident lasts."""
+    for minute in range(5, 0, -1):
+        burst(path, NOW - minute * MINUTE, *(LOSSY if minute > 4 else CLEAN))
+    bursts(paths["cern", "slac"], (5, 0), CLEAN)
+    evaluate(NOW)
+    return lossy_incident
+
+
+def add_rtt_finding(incident, path):
+    incident.paths.create(
+        path=path,
+        rule="rtt",
+        sentence="RTT",
+        added_at=NOW - 5 * MINUTE,
+        since=NOW - 10 * MINUTE,
+        figures={"figure": "median", "before_ms": 5.0, "after_ms": 10.0},
+    )
+
+
+def test_a_loss_that_ended_beside_another_finding_makes_no_cell_redder(page, path, back_to_normal):
+    add_rtt_finding(back_to_normal, path)
+    before = cell(page(), path)
+
+    lifecycle.end_findings(back_to_normal.pk, {(path.pk, "loss"): "back"}, NOW)
+
+    style, text, sentence = cell(page(), path)
+    assert before[:2] == ("loss-0 incident", "▲0%")
+    assert redness(style) <= redness(before[0])
+    assert "0" in text
+    assert "0 of 40" in sentence
+
+
+def test_a_merged_incident_leaves_its_ended_findings_as_they_were(page, paths, path, back_to_normal):
+    add_rtt_finding(back_to_normal, paths["cern", "slac"])
+    lifecycle.end_findings(back_to_normal.pk, {(path.pk, "loss"): "back"}, NOW)
+    before = cell(page(), path)
+
+    whole = Incident.objects.create(rule="rtt", cause="elsewhere", opened_at=NOW - 60 * MINUTE, severity="warning")
+    Incident.objects.filter(pk=back_to_normal.pk).update(closed_at=NOW, merged_into=whole)
+
+    assert cell(page(), path)[0] == before[0] == "none-lost"
+
+
+def test_the_figures_since_a_finding_ended_begin_with_its_clean_packets(page, path, back_to_normal):
+    """Ended by itself, it has the 40 packets that showed the end, not only the burst since."""
+    add_rtt_finding(back_to_normal, path)
+    lifecycle.end_findings(back_to_normal.pk, {(path.pk, "loss"): "back"}, NOW - MICROSECOND)
+    burst(path, NOW - MICROSECOND, *CLEAN[:9], None)
+
+    style, _, sentence = cell(page(), path)
+
+    assert lacks(sentence, " 1 of 50 lost", "since the finding in an open incident ended") == []
+    assert redness(style) <= redness("loss-1")
+
+
+@pytest.mark.parametrize(("sent", "lost", "is_shown"), [(10, 3, False), (10, 0, True), (100, 2, True)])
+def test_figures_since_an_end_are_shown_where_they_are_not_worse(sent, lost, is_shown):
+    """Of 100 packets of the window 3 were lost: at least 0.8%."""
+    window = figures_of_packets(100, 3)
+    since_end = figures_of_packets(sent, lost)
+
+    shown = after_incident(Metric.LOSS, window, 1, NOW, IncidentValue(None, 0.2), since_end)
+
+    assert (shown.is_since_end, shown.sent) == ((True, sent) if is_shown else (False, 100))
+
+
+def figures_of_packets(sent, lost):
+    return PathFigures(
+        *(1, "slac", "cern", 4, None),
+        state=FigureState.VALUE if lost else FigureState.NONE_LOST,
+        value=lost / sent,
+        sent=sent,
+        received=sent - lost,
+        loss_lower_ratio=float(binomial.lower_bound(lost, sent)) if lost else None,
+    )
+
+
 def test_an_incident_that_ended_before_the_window_leaves_no_mark(page, path, ended_outage):
     Incident.objects.update(opened_at=NOW - 20 * MINUTE, closed_at=NOW - 11 * MINUTE)
 
@@ -348,14 +438,15 @@ def test_an_outage_of_ten_minutes_is_marked_in_the_day(page, paths, path):
 def test_the_current_grid_has_the_query_count_of_the_page(page, paths, django_assert_num_queries):
     burst(paths["slac", "cern"], NOW - MINUTE, *LOSSY)
     roll_up_raw(NOW)
-    with django_assert_num_queries(NOW_QUERIES + SENTENCE_QUERIES):
+    with django_assert_num_queries(NOW_QUERIES + RULE_QUERIES):
         page()
     for path in paths.values():
         bursts(path, (10, 2), LOSSY)
 
-    with django_assert_num_queries(NOW_QUERIES + SENTENCE_QUERIES):
+    with django_assert_num_queries(NOW_QUERIES + RULE_QUERIES):
         page()
-    with django_assert_num_queries(NOW_QUERIES + SENTENCE_QUERIES + 1):  # the metric computed from figures of RTTs
+    # And the metric computed from figures of RTTs.
+    with django_assert_num_queries(NOW_QUERIES + RULE_QUERIES + SENTENCE_QUERIES + 1):
         page("?metric=mos")
 
 

@@ -39,7 +39,7 @@ def drawn(at, figures=(), metric=Metric.LOSS):
         sources=sites,
         destinations=sites,
         figures=tuple(figures),
-        open_incidents=(),
+        lasting_incidents=(),
     )
     return world_map(grid, dict(enumerate(at.values())))
 

@@ -30,7 +30,7 @@ def wall_page(request: HttpRequest) -> HttpResponse:
     grid = load_chosen_grid(request, now)
     measure = measure_of_grid(grid)
     fresh = freshness.load()
-    state = load_mesh_state(fresh, now)
+    state = load_mesh_state(fresh, now, grid)
     context = {
         "mesh": Mesh.objects.first(),
         "now": now,

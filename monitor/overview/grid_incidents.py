@@ -1,0 +1,96 @@
+"""The cells of the grid of now by incidents: the present level under an open incident, the figures since the end of a
+finding that ended.
+
+In: the figures of each path's window, and its findings. Out: the figures for the cells. A finding that ends makes no
+cell worse: the figures since its end replace those of the window only where they are not worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import Effect
+from monitor.alerts.incidents.finding_level import is_normal_again, level_of
+from monitor.alerts.incidents.queries import ended_findings
+from monitor.alerts.models import Incident, IncidentPath
+from monitor.archive.queries.metrics import Metric
+from monitor.overview.incident_values import incident_value
+from monitor.overview.path_figures import (
+    KnownFields,
+    PathFigures,
+    after_incident,
+    by_incident,
+    figures_now,
+    without_data,
+)
+
+AFTER = timedelta(microseconds=1)
+
+
+def with_incidents(
+    metric: Metric, figures: tuple[PathFigures, ...], incidents: list[Incident], *, is_smallest_size: bool
+) -> tuple[PathFigures, ...]:
+    """Return the figures, with the present level of an open incident on a measured path; none where it has no data."""
+    findings: dict[int, list[IncidentPath]] = {}
+    for incident in incidents:
+        for finding in incident.paths.all():
+            if not finding.is_over:
+                findings.setdefault(finding.path_id, []).append(finding)
+
+    def with_findings(path: PathFigures, of_path: list[IncidentPath]) -> PathFigures:
+        if metric is not Metric.THROUGHPUT and any(rule_of(row.rule).effect is Effect.NO_DATA for row in of_path):
+            return without_data(path)
+        return by_incident(metric, path, incident_value(metric, of_path), is_smallest_size=is_smallest_size)
+
+    return tuple(with_findings(path, findings[path.path_id]) if path.path_id in findings else path for path in figures)
+
+
+def with_ended(
+    metric: Metric,
+    packet_bytes: int,
+    planned: list[KnownFields],
+    figures: tuple[PathFigures, ...],
+    begins: Mapping[int, datetime],
+    now: datetime,
+    every_s: Mapping[int, int],
+) -> tuple[PathFigures, ...]:
+    """Return the figures, with those since its end for a path whose last finding ended within its window, unless an
+    open incident tells the metric."""
+    told = {path.path_id for path in figures if path.incident_id is not None and path.value_peak is not None}
+    last: dict[int, list[IncidentPath]] = {}
+    for finding in ended_findings(min(begins.values(), default=now), now):
+        path_id = finding.path_id
+        if path_id not in begins or path_id in told or _end_of(finding) < begins[path_id]:
+            continue
+        findings = last.setdefault(path_id, [])
+        if not findings or findings[0].incident_id == finding.incident_id:
+            findings.append(finding)
+    if not last:
+        return figures
+    ends = {path_id: max(map(_end_of, findings)) for path_id, findings in last.items()}
+    of_ended = [path for path in planned if path[0] in last]
+    since_end = {path.path_id: path for path in figures_now(metric, packet_bytes, of_ended, ends, now, every_s)}
+
+    def ended(path: PathFigures) -> PathFigures:
+        findings, newer = last[path.path_id], since_end[path.path_id]
+        worst_value = incident_value(metric, findings)
+        return after_incident(metric, path, findings[0].incident_id, ends[path.path_id], worst_value, newer)
+
+    return tuple(ended(path) if path.path_id in last else path for path in figures)
+
+
+def _end_of(finding: IncidentPath) -> datetime:
+    """When an ended finding ended: after the last bad burst of its incident; by itself, at the beginning of the present
+    by which it is normal again, else at the evaluation that found it over."""
+    incident = finding.incident
+    is_resolved = incident.closed_at is not None and incident.merged_into_id is None
+    if is_resolved and incident.ended_at is not None:
+        return incident.ended_at + AFTER
+    ended_at = incident.closed_at if is_resolved else finding.ended_at
+    assert ended_at is not None
+    level = level_of(finding)
+    if finding.ended_at is None or level is None or level.window_s is None or not is_normal_again(finding):
+        return ended_at
+    return finding.ended_at - timedelta(seconds=level.window_s)
