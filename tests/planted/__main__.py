@@ -11,7 +11,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.planted import detectors, drops, lab, one_way, one_way_delay, responses, shared, simulated, slow_rises
+from tests.planted import (
+    detectors,
+    drops,
+    lab,
+    loss_times,
+    one_way,
+    one_way_delay,
+    responses,
+    shared,
+    simulated,
+    slow_rises,
+)
 from tests.planted.simulated import Sizes
 from tests.reproduce.table import Table, placed
 
@@ -27,6 +38,7 @@ TABLES: dict[str, Callable[[Sizes], Table]] = {
     "one-way-delay": one_way_delay.table,
     "one-way-delay-quiet": one_way_delay.quiet,
     "threshold": simulated.loss_above,
+    "loss-times": loss_times.table,
     "round-trips": simulated.round_trips,
     "slow-rises": slow_rises.table,
     "throughput": simulated.throughput_falls,

@@ -9,12 +9,15 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
+from monitor.alerts.detect.rules.loss import LossRule
+from monitor.alerts.detect.rules.loss_times import PingSchedule, detection_time
 from monitor.alerts.models import HistoryEvent, Incident, IncidentPath
 from monitor.mesh.models import Measurement
 from probes.lab.control import PathStatus
 from probes.lab.emulated_path import PathCounters
 from probes.lab.routing.protocol import RouteStatus
 from probes.lab.settings import PathSettings
+from probes.quantities import duration_text
 from tests.db.fake_lab import ORIGINAL, FakeLab
 from tests.db.pages_mesh import NOW, throughput
 from tests.facts import lacks
@@ -206,9 +209,11 @@ def test_the_wait_for_loss_is_that_of_its_rule(operator, lab):
     operator.post("/lab/", {"path": "cern:slac", "loss_percent": "0.5"})
     weak = expected(operator, path="slac:cern")
 
-    # the rule's defaults: a threshold of 1%, a window of 600 s of which half must have passed
-    assert lacks(" ".join(strong["sentences"]), "5 min", "both directions") == []
-    assert strong["wait_s"] == 630
+    # The rule's defaults, a threshold of 1% and a window of 600 s; a ping of 10 packets of each size a minute.
+    time = detection_time(0.2, LossRule(), PingSchedule(60, 2, 10))
+    assert strong["wait_s"] == time.most_s + 50
+    about, most = (duration_text(seconds + 50) for seconds in (time.half_s, time.most_s))
+    assert lacks(" ".join(strong["sentences"]), f"about {about}", f"9 of 10 within {most}", "both directions") == []
     assert weak["wait_s"] is None
     assert lacks(" ".join(weak["sentences"]), "0.5%", "threshold of 1%", "no incident") == []
 

@@ -14,32 +14,35 @@ import numpy as np
 from msgspec.structs import replace
 
 from monitor.alerts.detect.rules.loss import LossRule
+from monitor.alerts.detect.rules.loss_times import LONGEST_S, PingSchedule, detection_time
 from monitor.alerts.detect.rules.reach import CYCLES, UnreachableRule
 from monitor.alerts.detect.rules.round_trips import RoundTripRule
 from monitor.alerts.detect.rules.throughput import DROP_BEFORE, DROP_TESTS, LEAST_BEFORE, DropRule
-from monitor.alerts.detect.snapshot import TESTS_WITHIN
+from monitor.alerts.detect.snapshot import SHARE_OF_ROUND_TRIPS, TESTS_WITHIN
 from monitor.alerts.evaluate import RuleScope, scope_now
+from monitor.alerts.incidents.lifecycle import CONFIRM_S
 from monitor.analysis.changes.detector import AFTER, BEFORE
 from monitor.analysis.figures import bit_rate, percent
 from monitor.archive.queries.for_alerts import newest_tests
-from monitor.mesh.queries import MeasuredPath
+from monitor.mesh.models import KindName, Test
+from monitor.mesh.queries import MeasuredPath, sizes_sent
 from probes.lab.control import PathStatus
 from probes.quantities import duration_text
 
 DELIVERY_S = 30
 """A burst, its delivery and the next evaluation take less."""
+USUAL_COUNT = 10
+"""Packets of a burst where the test does not say."""
 FIRST_AFTER = 8
 """Bursts after a large change that the shortest window of the detector needs."""
-CLEAR_LOSS = 5
-"""Loss of this many thresholds is significant within the window of the rule."""
 EXAMPLE_LOSS, EXAMPLE_RISE_MS, EXAMPLE_RATE_MBPS = 0.2, 50.0, 1.0
 BOTH = "Pings cross a path there and back, so both directions show it."
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The expected effect of a fault. `wait_s` is the longest time until the incident; None if there will be no
-    incident."""
+    """The expected effect of a fault. `wait_s` is the time within which the incident usually opens; None if there
+    will be no incident."""
 
     kind: str
     sentence: str
@@ -119,10 +122,27 @@ def _loss(loss_ratio: float, path: MeasuredPath, scope: RuleScope) -> Expectatio
     if loss_ratio <= rule.above_ratio:
         text = f"Loss of {percent(loss_ratio)} is not above the threshold of {percent(rule.above_ratio)}: no incident."
         return Expectation("loss", text, None)
-    if loss_ratio >= CLEAR_LOSS * rule.above_ratio:
-        return _within("loss", [rule.window_s / 2, rule.window_s], "loss", BOTH)
-    text = f"Loss: an incident opens after {duration_text(rule.window_s / 2)} at the earliest; near the threshold of "
-    return Expectation("loss", f"{text}{percent(rule.above_ratio)} it takes longer. {BOTH}", 10 * rule.window_s)
+    time = detection_time(loss_ratio, rule, _pings(path, scope))
+    waited_s = DELIVERY_S + CONFIRM_S
+    beyond = duration_text(LONGEST_S)
+    if time.half_s is None:
+        text = f"Loss of {percent(loss_ratio)}: near the threshold of {percent(rule.above_ratio)}, an incident usually "
+        return Expectation("loss", f"{text}takes more than {beyond} to open, by simulation. {BOTH}", 10 * rule.window_s)
+    most_s = LONGEST_S if time.most_s is None else time.most_s + waited_s
+    share = "9 of 10" if time.most_s is not None else percent(time.share)
+    about = duration_text(time.half_s + waited_s)
+    text = f"Loss of {percent(loss_ratio)}: by simulation an incident opens after about {about}, "
+    text += f"{share} within {duration_text(most_s)}. {BOTH}"
+    return Expectation("loss", text, most_s)
+
+
+def _pings(path: MeasuredPath, scope: RuleScope) -> PingSchedule:
+    """The bursts of a path's most frequent ping test."""
+    tests = Test.objects.filter(measurements__path=path.path_id, measurements__retired_at=None, every_s=path.every_s)
+    parameters = [test.parameters for test in tests.filter(kind__in=KindName.PING.alternatives)]
+    packets = [each.get("count", USUAL_COUNT) for each in parameters for _ in sizes_sent(each.get("packet_bytes"))]
+    share = SHARE_OF_ROUND_TRIPS if path.path_id in scope.one_way else 1.0
+    return PingSchedule(path.every_s, max(1, len(packets)), min(packets, default=USUAL_COUNT), share)
 
 
 def _delay(rise_ms: float, rtt_ms: float, path: MeasuredPath, scope: RuleScope, at: datetime) -> Expectation:

@@ -1,0 +1,81 @@
+"""The time that the loss rule takes to find a loss, simulated with the test of the rule.
+
+In: a loss, the rule's settings, and the pings of a path. Out: the median and the ninth decile of the time until the
+rule fires. The loss is of independent packets, after an hour without any. `python -m tests.planted loss-times` compares
+it with the rule as it is evaluated.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.alerts.detect.rules.loss import ALARMS_AN_HOUR, COMPARISONS, MIN_LOSSY_BURSTS_TO_FIRE, LossRule, chances
+from monitor.alerts.detect.rules.windows import LOOKS_A_CYCLE, RECENT_WINDOWS
+from monitor.alerts.detect.snapshot import RECENT_S, RECENT_STEPS
+
+PATHS = 400
+LONGEST_S = 3600.0
+"""Of the simulation: nearer to the threshold a loss takes hours."""
+CLEAN_S = 3600.0
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class PingSchedule:
+    """The pings of a path: a cycle has `bursts` of `packets` each. `alarm_share` is the share of the rule's false
+    alarms that round trips have (`Snapshot.alarm_shares`)."""
+
+    every_s: float
+    bursts: int
+    packets: int
+    alarm_share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class DetectionTime:
+    """Seconds until half, and until nine of ten, of the paths with this loss have a finding; None beyond `LONGEST_S`.
+    `share` is that of the paths with a finding by then."""
+
+    half_s: float | None
+    most_s: float | None
+    share: float
+
+
+@lru_cache(maxsize=64)
+def detection_time(loss_ratio: float, rule: LossRule, pings: PingSchedule) -> DetectionTime:
+    """The time until the rule fires; a second of processor time for a loss near the threshold."""
+    fired_s = _fired_s(loss_ratio, rule, pings)
+    half_s, most_s = (float(np.quantile(fired_s, share, method="higher")) for share in (0.5, 0.9))
+    share = float(np.isfinite(fired_s).mean())
+    return DetectionTime(half_s if math.isfinite(half_s) else None, most_s if math.isfinite(most_s) else None, share)
+
+
+def _fired_s(loss_ratio: float, rule: LossRule, pings: PingSchedule) -> Floats:
+    """When each path fires first; infinite for those that do not."""
+    before, cycles = (math.ceil(length_s / pings.every_s) for length_s in (CLEAN_S, LONGEST_S))
+    drawn = np.random.default_rng(1).binomial(pings.packets, loss_ratio, (PATHS, cycles, pings.bursts))
+    clean = np.zeros((PATHS, before + 1))
+    lost = np.c_[clean, drawn.sum(axis=2).cumsum(axis=1)]
+    lossy = np.c_[clean, (drawn > 0).sum(axis=2).cumsum(axis=1)]
+    steps_s = [steps * RECENT_S / RECENT_STEPS for steps in RECENT_WINDOWS]
+    windows_s = {rule.window_s, *(length_s for length_s in steps_s if length_s >= rule.window_s / 2)}
+    lengths = [max(1, int(window_s / pings.every_s)) for window_s in windows_s if window_s <= CLEAN_S]
+    allowed = ALARMS_AN_HOUR * pings.alarm_share / (LOOKS_A_CYCLE * 3600.0 / pings.every_s * COMPARISONS)
+    fired_s = np.full(PATHS, np.inf)
+    for end in range(before + 1, before + cycles + 1):
+        left = np.flatnonzero(np.isinf(fired_s))
+        if not len(left):
+            break
+        for length in lengths:
+            had, missing = (column[left, end] - column[left, end - length] for column in (lossy, lost))
+            bursts = np.full(len(left), float(length * pings.bursts))
+            chance = chances(bursts, had, bursts * pings.packets, missing, rule.above_ratio)
+            is_hit = (chance <= allowed) & (had >= MIN_LOSSY_BURSTS_TO_FIRE)
+            fired_s[left[is_hit]] = (end - before) * pings.every_s
+    return fired_s
