@@ -107,12 +107,14 @@ class EstimateOut(Schema):
 
 
 class PathStateOut(Schema):
-    """The pings of half an hour: median RTT, counts, and the usual TTL of the replies."""
+    """The newest pings of half an hour, from `since` on, between which the loss has not changed: median RTT, counts,
+    and the usual TTL of the replies. `since` is null of the summary of an hour."""
 
     rtt_ms: float | None
     lost: int
     sent: int
     ttl: int | None
+    since: datetime | None
 
 
 class ForecastScoreOut(Schema):

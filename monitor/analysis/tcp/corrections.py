@@ -1,6 +1,7 @@
 """Correct the throughput of tests for a change of RTT or loss since.
 
-In: the throughput of the tests, the pings of the path then and now. Out: the throughput to expect now. Only the ratio
+In: the throughput of the tests, the pings of the path then and now, each without a loss that was over. Out: the
+throughput to expect now. Only the ratio
 of the models is used, so that their constants, and the difference between a ping's loss and TCP's, cancel.
 
   - The loss that there was limits the tests if the model gives at most twice their rate. Throughput then follows the
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from monitor.analysis.tcp.figures import ATTAINED_LOW, Loss
 from monitor.analysis.tcp.models import MSS_BYTES, CongestionControl, loss_limit_bps, window_limit_bps
@@ -32,12 +34,14 @@ LEAST_DELIVERED_RATIO = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class PathPings:
-    """The pings of a path over a short time; None where unknown. `ttl` is the usual TTL of the replies."""
+    """The newest pings of a path, from `since` on, between which its loss has not changed; None where unknown. `ttl` is
+    the usual TTL of the replies."""
 
     rtt_ms: float | None = None
     lost: int = 0
     sent: int = 0
     ttl: int | None = None
+    since: datetime | None = None
 
     @property
     def loss_ratio(self) -> float | None:

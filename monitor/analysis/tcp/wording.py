@@ -58,7 +58,7 @@ def forecast_notes(made: Forecast, until: datetime) -> list[str]:
     else:
         lines = [f"Median of {_tests(made.tests)} since {made.oldest_at:%Y-%m-%d %H:%M} UTC, {age}."]
     if made.changes:
-        lines.append(_changed(made))
+        lines.append(_changed(made, until))
     lines.append(_scored(made.score))
     return lines
 
@@ -72,16 +72,18 @@ def _tests(count: int) -> str:
     return f"{figures.count(count)} test{'' if count == 1 else 's'}"
 
 
-def _changed(made: Forecast) -> str:
+def _changed(made: Forecast, until: datetime) -> str:
     words = {
         PathDifference.RTT: f"RTT {_rtt(made.then)}, now {_rtt(made.now)}",
         PathDifference.LOSS: f"loss {_loss(made.then)}, now {_loss(made.now)}",
         PathDifference.ROUTE: f"TTL of replies {made.then.ttl}, now {made.now.ttl}",
     }
     differences = "; ".join(words[change] for change in made.changes)
+    since = made.now.since
+    when = "" if since is None else f" (pings of the {figures.duration((until - since).total_seconds())} before)"
     return (
-        f"The path changed since: {differences}. Corrected from {rate(made.uncorrected_bps)}, with a wider interval, "
-        "until a test shows the effect."
+        f"The path changed since: {differences}{when}. Corrected from {rate(made.uncorrected_bps)}, with a wider "
+        "interval, until a test shows the effect."
     )
 
 

@@ -93,8 +93,46 @@ def test_before_the_next_test_the_loss_widens_the_forecast(client, path, at_noon
     assert (forecasted.now.lost, forecasted.now.sent, forecasted.then.lost, forecasted.then.sent) == (60, 300, 0, 300)
     assert forecasted.throughput_bps < 45e6 / 2
     assert forecasted.high_bps / forecasted.low_bps > 4 * before.high_bps / before.low_bps
-    assert re.search(r"changed since: loss (&lt;|<) 1%, now 20%\.", html)
+    assert re.search(r"changed since: loss (&lt;|<) 1%, now 20% \(pings of the 30 min before\)\.", html)
     assert re.search(r"Median of 10 tests[^<]* 2026-11-21 \d\d:\d\d UTC[^<]* newest [\d. hmin]+ before", html)
+
+
+@pytest.mark.parametrize("lost", [2, 10])
+def test_a_loss_that_is_over_lowers_no_forecast(client, path, at_noon, lost):
+    """Lost from 28 to 12 minutes before; then nothing."""
+    Burst.objects.filter(path_id=path.pk, measured_at__gte=FAULT).delete()
+    Burst.objects.bulk_create(
+        ping(path, NOW - minute * MINUTE, lost=lost if 12 < minute <= 28 else 0) for minute in range(1, 41)
+    )
+
+    forecasted = estimated(path).forecast
+
+    assert forecasted.changes == ()
+    assert forecasted.throughput_bps == pytest.approx(45e6)
+    assert (forecasted.now.lost, forecasted.now.sent) == (0, 120)
+    assert "changed since" not in page_of(client, path)
+
+
+def test_the_correction_says_how_old_its_loss_is(client, path, at_noon):
+    """The loss began 20 minutes before: it is of these packets, not of the half hour."""
+    Burst.objects.filter(path_id=path.pk, measured_at__gte=FAULT).delete()
+    Burst.objects.bulk_create(
+        ping(path, NOW - minute * MINUTE, lost=2 if minute <= 20 else 0) for minute in range(1, 41)
+    )
+
+    now = estimated(path).forecast.now
+
+    assert (now.lost, now.sent, now.since) == (40, 200, NOW - 20 * MINUTE)
+    assert re.search(r"now 20% \(pings of the 20 min before\)", page_of(client, path))
+
+
+def test_the_hour_before_says_nothing_of_the_loss_now(path):
+    Burst.objects.filter(path_id=path.pk, measured_at__gte=FAULT).delete()
+    hour(path, 600, 300, 20.0, hour=HOUR - timedelta(hours=1))
+
+    forecasted = estimated(path).forecast
+
+    assert (forecasted.changes, forecasted.now.sent) == ((), 0)
 
 
 def test_the_page_scores_earlier_forecasts(client, path, at_noon):

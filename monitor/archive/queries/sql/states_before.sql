@@ -1,16 +1,17 @@
--- One row for each of the given moments, in their order: the pings of this path and size in the half hour before it, as
--- monitor.analysis.tcp.PathPings. Bursts during throughput tests are left out. Where no burst is left, the summary of
--- the hour before stands in, without a TTL.
+-- One row for each of the given moments, in their order: the pings of this path and size in the half hour before it, the
+-- oldest first: begin in seconds since the epoch, packets sent and received, median RTT and TTL; NULL without any. Bursts
+-- during throughput tests are left out. Where no burst is left, rtt_ms, lost and sent are those of the hour before.
 SELECT
-    coalesce(pings.rtt_ms, hour.rtt_ms)::double precision AS rtt_ms,
-    coalesce(pings.sent - pings.received, hour.sent - hour.received, 0)::integer AS lost,
-    coalesce(pings.sent, hour.sent, 0)::integer AS sent,
-    pings.ttl::integer AS ttl
+    pings.at_s, pings.sent, pings.received, pings.rtts_ms, pings.ttls,
+    hour.rtt_ms, coalesce(hour.sent - hour.received, 0)::integer AS hour_lost, coalesce(hour.sent, 0)::integer AS hour_sent
 FROM unnest(%(moments)s::timestamptz[]) WITH ORDINALITY AS moment (at, place)
 CROSS JOIN LATERAL (
     SELECT
-        sum(sent) AS sent, sum(received) AS received, mode() WITHIN GROUP (ORDER BY ttl) AS ttl,
-        percentile_cont(0.5) WITHIN GROUP (ORDER BY median.rtt_ms) AS rtt_ms
+        array_agg(extract(epoch FROM measured_at)::double precision ORDER BY measured_at) AS at_s,
+        array_agg(sent::double precision ORDER BY measured_at) AS sent,
+        array_agg(received::double precision ORDER BY measured_at) AS received,
+        array_agg(median.rtt_ms ORDER BY measured_at) AS rtts_ms,
+        array_agg(ttl::integer ORDER BY measured_at) AS ttls
     FROM burst
     LEFT JOIN LATERAL (
         SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY packet.rtt_ms) AS rtt_ms

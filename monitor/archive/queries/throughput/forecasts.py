@@ -7,13 +7,15 @@ the pings before it.
 
 from __future__ import annotations
 
+import statistics
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
+from monitor.analysis.changes.present import present_stretch
 from monitor.analysis.tcp import Forecast, PastTest, PathPings, TransferKind, forecast, replayed
 from monitor.archive.queries.throughput.calibrations import LOOKBACK
-from monitor.archive.statements import records, run_statement
+from monitor.archive.statements import run_statement
 from monitor.mesh.document.entries import ON_DEMAND
 
 MOST_TESTS = 60
@@ -70,6 +72,36 @@ def forecasts_of_tests(path_ids: Sequence[int], since: datetime, until: datetime
 
 
 def _states(path_id: int, packet_bytes: int, moments: Sequence[datetime]) -> list[PathPings]:
-    """Pings in the half hour before each moment."""
-    rows = run_statement("states_before", path_id=path_id, packet_bytes=packet_bytes, moments=list(moments))
-    return records(PathPings, *rows)
+    """The pings before each moment, of the half hour or since the last change of the loss in it. The summary of an hour
+    stands in for bursts of long ago; it says nothing of the loss at the last moment."""
+    _, rows = run_statement("states_before", path_id=path_id, packet_bytes=packet_bytes, moments=list(moments))
+    *earlier, (at_s, *columns, rtt_ms, _, _) = rows
+    now = PathPings(rtt_ms) if at_s is None else _present(at_s, *columns)
+    return [
+        *(
+            PathPings(rtt_ms, lost, sent) if at_s is None else _present(at_s, *of)
+            for at_s, *of, rtt_ms, lost, sent in earlier
+        ),
+        now,
+    ]
+
+
+def _present(
+    at_s: list[float],
+    sent: list[float],
+    received: list[float],
+    rtts_ms: list[float | None],
+    ttls: list[int | None],
+) -> PathPings:
+    """The newest of these bursts, between which the loss has not changed."""
+    first = present_stretch(sent, received)
+    known_ms = [rtt_ms for rtt_ms in rtts_ms[first:] if rtt_ms is not None]
+    ttl = [ttl for ttl in ttls[first:] if ttl is not None]
+    packets = round(sum(sent[first:]))
+    return PathPings(
+        statistics.median(known_ms) if known_ms else None,
+        packets - round(sum(received[first:])),
+        packets,
+        statistics.mode(ttl) if ttl else None,
+        datetime.fromtimestamp(at_s[first], UTC),
+    )
