@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from monitor.alerts.detect.damage import loss_ratio
@@ -23,8 +24,8 @@ class IncidentValue:
     """The metric now, None where the rules follow no level of it or have no newer measurement, and at its worst.
 
     `is_level`: measured since the detection, not at it. `window_s`: the time before the last evaluation that the metric
-    now is of. `sent` and `received` are the packets of a loss now, of all sizes. A worst that `is_peak_bound` is the
-    least that the loss was.
+    now is of, from `since` on. `sent` and `received` are the packets of a loss now, of all sizes. A worst that
+    `is_peak_bound` is the least that the loss was.
     """
 
     now: float | None
@@ -34,6 +35,7 @@ class IncidentValue:
     sent: int | None = None
     received: int | None = None
     is_peak_bound: bool = False
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,9 @@ class _MetricOfRule:
             return IncidentValue(fired if self.is_now else None, fired, sent=sent, received=received)
         if self.is_present(level):
             sent, received = _packets(level.sent, level.lost)
-            return IncidentValue(level.now, level.peak, True, level.window_s, sent, received, level.is_bound)
+            return IncidentValue(
+                level.now, level.peak, True, level.window_s, sent, received, level.is_bound, level.since
+            )
         return IncidentValue(None, level.peak, is_peak_bound=level.is_bound)
 
 
@@ -123,4 +127,5 @@ def incident_value(metric: Metric, findings: Iterable[IncidentPath]) -> Incident
     is_peak_bound = any(value.is_peak_bound for value in values if value.peak == peak)
     of_now = next((value for value in present if value.now == now and value.window_s == window_s), None)
     sent, received = (None, None) if of_now is None else (of_now.sent, of_now.received)
-    return IncidentValue(now, peak, is_level, window_s, sent, received, is_peak_bound)
+    since = None if of_now is None else of_now.since
+    return IncidentValue(now, peak, is_level, window_s, sent, received, is_peak_bound, since)

@@ -53,8 +53,8 @@ class PathFigures:
     `TOTAL_LOSS` though others of its bursts were answered.
 
     Where `value` is the present level of an open incident or of an outage, `value_measured` is that of the window, and
-    `level_s` how long before the last evaluation the level of an incident begins; `value_peak` is the incident's worst,
-    or the least that it was with `is_peak_bound`.
+    `level_since` the first burst of the level of an incident, `level_s` before the last evaluation; `value_peak` is the
+    incident's worst, or the least that it was with `is_peak_bound`.
     `ended_at` is when the path's last incident ended, if within the window; its worst is then `value_peak`, and all
     figures are those since its end if `is_since_end`.
 
@@ -83,6 +83,7 @@ class PathFigures:
     bursts_all_lost: int | None = None
     value_measured: float | None = None
     level_s: float | None = None
+    level_since: datetime | None = None
     loss_lower_ratio: float | None = None
     value_peak: float | None = None
     is_peak_bound: bool = False
@@ -273,6 +274,7 @@ def by_incident(
         value=incident.now,
         value_measured=path.value,
         level_s=incident.window_s,
+        level_since=incident.since,
         value_sent=incident.sent,
         value_received=incident.received,
     )

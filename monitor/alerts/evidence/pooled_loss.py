@@ -37,6 +37,7 @@ def pooled(level: FindingLevel, every: Sequence[PathLevel]) -> FindingLevel:
         return counted[0] if counted else level
     lost, sent = (sum(numbers) for numbers in zip(*((of.lost or 0, of.sent or 0) for of in counted), strict=True))
     windows_s = [of.window_s for of in counted if of.window_s is not None]
+    begins = [of.since for of in counted if of.since is not None]
     return replace(
         level,
         now=lost / sent,
@@ -45,6 +46,7 @@ def pooled(level: FindingLevel, every: Sequence[PathLevel]) -> FindingLevel:
         has_changed=all(of.has_changed for of in counted),
         together=lost / sum((of.lost or 0) / of.together for of in counted) if lost else 1.0,
         unanswered_since=None,
+        since=(min if lost else max)(begins, default=None),
     )
 
 

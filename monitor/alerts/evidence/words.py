@@ -81,8 +81,8 @@ def headline(incident: Incident) -> str:
 
 def brief(incident: Incident, now: datetime) -> str:
     """The incident as a clause of a sentence on the whole mesh: `slac ↔ ornl RTT 64 → 124 ms for 3 min`; where the
-    present differs from the peak `cern ↔ slac no loss in the last 40 s, up to 25% in the last 5 min`. An incident that
-    is over has its peak."""
+    present differs from the peak `cern ↔ slac no loss since 10:05:10 UTC, up to 25% in the last 5 min`. An incident
+    that is over has its peak."""
     rows, lasted = of_gravest_rule(incident), shown.duration(lasted_s(incident, now))
     figure, peak = _brief_symptom(incident, rows) if rows else (rule_of(incident.rule).words, "")
     long = f", {peak} in the last {lasted}" if peak else f" for {lasted}"
@@ -199,10 +199,10 @@ def _is_without_loss(row: IncidentPath, level: FindingLevel) -> bool:
 
 
 def _present_text(row: IncidentPath, level: FindingLevel) -> str:
-    """The present figure: `loss 20% now`, `no loss in the last 40 s`, `RTT back to 20.1 ms`."""
+    """The present figure: `loss 20% now`, `no loss since 10:05:10 UTC`, `RTT back to 20.1 ms`."""
     words = rule_of(row.rule).words
-    if _is_without_loss(row, level) and level.window_s is not None:
-        return f"no {words} in the last {shown.duration(level.window_s)}"
+    if _is_without_loss(row, level):
+        return f"no {words} {level.since_text}"
     if level.unit is LevelUnit.MILLISECONDS and is_normal_again(row):
         return f"{words} back to {level.now_text}"
     return f"{words} {level.now_text} {level.when_text}"

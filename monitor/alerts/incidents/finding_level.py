@@ -31,7 +31,7 @@ class LevelUnit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FindingLevel:
-    """A figure now and at its worst; `now` is None without measurements.
+    """A figure now and at its worst; `now` is None without measurements. `since` is the first burst that it is of.
 
     `sent` packets are those of the loss now, lost `together` at a time; `window_s` is the time before the evaluation in
     which they began, or the bursts of the RTT. `began_at` is the onset of a loss or its last change; `has_changed`: it
@@ -50,6 +50,7 @@ class FindingLevel:
     together: float = 1.0
     began_at: datetime | None = None
     is_bound: bool = False
+    since: datetime | None = None
 
     @property
     def now_text(self) -> str:
@@ -71,8 +72,13 @@ class FindingLevel:
 
     @property
     def when_text(self) -> str:
-        """The present: `now`, or the time since the loss changed: `in the last 30 s`."""
-        return f"in the last {shown.duration(self.window_s)}" if self.has_changed and self.window_s else "now"
+        """The present: `now`, or where the loss has changed the time of its first packets: `since 10:05:10 UTC`."""
+        return self.since_text if self.has_changed and self.since is not None else "now"
+
+    @property
+    def since_text(self) -> str:
+        """A time, not an age: a page is read later than the rules are evaluated."""
+        return "now" if self.since is None else f"since {self.since:%H:%M:%S} UTC"
 
     @property
     def lost(self) -> int | None:

@@ -168,7 +168,11 @@ def measure(
     if newest is None:
         return None
     if newest.now is None:
-        return None if before is None else replace(before, now=None, sent=None, window_s=None, unanswered_since=None)
+        return (
+            None
+            if before is None
+            else replace(before, now=None, sent=None, window_s=None, unanswered_since=None, since=None)
+        )
     peak = at_detection(row.figures) if before is None else before.peak
     if peak is None or newest.unit is LevelUnit.LOSS_RATIO:
         return newest
@@ -204,7 +208,8 @@ def _rtt(row: IncidentPath, snapshot: Snapshot) -> FindingLevel:
         return FindingLevel(LevelUnit.MILLISECONDS, None, 0.0)
     newest = trips.part(first, len(trips.at_s)).newest(NOW_BURSTS)
     median_ms = float(np.median(level_ms(newest.values_ms, row.figures["figure"])))
-    return FindingLevel(LevelUnit.MILLISECONDS, median_ms, median_ms, window_s=now_s - float(newest.at_s[0]))
+    window_s, since = now_s - float(newest.at_s[0]), _time(newest.at_s[0])
+    return FindingLevel(LevelUnit.MILLISECONDS, median_ms, median_ms, window_s=window_s, since=since)
 
 
 def _loss(row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: PathBursts | None) -> FindingLevel:
@@ -235,9 +240,14 @@ def _loss(row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: Pat
         window_s=now_s - present.since_s,
         has_changed=has_changed and present.since_s <= began_s + SAME_S,
         together=present.now.together,
-        began_at=datetime.fromtimestamp(began_s, UTC),
+        began_at=_time(began_s),
         is_bound=is_bound,
+        since=_time(present.since_s),
     )
+
+
+def _time(at_s: float) -> datetime:
+    return datetime.fromtimestamp(at_s, UTC)
 
 
 def _stretch(

@@ -197,7 +197,7 @@ def test_a_cell_under_an_incident_has_its_level_now(page, paths, path, lossy_inc
         lacks(
             sentence,
             "loss 0%",
-            " in the last 4 min",
+            " since 12:26:00 UTC",
             " 12% over",
             " 12 of 100 lost",
             "incident open",

@@ -192,7 +192,7 @@ def _whole_window(metric: Metric, path: PathFigures) -> str:
     """The value over the whole window, where the cell has the level of an open incident."""
     if path.value_measured is None:
         return ""
-    when = "in the newest minutes" if path.level_s is None else f"in the last {figures.duration(path.level_s)}"
+    when = "in the newest minutes" if path.level_since is None else f"since {times.clock_second(path.level_since)}"
     return f" {when}, {MEASURES[metric].write(path.value_measured)} over the whole time shown"
 
 
