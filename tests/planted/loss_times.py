@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from monitor.alerts.backtest.recorded import RecordedBursts, RecordedSource
 from monitor.alerts.backtest.replay import Replay
 from monitor.alerts.detect.rules.loss import LossRule
-from monitor.alerts.detect.rules.loss_times import LONGEST_S, PingSchedule, detection_time
+from monitor.alerts.detect.rules.loss_times import LONGEST_S, PingCadence, detection_time
 from monitor.alerts.evaluate import findings
 from tests.planted import paths
 from tests.planted.paths import BEGAN
@@ -23,7 +23,7 @@ from tests.reproduce.table import Table
 
 Floats = NDArray[np.float64]
 
-LAB = PingSchedule(every_s=10.0, bursts=2, packets=10)
+LAB = PingCadence(every_s=10.0, bursts=2, packets=10)
 LAB_RULE = LossRule(above_ratio=0.01, window_s=120)
 CLEAN_CYCLES = 60
 LOSSES = (0.015, 0.02, 0.03, 0.05, 0.1, 0.2)

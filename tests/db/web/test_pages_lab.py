@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 
 from monitor.alerts.detect.rules.loss import LossRule
-from monitor.alerts.detect.rules.loss_times import PingSchedule, detection_time
+from monitor.alerts.detect.rules.loss_times import PingCadence, detection_time
 from monitor.alerts.models import HistoryEvent, Incident, IncidentPath
 from monitor.mesh.models import Measurement
 from probes.lab.control import PathStatus
@@ -210,7 +210,7 @@ def test_the_wait_for_loss_is_that_of_its_rule(operator, lab):
     weak = expected(operator, path="slac:cern")
 
     # The rule's defaults, a threshold of 1% and a window of 600 s; a ping of 10 packets of each size a minute.
-    time = detection_time(0.2, LossRule(), PingSchedule(60, 2, 10))
+    time = detection_time(0.2, LossRule(), PingCadence(60, 2, 10))
     assert strong["wait_s"] == time.most_s + 50
     about, most = (duration_text(seconds + 50) for seconds in (time.half_s, time.most_s))
     assert lacks(" ".join(strong["sentences"]), f"about {about}", f"9 of 10 within {most}", "both directions") == []

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class PingSchedule:
+class PingCadence:
     """The pings of a path: a cycle has `bursts` of `packets` each. `alarm_share` is the share of the rule's false
     alarms that round trips have (`Snapshot.alarm_shares`)."""
 
@@ -48,7 +48,7 @@ class DetectionTime:
 
 
 @lru_cache(maxsize=64)
-def detection_time(loss_ratio: float, rule: LossRule, pings: PingSchedule) -> DetectionTime:
+def detection_time(loss_ratio: float, rule: LossRule, pings: PingCadence) -> DetectionTime:
     """The time until the rule fires; a second of processor time for a loss near the threshold."""
     fired_s = _fired_s(loss_ratio, rule, pings)
     half_s, most_s = (float(np.quantile(fired_s, share, method="higher")) for share in (0.5, 0.9))
@@ -56,7 +56,7 @@ def detection_time(loss_ratio: float, rule: LossRule, pings: PingSchedule) -> De
     return DetectionTime(half_s if math.isfinite(half_s) else None, most_s if math.isfinite(most_s) else None, share)
 
 
-def _fired_s(loss_ratio: float, rule: LossRule, pings: PingSchedule) -> Floats:
+def _fired_s(loss_ratio: float, rule: LossRule, pings: PingCadence) -> Floats:
     """When each path fires first; infinite for those that do not."""
     before, cycles = (math.ceil(length_s / pings.every_s) for length_s in (CLEAN_S, LONGEST_S))
     drawn = np.random.default_rng(1).binomial(pings.packets, loss_ratio, (PATHS, cycles, pings.bursts))

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from monitor.alerts.detect.rules.loss import LossRule
-from monitor.alerts.detect.rules.loss_times import LONGEST_S, PingSchedule, detection_time
+from monitor.alerts.detect.rules.loss_times import LONGEST_S, PingCadence, detection_time
 from monitor.alerts.detect.rules.reach import CYCLES, UnreachableRule
 from monitor.alerts.detect.rules.round_trips import RoundTripRule
 from monitor.alerts.detect.rules.throughput import DROP_BEFORE, DROP_TESTS, LEAST_BEFORE, DropRule
@@ -136,13 +136,13 @@ def _loss(loss_ratio: float, path: MeasuredPath, scope: RuleScope) -> Expectatio
     return Expectation("loss", text, most_s)
 
 
-def _pings(path: MeasuredPath, scope: RuleScope) -> PingSchedule:
+def _pings(path: MeasuredPath, scope: RuleScope) -> PingCadence:
     """The bursts of a path's most frequent ping test."""
     tests = Test.objects.filter(measurements__path=path.path_id, measurements__retired_at=None, every_s=path.every_s)
     parameters = [test.parameters for test in tests.filter(kind__in=KindName.PING.alternatives)]
     packets = [each.get("count", USUAL_COUNT) for each in parameters for _ in sizes_sent(each.get("packet_bytes"))]
     share = SHARE_OF_ROUND_TRIPS if path.path_id in scope.one_way else 1.0
-    return PingSchedule(path.every_s, max(1, len(packets)), min(packets, default=USUAL_COUNT), share)
+    return PingCadence(path.every_s, max(1, len(packets)), min(packets, default=USUAL_COUNT), share)
 
 
 def _delay(rise_ms: float, rtt_ms: float, path: MeasuredPath, scope: RuleScope, at: datetime) -> Expectation:
