@@ -18,7 +18,7 @@ from monitor.agents.holders import SecondAgent, second_agents
 from monitor.agents.problems import ProblemKind
 from monitor.analysis import figures
 from monitor.mesh.models import Site
-from monitor.overview.late_agents import is_late
+from monitor.overview.mesh_state import is_late
 from probes.commands.own_command import MANAGE
 from probes.site.health import Health
 from probes.site.versions import is_older
