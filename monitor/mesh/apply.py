@@ -7,16 +7,16 @@ deleted except slots that have not begun; rows that left the file get `retired_a
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 from django.db import models, transaction
 from django.db.models import F, Q
 from django.dispatch import Signal
 
+from monitor.mesh.changes import Action, MeshChange, MeshChanges, differences
 from monitor.mesh.document import expansion
 from monitor.mesh.document.burst_sizes import burst_sizes
 from monitor.mesh.document.entries import MeshDocument
@@ -26,42 +26,8 @@ from monitor.mesh.schedule import lock
 from monitor.mesh.schedule.slots import IN_HAND_S
 from probes.contract import Outcome
 
-Action = Literal["added", "changed", "retired"]
-ACTIONS: tuple[Action, ...] = ("added", "changed", "retired")
 applied = Signal()
 """Signal sent after an apply, for code that depends on the schedule."""
-
-
-@dataclass(frozen=True, slots=True)
-class MeshChange:
-    """A row written by an apply. `detail` lists the changes, or says that a retired row is in use again."""
-
-    action: Action
-    kind: str
-    name: str
-    detail: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.action} {self.kind} {self.name}" + (f": {self.detail}" if self.detail else "")
-
-
-@dataclass(slots=True)
-class MeshChanges:
-    """All rows written by an apply, in order. `slots_deleted` had not begun."""
-
-    items: list[MeshChange] = field(default_factory=list)
-    slots_deleted: int = 0
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.items
-
-    def select(self, action: Action, kind: str | None = None) -> list[MeshChange]:
-        return [change for change in self.items if change.action == action and kind in (None, change.kind)]
-
-    def counts(self, action: Action) -> dict[str, int]:
-        """Number of rows of each kind added, changed or retired."""
-        return dict(Counter(change.kind for change in self.select(action)))
 
 
 def apply(document: MeshDocument, now: datetime) -> MeshChanges:
@@ -92,13 +58,23 @@ _UPLINKS = _Kind(Uplink, "uplink", lambda row: (row.site.name, row.name), ("site
 _HOSTS = _Kind(Host, "host", lambda row: row.name, ("site", "uplink__site"))
 _TESTS = _Kind(Test, "test", lambda row: row.name)
 _GROUPS = _Kind(Group, "group", lambda row: row.name)
-_PATHS = _Kind(Path, "path", lambda row: (row.source.name, row.destination.name), ("source", "destination"))
-_MEASUREMENTS = _Kind(
-    Measurement,
-    "measurement",
-    lambda row: expansion.MeasurementEntry(row.path.source.name, row.path.destination.name, row.test.name),
-    ("path__source", "path__destination", "test"),
-)
+
+
+Pair = tuple[int, int]
+"""Identifiers of the two rows that a path or a measurement is of."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PairKind:
+    """Key and display name of the rows of a model that are pairs of others."""
+
+    model: type[models.Model]
+    word: str
+    columns: tuple[str, str]
+
+
+_PATHS = _PairKind(Path, "path", ("source_id", "destination_id"))
+_MEASUREMENTS = _PairKind(Measurement, "measurement", ("path_id", "test_id"))
 
 
 class _Application:
@@ -197,38 +173,60 @@ class _Application:
             if not any(change.kind == "group" and change.name == group.name for change in self.changes.items):
                 self._note("changed", "group", group.name, f"sites {_listed(present)} → {_listed(wanted)}")
 
-    def _measurements(self, hosts: Mapping[object, Any], tests: Mapping[object, Any]) -> dict[Any, Any]:
-        """Paths exist where a measurement needs them."""
-        wanted = expansion.measurements(self.document)
-        pairs = dict.fromkeys((measurement.source, measurement.destination) for measurement in wanted)
-        paths = self._reconcile(
-            _PATHS,
-            {
-                (source, destination): {
-                    "source": hosts[source],
-                    "destination": hosts[destination],
-                    "family": hosts[source].family,
-                }
-                for source, destination in pairs
-            },
-        )
-        return self._reconcile(
-            _MEASUREMENTS,
-            {key: {"path": paths[key.source, key.destination], "test": tests[key.test]} for key in wanted},
-            on_adding={"started_at": self.now},
-        )
+    def _measurements(
+        self, hosts: Mapping[object, Any], tests: Mapping[object, Any]
+    ) -> dict[expansion.MeasurementEntry, int]:
+        """Paths exist where a measurement needs them. The identifier of each measurement."""
+        entries = expansion.measurements(self.document)
+        host_ids = {name: row.pk for name, row in hosts.items()}
+        test_ids = {name: row.pk for name, row in tests.items()}
+        path_ids = self._paths({(host_ids[entry.source], host_ids[entry.destination]): None for entry in entries})
+        pairs = {
+            entry: (path_ids[host_ids[entry.source], host_ids[entry.destination]], test_ids[entry.test])
+            for entry in entries
+        }
+        ends, host_names = {path_id: pair for pair, path_id in path_ids.items()}, _names(Host)
+        test_names = _names(Test)
 
-    def _periods(self, measurements: Mapping[Any, Any]) -> None:
+        def name(pair: Pair) -> str:
+            source_id, destination_id = ends[pair[0]]
+            return f"{host_names[source_id]} → {host_names[destination_id]}, {test_names[pair[1]]}"
+
+        ids = self._reconcile_pairs(
+            _MEASUREMENTS,
+            dict.fromkeys(pairs.values()),
+            name,
+            lambda pair: Measurement(path_id=pair[0], test_id=pair[1], started_at=self.now),
+        )
+        return {entry: ids[pair] for entry, pair in pairs.items()}
+
+    def _paths(self, wanted: Mapping[Pair, None]) -> dict[Pair, int]:
+        """The identifiers of all paths, retired ones too, by those of their hosts; those of `wanted` are in use."""
+        names, families = _names(Host), dict(Host.objects.values_list("pk", "family"))
+        ids = self._reconcile_pairs(
+            _PATHS,
+            wanted,
+            lambda pair: f"{names[pair[0]]} → {names[pair[1]]}",
+            lambda pair: Path(source_id=pair[0], destination_id=pair[1], family=families[pair[0]]),
+        )
+        for path in Path.objects.in_use().exclude(family=F("source__family")):
+            family = path.source.family
+            self._note("changed", _PATHS.word, str(path), f"family {path.family} → {family}")
+            Path.objects.filter(pk=path.pk).update(family=family)
+        return ids
+
+    def _periods(self, measurements: Mapping[expansion.MeasurementEntry, int]) -> None:
         """End the periods whose measurement or schedule is no longer in use, and begin the missing ones."""
         tests = {test.name: test for test in self.document.tests}
-        sizes = burst_sizes(self.document, expansion.measurements(self.document))
-        schedules = {row.pk: _schedule(tests[key.test], sizes[key]) for key, row in measurements.items()}
-        open_periods = {row.measurement_id: row for row in MeasurementPeriod.objects.filter(ended_at=None)}
-        over = [
-            row.pk
-            for measurement_id, row in open_periods.items()
-            if schedules.get(measurement_id) != TestSchedule(row.every_s, tuple(row.packet_bytes), row.pattern)
-        ]
+        sizes = burst_sizes(self.document, measurements)
+        schedules = {pk: _schedule(tests[key.test], sizes[key]) for key, pk in measurements.items()}
+        open_periods = {
+            measurement_id: (pk, TestSchedule(every_s, tuple(packet_bytes), pattern))
+            for pk, measurement_id, every_s, packet_bytes, pattern in MeasurementPeriod.objects.filter(
+                ended_at=None
+            ).values_list("pk", "measurement_id", "every_s", "packet_bytes", "pattern")
+        }
+        over = [pk for measurement_id, (pk, of_row) in open_periods.items() if schedules.get(measurement_id) != of_row]
         MeasurementPeriod.objects.filter(pk__in=over).update(ended_at=self.now)
         ended = set(over)
         MeasurementPeriod.objects.bulk_create(
@@ -240,7 +238,7 @@ class _Application:
                 started_at=self.now,
             )
             for measurement_id, schedule in schedules.items()
-            if measurement_id not in open_periods or open_periods[measurement_id].pk in ended
+            if measurement_id not in open_periods or open_periods[measurement_id][0] in ended
         )
 
     def _slots(self) -> None:
@@ -281,11 +279,11 @@ class _Application:
             "sweeps": dict(self.document.sweeps),
         }
         row = Mesh.objects.first()
-        differences = [] if row is None else list(_differences(row, fields))
+        different = [] if row is None else list(differences(row, fields))
         if row is None:
             self._note("added", "mesh", f'"{self.document.name}"')
-        elif differences:
-            self._note("changed", "mesh", f'"{self.document.name}"', ", ".join(differences))
+        elif different:
+            self._note("changed", "mesh", f'"{self.document.name}"', ", ".join(different))
         if not self.changes.is_empty:
             Mesh.objects.update_or_create(pk=1, defaults={**fields, "applied_at": self.now})
 
@@ -293,11 +291,10 @@ class _Application:
         self,
         kind: _Kind,
         wanted: Mapping[Any, Mapping[str, Any]],
-        on_adding: Mapping[str, Any] | None = None,
     ) -> dict[object, Any]:
         """Add, change and retire rows of a kind; returns those in use, by key. `wanted` has their columns."""
         rows = kind.rows()
-        added = [kind.model(**fields, **(on_adding or {})) for key, fields in wanted.items() if key not in rows]
+        added = [kind.model(**fields) for key, fields in wanted.items() if key not in rows]
         returning = [row.pk for key, row in rows.items() if key in wanted and row.retired_at is not None]
         changed = [row for key, row in rows.items() if key in wanted and self._update(kind, row, wanted[key])]
         retired = [row for key, row in rows.items() if key not in wanted and row.retired_at is None]
@@ -313,42 +310,53 @@ class _Application:
         manager.filter(pk__in=[row.pk for row in retired]).update(retired_at=self.now)
         return {key: row for key, row in (rows | {kind.key(row): row for row in added}).items() if key in wanted}
 
+    def _reconcile_pairs(
+        self,
+        kind: _PairKind,
+        wanted: Mapping[Pair, None],
+        name: Callable[[Pair], str],
+        make: Callable[[Pair], models.Model],
+    ) -> dict[Pair, int]:
+        """As `_reconcile`, of rows that are a pair of others; returns the identifiers of all, also of those retired.
+
+        There may be hundreds of thousands: only their keys are read.
+        """
+        manager = kind.model._default_manager
+        rows = {
+            (first, second): (pk, retired_at)
+            for pk, first, second, retired_at in manager.values_list("pk", *kind.columns, "retired_at")
+        }
+        returning = [pair for pair in wanted if pair in rows and rows[pair][1] is not None]
+        added = [pair for pair in wanted if pair not in rows]
+        retired = [pair for pair, (_, retired_at) in rows.items() if retired_at is None and pair not in wanted]
+        for pair in returning:
+            self._note("added", kind.word, name(pair), "in use again, with its history")
+        for pair in added:
+            self._note("added", kind.word, name(pair))
+        new = manager.bulk_create([make(pair) for pair in added], batch_size=2000)
+        ids = {pair: pk for pair, (pk, _) in rows.items()} | {
+            pair: row.pk for pair, row in zip(added, new, strict=True)
+        }
+        for pair in retired:
+            self._note("retired", kind.word, name(pair))
+        manager.filter(pk__in=[ids[pair] for pair in returning]).update(retired_at=None)
+        manager.filter(pk__in=[ids[pair] for pair in retired]).update(retired_at=self.now)
+        return ids
+
     def _update(self, kind: _Kind, row: Any, fields: Mapping[str, Any]) -> bool:
         """Set `fields` on a row and record the change, also when it returns unchanged; true if a field differs."""
-        differences = list(_differences(row, fields))
+        different = list(differences(row, fields))
         for name, value in fields.items():
             setattr(row, name, value)
         if row.retired_at is not None:
-            self._note("added", kind.word, str(row), ", ".join(["in use again, with its history", *differences]))
-        elif differences:
-            self._note("changed", kind.word, str(row), ", ".join(differences))
+            self._note("added", kind.word, str(row), ", ".join(["in use again, with its history", *different]))
+        elif different:
+            self._note("changed", kind.word, str(row), ", ".join(different))
         row.retired_at = None
-        return bool(differences)
+        return bool(different)
 
     def _note(self, action: Action, kind: str, name: str, detail: str = "") -> None:
         self.changes.items.append(MeshChange(action, kind, name, detail))
-
-
-def _differences(row: Any, fields: Mapping[str, Any]) -> Iterator[str]:
-    """`every_s 60 → 300` for each field of `row` that differs; tables are compared key by key."""
-    for name, value in fields.items():
-        present = getattr(row, name)
-        is_table = isinstance(present, dict) and isinstance(value, dict)
-        yield from _describe_difference("" if is_table else name, present, value)
-
-
-def _describe_difference(name: str, present: Any, value: Any) -> Iterator[str]:
-    if present == value:
-        return
-    if isinstance(present, dict) and isinstance(value, dict):
-        for key in dict.fromkeys((*value, *present)):
-            yield from _describe_difference(f"{name}.{key}" if name else key, present.get(key), value.get(key))
-    else:
-        yield f"{name} {_value_text(present)} → {_value_text(value)}"
-
-
-def _value_text(value: object) -> str:
-    return "none" if value is None else str(value)
 
 
 def _members() -> dict[str, set[str]]:
@@ -357,6 +365,10 @@ def _members() -> dict[str, set[str]]:
     for group, site in Group.sites.through.objects.values_list(F("group__name"), F("site__name")):
         members.setdefault(group, set()).add(site)
     return members
+
+
+def _names(model: type[Host] | type[Test]) -> dict[int, str]:
+    return dict(model.objects.values_list("pk", "name"))
 
 
 def _listed(names: set[str]) -> str:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from monitor.mesh import models, queries
-from monitor.mesh.apply import MeshChange, apply
+from monitor.mesh.apply import apply
+from monitor.mesh.changes import MeshChange
 from monitor.mesh.document import expansion
 from monitor.mesh.document.entries import HostEntry, MeshDocument, MeshGroup, SiteEntry
 from monitor.mesh.document.reader import read

@@ -13,7 +13,8 @@ from django.core.management.base import BaseCommand
 from django.utils import timezone
 
 from monitor.database_errors import reported_to_user
-from monitor.mesh.apply import ACTIONS, MeshChanges, apply
+from monitor.mesh.apply import apply
+from monitor.mesh.changes import ACTIONS, MeshChanges
 from monitor.mesh.document import expansion
 from monitor.mesh.document.notify_routes import channels, unknown_channels
 from monitor.mesh.document.reader import MeshDocument, MeshError, read

@@ -1,0 +1,65 @@
+"""The rows that an apply of mesh.toml wrote (`monitor.mesh.apply`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Action = Literal["added", "changed", "retired"]
+ACTIONS: tuple[Action, ...] = ("added", "changed", "retired")
+
+
+@dataclass(frozen=True, slots=True)
+class MeshChange:
+    """A row written by an apply. `detail` lists the changes, or says that a retired row is in use again."""
+
+    action: Action
+    kind: str
+    name: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.kind} {self.name}" + (f": {self.detail}" if self.detail else "")
+
+
+@dataclass(slots=True)
+class MeshChanges:
+    """All rows written by an apply, in order. `slots_deleted` had not begun."""
+
+    items: list[MeshChange] = field(default_factory=list)
+    slots_deleted: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.items
+
+    def select(self, action: Action, kind: str | None = None) -> list[MeshChange]:
+        return [change for change in self.items if change.action == action and kind in (None, change.kind)]
+
+    def counts(self, action: Action) -> dict[str, int]:
+        """Number of rows of each kind added, changed or retired."""
+        return dict(Counter(change.kind for change in self.select(action)))
+
+
+def differences(row: Any, fields: Mapping[str, Any]) -> Iterator[str]:
+    """`every_s 60 → 300` for each field of `row` that differs; tables are compared key by key."""
+    for name, value in fields.items():
+        present = getattr(row, name)
+        is_table = isinstance(present, dict) and isinstance(value, dict)
+        yield from _describe_difference("" if is_table else name, present, value)
+
+
+def _describe_difference(name: str, present: Any, value: Any) -> Iterator[str]:
+    if present == value:
+        return
+    if isinstance(present, dict) and isinstance(value, dict):
+        for key in dict.fromkeys((*value, *present)):
+            yield from _describe_difference(f"{name}.{key}" if name else key, present.get(key), value.get(key))
+    else:
+        yield f"{name} {_value_text(present)} → {_value_text(value)}"
+
+
+def _value_text(value: object) -> str:
+    return "none" if value is None else str(value)
