@@ -1,13 +1,17 @@
 """Authenticate an agent by the token of its site, limit its rate of requests, and refuse a second agent of a site.
 
-In: a request. Out: its `Site`, or `RequestRefused` with status 401, 409, 426 or 429.
+In: a request. Out: its `AgentSite`, or `RequestRefused` with status 401, 409, 426 or 429.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
 from functools import wraps
+from typing import Any
 
+from django.db import InterfaceError, OperationalError, connection
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
@@ -16,15 +20,33 @@ from monitor.accounts.callers import client_address
 from monitor.accounts.models import token_digest
 from monitor.agents import holders
 from monitor.agents.clock_headers import View
-from monitor.agents.models import AgentToken
 from monitor.agents.protocol import require_supported_version
 from monitor.agents.request_bodies import RequestRefused
 from monitor.agents.responses import open_to_programs
-from monitor.mesh.models import Site
+from monitor.mesh import stored_plans
+from monitor.prepared import run_prepared
 from probes.commands.own_command import MANAGE
 from probes.site.wire import IDENTITY_HEADER
 
-AgentView = Callable[[HttpRequest, Site], HttpResponse]
+FIND_TOKEN = f"""
+SELECT token.id, token.instance, token.instance_start, token.site_id, site.name, site_plan.version
+FROM agent_token AS token
+INNER JOIN site ON site.id = token.site_id
+{stored_plans.JOIN_VALID.format(site_id="token.site_id")}
+WHERE token.digest = %(digest)s AND token.revoked_at IS NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSite:
+    """The site of an authenticated agent; `plan_version` is that of its plan now, None where it must be built."""
+
+    pk: int
+    name: str
+    plan_version: str | None
+
+
+AgentView = Callable[[HttpRequest, AgentSite], HttpResponse]
 
 
 def agent_view(method: str) -> Callable[[AgentView], View]:
@@ -42,17 +64,34 @@ def agent_view(method: str) -> Callable[[AgentView], View]:
     return wrap
 
 
-def authenticate(request: HttpRequest) -> Site:
+def authenticate(request: HttpRequest) -> AgentSite:
     """Site whose agent holds the token. A single look-up by digest for any token, valid or not."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise RequestRefused(401, f"no token: send Authorization: Bearer TOKEN; `{MANAGE} site token NAME` creates it")
     digest = token_digest(token.strip())
-    agent_token = AgentToken.objects.select_related("site").filter(digest=digest, revoked_at=None).first()
-    if agent_token is None:
+    now = timezone.now()
+    row = _find_token(digest, now)
+    if row is None:
         raise RequestRefused(401, f"this token is unknown or revoked; `{MANAGE} site token NAME` makes a new one")
-    wait_s = rate_limits.wait_s(f"agent:{digest}", rate_limits.AGENT)
+    token_id, instance, instance_start, *of_site = row
+    site = AgentSite(*of_site)
+    wait_s = rate_limits.wait_s_of_calm(f"agent:{digest}", rate_limits.AGENT)
     if wait_s > 0:
-        raise RequestRefused(429, f"{agent_token.site.name} asks too often; slow down", retry_after_s=wait_s)
-    holders.require_holder(agent_token, request.headers.get(IDENTITY_HEADER), client_address(request), timezone.now())
-    return agent_token.site
+        raise RequestRefused(429, f"{site.name} asks too often; slow down", retry_after_s=wait_s)
+    binding = holders.Binding(token_id, instance, instance_start)
+    holders.require_holder(binding, request.headers.get(IDENTITY_HEADER), client_address(request), now)
+    return site
+
+
+def _find_token(digest: str, now: datetime) -> tuple[Any, ...] | None:
+    """The row of a valid token. On a connection that broke since the last request it is read over a new one."""
+    parameters = {"digest": digest, "maker": stored_plans.maker(), "now": now}
+    try:
+        row: tuple[Any, ...] | None = run_prepared(FIND_TOKEN, parameters).fetchone()
+    except (OperationalError, InterfaceError):
+        if connection.in_atomic_block or connection.is_usable():
+            raise
+        connection.close()
+        row = run_prepared(FIND_TOKEN, parameters).fetchone()
+    return row

@@ -1,21 +1,24 @@
 """Health of the sites' agents, as reported with their deliveries.
 
 `record` is called for each stored delivery; it keeps the newest health of a site, and the periods of clock errors.
-Queries are `agent_reports`, `iperf3_of_sites` and `clock_off_periods`. Invalid health does not affect a delivery.
+Queries are `agent_reports`, `Iperf3OfSites` and `clock_off_periods`. Invalid health does not affect a delivery.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 from django.db import Error, InterfaceError, OperationalError, transaction
 from django.db.models import F
 from django.db.models.functions import Greatest, Least
+from psycopg.types.json import Jsonb
 
 from monitor.agents.models import AgentHealth, ClockOffPeriod
 from monitor.agents.problems import AgentProblem, ProblemKind
@@ -25,6 +28,7 @@ from monitor.archive.ingest.failing_results import CANNOT_BE_STORED, reason_of
 from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.ingest.store_batch import LATEST
 from monitor.archive.upkeep import trouble
+from monitor.prepared import run_prepared
 from probes.site.delivery.centre_clock import CLOCK_OFF_S
 from probes.site.health import ClockOff, Health
 
@@ -37,6 +41,8 @@ LOAD_PER_CPU = 2.0
 """Load per CPU above which an agent runs late."""
 SPOOL_IS_BEHIND = 1000
 """Backlog in results; the size of a delivery."""
+
+RECORD = (Path(__file__).parent / "sql" / "record_health.sql").read_text()
 
 logger = logging.getLogger(__name__)
 
@@ -126,26 +132,23 @@ def _record(site_id: int, arrival: ParsedBatch, health: Health | None, now: date
         "agent_version": envelope.agent_version,
         "queued": envelope.queued,
         "dropped": envelope.dropped,
-        "health": None if health is None else for_jsonb(msgspec.to_builtins(health)),
+        "health": None if health is None else Jsonb(for_jsonb(msgspec.to_builtins(health))),
     }
-    with transaction.atomic():
-        AgentHealth.objects.bulk_create([AgentHealth(site_id=site_id, **fields)], ignore_conflicts=True)
-        # Deliveries of a site wait for each other here.
-        AgentHealth.objects.filter(site_id=site_id, accepted_at__lte=now).update(**fields)
-        if health is not None:
-            _note_drops(site_id, sum(interface.received + interface.sent for interface in health.drops), now)
-        if health is not None and health.clock_off is not None:
+    drops = None if health is None else sum(interface.received + interface.sent for interface in health.drops)
+    run_prepared(
+        RECORD,
+        {
+            **fields,
+            "site_id": site_id,
+            "drops": drops,
+            "at_s": now.timestamp(),
+            "every_s": DROPS_EVERY_S,
+            "kept_s": DROPS_KEPT_S,
+        },
+    )
+    if health is not None and health.clock_off is not None:
+        with transaction.atomic():
             _note_clock_off(site_id, health.clock_off)
-
-
-def _note_drops(site_id: int, dropped: int, now: datetime) -> None:
-    """Store the counter, once per `DROPS_EVERY_S` at most, so that new drops can be told from old drops."""
-    past = AgentHealth.objects.values_list("drops_past", flat=True).get(site_id=site_id)
-    at_s = now.timestamp()
-    if past and at_s - past[-1][0] < DROPS_EVERY_S:
-        return
-    kept = [sample for sample in past if sample[0] >= at_s - DROPS_KEPT_S]
-    AgentHealth.objects.filter(site_id=site_id).update(drops_past=[*kept, [at_s, dropped]])
 
 
 def _note_clock_off(site_id: int, off: ClockOff) -> None:
@@ -166,10 +169,22 @@ def _note_clock_off(site_id: int, off: ClockOff) -> None:
     )
 
 
-def iperf3_of_sites() -> dict[int, str]:
-    """Version of iperf3 by site id, for agents that reported it."""
-    told = AgentHealth.objects.values_list("site_id", "health__iperf3")
-    return {site_id: version for site_id, version in told if version is not None}
+class Iperf3OfSites(Mapping[int, str]):
+    """Version of iperf3 by site id, for agents that reported it; read when the first is needed."""
+
+    @cached_property
+    def _versions(self) -> dict[int, str]:
+        told = AgentHealth.objects.values_list("site_id", "health__iperf3")
+        return {site_id: version for site_id, version in told if version is not None}
+
+    def __getitem__(self, site_id: int) -> str:
+        return self._versions[site_id]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._versions)
+
+    def __len__(self) -> int:
+        return len(self._versions)
 
 
 def agent_reports(now: datetime) -> list[AgentReport]:

@@ -31,7 +31,16 @@ class SecondAgent:
     address: str
 
 
-def require_holder(token: AgentToken, told: str | None, address: str, now: datetime) -> None:
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The instance that a token is bound to, and its start; None before its first use."""
+
+    pk: int
+    instance: str | None
+    instance_start: int | None
+
+
+def require_holder(token: Binding, told: str | None, address: str, now: datetime) -> None:
     """Bind a token to the requesting agent if it is free. Raises `RequestRefused` where another agent holds it.
 
     `told` is the identity sent by the agent. An agent that sends none is accepted while the token is free.

@@ -1,7 +1,8 @@
 """Agent API: plan, results and on-demand pings. No login.
 
     GET  /api/agent/plan      200 Plan with its version as ETag, 304 where the agent has it
-    POST /api/agent/results   a Batch, as JSON or MessagePack, plain, gzip or zstd, to 200 Receipt after the commit
+    POST /api/agent/results   a Batch, as JSON or MessagePack, plain, gzip or zstd, to 200 Receipt after the commit,
+                              with the version of the plan where it is stored
     POST /api/agent/on-demand-pings   an OnDemandPingReport as JSON, to 200 {}; 410 where that run is over
 
 A refusal is JSON, {"error": "…"}: 400 not a batch, 401 no valid token, 405 another method, 408 truncated or too slow,
@@ -23,15 +24,16 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils import timezone
 
 from monitor.agents import health
-from monitor.agents.authentication import agent_view
+from monitor.agents.authentication import AgentSite, agent_view
 from monitor.agents.request_bodies import RequestRefused, decompress, read_body, read_request
 from monitor.agents.responses import json_answer
 from monitor.archive.ingest.store_batch import receive
 from monitor.archive.upkeep import trouble
+from monitor.mesh import stored_plans
 from monitor.mesh.models import Site
 from monitor.mesh.plan import plan_for
 from monitor.mesh.schedule.on_demand_pings import UnknownRun, record
-from probes.site.wire import ABILITIES_HEADER, ON_DEMAND_PINGS, ON_DEMAND_TRACES, OnDemandPingReport
+from probes.site.wire import ABILITIES_HEADER, ON_DEMAND_PINGS, ON_DEMAND_TRACES, PLAN_HEADER, OnDemandPingReport
 
 RETRY_AFTER_S = 5
 LARGEST_PING_REPORT_BYTES = 16_384
@@ -45,25 +47,35 @@ _sending_lock = threading.Lock()
 
 
 @agent_view("GET")
-def plan(request: HttpRequest, site: Site) -> HttpResponse:
-    """Plan of the site."""
+def plan(request: HttpRequest, site: AgentSite) -> HttpResponse:
+    """Plan of the site. It is built only where the agent has another version, or no version is stored."""
     abilities = {ability.strip() for ability in request.headers.get(ABILITIES_HEADER, "").split(",")}
-    current = plan_for(
-        site,
-        timezone.now(),
-        health.iperf3_of_sites(),
-        can_ping_on_demand=ON_DEMAND_PINGS in abilities,
-        can_trace_on_demand=ON_DEMAND_TRACES in abilities,
-    )
-    etag = f'"{current.version}"'
     etags = [tag.strip().removeprefix("W/") for tag in request.headers.get("If-None-Match", "").split(",")]
-    response = HttpResponseNotModified() if etag in etags else json_answer(current)
+    has_all = abilities >= {ON_DEMAND_PINGS, ON_DEMAND_TRACES}
+    if has_all and site.plan_version is not None and f'"{site.plan_version}"' in etags:
+        return _with_etag(HttpResponseNotModified(), f'"{site.plan_version}"')
+    now, iperf3_of = timezone.now(), health.Iperf3OfSites()
+    if has_all:
+        current = stored_plans.build(Site.objects.get(pk=site.pk), now, iperf3_of)
+    else:
+        current = plan_for(
+            Site.objects.get(pk=site.pk),
+            now,
+            iperf3_of,
+            can_ping_on_demand=ON_DEMAND_PINGS in abilities,
+            can_trace_on_demand=ON_DEMAND_TRACES in abilities,
+        )
+    etag = f'"{current.version}"'
+    return _with_etag(HttpResponseNotModified() if etag in etags else json_answer(current), etag)
+
+
+def _with_etag(response: HttpResponse, etag: str) -> HttpResponse:
     response["ETag"] = etag
     return response
 
 
 @agent_view("POST")
-def results(request: HttpRequest, site: Site) -> HttpResponse:
+def results(request: HttpRequest, site: AgentSite) -> HttpResponse:
     """Store a batch and send the receipt."""
     with _single_upload(site):
         packed = read_request(request)
@@ -73,11 +85,14 @@ def results(request: HttpRequest, site: Site) -> HttpResponse:
         if receipt.accepted > 0:  # an empty batch does not prove that storing works
             trouble.clear_trouble()
         health.record(site.pk, arrival, now)
-    return json_answer(receipt)
+    response = json_answer(receipt)
+    if site.plan_version is not None:
+        response[PLAN_HEADER] = site.plan_version
+    return response
 
 
 @agent_view("POST")
-def on_demand_pings(request: HttpRequest, site: Site) -> HttpResponse:
+def on_demand_pings(request: HttpRequest, site: AgentSite) -> HttpResponse:
     """Store the newest report of on-demand pings."""
     try:
         report = msgspec.json.decode(read_body(request, LARGEST_PING_REPORT_BYTES), type=OnDemandPingReport)
@@ -93,7 +108,7 @@ def on_demand_pings(request: HttpRequest, site: Site) -> HttpResponse:
 
 
 @contextmanager
-def _single_upload(site: Site) -> Iterator[None]:
+def _single_upload(site: AgentSite) -> Iterator[None]:
     """Allow a single upload per site at a time, so that a slow site occupies a single thread."""
     with _sending_lock:
         if site.pk in _sending:

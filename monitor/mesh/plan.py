@@ -18,7 +18,7 @@ from monitor.mesh.kinds.request_response import KIND as REQUEST_RESPONSE
 from monitor.mesh.kinds.request_response import answering_plan
 from monitor.mesh.kinds.stamp import KIND as STAMP
 from monitor.mesh.kinds.stamp import reflector_plan
-from monitor.mesh.models import KindName, Measurement, Mesh, Site, Slot, Test
+from monitor.mesh.models import KindName, Measurement, Mesh, PlanEpoch, Site, Slot, Test
 from monitor.mesh.schedule import on_demand_pings, on_demand_traces
 from monitor.mesh.schedule.destination_tests import destination_tests
 from monitor.mesh.schedule.slots import HORIZON_S
@@ -41,12 +41,12 @@ def plan_for(
     Three queries for any number of measurements, another in a mesh with STAMP tests and in one with request-response
     tests, and more only for `TAKE_UP_S`
     after on-demand pings or traces were asked for: they are handed to an agent that knows them; pings end for another.
-    Another in each process where slots were planned since the last plan of any site.
+    Another in each process where slots changed since the last plan of any site.
     """
     mesh = Mesh.objects.annotate(
         has_reflectors=Exists(Test.objects.in_use().filter(kind=STAMP.kind.name)),
         has_servers=Exists(Test.objects.in_use().filter(kind=REQUEST_RESPONSE.kind.name)),
-        newest_slot_id=Subquery(Slot.objects.order_by("-pk").values("pk")[:1]),
+        slots_epoch=Subquery(PlanEpoch.objects.values("slots_epoch")),
     ).first()
     pings: tuple[OnDemandPing, ...] = ()
     if mesh is not None and mesh.pings_until is not None and now < mesh.pings_until:
@@ -68,7 +68,7 @@ def plan_for(
         kind = slot.measurement.test.kind
         make_slot = MESH_KINDS[kind].slot
         if make_slot is not None:
-            parts[kind].append(make_slot(slot, site, _between_both(slot, site, iperf3_of or {})))
+            parts[kind].append(make_slot(slot, site, _between_both(slot, site, {} if iperf3_of is None else iperf3_of)))
     plan = Plan(
         version="",
         site=site.name,
@@ -76,7 +76,7 @@ def plan_for(
         **{mesh_kind.kind.field: tuple(parts[name]) for name, mesh_kind in MESH_KINDS.items()},
     )
     paths = {measurement.path_id: measurement.path for of_test in repeated.values() for measurement in of_test}
-    loads = destination_tests(site.pk, paths.values(), None if mesh is None else mesh.newest_slot_id, now)
+    loads = destination_tests(site.pk, paths.values(), None if mesh is None else mesh.slots_epoch, now)
     if loads:
         plan = msgspec.structs.replace(plan, destination_tests=loads)
     if pings:

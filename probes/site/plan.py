@@ -18,6 +18,10 @@ from probes.site.delivery.backoff import BackOff
 from probes.site.delivery.centre import Centre, CentreError
 from probes.site.wire import Plan
 
+TOLD_FOR_S = 9.0
+"""How long the word of a delivery's answer replaces a request for the plan: less than the time between two of them, so
+that a user's request waits no longer than without it."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -69,11 +73,19 @@ class PlanPuller:
         self._centre = centre
         self._back_off = back_off if back_off is not None else BackOff()
 
+    def is_told_to_fetch(self) -> bool:
+        """Whether the newest delivery was answered with another version of the plan."""
+        current, told = self._cache.current(), self._centre.plan_told
+        return told is not None and (current is None or told[0] != current.version)
+
     def run(self) -> bool:
-        """Fetch the plan if it changed. Returns whether it did."""
+        """Fetch the plan if it changed, unless the centre has just told that it has not. Returns whether it did."""
         if not self._back_off.may_try():
             return False
-        current = self._cache.current()
+        current, told = self._cache.current(), self._centre.plan_told
+        is_fresh = told is not None and self._centre.clock.now_s() - told[1] < TOLD_FOR_S
+        if is_fresh and not self.is_told_to_fetch():
+            return False
         try:
             plan = self._centre.plan(None if current is None else current.version)
         except CentreError as error:

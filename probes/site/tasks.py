@@ -62,8 +62,7 @@ def _add_chores(app: AgentApp, dispatch: Callable[[], None], take_up: Callable[[
     def heartbeat() -> None:
         agent.beat()
 
-    @app.task(name="site.pull_plan", shared=False)
-    def pull_plan() -> None:
+    def fetch_plan() -> None:
         before = agent.plans.current()
         if agent.puller.run():
             plan = agent.plans.current()
@@ -73,9 +72,15 @@ def _add_chores(app: AgentApp, dispatch: Callable[[], None], take_up: Callable[[
             # A test that somebody asked for begins soon.
             dispatch()
 
+    @app.task(name="site.pull_plan", shared=False)
+    def pull_plan() -> None:
+        fetch_plan()
+
     @app.task(name="site.deliver", shared=False)
     def deliver() -> None:
         agent.delivery.run()
+        if agent.puller.is_told_to_fetch():
+            fetch_plan()
 
 
 def _add_on_demand(app: AgentApp) -> Callable[[Plan], None]:

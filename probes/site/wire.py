@@ -51,6 +51,9 @@ SENT_HEADER = "Soundings-Sent-At"
 ABILITIES_HEADER = "Soundings-Abilities"
 """On a request for the plan: the parts of a plan, separated by commas, that agents of the first versions do not
 know."""
+PLAN_HEADER = "Soundings-Plan"
+"""On the answer to a delivery: the version of the site's plan. Without it the centre is older, or has to build the
+plan to know: only a request for the plan tells."""
 ON_DEMAND_PINGS = "on-demand-pings"
 ON_DEMAND_TRACES = "on-demand-traces"
 MOST_ON_DEMAND_PINGS = 100

@@ -11,11 +11,10 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from django.db import connection
-
 from monitor.archive.ingest.checks import EARLIEST
 from monitor.archive.queries.operation.ledger import DAY_S
 from monitor.archive.statements import statement
+from monitor.prepared import run_prepared
 from probes.site.wire import Account, Delivered
 
 ReportedCycle = tuple[int, str, int, str, int]
@@ -40,25 +39,24 @@ def record_cycles(cycles: Iterable[ReportedCycle], latest: datetime) -> None:
     if not of_day:
         return
     path_ids, tests, every, days, outcomes = zip(*of_day, strict=True)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            statement("record_cycles"),
-            {
-                "path_ids": list(path_ids),
-                "tests": list(tests),
-                "every_s": list(every),
-                "days": [_EPOCH_DAY + timedelta(days=day) for day in days],
-                "outcomes": list(outcomes),
-                "cycles": [_ranges(cycles) for cycles in of_day.values()],
-            },
-        )
+    run_prepared(
+        statement("record_cycles"),
+        {
+            "path_ids": list(path_ids),
+            "tests": list(tests),
+            "every_s": list(every),
+            "days": [_EPOCH_DAY + timedelta(days=day) for day in days],
+            "outcomes": list(outcomes),
+            "cycles": [_ranges(cycles) for cycles in of_day.values()],
+        },
+    )
 
 
 def record_account(site_id: int, account: Account, now: datetime) -> None:
     """Store the agent's account of cycles without a result, and the time up to which it is complete."""
     gaps = [gap for gap in account.gaps if EARLIEST <= gap.since < gap.until and "\0" not in (gap.test or "")]
-    with connection.cursor() as cursor:
-        cursor.execute(
+    if gaps:
+        run_prepared(
             statement("record_gaps"),
             {
                 "site_id": site_id,
@@ -69,9 +67,13 @@ def record_account(site_id: int, account: Account, now: datetime) -> None:
                 "until": [min(gap.until, now) for gap in gaps],
             },
         )
-        if account.until is not None:
-            until = min(max(account.until, EARLIEST), now)
-            cursor.execute(statement("record_account"), {"site_id": site_id, "until": until})
+    if account.until is not None:
+        run_prepared(statement("record_account"), {"site_id": site_id, "until": account_until(account.until, now)})
+
+
+def account_until(until: datetime, now: datetime) -> datetime:
+    """Time up to which an account is complete, as it can be stored."""
+    return min(max(until, EARLIEST), now)
 
 
 _EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC).date()

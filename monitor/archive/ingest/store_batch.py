@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import JSONField, Value
 
 from monitor.archive.ingest.arrivals import BatchTooLarge, ParsedBatch
@@ -22,11 +22,12 @@ from monitor.archive.ingest.binary_copy import EPOCH, Integers, Rows, concatenat
 from monitor.archive.ingest.checks import CLOCK_SKEW, EARLIEST, CheckContext, KnownPath, reason_to_refuse
 from monitor.archive.ingest.failing_results import CANNOT_BE_STORED, find_culprits, reason_of
 from monitor.archive.ingest.kinds import BURSTS, KIND_OF_RESULT, STORED_KINDS
-from monitor.archive.ingest.ledger import ReportedCycle, record_account, record_cycles, reported_cycle
+from monitor.archive.ingest.ledger import ReportedCycle, account_until, record_account, record_cycles, reported_cycle
 from monitor.archive.ingest.store_results import store_bursts
 from monitor.archive.models import RefusedResult
 from monitor.archive.statements import statement
 from monitor.archive.upkeep import retention
+from monitor.prepared import run_prepared
 from probes.bounds import LARGEST_BIGINT, LARGEST_INTEGER, LARGEST_SEQUENCE
 from probes.site.wire import Delivered, Receipt, Refusal
 
@@ -94,6 +95,8 @@ def receive(site_id: int, arrival: ParsedBatch, now: datetime) -> Receipt:
     Raises `BatchTooLarge`, and Django's `OperationalError` where the database is unavailable, too slow or full; then
     nothing is stored and the agent can retry. A result that the database cannot store is refused with the reason.
     """
+    if not len(arrival) and _record_empty(site_id, arrival, now):
+        return Receipt(number=arrival.envelope.number, accepted=0)
     results = _sort(site_id, arrival, now)
     try:
         return _store_batch(site_id, arrival, results, now)
@@ -105,6 +108,21 @@ def receive(site_id: int, arrival: ParsedBatch, now: datetime) -> Receipt:
         )
     _refuse_culprits(site_id, arrival, results, now)
     return _store_batch(site_id, arrival, results, now)
+
+
+def _record_empty(site_id: int, arrival: ParsedBatch, now: datetime) -> bool:
+    """Record a batch without results in a single statement; return whether that was possible. It needs no turn: no
+    other delivery depends on it."""
+    account = arrival.account()
+    if arrival.envelope.number == 0 or (account is not None and account.gaps):
+        return False
+    fields = _batch_fields(site_id, arrival, now, accepted=0, refused=0)
+    text = statement("record_batch")
+    if account is not None and account.until is not None:
+        text = f"WITH batch AS ({text})\n{statement('record_account')}"
+        fields["until"] = account_until(account.until, now)
+    run_prepared(text, fields)
+    return True
 
 
 def _store_batch(site_id: int, arrival: ParsedBatch, results: SortedResults, now: datetime) -> Receipt:
@@ -150,6 +168,9 @@ def _record_account(site_id: int, arrival: ParsedBatch, now: datetime) -> None:
     delivery."""
     account = arrival.account()
     if account is None:
+        return
+    if not account.gaps:
+        record_account(site_id, account, now)  # a time within bounds: nothing that could fail alone
         return
     try:
         with transaction.atomic():
@@ -209,13 +230,11 @@ def _load_context(scope: CheckContext, results: Collection[Delivered]) -> None:
         for delivered in results
         if delivered.slot_id is not None and 0 < delivered.slot_id <= LARGEST_BIGINT
     } - scope.slots.keys()
-    with connection.cursor() as cursor:
-        if path_ids:
-            cursor.execute(statement("known_paths"), {"path_ids": list(path_ids)})
-            scope.paths.update((path_id, KnownPath(*of_path)) for path_id, *of_path in cursor.fetchall())
-        if slot_ids:
-            cursor.execute(statement("known_slots"), {"slot_ids": list(slot_ids)})
-            scope.slots.update(cursor.fetchall())
+    if path_ids:
+        of_paths = run_prepared(statement("known_paths"), {"path_ids": list(path_ids)})
+        scope.paths.update((path_id, KnownPath(*of_path)) for path_id, *of_path in of_paths.fetchall())
+    if slot_ids:
+        scope.slots.update(run_prepared(statement("known_slots"), {"slot_ids": list(slot_ids)}).fetchall())
 
 
 def _take_turn(site_id: int) -> None:
@@ -224,11 +243,10 @@ def _take_turn(site_id: int) -> None:
     The lock makes a concurrent delivery of the same site wait, so that it sees refused results of this batch.
     Deliveries of different sites share only slot rows.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            statement("take_turn"),
-            {"site_id": site_id, "lock_timeout": f"{LOCK_TIMEOUT_S}s", "statement_timeout": f"{STATEMENT_TIMEOUT_S}s"},
-        )
+    run_prepared(
+        statement("take_turn"),
+        {"site_id": site_id, "lock_timeout": f"{LOCK_TIMEOUT_S}s", "statement_timeout": f"{STATEMENT_TIMEOUT_S}s"},
+    )
 
 
 def _keep_to_earlier_refusals(site_id: int, arrival: ParsedBatch, results: SortedResults) -> None:
@@ -237,35 +255,44 @@ def _keep_to_earlier_refusals(site_id: int, arrival: ParsedBatch, results: Sorte
     numbers = results.sequences()
     if not len(numbers):
         return
-    earlier = RefusedResult.objects.filter(
-        site_id=site_id, spool=arrival.envelope.spool, sequence__range=(int(numbers.min()), int(numbers.max()))
-    ).values_list("sequence", "reason")
+    earlier = run_prepared(
+        statement("earlier_refusals"),
+        {
+            "site_id": site_id,
+            "spool": arrival.envelope.spool,
+            "first": int(numbers.min()),
+            "last": int(numbers.max()),
+        },
+    ).fetchall()
     results.reasons.update((sequence, reason) for sequence, reason in earlier if sequence in numbers)
     results.drop_refused()
 
 
 def _record_batch(site_id: int, arrival: ParsedBatch, results: SortedResults, now: datetime) -> bool:
     """Record the batch; return whether its number is new. Number 0 is a connection test."""
-    envelope = arrival.envelope
-    if envelope.number == 0:
+    if arrival.envelope.number == 0:
         return False
-    with connection.cursor() as cursor:
-        cursor.execute(
-            statement("record_batch"),
-            {
-                "site_id": site_id,
-                "spool": envelope.spool,
-                "number": envelope.number,
-                "received_at": now,
-                "sent_at": min(max(envelope.sent_at, EARLIEST), LATEST),
-                "agent_version": envelope.agent_version,
-                "accepted": len(results),
-                "refused": len(arrival) - len(results),
-                "queued": envelope.queued,
-                "dropped": envelope.dropped,
-            },
-        )
-        return cursor.rowcount == 1
+    fields = _batch_fields(site_id, arrival, now, accepted=len(results), refused=len(arrival) - len(results))
+    rows: int = run_prepared(statement("record_batch"), fields).rowcount
+    return rows == 1
+
+
+def _batch_fields(
+    site_id: int, arrival: ParsedBatch, now: datetime, *, accepted: int, refused: int
+) -> dict[str, object]:
+    envelope = arrival.envelope
+    return {
+        "site_id": site_id,
+        "spool": envelope.spool,
+        "number": envelope.number,
+        "received_at": now,
+        "sent_at": min(max(envelope.sent_at, EARLIEST), LATEST),
+        "agent_version": envelope.agent_version,
+        "accepted": accepted,
+        "refused": refused,
+        "queued": envelope.queued,
+        "dropped": envelope.dropped,
+    }
 
 
 def _record_refused(site_id: int, arrival: ParsedBatch, results: SortedResults, now: datetime) -> None:
@@ -292,16 +319,17 @@ def _record_days(site_id: int, arrival: ParsedBatch, results: SortedResults, now
     """Record the sequence numbers received for each day."""
     sequences, days = _days(results, now)
     which = np.unique(days)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            statement("record_days"),
-            {
-                "site_id": site_id,
-                "spool": arrival.envelope.spool,
-                "days": [(EPOCH + timedelta(days=day)).date() for day in which.tolist()],
-                "sequences": [_ranges(sequences[days == day]) for day in which],
-            },
-        )
+    if not len(which):
+        return
+    run_prepared(
+        statement("record_days"),
+        {
+            "site_id": site_id,
+            "spool": arrival.envelope.spool,
+            "days": [(EPOCH + timedelta(days=day)).date() for day in which.tolist()],
+            "sequences": [_ranges(sequences[days == day]) for day in which],
+        },
+    )
 
 
 def _days(results: SortedResults, now: datetime) -> tuple[Integers, Integers]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from monitor.mesh.models.measurements import KindName, Measurement, MeasurementPeriod, Test
 from monitor.mesh.models.on_demand import PingRequest, PingRun, TraceRequest
 from monitor.mesh.models.places import Family, Group, Host, InUseQuerySet, Mesh, Path, Site, Uplink
+from monitor.mesh.models.plans import PlanEpoch, SitePlan, SitePlanChange
 from monitor.mesh.models.slots import Slot, SlotHost, SlotRequest, SlotUplink
 
 __all__ = [
@@ -24,7 +25,10 @@ __all__ = [
     "Path",
     "PingRequest",
     "PingRun",
+    "PlanEpoch",
     "Site",
+    "SitePlan",
+    "SitePlanChange",
     "Slot",
     "SlotHost",
     "SlotRequest",

@@ -30,7 +30,7 @@ class _TestsOfWindow:
     """The slots of the whole mesh in three windows: their periods by link, and the sites of each."""
 
     window: int
-    newest_slot_id: int
+    slots_epoch: int
     periods: dict[Link, list[tuple[int, Period]]] = field(default_factory=lambda: defaultdict(list))
     sites: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
 
@@ -40,15 +40,15 @@ _kept: _TestsOfWindow | None = None
 
 
 def destination_tests(
-    site_id: int, paths: Iterable[Path], newest_slot_id: int | None, now: datetime
+    site_id: int, paths: Iterable[Path], slots_epoch: int | None, now: datetime
 ) -> dict[int, tuple[Period, ...]]:
     """Periods in whole seconds since the epoch, by path, oldest first; paths without any are left out.
 
-    No query, unless there is a new slot since the last call or another window.
+    No query, unless slots changed since the last call or it is another window.
     """
-    if newest_slot_id is None:
+    if not slots_epoch:  # nothing was ever reserved
         return {}
-    tests = _tests_of_window(int(now.timestamp()) // WINDOW_S, newest_slot_id)
+    tests = _tests_of_window(int(now.timestamp()) // WINDOW_S, slots_epoch)
     of_paths = {}
     for path in paths:
         link = path.destination.site_id, path.destination.uplink_id
@@ -60,12 +60,12 @@ def destination_tests(
     return of_paths
 
 
-def _tests_of_window(window: int, newest_slot_id: int) -> _TestsOfWindow:
+def _tests_of_window(window: int, slots_epoch: int) -> _TestsOfWindow:
     global _kept
     kept = _kept
-    if kept is not None and (kept.window, kept.newest_slot_id) == (window, newest_slot_id):
+    if kept is not None and (kept.window, kept.slots_epoch) == (window, slots_epoch):
         return kept
-    tests = _TestsOfWindow(window, newest_slot_id)
+    tests = _TestsOfWindow(window, slots_epoch)
     since, until = (datetime.fromtimestamp((window + step) * WINDOW_S, UTC) for step in (-1, 2))
     rows = SlotHost.objects.filter(ends_at__gt=since, starts_at__lt=until).order_by("starts_at", "slot_id", "host_id")
     for slot_id, starts_at, ends_at, *link in rows.values_list(

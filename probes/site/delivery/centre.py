@@ -36,6 +36,7 @@ from probes.site.wire import (
     IDENTITY_HEADER,
     ON_DEMAND_PINGS,
     ON_DEMAND_TRACES,
+    PLAN_HEADER,
     PROTOCOL,
     PROTOCOL_HEADER,
     RECEIVED_HEADER,
@@ -54,6 +55,7 @@ TIMEOUT_S = 30.0
 MAX_ANSWER_BYTES = 64 * 2**20
 GZIP_WBITS = 31
 ZSTD_LEVEL = 1
+RESULTS = "/api/agent/results"
 AnswerT = TypeVar("AnswerT")
 ADVICE = {
     400: "it cannot parse the request. Are agent and centre of the same version?",
@@ -102,7 +104,8 @@ class BadCertificate(CentreError):
 class Centre:
     """The centre at `url`. The token is read from its file at each request, so that it can be changed there; a site
     that is about to join has none. `identity` is who we are (`probes.site.identity`). `refusal` is why the centre takes
-    nothing from this agent; None while it does, or nobody knows."""
+    nothing from this agent; None while it does, or nobody knows. `plan_told` is the version of our plan by the answer
+    to the newest delivery, with its time on the steady clock; None where that told nothing."""
 
     def __init__(
         self,
@@ -118,6 +121,7 @@ class Centre:
         self.url = url.rstrip("/")
         self.clock = CentreClock() if clock is None else clock
         self.refusal: DatedMessage | None = None
+        self.plan_told: tuple[str, float] | None = None
         self._identity = identity
         self._token_file = token_file
         self._timeout_s = timeout_s
@@ -133,7 +137,7 @@ class Centre:
     def deliver(self, batch: Batch) -> Receipt:
         """Send a batch; the receipt says that it is stored. Raises `CentreError`."""
         headers, body = encode_batch(batch)
-        receipt = _decoded(self._request("POST", "/api/agent/results", headers, body)[1], Receipt)
+        receipt = _decoded(self._request("POST", RESULTS, headers, body)[1], Receipt)
         if receipt.number != batch.number:
             raise CentreError(f"batch {batch.number}: the receipt is for batch {receipt.number}; will be retried")
         return receipt
@@ -182,6 +186,9 @@ class Centre:
             connection.close()
         self.clock.note(sent_s, answer.getheader(RECEIVED_HEADER), answer.getheader(SENT_HEADER), received_s)
         content = _unpacked(content, answer.getheader("Content-Encoding"))
+        if path == RESULTS:
+            version = answer.getheader(PLAN_HEADER)
+            self.plan_told = None if version is None else (version, received_s)
         if answer.status in (200, 304):
             self.refusal = None
             return answer.status, content

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from monitor import redis_client
-from monitor.accounts.rate_limits import AGENT, Rate, wait_s
+from monitor.accounts.rate_limits import AGENT, PART_OF_CALM, Rate, wait_s, wait_s_of_calm
 from monitor.redis_client import RedisClient
 from monitor.stack import broker
 
@@ -119,3 +119,15 @@ def test_a_redis_that_recovers_counts_again(redis_socket, tmp_path, monkeypatch)
 
     assert wait_s("back", rate, client) == 0.0
     assert wait_s("back", rate, client) > 0
+
+
+def test_a_calm_key_is_not_counted_and_a_busy_one_is(client, monkeypatch):
+    """Beyond a fiftieth of the burst, all of it is that of Redis."""
+    monkeypatch.setattr("monitor.accounts.rate_limits.centre", lambda: client)
+    rate = Rate(per_s=0.0001, most=2 * PART_OF_CALM)
+
+    waits = [wait_s_of_calm("calm", rate) for _ in range(2 + rate.most)]
+
+    assert waits == [0.0] * len(waits)
+    assert wait_s_of_calm("calm", rate) > 0
+    assert wait_s_of_calm("another", rate) == 0.0

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from django.utils import timezone
 
-from monitor.agents.health import AgentReport, ClockWasOff, agent_reports, clock_off_periods, iperf3_of_sites, record
+from monitor.agents.health import AgentReport, ClockWasOff, Iperf3OfSites, agent_reports, clock_off_periods, record
 from monitor.agents.models import AgentHealth, issue_token
 from monitor.archive.models import Burst
 from probes.site.health import ClockOff, Health, InterfaceDrops, KernelClock
@@ -58,12 +58,12 @@ def test_the_iperf3_version_of_each_site_is_that_of_its_agent(mesh):
     deliver(mesh.slac, Health(iperf3="3.12"))
     deliver(mesh.cern, HEALTH)
     deliver(mesh.slac_anl.destination.site, None)
-    assert iperf3_of_sites() == {mesh.slac.pk: "3.12"}
+    assert Iperf3OfSites() == {mesh.slac.pk: "3.12"}
 
     AgentHealth.objects.filter(site=mesh.cern).update(health={"cpus": 4})
     deliver(mesh.slac, Health(iperf3="3.22"), now=NOW + MINUTE)
 
-    assert iperf3_of_sites() == {mesh.slac.pk: "3.22"}, "cern's agent is older than the field"
+    assert Iperf3OfSites() == {mesh.slac.pk: "3.22"}, "cern's agent is older than the field"
 
 
 def test_a_late_delivery_does_not_replace_a_newer_health(mesh):

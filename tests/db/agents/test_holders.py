@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
-from monitor.agents.holders import require_holder, second_agents
+from monitor.agents.holders import Binding, require_holder, second_agents
 from monitor.agents.models import AgentToken, issue_token
 from monitor.agents.request_bodies import RequestRefused
 from monitor.archive.models import Burst, ReceivedBatch
@@ -120,7 +120,7 @@ def test_a_stopped_second_agent_is_shown_for_minutes_only(ask):
 def test_a_known_holder_costs_no_query(ask, django_assert_num_queries):
     ask(None)
     with django_assert_num_queries(0):
-        require_holder(AgentToken(instance=ONE, instance_start=5), f"{ONE}.5", "", timezone.now())
+        require_holder(Binding(1, ONE, 5), f"{ONE}.5", "", timezone.now())
 
 
 @pytest.mark.django_db(transaction=True)

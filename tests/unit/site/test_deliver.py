@@ -17,6 +17,7 @@ import msgspec
 import pytest
 import zstandard
 
+from probes.site import plan as plan_module
 from probes.site.delivery import centre as centre_module
 from probes.site.delivery.backoff import MAX_PAUSE_S, MAX_RETRY_AFTER_S, BackOff
 from probes.site.delivery.centre import Centre, CentreError, CentreUnreachable, retry_after_s
@@ -25,7 +26,7 @@ from probes.site.plan import PlanCache, PlanPuller
 from probes.site.runner.schedule import spread
 from probes.site.settings import SettingsError
 from probes.site.spool.spool import NoRoom, Spool
-from probes.site.wire import IDENTITY_HEADER, Batch, OnDemandPingReport, Plan, Receipt, Refusal
+from probes.site.wire import IDENTITY_HEADER, PLAN_HEADER, Batch, OnDemandPingReport, Plan, Receipt, Refusal
 from tests.facts import lacks
 from tests.spools import count_queued
 from tests.unit.site.test_spool import result
@@ -53,6 +54,7 @@ class FakeCentre(ThreadingHTTPServer):
         self.released = threading.Event()
         self.max_results = 10**9
         self.plan: Plan | None = None
+        self.plan_told: str | None = None
 
     def injected_failure(self, batch):
         """The answer to a batch on which the centre fails."""
@@ -116,7 +118,8 @@ class Handler(BaseHTTPRequestHandler):
         if answer == "store and cut":
             self.reply(200, msgspec.json.encode(receipt), cut=5)
             return
-        self.reply(200, msgspec.json.encode(receipt))
+        told = [(PLAN_HEADER, self.server.plan_told)] if self.server.plan_told else []
+        self.reply(200, msgspec.json.encode(receipt), told)
 
     def trickle(self):
         """An endless answer, sent a byte at a time."""
@@ -737,3 +740,40 @@ def test_an_unreadable_plan_file_is_fetched_again(tmp_path, server, centre, cach
     assert "cannot be read" in caplog.text
     assert PlanPuller(cache, centre).run()
     assert cache.current() == server.plan
+
+
+def test_a_delivery_that_tells_the_version_replaces_a_request_for_the_plan(server, centre, cache):
+    cache.store(plan("v1"))
+    server.plan = plan("v2")
+    puller = PlanPuller(cache, centre)
+    server.plan_told = "v1"
+    centre.deliver(empty_batch())
+    asked = len(server.requests)
+
+    assert not puller.is_told_to_fetch()
+    assert not puller.run()
+    assert len(server.requests) == asked
+
+    server.plan_told = "v2"
+    centre.deliver(empty_batch())
+    assert puller.is_told_to_fetch()
+    assert puller.run()
+    assert cache.current().version == "v2"
+    assert not puller.is_told_to_fetch()
+
+
+@pytest.mark.parametrize("age_s", [None, plan_module.TOLD_FOR_S])
+def test_without_news_of_late_the_plan_is_asked_for(server, centre, cache, monkeypatch, age_s):
+    """Of an older centre, or one that does not know, or long ago."""
+    cache.store(plan("v1"))
+    server.plan = plan("v2")
+    server.plan_told = None if age_s is None else "v1"
+    centre.deliver(empty_batch())
+    now_s = centre.clock.now_s() + (age_s or 0)
+    monkeypatch.setattr(centre.clock, "now_s", lambda: now_s)
+
+    assert PlanPuller(cache, centre).run()
+
+
+def empty_batch():
+    return Batch(spool="a", number=1, agent_version="1", sent_at=NOW, results=())

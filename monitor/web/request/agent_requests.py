@@ -1,0 +1,50 @@
+"""Answer the frequent requests of agents without the middleware of pages: their plans and their deliveries.
+
+Of the middleware an agent needs two: it is refused in the clear, and a plan is compressed. Everything else (sessions,
+cookies, policies for browsers, a look at the connection before each request) costs ten times the request itself.
+Whatever is not exactly such a request goes Django's whole way, to the same views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from http.client import responses
+from typing import Any, cast
+
+from django.core.handlers.exception import convert_exception_to_response
+from django.core.handlers.wsgi import WSGIRequest
+from django.http import HttpRequest, HttpResponse
+from django.middleware.gzip import GZipMiddleware
+
+from monitor.agents import urls
+from monitor.web.request.transport import EncryptedTransport
+
+PREFIX = "/api/agent/"
+FREQUENT = {("GET", "plan"), ("POST", "results")}
+
+View = Callable[[HttpRequest], HttpResponse]
+
+
+def _whole(view: View) -> View:
+    """A view with the middleware for agents; never raises."""
+    compressed = cast("View", GZipMiddleware(view))
+    return cast("View", convert_exception_to_response(EncryptedTransport(compressed)))
+
+
+_VIEWS: dict[tuple[str, str], View] = {
+    (method, PREFIX + route): _whole(pattern.callback)
+    for pattern in urls.urlpatterns
+    for method, route in FREQUENT
+    if str(pattern.pattern) == route
+}
+
+
+def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes] | None:
+    """The answer to a frequent request of an agent; None to any other."""
+    view = _VIEWS.get((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
+    if view is None or environ.get("SCRIPT_NAME"):
+        return None
+    response = view(WSGIRequest(environ))
+    status = f"{response.status_code} {responses.get(response.status_code, '')}"
+    start_response(status, [*response.items()])
+    return [response.content]
