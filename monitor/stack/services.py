@@ -42,6 +42,9 @@ READY_TIMEOUT_S = 60.0
 SILENCE_LIMIT_S = 120.0
 """Limit for web, worker and beat, whose heartbeats come every few seconds, on a busy machine too."""
 
+APPLICATION_NAME = "PGAPPNAME"
+"""Variable of libpq: pg_stat_activity shows which of our processes a connection is of."""
+
 WRITTEN = (
     "celerybeat-schedule*", "lab", "log", "secret_key", "sites", "socket", "trouble", "up.lock", "web", "web_url"
 )  # fmt: skip
@@ -155,7 +158,7 @@ class Stack:
         web = self.supervisor.add(
             "web",
             self._gunicorn(),
-            env=self.environment,
+            env={**self.environment, APPLICATION_NAME: "soundings web"},
             liveness=LivenessCheck(lambda: health.web_answers(self.web_socket, SILENCE_LIMIT_S), SILENCE_LIMIT_S),
         )
         self._step("worker", "start the worker: rollups, alerts, slots, reports")
@@ -237,6 +240,9 @@ class Stack:
             *(word for place in (*places, f"unix:{self.web_socket}") for word in ("--bind", place)),
         ]  # fmt: skip
 
+    def _celery(self, name: str, *options: str) -> list[str]:
+        return [*PYTHON, "-m", "celery", "-A", "monitor", name, *options]
+
     def _add_celery(self, name: str, *options: str) -> Child:
         """Start worker or beat with its own heartbeat file."""
         heartbeat_file = self.data / "pulse" / name
@@ -244,8 +250,12 @@ class Stack:
         heartbeat_file.touch(mode=0o600)  # now: a full disk prevents creating it, not touching it
         return self.supervisor.add(
             name,
-            [*PYTHON, "-m", "celery", "-A", "monitor", name, *options],
-            env={**self.environment, "SOUNDINGS_PULSE_FILE": str(heartbeat_file)},
+            self._celery(name, *options),
+            env={
+                **self.environment,
+                "SOUNDINGS_PULSE_FILE": str(heartbeat_file),
+                APPLICATION_NAME: f"soundings {name}",
+            },
             liveness=LivenessCheck(self._with_redis(FileHeartbeat(heartbeat_file)), SILENCE_LIMIT_S),
         )
 

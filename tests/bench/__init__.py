@@ -1,11 +1,16 @@
-"""Benchmarks: each module beside this file has `run() -> list[Row]`, and is never part of the tests."""
+"""Benchmarks: each module beside this file, but those of `SHARED`, has `run() -> list[Row]`.
+
+None is part of the tests.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-LONG = {"alert_evaluation", "archive_queries", "faults", "grid_page", "path_page", "trace"}
+LONG = {"alert_evaluation", "archive_queries", "faults", "grid_page", "path_page", "steady", "trace"}
 """Benchmarks that take many minutes and much disk."""
+SHARED = ("processes", "serving", "wide_mesh")
+"""Modules without a benchmark."""
 
 
 @dataclass(frozen=True)

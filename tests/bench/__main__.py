@@ -1,6 +1,7 @@
 """`python -m tests.bench [NAME…]`: prints the machine and the commit, then the table of each benchmark.
 
-Those that take many minutes run only when named. A figure means little without its machine: compare ratios within a
+Those that take many minutes run only when named;
+`steady` takes options after its name. A figure means little without its machine: compare ratios within a
 run.
 """
 
@@ -20,10 +21,14 @@ from rich.table import Table
 import tests.bench
 
 
-def main(names: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Run the named benchmarks, or all short ones by default. Returns the exit status."""
+    names = arguments[:1] if len(arguments) > 1 and arguments[1].startswith("-") else arguments
+    options = arguments[len(names) :]
     module_names = sorted(
-        module.name for module in pkgutil.iter_modules(tests.bench.__path__) if module.name != "__main__"
+        module.name
+        for module in pkgutil.iter_modules(tests.bench.__path__)
+        if module.name not in ("__main__", *tests.bench.SHARED)
     )
     unknown = [name for name in names if name not in module_names]
     if unknown:
@@ -33,7 +38,8 @@ def main(names: list[str]) -> int:
     print(f"commit   {commit()}")
     for name in names or [name for name in module_names if name not in tests.bench.LONG]:
         table = Table("measure", "value", "reach", title=name, title_justify="left", box=None, pad_edge=False)
-        for row in importlib.import_module(f"tests.bench.{name}").run():
+        module = importlib.import_module(f"tests.bench.{name}")
+        for row in module.rows_of(options) if options else module.run():
             table.add_row(row.measure, row.value, row.reach)
         Console(highlight=False).print(table)
     return 0

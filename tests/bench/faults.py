@@ -34,7 +34,7 @@ DEADLINE_S = 6 * 3600
 def run(agents: int = AGENTS, results: int = RESULTS) -> list[Row]:
     """The time until all results are stored, the answers, page load times meanwhile, and the memory of the largest web
     process."""
-    with database() as name, _redis(), tempfile.TemporaryDirectory(prefix="soundings-crowd-") as folder:
+    with database() as name, redis(), tempfile.TemporaryDirectory(prefix="soundings-crowd-") as folder:
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
         os.environ["SOUNDINGS_LOCAL_READ"] = "1"
         django.setup()
@@ -74,7 +74,7 @@ def _measure(folder: Path, agents: int, results: int) -> list[Row]:
 
 
 @contextmanager
-def _redis() -> Iterator[None]:
+def redis() -> Iterator[None]:
     """The centre's Redis, so that rate limits apply as usual."""
     with tempfile.TemporaryDirectory(prefix="soundings-redis-") as folder:
         path = Path(folder) / "redis.sock"

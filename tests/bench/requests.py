@@ -1,0 +1,152 @@
+"""Processor time of an agent's small requests: a plan that it has, an empty delivery, one of twenty results.
+
+Gunicorn as `manage.py up` runs it, with PostgreSQL and Redis of its own. The time is that of the web processes and of
+all of PostgreSQL's, from the kernel's counts; the clients' own is not in it. Each request comes on its own connection,
+as agents send it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection
+from io import StringIO
+from itertools import count
+from pathlib import Path
+
+import django
+from django.core.management import call_command
+
+from probes.contract import Outcome
+from probes.ping.spec import Burst
+from probes.site.delivery.centre import encode_batch
+from probes.site.health import Health
+from probes.site.wire import ABILITIES_HEADER, ON_DEMAND_PINGS, ON_DEMAND_TRACES, Account, Batch, Delivered
+from tests.bench import Row
+from tests.bench.archive import database, wake
+from tests.bench.faults import redis
+from tests.bench.processes import cpu_s, descendants
+from tests.bench.serving import web_server
+from tests.bench.wide_mesh import write_mesh
+
+SITES, PATHS = 20, 100
+REQUESTS = 300
+WARM_UP = 50
+RESULTS = 20
+ABLE = {ABILITIES_HEADER: f"{ON_DEMAND_PINGS}, {ON_DEMAND_TRACES}"}
+PLAN, RESULTS_URL = "/api/agent/plan", "/api/agent/results"
+
+
+def run() -> list[Row]:
+    """Milliseconds of each request: of the web server, of PostgreSQL."""
+    with database(), redis(), tempfile.TemporaryDirectory(prefix="soundings-requests-") as folder:
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
+        os.environ["SOUNDINGS_LOCAL_READ"] = "1"
+        django.setup()
+        call_command("migrate", verbosity=0)
+        call_command("mesh", "apply", str(write_mesh(Path(folder), SITES, PATHS)), stdout=StringIO())
+        return list(_measure())
+
+
+def _measure() -> Iterator[Row]:
+    from django.db import connection
+
+    from monitor.agents.models import issue_token
+    from monitor.mesh.models import Path as MeshPath
+    from monitor.mesh.models import Site
+
+    now = datetime.now(UTC)
+    site = Site.objects.get(name="s0")
+    headers = {"Authorization": f"Bearer {issue_token(site.pk, now)}", "Soundings-Agent": f"{'0' * 16}.1", **ABLE}
+    path_ids = list(MeshPath.objects.filter(source__site=site).order_by("pk").values_list("pk", flat=True))
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+        cursor.execute("SHOW data_directory")
+        postmaster = int((Path(cursor.fetchone()[0]) / "postmaster.pid").read_text().split()[0])
+    connection.close()
+    with web_server(wake) as port, _server_of(port) as web:
+
+        def ask(method: str, path: str, more: dict[str, str], body: bytes | None = None) -> tuple[int, str]:
+            client = HTTPConnection("127.0.0.1", port)
+            client.request(method, path, body, {**headers, **more})
+            answer = client.getresponse()
+            answer.read()
+            client.close()
+            return answer.status, answer.getheader("ETag") or ""
+
+        def measured(name: str, request: Callable[[int], int], reach: str, *, requests: int = REQUESTS) -> Row:
+            for number in range(WARM_UP):
+                request(number)
+            before_s = cpu_s(web), cpu_s(descendants(postmaster))
+            statuses = {request(WARM_UP + number) for number in range(requests)}
+            own_ms, server_ms = (
+                1000 * (after_s - begun_s) / requests
+                for after_s, begun_s in zip((cpu_s(web), cpu_s(descendants(postmaster))), before_s, strict=True)
+            )
+            value = f"{own_ms + server_ms:.2f} ms: {own_ms:.2f} web, {server_ms:.2f} PostgreSQL"
+            return Row(f"{name}, answered {', '.join(map(str, sorted(statuses)))}", value, reach)
+
+        _, etag = ask("GET", PLAN, {})
+        yield measured("/health", lambda _: ask("GET", "/health", {})[0], "")
+        yield measured("a plan that it has", lambda _: ask("GET", PLAN, {"If-None-Match": etag})[0], "0.3 ms")
+        yield measured(f"a plan of {PATHS} paths", lambda _: ask("GET", PLAN, {})[0], "20 ms", requests=100)
+        numbers, sequences = count(1), count(1)
+
+        def deliver(results: int) -> int:
+            more, body = encode_batch(_batch(next(numbers), [next(sequences) for _ in range(results)], path_ids))
+            return ask("POST", RESULTS_URL, more, body)[0]
+
+        yield measured("an empty delivery", lambda _: deliver(0), "1 ms")
+        yield measured(f"a delivery of {RESULTS} results", lambda _: deliver(RESULTS), "")
+        yield measured("a delivery of 200 results", lambda _: deliver(200), "")
+
+
+def _batch(number: int, sequences: list[int], path_ids: list[int]) -> Batch:
+    now = datetime.now(UTC)
+    bursts = [
+        Delivered(
+            sequence=sequence,
+            path_id=path_ids[sequence // 2 % len(path_ids)],
+            test="pinger",
+            every_s=60,
+            cycle=int(now.timestamp()) // 60 - sequence // 2 // len(path_ids) % 2,
+            result=Burst(
+                target="beacon",
+                address="10.9.0.1",
+                family=4,
+                packet_bytes=(100, 1000)[sequence % 2],
+                started_at=now - timedelta(microseconds=sequence % 1000),
+                outcome=Outcome.MEASURED,
+                sent=10,
+                received=10,
+                rtts_ms=tuple(170 + 0.37 * packet for packet in range(10)),
+                ttl=57,
+                stamp="kernel",
+            ),
+        )
+        for sequence in sequences
+    ]
+    return Batch(
+        spool="bench",
+        number=number,
+        agent_version="0.1.0",
+        sent_at=now,
+        results=tuple(bursts),
+        health=Health(),
+        account=Account(until=now),
+    )
+
+
+@contextmanager
+def _server_of(port: int) -> Iterator[list[int]]:
+    from tests.e2e.centre import listening
+
+    yield sorted(listening(port) - {os.getpid()})  # which holds the socket too
+
+
+if __name__ == "__main__":
+    for row in run():
+        print(f"{row.measure:<45} {row.value}   {row.reach}")

@@ -1,0 +1,220 @@
+"""Simulated agents in one process: `python -m tests.bench.steady.agents FILE`, which `measure` writes.
+
+Each agent asks for its plan every ten seconds with the version that it has, and delivers the bursts of each minute in
+two batches, one a packet size; with the second come the traces of a tenth of its paths, so that each is traced every
+ten minutes. Requests are spread over the minute as those of real sites, and each has a connection of its own.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import random
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+import msgspec
+
+from probes.contract import Outcome
+from probes.ping.spec import Burst
+from probes.site.delivery.centre import encode_batch
+from probes.site.health import Health
+from probes.site.wire import ABILITIES_HEADER, Account, Batch, Delivered, Result
+from probes.trace.spec import Hop, TraceRun
+
+CYCLE_S = 60
+PLAN_EVERY_S = 10
+TRACED_IN_CYCLES = 10
+SIZES = (100, 1000)
+PACKETS = 10
+HOPS = 12
+THREADS = 12
+LOST_RATIO = 0.001
+NOTE_EVERY_S = 5
+
+
+@dataclass(slots=True)
+class Report:
+    """Times of requests in seconds since the epoch, with their length in milliseconds, by purpose; answers by purpose
+    and status; seconds by which the newest request was late."""
+
+    took_ms: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: {"deliver": [], "plan": []})
+    answers: dict[str, int] = field(default_factory=dict)
+    bursts: int = 0
+    traces: int = 0
+    late_s: float = 0.0
+
+
+@dataclass(slots=True)
+class Agent:
+    """A site's agent and its state between requests."""
+
+    number: int
+    token: str
+    path_ids: list[int]
+    etag: str = "none"
+    batches: int = 0
+    sequence: int = 0
+    rng: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.number)
+
+    def batch(self, size: int, cycle: int) -> Batch:
+        """The bursts of a size in a cycle; with the second size the traces of this cycle."""
+        began = datetime.fromtimestamp(cycle * CYCLE_S + self.number % 20 / 10, UTC)
+        results = [self._burst(path_id, size, began, cycle) for path_id in self.path_ids]
+        if size == SIZES[-1]:
+            traced = self.path_ids[cycle % TRACED_IN_CYCLES :: TRACED_IN_CYCLES]
+            results += [self._trace(path_id, began) for path_id in traced]
+        self.batches += 1
+        return Batch(
+            spool=f"bench-{self.number}",
+            number=self.batches,
+            agent_version="0.1.0",
+            sent_at=datetime.now(UTC),
+            results=tuple(results),
+            health=Health(load_1min=0.3, cpus=2, clock_offset_s=0.001, clock_uncertainty_s=0.01, stamp="kernel"),
+            account=Account(until=datetime.now(UTC)),
+        )
+
+    def _burst(self, path_id: int, size: int, began: datetime, cycle: int) -> Delivered:
+        base_ms = 5 + path_id % 200
+        rtts_ms = [None if self.rng.random() < LOST_RATIO else base_ms + self.rng.random() for _ in range(PACKETS)]
+        burst = Burst(
+            target="far",
+            address="10.9.0.1",
+            family=4,
+            packet_bytes=size,
+            started_at=began + timedelta(microseconds=path_id % 1_000_000),
+            outcome=Outcome.MEASURED,
+            sent=PACKETS,
+            received=PACKETS - rtts_ms.count(None),
+            rtts_ms=tuple(rtts_ms),
+            ttl=57,
+            stamp="kernel",
+        )
+        return self._delivered(path_id, "pinger", burst, every_s=CYCLE_S, cycle=cycle)
+
+    def _trace(self, path_id: int, began: datetime) -> Delivered:
+        addresses = [f"10.{100 + ttl}.{path_id % 50}.{path_id // 50 % 250}" for ttl in range(1, HOPS + 1)]
+        hops = [
+            Hop(ttl=ttl, address=address, rtts_ms=tuple(ttl + self.rng.random() for _ in range(3)))
+            for ttl, address in enumerate(addresses, 1)
+        ]
+        run = TraceRun(
+            target="far",
+            address=addresses[-1],
+            family=4,
+            started_at=began,
+            outcome=Outcome.MEASURED,
+            flow=path_id % 65_536,
+            reached=True,
+            hops=tuple(hops),
+        )
+        return self._delivered(path_id, "routes", run)
+
+    def _delivered(self, path_id: int, test: str, result: Result, **cycle: int) -> Delivered:
+        self.sequence += 1
+        return Delivered(sequence=self.sequence, path_id=path_id, test=test, result=result, **cycle)
+
+
+class Agents:
+    """All agents; `run` returns at `until_s`."""
+
+    def __init__(self, port: int, agents: list[Agent], until_s: float, report_file: Path) -> None:
+        self._port = port
+        self._until_s = until_s
+        self._report_file = report_file
+        self._report = Report()
+        self._lock = threading.Lock()
+        self._events: list[tuple[float, int, str, Agent]] = []
+        now_s = time.time()
+        for agent in agents:
+            phase = agent.number / len(agents)
+            cycle_s = now_s // CYCLE_S * CYCLE_S
+            heapq.heappush(self._events, (now_s + PLAN_EVERY_S * phase, agent.number, "plan", agent))
+            for place, size in enumerate(SIZES):
+                due_s = cycle_s + 15 + 20 * place + 20 * phase
+                due_s += 0 if due_s > now_s else CYCLE_S
+                heapq.heappush(self._events, (due_s, len(agents) * (place + 1) + agent.number, str(size), agent))
+
+    def run(self) -> None:
+        noted_s = time.time()
+        with ThreadPoolExecutor(THREADS) as pool:
+            slots = threading.BoundedSemaphore(4 * THREADS)
+            while time.time() < self._until_s:
+                due_s, order, purpose, agent = self._events[0]
+                if due_s > time.time():
+                    time.sleep(min(due_s - time.time(), 0.05))
+                else:
+                    every_s = PLAN_EVERY_S if purpose == "plan" else CYCLE_S
+                    heapq.heapreplace(self._events, (due_s + every_s, order, purpose, agent))
+                    slots.acquire()
+                    future = pool.submit(self._request, agent, purpose, due_s)
+                    future.add_done_callback(lambda _: slots.release())
+                if time.time() > noted_s + NOTE_EVERY_S:
+                    noted_s = time.time()
+                    self._write()
+        self._write()
+
+    def _request(self, agent: Agent, purpose: str, due_s: float) -> None:
+        if purpose == "plan":
+            headers = {"If-None-Match": agent.etag, ABILITIES_HEADER: "on-demand-pings, on-demand-traces"}
+            self._ask(agent, "plan", "GET", "/api/agent/plan", {**headers, "Accept-Encoding": "gzip"}, None)
+        else:
+            batch = agent.batch(int(purpose), int(due_s) // CYCLE_S)
+            headers, body = encode_batch(batch)
+            if self._ask(agent, "deliver", "POST", "/api/agent/results", headers, body) == 200:
+                with self._lock:
+                    self._report.bursts += len(agent.path_ids)
+                    self._report.traces += len(batch.results) - len(agent.path_ids)
+        self._report.late_s = time.time() - due_s
+
+    def _ask(
+        self, agent: Agent, purpose: str, method: str, path: str, headers: dict[str, str], body: bytes | None
+    ) -> int | None:
+        own = {"Authorization": f"Bearer {agent.token}", "Soundings-Agent": f"{agent.number:016x}.1"}
+        client = HTTPConnection("127.0.0.1", self._port, timeout=30)
+        began_s = time.time()
+        status: int | None = None
+        try:
+            client.request(method, path, body, {**own, **headers})
+            answer = client.getresponse()
+            answer.read()
+            status = answer.status
+            if purpose == "plan":
+                agent.etag = answer.getheader("ETag") or "none"
+        except (OSError, HTTPException):
+            pass
+        finally:
+            client.close()
+        with self._lock:
+            self._report.took_ms[purpose].append((began_s, 1000 * (time.time() - began_s)))
+            answer_text = f"{purpose} {status}"
+            self._report.answers[answer_text] = self._report.answers.get(answer_text, 0) + 1
+        return status
+
+    def _write(self) -> None:
+        with self._lock:
+            encoded = msgspec.json.encode(self._report)
+        new = self._report_file.with_suffix(".new")
+        new.write_bytes(encoded)
+        new.replace(self._report_file)
+
+
+def main(file: Path) -> None:
+    """Run the agents that a file describes."""
+    told = json.loads(file.read_text())
+    agents = [Agent(number, token, path_ids) for number, (token, path_ids) in enumerate(told["agents"])]
+    Agents(told["port"], agents, told["until_s"], Path(told["report"])).run()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
