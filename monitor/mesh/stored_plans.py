@@ -22,7 +22,7 @@ from django.db import connection, transaction
 from django.db.models import Min
 
 import probes
-from monitor.mesh.models import PlanEpoch, Site, SitePlan, SitePlanChange, Slot
+from monitor.mesh.models import PlanEpoch, Site, SitePlan, Slot
 from monitor.mesh.plan import plan_for
 from monitor.mesh.schedule.destination_tests import WINDOW_S
 from monitor.mesh.schedule.slots import HORIZON_S
@@ -47,6 +47,13 @@ INSERT INTO site_plan (site_id, maker, epoch, valid_until) VALUES (%(site_id)s, 
 ON CONFLICT (site_id) DO UPDATE SET version = NULL
 """
 
+TAKE_MARKS = """
+DELETE FROM plan_change WHERE (site_id, xact) IN (
+    SELECT site_id, xact FROM plan_change WHERE site_id = %(site_id)s FOR UPDATE SKIP LOCKED
+)
+"""
+"""A mark that a change holds stays, and the plan is not valid until the change is committed: nobody waits for it."""
+
 
 def build(site: Site, now: datetime, iperf3_of: Mapping[int, str]) -> Plan:
     """Build the plan of a site for an agent with all abilities, and store its version.
@@ -56,7 +63,7 @@ def build(site: Site, now: datetime, iperf3_of: Mapping[int, str]) -> Plan:
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute(LOCK, {"site_id": site.pk})
-        SitePlanChange.objects.filter(site_id=site.pk).delete()
+            cursor.execute(TAKE_MARKS, {"site_id": site.pk})
         epochs = PlanEpoch.objects.first()
         site.refresh_from_db()
         plan = plan_for(site, now, iperf3_of)

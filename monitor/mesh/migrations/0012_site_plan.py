@@ -1,9 +1,11 @@
 """Stored versions of plans, and the triggers that note every change of what plans are made of.
 
 A change of a mesh table raises `plan_epoch.epoch`: every plan is built again. A change of slots or a request concerns
-few sites: it leaves a mark for each in `plan_change`, in the transaction of the change, so that nobody sees one without
-the other. Marks of two transactions are different rows, so deliveries do not wait for each other here; ON CONFLICT
-locks the mark instead of passing it over, because a restored database may have marks of an equal number.
+few sites: it leaves a mark for each in `plan_change`, in the transaction of the change, so that nobody sees one
+without the other. Marks of two transactions are different rows, so deliveries do not wait for each other here. A site
+that has a mark gets no other: the mark is locked, so that the builder of its plan takes it away after this change,
+and one that it is taking away already does not count. ON CONFLICT locks the mark instead of passing it over, because
+a restored database may have marks of an equal number.
 """
 
 import django.db.models.deletion
@@ -34,8 +36,14 @@ END $$
 """
 MARK = """
 CREATE FUNCTION mark_plans(site_ids bigint[]) RETURNS void LANGUAGE sql AS $$
+    WITH wanted AS (SELECT DISTINCT site_id FROM unnest(site_ids) AS site_id),
+    marked AS (
+        SELECT plan_change.site_id FROM plan_change
+        INNER JOIN wanted ON wanted.site_id = plan_change.site_id
+        FOR SHARE OF plan_change SKIP LOCKED
+    )
     INSERT INTO plan_change (site_id, xact)
-    SELECT DISTINCT site_id, pg_current_xact_id()::text::bigint FROM unnest(site_ids) AS site_id
+    SELECT site_id, pg_current_xact_id()::text::bigint FROM wanted WHERE site_id NOT IN (SELECT site_id FROM marked)
     ON CONFLICT (site_id, xact) DO UPDATE SET xact = excluded.xact WHERE FALSE
 $$
 """
