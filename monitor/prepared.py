@@ -6,10 +6,11 @@ Django's cursors put the parameters into the text of each statement, which Postg
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import psycopg
-from django.db import connection
+from django.db import connection, transaction
 
 
 class _PreparedCursor(psycopg.Cursor[Any]):
@@ -28,3 +29,9 @@ def run_prepared(sql: str, parameters: Mapping[str, Any]) -> Any:
     cursor = connection._prepare_cursor(_PreparedCursor(connection.connection))  # type: ignore[attr-defined]
     cursor.execute(sql, parameters)
     return cursor
+
+
+def single_statement() -> AbstractContextManager[Any]:
+    """Context of a statement whose failure undoes itself alone: within a transaction it needs a savepoint, otherwise it
+    is its own transaction."""
+    return transaction.atomic() if connection.in_atomic_block else nullcontext()

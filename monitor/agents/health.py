@@ -28,7 +28,7 @@ from monitor.archive.ingest.failing_results import CANNOT_BE_STORED, reason_of
 from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.ingest.store_batch import LATEST
 from monitor.archive.upkeep import trouble
-from monitor.prepared import run_prepared
+from monitor.prepared import run_prepared, single_statement
 from probes.site.delivery.centre_clock import CLOCK_OFF_S
 from probes.site.health import ClockOff, Health
 
@@ -135,17 +135,18 @@ def _record(site_id: int, arrival: ParsedBatch, health: Health | None, now: date
         "health": None if health is None else Jsonb(for_jsonb(msgspec.to_builtins(health))),
     }
     drops = None if health is None else sum(interface.received + interface.sent for interface in health.drops)
-    run_prepared(
-        RECORD,
-        {
-            **fields,
-            "site_id": site_id,
-            "drops": drops,
-            "at_s": now.timestamp(),
-            "every_s": DROPS_EVERY_S,
-            "kept_s": DROPS_KEPT_S,
-        },
-    )
+    with single_statement():
+        run_prepared(
+            RECORD,
+            {
+                **fields,
+                "site_id": site_id,
+                "drops": drops,
+                "at_s": now.timestamp(),
+                "every_s": DROPS_EVERY_S,
+                "kept_s": DROPS_KEPT_S,
+            },
+        )
     if health is not None and health.clock_off is not None:
         with transaction.atomic():
             _note_clock_off(site_id, health.clock_off)

@@ -136,6 +136,7 @@ def test_a_connection_lost_meanwhile_is_made_again(ask):
     assert ask("GET", PLAN, HTTP_IF_NONE_MATCH=etag).status == 304
 
 
+@pytest.mark.django_db(transaction=True)
 def test_an_empty_delivery_is_recorded_once_with_its_account(ask, mesh, django_assert_num_queries):
     until = timezone.now()
     body = msgspec.json.encode(batch(account=Account(until=until), queued=3, health=Health(cpus=4)))
