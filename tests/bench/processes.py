@@ -9,15 +9,15 @@ from pathlib import Path
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
-def cpu_s(pids: Iterable[int]) -> float:
-    """Processor time used by these processes and by the children that they have waited for."""
+def cpu_s(pids: Iterable[int], *, with_children: bool = True) -> float:
+    """Processor time used by these processes, and by the children that they have waited for."""
     ticks = 0
     for pid in pids:
         try:
             figures = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except FileNotFoundError:
             continue
-        ticks += sum(map(int, figures[11:15]))
+        ticks += sum(map(int, figures[11 : 15 if with_children else 13]))
     return ticks / TICKS_PER_S
 
 
