@@ -15,7 +15,7 @@ from collections.abc import Callable
 WRITTEN = (
     *("burst", "throughput_test", "capacity_result", "dirty_hour", "received_batch", "refused_result", "delivered_day"),
     *("cycle_day", "agent_gap", "agent_account", "slot", "agent_token", "agent_health", "clock_off_period"),
-    *("undiagnosed_test", "trace", "route", "path_route"),
+    *("undiagnosed_test", "trace", "route", "path_route", "plan_change"),
 )
 READ = ("site", "host", "path", "measurement", "test")
 """The tables of a delivery."""
