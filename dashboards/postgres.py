@@ -14,7 +14,7 @@ from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.cog.variants import Dataquery
 from grafana_foundation_sdk.models.dashboard import DataSourceRef
 
-from monitor.overview.late_agents import LATE_AFTER
+from monitor.agents.late_agents import LATE_AFTER
 
 SQL_DIR = Path(__file__).parent / "sql"
 LATE_AFTER_MIN = LATE_AFTER // timedelta(minutes=1)

@@ -44,8 +44,6 @@ CHECKED_TO_PATHS = 1000
 POOR_STYLES = ("loss-3", "loss-4", "loss-5")
 RECENTLY_ENDED = timedelta(hours=1)
 """While none is open, an incident that ended within this time is named."""
-LATE_AFTER = timedelta(minutes=5)
-"""Agents deliver within seconds of each cycle."""
 NO_MESH = "No mesh yet: nothing is measured."
 NO_PATH = "No path is measured yet: a path needs two sites and a test."
 NO_RULE = "Every alert rule is disabled: problems are not detected."
@@ -123,11 +121,6 @@ class _Count:
 
 _last_count: list[_Count] = []
 """The last count, if it was of a large mesh."""
-
-
-def is_late(since_last_report: timedelta) -> bool:
-    """Whether an agent with its last report this long ago is late."""
-    return since_last_report > LATE_AFTER
 
 
 def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -> MeshState:

@@ -138,7 +138,10 @@ def test_a_plan_with_kinds_of_a_later_version_is_read():
 
 
 def test_every_kind_is_registered_once_and_loads_its_probe():
-    names = "ping throughput capacity disk-to-disk trace stamp tcp-ping policer request-response aggregate idle-restart interface"
+    names = (
+        "ping throughput capacity disk-to-disk trace stamp tcp-ping policer request-response aggregate idle-restart "
+        "interface"
+    )
     assert list(KINDS) == names.split()
     assert [*CYCLE_KINDS, *SLOT_KINDS] == sorted(KINDS.values(), key=lambda kind: kind.schedule)
     for name, kind in KINDS.items():

@@ -13,10 +13,10 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from monitor.agents.late_agents import is_late
 from monitor.alerts.incidents.queries import recent_incidents
 from monitor.archive.queries.operation.deliveries import AgentContact, RefusedReport, agent_contacts, newest_refused
 from monitor.mesh.models import Mesh, Site
-from monitor.overview.mesh_state import is_late
 from monitor.reports.files import next_report_at, written_reports
 from monitor.web.pages.first_run import first_run
 from monitor.web.pages.grid import drawn, legend, matrix

@@ -15,10 +15,10 @@ from enum import Enum
 import probes
 from monitor.agents.health import AgentReport, ClockWasOff, agent_reports, clock_off_periods
 from monitor.agents.holders import SecondAgent, second_agents
+from monitor.agents.late_agents import is_late
 from monitor.agents.problems import ProblemKind
 from monitor.analysis import figures
 from monitor.mesh.models import Site
-from monitor.overview.mesh_state import is_late
 from probes.commands.own_command import MANAGE
 from probes.site.health import Health
 from probes.site.versions import is_older

@@ -1,0 +1,13 @@
+"""When an agent counts as late."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+# Agents deliver within seconds of each cycle.
+LATE_AFTER = timedelta(minutes=5)
+
+
+def is_late(since_last_report: timedelta) -> bool:
+    """Whether an agent with its last report this long ago is late."""
+    return since_last_report > LATE_AFTER
