@@ -4,7 +4,8 @@ Requests need Django's login and a role that permits the action (`monitor.accoun
 allows reading without login; SOUNDINGS_LOCAL_READ=1, set by `manage.py up`, allows it from loopback;
 SOUNDINGS_PUBLIC_STATUS=1 opens the status page, and nothing else. Programs send a user's token, which can read, and
 operate if created so; a request with a token is judged by the token alone, also where reading is open. Agents have
-their own tokens (`monitor.agents.authentication`) and pass here.
+their own tokens (`monitor.agents.authentication`) and pass here. A reader with limits reads through
+`monitor.accounts.read_limits`.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.middleware.csrf import CsrfViewMiddleware
 from django.urls import reverse
 
-from monitor.accounts import rate_limits
+from monitor.accounts import rate_limits, read_limits
 from monitor.accounts.models import UserToken, token_digest
 from monitor.accounts.origin import is_local
 from monitor.accounts.roles import Action, action_of, may
@@ -55,17 +57,21 @@ class Access:
         self._csrf = CsrfViewMiddleware(get_response)
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
+        read_limits.unlimit()  # should the answer before not have been closed
         return self.get_response(request)
 
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
     ) -> HttpResponse | None:
-        """None where the view may respond."""
+        """None where the view may respond; the database then shows it only rows that the reader may read."""
         if not getattr(view, "login_required", True):
             return None
         if settings.PUBLIC_STATUS and getattr(view, "is_public_status", False):
             return None
-        action = action_of(view, request)
+        refusal = self._refuse(request, action_of(view, request))
+        return _limit(request) if refusal is None else refusal
+
+    def _refuse(self, request: HttpRequest, action: Action) -> HttpResponse | None:
         is_for_programs = request.path.startswith(FOR_PROGRAMS)
         token = _bearer_token(request)
         if token is not None:
@@ -95,6 +101,20 @@ class Access:
 def may_operate(request: HttpRequest) -> bool:
     """Whether a request of the API may see what only operators see: by the role of its user, and by its token."""
     return may(request.user, Action.OPERATE) and not getattr(request, "is_read_only", False)
+
+
+def _limit(request: HttpRequest) -> HttpResponse | None:
+    """Limit the connection to the sites that the user, and its token, may read; an error response if it cannot be."""
+    if not isinstance(request.user, User):
+        return None
+    sites = read_limits.readable_sites(request.user, getattr(request, "token", None))
+    if sites is None:
+        return None
+    try:
+        read_limits.limit(sites, request.user.get_username())
+    except read_limits.CannotLimit as error:
+        return _refusal(503, str(error))
+    return None
 
 
 def _bearer_token(request: HttpRequest) -> str | None:
@@ -129,6 +149,7 @@ def _refuse_token(request: HttpRequest, token: str, action: Action) -> HttpRespo
     if not may(user_token.user, action):
         return _refusal(403, _missing_role(action, user_token.user.get_username()))
     request.user = user_token.user
+    request.token = user_token  # type: ignore[attr-defined]
     request.is_read_only = not user_token.may_operate  # type: ignore[attr-defined]
     return None
 

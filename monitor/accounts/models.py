@@ -1,4 +1,4 @@
-"""API tokens of users, stored as SHA-256 digests, and the settings of their pages."""
+"""API tokens of users, stored as SHA-256 digests, limits of what may be read, and the settings of users' pages."""
 
 from __future__ import annotations
 
@@ -22,6 +22,33 @@ class UserToken(models.Model):
 
     class Meta:
         db_table = "user_token"
+
+
+class ReadLimit(models.Model):
+    """Limits a user, a role or a token to the paths between these sites and the sites of these groups.
+
+    Exactly one of `user`, `role` and `token` is set. Without sites and groups, nothing may be read.
+    `monitor.accounts.read_limits` applies it.
+    """
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="read_limit"
+    )
+    role = models.TextField(null=True, unique=True, help_text="as monitor.accounts.roles.Role")
+    token = models.OneToOneField(UserToken, null=True, on_delete=models.CASCADE, related_name="read_limit")
+    sites = models.ManyToManyField("mesh.Site", related_name="+", db_table="read_limit_sites")
+    groups = models.ManyToManyField("mesh.Group", related_name="+", db_table="read_limit_groups")
+
+    class Meta:
+        db_table = "read_limit"
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(user__isnull=False, role=None, token=None)
+                | models.Q(user=None, role__isnull=False, token=None)
+                | models.Q(user=None, role=None, token__isnull=False),
+                name="read_limit_of_one_reader",
+            )
+        ]
 
 
 class UserPreferences(models.Model):

@@ -45,6 +45,15 @@ def may(user: AbstractBaseUser | AnonymousUser, action: Action) -> bool:
     return isinstance(user, User) and user.is_active and any(action in MAY[role] for role in roles_of(user))
 
 
+def give_role(user: User, role: Role | None) -> None:
+    """Set this role, or none, and remove the others."""
+    user.groups.remove(*Group.objects.filter(name__in=list(Role)))
+    if role is not None:
+        user.groups.add(Group.objects.get(name=role))
+    if user.is_superuser and role is not Role.OPERATOR:
+        User.objects.filter(pk=user.pk).update(is_superuser=False)
+
+
 def needs(action: Action) -> Callable[[View], View]:
     """Decorator that declares the action of a view."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import cast
 
+from monitor.accounts.read_limits import is_limited
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.loss import LossRule
 from monitor.alerts.evidence import words
@@ -163,6 +164,8 @@ def _lasts_and_damage(incident: Incident) -> tuple[bool, tuple[int, int, float]]
 
 def _count(now: datetime, problem_paths: set[int], maintained: MaintainedPlaces) -> PathCounts:
     """The paths by state; of a large mesh those of the last seconds."""
+    if is_limited():
+        return path_states(now, problem_paths, maintained)
     for last in _last_count[:]:
         is_new = timedelta(0) <= now - last.at < COUNTS_KEPT
         if is_new and (last.problem_paths, last.maintained) == (problem_paths, maintained):

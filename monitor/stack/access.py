@@ -22,6 +22,8 @@ from probes.private_files import replace_privately
 
 SUPERUSER = "postgres"
 APPLICATION = "soundings"
+LIMITED = "soundings_limited"
+"""Role that the application takes while it answers a reader with limits (`monitor.accounts.read_limits`)."""
 RIGHTS = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS"
 SEES_SETTINGS = "pg_read_all_settings"
 """Role that lets the application see the data directory, for its disk warnings, and the preloaded libraries."""
@@ -78,9 +80,11 @@ def make_application_role(connection: psycopg.Connection, directory: Path) -> No
 
 def set_role(connection: psycopg.Connection, name: str, password: str) -> None:
     """Create an application's role if missing; give it the rights of this release and the password."""
-    role = sql.Identifier(name)
-    if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [name]).rowcount == 0:
-        connection.execute(sql.SQL("CREATE ROLE {}").format(role))
+    role, limited = sql.Identifier(name), sql.Identifier(LIMITED)
+    for each in (name, LIMITED):
+        if connection.execute("SELECT FROM pg_roles WHERE rolname = %s", [each]).rowcount == 0:
+            connection.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(each)))
+    connection.execute(sql.SQL("GRANT {} TO {}").format(limited, role))
     verifier = connection.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
     connection.execute(sql.SQL("ALTER ROLE {} {} PASSWORD {}").format(role, sql.SQL(RIGHTS), sql.Literal(verifier)))
     connection.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(SEES_SETTINGS), role))

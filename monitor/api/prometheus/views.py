@@ -19,6 +19,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from monitor import redis_client
+from monitor.accounts.read_limits import is_limited
 from monitor.api.prometheus.paths import PathCollector
 from monitor.api.prometheus.system import SystemCollector
 from monitor.archive.queries.directions import direction_counters
@@ -73,21 +74,27 @@ def _path_collector(source: str | None) -> PathCollector:
 
 
 def _answer(key: str, make: Callable[[], Collector]) -> HttpResponse:
+    try:
+        text = _exposed(make) if is_limited() else _shared(key, make)
+    except TooMany as error:
+        return _refused(422, str(error))
+    except (DatabaseError, InterfaceError) as error:
+        logger.warning("no metrics: the database does not answer: %s", error)
+        return _refused(503, "the database does not answer; try again")
+    return HttpResponse(text, content_type=CONTENT_TYPE)
+
+
+def _shared(key: str, make: Callable[[], Collector]) -> bytes:
+    """The text of a collector, made once in `KEPT_S` for all readers without limits."""
     cache = redis_client.centre()
     text: bytes | None = cache.command("get", f"metrics:{key}")
     if text is None:
         with _one_at_a_time:
             text = cache.command("get", f"metrics:{key}")
             if text is None:
-                try:
-                    text = _exposed(make)
-                except TooMany as error:
-                    return _refused(422, str(error))
-                except (DatabaseError, InterfaceError) as error:
-                    logger.warning("no metrics: the database does not answer: %s", error)
-                    return _refused(503, "the database does not answer; try again")
+                text = _exposed(make)
                 cache.command("set", f"metrics:{key}", text, ex=KEPT_S, nx=True)
-    return HttpResponse(text, content_type=CONTENT_TYPE)
+    return text
 
 
 def _exposed(make: Callable[[], Collector]) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from django.db import connection
 from django.http import Http404, HttpRequest
 
+from monitor.accounts.read_limits import is_limited
 from monitor.archive.queries.metrics import Metric
 from monitor.overview import measures
 from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, UnknownChoice, load_grid
@@ -57,6 +58,8 @@ def _choices(request: HttpRequest) -> Choices:
 def load_chosen_grid(request: HttpRequest, now: datetime) -> Grid:
     """The grid selected by the query string. Raises Http404 for an unknown choice."""
     choices = _choices(request)
+    if is_limited():
+        return _load(*choices, now)
     with _lock:
         large = _large.get(choices)
         is_on_its_way = choices in _loaded_beside

@@ -2,7 +2,8 @@
 
 `add NAME --role ROLE` asks for a password (or reads it from standard input), `role NAME ROLE` changes the role, `remove
 NAME` deletes the account, `list` shows all accounts. `token NAME --for PURPOSE` creates a token that reads the API (and
-operates with `--operate`), `revoke NAME [--for PURPOSE]` revokes such tokens.
+operates with `--operate`), `revoke NAME [--for PURPOSE]` revokes such tokens. `limit NAME --group GROUP --site SITE`
+limits what an account may read, `limit --role ROLE …` a role, `token NAME --group GROUP` a token.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 from django.utils import timezone
 
-from monitor.accounts.models import UserToken, issue_user_token
-from monitor.accounts.roles import Action, Role, may, roles_of
+from monitor.accounts import read_limits
+from monitor.accounts.models import ReadLimit, UserToken, issue_user_token, token_digest
+from monitor.accounts.read_limits import NOWHERE, Places, UnknownPlace
+from monitor.accounts.roles import Action, Role, give_role, may, roles_of
 from probes.commands.own_command import MANAGE
 from probes.commands.subcommands import add_subcommand
 from probes.quantities import counted
@@ -53,6 +56,12 @@ class Command(BaseCommand):
             action="store_true",
             help="allow it to acknowledge, silence and schedule maintenance",
         )
+        _add_places(token)
+        limit = add_subcommand(verbs, "limit", "limit an account or a role to the paths between some sites")
+        limit.add_argument("name", nargs="?", help="name of the account")
+        limit.add_argument("--role", choices=ROLES, help="the role to limit, instead of an account")
+        limit.add_argument("--none", action="store_true", help="remove the limit: all sites may be read")
+        _add_places(limit)
         revoke = add_subcommand(verbs, "revoke", "revoke the tokens of an account")
         revoke.add_argument("name", help="name of the account")
         revoke.add_argument("--for", dest="purpose", metavar="PURPOSE", help="only tokens for this purpose")
@@ -62,6 +71,8 @@ class Command(BaseCommand):
             self._list(as_json=options["as_json"])
         elif action == "add":
             self._add(options["name"], options["role"])
+        elif action == "limit":
+            self._limit(options)
         else:
             getattr(self, f"_{action}")(_account(options["name"]), options)
 
@@ -78,11 +89,11 @@ class Command(BaseCommand):
         user.set_password(password)
         with transaction.atomic():
             user.save()
-            _give(user, role)
+            give_role(user, Role(role))
         self.stdout.write(f"{name}: account created, {role}")
 
     def _role(self, user: User, options: dict[str, Any]) -> None:
-        _give(user, options["role"])
+        give_role(user, Role(options["role"]))
         self.stdout.write(f"{user.username}: role set to {options['role']}")
 
     def _remove(self, user: User, _: dict[str, Any]) -> None:
@@ -90,12 +101,30 @@ class Command(BaseCommand):
         self.stdout.write(f"{user.username}: account and tokens deleted")
 
     def _token(self, user: User, options: dict[str, Any]) -> None:
-        may_operate = options["operate"]
+        may_operate, places = options["operate"], _places(options)
         if may_operate and not may(user, Action.OPERATE):
             raise CommandError(f"{user.username} may not operate: `{MANAGE} user role {user.username} operator`")
-        self.stdout.write(issue_user_token(user.pk, options["purpose"], timezone.now(), may_operate=may_operate))
+        with transaction.atomic():
+            token = issue_user_token(user.pk, options["purpose"], timezone.now(), may_operate=may_operate)
+            if places != NOWHERE:
+                _store_limit(places, token=UserToken.objects.get(digest=token_digest(token)))
+        self.stdout.write(token)
         verbs = "read and operate" if may_operate else "read"
         self.stderr.write(f"shown once; send it as Authorization: Bearer TOKEN. It may {verbs} as {user.username}")
+
+    def _limit(self, options: dict[str, Any]) -> None:
+        name, role, places = options["name"], options["role"], _places(options)
+        if (name is None) == (role is None):
+            raise CommandError("name an account, or a role with --role")
+        if options["none"] == (places != NOWHERE):
+            raise CommandError("give the sites with --site and --group, or --none to remove the limit")
+        reader = {"role": role} if name is None else {"user": _account(name)}
+        if options["none"]:
+            ReadLimit.objects.filter(**reader).delete()
+            self.stdout.write(f"{name or role}: may read all sites")
+        else:
+            _store_limit(places, **reader)
+            self.stdout.write(f"{name or role}: limited to {places}")
 
     def _revoke(self, user: User, options: dict[str, Any]) -> None:
         tokens = UserToken.objects.filter(user=user, revoked_at=None)
@@ -105,10 +134,11 @@ class Command(BaseCommand):
         self.stdout.write(f"{user.username}: {counted(count, 'token')} revoked")
 
     def _list(self, *, as_json: bool) -> None:
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 "name": user.username,
                 "roles": [str(role) for role in roles_of(user)],
+                "limit": _limit_text(user),
                 "tokens": list(UserToken.objects.filter(user=user, revoked_at=None).values_list("name", flat=True)),
             }
             for user in User.objects.order_by("username")
@@ -118,7 +148,8 @@ class Command(BaseCommand):
             return
         for row in rows:
             roles, tokens = ", ".join(row["roles"]) or "no role", ", ".join(row["tokens"]) or "none"
-            self.stdout.write(f"{row['name']:<20} {roles:<10} tokens: {tokens}")
+            limit = "" if row["limit"] is None else f"; limited to {row['limit'] or 'nothing'}"
+            self.stdout.write(f"{row['name']:<20} {roles:<10} tokens: {tokens}{limit}")
 
 
 def _account(name: str) -> User:
@@ -128,12 +159,26 @@ def _account(name: str) -> User:
     return user
 
 
-def _give(user: User, role: str) -> None:
-    """Set this role and remove our other roles."""
-    user.groups.remove(*Group.objects.filter(name__in=ROLES))
-    user.groups.add(Group.objects.get(name=role))
-    if user.is_superuser and role != Role.OPERATOR:
-        User.objects.filter(pk=user.pk).update(is_superuser=False)
+def _add_places(parser: ArgumentParser) -> None:
+    for name in ("group", "site"):
+        text = f"a {name} of the mesh that it may read, with others so named; repeat for several"
+        parser.add_argument(f"--{name}", action="append", default=[], metavar=name.upper(), help=text)
+
+
+def _places(options: dict[str, Any]) -> Places:
+    return Places(tuple(options["site"]), tuple(options["group"]))
+
+
+def _limit_text(user: User) -> str | None:
+    places = read_limits.limits_of(user)
+    return None if places is None else str(places)
+
+
+def _store_limit(places: Places, **reader: Any) -> None:
+    try:
+        read_limits.store(places, **reader)
+    except UnknownPlace as error:
+        raise CommandError(str(error)) from error
 
 
 def _read_password() -> str:

@@ -18,6 +18,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from monitor.accounts.origin import is_by_this_user
+from monitor.accounts.read_limits import is_limited
 from monitor.accounts.roles import Action, needs
 from monitor.web.pages.incidents.operate import may_operate, refusal
 from monitor.web.pages.lab.load import BreakForm, LabView, change_site, expected_now, load_lab, undo
@@ -33,7 +34,7 @@ REFRESH_S = 3
 @require_http_methods(["GET", "HEAD", "POST"])
 def lab_page(request: HttpRequest) -> HttpResponse:
     """Show the broken paths, or break or restore a path and show them again."""
-    if settings.LAB_DIR is None:
+    if settings.LAB_DIR is None or is_limited():
         raise Http404(f"There is no lab here: `{MANAGE} up --lab` runs one.")
     may_break = may_operate(request) or (settings.LOCAL_READ and is_by_this_user(request))
     if request.method == "POST" and not may_break:
@@ -53,7 +54,7 @@ def lab_page(request: HttpRequest) -> HttpResponse:
 @never_cache
 def lab_expected(request: HttpRequest) -> JsonResponse:
     """For `lab set`: the expected time until the incident of the present faults, as sentences and seconds."""
-    if settings.LAB_DIR is None:
+    if settings.LAB_DIR is None or is_limited():
         raise Http404(f"There is no lab here: `{MANAGE} up --lab` runs one.")
     query = request.GET
     try:

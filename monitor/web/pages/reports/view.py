@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
 
 from csp.constants import HEADER
 from csp.utils import build_policy
@@ -11,8 +13,14 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from monitor.accounts.read_limits import is_limited
 from monitor.mesh.models import Mesh
-from monitor.reports.files import next_report_at, written_reports
+from monitor.reports.contents.collect import collect
+from monitor.reports.contents.compose import compose
+from monitor.reports.contents.report import ReportScope
+from monitor.reports.files import as_bytes, next_report_at, written_reports
+from monitor.reports.numbers import Numbers
+from monitor.reports.periods import Period, Week
 from monitor.web.request import policy
 
 TO_SUNDAY = timedelta(days=6)
@@ -32,12 +40,20 @@ def reports_page(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def report(request: HttpRequest, name: str) -> HttpResponse:
-    """A weekly report as it was written; with `.pdf` behind its name, as a PDF."""
+    """A weekly report as it was written; with `.pdf` behind its name, as a PDF. For a reader with limits it is written
+    anew, of the sites that may be read."""
     for written in written_reports():
         if name == f"{written.week}.pdf" and written.pdf is not None:
-            return HttpResponse(written.pdf.read_bytes(), content_type="application/pdf")
+            return HttpResponse(_content(written.week, written.pdf), content_type="application/pdf")
         if str(written.week) == name:
-            response = HttpResponse(written.path.read_bytes(), content_type="text/html; charset=utf-8")
+            response = HttpResponse(_content(written.week, written.path), content_type="text/html; charset=utf-8")
             response.headers[HEADER] = build_policy(policy.STORED_DOCUMENT)
             return response
     raise Http404(f"There is no report {name}; /reports/ lists those that there are.")
+
+
+def _content(week: Week, path: Path) -> bytes:
+    if not is_limited():
+        return path.read_bytes()
+    material = collect(ReportScope(), Period.of_week(week, ZoneInfo("UTC")), timezone.now())
+    return as_bytes(compose(material, Numbers()), Numbers(), path.suffix)

@@ -1,0 +1,162 @@
+"""Limits of what a reader may read: paths between the sites of a `ReadLimit`.
+
+PostgreSQL enforces them. While a limited request is answered, the connection has the role `LIMITED` of
+`monitor.stack.access`, and row-level security (`migrations/0004_read_policies.py`) hides the rows of other sites from
+every query, of the hypertables by the views of `limited_role`: pages, charts, API, exports and metrics need no
+condition of their own. The tables' owner, as which everything else runs, sees all rows.
+
+In: a user, and the token of a program. Out: the ids of the readable sites, None for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.signals import request_finished
+from django.db import DatabaseError, connection, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+from django.db.models import Q
+
+from monitor.accounts.models import ReadLimit, UserToken
+from monitor.accounts.roles import roles_of
+from monitor.stack.access import LIMITED
+
+LIMIT = """
+SELECT set_config('role', %s, false), set_config('search_path', 'limited, public', false),
+    set_config('soundings.sites', %s, false), set_config('soundings.user', %s, false)
+"""
+UNLIMIT = "RESET ROLE; RESET search_path"
+LIMITED_ROLE_MISSING = (
+    "the database has no role for readers with limits: `manage.py database role --superuser-url-file FILE` creates it, "
+    "and `manage.py migrate` gives it its rights"
+)
+_ATTRIBUTE = "soundings_limit"
+
+
+class UnknownPlace(Exception):
+    """A site or group that the mesh does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Sites and groups, by name."""
+
+    sites: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ", ".join((*(f"group {name}" for name in self.groups), *(f"site {name}" for name in self.sites)))
+
+
+NOWHERE = Places()
+
+
+class CannotLimit(Exception):
+    """The connection could not be limited, so nothing may be read by it; the message says how to fix it."""
+
+
+def readable_sites(user: User, token: UserToken | None = None) -> frozenset[int] | None:
+    """Ids of the sites that may be read; None for all.
+
+    A user's own limit replaces that of its roles; of several roles the widest counts. A token's limit narrows its
+    user's.
+    """
+    of_reader = Q(user=user) | Q(role__isnull=False)
+    limits = ReadLimit.objects.filter(of_reader if token is None else of_reader | Q(token=token))
+    by_reader = {(limit.role, limit.token_id): limit for limit in limits}
+    sites = _of_user(user, by_reader)
+    narrowed = None if token is None else by_reader.get((None, token.pk))
+    if narrowed is None:
+        return sites
+    return _sites_of(narrowed) if sites is None else sites & _sites_of(narrowed)
+
+
+def _of_user(user: User, by_reader: dict[tuple[str | None, int | None], ReadLimit]) -> frozenset[int] | None:
+    own = by_reader.get((None, None))
+    if own is not None:
+        return _sites_of(own)
+    if not by_reader or user.is_superuser:
+        return None
+    limits = [by_reader.get((str(role), None)) for role in roles_of(user)]
+    narrow = [_sites_of(limit) for limit in limits if limit is not None]
+    return frozenset().union(*narrow) if narrow and len(narrow) == len(limits) else None
+
+
+def _sites_of(limit: ReadLimit) -> frozenset[int]:
+    of_groups = limit.groups.exclude(sites=None).values_list("sites", flat=True)
+    return frozenset((*limit.sites.values_list("pk", flat=True), *of_groups))
+
+
+def store(places: Places, **reader: Any) -> None:
+    """Limit a reader, given as `user`, `role` or `token`, to these places. Raises `UnknownPlace`."""
+    with transaction.atomic():
+        limit, _ = ReadLimit.objects.get_or_create(**reader)
+        for relation, names in ((limit.sites, places.sites), (limit.groups, places.groups)):
+            rows: dict[str, Any] = {row.name: row for row in relation.model.objects.filter(name__in=names)}
+            for name in names:
+                if name not in rows:
+                    raise UnknownPlace(f"the mesh has no {relation.model._meta.verbose_name} {name}")
+            relation.set([row.pk for row in rows.values()])
+
+
+def limits_of(user: User) -> Places | None:
+    """The user's own limit; None without."""
+    limit = ReadLimit.objects.filter(user=user).first()
+    if limit is None:
+        return None
+    return Places(tuple(limit.sites.values_list("name", flat=True)), tuple(limit.groups.values_list("name", flat=True)))
+
+
+def limit(sites: Iterable[int], user: str = "") -> None:
+    """Let the connection read these sites only, until `unlimit`; the user also reads its own audit records. Raises
+    `CannotLimit`."""
+    settings = (",".join(str(site) for site in sorted(sites)), user)
+    try:
+        _apply(connection, settings)
+    except DatabaseError as error:
+        raise CannotLimit(LIMITED_ROLE_MISSING) from error
+    setattr(connection, _ATTRIBUTE, settings)
+
+
+def unlimit() -> None:
+    """Let the connection read everything again."""
+    if not is_limited():
+        return
+    if connection.connection is not None:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(UNLIMIT)
+        except DatabaseError:
+            connection.close()  # the next has no limit
+    delattr(connection, _ATTRIBUTE)
+
+
+def is_limited() -> bool:
+    """Whether this request may read some of the sites only: nothing that all readers share may be shown or kept."""
+    return hasattr(connection, _ATTRIBUTE)
+
+
+def connect() -> None:
+    """Register the handlers that begin and end the limit of a connection."""
+    connection_created.connect(_limit_again, dispatch_uid="read limits")
+    request_finished.connect(_end, dispatch_uid="read limits")
+
+
+def _apply(wrapper: BaseDatabaseWrapper, settings: tuple[str, str]) -> None:
+    with wrapper.cursor() as cursor:
+        cursor.execute(LIMIT, [LIMITED, *settings])
+
+
+def _limit_again(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
+    """A connection that was lost during a limited request is limited again."""
+    settings = getattr(connection, _ATTRIBUTE, None)
+    if settings is not None:
+        _apply(connection, settings)
+
+
+def _end(**_: Any) -> None:
+    unlimit()
