@@ -43,6 +43,24 @@ VARIABLES = {
         "addresses and networks of proxies, separated by commas, whose X-Forwarded-For and X-Forwarded-Proto are "
         "believed, as 127.0.0.1,::1; default none"
     ),
+    "SOUNDINGS_OIDC_ISSUER": (
+        "issuer of the provider of single sign-on by OpenID Connect, as https://sso.example.org/realms/lab; "
+        "without it only accounts made here log in"
+    ),
+    "SOUNDINGS_OIDC_CLIENT_ID": "the client that Soundings is registered as at the provider",
+    "SOUNDINGS_OIDC_CLIENT_SECRET": "its secret, better in a file of mode 600, SOUNDINGS_OIDC_CLIENT_SECRET_FILE",
+    "SOUNDINGS_OIDC_LABEL": "text of the button on the login page; default Log in with single sign-on",
+    "SOUNDINGS_OIDC_SCOPES": "scopes to ask for, separated by spaces; default openid profile",
+    "SOUNDINGS_OIDC_USER_CLAIM": "claim with the name of a new account; default preferred_username",
+    "SOUNDINGS_OIDC_GROUPS_CLAIM": "claim with the user's groups; default groups",
+    "SOUNDINGS_OIDC_ROLES": (
+        "roles of the provider's groups, as GROUP=operator or GROUP=viewer:NAME,NAME, which limits the group to "
+        "groups of the mesh; separated by spaces or lines"
+    ),
+    "SOUNDINGS_OIDC_DEFAULT_ROLE": "role of users without such a group: none or viewer; default none",
+    "SOUNDINGS_OIDC_SESSION_HOURS": (
+        "hours after which a user of single sign-on logs in again, and gets the role of the groups then; default 8"
+    ),
     "SOUNDINGS_LOG_ALL": "1 logs each task of the worker and each request; by default only errors and refusals",
     "SOUNDINGS_PULSE_FILE": "file that the worker or beat touches while it runs; `manage.py up` sets it",
     "SOUNDINGS_LAB_DIR": (

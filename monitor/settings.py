@@ -11,6 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from psycopg.conninfo import conninfo_to_dict
 
 from monitor import environment
+from monitor.accounts import oidc_settings
 from monitor.stack.postgres import local_url
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -64,6 +65,7 @@ PUBLIC_STATUS = environment.flag("SOUNDINGS_PUBLIC_STATUS")
 LOCAL_READ = environment.flag("SOUNDINGS_LOCAL_READ")
 ALLOW_PLAIN_HTTP = environment.flag("SOUNDINGS_ALLOW_PLAIN_HTTP")
 TRUSTED_PROXIES = environment.trusted_proxies()
+OIDC = oidc_settings.read()
 NOTIFY_URLS = environment.words("SOUNDINGS_NOTIFY_URLS", "log://")
 REVERSE_NAMES = environment.choice("SOUNDINGS_REVERSE_NAMES", ("public", "all", "off"))
 REPORT_DIR = DATA_DIR / "reports"
@@ -197,7 +199,8 @@ CONTENT_SECURITY_POLICY = {
         "style-src": [SELF],
         "img-src": [SELF, "data:"],
         "connect-src": [SELF],
-        "form-action": [SELF],
+        # The logout's form redirects to the provider of single sign-on.
+        "form-action": [SELF] if OIDC is None else [SELF, OIDC.origin],
         "base-uri": [NONE],
         "frame-ancestors": [NONE],
     }

@@ -35,6 +35,7 @@ printf 'requirepass %s\n' "$(cat "$folder/redis/password")" | write "$folder/red
 printf 'redis://:%s@redis:6379/0' "$(cat "$folder/redis/password")" | write "$folder/centre/redis_url"
 take notify_urls "$folder/centre/notify_urls" "${SOUNDINGS_NOTIFY_URLS:-log://}"
 take smtp_url "$folder/centre/smtp_url" "${SOUNDINGS_SMTP_URL:-smtp://localhost:25}"
+take oidc_client_secret "$folder/centre/oidc_client_secret" "" # empty without single sign-on
 for file in certificate key; do
     [ ! -s "$given/$file" ] || write "$folder/proxy/$file" <"$given/$file"
 done

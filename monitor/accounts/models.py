@@ -51,6 +51,20 @@ class ReadLimit(models.Model):
         ]
 
 
+class SingleSignOnIdentity(models.Model):
+    """The account of a user at the provider of single sign-on. Its name may change there, its subject does not."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="single_sign_on"
+    )
+    issuer = models.TextField()
+    subject = models.TextField(help_text="the claim sub, which the issuer never gives to another user")
+
+    class Meta:
+        db_table = "single_sign_on_identity"
+        constraints = [models.UniqueConstraint(fields=["issuer", "subject"], name="one_account_of_a_subject")]
+
+
 class UserPreferences(models.Model):
     """Theme and time zone of a user's pages; `monitor.accounts.preferences` reads and writes them."""
 

@@ -42,7 +42,7 @@ class UnknownPlace(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class PlaceNames:
     """Sites and groups, by name."""
 
     sites: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Places:
         return ", ".join((*(f"group {name}" for name in self.groups), *(f"site {name}" for name in self.sites)))
 
 
-NOWHERE = Places()
+NOWHERE = PlaceNames()
 
 
 class CannotLimit(Exception):
@@ -91,7 +91,7 @@ def _sites_of(limit: ReadLimit) -> frozenset[int]:
     return frozenset((*limit.sites.values_list("pk", flat=True), *of_groups))
 
 
-def store(places: Places, **reader: Any) -> None:
+def store(places: PlaceNames, **reader: Any) -> None:
     """Limit a reader, given as `user`, `role` or `token`, to these places. Raises `UnknownPlace`."""
     with transaction.atomic():
         limit, _ = ReadLimit.objects.get_or_create(**reader)
@@ -103,12 +103,14 @@ def store(places: Places, **reader: Any) -> None:
             relation.set([row.pk for row in rows.values()])
 
 
-def limits_of(user: User) -> Places | None:
+def limits_of(user: User) -> PlaceNames | None:
     """The user's own limit; None without."""
     limit = ReadLimit.objects.filter(user=user).first()
     if limit is None:
         return None
-    return Places(tuple(limit.sites.values_list("name", flat=True)), tuple(limit.groups.values_list("name", flat=True)))
+    return PlaceNames(
+        tuple(limit.sites.values_list("name", flat=True)), tuple(limit.groups.values_list("name", flat=True))
+    )
 
 
 def limit(sites: Iterable[int], user: str = "") -> None:

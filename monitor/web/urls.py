@@ -1,6 +1,5 @@
 """The pages."""
 
-from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 
 from monitor.accounts.roles import Action, needs
@@ -21,6 +20,7 @@ from monitor.web.pages.incidents.view import (
     maintenance_page,
 )
 from monitor.web.pages.lab.view import lab_expected, lab_page
+from monitor.web.pages.login import single_sign_on
 from monitor.web.pages.login.view import Login
 from monitor.web.pages.map.view import map_page
 from monitor.web.pages.path import downloads, on_demand, run_now, trace_now
@@ -106,5 +106,7 @@ urlpatterns: list[URLPattern] = [
     path("lab/", lab_page, name="lab"),
     path("lab/expected/", lab_expected, name="lab-expected"),
     path("login/", Login.as_view(), name="login"),
-    path("logout/", needs(Action.READ)(LogoutView.as_view(next_page="login")), name="logout"),
+    path("login/sso/", single_sign_on.begin, name="sso"),
+    path("login/sso/callback/", single_sign_on.callback, name="sso-callback"),
+    path("logout/", needs(Action.READ)(single_sign_on.Logout.as_view()), name="logout"),
 ]

@@ -90,7 +90,7 @@ def pages(paths, places):
     incidents = {row.path_id: row.incident_id for row in IncidentPath.objects.all()}
     keys = {
         "path_id": [path.pk for path in paths],
-        "incident_id": [incidents[path.pk] for path in paths],
+        "incident_id": [incidents.get(path.pk, 1) for path in paths],
         "name": places,
         "quiet_id": list(QuietPeriod.objects.filter(site__name__in=places).values_list("pk", flat=True)),
         "role": ["sender"],
@@ -104,14 +104,12 @@ def pages(paths, places):
             continue  # from the OpenAPI document, which has their parameters
         if "/agent/" in route or "login" in route or "logout" in route or "openapi" in route or "docs" in route:
             continue
-        names = re.findall(r"<(?:\w+:)?(\w+)>|\{(\w+)\}", route)
-        wanted = {first or second for first, second in names}
-        for number in range(max((len(keys.get(name, [1])) for name in wanted), default=1)):
-            filled = re.sub(
-                r"<(?:\w+:)?(\w+)>",
-                lambda match, number=number: str(keys.get(match[1], [1])[number % len(keys.get(match[1], [1]))]),
-                route,
-            )
+        names = re.findall(r"<(?:\w+:)?(\w+)>", route)
+        for number in range(max((len(keys.get(name) or [1]) for name in names), default=1)):
+            filled = route
+            for name in names:
+                values = keys.get(name) or [1]
+                filled = re.sub(rf"<(?:\w+:)?{name}>", str(values[number % len(values)]), filled)
             addresses.append(filled)
     return [*addresses, *api_addresses(paths, places, keys)]
 
@@ -120,7 +118,12 @@ def api_addresses(paths, places, keys):
     """Every GET of the OpenAPI document, with all of its parameters that name a place, and with those it requires."""
     first, values = paths[0], {"start": "2026-11-20T00:00:00Z", "end": "2026-11-22T00:00:00Z", "source": places[0]}
     values |= {"destination": places[1], "site": places[0], "host": places[0], "path_id": first.pk, "path": first.pk}
-    places_of = {"at": HOUR.isoformat(), "slo_id": 1, **{key: listed[0] for key, listed in keys.items()}, **values}
+    places_of = {
+        "at": HOUR.isoformat(),
+        "slo_id": 1,
+        **{key: listed[0] for key, listed in keys.items() if listed},
+        **values,
+    }
     for address, operations in api.get_openapi_schema()["paths"].items():
         if "get" not in operations:
             continue
@@ -291,7 +294,8 @@ NAMELESS = {
     "auth_group", "auth_group_permissions", "auth_permission", "auth_user", "auth_user_groups",
     "auth_user_user_permissions", "centre_sample", "django_content_type", "django_migrations", "django_session",
     "host_inventory", "kept_since", "last_run", "loaded_table", "mesh", "read_limit", "read_limit_groups",
-    "read_limit_sites", "reverse_name", "table_size", "test", "user_preferences", "user_token",
+    "read_limit_sites", "reverse_name", "single_sign_on_identity", "table_size", "test", "user_preferences",
+    "user_token",
 }  # fmt: skip
 """Tables that readers with limits see in full: they have no rows of a site or path. `mesh` has settings, which no page
 shows by site; `host_inventory` is reached from a throughput test only."""

@@ -23,7 +23,7 @@ from django.utils import timezone
 
 from monitor.accounts import read_limits
 from monitor.accounts.models import ReadLimit, UserToken, issue_user_token, token_digest
-from monitor.accounts.read_limits import NOWHERE, Places, UnknownPlace
+from monitor.accounts.read_limits import NOWHERE, PlaceNames, UnknownPlace
 from monitor.accounts.roles import Action, Role, give_role, may, roles_of
 from probes.commands.own_command import MANAGE
 from probes.commands.subcommands import add_subcommand
@@ -165,8 +165,8 @@ def _add_places(parser: ArgumentParser) -> None:
         parser.add_argument(f"--{name}", action="append", default=[], metavar=name.upper(), help=text)
 
 
-def _places(options: dict[str, Any]) -> Places:
-    return Places(tuple(options["site"]), tuple(options["group"]))
+def _places(options: dict[str, Any]) -> PlaceNames:
+    return PlaceNames(tuple(options["site"]), tuple(options["group"]))
 
 
 def _limit_text(user: User) -> str | None:
@@ -174,7 +174,7 @@ def _limit_text(user: User) -> str | None:
     return None if places is None else str(places)
 
 
-def _store_limit(places: Places, **reader: Any) -> None:
+def _store_limit(places: PlaceNames, **reader: Any) -> None:
     try:
         read_limits.store(places, **reader)
     except UnknownPlace as error:

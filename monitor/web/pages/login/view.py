@@ -32,6 +32,9 @@ class Login(LoginView):
     redirect_authenticated_user = True
     next_page = "grid"
 
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(oidc=settings.OIDC, **kwargs)
+
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         wait_s = _wait_s(request)
         if wait_s > 0:
