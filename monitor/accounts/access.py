@@ -5,7 +5,7 @@ allows reading without login; SOUNDINGS_LOCAL_READ=1, set by `manage.py up`, all
 SOUNDINGS_PUBLIC_STATUS=1 opens the status page, and nothing else. Programs send a user's token, which can read, and
 operate if created so; a request with a token is judged by the token alone, also where reading is open. Agents have
 their own tokens (`monitor.agents.authentication`) and pass here. A reader with limits reads through
-`monitor.accounts.read_limits`.
+`monitor.accounts.read_limits`. A shared link opens its page without a login (`monitor.accounts.shared_links`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonRes
 from django.middleware.csrf import CsrfViewMiddleware
 from django.urls import reverse
 
-from monitor.accounts import rate_limits, read_limits
-from monitor.accounts.models import UserToken, token_digest
+from monitor.accounts import rate_limits, read_limits, shared_links
+from monitor.accounts.models import SharedLink, UserToken, token_digest
 from monitor.accounts.origin import is_local
 from monitor.accounts.roles import Action, action_of, may
 from probes.commands.own_command import MANAGE
@@ -58,7 +58,10 @@ class Access:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         read_limits.unlimit()  # should the answer before not have been closed
-        return self.get_response(request)
+        response = self.get_response(request)
+        if getattr(request, "shared_link", None) is not None:
+            shared_links.close(response)
+        return response
 
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: Any, kwargs: Any
@@ -84,6 +87,9 @@ class Access:
         if is_for_programs:
             return self._refuse_program(request, action)
         if not request.user.is_authenticated:
+            if action is Action.READ and (link := shared_links.link_for(request)) is not None:
+                request.shared_link = link  # type: ignore[attr-defined]
+                return None
             return HttpResponseRedirect(f"{reverse('login')}?{urlencode({'next': request.get_full_path()})}")
         if not may(request.user, action):
             raise PermissionDenied(_missing_role(action, request.user.get_username()))
@@ -105,13 +111,15 @@ def may_operate(request: HttpRequest) -> bool:
 
 def _limit(request: HttpRequest) -> HttpResponse | None:
     """Limit the connection to the sites that the user, and its token, may read; an error response if it cannot be."""
-    if not isinstance(request.user, User):
+    link: SharedLink | None = getattr(request, "shared_link", None)
+    reader = request.user if link is None else link.owner
+    if not isinstance(reader, User):
         return None
-    sites = read_limits.readable_sites(request.user, getattr(request, "token", None))
+    sites = read_limits.readable_sites(reader, getattr(request, "token", None))
     if sites is None:
         return None
     try:
-        read_limits.limit(sites, request.user.get_username())
+        read_limits.limit(sites, reader.get_username() if link is None else "")
     except read_limits.CannotLimit as error:
         return _refusal(503, str(error))
     return None

@@ -65,6 +65,20 @@ class SingleSignOnIdentity(models.Model):
         constraints = [models.UniqueConstraint(fields=["issuer", "subject"], name="one_account_of_a_subject")]
 
 
+class SharedLink(models.Model):
+    """A link by which visitors read a page without a login; `monitor.accounts.shared_links` makes and checks them."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="shared_links")
+    digest = models.TextField(unique=True)
+    address = models.TextField(help_text="of the page, with its query")
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "shared_link"
+
+
 class UserPreferences(models.Model):
     """Theme and time zone of a user's pages; `monitor.accounts.preferences` reads and writes them."""
 

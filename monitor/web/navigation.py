@@ -40,6 +40,7 @@ MORE = (
     Destination("maintenance", "Maintenance", frozenset({"maintenance-change"})),
     Destination("completeness", "Completeness"),
     Destination("audit", "Activity", needs_login=True),
+    Destination("share", "Shared pages", needs_login=True),
     Destination("status", "Status page"),
     Destination("preferences", "Settings"),
 )

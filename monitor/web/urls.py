@@ -31,6 +31,7 @@ from monitor.web.pages.records.view import records_page
 from monitor.web.pages.reports.view import report, reports_page
 from monitor.web.pages.routes.view import routes_page
 from monitor.web.pages.search.view import search_page, suggestions
+from monitor.web.pages.share.view import open_link, revoke, share_page
 from monitor.web.pages.site.view import site_page
 from monitor.web.pages.sites.view import sites_page
 from monitor.web.pages.status.view import status_page
@@ -105,6 +106,9 @@ urlpatterns: list[URLPattern] = [
     path("charts/vega-<str:version>.js", chart_bundle, name="chart-bundle"),
     path("lab/", lab_page, name="lab"),
     path("lab/expected/", lab_expected, name="lab-expected"),
+    path("share/", share_page, name="share"),
+    path("share/<int:link_id>/revoke/", revoke, name="share-revoke"),
+    path("shared/<str:token>/", open_link, name="shared"),
     path("login/", Login.as_view(), name="login"),
     path("login/sso/", single_sign_on.begin, name="sso"),
     path("login/sso/callback/", single_sign_on.callback, name="sso-callback"),

@@ -45,6 +45,7 @@ PAGES = {
     "maintenance": "/maintenance/",
     "maintenance-change": "/maintenance/{quiet_id}/",
     "audit": "/audit/",
+    "share": "/share/?address=/sites/",
     "unsubscribe": "/unsubscribe/{subscription}/",
     "reports": "/reports/?{week}",
     "report": "/reports/{week}",
@@ -65,7 +66,7 @@ PAGES = {
 """The address of each page by the name of its view. Names in braces are fixtures, which wait until their object exists;
 a page ignores them behind a question mark."""
 
-FOR_OPERATORS = ("path", "captures", "incident", "maintenance", "maintenance-change", "audit", "preferences")
+FOR_OPERATORS = ("path", "captures", "incident", "maintenance", "maintenance-change", "audit", "share", "preferences")
 """Pages visited by an operator, who sees more."""
 
 NOT_PAGES = {
@@ -74,6 +75,7 @@ NOT_PAGES = {
     "request-response-csv", "aggregates-csv",
     "annotate", "annotation-remove", "site-annotate", "site-annotation-remove",
     "run-now", "test-now", "path-progress", "acknowledge", "unacknowledge", "comment", "quiet-end", "silence", "logout",
+    "share-revoke", "shared", "sso", "sso-callback",
     "search-suggestions", "lab", "lab-expected",
 }  # fmt: skip
 """Files, answers to forms and scripts, and the page that exists only where a lab runs."""

@@ -9,6 +9,8 @@ from django.http import HttpRequest
 from django.template import Context
 from django.urls import reverse
 
+from monitor.accounts.access import may_operate
+from monitor.accounts.shared_links import DATA_OF_PAGE
 from monitor.web import navigation
 
 register = template.Library()
@@ -27,3 +29,13 @@ def header_links(context: Context) -> navigation.Navigation:
 def login_address(request: HttpRequest) -> str:
     """The login, from which people come back to this page."""
     return f"{reverse('login')}?{urlencode({'next': request.get_full_path()})}"
+
+
+@register.simple_tag(takes_context=True)
+def share_address(context: Context) -> str | None:
+    """Where an operator shares this page; None where it cannot be shared."""
+    request: HttpRequest | None = context.get("request")
+    match = None if request is None else request.resolver_match
+    if request is None or match is None or match.url_name not in DATA_OF_PAGE or not request.user.is_authenticated:
+        return None
+    return f"{reverse('share')}?{urlencode({'address': request.get_full_path()})}" if may_operate(request) else None
