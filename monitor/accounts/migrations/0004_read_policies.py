@@ -8,8 +8,8 @@ no policy, which compressed chunks do not permit: `monitor.accounts.limited_role
 
 from django.db import migrations
 
-SITES = "SELECT unnest(string_to_array(current_setting('soundings.sites'), ',')::bigint[])"
-PATHS = "SELECT id FROM path"
+from monitor.accounts.row_policies import PATHS, SITES, by_host, by_path, by_site, policies
+
 QUIET_OR_ANNOTATION = f"(path_id IS NULL OR path_id IN ({PATHS})) AND (site_id IS NULL OR site_id IN ({SITES}))"
 
 BY_SITE = (
@@ -27,14 +27,11 @@ BY_INCIDENT = ("incident_path", "incident_evidence", "incident_turn", "notificat
 
 READABLE = {
     "site": f"id IN ({SITES})",
-    **dict.fromkeys(BY_SITE, f"site_id IN ({SITES})"),
     "path": "source_id IN (SELECT id FROM host) AND destination_id IN (SELECT id FROM host)",
-    **dict.fromkeys(BY_PATH, f"path_id IN ({PATHS})"),
     "site_group": "group_is_readable(id)",
     "measurement_period": "measurement_id IN (SELECT id FROM measurement)",
     "slot": "measurement_id IN (SELECT id FROM measurement)",
     "slot_request": "slot_id IN (SELECT id FROM slot)",
-    "slot_host": "host_id IN (SELECT id FROM host)",
     "slot_uplink": "uplink_id IN (SELECT id FROM uplink)",
     "throughput_sweep_cell": "sweep_id IN (SELECT id FROM throughput_sweep)",
     "aggregate_run": f"""NOT EXISTS (
@@ -71,19 +68,6 @@ CREATE_FUNCTIONS = [
     f" SET search_path = pg_catalog, pg_temp AS $${body}$$"
     for name, body in FUNCTIONS.items()
 ]
-POLICIES = [
-    statement
-    for table, readable in READABLE.items()
-    for statement in (
-        f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
-        f"CREATE POLICY readable ON {table} USING ({readable})",
-    )
-]
-DROP = [
-    statement
-    for table in READABLE
-    for statement in (f"DROP POLICY readable ON {table}", f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY")
-]
 
 
 class Migration(migrations.Migration):
@@ -98,5 +82,8 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.RunSQL(CREATE_FUNCTIONS, [f"DROP FUNCTION {name}(bigint)" for name in FUNCTIONS]),
-        migrations.RunSQL(POLICIES, DROP),
+        by_site(*BY_SITE),
+        by_path(*BY_PATH),
+        by_host("slot_host"),
+        policies(READABLE),
     ]
