@@ -195,6 +195,7 @@ def test_no_address_names_a_hidden_site(client, paths):
     assert len(list(islice(naming, LEAST_NAMED))) == LEAST_NAMED
 
 
+@pytest.mark.timescale
 def test_the_path_of_a_hidden_site_is_not_found(client, paths):
     client.force_login(user_with())
     limited(user=User.objects.get())
@@ -312,6 +313,7 @@ NAMELESS = {
 shows by site; `host_inventory` is reached from a throughput test only."""
 
 
+@pytest.mark.timescale
 def test_every_table_of_a_site_or_path_has_a_policy():
     """How to give a new table its own: rule 7 of docs/migrations.md."""
     with connection.cursor() as cursor:

@@ -220,7 +220,10 @@ def update_all(of_then, editor):
     "operations",
     [
         [migrations.AddIndex("burst", models.Index(fields=["outcome"], name="by_outcome"))],
-        [migrations.AlterField("burst", "waited", models.BigIntegerField())],
+        [
+            migrations.RunSQL("DROP VIEW limited.burst"),
+            migrations.AlterField("burst", "waited", models.BigIntegerField()),
+        ],
         [migrations.AddConstraint("burst", models.CheckConstraint(condition=models.Q(sent__gte=0), name="sent"))],
         [
             migrations.AddField("burst", "more", models.IntegerField(null=True)),
