@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from django.db.migrations import RunSQL
 
-SITES = "SELECT unnest(string_to_array(current_setting('soundings.sites'), ',')::bigint[])"
+SITES = "SELECT unnest(string_to_array(current_setting('soundings.sites', true), ',')::bigint[])"
 PATHS = "SELECT id FROM path"
 HOSTS = "SELECT id FROM host"
 
