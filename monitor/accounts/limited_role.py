@@ -14,7 +14,15 @@ from django.db import ProgrammingError, connections, transaction
 from monitor.stack.access import LIMITED
 
 IS_THERE = "SELECT FROM pg_roles WHERE rolname = %s"
-TIME_SERIES = ("burst", "throughput_test", "burst_hour", "capacity_result", "trace", "direction_burst")
+TIME_SERIES = (
+    "burst",
+    "throughput_test",
+    "burst_hour",
+    "capacity_result",
+    "trace",
+    "direction_burst",
+    "interface_result",
+)
 """The hypertables; all have a path_id."""
 SCHEMA = "limited"
 VIEW = """

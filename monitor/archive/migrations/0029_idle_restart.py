@@ -1,5 +1,7 @@
 from django.db import migrations, models
 
+from monitor.accounts import row_policies
+
 
 class Migration(migrations.Migration):
     dependencies = [
@@ -45,4 +47,5 @@ class Migration(migrations.Migration):
                 "indexes": [models.Index(fields=["measured_at"], name="idle_restart_by_time")],
             },
         ),
+        row_policies.by_path("idle_restart"),
     ]

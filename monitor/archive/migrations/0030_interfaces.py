@@ -5,6 +5,7 @@ from importlib import import_module
 from django.db import migrations, models
 
 import monitor.archive.fields
+from monitor.accounts import row_policies
 
 TABLES = import_module("monitor.archive.migrations.0001_tables")
 
@@ -83,5 +84,6 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        row_policies.by_path("interface_week"),
         migrations.RunPython(make_hypertable, migrations.RunPython.noop),
     ]

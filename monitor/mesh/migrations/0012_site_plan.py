@@ -11,6 +11,8 @@ a restored database may have marks of an equal number.
 import django.db.models.deletion
 from django.db import migrations, models
 
+from monitor.accounts import row_policies
+
 MESH_TABLES = ("site", "host", "path", "test", "measurement")
 SLOT_COLUMNS = ("measurement_id", "starts_at", "ends_at", "outcome")
 SLOT_HOST_AHEAD = "30 minutes"
@@ -52,7 +54,11 @@ ENDS_OF_SLOTS = """
     INNER JOIN path ON path.id = measurement.path_id
     INNER JOIN host ON host.id IN (path.source_id, path.destination_id)
 """
-NOTE = "CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {text} RETURN NULL; END $$"
+# By the rights of the owner: a change by an operator who reads some sites only concerns plans of others too.
+NOTE = (
+    "CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp "
+    "AS $$ BEGIN {text} RETURN NULL; END $$"
+)
 FUNCTIONS = {
     "note_slot_change": f"""
         PERFORM mark_plans(ARRAY({ENDS_OF_SLOTS} WHERE measurement.id IN (OLD.measurement_id, NEW.measurement_id)));
@@ -193,5 +199,6 @@ class Migration(migrations.Migration):
             ],
             options={"db_table": "site_plan"},
         ),
+        row_policies.by_site("site_plan", "plan_change"),
         migrations.RunSQL(CREATE, DROP),
     ]
