@@ -17,9 +17,8 @@ from typing import Any
 from monitor.agents.health import agent_reports
 from monitor.agents.problems import AgentProblem, ProblemKind
 from monitor.alerts.advisory_lock import advisory_lock
-from monitor.alerts.detect import causes, route_places, rtt_progress, suspects
+from monitor.alerts.detect import causes, route_places, rtt_progress, suspects, troubles
 from monitor.alerts.detect.baselines import Baselines
-from monitor.alerts.detect.causes import LastingIncident
 from monitor.alerts.detect.damage import severity_by_figures
 from monitor.alerts.detect.response_runs import take_responses
 from monitor.alerts.detect.rules import by_direction
@@ -30,7 +29,7 @@ from monitor.alerts.detect.shares import Share, Shares
 from monitor.alerts.detect.snapshot import Key, Snapshot, baselines_of, take_directions, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.alerts.evidence import ending, titles, words
-from monitor.alerts.incidents import levels, lifecycle, queries, quiet
+from monitor.alerts.incidents import lasting_state, levels, lifecycle, queries, quiet
 from monitor.alerts.incidents.finding_level import is_normal_again
 from monitor.alerts.incidents.quiet import QuietPaths
 from monitor.alerts.models import Incident, IncidentState, JudgedDelays
@@ -181,22 +180,27 @@ def _texts(
 
 
 def _add_to_incidents(lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, now: datetime) -> None:
-    """Add findings that are in no lasting incident to the incident of their cause."""
-    lasting_incidents = [_lasting_incident(incident) for incident in lasting]
+    """Add findings that are in no lasting incident to the incident of their cause, and narrow lasting incidents."""
+    lasting_incidents = [lasting_state.of_incident(incident, now) for incident in lasting]
     others = _OtherPaths(firing, lasting, snapshot)
-    keys = causes.lasting_keys(lasting_incidents)
+    keys = troubles.lasting_keys(lasting_incidents)
     seen = route_places.with_routes(suspects.with_trips(snapshot, firing, keys), firing, keys)
-    for cause in causes.find_causes(firing, lasting_incidents, seen):
-        new = [(finding.path_id, finding.rule) for finding in cause.findings]
+    lost_at_s = lasting_state.lost_at_s(firing, lasting_incidents, now)
+    groups = causes.find_causes(firing, lasting_incidents, seen, lost_at_s)
+    for group in groups or causes.rejudge(lasting_incidents, seen):
+        new = [finding.key for finding in group.findings]
         earlier = [
             key
             for incident in lasting_incidents
-            if incident.cause in {cause.label} | cause.merged
-            for key in incident.keys
+            if incident.cause in {group.label} | group.merged
+            for key in incident.keys - group.moved.keys()
         ]
-        if cause.merged:
-            lifecycle.merge(cause.merged, cause.label, now)
-        lifecycle.add_findings(cause.label, cause.findings, now, cause.because, others.shares(new, earlier))
+        if group.merged:
+            lifecycle.merge(group.merged, group.label, now, group.because)
+        if group.moved:
+            lasting_state.move_away(lasting, group, now)
+        if new:
+            lifecycle.add_findings(group.label, group.findings, now, group.because, others.shares(new, earlier))
 
 
 def _update_shares(lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot) -> None:
@@ -222,7 +226,7 @@ class _OtherPaths:
 
     def shares(self, keys: Sequence[Key], earlier: Sequence[Key] = ()) -> list[Share]:
         """The shares beside the paths of an incident with these findings, whose rules are those of `keys`."""
-        trouble, are_losses = causes.trouble_of(keys[0][1]), frozenset(_is_loss(rule) for _, rule in keys)
+        trouble, are_losses = troubles.trouble_of(keys[0][1]), frozenset(_is_loss(rule) for _, rule in keys)
         if (trouble, are_losses) not in self._counted:
             counts = _shares(trouble, are_losses, self._firing, self._lasting, self._snapshot)
             self._counted[trouble, are_losses] = counts
@@ -256,7 +260,7 @@ def _shares(
     rows = {(row.path_id, row.rule): row for incident in lasting for row in incident.paths.all() if not row.is_over}
     keys = {(finding.path_id, finding.rule) for finding in firing} | rows.keys()
     keys -= {key for key, row in rows.items() if is_normal_again(row)}
-    of_trouble = [(path_id, rule) for path_id, rule in keys if causes.trouble_of(rule) == trouble]
+    of_trouble = [(path_id, rule) for path_id, rule in keys if troubles.trouble_of(rule) == trouble]
     bad = {path_id for path_id, rule in of_trouble if _is_loss(rule) in are_losses}
     unknown = {path_id for path_id, _ in of_trouble} - bad
     if trouble is Trouble.ROUND_TRIPS:
@@ -304,7 +308,7 @@ def _close_ended(
                 list(reasons),
                 "; ".join(closing),
                 now,
-                ended_at=None if incident.is_pending else ending.last_bad_burst(incident, every, now),
+                ended_at=None if incident.is_pending else ending.last_bad(incident, every, now),
                 is_silenced=is_silenced,
             )
             closed += ended and incident.state != IncidentState.PENDING
@@ -313,12 +317,6 @@ def _close_ended(
             for row in rows:
                 row.is_over = row.pk in ended_rows
     return closed
-
-
-def _lasting_incident(incident: Incident) -> LastingIncident:
-    rows = [row for row in incident.paths.all() if not row.is_over]
-    since = min((row.since for row in rows), default=None)
-    return LastingIncident(incident.cause, frozenset((row.path_id, row.rule) for row in rows), since)
 
 
 def reason_for_end(

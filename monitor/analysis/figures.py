@@ -106,6 +106,12 @@ def duration(seconds: float) -> str:
     return f"{_plain(seconds / 86_400, 1)} days"
 
 
+def time_so_far(seconds: float) -> str:
+    """A time that goes on, in whole units that have passed: never longer than it is."""
+    unit_s = 1 if seconds < 120 else 60 if seconds < 7200 else 360 if seconds < 172_800 else 8640
+    return duration(max(seconds, 0.0) // unit_s * unit_s)
+
+
 def _short_ms(value: float) -> str:
     size = abs(value)
     return _plain(value, 1 if size >= 10 else 2 if size >= 1 else 3)

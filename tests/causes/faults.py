@@ -371,3 +371,24 @@ def _two(seed: int, random: np.random.Generator) -> PlantedFault:
 @_kind("none")
 def _none(seed: int, random: np.random.Generator) -> PlantedFault:
     return PlantedFault((), agents=(AgentImpairment(_site(random), load=8.5),))
+
+
+@_kind("site outage after another, unrelated delay step")
+def _after_another(seed: int, random: np.random.Generator) -> PlantedFault:
+    """Between the outages are four minutes; the step comes during the second."""
+    single = [host.name for host in HOSTS if host.site != "cern"]
+    earlier, later, c, d = (single[int(place)] for place in random.permutation(len(single))[:4])
+    before, now, longer = at_hosts(earlier), at_hosts(later), either(c, d)
+    return PlantedFault(
+        (
+            Expectation((Fault.INTERRUPTED,), touched(before), (earlier,)),
+            Expectation((Fault.INTERRUPTED,), touched(now), (later,)),
+            Expectation(ROUTE, touched(longer), (c, d)),
+        ),
+        (
+            Impairment(before, loss_ratio=1.0, level=lambda minutes: 1.0 if minutes < 8 else 0.0),
+            Impairment(now, loss_ratio=1.0, level=lambda minutes: 1.0 if minutes >= 12 else 0.0),
+            Impairment(longer, delay_ms=60.0, level=lambda minutes: 1.0 if minutes >= 14 else 0.0),
+        ),
+        lasts_min=32,
+    )  # fmt: skip

@@ -13,11 +13,12 @@ from datetime import datetime, timedelta
 
 from monitor.alerts.detect import causes, route_places, suspects
 from monitor.alerts.detect.baselines import Baselines, baselines_at
-from monitor.alerts.detect.causes import CauseGroup, LastingIncident
+from monitor.alerts.detect.causes import CauseGroup
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.detect.sources import Source
+from monitor.alerts.detect.troubles import LastingIncident, lasting_keys
 from monitor.alerts.evaluate import RuleScope, findings, reason_for_end, snapshot_at
 from monitor.alerts.incidents.gravest import gravest_of
 from monitor.alerts.incidents.lifecycle import CONFIRM_S, REOPEN_S
@@ -74,7 +75,7 @@ class Replay:
             for alarm in lasting
         ]
         firing = findings(snapshot, self.scope, self._rules)
-        held = causes.lasting_keys(lasting_incidents)
+        held = lasting_keys(lasting_incidents)
         seen = suspects.with_trips(snapshot, firing, held, self._source)
         seen = route_places.with_routes(seen, firing, held, self._source)
         groups = causes.find_causes(firing, lasting_incidents, seen)

@@ -8,30 +8,34 @@ counts neither for nor against a cause of bad RTT or loss.
 
 A cause that covers paths of a lasting incident joins it: the incident grows and keeps its name. If a cause explains
 all paths of several lasting incidents, they are merged under the name of that cause; so is a single incident that was
-named after a pair of hosts. An incident of low throughput becomes part of one of bad RTT or loss on all of its paths
-that is detected later, if both began within `SAME_BEGIN`.
+named after a pair of hosts, or after more than this cause. An incident of low throughput becomes part of one of bad RTT
+or loss on all of its paths that is detected later, if both began within `SAME_BEGIN`. Troubles at different times have
+no common cause: `monitor.alerts.detect.troubles` says which paths are bad together. `rejudge` narrows the lasting
+incidents that were named after more paths than have alarmed.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from monitor.alerts.detect import troubles
 from monitor.alerts.detect.route_places import CommonPlace, common_place
 from monitor.alerts.detect.rules.by_direction import DIRECTION
-from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import RuleFinding, Trouble
 from monitor.alerts.detect.shares import ELSEWHERE
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.detect.suspects import PathSuspicion
-from monitor.analysis.alarms.candidates import CauseKind, PathLocation
-from monitor.analysis.alarms.grouping import Cause, explain
+from monitor.alerts.detect.troubles import BadTogether, LastingIncident, lasting_keys, trouble_of
+from monitor.analysis.alarms.candidates import CauseKind, PathLocation, candidates
+from monitor.analysis.alarms.grouping import LEAST_BAD, Cause, explain
 from monitor.mesh.queries import MeasuredPath
 
 SHARE_OF_FLOOR = 0.5
@@ -46,36 +50,36 @@ SAME_BEGIN = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class LastingIncident:
-    """The cause of a lasting incident, the path and rule of each of its findings that is not over, and the earliest
-    begin of these; None if not known."""
-
-    cause: str
-    keys: frozenset[Key]
-    since: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class CauseGroup:
     """New findings of one cause, and in a sentence the reason for this cause (empty for a single pair).
 
-    `merged` holds the causes of the lasting incidents that become part of this group.
+    `merged` holds the causes of the lasting incidents that become part of this group, `moved` those from which some of
+    the findings come.
     """
 
     label: str
     findings: tuple[RuleFinding, ...]
     because: str
     merged: frozenset[str] = frozenset()
+    moved: Mapping[Key, str] = field(default_factory=dict)
 
 
 def find_causes(
-    findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident], snapshot: Snapshot
+    findings: Sequence[RuleFinding],
+    lasting: Sequence[LastingIncident],
+    snapshot: Snapshot,
+    lost_at_s: Mapping[int, float] = MappingProxyType({}),
 ) -> list[CauseGroup]:
-    """Group the findings that are in no lasting incident by their cause."""
+    """Group the findings that are in no lasting incident by their cause. `lost_at_s` is when the packets of a path were
+    lost, the median."""
     of_trouble = {
         trouble: [finding for finding in findings if trouble_of(finding.rule) == trouble] for trouble in Trouble
     }
-    groups = _group(Trouble.ROUND_TRIPS, of_trouble[Trouble.ROUND_TRIPS], lasting, snapshot)
+    groups = [
+        group
+        for together in troubles.bad_together(of_trouble[Trouble.ROUND_TRIPS], lasting, snapshot, lost_at_s)
+        for group in _group(Trouble.ROUND_TRIPS, together, lasting, snapshot)
+    ]
     explained = {
         path_id: incident.cause
         for incident in lasting
@@ -88,12 +92,42 @@ def find_causes(
     for trouble in SLOW_TRANSFERS:
         slow = []
         for finding in of_trouble[trouble]:
-            if finding.path_id not in explained or (finding.path_id, finding.rule) in already:
+            if finding.path_id not in explained or finding.key in already:
                 slow.append(finding)
             else:
                 groups.append(CauseGroup(explained[finding.path_id], (finding,), ""))
-        groups += _group(trouble, slow, lasting, snapshot)
-    return groups + _group(Trouble.NO_DATA, of_trouble[Trouble.NO_DATA], lasting, snapshot)
+        groups += _group(trouble, troubles.all_together(trouble, slow, lasting), lasting, snapshot)
+    without_data = troubles.all_together(Trouble.NO_DATA, of_trouble[Trouble.NO_DATA], lasting)
+    return groups + _group(Trouble.NO_DATA, without_data, lasting, snapshot)
+
+
+def rejudge(lasting: Sequence[LastingIncident], snapshot: Snapshot) -> list[CauseGroup]:
+    """Name lasting incidents of loss anew whose name covers paths without an alarm, where by now a narrower cause
+    explains theirs. Each group is an incident under its new name, with findings that never belonged to it in groups of
+    their own."""
+    wide = [incident for incident in lasting if incident.may_be_narrower]
+    scopes = _scopes(snapshot.paths) if wide else {}
+    groups, taken = [], {incident.cause for incident in lasting}
+    for incident in wide:
+        scope, path_ids = scopes.get(incident.cause, frozenset()), {path_id for path_id, _ in incident.keys}
+        if not scope - path_ids:
+            continue
+        others = [other for other in lasting if other is not incident]
+        elsewhere = {path_id for path_id, _ in lasting_keys(others)} - path_ids
+        together = troubles.all_together(Trouble.ROUND_TRIPS, incident.findings, others)
+        explained = _explain(Trouble.ROUND_TRIPS, together, others, snapshot, elsewhere)
+        main, label, because = max(explained, key=lambda cause: len(cause[0].path_ids))
+        if label in taken or len(main.path_ids) < LEAST_BAD or not scopes.get(label, main.path_ids) < scope:
+            continue
+        taken.add(label)
+        groups.append(CauseGroup(label, (), because, frozenset({incident.cause})))
+        for cause, name, text in explained:
+            strays = tuple(
+                finding for finding in incident.findings if finding.path_id in cause.path_ids - main.path_ids
+            )
+            if strays:
+                groups.append(CauseGroup(name, strays, text, moved={stray.key: label for stray in strays}))
+    return groups
 
 
 def _with_slow_transfers(
@@ -116,47 +150,89 @@ def _with_slow_transfers(
 
 
 def _group(
-    trouble: Trouble, findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident], snapshot: Snapshot
+    trouble: Trouble, together: BadTogether, lasting: Sequence[LastingIncident], snapshot: Snapshot
 ) -> list[CauseGroup]:
-    holder = {
-        path_id: incident.cause
-        for incident in lasting
-        for path_id, rule in incident.keys
-        if trouble_of(rule) == trouble
-    }
-    already = lasting_keys(lasting)
-    new = [finding for finding in findings if (finding.path_id, finding.rule) not in already]
-    if not new:
+    if not together.new:
         return []
     paths = trouble.paths_of(snapshot)
-    bad = holder.keys() | {finding.path_id for finding in findings}
-    unknown = paths_without_bursts(snapshot) - bad if trouble is Trouble.ROUND_TRIPS else frozenset()
-    lines = [_line(path) for path in paths.values()]
-    evidence = PathSuspicion(findings, already, snapshot) if trouble is Trouble.ROUND_TRIPS else None
-    ways = {finding.path_id: finding.figures[DIRECTION] for finding in findings if DIRECTION in finding.figures}
-    place = None if evidence is None else common_place(snapshot, bad, unknown, evidence, ways)
-    places = {} if place is None else {place.name: place.path_ids}
     groups = []
-    for cause in explain(lines, bad & paths.keys(), unknown, _links(paths.values()), evidence, places):
-        of_cause = tuple(finding for finding in new if finding.path_id in cause.path_ids)
+    for cause, label, because in _explain(trouble, together, lasting, snapshot):
+        of_cause = tuple(finding for finding in together.new if finding.path_id in cause.path_ids)
+        if not of_cause:
+            continue
+        held = Counter(together.holder[path_id] for path_id in cause.path_ids if path_id in together.holder)
+        pairs = _pair_names(trouble, [paths[path_id] for path_id in cause.path_ids])
+        merged = _mergeable(held.keys(), cause, label, pairs, lasting, _scopes(paths) if held else {})
+        name = label if merged or not held else held.most_common(1)[0][0]
+        back = {key: relapsed for key, relapsed in together.relapsed.items() if key[0] in cause.path_ids}
+        if not held:
+            name = _own_name(of_cause, back.values(), lasting) or name
+        stay = {key for key, relapsed in back.items() if relapsed == name or relapsed in merged}
+        moved = {key: relapsed for key, relapsed in back.items() if key not in stay}
+        of_cause = tuple(finding for finding in of_cause if finding.key not in stay)
         if of_cause:
-            own = _agent_trouble(trouble, cause, of_cause, snapshot)
-            label = f"agent of {cause.name}" if own else _label(trouble, cause, paths)
-            held = Counter(holder[path_id] for path_id in cause.path_ids if path_id in holder)
-            pairs = _pair_names(trouble, [paths[path_id] for path_id in cause.path_ids])
-            merged = _mergeable(held.keys(), cause, label, pairs, lasting)
-            name = label if merged or not held else held.most_common(1)[0][0]
-            groups.append(CauseGroup(name, of_cause, _evidence_text(trouble, cause, own, place), merged))
+            groups.append(CauseGroup(name, of_cause, because, merged, moved))
     return groups
 
 
+def _explain(
+    trouble: Trouble,
+    together: BadTogether,
+    lasting: Sequence[LastingIncident],
+    snapshot: Snapshot,
+    elsewhere: Collection[int] = (),
+) -> list[tuple[Cause, str, str]]:
+    """The causes of these bad paths, each with its name and the evidence for it. Those `elsewhere` have another cause
+    and do not count."""
+    paths = trouble.paths_of(snapshot)
+    findings, bad, unknown = together.findings, together.path_ids, frozenset(elsewhere)
+    evidence = None
+    if trouble is Trouble.ROUND_TRIPS:
+        unknown |= paths_without_bursts(snapshot) - bad
+        keys = frozenset(together.keys)
+        evidence = PathSuspicion(findings, keys, snapshot, troubles.settled_s(lasting, snapshot))
+    lines = [_line(path) for path in paths.values()]
+    ways = {finding.path_id: finding.figures[DIRECTION] for finding in findings if DIRECTION in finding.figures}
+    place = None if evidence is None else common_place(snapshot, bad, unknown, evidence, ways)
+    places = {} if place is None else {place.name: place.path_ids}
+    causes = []
+    for cause in explain(lines, bad & paths.keys(), unknown, _links(paths.values()), evidence, places):
+        of_cause = [finding for finding in together.new if finding.path_id in cause.path_ids]
+        own = _agent_trouble(trouble, cause, of_cause, snapshot)
+        label = f"agent of {cause.name}" if own else _label(trouble, cause.kind, cause.name, paths)
+        causes.append((cause, label, _evidence_text(trouble, cause, own, place)))
+    return causes
+
+
+def _own_name(
+    findings: Sequence[RuleFinding], relapsed: Iterable[str], lasting: Sequence[LastingIncident]
+) -> str | None:
+    """The incident of which all these findings are that were back to normal, if it has all their paths."""
+    names, path_ids = set(relapsed), {finding.path_id for finding in findings}
+    whole = (incident for incident in lasting if incident.cause in names)
+    return next((incident.cause for incident in whole if path_ids <= {path_id for path_id, _ in incident.keys}), None)
+
+
+def _scopes(paths: Mapping[int, MeasuredPath]) -> dict[str, frozenset[int]]:
+    """All paths that each cause of bad RTT or loss covers, by its name."""
+    every = candidates([_line(path) for path in paths.values()], _links(paths.values()), {})
+    return {
+        _label(Trouble.ROUND_TRIPS, candidate.kind, candidate.name, paths): candidate.path_ids for candidate in every
+    }
+
+
 def _mergeable(
-    held: Collection[str], cause: Cause, label: str, pairs: Collection[str], lasting: Sequence[LastingIncident]
+    held: Collection[str],
+    cause: Cause,
+    label: str,
+    pairs: Collection[str],
+    lasting: Sequence[LastingIncident],
+    scopes: Mapping[str, frozenset[int]],
 ) -> frozenset[str]:
     """The causes of those incidents in `held` whose paths `cause` explains completely.
 
     Empty if there are fewer than two, unless the cause is more than the pair of hosts (`pairs`) that the incident is
-    named after. Empty if another lasting incident already has the label.
+    named after, or less than all paths of its name (`scopes`). Empty if another lasting incident already has the label.
     """
     explained = frozenset(
         incident.cause
@@ -165,7 +241,9 @@ def _mergeable(
     )
     is_taken = label in {incident.cause for incident in lasting} - explained
     is_wider = cause.kind not in (CauseKind.PATH, CauseKind.PAIR) and explained <= set(pairs)
-    return explained if len(explained) > (0 if is_wider else 1) and not is_taken else frozenset()
+    scope = scopes.get(label)
+    is_narrower = scope is not None and all(scope < scopes.get(name, frozenset()) for name in explained)
+    return explained if len(explained) > (0 if is_wider or is_narrower else 1) and not is_taken else frozenset()
 
 
 def _pair_names(trouble: Trouble, paths: Sequence[MeasuredPath]) -> set[str]:
@@ -173,16 +251,6 @@ def _pair_names(trouble: Trouble, paths: Sequence[MeasuredPath]) -> set[str]:
     arrows = (f"{path.source} → {path.destination}" for path in paths)
     both = (" ↔ ".join(sorted((path.source, path.destination))) for path in paths)
     return {f"{trouble.prefix}{name}" for name in chain(arrows, both)}
-
-
-def lasting_keys(lasting: Iterable[LastingIncident]) -> frozenset[Key]:
-    """The findings of lasting incidents."""
-    return frozenset[Key]().union(*(incident.keys for incident in lasting))
-
-
-def trouble_of(rule: str) -> Trouble:
-    """The group of rules that the rule of this name belongs to."""
-    return rule_of(rule).trouble
 
 
 def paths_without_bursts(snapshot: Snapshot) -> frozenset[int]:
@@ -206,20 +274,20 @@ def _links(paths: Iterable[MeasuredPath]) -> dict[str, set[int]]:
     return links
 
 
-def _label(trouble: Trouble, cause: Cause, paths: Collection[int]) -> str:
+def _label(trouble: Trouble, kind: CauseKind, name: str, paths: Collection[int]) -> str:
     scope = {
-        CauseKind.OUTBOUND: f"{cause.name} outbound",
-        CauseKind.INBOUND: f"{cause.name} inbound",
-        CauseKind.HOST: f"host {cause.name}",
-        CauseKind.LINK: f"uplink {cause.name}",
+        CauseKind.OUTBOUND: f"{name} outbound",
+        CauseKind.INBOUND: f"{name} inbound",
+        CauseKind.HOST: f"host {name}",
+        CauseKind.LINK: f"uplink {name}",
         CauseKind.ALL: f"all {len(paths)} paths",
-    }.get(cause.kind, cause.name)
-    if trouble is Trouble.NO_DATA and cause.kind is CauseKind.OUTBOUND:
-        return f"agent of {cause.name}"
+    }.get(kind, name)
+    if trouble is Trouble.NO_DATA and kind is CauseKind.OUTBOUND:
+        return f"agent of {name}"
     if trouble is not Trouble.ROUND_TRIPS:
         return f"{trouble.prefix}{scope}"
     # A round trip crosses both directions, so loss in either may show on the reverse path a little later.
-    return " ↔ ".join(sorted(scope.split(" → "))) if cause.kind is CauseKind.PATH else scope
+    return " ↔ ".join(sorted(scope.split(" → "))) if kind is CauseKind.PATH else scope
 
 
 def _is_outbound_alone(cause: Cause) -> bool:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +20,21 @@ from numpy.typing import NDArray
 from monitor.alerts.detect.rtt_windows import trip_windows
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
+from monitor.alerts.detect.rules.finding import RuleFinding, Trouble
 from monitor.alerts.detect.rules.windows import pooled
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.detect.sources import STORED, Source
+from monitor.alerts.detect.troubles import LOSS_EFFECTS
 from monitor.analysis.alarms import suspicion
 from monitor.analysis.alarms.grouping import LEAST_BAD
 from monitor.analysis.alarms.suspicion import PacketCounts, RttSamples
 from monitor.archive.queries.for_alerts import DIRECTIONS
 
+NOT_SETTLED: Mapping[int, float] = MappingProxyType({})
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LOSS_EFFECTS = (Effect.LOSS, Effect.UNREACHABLE)
 EXCLUDED_NATS = -math.log(10.0)
 """A path's packets exclude the loss of others if they are ten times as likely at its own baseline."""
 SAMPLES = 60
@@ -39,9 +42,16 @@ SAMPLES = 60
 
 
 class PathSuspicion:
-    """`Evidence` of a snapshot. A path without packets or RTTs since the onset has none."""
+    """`Evidence` of a snapshot. A path without packets or RTTs since the onset has none. The packets of a path before
+    `settled_s`, in seconds since the epoch, are those of an earlier trouble, and no evidence."""
 
-    def __init__(self, findings: Sequence[RuleFinding], lasting: Collection[Key], snapshot: Snapshot) -> None:
+    def __init__(
+        self,
+        findings: Sequence[RuleFinding],
+        lasting: Collection[Key],
+        snapshot: Snapshot,
+        settled_s: Mapping[int, float] = NOT_SETTLED,
+    ) -> None:
         rules: dict[int, set[str]] = defaultdict(set)
         self._steps: dict[int, list[RuleFinding]] = defaultdict(list)
         for finding in findings:
@@ -55,7 +65,7 @@ class PathSuspicion:
         }
         self._snapshot = snapshot
         is_one_way = any(DIRECTION in finding.figures for finding in findings)
-        self._counts = _packet_counts(_with_stamp_packets(snapshot) if is_one_way else snapshot)
+        self._counts = _packet_counts(_with_stamp_packets(snapshot) if is_one_way else snapshot, settled_s)
         self._samples: dict[str, RttSamples] = {}
 
     def log_factors(self, bad: Collection[int], others: Sequence[int]) -> Floats:
@@ -103,8 +113,13 @@ def _since_s(figures: Mapping[str, str]) -> float:
     return datetime.fromisoformat(figures["since"]).timestamp()
 
 
-def _packet_counts(snapshot: Snapshot) -> PacketCounts:
-    sums = pooled(snapshot, ("bursts", "lossy", "sent", "received")).sums
+def _packet_counts(snapshot: Snapshot, settled_s: Mapping[int, float]) -> PacketCounts:
+    windows = pooled(snapshot, ("bursts", "lossy", "sent", "received"))
+    sums = windows.sums
+    if settled_s:
+        begins_s = snapshot.now.timestamp() - np.asarray(windows.lasting_s)
+        since_s = np.array([settled_s.get(path_id, -np.inf) for path_id in snapshot.paths])
+        sums = {name: np.where(begins_s >= since_s[:, np.newaxis], column, 0.0) for name, column in sums.items()}
     base_sent, base_received = snapshot.baseline["sent"], snapshot.baseline["received"]
     base_ratio = np.where(base_sent > 0, (base_sent - base_received) / np.maximum(base_sent, 1.0), np.nan)
     return PacketCounts(sums["bursts"], sums["lossy"], sums["sent"], sums["sent"] - sums["received"], base_ratio)

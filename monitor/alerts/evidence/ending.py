@@ -7,12 +7,16 @@ is resolved later than this: its rules wait until they can tell that it is over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from monitor.alerts.detect import packet_times
+from monitor.alerts.detect.packet_times import NO_SPACING, Spacing
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.evidence import episode
+from monitor.alerts.incidents.finding_level import is_normal_again, level_of
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.queries.around import BurstColumns, bursts_around
 from monitor.archive.statements import LONGEST_RAW
@@ -21,15 +25,47 @@ BASELINE = timedelta(hours=1)
 MOST_PATHS = 16
 
 
-def last_bad_burst(incident: Incident, rows: Sequence[IncidentPath], now: datetime) -> datetime | None:
-    """The last bad burst of an incident that ends at `now` with these findings: two queries."""
+@dataclass(frozen=True, slots=True)
+class IncidentEnd:
+    """The end of an incident: its last bad burst, of an outage its last lost packet, and the first reply after it."""
+
+    at: datetime
+    answered_by: datetime | None = None
+
+
+def last_bad(incident: Incident, rows: Sequence[IncidentPath], now: datetime) -> datetime | None:
+    """The end of an incident that is resolved at `now` with these findings: three queries."""
     path_ids = sorted(list(dict.fromkeys(row.path_id for row in rows))[:MOST_PATHS])
     began_at = incident.began_at or min((row.since for row in rows), default=now)
     since = max(began_at, now - LONGEST_RAW)
     bursts = episode.concatenate_bursts(
         bursts_around(path_ids, since - BASELINE, since), bursts_around(path_ids, since, max(now, since))
     )
-    return last_of_rows(rows, bursts, since)
+    end = last_of_rows(rows, bursts, since)
+    return None if end is None else exact_end(rows, bursts, since, end, packet_times.spacings(path_ids)).at
+
+
+def exact_end(
+    rows: Iterable[IncidentPath],
+    bursts: BurstColumns,
+    since: datetime,
+    end: datetime,
+    spacings: Mapping[int, Spacing],
+) -> IncidentEnd:
+    """The end by the packets of the last bad burst: of several paths with an outage that of the last lost packet."""
+    edges = [
+        edge
+        for row in rows
+        if rule_of(row.rule).effect in (Effect.LOSS, Effect.UNREACHABLE)
+        and (own := _last_of(row, bursts, since)) is not None
+        and (edge := episode.find_outage_end(bursts, row.path_id, own, spacings.get(row.path_id, NO_SPACING)))
+    ]
+    if not edges:
+        return IncidentEnd(end)
+    last = max(edges, key=lambda edge: edge.at_s)
+    if last.at_s < end.timestamp():
+        return IncidentEnd(end)  # a path has lost packets since
+    return IncidentEnd(*(datetime.fromtimestamp(seconds, UTC) for seconds in (last.at_s, last.latest_s)))
 
 
 def last_of_rows(rows: Iterable[IncidentPath], bursts: BurstColumns, since: datetime) -> datetime | None:
@@ -64,7 +100,10 @@ def _have_recovered(rows: Sequence[IncidentPath], bursts: BurstColumns, end: dat
 
 
 def _last_of(row: IncidentPath, bursts: BurstColumns, since: datetime) -> datetime | None:
-    rule, figures = rule_of(row.rule), row.figures
+    rule, figures, level = rule_of(row.rule), row.figures, level_of(row)
+    if row.is_over and level is not None and level.recovered_at is not None and not is_normal_again(row):
+        # What it has lost since is part of another incident.
+        bursts = bursts.where(bursts.at_s < level.recovered_at.timestamp())
     if rule.effect is Effect.NO_DATA:
         return _first_after(row.path_id, figures, bursts)
     if rule.began_by is None:

@@ -8,15 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.alerts.detect.packet_times import (
+    NO_SPACING,
+    Edge,
+    Spacing,
+    last_answered_s,
+    outage_begin,
+    outage_end,
+    packets_of,
+)
 from monitor.alerts.detect.rtt_windows import FIGURES
 from monitor.alerts.detect.rtt_windows import figures as burst_figures
-from monitor.alerts.detect.rules.finding import BadBursts, BurstLevel
+from monitor.alerts.detect.rules.finding import LOSSY, BadBursts, BurstLevel
 from monitor.alerts.evidence.facts import Beginning, PeriodFigures, SizeLoss
 from monitor.analysis import binomial
 from monitor.analysis.changes import onset
@@ -32,13 +41,10 @@ SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 FLOOR_SHARE = 0.1
 LEAST_BURSTS = 3
 """With fewer bursts since the onset none is left out."""
+SAME_S = 1e-3
+"""Times are rounded to microseconds."""
 MOST_SAMPLES = 3000
 """The maximum number of bursts that are searched for a beginning; of more, the newest."""
-
-
-def select_bursts(bursts: BurstColumns, keep: NDArray[np.bool_]) -> BurstColumns:
-    """Select the bursts where `keep` is true."""
-    return BurstColumns(**{column.name: getattr(bursts, column.name)[keep] for column in fields(BurstColumns)})
 
 
 def concatenate_bursts(first: BurstColumns, second: BurstColumns) -> BurstColumns:
@@ -58,7 +64,7 @@ def bursts_between(bursts: BurstColumns, path_id: int, since: datetime, until: d
     """The bursts of a path that began in [since, until)."""
     at_s = bursts.at_s
     within = (bursts.path_id == path_id) & (at_s >= since.timestamp()) & (at_s < until.timestamp())
-    return select_bursts(bursts, within)
+    return bursts.where(within)
 
 
 def figures(
@@ -69,20 +75,22 @@ def figures(
     address: str | None = None,
     *,
     is_since_onset: bool = False,
+    spacing: Spacing = NO_SPACING,
 ) -> PeriodFigures:
     """The figures of a path over [since, until); since an onset the RTTs are without the first burst: some of its
     packets may have been sent before, and the onset is that of another path perhaps."""
     every = bursts_between(bursts, path_id, since, until)
-    counted = select_bursts(every, every.during_test == 0)
+    counted = every.where(every.during_test == 0)
     sent, lost = _total(counted.sent), _total(counted.sent - counted.received)
     small = smallest(counted)
     if is_since_onset and len(small.at_s) >= LEAST_BURSTS:
-        small = select_bursts(small, small.at_s > small.at_s.min())
+        small = small.where(small.at_s > small.at_s.min())
     of_packet, of_burst = np.zeros(small.rtts_ms.size, np.int64), np.zeros(len(small.rtts_ms), np.int64)
     quantiles = nullable(np.concatenate(grouped_quantiles(of_packet, small.rtts_ms.ravel(), 1, SHARES)))
     one_sided = (1.0 + CONFIDENCE) / 2.0
     answered = (bursts.path_id == path_id) & (bursts.received > 0) & (bursts.at_s < until.timestamp())
     answered_s = max(bursts.at_s[answered].tolist(), default=None)
+    last_reply_s = last_answered_s(bursts.where(answered), spacing)
     return PeriodFigures(
         since=since,
         until=until,
@@ -106,10 +114,46 @@ def figures(
         reordered=_total(counted.reordered),
         ttl=_usual_ttl(counted.ttl),
         address=address,
-        answered_at=None if answered_s is None else datetime.fromtimestamp(answered_s, UTC),
+        answered_at=None if last_reply_s is None else datetime.fromtimestamp(last_reply_s, UTC),
         unanswered_bursts=int((counted.at_s > (answered_s or 0.0)).sum()),
         rtt_floor_ms=floor_ms(small),
+        unanswered_packets=_unanswered_packets(counted, answered_s or 0.0),
     )
+
+
+def figures_of_outage(
+    bursts: BurstColumns,
+    path_id: int,
+    since: datetime,
+    until: datetime,
+    address: str | None = None,
+    spacing: Spacing = NO_SPACING,
+) -> PeriodFigures | None:
+    """The figures of a path since an onset up to the end of its own outage, if it was cut off and answers since; else
+    None. Paths recover one after the other: the replies of the first would hide its outage."""
+    bursts = bursts.where(bursts.at_s < until.timestamp())
+    end = find_end(bursts, path_id, since, LOSSY, {})
+    if end is None:
+        return None
+    last = bursts.where((bursts.path_id == path_id) & (np.abs(bursts.at_s - end.timestamp()) < SAME_S))
+    # Packets that were lost and then answered within a burst are the recovery.
+    is_recovery = len(last.at_s) > 0 and _is_recovery(last.rtts_ms[-1, : int(last.sent[-1])])
+    own_until = min(end + timedelta(seconds=-SAME_S if is_recovery else SAME_S), until)
+    own = figures(bursts, path_id, since, own_until, address, is_since_onset=True, spacing=spacing)
+    return own if own.is_cut_off else None
+
+
+def _unanswered_packets(bursts: BurstColumns, answered_s: float) -> int:
+    """The packets lost after the last answered one, whose burst is the newest of those at `answered_s`."""
+    newest = bursts.where(np.abs(bursts.at_s - answered_s) < SAME_S)
+    lost = np.isnan(newest.rtts_ms[-1, : int(newest.sent[-1])]) if len(newest.at_s) else np.empty(0, np.bool_)
+    trailing = len(lost) if lost.all() else int(lost[::-1].argmin())
+    return _total(bursts.sent[bursts.at_s > answered_s + SAME_S]) + trailing
+
+
+def _is_recovery(rtts_ms: Floats) -> bool:
+    answered = ~np.isnan(rtts_ms)
+    return bool(answered.any() and answered[answered.argmax() :].all())
 
 
 def floor_ms(bursts: BurstColumns) -> float | None:
@@ -121,21 +165,26 @@ def floor_ms(bursts: BurstColumns) -> float | None:
 
 
 def find_beginning(
-    bursts: BurstColumns, path: str, path_id: int, by: BadBursts | BurstLevel, finding: Mapping[str, Any]
+    bursts: BurstColumns,
+    path: str,
+    path_id: int,
+    by: BadBursts | BurstLevel,
+    finding: Mapping[str, Any],
+    spacing: Spacing = NO_SPACING,
 ) -> Beginning | None:
     """When a finding on a path began, by the bursts of that path that its rule names; None if they show no change.
 
     A path may be bad at some hours of the day only: pass the period in which the change must lie.
     """
-    own = select_bursts(bursts, (bursts.path_id == path_id) & (bursts.during_test == 0))
+    own = bursts.where((bursts.path_id == path_id) & (bursts.during_test == 0))
     if isinstance(by, BadBursts):
         samples, words = own, by.words
         place = onset.onset_of_events(by.are_bad(_newest(own)))
     else:
         small, level = smallest(own), str(finding.get("figure", by.figure))
-        samples, words = select_bursts(small, small.received > 0), FIGURES[level]
+        samples, words = small.where(small.received > 0), FIGURES[level]
         place = onset.onset_of_values(burst_figures(_newest(samples).rtts_ms)[level])
-    return None if place is None else _to_beginning(_newest(samples).at_s, place, path, words)
+    return None if place is None else _to_beginning(_newest(samples), place, path, words, spacing, by)
 
 
 def find_end(
@@ -146,10 +195,10 @@ def find_end(
     The most likely end of a stretch with the share of bad bursts since then, between stretches with that of before: the
     maximum of the cumulative log-likelihood ratio (Page 1954). A single bad burst long after is not part of it.
     """
-    own = select_bursts(bursts, (bursts.path_id == path_id) & (bursts.during_test == 0))
+    own = bursts.where((bursts.path_id == path_id) & (bursts.during_test == 0))
     if isinstance(by, BurstLevel):
         small, figure = smallest(own), str(finding.get("figure", by.figure))
-        own = select_bursts(small, small.received > 0)
+        own = small.where(small.received > 0)
     bad = by.are_bad(own) if isinstance(by, BadBursts) else _nearer_after(own, figure, finding)
     if bad is None:
         return None
@@ -160,9 +209,15 @@ def find_end(
     return datetime.fromtimestamp(float(own.at_s[is_since][gains.cumsum().argmax()]), UTC)
 
 
+def find_outage_end(bursts: BurstColumns, path_id: int, last_bad: datetime, spacing: Spacing) -> Edge | None:
+    """Where the outage of a path ended whose last bad burst this is; None if it is no outage, or lasts."""
+    own = bursts.where((bursts.path_id == path_id) & (bursts.during_test == 0))
+    return outage_end(packets_of(own, spacing), float(own.at_s[np.abs(own.at_s - last_bad.timestamp()).argmin()]))
+
+
 def smallest(bursts: BurstColumns) -> BurstColumns:
     """Select the bursts with the smallest packets."""
-    return select_bursts(bursts, bursts.packet_bytes == bursts.packet_bytes.min(initial=np.inf))
+    return bursts.where(bursts.packet_bytes == bursts.packet_bytes.min(initial=np.inf))
 
 
 def _nearer_after(bursts: BurstColumns, figure: str, finding: Mapping[str, Any]) -> NDArray[np.bool_] | None:
@@ -187,16 +242,29 @@ def _gains(bad: NDArray[np.bool_], baseline: NDArray[np.bool_]) -> Floats | None
 
 
 def _newest(bursts: BurstColumns) -> BurstColumns:
-    return select_bursts(bursts, np.arange(len(bursts.at_s)) >= len(bursts.at_s) - MOST_SAMPLES)
+    return bursts.where(np.arange(len(bursts.at_s)) >= len(bursts.at_s) - MOST_SAMPLES)
 
 
-def _to_beginning(at_s: Floats, place: Onset, path: str, words: str) -> Beginning:
-    """The change lies after the last sample certainly before it, and not after the first sample certainly after it."""
-    earliest = at_s[max(place.earliest - 1, 0)]
-    at, earliest, latest = (
-        datetime.fromtimestamp(float(seconds), UTC) for seconds in (at_s[place.at], earliest, at_s[place.latest])
+def _to_beginning(
+    bursts: BurstColumns, place: Onset, path: str, words: str, spacing: Spacing, by: BadBursts | BurstLevel
+) -> Beginning:
+    """The change lies after the last sample certainly before it began, and not after the end of the first sample
+    certainly after it: of an outage between the last answered and the first lost packet."""
+    at_s, packets = bursts.at_s, packets_of(bursts, spacing)
+    bad_s = float(at_s[place.at])
+    edge = outage_begin(packets, bad_s) if isinstance(by, BadBursts) else None
+    if edge is None:
+        of_latest = packets.burst_s == at_s[place.latest]
+        is_end = of_latest & packets.lost if by is LOSSY else of_latest
+        latest_s = packets.latest_s[is_end]
+        last_s = (latest_s.min() if by is LOSSY else latest_s.max()) if len(latest_s) else at_s[place.latest]
+        own = (packets.burst_s == bad_s) & packets.lost
+        first_s = float(packets.sent_s[own].min()) if by is LOSSY and own.any() else bad_s
+        edge = Edge(first_s, float(at_s[max(place.earliest - 1, 0)]), float(last_s) + packets.longest_s, bad_s)
+    at, earliest, latest, burst_at = (
+        datetime.fromtimestamp(seconds, UTC) for seconds in (edge.at_s, edge.earliest_s, edge.latest_s, edge.burst_s)
     )
-    return Beginning(at, earliest, latest, path, words)
+    return Beginning(at, earliest, latest, path, words, burst_at)
 
 
 def _by_size(bursts: BurstColumns) -> tuple[SizeLoss, ...]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from monitor.alerts.detect.shares import Share
+from monitor.alerts.evidence import episode
 from monitor.alerts.evidence.facts import (
     AgentFacts,
     Beginning,
@@ -27,17 +28,21 @@ from monitor.alerts.evidence.facts import (
     RouterErrors,
     TestVerdict,
 )
-from monitor.alerts.evidence.gather import add_last_hour, stated_cause, stored_facts
+from monitor.alerts.evidence.gather import stated_cause, stored_facts
 from monitor.alerts.evidence.routes.returns import with_returns
 from monitor.alerts.evidence.stated import LikelyCause
 from monitor.alerts.incidents.gravest import gravest_first
 from monitor.alerts.models import Incident
 from monitor.analysis import figures as shown
+from monitor.archive.queries.around import bursts_around
 
 __all__ = [
     "AgentEvidence", "Beginning", "Direction", "Evidence", "LikelyCause", "PathEvidence", "PeriodFigures", "Share",
     "evidence",
 ]  # fmt: skip
+
+
+NOW_S = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,7 @@ def evidence(incident: Incident, now: datetime) -> Evidence:
     if facts is None:
         return Evidence(incident.pk, None, None, "", (), 0, shares, (), (), (), (), (), cause.sentence, cause)
     if incident.closed_at is None:
-        facts = add_last_hour(facts, now)
+        facts = _with_last_hour(facts, now)
     sentences: dict[int, list[str]] = {}
     for row in rows:
         sentences.setdefault(row.path_id, []).append(row.sentence)
@@ -122,6 +127,24 @@ def evidence(incident: Incident, now: datetime) -> Evidence:
         routes=facts.routes,
         one_way=facts.one_way,
     )
+
+
+def _with_last_hour(facts: Facts, now: datetime) -> Facts:
+    """Add the figures of the last hour to the facts: a single query."""
+    path_ids = [
+        direction.path_id for path in facts.paths for direction in (path.there, path.back) if direction is not None
+    ]
+    since = now - timedelta(seconds=NOW_S)
+    bursts = bursts_around(path_ids, since, now)
+
+    def with_now(direction: Direction) -> Direction:
+        return replace(direction, now=episode.figures(bursts, direction.path_id, since, now))
+
+    paths = (
+        replace(path, there=with_now(path.there), back=None if path.back is None else with_now(path.back))
+        for path in facts.paths
+    )
+    return replace(facts, paths=tuple(paths))
 
 
 def began_text(began: Beginning) -> str:

@@ -26,7 +26,8 @@ VERSION = 1
 class Beginning:
     """The beginning of an incident: the most likely moment, and its 95% confidence interval by the bursts of `path`.
 
-    `of` names the figure examined. `earliest` is None if only the rule gives a time.
+    `of` names the figure examined. `earliest` is None if only the rule gives a time. `burst_at` is the burst of `at`,
+    the first of the figures since the beginning; None if that is `at`.
     """
 
     at: datetime
@@ -34,6 +35,7 @@ class Beginning:
     latest: datetime | None
     path: str
     of: str
+    burst_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,9 @@ class PeriodFigures:
     smallest packets, since the onset without the first burst, whose first packets may be from before; `rtt_floor_ms` is
     the minimum RTT of most bursts (`episode.floor_ms`); `ipdv_ms` is the interquartile range of the differences of
     consecutive RTTs (RFC 3393, RFC 5481). `ttl` is the TTL of most replies, `answered_at` the newest burst with a
-    reply, also one from before the period; `unanswered_bursts` is the number of bursts since. `is_unanswered`: by the
-    levels of its findings it does not answer.
+    reply, also one from before the period; `unanswered_bursts` is the number of bursts since, `unanswered_packets` that
+    of packets, None where an earlier version did not count them. `is_unanswered`: by the levels of its findings it does
+    not answer.
     """
 
     since: datetime
@@ -84,6 +87,7 @@ class PeriodFigures:
     unanswered_bursts: int = 0
     is_unanswered: bool = False
     rtt_floor_ms: float | None = None
+    unanswered_packets: int | None = None
 
     @property
     def loss_ratio(self) -> float | None:
@@ -101,7 +105,9 @@ class PeriodFigures:
             return True
         if not self.sent or self.unanswered_bursts < OUTAGE_CYCLES * max(len(self.sizes), 1):
             return False
-        unanswered = self.sent * self.unanswered_bursts / self.bursts
+        unanswered: float = self.sent * self.unanswered_bursts / self.bursts
+        if self.unanswered_packets is not None:
+            unanswered = self.unanswered_packets
         return is_outage(self.sent, self.received, min(unanswered, self.lost))
 
 
@@ -331,9 +337,10 @@ class RouteFacts:
 class Facts:
     """All facts as of `gathered_at`; `tests_seen` is the number of tests that these paths had by then.
 
-    `ended_at` is the last bad burst if the paths are normal since: the figures are up to then, and the agents as they
-    were at `agents_at` while it lasted. None for facts of a lasting incident. `unanswered_since` is the last reply in
-    an outage (`alerts.incidents.gravest`). `routes` are those of the gravest paths with traces, certain places
+    `ended_at` is the last bad burst if the paths are normal since, of an outage the last lost packet: the figures are
+    up to then, and the agents as they were at `agents_at` while it lasted. None for facts of a lasting incident. By
+    `answered_by` the first reply after an outage had arrived. `unanswered_since` is the last reply in an outage
+    (`alerts.incidents.gravest`). `routes` are those of the gravest paths with traces, certain places
     first."""
 
     gathered_at: datetime
@@ -352,6 +359,7 @@ class Facts:
     unanswered_since: datetime | None = None
     routes: tuple[RouteFacts, ...] = ()
     one_way: tuple[OneWayFacts, ...] = ()
+    answered_by: datetime | None = None
 
 
 def as_json(facts: Facts) -> dict[str, Any]:

@@ -24,6 +24,8 @@ from django.db.models import Q
 
 from monitor.agents.health import AgentReport, agent_reports
 from monitor.agents.problems import ProblemKind
+from monitor.alerts.detect import packet_times
+from monitor.alerts.detect.packet_times import NO_SPACING, Spacing
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import BurstLevel
@@ -66,7 +68,6 @@ log = logging.getLogger("monitor.alerts")
 PATHS_IN_DETAIL = 8
 MOST_OWN_TESTS = 20
 LEAST_SEARCH = timedelta(hours=1)
-NOW_S = 3600
 INCIDENTS_PER_RUN = 20
 LOOK_BACK = timedelta(days=30)
 
@@ -200,23 +201,33 @@ def _collect(
     before = bursts_around(path_ids, since - LONGEST_RAW, since)
     after_since = max(since, until - LONGEST_RAW)
     after = bursts_around(path_ids, after_since, max(until, after_since))
-    beginnings = {pair.path.pk: _began(pair, before, after, since, until) for pair in pairs}
+    spacings = packet_times.spacings(path_ids)
+    beginnings = {
+        pair.path.pk: _began(pair, before, after, since, until, spacings.get(pair.path.pk, NO_SPACING))
+        for pair in pairs
+    }
     both = episode.concatenate_bursts(before, after)
     moment = began or _narrowest([beginnings[pair.path.pk] for pair in pairs if pair.rows[0].rule == rows[0].rule])
-    # The period before ends with the burst at `earliest`, inclusive.
+    # The period before ends with the burst at `earliest`, inclusive, unless the trouble began within that.
+    burst_at = since if moment is None else moment.burst_at or moment.at
     was_until = since if moment is None or moment.earliest is None else moment.earliest + timedelta(microseconds=1)
-    is_since = max(since if moment is None else moment.at, until - LONGEST_RAW)
+    was_until = min(was_until, burst_at) if moment is not None and moment.earliest is not None else was_until
+    is_since = max(burst_at, until - LONGEST_RAW)
     ended_at, is_until = ending.end_of_figures(rows, path_ids, both, is_since, until)
     addresses = (
         newest_addresses(path_ids, was_until - LONGEST_RAW, was_until),
         newest_addresses(path_ids, is_since, is_until),
     )
 
+    end = None if ended_at is None else ending.exact_end(rows, both, is_since, ended_at, spacings)
     unanswered = {row.path_id for row in rows if has_no_reply(incident, row)}
 
     def direction(path: Path) -> Direction:
         was = episode.figures(both, path.pk, since - LONGEST_RAW, was_until, addresses[0].get(path.pk))
-        is_now = episode.figures(both, path.pk, is_since, is_until, addresses[1].get(path.pk), is_since_onset=True)
+        period = path.pk, is_since, is_until, addresses[1].get(path.pk)
+        spacing = spacings.get(path.pk, NO_SPACING)
+        is_now = episode.figures_of_outage(both, *period, spacing=spacing)
+        is_now = is_now or episode.figures(both, *period, is_since_onset=True, spacing=spacing)
         return Direction(path.pk, str(path), was, replace(is_now, is_unanswered=path.pk in unanswered))
 
     reports = agent_reports(now)
@@ -257,29 +268,12 @@ def _collect(
         ),
         tests_seen=tests_seen,
         deliveries=_deliveries(reports, since, now),
-        ended_at=ended_at,
+        ended_at=None if end is None else end.at,
+        answered_by=None if end is None else end.answered_by,
         unanswered_since=unanswered_since(incident),
     )
     facts = replace(facts, one_way=collect_one_way(facts.paths))
     return replace(facts, routes=collect_routes(facts, since, max(is_until, since)))
-
-
-def add_last_hour(facts: Facts, now: datetime) -> Facts:
-    """Add the figures of the last hour to the facts: a single query."""
-    path_ids = [
-        direction.path_id for path in facts.paths for direction in (path.there, path.back) if direction is not None
-    ]
-    since = now - timedelta(seconds=NOW_S)
-    bursts = bursts_around(path_ids, since, now)
-
-    def with_now(direction: Direction) -> Direction:
-        return replace(direction, now=episode.figures(bursts, direction.path_id, since, now))
-
-    paths = (
-        replace(path, there=with_now(path.there), back=None if path.back is None else with_now(path.back))
-        for path in facts.paths
-    )
-    return replace(facts, paths=tuple(paths))
 
 
 def _pairs(rows: Sequence[IncidentPath]) -> list[_Pair]:
@@ -306,7 +300,7 @@ def _pairs(rows: Sequence[IncidentPath]) -> list[_Pair]:
 
 
 def _began(
-    pair: _Pair, before: BurstColumns, after: BurstColumns, since: datetime, until: datetime
+    pair: _Pair, before: BurstColumns, after: BurstColumns, since: datetime, until: datetime, spacing: Spacing
 ) -> Beginning | None:
     """When the trouble began on a path by its own bursts up to its detection; otherwise by its rule.
 
@@ -323,7 +317,7 @@ def _began(
         episode.bursts_between(after, pair.path.pk, since, until),
     )
     near = episode.bursts_between(near, pair.path.pk, row.since - search, until)
-    return episode.find_beginning(near, str(pair.path), pair.path.pk, by, row.figures) or by_rule
+    return episode.find_beginning(near, str(pair.path), pair.path.pk, by, row.figures, spacing) or by_rule
 
 
 def _narrowest(beginnings: Sequence[Beginning | None]) -> Beginning | None:

@@ -40,51 +40,55 @@ def address_changed(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | 
 def interrupted(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
     if rule.effect is not Effect.UNREACHABLE and not _is_cut_off(facts, rule):
         return None
+    was, period = ("Was interrupted", _outage(facts)) if facts.ended_at else ("Interrupted", _last_reply(facts))
     if facts.routers:
         router = facts.routers[0]
         said = router.name.replace("_", " ")
+        verb, replies = ("was", "replied") if facts.ended_at else ("is", "replies")
         return LikelyCause(
             Fault.INTERRUPTED,
-            f"The path is interrupted at {router.router}, which replies {said} ({counted(router.count, 'time')}).",
+            f"The path {verb} interrupted at {router.router}, which {replies} {said} "
+            f"({counted(router.count, 'time')}).",
             f"Report it to the operator of {router.router}.",
         )
     back = [path.back.after for path in facts.paths if path.back is not None and path.back.after.sent]
-    last_reply = _last_reply(facts)
     cut = cut_direction(facts)
     if cut is not None:
-        return _cut(cut, last_reply)
+        return _cut(cut, was, period)
     if back and not any(figures.is_cut_off or _is_dead(figures) for figures in back):
+        works = "worked" if facts.ended_at else "works"
         return LikelyCause(
             Fault.INTERRUPTED,
-            f"No reply {where}{last_reply}, but the reverse direction works: a filter of ICMP, or asymmetric routing.",
+            f"No reply {where}{period}, but the reverse direction {works}: a filter of ICMP, or asymmetric routing.",
             "Compare the filters at both ends; trace the route from both.",
         )
     if back and all(figures.is_cut_off or _is_dead(figures) for figures in back):
-        reporting = "; the agents of both ends report" if _agents_report(facts) else ""
+        reporting = "; the agents of both ends report" if not facts.ended_at and _agents_report(facts) else ""
         return LikelyCause(
             Fault.INTERRUPTED,
-            f"Interrupted {where}{last_reply}: 100% loss of pings from both ends, which one direction is enough for, "
+            f"{was} {where}{period}: 100% loss of pings from both ends, which one direction is enough for, "
             f"and no ICMP errors from routers{reporting}.",
             "Trace the route from both ends: the last router that answers is before the interruption.",
         )
+    down = "was" if facts.ended_at else "is"
     return LikelyCause(
         Fault.INTERRUPTED,
-        f"Interrupted {where}{last_reply}, or the destination is down: 100% loss, no ICMP errors from routers.",
+        f"{was} {where}{period}, or the destination {down} down: 100% loss, no ICMP errors from routers.",
         "Check whether the destination is up, then trace the route to it.",
     )
 
 
-def _cut(cut: CutDirection, last_reply: str) -> LikelyCause:
+def _cut(cut: CutDirection, was: str, period: str) -> LikelyCause:
     told = f"{cut.text}, as the reflectors of both ends tell ({BY_STAMP})"
     if cut.toward is None:
         return LikelyCause(
             Fault.INTERRUPTED,
-            f"Interrupted in both directions{last_reply}: {told}.",
+            f"{was} in both directions{period}: {told}.",
             "Trace the route from both ends: the last router that answers is before the interruption.",
         )
     return LikelyCause(
         Fault.INTERRUPTED,
-        f"Interrupted in one direction{last_reply}: {told}.",
+        f"{was} in one direction{period}: {told}.",
         f"Trace the route from {cut.toward[0] or 'the other ends'}, and send the ticket below to the provider of that "
         "direction.",
         cut.toward,
@@ -106,6 +110,12 @@ def _last_reply(facts: Facts) -> str:
     replies = [direction.after.answered_at for direction in silent]
     newest = max((at for at in replies if at is not None), default=None)
     return "" if newest is None else f", last reply {newest:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _outage(facts: Facts) -> str:
+    """The last reply before an outage that is over, and when replies came again."""
+    again = "" if facts.answered_by is None else f", answered again by {facts.answered_by:%Y-%m-%d %H:%M:%S} UTC"
+    return f"{_last_reply(facts)}{again}"
 
 
 def _is_dead(figures: PeriodFigures) -> bool:

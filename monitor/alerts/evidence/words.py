@@ -83,6 +83,10 @@ def brief(incident: Incident, now: datetime) -> str:
     """The incident as a clause of a sentence on the whole mesh: `slac ↔ ornl RTT 64 → 124 ms for 3 min`; where the
     present differs from the peak `cern ↔ slac no loss since 10:05:10 UTC, up to 25% in the last 5 min`. An incident
     that is over has its peak."""
+    silent_since = unanswered_since(incident)
+    if silent_since is not None:
+        silent = shown.time_so_far((now - silent_since).total_seconds())
+        return f"{incident.toward or cause_place(incident.cause)} no reply{_seen_on(incident)} for {silent}"
     rows, lasted = of_gravest_rule(incident), shown.duration(lasted_s(incident, now))
     figure, peak = _brief_symptom(incident, rows) if rows else (rule_of(incident.rule).words, "")
     long = f", {peak} in the last {lasted}" if peak else f" for {lasted}"
@@ -160,8 +164,6 @@ def _seen_on(incident: Incident) -> str:
 
 def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[str, str]:
     """As `_symptom` in fewer words: from the baseline to the present figure; and the peak, only where it differs."""
-    if is_unanswered(incident):
-        return "no reply", ""
     row, level = _worst(rows, is_open=incident.closed_at is None)
     level = None if level is None else with_highest(incident, row, level)
     words = rule_of(row.rule).words
@@ -302,7 +304,10 @@ def since(incident: Incident) -> datetime:
     """When it began: by its evidence, before that by the rules."""
     if incident.began_at is not None:
         return incident.began_at
-    return min((row.since for row in incident.paths.all()), default=incident.opened_at)
+    rows = list(incident.paths.all())
+    # Without any reply since the last one; other rules give the begin of a window only.
+    silent = [row for row in rows if _is_unreachable(row) and not row.is_over]
+    return min((row.since for row in silent or rows), default=incident.opened_at)
 
 
 def until(incident: Incident) -> datetime | None:

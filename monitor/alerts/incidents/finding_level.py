@@ -37,7 +37,7 @@ class FindingLevel:
     which they began, or the bursts of the RTT. `began_at` is the onset of a loss or its last change; `has_changed`: it
     changed since its detection, and the window begins with that change. A `peak` that `is_bound` is the least that the
     loss was. `unanswered_since` is the last reply of a path that lost its newest cycles as a whole; None while it
-    answers.
+    answers. `recovered_at` is since when it was last back to normal, also if it is bad again.
     """
 
     unit: LevelUnit
@@ -51,6 +51,7 @@ class FindingLevel:
     began_at: datetime | None = None
     is_bound: bool = False
     since: datetime | None = None
+    recovered_at: datetime | None = None
 
     @property
     def now_text(self) -> str:
@@ -109,7 +110,12 @@ def level_of(row: IncidentPath) -> FindingLevel | None:
 
 def is_normal_again(row: IncidentPath) -> bool:
     """Whether the present loss is certainly below half of that at detection, or the RTT is nearer to that before."""
-    level, detected = level_of(row), at_detection(row.figures)
+    return is_normal(level_of(row), row)
+
+
+def is_normal(level: FindingLevel | None, row: IncidentPath) -> bool:
+    """As `is_normal_again`, of this level of the finding."""
+    detected = at_detection(row.figures)
     if level is None or level.now is None or detected is None or level.unanswered_since is not None:
         return False
     if level.unit is LevelUnit.LOSS_RATIO:

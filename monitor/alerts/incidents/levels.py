@@ -24,6 +24,7 @@ import numpy as np
 from django.db import transaction
 from numpy.typing import NDArray
 
+from monitor.alerts.detect import packet_times
 from monitor.alerts.detect.damage import CRITICAL_TESTS, severity_of
 from monitor.alerts.detect.delay_windows import level_ms
 from monitor.alerts.detect.rules.by_direction import DIRECTION
@@ -31,13 +32,14 @@ from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, Trouble
 from monitor.alerts.detect.rules.request_response import newest_latency_ms
 from monitor.alerts.detect.shares import Share, shares_as_json
+from monitor.alerts.detect.silence import silent_since
 from monitor.alerts.detect.snapshot import Snapshot
-from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, at_detection, level_of
+from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, at_detection, is_normal, level_of
 from monitor.alerts.incidents.history import add_severity
-from monitor.alerts.incidents.unanswered import unanswered_since
 from monitor.alerts.models import Incident, IncidentPath, Severity
 from monitor.analysis import figures as shown
 from monitor.analysis.changes.present import LostPackets, present_loss
+from monitor.archive.queries.around import bursts_around
 from monitor.archive.queries.for_alerts import DIRECTIONS, newest_bursts, newest_directions
 from monitor.mesh.document.alert_rules import RuleSettings
 
@@ -92,17 +94,60 @@ class PathBursts:
 
 def update_levels(lasting: Sequence[Incident], snapshot: Snapshot, settings: Settings) -> None:
     """Store the present levels of all findings that last, and raise the severity of incidents that have worsened."""
-    bursts = _newest_bursts(lasting, snapshot)
+    bursts, replies = _newest_bursts(lasting, snapshot), _last_replies(lasting, snapshot)
     changed = []
     for incident in lasting:
         for row in incident.paths.all():
             level = None if row.is_over else measure(row, incident, snapshot, bursts)
+            if level is not None:
+                level = _with_recovery(row, _with_last_reply(row, level, replies), snapshot)
             if level is not None and level != level_of(row):
                 row.level = msgspec.to_builtins(level)
                 changed.append(row)
     IncidentPath.objects.bulk_update(changed, ["level"])
     for incident in lasting:
         _raise_severity(incident, settings, snapshot, bursts)
+
+
+def _with_recovery(row: IncidentPath, level: FindingLevel, snapshot: Snapshot) -> FindingLevel:
+    """The level with the time since when it is back to normal: that of its last change, if that is known."""
+    before = level_of(row)
+    if not is_normal(level, row):
+        return level if before is None else replace(level, recovered_at=before.recovered_at)
+    if before is not None and before.recovered_at is not None and is_normal(before, row):
+        return replace(level, recovered_at=before.recovered_at)
+    since = snapshot.now - timedelta(seconds=level.window_s or 0.0)
+    return replace(level, recovered_at=level.began_at if level.has_changed and level.began_at else since)
+
+
+def _last_replies(lasting: Sequence[Incident], snapshot: Snapshot) -> dict[int, datetime]:
+    """When the last packet with a reply was sent on each path that has ceased to answer: two queries, none where no
+    path has."""
+    silent = {
+        row.path_id: since
+        for incident in lasting
+        for row in incident.paths.all()
+        if not row.is_over and _is_of_loss(row, snapshot)
+        if (level := level_of(row)) is None or level.unanswered_since is None
+        if (since := silent_since(row.path_id, snapshot)) is not None
+    }
+    if not silent:
+        return {}
+    spacings = packet_times.spacings(silent)
+    bursts = bursts_around(list(silent), min(silent.values()), max(silent.values()) + timedelta(microseconds=1))
+    last_s = {
+        path_id: packet_times.last_answered_s(bursts.where(bursts.path_id == path_id), spacings[path_id])
+        for path_id, since in silent.items()
+        if path_id in spacings
+    }
+    return {path_id: datetime.fromtimestamp(at_s, UTC) for path_id, at_s in last_s.items() if at_s is not None}
+
+
+def _with_last_reply(row: IncidentPath, level: FindingLevel, replies: Mapping[int, datetime]) -> FindingLevel:
+    """The level with the last reply by its packet, not by its burst."""
+    if level.unanswered_since is None or row.path_id not in replies:
+        return level
+    return replace(level, unanswered_since=replies[row.path_id])
 
 
 def _newest_bursts(lasting: Sequence[Incident], snapshot: Snapshot) -> dict[BurstsKey, PathBursts]:
@@ -217,9 +262,9 @@ def _loss(row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: Pat
     now_s, none, before = snapshot.now.timestamp(), FindingLevel(LevelUnit.LOSS_RATIO, None, 0.0), level_of(row)
     if bursts is None:
         return none
-    silent_since = unanswered_since(row.path_id, snapshot) if rule_of(row.rule).effect is Effect.LOSS else None
-    if silent_since is not None:
-        since = silent_since if before is None else before.unanswered_since or silent_since
+    last_reply = silent_since(row.path_id, snapshot) if rule_of(row.rule).effect is Effect.LOSS else None
+    if last_reply is not None:
+        since = last_reply if before is None else before.unanswered_since or last_reply
         began_at = None if before is None else before.began_at
         return FindingLevel(LevelUnit.LOSS_RATIO, 1.0, 1.0, unanswered_since=since, began_at=began_at)
     stretch_s, is_rise_near = _stretch(row, incident, before, snapshot)

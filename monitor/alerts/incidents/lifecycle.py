@@ -60,12 +60,12 @@ def add_findings(
     return False
 
 
-def merge(causes: Collection[str], into: str, now: datetime) -> int:
+def merge(causes: Collection[str], into: str, now: datetime, because: str = "") -> int:
     """Merge the lasting incidents of these causes under the cause `into`; returns the number merged into another.
 
     The oldest notified incident goes on. The others end and keep their findings; pending incidents are deleted. An
-    incident without others is renamed, and 0 is returned. Incidents detected or reopened after `now` are left
-    unchanged.
+    incident without others is renamed, and 0 is returned. `because` is the reason for the new cause. Incidents detected
+    or reopened after `now` are left unchanged.
     """
     is_earlier = Q(opened_at__lte=now) & (Q(reopened_at__isnull=True) | Q(reopened_at__lte=now))
     try:
@@ -86,7 +86,10 @@ def merge(causes: Collection[str], into: str, now: datetime) -> int:
             if worst is not whole and not whole.is_pending:
                 add_severity(whole, worst.severity, f"merged with {worst.cause}", now)
             whole.severity = worst.severity
-            whole.summary += "".join(f"; also {row.path}: {row.sentence}" for row in rows)
+            own = whole.paths.select_related("path__source", "path__destination").order_by("pk")
+            whole.summary = "; ".join(
+                [*([because] if because else []), *(f"{row.path}: {row.sentence}" for row in own)]
+            )
             whole.has_grown = whole.told_at is not None
             whole.save(update_fields=["cause", "rule", "severity", "summary", "has_grown"])
             merged = "; ".join(f"{row.path}: {row.sentence}" for row in rows) or f"was {before}"

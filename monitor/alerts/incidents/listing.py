@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from django.db.models import Count, Prefetch, Q, QuerySet
 
+from monitor.alerts.incidents.queries import concerns_path
 from monitor.alerts.models import AuditRecord, Incident, IncidentPath, IncidentTurn, Notification, QuietPeriod, Severity
 from monitor.mesh.models import Group, Site
 
@@ -48,7 +49,8 @@ _IN_STATE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentFilter:
-    """A filter of incidents: open at any moment of [since, until), with a path at the place. None matches any."""
+    """A filter of incidents: open at any moment of [since, until), with a path at the place, or that concerns `path_id`
+    (`queries.concerns_path`). None matches any."""
 
     which: StateFilter = StateFilter.OPEN
     severity: str | None = None
@@ -164,7 +166,7 @@ def _touches(query: IncidentFilter) -> Q:
     """Match incidents with a path that meets all criteria; a group contains the paths between its sites."""
     path = Q()
     if query.path_id is not None:
-        path &= Q(path_id=query.path_id)
+        path &= concerns_path(query.path_id)
     if query.site is not None:
         path &= Q(path__source__site__name=query.site) | Q(path__destination__site__name=query.site)
     if query.group is not None:

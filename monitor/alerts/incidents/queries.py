@@ -27,6 +27,7 @@ from django.db.models import (
 from django.db.models.functions import Coalesce, Greatest
 
 from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentPath, IncidentTurn
+from monitor.mesh.models import Path
 
 SHORTEST_REFRESH = timedelta(minutes=2)
 LONGEST_UNREFRESHED = timedelta(minutes=15)
@@ -114,9 +115,17 @@ def incidents_between(since: datetime, until: datetime) -> list[Incident]:
 
 
 def incidents_of_path(path_id: int, since: datetime, until: datetime) -> list[Incident]:
-    """The incidents that this path belongs to and that were open at any moment of [since, until), newest first."""
-    of_path = IncidentPath.objects.filter(path_id=path_id).values("incident_id")
+    """The incidents that concern this path and that were open at any moment of [since, until), newest first."""
+    of_path = IncidentPath.objects.filter(concerns_path(path_id)).values("incident_id")
     return list(_with_paths().filter(_overlaps(since, until), pk__in=of_path))
+
+
+def concerns_path(path_id: int) -> Q:
+    """Match findings on this path, and on its reverse path in an incident that is named after both: pings of either
+    cross both directions."""
+    ends = Path.objects.filter(pk=path_id)
+    is_reverse = Q(path__source=ends.values("destination")[:1], path__destination=ends.values("source")[:1])
+    return Q(path_id=path_id) | (is_reverse & Q(incident__cause__contains=" ↔ "))
 
 
 def incidents_of_paths_at(at: datetime) -> dict[int, int]:
@@ -151,10 +160,13 @@ def incident_with_paths(incident_id: int) -> Incident | None:
 
 
 def without_evidence(since: datetime, now: datetime, most: int) -> list[Incident]:
-    """The newest incidents opened from `since` on without evidence, or which grew or reopened after it was gathered,
-    then those whose evidence is old for their age or from before their end."""
-    newest = IncidentPath.objects.filter(incident=OuterRef("pk")).order_by("-added_at").values("added_at")[:1]
+    """The newest incidents opened from `since` on without evidence, or which grew, reopened or lost a finding after it
+    was gathered, then those whose evidence is old for their age or from before their end."""
+    rows = IncidentPath.objects.filter(incident=OuterRef("pk"))
+    newest = rows.order_by("-added_at").values("added_at")[:1]
+    ended = rows.filter(ended_at__isnull=False).order_by("-ended_at").values("ended_at")[:1]
     lacking = Q(kept_evidence=None) | Q(kept_evidence__gathered_at__lt=Subquery(newest))
+    lacking |= Q(closed_at=None, kept_evidence__gathered_at__lt=Subquery(ended))
     recent = _with_paths().filter(opened_at__gte=since)
     incidents = list(recent.filter(lacking)[:most])
     outdated = recent.filter(_outdated(now)).exclude(pk__in=[incident.pk for incident in incidents])

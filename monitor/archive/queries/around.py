@@ -38,6 +38,10 @@ class BurstColumns:
     ttl: Floats
     rtts_ms: Floats
 
+    def where(self, keep: NDArray[np.bool_]) -> BurstColumns:
+        """The bursts where `keep` is true."""
+        return BurstColumns(**{column.name: getattr(self, column.name)[keep] for column in fields(BurstColumns)})
+
 
 @dataclass(frozen=True, slots=True)
 class IcmpErrors:

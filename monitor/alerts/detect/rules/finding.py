@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.alerts.detect.snapshot import Snapshot
+from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.archive.queries.around import BurstColumns
 from monitor.archive.queries.paths import LossWindow
 from monitor.mesh.document.alert_rules import RuleSettings
@@ -34,6 +34,10 @@ class RuleFinding:
     since: datetime
     figures: Mapping[str, Any] = field(default_factory=dict)
     severity: str = "warning"
+
+    @property
+    def key(self) -> Key:
+        return self.path_id, self.rule
 
 
 @dataclass(frozen=True, slots=True)

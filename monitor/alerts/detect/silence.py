@@ -16,7 +16,7 @@ COMPARED_STEPS = 2
 """Steps of the recent counts whose loss says whether a run of lost packets is chance."""
 
 
-def unanswered_since(path_id: int, snapshot: Snapshot) -> datetime | None:
+def silent_since(path_id: int, snapshot: Snapshot) -> datetime | None:
     """The last reply on a path whose newest two cycles at least were lost as a whole; the beginning of the recent
     counts without any reply in them. None while it answers, or without measurements in the newest steps."""
     row, every_s = snapshot.rows[path_id], snapshot.paths[path_id].every_s

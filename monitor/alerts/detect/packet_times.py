@@ -1,0 +1,165 @@
+"""When the packets of bursts were sent, and between which of them an outage began and ended.
+
+In: bursts of a path, and the spacing of its tests. Out: times in seconds since the epoch. A burst has the time of its
+first packet; the others follow at the spacing of the test, at even spacing up to a third of it earlier or later, and
+later by the packets that are not among them, which were sent during a throughput test.
+
+A packet sent at t whose reply took d was on its way until t + d: the path worked all that time, or for a lost packet
+did not at some time of it. So an outage began after the last answered packet was sent, and before the reply to the
+first lost one was due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.analysis.loss import LEAST_UNANSWERED
+from monitor.archive.queries.around import BurstColumns
+from monitor.mesh.queries import ping_parameters
+from probes.ping.spec import JITTER_RATIO
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+PACKETS_APART = 1.5
+"""More bursts than one: so many times its packets in a row are lost in an outage, not by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spacing:
+    """The least and the most seconds between packets of a burst, how early or late each may be, and how many packets a
+    burst has."""
+
+    least_s: float = 0.0
+    most_s: float = 0.0
+    slack_s: float = 0.0
+    packets: int = 0
+
+
+NO_SPACING = Spacing()
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Where a run of lost packets begins or ends: between `earliest_s` and `latest_s`, with the lost packet at `at_s`;
+    `burst_s` is the time of its burst."""
+
+    at_s: float
+    earliest_s: float
+    latest_s: float
+    burst_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Packets:
+    """The packets of bursts, in the order of sending: when each was sent at the earliest and at the latest."""
+
+    earliest_s: Floats
+    latest_s: Floats
+    burst_s: Floats
+    lost: Bools
+    longest_s: float
+    """The longest RTT."""
+
+    @property
+    def sent_s(self) -> Floats:
+        return (self.earliest_s + self.latest_s) / 2.0
+
+
+def spacings(path_ids: Iterable[int]) -> dict[int, Spacing]:
+    """The spacing of the pings of these paths: a query."""
+    of_path: dict[int, list[Spacing]] = {}
+    for path_id, parameters in ping_parameters(path_ids):
+        of_path.setdefault(path_id, []).append(_spacing(parameters))
+    return {
+        path_id: Spacing(
+            min(spacing.least_s for spacing in of),
+            max(spacing.most_s for spacing in of),
+            max(spacing.slack_s for spacing in of),
+            max(spacing.packets for spacing in of),
+        )
+        for path_id, of in of_path.items()
+    }
+
+
+def _spacing(parameters: Mapping[str, Any]) -> Spacing:
+    sizes = parameters.get("packet_bytes")
+    turns = len(sizes) if isinstance(sizes, list) and parameters.get("pattern") == "even" else 1
+    spacing_s = float(parameters.get("spacing_s", 1.0))
+    slack_s = JITTER_RATIO * spacing_s if parameters.get("pattern") == "even" else 0.0
+    return Spacing(turns * spacing_s, turns * spacing_s, slack_s, int(parameters.get("count", 0)))
+
+
+def packets_of(bursts: BurstColumns, spacing: Spacing) -> Packets:
+    """All packets of these bursts of a path."""
+    number = np.arange(bursts.rtts_ms.shape[1])
+    missing = np.maximum(spacing.packets - bursts.sent, 0.0)[:, np.newaxis]
+    slack_s = np.where((number > 0) | (missing > 0), spacing.slack_s, 0.0)
+    begins_s = bursts.at_s[:, np.newaxis]
+    earliest_s = np.maximum(begins_s + number * spacing.least_s - slack_s, begins_s)
+    latest_s = begins_s + (number + missing) * spacing.most_s + slack_s
+    was_sent = number < bursts.sent[:, np.newaxis]
+    earliest_s, latest_s = earliest_s[was_sent], latest_s[was_sent]
+    order = np.argsort(earliest_s + latest_s, kind="stable")
+    burst_s = np.broadcast_to(begins_s, was_sent.shape)[was_sent]
+    rtts_ms = bursts.rtts_ms[was_sent]
+    longest_s = float(np.nanmax(rtts_ms, initial=0.0)) / 1e3 if len(rtts_ms) else 0.0
+    return Packets(earliest_s[order], latest_s[order], burst_s[order], np.isnan(rtts_ms)[order], longest_s)
+
+
+def outage_begin(packets: Packets, bad_s: float) -> Edge | None:
+    """The begin of the outage that the burst at `bad_s`, or the one before it, belongs to; None if it is no outage."""
+    run = _run_around(packets, bad_s)
+    if run is None:
+        return None
+    first, _ = run
+    if first == 0:
+        return None
+    return Edge(
+        float(packets.sent_s[first]),
+        float(packets.earliest_s[first - 1]),
+        float(packets.latest_s[first]) + packets.longest_s,
+        float(packets.burst_s[first]),
+    )
+
+
+def outage_end(packets: Packets, bad_s: float) -> Edge | None:
+    """The end of the outage whose last lost packet is in the burst at `bad_s`; None if it is no outage, or lasts."""
+    run = _run_around(packets, bad_s)
+    if run is None:
+        return None
+    _, last = run
+    if last + 1 == len(packets.lost):
+        return None
+    return Edge(
+        float(packets.sent_s[last]),
+        float(packets.earliest_s[last]),
+        float(packets.latest_s[last + 1]) + packets.longest_s,
+        float(packets.burst_s[last]),
+    )
+
+
+def last_answered_s(bursts: BurstColumns, spacing: Spacing) -> float | None:
+    """When the last packet with a reply was sent; None without any."""
+    answered = np.flatnonzero(bursts.received > 0)
+    if not len(answered):
+        return None
+    newest = answered[bursts.at_s[answered].argmax()]
+    numbers = np.flatnonzero(~np.isnan(bursts.rtts_ms[newest]))
+    return float(bursts.at_s[newest] + spacing.least_s * (numbers[-1] if len(numbers) else 0))
+
+
+def _run_around(packets: Packets, bad_s: float) -> tuple[int, int] | None:
+    """The first and last packet of the longest run of lost packets with any in the burst at `bad_s`, if it is longer
+    than chance."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], packets.lost, [False]]).astype(np.int8)))
+    own = packets.burst_s == bad_s
+    runs = [(first, end - 1) for first, end in edges.reshape(-1, 2).tolist() if own[first:end].any()]
+    longest = max(runs, key=lambda run: run[1] - run[0], default=None)
+    least = max(LEAST_UNANSWERED, PACKETS_APART * int(own.sum()))
+    return None if longest is None or longest[1] - longest[0] + 1 < least else longest

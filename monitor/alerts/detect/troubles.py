@@ -1,0 +1,166 @@
+"""The paths that may be bad for a common reason: bad at the same time, and in the same way.
+
+In: findings of an evaluation, and the lasting incidents with the state of each finding. Out: `BadTogether`, for each of
+which `causes` finds the causes. A finding that is back to normal counts for those only that were bad while it was; one
+that is bad again may be part of another trouble. A path without replies has no delay: an outage and a delay are no
+common trouble, while partial loss and delay may both be of a queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
+from monitor.alerts.detect.silence import silent_since
+from monitor.alerts.detect.snapshot import Key, Snapshot
+
+LOSS_EFFECTS = (Effect.LOSS, Effect.UNREACHABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class LastingIncident:
+    """The cause of a lasting incident, the path and rule of each of its findings that is not over, and the earliest
+    begin of these; None if not known.
+
+    `recovered_s` is since when a finding is back to normal, in seconds since the epoch; `relapsed` are those that were
+    and are bad again, `outages` those without any reply. `findings` are all of them. `may_be_narrower`: it is so young
+    that evidence may still come.
+    """
+
+    cause: str
+    keys: frozenset[Key]
+    since: datetime | None = None
+    recovered_s: Mapping[Key, float] = field(default_factory=dict)
+    relapsed: frozenset[Key] = frozenset()
+    outages: frozenset[Key] = frozenset()
+    findings: tuple[RuleFinding, ...] = ()
+    may_be_narrower: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BadTogether:
+    """Findings without an incident and paths of lasting ones that may have a common cause.
+
+    `held` is the incident of each finding of those that have one, `relapsed` that of the findings among `new` that were
+    back to normal. `findings` are all that fire now.
+    """
+
+    new: tuple[RuleFinding, ...]
+    findings: tuple[RuleFinding, ...]
+    held: Mapping[Key, str]
+    relapsed: Mapping[Key, str] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> frozenset[Key]:
+        return frozenset(self.held) | {finding.key for finding in self.findings}
+
+    @property
+    def path_ids(self) -> frozenset[int]:
+        return frozenset(path_id for path_id, _ in self.keys)
+
+    @property
+    def holder(self) -> dict[int, str]:
+        """The incident of each path."""
+        return {path_id: cause for (path_id, _), cause in self.held.items()}
+
+
+def trouble_of(rule: str) -> Trouble:
+    """The group of rules that the rule of this name belongs to."""
+    return rule_of(rule).trouble
+
+
+def lasting_keys(lasting: Iterable[LastingIncident]) -> frozenset[Key]:
+    """The findings of lasting incidents."""
+    return frozenset[Key]().union(*(incident.keys for incident in lasting))
+
+
+def all_together(trouble: Trouble, findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident]) -> BadTogether:
+    """The findings of a trouble whose time does not matter."""
+    already = lasting_keys(lasting)
+    new = tuple(finding for finding in findings if finding.key not in already)
+    return BadTogether(new, tuple(findings), _held(lasting, lambda key: trouble_of(key[1]) is trouble))
+
+
+def bad_together(
+    findings: Sequence[RuleFinding],
+    lasting: Sequence[LastingIncident],
+    snapshot: Snapshot,
+    lost_at_s: Mapping[int, float],
+) -> list[BadTogether]:
+    """The findings of bad RTT or loss without an incident, in parts that may each have a common cause."""
+    already = lasting_keys(lasting)
+    recovered_s = {key: at_s for incident in lasting for key, at_s in incident.recovered_s.items()}
+    relapsed = {key: incident.cause for incident in lasting for key in incident.relapsed}
+    outages = frozenset[Key]().union(*(incident.outages for incident in lasting))
+    new = [finding for finding in findings if finding.key not in already or finding.key in relapsed]
+    times_s = {finding.key: _time_s(finding, snapshot, lost_at_s) for finding in new}
+
+    def part(of_part: Sequence[RuleFinding], least_s: float, keeps: Callable[[Key], bool]) -> BadTogether:
+        """With the lasting findings that were bad at `least_s` or are, if kept."""
+
+        def is_in(key: Key) -> bool:
+            is_bad = recovered_s.get(key, least_s) >= least_s
+            return trouble_of(key[1]) is Trouble.ROUND_TRIPS and is_bad and key not in relapsed and keeps(key)
+
+        own = {finding.key for finding in of_part}
+        again = [finding for finding in findings if finding.key in already and is_in(finding.key)]
+        return BadTogether(
+            tuple(of_part),
+            (*of_part, *again),
+            _held(lasting, is_in),
+            {key: cause for key, cause in relapsed.items() if key in own},
+        )
+
+    last_s = max(recovered_s.values(), default=-float("inf"))
+    earlier = [finding for finding in new if times_s[finding.key] <= last_s]
+    now = [finding for finding in new if times_s[finding.key] > last_s]
+    parts = []
+    for at_once in (earlier, now):
+        least_s = min((times_s[finding.key] for finding in at_once), default=0.0)
+        losses = [finding for finding in at_once if _is_loss(finding.key)]
+        delays = [finding for finding in at_once if not _is_loss(finding.key)]
+        if any(_is_outage(finding, snapshot) for finding in losses):
+            parts.append(part(losses, least_s, _is_loss))
+            parts.append(part(delays, least_s, lambda key: key not in outages))
+        elif losses:
+            parts.append(part(at_once, least_s, lambda key: True))
+        else:
+            parts.append(part(delays, least_s, lambda key: key not in outages))
+    return [together for together in parts if together.new]
+
+
+def settled_s(lasting: Sequence[LastingIncident], snapshot: Snapshot) -> dict[int, float]:
+    """Since when the packets of a path are evidence of a present loss: after the end of its last incident of loss, and
+    since it is back to normal in a lasting one."""
+    ends = [(key, at_s) for incident in lasting for key, at_s in incident.recovered_s.items()]
+    at_s: dict[int, float] = {}
+    for (path_id, rule), end_s in [*snapshot.ended_s.items(), *ends]:
+        if rule_of(rule).effect in LOSS_EFFECTS:
+            at_s[path_id] = max(at_s.get(path_id, end_s), end_s)
+    return at_s
+
+
+def _held(lasting: Sequence[LastingIncident], is_in: Callable[[Key], bool]) -> dict[Key, str]:
+    return {key: incident.cause for incident in lasting for key in incident.keys if is_in(key)}
+
+
+def _is_loss(key: Key) -> bool:
+    return rule_of(key[1]).effect in LOSS_EFFECTS
+
+
+def _is_outage(finding: RuleFinding, snapshot: Snapshot) -> bool:
+    is_silent = finding.path_id in snapshot.rows and silent_since(finding.path_id, snapshot) is not None
+    return is_silent or rule_of(finding.rule).effect is Effect.UNREACHABLE
+
+
+def _time_s(finding: RuleFinding, snapshot: Snapshot, lost_at_s: Mapping[int, float]) -> float:
+    """When the trouble of a finding was, in seconds since the epoch: of a step of the RTT its onset, of a loss the
+    median of its lost packets; else now."""
+    if _is_loss(finding.key):
+        return lost_at_s.get(finding.path_id, snapshot.now.timestamp())
+    if "figure" in finding.figures and "since" in finding.figures:
+        return datetime.fromisoformat(finding.figures["since"]).timestamp()
+    return snapshot.now.timestamp()

@@ -1,0 +1,106 @@
+"""The state of lasting incidents, as the grouping of new findings needs it, and findings that move to another incident.
+
+In: a lasting incident with its paths and their levels as last measured. Out: `LastingIncident`; when the packets of new
+findings were lost, by a query only where a trouble before them has ended; changed rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from monitor.alerts.detect.causes import CauseGroup
+from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import Effect, RuleFinding
+from monitor.alerts.detect.troubles import LOSS_EFFECTS, LastingIncident, lasting_keys
+from monitor.alerts.incidents import lifecycle
+from monitor.alerts.incidents.finding_level import LevelUnit, is_normal_again, level_of
+from monitor.alerts.models import Incident, IncidentPath
+from monitor.archive.queries.for_alerts import newest_bursts
+
+REJUDGED_FOR = timedelta(minutes=15)
+"""After its newest finding: by then the paths of a cause have alarmed, or are known not to be affected."""
+LEAST_OUTAGE_RATIO = 0.9
+
+
+def of_incident(incident: Incident, now: datetime) -> LastingIncident:
+    """The state of a lasting incident by its findings that are not over."""
+    rows = [row for row in incident.paths.all() if not row.is_over]
+    recovered_s, relapsed = {}, set()
+    for row in rows:
+        level = level_of(row)
+        if level is None or level.recovered_at is None:
+            continue
+        if is_normal_again(row):
+            recovered_s[_key(row)] = level.recovered_at.timestamp()
+        elif _is_loss(row):
+            relapsed.add(_key(row))
+    losses = sum(map(_is_loss, rows))
+    return LastingIncident(
+        incident.cause,
+        frozenset(map(_key, rows)),
+        min((row.since for row in rows), default=None),
+        recovered_s,
+        frozenset(relapsed),
+        frozenset(_key(row) for row in rows if _is_outage(row)),
+        tuple(map(_as_finding, rows)),
+        may_be_narrower=2 * losses > len(rows) and now - max(row.added_at for row in rows) <= REJUDGED_FOR,
+    )
+
+
+def lost_at_s(findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident], now: datetime) -> dict[int, float]:
+    """When the packets of new findings of loss were lost, in seconds since the epoch: the median, by path. Empty where
+    no finding of a lasting incident is back to normal."""
+    already = lasting_keys(lasting)
+    lossy = [finding for finding in findings if rule_of(finding.rule).effect in LOSS_EFFECTS]
+    since_s = {finding.path_id: finding.since.timestamp() for finding in lossy if finding.key not in already}
+    if not since_s or not any(incident.recovered_s for incident in lasting):
+        return {}
+    columns = newest_bursts(list(since_s), list(since_s.values()), now)
+    medians_s = {}
+    for path_id in since_s:
+        is_own = columns["path_id"] == path_id
+        lost = (columns["sent"] - columns["received"])[is_own].cumsum()
+        if len(lost) and lost[-1] > 0:
+            medians_s[path_id] = float(columns["at_s"][is_own][np.searchsorted(lost, lost[-1] / 2.0)])
+    return medians_s
+
+
+def move_away(lasting: Sequence[Incident], group: CauseGroup, now: datetime) -> None:
+    """End the findings that move to this group in the incidents from which they come. Those that were never part of
+    its cause leave it altogether."""
+    for incident in lasting:
+        # An incident that has just been narrowed has its new name in the group, and its old here.
+        rows = [row for row in incident.paths.all() if not row.is_over and _key(row) in group.moved]
+        if not rows:
+            continue
+        was_part = group.moved[_key(rows[0])] == incident.cause
+        reasons = {_key(row): f"{row.path}: part of {group.label}" for row in rows}
+        ended = lifecycle.end_findings(incident.pk, reasons, now)
+        if not was_part:
+            IncidentPath.objects.filter(pk__in=ended).delete()
+        for row in rows:
+            row.is_over = row.pk in ended
+
+
+def _key(row: IncidentPath) -> tuple[int, str]:
+    return row.path_id, row.rule
+
+
+def _is_loss(row: IncidentPath) -> bool:
+    return rule_of(row.rule).effect in LOSS_EFFECTS
+
+
+def _is_outage(row: IncidentPath) -> bool:
+    """Whether the path has, or had, no reply."""
+    level = level_of(row)
+    if rule_of(row.rule).effect is Effect.UNREACHABLE:
+        return True
+    is_loss = level is not None and level.unit is LevelUnit.LOSS_RATIO
+    return is_loss and level is not None and (level.unanswered_since is not None or level.peak >= LEAST_OUTAGE_RATIO)
+
+
+def _as_finding(row: IncidentPath) -> RuleFinding:
+    return RuleFinding(row.rule, row.path_id, str(row.path), row.sentence, row.since, row.figures)
