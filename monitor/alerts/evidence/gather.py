@@ -1,6 +1,6 @@
 """Gather and store the evidence of incidents, since raw bursts may expire before anybody reads it.
 
-In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Fifteen questions to the
+In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Sixteen questions to the
 database for an incident, however many paths it has, and a few more where they are traced or have STAMP tests: the
 `PATHS_IN_DETAIL` gravest are looked at, in both directions.
 
