@@ -116,6 +116,8 @@ def rejudge(lasting: Sequence[LastingIncident], snapshot: Snapshot) -> list[Caus
         elsewhere = {path_id for path_id, _ in lasting_keys(others)} - path_ids
         together = troubles.all_together(Trouble.ROUND_TRIPS, incident.findings, others)
         explained = _explain(Trouble.ROUND_TRIPS, together, others, snapshot, elsewhere)
+        if not explained:
+            continue  # its paths are no longer measured
         main, label, because = max(explained, key=lambda cause: len(cause[0].path_ids))
         if label in taken or len(main.path_ids) < LEAST_BAD or not scopes.get(label, main.path_ids) < scope:
             continue

@@ -1,6 +1,6 @@
 """Gather and store the evidence of incidents, since raw bursts may expire before anybody reads it.
 
-In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Sixteen questions to the
+In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Seventeen questions to the
 database for an incident, however many paths it has, and a few more where they are traced or have STAMP tests: the
 `PATHS_IN_DETAIL` gravest are looked at, in both directions.
 
@@ -15,7 +15,7 @@ It runs as a task of its own: an error here neither stops nor delays the evaluat
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -29,6 +29,7 @@ from monitor.alerts.detect.packet_times import NO_SPACING, Spacing
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import BurstLevel
+from monitor.alerts.detect.snapshot import Key
 from monitor.alerts.evidence import ending, episode
 from monitor.alerts.evidence.agent_causes import SILENT_S
 from monitor.alerts.evidence.facts import (
@@ -55,6 +56,7 @@ from monitor.alerts.evidence.routes.returns import with_returns
 from monitor.alerts.evidence.stated import LikelyCause
 from monitor.alerts.incidents import queries
 from monitor.alerts.incidents.gravest import gravest_first, has_no_reply, unanswered_since, with_turned_outage
+from monitor.alerts.incidents.lasting_state import settled_at
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
 from monitor.archive.queries.around import BurstColumns, bursts_around, icmp_errors, newest_addresses
 from monitor.archive.queries.paths import newest_failures
@@ -202,11 +204,11 @@ def _collect(
     after_since = max(since, until - LONGEST_RAW)
     after = bursts_around(path_ids, after_since, max(until, after_since))
     spacings = packet_times.spacings(path_ids)
-    beginnings = {
-        pair.path.pk: _began(pair, before, after, since, until, spacings.get(pair.path.pk, NO_SPACING))
-        for pair in pairs
-    }
     both = episode.concatenate_bursts(before, after)
+    settled = settled_at([pair.rows[0] for pair in pairs], since - LONGEST_RAW)
+    beginnings = {
+        pair.path.pk: _began(pair, both, until, spacings.get(pair.path.pk, NO_SPACING), settled) for pair in pairs
+    }
     moment = began or _narrowest([beginnings[pair.path.pk] for pair in pairs if pair.rows[0].rule == rows[0].rule])
     # The period before ends with the burst at `earliest`, inclusive, unless the trouble began within that.
     burst_at = since if moment is None else moment.burst_at or moment.at
@@ -300,11 +302,12 @@ def _pairs(rows: Sequence[IncidentPath]) -> list[_Pair]:
 
 
 def _began(
-    pair: _Pair, before: BurstColumns, after: BurstColumns, since: datetime, until: datetime, spacing: Spacing
+    pair: _Pair, bursts: BurstColumns, until: datetime, spacing: Spacing, settled: Mapping[Key, datetime]
 ) -> Beginning | None:
     """When the trouble began on a path by its own bursts up to its detection; otherwise by its rule.
 
-    Bursts after the detection tell nothing of the onset, and those after the end would blur it."""
+    Bursts after the detection tell nothing of the onset, and those after the end would blur it; those of an earlier
+    trouble, before the path had settled, are not of this."""
     row = pair.rows[0]
     until = min(until, row.added_at)
     by_rule = Beginning(row.since, None, None, str(pair.path), "the rule")
@@ -312,11 +315,8 @@ def _began(
     if by is None or (DIRECTION in row.figures and isinstance(by, BurstLevel)):
         return by_rule  # the RTTs of pings need not show a change of a one-way delay
     search = max(LEAST_SEARCH, min(row.added_at - row.since, LONGEST_RAW))
-    near = episode.concatenate_bursts(
-        episode.bursts_between(before, pair.path.pk, row.since - search, since),
-        episode.bursts_between(after, pair.path.pk, since, until),
-    )
-    near = episode.bursts_between(near, pair.path.pk, row.since - search, until)
+    first = max(row.since - search, settled.get((row.path_id, row.rule), row.since - search))
+    near = episode.bursts_between(bursts, pair.path.pk, first, until)
     return episode.find_beginning(near, str(pair.path), pair.path.pk, by, row.figures, spacing) or by_rule
 
 

@@ -1,7 +1,8 @@
 """The state of lasting incidents, as the grouping of new findings needs it, and findings that move to another incident.
 
 In: a lasting incident with its paths and their levels as last measured. Out: `LastingIncident`; when the packets of new
-findings were lost, by a query only where a trouble before them has ended; changed rows.
+findings were lost, by a query only where a trouble before them has ended; since when paths were normal in other
+incidents; changed rows.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import numpy as np
+from django.db.models import Q
 
 from monitor.alerts.detect.causes import CauseGroup
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding
+from monitor.alerts.detect.snapshot import Key
 from monitor.alerts.detect.troubles import LOSS_EFFECTS, LastingIncident, lasting_keys
 from monitor.alerts.incidents import lifecycle
 from monitor.alerts.incidents.finding_level import LevelUnit, is_normal_again, level_of
@@ -68,6 +71,22 @@ def lost_at_s(findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident
     return medians_s
 
 
+def settled_at(rows: Sequence[IncidentPath], since: datetime) -> dict[Key, datetime]:
+    """Since when the path of each of these findings of an incident was back to normal in others that lasted until
+    `since` or longer: what was bad before is part of those. A query."""
+    own = {row.incident_id for row in rows}
+    recent = Q(is_over=False) | Q(ended_at__gte=since)
+    others = IncidentPath.objects.filter(recent, path__in={row.path_id for row in rows}).exclude(incident__in=own)
+    settled: dict[Key, datetime] = {}
+    recovered = [(other, level.recovered_at) for other in others if (level := level_of(other)) is not None]
+    for row in rows:
+        for other, at in recovered:
+            is_alike = other.path_id == row.path_id and (other.rule == row.rule or (_is_loss(other) and _is_loss(row)))
+            if is_alike and at is not None and at < row.added_at:
+                settled[_key(row)] = max(settled.get(_key(row), at), at)
+    return settled
+
+
 def move_away(lasting: Sequence[Incident], group: CauseGroup, now: datetime) -> None:
     """End the findings that move to this group in the incidents from which they come. Those that were never part of
     its cause leave it altogether."""
@@ -85,7 +104,7 @@ def move_away(lasting: Sequence[Incident], group: CauseGroup, now: datetime) -> 
             row.is_over = row.pk in ended
 
 
-def _key(row: IncidentPath) -> tuple[int, str]:
+def _key(row: IncidentPath) -> Key:
     return row.path_id, row.rule
 
 
