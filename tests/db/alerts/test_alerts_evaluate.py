@@ -460,7 +460,8 @@ def test_a_paths_incidents_are_those_open_in_the_period(paths):
     assert incident_ids(0.5, 0.6) == 1
     assert incident_ids(1, 2) == 0, "it had closed at the beginning of the period"
     assert incident_ids(-2, 0) == 0, "it opened at the end of the period, which is not part of it"
-    assert incident_ids(-1, 2, path=paths["cern → slac"]) == 0
+    assert incident_ids(-1, 2, path=paths["cern → slac"]) == 1, "it is named after both paths"
+    assert incident_ids(-1, 2, path=paths["slac → fnal"]) == 0
     assert [incident.closing for incident in queries.recent_incidents(1)] == ["over"]
     assert queries.open_incidents() == []
 
