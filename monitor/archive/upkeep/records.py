@@ -87,6 +87,7 @@ RECORDS = (
     ExpiringRows("report_subscriber", "reports", f"ended_at < {_BEFORE} AND {_NO_REPORTS}"),
     ExpiringRows("agent_token", "access", f"revoked_at < {_BEFORE}"),
     ExpiringRows("user_token", "access", f"revoked_at < {_BEFORE}"),
+    ExpiringRows("shared_link", "access", f"least(revoked_at, expires_at) < {_BEFORE}"),
     ExpiringRows("enrolment_code", "access", f"least(used_at, expires_at) < {_BEFORE}"),
 )
 SESSIONS = ExpiringRows("django_session", "sessions", f"expire_date < {_BEFORE}")

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.db import connection
 
-from monitor.accounts.models import UserToken, issue_user_token
+from monitor.accounts.models import SharedLink, UserToken, issue_user_token
 from monitor.agents.models import AgentToken, EnrolmentCode, issue_token
 from monitor.alerts.models import (
     AuditRecord,
@@ -334,10 +334,16 @@ def test_revoked_tokens_and_used_codes_are_deleted(mesh, keep):
             site=mesh.slac, digest=str(number), created_at=NOW, expires_at=expires_at, used_at=used_at,
             replaces_tokens=False,
         )  # fmt: skip
+    for revoked_at, expires_at in (None, NOW + DAY), (NOW - 500 * DAY, NOW + DAY), (None, NOW - 500 * DAY):
+        SharedLink.objects.create(
+            owner=ada, digest=f"{revoked_at} {expires_at}", address="/", created_at=NOW - 900 * DAY,
+            revoked_at=revoked_at, expires_at=expires_at,
+        )  # fmt: skip
     keep(access=365)
 
     delete_old()
 
+    assert list(SharedLink.objects.values_list("revoked_at", "expires_at")) == [(None, NOW + DAY)]
     assert set(AgentToken.objects.values_list("revoked_at", flat=True)) == {None, NOW - 10 * DAY}
     assert set(UserToken.objects.values_list("revoked_at", flat=True)) == {None, NOW - 10 * DAY}
     assert set(EnrolmentCode.objects.values_list("digest", flat=True)) == {"0", "3"}
