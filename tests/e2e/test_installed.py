@@ -77,7 +77,8 @@ def test_the_source_distributions_hold_no_more_than_is_built_from_them(built):
             tops = {name.split("/")[1] for name in packed.getnames() if "/" in name}
         assert tops <= {
             "LICENSE", "MANIFEST.in", "PKG-INFO", "README.md", "dashboards", "limits.example.toml", "mesh.example.toml",
-            "monitor", "packaging", "probes", "pyproject.toml", "requirements.in", "setup.cfg",
+            "monitor", "packaging", "probes", "pyproject.toml", "requirements.in",
+            "requirements-snmp.in", "setup.cfg",
             "soundings-agent.service", "soundings.egg-info", "soundings_agent.egg-info",
         }  # fmt: skip
 
@@ -87,7 +88,11 @@ def test_the_agents_requirements_are_those_of_its_image(built):
         (metadata,) = [name for name in wheel.namelist() if name.endswith("/METADATA")]
         required = re.findall(r"^Requires-Dist: (.+)$", wheel.read(metadata).decode(), re.MULTILINE)
 
-    assert required == (ROOT / "packaging" / "requirements-agent.in").read_text().split()
+    packaging = ROOT / "packaging"
+    always = (packaging / "requirements-agent.in").read_text().split()
+    assert [name for name in required if ";" not in name] == always
+    for_snmp = (packaging / "requirements-agent-snmp.in").read_text().split()
+    assert sorted(set(required) - set(always)) == sorted(f'{name}; extra == "snmp"' for name in for_snmp)
 
 
 def test_the_agent_needs_no_package_of_the_centre(agent):
