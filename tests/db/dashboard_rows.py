@@ -26,6 +26,7 @@ from monitor.archive.models import (
     DirectionHour,
     DirectionMonth,
     DirtyHour,
+    InterfaceResult,
     PathRoute,
     ReceivedBatch,
     RefusedResult,
@@ -223,6 +224,11 @@ def throughput(three: MeshOfThree) -> None:
             transactions_per_s=40.0, during_test=False,
         )  # fmt: skip
         aggregate_run([three.slac_cern, three.slac_anl], hour + timedelta(minutes=30))
+        InterfaceResult.objects.create(
+            path_id=path_id, measured_at=hour + timedelta(minutes=40), test="uplink", outcome="measured",
+            interface="eth0", speed_bps=1e9, interval_s=60.0, in_bps=1e8, out_bps=2e8, in_errors=0, out_errors=0,
+            in_drops=0, out_drops=0, during_test=False,
+        )  # fmt: skip
     whole = {
         "tests": 2,
         "tests_measured": 2,

@@ -394,8 +394,8 @@ def test_the_newest_aggregate_test_is_exported(mesh, scrape):
 
 
 def test_the_number_of_queries_is_independent_of_the_paths(measured, scrape, django_assert_num_queries):
-    # a savepoint and its release, the time limit, paths, routes, directions and request-response runs
-    with django_assert_num_queries(7):
+    # a savepoint and its release, the time limit, paths, routes, directions, links (2) and request-response runs
+    with django_assert_num_queries(9):
         scrape("/metrics/paths")
 
 

@@ -264,6 +264,7 @@ def test_the_openapi_schema_lists_every_address(ask, client):
         "/api/v1/paths/{path_id}/changes",
         "/api/v1/paths/{path_id}/congestion",
         "/api/v1/paths/{path_id}/ledger",
+        "/api/v1/paths/{path_id}/links",
         "/api/v1/paths/{path_id}/estimate",
         "/api/v1/paths/{path_id}/spread",
         "/api/v1/paths/{path_id}/disk-to-disk",
