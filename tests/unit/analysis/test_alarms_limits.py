@@ -46,11 +46,12 @@ def noisy(levels_ms, count=1, seed=3):
 
 
 def test_limits_are_off_by_default():
-    scope = paths.scope(paths.apart(1), paths.apart(1, "throughput", every_s=3600))
+    answered = paths.apart(1, "request-response", every_s=300)
+    scope = paths.scope(paths.apart(1), paths.apart(1, "throughput", every_s=3600), answered=answered)
 
     off = {name for name, settings in scope.settings.items() if not settings}
 
-    assert off == {*RTT_RULES, "mos", "throughput_limit"}
+    assert off == {*RTT_RULES, "mos", "throughput_limit", "request_response_limit"}
 
 
 def test_a_limit_applies_to_a_path_or_a_group():
