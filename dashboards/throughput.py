@@ -82,8 +82,9 @@ def _links() -> TimeSeries:
         "Counters of the interfaces of the selected path, of its source or of a router: averages of 5 minutes, or of "
         "an hour for periods longer than two days. Points: the 95th percentile of each week, at its end."
     )
-    for name, shade in (("In, 95th percentile", GREEN), ("Out, 95th percentile", ORANGE)):
-        panel.override_by_name(name, [*colour(shade), *points(8)])
+    for name, shade in (("In", GREEN), ("Out", ORANGE)):
+        panel.override_by_name(name, [*colour(shade)])
+        panel.override_by_name(f"{name}, 95th percentile", [*colour(shade), *points(8)])
     return panel.override_by_name("Speed", [*colour(GREY)])
 
 

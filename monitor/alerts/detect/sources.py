@@ -6,13 +6,13 @@ arrays instead of a database.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
 import numpy as np
 
-from monitor.alerts.detect.as_paths import has_as_table, paths_by_as
 from monitor.alerts.detect.route_effects import RouteEffect, recent_effects
 from monitor.analysis.routes.compare import RouteHops
 from monitor.archive.queries import for_alerts
@@ -20,6 +20,8 @@ from monitor.archive.queries.for_alerts import Columns, RoundTrips
 from monitor.archive.queries.operation.deliveries import agent_contacts
 from monitor.archive.queries.routes.periods import routes_at
 from monitor.mesh.models import Path, Site
+from monitor.routes.loaded_tables import current_tables
+from monitor.routes.places import of_addresses
 
 
 class Source(Protocol):
@@ -105,9 +107,9 @@ class StoredSource:
         return {path_id: period.route for path_id, period in routes_at(path_ids, now).items()}
 
     def as_paths(self, now: datetime) -> Mapping[str, frozenset[int]]:
-        if not has_as_table():
+        if current_tables().asn is None:
             return {}
-        return paths_by_as(self.routes(list(Path.objects.in_use().values_list("pk", flat=True)), now))
+        return _paths_by_as(self.routes(list(Path.objects.in_use().values_list("pk", flat=True)), now))
 
     def agents(self, now: datetime) -> Mapping[str, float]:
         contacts = {contact.site_id: contact.received_at for contact in agent_contacts() if contact.received_at <= now}
@@ -122,3 +124,16 @@ def _with_running(whole: Columns, so_far: Columns) -> Columns:
 
 
 STORED = StoredSource()
+
+
+def _paths_by_as(routes: Mapping[int, RouteHops]) -> dict[str, frozenset[int]]:
+    """The paths whose route has a router in the AS, by the AS with its name."""
+    addresses = {address for route in routes.values() for address in route.hops if address is not None}
+    names = {address: name.as_text for address, name in of_addresses(sorted(addresses)).items()}
+    through: dict[str, set[int]] = defaultdict(set)
+    for path_id, route in routes.items():
+        for address in route.hops:
+            name = None if address is None else names[address]
+            if name is not None:
+                through[name].add(path_id)
+    return {name: frozenset(path_ids) for name, path_ids in through.items()}

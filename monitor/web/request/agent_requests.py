@@ -45,6 +45,8 @@ def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Itera
     if view is None or environ.get("SCRIPT_NAME"):
         return None
     response = view(WSGIRequest(environ))
+    if not response.has_header("Content-Length"):
+        response["Content-Length"] = str(len(response.content))
     status = f"{response.status_code} {responses.get(response.status_code, '')}"
     start_response(status, [*response.items()])
     return [response.content]

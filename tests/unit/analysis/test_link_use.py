@@ -33,7 +33,8 @@ def test_the_interval_covers_four_of_five_links_that_grow(name):
 def test_links_without_growth_are_hardly_ever_called_full(name):
     counted = score(OF[name], (16, 26), series=40, seed=7)
 
-    assert counted.full_in <= (0.12 if name == "cycle of the year" else 0.03) * counted.series
+    # A cycle of the year looks like growth: 9.2% of 240 in the table, and two standard errors of 80 series.
+    assert counted.full_in <= (0.16 if name == "cycle of the year" else 0.03) * counted.series
 
 
 def test_a_line_with_little_noise_is_full_when_it_reaches_the_capacity():

@@ -369,7 +369,13 @@ def test_the_example_file_has_every_rule_and_the_agent_reads_it():
     text = (ROOT / "limits.example.toml").read_text()
     limits = read_limits(ROOT / "limits.example.toml")
 
-    written = {f"{section}.{key}" for section, table in tomllib.loads(text).items() for key in table}
+    written = set()
+    for section, table in tomllib.loads(text).items():
+        for key, value in table.items():
+            if isinstance(value, list) and value and isinstance(value[0], dict):
+                written |= {f"{section}.{key}[{number}].{name}" for number, row in enumerate(value, 1) for name in row}
+            else:
+                written.add(f"{section}.{key}")
     assert written == {rule.name for rule in rules(limits)}
     assert limits.forbids_address("10.1.2.3") is None
     assert limits.forbids_address("10.1.9.3").startswith("networks.forbidden")

@@ -265,9 +265,8 @@ def test_the_worker_knows_every_task_that_beat_and_slots_send(same_current_app):
     for kind in CYCLE_KINDS:
         app.tasks[task_name(kind)].run("narrowest")
 
-    assert ran == [
-        (name, "narrowest") for name in ("ping", "capacity", "trace", "stamp", "tcp-ping", "request-response")
-    ]
+    names = ("ping", "capacity", "trace", "stamp", "tcp-ping", "request-response", "interface")
+    assert ran == [(name, "narrowest") for name in names]
     assert {*CHORES, "site.run_slot", "site.ping_cycle", "site.capacity_cycle"} <= set(app.tasks)
     assert {"site.trace_cycle", "site.stamp_cycle", "site.on_demand_ping", "site.on_demand_traces"} <= set(app.tasks)
 

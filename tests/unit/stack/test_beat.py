@@ -14,6 +14,7 @@ def test_beat_sends_only_tasks_that_the_worker_knows():
         "archive.roll_up",
         "archive.diagnose",
         "archive.settle_aggregates",
+        "archive.summarize_interfaces",
         "archive.delete_old",
         "archive.delete_records",
         "archive.note_sizes",
