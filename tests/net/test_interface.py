@@ -38,7 +38,9 @@ SNMPD = """
 rocommunity {community} 127.0.0.1
 createUser soundings SHA-256 "{password}" AES "{privacy}"
 rouser soundings priv
+interface lo 24 4000000000
 """
+"""Loopback with the speed of a fast link: it says 10 Mbit/s of itself, and more counts as counters that began anew."""
 COMMUNITY, PASSWORD, PRIVACY = "quite-secret-community", "long-and-winding", "road-to-nowhere"
 
 
@@ -129,7 +131,7 @@ def test_a_real_snmp_agent_gives_the_use_of_an_interface(snmpd, credentials):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         while octets < 2_000_000 and not deadline.passed:
             for _ in range(100):
-                sender.sendto(bytes(20_000), ("127.0.0.1", 9))
+                sender.sendto(bytes(4_000), ("127.0.0.1", 9))
             time.sleep(0.2)
             [use] = probe.run(spec, Deadline(20))
             if use.out_bps is not None:
