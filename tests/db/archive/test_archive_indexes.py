@@ -19,6 +19,7 @@ from monitor.archive.models import (
     DiskToDiskTest,
     IdleRestartResult,
     PolicerResult,
+    Route,
     StoredCapture,
 )
 from monitor.archive.queries import tables
@@ -131,6 +132,10 @@ def mesh():
         received=0, undecided=0, dscp=0,
     )  # fmt: skip
     deliver_trace(mesh, "ABD", HOUR)
+    Route.objects.bulk_create(
+        Route(path_id=1000 + number, number=1, hops=[f"198.51.100.{number}"], learned_at=[HOUR], first_at=HOUR)
+        for number in range(250)
+    )
     StoredCapture.objects.create(
         slot_id=1, role="sender", path_id=1, captured_at=HOUR, packets=1, left_out_packets=0, pcap_zlib=b"none"
     )
@@ -141,6 +146,7 @@ def mesh():
             cursor.execute(f"ANALYZE {table}")
         cursor.execute(MORE_BATCHES)
         cursor.execute("ANALYZE received_batch")
+        cursor.execute("ANALYZE route")
         cursor.execute("SET LOCAL enable_seqscan = off")
     return mesh
 
