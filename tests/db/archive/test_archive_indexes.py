@@ -18,6 +18,7 @@ from monitor.archive.models import (
     DirectionBurst,
     DiskToDiskTest,
     IdleRestartResult,
+    InterfaceResult,
     PolicerResult,
     Route,
     StoredCapture,
@@ -131,6 +132,7 @@ def mesh():
         path_id=1, measured_at=HOUR, test="s", packet_bytes=100, outcome="refused", during_test=False, sent=0,
         received=0, undecided=0, dscp=0,
     )  # fmt: skip
+    InterfaceResult.objects.create(path_id=1, measured_at=HOUR, test="u", outcome="refused", during_test=False)
     deliver_trace(mesh, "ABD", HOUR)
     Route.objects.bulk_create(
         Route(path_id=1000 + number, number=1, hops=[f"198.51.100.{number}"], learned_at=[HOUR], first_at=HOUR)

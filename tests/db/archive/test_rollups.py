@@ -572,6 +572,7 @@ some_bursts = st.builds(
 class AnyOrder(TestCase):
     """Deliveries in any order, repeated, in any parts, with roll-ups in between, give the same tables."""
 
+    @pytest.mark.timeout(900)
     @given(data=st.data())
     @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     def test_any_order_of_deliveries_and_rollups_gives_the_same(self, data):
