@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 SLOTS_AN_HOUR = 12
-"""Slots of 5 minutes, the shortest time of which a summary has anything: its minimum RTT."""
+"""Slots of 5 minutes: a summary of an hour has the minimum RTT of each, and no figure of a shorter time."""
 LONGEST_IN_HOURS = timedelta(days=2)
 LONGEST_IN_DAYS = timedelta(days=62)
 """A longer period contains a whole month."""

@@ -220,7 +220,7 @@ def _checked(
 
 
 def _cells(states: PathCounts, grid: Grid | None, lasting: Sequence[Incident], now: datetime) -> list[PathFigures]:
-    """The cells of the grid of now without an incident; of a large mesh none is looked at."""
+    """The cells of the grid of now without an incident; none for a large mesh, whose cells are not read."""
     if not states.normal or states.paths > CHECKED_TO_PATHS:
         return []
     if grid is None or not grid.is_loss_now:

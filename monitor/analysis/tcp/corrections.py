@@ -1,8 +1,8 @@
 """Correct the throughput of tests for a change of RTT or loss since.
 
 In: the throughput of the tests, the pings of the path then and now, each without a loss that was over. Out: the
-throughput to expect now. Only the ratio
-of the models is used, so that their constants, and the difference between a ping's loss and TCP's, cancel.
+throughput to expect now. Only the ratio of the models is used, so that their constants, and the difference between a
+ping's loss and TCP's, cancel.
 
   - The loss that there was limits the tests if the model gives at most twice their rate. Throughput then follows the
     model in both directions; else more loss only matters where the model falls below the rate of the tests.

@@ -21,8 +21,8 @@ HOUR = timedelta(hours=1)
 
 
 def mark_earlier_hour(now: datetime) -> bool:
-    """Mark the hour before those that are complete dirty, for all paths with raw results in it. False if none is left
-    to compute."""
+    """Mark the newest hour without minima dirty, for all paths with raw results in it. False if no hour is left to
+    compute."""
     with transaction.atomic():
         kept = KeptSince.objects.select_for_update().filter(key=KEY).first()
         if kept is None:
