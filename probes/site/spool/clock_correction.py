@@ -34,6 +34,21 @@ def correct_clock(
         )
 
 
+def correct_without_cycle(
+    results: Sequence[Delivered], off_s: float | None, last_wrong_s: float | None, now_s: float
+) -> Iterator[Delivered]:
+    """The results of no cycle, as slots and triggered traces, by the centre's clock.
+
+    They ended now, with the clock wrong by `off_s`. One that would then begin in the future began before the clock was
+    set, while it was wrong by `last_wrong_s`.
+    """
+    latest = datetime.fromtimestamp(now_s + MAX_CLOCK_ERROR_S, UTC)
+    for result in results:
+        began_before = last_wrong_s is not None and result.result.started_at - timedelta(seconds=off_s or 0.0) > latest
+        flagged_s = last_wrong_s if began_before else off_s
+        yield from correct_clock([result], None, flagged_s=flagged_s, began_off_s=0.0, now_s=now_s)
+
+
 def correct_start(measured: Any, off_s: float | None, now_s: float) -> Any:
     """Subtract the error of the clock from the start of a result, where the centre would refuse it otherwise.
 

@@ -23,7 +23,7 @@ import msgspec
 from probes.contract import Slot
 from probes.site.health import Dropped
 from probes.site.spool import ledger, losses, results, slots
-from probes.site.spool.clock_correction import correct_clock
+from probes.site.spool.clock_correction import correct_clock, correct_without_cycle
 from probes.site.spool.database import NoRoom, SpoolDatabase, SpoolError, value
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.unsaved import Unsaved
@@ -51,7 +51,8 @@ class Spool:
         clock_off_s: Callable[[], float | None] = lambda: None,
         now_s: Callable[[], float] = time.time,
     ) -> None:
-        self._clock_off_s = clock_off_s
+        self._read_clock_off_s = clock_off_s
+        self._last_wrong_s: float | None = None
         self._now_s = now_s
         self._max_bytes = max_bytes
         self._max_age_s = max_age.total_seconds()
@@ -69,6 +70,13 @@ class Spool:
 
     def close(self) -> None:
         self._database.close()
+
+    def _clock_off_s(self) -> float | None:
+        """The error of the clock now; the last one remembered, for what began before the clock was set right."""
+        off_s = self._read_clock_off_s()
+        if off_s is not None:
+            self._last_wrong_s = off_s
+        return off_s
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -131,14 +139,17 @@ class Spool:
     def _corrected(
         self, delivered: Sequence[Delivered], cycle: Cycle | None, off_s: float | None
     ) -> Iterator[Delivered]:
-        """The results by the centre's clock; they are flagged with the error when the cycle began, or else now."""
-        began_off_s = off_s if cycle is None else self._off_s_at_start.get(cycle, off_s)
+        """The results by the centre's clock; they are flagged with the error when the cycle, or they, began."""
+        now_s = self._now_s() - (off_s or 0.0)
+        if cycle is None:
+            return correct_without_cycle(delivered, off_s, self._last_wrong_s, now_s)
+        began_off_s = self._off_s_at_start.get(cycle, off_s)
         return correct_clock(
             delivered,
             cycle,
             flagged_s=off_s if began_off_s is None else began_off_s,
             began_off_s=began_off_s or 0.0,
-            now_s=self._now_s() - (off_s or 0.0),
+            now_s=now_s,
         )
 
     def _keep_unsaved(self, delivered: Sequence[Delivered], cycle: Cycle | None, off_s: float | None) -> None:

@@ -371,6 +371,23 @@ def test_a_far_off_time_is_corrected_if_the_clock_was_wrong(path, off_s, stamped
     assert stored.clock_off_s == off_s
 
 
+def test_what_began_before_the_clock_was_set_back_is_corrected(path):
+    """As a slot or a triggered trace: its cycle does not tell how wrong the clock was."""
+    off_s = [3600.0]
+    spool = Spool(path, now_s=lambda: NOW.timestamp() + (off_s[0] or 0), clock_off_s=lambda: off_s[0])
+    spool.claim_cycle(Cycle("pinger", 60, 1000))
+    off_s[0] = None
+
+    for label, stamped_s in ((1, 3570), (2, -30)):
+        delivered_result = result(label)
+        trace = msgspec.structs.replace(delivered_result.result, started_at=NOW + timedelta(seconds=stamped_s))
+        spool.put([msgspec.structs.replace(delivered_result, result=trace)])
+
+    stored = next_batch(spool).results
+    assert [each.result.started_at for each in stored] == [NOW - timedelta(seconds=30)] * 2
+    assert [each.clock_off_s for each in stored] == [3600.0, None]
+
+
 def test_a_cycle_is_claimed_once_across_restarts_and_steps(path):
     spool = Spool(path)
     assert spool.claim_cycle(Cycle("pinger", 60, 1000))
