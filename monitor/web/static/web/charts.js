@@ -138,8 +138,9 @@
     const large = spec.data.filter(({ values }) => values?.length > ROWS_AT_ONCE);
     const rest = large.map(({ name, values }) => [name, values.splice(ROWS_AT_ONCE)]);
     const width = spec.signals.find(({ name }) => name === "width");
+    const room = () => place.clientWidth - (spec.autosize === "none" ? spec.padding.left + spec.padding.right : 0);
     delete width.init; /* which asks the place; later widths do */
-    width.value = place.clientWidth - (spec.autosize === "none" ? spec.padding.left + spec.padding.right : 0);
+    width.value = room();
     const dataflow = parse(spec, undefined, { ast: true });
     await nextTask();
     const tooltip = new TooltipHandler({ disableDefaultStyle: true });
@@ -158,7 +159,9 @@
       }
     }
     await nextTask();
-    return view.initialize(place).runAsync();
+    await view.initialize(place).runAsync();
+    /* It follows the window only from here on. */
+    return view.signal("width", room()).runAsync();
   }
 
   function nextTask() {
