@@ -18,12 +18,12 @@ from monitor.agents.health import agent_reports
 from monitor.agents.problems import AgentProblem, ProblemKind
 from monitor.alerts.advisory_lock import advisory_lock
 from monitor.alerts.detect import causes, route_places, rtt_progress, suspects, troubles
-from monitor.alerts.detect.baselines import Baselines
 from monitor.alerts.detect.damage import severity_by_figures
+from monitor.alerts.detect.past.baselines import Baselines, baselines_at, baselines_since
 from monitor.alerts.detect.response_runs import take_responses
 from monitor.alerts.detect.rules import by_direction
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
-from monitor.alerts.detect.rules.finding import Effect, RuleFinding, Trouble
+from monitor.alerts.detect.rules.finding import LIMIT_CHANGED, Effect, RuleFinding, Trouble
 from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.detect.shares import Share, Shares
 from monitor.alerts.detect.snapshot import Key, Snapshot, baselines_of, take_directions, take_snapshot
@@ -31,8 +31,10 @@ from monitor.alerts.detect.sources import STORED, Source
 from monitor.alerts.evidence import ending, titles, words
 from monitor.alerts.incidents import lasting_state, levels, lifecycle, queries, quiet
 from monitor.alerts.incidents.finding_level import is_normal_again
+from monitor.alerts.incidents.past_times import incident_times
 from monitor.alerts.incidents.quiet import QuietPaths
 from monitor.alerts.models import Incident, IncidentState, JudgedDelays
+from monitor.archive.periods import start_of
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.document import alert_rules
@@ -48,7 +50,6 @@ NO_TIMES: Mapping[int, float] = MappingProxyType({})
 _KEY = 0x50_4E_44_4E_45_56_41_4C
 """Key of the advisory lock: unique in this database."""
 SWITCHED_OFF = "rule removed from mesh.toml"
-LIMIT_CHANGED = "limit changed in mesh.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,11 @@ class RuleScope:
     settings: dict[str, dict[int, RuleSettings]]
     one_way: dict[int, MeasuredPath] = field(default_factory=dict)
     answered: dict[int, MeasuredPath] = field(default_factory=dict)
+
+    @property
+    def every(self) -> dict[int, MeasuredPath]:
+        """All paths in use."""
+        return self.pinged | self.tested | self.answered
 
     def path(self, path_id: int, rule: str) -> MeasuredPath | None:
         """The path, if it has the tests that the rule evaluates."""
@@ -94,9 +100,11 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
     scope = scope_now()
     lasting = queries.lasting_incidents()
     watched = {row.path_id for incident in lasting for row in incident.paths.all()}
-    every, counted_since = scope.pinged | scope.tested | scope.answered, now - COUNTED
+    every, counted_since = scope.every, now - COUNTED
     problems = agent_problems(now)
     delays_judged_s = rtt_progress.read(JudgedDelays) if scope.one_way else {}
+    if baselines is None or baselines.hour != start_of("hour", now):
+        baselines = stored_baselines(now, every)
     snapshot = replace(
         snapshot_at(now, scope, rtt_progress.read(), watched, baselines, delays_judged_s=delays_judged_s),
         troubles=_texts(problems, lambda kind: True),
@@ -115,6 +123,13 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
     opened = _open_and_tell(quiet_paths, now)
     titles.update_titles(lasting)
     return Evaluation(opened, closed)
+
+
+def stored_baselines(now: datetime, paths: Mapping[int, MeasuredPath]) -> Baselines:
+    """The baselines of the hour of `now`, without the time of the incidents and maintenance of these paths."""
+    hour = start_of("hour", now)
+    places = {path_id: path.place for path_id, path in paths.items()}
+    return baselines_at(hour, STORED, incident_times(baselines_since(hour), hour, places))
 
 
 def scope_now() -> RuleScope:
@@ -149,7 +164,7 @@ def snapshot_at(
     snapshot = replace(
         take_snapshot(now, scope.pinged, scope.tested, windows_s, judged_s, watched, baselines, source),
         directions=take_directions(now, scope.one_way, windows_s, delays_judged_s, watched, baselines, source),
-        responses=take_responses(now, scope.answered, baselines.responses, source),
+        responses=take_responses(now, scope.answered, baselines.responses, source, baselines.times),
     )
     on_paths = list(scope.settings.get(ROUTE_CHANGE.name, ()))
     return replace(snapshot, route_effects=source.route_effects(on_paths, now)) if on_paths else snapshot

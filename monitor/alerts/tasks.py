@@ -8,8 +8,8 @@ from functools import lru_cache
 from celery import shared_task
 from django.utils import timezone
 
-from monitor.alerts.detect.baselines import Baselines, baselines_at
-from monitor.alerts.evaluate import evaluate
+from monitor.alerts.detect.past.baselines import Baselines
+from monitor.alerts.evaluate import evaluate, scope_now, stored_baselines
 from monitor.alerts.evidence.gather import gather_due
 from monitor.alerts.incidents.corrections import correct
 from monitor.alerts.notify.deliver import deliver
@@ -40,4 +40,4 @@ def correct_lately_found() -> None:
 @lru_cache(maxsize=1)
 def _baselines_of(hour: datetime) -> Baselines:
     """Baselines, cached for an hour: they are computed from hours that are complete."""
-    return baselines_at(hour)
+    return stored_baselines(hour, scope_now().every)

@@ -83,7 +83,7 @@ def _fill() -> int:
 
 
 def _timed(paths: int) -> list[Row]:
-    from monitor.alerts.detect.baselines import baselines_at
+    from monitor.alerts.detect.past.baselines import baselines_at
     from monitor.alerts.evaluate import evaluate
     from monitor.alerts.models import Incident
 

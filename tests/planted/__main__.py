@@ -18,6 +18,7 @@ from tests.planted import (
     loss_times,
     one_way,
     one_way_delay,
+    recurrent,
     responses,
     shared,
     simulated,
@@ -46,6 +47,7 @@ TABLES: dict[str, Callable[[Sizes], Table]] = {
     "responses": responses.table,
     "causes": simulated.causes,
     "blips": simulated.blips,
+    "recurrent": recurrent.table,
     "quiet": simulated.quiet,
     "lab": lambda sizes: lab.table(),
 }

@@ -19,7 +19,18 @@ from monitor.alerts.detect.route_effects import RouteEffect
 from monitor.alerts.detect.rtt_windows import FIGURES, figures
 from monitor.analysis.routes.compare import RouteHops
 from monitor.analysis.tcp import mathis_estimate
-from monitor.archive.queries.for_alerts import COUNTS, DAY, DIRECTIONS, EVENTS, HOUR, TIMES, Columns, RoundTrips
+from monitor.archive.queries.for_alerts import (
+    COUNTS,
+    DAY,
+    DIRECTIONS,
+    EVENTS,
+    HOUR,
+    NO_HOURS,
+    TIMES,
+    Columns,
+    LeftOutHours,
+    RoundTrips,
+)
 from probes.bounds import LARGEST_SMALLINT
 
 Floats = NDArray[np.float64]
@@ -165,9 +176,21 @@ class RecordedSource:
         }
 
     def baseline_counts(
-        self, since: datetime, hours_since: datetime, until: datetime, season: Sequence[datetime]
+        self,
+        since: datetime,
+        hours_since: datetime,
+        until: datetime,
+        season: Sequence[datetime],
+        left_out: LeftOutHours = NO_HOURS,
     ) -> Columns:
-        every, scattered = self._hours_between(since, until), self._hours_between(hours_since, until)
+        every = self._hours_between(since, until)
+        is_left_out = self._left_out(left_out, since, every["bursts"])
+        in_season = np.array([round((hour - since) / HOUR) for hour in season], dtype=np.int64)
+        is_of_season = ~self._is_of_single_week(is_left_out[:, in_season])
+        of_season = {event: (every[event][:, in_season] * is_of_season).sum(axis=1) for event in ("bursts", "lossy")}
+        every = {name: np.where(is_left_out, 0.0, column) for name, column in every.items()}
+        first = round((hours_since - since) / HOUR)
+        scattered = {name: column[:, first:] for name, column in every.items()}
         columns: Columns = {"path_id": self.path_ids.astype(np.float64)}
         columns |= {name: column.sum(axis=1) for name, column in every.items()}
         bursts = scattered["bursts"]
@@ -176,10 +199,23 @@ class RecordedSource:
         for event in EVENTS:
             columns[f"hours_{event}"] = scattered[event].sum(axis=1)
             columns[f"{event}_squares"] = (scattered[event] ** 2 / np.maximum(bursts, 1.0)).sum(axis=1)
-        in_season = [self._hours_between(hour, hour + HOUR) for hour in season]
-        for event in ("bursts", "lossy"):
-            columns[f"season_{event}"] = sum((hour[event][:, 0] for hour in in_season), np.zeros(len(self.path_ids)))
-        return columns
+        return columns | {f"season_{event}": counts for event, counts in of_season.items()}
+
+    def _left_out(self, left_out: LeftOutHours, since: datetime, bursts: Floats) -> NDArray[np.bool_]:
+        """The hours left out, of the shape of `bursts`."""
+        is_left_out, first = np.zeros(bursts.shape, dtype=np.bool_), round(since.timestamp()) // HOUR_S
+        rows = {path_id: row for row, path_id in enumerate(self.path_ids.tolist())}
+        for path_id, begin, end in zip(left_out.path_id, left_out.first, left_out.end, strict=True):
+            if path_id in rows:
+                is_left_out[rows[path_id], max(begin - first, 0) : max(end - first, 0)] = True
+        share = (bursts * is_left_out).sum(axis=1) / np.maximum(bursts.sum(axis=1), 1.0)
+        return is_left_out & (bursts > 0) & (share <= left_out.most)[:, np.newaxis]
+
+    @staticmethod
+    def _is_of_single_week(is_left_out: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Those of the hours of a season, three a week, that are left out in a single week."""
+        weeks = is_left_out.reshape(len(is_left_out), -1, 3).any(axis=2).sum(axis=1)
+        return is_left_out & (weeks == 1)[:, np.newaxis]
 
     def recent_directions(self, until: datetime, step_s: float, steps: int) -> Columns:
         return self._of_ways([way.recent_counts(until, step_s, steps) for way in self._ways])
@@ -188,9 +224,14 @@ class RecordedSource:
         return self._of_ways([way.hourly_counts(since, until, now) for way in self._ways])
 
     def baseline_directions(
-        self, since: datetime, hours_since: datetime, until: datetime, season: Sequence[datetime]
+        self,
+        since: datetime,
+        hours_since: datetime,
+        until: datetime,
+        season: Sequence[datetime],
+        left_out: LeftOutHours = NO_HOURS,
     ) -> Columns:
-        return self._of_ways([way.baseline_counts(since, hours_since, until, season) for way in self._ways])
+        return self._of_ways([way.baseline_counts(since, hours_since, until, season, left_out) for way in self._ways])
 
     @staticmethod
     def _of_ways(ways: Sequence[Columns]) -> Columns:

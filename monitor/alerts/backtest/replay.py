@@ -7,21 +7,24 @@ detection. Silences, maintenance, acknowledgements and late results are not repl
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from monitor.alerts.detect import causes, route_places, suspects
-from monitor.alerts.detect.baselines import Baselines, baselines_at
 from monitor.alerts.detect.causes import CauseGroup
-from monitor.alerts.detect.rules.catalogue import RULES
-from monitor.alerts.detect.rules.finding import RuleFinding
+from monitor.alerts.detect.past.baselines import Baselines, baselines_at, baselines_since
+from monitor.alerts.detect.past.incident_times import IncidentTimes, MeasureKind, PathTime
+from monitor.alerts.detect.rules.catalogue import RULES, rule_of
+from monitor.alerts.detect.rules.finding import NEW_NORMAL, RuleFinding
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.detect.sources import Source
 from monitor.alerts.detect.troubles import LastingIncident, lasting_keys
 from monitor.alerts.evaluate import RuleScope, findings, reason_for_end, snapshot_at
 from monitor.alerts.incidents.gravest import gravest_of
 from monitor.alerts.incidents.lifecycle import CONFIRM_S, REOPEN_S
+from monitor.alerts.incidents.past_times import measures_of
 from monitor.archive.periods import start_of
 
 
@@ -41,6 +44,10 @@ class Alarm:
     ever: dict[Key, RuleFinding] = field(default_factory=dict)
     ended_s: dict[Key, float] = field(default_factory=dict)
     """The ends of single findings while others kept it open."""
+    since_s: dict[Key, float] = field(default_factory=dict)
+    """The first onset of each finding."""
+    accepted: set[Key] = field(default_factory=set)
+    """The findings that are over though the path is as bad as before."""
 
     @property
     def rule(self) -> str:
@@ -92,7 +99,8 @@ class Replay:
     def snapshot(self, now: datetime) -> Snapshot:
         """Take a snapshot only; each burst is new in a single snapshot."""
         if self._baselines is None or self._baselines.hour != start_of("hour", now):
-            self._baselines = baselines_at(now, self._source)
+            hour = start_of("hour", now)
+            self._baselines = baselines_at(hour, self._source, self._times(baselines_since(hour), hour))
         watched = {path_id for alarm in self.alarms if alarm.ended_at is None for path_id, _ in alarm.ever}
         looked = snapshot_at(
             now, self.scope, self._judged_s, watched, self._baselines, self._source, self._delays_judged_s
@@ -120,6 +128,8 @@ class Replay:
             alarm.reopenings += 1
         alarm.findings.update(new)
         alarm.ever.update(new)
+        alarm.accepted -= new.keys()
+        alarm.since_s = {key: finding.since.timestamp() for key, finding in new.items()} | alarm.since_s
 
     def _merge(self, group: CauseGroup, now: datetime) -> None:
         lasting = [alarm for alarm in self.alarms if alarm.cause in group.merged and alarm.ended_at is None]
@@ -127,6 +137,7 @@ class Replay:
         for part in parts:
             whole.findings |= part.findings
             whole.ever |= part.ever
+            whole.since_s = whole.since_s | part.since_s
             part.ended_at, part.is_part = now, True
         whole.cause = group.label
 
@@ -141,7 +152,7 @@ class Replay:
     def _end_findings(self, alarm: Alarm, keys: Collection[Key], snapshot: Snapshot) -> None:
         """End those of the findings `keys` that are over, and the alarm with the last; none while others replace all
         of them."""
-        over = {key for key in keys if self._is_over(key, alarm.findings[key], snapshot)}
+        over = {key for key in keys if self._is_over(alarm, key, snapshot)}
         if over == alarm.findings.keys():
             alarm.ended_at = snapshot.now
             if alarm.opened_at is not None:
@@ -153,9 +164,30 @@ class Replay:
             if alarm.opened_at is not None:
                 self._ended_s |= alarm.ended_s
 
-    def _is_over(self, key: Key, finding: RuleFinding, snapshot: Snapshot) -> bool:
-        path_id, rule = key
-        return reason_for_end(path_id, finding.path, rule, finding.figures, snapshot, self.scope) is not None
+    def _is_over(self, alarm: Alarm, key: Key, snapshot: Snapshot) -> bool:
+        (path_id, rule), finding = key, alarm.findings[key]
+        reason = reason_for_end(path_id, finding.path, rule, finding.figures, snapshot, self.scope)
+        if reason is not None and reason.endswith(NEW_NORMAL):
+            alarm.accepted.add(key)
+        return reason is not None
+
+    def _times(self, since: datetime, now: datetime) -> IncidentTimes:
+        """The times of the incidents so far, as `incidents.past_times`."""
+        times: dict[MeasureKind, list[PathTime]] = defaultdict(list)
+        reverse = {(path.source, path.destination): path_id for path_id, path in self.scope.every.items()}
+        for alarm in self.alarms:
+            if alarm.opened_at is None:
+                continue
+            ended_s = None if alarm.ended_at is None else alarm.ended_at.timestamp()
+            for key in alarm.ever.keys() - alarm.accepted:
+                path, end_s = self.scope.every[key[0]], alarm.ended_s.get(key, ended_s)
+                if end_s is not None and end_s <= since.timestamp():
+                    continue
+                for path_id in {key[0], reverse.get((path.destination, path.source), key[0])}:
+                    time = PathTime(path_id, alarm.since_s[key], end_s or now.timestamp(), end_s is not None)
+                    for measure in measures_of(rule_of(key[1])):
+                        times[measure].append(time)
+        return IncidentTimes({measure: tuple(of_measure) for measure, of_measure in times.items()})
 
     def _open_if_confirmed(self, alarm: Alarm, now: datetime) -> None:
         is_lasting = alarm.opened_at is None and alarm.ended_at is None

@@ -8,13 +8,14 @@ of every day would look like a fault.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.alerts.detect.past.incident_times import NO_TIMES, IncidentTimes, MeasureKind
 from monitor.analysis.alarms import ranks
 from monitor.archive.queries.for_alerts import Columns
 from monitor.mesh.queries import MeasuredPath
@@ -36,7 +37,8 @@ _NO_RUNS: Floats = np.zeros((0, ranks.LONGEST))
 @dataclass(frozen=True, slots=True)
 class ResponseRuns:
     """Runs by path and sizes: `path_id`, `request_bytes` and `response_bytes` have an entry for each row of `at_s`,
-    `median_ms` and `p95_ms`, which have the shape (rows, runs), the newest run last; NaN where there is none."""
+    `median_ms` and `p95_ms`, which have the shape (rows, runs), the newest run last; NaN where there is none.
+    `is_left_out` tells which runs were in an earlier incident or maintenance."""
 
     paths: dict[int, MeasuredPath] = field(default_factory=dict)
     path_id: Ints = field(default_factory=lambda: _NO_IDS)
@@ -45,6 +47,11 @@ class ResponseRuns:
     at_s: Floats = field(default_factory=lambda: _NO_RUNS)
     median_ms: Floats = field(default_factory=lambda: _NO_RUNS)
     p95_ms: Floats = field(default_factory=lambda: _NO_RUNS)
+    is_left_out: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(_NO_RUNS.shape, dtype=np.bool_))
+
+    def usual(self, figure: str) -> Floats:
+        """This figure, NaN for runs that were in an earlier incident or maintenance."""
+        return np.where(self.is_left_out, np.nan, getattr(self, figure))
 
     def row_of(self, path_id: int, request_bytes: int, response_bytes: int) -> int | None:
         """The row of these blocks; None where the path has no such run any more."""
@@ -54,8 +61,11 @@ class ResponseRuns:
         return int(np.flatnonzero(is_row)[0]) if is_row.any() else None
 
 
-def take_responses(now: datetime, paths: dict[int, MeasuredPath], hourly: Columns, source: Source) -> ResponseRuns:
-    """Load the newest runs before `now` of these paths; `hourly` are those of the hours before, of any path."""
+def take_responses(
+    now: datetime, paths: dict[int, MeasuredPath], hourly: Columns, source: Source, times: IncidentTimes = NO_TIMES
+) -> ResponseRuns:
+    """Load the newest runs before `now` of these paths; `hourly` are those of the hours before, of any path, `times`
+    those of earlier incidents."""
     if not paths:
         return ResponseRuns()
     newest = source.newest_responses(list(paths), now - RUNS_WITHIN, now, NEWEST)
@@ -69,7 +79,7 @@ def take_responses(now: datetime, paths: dict[int, MeasuredPath], hourly: Column
     for name in COLUMNS:
         getattr(runs, name)[row_of_run.ravel(), place] = newest[name]
     _add_hours(runs, hourly)
-    return runs
+    return replace(runs, is_left_out=times.over(MeasureKind.RESPONSES, runs.path_id, runs.at_s))
 
 
 def _add_hours(runs: ResponseRuns, hourly: Columns) -> None:

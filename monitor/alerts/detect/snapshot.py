@@ -15,8 +15,9 @@ from datetime import datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.alerts.detect.baselines import DRIFT_DAYS, TESTED_HOURS, Baselines, baselines_at
 from monitor.alerts.detect.delay_windows import delay_windows
+from monitor.alerts.detect.past.baselines import DRIFT_DAYS, TESTED_HOURS, Baselines, baselines_at
+from monitor.alerts.detect.past.incident_times import MeasureKind
 from monitor.alerts.detect.response_runs import ResponseRuns
 from monitor.alerts.detect.route_effects import RouteEffect
 from monitor.alerts.detect.rtt_windows import TripWindows, trip_windows
@@ -91,7 +92,8 @@ class Snapshot:
 
     `recent` and `hourly` have the shape (paths, steps), the newest step first; without a measurement a count is 0 and
     a time NaN. `windows` has the counts, of shape (paths, 1), over those windows of the loss rule, by their seconds,
-    that are no multiple of a step. `tests_bps`, `daily_rtts_ms` and `daily_estimates_bps` are inputs of
+    that are no multiple of a step. `tests_left_out` tells which tests were in an earlier incident or maintenance.
+    `tests_bps`, `daily_rtts_ms` and `daily_estimates_bps` are inputs of
     `analysis.alarms.ranks`. `agents` has the time of the last contact with each site's agent, `troubles` the problems
     it reports of itself, `measuring_troubles` those that disturb its measurements. `ended_s` has the end of the last
     incident of a path by a rule, `maintained_s` the end of the last maintenance of a path, as far as the counts reach
@@ -116,6 +118,7 @@ class Snapshot:
     test_rows: dict[int, int]
     tests_bps: Floats
     tested_at_s: Floats
+    tests_left_out: NDArray[np.bool_]
     agents: Mapping[str, float]
     troubles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     measuring_troubles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -158,6 +161,11 @@ class Snapshot:
             return np.full(len(self.paths), SHARE_OF_DIRECTION)
         with_directions = {path_id for counts in self.directions.values() for path_id in counts.paths}
         return np.array([SHARE_OF_ROUND_TRIPS if path_id in with_directions else 1.0 for path_id in self.paths])
+
+    @property
+    def usual_tests_bps(self) -> Floats:
+        """`tests_bps`, NaN for tests that were in an earlier incident or maintenance."""
+        return np.where(self.tests_left_out, np.nan, self.tests_bps)
 
     @property
     def every_s(self) -> Floats:
@@ -213,6 +221,8 @@ def take_snapshot(
     test_rows = {path_id: row for row, path_id in enumerate(tested_paths)}
     tests = source.newest_tests(list(tested_paths), now - TESTS_WITHIN, now, ranks.LONGEST) if tested_paths else {}
     by_test = _by_path(tests, ("throughput_bps", "at_s"), test_rows, ranks.LONGEST, "place")
+    tested_at_s = by_test["at_s"][:, ::-1]
+    of_tests = np.fromiter(test_rows, dtype=np.int64)
     daily = _by_path(baselines.daily, ("rtt_median_ms", "estimate_bps"), rows, DRIFT_DAYS, "place")
     return Snapshot(
         now=now,
@@ -232,7 +242,8 @@ def take_snapshot(
         tested_paths=tested_paths,
         test_rows=test_rows,
         tests_bps=by_test["throughput_bps"][:, ::-1],
-        tested_at_s=by_test["at_s"][:, ::-1],
+        tested_at_s=tested_at_s,
+        tests_left_out=baselines.times.over(MeasureKind.TESTS, of_tests, tested_at_s),
         agents=source.agents(now),
         as_paths=baselines.as_paths,
     )

@@ -16,7 +16,7 @@ import numpy as np
 from monitor.alerts.detect.route_effects import RouteEffect, recent_effects
 from monitor.analysis.routes.compare import RouteHops
 from monitor.archive.queries import for_alerts
-from monitor.archive.queries.for_alerts import Columns, RoundTrips
+from monitor.archive.queries.for_alerts import Columns, LeftOutHours, RoundTrips
 from monitor.archive.queries.operation.deliveries import agent_contacts
 from monitor.archive.queries.routes.periods import routes_at
 from monitor.mesh.models import Path, Site
@@ -32,7 +32,12 @@ class Source(Protocol):
     def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns: ...
 
     def baseline_counts(
-        self, since: datetime, hours_since: datetime, until: datetime, season: Sequence[datetime]
+        self,
+        since: datetime,
+        hours_since: datetime,
+        until: datetime,
+        season: Sequence[datetime],
+        left_out: LeftOutHours,
     ) -> Columns: ...
 
     def recent_directions(self, until: datetime, step_s: float, steps: int) -> Columns: ...
@@ -40,7 +45,12 @@ class Source(Protocol):
     def hourly_directions(self, since: datetime, until: datetime, now: datetime) -> Columns: ...
 
     def baseline_directions(
-        self, since: datetime, hours_since: datetime, until: datetime, season: Sequence[datetime]
+        self,
+        since: datetime,
+        hours_since: datetime,
+        until: datetime,
+        season: Sequence[datetime],
+        left_out: LeftOutHours,
     ) -> Columns: ...
 
     def recent_delays(self, path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> Columns: ...

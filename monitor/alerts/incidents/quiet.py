@@ -6,7 +6,7 @@ path to or from it, of a group every path within it; without any of these it cov
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -43,15 +43,43 @@ def quiet_paths_at(now: datetime, paths: Mapping[int, MeasuredPath]) -> QuietPat
 def maintained_s(since: datetime, now: datetime, paths: Mapping[int, MeasuredPath]) -> dict[int, float]:
     """The end of the last maintenance of each path in seconds since the epoch, `now` during maintenance. Paths without
     maintenance since `since` are left out."""
-    begun = QuietPeriod.objects.filter(kind=QuietPeriod.Kind.MAINTENANCE, starts_at__lte=now)
-    begun = begun.exclude(ended_at__lte=F("starts_at"))  # cancelled before it began
     ended_s: dict[int, float] = {}
-    for quiet in begun.filter(Q(every_s__isnull=False) | Q(ends_at__gt=since)).select_related("site", "group"):
+    for quiet in _begun_maintenance(since, now):
         held_until = quiet.held_until(now)
         if held_until > since:
             for path_id in _paths_of(quiet, paths):
                 ended_s[path_id] = max(ended_s.get(path_id, 0.0), held_until.timestamp())
     return ended_s
+
+
+def maintenance_times(
+    since: datetime, now: datetime, places: Mapping[int, Place]
+) -> Iterator[tuple[int, datetime, datetime]]:
+    """Path, begin and end, `now` at the latest, of each maintenance of these paths that was in force after `since`."""
+    for quiet in _begun_maintenance(since, now):
+        stretches = list(_stretches(quiet, since, now))
+        for path_id, place in places.items():
+            if covers(quiet, path_id, place):
+                yield from ((path_id, begin, end) for begin, end in stretches)
+
+
+def _stretches(quiet: QuietPeriod, since: datetime, now: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """Begin and end of each time it was in force between these moments."""
+    latest = min(end for end in (now, quiet.until, quiet.ended_at) if end is not None)
+    begin, lasts = quiet.starts_at, quiet.ends_at - quiet.starts_at
+    every = None if quiet.every_s is None else timedelta(seconds=quiet.every_s)
+    if every is not None and begin + lasts <= since:
+        begin += (since - begin) // every * every
+    while begin < latest:
+        if begin + lasts > since:
+            yield max(begin, since), min(begin + lasts, latest)
+        begin = latest if every is None else begin + every
+
+
+def _begun_maintenance(since: datetime, now: datetime) -> Iterable[QuietPeriod]:
+    begun = QuietPeriod.objects.filter(kind=QuietPeriod.Kind.MAINTENANCE, starts_at__lte=now)
+    begun = begun.exclude(ended_at__lte=F("starts_at"))  # cancelled before it began
+    return begun.filter(Q(every_s__isnull=False) | Q(ends_at__gt=since)).select_related("site", "group")
 
 
 def in_force(now: datetime) -> list[QuietPeriod]:

@@ -152,10 +152,27 @@ def raw_directions(path_id: int, since: datetime, until: datetime) -> list[RawDi
     return select(RawDirection, "raw_directions", path_id=path_id, since=since, until=until)
 
 
-def direction_counts(since: datetime, until: datetime, path_ids: Sequence[int]) -> dict[int, DirectionLosses]:
-    """The counts of each of these paths whose reflector counts, from the cycles of a period of a day at most."""
+@dataclass(frozen=True, slots=True)
+class PathStretch:
+    """A stretch of time of a path."""
+
+    path_id: int
+    begin: datetime
+    end: datetime
+
+
+def direction_counts(
+    since: datetime, until: datetime, path_ids: Sequence[int], left_out: Sequence[PathStretch] = ()
+) -> dict[int, DirectionLosses]:
+    """The counts of each of these paths whose reflector counts, from the cycles of a period of a day at most that began
+    in none of the stretches `left_out`."""
     check_raw_period(since, until)
-    return _counts(*run_statement("direction_counts", since=since, until=until, path_ids=list(path_ids)))
+    stretches = {
+        "left_out_paths": [stretch.path_id for stretch in left_out],
+        "left_out_begins": [stretch.begin for stretch in left_out],
+        "left_out_ends": [stretch.end for stretch in left_out],
+    }
+    return _counts(*run_statement("direction_counts", since=since, until=until, path_ids=list(path_ids), **stretches))
 
 
 def direction_counts_since(begins: Mapping[int, datetime], until: datetime) -> dict[int, DirectionLosses]:

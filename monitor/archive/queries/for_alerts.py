@@ -16,6 +16,7 @@ import numpy as np
 from django.db import connection
 from numpy.typing import NDArray
 
+from monitor.archive.columns import array_text
 from monitor.archive.round_trips import unpack
 from monitor.archive.statements import LONGEST_RAW, check_period, statement
 
@@ -48,6 +49,25 @@ class RoundTrips:
     rtts_ms: Floats
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOutHours:
+    """Hours that a baseline leaves out: of each path from `first` up to `end`, in hours since the epoch, ranges that do
+    not overlap. A path with more than the share `most` of its bursts in them keeps all."""
+
+    path_id: tuple[int, ...] = ()
+    first: tuple[int, ...] = ()
+    end: tuple[int, ...] = ()
+    most: float = 0.5
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        ranges = {"left_out_paths": self.path_id, "left_out_first": self.first, "left_out_end": self.end}
+        return {name: array_text(values) for name, values in ranges.items()} | {"most_left_out": self.most}
+
+
+NO_HOURS = LeftOutHours()
+
+
 def recent_counts(until: datetime, step_s: float, steps: int) -> Columns:
     """`path_id`, `step` (0 is the newest), `COUNTS` and `TIMES` of this many intervals before `until`, a day at
     most."""
@@ -64,10 +84,18 @@ def hourly_counts(since: datetime, until: datetime) -> Columns:
     return _columns("hourly_counts", ("path_id", "step", *COUNTS), since=since, until=until)
 
 
-def baseline_counts(since: datetime, hours_since: datetime, until: datetime, season: Sequence[datetime]) -> Columns:
+def baseline_counts(
+    since: datetime,
+    hours_since: datetime,
+    until: datetime,
+    season: Sequence[datetime],
+    left_out: LeftOutHours = NO_HOURS,
+) -> Columns:
     """`path_id`, `COUNTS`, the scatter of hours, and the `season` hours; sql/baseline_counts.sql lists the columns.
 
-    Days up to `hours_since`, then hours: `since` and `hours_since` are at midnight, `until` on the hour.
+    Days up to `hours_since`, then hours: `since` and `hours_since` are at midnight, `until` on the hour. A day is
+    without the hours `left_out`; it is left out as a whole where its hours are no longer stored. Hours of the season
+    are left out only if they are of a single week: trouble at the same hours of several weeks is its pattern.
     """
     check_period(since, until)
     scatter = (
@@ -78,7 +106,7 @@ def baseline_counts(since: datetime, hours_since: datetime, until: datetime, sea
     )
     names = ("path_id", *COUNTS, *scatter, "season_bursts", "season_lossy")
     parameters = {"since": since, "hours_since": hours_since, "until": until, "season": list(season)}
-    return _columns("baseline_counts", names, **parameters)
+    return _columns("baseline_counts", names, **parameters, **left_out.parameters)
 
 
 def recent_directions(until: datetime, step_s: float, steps: int) -> Columns:
@@ -99,13 +127,19 @@ def hourly_directions(since: datetime, until: datetime) -> Columns:
     return _columns("hourly_directions", names, since=since, until=until)
 
 
-def baseline_directions(since: datetime, hours_since: datetime, until: datetime, season: Sequence[datetime]) -> Columns:
+def baseline_directions(
+    since: datetime,
+    hours_since: datetime,
+    until: datetime,
+    season: Sequence[datetime],
+    left_out: LeftOutHours = NO_HOURS,
+) -> Columns:
     """As `baseline_counts`, with the columns of `recent_directions`."""
     check_period(since, until)
     of_each = _of_directions("sent", "lost", "lossy", "hours_lossy", "lossy_squares", "season_lossy")
     names = ("path_id", "bursts", "hours", "hours_bursts", "season_bursts", *of_each)
     parameters = {"since": since, "hours_since": hours_since, "until": until, "season": list(season)}
-    return _columns("baseline_directions", names, **parameters)
+    return _columns("baseline_directions", names, **parameters, **left_out.parameters)
 
 
 def newest_directions(path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> Columns:
@@ -189,7 +223,9 @@ def newest_bursts(path_ids: Sequence[int], since_s: Sequence[float], until: date
 
 def _columns(name: str, names: Sequence[str], **parameters: Any) -> Columns:
     columns = (f"string_agg(float8send(coalesce({name}::double precision, 'NaN')), '')" for name in names)
-    row = _row_of(statement("sweep", columns=", ".join(columns), rows=statement(name)), parameters, len(names))
+    parts = {"left_out": statement("left_out_hours")} if "left_out_paths" in parameters else {}
+    rows = statement(name, **parts)
+    row = _row_of(statement("sweep", columns=", ".join(columns), rows=rows), parameters, len(names))
     return dict(zip(names, map(_floats, row), strict=True))
 
 

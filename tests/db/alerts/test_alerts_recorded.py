@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from monitor.alerts.backtest.recorded import MeasuredTests, RecordedBursts, RecordedSource
-from monitor.alerts.detect.baselines import baselines_at
+from monitor.alerts.detect.past.baselines import baselines_at
+from monitor.alerts.detect.past.incident_times import NO_TIMES, IncidentTimes, MeasureKind, PathTime
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.sources import STORED
 from monitor.alerts.evaluate import findings, scope_now, snapshot_at
@@ -101,9 +102,9 @@ def recorded(paths, bursts, tests):
     return RecordedSource(columns, measured)
 
 
-def snapshots_of(source, scope, now):
+def snapshots_of(source, scope, now, times=NO_TIMES):
     judged_s = {path_id: (now - timedelta(hours=3)).timestamp() for path_id in scope.pinged}
-    return snapshot_at(now, scope, judged_s, (), baselines_at(now, source), source)
+    return snapshot_at(now, scope, judged_s, (), baselines_at(now, source, times), source)
 
 
 def test_the_snapshot_of_arrays_equals_that_of_the_archive(archive_and_arrays):
@@ -118,6 +119,28 @@ def test_the_snapshot_of_arrays_equals_that_of_the_archive(archive_and_arrays):
         assert from_arrays == from_archive
         fired |= from_arrays
     assert {rule for rule, _ in fired} & {"loss", "rtt", "loss_regression"}, "nothing to compare"
+
+
+def test_the_same_hours_of_earlier_incidents_are_left_out_of_both(archive_and_arrays):
+    """An incident of three hours and a bit, and one of a path that has not been measured."""
+    recorded, scope = archive_and_arrays
+    begin = (NOW - timedelta(hours=30)).timestamp()
+    path_id = next(iter(scope.pinged))
+    of_path = (PathTime(path_id, begin, begin + 11_000.0), PathTime(path_id + 1000, begin, begin + 3600.0))
+    times = IncidentTimes({MeasureKind.PACKETS: of_path, MeasureKind.TESTS: of_path})
+
+    ours, theirs = (snapshots_of(source, scope, NOW, times) for source in (recorded, STORED))
+
+    is_the_same(ours, theirs)
+    every = snapshots_of(STORED, scope, NOW)
+    row = ours.rows[path_id]
+    assert ours.baseline["bursts"][row] == every.baseline["bursts"][row] - 4 * 12
+    assert ours.baseline["hours"][row] == every.baseline["hours"][row] - 4
+    others = [other for other in range(len(ours.paths)) if other != row]
+    for name, column in every.baseline.items():
+        np.testing.assert_allclose(ours.baseline[name][others], column[others], rtol=1e-9, err_msg=name)
+    left_out_s = ours.tested_at_s[ours.tests_left_out]
+    assert left_out_s.tolist() == sorted(at.timestamp() for at, _ in TESTS if begin <= at.timestamp() < begin + 11_000)
 
 
 def is_the_same(ours, theirs):

@@ -9,7 +9,7 @@ import pytest
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence.words import headline
 from monitor.alerts.incidents import lifecycle
-from monitor.alerts.models import Incident
+from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.models import RequestResponseResult
 from monitor.mesh.models import KindName, Measurement, Mesh
 from monitor.mesh.models import Test as MeshTest
@@ -71,6 +71,26 @@ def test_a_rise_is_proven_by_six_runs_and_ends_when_it_is_back(path):
     measure(path, [USUAL], NOW + 8 * RUN)
     assert evaluate(NOW + 9 * RUN).closed == 1
     assert evaluate(NOW + 9 * RUN + timedelta(minutes=1)).opened == 0
+
+
+@pytest.mark.parametrize(("closing", "opened"), [("median 25 ms again", 1), ("accepted as the new baseline", 0)])
+def test_a_second_rise_is_compared_with_the_runs_before_the_first(path, closing, opened):
+    """A day ago the latency was four times as high for an hour."""
+    begins = NOW - timedelta(hours=24)
+    measure(path, [USUAL] * (PAST - 24 * 12), NOW - PAST * RUN)
+    measure(path, [4 * USUAL] * 12, begins)
+    measure(path, [USUAL] * (23 * 12), begins + 12 * RUN)
+    measure(path, [2 * USUAL] * 6, NOW)
+    row = Incident.objects.create(
+        rule="request_response", cause=str(path), opened_at=begins + 6 * RUN, closed_at=begins + 15 * RUN, summary="",
+        closing=f"{path}: transaction latency {closing}",
+    )  # fmt: skip
+    IncidentPath.objects.create(
+        incident=row, path=path, added_at=row.opened_at, rule=row.rule, since=begins, figures={}, sentence="",
+        is_over=True, ended_at=row.closed_at,
+    )  # fmt: skip
+
+    assert evaluate(NOW + 6 * RUN).opened == opened
 
 
 def test_a_few_slow_transactions_raise_the_percentile_alone(path):

@@ -27,6 +27,7 @@ from monitor.archive.models import (
     RefusedResult,
 )
 from monitor.archive.queries.directions import (
+    PathStretch,
     RawDirection,
     direction_counters,
     direction_counts,
@@ -34,6 +35,7 @@ from monitor.archive.queries.directions import (
     direction_totals,
     one_way_delays,
 )
+from monitor.archive.queries.for_alerts import LeftOutHours, baseline_directions
 from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import path_summaries
 from monitor.archive.rollup.recompute import recompute, roll_up
@@ -304,6 +306,34 @@ def test_counts_of_a_period_are_the_same_from_cycles_and_from_summaries(mesh):
     assert direction_totals(HOUR, hour, [mesh.slac_cern.pk, mesh.cern_slac.pk]) == expected
     assert one_way_delays(HOUR, hour, [mesh.slac_cern.pk])[mesh.slac_cern.pk].forward_ms == [22.0] * 12
     assert direction_counters(NOW, [mesh.slac_cern.pk])[mesh.slac_cern.pk].forward_lost == 12
+
+
+@pytest.mark.parametrize("is_hour", [True, False])
+def test_a_baseline_is_without_the_hours_left_out(mesh, is_hour):
+    """An hour with loss and an hour without, as hours or in the days before them."""
+    path_id, earlier, later = mesh.slac_cern.pk, HOUR - timedelta(hours=1), HOUR
+    lossy = [stamp_burst(at=earlier + MINUTE * minute, forward_lost=minute % 3, reverse_lost=1) for minute in range(12)]
+    usual = [stamp_burst(at=later + MINUTE * minute) for minute in range(10)]
+    store_all(mesh, [*lossy, *usual])
+    summarise()
+    midnight = HOUR.replace(hour=0)
+    hours_since = midnight if is_hour else midnight + timedelta(days=1)
+    first = round(earlier.timestamp()) // 3600
+    periods = midnight - timedelta(days=28), hours_since, midnight + timedelta(days=1), [earlier, later]
+
+    every = baseline_directions(*periods)
+    clean = baseline_directions(*periods, LeftOutHours((path_id,), (first,), (first + 1,), most=0.6))
+    kept = baseline_directions(*periods, LeftOutHours((path_id,), (first,), (first + 1,), most=0.5))
+
+    expected = direction_counts(later, later + timedelta(hours=1), [path_id])[path_id]
+    assert (clean["bursts"][0], clean["forward_sent"][0]) == (10, expected.sent)
+    assert (clean["forward_lost"][0], clean["reverse_lost"][0], clean["forward_lossy"][0]) == (0, 0, 0)
+    assert (clean["season_bursts"][0], clean["forward_season_lossy"][0]) == (10, 0)
+    assert (clean["hours"][0], clean["forward_lossy_squares"][0]) == (1 if is_hour else 0, 0)
+    assert every["bursts"][0] == kept["bursts"][0] == 22
+    assert kept["reverse_lost"][0] == every["reverse_lost"][0] == 12
+    stretch = PathStretch(path_id, earlier, later)
+    assert direction_counts(earlier, later + timedelta(hours=1), [path_id], [stretch]) == {path_id: expected}
 
 
 def test_directions_are_downloaded_as_json_csv_and_metrics(mesh, client, monkeypatch):

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from monitor.alerts.backtest.recorded import HourlyPast, RecordedBursts, RecordedSource
-from monitor.alerts.detect.baselines import baselines_at
+from monitor.alerts.detect.past.baselines import baselines_at
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.windows import HOUR_WINDOWS
 from monitor.alerts.evaluate import snapshot_at

@@ -20,7 +20,7 @@ from typing import Annotated, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.alerts.detect.baselines import BASELINE_DAYS
+from monitor.alerts.detect.past.baselines import BASELINE_DAYS
 from monitor.alerts.detect.rules.finding import LOSSY, AlertRule, BadBursts, Effect, RuleFinding
 from monitor.alerts.detect.rules.windows import (
     CLEAR_SHARE,

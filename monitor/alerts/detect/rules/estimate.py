@@ -15,7 +15,7 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 
-from monitor.alerts.detect.rules.finding import AlertRule, Effect, RuleFinding
+from monitor.alerts.detect.rules.finding import ACCEPTED, AlertRule, Effect, RuleFinding
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
@@ -68,7 +68,7 @@ class EstimateDrop(AlertRule):
         if not np.isnan(newest) and newest >= after + CLEAR_SHARE_OF_FALL * (before - after):
             return f"estimated throughput of yesterday {shown.bit_rate(newest)}"
         if snapshot.now - datetime.fromisoformat(figures["found"]) >= NEW_NORMAL_AFTER:
-            return "estimated throughput unchanged for a week: accepted as the new baseline"
+            return f"estimated throughput unchanged for a week: {ACCEPTED}"
         return None
 
     def _finding(self, snapshot: Snapshot, path_id: int, place: int, falls: ranks.FallTests) -> RuleFinding:

@@ -113,6 +113,12 @@ class LateResults:
 
 NOT_FIRED = "below threshold"
 
+ACCEPTED = "accepted as the new baseline"
+LIMIT_CHANGED = "limit changed in mesh.toml"
+NEW_NORMAL = (ACCEPTED, LIMIT_CHANGED)
+"""Ends of the reason for which a finding is over though the path is as bad as before. Stored incidents have them:
+baselines keep their time."""
+
 
 class AlertRule(ABC):
     """A rule. Its only input is a snapshot, and it is stateless.

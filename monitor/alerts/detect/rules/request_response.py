@@ -23,7 +23,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from monitor.alerts.detect.response_runs import FIGURES, ResponseRuns
-from monitor.alerts.detect.rules.finding import AlertRule, RuleFinding, Trouble
+from monitor.alerts.detect.rules.finding import ACCEPTED, AlertRule, RuleFinding, Trouble
 from monitor.alerts.detect.rules.windows import settled_s
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import binomial
@@ -87,7 +87,8 @@ class RequestResponseRise(_TransactionLatency):
         if not settings or not len(runs.path_id):
             return []
         for figure in FIGURES:
-            rises = ranks.falls(-getattr(runs, figure))
+            latencies_ms = runs.usual(figure)
+            rises = ranks.falls(-latencies_ms)
             for row in np.flatnonzero(rises.chance < 1.0).tolist():
                 path_id = int(runs.path_id[row])
                 rule = cast("RequestResponseRule | None", settings.get(path_id))
@@ -96,7 +97,7 @@ class RequestResponseRise(_TransactionLatency):
                     continue
                 after_ms, before_ms = -float(rises.newest_median[row]), -float(rises.before_median[row])
                 counts = int(rises.count[row]), int(rises.before[row])
-                highest_ms = float(np.nanmax(getattr(runs, figure)[row, -counts[0] - ranks.MOST_BEFORE : -counts[0]]))
+                highest_ms = float(np.nanmax(latencies_ms[row, -counts[0] - ranks.MOST_BEFORE : -counts[0]]))
                 if after_ms < max(rule.above_ratio * highest_ms, before_ms + rule.least_rise_ms):
                     continue
                 finding = self._finding(snapshot, row, figure, (before_ms, after_ms), counts, chance)
@@ -113,7 +114,7 @@ class RequestResponseRise(_TransactionLatency):
         if _is_back(level_ms, figures):
             return _over_text(level_ms, figures["of"])
         if snapshot.now - datetime.fromisoformat(figures["found"]) >= NEW_NORMAL_AFTER:
-            return f"{self.words} {shown.milliseconds(level_ms)} for a week: accepted as the new baseline"
+            return f"{self.words} {shown.milliseconds(level_ms)} for a week: {ACCEPTED}"
         return None
 
     def _finding(

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from monitor.alerts.detect.delay_windows import CLOCK_HI, CLOCK_LO, DELAYS, OTHER, level_ms
 from monitor.alerts.detect.rtt_windows import RecentBursts, TripWindows
-from monitor.alerts.detect.rules.finding import AlertRule, BurstLevel, RuleFinding
+from monitor.alerts.detect.rules.finding import ACCEPTED, AlertRule, BurstLevel, RuleFinding
 from monitor.alerts.detect.rules.windows import bursts_to_clear, settled_s
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
@@ -180,7 +180,7 @@ class RttStep(AlertRule):
         if _is_back(level, before, after):
             return f"{self.words} {shown.milliseconds(_level_since_end(newest, before, after))} again"
         if snapshot.now - since >= NEW_NORMAL_AFTER:
-            return f"{self.words} {shown.milliseconds(level)} for a day: accepted as the new baseline"
+            return f"{self.words} {shown.milliseconds(level)} for a day: {ACCEPTED}"
         return None
 
     def _finding(
@@ -265,7 +265,7 @@ class RttDrift(AlertRule):
         if not np.isnan(newest) and newest <= before + CLEAR_SHARE_OF_RISE * (after - before):
             return f"median RTT of yesterday {shown.milliseconds(newest)}"
         if snapshot.now - datetime.fromisoformat(figures["found"]) >= NEW_NORMAL_AFTER_DRIFT:
-            return "median RTT unchanged for a week: accepted as the new baseline"
+            return f"median RTT unchanged for a week: {ACCEPTED}"
         return None
 
     def _finding(self, snapshot: Snapshot, path_id: int, days: int, before_ms: float, after_ms: float) -> RuleFinding:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, cast
 
 from monitor.alerts.detect.route_effects import RouteEffect
-from monitor.alerts.detect.rules.finding import AlertRule, RuleFinding
+from monitor.alerts.detect.rules.finding import ACCEPTED, AlertRule, RuleFinding
 from monitor.alerts.detect.rules.round_trips import NEW_NORMAL_AFTER, RTT
 from monitor.alerts.detect.rules.windows import settled_s
 from monitor.alerts.detect.snapshot import Snapshot
@@ -70,7 +70,7 @@ class RouteChanged(AlertRule):
         if ratio <= before + CLEAR_SHARE * (after - before):
             return f"loss {shown.percent(ratio)} again"
         if snapshot.now - datetime.fromisoformat(figures["since"]) >= NEW_NORMAL_AFTER:
-            return f"loss {shown.percent(ratio)} for a day: accepted as the new baseline"
+            return f"loss {shown.percent(ratio)} for a day: {ACCEPTED}"
         return None
 
 

@@ -7,8 +7,9 @@ quick and no proof: docs/method/planted.md counts its false alarms.
 power of the test: with hourly tests and forty before, a fall by half is significant after five. Besides being
 significant, the median must be below `below_ratio` of the median before. Its finding joins the incident of the notice.
 
-Both are over when the median of three later tests is back above half way, or after a week at the new level. All rates
-that are shown are those of a test: of two middle ones, a median is the lower.
+Tests in earlier incidents are left out of both (`past.incident_times`). Both are over when the median of three later
+tests is back above half way, or after a week at the new level. All rates that are shown are those of a test: of two
+middle ones, a median is the lower.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Annotated, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.alerts.detect.rules.finding import AlertRule, Effect, RuleFinding, Trouble
+from monitor.alerts.detect.rules.finding import ACCEPTED, AlertRule, Effect, RuleFinding, Trouble
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.alarms import ranks
@@ -72,7 +73,7 @@ class _Fall(AlertRule):
         if _is_back(level, figures):
             return f"throughput {shown.bit_rate(level)}, median of the last {CLEAR_TESTS} tests"
         if snapshot.now.timestamp() - fired_s >= NEW_NORMAL_AFTER.total_seconds():
-            return f"throughput {shown.bit_rate(level)} for a week: accepted as the new baseline"
+            return f"throughput {shown.bit_rate(level)} for a week: {ACCEPTED}"
         return None
 
     def _finding(
@@ -112,7 +113,7 @@ class ThroughputDrop(_Fall):
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.tested_paths:
             return []
-        rates, ids, findings = snapshot.tests_bps, list(snapshot.tested_paths), []
+        rates, ids, findings = snapshot.usual_tests_bps, list(snapshot.tested_paths), []
         before = rates[:, -DROP_TESTS - DROP_BEFORE : -DROP_TESTS]
         lowest = np.fmin.reduce(before, axis=1, initial=np.inf)
         is_known = (~np.isnan(before)).sum(axis=1) >= LEAST_BEFORE
@@ -139,7 +140,8 @@ class ThroughputFall(_Fall):
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         if not settings or not snapshot.tested_paths:
             return []
-        falls = ranks.falls(snapshot.tests_bps)
+        rates = snapshot.usual_tests_bps
+        falls = ranks.falls(rates)
         every_s = np.array([path.every_s for path in snapshot.tested_paths.values()], dtype=np.float64)
         ratio = falls.newest_median / falls.before_median
         ids = list(snapshot.tested_paths)
@@ -149,7 +151,7 @@ class ThroughputFall(_Fall):
             if rule is None or ratio[row] >= rule.below_ratio:
                 continue
             count, before = int(falls.count[row]), int(falls.before[row])
-            usual = _middle(snapshot.tests_bps[row, -count - before : -count])
+            usual = _middle(rates[row, -count - ranks.MOST_BEFORE : -count])
             why = f"the last {count} tests are significantly lower than the {before} before"
             finding = self._finding(
                 snapshot, ids[row], count, usual, why, tests_before=before, chance=float(falls.chance[row])

@@ -1,0 +1,1 @@
+"""The past that the rules compare the newest measurements with."""
