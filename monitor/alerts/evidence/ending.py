@@ -16,6 +16,7 @@ from monitor.alerts.detect.packet_times import NO_SPACING, Spacing
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.evidence import episode
+from monitor.alerts.incidents.earlier_times import earlier_times
 from monitor.alerts.incidents.finding_level import is_normal_again, level_of
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.queries.around import BurstColumns, bursts_around
@@ -34,13 +35,14 @@ class IncidentEnd:
 
 
 def last_bad(incident: Incident, rows: Sequence[IncidentPath], now: datetime) -> datetime | None:
-    """The end of an incident that is resolved at `now` with these findings: three queries."""
+    """The end of an incident that is resolved at `now` with these findings: six queries."""
     path_ids = sorted(list(dict.fromkeys(row.path_id for row in rows))[:MOST_PATHS])
     began_at = incident.began_at or min((row.since for row in rows), default=now)
     since = max(began_at, now - LONGEST_RAW)
     bursts = episode.concatenate_bursts(
         bursts_around(path_ids, since - BASELINE, since), bursts_around(path_ids, since, max(now, since))
     )
+    bursts = earlier_times(incident, [row.path for row in rows], since).usual(bursts)
     end = last_of_rows(rows, bursts, since)
     return None if end is None else exact_end(rows, bursts, since, end, packet_times.spacings(path_ids)).at
 

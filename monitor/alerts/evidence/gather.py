@@ -1,11 +1,11 @@
 """Gather and store the evidence of incidents, since raw bursts may expire before anybody reads it.
 
-In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Seventeen questions to the
+In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Twenty questions to the
 database for an incident, however many paths it has, and a few more where they are traced or have STAMP tests: the
 `PATHS_IN_DETAIL` gravest are looked at, in both directions.
 
-- Before is the day up to the earliest moment at which it may have begun, after is from the likeliest moment on, a day
-  at most. Bursts between the two are in neither.
+- Before is the day up to the earliest moment at which it may have begun, without earlier incidents (`earlier_times`),
+  after is from the likeliest moment on, a day at most. Bursts between the two are in neither.
 - What was before is kept as it was first seen; after is gathered again when the incident grows or reopens, and while it
   is open (`queries.without_evidence`, `gravest.with_turned_outage`): the first minutes show less than the first hour.
 
@@ -55,6 +55,7 @@ from monitor.alerts.evidence.routes.collect import collect_routes
 from monitor.alerts.evidence.routes.returns import with_returns
 from monitor.alerts.evidence.stated import LikelyCause
 from monitor.alerts.incidents import queries
+from monitor.alerts.incidents.earlier_times import earlier_times
 from monitor.alerts.incidents.gravest import gravest_first, has_no_reply, unanswered_since, with_turned_outage
 from monitor.alerts.incidents.lasting_state import settled_at
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
@@ -108,8 +109,9 @@ def store_facts(incident: Incident, now: datetime) -> Facts:
     """Gather and store the facts of an incident; figures from before its beginning are kept from the first time."""
     earlier = stored_facts(incident)
     facts = collect_facts(incident, now, _kept_beginning(incident, earlier))
-    if earlier is not None and not incident.reopenings:
+    if earlier is not None:
         facts = with_before_of(facts, earlier)
+    if earlier is not None and not incident.reopenings:
         if not facts.routes:
             facts = replace(facts, routes=earlier.routes)  # the traces may have expired by now
         if not facts.one_way:
@@ -205,6 +207,9 @@ def _collect(
     after = bursts_around(path_ids, after_since, max(until, after_since))
     spacings = packet_times.spacings(path_ids)
     both = episode.concatenate_bursts(before, after)
+    paths = [path for pair in pairs for path in (pair.path, pair.back) if path is not None]
+    earlier = earlier_times(incident, paths, since)
+    usual = earlier.usual(both)
     settled = settled_at([pair.rows[0] for pair in pairs], since - LONGEST_RAW)
     beginnings = {
         pair.path.pk: _began(pair, both, until, spacings.get(pair.path.pk, NO_SPACING), settled) for pair in pairs
@@ -215,17 +220,17 @@ def _collect(
     was_until = since if moment is None or moment.earliest is None else moment.earliest + timedelta(microseconds=1)
     was_until = min(was_until, burst_at) if moment is not None and moment.earliest is not None else was_until
     is_since = max(burst_at, until - LONGEST_RAW)
-    ended_at, is_until = ending.end_of_figures(rows, path_ids, both, is_since, until)
+    ended_at, is_until = ending.end_of_figures(rows, path_ids, usual, is_since, until)
     addresses = (
         newest_addresses(path_ids, was_until - LONGEST_RAW, was_until),
         newest_addresses(path_ids, is_since, is_until),
     )
 
-    end = None if ended_at is None else ending.exact_end(rows, both, is_since, ended_at, spacings)
+    end = None if ended_at is None else ending.exact_end(rows, usual, is_since, ended_at, spacings)
     unanswered = {row.path_id for row in rows if has_no_reply(incident, row)}
 
     def direction(path: Path) -> Direction:
-        was = episode.figures(both, path.pk, since - LONGEST_RAW, was_until, addresses[0].get(path.pk))
+        was = episode.figures(usual, path.pk, since - LONGEST_RAW, was_until, addresses[0].get(path.pk))
         period = path.pk, is_since, is_until, addresses[1].get(path.pk)
         spacing = spacings.get(path.pk, NO_SPACING)
         is_now = episode.figures_of_outage(both, *period, spacing=spacing)
@@ -233,7 +238,7 @@ def _collect(
         return Direction(path.pk, str(path), was, replace(is_now, is_unanswered=path.pk in unanswered))
 
     reports = agent_reports(now)
-    names = {path.pk: str(path) for pair in pairs for path in (pair.path, pair.back) if path is not None}
+    names = {path.pk: str(path) for path in paths}
     hosts = {host for pair in pairs for host in (pair.path.source_id, pair.path.destination_id)}
     facts = Facts(
         gathered_at=now,
@@ -263,18 +268,14 @@ def _collect(
             for failure in newest_failures(is_since, is_until, path_ids)
         ),
         verdicts=_verdicts(pairs, after_since, until),
-        tests=path_tests(
-            [path for pair in pairs for path in (pair.path, pair.back) if path is not None],
-            is_since,
-            max(is_until, is_since),
-        ),
+        tests=path_tests(paths, is_since, max(is_until, is_since), earlier),
         tests_seen=tests_seen,
         deliveries=_deliveries(reports, since, now),
         ended_at=None if end is None else end.at,
         answered_by=None if end is None else end.answered_by,
         unanswered_since=unanswered_since(incident),
     )
-    facts = replace(facts, one_way=collect_one_way(facts.paths))
+    facts = replace(facts, one_way=collect_one_way(facts.paths, earlier.stretches(before)))
     return replace(facts, routes=collect_routes(facts, since, max(is_until, since)))
 
 

@@ -13,12 +13,12 @@ from django.db.models import Q
 from django.db.models.fields.json import KT
 
 from monitor.alerts.evidence.facts import PathTests
+from monitor.alerts.incidents.earlier_times import LOOK_BACK, EarlierTimes
 from monitor.alerts.models import Incident, IncidentEvidence
 from monitor.analysis.transfer.congestion import QUEUE_FIGURE
 from monitor.archive.queries.around import TestAround, diagnosed_tests, tests_around
 from monitor.mesh.models import Path
 
-LOOK_BACK = timedelta(days=7)
 MOST_TESTS = 40
 """Throughput tests of each path that are compared with those since the beginning."""
 MOST_TESTS_SINCE = 5
@@ -27,8 +27,9 @@ BEFORE_OPENING = timedelta(hours=1)
 """An incident began at most so long before it was opened, but for slow rules, whose evidence is not urgent."""
 
 
-def path_tests(paths: Sequence[Path], since: datetime, until: datetime) -> tuple[PathTests, ...]:
-    """The throughput tests of these paths, before and since `since`; paths without any left out."""
+def path_tests(paths: Sequence[Path], since: datetime, until: datetime, earlier: EarlierTimes) -> tuple[PathTests, ...]:
+    """The throughput tests of these paths, before and since `since`; paths without any left out. Those before are
+    without tests in earlier incidents."""
     tests: dict[int, tuple[list[TestAround], list[TestAround]]] = {path.pk: ([], []) for path in paths}
     for test in tests_around(list(tests), since - LOOK_BACK, until, MOST_TESTS, QUEUE_FIGURE):
         is_after = test.at >= since
@@ -51,7 +52,7 @@ def path_tests(paths: Sequence[Path], since: datetime, until: datetime) -> tuple
             before_resent_ratio=_median(test.resent_ratio for test in before),
         )
         for path in paths
-        for before, after in [tests[path.pk]]
+        for before, after in [(earlier.usual_tests(tests[path.pk][0]), tests[path.pk][1])]
         if before or after
     )
 

@@ -162,7 +162,7 @@ def test_the_number_of_queries_does_not_grow_with_the_paths(paths):
             gather.collect_facts(row, NOW)
         return len(queries_run)
 
-    assert count_queries(single) == count_queries(many) == 17
+    assert count_queries(single) == count_queries(many) == 20
     gather.store_facts(many, NOW)
     with CaptureQueriesContext(connection) as queries_run:
         evidence(many, NOW)

@@ -10,11 +10,12 @@ from django.db.models import Sum
 from monitor.alerts.detect.past.baselines import baselines_since
 from monitor.alerts.detect.past.incident_times import MeasureKind
 from monitor.alerts.evaluate import evaluate, scope_now, stored_baselines
-from monitor.alerts.incidents import lifecycle
+from monitor.alerts.evidence.ticket import ticket_text
+from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.incidents.past_times import incident_times
 from monitor.alerts.models import Incident, IncidentPath, QuietPeriod
 from monitor.analysis import figures as shown
-from monitor.archive.models import BurstDay, BurstHour
+from monitor.archive.models import Burst, BurstDay, BurstHour
 from monitor.archive.periods import start_of
 from monitor.archive.queries.for_alerts import HOUR, LeftOutHours, baseline_counts
 from monitor.mesh.models import KindName, Measurement
@@ -22,7 +23,8 @@ from monitor.mesh.models import Test as MeshTest
 from tests.db.alert_rows import make_mesh
 from tests.db.alerts.test_alerts_rules import every_minute, history, summary
 from tests.db.alerts.test_alerts_throughput import USUAL, measure
-from tests.db.evidence_rows import MINUTE
+from tests.db.evidence_rows import BEGAN, MINUTE, bursts, finding, gathered, incident
+from tests.db.evidence_rows import NOW as GATHERED
 
 NOW = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -284,3 +286,58 @@ class TestKnownAtAMoment:
 
         (ends,) = {end_s for _, _, end_s, is_over in self.times(path, NOW) if is_over}
         assert 0 < ends - end.timestamp() < 0.01
+
+
+class TestEvidence:
+    """An outage of twenty minutes, an hour before a loss of a quarter of the packets."""
+
+    @pytest.fixture
+    def second(self, path):
+        back = path.__class__.objects.get(source=path.destination, destination=path.source)
+        for of in (path, back):
+            bursts(of, GATHERED - 6 * HOUR, BEGAN - 80 * MINUTE, [20.0, 20.2, 20.1, 20.4])
+            bursts(of, BEGAN - 80 * MINUTE, BEGAN - 60 * MINUTE, [], lost=4)
+            bursts(of, BEGAN - 60 * MINUTE, BEGAN, [20.0, 20.2, 20.1, 20.4])
+        past_incident(path, BEGAN - 80 * MINUTE, BEGAN - 61 * MINUTE, rule="unreachable")
+        bursts(path, BEGAN, GATHERED, [20.0, 20.2, 20.1], lost=1)
+        bursts(back, BEGAN, GATHERED, [20.0, 20.2, 20.1, 20.4])
+        return incident(finding(path))
+
+    def clean(self, path, facts):
+        outage = (BEGAN - 80 * MINUTE, BEGAN - 60 * MINUTE - timedelta(seconds=1))
+        before = Burst.objects.filter(path_id=path.pk, measured_at__lte=facts.paths[0].there.before.until)
+        return 4 * before.exclude(measured_at__range=outage).count()
+
+    def test_figures_before_are_without_the_outage_in_both_directions(self, path, second):
+        facts = gathered(second)
+
+        sent = self.clean(path, facts)
+        there, back = facts.paths[0].there.before, facts.paths[0].back.before
+        assert (there.lost, there.sent, back.lost) == (0, sent, 0)
+
+    def test_the_same_figure_is_stated_everywhere_and_after_the_end(self, path, second, client, monkeypatch):
+        facts = gathered(second)
+        sent = self.clean(path, facts)
+        before = f"before {shown.loss(0, sent)}"
+        assert before in facts.cause.sentence
+        assert f"0 of {sent:,}" in ticket_text(second, facts)
+
+        bursts(path, GATHERED, GATHERED + 40 * MINUTE, [20.0, 20.2, 20.1, 20.4])
+        ended = GATHERED + 40 * MINUTE
+        lifecycle.close(second.pk, [(path.pk, "loss")], "loss none", ended, ended_at=GATHERED - MINUTE)
+        after = gathered(queries.incident_with_paths(second.pk), ended)
+
+        assert before in after.cause.sentence
+        assert f"0 of {sent:,}" in ticket_text(queries.incident_with_paths(second.pk), after)
+
+    def test_an_incident_that_reopens_keeps_its_figures_before(self, path, second):
+        sent = self.clean(path, gathered(second))
+        lifecycle.close(second.pk, [(path.pk, "loss")], "loss none", GATHERED + MINUTE, ended_at=GATHERED)
+        bursts(path, GATHERED, GATHERED + 8 * MINUTE, [20.0, 20.2, 20.1], lost=1)
+        again = finding(path, since=GATHERED + 2 * MINUTE)
+        lifecycle.add_findings("cern ↔ slac", [again], GATHERED + 8 * MINUTE)
+
+        facts = gathered(queries.incident_with_paths(second.pk), GATHERED + 9 * MINUTE)
+
+        there = facts.paths[0].there.before
+        assert (there.lost, there.sent) == (0, sent)

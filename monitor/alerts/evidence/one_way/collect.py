@@ -11,15 +11,15 @@ from datetime import datetime, timedelta
 
 from monitor.alerts.evidence.facts import ArrivalCycles, OneWayFacts, PathFacts
 from monitor.analysis.directions import OneWayDelays, SteppedDirection, delay_step_direction
-from monitor.archive.queries.directions import direction_counts, one_way_delays, peer_arrivals
+from monitor.archive.queries.directions import PathStretch, direction_counts, one_way_delays, peer_arrivals
 from monitor.archive.statements import LONGEST_RAW
 
 NEAR = timedelta(minutes=30)
 """Delays so long before and after the beginning are compared: clocks drift by less than a step meanwhile."""
 
 
-def collect_one_way(paths: Sequence[PathFacts]) -> tuple[OneWayFacts, ...]:
-    """The directions of these paths and of their reverse paths."""
+def collect_one_way(paths: Sequence[PathFacts], left_out: Sequence[PathStretch] = ()) -> tuple[OneWayFacts, ...]:
+    """The directions of these paths and of their reverse paths; counts from before are without earlier incidents."""
     both = [(path, side) for path in paths for side in (path.there, path.back) if side is not None]
     if not both:
         return ()
@@ -32,7 +32,7 @@ def collect_one_way(paths: Sequence[PathFacts]) -> tuple[OneWayFacts, ...]:
     if not counted and not delays and not arrivals:
         return ()
     arrivals_before = peer_arrivals(*_last_day(before.since, before.until), list(arrivals)) if arrivals else {}
-    counted_before = direction_counts(*_last_day(before.since, before.until), path_ids)
+    counted_before = direction_counts(*_last_day(before.since, before.until), path_ids, left_out)
     delays_before = one_way_delays(max(before.since, before.until - NEAR), before.until, path_ids)
     facts = []
     for path, side in both:
