@@ -173,6 +173,6 @@ def _notes(evidence: Evidence) -> Iterator[str]:
     of_size = f" with {', '.join(str(size) for size in sorted(sizes, key=str))} bytes of payload" if sizes else ""
     yield (
         f"All times UTC. Loss of ICMP echoes, all sizes pooled, with its exact 95% CI; RTT of echoes{of_size}. "
-        "Baselines are without earlier incidents."
+        "Baselines are without earlier incidents unless these fill the day."
     )
     yield words.link(evidence.incident_id)

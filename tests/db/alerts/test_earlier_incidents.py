@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db.models import Sum
+from django.utils import timezone
 
 from monitor.alerts.detect.past.baselines import baselines_since
 from monitor.alerts.detect.past.incident_times import MeasureKind
@@ -315,12 +316,17 @@ class TestEvidence:
         there, back = facts.paths[0].there.before, facts.paths[0].back.before
         assert (there.lost, there.sent, back.lost) == (0, sent, 0)
 
-    def test_the_same_figure_is_stated_everywhere_and_after_the_end(self, path, second, client, monkeypatch):
+    def test_the_same_figure_is_stated_everywhere_and_after_the_end(self, path, second, client, settings, monkeypatch):
         facts = gathered(second)
         sent = self.clean(path, facts)
         before = f"before {shown.loss(0, sent)}"
         assert before in facts.cause.sentence
         assert f"0 of {sent:,}" in ticket_text(second, facts)
+        settings.PUBLIC_READ = True
+        monkeypatch.setattr(timezone, "now", lambda: GATHERED)
+        page = client.get(f"/incidents/{second.pk}/").content.decode()
+        assert before.replace("<", "&lt;") in page
+        assert f"(0 of {sent:,})</td>" in page
 
         bursts(path, GATHERED, GATHERED + 40 * MINUTE, [20.0, 20.2, 20.1, 20.4])
         ended = GATHERED + 40 * MINUTE

@@ -24,7 +24,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 MOST_LEFT_OUT = 0.5
-"""Share of a path's measurements that may be left out. Chosen by counting: docs/method/planted.md."""
+"""Share of a path's measurements that may be left out: docs/method/planted.md counts paths below and above it."""
 
 PATTERN_DAYS = 5
 """Trouble at the same hour of so many days is how the path usually is at that hour."""
