@@ -13,6 +13,7 @@ from monitor.mesh.document.entries import HostEntry, MeshDocument, SiteEntry, Te
 from monitor.mesh.document.expansion import MeasurementEntry
 from monitor.mesh.kinds import MESH_KINDS
 from monitor.mesh.kinds.kind import ListeningPort, MeshKind
+from monitor.mesh.kinds.throughput import ThroughputSettings
 from probes.toml.tables import Table
 
 
@@ -49,6 +50,7 @@ def check_server_ports(
     _kinds_have_one_port(lasting, entries)
     _interfaces_are_apart(lasting, entries)
     _kinds_have_their_own_port(lasting, servers, entries)
+    _on_demand_ports_are_free(lasting, entries)
 
 
 def _planned_servers(document: MeshDocument, wanted: Mapping[MeasurementEntry, str]) -> list[_PlannedServer]:
@@ -117,5 +119,22 @@ def _kinds_have_their_own_port(
         table.problem(
             f'{planned.server.transport} port {planned.server.port} of site "{planned.site.name}" is that of the '
             f'{holder.kind.server_name} of test "{holder.test.name}", which listens all the time; write another port',
+            "port" if table.has("port") else "name",
+        )
+
+
+def _on_demand_ports_are_free(lasting: list[_PlannedServer], entries: Mapping[str, Mapping[str, Table]]) -> None:
+    """Throughput tests on demand, and sweeps, listen on the port that tests have by default."""
+    port = ThroughputSettings().port
+    reported = set()
+    for planned in lasting:
+        is_tested = planned.host.namespace is None and any(host.for_throughput for host in planned.site.hosts)
+        if planned.server.port != port or not is_tested or planned.test.name in reported:
+            continue
+        reported.add(planned.test.name)
+        table = entries["test"][planned.test.name]
+        table.problem(
+            f'{planned.server.transport} port {port} of site "{planned.site.name}" is that of throughput tests on '
+            f"demand and of sweeps, but its {planned.kind.server_name} listens all the time; write another port",
             "port" if table.has("port") else "name",
         )

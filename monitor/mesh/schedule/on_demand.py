@@ -18,6 +18,7 @@ from monitor.mesh.kinds import slot_s
 from monitor.mesh.kinds.throughput import MOST_DATAGRAM_BYTES, ThroughputSettings
 from monitor.mesh.models import KindName, Measurement, MeasurementPeriod, Path, Slot, SlotRequest, Test
 from monitor.mesh.schedule import lock, slots
+from monitor.mesh.schedule.server_ports import clash, lasting_servers
 from monitor.mesh.schedule.spending import Spending
 from monitor.mesh.schedule.timetable import ExistingSlot
 from probes.toml.keys import InvalidValue, keys_of
@@ -106,6 +107,10 @@ def ask(path: Path, settings: Settings, *, by: str, now: datetime, lead_s: int =
     fault = fault_of(path)
     if fault is not None:
         raise UnknownPath(fault)
+    server = path.source if settings.reverse else path.destination
+    port_clash = clash(server.site.name, settings.port, settings.protocol, lasting_servers([server.site.name]))
+    if port_clash is not None:
+        raise OnDemandError(port_clash)
     with transaction.atomic():
         lock.hold_until_commit()
         return _plan(path, settings, by, now, lead_s)
