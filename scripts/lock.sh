@@ -12,3 +12,4 @@ for name in requirements requirements-dev requirements-audit; do
 done
 # An agent runs what was tested with the rest.
 compile --constraint requirements.txt packaging/requirements-agent.in -o packaging/requirements-agent.txt
+compile --constraint requirements-dev.txt packaging/requirements-agent-snmp.in -o packaging/requirements-agent-snmp.txt

@@ -182,6 +182,20 @@ def test_the_agents_versions_and_hashes_are_the_projects() -> None:
     assert {name: block for name, block in AGENT.items() if whole.get(name) != block} == {}
 
 
+def test_both_images_poll_routers_with_the_tested_versions() -> None:
+    """pysnmp is no requirement of an agent, but an image cannot be added to."""
+    locked, tested = blocks(FOLDER / "requirements-agent-snmp.txt"), blocks(ROOT / "requirements-dev.txt")
+    wanted = {canonicalize_name(name) for name in (FOLDER / "requirements-agent-snmp.in").read_text().split()}
+
+    def pin(block: list[str]) -> tuple[str, list[str]]:
+        return re.search(r"==([\w.]+)", block[0])[1], re.findall(r"sha256:\w+", block[0])
+
+    assert wanted <= locked.keys()
+    assert {name for name, block in locked.items() if pin(block) != pin(tested[name])} == set()
+    for dockerfile in (ROOT / "Dockerfile", FOLDER / "agent.Dockerfile"):
+        assert "--require-hashes -r requirements-agent-snmp.txt" in dockerfile.read_text(), dockerfile
+
+
 def test_the_agents_requirements_are_complete_and_minimal() -> None:
     needed: set[str] = set()
     unresolved = [Requirement(line) for line in (FOLDER / "requirements-agent.in").read_text().split()]
