@@ -47,6 +47,8 @@ LOGIN_OF_ACCOUNT = Rate(per_s=1 / 60, most=30)
 
 ON_DEMAND_PINGS = Rate(per_s=0.1, most=6)
 """Of a user: a person looks at the replies of some paths in turn; nobody pings the whole mesh by clicking."""
+ON_DEMAND_AGGREGATES = Rate(per_s=1 / 60, most=5)
+"""Of a user: each loads several sites."""
 
 
 def wait_s(key: str, rate: Rate, client: RedisClient | None = None) -> float:

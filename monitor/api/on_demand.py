@@ -27,7 +27,7 @@ from probes.toml.keys import keys_of
 router = Router(tags=["on demand"])
 
 
-def _number(name: str, meaning: str) -> Any:
+def number(name: str, meaning: str) -> Any:
     """Field with the bounds of a setting."""
     bounds: Any = keys_of(Settings)[name].type_info
     return Field(ge=bounds.ge, le=bounds.le, description=meaning)
@@ -39,24 +39,22 @@ SlotId = Annotated[int, Field(ge=1, le=LARGEST_BIGINT)]
 class SettingsIn(Schema, extra="forbid"):
     """The settings of the test; defaults are those of a test in mesh.toml."""
 
-    duration_s: Annotated[int, _number("duration_s", "measured, in seconds")] = 10
-    omit_s: Annotated[int, _number("omit_s", "sent before that and left out, in seconds")] = 0
-    streams: Annotated[int, _number("streams", "parallel streams")] = 1
-    port: Annotated[int, _number("port", "of the end that listens")] = 5201
+    duration_s: Annotated[int, number("duration_s", "measured, in seconds")] = 10
+    omit_s: Annotated[int, number("omit_s", "sent before that and left out, in seconds")] = 0
+    streams: Annotated[int, number("streams", "parallel streams")] = 1
+    port: Annotated[int, number("port", "of the end that listens")] = 5201
     protocol: Literal["tcp", "udp"] = "tcp"
-    rate_bps: Annotated[int | None, _number("rate_bps", "of all streams together; UDP needs it")] = None
-    window_bytes: Annotated[int | None, _number("window_bytes", "socket buffers of both ends")] = None
+    rate_bps: Annotated[int | None, number("rate_bps", "of all streams together; UDP needs it")] = None
+    window_bytes: Annotated[int | None, number("window_bytes", "socket buffers of both ends")] = None
     congestion_control: Annotated[str | None, Field(pattern="^[a-z_][a-z0-9_]*$", max_length=16)] = None
-    mss_bytes: Annotated[int | None, _number("mss_bytes", "payload of a segment")] = None
-    block_bytes: Annotated[int | None, _number("block_bytes", "length of each write; for UDP, of a datagram")] = None
+    mss_bytes: Annotated[int | None, number("mss_bytes", "payload of a segment")] = None
+    block_bytes: Annotated[int | None, number("block_bytes", "length of each write; for UDP, of a datagram")] = None
     reverse: Annotated[
         bool, Field(description="reverse connection: the receiver connects; data flows the same way")
     ] = False
     capture_packets: Annotated[
         int | None,
-        _number(
-            "capture_packets", "packets whose headers both ends keep, as far as their limits.toml allows; TCP only"
-        ),
+        number("capture_packets", "packets whose headers both ends keep, as far as their limits.toml allows; TCP only"),
     ] = None
 
 

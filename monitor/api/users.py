@@ -1,8 +1,9 @@
 """The users' API under /api/v1/: sites, paths, the grid, tables, series, tests, completeness and incidents, as JSON.
 
-Everything here is read-only; actions are in `monitor.api.incidents`, `.quiet`, `.on_demand` and `.on_demand_pings`.
-Units are in the names, unknown values are null, times are ISO 8601 in UTC. Permissions of pages and API are checked in
-`monitor.accounts.access`; the description for programs is at /api/v1/openapi.json.
+Everything here is read-only; actions are in `monitor.api.incidents`, `.quiet`, `.on_demand`, `.on_demand_pings` and
+`.throughput.on_demand_aggregates`. Units are in the names, unknown values are null, times are ISO 8601 in UTC.
+Permissions of pages and API are checked in `monitor.accounts.access`; the description for programs is at
+/api/v1/openapi.json.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from monitor.api.summaries import router
 from monitor.api.sweeps import router as sweeps_router
 from monitor.api.throughput.aggregates import router as aggregates_router
 from monitor.api.throughput.links import router as links_router
+from monitor.api.throughput.on_demand_aggregates import router as on_demand_aggregates_router
 from monitor.api.transfers import router as transfers_router
 from monitor.archive.queries.directions import RawDirection, direction_series, raw_directions
 from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_series
@@ -88,6 +90,7 @@ api.add_router("", quiet.router)
 api.add_router("", annotations_router)
 api.add_router("", links_router)
 api.add_router("", on_demand.router)
+api.add_router("", on_demand_aggregates_router)
 api.add_router("", on_demand_pings.router)
 api.add_router("", freshness.router)
 api.add_router("", mesh_state.router)

@@ -4,6 +4,7 @@ from django.urls import URLPattern, path
 
 from monitor.accounts.roles import Action, needs
 from monitor.web.charts.view import chart_bundle
+from monitor.web.pages.aggregates.run_now import aggregate_now, cancel_aggregate
 from monitor.web.pages.aggregates.view import aggregate_page, aggregates_csv, aggregates_page
 from monitor.web.pages.calculator.view import calculator_page
 from monitor.web.pages.captures.view import capture_pcap, captures_page
@@ -82,6 +83,8 @@ urlpatterns: list[URLPattern] = [
     path("sites/", sites_page, name="sites"),
     path("throughput/", throughput_page, name="throughput"),
     path("aggregates/", aggregates_page, name="aggregates"),
+    path("aggregates/run/", aggregate_now, name="aggregate-now"),
+    path("aggregates/<int:slot_id>/cancel/", cancel_aggregate, name="cancel-aggregate"),
     path("aggregates.csv", aggregates_csv, name="aggregates-csv"),
     path("aggregates/<int:aggregate_id>/", aggregate_page, name="aggregate"),
     path("records/", records_page, name="records"),

@@ -66,7 +66,9 @@ PAGES = {
 """The address of each page by the name of its view. Names in braces are fixtures, which wait until their object exists;
 a page ignores them behind a question mark."""
 
-FOR_OPERATORS = ("path", "captures", "incident", "maintenance", "maintenance-change", "audit", "share", "preferences")
+FOR_OPERATORS = (
+    "path", "captures", "aggregates", "incident", "maintenance", "maintenance-change", "audit", "share", "preferences",
+)  # fmt: skip
 """Pages visited by an operator, who sees more."""
 
 NOT_PAGES = {
@@ -74,6 +76,7 @@ NOT_PAGES = {
     "routes-csv", "directions-csv", "stamp-csv", "path-charts", "trace-now", "capture-pcap",
     "request-response-csv", "aggregates-csv",
     "annotate", "annotation-remove", "site-annotate", "site-annotation-remove",
+    "aggregate-now", "cancel-aggregate",
     "run-now", "test-now", "path-progress", "acknowledge", "unacknowledge", "comment", "quiet-end", "silence", "logout",
     "share-revoke", "shared", "sso", "sso-callback",
     "search-suggestions", "lab", "lab-expected",

@@ -35,12 +35,13 @@ def run(command: BaseCommand, options: dict[str, Any]) -> None:
         if options["as_json"]:
             command.stdout.write(json.dumps(aggregate_out(result), default=str))
         else:
-            command.stdout.write("\n".join([*_lines(result), ""]))
+            command.stdout.write("\n".join([*result_lines(result), ""]))
     if not results and not options["as_json"]:
         command.stdout.write(f"No aggregate test in the last {options['days']} days. See docs/aggregate.md.")
 
 
-def _lines(result: AggregateResult) -> Iterator[str]:
+def result_lines(result: AggregateResult) -> Iterator[str]:
+    """A result in lines for the terminal."""
     yield f"{result.test} ({result.shape}), {result.starts_at:%Y-%m-%d %H:%M:%S} UTC, test {result.slot_id}"
     yield f"  {result.sentence}"
     if result.sum_bps is not None:

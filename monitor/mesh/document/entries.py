@@ -34,7 +34,9 @@ TestName = Annotated[Name, meaning("Name, which groups refer to.", '"…"')]
 UPLINK = "one throughput test at a time"
 
 ON_DEMAND = "on-demand"
-"""Name of the test of on-demand slots, reserved in mesh.toml."""
+ON_DEMAND_AGGREGATE = "on-demand-aggregate"
+RESERVED_TESTS = (ON_DEMAND, ON_DEMAND_AGGREGATE)
+"""Names of the tests of on-demand slots, reserved in mesh.toml."""
 
 WITH_SLOTS = tuple(kind.name for kind in SLOT_KINDS)
 """Kinds with slots: they run alone on their hosts and need an agent at both ends."""

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from monitor.mesh.document import addresses, rules
 from monitor.mesh.document.alert_rules import PATH
-from monitor.mesh.document.entries import ON_DEMAND, HostEntry, MeshDocument, SiteEntry
+from monitor.mesh.document.entries import RESERVED_TESTS, HostEntry, MeshDocument, SiteEntry
 from monitor.mesh.document.networks import read_networks
 from monitor.mesh.document.structure import file_struct, selections
 from monitor.mesh.document.sweeps import read_sweeps
@@ -113,8 +113,8 @@ class Names:
         """Register a table by its name; whether the name is the first of its kind."""
         if not table.name:
             return False
-        if (kind, table.name) == ("test", ON_DEMAND):
-            table.problem(f'"{ON_DEMAND}" is reserved for on-demand tests; choose another', "name")
+        if kind == "test" and table.name in RESERVED_TESTS:
+            table.problem(f'"{table.name}" is reserved for on-demand tests; choose another', "name")
         first = self.entries[kind].setdefault(table.name, table)
         if first is not table:
             line = first.line_of("name")

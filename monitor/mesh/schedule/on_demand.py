@@ -8,8 +8,10 @@ seconds later, or as soon as both hosts are free; scheduled slots that no agent 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 
@@ -30,6 +32,17 @@ PATIENCE_S = 3600
 """Maximum delay of the start; beyond it a test is rejected."""
 
 Settings = ThroughputSettings
+
+
+@dataclass(frozen=True, slots=True)
+class OnDemandTest:
+    """The test in the database that on-demand slots of a kind belong to."""
+
+    name: str
+    kind: str
+
+
+_TEST = OnDemandTest(ON_DEMAND, KindName.THROUGHPUT)
 
 
 class OnDemandError(Exception):
@@ -113,30 +126,39 @@ def ask(path: Path, settings: Settings, *, by: str, now: datetime, lead_s: int =
         raise OnDemandError(port_clash)
     with transaction.atomic():
         lock.hold_until_commit()
-        return _plan(path, settings, by, now, lead_s)
+        return plan_together([path], _TEST, settings.parameters, by, now, lead_s)
 
 
 def cancel(slot_id: int, now: datetime) -> bool:
-    """Cancel a test that no agent has fetched yet; return whether it was cancelled."""
+    """Cancel a test that no agent has fetched yet, of an aggregate test by its first slot; return whether it was
+    cancelled."""
     in_hand_until = now + timedelta(seconds=slots.IN_HAND_S)
-    cancellable = Slot.objects.filter(pk=slot_id, starts_at__gt=in_hand_until, outcome=None).exclude(request=None)
+    cancellable = Slot.objects.filter(pk=slot_id, starts_at__gt=in_hand_until, outcome=None, lead=None)
+    cancellable = cancellable.exclude(request=None)
     return cancellable.delete()[0] > 0
 
 
-def _plan(path: Path, settings: Settings, by: str, now: datetime, lead_s: int) -> Slot:
-    """As `ask`, with the lock held."""
-    length_s = slot_s(KindName.THROUGHPUT, settings.parameters)
-    uplink_ids = slots.uplinks_of(path)
-    takes = (path.source_id, path.destination_id, *(-uplink_id for uplink_id in uplink_ids))
+def plan_together(
+    paths: Sequence[Path], test: OnDemandTest, parameters: Mapping[str, Any], by: str, now: datetime, lead_s: int
+) -> Slot:
+    """Plan a test on these paths at the same time, with the lock held; returns its first slot, which reserves the hosts
+    and uplinks of all and leads the others. Raises `NoFreeSlot`."""
+    length_s = slot_s(test.kind, parameters)
+    names = str(paths[0]) if len(paths) == 1 else f"{len(paths)} members"
+    host_ids = tuple(dict.fromkeys(host_id for path in paths for host_id in (path.source_id, path.destination_id)))
+    uplink_ids = tuple(dict.fromkeys(uplink_id for path in paths for uplink_id in slots.uplinks_of(path)))
+    takes = (*host_ids, *(-uplink_id for uplink_id in uplink_ids))
     timetable, standing = slots.taken(now, {})
     from_s = slots.seconds(now) + lead_s
     start_s = timetable.earliest(takes, from_s, from_s + PATIENCE_S, length_s)
     if start_s is None:
-        raise NoFreeSlot(f"{path}: its hosts and uplinks are reserved for the next hour by other on-demand tests")
+        raise NoFreeSlot(f"{names}: its hosts and uplinks are reserved for the next hour by other on-demand tests")
     starts_at = datetime.fromtimestamp(start_s, UTC)
-    rule = Spending.between(now, starts_at).take(path, KindName.THROUGHPUT, settings.parameters, start_s)
-    if rule is not None:
-        raise NoFreeSlot(rule)
+    spending = Spending.between(now, starts_at)
+    for path in paths:
+        rule = spending.take(path, test.kind, parameters, start_s)
+        if rule is not None:
+            raise NoFreeSlot(rule)
     in_the_way = [
         slot
         for slot in standing
@@ -144,13 +166,20 @@ def _plan(path: Path, settings: Settings, by: str, now: datetime, lead_s: int) -
     ]
     owed = _owed(in_the_way)
     Slot.objects.filter(pk__in=[slot.slot_id for slot in in_the_way]).delete()
-    slot = Slot.objects.create(
-        measurement=_measurement(path, now), starts_at=starts_at, ends_at=starts_at + timedelta(seconds=length_s)
-    )
-    slots.take([(slot, (path.source_id, path.destination_id), uplink_ids)])
-    SlotRequest.objects.create(slot=slot, asked_at=now, asked_by=by, parameters=settings.parameters)
+    lead: Slot | None = None
+    for path in paths:
+        slot = Slot.objects.create(
+            measurement=_measurement(path, test, now),
+            starts_at=starts_at,
+            ends_at=starts_at + timedelta(seconds=length_s),
+            lead=lead,
+        )
+        SlotRequest.objects.create(slot=slot, asked_at=now, asked_by=by, parameters=dict(parameters))
+        lead = lead or slot
+    assert lead is not None
+    slots.take([(lead, host_ids, uplink_ids)])
     slots.plan_locked(now, owed)
-    return slot
+    return lead
 
 
 def _owed(moved: Iterable[ExistingSlot]) -> slots.Owed:
@@ -161,13 +190,11 @@ def _owed(moved: Iterable[ExistingSlot]) -> slots.Owed:
     return frozenset((pk, start_s // every_s[pk]) for pk, start_s in starts if pk in every_s)
 
 
-def _measurement(path: Path, now: datetime) -> Measurement:
+def _measurement(path: Path, test: OnDemandTest, now: datetime) -> Measurement:
     """Measurement that the on-demand slots of a path belong to; retired from the start, since it is not in
     mesh.toml."""
-    test, _ = Test.objects.get_or_create(
-        name=ON_DEMAND, defaults={"kind": KindName.THROUGHPUT, "every_s": 0, "retired_at": now}
-    )
+    row, _ = Test.objects.get_or_create(name=test.name, defaults={"kind": test.kind, "every_s": 0, "retired_at": now})
     measurement, _ = Measurement.objects.get_or_create(
-        path=path, test=test, defaults={"started_at": now, "retired_at": now}
+        path=path, test=row, defaults={"started_at": now, "retired_at": now}
     )
     return measurement

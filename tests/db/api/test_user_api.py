@@ -297,6 +297,8 @@ def test_the_openapi_schema_lists_every_address(ask, client):
         "/api/v1/on-demand/{slot_id}",
         "/api/v1/paths/{path_id}/on-demand-pings",
         "/api/v1/on-demand-pings/{request_id}",
+        "/api/v1/on-demand-aggregates",
+        "/api/v1/on-demand-aggregates/{slot_id}",
         "/api/v1/incidents",
         "/api/v1/incidents/{incident_id}",
         "/api/v1/incidents/{incident_id}/acknowledgement",

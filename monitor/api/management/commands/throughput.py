@@ -9,10 +9,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from monitor.api.throughput_commands import aggregates, packets, run, settings, sweep
+from monitor.api.throughput_commands import aggregate, aggregates, packets, run, settings, sweep
 from probes.commands.subcommands import add_subcommand
 
-COMMANDS = {"run": run, "sweep": sweep, "settings": settings, "packets": packets, "aggregates": aggregates}
+COMMANDS = {
+    "run": run, "sweep": sweep, "settings": settings, "packets": packets,
+    "aggregate": aggregate, "aggregates": aggregates,
+}  # fmt: skip
 
 
 class Command(BaseCommand):

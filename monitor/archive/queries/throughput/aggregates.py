@@ -13,10 +13,12 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from django.db.models import QuerySet
 
 from monitor.analysis.aggregate import AggregateState, Harm
 from monitor.archive.models import AggregateRun
 from monitor.archive.statements import check_period
+from monitor.mesh.document.entries import ON_DEMAND_AGGREGATE
 
 
 class MemberResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +104,10 @@ class AggregateResult:
     harm: tuple[HarmedPath, ...]
 
     @property
+    def is_on_demand(self) -> bool:
+        return self.test == ON_DEMAND_AGGREGATE
+
+    @property
     def missing(self) -> tuple[MemberResult, ...]:
         """Members without a rate."""
         return tuple(member for member in self.members if not member.is_measured)
@@ -144,11 +150,11 @@ class AggregateSummary:
 
 
 def aggregate_summaries(since: datetime, until: datetime, path_ids: Collection[int]) -> list[AggregateSummary]:
-    """The tests with a member on one of these paths that started in [since, until), by name."""
+    """The tests of mesh.toml with a member on one of these paths that started in [since, until), by name."""
     check_period(since, until)
     columns = ("test", "shape", "path_ids", "sum_bps", "fairness")
     wanted, by_test = frozenset(path_ids), dict[tuple[str, str], list[tuple[float | None, float | None]]]()
-    rows = AggregateRun.objects.filter(starts_at__gte=since, starts_at__lt=until, is_final=True)
+    rows = _planned_runs(since, until)
     for test, shape, members, sum_bps, fairness in rows.values_list(*columns).order_by("test", "shape"):
         if not wanted.isdisjoint(members):
             by_test.setdefault((test, shape), []).append((sum_bps, fairness))
@@ -171,6 +177,12 @@ def _summary(test: str, shape: str, runs: Sequence[tuple[float | None, float | N
     )
 
 
+def _planned_runs(since: datetime, until: datetime) -> QuerySet[AggregateRun]:
+    """Final runs of the tests of mesh.toml: those on demand have settings of their own."""
+    rows = AggregateRun.objects.filter(starts_at__gte=since, starts_at__lt=until, is_final=True)
+    return rows.exclude(test=ON_DEMAND_AGGREGATE)
+
+
 def aggregate_results(since: datetime, until: datetime, most: int) -> list[AggregateResult]:
     """Runs that started in [since, until), newest first."""
     check_period(since, until)
@@ -179,9 +191,9 @@ def aggregate_results(since: datetime, until: datetime, most: int) -> list[Aggre
 
 
 def newest_final_runs(since: datetime, until: datetime) -> list[AggregateResult]:
-    """The newest final run of each test that started in [since, until), by name."""
+    """The newest final run of each test of mesh.toml that started in [since, until), by name."""
     check_period(since, until)
-    rows = AggregateRun.objects.filter(starts_at__gte=since, starts_at__lt=until, is_final=True)
+    rows = _planned_runs(since, until)
     return [_result(row) for row in rows.order_by("test", "-starts_at").distinct("test")]
 
 

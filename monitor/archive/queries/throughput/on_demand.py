@@ -11,10 +11,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from monitor.archive.models import ThroughputTest, UndiagnosedTest
-from monitor.mesh.models import Slot
+from monitor.mesh.models import KindName, Slot
 from probes.contract import Deadline
 
 CLOCKS_APART = timedelta(hours=1)
@@ -54,15 +55,20 @@ class OnDemand:
 
 def on_demand(slot_id: int, now: datetime) -> OnDemand | None:
     """Load an on-demand test; None where this slot has none."""
-    slot = Slot.objects.select_related("request", "measurement").filter(pk=slot_id).exclude(request=None).first()
+    slot = _slots().filter(pk=slot_id).first()
     return None if slot is None else _on_demand(slot, now)
 
 
 def latest(path_id: int, now: datetime, since: datetime) -> OnDemand | None:
     """Newest on-demand test of a path requested since then."""
-    slots = Slot.objects.select_related("request", "measurement").filter(measurement__path=path_id)
-    slot = slots.filter(request__asked_at__gte=since).order_by("request__asked_at", "pk").last()
+    slots = _slots().filter(measurement__path=path_id, request__asked_at__gte=since)
+    slot = slots.order_by("request__asked_at", "pk").last()
     return None if slot is None else _on_demand(slot, now)
+
+
+def _slots() -> QuerySet[Slot]:
+    slots = Slot.objects.select_related("request", "measurement").exclude(request=None)
+    return slots.filter(measurement__test__kind=KindName.THROUGHPUT)
 
 
 def wait(slot_id: int, deadline: Deadline, *, every_s: float = 0.5) -> OnDemand:

@@ -17,6 +17,7 @@ from monitor.archive.queries.throughput.aggregates import (
 from monitor.mesh.models import Measurement, Mesh
 from monitor.overview.csv_text import csv_text
 from monitor.overview.grid import HistoryPeriod
+from monitor.web.pages.aggregates.run_now import test_now_of
 from monitor.web.request import parameters
 from monitor.web.request.window import shown_period
 
@@ -26,11 +27,13 @@ MOST_ROWS = 300
 @require_safe
 def aggregates_page(request: HttpRequest) -> HttpResponse:
     """The runs of the period, newest first."""
-    shown = shown_period(request, timezone.now())
+    now = timezone.now()
+    shown = shown_period(request, now)
     runs = aggregate_results(shown.since, shown.until, MOST_ROWS + 1)
     context = {
         "mesh": Mesh.objects.first(),
         "shown": shown,
+        "test_now": test_now_of(request, now),
         "runs": runs[:MOST_ROWS],
         "has_more": len(runs) > MOST_ROWS,
         "is_planned": not runs and Measurement.objects.in_use().filter(test__kind="aggregate").exists(),

@@ -1,0 +1,150 @@
+"""Aggregate tests on demand from the page: the form, the requests, and the tests of the last hour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from monitor.api.incidents import user_name
+from monitor.archive.queries.throughput.on_demand import TestState
+from monitor.archive.queries.throughput.on_demand_aggregates import OnDemandAggregate, on_demand_aggregates
+from monitor.mesh.kinds.throughput import PROTOCOLS, ThroughputSettings
+from monitor.mesh.models import Host, Test
+from monitor.mesh.schedule.on_demand import NoFreeSlot, OnDemandError
+from monitor.mesh.schedule.on_demand_aggregates import AggregateSettings, planned_tests, settings_of
+from monitor.mesh.schedule.slots import IN_HAND_S
+from monitor.overview.on_demand import aggregates
+from monitor.overview.on_demand.aggregates import AggregatesTooOften
+from monitor.web.pages.incidents.operate import may_operate, problems, refusal
+from monitor.web.pages.path.run_now import BITS_PER_MEGABIT
+
+SHOWN_FOR = timedelta(hours=1)
+SHAPES = (
+    ("many-to-one", "many to one"), ("one-to-many", "one to many"), ("pairs", "pairs, in the order of the lists"),
+)  # fmt: skip
+
+
+class HostsForm(forms.Form):
+    """Hosts and settings; values are checked by `monitor.mesh.schedule.on_demand_aggregates`."""
+
+    shape = forms.ChoiceField(label="shape", choices=SHAPES)
+    senders = forms.MultipleChoiceField(label="senders")
+    receivers = forms.MultipleChoiceField(label="receivers")
+    duration_s = forms.IntegerField(label="duration (s)", initial=10)
+    streams = forms.IntegerField(label="streams of each", initial=1)
+    protocol = forms.ChoiceField(
+        label="protocol", choices=[(protocol_name, protocol_name.upper()) for protocol_name in PROTOCOLS]
+    )
+    rate_mbps = forms.FloatField(label="rate of each (Mbit/s)", required=False, min_value=0, max_value=1e6)
+
+    def __init__(self, *args: Any, hosts: tuple[str, ...] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in ("senders", "receivers"):
+            field = self.fields[name]
+            assert isinstance(field, forms.MultipleChoiceField)
+            field.choices = [(host, host) for host in hosts]
+
+    @property
+    def settings(self) -> AggregateSettings:
+        data = self.cleaned_data
+        rate_mbps = data["rate_mbps"]
+        return AggregateSettings(
+            shape=data["shape"],
+            senders=tuple(data["senders"]),
+            receivers=tuple(data["receivers"]),
+            settings=ThroughputSettings(
+                duration_s=data["duration_s"],
+                streams=data["streams"],
+                protocol=data["protocol"],
+                rate_bps=None if rate_mbps is None else round(rate_mbps * BITS_PER_MEGABIT),
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedTest:
+    """An on-demand test of the last hour, as the page shows it."""
+
+    test: OnDemandAggregate
+    now: datetime
+
+    @property
+    def status(self) -> str:
+        test, count = self.test, len(self.test.members)
+        if test.state is TestState.PLANNED:
+            return f"begins in {max(0, round((test.starts_at - self.now).total_seconds()))} s"
+        if test.state is TestState.RUNNING:
+            return "running"
+        return f"done, {test.reported} of {count} members reported" if test.state is TestState.AWAITED else "ended"
+
+    @property
+    def hosts(self) -> str:
+        parameters = self.test.parameters
+        return f"{', '.join(parameters['senders'])} → {', '.join(parameters['receivers'])}"
+
+    @property
+    def can_be_cancelled(self) -> bool:
+        return self.test.starts_at > self.now + timedelta(seconds=IN_HAND_S)
+
+
+@dataclass(frozen=True, slots=True)
+class TestNow:
+    """The block "Test now": `form` and `planned` for operators only, `requested` for everybody."""
+
+    form: HostsForm | None
+    planned: tuple[Test, ...]
+    requested: tuple[RequestedTest, ...]
+
+    @property
+    def is_running(self) -> bool:
+        return any(not row.test.is_over for row in self.requested)
+
+
+def test_now_of(request: HttpRequest, now: datetime) -> TestNow:
+    """The form where the user may operate, and the tests requested within the last hour."""
+    may_ask = may_operate(request)
+    rows = on_demand_aggregates(now - SHOWN_FOR, now)
+    return TestNow(
+        form=HostsForm(hosts=_hosts()) if may_ask else None,
+        planned=tuple(planned_tests()) if may_ask else (),
+        requested=tuple(RequestedTest(test, now) for test in rows),
+    )
+
+
+@require_POST
+def aggregate_now(request: HttpRequest) -> HttpResponse:
+    """Request a test of mesh.toml (`test`) or of the form's hosts, and redirect to the page that shows its state."""
+    back = f"{reverse('aggregates')}#test-now"
+    name = request.POST.get("test")
+    form = None if name else HostsForm(request.POST, hosts=_hosts())
+    if form is not None and not form.is_valid():
+        return refusal(request, problems(form), 422, back)
+    try:
+        settings = settings_of(name or "") if form is None else form.settings
+        aggregates.ask(settings, user_name(request), timezone.now())
+    except AggregatesTooOften as error:
+        return refusal(request, str(error), 429, back)
+    except OnDemandError as error:
+        return refusal(request, str(error), 409 if isinstance(error, NoFreeSlot) else 422, back)
+    return HttpResponseRedirect(back)
+
+
+@require_POST
+def cancel_aggregate(request: HttpRequest, slot_id: int) -> HttpResponse:
+    """Cancel a test that no agent has fetched yet."""
+    back = f"{reverse('aggregates')}#test-now"
+    if not aggregates.cancel(slot_id, user_name(request), timezone.now()):
+        return refusal(request, f"test {slot_id} has begun, or its agents have it in hand already", 409, back)
+    return HttpResponseRedirect(back)
+
+
+def _hosts() -> tuple[str, ...]:
+    hosts = Host.objects.filter(retired_at=None, for_throughput=True, site__has_agent=True, site__retired_at=None)
+    return tuple(hosts.values_list("name", flat=True))
