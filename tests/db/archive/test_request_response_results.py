@@ -16,6 +16,8 @@ from monitor.mesh.document.reader import MeshError, read
 from monitor.mesh.kinds.request_response import RequestResponseEntry
 from monitor.mesh.models import Path, Site
 from monitor.mesh.plan import plan_for
+from monitor.web.charts.marks import TimeAxis
+from monitor.web.pages.path.other_tests.responses import load_responses
 from probes.contract import Outcome
 from probes.request_response.spec import RequestResponseRun
 from probes.site.wire import Delivered, Plan
@@ -168,3 +170,15 @@ def test_page_csv_and_api_show_the_run(mesh, client):
     assert "65,536 bytes answered in 20" in page
     assert "as of <time" in page
     assert "response-latency-spec" in page
+
+
+def test_the_chart_begins_with_runs_before_the_first_pings(mesh):
+    """Its axis cuts off times: earlier runs would stand at its edge, at the time of the first pings."""
+    runs = [delivered(mesh.slac_cern, run(10.0, at=HOUR + number * MINUTE), number) for number in (1, 20)]
+    store(mesh.slac.pk, batch(*runs), NOW)
+
+    view = load_responses(mesh.slac_cern.pk, HOUR, NOW, TimeAxis(HOUR + 20 * MINUTE, NOW))
+
+    begins = {parameter["name"]: parameter["value"] for parameter in view.latency["params"]}["since"]
+    assert begins <= min(row["t"] for row in view.latency["datasets"]["runs"])
+    assert view.rate["datasets"]["runs"] == view.latency["datasets"]["runs"]

@@ -22,12 +22,12 @@ LEAST_AHEAD_WEEKS = 4
 
 
 def day_chart(averages: Sequence[InterfaceAverage], capacity_bps: float | None, window: TimeAxis) -> Spec:
-    """Five-minute averages of both directions in Mbit/s."""
+    """Five-minute averages of both directions in bit/s."""
     rows: list[Row] = [
         {
             "t": epoch_ms(average.at),
-            "in": rounded(average.in_bps / 1e6),
-            "out": rounded(average.out_bps / 1e6),
+            "in": rounded(average.in_bps),
+            "out": rounded(average.out_bps),
             "errors": average.errors,
             "drops": average.drops,
         }
@@ -37,12 +37,12 @@ def day_chart(averages: Sequence[InterfaceAverage], capacity_bps: float | None, 
 
 
 def weeks_chart(use: LinkUse) -> Spec:
-    """The 95th percentile of each week in Mbit/s, the capacity, the fitted line, and the weeks in which it is full."""
+    """The 95th percentile of each week in bit/s, the capacity, the fitted line, and the weeks in which it is full."""
     ends = [_end(week.week) for week in use.weeks]
     ahead = _weeks_ahead(use.forecast)
     window = TimeAxis(ends[0] - WEEK, ends[-1] + ahead * WEEK)
     weeks: list[Row] = [
-        {"t": epoch_ms(end), "use": rounded(week.p95_bps / 1e6)} for end, week in zip(ends, use.weeks, strict=True)
+        {"t": epoch_ms(end), "use": rounded(week.p95_bps)} for end, week in zip(ends, use.weeks, strict=True)
     ]
     datasets = {
         "weeks": weeks,
@@ -66,7 +66,7 @@ def _weeks_ahead(forecast: FullForecast) -> int:
 
 
 def _capacity(capacity_bps: float | None) -> list[Row]:
-    return [] if capacity_bps is None else [{"capacity": rounded(capacity_bps / 1e6)}]
+    return [] if capacity_bps is None else [{"capacity": rounded(capacity_bps)}]
 
 
 def _trend(forecast: FullForecast, last: datetime, ahead: int) -> list[Row]:
@@ -75,7 +75,7 @@ def _trend(forecast: FullForecast, last: datetime, ahead: int) -> list[Row]:
     return [
         {
             "t": epoch_ms(last + weeks * WEEK),
-            "use": rounded(max(forecast.level_bps + weeks * forecast.slope_bps, 0.0) / 1e6),
+            "use": rounded(max(forecast.level_bps + weeks * forecast.slope_bps, 0.0)),
         }
         for weeks in (1 - forecast.weeks_used, ahead)
     ]
@@ -90,13 +90,13 @@ def _full(forecast: FullForecast, last: datetime, ahead: int) -> list[Row]:
         {
             "t": epoch_ms(last + forecast.low_weeks * WEEK),
             "t2": epoch_ms(last + max(high, forecast.low_weeks) * WEEK + timedelta(days=1)),
-            "use": rounded(FULL_RATIO * forecast.capacity_bps / 1e6),
+            "use": rounded(FULL_RATIO * forecast.capacity_bps),
         }
     ]
 
 
 def _axis() -> alt.Axis:
-    return alt.Axis(title="Mbit/s", tickCount=5, minExtent=AXIS_PX, format="~s")
+    return alt.Axis(title="bit/s", tickCount=5, minExtent=AXIS_PX, format="~s")
 
 
 def _capacity_rule() -> alt.Chart:
@@ -108,8 +108,8 @@ def _day_layout() -> Spec:
     use = named("use")
     tooltip = [
         when(),
-        alt.Tooltip("in:Q", title="in, Mbit/s", format=".4~g"),
-        alt.Tooltip("out:Q", title="out, Mbit/s", format=".4~g"),
+        alt.Tooltip("in:Q", title="in, bit/s", format=".4~s"),
+        alt.Tooltip("out:Q", title="out, bit/s", format=".4~s"),
         alt.Tooltip("errors:Q", title="errors"),
         alt.Tooltip("drops:Q", title="drops"),
     ]
@@ -126,7 +126,7 @@ def _day_layout() -> Spec:
 
 @cache
 def _weeks_layout() -> Spec:
-    tooltip = [when(), alt.Tooltip("use:Q", title="95th percentile, Mbit/s", format=".4~g")]
+    tooltip = [when(), alt.Tooltip("use:Q", title="95th percentile, bit/s", format=".4~s")]
     y = alt.Y("use:Q", axis=_axis(), scale=alt.Scale(zero=True))
     layers = [
         *background_layer(),

@@ -5,7 +5,7 @@ In: the path, the period and its time axis. Out: a `ResponsesView`; None for a p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from monitor.analysis import figures
@@ -48,12 +48,15 @@ def load_responses(path_id: int, since: datetime, until: datetime, window: TimeA
         for interval in response_intervals(path_id, since, until)
         if (interval.test, interval.request_bytes, interval.response_bytes) == blocks
     ]
-    is_drawn = any(interval.median_ms is not None for interval in intervals)
+    drawn = [interval for interval in intervals if interval.median_ms is not None]
+    if drawn:
+        # The page's axis begins with the pings: earlier runs would all stand at its edge.
+        window = replace(window, since=min(window.since, drawn[0].at))
     return ResponsesView(
         runs=runs,
         headline=headline(runs),
-        latency=latency_chart(intervals, window) if is_drawn else None,
-        rate=rate_chart(intervals, window) if is_drawn else None,
+        latency=latency_chart(drawn, window) if drawn else None,
+        rate=rate_chart(drawn, window) if drawn else None,
     )
 
 
