@@ -6,7 +6,7 @@ seconds from the first packet and bytes from the first of the data. The receiver
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from functools import cache
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import altair as alt
 
 from monitor.analysis.packets import TimeSequence
-from monitor.analysis.packets.time_sequence import SackBlock, SentRange
+from monitor.analysis.packets.time_sequence import AckPoint, SackBlock, SentRange
 from monitor.web.charts.layout import AXIS_PX, CONFIG
 from monitor.web.charts.marks import Row, Spec
 from monitor.web.charts.transfer import MARGINS_PX
@@ -36,10 +36,7 @@ def time_sequence_chart(plot: TimeSequence) -> Spec:
         "late": _ranges(plot.late),
         "resent": _ranges(plot.resent),
         "sacks": [_block(block) for block in plot.sacks],
-        "acks": [
-            {"t": round(point.at_s, DIGITS), "ack": point.ack, "limit": None if point.limit is None else point.limit}
-            for point in plot.acks
-        ],
+        "acks": list(_acks(plot)),
         "missing": _ranges(plot.missing),
         "zero": [{"t": round(point.at_s, DIGITS), "ack": point.ack} for point in plot.zero_windows],
     }
@@ -50,6 +47,17 @@ def time_sequence_chart(plot: TimeSequence) -> Spec:
 def empty_chart() -> Spec:
     """The plot without rows, whose layout is compiled before a page needs it."""
     return time_sequence_chart(TimeSequence(1.0, (), (), (), (), (), ()))
+
+
+def _acks(plot: TimeSequence) -> Iterator[Row]:
+    """The acknowledged bytes; the lines break where those of missing packets were acknowledged, of which nobody knows
+    when."""
+    last: AckPoint | None = None
+    for point in plot.acks:
+        if last is not None and any(gap.begin < point.ack and last.ack < gap.end for gap in plot.missing):
+            yield {"t": round(last.at_s, DIGITS), "ack": None, "limit": None}
+        yield {"t": round(point.at_s, DIGITS), "ack": point.ack, "limit": point.limit}
+        last = point
 
 
 def _ranges(parts: Sequence[SentRange]) -> list[Row]:
