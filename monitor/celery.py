@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
-from celery import Celery
+from celery import Celery, signals
 from celery.schedules import crontab
 
 from monitor.stack import heartbeat
@@ -19,6 +20,16 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 app.conf.beat_scheduler = "monitor.stack.heartbeat:Scheduler"
 heartbeat.connect()
+
+
+@signals.worker_init.connect
+@signals.beat_init.connect
+def refuse_later_release(**_: Any) -> None:
+    """End a worker or beat that starts on a database of a later release."""
+    from monitor.archive.upkeep.releases import end_at_a_later_release
+
+    end_at_a_later_release("worker or beat")
+
 
 app.conf.beat_schedule = {
     "roll up dirty hours": {

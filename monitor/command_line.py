@@ -1,6 +1,7 @@
 """`manage.py`: Django's command line with our commands first and harmful commands of Django refused.
 
-Errors that a user can fix are a sentence instead of a traceback.
+Errors that a user can fix are a sentence instead of a traceback. Commands that write are refused where the database is
+from a later release.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.core.management.color import color_style
 from django.db import OperationalError
 
+from monitor.archive.upkeep.releases import LaterRelease, require_no_later_release
 from monitor.database_errors import unusable
 from probes.commands.ending import without_traceback
 from probes.commands.own_command import MANAGE
@@ -47,6 +49,22 @@ DJANGO_OPTIONS = {"version", "verbosity", "settings", "pythonpath", "traceback",
 UNLISTED = {"compilemessages", "findstatic", "inspectdb", "makemessages", "remove_stale_contenttypes"}
 """Commands of Django that are never needed here, and harmless."""
 
+READING: dict[str, frozenset[str]] = {
+    "alerts": frozenset({"backtest"}),
+    "archive": frozenset({"status", "backup"}),
+    "check": frozenset(),
+    "completion": frozenset(),
+    "estimate": frozenset(),
+    "mesh": frozenset({"check"}),
+    "report": frozenset({"subscribers"}),
+    "routes": frozenset({"status", "lookup"}),
+    "site": frozenset({"list"}),
+    "throughput": frozenset({"settings", "packets", "aggregates"}),
+    "user": frozenset({"list"}),
+}
+"""Commands of ours that only read, with the actions that do; without actions all of it. All others write."""
+DJANGO_WRITING = {"changepassword", "clearsessions", "remove_stale_contenttypes"}
+
 
 class SoundingsCommands(ManagementUtility):
     """Django's command line for this project. Abbreviated options are errors in each command."""
@@ -74,9 +92,10 @@ class SoundingsCommands(ManagementUtility):
             _end(f"{MANAGE} {subcommand} is disabled: {REFUSED[subcommand]}")
         command: Any = super().fetch_command(subcommand)
         create = partial(command.create_parser, allow_abbrev=False)
-        command.create_parser = (
-            partial(_without_django_options, create) if _is_ours(type(command).__module__) else create
-        )
+        is_ours = _is_ours(type(command).__module__)
+        command.create_parser = partial(_without_django_options, create) if is_ours else create
+        if is_ours or subcommand in DJANGO_WRITING:
+            command.handle = partial(_refuse_later_release, subcommand, command.handle)
         return command  # type: ignore[no-any-return]
 
 
@@ -89,6 +108,16 @@ def main(arguments: list[str]) -> None:
             SoundingsCommands(arguments).execute()
         except OperationalError as error:
             raise SystemExit(f"{MANAGE}: {unusable(error)}") from error
+        except LaterRelease as error:
+            raise SystemExit(f"{MANAGE}: {error}") from error
+
+
+def _refuse_later_release(name: str, handle: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
+    """Run a command, unless it would write to a database of a later release."""
+    reading = READING.get(name)
+    if reading is None or (reading and options.get("action", options.get("report")) not in reading):
+        require_no_later_release()
+    return handle(*arguments, **options)
 
 
 def _without_django_options(create: Callable[..., CommandParser], *names: str, **options: Any) -> CommandParser:

@@ -23,7 +23,7 @@ import probes
 from monitor.accounts.callers import client_address
 from monitor.accounts.models import token_digest
 from monitor.agents.models import AgentToken, EnrolmentCode, issue_token
-from monitor.agents.protocol import require_supported_version
+from monitor.agents.protocol import OLDEST_AGENT_VERSION, require_supported_version
 from monitor.agents.request_bodies import RequestRefused, read_body
 from monitor.agents.responses import json_answer, open_to_programs
 from monitor.mesh.models import Site
@@ -31,7 +31,6 @@ from probes.commands.own_command import MANAGE
 from probes.site.versions import is_older
 from probes.site.wire import Enrolment, EnrolmentRequest, Welcome
 
-OLDEST_AGENT_VERSION = "0.1.0"
 LIFETIME = timedelta(hours=24)
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """32 characters without those easily confused, so five bits each."""

@@ -22,6 +22,8 @@ there is none."""
 BEFORE_THE_HEADER = "1"
 """Version of agents that send no header: those of 0.1.0."""
 LONGEST_VERSION = 9
+OLDEST_AGENT_VERSION = "0.1.0"
+"""The first version of the agent that speaks `LOWEST`."""
 
 
 def require_supported_version(request: HttpRequest) -> None:

@@ -24,6 +24,13 @@ forwarded_allow_ips = ",".join(_trusted_proxies())
 forwarder_headers = ""
 
 
+def on_starting(server: _Any) -> None:
+    """Before the server listens. Ends it where the database is from a later release."""
+    from monitor.archive.upkeep.releases import end_at_a_later_release
+
+    end_at_a_later_release("web server")
+
+
 def when_ready(server: _Any) -> None:
     """Before the workers are forked."""
     from monitor.web import warm  # Django is set up by now

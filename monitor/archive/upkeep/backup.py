@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from django.db import Error, connection
-from django.db.migrations.loader import MigrationLoader
 
 from monitor.archive.statements import run_statement
+from monitor.archive.upkeep.releases import Migration, compare_migrations
 from monitor.archive.upkeep.server import Server, server
 from monitor.stack.postgres import PostgresError, client_program, client_programs
 
@@ -31,7 +31,6 @@ TICK_S = 0.2
 # What file systems without hard links, such as FAT, report for a hard link.
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
 
-Migration = tuple[str, str]
 Tick = Callable[[], None]
 """Progress callback, called repeatedly while a program runs."""
 
@@ -140,16 +139,6 @@ def restore(file: Path, tick: Tick) -> list[Migration]:
                 cursor.execute("SELECT timescaledb_post_restore()")
         cursor.execute("ANALYZE")  # backups have no planner statistics
     return missing
-
-
-def compare_migrations(applied: frozenset[Migration]) -> tuple[list[Migration], list[Migration]]:
-    """The applied migrations that this release does not have, and those of this release that are not applied. A
-    migration whose `replaces` are all applied counts as applied."""
-    here = MigrationLoader(None, ignore_no_migrations=True).disk_migrations
-    replaced = {key: frozenset(migration.replaces) for key, migration in here.items() if migration.replaces}
-    later = applied - here.keys() - frozenset().union(*replaced.values())
-    missing = here.keys() - applied - {key for key, keys in replaced.items() if keys <= applied}
-    return sorted(later), sorted(missing)
 
 
 def contents(file: Path) -> BackupContents:

@@ -9,7 +9,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from monitor.archive.management.commands.migrate import LAST_UNSQUASHED
-from monitor.archive.upkeep.backup import compare_migrations
+from monitor.archive.upkeep.releases import compare_migrations
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
 SQUASHED = MigrationLoader(None).replacements

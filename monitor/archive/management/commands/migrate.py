@@ -2,7 +2,7 @@
 
 A statement that needs an exclusive table lock waits for running readers, and deliveries queue behind it. It waits at
 most a second; on timeout its migration is rolled back, deliveries proceed, and it is retried. docs/migrations.md says
-what a migration may do while it holds the lock.
+what a migration may do while it holds the lock. A migration that takes long is announced with its duration.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations import Migration
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from psycopg.errors import LockNotAvailable
 
 from monitor.archive.upkeep import chunks
+from monitor.archive.upkeep.migration_estimates import pending_migrations
+from monitor.archive.upkeep.releases import require_no_later_release
 
 LOCK_TIMEOUT_S = 1
 ATTEMPTS = 10
@@ -35,13 +38,23 @@ class Command(migrate.Command):
         with connections[database].cursor() as cursor:
             cursor.execute("SELECT set_config('lock_timeout', %s, FALSE)", [f"{LOCK_TIMEOUT_S}s"])
         try:
+            require_no_later_release()
             _require_squashed_migrations(connections[database])
+            self._long = {migration.key: migration for migration in pending_migrations() if migration.is_long}
             self._try(*args, **options)
         finally:
             with connections[database].cursor() as cursor:
                 cursor.execute("RESET lock_timeout")
         if options["app_label"] is None and not options["check_unapplied"] and not options["plan"]:
             chunks.choose()
+
+    def migration_progress_callback(self, action: str, migration: Migration | None = None, fake: bool = False) -> None:
+        """Django's line of each migration; before a long one its duration, also where all else is silent."""
+        if action == "apply_start" and migration is not None and not fake:
+            long = self._long.get((migration.app_label, migration.name))
+            if long is not None:
+                self.stdout.write(f"{long.text()}; deliveries pass meanwhile")
+        super().migration_progress_callback(action, migration, fake)
 
     def _try(self, *args: Any, **options: Any) -> None:
         for attempt in range(1, ATTEMPTS + 1):

@@ -1,0 +1,78 @@
+"""Compare the migrations of a database with those of this release.
+
+A database with migrations that this release does not have is from a later release: `require_no_later_release` raises
+`LaterRelease`, before anything is written that the later release would not understand.
+"""
+
+from __future__ import annotations
+
+from pkgutil import iter_modules
+
+from django.apps import apps
+from django.db import OperationalError, connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+
+Migration = tuple[str, str]
+"""Application and name."""
+
+
+class LaterRelease(Exception):
+    """The database is from a later release; the message has its migrations and the ways out."""
+
+
+def compare_migrations(applied: frozenset[Migration]) -> tuple[list[Migration], list[Migration]]:
+    """The applied migrations that this release does not have, and those of this release that are not applied. A
+    migration whose `replaces` are all applied counts as applied."""
+    here = MigrationLoader(None, ignore_no_migrations=True).disk_migrations
+    replaced = {key: frozenset(migration.replaces) for key, migration in here.items() if migration.replaces}
+    later = applied - here.keys() - frozenset().union(*replaced.values())
+    missing = here.keys() - applied - {key for key, keys in replaced.items() if keys <= applied}
+    return sorted(later), sorted(missing)
+
+
+def later_migrations() -> list[Migration]:
+    """Migrations of the database that this release does not have."""
+    applied = frozenset(MigrationRecorder(connection).applied_migrations())
+    # Loading all migrations takes a third of a second; their names suffice as a rule.
+    return compare_migrations(applied)[0] if applied - _names_here() else []
+
+
+def require_no_later_release() -> None:
+    """Raises `LaterRelease`. A database that does not answer is left to the caller's first query."""
+    try:
+        later = later_migrations()
+    except OperationalError:
+        return
+    if later:
+        raise LaterRelease(later_release_text(later))
+
+
+def end_at_a_later_release(program: str) -> None:
+    """End this process, a server that starts, where the database is from a later release."""
+    try:
+        require_no_later_release()
+    except LaterRelease as error:
+        # Not an `Exception`: Celery logs these in signal receivers, and goes on.
+        raise SystemExit(f"{program}: {error}") from error
+    finally:
+        connection.close()  # a server forks its workers
+
+
+def later_release_text(later: list[Migration]) -> str:
+    """The reason for which this release does not write to the database, and the ways out."""
+    others = f" and {len(later) - 1} more" if len(later) > 1 else ""
+    return (
+        f"the database is from a later release: it has the migration {'.'.join(later[-1])}{others}, which this release "
+        "does not have. Nothing was changed. Install that release again, or restore the backup from before the upgrade "
+        'into an empty database (docs/upgrade.md, "Going back")'
+    )
+
+
+def _names_here() -> set[Migration]:
+    """Names of the migrations of all applications."""
+    return {
+        (config.label, module.name)
+        for config in apps.get_app_configs()
+        for module in iter_modules([f"{config.path}/migrations"])
+    }
