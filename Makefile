@@ -125,7 +125,10 @@ test-deb: dist ## the Debian package in folders of Debian 12 and 13: built, inst
 test-install: setup system-test ## the wheels installed from a package index and run: the centre with its lab, an agent that joins; five minutes
 	$(BIN)/python -m pytest -m long tests/e2e/test_installed_whole.py
 
+test-upgrade: setup system-test ## a centre of an earlier commit upgraded while its agent delivers; three minutes; needs git
+	$(BIN)/python -m pytest -m long tests/e2e/test_upgrade.py
+
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-compose test-stamp test-faults test-grafana lint check bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit dist deb test-deb test-install lock
+.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-compose test-stamp test-faults test-grafana lint check bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit dist deb test-deb test-install test-upgrade lock
