@@ -136,6 +136,7 @@ MIDDLEWARE = [
     "monitor.web.request.preferences.PersonalPages",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "monitor.web.request.former_names.FormerNames",
 ]
 
 ROOT_URLCONF = "monitor.urls"

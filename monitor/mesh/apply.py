@@ -22,6 +22,7 @@ from monitor.mesh.document.burst_sizes import burst_sizes
 from monitor.mesh.document.entries import MeshDocument
 from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot, Test, Uplink
 from monitor.mesh.queries import TestSchedule
+from monitor.mesh.renaming import rename_sites
 from monitor.mesh.schedule import lock
 from monitor.mesh.schedule.slots import IN_HAND_S
 from probes.contract import Outcome
@@ -97,11 +98,14 @@ class _Application:
         return self.changes
 
     def _sites(self) -> dict[object, Any]:
+        for name, earlier in rename_sites(self.document.sites).items():
+            self._note("changed", "site", name, f"name {earlier} → {name}")
         return self._reconcile(
             _SITES,
             {
                 site.name: {
                     "name": site.name,
+                    "former_names": list(site.formerly),
                     "title": site.title,
                     "latitude_deg": site.latitude_deg,
                     "longitude_deg": site.longitude_deg,

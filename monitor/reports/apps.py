@@ -1,5 +1,19 @@
+from typing import Any
+
 from django.apps import AppConfig
 
 
 class ReportsConfig(AppConfig):
     name = "monitor.reports"
+
+    def ready(self) -> None:
+        from monitor.mesh.renaming import site_renamed
+
+        site_renamed.connect(rename_subscriptions)
+
+
+def rename_subscriptions(*, old: str, new: str, **_: Any) -> None:
+    """Signal receiver: subscriptions to the report of a site follow its name."""
+    from monitor.reports.models import Subscriber
+
+    Subscriber.objects.filter(scope="site", name=old).update(name=new)

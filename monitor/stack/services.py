@@ -217,8 +217,21 @@ class Stack:
         """Home site of the applied mesh; None where missing."""
         url = self.environment.get("SOUNDINGS_DATABASE_URL") or environment.read("SOUNDINGS_DATABASE_URL")
         with psycopg.connect(url) as connection:
-            row = connection.execute("SELECT home_site FROM mesh").fetchone()
-        return None if row is None or not row[0] else str(row[0])
+            row = connection.execute(
+                "SELECT home_site, coalesce(site.former_names, '{}') FROM mesh LEFT JOIN site ON site.name = home_site"
+            ).fetchone()
+        if row is None or not row[0]:
+            return None
+        self._keep_folder(str(row[0]), row[1])
+        return str(row[0])
+
+    def _keep_folder(self, site: str, former_names: list[str]) -> None:
+        """Give the folder of a renamed site's agent, with its token and spool, the present name."""
+        folder = self.token_file(site).parent
+        earlier = [self.token_file(name).parent for name in former_names]
+        if not folder.exists():
+            for place in [place for place in earlier if place.exists()][-1:]:
+                place.rename(folder)
 
     def stop(self) -> None:
         """Stop every process; the data folder stays."""

@@ -178,10 +178,15 @@ class SiteEntry(Struct, frozen=True, kw_only=True):
     name: Annotated[
         SiteName,
         meaning(
-            "Name, which identifies the site for good: a new name is a new site.",
+            "Name, which identifies the site: a new name is a new site, unless `formerly` has the earlier one.",
             '"…" (in small letters, digits and "-")',
         ),
     ]
+    formerly: Annotated[
+        tuple[SiteName, ...],
+        DISTINCT,
+        meaning("Earlier names of the site, under which its history and links to its pages go on.", '["…"]'),
+    ] = ()
     title: Annotated[Text, meaning("Name on the pages. Default: the name.")] = ""
     latitude_deg: Annotated[float, Meta(ge=-90, le=90), meaning("Latitude; north is positive.", "46.2 (degrees north)")]
     longitude_deg: Annotated[

@@ -89,6 +89,7 @@ class Names:
     def __init__(self, top: Table) -> None:
         self.entries: dict[str, dict[str, Table]] = {kind: {} for kind in ("site", "host", "test", "group")}
         self._hosts: dict[tuple[str, int], Table] = {}
+        self._former_names: dict[str, Table] = {}
         for site in top.tables("site"):
             self._define_site(site)
         for kind in ("test", "group"):
@@ -98,6 +99,7 @@ class Names:
         if mesh is not None and "home" in mesh.values:
             self._refer(mesh, "site", mesh.values["home"], "home")
         for site in top.tables("site"):
+            self._check_former_names(site)
             for host in site.tables("host"):
                 self._check_peers(site, host)
         for group in top.tables("group"):
@@ -130,6 +132,15 @@ class Names:
                 host.problem('name is missing; write name = "…" (only the first host has its site\'s name)')
             self._define("host", host)
             self._check_address(host)
+
+    def _check_former_names(self, site: Table) -> None:
+        """An earlier name is the name of no site, and of one site only."""
+        for index, name in site.elements.get("formerly", {}).items():
+            if name in self.entries["site"]:
+                site.problem(f'site "{name}" is in the file; an earlier name must be free', "formerly", index)
+            elif self._former_names.setdefault(name, site) is not site:
+                line = self._former_names[name].line_of("formerly")
+                site.problem(f'"{name}" is an earlier name of another site, in line {line}', "formerly", index)
 
     def _check_address(self, host: Table) -> None:
         """The address family must be that of a literal address, and no other host may have the address."""

@@ -73,6 +73,9 @@ class Site(models.Model):
     """A site. A monitoring site runs an agent (`has_agent`), a remote site only answers."""
 
     name = models.TextField(unique=True)
+    former_names = ArrayField(
+        models.TextField(), default=list, db_default=[], help_text="Earlier names, as in mesh.toml."
+    )
     title = models.TextField()
     latitude_deg = models.FloatField()
     longitude_deg = models.FloatField()

@@ -26,6 +26,7 @@ from monitor.agents.models import AgentToken, issue_token
 from monitor.database_errors import reported_to_user
 from monitor.environment import LOOPBACK_HOSTS
 from monitor.mesh.models import Site
+from monitor.mesh.renaming import current_names
 from monitor.stack.site_listing import as_text, site_rows
 from probes.commands.own_command import INSTALLED_AS, MANAGE, is_installed
 from probes.commands.subcommands import add_subcommand
@@ -141,6 +142,9 @@ def _site_named(name: str) -> Site:
         return Site.objects.get(name=name)
     if Site.objects.filter(name=name, retired_at=None).exists():
         raise CommandError(f'site "{name}" has no agent; set agent = true in mesh.toml and apply it')
+    renamed = current_names([name])
+    if renamed:
+        raise CommandError(f'site "{name}" is now "{renamed[name]}"')
     close = difflib.get_close_matches(name, names, n=1)
     hint = f'did you mean "{close[0]}"?' if close else f"sites with an agent: {', '.join(names) or 'none'}"
     raise CommandError(f'site "{name}" is not in the mesh ({hint}); `{MANAGE} mesh apply FILE` adds sites')
