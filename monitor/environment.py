@@ -156,7 +156,8 @@ def flag(name: str) -> bool:
 def allowed_hosts() -> list[str]:
     """The host names of SOUNDINGS_ALLOWED_HOSTS and those of loopback, for health checks and the agent beside us."""
     names = [name.strip() for name in read("SOUNDINGS_ALLOWED_HOSTS", ",".join(LOOPBACK_HOSTS)).split(",")]
-    given = [name for name in names if name]
+    # Browsers and agents send an IPv6 address in brackets.
+    given = [f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name for name in names if name]
     return [*given, *(name for name in LOOPBACK_HOSTS if name not in given)] if given else []
 
 

@@ -37,6 +37,8 @@ from probes.supervision.supervise import REPORT_WAIT_EVERY_S, Child, StartError,
 PYTHON = [sys.executable]
 WORKER_THREADS = 4
 LOOPBACK = "127.0.0.1"
+LOOPBACK_IPV6 = "::1"
+EVERY_LOOPBACK = (LOOPBACK, LOOPBACK_IPV6)
 EVERY_ADDRESS = ("0.0.0.0", "::")
 READY_TIMEOUT_S = 60.0
 SILENCE_LIMIT_S = 120.0
@@ -61,6 +63,7 @@ class Stack:
     report: Callable[[str], None]
     environment: dict[str, str]
     bind: str = LOOPBACK
+    ipv6_only: bool = False
 
     @classmethod
     def in_folder(
@@ -70,6 +73,8 @@ class Stack:
         report: Callable[[str], None],
         stop: threading.Event | None = None,
         bind: str = LOOPBACK,
+        *,
+        ipv6_only: bool = False,
     ) -> Stack:
         """Create a stack in `data`, with the environment shared by its processes. `stop` ends its start."""
         environment = {
@@ -78,9 +83,11 @@ class Stack:
             "SOUNDINGS_SECRET_KEY_FILE": str(_secret_key_file(data)),
             # On loopback readers are local, and cookies use plain HTTP; elsewhere a proxy with TLS is in front.
             "SOUNDINGS_LOCAL_READ": os.environ.get("SOUNDINGS_LOCAL_READ", "1"),
-            "SOUNDINGS_ALLOW_PLAIN_HTTP": os.environ.get("SOUNDINGS_ALLOW_PLAIN_HTTP", str(int(bind == LOOPBACK))),
+            "SOUNDINGS_ALLOW_PLAIN_HTTP": os.environ.get(
+                "SOUNDINGS_ALLOW_PLAIN_HTTP", str(int(bind in EVERY_LOOPBACK))
+            ),
         }
-        return cls(data, port, Supervisor(data / "log", report, stop=stop), report, environment, bind)
+        return cls(data, port, Supervisor(data / "log", report, stop=stop), report, environment, bind, ipv6_only)
 
     def close(self) -> None:
         """Close the data folder and its contents to other users, including data of earlier releases."""
@@ -180,6 +187,7 @@ class Stack:
         """Start the lab's relay and wait for its namespaces."""
         argv = [*self.lab_command("up"), scenario, "--foreground"]
         argv += ["--centre-socket", str(self.web_socket), "--centre-port", str(self.port)]
+        argv += ["--ipv6-only"] if self.ipv6_only else []
         self._step("lab", f"create the namespaces of {scenario} and the relay between them")
         child = self.supervisor.add("lab", argv)
         self.supervisor.wait_ready(child, self._lab_answers, READY_TIMEOUT_S)
@@ -242,11 +250,16 @@ class Stack:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://[{LOOPBACK_IPV6}]:{self.port}" if self.ipv6_only else f"http://{LOOPBACK}:{self.port}"
+
+    @property
+    def loopback(self) -> str:
+        """Address on which the web server always listens."""
+        return LOOPBACK_IPV6 if self.ipv6_only else LOOPBACK
 
     def _gunicorn(self) -> list[str]:
         # Every address includes that of loopback.
-        addresses = [self.bind] if self.bind in EVERY_ADDRESS else sorted({LOOPBACK, self.bind})
+        addresses = [self.bind] if self.bind in EVERY_ADDRESS else sorted({self.loopback, self.bind})
         places = [f"[{address}]:{self.port}" if ":" in address else f"{address}:{self.port}" for address in addresses]
         return [
             *PYTHON, "-m", "gunicorn", "--config", "python:monitor.stack.serving", "--umask", oct(UMASK),
@@ -302,9 +315,9 @@ class Stack:
         return subprocess.run(self.lab_command("status"), capture_output=True, check=False).returncode == 0
 
 
-def require_free_port(port: int, bind: str = LOOPBACK) -> None:
-    """Raises `StartError` when `port` is already in use, or `bind` is not an address of this machine."""
-    for address in {LOOPBACK, bind}:
+def require_free_port(port: int, *addresses: str) -> None:
+    """Raises `StartError` when `port` is already in use, or one of `addresses` is not of this machine."""
+    for address in set(addresses):
         with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -149,7 +149,7 @@ def expected_effect(state: LabState, **query: str) -> tuple[list[str], float | N
     if state.centre_port is None:
         return [], None
     try:
-        answer = _get(f"{_centre(state)}/lab/expected/?{urlencode(query)}")
+        answer = _get(f"{state.centre_url}/lab/expected/?{urlencode(query)}")
     except LabError:
         return [], None
     return answer["sentences"], answer["wait_s"]
@@ -172,17 +172,13 @@ def watch(state: LabState, pair: tuple[str, str], began: datetime, wait_s: float
         raise LabError(f"--watch needs a centre: start the lab with `{MANAGE} up --lab`")
     most_s = WATCH_S if wait_s is None else max(WATCH_S, WATCH_RESERVE * wait_s)
     print(f"planted at {began:%H:%M:%S} UTC; waiting for the incident (Ctrl-C ends only the waiting)", flush=True)
-    incident = wait_for_incident(_centre(state), pair, began, most_s)
+    incident = wait_for_incident(state.centre_url, pair, began, most_s)
     if incident is None:
         raise LabError(f"no incident of {pair[0]} and {pair[1]} opened within {duration_text(most_s)}")
     took_s = (incident.opened_at - began).total_seconds()
     print(f"incident opened after {duration_text(took_s)}: {incident.title}")
     print(incident.url)
     return 0
-
-
-def _centre(state: LabState) -> str:
-    return f"http://127.0.0.1:{state.centre_port}"
 
 
 def wait_for_incident(

@@ -111,6 +111,7 @@ def up(arguments: argparse.Namespace) -> int:
         seed=seed,
         centre_socket=None if arguments.centre_socket is None else str(arguments.centre_socket.absolute()),
         centre_port=arguments.centre_port,
+        families=(6,) if arguments.ipv6_only else (4, 6),
         ready=lambda state: print(f"lab ready: {summary(state)}", flush=True),
     )
     return 0
@@ -211,10 +212,8 @@ def execute(arguments: argparse.Namespace) -> int:
 def mesh(arguments: argparse.Namespace) -> int:
     """Print the mesh.toml of a scenario."""
     scenario = load_scenario(arguments.scenario)
-    if arguments.loopback:
-        addresses = loopback_addresses(scenario)
-    else:
-        addresses = namespace_addresses(scenario, ipv6=arguments.ipv6)
+    families = (6,) if arguments.ipv6_only else (4, 6) if arguments.ipv6 else (4,)
+    addresses = loopback_addresses(scenario) if arguments.loopback else namespace_addresses(scenario, families)
     print(mesh_toml(scenario, addresses), end="")
     return 0
 
@@ -238,8 +237,9 @@ def _add_up_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=8000,
         metavar="N",
-        help="port on 127.0.0.1 at each site that forwards to the centre (default %(default)s)",
+        help="port on 127.0.0.1, or on ::1 with --ipv6-only, at each site for the centre (default %(default)s)",
     )
+    parser.add_argument("--ipv6-only", action="store_true", help="give the sites no IPv4 address")
     parser.add_argument("--seed", type=int, metavar="N", help="random seed, for reproducible runs")
 
 
@@ -278,6 +278,7 @@ def _add_mesh_arguments(parser: argparse.ArgumentParser) -> None:
     hosts = parser.add_mutually_exclusive_group()
     hosts.add_argument("--loopback", action="store_true", help="use loopback addresses, without emulated paths")
     hosts.add_argument("--ipv6", action="store_true", help="add an IPv6 host for ping to each site")
+    hosts.add_argument("--ipv6-only", action="store_true", help="IPv6 addresses alone, as of `lab up --ipv6-only`")
 
 
 def _reader(setting: str) -> Callable[[str], float | str]:

@@ -96,6 +96,12 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     centre_port: int | None
     sites: dict[str, SiteState]
 
+    @property
+    def centre_url(self) -> str:
+        """The centre as its own machine and the sites reach it, where it has a port."""
+        has_ipv4 = any(":" not in address for site in self.sites.values() for address in site.addresses)
+        return f"http://{'127.0.0.1' if has_ipv4 else '[::1]'}:{self.centre_port}"
+
 
 class PathStatus(msgspec.Struct, frozen=True, kw_only=True):
     """An ordered path, or a link in a single direction: settings, counters, and packets in transit (`held`).

@@ -16,12 +16,16 @@ from probes.lab.scenario import LabSite, Scenario
 from probes.throughput.spec import MOST_CAPTURED_PACKETS
 
 
-def namespace_addresses(scenario: Scenario, *, ipv6: bool = False) -> dict[str, tuple[str, ...]]:
-    """Addresses of each site on its `wan0`: IPv4 first, then IPv6 (optional)."""
+def namespace_addresses(scenario: Scenario, families: Sequence[int] = (4,)) -> dict[str, tuple[str, ...]]:
+    """Addresses of each site on its `wan0`, of these families in their order."""
     return {
-        site.name: (f"10.77.{number}.1", *((f"fd77:0:0:{number:x}::1",) if ipv6 else ()))
+        site.name: tuple(_address(family, number) for family in families)
         for number, site in enumerate(scenario.sites, start=1)
     }
+
+
+def _address(family: int, number: int) -> str:
+    return f"10.77.{number}.1" if family == 4 else f"fd77:0:0:{number:x}::1"
 
 
 def loopback_addresses(scenario: Scenario) -> dict[str, tuple[str, ...]]:

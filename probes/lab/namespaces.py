@@ -97,7 +97,8 @@ def build_site(
     """Create a namespace with `lo` and `wan0` up and routes to the other sites. Leaves this process inside it.
 
     `routers` are the addresses of routers: without a route to them, reverse path filters would drop their ICMP errors.
-    With `centre_port`, a socket listens on this port of the namespace's 127.0.0.1. Raises `LabError`.
+    With `centre_port`, a socket listens on this port of the namespace's loopback: of 127.0.0.1,
+    or of ::1 where no address is IPv4. Raises `LabError`.
     """
     try:
         _unshare(CLONE_NEWNET)
@@ -108,8 +109,14 @@ def build_site(
     usable = [address for address in addresses if ":" not in address or Path("/proc/sys/net/ipv6").is_dir()]
     _configure(name, usable, routers)
     _allow_ping()
-    listener = None if centre_port is None else socket.create_server(("127.0.0.1", centre_port), backlog=64)
+    listener = None if centre_port is None else _listen(centre_port, has_ipv4=any(":" not in each for each in usable))
     return SiteNamespace(name=name, addresses=tuple(usable), net_fd=net_fd, tun_fd=tun_fd, centre_listener=listener)
+
+
+def _listen(port: int, *, has_ipv4: bool) -> socket.socket:
+    if has_ipv4:
+        return socket.create_server(("127.0.0.1", port), backlog=64)
+    return socket.create_server(("::1", port), family=socket.AF_INET6, backlog=64)
 
 
 def enter(net_fd: int, user_fd: int | None = None) -> None:

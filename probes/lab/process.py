@@ -14,7 +14,7 @@ import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,6 +46,7 @@ def run_lab(
     seed: int,
     centre_socket: str | None = None,
     centre_port: int = 8000,
+    families: Sequence[int] = (4, 6),
     ready: Callable[[control.LabState], None],
 ) -> None:
     """Run the lab in this single-threaded process until stopped; calls `ready` when packets flow.
@@ -57,7 +58,7 @@ def run_lab(
         _take_lock(run_dir, cleanup)
         user_fd = gain_namespace_rights()
         port = None if centre_socket is None else centre_port
-        addresses = namespace_addresses(scenario, ipv6=True)
+        addresses = namespace_addresses(scenario, families)
         routers = [address for router in scenario.topology.routers for address in router.addresses]
         sites = [build_site(name, addresses[name], routers=routers, centre_port=port) for name in scenario.site_names]
         of_name = {site.name: site for site in sites}

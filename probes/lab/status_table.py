@@ -23,7 +23,7 @@ def summary(state: control.LabState) -> str:
     """A running lab in a line: scenario, sites, scheduling, control socket."""
     count = len(state.sites)
     privilege = "as root" if state.user_fd is None else "in a user namespace"
-    centre = "" if state.centre_port is None else f", centre at 127.0.0.1:{state.centre_port}"
+    centre = "" if state.centre_port is None else f", centre at {state.centre_url}"
     return (
         f"{state.scenario} ({state.title}), {count} sites, {count * (count - 1)} paths, pid {state.pid}, {privilege}, "
         f"{state.scheduling} priority, seed {state.seed}{centre}; control {state.control_socket}"

@@ -214,10 +214,11 @@ class Centre:
         if parts.scheme == UNIX:
             return _UnixConnection(parts.path, self._timeout_s)
         host = parts.hostname or ""
+        # Without a port http.client would take the end of an IPv6 address for it.
         if parts.scheme == "http":
-            return http.client.HTTPConnection(host, parts.port, timeout=self._timeout_s)
-        context = ssl.create_default_context()
-        return http.client.HTTPSConnection(host, parts.port, timeout=self._timeout_s, context=context)
+            return http.client.HTTPConnection(host, parts.port or http.client.HTTP_PORT, timeout=self._timeout_s)
+        port, context = parts.port or http.client.HTTPS_PORT, ssl.create_default_context()
+        return http.client.HTTPSConnection(host, port, timeout=self._timeout_s, context=context)
 
 
 class _UnixConnection(http.client.HTTPConnection):

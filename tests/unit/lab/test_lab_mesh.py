@@ -57,7 +57,7 @@ def test_loopback_addresses_are_loopback_and_differ() -> None:
 
 @pytest.mark.parametrize("ipv6", [False, True])
 def test_the_labs_limits_allow_only_its_own_addresses(tmp_path: Path, ipv6: bool) -> None:
-    addresses = namespace_addresses(load_scenario(), ipv6=ipv6)
+    addresses = namespace_addresses(load_scenario(), (4, 6) if ipv6 else (4,))
     file = tmp_path / "limits.toml"
     file.write_text(limits_toml(addresses))
 
@@ -72,7 +72,7 @@ def test_the_labs_limits_allow_only_its_own_addresses(tmp_path: Path, ipv6: bool
 def test_ipv6_hosts_are_added_for_ping_with_names_of_their_own() -> None:
     scenario = load_scenario()
 
-    mesh = tomllib.loads(mesh_toml(scenario, namespace_addresses(scenario, ipv6=True)))
+    mesh = tomllib.loads(mesh_toml(scenario, namespace_addresses(scenario, (4, 6))))
 
     assert mesh["site"][4]["host"] == [
         {"address": "10.77.5.1"},
@@ -127,7 +127,7 @@ def test_a_cycle_of_pings_ends_before_the_next_begins(name: str) -> None:
 def test_the_mesh_names_the_networks_of_the_routers() -> None:
     scenario = load_scenario("four-sites-routed")
 
-    mesh = tomllib.loads(mesh_toml(scenario, namespace_addresses(scenario, ipv6=True)))
+    mesh = tomllib.loads(mesh_toml(scenario, namespace_addresses(scenario, (4, 6))))
 
     networks = {network["prefix"]: (network["name"], network["asn"]) for network in mesh["network"]}
     assert networks["203.0.113.1/32"] == ("GEANT", 20965)

@@ -12,6 +12,7 @@ LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]
     [
         ("soundings.example.org", ["soundings.example.org", *LOOPBACK]),
         ("a.example, localhost", ["a.example", "localhost", "127.0.0.1", "[::1]"]),
+        ("2001:db8::1, [2001:db8::2]", ["[2001:db8::1]", "[2001:db8::2]", *LOOPBACK]),
         (None, LOOPBACK),
         ("", []),  # reported by Django's deployment checks
     ],

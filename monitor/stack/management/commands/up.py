@@ -21,7 +21,7 @@ from monitor import environment
 from monitor.mesh.document import reader
 from monitor.stack.broker import BrokerError
 from monitor.stack.postgres import PostgresError
-from monitor.stack.services import LOOPBACK, Stack, require_free_port
+from monitor.stack.services import LOOPBACK, LOOPBACK_IPV6, Stack, require_free_port
 from probes.commands.own_command import probes_command
 from probes.lab import control
 from probes.lab.mesh import limits_toml, loopback_addresses, mesh_toml, namespace_addresses
@@ -60,9 +60,13 @@ class Command(BaseCommand):
         parser.add_argument(
             "--bind",
             type=_address,
-            default=LOOPBACK,
             metavar="ADDRESS",
             help="serve on this address too, for a proxy with TLS on another machine (default: loopback only)",
+        )
+        parser.add_argument(
+            "--ipv6-only",
+            action="store_true",
+            help="serve on ::1 instead of 127.0.0.1, and give the sites of a lab IPv6 addresses alone",
         )
 
     def handle(
@@ -73,7 +77,8 @@ class Command(BaseCommand):
         limits: Path | None,
         data: Path | None,
         port: int,
-        bind: str = LOOPBACK,
+        bind: str | None = None,
+        ipv6_only: bool = False,
         **_: Any,
     ) -> None:
         folder = (data or settings.DATA_DIR).resolve()
@@ -83,11 +88,13 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: stop.set())
         try:
             with _only_one(folder):
-                require_free_port(port, bind)
+                loopback = LOOPBACK_IPV6 if ipv6_only else LOOPBACK
+                require_free_port(port, loopback, bind or loopback)
                 if mesh is not None:
                     reader.read(mesh)
                 read_limits(limits)
-                self._run(Stack.in_folder(folder, port, self._say, stop, bind), lab, mesh, limits, stop)
+                stack = Stack.in_folder(folder, port, self._say, stop, bind or loopback, ipv6_only=ipv6_only)
+                self._run(stack, lab, mesh, limits, stop)
         except (StartError, PostgresError, LabError, BrokerError, LimitsError, reader.MeshError) as error:
             if not stop.is_set():
                 raise CommandError(str(error)) from error
@@ -147,7 +154,8 @@ class Command(BaseCommand):
             self._say(f"no namespaces here ({reason}): the same sites on loopback addresses, without emulated delays")
         mesh = stack.data / "lab" / "mesh.toml"
         mesh.parent.mkdir(parents=True, exist_ok=True)
-        addresses = namespace_addresses(lab) if reason is None else loopback_addresses(lab)
+        families = (6,) if stack.ipv6_only else (4,)
+        addresses = namespace_addresses(lab, families) if reason is None else loopback_addresses(lab)
         mesh.write_text(mesh_toml(lab, addresses))
         stack.apply_mesh(mesh)
         if reason is None:
