@@ -128,7 +128,10 @@ test-install: setup system-test ## the wheels installed from a package index and
 test-upgrade: setup system-test ## a centre of an earlier commit upgraded while its agent delivers; three minutes; needs git
 	$(BIN)/python -m pytest -m long tests/e2e/test_upgrade.py
 
+pins: setup ## whether the pinned packages have wheels for Python 3.11 to 3.13 on amd64 and arm64; from a package index, five minutes
+	$(BIN)/python -m scripts.pins
+
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-compose test-stamp test-faults test-grafana lint check bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit dist deb test-deb test-install test-upgrade lock
+.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-compose test-stamp test-faults test-grafana lint check bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit dist deb test-deb test-install test-upgrade pins lock

@@ -36,7 +36,7 @@ def find_server() -> str:
             return str(binary)
     raise BrokerError(
         "redis-server not found: install it (Debian, Ubuntu: apt-get install redis-server), "
-        "or give the URL of a running Redis"
+        "or set SOUNDINGS_REDIS_URL to the URL of a running Redis"
     )
 
 

@@ -1,0 +1,105 @@
+"""`make pins`: whether the pinned requirements resolve to wheels for other versions of Python and other processors.
+
+A dry run of pip for each: nothing is installed. pip evaluates markers and Requires-Python for the Python that runs it,
+so the lines for the other one are selected here, and a wheel counts by its tags.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+TOP = Path(__file__).resolve().parents[1]
+GLIBC = ("2_17", "2_28", "2_34")
+"""Versions that wheels of these are for: all that Debian 12, with 2.36, runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A version of Python on a processor."""
+
+    python: str
+    machine: str
+
+    @property
+    def markers(self) -> dict[str, str]:
+        return {
+            "python_version": self.python,
+            "python_full_version": f"{self.python}.0",
+            "platform_machine": self.machine,
+            "sys_platform": "linux",
+            "platform_system": "Linux",
+            "os_name": "posix",
+            "implementation_name": "cpython",
+            "platform_python_implementation": "CPython",
+        }
+
+    @property
+    def pip_options(self) -> list[str]:
+        platforms = [f"manylinux_{version}_{self.machine}" for version in GLIBC]
+        platforms += [f"manylinux2014_{self.machine}", f"linux_{self.machine}"]
+        return ["--python-version", self.python, *(word for name in platforms for word in ("--platform", name))]
+
+    def __str__(self) -> str:
+        return f"Python {self.python}, {self.machine}"
+
+
+TARGETS = [Target(python, machine) for machine in ("x86_64", "aarch64") for python in ("3.11", "3.12", "3.13")]
+
+
+def selected(text: str, target: Target) -> str:
+    """The lines of a requirements file for this target, without markers and hashes."""
+    return "".join(
+        f"{pin.name}{pin.specifier}\n"
+        for pin in _pins(text)
+        if pin.marker is None or pin.marker.evaluate(dict(target.markers))
+    )
+
+
+def _pins(text: str) -> Iterator[Requirement]:
+    for line in text.replace("\\\n", " ").splitlines():
+        pin = re.split(r"\s+--hash=|\s+#|^\s*#", line)[0].strip()
+        if pin:
+            yield Requirement(pin)
+
+
+def resolve(text: str, target: Target) -> str | None:
+    """Have pip resolve the pins for a target. Returns None, or pip's reason."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "requirements.txt")
+        file.write_text(selected(text, target))
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--dry-run",
+            "--quiet",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+        ]
+        command += [*target.pip_options, "--ignore-requires-python", "--target", folder, "--requirement", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return None if done.returncode == 0 else done.stderr.strip()
+
+
+def main() -> int:
+    """Resolve for all targets. Exit status 1 if one fails."""
+    text, failed = (TOP / "requirements.txt").read_text(), False
+    for target in TARGETS:
+        reason = resolve(text, target)
+        failed |= reason is not None
+        print(f"{target}: {'resolves' if reason is None else reason}", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
