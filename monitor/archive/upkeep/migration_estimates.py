@@ -22,7 +22,7 @@ from monitor.archive.upkeep.releases import Migration
 from probes.quantities import counted, duration_text
 
 ROWS_PER_S = 100_000
-"""A slow disk's: indexes of plain columns and updates go at 0.2 to 2 million rows a second on a server of two cores."""
+"""Assumed, of a slow disk: an estimate is to be too long rather than too short."""
 INDEX_BYTES_PER_ROW = 50
 LEAST_S = 0.1
 LONG_S = 10.0
