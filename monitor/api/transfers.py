@@ -161,12 +161,15 @@ class CalibrationOut(Schema):
 class PathEstimateOut(Schema):
     """The expected TCP throughput of a path, and its inputs. `forecast` is the result for a path with tests, else null.
     `estimate` is the result of the model alone; if a calibration is used, `uncalibrated` is that without it.
-    `congestion_control` is that of the tests."""
+    `congestion_control` is that of the tests. `rtt_ms`, `lost` and `sent` are of the pings (`lost` and `sent` of the
+    STAMP tests forward where these are counted) from `pings_since` to `until`: half an hour at most, since the last
+    change of the loss; it is null where they are of the whole period, for want of newer replies."""
 
     path_id: int
     packet_bytes: int
     since: datetime
     until: datetime
+    pings_since: datetime | None
     rtt_ms: float
     lost: int
     sent: int
@@ -228,8 +231,9 @@ def get_estimate(
         "since": since,
         "until": until,
         "rtt_ms": made.rtt.median_ms,
-        "lost": summaries[0].lost,
-        "sent": summaries[0].sent,
+        "pings_since": made.pings_since,
+        "lost": made.loss.lost,
+        "sent": made.loss.sent,
         "window_bytes": made.transfer.window_bytes,
         "capacity_bps": made.transfer.capacity_bps,
         "congestion_control": made.sender,

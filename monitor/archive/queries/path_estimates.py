@@ -4,8 +4,10 @@ In: the path's summary and its throughput tests of the period. Out: a `PathEstim
 up to the end of the period, where there are any, and the estimate of the model, a `ThroughputEstimate` of
 `monitor.analysis.tcp`, with its inputs:
 
-  - RTT and loss are the pings', packets sent during throughput tests excluded; where a STAMP test counts it, the loss
-    is that of the forward direction, that of the data: acknowledgements are cumulative, so their loss costs little;
+  - RTT and loss are those of now, at the end of the period: of the pings since the last change of the loss, half an
+    hour at most, packets sent during throughput tests excluded. Only where the half hour has no replies are they those
+    of the period. Where a STAMP test counts it, the loss is that of the forward direction, that of the data:
+    acknowledgements are cumulative, so their loss costs little;
   - the window is the largest that the receiver granted to a stream in the tests of the period;
   - the capacity is that of `monitor.archive.queries.throughput.transfers.backgrounds`: measured, and at least that of
     the best test;
@@ -28,6 +30,7 @@ from monitor.analysis.sketches import RTT_MS, Sketches
 from monitor.analysis.tcp import (
     Forecast,
     Loss,
+    PathPings,
     Rtt,
     Sign,
     ThroughputEstimate,
@@ -36,7 +39,7 @@ from monitor.analysis.tcp import (
     estimate,
 )
 from monitor.archive.periods import cover
-from monitor.archive.queries.directions import direction_totals
+from monitor.archive.queries.directions import direction_counts, direction_totals
 from monitor.archive.queries.paths import PathSummary
 from monitor.archive.queries.throughput.calibrations import (
     DayOfTests,
@@ -47,14 +50,11 @@ from monitor.archive.queries.throughput.calibrations import (
     is_bbr,
     newest_kind,
 )
-from monitor.archive.queries.throughput.forecasts import path_forecast
+from monitor.archive.queries.throughput.forecasts import TAILS, path_forecast, present_pings
 from monitor.archive.queries.throughput.series import ThroughputPoint
 from monitor.archive.queries.throughput.transfers import backgrounds
 from monitor.archive.statements import run_statement, statement
 from monitor.mesh.document.entries import ON_DEMAND
-
-TAILS = (0.1, 0.9)
-"""RTT percentiles; the 80% interval lies between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,7 @@ class PathEstimate:
     """An estimate with its inputs. `sender` is the congestion control of the tests, None where no test reports it;
     where it has no model, that of `transfer` differs.
 
+    `pings_since` is the begin of the pings that RTT and loss are of; None where they are those of the period.
     `forecast` is the answer for a path with tests, at `until`; None without tests. `estimate` is the answer of the
     model alone; where a calibration is used, `uncalibrated` is that without it. `calibration` is the available
     calibration, used or not; None where no test before the period qualifies.
@@ -76,6 +77,7 @@ class PathEstimate:
     calibration: PathCalibration | None = None
     forecast: Forecast | None = None
     until: datetime | None = None
+    pings_since: datetime | None = None
 
 
 def path_estimate(
@@ -90,8 +92,10 @@ def path_estimate(
     days = days_of_tests(since, {summary.path_id: summary.packet_bytes}).get(summary.path_id, [])
     sender, streams = _kind(measured, days)
     background = backgrounds([(summary.path_id, until)])[summary.path_id, until]
-    rtt = _round_trip(summary, since, until)
-    loss = _loss(summary, since, until)
+    present = present_pings(summary.path_id, summary.packet_bytes, until)
+    pings_since = None if present is None else present[0].since
+    rtt = _round_trip(summary, since, until) if present is None else present[1]
+    loss = _loss(summary, since, until) if present is None else _present_loss(summary.path_id, present[0], until)
     transfer = TransferSettings(
         window_bytes=max((test.peer_window_bytes for test in measured if test.peer_window_bytes), default=None),
         capacity_bps=background.capacity_bps,
@@ -113,7 +117,17 @@ def path_estimate(
         calibration=learnt,
         forecast=path_forecast(summary.path_id, summary.packet_bytes, until, sender, _transfer_kind(transfer)),
         until=until,
+        pings_since=pings_since,
     )
+
+
+def _present_loss(path_id: int, now: PathPings, until: datetime) -> Loss:
+    """As `_loss`, of the pings of now."""
+    since = until if now.since is None else now.since
+    counted = direction_counts(since, until, [path_id]).get(path_id)
+    if counted is None or not counted.sent:
+        return Loss.counted(now.lost, now.sent)
+    return Loss.counted_forward(counted.forward_lost, counted.sent)
 
 
 def _loss(summary: PathSummary, since: datetime, until: datetime) -> Loss:

@@ -211,3 +211,40 @@ def test_on_demand_tests_and_other_senders_do_not_count(path):
     throughput(path, NOW - timedelta(hours=30), 5e6, congestion_control="cubic")
 
     assert estimated(path).forecast.throughput_bps == pytest.approx(45e6)
+
+
+@pytest.mark.parametrize("ended_min", [12, 50])
+def test_the_model_alone_rests_on_the_loss_now(client, paths, at_noon, ended_min):
+    """A path without tests lost everything for ten minutes of the day, and nothing since."""
+    path = paths["slac", "cern"]
+    hour(path, 6000, 5000, 20.0, estimate_bps=232e3, estimate_is_floor=False)
+    Burst.objects.bulk_create(
+        ping(path, NOW - minute * MINUTE, lost=10 if ended_min < minute <= ended_min + 10 else 0)
+        for minute in range(1, 70)
+    )
+
+    made = estimated(path)
+    html = page_of(client, path)
+    answer = client.get(
+        f"/api/v1/paths/{path.pk}/estimate",
+        {"since": f"{NOW - DAY:%Y-%m-%dT%H:%M:%SZ}", "until": f"{NOW:%Y-%m-%dT%H:%M:%SZ}", "size": 100},
+        headers={"host": "localhost"},
+    ).json()
+
+    clean_min = min(ended_min, 30)
+    assert made.forecast is None
+    assert (made.loss.lost, made.loss.sent, made.pings_since) == (0, 10 * clean_min, NOW - clean_min * MINUTE)
+    assert made.rtt.median_ms == 20.0
+    assert re.search(rf"pings of the {clean_min} min before 2026-11-21 12:30 UTC", html)
+    assert (answer["lost"], answer["sent"]) == (0, 10 * clean_min)
+    assert answer["pings_since"] == f"{NOW - clean_min * MINUTE:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def test_without_newer_pings_the_model_alone_says_that_it_is_of_the_period(client, paths, at_noon):
+    path = paths["slac", "cern"]
+    hour(path, 6000, 5000, 20.0, hour=HOUR - timedelta(hours=3))
+
+    made = estimated(path)
+
+    assert (made.loss.lost, made.loss.sent, made.pings_since) == (1000, 6000, None)
+    assert "RTT and loss are those of the whole period" in page_of(client, path)

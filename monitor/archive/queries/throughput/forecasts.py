@@ -12,12 +12,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import numpy as np
+
 from monitor.analysis.changes.present import present_stretch
-from monitor.analysis.tcp import Forecast, PastTest, PathPings, TransferKind, forecast, replayed
+from monitor.analysis.tcp import Forecast, PastTest, PathPings, Rtt, TransferKind, forecast, replayed
 from monitor.archive.queries.throughput.calibrations import LOOKBACK
 from monitor.archive.statements import run_statement
 from monitor.mesh.document.entries import ON_DEMAND
 
+TAILS = (0.1, 0.9)
+"""RTT percentiles; the 80% interval lies between them."""
 MOST_TESTS = 60
 """Enough for the errors of fifty forecasts."""
 
@@ -69,6 +73,27 @@ def forecasts_of_tests(path_ids: Sequence[int], since: datetime, until: datetime
         for made, test in zip(replayed(tests, TransferKind()), tests[1:], strict=True)
         if test.at >= since
     ]
+
+
+def present_pings(path_id: int, packet_bytes: int, until: datetime) -> tuple[PathPings, Rtt] | None:
+    """The pings and the RTT of the half hour before `until`, since the last change of the loss in it; None without
+    replies. The tails of the RTT are those of the medians of bursts."""
+    _, rows = run_statement("states_before", path_id=path_id, packet_bytes=packet_bytes, moments=[until])
+    at_s, sent, received, rtts_ms, ttls = rows[0][:5]
+    if at_s is None:
+        return None
+    now = _present(at_s, sent, received, rtts_ms, ttls)
+    known_ms = [
+        rtt_ms for begin_s, rtt_ms in zip(at_s, rtts_ms, strict=True) if rtt_ms is not None and _is_of(now, begin_s)
+    ]
+    if now.rtt_ms is None or not known_ms:
+        return None
+    low_ms, high_ms = np.quantile(known_ms, TAILS).tolist()
+    return now, Rtt(now.rtt_ms, min(low_ms, now.rtt_ms), max(high_ms, now.rtt_ms))
+
+
+def _is_of(now: PathPings, begin_s: float) -> bool:
+    return now.since is not None and datetime.fromtimestamp(begin_s, UTC) >= now.since
 
 
 def _states(path_id: int, packet_bytes: int, moments: Sequence[datetime]) -> list[PathPings]:

@@ -112,10 +112,11 @@ def _forecast_notes(made: PathEstimate) -> tuple[str, ...]:
     """Basis of the headline. A calculated estimate has no end of a period, and no tests to speak of."""
     if made.until is None:
         return ()
+    age = wording.age_of_pings(made.pings_since, made.until)
     if made.forecast is None:
-        return (wording.MODEL_ALONE,)
+        return (wording.MODEL_ALONE, age)
     alone = f"From RTT, loss, window and capacity alone: {wording.headline(made.estimate)}."
-    return (*wording.forecast_notes(made.forecast, made.until), alone)
+    return (*wording.forecast_notes(made.forecast, made.until), alone, age)
 
 
 def _calibration_facts(made: PathEstimate) -> tuple[str, ...]:
