@@ -8,6 +8,7 @@ cell worse: the figures since its end replace those of the window only where the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from monitor.alerts.detect.rules.catalogue import rule_of
@@ -42,9 +43,17 @@ def with_incidents(
     def with_findings(path: PathFigures, of_path: list[IncidentPath]) -> PathFigures:
         if metric is not Metric.THROUGHPUT and any(rule_of(row.rule).effect is Effect.NO_DATA for row in of_path):
             return without_data(path)
+        path = _with_last_reply(path, of_path)
         return by_incident(metric, path, incident_value(metric, of_path), is_smallest_size=is_smallest_size)
 
     return tuple(with_findings(path, findings[path.path_id]) if path.path_id in findings else path for path in figures)
+
+
+def _with_last_reply(path: PathFigures, findings: list[IncidentPath]) -> PathFigures:
+    """The path with the last reply as its incident has it: of packets of all sizes."""
+    levels = [level for finding in findings if (level := level_of(finding)) is not None]
+    times = [level.unanswered_since for level in levels if level.unanswered_since is not None]
+    return path if path.unanswered_since is None or not times else replace(path, unanswered_since=max(times))
 
 
 def with_ended(

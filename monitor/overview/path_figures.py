@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from monitor.alerts.detect.packet_times import last_replies
 from monitor.analysis import binomial
 from monitor.analysis.directions import DirectionLosses
 from monitor.analysis.figures import loss_evidence
@@ -213,8 +214,13 @@ def figures_now(
         return _of_tests(paths, {tests.path_id: (tests, _rate_now_bps(tests)) for tests in newest})
     cells = recent.grid(metric, begins, until, packet_bytes)
     figures = _of_bursts(metric, paths, cells, min(begins.values(), default=until), until)
-    silent = {cell.path_id: cell.answered_at for cell in cells if _is_silent(cell, every_s[cell.path_id])}
-    return tuple(_in_outage(metric, path, silent[path.path_id]) if path.path_id in silent else path for path in figures)
+    silent = {
+        cell.path_id: cell.answered_at
+        for cell in cells
+        if cell.answered_at is not None and _is_silent(cell, every_s[cell.path_id])
+    }
+    last = silent | last_replies(silent)
+    return tuple(_in_outage(metric, path, last[path.path_id]) if path.path_id in last else path for path in figures)
 
 
 def without_data(path: PathFigures) -> PathFigures:
@@ -238,8 +244,8 @@ def _is_silent(cell: recent.RecentCell, every_s: int) -> bool:
     return is_outage(cell.sent, cell.received, unanswered)
 
 
-def _in_outage(metric: Metric, path: PathFigures, answered_at: datetime | None) -> PathFigures:
-    path = replace(path, state=FigureState.TOTAL_LOSS, unanswered_since=answered_at)
+def _in_outage(metric: Metric, path: PathFigures, last_reply: datetime) -> PathFigures:
+    path = replace(path, state=FigureState.TOTAL_LOSS, unanswered_since=last_reply)
     if metric is not Metric.LOSS:
         return path
     return replace(path, value=1.0, value_measured=path.value, value_sent=None, value_received=None)

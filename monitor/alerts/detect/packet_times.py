@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.analysis.loss import LEAST_UNANSWERED
-from monitor.archive.queries.around import BurstColumns
+from monitor.archive.queries.around import BurstColumns, bursts_around
 from monitor.mesh.queries import ping_parameters
 from probes.ping.spec import JITTER_RATIO
 
@@ -152,6 +153,21 @@ def last_answered_s(bursts: BurstColumns, spacing: Spacing) -> float | None:
     newest = answered[bursts.at_s[answered].argmax()]
     numbers = np.flatnonzero(~np.isnan(bursts.rtts_ms[newest]))
     return float(bursts.at_s[newest] + spacing.least_s * (numbers[-1] if len(numbers) else 0))
+
+
+def last_replies(last_bursts: Mapping[int, datetime]) -> dict[int, datetime]:
+    """When the last packet with a reply was sent, by path, where that was in a burst that began at this time: the last
+    reply wherever it is stated. Two queries, none without paths."""
+    if not last_bursts:
+        return {}
+    spacing = spacings(last_bursts)
+    until = max(last_bursts.values()) + timedelta(microseconds=1)
+    bursts = bursts_around(list(last_bursts), min(last_bursts.values()), until)
+    last_s = {
+        path_id: last_answered_s(bursts.where(bursts.path_id == path_id), of_path)
+        for path_id, of_path in spacing.items()
+    }
+    return {path_id: datetime.fromtimestamp(at_s, UTC) for path_id, at_s in last_s.items() if at_s is not None}
 
 
 def _run_around(packets: Packets, bad_s: float) -> tuple[int, int] | None:

@@ -39,7 +39,6 @@ from monitor.alerts.incidents.history import add_severity
 from monitor.alerts.models import Incident, IncidentPath, Severity
 from monitor.analysis import figures as shown
 from monitor.analysis.changes.present import LostPackets, present_loss
-from monitor.archive.queries.around import bursts_around
 from monitor.archive.queries.for_alerts import DIRECTIONS, newest_bursts, newest_directions
 from monitor.mesh.document.alert_rules import RuleSettings
 
@@ -131,16 +130,7 @@ def _last_replies(lasting: Sequence[Incident], snapshot: Snapshot) -> dict[int, 
         if (level := level_of(row)) is None or level.unanswered_since is None
         if (since := silent_since(row.path_id, snapshot)) is not None
     }
-    if not silent:
-        return {}
-    spacings = packet_times.spacings(silent)
-    bursts = bursts_around(list(silent), min(silent.values()), max(silent.values()) + timedelta(microseconds=1))
-    last_s = {
-        path_id: packet_times.last_answered_s(bursts.where(bursts.path_id == path_id), spacings[path_id])
-        for path_id, since in silent.items()
-        if path_id in spacings
-    }
-    return {path_id: datetime.fromtimestamp(at_s, UTC) for path_id, at_s in last_s.items() if at_s is not None}
+    return packet_times.last_replies(silent)
 
 
 def _with_last_reply(row: IncidentPath, level: FindingLevel, replies: Mapping[int, datetime]) -> FindingLevel:

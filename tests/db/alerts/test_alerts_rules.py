@@ -355,7 +355,7 @@ class TestReach:
 
         assert (finding.rule, finding.path) == ("unreachable", "slac → cern")
         assert finding.since == NOW - 4 * MINUTE
-        assert "last reply 2026-11-21 10:26:00 UTC" in finding.sentence
+        assert "last burst with a reply 2026-11-21 10:26:00 UTC" in finding.sentence
 
     def test_two_lost_cycles_are_not_unreachable(self):
         path = mesh_with(unreachable={})["slac → cern"]

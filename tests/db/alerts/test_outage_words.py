@@ -95,8 +95,30 @@ def test_cells_say_all_lost_after_two_lost_cycles(dead_site):
     state, text, said = cell(25)
 
     assert (state, text) == (FigureState.TOTAL_LOSS, "all lost")
-    assert lacks(said, "no reply since 10:00:00 UTC") == []
+    assert lacks(said, "no reply since", LAST_REPLY.partition(" ")[2]) == []
     assert cell(3)[0] is FigureState.VALUE
+
+
+def test_grid_title_and_evidence_have_the_same_last_reply(dead_site):
+    """Large packets follow the small ones by three seconds, and their last replies are later."""
+    large = list(Burst.objects.all())
+    for burst in large:
+        burst.packet_bytes, burst.measured_at = 1000, burst.measured_at + timedelta(seconds=3)
+    Burst.objects.bulk_create(large)
+    last_reply = ONSET - CYCLE + LAST_PACKET + timedelta(seconds=3)
+    stated = f"{last_reply:%H:%M:%S} UTC"
+    for seconds in (33, 63, 123):
+        evaluate(at(seconds))
+    (incident,) = queries.open_incidents()
+    gather.store_facts(incident, at(123))
+
+    grid = load_grid(Metric.LOSS, GridPeriod.NOW, at(130))
+    cells = [path for path in grid.figures if "cern" in (path.source, path.destination)]
+
+    assert lacks(words.headline(incident), "no reply since", stated) == []
+    assert lacks(evidence(incident, at(123)).likely, "last reply", stated) == []
+    assert {path.unanswered_since for path in cells} == {last_reply}
+    assert all(f"no reply since {stated}" in sentence(grid, path) for path in cells)
 
 
 def test_partial_loss_that_turns_into_an_outage_says_since_when():

@@ -90,7 +90,7 @@ class UnreachablePath(AlertRule):
     def _finding(self, snapshot: Snapshot, path_id: int, began_s: float, has_answered: bool) -> RuleFinding:
         since = datetime.fromtimestamp(began_s, UTC)
         last = datetime.fromtimestamp(float(snapshot.newest("measured_s")[snapshot.rows[path_id]]), UTC)
-        last_reply = "last reply" if has_answered else "no reply since"
+        last_reply = "last burst with a reply" if has_answered else "no reply since"
         return RuleFinding(
             rule=self.name,
             path_id=path_id,
