@@ -70,6 +70,9 @@ class Incident(models.Model):
         db_default="",
         help_text="Title as of the last evaluation while it lasted, with figures of then and the peak; empty before.",
     )
+    worst_loss = models.JSONField(
+        null=True, help_text="Packets of the worst loss of its paths together, as present.LostPackets; null before any."
+    )
     closing = models.TextField(blank=True, help_text="Reason of the resolution; empty while open.")
     correction = models.TextField(blank=True, help_text="Correction by results that arrived late.")
     reopened_at = models.DateTimeField(null=True)

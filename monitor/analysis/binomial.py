@@ -3,16 +3,21 @@
 In: counts of packets lost and sent, scalars or arrays that broadcast. Out: arrays of ratios (0 to 1), NaN where nothing
 was sent. Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the binomial"
 (Biometrika 26, 1934), each bound one-sided. Packets are taken as independent; where they are lost together, divide the
-counts by `clustering`.
+counts by `clustering` or `dispersion`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 import scipy  # loads scipy.special at its first use: half a second, which most processes do not need
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
+
+LEAST_FREEDOM = 4
+"""Degrees of freedom without which a dispersion is not told."""
 
 
 def lower_bound(lost: ArrayLike, sent: ArrayLike, confidence: float = 0.95) -> Floats:
@@ -50,6 +55,32 @@ def clustering(bursts: ArrayLike, lossy: ArrayLike, sent: ArrayLike, lost: Array
     of, had, packets, missing = (np.asarray(counts, dtype=np.float64) for counts in (bursts, lossy, sent, lost))
     expected = of * (1.0 - (1.0 - missing / packets) ** (packets / of))
     return np.maximum(expected / had, 1.0)
+
+
+def dispersion(parts: Iterable[tuple[Floats, Floats]]) -> float:
+    """How many times more the packets lost by a burst vary than independent losses, at least 1: divide counts by it.
+
+    In: packets sent and lost of the bursts of each part, which has a loss of its own. It is the mean square difference
+    of successive bursts (von Neumann, "Distribution of the ratio of the mean square successive difference to the
+    variance", 1941), which a change of the loss hardly moves, over twice that of independent losses; of bursts or of
+    pairs of neighbours, whichever is more: a fault may last longer than a burst. Of fewer bursts than LEAST_FREEDOM it
+    is 1.
+    """
+    arrays = list(parts)
+    return max(1.0, *(_dispersion(arrays, neighbours) for neighbours in (1, 2)))
+
+
+def _dispersion(parts: Iterable[tuple[Floats, Floats]], neighbours: int) -> float:
+    squares, freedom = 0.0, 0
+    for sent, lost in parts:
+        first = len(sent) % neighbours
+        packets, missing = (counts[first:].reshape(-1, neighbours).sum(axis=1) for counts in (sent, lost))
+        if 0.0 < missing.sum() < packets.sum():
+            ratio = missing.sum() / packets.sum()
+            residuals = (missing - ratio * packets) / np.sqrt(np.maximum(packets, 1.0))
+            squares += float((np.diff(residuals) ** 2).sum() / 2.0 / (ratio * (1.0 - ratio)))
+            freedom += len(packets) - 1
+    return squares / freedom if freedom >= LEAST_FREEDOM else 1.0
 
 
 def _counts(lost: ArrayLike, sent: ArrayLike) -> tuple[Floats, Floats]:

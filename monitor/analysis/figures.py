@@ -7,6 +7,7 @@ Not here: dates and names, and anything that depends on where the text is shown.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from monitor.analysis.loss import ZERO_LOSS_BOUND
 
@@ -18,6 +19,7 @@ EXCLUDED_PACKETS = (
 )
 """Pages and documentation have this text."""
 
+_TOLERANCE = 1e-9
 _BIT_RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 
 
@@ -36,13 +38,34 @@ def percent(ratio: float) -> str:
     return f"{_plain(value, 1 if value >= 1.0 else 1 - math.floor(math.log10(value)))}%"
 
 
-def about_percent(ratio: float) -> str:
-    """A rough ratio (0 to 1) in percent, to one significant digit, between 1 and 2 to a half: about 5%, about 0.15%."""
-    if ratio <= 0.0 or ratio >= 1.0:
-        return percent(ratio)
-    size = 10.0 ** math.floor(math.log10(ratio * 100.0))
+def about_percent(ratio: float, low: float, high: float) -> str:
+    """A loss in short, where its interval does not fit: 5.2%, or ~5% to one significant digit, as for a cell."""
+    exact = percent_between(ratio, low, high)
+    if ratio <= 0.0 or " to " not in exact:
+        return exact if ratio > 0.0 else percent(0.0)
+    size = 10.0 ** _exponent(ratio * 100.0)
     step = size / 2.0 if ratio * 100.0 < 1.75 * size else size
-    return f"about {_plain(min(round(ratio * 100.0 / step) * step, 99.0), max(0, 1 - round(math.log10(size))))}%"
+    return f"~{_plain(min(round(ratio * 100.0 / step) * step, 99.0), max(0, 1 - round(math.log10(size))))}%"
+
+
+def percent_between(ratio: float, low: float, high: float) -> str:
+    """A loss whose true value lies between `low` and `high`, with no more digits than that proves: 5.2%, 5% or 4 to 7%.
+
+    A figure is between the halves of its last digit; where no number of digits fits, the interval itself is rounded
+    outward. Without loss its bound: below 1.3%. All lost is 100%.
+    """
+    if ratio >= 1.0:
+        return percent(ratio)
+    if ratio <= 0.0:
+        return f"below {_rounded_up_percent(high)}%"
+    value, least, most = ratio * 100.0, low * 100.0, high * 100.0
+    for decimals in range(1 if value >= 1.0 else 1 - _exponent(value), -1, -1):
+        rounded, half = round(value, decimals), 0.5 * 10.0**-decimals + _TOLERANCE
+        if 0.0 < rounded <= least + half and most <= rounded + half:
+            return f"{_plain(rounded, decimals)}%"
+    decimals = max(0, -_exponent((most - least) / 2.0))
+    of_least = max(decimals, -_exponent(least))
+    return f"{_outward(math.floor, least, of_least)} to {_outward(math.ceil, most, decimals)}%"
 
 
 def loss(lost: int, sent: int) -> str:
@@ -120,6 +143,14 @@ def _short_ms(value: float) -> str:
 def _plain(value: float, decimals: int) -> str:
     text = f"{value:,.{decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _exponent(value: float) -> int:
+    return math.floor(math.log10(value))
+
+
+def _outward(rounding: Callable[[float], int], value: float, decimals: int) -> str:
+    return _plain(rounding(round(value * 10.0**decimals, 6)) / 10.0**decimals, decimals)
 
 
 def _rounded_up_percent(ratio: float) -> str:

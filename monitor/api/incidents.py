@@ -93,10 +93,11 @@ class IncidentOut(Schema):
 
 
 class LevelOut(Schema):
-    """The figure of a finding as of the last evaluation, and its worst: of a loss the highest that is certain. `now` is
-    of the last `window_s` seconds: two minutes or three cycles, whichever is longer, more where that is too short to
-    tell a loss, from the onset and from the last change at most; null without newer data, and once the finding is over.
-    `low` and `high` are the 95% interval of a loss, of `lost` of `sent` packets."""
+    """The figure of a finding as of the last evaluation, and its worst: of a loss that of the worst time between two
+    changes. `now` is of the last `window_s` seconds: two minutes or three cycles, whichever is longer, more where that
+    is too short to tell a loss, from the onset and from the last change at most; null without newer data, and once the
+    finding is over. `low` and `high` are the 95% interval of a loss, of `lost` of `sent` packets, wider where they are
+    lost together."""
 
     unit: LevelUnit
     now: float | None

@@ -73,7 +73,7 @@ class CellOut(Schema):
 
     For the period `now`: where `value` is the present level of an open incident, `value_measured` is that of the whole
     window, and the level begins `level_s` before the last evaluation; `value_peak` is the incident's worst:
-    of a loss that few packets prove the least that it was.
+    of a loss that of the worst time between two changes.
     `ended_at` is the end of the path's last incident if it ended within the window; all other figures
     are those since then if `is_since_end`. `unanswered_since` is the last reply of a path whose newest two cycles at
     least were lost as a whole: its state is `total_loss`. `directions` are the counts of STAMP tests in the same time,

@@ -14,6 +14,7 @@ from typing import Any
 from monitor.alerts.detect.damage import loss_ratio
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, level_of
 from monitor.alerts.models import IncidentPath
+from monitor.analysis.changes.present import LostPackets
 from monitor.archive.queries.metrics import Metric
 
 Figures = Mapping[str, Any]
@@ -24,17 +25,15 @@ class IncidentValue:
     """The metric now, None where the rules follow no level of it or have no newer measurement, and at its worst.
 
     `is_level`: measured since the detection, not at it. `window_s`: the time before the last evaluation that the metric
-    now is of, from `since` on. `sent` and `received` are the packets of a loss now, of all sizes. A worst that
-    `is_peak_bound` is the least that the loss was.
+    now is of, from `since` on. `loss` are the packets of a loss now, of all sizes, and `worst_loss` those of the worst.
     """
 
     now: float | None
     peak: float
     is_level: bool = False
     window_s: float | None = None
-    sent: int | None = None
-    received: int | None = None
-    is_peak_bound: bool = False
+    loss: LostPackets | None = None
+    worst_loss: LostPackets | None = None
     since: datetime | None = None
 
 
@@ -57,19 +56,16 @@ class _MetricOfRule:
         if fired is None:
             return None
         if level is None or level.unit is not self.unit:
-            sent, received = _packets(finding.figures.get("sent"), finding.figures.get("lost"))
-            return IncidentValue(fired if self.is_now else None, fired, sent=sent, received=received)
+            return IncidentValue(fired if self.is_now else None, fired, loss=_packets(finding.figures))
         if self.is_present(level):
-            sent, received = _packets(level.sent, level.lost)
-            return IncidentValue(
-                level.now, level.peak, True, level.window_s, sent, received, level.is_bound, level.since
-            )
-        return IncidentValue(None, level.peak, is_peak_bound=level.is_bound)
+            return IncidentValue(level.now, level.peak, True, level.window_s, level.counts, level.worst, level.since)
+        return IncidentValue(None, level.peak, worst_loss=level.worst)
 
 
-def _packets(sent: float | None, lost: float | None) -> tuple[int | None, int | None]:
-    """Packets sent and received; None of figures that count no packets."""
-    return (None, None) if not sent or lost is None else (round(sent), round(sent - lost))
+def _packets(of: Figures) -> LostPackets | None:
+    """The packets of the figures with which a rule fired; None where they count none."""
+    sent, lost = of.get("sent"), of.get("lost")
+    return None if not sent or lost is None else LostPackets(sent, lost, of.get("together", 1.0))
 
 
 def _unreachable(_: Figures) -> float:
@@ -124,8 +120,7 @@ def incident_value(metric: Metric, findings: Iterable[IncidentPath]) -> Incident
     now = worst((value.now for value in present if value.now is not None), default=None)
     windows_s = [value.window_s for value in present if value.now == now and value.window_s is not None]
     peak, window_s = worst(value.peak for value in values), min(windows_s, default=None)
-    is_peak_bound = any(value.is_peak_bound for value in values if value.peak == peak)
+    worst_loss = next((value.worst_loss for value in values if value.peak == peak and value.worst_loss), None)
     of_now = next((value for value in present if value.now == now and value.window_s == window_s), None)
-    sent, received = (None, None) if of_now is None else (of_now.sent, of_now.received)
-    since = None if of_now is None else of_now.since
-    return IncidentValue(now, peak, is_level, window_s, sent, received, is_peak_bound, since)
+    loss, since = (None, None) if of_now is None else (of_now.loss, of_now.since)
+    return IncidentValue(now, peak, is_level, window_s, loss, worst_loss, since)

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from monitor.alerts.detect.packet_times import last_replies
 from monitor.analysis import binomial
+from monitor.analysis.changes.present import LostPackets
 from monitor.analysis.directions import DirectionLosses
 from monitor.analysis.figures import loss_evidence
 from monitor.analysis.loss import OUTAGE_CYCLES, is_outage, loss_bound_ratio
@@ -55,7 +56,7 @@ class PathFigures:
 
     Where `value` is the present level of an open incident or of an outage, `value_measured` is that of the window, and
     `level_since` the first burst of the level of an incident, `level_s` before the last evaluation; `value_peak` is the
-    incident's worst, or the least that it was with `is_peak_bound`.
+    incident's worst. `value_loss` and `worst_loss` are the packets of both, of a loss that the rules follow.
     `ended_at` is when the path's last incident ended, if within the window; its worst is then `value_peak`, and all
     figures are those since its end if `is_since_end`.
 
@@ -87,7 +88,8 @@ class PathFigures:
     level_since: datetime | None = None
     loss_lower_ratio: float | None = None
     value_peak: float | None = None
-    is_peak_bound: bool = False
+    value_loss: LostPackets | None = None
+    worst_loss: LostPackets | None = None
     ended_incident_id: int | None = None
     ended_at: datetime | None = None
     is_since_end: bool = False
@@ -266,7 +268,7 @@ def by_incident(
     """
     if incident is None:
         return path
-    path = replace(path, value_peak=incident.peak, is_peak_bound=incident.is_peak_bound)
+    path = replace(path, value_peak=incident.peak, worst_loss=incident.worst_loss)
     if incident.now is None or path.value is None or path.state is FigureState.TOTAL_LOSS or path.value == incident.now:
         return path
     is_worse = (path.value > incident.now) != metric.lower_is_worse
@@ -281,8 +283,9 @@ def by_incident(
         value_measured=path.value,
         level_s=incident.window_s,
         level_since=incident.since,
-        value_sent=incident.sent,
-        value_received=incident.received,
+        value_loss=incident.loss,
+        value_sent=None if incident.loss is None else round(incident.loss.sent),
+        value_received=None if incident.loss is None else round(incident.loss.sent - incident.loss.lost),
     )
 
 
@@ -303,7 +306,7 @@ def after_incident(
         since_end if is_since_end else path,
         value_before=path.value_before,
         value_peak=None if worst_value is None else worst_value.peak,
-        is_peak_bound=worst_value is not None and worst_value.is_peak_bound,
+        worst_loss=None if worst_value is None else worst_value.worst_loss,
         ended_incident_id=incident_id,
         ended_at=ended_at,
         is_since_end=is_since_end,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, level_of
+from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, worst_loss
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis import binomial
-from monitor.analysis import figures as shown
+from monitor.analysis.changes.present import pooled
 
 PathLevel = tuple[IncidentPath, FindingLevel]
 
@@ -20,48 +20,46 @@ CERTAINTY = 0.975
 """That the loss of a path is above that of all together; of several paths, for all of them."""
 
 
-def with_highest(incident: Incident, row: IncidentPath, level: FindingLevel) -> FindingLevel:
-    """The level with the highest peak of the rule's findings in the incident, those that are over included: a loss that
-    was seen does not fall."""
-    if level.unit is not LevelUnit.LOSS_RATIO:
+def with_worst(incident: Incident, level: FindingLevel) -> FindingLevel:
+    """The level with the worst loss of the paths of the incident together."""
+    worst = worst_loss(incident)
+    if level.unit is not LevelUnit.LOSS_RATIO or worst is None:
         return level
-    every = [of for other in incident.paths.all() if other.rule == row.rule and (of := level_of(other)) is not None]
-    highest = max([level, *every], key=lambda of: of.peak)
-    return replace(level, peak=highest.peak, is_bound=highest.is_bound)
+    return replace(level, peak=worst.ratio, worst=worst)
 
 
-def pooled(level: FindingLevel, every: Sequence[PathLevel]) -> FindingLevel:
-    """The present loss of the packets of all these paths; `level` itself where they count none."""
+def of_all(level: FindingLevel, every: Sequence[PathLevel]) -> FindingLevel:
+    """The mean of the present losses of all these paths; `level` itself where they count no packets."""
     counted = [of for _, of in every if of.counts is not None]
     if len(counted) < 2:
         return counted[0] if counted else level
-    lost, sent = (sum(numbers) for numbers in zip(*((of.lost or 0, of.sent or 0) for of in counted), strict=True))
+    together = pooled([of.counts for of in counted if of.counts is not None])
     windows_s = [of.window_s for of in counted if of.window_s is not None]
     begins = [of.since for of in counted if of.since is not None]
     return replace(
         level,
-        now=lost / sent,
-        sent=sent,
-        window_s=(max if lost else min)(windows_s, default=None),
+        now=together.ratio,
+        sent=round(together.sent),
+        window_s=(max if together.lost else min)(windows_s, default=None),
         has_changed=all(of.has_changed for of in counted),
-        together=lost / sum((of.lost or 0) / of.together for of in counted) if lost else 1.0,
+        together=together.together,
         unanswered_since=None,
-        since=(min if lost else max)(begins, default=None),
+        since=(min if together.lost else max)(begins, default=None),
     )
 
 
-def worse_text(of_all: FindingLevel, every: Sequence[PathLevel]) -> str:
+def worse_text(all_paths: FindingLevel, every: Sequence[PathLevel]) -> str:
     """The paths that do not answer, else the path that loses more for certain: ` (25% on slac → cern)`; else empty."""
     silent = [row for row, level in every if level.unanswered_since is not None]
     if silent:
         where = str(silent[0].path) if len(silent) == 1 else f"{len(silent)} paths"
         return f" (no reply on {where})" if len(silent) < len(every) else ""
     counted = [(row, level) for row, level in every if level.counts is not None and level.now is not None]
-    if len(counted) < 2 or of_all.now is None:
+    if len(counted) < 2 or all_paths.now is None:
         return ""
     row, worst = max(counted, key=lambda pair: pair[1].now or 0.0)
     lost, sent = (worst.lost or 0) / worst.together, (worst.sent or 0) / worst.together
     certainty = 1.0 - (1.0 - CERTAINTY) / len(counted)
-    if float(binomial.lower_bound(lost, sent, certainty)) <= of_all.now:
+    if float(binomial.lower_bound(lost, sent, certainty)) <= all_paths.now:
         return ""
-    return f" ({worst.now_text} on {row.path})" if worst.now_text != shown.percent(of_all.now) else ""
+    return f" ({worst.now_text} on {row.path})" if worst.now_text != all_paths.now_text else ""

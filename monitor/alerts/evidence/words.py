@@ -17,7 +17,7 @@ from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.evidence.evidence import Evidence
 from monitor.alerts.evidence.likely_cause import cause_place
-from monitor.alerts.evidence.pooled_loss import PathLevel, pooled, with_highest, worse_text
+from monitor.alerts.evidence.pooled_loss import PathLevel, of_all, with_worst, worse_text
 from monitor.alerts.evidence.stated import BY_STAMP, BY_TESTS
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, at_detection, is_normal_again, level_of
 from monitor.alerts.incidents.gravest import active_findings, gravest_first, of_gravest_rule, unanswered_since
@@ -165,7 +165,7 @@ def _seen_on(incident: Incident) -> str:
 def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[str, str]:
     """As `_symptom` in fewer words: from the baseline to the present figure; and the peak, only where it differs."""
     row, level = _worst(rows, is_open=incident.closed_at is None)
-    level = None if level is None else with_highest(incident, row, level)
+    level = None if level is None else with_worst(incident, level)
     words = rule_of(row.rule).words
     if _is_unreachable(row):
         return _unreachable_text(incident, words, level), ""
@@ -179,21 +179,15 @@ def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[st
     if level.has_changed:
         figure += f" {level.when_text}"
     peak = f"{'down' if level.unit is LevelUnit.BITS_PER_SECOND else 'up'} to {level.peak_text}"
-    peak = level.peak_text if level.is_bound else peak
     if _is_without_loss(row, level) or is_normal_again(row):
         return _present_text(row, level), peak
-    if abs(level.now - level.peak) <= PEAK_DIFFERS * abs(level.peak) or _is_above_peak(level):
+    if abs(level.now - level.peak) <= PEAK_DIFFERS * abs(level.peak) or not level.is_below_peak:
         return figure, ""
     return figure, peak
 
 
-def _is_above_peak(level: FindingLevel) -> bool:
-    """Whether the present loss is above the highest that is certain."""
-    return level.unit is LevelUnit.LOSS_RATIO and level.now is not None and level.now > level.peak
-
-
-def _worse_text(rows: Sequence[IncidentPath], of_all: FindingLevel) -> str:
-    return worse_text(of_all, _not_normal(rows)) if of_all.unit is LevelUnit.LOSS_RATIO else ""
+def _worse_text(rows: Sequence[IncidentPath], level: FindingLevel) -> str:
+    return worse_text(level, _not_normal(rows)) if level.unit is LevelUnit.LOSS_RATIO else ""
 
 
 def _is_without_loss(row: IncidentPath, level: FindingLevel) -> bool:
@@ -204,7 +198,8 @@ def _present_text(row: IncidentPath, level: FindingLevel) -> str:
     """The present figure: `loss 20% now`, `no loss since 10:05:10 UTC`, `RTT back to 20.1 ms`."""
     words = rule_of(row.rule).words
     if _is_without_loss(row, level):
-        return f"no {words} {level.since_text}"
+        proven = "" if level.counts is None else f" ({level.now_text})"
+        return f"no {words} {level.since_text}{proven}"
     if level.unit is LevelUnit.MILLISECONDS and is_normal_again(row):
         return f"{words} back to {level.now_text}"
     return f"{words} {level.now_text} {level.when_text}"
@@ -242,7 +237,7 @@ def _worst(rows: Sequence[IncidentPath], *, is_open: bool) -> tuple[IncidentPath
         by_level = _not_normal(rows)
     if unit is LevelUnit.LOSS_RATIO and is_open:
         row, level = max(by_level, key=lambda pair: (-1.0 if pair[1].now is None else pair[1].now, pair[1].peak))
-        return row, pooled(level, by_level)
+        return row, of_all(level, by_level)
     falls = unit is LevelUnit.BITS_PER_SECOND
     return max(by_level, key=lambda pair: -pair[1].peak if falls else pair[1].peak)
 
@@ -271,7 +266,7 @@ def _unreachable_text(incident: Incident, words: str, level: FindingLevel | None
 def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
     """The figure of the worst of these findings of a rule, now and at its peak."""
     row, level = _worst(rows, is_open=incident.closed_at is None)
-    level = None if level is None else with_highest(incident, row, level)
+    level = None if level is None else with_worst(incident, level)
     if _is_unreachable(row):
         return _unreachable_text(incident, rule_of(row.rule).words, level)
     if level is None:
@@ -283,11 +278,9 @@ def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
     if level.now is None:
         return f"{words} {worst} {level.peak_text}{was}, no newer data"
     present = f"{_present_text(row, level)}{_worse_text(rows, level)}"
-    if _is_above_peak(level) and shown.percent(level.now) != level.peak_text:
-        return f"{present}{was}"
-    if level.now == level.peak or level.now_text == level.peak_text:
+    if level.is_at_peak or level.now_text == level.peak_text:
         return f"{present}, at its {worst}{was}"
-    return f"{present}, {worst} {level.peak_text}{was}"
+    return f"{present}{f', {worst} {level.peak_text}' if level.is_below_peak else ''}{was}"
 
 
 def _was(figures: Mapping[str, Any]) -> str:

@@ -15,8 +15,7 @@ from typing import Any
 import msgspec
 
 from monitor.alerts.detect.damage import loss_ratio
-from monitor.alerts.models import IncidentPath
-from monitor.analysis import binomial
+from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis import figures as shown
 from monitor.analysis.changes.present import LostPackets
 
@@ -33,11 +32,12 @@ class LevelUnit(StrEnum):
 class FindingLevel:
     """A figure now and at its worst; `now` is None without measurements. `since` is the first burst that it is of.
 
-    `sent` packets are those of the loss now, lost `together` at a time; `window_s` is the time before the evaluation in
-    which they began, or the bursts of the RTT. `began_at` is the onset of a loss or its last change; `has_changed`: it
-    changed since its detection, and the window begins with that change. A `peak` that `is_bound` is the least that the
-    loss was. `unanswered_since` is the last reply of a path that lost its newest cycles as a whole; None while it
-    answers. `recovered_at` is since when it was last back to normal, also if it is bad again.
+    `sent` packets are those of the loss now, which varies `together` times more than independent losses; `window_s` is
+    the time before the evaluation in which they began, or the bursts of the RTT. `began_at` is the onset of a loss or
+    its last change; `has_changed`: it changed since its detection, and the window begins with that change. `stretch`
+    are the packets since then, `worst` those of the worst such stretch, whose loss is the `peak`. `unanswered_since` is
+    the last reply of a path that lost its newest cycles as a whole; None while it answers. `recovered_at` is since when
+    it was last back to normal, also if it is bad again.
     """
 
     unit: LevelUnit
@@ -49,22 +49,17 @@ class FindingLevel:
     unanswered_since: datetime | None = None
     together: float = 1.0
     began_at: datetime | None = None
-    is_bound: bool = False
     since: datetime | None = None
     recovered_at: datetime | None = None
+    stretch: LostPackets | None = None
+    worst: LostPackets | None = None
 
     @property
     def now_text(self) -> str:
-        """The figure now; of too few lost packets `about 5%`."""
+        """The figure now; of a loss with the digits that its packets prove, else its interval: `4 to 7%`."""
         if self.now is None:
             return shown.NO_DATA
-        return shown.about_percent(self.now) if self.is_rough else self._text(self.now)
-
-    @property
-    def is_rough(self) -> bool:
-        """Whether the present loss is of too few packets to be near the true one."""
-        counts = self.counts
-        return counts is not None and not counts.is_precise
+        return self._text(self.now) if self.counts is None else self.counts.text
 
     @property
     def counts(self) -> LostPackets | None:
@@ -87,15 +82,26 @@ class FindingLevel:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The exact 95% interval of the loss now."""
-        if self.sent is None or self.lost is None:
-            return None
-        low, high = (bound(self.lost, self.sent, 0.975) for bound in (binomial.lower_bound, binomial.upper_bound))
-        return float(low), float(high)
+        """The 95% interval of the loss now; without any loss its upper bound."""
+        return None if self.counts is None else self.counts.interval
 
     @property
     def peak_text(self) -> str:
-        return f"at least {self._text(self.peak)}" if self.is_bound else self._text(self.peak)
+        return self._text(self.peak) if self.worst is None else self.worst.text
+
+    @property
+    def is_below_peak(self) -> bool:
+        """Whether the figure now is not the worst; of a loss, whether the packets prove that."""
+        if self.worst is None or self.counts is None:
+            return self.now is not None and self.now != self.peak
+        return self.worst.is_above(self.counts)
+
+    @property
+    def is_at_peak(self) -> bool:
+        """Whether the figure now may be the worst; of a loss, whether the worst is within its interval."""
+        if self.interval is None:
+            return self.now == self.peak
+        return not self.is_below_peak and self.interval[0] <= self.peak <= self.interval[1]
 
     def _text(self, value: float) -> str:
         if self.unit is LevelUnit.LOSS_RATIO:
@@ -106,6 +112,11 @@ class FindingLevel:
 def level_of(row: IncidentPath) -> FindingLevel | None:
     """The stored level of a finding."""
     return None if row.level is None else msgspec.convert(row.level, FindingLevel)
+
+
+def worst_loss(incident: Incident) -> LostPackets | None:
+    """The stored worst loss of the paths of an incident together."""
+    return None if incident.worst_loss is None else msgspec.convert(incident.worst_loss, LostPackets)
 
 
 def is_normal_again(row: IncidentPath) -> bool:

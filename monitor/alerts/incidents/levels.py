@@ -8,8 +8,7 @@ The present figure is that of the last NOW_S or NOW_CYCLES, whichever is longer;
 bursts in that time. That of a loss is of a longer time where its packets are too few (`analysis.changes.present`), but
 never of any before its onset or its last change, whose time is stored with it and does not move back.
 
-The worst loss only rises, and only where the lower bound of the present stretch is above it: of many noisy figures the
-highest is too high. Until there are packets enough it is a lower bound.
+The worst loss is in `monitor.alerts.incidents.worst_loss`.
 """
 
 from __future__ import annotations
@@ -34,11 +33,17 @@ from monitor.alerts.detect.rules.request_response import newest_latency_ms
 from monitor.alerts.detect.shares import Share, shares_as_json
 from monitor.alerts.detect.silence import silent_since
 from monitor.alerts.detect.snapshot import Snapshot
-from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, at_detection, is_normal, level_of
+from monitor.alerts.incidents.finding_level import (
+    FindingLevel,
+    LevelUnit,
+    at_detection,
+    is_normal,
+    level_of,
+)
 from monitor.alerts.incidents.history import add_severity
+from monitor.alerts.incidents.worst_loss import store_worst, worst_of
 from monitor.alerts.models import Incident, IncidentPath, Severity
-from monitor.analysis import figures as shown
-from monitor.analysis.changes.present import LostPackets, present_loss
+from monitor.analysis.changes.present import LostPackets, present_loss, worse
 from monitor.archive.queries.for_alerts import DIRECTIONS, newest_bursts, newest_directions
 from monitor.mesh.document.alert_rules import RuleSettings
 
@@ -85,10 +90,10 @@ class PathBursts:
         """The bursts from this number on."""
         return PathBursts(self.at_s[first:], self.sent[first:], self.received[first:])
 
-    @property
-    def loss_ratio(self) -> float | None:
+    def counts(self, together: float) -> LostPackets | None:
+        """Their packets; None without any."""
         sent = float(self.sent.sum())
-        return float(1.0 - self.received.sum() / sent) if sent else None
+        return LostPackets(sent, sent - float(self.received.sum()), together) if sent else None
 
 
 def update_levels(lasting: Sequence[Incident], snapshot: Snapshot, settings: Settings) -> None:
@@ -105,6 +110,7 @@ def update_levels(lasting: Sequence[Incident], snapshot: Snapshot, settings: Set
                 changed.append(row)
     IncidentPath.objects.bulk_update(changed, ["level"])
     for incident in lasting:
+        store_worst(incident)
         _raise_severity(incident, settings, snapshot, bursts)
 
 
@@ -255,29 +261,40 @@ def _loss(row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: Pat
     last_reply = silent_since(row.path_id, snapshot) if rule_of(row.rule).effect is Effect.LOSS else None
     if last_reply is not None:
         since = last_reply if before is None else before.unanswered_since or last_reply
-        began_at = None if before is None else before.began_at
-        return FindingLevel(LevelUnit.LOSS_RATIO, 1.0, 1.0, unanswered_since=since, began_at=began_at)
+        silent = bursts.since(since.timestamp() + SAME_S).counts(1.0)
+        return FindingLevel(
+            LevelUnit.LOSS_RATIO,
+            1.0,
+            1.0,
+            unanswered_since=since,
+            together=1.0 if before is None else before.together,
+            began_at=None if before is None else before.began_at,
+            stretch=silent,
+            worst=silent if silent is None else worse(None if before is None else before.worst, silent),
+        )
     stretch_s, is_rise_near = _stretch(row, incident, before, snapshot)
     newest = bursts.since(max(stretch_s, now_s - _longest_s(row, snapshot)) - SAME_S)
     columns = newest.at_s, newest.sent, newest.received
     recent_s, detected_s = now_s - _window_s(row, snapshot), row.added_at.timestamp()
-    present = present_loss(*columns, recent_s, detected_s, rises=is_rise_near)
+    together = 1.0 if before is None else before.together
+    present = present_loss(*columns, recent_s, detected_s, rises=is_rise_near, together=together)
     if present is None:
         return none
     began_s = present.changed_s or (stretch_s if np.isfinite(stretch_s) else float(newest.at_s[0]))
     has_changed = present.has_changed if present.changed_s or before is None else before.has_changed
-    peak, is_bound = _highest(row, before, present.stretch, is_whole=began_s >= now_s - _longest_s(row, snapshot))
+    worst = worst_of(row, before, present)
     return FindingLevel(
         LevelUnit.LOSS_RATIO,
         present.now.ratio,
-        peak,
+        worst.ratio,
         sent=round(present.now.sent),
         window_s=now_s - present.since_s,
         has_changed=has_changed and present.since_s <= began_s + SAME_S,
         together=present.now.together,
         began_at=_time(began_s),
-        is_bound=is_bound,
         since=_time(present.since_s),
+        stretch=present.stretch,
+        worst=worst,
     )
 
 
@@ -296,29 +313,6 @@ def _stretch(
     return began_s, not is_dated and row.since > snapshot.now - timedelta(seconds=_longest_s(row, snapshot))
 
 
-def _highest(
-    row: IncidentPath, before: FindingLevel | None, stretch: LostPackets, *, is_whole: bool
-) -> tuple[float, bool]:
-    """The worst loss with the present stretch, and whether it is only a lower bound. A stretch that is known as a
-    whole is not chosen among many."""
-    peak, is_bound = _first_peak(row.figures) if before is None else (before.peak, before.is_bound)
-    is_above = stretch.lower_ratio > peak
-    if is_whole and stretch.is_precise and (is_above or (is_bound and stretch.ratio > peak)):
-        return stretch.ratio, False
-    return (stretch.lower_ratio, True) if is_above else (peak, is_bound)
-
-
-def _first_peak(figures: Mapping[str, Any]) -> tuple[float, bool]:
-    """The worst loss by the figures with which a finding fired: of counted packets a lower bound."""
-    if figures.get("sent") and "lost" in figures:
-        counts = LostPackets(figures["sent"], figures["lost"], figures.get("together", 1.0))
-    elif figures.get("of") and "hits" in figures:
-        counts = LostPackets(figures["of"], figures["hits"], max(figures.get("dispersion", 1.0), 1.0))
-    else:
-        return at_detection(figures) or 0.0, False
-    return counts.lower_ratio, True
-
-
 def _raise_severity(
     incident: Incident, settings: Settings, snapshot: Snapshot, bursts: Mapping[BurstsKey, PathBursts]
 ) -> None:
@@ -328,7 +322,7 @@ def _raise_severity(
         level, rule = level_of(row), settings.get(row.rule, {}).get(row.path_id)
         if row.is_over or level is None or rule is None:
             continue
-        lost = _lasting_loss(row, snapshot, bursts) if level.unit is LevelUnit.LOSS_RATIO else None
+        lost = _lasting_loss(row, snapshot, bursts, level.together) if level.unit is LevelUnit.LOSS_RATIO else None
         severity = _severity(row, level, rule, snapshot, lost)
         if Severity(severity).rank > Severity(worst).rank:
             worst, of = severity, f"{row.path}: {rule_of(row.rule).words} {_severe_text(level, lost)}"
@@ -341,23 +335,25 @@ def _raise_severity(
             incident.severity = worst
 
 
-def _lasting_loss(row: IncidentPath, snapshot: Snapshot, bursts: Mapping[BurstsKey, PathBursts]) -> float | None:
+def _lasting_loss(
+    row: IncidentPath, snapshot: Snapshot, bursts: Mapping[BurstsKey, PathBursts], together: float
+) -> LostPackets | None:
     """The loss since the detection, over SEVERE_S at most, over half of it and over the present at least."""
     age_s = (snapshot.now - row.added_at).total_seconds()
     window_s = max(_window_s(row, snapshot), min(max(age_s, SEVERE_S / 2), SEVERE_S))
     of_path = bursts.get(_bursts_key(row))
-    return None if of_path is None else of_path.since(snapshot.now.timestamp() - window_s).loss_ratio
+    return None if of_path is None else of_path.since(snapshot.now.timestamp() - window_s).counts(together)
 
 
-def _severe_text(level: FindingLevel, lost: float | None) -> str:
-    return level.peak_text if lost is None else shown.percent(lost)
+def _severe_text(level: FindingLevel, lost: LostPackets | None) -> str:
+    return level.peak_text if lost is None else lost.text
 
 
 def _severity(
-    row: IncidentPath, level: FindingLevel, rule: RuleSettings, snapshot: Snapshot, lost_ratio: float | None
+    row: IncidentPath, level: FindingLevel, rule: RuleSettings, snapshot: Snapshot, lost: LostPackets | None
 ) -> str:
     if level.unit is LevelUnit.LOSS_RATIO:
-        return severity_of(rule, lost_ratio)
+        return severity_of(rule, None if lost is None else lost.ratio)
     if level.unit is LevelUnit.BITS_PER_SECOND and row.figures.get("before_bps"):
         newest_bps = snapshot.tests_bps[snapshot.test_rows[row.path_id], -CRITICAL_TESTS:]
         return severity_of(rule, None, float(newest_bps.max()) / float(row.figures["before_bps"]))  # NaN is not below

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.analysis import figures
+from tests.facts import claimed
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,37 @@ def test_a_partial_loss_is_never_shown_as_0_or_100_percent(counts):
     if 0 < lost < sent:
         assert 0.0 < float(text.removesuffix("%")) < 100.0
         assert float(text.removesuffix("%")) == pytest.approx(100 * lost / sent, rel=0.051)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "text", "short"),
+    [
+        (0.05, 0.038, 0.071, "3 to 8%", "~5%"),
+        (0.05, 0.046, 0.054, "5%", "5%"),
+        (0.052, 0.0516, 0.0524, "5.2%", "5.2%"),
+        (0.2, 0.16, 0.241, "16 to 25%", "~20%"),
+        (0.05, 0.001, 0.25, "0.1 to 25%", "~5%"),
+        (0.05, 0.0001, 0.25, "0.01 to 25%", "~5%"),
+        (0.0021, 0.0011, 0.0041, "0.1 to 0.5%", "~0.2%"),
+        (0.00031, 0.000305, 0.000315, "0.031%", "0.031%"),
+        (0.995, 0.97, 0.9999, "97 to 100%", "~99%"),
+        (0.0, 0.0, 0.0125, "below 1.3%", "0%"),
+        (1.0, 0.9, 1.0, "100%", "100%"),
+    ],
+)
+def test_a_loss_has_no_digit_that_its_interval_does_not_prove(ratio, low, high, text, short):
+    assert figures.percent_between(ratio, low, high) == text
+    assert figures.about_percent(ratio, low, high) == short
+
+
+@given(st.floats(1e-6, 1.0 - 1e-6), st.floats(0.01, 1.0), st.floats(0.01, 1.0))
+def test_a_stated_loss_contains_its_interval(ratio, below, above):
+    low, high = ratio * (1.0 - 0.999 * below), ratio + (1.0 - ratio) * above
+
+    said_low, said_high = claimed(figures.percent_between(ratio, low, high))
+
+    assert said_low <= low * (1.0 + 1e-6)
+    assert high <= said_high * (1.0 + 1e-6)
 
 
 @given(st.integers(4, 10**9))

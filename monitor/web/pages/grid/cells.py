@@ -130,7 +130,7 @@ def _loss(path: PathFigures) -> str:
     if path.sent is None or path.received is None:
         return figures.NO_DATA
     if path.state is FigureState.VALUE and path.value is not None:
-        return figures.percent(path.value)
+        return figures.percent(path.value) if path.value_loss is None else path.value_loss.short_text
     return "0" if path.state is FigureState.NONE_LOST else figures.loss(path.sent - path.received, path.sent)
 
 
@@ -185,7 +185,8 @@ def _value_in_words(metric: Metric, path: PathFigures) -> str:
     word, comma, _ = measure.band(classed).label.partition(",")
     if comma and measure.band(classed) != measure.band(path.value or 0.0):
         word += f" or worse: at least {measure.write(classed)} with 95% confidence"
-    return f"{measure.title} {_figure(metric, path)}" + (f" ({word})" if comma else "")
+    figure = _figure(metric, path) if path.value_loss is None else path.value_loss.text
+    return f"{measure.title} {figure}" + (f" ({word})" if comma else "")
 
 
 def _whole_window(metric: Metric, path: PathFigures) -> str:
@@ -197,10 +198,14 @@ def _whole_window(metric: Metric, path: PathFigures) -> str:
 
 
 def _peak(metric: Metric, path: PathFigures, words: str) -> str:
-    """The worst value of the path's incident after these words; empty where it is not about this metric."""
+    """The worst value of the path's incident after these words; empty where it is not about this metric, or a loss
+    that packets do not prove to be above that of now."""
     if path.value_peak is None:
         return ""
-    return f"{words} {'at least ' if path.is_peak_bound else ''}{MEASURES[metric].write(path.value_peak)}"
+    if path.worst_loss is None:
+        return f"{words} {MEASURES[metric].write(path.value_peak)}"
+    is_hidden = path.value_loss is not None and not path.worst_loss.is_above(path.value_loss)
+    return "" if is_hidden else f"{words} {path.worst_loss.text}"
 
 
 def _against(grid: Grid, path: PathFigures) -> str:

@@ -1,0 +1,50 @@
+"""The worst loss of a path in an incident, and of all its paths together.
+
+In: the findings of a lasting incident with their present levels. Out: packets of the worst stretch between two changes,
+in the level of the finding and in `Incident.worst_loss`. Another stretch takes its place only if it is higher for
+certain, or of more packets and not certainly lower: of many noisy figures the highest is too high.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from monitor.alerts.incidents.finding_level import FindingLevel, is_normal_again, level_of, worst_loss
+from monitor.alerts.incidents.gravest import of_gravest_rule
+from monitor.alerts.models import Incident, IncidentPath
+from monitor.analysis.changes.present import LostPackets, PresentLoss, pooled, worse
+
+
+def worst_of(row: IncidentPath, before: FindingLevel | None, present: PresentLoss) -> LostPackets:
+    """The worst loss with the present stretch. Where the worst was the stretch that has ended, it is known now where it
+    ended, without the packets since."""
+    worst = _at_detection(row.figures) if before is None else before.worst
+    if present.ended is not None and (before is None or before.worst == before.stretch):
+        worst = present.ended
+    return worse(worst, present.stretch)
+
+
+def store_worst(incident: Incident) -> None:
+    """Store the worst loss of all paths together that lose now by the gravest rule, as the title has them."""
+    rows = [row for row in of_gravest_rule(incident) if not row.is_over and not is_normal_again(row)]
+    levels = [level for row in rows if (level := level_of(row)) is not None and level.now is not None]
+    before, lossy = worst_loss(incident), [level.stretch for level in levels if level.stretch is not None]
+    if before is None or len(incident.path_ids) == 1:
+        lossy = [level.worst for level in levels if level.worst is not None]
+        before = None
+    if not lossy:
+        return
+    stored = msgspec.to_builtins(worse(before, pooled(lossy)))
+    if stored != incident.worst_loss:
+        Incident.objects.filter(pk=incident.pk, closed_at=None).update(worst_loss=stored)
+        incident.worst_loss = stored
+
+
+def _at_detection(figures: Mapping[str, Any]) -> LostPackets | None:
+    """The packets by which a finding fired, if it counted any."""
+    if not figures.get("sent") or "lost" not in figures:
+        return None
+    return LostPackets(figures["sent"], figures["lost"], figures.get("together", 1.0))
