@@ -199,8 +199,9 @@ def bodies():
         for method, operation in operations.items():
             if "requestBody" not in operation:
                 continue
-            name = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
-            fields = list(described["components"]["schemas"][name]["properties"])
+            schema = operation["requestBody"]["content"]["application/json"]["schema"]
+            names = [each["$ref"].rpartition("/")[2] for each in schema.get("anyOf", [schema])]
+            fields = [field for name in names for field in described["components"]["schemas"][name]["properties"]]
             yield pytest.param(method.upper(), re.sub(r"{(\w+)}", r"<\1>", address), fields, id=f"{method} {address}")
 
 
