@@ -58,13 +58,13 @@ def test_a_database_of_this_release_is_not_refused(django_assert_max_num_queries
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_server_starts_on_a_later_release():
+def test_no_server_starts_on_a_later_release(tmp_path):
     recorder, dsn = MigrationRecorder.Migration.objects, own_dsn()
     environment = {**os.environ, "SOUNDINGS_DATABASE_URL": dsn, "SOUNDINGS_REDIS_URL": "redis://127.0.0.1:1/0"}
     servers = (
         "gunicorn --config python:monitor.stack.serving --bind 127.0.0.1:0",
         "celery -A monitor worker --pool=solo",
-        "celery -A monitor beat --schedule /dev/null",
+        f"celery -A monitor beat --schedule {tmp_path / 'schedule'}",
     )
     recorder.create(app=LATER[0], name=LATER[1])
     try:
