@@ -41,7 +41,7 @@ from monitor.alerts.incidents.finding_level import (
     level_of,
 )
 from monitor.alerts.incidents.history import add_severity
-from monitor.alerts.incidents.worst_loss import store_worst, worst_of
+from monitor.alerts.incidents.worst_loss import worst_of, worst_of_all
 from monitor.alerts.models import Incident, IncidentPath, Severity
 from monitor.analysis.changes.present import LostPackets, present_loss, worse
 from monitor.archive.queries.for_alerts import DIRECTIONS, newest_bursts, newest_directions
@@ -109,9 +109,19 @@ def update_levels(lasting: Sequence[Incident], snapshot: Snapshot, settings: Set
                 row.level = msgspec.to_builtins(level)
                 changed.append(row)
     IncidentPath.objects.bulk_update(changed, ["level"])
+    _store_worst_losses(lasting)
     for incident in lasting:
-        store_worst(incident)
         _raise_severity(incident, settings, snapshot, bursts)
+
+
+def _store_worst_losses(lasting: Sequence[Incident]) -> None:
+    changed = []
+    for incident in lasting:
+        worst = worst_of_all(incident)
+        if worst != incident.worst_loss:
+            incident.worst_loss = worst
+            changed.append(incident)
+    Incident.objects.bulk_update(changed, ["worst_loss"])
 
 
 def _with_recovery(row: IncidentPath, level: FindingLevel, snapshot: Snapshot) -> FindingLevel:

@@ -27,8 +27,9 @@ def worst_of(row: IncidentPath, before: FindingLevel | None, present: PresentLos
     return worse(worst, present.stretch)
 
 
-def store_worst(incident: Incident) -> None:
-    """Store the worst loss of all paths together that lose now by the gravest rule, as the title has them."""
+def worst_of_all(incident: Incident) -> dict[str, Any] | None:
+    """The worst loss of all paths together that lose now by the gravest rule, as the title has them, to be stored in
+    `Incident.worst_loss`."""
     rows = [row for row in of_gravest_rule(incident) if not row.is_over and not is_normal_again(row)]
     levels = [level for row in rows if (level := level_of(row)) is not None and level.now is not None]
     before, lossy = worst_loss(incident), [level.stretch for level in levels if level.stretch is not None]
@@ -36,11 +37,9 @@ def store_worst(incident: Incident) -> None:
         lossy = [level.worst for level in levels if level.worst is not None]
         before = None
     if not lossy:
-        return
-    stored = msgspec.to_builtins(worse(before, pooled(lossy)))
-    if stored != incident.worst_loss:
-        Incident.objects.filter(pk=incident.pk, closed_at=None).update(worst_loss=stored)
-        incident.worst_loss = stored
+        return incident.worst_loss
+    stored: dict[str, Any] = msgspec.to_builtins(worse(before, pooled(lossy)))
+    return stored
 
 
 def _at_detection(figures: Mapping[str, Any]) -> LostPackets | None:
