@@ -214,7 +214,7 @@ class RecordedSource:
     @staticmethod
     def _is_of_single_week(is_left_out: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Those of the hours of a season, three a week, that are left out in a single week."""
-        weeks = is_left_out.reshape(len(is_left_out), -1, 3).any(axis=2).sum(axis=1)
+        weeks = is_left_out.reshape(len(is_left_out), is_left_out.shape[1] // 3, 3).any(axis=2).sum(axis=1)
         return is_left_out & (weeks == 1)[:, np.newaxis]
 
     def recent_directions(self, until: datetime, step_s: float, steps: int) -> Columns:
