@@ -16,7 +16,7 @@ from ninja.errors import HttpError
 from pydantic import Field
 
 from monitor.accounts.access import may_operate
-from monitor.api.parameters import ProblemOut, path_or_404
+from monitor.api.parameters import ProblemOut, path_or_404, too_often
 from monitor.mesh.schedule.on_demand_pings import COUNT, SPACING_S, TAKE_UP_S, PingsRefused, PingsRunning
 from monitor.mesh.schedule.ping_runs import PingRunState, PingsState, pings_of
 from monitor.overview.on_demand.pings import PingsTooOften, ask
@@ -76,8 +76,7 @@ def ping_now(request: HttpRequest, path_id: int, response: HttpResponse) -> Stat
     try:
         asked = ask(path, request.user.get_username(), now)
     except PingsTooOften as error:
-        response["Retry-After"] = str(error.wait_s)
-        return Status(429, {"detail": str(error)})
+        return too_often(response, error)
     except PingsRefused as error:
         raise HttpError(409 if isinstance(error, PingsRunning) else 422, str(error)) from error
     return Status(201, _out(request, _pings_or_404(asked.pk, now)))

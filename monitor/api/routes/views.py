@@ -20,7 +20,7 @@ from ninja.errors import HttpError
 from pydantic import Field
 
 from monitor.analysis.routes.differences import diff, diff_as
-from monitor.api.parameters import TO_THE_MICROSECOND, Moment, ProblemOut, Range, path_or_404
+from monitor.api.parameters import TO_THE_MICROSECOND, Moment, ProblemOut, Range, path_or_404, too_often
 from monitor.api.routes.schemas import (
     HopNamesOut,
     PassageOut,
@@ -114,8 +114,7 @@ def trace_now(request: HttpRequest, path_id: int, response: HttpResponse) -> Sta
     try:
         requests = ask(path, request.user.get_username(), timezone.now())
     except TracesTooOften as error:
-        response["Retry-After"] = str(error.wait_s)
-        return Status(429, {"detail": str(error)})
+        return too_often(response, error)
     except TracesRefused as error:
         raise HttpError(422, str(error)) from error
     return Status(201, requests)

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from monitor.accounts.access import may_operate
 from monitor.api.on_demand import SlotId, number
-from monitor.api.parameters import ProblemOut
+from monitor.api.parameters import ProblemOut, too_often
 from monitor.api.throughput.aggregates import AggregateOut, aggregate_out
 from monitor.archive.queries.throughput.on_demand_aggregates import OnDemandAggregate, on_demand_aggregate
 from monitor.mesh.kinds.aggregate import MOST_MEMBERS
@@ -103,8 +103,7 @@ def run_now(request: HttpRequest, body: PlannedIn | AggregateIn, response: HttpR
     try:
         slot = aggregates.ask(_settings(body), request.user.get_username(), now)
     except AggregatesTooOften as error:
-        response["Retry-After"] = str(error.wait_s)
-        return Status(429, {"detail": str(error)})
+        return too_often(response, error)
     except OnDemandError as error:
         raise HttpError(409 if isinstance(error, NoFreeSlot) else 422, str(error)) from error
     return Status(201, _out(request, _test_or_404(slot.pk, now)))

@@ -6,7 +6,6 @@ command.
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
 
 from django.db import transaction
@@ -17,14 +16,11 @@ from monitor.mesh.models import Slot
 from monitor.mesh.schedule import on_demand, on_demand_aggregates
 from monitor.mesh.schedule.on_demand import OnDemandError
 from monitor.mesh.schedule.on_demand_aggregates import AggregateSettings
+from monitor.overview.on_demand.too_often import TooOften
 
 
-class AggregatesTooOften(OnDemandError):
-    """The user is above the rate limit; `wait_s` is the time until the next request."""
-
-    def __init__(self, wait_s: float) -> None:
-        self.wait_s = math.ceil(wait_s)
-        super().__init__(f"too many on-demand aggregate tests; wait {self.wait_s} s")
+class AggregatesTooOften(TooOften, OnDemandError):
+    requests = "on-demand aggregate tests"
 
 
 def ask(request: AggregateSettings, who: str, now: datetime) -> Slot:

@@ -6,7 +6,6 @@ Used by the path page and by the API.
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
 
 from django.db import transaction
@@ -16,14 +15,11 @@ from monitor.alerts.models import AuditRecord
 from monitor.mesh.models import Path, PingRequest
 from monitor.mesh.schedule import on_demand_pings
 from monitor.mesh.schedule.on_demand_pings import PingsRefused
+from monitor.overview.on_demand.too_often import TooOften
 
 
-class PingsTooOften(PingsRefused):
-    """The user is above the rate limit; `wait_s` is the time until the next request."""
-
-    def __init__(self, wait_s: float) -> None:
-        self.wait_s = math.ceil(wait_s)
-        super().__init__(f"too many on-demand pings; wait {self.wait_s} s")
+class PingsTooOften(TooOften, PingsRefused):
+    requests = "on-demand pings"
 
 
 def ask(path: Path, who: str, now: datetime) -> PingRequest:

@@ -6,7 +6,6 @@ traces are results like those of scheduled ones, with the reason `on_demand`.
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
 
 from django.db import transaction
@@ -16,6 +15,7 @@ from monitor.alerts.models import AuditRecord
 from monitor.mesh.models import Path, TraceRequest
 from monitor.mesh.schedule import on_demand_traces
 from monitor.mesh.schedule.on_demand_traces import REPEAT_S
+from monitor.overview.on_demand.too_often import TooOften
 from probes.trace.spec import TraceReason
 
 
@@ -23,12 +23,10 @@ class TracesRefused(Exception):
     """On-demand traces that cannot be; the message has the reason and the fix."""
 
 
-class TracesTooOften(TracesRefused):
-    """The user is above the rate limit, or the path was traced lately; `wait_s` is the time until the next request."""
+class TracesTooOften(TooOften, TracesRefused):
+    """Also where the path was traced just before."""
 
-    def __init__(self, wait_s: float) -> None:
-        self.wait_s = math.ceil(wait_s)
-        super().__init__(f"too many on-demand traces; wait {self.wait_s} s")
+    requests = "on-demand traces"
 
 
 def ask(path: Path, who: str, now: datetime) -> list[TraceRequest]:
