@@ -18,8 +18,10 @@ site_renamed = Signal()
 
 
 def rename_sites(sites: Iterable[SiteEntry]) -> dict[str, str]:
-    """Rename the sites whose name is not in the database, and an earlier name of which is; returns the earlier names by
-    the new. A host with the name of its site, the default, goes with it."""
+    """Rename each site that the database has under an earlier name only. Returns the earlier names by the new ones.
+
+    A host that has the name of its site, the default, is renamed too.
+    """
     renamed: dict[str, str] = {}
     for site in sites:
         if not site.formerly or Site.objects.filter(name=site.name).exists():

@@ -1,8 +1,8 @@
 """Paths with earlier incidents: what baselines without their hours find and alarm, against baselines with them.
 
-In: patterns of earlier troubles in the 28 days before, each of which was an incident. Out: the findings of
-`loss_regression` in the hours after, with the same bursts for both baselines; those outside of a trouble are false
-alarms. Besides, when a smaller fault is found.
+In: how often a path had trouble in 28 days; each trouble was an incident. Out: the findings of `loss_regression` in the
+hours after, by both baselines of the same bursts, and when each finds a smaller fault. A finding outside of any trouble
+is a false alarm.
 """
 
 from __future__ import annotations

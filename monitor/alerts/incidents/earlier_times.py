@@ -53,7 +53,7 @@ class EarlierTimes:
         return [test for test, out in zip(tests, is_left_out.tolist(), strict=True) if not out]
 
     def stretches(self, bursts: BurstColumns) -> tuple[PathStretch, ...]:
-        """The stretches left out of STAMP tests: of the paths of which some of these bursts are left out."""
+        """The times to leave out of STAMP tests, of those paths of whose bursts `usual` leaves out some."""
         kept = self.usual(bursts).path_id
         paths = {
             path_id

@@ -82,7 +82,7 @@ class FindingLevel:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 95% interval of the loss now; without any loss its upper bound."""
+        """The interval of the loss now, as `LostPackets.interval`."""
         return None if self.counts is None else self.counts.interval
 
     @property

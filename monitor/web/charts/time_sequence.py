@@ -50,8 +50,8 @@ def empty_chart() -> Spec:
 
 
 def _acks(plot: TimeSequence) -> Iterator[Row]:
-    """The acknowledged bytes; the lines break where those of missing packets were acknowledged, of which nobody knows
-    when."""
+    """The acknowledged bytes. The lines break at packets that were not captured: nobody knows when they were
+    acknowledged."""
     last: AckPoint | None = None
     for point in plot.acks:
         if last is not None and any(gap.begin < point.ack and last.ack < gap.end for gap in plot.missing):

@@ -1,4 +1,4 @@
-"""Packets lost on paths with a planted loss, and the loss of now and the worst as they are told at each evaluation."""
+"""Paths with a planted loss, watched from the detection on: at each evaluation the loss now and the worst loss."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def bursts(rng, planted, until_s, run=1):
 
 
 class WatchedPath:
-    """A path from the detection of its loss on, with what is kept between evaluations."""
+    """A path whose loss was detected. It keeps the begin of the stretch and the dispersion between evaluations."""
 
     def __init__(self, columns, detected_s):
         self.columns, self.detected_s = columns, detected_s

@@ -133,7 +133,7 @@ def test_of_two_losses_alike_the_one_of_more_packets_is_the_worst():
 
 
 def test_losses_of_a_pool_vary_as_those_of_its_paths():
-    """The mean of two paths, of which the one with fewer packets makes nearly all of the variance."""
+    """Of two paths, the one with fewer packets makes nearly all of the variance of the mean."""
     pool = pooled([LostPackets(100, 50), LostPackets(100_000, 0)])
 
     assert (pool.sent, pool.ratio) == (100_100, pytest.approx(0.25))

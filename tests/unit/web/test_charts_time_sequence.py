@@ -1,4 +1,4 @@
-"""The time-sequence plot of a capture with gaps draws no line through what was not captured."""
+"""The time-sequence plot of a capture with gaps draws no line through a gap."""
 
 from monitor.analysis.packets import TimeSequence
 from monitor.analysis.packets.time_sequence import AckPoint, SentRange
