@@ -17,11 +17,9 @@ from django.db.models import F, Q
 from django.dispatch import Signal
 
 from monitor.mesh.changes import Action, MeshChange, MeshChanges, differences
-from monitor.mesh.document import expansion
-from monitor.mesh.document.burst_sizes import burst_sizes
 from monitor.mesh.document.entries import MeshDocument
-from monitor.mesh.models import Group, Host, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot, Test, Uplink
-from monitor.mesh.queries import TestSchedule
+from monitor.mesh.measured_paths import apply_measurements
+from monitor.mesh.models import Group, Host, Mesh, Site, Slot, Test, Uplink
 from monitor.mesh.renaming import rename_sites
 from monitor.mesh.schedule import lock
 from monitor.mesh.schedule.slots import IN_HAND_S
@@ -61,23 +59,6 @@ _TESTS = _Kind(Test, "test", lambda row: row.name)
 _GROUPS = _Kind(Group, "group", lambda row: row.name)
 
 
-Pair = tuple[int, int]
-"""Identifiers of the two rows that a path or a measurement is of."""
-
-
-@dataclass(frozen=True, slots=True)
-class _PairKind:
-    """Key and display name of the rows of a model that are pairs of others."""
-
-    model: type[models.Model]
-    word: str
-    columns: tuple[str, str]
-
-
-_PATHS = _PairKind(Path, "path", ("source_id", "destination_id"))
-_MEASUREMENTS = _PairKind(Measurement, "measurement", ("path_id", "test_id"))
-
-
 class _Application:
     """A run of apply: each step updates the rows of a kind, and later steps use the rows of earlier ones."""
 
@@ -91,8 +72,8 @@ class _Application:
         hosts = self._hosts(sites, self._uplinks(sites))
         tests = self._tests()
         self._groups(sites)
-        measurements = self._measurements(hosts, tests)
-        self._periods(measurements)
+        host_ids, test_ids = ({row.name: row.pk for row in rows.values()} for rows in (hosts, tests))
+        self.changes.items += apply_measurements(self.document, host_ids, test_ids, self.now)
         self._mesh()
         self._slots()
         return self.changes
@@ -177,74 +158,6 @@ class _Application:
             if not any(change.kind == "group" and change.name == group.name for change in self.changes.items):
                 self._note("changed", "group", group.name, f"sites {_listed(present)} → {_listed(wanted)}")
 
-    def _measurements(
-        self, hosts: Mapping[object, Any], tests: Mapping[object, Any]
-    ) -> dict[expansion.MeasurementEntry, int]:
-        """Paths exist where a measurement needs them. The identifier of each measurement."""
-        entries = expansion.measurements(self.document)
-        host_ids = {name: row.pk for name, row in hosts.items()}
-        test_ids = {name: row.pk for name, row in tests.items()}
-        path_ids = self._paths({(host_ids[entry.source], host_ids[entry.destination]): None for entry in entries})
-        pairs = {
-            entry: (path_ids[host_ids[entry.source], host_ids[entry.destination]], test_ids[entry.test])
-            for entry in entries
-        }
-        ends, host_names = {path_id: pair for pair, path_id in path_ids.items()}, _names(Host)
-        test_names = _names(Test)
-
-        def name(pair: Pair) -> str:
-            source_id, destination_id = ends[pair[0]]
-            return f"{host_names[source_id]} → {host_names[destination_id]}, {test_names[pair[1]]}"
-
-        ids = self._reconcile_pairs(
-            _MEASUREMENTS,
-            dict.fromkeys(pairs.values()),
-            name,
-            lambda pair: Measurement(path_id=pair[0], test_id=pair[1], started_at=self.now),
-        )
-        return {entry: ids[pair] for entry, pair in pairs.items()}
-
-    def _paths(self, wanted: Mapping[Pair, None]) -> dict[Pair, int]:
-        """The identifiers of all paths, retired ones too, by those of their hosts; those of `wanted` are in use."""
-        names, families = _names(Host), dict(Host.objects.values_list("pk", "family"))
-        ids = self._reconcile_pairs(
-            _PATHS,
-            wanted,
-            lambda pair: f"{names[pair[0]]} → {names[pair[1]]}",
-            lambda pair: Path(source_id=pair[0], destination_id=pair[1], family=families[pair[0]]),
-        )
-        for path in Path.objects.in_use().exclude(family=F("source__family")):
-            family = path.source.family
-            self._note("changed", _PATHS.word, str(path), f"family {path.family} → {family}")
-            Path.objects.filter(pk=path.pk).update(family=family)
-        return ids
-
-    def _periods(self, measurements: Mapping[expansion.MeasurementEntry, int]) -> None:
-        """End the periods whose measurement or schedule is no longer in use, and begin the missing ones."""
-        tests = {test.name: test for test in self.document.tests}
-        sizes = burst_sizes(self.document, measurements)
-        schedules = {pk: _schedule(tests[key.test], sizes[key]) for key, pk in measurements.items()}
-        open_periods = {
-            measurement_id: (pk, TestSchedule(every_s, tuple(packet_bytes), pattern))
-            for pk, measurement_id, every_s, packet_bytes, pattern in MeasurementPeriod.objects.filter(
-                ended_at=None
-            ).values_list("pk", "measurement_id", "every_s", "packet_bytes", "pattern")
-        }
-        over = [pk for measurement_id, (pk, of_row) in open_periods.items() if schedules.get(measurement_id) != of_row]
-        MeasurementPeriod.objects.filter(pk__in=over).update(ended_at=self.now)
-        ended = set(over)
-        MeasurementPeriod.objects.bulk_create(
-            MeasurementPeriod(
-                measurement_id=measurement_id,
-                every_s=schedule.every_s,
-                packet_bytes=list(schedule.packet_bytes),
-                pattern=schedule.pattern,
-                started_at=self.now,
-            )
-            for measurement_id, schedule in schedules.items()
-            if measurement_id not in open_periods or open_periods[measurement_id][0] in ended
-        )
-
     def _slots(self) -> None:
         """Delete future slots of retired measurements or of changed tests or hosts, and the records of slots without
         room or budget. On-demand slots stay unless their path is retired.
@@ -314,39 +227,6 @@ class _Application:
         manager.filter(pk__in=[row.pk for row in retired]).update(retired_at=self.now)
         return {key: row for key, row in (rows | {kind.key(row): row for row in added}).items() if key in wanted}
 
-    def _reconcile_pairs(
-        self,
-        kind: _PairKind,
-        wanted: Mapping[Pair, None],
-        name: Callable[[Pair], str],
-        make: Callable[[Pair], models.Model],
-    ) -> dict[Pair, int]:
-        """As `_reconcile`, of rows that are a pair of others; returns the identifiers of all, also of those retired.
-
-        There may be hundreds of thousands: only their keys are read.
-        """
-        manager = kind.model._default_manager
-        rows = {
-            (first, second): (pk, retired_at)
-            for pk, first, second, retired_at in manager.values_list("pk", *kind.columns, "retired_at")
-        }
-        returning = [pair for pair in wanted if pair in rows and rows[pair][1] is not None]
-        added = [pair for pair in wanted if pair not in rows]
-        retired = [pair for pair, (_, retired_at) in rows.items() if retired_at is None and pair not in wanted]
-        for pair in returning:
-            self._note("added", kind.word, name(pair), "in use again, with its history")
-        for pair in added:
-            self._note("added", kind.word, name(pair))
-        new = manager.bulk_create([make(pair) for pair in added], batch_size=2000)
-        ids = {pair: pk for pair, (pk, _) in rows.items()} | {
-            pair: row.pk for pair, row in zip(added, new, strict=True)
-        }
-        for pair in retired:
-            self._note("retired", kind.word, name(pair))
-        manager.filter(pk__in=[ids[pair] for pair in returning]).update(retired_at=None)
-        manager.filter(pk__in=[ids[pair] for pair in retired]).update(retired_at=self.now)
-        return ids
-
     def _update(self, kind: _Kind, row: Any, fields: Mapping[str, Any]) -> bool:
         """Set `fields` on a row and record the change, also when it returns unchanged; true if a field differs."""
         different = list(differences(row, fields))
@@ -371,13 +251,5 @@ def _members() -> dict[str, set[str]]:
     return members
 
 
-def _names(model: type[Host] | type[Test]) -> dict[int, str]:
-    return dict(model.objects.values_list("pk", "name"))
-
-
 def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names)) or "none"
-
-
-def _schedule(test: Any, packet_bytes: tuple[int, ...]) -> TestSchedule:
-    return TestSchedule(test.every_s, packet_bytes, getattr(test, "pattern", "burst"))

@@ -6,8 +6,7 @@ them.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from monitor.mesh.document.entries import MeshDocument
 from monitor.mesh.document.expansion import MeasurementEntry
@@ -15,18 +14,17 @@ from monitor.mesh.kinds import MESH_KINDS, packet_sizes
 
 
 def burst_sizes(
-    document: MeshDocument, measurements: Iterable[MeasurementEntry]
+    document: MeshDocument, measurements: Collection[MeasurementEntry]
 ) -> dict[MeasurementEntry, tuple[int, ...]]:
     """Packet sizes of the bursts that each of all the document's measurements gives; empty for those that give none."""
-    tests = {test.name: test for test in document.tests}
-    of_path: dict[tuple[str, str], list[MeasurementEntry]] = defaultdict(list)
-    for measurement in measurements:
-        of_path[measurement.hosts].append(measurement)
-    sizes: dict[MeasurementEntry, tuple[int, ...]] = {}
-    for together in of_path.values():
-        kinds = [MESH_KINDS[tests[measurement.test].kind] for measurement in together]
-        is_pinged = any(kind.identified_by_size and not kind.stands_in_for_pings for kind in kinds)
-        for measurement, kind in zip(together, kinds, strict=True):
-            gives_none = kind.stands_in_for_pings and is_pinged
-            sizes[measurement] = () if gives_none else packet_sizes(tests[measurement.test])
-    return sizes
+    sizes_of = {test.name: packet_sizes(test) for test in document.tests}
+    kinds = {test.name: MESH_KINDS[test.kind] for test in document.tests}
+    pings = {name for name, kind in kinds.items() if kind.identified_by_size and not kind.stands_in_for_pings}
+    standing_in = {name for name, kind in kinds.items() if kind.stands_in_for_pings}
+    pinged = {measurement.hosts for measurement in measurements if measurement.test in pings} if standing_in else set()
+    return {
+        measurement: ()
+        if measurement.test in standing_in and measurement.hosts in pinged
+        else sizes_of[measurement.test]
+        for measurement in measurements
+    }

@@ -264,7 +264,7 @@ class BetweenGroup(GroupEntry, frozen=True, kw_only=True, tag="between"):
         return product(self.sources, self.destinations)
 
 
-class MeshDocument(Struct, frozen=True):
+class MeshDocument(Struct, frozen=True, dict=True):
     """Contents of mesh.toml.
 
     `alerts`, `service_levels` and `budgets` are the keys set in [alerts], [service_level] and [budget]; the modules

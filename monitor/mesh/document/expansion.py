@@ -7,15 +7,16 @@ names its pairs of hosts itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from monitor.mesh.document.entries import WITH_SLOTS, GroupEntry, HostEntry, MeshDocument, SiteEntry, TestEntry
 
 
-@dataclass(frozen=True, slots=True)
-class MeasurementEntry:
-    """A measurement of the document, by the names of its hosts and its test."""
+class MeasurementEntry(NamedTuple):
+    """A measurement of the document, by the names of its hosts and its test. A tuple, since a mesh has hundreds of
+    thousands."""
 
     source: str
     destination: str
@@ -44,31 +45,35 @@ def site_pairs(group: GroupEntry) -> Iterator[tuple[str, str]]:
     return (pair for pair in group.pairs() if pair[0] != pair[1])
 
 
-def host_pairs(source: SiteEntry, destination: SiteEntry, test: TestEntry) -> Iterator[tuple[HostEntry, HostEntry]]:
-    """The pairs of hosts that `test` measures from one site to another."""
-    for from_host in source.hosts:
-        for to_host in destination.hosts:
-            both = from_host.measures(test.kind) and to_host.measures(test.kind)
-            ends = (source, from_host), (destination, to_host)
-            if both and from_host.family == to_host.family and _can_run(test, *ends):
-                yield from_host, to_host
+def _can_send(test: TestEntry, site: SiteEntry, host: HostEntry) -> bool:
+    return host.measures(test.kind) and (site.has_agent or _is_public_server(test, site, host, is_source=True))
 
 
-def _can_run(test: TestEntry, source: tuple[SiteEntry, HostEntry], destination: tuple[SiteEntry, HostEntry]) -> bool:
-    """Whether the sites have the agents that the test needs; a public server stands in for the listening end."""
-    if test.kind not in WITH_SLOTS:
-        return source[0].has_agent
-    client, server = (destination, source) if getattr(test, "reverse", False) else (source, destination)
-    is_public = not server[0].has_agent and server[1].iperf3_ports is not None
-    return client[0].has_agent and (server[0].has_agent or (is_public and getattr(test, "meets_public_servers", False)))
+def _can_receive(test: TestEntry, site: SiteEntry, host: HostEntry) -> bool:
+    """A site needs an agent for tests with slots alone; a public server stands in for the listening end."""
+    if not host.measures(test.kind):
+        return False
+    return test.kind not in WITH_SLOTS or site.has_agent or _is_public_server(test, site, host, is_source=False)
+
+
+def _is_public_server(test: TestEntry, site: SiteEntry, host: HostEntry, *, is_source: bool) -> bool:
+    """Whether the host is a public iperf3 server, which can be the listening end of the test."""
+    listens = test.kind in WITH_SLOTS and getattr(test, "reverse", False) is is_source
+    return listens and host.iperf3_ports is not None and getattr(test, "meets_public_servers", False)
+
+
+_MEASUREMENTS = "measurements"
 
 
 def measurements(document: MeshDocument) -> dict[MeasurementEntry, str]:
     """Every measurement of the document, without duplicates, with the name of its first group, empty without any.
 
-    Undefined names are skipped: the parser has reported them.
+    Undefined names are skipped: the parser has reported them. Expanded once for each document.
     """
-    first_group: dict[MeasurementEntry, str] = {}
+    first_group: dict[MeasurementEntry, str] | None = document.__dict__.get(_MEASUREMENTS)
+    if first_group is not None:
+        return first_group
+    first_group = document.__dict__[_MEASUREMENTS] = {}
     for group in document.groups:
         for wanted in of_group(document, group):
             first_group.setdefault(wanted, group.name)
@@ -89,13 +94,30 @@ def runs_of_pairs(document: MeshDocument) -> Iterator[SimultaneousRun]:
 
 def of_group(document: MeshDocument, group: GroupEntry, only: TestEntry | None = None) -> Iterator[MeasurementEntry]:
     """Measurements of a group; only those of a test, if given."""
-    sites = {site.name: site for site in document.sites}
+    members = set(group.site_names)
+    sites = [site for site in document.sites if site.name in members]
     tests = [
-        test for test in document.tests if test.name in group.tests and only in (None, test) and not test.host_pairs
+        (test.name, _Ends(sites, test))
+        for test in document.tests
+        if test.name in group.tests and only in (None, test) and not test.host_pairs
     ]
     for source, destination in site_pairs(group):
-        if source not in sites or destination not in sites:
-            continue
-        for test in tests:
-            for from_host, to_host in host_pairs(sites[source], sites[destination], test):
-                yield MeasurementEntry(from_host.name, to_host.name, test.name)
+        for name, ends in tests:
+            receivers = ends.receivers.get(destination, ())
+            for sender, family in ends.senders.get(source, ()):
+                for receiver, its_family in receivers:
+                    if family == its_family:
+                        yield MeasurementEntry(sender, receiver, name)
+
+
+class _Ends:
+    """The hosts of each site, with their families, that can be the source and the destination of a test."""
+
+    def __init__(self, sites: Iterable[SiteEntry], test: TestEntry) -> None:
+        self.senders: dict[str, list[tuple[str, int]]] = {}
+        self.receivers: dict[str, list[tuple[str, int]]] = {}
+        for site in sites:
+            self.senders[site.name] = [(host.name, host.family) for host in site.hosts if _can_send(test, site, host)]
+            self.receivers[site.name] = [
+                (host.name, host.family) for host in site.hosts if _can_receive(test, site, host)
+            ]

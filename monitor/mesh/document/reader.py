@@ -56,8 +56,8 @@ def _document(top: Table) -> MeshDocument:
         budgets=_settings(top.table("budget")),
         networks=read_networks(top),
     )
-    rules.check(document, top, names.entries)
     document = structs.replace(document, sweeps=read_sweeps(top, document))
+    rules.check(document, top, names.entries)
     top.raise_problems()
     return document
 

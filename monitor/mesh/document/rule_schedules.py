@@ -26,23 +26,30 @@ class _PingSchedule:
     sizes: int
 
 
+_Need = tuple[str, int, LeastSchedule, int]
+"""Group, interval, the schedule that rules need, and number of packet sizes."""
+
+
 def rules_without_effect(document: MeshDocument) -> list[str]:
     """A sentence for each group, interval and need of rules that cannot fire there."""
-    schedules = _schedules(document)
-    pairs = list(schedules)
-    places = {number: place_in(document, pair) for number, pair in enumerate(pairs)}
-    names: dict[tuple[str, int, LeastSchedule, int], list[str]] = defaultdict(list)
-    paths: dict[tuple[str, int, LeastSchedule, int], set[int]] = defaultdict(set)
+    paths_of: dict[_PingSchedule, list[tuple[str, str]]] = defaultdict(list)
+    for hosts, pings in _schedules(document).items():
+        paths_of[pings].append(hosts)
+    of_document = PathPlaces(document)
+    names: dict[_Need, dict[str, None]] = defaultdict(dict)
+    paths: dict[_Need, set[tuple[str, str]]] = defaultdict(set)
     for name, rule in RULES.items():
         if rule.schedule is None:
             continue
-        for number in settings_for(document.alerts, name, places):
-            pings = schedules[pairs[number]]
-            if pings.every_s > rule.schedule.longest_every_s(pings.sizes):
+        for pings, of_schedule in paths_of.items():
+            if pings.every_s <= rule.schedule.longest_every_s(pings.sizes):
+                continue
+            places = {number: of_document.between(hosts) for number, hosts in enumerate(of_schedule)}
+            for number in settings_for(document.alerts, name, places):
                 key = (pings.group, pings.every_s, rule.schedule, pings.sizes)
-                names[key] = list(dict.fromkeys([*names[key], name]))
-                paths[key].add(number)
-    return [_sentence(*key, names[key], len(paths[key])) for key in names]
+                names[key][name] = None
+                paths[key].add(of_schedule[number])
+    return [_sentence(*key, list(names[key]), len(paths[key])) for key in names]
 
 
 def _sentence(group: str, every_s: int, needed: LeastSchedule, sizes: int, names: list[str], paths: int) -> str:
@@ -70,9 +77,18 @@ def _schedules(document: MeshDocument) -> dict[tuple[str, str], _PingSchedule]:
     return schedules
 
 
-def place_in(document: MeshDocument, hosts: tuple[str, str]) -> Place:
-    """Place of the path between two hosts of a document."""
-    sites = {host.name: site.name for site in document.sites for host in site.hosts}
-    source, destination = sites[hosts[0]], sites[hosts[1]]
-    within = {group.name for group in document.groups if {source, destination} <= set(group.site_names)}
-    return Place(source, destination, frozenset(within), hosts)
+class PathPlaces:
+    """PathPlaces of the paths of a document."""
+
+    def __init__(self, document: MeshDocument) -> None:
+        self._site_of = {host.name: site.name for site in document.sites for host in site.hosts}
+        groups: dict[str, set[str]] = {site.name: set() for site in document.sites}
+        for group in document.groups:
+            for site in group.site_names:
+                groups.setdefault(site, set()).add(group.name)
+        self._groups_of = {site: frozenset(names) for site, names in groups.items()}
+
+    def between(self, hosts: tuple[str, str]) -> Place:
+        """Place of the path between two hosts."""
+        source, destination = self._site_of[hosts[0]], self._site_of[hosts[1]]
+        return Place(source, destination, self._groups_of[source] & self._groups_of[destination], hosts)

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from monitor.mesh.document.alert_rules import FOR, OpenRatio, Place
 from monitor.mesh.document.entries import MeshDocument
-from monitor.mesh.document.rule_schedules import place_in
+from monitor.mesh.document.rule_schedules import PathPlaces
 from probes.toml.keys import meaning
 from probes.toml.tables import Table
 
@@ -67,7 +67,8 @@ def check_promised(document: MeshDocument, paths: Iterable[tuple[str, str]], top
     with_burst = [table for table in tables if BURST in table.values]
     if not with_burst:
         return
-    places = [place_in(document, hosts) for hosts in dict.fromkeys(paths)]
+    of_document = PathPlaces(document)
+    places = [of_document.between(hosts) for hosts in dict.fromkeys(paths)]
     lacking = [place for place in places if settings_for(document.service_levels, place).promised_bps is None]
     for table in with_burst:
         path = next((place for place in lacking if place.is_in(table.values)), None)

@@ -17,7 +17,7 @@ from msgspec import Meta
 from monitor.mesh.document import expansion
 from monitor.mesh.document.alert_rules import Place, Selectors
 from monitor.mesh.document.entries import MeshDocument, Name
-from monitor.mesh.document.rule_schedules import place_in
+from monitor.mesh.document.rule_schedules import PathPlaces
 from monitor.mesh.kinds.kind import DAY_S
 from monitor.mesh.kinds.throughput import SLOT_MARGIN_S, BlockBytes, MssBytes, Streams, WindowBytes
 from probes.toml.keys import DISTINCT, NOT_EMPTY, Text, meaning
@@ -66,8 +66,9 @@ def read_sweeps(top: Table, document: MeshDocument) -> dict[str, dict[str, Any]]
     """The keys of each sweep by its name. Records the problems of the file on its tables."""
     sweeps: dict[str, dict[str, Any]] = {}
     first: dict[str, Table] = {}
-    places = list(_places(document))
-    for table in top.tables("sweep"):
+    tables = top.tables("sweep")
+    places = list(_places(document)) if tables else []
+    for table in tables:
         entry: SweepEntry | None = table.entry()
         if entry is None:
             continue
@@ -88,9 +89,10 @@ def sweep_entry(keys: Mapping[str, Any]) -> SweepEntry:
 def _places(document: MeshDocument) -> Iterator[Place]:
     """The paths of the document between hosts that measure throughput, with agents at both ends."""
     able = {host.name for site in document.sites if site.has_agent for host in site.hosts if host.for_throughput}
+    places = PathPlaces(document)
     for hosts in dict.fromkeys(entry.hosts for entry in expansion.measurements(document)):
         if able.issuperset(hosts):
-            yield place_in(document, hosts)
+            yield places.between(hosts)
 
 
 def _check_load(entry: SweepEntry, table: Table, places: list[Place]) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path as FilePath
 
 import pytest
 from django.core.management import call_command
-from django.db import connections, transaction
+from django.db import connection, connections, transaction
+from django.test.utils import CaptureQueriesContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -118,6 +119,27 @@ def test_applying_the_same_mesh_again_changes_nothing():
 
     assert changes.is_empty
     assert (in_use(), ids(), Mesh.objects.get().applied_at) == before
+
+
+def test_the_statements_of_an_apply_do_not_grow_with_the_mesh():
+    counts = []
+    for first, last in ((1, 3), (11, 41)):
+        sites = [site(f"s{number}", f"192.0.2.{number}") for number in range(first, last)]
+        with CaptureQueriesContext(connection) as queries_of_all:
+            apply(mesh(*sites), NOW)
+        counts.append(len(queries_of_all))
+
+    assert Path.objects.in_use().count() == 30 * 29
+    # Those of the sites that the first has no sites to retire for.
+    assert counts[1] - counts[0] < 10
+
+
+def test_a_document_is_expanded_once():
+    document = mesh(A, B)
+
+    assert expansion.measurements(document) is expansion.measurements(document)
+    assert len(expansion.measurements(replace(document, tests=(PINGER,)))) == 2
+    assert len(expansion.measurements(document)) == 4
 
 
 def test_applied_measurements_are_those_of_the_file():

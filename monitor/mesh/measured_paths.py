@@ -1,0 +1,179 @@
+"""Bring paths, measurements and the periods of their schedules in line with a mesh.toml.
+
+A mesh of a thousand sites has a hundred thousand paths and more, so the rows are compared in the database: the wanted
+measurements go into a temporary table, and each statement takes all rows that differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from django.db import connection
+from django.db.models import F
+
+from monitor.mesh.changes import Action, MeshChange
+from monitor.mesh.document import expansion
+from monitor.mesh.document.burst_sizes import burst_sizes
+from monitor.mesh.document.entries import MeshDocument
+from monitor.mesh.models import Host, Path, Test
+
+_STAGE = """
+CREATE TEMPORARY TABLE IF NOT EXISTS wanted_measurement (
+    number integer, source_id bigint, destination_id bigint, test_id bigint,
+    every_s integer, pattern text, packet_bytes integer[]
+) ON COMMIT DELETE ROWS
+"""
+
+_WANTED_PATH = (
+    "(SELECT source_id, destination_id, min(number) AS number FROM wanted_measurement GROUP BY 1, 2) AS wanted"
+)
+_OF_PATH = "path.source_id = wanted.source_id AND path.destination_id = wanted.destination_id"
+_RETURNED_PATHS = f"""
+WITH again AS (
+    UPDATE path SET retired_at = NULL FROM {_WANTED_PATH}
+    WHERE {_OF_PATH} AND path.retired_at IS NOT NULL
+    RETURNING wanted.number, path.source_id, path.destination_id
+)
+SELECT source_id, destination_id FROM again ORDER BY number
+"""
+_NEW_PATHS = f"""
+INSERT INTO path (source_id, destination_id, family)
+SELECT wanted.source_id, wanted.destination_id, host.family
+FROM {_WANTED_PATH} JOIN host ON host.id = wanted.source_id
+WHERE NOT EXISTS (SELECT FROM path WHERE {_OF_PATH})
+ORDER BY wanted.number
+RETURNING source_id, destination_id
+"""
+_RETIRED_PATHS = f"""
+WITH retired AS (
+    UPDATE path SET retired_at = %(now)s
+    WHERE retired_at IS NULL AND NOT EXISTS (SELECT FROM wanted_measurement AS wanted WHERE {_OF_PATH})
+    RETURNING id, source_id, destination_id
+)
+SELECT source_id, destination_id FROM retired ORDER BY id
+"""
+
+_WANTED = "wanted_measurement AS wanted"
+_OF_MEASUREMENT = f"path.id = measurement.path_id AND {_OF_PATH} AND measurement.test_id = wanted.test_id"
+_RETURNED_MEASUREMENTS = f"""
+WITH again AS (
+    UPDATE measurement SET retired_at = NULL FROM {_WANTED}, path
+    WHERE {_OF_MEASUREMENT} AND measurement.retired_at IS NOT NULL
+    RETURNING wanted.*
+)
+SELECT source_id, destination_id, test_id FROM again ORDER BY number
+"""
+_NEW_MEASUREMENTS = f"""
+WITH new AS (
+    INSERT INTO measurement (path_id, test_id, started_at)
+    SELECT path.id, wanted.test_id, %(now)s FROM {_WANTED} JOIN path ON {_OF_PATH}
+    WHERE NOT EXISTS (
+        SELECT FROM measurement WHERE measurement.path_id = path.id AND measurement.test_id = wanted.test_id
+    )
+    ORDER BY wanted.number
+    RETURNING id, path_id, test_id
+)
+SELECT path.source_id, path.destination_id, new.test_id FROM new JOIN path ON path.id = new.path_id ORDER BY new.id
+"""
+_RETIRED_MEASUREMENTS = f"""
+WITH retired AS (
+    UPDATE measurement SET retired_at = %(now)s
+    WHERE retired_at IS NULL AND NOT EXISTS (SELECT FROM {_WANTED}, path WHERE {_OF_MEASUREMENT})
+    RETURNING id, path_id, test_id
+)
+SELECT path.source_id, path.destination_id, retired.test_id
+FROM retired JOIN path ON path.id = retired.path_id ORDER BY retired.id
+"""
+
+_ENDED_PERIODS = f"""
+UPDATE measurement_period AS period SET ended_at = %(now)s
+WHERE ended_at IS NULL AND NOT EXISTS (
+    SELECT FROM measurement, {_WANTED}, path
+    WHERE measurement.id = period.measurement_id AND {_OF_MEASUREMENT}
+        AND wanted.every_s = period.every_s AND wanted.pattern = period.pattern
+        AND wanted.packet_bytes = period.packet_bytes
+)
+"""
+_NEW_PERIODS = f"""
+INSERT INTO measurement_period (measurement_id, every_s, packet_bytes, pattern, started_at)
+SELECT measurement.id, wanted.every_s, wanted.packet_bytes, wanted.pattern, %(now)s
+FROM {_WANTED} JOIN path ON {_OF_PATH}
+    JOIN measurement ON measurement.path_id = path.id AND measurement.test_id = wanted.test_id
+WHERE NOT EXISTS (
+    SELECT FROM measurement_period AS period WHERE period.measurement_id = measurement.id AND period.ended_at IS NULL
+)
+ORDER BY wanted.number
+"""
+
+_AGAIN = "in use again, with its history"
+
+
+def apply_measurements(
+    document: MeshDocument, host_ids: Mapping[str, int], test_ids: Mapping[str, int], now: datetime
+) -> Iterator[MeshChange]:
+    """Add, change and retire the rows, and yield the changes. The identifiers are those of the document's hosts and
+    tests, by name.
+
+    Paths exist where a measurement needs them.
+    """
+    hosts, tests = dict(Host.objects.values_list("pk", "name")), dict(Test.objects.values_list("pk", "name"))
+
+    def path(source_id: int, destination_id: int) -> str:
+        return f"{hosts[source_id]} → {hosts[destination_id]}"
+
+    def measurement(source_id: int, destination_id: int, test_id: int) -> str:
+        return f"{path(source_id, destination_id)}, {tests[test_id]}"
+
+    with connection.cursor() as cursor:
+
+        def changes(
+            action: Action, kind: str, name: Callable[..., str], sql: str, detail: str = ""
+        ) -> Iterator[MeshChange]:
+            cursor.execute(sql, {"now": now})
+            return (MeshChange(action, kind, name(*row), detail) for row in cursor.fetchall())
+
+        _stage(cursor, document, host_ids, test_ids)
+        yield from changes("added", "path", path, _RETURNED_PATHS, _AGAIN)
+        yield from changes("added", "path", path, _NEW_PATHS)
+        yield from changes("retired", "path", path, _RETIRED_PATHS)
+        yield from _families()
+        yield from changes("added", "measurement", measurement, _RETURNED_MEASUREMENTS, _AGAIN)
+        yield from changes("added", "measurement", measurement, _NEW_MEASUREMENTS)
+        yield from changes("retired", "measurement", measurement, _RETIRED_MEASUREMENTS)
+        cursor.execute(_ENDED_PERIODS, {"now": now})
+        cursor.execute(_NEW_PERIODS, {"now": now})
+
+
+def _families() -> Iterator[MeshChange]:
+    """Give the paths of hosts whose address family changed the new one."""
+    for path in Path.objects.in_use().exclude(family=F("source__family")).select_related("source", "destination"):
+        family = path.source.family
+        yield MeshChange("changed", "path", str(path), f"family {path.family} → {family}")
+        Path.objects.filter(pk=path.pk).update(family=family)
+
+
+def _stage(cursor: Any, document: MeshDocument, host_ids: Mapping[str, int], test_ids: Mapping[str, int]) -> None:
+    """Fill the temporary table with the measurements of the document."""
+    tests = {test.name: test for test in document.tests}
+    entries = expansion.measurements(document)
+
+    @cache
+    def test_and_schedule(name: str, packet_bytes: tuple[int, ...]) -> str:
+        test = tests[name]
+        sizes = ",".join(map(str, packet_bytes))
+        return f"{test_ids[name]}\t{test.every_s}\t{getattr(test, 'pattern', 'burst')}\t{{{sizes}}}"
+
+    cursor.execute(_STAGE)
+    cursor.execute("TRUNCATE wanted_measurement")
+    with cursor.copy("COPY wanted_measurement FROM STDIN") as copy:
+        copy.write(
+            "".join(
+                f"{number}\t{host_ids[entry.source]}\t{host_ids[entry.destination]}\t"
+                f"{test_and_schedule(entry.test, packet_bytes)}\n"
+                for number, (entry, packet_bytes) in enumerate(burst_sizes(document, entries).items())
+            )
+        )
+    cursor.execute("ANALYZE wanted_measurement")
