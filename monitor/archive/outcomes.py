@@ -10,7 +10,7 @@ from probes.contract import Outcome
 from probes.site.wire import GapReason
 
 _OUTCOMES: dict[str, str] = {
-    Outcome.MISSED: "not run",
+    Outcome.MISSED: "not completed",
     Outcome.DNS_FAILURE: "DNS failure",
     Outcome.TOOL_FAILURE: "test error",
     Outcome.REFUSED: "no connection",
@@ -27,6 +27,6 @@ _REASONS: dict[str, str] = {
 
 
 def outcome_words(outcome: str, reason: str | None = None) -> str:
-    """An outcome, with its reason behind: "not run: agent too late". Other names are shown without underscores."""
+    """An outcome, with its reason behind: "not completed: agent too late". Others have no underscores."""
     words = _OUTCOMES.get(outcome, outcome.replace("_", " "))
     return words if reason is None else f"{words}: {_REASONS.get(reason, reason.replace('_', ' '))}"

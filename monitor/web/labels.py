@@ -16,7 +16,7 @@ _TURNS = {
 
 
 def outcome_label(outcome: str) -> str:
-    """An outcome or another name as words: "missed" is "not run"."""
+    """An outcome or another name as words: "missed" is "not completed"."""
     return outcome_words(outcome)
 
 
@@ -37,7 +37,7 @@ def state_label(path: PathFigures) -> str:
         case FigureState.TOTAL_LOSS:
             return "all lost"
         case FigureState.NOT_MEASURED:
-            return "not run" if path.outcome is None else outcome_label(path.outcome)
+            return "not completed" if path.outcome is None else outcome_label(path.outcome)
         case FigureState.OWN_TEST:
             return "during test"
         case FigureState.UNDEFINED:

@@ -74,7 +74,7 @@ def run(command: BaseCommand, options: dict[str, Any]) -> None:
     if options["wait"] and (not test.is_over or test.result is None):
         raise CommandError(
             f"test {test.id} is {test.state}, {test.reported} of {len(test.members)} members reported; a silent member "
-            f"counts as not run {GRACE_S // 60} minutes after the end"
+            f"counts as not completed {GRACE_S // 60} minutes after the end"
         )
     if options["wait"] and test.result is not None and test.result.state is not AggregateState.COMPLETE:
         raise CommandError(test.result.sentence)

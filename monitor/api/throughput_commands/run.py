@@ -103,8 +103,8 @@ def _measured(test: OnDemand) -> str:
 
 def _not_measured(test: OnDemand) -> str:
     if test.state is not TestState.ENDED:
-        late_min = GRACE_S // 60
-        return f"test {test.id} is {test.state}: no result yet; it counts as not run {late_min} minutes after its end"
+        counts = f"it counts as not completed {GRACE_S // 60} minutes after its end"
+        return f"test {test.id} is {test.state}: no result yet; {counts}"
     return f"{outcome_words(test.outcome or '')}: {test.detail or 'no reason given'}"
 
 

@@ -264,7 +264,7 @@ def test_api_and_page_show_the_same_hour_up_to_now(mesh, client, monkeypatch):
     ]
     row = page[page.index("<td>pinger</td>") :]
     numbers = '<td class="number">30</td><td class="number">20</td>'
-    assert row.startswith(f"<td>pinger</td>{numbers}<td>5 not run: agent offline, 5 pending</td>")
+    assert row.startswith(f"<td>pinger</td>{numbers}<td>5 not completed: agent offline, 5 pending</td>")
     assert unknown.status_code == 404
 
 

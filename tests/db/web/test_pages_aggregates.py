@@ -50,7 +50,7 @@ def test_a_part_is_never_shown_as_the_sum(get, members):
     run = aggregate_run(members, NOW - 30 * MINUTE, missing=1)
     page, listing = words(get(f"/aggregates/{run.pk}/")), words(get("/aggregates/"))
 
-    assert lacks(page, "12 Mbit/s partial sum: 1 of 2 members", "not the result of the test", "not run") == []
+    assert lacks(page, "12 Mbit/s partial sum: 1 of 2 members", "not the result of the test", "not completed") == []
     assert "sum of 2" not in page
     assert lacks(listing, "into-cern many-to-one – – 1 of 2 partial", "without a result: uct → cern") == []
     assert "12 Mbit/s" not in listing
@@ -80,7 +80,7 @@ def test_csv_has_a_row_for_each_member(get, members):
 
     assert [(row["source"], row["common_bps"], row["outcome"]) for row in rows] == [
         ("slac", "12000000.0", "measured"),
-        ("uct", "", "not run"),
+        ("uct", "", "not completed"),
     ]
     assert {(row["state"], row["sum_bps"], row["partial_sum_bps"]) for row in rows} == {("partial", "", "12000000.0")}
 
@@ -90,7 +90,9 @@ def test_the_command_prints_the_same(capsys, members, paths, settings):
     call_command("throughput", "aggregates", "--days", "3650")
     text = capsys.readouterr().out
 
-    assert lacks(text, "into-cern", "partial sum 12 Mbit/s of 1 members", "uct → cern: not run", "RTT higher") == []
+    assert (
+        lacks(text, "into-cern", "partial sum 12 Mbit/s of 1 members", "uct → cern: not completed", "RTT higher") == []
+    )
     call_command("throughput", "aggregates", "--days", "3650", "--json")
     said = json.loads(capsys.readouterr().out)
     assert (said["state"], said["sum_bps"], said["partial_sum_bps"]) == ("partial", None, 12e6)
