@@ -50,13 +50,15 @@ class TargetCounts:
 
 @dataclass(frozen=True, slots=True)
 class TransferVerdict:
-    """Most frequent verdict of a path's tests, with the sentence of the newest."""
+    """Most frequent verdict of a path's tests, with the sentence of the newest that has it, and that of the newest of
+    all."""
 
     path_id: int
     verdict: str
     tests: int
     of: int
     sentence: str
+    newest_sentence: str
     evidence: tuple[str, ...]
 
 

@@ -60,6 +60,16 @@ def test_failed_paths_are_first_then_the_slowest(get, tested):
     assert table[3][1:5] == ["100 Mbit/s", "90 Mbit/s", "110 Mbit/s", "2 of 3"]
 
 
+def test_the_sentence_is_that_of_the_newest_test(get, paths):
+    for minute in range(4):
+        throughput(paths["slac", "cern"], HOUR + minute * MINUTE, 28.9e6 if minute < 3 else 2.85e6)
+    tests = ThroughputTest.objects.filter(path_id=paths["slac", "cern"].pk)
+    tests.update(verdict="undetermined", sentence="undetermined at 28.9 Mbit/s")
+    tests.filter(throughput_bps=2.85e6).update(verdict="bottleneck", sentence="bottleneck of 2.85 Mbit/s")
+
+    assert rows(get("/throughput/"))[1] == ["bottleneck of 2.85 Mbit/s (3 of 4 tests: undetermined)"]
+
+
 def test_the_counts_are_over_all_paths(get, tested):
     html = get("/throughput/")
 
@@ -74,8 +84,10 @@ def test_a_test_that_was_not_run_is_not_counted_as_failed(get, tested):
     html = get("/throughput/")
 
     assert "<b>2</b> failed" in html
-    assert "<b>1</b> not run" in html
-    assert any(row[5].endswith("not run : agent started 6.0 s late") for row in rows(html) if row[0] == "uct → slac")
+    assert "<b>1</b> not completed" in html
+    assert any(
+        row[5].endswith("not completed : agent started 6.0 s late") for row in rows(html) if row[0] == "uct → slac"
+    )
 
 
 def test_a_verdict_is_counted_and_filters_its_paths(get, tested):

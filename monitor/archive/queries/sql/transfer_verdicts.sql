@@ -1,5 +1,6 @@
 -- One row for each of the given paths with a throughput test in [since, until) whose limit was told: the fields of
--- monitor.archive.queries.for_reports.TransferVerdict, of the commonest verdict. `evidence` has the names of its figures.
+-- monitor.archive.queries.for_reports.TransferVerdict, of the commonest verdict. `newest_sentence` is that
+-- of the newest test. `evidence` has the names of its figures.
 -- Those that somebody asked for are left out: their settings are anybody's.
 WITH told AS (
     SELECT
@@ -14,6 +15,7 @@ WITH told AS (
 )
 SELECT DISTINCT ON (path_id)
     path_id, verdict, tests, (sum(tests) OVER (PARTITION BY path_id))::bigint AS "of", coalesce(sentence, '') AS sentence,
+    coalesce(first_value(sentence) OVER (PARTITION BY path_id ORDER BY newest_at DESC), '') AS newest_sentence,
     ARRAY(SELECT jsonb_array_elements(diagnosis -> 'evidence') ->> 'name') AS evidence
 FROM told
 ORDER BY path_id, tests DESC, newest_at DESC
