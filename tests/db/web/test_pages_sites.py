@@ -115,6 +115,15 @@ def test_problems_are_shown_and_the_worst_site_is_first(page):
     assert "1 ▲ late 1 ▲ in trouble 1 ○ never reported" in text
 
 
+def test_a_silent_site_with_a_token_need_not_enrol(page):
+    assert "site enrol uct" in page()
+
+    issue_token(Site.objects.get(name="uct").pk, NOW)
+
+    assert "site enrol uct" not in page()
+    assert "check that its agent runs" in page()
+
+
 def test_a_second_agent_is_shown_with_its_address_and_a_fix(page):
     deliver("slac", WELL)
     site = Site.objects.get(name="slac")

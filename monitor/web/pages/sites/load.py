@@ -14,7 +14,7 @@ from enum import Enum
 
 import probes
 from monitor.agents.health import AgentReport, ClockWasOff, agent_reports, clock_off_periods
-from monitor.agents.holders import SecondAgent, second_agents
+from monitor.agents.holders import SecondAgent, enrolled_sites, second_agents
 from monitor.agents.late_agents import is_late
 from monitor.agents.problems import ProblemKind
 from monitor.analysis import figures
@@ -62,6 +62,7 @@ class SiteCard:
     site: Site
     report: AgentReport | None
     findings: tuple[CardProblem, ...]
+    has_token: bool
 
     @property
     def state(self) -> AgentState:
@@ -113,8 +114,14 @@ def load_sites(now: datetime) -> SitesView:
     reports = {report.site_id: report for report in agent_reports(now)}
     states = list(AgentState)
     seconds = second_agents(now)
+    enrolled = enrolled_sites() if any(site.pk not in reports for site in sites) else ()
     cards = [
-        SiteCard(site, report, (*_second_agent_problems(site, seconds.get(site.pk), now), *_findings(report, now)))
+        SiteCard(
+            site,
+            report,
+            (*_second_agent_problems(site, seconds.get(site.pk), now), *_findings(report, now)),
+            site.name in enrolled,
+        )
         for site in sites
         for report in [reports.get(site.pk)]
     ]
