@@ -50,6 +50,7 @@ class Incident(models.Model):
     is_pending = models.BooleanField(default=False, help_text="Detected, not yet confirmed.")
     opened_at = models.DateTimeField(help_text="Time of detection; after a reopening, of the first.")
     began_at = models.DateTimeField(null=True, help_text="The likeliest onset by its evidence; null before that.")
+    began_within_s = models.FloatField(null=True, help_text="Width of the 95% interval of began_at; null without one.")
     toward = models.TextField(
         blank=True,
         default="",

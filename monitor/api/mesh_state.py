@@ -17,14 +17,16 @@ router = Router(tags=["centre"])
 class MeshStateOut(Schema):
     """The state of the mesh in a sentence, as on the pages, and the paths in it: those with an open incident, else in
     maintenance, else normal, with current data, else awaited, scheduled too lately for data, else without data. They
-    add up to `paths`. `being_checked` are those of the normal ones whose newest bursts were lost, all or in part,
-    without an incident so far. `without_data_s` is the shortest time after which those without data count as such.
+    add up to `paths`. `back_to_normal` are those of the paths with problems whose incident only waits to be
+    resolved. `being_checked` are those of the normal ones whose newest bursts were lost, all or in part, without an
+    incident so far. `without_data_s` is the shortest time after which those without data count as such.
     `open_incidents` has the ids of the open incidents, the worst first. `unknown_since` is the last evaluation of the
     alert rules where that is overdue, and null while they are evaluated: `normal` then only means current data."""
 
     sentence: str
     paths: int
     with_problems: int
+    back_to_normal: int
     in_maintenance: int
     normal: int
     awaited: int
@@ -46,6 +48,7 @@ def get_state(request: HttpRequest) -> dict[str, object]:
         "sentence": state.sentence,
         "paths": counted.paths,
         "with_problems": counted.with_problems,
+        "back_to_normal": state.back_to_normal,
         "in_maintenance": counted.in_maintenance,
         "normal": counted.normal,
         "awaited": counted.awaited,

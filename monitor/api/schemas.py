@@ -72,8 +72,8 @@ class CellOut(Schema):
     counted, as in an outage.
 
     For the period `now`: where `value` is the present level of an open incident, `value_measured` is that of the whole
-    window, and the level begins `level_s` before the last evaluation; `value_peak` is the incident's worst:
-    of a loss that of the worst time between two changes.
+    window, and the level begins `level_s` before the last evaluation; `value_peak` is the incident's worst,
+    of a loss that of the worst time between two changes; null where the packets do not prove it above the loss of now.
     `ended_at` is the end of the path's last incident if it ended within the window; all other figures
     are those since then if `is_since_end`. `unanswered_since` is the last reply of a path whose newest two cycles at
     least were lost as a whole: its state is `total_loss`. `directions` are the counts of STAMP tests in the same time,

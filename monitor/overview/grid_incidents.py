@@ -67,7 +67,7 @@ def with_ended(
 ) -> tuple[PathFigures, ...]:
     """Return the figures, with those since its end for a path whose last finding ended within its window, unless an
     open incident tells the metric."""
-    told = {path.path_id for path in figures if path.incident_id is not None and path.value_peak is not None}
+    told = {path.path_id for path in figures if path.incident_id is not None and path.incident_peak is not None}
     last: dict[int, list[IncidentPath]] = {}
     for finding in ended_findings(min(begins.values(), default=now), now):
         path_id = finding.path_id

@@ -74,18 +74,19 @@ class CheckedPaths:
             since = "" if self.silent_since is None else f" since {self.silent_since:%H:%M:%S} UTC"
             parts.append(f"{_paths(self.without_reply)} without replies{since}, being checked")
         if self.above_rules:
-            parts.append(f"{_paths(self.above_rules)} with loss above the alert rules, being checked")
+            parts.append(f"{_paths(self.above_rules)} with loss above the alert threshold, being checked")
         if self.pending:
             parts.append(f"{_paths(self.pending)} being checked")
         if self.with_loss:
-            parts.append(f"{_paths(self.with_loss)} with loss, not proven above the alert rules so far")
+            parts.append(f"{_paths(self.with_loss)} with loss, not proven above the alert threshold so far")
         return parts
 
 
 @dataclass(frozen=True, slots=True)
 class MeshState:
     """The sentence, its first part as a title, and the counts in it. `incidents` are the open ones, worst first and
-    those back to normal last; `evaluated_at` is None before the first evaluation; `unknown_since` is None while the
+    those back to normal last; `back_to_normal` counts those of the paths with problems whose incident only waits to
+    be resolved; `evaluated_at` is None before the first evaluation; `unknown_since` is None while the
     rules are evaluated."""
 
     title: str
@@ -95,6 +96,7 @@ class MeshState:
     evaluated_at: datetime | None
     unknown_since: datetime | None
     checked: CheckedPaths
+    back_to_normal: int
 
     @property
     def sentence(self) -> str:
@@ -149,7 +151,7 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
         said = _unknown(states, incidents, unknown_since)
     else:
         said = _said(states, checked, incidents, len(back_to_normal), fresh.evaluated_at, now)
-    return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since, checked)
+    return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since, checked, len(back_to_normal))
 
 
 def _paths_in(incidents: Iterable[Incident]) -> set[int]:
@@ -302,6 +304,8 @@ def _problems(
     if not was and words.is_back_to_normal(incidents[0]):
         is_are = "is" if states.with_problems == 1 else "are"
         return f"{count} {is_are} back to normal, waiting to close: {worst}."
+    if not was and words.may_be_over(incidents[0]):
+        return f"{count} had problems, not proven over so far: {worst}."
     verb = "had" if was else "has" if number == 1 else "have"
     return f"{count} {verb} problems{' then' if was else ''}: {worst}."
 

@@ -55,9 +55,9 @@ class PathFigures:
     `TOTAL_LOSS` though others of its bursts were answered.
 
     Where `value` is the present level of an open incident or of an outage, `value_measured` is that of the window, and
-    `level_since` the first burst of the level of an incident, `level_s` before the last evaluation; `value_peak` is the
-    incident's worst. `value_loss` and `worst_loss` are the packets of both, of a loss that the rules follow.
-    `ended_at` is when the path's last incident ended, if within the window; its worst is then `value_peak`, and all
+    `level_since` the first burst of the level of an incident, `level_s` before the last evaluation; `incident_peak` is
+    its worst. `value_loss` and `worst_loss` are the packets of both, of a loss that the rules follow.
+    `ended_at` is when the path's last incident ended, if within the window; its worst is then `incident_peak`, and all
     figures are those since its end if `is_since_end`.
 
     `measured_by` are the words for the packets of its bursts where they are no pings; `directions` the packets of its
@@ -87,7 +87,7 @@ class PathFigures:
     level_s: float | None = None
     level_since: datetime | None = None
     loss_lower_ratio: float | None = None
-    value_peak: float | None = None
+    incident_peak: float | None = None
     value_loss: LostPackets | None = None
     worst_loss: LostPackets | None = None
     ended_incident_id: int | None = None
@@ -115,7 +115,13 @@ class PathFigures:
     @property
     def is_of_ended(self) -> bool:
         """Whether its figure is from an incident that ended, for want of any since."""
-        return self.ended_at is not None and self.value_peak is not None and not self.is_since_end
+        return self.ended_at is not None and self.incident_peak is not None and not self.is_since_end
+
+    @property
+    def value_peak(self) -> float | None:
+        """The incident's worst; of a loss only if its packets prove that it was above that of now."""
+        is_proven = self.value_loss is None or self.worst_loss is None or self.worst_loss.is_above(self.value_loss)
+        return self.incident_peak if is_proven else None
 
     @property
     def has_figure(self) -> bool:
@@ -264,21 +270,20 @@ def by_incident(
     """The path with the present level of its open incident; a path that is not measured now stays so.
 
     The rules count packets of all sizes and time the smallest: unless the figures are of the smallest, a path that is
-    worse by its own keeps them. So does a path of which only the figure at detection is known.
-    """
+    worse by its own keeps them. So does a path of which only the figure at detection is known."""
     if incident is None:
         return path
-    path = replace(path, value_peak=incident.peak, worst_loss=incident.worst_loss)
+    path = replace(path, incident_peak=incident.peak, worst_loss=incident.worst_loss)
     if incident.now is None or path.value is None or path.state is FigureState.TOTAL_LOSS or path.value == incident.now:
         return path
     is_worse = (path.value > incident.now) != metric.lower_is_worse
     if is_worse and not (is_smallest_size and incident.is_level):
         return path
     is_total = metric is Metric.LOSS and incident.now >= 1.0
-    state = FigureState.TOTAL_LOSS if is_total else FigureState.VALUE
+    is_none = incident.loss is not None and not incident.loss.lost
     return replace(
         path,
-        state=state,
+        state=FigureState.TOTAL_LOSS if is_total else FigureState.NONE_LOST if is_none else FigureState.VALUE,
         value=incident.now,
         value_measured=path.value,
         level_s=incident.window_s,
@@ -305,7 +310,7 @@ def after_incident(
     return replace(
         since_end if is_since_end else path,
         value_before=path.value_before,
-        value_peak=None if worst_value is None else worst_value.peak,
+        incident_peak=None if worst_value is None else worst_value.peak,
         worst_loss=None if worst_value is None else worst_value.worst_loss,
         ended_incident_id=incident_id,
         ended_at=ended_at,

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from monitor.alerts.detect.shares import Share
 from monitor.alerts.evidence import episode
 from monitor.alerts.evidence.facts import (
+    TESTS,
     AgentFacts,
     Beginning,
     Direction,
@@ -153,6 +154,9 @@ def began_text(began: Beginning) -> str:
     if began.earliest is None or began.latest is None:
         return f"{at} (by {began.of} on {began.path})"
     days = "" if began.earliest.date() == began.latest.date() == began.at.date() else "%Y-%m-%d "
+    if began.of == TESTS:
+        earliest = began.earliest.strftime(f"{days}%H:%M:%S")
+        return f"between {earliest} and {at}, from one throughput test to the next ({began.path})"
     earliest, latest = (moment.strftime(f"{days}%H:%M:%S") for moment in (began.earliest, began.latest))
     return f"{at} (95% CI {earliest}–{latest}; {began.of}, {began.path})"
 

@@ -22,6 +22,10 @@ VERSION = 1
 """Raise it when a field changes its meaning or is removed; a new field needs a default instead."""
 
 
+TESTS = "throughput tests"
+"""`Beginning.of`, where the interval is from the last test before to the first low one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Beginning:
     """The beginning of an incident: the most likely moment, and its 95% confidence interval by the bursts of `path`.
@@ -36,6 +40,11 @@ class Beginning:
     path: str
     of: str
     burst_at: datetime | None = None
+
+    @property
+    def width_s(self) -> float | None:
+        """Width of the interval; None without one."""
+        return None if self.earliest is None or self.latest is None else (self.latest - self.earliest).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,11 +28,12 @@ from monitor.alerts.detect import packet_times
 from monitor.alerts.detect.packet_times import NO_SPACING, Spacing
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.detect.rules.finding import BurstLevel
+from monitor.alerts.detect.rules.finding import BurstLevel, Trouble
 from monitor.alerts.detect.snapshot import Key
 from monitor.alerts.evidence import ending, episode
 from monitor.alerts.evidence.agent_causes import SILENT_S
 from monitor.alerts.evidence.facts import (
+    TESTS,
     VERSION,
     AgentFacts,
     Beginning,
@@ -61,7 +62,7 @@ from monitor.alerts.incidents.lasting_state import settled_at
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
 from monitor.archive.queries.around import BurstColumns, bursts_around, icmp_errors, newest_addresses
 from monitor.archive.queries.paths import newest_failures
-from monitor.archive.queries.throughput.series import throughput_series
+from monitor.archive.queries.throughput.series import rates_of_paths, throughput_series
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.models import Path
 from monitor.mesh.queries import slots_of_hosts
@@ -107,8 +108,7 @@ def gather_due(now: datetime) -> int:
 
 def store_facts(incident: Incident, now: datetime) -> Facts:
     """Gather and store the facts of an incident; figures from before its beginning are kept from the first time."""
-    earlier = stored_facts(incident)
-    facts = collect_facts(incident, now, _kept_beginning(incident, earlier))
+    facts = collect_facts(incident, now, _kept_beginning(incident, earlier := stored_facts(incident)))
     if earlier is not None:
         facts = with_before_of(facts, earlier)
     if earlier is not None and not incident.reopenings:
@@ -131,13 +131,15 @@ def store_facts(incident: Incident, now: datetime) -> Facts:
         IncidentEvidence.objects.update_or_create(
             incident_id=incident.pk, defaults={"version": VERSION, "gathered_at": now, "facts": as_json(facts)}
         )
-        incident.began_at = incident.began_at if facts.began is None else facts.began.at
+        if facts.began is not None:
+            incident.began_at, incident.began_within_s = facts.began.at, facts.began.width_s
         cause = stated_cause(facts, incident)
         incident.toward, incident.toward_by = cause.direction_name, cause.toward_by if cause.direction_name else ""
         if incident.closed_at is not None and facts.ended_at is not None:
             incident.ended_at = facts.ended_at
         Incident.objects.filter(pk=incident.pk).update(
             began_at=incident.began_at,
+            began_within_s=incident.began_within_s,
             toward=incident.toward,
             toward_by=incident.toward_by,
             ended_at=incident.ended_at,
@@ -302,6 +304,12 @@ def _pairs(rows: Sequence[IncidentPath]) -> list[_Pair]:
     return pairs
 
 
+def _between_tests(row: IncidentPath, by_rule: Beginning) -> Beginning:
+    """The beginning of a finding on throughput: after the last test before the first low one."""
+    before = rates_of_paths([row.path_id], row.since - LONGEST_RAW, row.since)
+    return replace(by_rule, earliest=before[-1].at, latest=by_rule.at, of=TESTS) if before else by_rule
+
+
 def _began(
     pair: _Pair, bursts: BurstColumns, until: datetime, spacing: Spacing, settled: Mapping[Key, datetime]
 ) -> Beginning | None:
@@ -313,6 +321,8 @@ def _began(
     until = min(until, row.added_at)
     by_rule = Beginning(row.since, None, None, str(pair.path), "the rule")
     by = rule_of(row.rule).began_by
+    if rule_of(row.rule).trouble is Trouble.THROUGHPUT:
+        return _between_tests(row, by_rule)
     if by is None or (DIRECTION in row.figures and isinstance(by, BurstLevel)):
         return by_rule  # the RTTs of pings need not show a change of a one-way delay
     search = max(LEAST_SEARCH, min(row.added_at - row.since, LONGEST_RAW))

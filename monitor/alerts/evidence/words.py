@@ -87,7 +87,7 @@ def brief(incident: Incident, now: datetime) -> str:
     if silent_since is not None:
         silent = shown.time_so_far((now - silent_since).total_seconds())
         return f"{incident.toward or cause_place(incident.cause)} no reply{_seen_on(incident)} for {silent}"
-    rows, lasted = of_gravest_rule(incident), shown.duration(lasted_s(incident, now))
+    rows, lasted = of_gravest_rule(incident), duration_text(incident, now)
     figure, peak = _brief_symptom(incident, rows) if rows else (rule_of(incident.rule).words, "")
     long = f", {peak} in the last {lasted}" if peak else f" for {lasted}"
     return f"{incident.toward or cause_place(incident.cause)} {figure}{_seen_on(incident)}{long}"
@@ -96,6 +96,13 @@ def brief(incident: Incident, now: datetime) -> str:
 def is_back_to_normal(incident: Incident) -> bool:
     """Whether all paths of an open incident are normal by now, and it waits to be resolved."""
     return incident.closed_at is None and all(is_normal_again(row) for row in active_findings(incident))
+
+
+def may_be_over(incident: Incident) -> bool:
+    """Whether nothing is lost on any path of an open incident of loss, but too few packets since prove that it is
+    over."""
+    rows = [row for row in active_findings(incident) if not is_normal_again(row)]
+    return bool(rows) and all((level := level_of(row)) and _is_without_loss(row, level) for row in rows)
 
 
 def paths_back_to_normal(incident: Incident) -> set[int]:
@@ -316,16 +323,22 @@ def lasted_s(incident: Incident, now: datetime) -> float:
 
 
 def period(incident: Incident) -> str:
-    """`since 2026-11-21 10:00 UTC`, once it is over `from 2026-11-21 10:00 to 10:04 UTC`; `detected 2026-11-21 10:02
-    UTC` until the evidence tells the onset of a loss, whose rules give the begin of a window only."""
+    """`since 2026-11-21 10:00 UTC`, once it is over `from 2026-11-21 10:00 to 10:04 UTC`; `since about` where the
+    interval of the onset is a minute or longer; `detected 2026-11-21 10:02 UTC` until the evidence tells the onset of a
+    loss, whose rules give the begin of a window only."""
     began, ended = since(incident), until(incident)
     rules = [rule_of(row.rule) for row in incident.paths.all()]
     if ended is None and incident.began_at is None and any(rule.effect is Effect.LOSS for rule in rules):
         return f"detected {incident.opened_at:%Y-%m-%d %H:%M} UTC"
     if ended is None:
-        return f"since {began:%Y-%m-%d %H:%M} UTC"
+        return f"since {about(incident)}{began:%Y-%m-%d %H:%M} UTC"
     day = "" if ended.astimezone(UTC).date() == began.astimezone(UTC).date() else "%Y-%m-%d "
-    return f"from {began:%Y-%m-%d %H:%M} to {ended.strftime(f'{day}%H:%M')} UTC"
+    return f"from {about(incident)}{began:%Y-%m-%d %H:%M} to {ended.strftime(f'{day}%H:%M')} UTC"
+
+
+def about(incident: Incident) -> str:
+    """`about ` before the minute of an onset that is not known to the minute, otherwise empty."""
+    return "about " if (incident.began_within_s or 0.0) >= 60.0 else ""
 
 
 def raised_text(incident: Incident) -> str:
@@ -373,7 +386,8 @@ def finding_lines(incident: Incident) -> list[str]:
 
 def duration_text(incident: Incident, now: datetime) -> str:
     """How long it lasted, in words."""
-    return shown.duration(lasted_s(incident, now))
+    lasted = lasted_s(incident, now)
+    return shown.time_so_far(lasted) if incident.closed_at is None else shown.duration(lasted)
 
 
 def _state(incident: Incident, change: str) -> str:

@@ -113,6 +113,12 @@ def incident_since(incident: Incident) -> datetime:
 
 
 @register.filter
+def incident_about(incident: Incident) -> str:
+    """`about ` before an onset that is not known to the minute."""
+    return words.about(incident)
+
+
+@register.filter
 def incident_until(incident: Incident) -> datetime | None:
     """The end of an incident; None while it lasts."""
     return words.until(incident)

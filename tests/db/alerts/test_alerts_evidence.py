@@ -12,12 +12,14 @@ from scipy.stats import binomtest
 
 from monitor.alerts.evidence import gather
 from monitor.alerts.evidence.evidence import evidence
+from monitor.alerts.evidence.words import headline
 from monitor.alerts.incidents import lifecycle, queries
-from monitor.alerts.models import IncidentEvidence
+from monitor.alerts.models import Incident, IncidentEvidence
 from monitor.archive.models import Burst
 from monitor.mesh.models import Slot, SlotHost
 from tests.db.alert_rows import make_mesh
 from tests.db.evidence_rows import BEGAN, MINUTE, NOW, bursts, finding, gathered, incident, lossy
+from tests.db.pages_mesh import throughput
 from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
@@ -66,6 +68,34 @@ def test_the_onset_is_between_the_last_good_and_first_bad_burst(paths):
     assert began.earliest <= BEGAN - MINUTE
     assert began.earliest >= BEGAN - 3 * MINUTE
     assert BEGAN <= began.latest <= BEGAN + 2 * MINUTE + BURST
+
+
+def test_a_title_says_about_where_the_onset_is_not_known_to_the_minute(paths):
+    lossy(paths["slac → cern"], paths["cern → slac"])
+    row = incident(finding(paths["slac → cern"]))
+
+    began = gathered(row).began
+
+    assert began.latest - began.earliest > MINUTE
+    assert headline(queries.incident_with_paths(row.pk)).endswith(f"since about {began.at:%Y-%m-%d %H:%M} UTC")
+    Incident.objects.filter(pk=row.pk).update(began_within_s=59.0)
+    assert headline(queries.incident_with_paths(row.pk)).endswith(f"since {began.at:%Y-%m-%d %H:%M} UTC")
+
+
+def test_a_fall_of_throughput_began_between_two_tests(paths):
+    path = paths["slac → cern"]
+    for minutes, rate_bps in ((70, 30e6), (40, 30e6), (10, 3e6)):
+        throughput(path, NOW - minutes * MINUTE, rate_bps)
+    figures = {"before_bps": 30e6, "after_bps": 3e6}
+    row = incident(finding(path, "throughput_drop", NOW - 10 * MINUTE, figures=figures))
+
+    text = gathered(row).began_text
+
+    low, good = NOW - 10 * MINUTE, NOW - 40 * MINUTE
+    assert (
+        lacks(text, f"between {good:%H:%M:%S} and {low:%Y-%m-%d %H:%M:%S} UTC", "one throughput test to the next") == []
+    )
+    assert f"since about {low:%Y-%m-%d %H:%M} UTC" in headline(queries.incident_with_paths(row.pk))
 
 
 def test_an_onset_before_the_rules_window_is_located(paths):

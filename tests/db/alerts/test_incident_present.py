@@ -17,9 +17,11 @@ from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.models import Burst
 from monitor.archive.queries.metrics import Metric
+from monitor.archive.upkeep import freshness
 from monitor.mesh.models import MeasurementPeriod
 from monitor.mesh.models import Test as MeshTest
 from monitor.overview.grid import GridPeriod, load_grid
+from monitor.overview.mesh_state import load_mesh_state
 from monitor.overview.path_figures import FigureState
 from tests.db.alert_rows import make_mesh
 from tests.facts import claimed, lacks
@@ -131,6 +133,27 @@ def test_a_steady_loss_is_shown_as_it_is_from_its_detection_on(paths):
         assert claimed(bound)[1] == pytest.approx(1.0 - 0.02 ** (1.0 / 120), abs=0.001)
         low, high = claimed(worst)
         assert low < 0.1 < high < 0.15
+
+
+def _detected_at_10_then_40_percent(seconds):
+    return 1 if seconds < 120 else 4 if seconds < 300 else 0
+
+
+def test_a_path_that_loses_nothing_has_no_problems(paths):
+    """Few clean packets do not prove the end of a loss: until then the sentence claims neither."""
+    lossy = paths["slac → cern"]
+    for path in paths.values():
+        plant(path, 0, 500, lambda _: 0) if path != lossy else plant(path, 0, 500, _detected_at_10_then_40_percent)
+    sentences = []
+    for seconds in range(20, 481, 20):
+        evaluate(at(seconds))
+        sentences.append(load_mesh_state(freshness.load(), at(seconds)).sentence)
+
+    ended = [sentence for sentence in sentences if "no loss since" in sentence]
+    assert any("1 of 6 paths had problems, not proven over so far" in sentence for sentence in ended), "\n".join(
+        sentences
+    )
+    assert [sentence for sentence in ended if "has problems" in sentence or "have problems" in sentence] == []
 
 
 def test_the_time_of_a_level_covers_exactly_its_packets(paths):

@@ -192,12 +192,12 @@ def test_a_cell_under_an_incident_has_its_level_now(page, paths, path, lossy_inc
     # None lost in the last three cycles; 12 of 100 in the last ten.
     assert detected > 0.1
     assert 0.0 < peak < 0.3
-    assert (style, text) == ("loss-0 incident", "▲0%")
+    assert (style, text) == ("none-lost incident", "▲0")
     assert (
         lacks(
             sentence,
-            "loss below 9.4%",
-            " since 12:26:00 UTC",
+            "no loss (below 9.4%)",
+            " in the packets since 12:26:00 UTC",
             " 12% over",
             " 12 of 100 lost",
             "incident open",
@@ -351,7 +351,7 @@ def test_a_loss_that_ended_beside_another_finding_makes_no_cell_redder(page, pat
     lifecycle.end_findings(back_to_normal.pk, {(path.pk, "loss"): "back"}, NOW)
 
     style, text, sentence = cell(page(), path)
-    assert before[:2] == ("loss-0 incident", "▲0%")
+    assert before[:2] == ("none-lost incident", "▲0")
     assert redness(style) <= redness(before[0])
     assert "0" in text
     assert "0 of 40" in sentence

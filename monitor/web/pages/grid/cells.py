@@ -163,6 +163,8 @@ def _finding(grid: Grid, path: PathFigures) -> str:
     match path.state:
         case FigureState.VALUE if path.value is not None:
             return _value_in_words(grid.metric, path) + _whole_window(grid.metric, path) + _against(grid, path)
+        case FigureState.NONE_LOST if path.value_loss is not None:
+            return f"no loss ({path.value_loss.text}){_whole_window(grid.metric, path)}"
         case FigureState.NONE_LOST:
             return f"no loss: {figures.none_lost(path.sent or 0)}" + _against(grid, path)
         case FigureState.TOTAL_LOSS if path.unanswered_since is not None:
@@ -193,8 +195,14 @@ def _whole_window(metric: Metric, path: PathFigures) -> str:
     """The value over the whole window, where the cell has the level of an open incident."""
     if path.value_measured is None:
         return ""
-    when = "in the newest minutes" if path.level_since is None else f"since {times.clock_second(path.level_since)}"
-    return f" {when}, {MEASURES[metric].write(path.value_measured)} over the whole time shown"
+    return f" {_of_level(path)}, {MEASURES[metric].write(path.value_measured)} over the whole time shown"
+
+
+def _of_level(path: PathFigures) -> str:
+    """The packets of a level: they begin within a loss that lasts, so their begin is not that of the loss."""
+    if path.level_since is None:
+        return "in the newest minutes"
+    return f"in the packets since {times.clock_second(path.level_since)}"
 
 
 def _peak(metric: Metric, path: PathFigures, words: str) -> str:
@@ -202,10 +210,7 @@ def _peak(metric: Metric, path: PathFigures, words: str) -> str:
     that packets do not prove to be above that of now."""
     if path.value_peak is None:
         return ""
-    if path.worst_loss is None:
-        return f"{words} {MEASURES[metric].write(path.value_peak)}"
-    is_hidden = path.value_loss is not None and not path.worst_loss.is_above(path.value_loss)
-    return "" if is_hidden else f"{words} {path.worst_loss.text}"
+    return f"{words} {MEASURES[metric].write(path.value_peak) if path.worst_loss is None else path.worst_loss.text}"
 
 
 def _against(grid: Grid, path: PathFigures) -> str:
@@ -232,7 +237,7 @@ def _evidence(grid: Grid, path: PathFigures) -> Iterator[str]:
         return
     if path.sent is not None and path.received is not None:
         if grid.metric is Metric.LOSS:
-            if path.state is not FigureState.NONE_LOST:
+            if path.sent > path.received:
                 yield figures.loss_evidence(path.sent, path.received)
         else:
             yield f"{path.received:,} of {path.sent:,} answered"

@@ -123,10 +123,13 @@ def _state(state: MeshState) -> str:
     if not counted.paths:
         return "Nothing is measured yet."
     if state.incidents:
-        number, is_one = len(state.incidents), counted.with_problems == 1
-        paths = f"{figures.count(counted.with_problems)} of {figures.count(counted.paths)} paths"
+        bad = counted.with_problems - state.back_to_normal or counted.with_problems
+        number, is_one = len(state.incidents), bad == 1
+        paths = f"{figures.count(bad)} of {figures.count(counted.paths)} paths"
         verb = f"{'has' if is_one else 'have'} problems"
-        if all(words.is_back_to_normal(incident) for incident in state.incidents):
+        if all(words.may_be_over(incident) for incident in state.incidents):
+            verb = "had problems, not proven over so far"
+        elif all(words.is_back_to_normal(incident) for incident in state.incidents):
             verb = f"{'is' if is_one else 'are'} back to normal, waiting to close"
         return f"{number} open incident{'s' if number > 1 else ''}: {paths} {verb}."
     return state.title
