@@ -82,7 +82,8 @@ class OneWayLosses:
 @dataclass(frozen=True, slots=True)
 class DirectionLosses:
     """Packets of a path by the reflector's counters. `bursts` have such counters; `forward_lossy` and `reverse_lossy`
-    are those that lost a packet in this direction."""
+    are those that lost a packet in this direction. `undecided` packets were lost too, in a direction that is not known,
+    and are not in the other counts."""
 
     sent: int
     forward_lost: int
@@ -90,6 +91,7 @@ class DirectionLosses:
     bursts: int
     forward_lossy: int
     reverse_lossy: int
+    undecided: int = 0
 
     @property
     def forward(self) -> OneWayLosses:
@@ -110,6 +112,7 @@ class DirectionLosses:
             self.bursts + other.bursts,
             self.forward_lossy + other.forward_lossy,
             self.reverse_lossy + other.reverse_lossy,
+            self.undecided + other.undecided,
         )
 
 

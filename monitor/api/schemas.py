@@ -60,7 +60,8 @@ class PathOut(Schema):
 @with_fields_of(DirectionLosses)
 class DirectionLossesOut(Schema):
     """Packets of a path's STAMP tests by the reflector's counters: `sent` forward, `sent` less `forward_lost` back.
-    `forward_lossy` and `reverse_lossy` of the `bursts` lost any."""
+    `forward_lossy` and `reverse_lossy` of the `bursts` lost any. `undecided` were lost in a direction that is not
+    known, and are in no other count."""
 
 
 class CellOut(Schema):

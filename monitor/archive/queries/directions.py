@@ -107,11 +107,13 @@ class RawDirection:
 
 @dataclass(frozen=True, slots=True)
 class DirectionFigures:
-    """Both directions of a path over a period; the interval of each mean delay is None without timestamps."""
+    """Both directions of a path over a period; the interval of each mean delay is None without timestamps. `undecided`
+    packets were lost in a direction that is not known, and are not counted."""
 
     counted: int
     forward_lost: int
     reverse_lost: int
+    undecided: int
     forward_delay_lo_ms: float | None
     forward_delay_hi_ms: float | None
     reverse_delay_lo_ms: float | None

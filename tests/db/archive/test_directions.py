@@ -299,7 +299,7 @@ def test_counts_of_a_period_are_the_same_from_cycles_and_from_summaries(mesh):
     ]
     store_all(mesh, results)
     summarise()
-    expected = {mesh.slac_cern.pk: DirectionLosses(108, 12, 6, 12, 8, 6)}
+    expected = {mesh.slac_cern.pk: DirectionLosses(108, 12, 6, 12, 8, 6, 12)}
     hour = HOUR + timedelta(hours=1)
 
     assert direction_counts(HOUR, hour, [mesh.slac_cern.pk, mesh.cern_slac.pk]) == expected

@@ -67,6 +67,26 @@ def test_a_cell_tells_the_loss_of_each_direction(page, paths, oneway, query):
     assert "STAMP" not in cell(page(f"{query or '?'}&metric=rtt"), path)[2]
 
 
+@pytest.mark.parametrize("query", ["", "?period=hour", "?period=day"])
+def test_lost_packets_of_unknown_direction_are_told_instead_of_a_bound(page, paths, oneway, query):
+    """Two of eight cycles were lost as a whole: nobody knows how far their packets came."""
+    path = paths["slac", "cern"]
+    measure(path, oneway)
+    ping(path)
+    results = [
+        stamp_burst(at=NOW - minute * MINUTE, sent=60, undecided=60 if minute in (3, 4) else 0)
+        for minute in range(1, 9)
+    ]
+    rows = [delivered_stamp(path, result, 100 + place) for place, result in enumerate(results)]
+    assert store(path.source.site_id, batch(*rows, number=1), NOW).refused == ()
+    roll_up_raw(NOW)
+
+    sentence = cell(page(query), path)[2]
+
+    told = ", forward 0 of 360 lost, reverse 0 of 360 lost, the direction of 120 more lost is not known, by STAMP"
+    assert sentence.endswith(told)
+
+
 def test_the_api_has_the_counts_of_each_direction(client, paths, oneway):
     path = paths["slac", "cern"]
     measure(path, oneway)
@@ -83,6 +103,7 @@ def test_the_api_has_the_counts_of_each_direction(client, paths, oneway):
         "bursts": 5,
         "forward_lossy": 5,
         "reverse_lossy": 0,
+        "undecided": 0,
     }
     assert counts[paths["cern", "slac"].pk] is None
 

@@ -3,7 +3,7 @@
 SELECT
     path_id, sum(sent - undecided) AS sent, sum(forward_lost) AS forward_lost, sum(reverse_lost) AS reverse_lost,
     count(*) AS bursts, count(*) FILTER (WHERE forward_lost > 0) AS forward_lossy,
-    count(*) FILTER (WHERE reverse_lost > 0) AS reverse_lossy
+    count(*) FILTER (WHERE reverse_lost > 0) AS reverse_lossy, sum(undecided) AS undecided
 FROM direction_burst
 WHERE
     path_id = ANY(%(path_ids)s::integer[])

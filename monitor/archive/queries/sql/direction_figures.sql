@@ -3,7 +3,7 @@
 SELECT {columns}
 FROM (
     SELECT
-        counted, forward_lost, reverse_lost,
+        counted, forward_lost, reverse_lost, undecided,
         CASE WHEN forward_ms - offset_hi_ms IS NOT NULL THEN greatest(0, forward_ms - offset_hi_ms) END
         AS forward_delay_lo_ms,
         CASE WHEN forward_ms - offset_lo_ms IS NOT NULL THEN greatest(0, forward_ms - offset_lo_ms) END
@@ -17,6 +17,7 @@ FROM (
             sum(counted)::bigint AS counted,
             sum(forward_lost)::bigint AS forward_lost,
             sum(reverse_lost)::bigint AS reverse_lost,
+            sum(undecided)::bigint AS undecided,
             sum(forward_avg_ms * bursts_delayed) / nullif(sum(bursts_delayed), 0) AS forward_ms,
             sum(reverse_avg_ms * bursts_delayed) / nullif(sum(bursts_delayed), 0) AS reverse_ms,
             sum(offset_lo_ms * bursts_delayed) / nullif(sum(bursts_delayed), 0) AS offset_lo_ms,

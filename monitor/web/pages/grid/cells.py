@@ -246,6 +246,9 @@ def _evidence(grid: Grid, path: PathFigures) -> Iterator[str]:
 def _by_direction(losses: DirectionLosses) -> str:
     """Forward 20 of 300 lost, reverse 0 of 280, so below 1.1% (95%), by STAMP."""
     ways = (("forward", losses.forward), ("reverse", losses.reverse))
+    if losses.undecided:
+        told = [f"{name} {way.lost:,} of {way.sent:,} lost" for name, way in ways if way.sent]
+        return f"{', '.join(told)}, the direction of {losses.undecided:,} more lost is not known, by STAMP"
     told = [f"{name} {figures.loss_evidence(way.sent, way.sent - way.lost)}" for name, way in ways if way.sent]
     return f"{', '.join(told)}, by STAMP"
 

@@ -77,6 +77,7 @@ def _figures(points: Sequence[DirectionPoint]) -> DirectionFigures | None:
         counted=sent,
         forward_lost=forward_lost,
         reverse_lost=reverse_lost,
+        undecided=max(0, sum(point.sent - point.received for point in points) - forward_lost - reverse_lost),
         forward_delay_lo_ms=_mean(points, "forward_delay_lo_ms"),
         forward_delay_hi_ms=_mean(points, "forward_delay_hi_ms"),
         reverse_delay_lo_ms=_mean(points, "reverse_delay_lo_ms"),
@@ -97,8 +98,8 @@ def direction_tiles(path: Path, of_period: DirectionFigures) -> tuple[DirectionT
     tiles = []
     if of_period.counted:
         tiles += [
-            _loss(f"loss to {far}", of_period.forward_lost, of_period.counted),
-            _loss(f"loss from {far}", of_period.reverse_lost, returned),
+            _loss(f"loss to {far}", of_period.forward_lost, of_period.counted, of_period.undecided),
+            _loss(f"loss from {far}", of_period.reverse_lost, returned, of_period.undecided),
         ]
     delays = (
         (f"delay to {far}", of_period.forward_delay_lo_ms, of_period.forward_delay_hi_ms),
@@ -110,8 +111,15 @@ def direction_tiles(path: Path, of_period: DirectionFigures) -> tuple[DirectionT
     )
 
 
-def _loss(name: str, lost: int, sent: int) -> DirectionTile:
-    return DirectionTile(name, figures.loss(lost, sent), f"{lost:,} of {counted(sent, 'packet')}, by STAMP")
+def _loss(name: str, lost: int, sent: int, undecided: int) -> DirectionTile:
+    """Lost packets of unknown direction belong to one of both: with them there is no rate of a direction, only how far
+    it can be."""
+    ground = f"{lost:,} of {counted(sent, 'packet')}, by STAMP"
+    if not undecided:
+        return DirectionTile(name, figures.loss(lost, sent), ground)
+    least, most = lost / (sent + undecided), (lost + undecided) / (sent + undecided)
+    ground += f"; the direction of {undecided:,} more lost is not known"
+    return DirectionTile(name, f"{figures.percent(least)} to {figures.percent(most)}", ground)
 
 
 def _delay(name: str, lo_ms: float, hi_ms: float) -> DirectionTile:
