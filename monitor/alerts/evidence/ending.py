@@ -14,12 +14,13 @@ from typing import Any
 from monitor.alerts.detect import packet_times
 from monitor.alerts.detect.packet_times import NO_SPACING, Spacing
 from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.detect.rules.finding import Effect
+from monitor.alerts.detect.rules.finding import Effect, Trouble
 from monitor.alerts.evidence import episode
 from monitor.alerts.incidents.earlier_times import earlier_times
 from monitor.alerts.incidents.finding_level import is_normal_again, level_of
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.queries.around import BurstColumns, bursts_around
+from monitor.archive.queries.throughput.series import rates_of_paths
 from monitor.archive.statements import LONGEST_RAW
 
 BASELINE = timedelta(hours=1)
@@ -35,7 +36,7 @@ class IncidentEnd:
 
 
 def last_bad(incident: Incident, rows: Sequence[IncidentPath], now: datetime) -> datetime | None:
-    """The end of an incident that is resolved at `now` with these findings: six queries."""
+    """The end of an incident that is resolved at `now` with these findings: six queries, of throughput seven."""
     path_ids = sorted(list(dict.fromkeys(row.path_id for row in rows))[:MOST_PATHS])
     began_at = incident.began_at or min((row.since for row in rows), default=now)
     since = max(began_at, now - LONGEST_RAW)
@@ -43,8 +44,30 @@ def last_bad(incident: Incident, rows: Sequence[IncidentPath], now: datetime) ->
         bursts_around(path_ids, since - BASELINE, since), bursts_around(path_ids, since, max(now, since))
     )
     bursts = earlier_times(incident, [row.path for row in rows], since).usual(bursts)
+    low = _last_low_test(rows, since, now)
     end = last_of_rows(rows, bursts, since)
-    return None if end is None else exact_end(rows, bursts, since, end, packet_times.spacings(path_ids)).at
+    if end is None:
+        return low
+    exact = exact_end(rows, bursts, since, end, packet_times.spacings(path_ids)).at
+    return exact if low is None else max(exact, low)
+
+
+def _last_low_test(rows: Iterable[IncidentPath], since: datetime, until: datetime) -> datetime | None:
+    """When the last throughput test began whose rate is nearer to that of a finding than to the one before it."""
+    falls = {
+        row.path_id: row.figures
+        for row in rows
+        if rule_of(row.rule).trouble is Trouble.THROUGHPUT and {"before_bps", "after_bps"} <= row.figures.keys()
+    }
+    if not falls:
+        return None
+    low = [
+        rate.at
+        for rate in rates_of_paths(list(falls), since, max(until, since + timedelta(seconds=1)))
+        if abs(rate.throughput_bps - falls[rate.path_id]["after_bps"])
+        < abs(rate.throughput_bps - falls[rate.path_id]["before_bps"])
+    ]
+    return max(low, default=None)
 
 
 def exact_end(

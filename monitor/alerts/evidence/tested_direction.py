@@ -58,8 +58,13 @@ class _SideRates:
         return self.after_bps / self.before_bps
 
     @property
-    def text(self) -> str:
+    def rate_text(self) -> str:
         was = "" if self.before_bps is None else f" (was {shown.bit_rate(self.before_bps)})"
+        return f"{self.label} {shown.bit_rate(self.after_bps)}{was}"
+
+    @property
+    def text(self) -> str:
+        """The rate and the retransmissions."""
         resent = ""
         if self.after_resent_ratio is not None:
             resent = f", {shown.percent(self.after_resent_ratio)} retransmitted"
@@ -67,7 +72,7 @@ class _SideRates:
                 resent += f" (was {shown.percent(self.before_resent_ratio)})"
             if self.after_loss_ratio is None:
                 resent += ", from a queue of the tests"
-        return f"{self.label} {shown.bit_rate(self.after_bps)}{was}{resent}"
+        return f"{self.rate_text}{resent}"
 
 
 def tested_direction(facts: Facts) -> TestedDirection:
@@ -91,6 +96,9 @@ def tested_direction(facts: Facts) -> TestedDirection:
         other = back if slow[0] is there else there
         if other.after_bps is None:
             return TestedDirection(f"{NOT_KNOWN}; {tests}{_untested(when, there, back)}")
+        if not lossy:
+            # Retransmissions that do not tell the direction may seem to tell the other.
+            tests = f"TCP tests: {'; '.join(side.rate_text for side in measured)}"
         return TestedDirection(f"{NOT_KNOWN}; {tests}, so {slow[0].goal}", slow[0].ends)
     if len(slow) == 2:
         return TestedDirection(f"{NOT_KNOWN}; {tests}: both directions")

@@ -99,8 +99,7 @@ def is_back_to_normal(incident: Incident) -> bool:
 
 
 def may_be_over(incident: Incident) -> bool:
-    """Whether nothing is lost on any path of an open incident of loss, but too few packets since prove that it is
-    over."""
+    """Whether no path of an open incident of loss loses packets, but too few since prove that it is over."""
     rows = [row for row in active_findings(incident) if not is_normal_again(row)]
     return bool(rows) and all((level := level_of(row)) and _is_without_loss(row, level) for row in rows)
 
@@ -181,7 +180,7 @@ def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[st
     if incident.closed_at is not None or level.now is None:
         ending = "" if incident.closed_at is not None else ", no newer data"
         return f"{words} {_from_baseline(row.figures, level.unit, level.peak, level.peak_text)}{ending}", ""
-    worse = _worse_text(rows, level)
+    worse = _worse_text(incident, rows, level)
     figure = f"{words} {_from_baseline(row.figures, level.unit, level.now, level.now_text)}{worse}"
     if level.has_changed:
         figure += f" {level.when_text}"
@@ -193,8 +192,9 @@ def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[st
     return figure, peak
 
 
-def _worse_text(rows: Sequence[IncidentPath], level: FindingLevel) -> str:
-    return worse_text(level, _not_normal(rows)) if level.unit is LevelUnit.LOSS_RATIO else ""
+def _worse_text(incident: Incident, rows: Sequence[IncidentPath], level: FindingLevel) -> str:
+    is_told = level.unit is LevelUnit.LOSS_RATIO and " → " not in incident.toward
+    return worse_text(level, _not_normal(rows)) if is_told else ""
 
 
 def _is_without_loss(row: IncidentPath, level: FindingLevel) -> bool:
@@ -207,7 +207,7 @@ def _present_text(row: IncidentPath, level: FindingLevel) -> str:
     if _is_without_loss(row, level):
         proven = "" if level.counts is None else f" ({level.now_text})"
         return f"no {words} {level.since_text}{proven}"
-    if level.unit is LevelUnit.MILLISECONDS and is_normal_again(row):
+    if level.unit is not LevelUnit.LOSS_RATIO and is_normal_again(row):
         return f"{words} back to {level.now_text}"
     return f"{words} {level.now_text} {level.when_text}"
 
@@ -284,7 +284,7 @@ def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
         return f"{words} {worst} {level.peak_text}{was}"
     if level.now is None:
         return f"{words} {worst} {level.peak_text}{was}, no newer data"
-    present = f"{_present_text(row, level)}{_worse_text(rows, level)}"
+    present = f"{_present_text(row, level)}{_worse_text(incident, rows, level)}"
     if level.is_at_peak or level.now_text == level.peak_text:
         return f"{present}, at its {worst}{was}"
     return f"{present}{f', {worst} {level.peak_text}' if level.is_below_peak else ''}{was}"

@@ -120,7 +120,8 @@ def worst_loss(incident: Incident) -> LostPackets | None:
 
 
 def is_normal_again(row: IncidentPath) -> bool:
-    """Whether the present loss is certainly below half of that at detection, or the RTT is nearer to that before."""
+    """Whether the present loss is certainly below half of that at detection, or the RTT or the throughput
+    is nearer to that before."""
     return is_normal(level_of(row), row)
 
 
@@ -131,10 +132,9 @@ def is_normal(level: FindingLevel | None, row: IncidentPath) -> bool:
         return False
     if level.unit is LevelUnit.LOSS_RATIO:
         return level.interval is not None and level.interval[1] < detected / 2.0
-    before_ms = row.figures.get("before_ms")
-    if level.unit is not LevelUnit.MILLISECONDS or before_ms is None:
-        return False
-    return abs(level.now - before_ms) < abs(level.now - detected)
+    names = {LevelUnit.MILLISECONDS: "before_ms", LevelUnit.BITS_PER_SECOND: "before_bps"}
+    before = row.figures.get(names.get(level.unit, ""))
+    return before is not None and abs(level.now - before) < abs(level.now - detected)
 
 
 def at_detection(figures: Mapping[str, Any]) -> float | None:

@@ -258,6 +258,8 @@ def _place(incident: Incident) -> str:
     if toward is not None:
         return toward
     sites = _sites_of(incident)
+    if len(pairs) == 1 and rule_of(incident.rule).trouble in (Trouble.THROUGHPUT, Trouble.RESPONSES):
+        return " → ".join(*pairs)  # pings cross both directions, a transfer one
     if len(sites) <= 2:
         return " ↔ ".join(sorted(sites))
     common = sorted(set.intersection(*(set(pair) for pair in pairs)))
