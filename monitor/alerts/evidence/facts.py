@@ -23,16 +23,14 @@ VERSION = 1
 
 
 TESTS = "throughput tests"
-"""`Beginning.of`, where the interval is from the last test before to the first low one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The beginning of an incident: the most likely moment, and its 95% confidence interval by the bursts of `path`.
-
-    `of` names the figure examined. `earliest` is None if only the rule gives a time. `burst_at` is the burst of `at`,
-    the first of the figures since the beginning; None if that is `at`.
-    """
+    """The beginning of an incident: the most likely moment, and its 95% confidence interval by the bursts of `path`,
+    of `TESTS` from the last before to the first low one. `of` names the figure examined. `earliest` is None if only the
+    rule gives a time. `burst_at` is the burst of `at`, the first of the figures since the beginning; None if that is
+    `at`."""
 
     at: datetime
     earliest: datetime | None
@@ -43,7 +41,7 @@ class Beginning:
 
     @property
     def width_s(self) -> float | None:
-        """Width of the interval; None without one."""
+        """Width of the interval."""
         return None if self.earliest is None or self.latest is None else (self.latest - self.earliest).total_seconds()
 
 

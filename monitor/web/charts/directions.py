@@ -26,6 +26,8 @@ LOSS_ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Upper ends of the loss axis."""
 GAP_STEPS = 2.5
 """A longer time than so many typical steps without a cycle is a gap."""
+LOOSE_RATIO = 0.25
+"""Where the clocks allow so much more or less of a delay, its middle is a share of the RTT more than of a direction."""
 
 Losses = Callable[[DirectionPoint], tuple[int, int]]
 """Lost and sent packets of a direction."""
@@ -107,6 +109,16 @@ def delay_sentence(name: str, far: str, window: TimeAxis, spec: Spec) -> str:
             error_ms = max((row["high"] - row["low"]) / 2 for row in rows)
             told.append(f"{words} {' to '.join(ends)}, ± {figures.milliseconds(error_ms)} at most by the clocks")
     return f"One-way delay of {name}, {length_words(window)}: {'; '.join(told)}."
+
+
+def is_loose(spec: Spec) -> bool:
+    """Whether an interval of a delay is so wide that its middle moves with the other direction's delay."""
+    rows = (row for direction in ("forward", "reverse") for row in spec["datasets"][direction])
+    return any(is_loose_interval(row["low"], row["high"]) for row in rows)
+
+
+def is_loose_interval(low_ms: float, high_ms: float) -> bool:
+    return (high_ms - low_ms) / 2 > LOOSE_RATIO * (low_ms + high_ms) / 2
 
 
 def _number(text: str) -> float:

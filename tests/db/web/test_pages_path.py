@@ -252,6 +252,24 @@ def test_a_path_with_stamp_has_tiles_of_each_direction(page, paths):
     assert "one-way" not in page(paths["cern", "slac"])
 
 
+@pytest.mark.parametrize(("offset_ms", "is_loose"), [((-1.0, 3.0), False), ((-20.0, 20.0), True)])
+def test_delays_that_the_clocks_hardly_bound_tell_no_direction(page, paths, offset_ms, is_loose):
+    """Raw 21 there and 19 back: with 20 ms either way each is anything up to the RTT of 40 ms."""
+    path = paths["slac", "cern"]
+    hour(path, 600, 588, 100.0)
+    cycles = [stamp_burst(at=HOUR + minute * MINUTE, offset_ms=offset_ms) for minute in range(10)]
+    rows = [delivered_stamp(path, cycle, number) for number, cycle in enumerate(cycles, 1)]
+    store(path.source.site_id, batch(*rows), NOW)
+    roll_up(NOW)
+
+    html = page(path, "?tab=directions")
+
+    (tile,) = re.findall(r"<dt>delay to cern</dt><dd>(.*?)</dd>", html)
+    assert ("a change of one direction moves both lines" in html) == is_loose
+    assert ("A step of one line while the other stays is a change in that direction" in html) != is_loose
+    assert (" to " in tile) == is_loose
+
+
 def test_a_path_with_stamp_has_a_tab_of_its_directions(page, paths):
     path = paths["slac", "cern"]
     cycles = [stamp_burst(at=HOUR + minute * MINUTE, sent=60, forward_lost=minute // 5) for minute in range(10)]

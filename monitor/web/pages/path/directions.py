@@ -27,13 +27,15 @@ from probes.quantities import counted
 
 @dataclass(frozen=True, slots=True)
 class DirectionView:
-    """Tiles of the period, and the charts; `delay` is None without timestamps of the reflector. `keys` are the styles
-    of stretches in the charts."""
+    """Tiles of the period, and the charts; `delay` is None without timestamps of the reflector, and `is_loose` where the
+    clocks bound delays so little that their lines tell no direction. `keys` are the styles of stretches in the charts.
+    """
 
     tiles: tuple[DirectionTile, ...]
     far: str
     loss: PathChart
     delay: PathChart | None
+    is_loose: bool
     keys: frozenset[str]
 
 
@@ -62,6 +64,7 @@ def load_directions(path: Path, since: datetime, until: datetime, window: TimeAx
         delay=None
         if delays is None
         else PathChart(delays_svg(delays), charts.delay_sentence(name, far, window, delays)),
+        is_loose=delays is not None and charts.is_loose(delays),
         keys=frozenset(kind for kind in ("no-data", "all-lost") if losses["datasets"][kind]),
     )
 
@@ -123,7 +126,10 @@ def _loss(name: str, lost: int, sent: int, undecided: int) -> DirectionTile:
 
 
 def _delay(name: str, lo_ms: float, hi_ms: float) -> DirectionTile:
-    """The middle of the interval, and its ends: the clocks allow all of it."""
+    """The middle of the interval, and its ends: the clocks allow all of it. Of a loose one only the ends."""
+    if charts.is_loose_interval(lo_ms, hi_ms):
+        ends = f"{figures.milliseconds(lo_ms)} to {figures.milliseconds(hi_ms)}"
+        return DirectionTile(name, ends, "all that the clocks allow, by STAMP")
     middle_ms, error_ms = (lo_ms + hi_ms) / 2, (hi_ms - lo_ms) / 2
     ground = f"± {figures.milliseconds(error_ms)} by the clocks, by STAMP"
     return DirectionTile(name, figures.milliseconds(middle_ms), ground)
