@@ -57,6 +57,7 @@ class Agent:
         centre = Centre(
             settings.centre,
             Path(settings.token_file),
+            further_urls=settings.further_urls,
             allow_plain_http=settings.allow_plain_http,
             identity=settings.identity,
         )
@@ -65,7 +66,7 @@ class Agent:
         own_tests = OwnTests()
         self.settings = settings
         self.centre = centre
-        self.journal = Journal(settings.centre)
+        self.journal = Journal(lambda: centre.url)
         self.spool = Spool(settings.spool_file, clock_off_s=centre.clock.off_s)
         self.health_reporter = HealthReporter(centre.clock, self.spool)
         self.plans = PlanCache(settings.plan_file)

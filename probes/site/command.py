@@ -40,6 +40,7 @@ from probes.site.settings import (
     read_joined,
     read_token,
     readable_by_others,
+    split_urls,
     token_file,
     usage_file,
 )
@@ -101,7 +102,9 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         return verb
 
     join = add_verb("join", "join a centre with a one-time code, and store the token of this site")
-    join.add_argument("url", metavar="URL", help="address of the centre, https://…")
+    join.add_argument(
+        "url", metavar="URL[,URL…]", help="address of the centre, https://…; several are tried in this order"
+    )
     join.add_argument(
         "code", metavar="CODE", help=f"one-time code from `{MANAGE} site enrol`; - reads it from standard input"
     )
@@ -135,8 +138,9 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--centre",
-        metavar="URL",
-        help="address of the centre, https://… or unix:///PATH (default: the joined centre)",
+        metavar="URL[,URL…]",
+        help="address of the centre, https://… or unix:///PATH; several are tried in this order (default: the joined "
+        "centre)",
     )
     parser.add_argument(
         "--token-file", type=Path, metavar="FILE", help="file with the site's token (default: from join)"
@@ -204,14 +208,15 @@ def run(args: argparse.Namespace) -> int:
 def _settings(args: argparse.Namespace, data: Path) -> AgentSettings:
     """Check the options before anything is started."""
     joined = read_joined(data) if args.centre is None else None
-    centre = args.centre if joined is None else joined.centre
-    if centre is None:
+    if joined is None and args.centre is None:
         raise SettingsError(
             f"{data} has joined no centre: run `{agent_command('join')} URL CODE`, or give --centre and --token-file"
         )
     allow_plain_http = args.allow_plain_http or (joined is not None and joined.allow_plain_http)
     token = args.token_file or token_file(data)
-    check_centre(centre, allow_plain_http)
+    urls = split_urls(args.centre) if joined is None else (joined.centre, *joined.further_urls)
+    for url in urls:
+        check_centre(url, allow_plain_http)
     read_token(token)
     if readable_by_others(token):
         say(f"--token-file {token} can be read by others: chmod 600 {token}")
@@ -219,7 +224,8 @@ def _settings(args: argparse.Namespace, data: Path) -> AgentSettings:
     read_limits(limits)
     read_usage(usage_file(data))
     return AgentSettings(
-        centre=centre,
+        centre=urls[0],
+        further_urls=urls[1:],
         token_file=str(token.resolve()),
         data=str(data),
         limits_file=None if limits is None else str(limits.resolve()),
@@ -265,7 +271,9 @@ def _supervise(settings: AgentSettings, stop: threading.Event) -> None:
             env={**settings.environment(), **SMALL},
             liveness=LivenessCheck(FileHeartbeat(settings.heartbeat_file), MAX_SILENCE_S),
         )
-        say(f"worker runs (log {worker.log}); delivering to {settings.centre}")
+        say(
+            f"worker runs (log {worker.log}); delivering to {', else '.join((settings.centre, *settings.further_urls))}"
+        )
         supervisor.run_until(stop)
     finally:
         supervisor.stop()

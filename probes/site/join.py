@@ -21,7 +21,7 @@ import probes
 from probes.site import service
 from probes.site.delivery.centre import BadCertificate, Centre, CentreError
 from probes.site.delivery.centre_clock import CentreClock
-from probes.site.settings import JoinedCentre, SettingsError, joined_file, token_file
+from probes.site.settings import JoinedCentre, SettingsError, joined_file, split_urls, token_file
 from probes.site.versions import is_older
 from probes.site.wire import Enrolment, EnrolmentRequest
 
@@ -70,14 +70,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def join(
-    url: str, code: str, data: Path, *, allow_plain_http: bool = False, clock: CentreClock | None = None
+    urls: str, code: str, data: Path, *, allow_plain_http: bool = False, clock: CentreClock | None = None
 ) -> Enrolment:
-    """Redeem `code`, and write the token and the address of the centre to `data`.
+    """Redeem `code` at the first of `urls` (as URL[,URL…]) that answers; write the token and the URLs to `data`.
 
     An earlier token stays if it fails. Raises `JoinError`, `SettingsError` for an address that would reveal the token,
     and OSError for the folder.
     """
-    centre = Centre(url, None, allow_plain_http=allow_plain_http, timeout_s=TIMEOUT_S, clock=clock)
+    url, *further_urls = split_urls(urls)
+    centre = Centre(
+        url, None, further_urls=further_urls, allow_plain_http=allow_plain_http, timeout_s=TIMEOUT_S, clock=clock
+    )
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     _check_before_redeeming(centre)
     fresh = _open_private(token_file(data))
@@ -87,7 +90,9 @@ def join(
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise
-    joined = JoinedCentre(centre=url, site=enrolment.site, allow_plain_http=allow_plain_http)
+    joined = JoinedCentre(
+        centre=url, further_urls=tuple(further_urls), site=enrolment.site, allow_plain_http=allow_plain_http
+    )
     _write(_open_private(joined_file(data)), msgspec.json.encode(joined), joined_file(data))
     return enrolment
 

@@ -68,9 +68,9 @@ class LastProblemHandler(logging.Handler):
 
 
 class Journal:
-    """Any thread may write into it."""
+    """Any thread may write into it. `centre` returns the URL of the centre that is in use."""
 
-    def __init__(self, centre: str, *, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, centre: Callable[[], str], *, now: Callable[[], datetime] = utc_now) -> None:
         self.handler = LastProblemHandler()
         self._centre = centre
         self._now = now
@@ -100,7 +100,7 @@ class Journal:
             written_at=self._now(),
             started_at=self._started_at,
             agent_version=probes.__version__,
-            centre=self._centre,
+            centre=self._centre(),
             running=running,
             last_accepted_at=last_accepted_at,
             last_trouble=self.handler.trouble,

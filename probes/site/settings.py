@@ -31,6 +31,7 @@ class JoinedCentre(msgspec.Struct, frozen=True, kw_only=True):
     """The centre that a data folder's site has joined; the token is in a file of its own."""
 
     centre: str
+    further_urls: tuple[str, ...] = ()
     site: str
     allow_plain_http: bool = False
 
@@ -39,6 +40,7 @@ class StartOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the agent's latest start."""
 
     centre: str
+    further_urls: tuple[str, ...] = ()
     token_file: str
     limits_file: str | None = None
     allow_plain_http: bool = False
@@ -48,6 +50,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The files are absolute paths. `identity` is sent to the centre."""
 
     centre: str
+    further_urls: tuple[str, ...] = ()
     token_file: str
     data: str
     identity: str | None = None
@@ -132,6 +135,7 @@ def keep_start_options(settings: AgentSettings) -> None:
     """Store the options of this start. Raises OSError."""
     options = StartOptions(
         centre=settings.centre,
+        further_urls=settings.further_urls,
         token_file=settings.token_file,
         limits_file=settings.limits_file,
         allow_plain_http=settings.allow_plain_http,
@@ -169,6 +173,14 @@ def from_environment() -> AgentSettings:
         return msgspec.json.decode(os.environ[VARIABLE], type=AgentSettings)
     except (KeyError, msgspec.DecodeError) as error:
         raise SettingsError(f"{VARIABLE} is not set as the agent sets it; start `python -m probes site`") from error
+
+
+def split_urls(text: str) -> tuple[str, ...]:
+    """The URLs of one centre, as URL[,URL…], without repetitions. Raises `SettingsError` where one is empty."""
+    urls = tuple(dict.fromkeys(url.strip() for url in text.split(",")))
+    if "" in urls:
+        raise SettingsError(f"--centre {text}: a URL is empty; write https://HOST[:PORT],https://HOST[:PORT]")
+    return urls
 
 
 def check_centre(url: str, allow_plain_http: bool) -> None:

@@ -1,8 +1,8 @@
 """The centre as an agent sees it: a few HTTP requests, with the token, over verified TLS.
 
 Each method of `Centre` sends one request and raises a `CentreError` with the status, the centre's reason and its
-Retry-After. Retries are up to the caller. `Centre.clock` learns from
-each answer how far our clock is from the centre's.
+Retry-After. Retries are up to the caller, but a request that one URL of the centre does not answer goes to the next
+(`probes.site.delivery.centre_urls`). `Centre.clock` learns from each answer how far our clock is from the centre's.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ from __future__ import annotations
 import contextlib
 import gzip
 import http.client
+import logging
 import re
 import socket
 import ssl
 import threading
 import zlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -29,6 +32,7 @@ except ImportError:  # optional dependency of a minimal agent
     zstandard = None  # type: ignore[assignment]
 
 from probes.site.delivery.centre_clock import CentreClock
+from probes.site.delivery.centre_urls import CentreUrls
 from probes.site.journal import DatedMessage
 from probes.site.settings import UNIX, SettingsError, check_centre, read_token
 from probes.site.wire import (
@@ -52,11 +56,16 @@ from probes.site.wire import (
 
 TIMEOUT_S = 30.0
 """Timeout of an idle connection; a whole exchange may take four times as long."""
+CONNECT_TIMEOUT_S = 5.0
+"""Timeout of connecting, where the centre has another URL to try."""
+HEALTH = "/health"
 MAX_ANSWER_BYTES = 64 * 2**20
 GZIP_WBITS = 31
 ZSTD_LEVEL = 1
 RESULTS = "/api/agent/results"
+ENROL = "/api/agent/enrol"
 AnswerT = TypeVar("AnswerT")
+logger = logging.getLogger(__name__)
 ADVICE = {
     400: "it cannot parse the request. Are agent and centre of the same version?",
     401: "it does not know this site's token; put the right token in the token file",
@@ -71,9 +80,10 @@ ADVICE = {
     503: "it cannot store now",
 }
 
-
 NOT_OURS = (401, 403, 409, 426)
 """Statuses with which the centre accepts nothing from this agent until a person fixes the reason."""
+FRONT_FAILS = (502, 503, 504)
+"""Statuses of a front that cannot do its work, or of a proxy that reaches none: another URL may do better."""
 
 
 class CentreError(Exception):
@@ -97,34 +107,42 @@ class CentreTimeout(CentreUnreachable):
     """The answer took too long; the request may have been heard."""
 
 
-class BadCertificate(CentreError):
+class BadCertificate(CentreUnreachable):
     """Who answered could not show that it is the centre."""
 
 
 class Centre:
-    """The centre at `url`. The token is read from its file at each request, so that it can be changed there; a site
-    that is about to join has none. `identity` is who we are (`probes.site.identity`). `refusal` is why the centre takes
-    nothing from this agent; None while it does, or nobody knows. `plan_told` is the version of our plan by the answer
-    to the newest delivery, with its time on the steady clock; None where that told nothing."""
+    """The centre at `url`, and at `further_urls` where that does not answer. The token is read from its file at each
+    request, so that it can be changed there; a site that is about to join has none. `identity` is who we are
+    (`probes.site.identity`). `refusal` is why the centre takes nothing from this agent; None while it does, or nobody
+    knows. `plan_told` is the version of our plan by the answer to the newest delivery, with its time on the steady
+    clock; None where that told nothing."""
 
     def __init__(
         self,
         url: str,
         token_file: Path | None,
         *,
+        further_urls: Sequence[str] = (),
         allow_plain_http: bool = False,
         timeout_s: float = TIMEOUT_S,
         clock: CentreClock | None = None,
         identity: str | None = None,
     ) -> None:
-        check_centre(url, allow_plain_http)
-        self.url = url.rstrip("/")
+        for given in (url, *further_urls):
+            check_centre(given, allow_plain_http)
+        self.urls = CentreUrls((url, *further_urls))
         self.clock = CentreClock() if clock is None else clock
         self.refusal: DatedMessage | None = None
         self.plan_told: tuple[str, float] | None = None
         self._identity = identity
         self._token_file = token_file
         self._timeout_s = timeout_s
+
+    @property
+    def url(self) -> str:
+        """The URL in use."""
+        return self.urls.current
 
     def plan(self, version: str | None) -> Plan | None:
         """This site's plan; None if it is still that of `version`. Raises `CentreError`."""
@@ -149,36 +167,79 @@ class Centre:
 
     def welcome(self) -> Welcome:
         """Fetch the versions that the centre supports; needs no token. Raises `CentreError`."""
-        return _decoded(self._request("GET", "/api/agent/enrol", {}, None)[1], Welcome)
+        return _decoded(self._request("GET", ENROL, {}, None)[1], Welcome)
 
     def enrol(self, request: EnrolmentRequest) -> Enrolment:
-        """Redeem a single-use code. Raises `CentreError`."""
-        headers = {"Content-Type": "application/json"}
-        return _decoded(self._request("POST", "/api/agent/enrol", headers, msgspec.json.encode(request))[1], Enrolment)
+        """Redeem a single-use code, at the URL in use alone: another would refuse a code whose answer was lost.
+
+        Raises `CentreError`.
+        """
+        headers, body = {"Content-Type": "application/json"}, msgspec.json.encode(request)
+        return _decoded(self._request_at(self.url, "POST", ENROL, headers, body)[1], Enrolment)
+
+    def check(self, url: str) -> None:
+        """Raises `CentreError` unless a centre answers at this URL."""
+        _decoded(self._request_at(url, "GET", ENROL, {}, None)[1], Welcome)
 
     def _request(self, method: str, path: str, headers: dict[str, str], body: bytes | None) -> tuple[int, bytes]:
-        """Status (200 or 304) and body of the answer. Redirections are not followed, for the token's sake."""
-        connection = self._connect()
-        parts = urlsplit(self.url)
-        prefix = "" if parts.scheme == UNIX else parts.path
+        """Status (200 or 304) and body of the answer of the first URL that does its work, from the one in use on."""
+        self.urls.return_to_earlier(self._is_healthy)
+        failures: list[CentreError] = []
+        for url in self.urls.in_turn():
+            try:
+                answer = self._request_at(url, method, path, headers, body)
+            except CentreError as error:
+                if not isinstance(error, CentreUnreachable) and error.status not in FRONT_FAILS:
+                    self._go_on_with(url, failures)
+                    raise
+                failures.append(error)
+            else:
+                self._go_on_with(url, failures)
+                return answer
+        # An answer tells more than none, and a timeout may have been heard.
+        raise max(failures, key=lambda error: (error.status is not None, isinstance(error, CentreTimeout)))
+
+    def _go_on_with(self, url: str, failures: Sequence[CentreError]) -> None:
+        self.urls.use(url)
+        if failures:
+            logger.warning("%s; going on with %s", failures[0], url)
+
+    def _is_healthy(self, url: str) -> bool:
+        """Whether the front at this URL answers; costs its database nothing."""
+        connection = self._connect(url, CONNECT_TIMEOUT_S)
+        try:
+            connection.request("GET", _prefix(url) + HEALTH)
+            return connection.getresponse().status == HTTPStatus.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def _request_at(
+        self, url: str, method: str, path: str, headers: dict[str, str], body: bytes | None
+    ) -> tuple[int, bytes]:
+        """As `_request`, of one URL. Redirections are not followed, for the token's sake."""
+        connect_timeout_s = self._timeout_s if len(self.urls) == 1 else min(self._timeout_s, CONNECT_TIMEOUT_S)
+        connection = self._connect(url, connect_timeout_s)
         end = _ExchangeDeadline(4 * self._timeout_s)
         try:
             headers = {PROTOCOL_HEADER: str(PROTOCOL), **self._authorization(), **headers}
             connection.connect()
+            connection.sock.settimeout(self._timeout_s)
             end.watch(connection.sock)
             sent_s = self.clock.now_s()
-            connection.request(method, prefix + path, body, headers)
+            connection.request(method, _prefix(url) + path, body, headers)
             answer = connection.getresponse()
             received_s = self.clock.now_s()
             content = answer.read(MAX_ANSWER_BYTES)
             if end.is_over:
                 raise TimeoutError
         except ssl.SSLCertVerificationError as error:
-            raise BadCertificate(f"centre {self.url}: its certificate is invalid: {error.verify_message}") from error
+            raise BadCertificate(f"centre {url}: its certificate is invalid: {error.verify_message}") from error
         except (OSError, http.client.HTTPException) as error:
             if end.is_over or isinstance(error, TimeoutError):
-                raise CentreTimeout(f"centre {self.url} cannot be reached: timeout") from error
-            raise CentreUnreachable(f"centre {self.url} cannot be reached: {error or type(error).__name__}") from error
+                raise CentreTimeout(f"centre {url} cannot be reached: timeout") from error
+            raise CentreUnreachable(f"centre {url} cannot be reached: {error or type(error).__name__}") from error
         except SettingsError as error:
             raise CentreError(str(error)) from error
         finally:
@@ -196,7 +257,7 @@ class Centre:
             reason = _reason(content) or ADVICE[answer.status]
             self.refusal = DatedMessage(at=datetime.now(UTC), message=f"{answer.status} {answer.reason}: {reason}")
         raise CentreError(
-            f"centre {self.url} answered {answer.status} {answer.reason}: "
+            f"centre {url} answered {answer.status} {answer.reason}: "
             f"{ADVICE.get(answer.status, 'will be retried')}{_said(content)}",
             status=answer.status,
             reason=_reason(content),
@@ -209,16 +270,23 @@ class Centre:
         identity = {} if self._identity is None else {IDENTITY_HEADER: self._identity}
         return {"Authorization": f"Bearer {read_token(self._token_file)}", **identity}
 
-    def _connect(self) -> http.client.HTTPConnection:
-        parts = urlsplit(self.url)
+    @staticmethod
+    def _connect(url: str, timeout_s: float) -> http.client.HTTPConnection:
+        parts = urlsplit(url)
         if parts.scheme == UNIX:
-            return _UnixConnection(parts.path, self._timeout_s)
+            return _UnixConnection(parts.path, timeout_s)
         host = parts.hostname or ""
         # Without a port http.client would take the end of an IPv6 address for it.
         if parts.scheme == "http":
-            return http.client.HTTPConnection(host, parts.port or http.client.HTTP_PORT, timeout=self._timeout_s)
+            return http.client.HTTPConnection(host, parts.port or http.client.HTTP_PORT, timeout=timeout_s)
         port, context = parts.port or http.client.HTTPS_PORT, ssl.create_default_context()
-        return http.client.HTTPSConnection(host, port, timeout=self._timeout_s, context=context)
+        return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
+
+
+def _prefix(url: str) -> str:
+    """The path under which the centre is served at this URL."""
+    parts = urlsplit(url)
+    return "" if parts.scheme == UNIX else parts.path
 
 
 class _UnixConnection(http.client.HTTPConnection):

@@ -14,7 +14,7 @@ from probes.kinds import KIND_OF_SLOT
 from probes.ping.addresses import FAMILY
 from probes.ping.resolve import RESOLVE_S, resolve, resolved
 from probes.quantities import counted
-from probes.site.delivery.centre import BadCertificate, CentreError
+from probes.site.delivery.centre import BadCertificate, Centre, CentreError
 from probes.site.doctor.site_setup import CONNECT_TIMEOUT_S, SiteSetup
 from probes.site.health import read_kernel_clock
 from probes.site.wire import Plan
@@ -37,6 +37,19 @@ def check_centre(site: SiteSetup) -> Iterator[CheckResult]:
         yield CheckResult(check="centre", detail=f"site {answer.site}; plan {answer.version}")
     else:
         yield CheckResult(check="centre", detail=str(answer), fix=_mend(answer))
+    if site.centre is not None and len(site.centre.urls) > 1:
+        yield from _check_urls(site.centre)
+
+
+def _check_urls(centre: Centre) -> Iterator[CheckResult]:
+    """Check each URL of the centre by itself: while one answers, the agent does not tell of another."""
+    for url in centre.urls:
+        try:
+            centre.check(url)
+        except CentreError as error:
+            yield CheckResult(check="URL of centre", detail=str(error), fix=_mend(error))
+        else:
+            yield CheckResult(check="URL of centre", detail=f"{url} answers")
 
 
 def _mend(error: CentreError) -> str:
@@ -74,7 +87,8 @@ def check_clock(site: SiteSetup) -> Iterator[CheckResult]:
 def check_names(site: SiteSetup) -> Iterator[CheckResult]:
     """Check that the centre's name and all names of the plan resolve."""
     names = site.names()
-    host = None if site.centre is None else urlsplit(site.centre.url).hostname
+    urls = () if site.centre is None else site.centre.urls
+    hosts = sorted({host for url in urls if (host := urlsplit(url).hostname) is not None})
     answers = resolve(names, Deadline(RESOLVE_S))
     lost = {name: answer for name, answer in answers.items() if isinstance(answer, ProbeError)}
     for (name, family), error in sorted(lost.items()):
@@ -83,14 +97,14 @@ def check_names(site: SiteSetup) -> Iterator[CheckResult]:
             detail=f"{name} (IPv{family}): {error}",
             fix="check /etc/resolv.conf, and the name in mesh.toml",
         )
-    if host is not None:
+    for host in hosts:
         try:
             socket.getaddrinfo(host, None)
         except OSError as error:
             yield CheckResult(check="DNS", detail=f"{host}, the centre: {error.strerror}", fix="check /etc/resolv.conf")
             return
     if not lost:
-        of_centre = "" if host is None else " and the centre"
+        of_centre = " and the centre" if hosts else ""
         yield CheckResult(check="DNS", detail=f"{counted(len(names), 'target')}{of_centre} have an address")
 
 

@@ -37,6 +37,7 @@ from probes.site.settings import (
     plan_file,
     read_joined,
     read_start_options,
+    split_urls,
     token_file,
 )
 from probes.site.wire import Plan
@@ -84,19 +85,22 @@ def _read_setup(args: argparse.Namespace) -> SiteSetup:
 
 
 def _ask(
-    url: str | None, data: Path, token: Path, *, allow_plain_http: bool
+    given: str | None, data: Path, token: Path, *, allow_plain_http: bool
 ) -> tuple[Centre | None, Plan | CentreError | None]:
     """The centre, and its answer to a request for the plan."""
     try:
-        kept = None if url is not None else read_start_options(data) or read_joined(data)
+        kept = None if given is not None else read_start_options(data) or read_joined(data)
         if kept is not None:
-            url, allow_plain_http = kept.centre, allow_plain_http or kept.allow_plain_http
-        if url is None:
+            urls, allow_plain_http = (kept.centre, *kept.further_urls), allow_plain_http or kept.allow_plain_http
+        elif given is not None:
+            urls = split_urls(given)
+        else:
             return None, None
         who = identity.read(identity_file(data))
         centre = Centre(
-            url,
+            urls[0],
             token,
+            further_urls=urls[1:],
             allow_plain_http=allow_plain_http,
             timeout_s=CENTRE_TIMEOUT_S,
             identity=None if who is None else str(who),

@@ -17,6 +17,6 @@ from probes.site.delivery.centre import Centre
     ],
 )
 def test_host_and_port_are_those_of_the_url(url, host, port):
-    connection = Centre(url, None)._connect()
+    connection = Centre._connect(url, 1.0)
 
     assert (connection.host, connection.port) == (host, port)

@@ -25,7 +25,7 @@ def clock():
 
 @pytest.fixture
 def journal(clock):
-    return Journal("https://centre.example", now=clock)
+    return Journal(lambda: "https://centre.example", now=clock)
 
 
 def test_a_running_task_is_listed_until_it_ends_even_by_a_bug(journal, clock):

@@ -50,7 +50,10 @@ class Command(BaseCommand):
         ):
             verb = add_subcommand(commands, name, summary)
             verb.add_argument("name", help="the site, as in mesh.toml")
-            verb.add_argument("--url", help="URL of this centre as the site reaches it; default SOUNDINGS_PUBLIC_URL")
+            verb.add_argument(
+                "--url",
+                help="URL of this centre as the site reaches it, or several as URL,URL; default SOUNDINGS_PUBLIC_URL",
+            )
             verb.add_argument(
                 "--hours",
                 type=int,
@@ -97,7 +100,7 @@ class Command(BaseCommand):
         code = issue_code(site.pk, timezone.now(), lifetime=timedelta(hours=hours), replaces_tokens=replaces_tokens)
         centre = url or _own_url()
         self.stdout.write(f"{_agent_command()} join {centre} {code}")
-        if _is_loopback(centre):
+        if any(map(_is_loopback, centre.split(","))):
             self.stderr.write(f"{centre} leads to this machine only: set SOUNDINGS_PUBLIC_URL, or give --url")
         self.stderr.write(f"run this at {site.name}; the code works once, valid for {hours} hours")
 
