@@ -159,6 +159,8 @@ TEMPLATES = [
 ]
 
 DATABASES = {"default": _database()}
+# The memory of a process is not that of the others: what they share is in PostgreSQL or Redis.
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 USE_TZ = True

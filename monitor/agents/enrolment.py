@@ -14,12 +14,12 @@ import secrets
 from datetime import datetime, timedelta
 
 import msgspec
-from django.core.cache import cache
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 import probes
+from monitor import redis_client
 from monitor.accounts.callers import client_address
 from monitor.accounts.models import token_digest
 from monitor.agents.models import AgentToken, EnrolmentCode, issue_token
@@ -38,6 +38,12 @@ GROUPS, GROUP_SIGNS = 5, 4
 LARGEST_REQUEST_BYTES = 4096
 WRONG_CODES = 10
 WRONG_CODES_WITHIN_S = 60
+# The time counts from the first of them.
+COUNT_WRONG_CODE = """
+local wrong = redis.call('INCR', KEYS[1])
+if wrong == 1 then redis.call('EXPIRE', KEYS[1], ARGV[1]) end
+return wrong
+"""
 
 
 class CodeRefused(Exception):
@@ -124,7 +130,7 @@ def _parse_request(request: HttpRequest) -> EnrolmentRequest:
 
 
 def _require_few_wrong_codes(address: str) -> None:
-    if cache.get(_counter(address), 0) >= WRONG_CODES:
+    if int(redis_client.centre().command("get", _counter(address)) or 0) >= WRONG_CODES:
         raise RequestRefused(
             429,
             f"too many wrong codes from {address}; wait {WRONG_CODES_WITHIN_S} s",
@@ -133,14 +139,10 @@ def _require_few_wrong_codes(address: str) -> None:
 
 
 def _note_wrong_code(address: str) -> None:
-    cache.add(_counter(address), 0, WRONG_CODES_WITHIN_S)
-    try:
-        cache.incr(_counter(address))
-    except ValueError:  # it ended between the two lines
-        cache.set(_counter(address), 1, WRONG_CODES_WITHIN_S)
+    redis_client.centre().script(COUNT_WRONG_CODE, [_counter(address)], [WRONG_CODES_WITHIN_S])
 
 
 def _counter(address: str) -> str:
-    """Counter of wrong codes, separate for each web process: it limits load; the length of the code prevents
+    """Counter of wrong codes in Redis, of all web processes: it limits load; the length of the code prevents
     guessing."""
     return f"wrong-enrolment-codes-{token_digest(address)}"

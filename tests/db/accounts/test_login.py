@@ -1,31 +1,14 @@
 """The login's rate limits in a real Redis: guessing is stopped for any claimed addresses, and the owner can log in."""
 
-import subprocess
-import time
-
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
 from monitor.accounts import rate_limits
-from monitor.stack import broker
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "long and winding"
 LOOPBACK = {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost"}
-
-
-@pytest.fixture(scope="module")
-def redis_url(tmp_path_factory):
-    path = tmp_path_factory.mktemp("redis") / "redis.sock"
-    process = subprocess.Popen(broker.command(path), stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 30
-    while not broker.answers(path):
-        assert time.monotonic() < deadline, "Redis does not start"
-        time.sleep(0.05)
-    yield f"redis+socket://{path}"
-    process.terminate()
-    process.wait(timeout=10)
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import msgspec
 import pytest
-from django.core.cache import cache
 from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 from django.utils import timezone
@@ -36,7 +35,6 @@ def site_client(client):
     """From another machine, without cookies or token."""
     client.defaults["REMOTE_ADDR"] = "192.0.2.77"
     client.handler.enforce_csrf_checks = True
-    cache.clear()
     return client
 
 
@@ -226,7 +224,8 @@ def test_an_invalid_request_is_refused(mesh, site_client, body, status):
     assert response.json()["error"]
 
 
-def test_after_many_wrong_codes_only_that_address_has_to_wait(mesh, site_client, code):
+def test_after_many_wrong_codes_only_that_address_has_to_wait(mesh, site_client, code, settings, redis_url):
+    settings.CELERY_BROKER_URL = redis_url
     answers = [show(site_client, "AAAA-BBBB-CCCC-DDDD-EEEE").status_code for _ in range(WRONG_CODES)]
     assert answers == [403] * WRONG_CODES
 
@@ -237,7 +236,9 @@ def test_after_many_wrong_codes_only_that_address_has_to_wait(mesh, site_client,
     assert show(site_client, code).status_code == 200
 
 
-def test_right_codes_are_not_counted(mesh, site_client):
+def test_right_codes_are_not_counted(mesh, site_client, settings, redis_url):
+    settings.CELERY_BROKER_URL = redis_url
+    site_client.defaults["REMOTE_ADDR"] = "192.0.2.79"
     for _ in range(WRONG_CODES + 1):
         assert show(site_client, issue_code(mesh.cern.pk, timezone.now())).status_code == 200
 
