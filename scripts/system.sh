@@ -11,7 +11,8 @@ if [ "$1" = test ]; then
     needed+=([ping]=iputils-ping [fping]=fping [redis-server]=redis-server [chromium-headless-shell]=chromium-headless-shell
              [debootstrap]=debootstrap [openssl]=openssl [nft]=nftables [tcpdump]=tcpdump [tcptrace]=tcptrace
              [mtr]=mtr-tiny [scamper]=scamper [traceroute]=traceroute [dublin-traceroute]=dublin-traceroute
-             [redis-cli]=redis-tools [promtool]=prometheus [systemd-analyze]=systemd [location]=location [snmpd]=snmpd)
+             [redis-cli]=redis-tools [promtool]=prometheus [systemd-analyze]=systemd [location]=location [snmpd]=snmpd
+             [haproxy]=haproxy)
 fi
 
 missing=()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from monitor.stack import broker
 from probes.lab.namespaces import namespaces_available
 from tests.flush import flush_filled_tables
 from tests.postgres import given_database_url
@@ -53,6 +56,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
 
 def _starts_a_stack(item: pytest.Item) -> bool:
     return item.nodeid.startswith(END_TO_END) and item.get_closest_marker("django_db") is None
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Redis of the module's tests."""
+    path = tmp_path_factory.mktemp("redis") / "redis.sock"
+    process = subprocess.Popen(broker.command(path), stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 30
+    while not broker.answers(path):
+        assert time.monotonic() < deadline, "Redis does not start"
+        time.sleep(0.05)
+    yield f"redis+socket://{path}"
+    process.terminate()
+    process.wait(timeout=10)
 
 
 @pytest.fixture(scope="session")

@@ -1,26 +1,9 @@
-"""Fixtures of the tests of pages and users' API: three sites, a clock stopped at noon; and a real Redis."""
-
-import subprocess
-import time
+"""Fixtures of the tests of pages and users' API: three sites, and a clock stopped at noon."""
 
 import pytest
 from django.utils import timezone
 
-from monitor.stack import broker
 from tests.db.pages_mesh import NOW, make_mesh
-
-
-@pytest.fixture(scope="module")
-def redis_url(tmp_path_factory):
-    path = tmp_path_factory.mktemp("redis") / "redis.sock"
-    process = subprocess.Popen(broker.command(path), stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 30
-    while not broker.answers(path):
-        assert time.monotonic() < deadline, "Redis does not start"
-        time.sleep(0.05)
-    yield f"redis+socket://{path}"
-    process.terminate()
-    process.wait(timeout=10)
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ def web_server(folder: Path, *options: str | Path, **variables: str) -> Iterator
             stderr=subprocess.STDOUT,
         )
     try:
-        wait_for(lambda: answers(port) or process.poll() is not None, 30, "the centre answers")
+        wait_for(lambda: answers(port) or process.poll() is not None, 120, "the centre answers")
         assert process.poll() is None, (folder / "web.log").read_text()
         yield port
     finally:
