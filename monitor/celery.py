@@ -8,6 +8,7 @@ from typing import Any
 from celery import Celery, signals
 from celery.schedules import crontab
 
+from monitor.queues import QUEUES, ROUTES
 from monitor.stack import heartbeat
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "monitor.settings")
@@ -19,6 +20,11 @@ app = Celery("soundings")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 app.conf.beat_scheduler = "monitor.stack.heartbeat:Scheduler"
+app.conf.worker_pool = "monitor.stack.task_pool:TaskPool"
+app.conf.task_queues = {name: {"exchange": name, "routing_key": name} for name in QUEUES}
+app.conf.task_routes = ROUTES
+# All threads may be busy with long tasks while those of alerts wait for messages; messages left too long expire.
+app.conf.worker_prefetch_multiplier = 0
 heartbeat.connect()
 
 

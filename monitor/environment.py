@@ -20,7 +20,10 @@ VARIABLES = {
     "SOUNDINGS_DATABASE_URL": (
         "PostgreSQL to use, as postgresql://user:password@host:port/name; default the one that `manage.py up` runs"
     ),
-    "SOUNDINGS_REDIS_URL": "Redis of the centre, as redis://host:port/0 or redis+socket:///path",
+    "SOUNDINGS_REDIS_URL": (
+        "Redis of the centre, as redis://host:port/0, redis+socket:///path, or by its Sentinels as "
+        "sentinel://:password@host:26379,host:26379/0?master=NAME"
+    ),
     "SOUNDINGS_SECRET_KEY": "Django's secret key; `manage.py up` creates it in the data folder",
     "SOUNDINGS_DATA": (
         "folder for everything that is written; default `data` beside manage.py, for an installed program "

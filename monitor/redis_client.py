@@ -1,4 +1,5 @@
-"""The centre's Redis for everything but Celery: one client in each process, behind a circuit breaker.
+"""The centre's Redis: its URL as Celery takes it; and for everything else one client in each process, behind a circuit
+breaker.
 
 Redis holds nothing essential here (rate limits, counters, short-lived copies), so a call never raises while Redis is
 unavailable: it returns None, and Redis is not contacted again for `OPEN_S`. An outage thus costs a process one timeout
@@ -10,12 +11,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import redis
 from django.conf import settings
 
+SENTINEL_PORT = 26379
 TIMEOUT_S = 0.25
 OPEN_S = 5.0
 """How long the circuit stays open after a failure."""
@@ -23,10 +27,54 @@ OPEN_S = 5.0
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class SentinelUrl:
+    """Sentinels that know which Redis is the master of `master`. The password is that of Redis."""
+
+    hosts: tuple[tuple[str, int], ...]
+    master: str
+    database: int = 0
+    password: str | None = None
+
+    @classmethod
+    def parse(cls, url: str) -> SentinelUrl | None:
+        """Parse sentinel://[:password@]host:port,host:port/0?master=NAME; None for another scheme.
+
+        Raises ValueError.
+        """
+        parts = urlsplit(url)
+        if parts.scheme != "sentinel":
+            return None
+        credentials, _, places = parts.netloc.rpartition("@")
+        master = parse_qs(parts.query).get("master", [""])[0]
+        # A scheme before each host lets IPv6 addresses in brackets be parsed.
+        hosts = [urlsplit(f"sentinel://{place}") for place in places.split(",")]
+        if not master or not all(host.hostname for host in hosts):
+            raise ValueError("write sentinel://host:26379,host:26379/0?master=NAME")
+        return cls(
+            hosts=tuple((str(host.hostname), host.port or SENTINEL_PORT) for host in hosts),
+            master=master,
+            database=int(parts.path.strip("/") or 0),
+            password=unquote(credentials.partition(":")[2]) or None,
+        )
+
+    @property
+    def broker_url(self) -> str:
+        """URL of the same Sentinels for Celery, which takes the master's name as an option."""
+        credentials = "" if self.password is None else f":{quote(self.password, safe='')}@"
+        places = (f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.hosts)
+        return ";".join(f"sentinel://{credentials}{place}/{self.database}" for place in places)
+
+
 def connect(url: str, timeout_s: float) -> Any:
-    """A client of the Redis at a Celery broker URL, with a timeout on connecting and on each answer."""
-    of_client = url.replace("redis+socket://", "unix://", 1)
-    return redis.Redis.from_url(of_client, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+    """A client of the Redis at SOUNDINGS_REDIS_URL, with a timeout on connecting and on each answer."""
+    timeouts = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s}
+    sentinels = SentinelUrl.parse(url)
+    if sentinels is None:
+        return redis.Redis.from_url(url.replace("redis+socket://", "unix://", 1), **timeouts)
+    of_master = {"db": sentinels.database, "password": sentinels.password, **timeouts}
+    client: Any = redis.sentinel.Sentinel  # it has no types
+    return client(sentinels.hosts, sentinel_kwargs=timeouts).master_for(sentinels.master, **of_master)
 
 
 class RedisClient:
@@ -77,4 +125,4 @@ def _client_of(url: str) -> RedisClient:
 
 def centre() -> RedisClient:
     """The client of the Redis named in SOUNDINGS_REDIS_URL."""
-    return _client_of(settings.CELERY_BROKER_URL)
+    return _client_of(settings.REDIS_URL)

@@ -12,6 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from monitor import environment
 from monitor.accounts import oidc_settings
+from monitor.redis_client import SentinelUrl
 from monitor.stack.postgres import local_url
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -49,6 +50,14 @@ def _database() -> dict[str, object]:
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {"connect_timeout": 5, "tcp_user_timeout": 20_000, **parts},
     }
+
+
+def _sentinels(redis_url: str) -> SentinelUrl | None:
+    """The Sentinels that SOUNDINGS_REDIS_URL names, if it does."""
+    try:
+        return SentinelUrl.parse(redis_url)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"SOUNDINGS_REDIS_URL: {error}") from None
 
 
 def _served_url() -> str:
@@ -213,7 +222,13 @@ SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 SILENCED_SYSTEM_CHECKS = ["security.W008"]  # monitor.web.request.transport redirects, and knows loopback
 
-CELERY_BROKER_URL = environment.read("SOUNDINGS_REDIS_URL", "redis://localhost:6379/0")
+REDIS_URL = environment.read("SOUNDINGS_REDIS_URL", "redis://localhost:6379/0")
+# A Redis that is gone without closing its connections is given up within seconds.
+BROKER_TIMEOUTS = {"socket_connect_timeout": 2, "socket_timeout": 5, "health_check_interval": 5}
+SENTINELS = _sentinels(REDIS_URL)
+CELERY_BROKER_URL = REDIS_URL if SENTINELS is None else SENTINELS.broker_url
+CELERY_BROKER_TRANSPORT_OPTIONS = {} if SENTINELS is None else {"master_name": SENTINELS.master, **BROKER_TIMEOUTS}
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TIMEZONE = "UTC"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True

@@ -2,14 +2,15 @@
 
 The supervisor names the file in SOUNDINGS_PULSE_FILE and checks its age (`probes.supervision.liveness.FileHeartbeat`);
 without the variable nothing is touched. The worker touches it from the loop that takes messages from Redis, which runs
-while its pool is busy; but not if all threads have been busy so long without a task ending that none will. Beat touches
-it from its loop, which wakes for each due task.
+while its pool is busy; but not if all its threads, or all those of alerts, have been busy so long without a task ending
+that none will. Beat touches it from its loop, which wakes for each due task; also while another beat schedules.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,12 @@ from celery.beat import PersistentScheduler
 from celery.worker import state
 
 from monitor import environment
+from monitor.queues import is_alert
+from monitor.stack.beat_lock import BeatLock
+from monitor.stack.task_pool import ALERT_THREADS
 
+STANDBY_S = 2.0
+"""How often a beat asks for the lock, or whether it still has it."""
 LONGEST_STALL_S = 900.0
 """The longest task, deleting old data, takes 600 s at most and leaves the other threads free."""
 
@@ -35,40 +41,54 @@ def touch(path: Path) -> None:
 
 
 class WorkerHeartbeat:
-    """Touch the file at each heartbeat while the worker's pool completes tasks or has a free thread."""
+    """Touch the file at each heartbeat while both parts of the worker's pool, the threads of alerts and the others,
+    complete tasks or have a free thread. `running_tasks` returns the names of the tasks that are running."""
 
     def __init__(
-        self, path: Path, busy_threads: Callable[[], int], *, clock: Callable[[], float] = time.monotonic
+        self, path: Path, running_tasks: Callable[[], list[str]], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._path = path
-        self._busy_threads = busy_threads
+        self._running_tasks = running_tasks
         self._clock = clock
-        self._threads = 1
-        self._progress_at_s = clock()
+        self._threads = {True: ALERT_THREADS, False: 1}  # by `is_alert`
+        self._progress_at_s = dict.fromkeys(self._threads, clock())
 
     def begin(self, sender: Any, **_: Any) -> None:
         """Signal receiver for the start of the worker."""
-        self._threads = int(sender.concurrency)
+        self._threads[False] = int(sender.concurrency)
 
-    def task_ended(self, **_: Any) -> None:
-        self._progress_at_s = self._clock()
+    def task_ended(self, sender: Any, **_: Any) -> None:
+        self._progress_at_s[is_alert(sender.name)] = self._clock()
 
     def on_heartbeat(self, **_: Any) -> None:
-        if self._busy_threads() < self._threads:
-            self._progress_at_s = self._clock()
-        if self._clock() - self._progress_at_s < LONGEST_STALL_S:
+        busy = Counter(map(is_alert, self._running_tasks()))
+        for part, threads in self._threads.items():
+            if busy[part] < threads:
+                self._progress_at_s[part] = self._clock()
+        if self._clock() - min(self._progress_at_s.values()) < LONGEST_STALL_S:
             touch(self._path)
 
 
 class Scheduler(PersistentScheduler):
-    """Beat's scheduler with a heartbeat file."""
+    """Beat's scheduler with a heartbeat file, which acts while this beat holds the lock of all beats."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._lock = BeatLock()
+        super().__init__(*args, **kwargs)
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
         path = environment.read("SOUNDINGS_PULSE_FILE")
         if path:
             touch(Path(path))
+        if not self._lock.is_held():
+            return STANDBY_S
+        # A beat that takes over sends what its own schedule has due: a task may run once more, and none is left out.
         wait_s: float = super().tick(*args, **kwargs)
-        return wait_s
+        return min(wait_s, STANDBY_S)
+
+    def close(self) -> None:
+        self._lock.release()
+        super().close()
 
 
 def connect() -> None:
@@ -76,7 +96,7 @@ def connect() -> None:
     path = environment.read("SOUNDINGS_PULSE_FILE")
     if not path:
         return
-    heartbeat = WorkerHeartbeat(Path(path), lambda: len(state.active_requests))
+    heartbeat = WorkerHeartbeat(Path(path), lambda: [request.name for request in state.active_requests])
     signals.worker_init.connect(heartbeat.begin, weak=False)
     signals.task_postrun.connect(heartbeat.task_ended, weak=False)
     signals.heartbeat_sent.connect(heartbeat.on_heartbeat, weak=False)

@@ -169,7 +169,7 @@ class Stack:
             liveness=LivenessCheck(lambda: health.web_answers(self.web_socket, SILENCE_LIMIT_S), SILENCE_LIMIT_S),
         )
         self._step("worker", "start the worker: rollups, alerts, slots, reports")
-        self._add_celery("worker", "--pool=threads", f"--concurrency={WORKER_THREADS}", "--loglevel=INFO")
+        self._add_celery("worker", f"--concurrency={WORKER_THREADS}", "--loglevel=INFO")
         self._step("beat", "start the scheduler of the worker")
         self._add_celery("beat", "--schedule", str(self.data / "celerybeat-schedule"))
         self.supervisor.wait_ready(web, self._page_answers, READY_TIMEOUT_S)

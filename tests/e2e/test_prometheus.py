@@ -150,7 +150,7 @@ def everything(scraped: list[str], request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def scraped_now(centre: str, token: str, mesh: MeshOfThree, redis_url: str, settings: object) -> str:
     """All metrics of a centre and an agent, with an incident and a sample of the last minute."""
-    settings.CELERY_BROKER_URL = redis_url  # type: ignore[attr-defined]
+    settings.REDIS_URL = redis_url  # type: ignore[attr-defined]
     now = datetime.now(UTC)
     agent = issue_token(mesh.slac.pk, now)
     deliver(centre, agent, 1, burst(1.0, at=now), mesh.slac_cern.pk)

@@ -12,10 +12,11 @@ from datetime import datetime, timedelta
 from monitor import redis_client
 from monitor.archive.queries.paths import newest_measurement_at
 from monitor.archive.statements import records, run_statement
+from monitor.queues import QUEUES
 
-QUEUE = "celery"
 UNACKNOWLEDGED = "unacked"
-"""Names in Redis, set by kombu: the list of queued tasks, and the hash of unfinished tasks taken by a worker."""
+"""Name in Redis, set by kombu: the hash of unfinished tasks taken by a worker. The lists of queued tasks have the names
+of the queues."""
 EVERY = timedelta(minutes=1)
 LONGEST = timedelta(hours=1)
 """Maximum period for which deliveries are counted after a pause."""
@@ -49,8 +50,9 @@ class LoadSample:
 def queue() -> Queue | None:
     """Tasks in Redis; None while it does not answer."""
     client = redis_client.centre()
-    waiting, taken = client.command("llen", QUEUE), client.command("hlen", UNACKNOWLEDGED)
-    return None if waiting is None or taken is None else Queue(waiting, taken)
+    taken = client.command("hlen", UNACKNOWLEDGED)
+    waiting = [client.command("llen", queue) for queue in QUEUES]
+    return None if taken is None or None in waiting else Queue(sum(waiting), taken)
 
 
 def take(now: datetime) -> LoadSample:

@@ -13,7 +13,7 @@ LOOPBACK = {"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "localhost"}
 
 @pytest.fixture(autouse=True)
 def counted(settings, redis_url, monkeypatch):
-    settings.CELERY_BROKER_URL = redis_url
+    settings.REDIS_URL = redis_url
     # A hundredth of the rate, so that no attempt is refilled during the test.
     for name in ("LOGIN", "LOGIN_OF_ACCOUNT_FROM_ADDRESS", "LOGIN_OF_DEVICE", "LOGIN_OF_ACCOUNT"):
         rate = getattr(rate_limits, name)

@@ -225,7 +225,7 @@ def test_an_invalid_request_is_refused(mesh, site_client, body, status):
 
 
 def test_after_many_wrong_codes_only_that_address_has_to_wait(mesh, site_client, code, settings, redis_url):
-    settings.CELERY_BROKER_URL = redis_url
+    settings.REDIS_URL = redis_url
     answers = [show(site_client, "AAAA-BBBB-CCCC-DDDD-EEEE").status_code for _ in range(WRONG_CODES)]
     assert answers == [403] * WRONG_CODES
 
@@ -237,7 +237,7 @@ def test_after_many_wrong_codes_only_that_address_has_to_wait(mesh, site_client,
 
 
 def test_right_codes_are_not_counted(mesh, site_client, settings, redis_url):
-    settings.CELERY_BROKER_URL = redis_url
+    settings.REDIS_URL = redis_url
     site_client.defaults["REMOTE_ADDR"] = "192.0.2.79"
     for _ in range(WRONG_CODES + 1):
         assert show(site_client, issue_code(mesh.cern.pk, timezone.now())).status_code == 200

@@ -71,7 +71,7 @@ def redis_url(tmp_path_factory):
 @pytest.fixture
 def redis(redis_url, settings):
     """An empty Redis of the centre."""
-    settings.CELERY_BROKER_URL = redis_url
+    settings.REDIS_URL = redis_url
     client = redis_client.connect(redis_url, 5.0)
     client.flushall()
     return client
@@ -135,7 +135,8 @@ def test_a_new_centre_exports_only_available_metrics(mesh, scrape):
 
 def test_deliveries_queue_and_samples_are_exported(mesh, redis, scrape):
     deliver(mesh, burst(1.0, at=HOUR + timedelta(minutes=1)), burst(2.0, at=HOUR + timedelta(minutes=2)))
-    redis.rpush("celery", "a task", "another")
+    redis.rpush("alerts", "a task")
+    redis.rpush("reports", "another")
     redis.hset("unacked", "tag", "a third")
     sample = samples.take(NOW)
 
@@ -248,7 +249,7 @@ def test_open_incidents_are_counted_by_severity_and_rule(mesh, scrape):
 
 
 def test_without_redis_the_other_metrics_are_exported(mesh, scrape, settings, tmp_path):
-    settings.CELERY_BROKER_URL = f"redis+socket://{tmp_path / 'nothing.sock'}"
+    settings.REDIS_URL = f"redis+socket://{tmp_path / 'nothing.sock'}"
 
     scraped = scrape()
 

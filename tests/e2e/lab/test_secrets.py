@@ -94,7 +94,7 @@ def test_passwords_of_database_and_redis_are_not_in_errors(tmp_path, server):
     celery = ["celery", "-A", "monitor"]
     arguments = {
         "web": ["gunicorn", "--config", "python:monitor.stack.serving", "--bind", f"127.0.0.1:{port}"],
-        "worker": [*celery, "worker", "--pool=threads", "--concurrency=1", "--loglevel=INFO"],
+        "worker": [*celery, "worker", "--concurrency=1", "--loglevel=INFO"],
         "beat": [*celery, "beat", "--schedule", str(tmp_path / "schedule"), "--loglevel=INFO"],
     }[server]
     words = {"web": "Listening at", "worker": "Cannot connect to redis", "beat": "beat: Connection error"}[server]

@@ -9,6 +9,7 @@ import pytest
 
 from monitor.stack import health, heartbeat, postgres
 from monitor.stack.heartbeat import LONGEST_STALL_S, WorkerHeartbeat
+from monitor.stack.task_pool import ALERT_THREADS
 from monitor.wsgi import application
 from probes.supervision.liveness import FileHeartbeat
 
@@ -93,8 +94,8 @@ class TestPostgres:
 class TestWorker:
     @pytest.fixture
     def worker(self, tmp_path):
-        now, busy = [0.0], [0]
-        worker = WorkerHeartbeat(tmp_path / "heartbeat", lambda: busy[0], clock=lambda: now[0])
+        now, busy = [0.0], []
+        worker = WorkerHeartbeat(tmp_path / "heartbeat", lambda: busy, clock=lambda: now[0])
         worker.begin(SimpleNamespace(concurrency=4))
         return SimpleNamespace(heartbeat=worker, now=now, busy=busy, shows=self.shows(worker, tmp_path / "heartbeat"))
 
@@ -107,21 +108,29 @@ class TestWorker:
         return shows
 
     def test_the_worker_has_a_heartbeat_with_busy_threads(self, worker):
-        worker.busy[0] = 3
+        worker.busy += ["archive.roll_up"] * 3
         worker.now[0] = 10 * LONGEST_STALL_S
 
         assert worker.shows()
 
     def test_the_worker_has_a_heartbeat_with_all_threads_busy(self, worker):
-        worker.busy[0] = 4
+        worker.busy += ["archive.roll_up"] * 4
         for _ in range(5):
             worker.now[0] += LONGEST_STALL_S - 1
             assert worker.shows()
-            worker.heartbeat.task_ended()
+            worker.heartbeat.task_ended(SimpleNamespace(name="archive.roll_up"))
 
     def test_the_worker_has_no_heartbeat_with_all_threads_hanging(self, worker):
-        worker.busy[0] = 4
+        worker.busy += ["archive.roll_up"] * 4
         worker.now[0] = LONGEST_STALL_S + 1
+        worker.heartbeat.task_ended(SimpleNamespace(name="alerts.evaluate"))
+
+        assert not worker.shows()
+
+    def test_the_worker_has_no_heartbeat_with_alerts_hanging(self, worker):
+        worker.busy += ["alerts.evaluate"] * ALERT_THREADS
+        worker.now[0] = LONGEST_STALL_S + 1
+        worker.heartbeat.task_ended(SimpleNamespace(name="archive.roll_up"))
 
         assert not worker.shows()
 
