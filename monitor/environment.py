@@ -18,7 +18,16 @@ from probes.data_folder import default_data
 
 VARIABLES = {
     "SOUNDINGS_DATABASE_URL": (
-        "PostgreSQL to use, as postgresql://user:password@host:port/name; default the one that `manage.py up` runs"
+        "PostgreSQL to use, as postgresql://user:password@host:port/name; default the one that `manage.py up` runs. "
+        "A primary and its standby: postgresql://user:password@host,host/name?target_session_attrs=read-write"
+    ),
+    "SOUNDINGS_READ_DATABASE_URL": (
+        "a standby of PostgreSQL that pages and weekly reports read, as postgresql://user:password@host:port/name; "
+        "default none"
+    ),
+    "SOUNDINGS_ACKNOWLEDGE": (
+        "when a delivery is acknowledged: primary, once PostgreSQL has stored it, or standby, once a standby has it "
+        "too; default primary"
     ),
     "SOUNDINGS_REDIS_URL": (
         "Redis of the centre, as redis://host:port/0, redis+socket:///path, or by its Sentinels as "

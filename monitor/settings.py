@@ -14,6 +14,7 @@ from monitor import environment
 from monitor.accounts import oidc_settings
 from monitor.redis_client import SentinelUrl
 from monitor.stack.postgres import local_url
+from monitor.standby_reads import STANDBY
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = environment.data_folder()
@@ -29,15 +30,15 @@ def _secret_key() -> str:
     return kept.read_text()
 
 
-def _database() -> dict[str, object]:
-    """Django's form of SOUNDINGS_DATABASE_URL; without it, the server that `manage.py up` runs in the data folder."""
-    url = environment.read("SOUNDINGS_DATABASE_URL", local_url(DATA_DIR / "postgres"))
+def _database(variable: str, default: str = "") -> dict[str, object]:
+    """Django's form of the URL in a variable, or of `default`."""
+    url = environment.read(variable, default)
     try:
         parts = conninfo_to_dict(url)
     except psycopg.Error:
         # What libpq says of it quotes it, with the password.
         raise ImproperlyConfigured(
-            "SOUNDINGS_DATABASE_URL cannot be read; write postgresql://user:password@host:port/name"
+            f"{variable} cannot be read; write postgresql://user:password@host:port/name"
         ) from None
     return {
         "ENGINE": "django.db.backends.postgresql",
@@ -76,6 +77,7 @@ ALLOW_PLAIN_HTTP = environment.flag("SOUNDINGS_ALLOW_PLAIN_HTTP")
 TRUSTED_PROXIES = environment.trusted_proxies()
 OIDC = oidc_settings.read()
 NOTIFY_URLS = environment.words("SOUNDINGS_NOTIFY_URLS", "log://")
+ACKNOWLEDGE = environment.choice("SOUNDINGS_ACKNOWLEDGE", ("primary", "standby"))
 REVERSE_NAMES = environment.choice("SOUNDINGS_REVERSE_NAMES", ("public", "all", "off"))
 REPORT_DIR = DATA_DIR / "reports"
 LAB_DIR = environment.folder("SOUNDINGS_LAB_DIR")
@@ -146,6 +148,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "monitor.web.request.former_names.FormerNames",
+    "monitor.web.request.standby.PagesFromStandby",
 ]
 
 ROOT_URLCONF = "monitor.urls"
@@ -167,7 +170,9 @@ TEMPLATES = [
     }
 ]
 
-DATABASES = {"default": _database()}
+DATABASES = {"default": _database("SOUNDINGS_DATABASE_URL", local_url(DATA_DIR / "postgres"))}
+if environment.read("SOUNDINGS_READ_DATABASE_URL"):
+    DATABASES[STANDBY] = _database("SOUNDINGS_READ_DATABASE_URL")
 # The memory of a process is not that of the others: what they share is in PostgreSQL or Redis.
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

@@ -9,6 +9,7 @@ from monitor.reports.contents.report import ReportScope
 from monitor.reports.files import due_report, write_report
 from monitor.reports.numbers import Numbers
 from monitor.reports.sending import send_due
+from monitor.standby_reads import prefer_standby
 
 
 @shared_task(name="reports.weekly")
@@ -18,7 +19,8 @@ def write_last_week() -> None:
     now = timezone.now()
     period = due_report(now)
     if period is not None:
-        write_report(ReportScope(), period, now, Numbers())
+        with prefer_standby():
+            write_report(ReportScope(), period, now, Numbers())
 
 
 @shared_task(name="reports.send")

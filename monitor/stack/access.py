@@ -32,6 +32,7 @@ PASSWORD_BYTES = 32
 HBA = """# Written by Soundings when it starts. Every role needs its password, also on this machine.
 # The password of {superuser} is that of {digest}.
 local all all scram-sha-256
+local replication all scram-sha-256
 """
 OWNED_BY_SUPERUSERS = (Path(__file__).parent / "sql" / "owned_by_superusers.sql").read_text()
 

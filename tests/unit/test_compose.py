@@ -268,6 +268,8 @@ NOT_PASSED_ON = {
     "SOUNDINGS_LOCAL_READ": "every request comes through a proxy, none from this machine itself",
     "SOUNDINGS_LAB_DIR": "the lab needs network namespaces of the machine",
     "SOUNDINGS_DEBUG": "never where others can reach it",
+    "SOUNDINGS_READ_DATABASE_URL": "Compose has a single database",
+    "SOUNDINGS_ACKNOWLEDGE": "Compose has a single database",
 }
 
 

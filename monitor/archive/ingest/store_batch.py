@@ -28,6 +28,7 @@ from monitor.archive.models import RefusedResult
 from monitor.archive.statements import statement
 from monitor.archive.upkeep import retention
 from monitor.prepared import run_prepared
+from monitor.replicated import durable_transaction
 from probes.bounds import LARGEST_BIGINT, LARGEST_INTEGER, LARGEST_SEQUENCE
 from probes.site.wire import Delivered, Receipt, Refusal
 
@@ -127,7 +128,7 @@ def _record_empty(site_id: int, arrival: ParsedBatch, now: datetime) -> bool:
 
 def _store_batch(site_id: int, arrival: ParsedBatch, results: SortedResults, now: datetime) -> Receipt:
     """Store a batch in a transaction."""
-    with transaction.atomic(durable=True):
+    with durable_transaction():
         _take_turn(site_id)
         _keep_to_earlier_refusals(site_id, arrival, results)
         is_new = _record_batch(site_id, arrival, results, now)

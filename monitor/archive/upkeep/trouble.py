@@ -24,6 +24,7 @@ class TroubleKind(StrEnum):
     DISK_FULL = "the disk of the database is full"
     NO_RESOURCES = "the database is out of memory or connections"
     SLOW = "the database is too slow"
+    NOT_REPLICATED = "the standby of the database does not store results"
     AWAY = "the database is unavailable"
 
 
@@ -40,6 +41,7 @@ KINDS = {
     "57014": TroubleKind.SLOW,
     "55P03": TroubleKind.SLOW,
     "40P01": TroubleKind.SLOW,
+    "08007": TroubleKind.NOT_REPLICATED,
 }
 """Kinds by SQLSTATE, https://www.postgresql.org/docs/current/errcodes-appendix.html."""
 
