@@ -46,6 +46,9 @@ test-stamp: setup ## STAMP against a foreign implementation, stamp-suite, which 
 	CARGO_TARGET_DIR=.cache/stamp-suite/target cargo install --quiet --locked --root .cache/stamp-suite stamp-suite --version 1.0.0
 	$(BIN)/python -m pytest tests/net/test_stamp_suite.py
 
+test-ha: setup system-test ## a centre with two of everything, killed process by process while agents deliver; KILLS=3, minutes; KILLS=30 AGENTS=50
+	SOUNDINGS_TEST_KILLS=$(or $(KILLS),3) SOUNDINGS_TEST_AGENTS=$(or $(AGENTS),10) $(BIN)/python -m pytest -m long tests/ha
+
 test-compose: setup ## docker-compose.yml on a Docker engine of its own, as root on Debian 12; ten minutes, 6 GB of disk
 	$(BIN)/python -m tests.compose --write
 
@@ -134,4 +137,4 @@ pins: setup ## whether the pinned packages have wheels for Python 3.11 to 3.13 o
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-compose test-stamp test-faults test-grafana lint check bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit dist deb test-deb test-install test-upgrade pins lock
+.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-ha test-compose test-stamp test-faults test-grafana lint check bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit dist deb test-deb test-install test-upgrade pins lock

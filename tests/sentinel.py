@@ -49,6 +49,11 @@ class RedisWithSentinels:
             self.start(name)
         wait_for(self._is_complete, 60, "the Sentinels know each other and the replica")
 
+    def stop(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+
     def start(self, name: str) -> None:
         """Start a process that was killed; a Redis comes back as the replica of the present master."""
         if name in self.redis_ports:
@@ -95,6 +100,4 @@ def redis_with_sentinels(folder: Path) -> Iterator[RedisWithSentinels]:
         servers.start_all()
         yield servers
     finally:
-        for process in servers.processes.values():
-            process.kill()
-            process.wait()
+        servers.stop()
