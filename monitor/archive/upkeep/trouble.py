@@ -1,12 +1,14 @@
 """Current reasons why deliveries cannot be stored, for agents, pages and `archive status`.
 
 In: database errors. Out: a `DatabaseTrouble` per kind with its newest time. It cannot be stored in the failing
-database, so it is the modification time of an empty file in the data folder, which even a full disk accepts.
+database, so it is the modification time of an empty file in the data folder, which even a full disk accepts. The web
+servers of other machines learn it from Redis.
 """
 
 from __future__ import annotations
 
 import logging
+import socket
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -15,6 +17,13 @@ from pathlib import Path
 from django.conf import settings
 from django.db import Error
 
+from monitor import redis_client
+
+SHARED = "trouble"
+"""Hash in Redis: the time of each kind of trouble at each machine."""
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+FORGOTTEN_AFTER_S = 3600
+"""A machine that is gone clears nothing."""
 logger = logging.getLogger(__name__)
 
 
@@ -53,31 +62,48 @@ def kind_of(error: Error) -> TroubleKind:
 
 
 def record_trouble(kind: TroubleKind) -> None:
-    """Record trouble for all processes on this machine."""
+    """Record trouble for all web servers."""
     file = _file(kind)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
     except OSError as error:
         logger.error("trouble: cannot write %s: %s; the pages will not show that %s", file, error.strerror, kind)
+    redis = redis_client.centre()
+    redis.command("hset", SHARED, _shared_name(kind), datetime.now(UTC).isoformat())
+    redis.command("expire", SHARED, FORGOTTEN_AFTER_S)
 
 
 def clear_trouble() -> None:
-    """Clear all trouble after a batch was stored."""
+    """Clear all trouble of this machine after a batch was stored."""
     for kind in TroubleKind:
-        _file(kind).unlink(missing_ok=True)
+        try:
+            _file(kind).unlink()
+        except FileNotFoundError:
+            continue  # so that a delivery, as a rule, costs Redis nothing
+        redis_client.centre().command("hdel", SHARED, _shared_name(kind))
 
 
 def current_trouble() -> list[DatabaseTrouble]:
-    """Current trouble, newest first; empty since a batch was stored."""
-    troubles = []
+    """Current trouble of all machines, newest first; that of a machine ends when it has stored a batch."""
+    newest: dict[TroubleKind, datetime] = {}
+    for name, at in (redis_client.centre().command("hgetall", SHARED) or {}).items():
+        machine, _, kind_name = name.decode().rpartition("/")
+        if machine != socket.gethostname() and kind_name in TroubleKind.__members__:
+            kind = TroubleKind[kind_name]
+            newest[kind] = max(newest.get(kind, EARLIEST), datetime.fromisoformat(at.decode()))
     for kind in TroubleKind:
         try:
-            at = datetime.fromtimestamp(_file(kind).stat().st_mtime, UTC)
+            at_this_machine = datetime.fromtimestamp(_file(kind).stat().st_mtime, UTC)
         except FileNotFoundError:
             continue
-        troubles.append(DatabaseTrouble(kind, at))
+        newest[kind] = max(newest.get(kind, EARLIEST), at_this_machine)
+    troubles = [DatabaseTrouble(kind, at) for kind, at in newest.items()]
     return sorted(troubles, key=lambda trouble: trouble.at, reverse=True)
+
+
+def _shared_name(kind: TroubleKind) -> str:
+    return f"{socket.gethostname()}/{kind.name}"
 
 
 def _file(kind: TroubleKind) -> Path:
