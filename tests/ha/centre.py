@@ -168,10 +168,9 @@ class Centre:
         self._start_postgres(place)
 
     def _superuser_url(self, place: int) -> str:
-        # The passfile must outlive the server that it is of: the standby keeps its path.
-        file = str(access.passfile(self.folder, access.SUPERUSER))
-        known = file if Path(file).exists() else str(access.passfile(self.clusters[place].directory, access.SUPERUSER))
-        return make_conninfo(self.clusters[place].superuser_url(DATABASE), passfile=known)
+        # A standby keeps the path of its passfile, which must outlive the primary's folder.
+        passfile = access.passfile(self.folder, access.SUPERUSER)
+        return make_conninfo(self.clusters[place].superuser_url(DATABASE), passfile=passfile)
 
     def _start_postgres(self, place: int) -> None:
         cluster = self.clusters[place]
