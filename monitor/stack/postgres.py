@@ -25,7 +25,8 @@ import psycopg
 from monitor.stack import access
 from probes.private_files import UMASK, make_folder
 from probes.supervision.liveness import LivenessCheck
-from probes.supervision.supervise import Supervisor, make_socket_dir, socket_dir
+from probes.supervision.socket_folders import make_socket_dir, socket_dir
+from probes.supervision.supervise import Supervisor
 
 NOBODY = "65534"
 AS_NOBODY = ["unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}"]

@@ -32,7 +32,8 @@ from probes.commands.own_command import MANAGE
 from probes.private_files import UMASK, close_to_others, is_open_to_others, replace_privately
 from probes.supervision.liveness import FileHeartbeat, LivenessCheck
 from probes.supervision.processes import machine_load
-from probes.supervision.supervise import REPORT_WAIT_EVERY_S, Child, StartError, Supervisor, make_socket_dir, socket_dir
+from probes.supervision.socket_folders import make_socket_dir, socket_dir
+from probes.supervision.supervise import REPORT_WAIT_EVERY_S, Child, StartError, Supervisor
 
 PYTHON = [sys.executable]
 WORKER_THREADS = 4

@@ -1,8 +1,7 @@
 """`python -m probes site`: runs a site's agent until it is told to stop. `site join`, `site status`, `site doctor`
 and `site limits` are separate modules, loaded on use.
 
-This process only supervises: it starts the agent's worker, restarts it when it dies or hangs, and stops it. It measures
-nothing itself and stays small.
+This process only checks the options; then it becomes the agent's supervisor (`probes.site.supervisor`).
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ import fcntl
 import functools
 import importlib
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, NoReturn
 
 import msgspec
 
@@ -26,7 +24,6 @@ from probes.commands.subcommands import add_subcommand
 from probes.data_folder import default_agent_data
 from probes.private_files import UMASK, close_to_others, is_open_to_others
 from probes.site import identity
-from probes.site.journal import MAX_SILENCE_S
 from probes.site.limits.read import LimitsError, read_limits
 from probes.site.limits.usage import UsageError, read_usage
 from probes.site.settings import (
@@ -44,11 +41,7 @@ from probes.site.settings import (
     token_file,
     usage_file,
 )
-from probes.supervision.liveness import FileHeartbeat, LivenessCheck
-from probes.supervision.supervise import StartError, StartInterrupted, Supervisor
-
-SMALL = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}  # the worker has many threads that do little
-
+from probes.site.supervisor import say
 
 DATA = default_agent_data()
 
@@ -177,11 +170,9 @@ def _run_verb(module_name: str, args: argparse.Namespace) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the agent; 0 when it was told to stop, 1 when it could not start. Raises PermissionError."""
+    """Check the options and run the agent, in the place of this process; 1 when it could not start. Raises
+    PermissionError."""
     os.umask(UMASK)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
     try:
         data = args.data.resolve()
         data.mkdir(parents=True, exist_ok=True)
@@ -189,20 +180,16 @@ def run(args: argparse.Namespace) -> int:
         close_to_others(data, WRITTEN)
         if is_open_to_others(data):
             say(f"{data} belongs to another user and can be entered by others: chmod 700 {data}")
-        with _only_agent_of(data):
+        with _only_agent_of(data) as lock:
             begun = identity.begin(identity_file(data))
             settings = msgspec.structs.replace(settings, identity=str(begun))
             keep_start_options(settings)
-            with _metrics(args.metrics, data):
-                _supervise(settings, stop)
-    except StartInterrupted:
-        return 0
+            _become_supervisor(settings, lock, args.metrics)
     except PermissionError:
         raise
-    except (SettingsError, LimitsError, UsageError, AlreadyRunning, StartError, OSError) as error:
+    except (SettingsError, LimitsError, UsageError, AlreadyRunning, OSError) as error:
         print(f"site: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
 def _settings(args: argparse.Namespace, data: Path) -> AgentSettings:
@@ -234,8 +221,8 @@ def _settings(args: argparse.Namespace, data: Path) -> AgentSettings:
 
 
 @contextlib.contextmanager
-def _only_agent_of(data: Path) -> Iterator[None]:
-    """Hold the lock of the data folder; the kernel lets go of it however we end."""
+def _only_agent_of(data: Path) -> Iterator[IO[str]]:
+    """Hold the lock of the data folder, in its file; the kernel lets go of it however we end."""
     with lock_file(data).open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -247,38 +234,16 @@ def _only_agent_of(data: Path) -> Iterator[None]:
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()
-        yield
+        yield lock
 
 
-@contextlib.contextmanager
-def _metrics(given: str | None, data: Path) -> Iterator[None]:
-    """Serve the metrics if an address is given. The module is loaded on use: this process stays small."""
-    if given is None:
-        yield
-        return
-    with importlib.import_module("probes.site.metrics").served(given, data) as url:
-        say(f"metrics at {url}")
-        yield
-
-
-def _supervise(settings: AgentSettings, stop: threading.Event) -> None:
-    """Start the agent's worker and supervise it until `stop` is set."""
-    supervisor = Supervisor(Path(settings.data) / "log", say, stop=stop)
-    try:
-        worker = supervisor.add(
-            "worker",
-            [sys.executable, "-m", "probes.site.worker"],
-            env={**settings.environment(), **SMALL},
-            liveness=LivenessCheck(FileHeartbeat(settings.heartbeat_file), MAX_SILENCE_S),
-        )
-        say(
-            f"worker runs (log {worker.log}); delivering to {', else '.join((settings.centre, *settings.further_urls))}"
-        )
-        supervisor.run_until(stop)
-    finally:
-        supervisor.stop()
-        say("stopped")
-
-
-def say(line: str) -> None:
-    print(f"site: {line}", flush=True)
+def _become_supervisor(settings: AgentSettings, lock: IO[str], metrics: str | None) -> NoReturn:
+    """Replace this process by the supervisor, which keeps the lock of the data folder."""
+    os.set_inheritable(lock.fileno(), True)
+    options = [settings.data, str(settings.heartbeat_file), settings.centre, *([] if metrics is None else [metrics])]
+    sys.stdout.flush()
+    os.execve(
+        sys.executable,
+        [sys.executable, "-m", "probes.site.supervisor", *options],
+        {**os.environ, **settings.environment()},
+    )

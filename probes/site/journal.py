@@ -19,8 +19,6 @@ import probes
 from probes.site.health import Health
 
 MAX_MESSAGE_CHARACTERS = 500
-MAX_SILENCE_S = 60.0
-"""A worker that has written nothing for as long has stopped working, whatever its process does."""
 
 
 class RunningCycle(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,9 +20,9 @@ from prometheus_client import CollectorRegistry, Metric, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from probes.site.settings import SettingsError
 from probes.site.spool.spool import SpoolError
 from probes.site.status import AgentStatus, read_status
+from probes.supervision.supervise import StartError
 
 KEPT_S = 5.0
 
@@ -31,7 +31,7 @@ Labels = Mapping[str, str]
 
 @contextlib.contextmanager
 def served(given: str, data: Path) -> Iterator[str]:
-    """Serve `/metrics` at ADDRESS:PORT while the context lasts; yields its URL. Raises `SettingsError` if listening
+    """Serve `/metrics` at ADDRESS:PORT while the context lasts; yields its URL. Raises `StartError` if listening
     fails."""
     address, port = parse_address(given)
     registry = CollectorRegistry(auto_describe=False)
@@ -39,7 +39,7 @@ def served(given: str, data: Path) -> Iterator[str]:
     try:
         server, thread = start_http_server(port, addr=address, registry=registry)
     except OSError as error:
-        raise SettingsError(f"--metrics {given}: {error.strerror}; give another address of this machine") from error
+        raise StartError(f"--metrics {given}: {error.strerror}; give another address of this machine") from error
     try:
         shown = f"[{address}]" if ":" in address else address
         yield f"http://{shown}:{server.server_address[1]}/metrics"
@@ -50,14 +50,14 @@ def served(given: str, data: Path) -> Iterator[str]:
 
 
 def parse_address(given: str) -> tuple[str, int]:
-    """The address and the port of 127.0.0.1:9375 or [::1]:9375. Raises `SettingsError`."""
+    """The address and the port of 127.0.0.1:9375 or [::1]:9375. Raises `StartError`."""
     try:
         parts = urlsplit(f"//{given}")
         address, port = parts.hostname, parts.port
     except ValueError:
         address, port = None, None
     if not address or port is None or parts.netloc != given:
-        raise SettingsError(f"--metrics {given}: write ADDRESS:PORT, as 127.0.0.1:9375 or [::1]:9375")
+        raise StartError(f"--metrics {given}: write ADDRESS:PORT, as 127.0.0.1:9375 or [::1]:9375")
     return address, port
 
 

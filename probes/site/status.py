@@ -17,11 +17,12 @@ import msgspec
 from probes.commands.own_command import agent_command
 from probes.quantities import counted
 from probes.site.health import Health
-from probes.site.journal import MAX_SILENCE_S, DatedMessage, WorkerState, read_state
+from probes.site.journal import DatedMessage, WorkerState, read_state
 from probes.site.plan import PlanCache
 from probes.site.settings import lock_file, plan_file, spool_file, state_file
 from probes.site.spool.contents import SpoolContents, read_contents
 from probes.site.spool.spool import SpoolError
+from probes.site.supervisor import MAX_SILENCE_S
 from probes.site.wire import Plan
 
 

@@ -1,4 +1,4 @@
-"""The agent's worker process: `python -m probes.site.worker`, started by `probes.site.command`.
+"""The agent's worker process: `python -m probes.site.worker`, started by `probes.site.supervisor`.
 
 A Celery worker with a pool of threads, and beat in another thread, so that an agent is a single Python process beside
 its supervisor. Settings come through the environment. It logs to standard error.
@@ -12,6 +12,11 @@ import signal
 import sys
 import threading
 from typing import Any
+
+if __name__ == "__main__":
+    # Celery imports these where they are installed, which costs 6 MB, and an agent uses none of them. An import of a
+    # module that is None fails as if it was not installed.
+    sys.modules.update(dict.fromkeys(("django", "greenlet", "psutil", "yaml")))  # type: ignore[arg-type]
 
 from celery import bootsteps, signals
 from celery.beat import EmbeddedService

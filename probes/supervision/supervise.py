@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import hashlib
 import os
 import signal
-import stat
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -44,9 +41,10 @@ LOOK_EVERY_S = 1.0
 """Interval of the checks of liveness and log sizes."""
 LONGEST_LOOK_S = 5.0
 """Maximum time between two checks that counts as a child's silence: this process may itself have been stopped."""
+STOPPED_EVERY_S = 5.0
+"""Interval of the checks for stopped processes; each reads a file of every thread of every descendant."""
 STOPPED_LIMIT_S = 30.0
 """A process stopped (SIGSTOP) for this long is killed; a busy process is never in that state."""
-LONGEST_SOCKET_DIR_BYTES = 85
 
 
 class StartError(Exception):
@@ -55,33 +53,6 @@ class StartError(Exception):
 
 class StartInterrupted(StartError):
     """The start was stopped by the user."""
-
-
-def socket_dir(directory: Path) -> Path:
-    """Folder for the Unix sockets of processes in `directory`: inside it, unless socket paths would exceed the kernel's
-    limit of 107 bytes."""
-    inside = directory / "socket"
-    if len(os.fsencode(inside)) <= LONGEST_SOCKET_DIR_BYTES:
-        return inside
-    digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]
-    return Path(tempfile.gettempdir()) / f"soundings-{os.getuid()}-{digest}" / "socket"
-
-
-def make_socket_dir(directory: Path) -> Path:
-    """Create the private `socket_dir` of `directory`. Raises `StartError` if it is outside and another user
-    owns that path."""
-    folder = socket_dir(directory)
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.parent != directory:
-        status = folder.parent.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
-            raise StartError(
-                f"{folder.parent} belongs to another user or is not private; "
-                "remove it, or use a shorter data folder path"
-            )
-        make_folder(folder.parent)
-    make_folder(folder)
-    return folder
 
 
 @dataclass(slots=True)
@@ -139,7 +110,7 @@ class Supervisor:
         self.children: list[Child] = []
         self._stopped_limit_s = stopped_limit_s
         self._stopped_s: dict[int, float] = {}
-        self._looked_at = time.monotonic()
+        self._looked_at = self._sought_stopped_at = time.monotonic()
         self._logs_too_large: set[Path] = set()
         make_folder(log_dir)
 
@@ -196,7 +167,10 @@ class Supervisor:
         since_look_s = now - self._looked_at
         if since_look_s >= LOOK_EVERY_S:
             self._looked_at = now
-            self._end_stopped(min(since_look_s, LONGEST_LOOK_S))
+            since_sought_s = now - self._sought_stopped_at
+            if since_sought_s >= STOPPED_EVERY_S:
+                self._sought_stopped_at = now
+                self._end_stopped(min(since_sought_s, LONGEST_LOOK_S))
             self._end_silent(min(since_look_s, LONGEST_LOOK_S))
             self._rotate_logs()
         for child in self.children:

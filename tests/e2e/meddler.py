@@ -18,7 +18,7 @@ import msgspec
 import zstandard
 
 from probes.site.wire import Batch
-from probes.supervision.supervise import socket_dir
+from probes.supervision.socket_folders import socket_dir
 
 RESULTS = b"POST /api/agent/results "
 

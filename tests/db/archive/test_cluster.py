@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 from monitor.stack import access, postgres
-from probes.supervision.supervise import Supervisor, socket_dir
+from probes.supervision.socket_folders import socket_dir
+from probes.supervision.supervise import Supervisor
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ SPINNING = (
 @pytest.fixture
 def supervisor(tmp_path, monkeypatch):
     monkeypatch.setattr(supervise, "LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(supervise, "STOPPED_EVERY_S", 0.1)
     lines = []
     supervisor = Supervisor(tmp_path / "log", lines.append, stopped_limit_s=1.0)
     supervisor.lines = lines

@@ -167,8 +167,7 @@ def test_the_command_line_takes_precedence_over_the_join(tmp_path):
         ("{", ("join again", "--centre")),
     ],
 )
-def test_a_folder_that_did_not_join_gets_instructions(tmp_path, capsys, monkeypatch, content, facts):
-    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+def test_a_folder_that_did_not_join_gets_instructions(tmp_path, capsys, content, facts):
     if content is not None:
         joined_file(tmp_path).write_text(content)
 

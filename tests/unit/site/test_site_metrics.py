@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from probes.__main__ import main
+from probes.site import supervisor
 from probes.site.health import Health, KernelClock
 from probes.site.journal import DatedMessage, RunningCycle, WorkerState, write_state
 from probes.site.metrics import KEPT_S, AgentCollector, parse_address, served
 from probes.site.plan import PlanCache
-from probes.site.settings import SettingsError
 from probes.site.spool.spool import Spool
 from probes.site.wire import Plan, Refusal
+from probes.supervision.supervise import StartError
 from tests.facts import lacks
 from tests.unit.site.test_spool import result
 
@@ -139,22 +139,17 @@ def test_an_address_and_port_are_parsed(text, expected):
 
 @pytest.mark.parametrize("text", ["", "9375", ":9375", "127.0.0.1", "127.0.0.1:x", "::1:9375", "a:1/b", "a:99999"])
 def test_an_invalid_address_and_port_is_reported_with_the_form(text):
-    with pytest.raises(SettingsError, match=r"write ADDRESS:PORT, as 127\.0\.0\.1:9375"):
+    with pytest.raises(StartError, match=r"write ADDRESS:PORT, as 127\.0\.0\.1:9375"):
         parse_address(text)
 
 
-def test_a_port_in_use_is_reported_and_the_agent_does_not_start(agent, tmp_path_factory, capsys):
+def test_a_port_in_use_is_reported_and_the_agent_does_not_start(agent, tmp_path_factory, capsys, monkeypatch):
     data = tmp_path_factory.mktemp("other")
-    (data / "token").write_text("x")
+    monkeypatch.setattr(supervisor.signal, "signal", lambda *_: None)
 
     with served("127.0.0.1:0", agent) as url:
         port = url.split(":")[2].split("/")[0]
-        status = main(
-            [
-                *("site", "--centre", "http://127.0.0.1:1", "--token-file", str(data / "token")),
-                *("--data", str(data), "--metrics", f"127.0.0.1:{port}"),
-            ]
-        )
+        status = supervisor.main([str(data), str(data / "pulse"), "http://127.0.0.1:1", f"127.0.0.1:{port}"])
 
     assert status == 1
     assert lacks(capsys.readouterr().err, f"--metrics 127.0.0.1:{port}:", "Address already in use", "another") == []

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from probes.supervision import supervise
-from probes.supervision.supervise import StartError, StartInterrupted, Supervisor, make_socket_dir, socket_dir
+from probes.supervision.socket_folders import make_socket_dir, socket_dir
+from probes.supervision.supervise import StartError, StartInterrupted, Supervisor
 from tests.facts import lacks
 
 SPINNING = [sys.executable, "-c", "while True: pass"]

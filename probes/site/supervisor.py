@@ -1,0 +1,81 @@
+"""The agent's supervisor: starts the agent's worker, restarts it when it dies or hangs, and stops it.
+
+`probes.site.command` checks the options, and then replaces its process by
+`python -m probes.site.supervisor DATA HEARTBEAT CENTRE [METRICS]`, which runs for months and therefore imports little.
+The worker's settings are in the environment already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from probes.commands.ending import without_traceback
+from probes.supervision.liveness import FileHeartbeat, LivenessCheck
+from probes.supervision.supervise import StartError, StartInterrupted, Supervisor
+
+SMALL = {"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}  # the worker has many threads that do little
+MAX_SILENCE_S = 60.0
+"""A worker that has written nothing for as long has stopped working, whatever its process does."""
+
+
+def main(arguments: list[str]) -> int:
+    """Supervise until a signal says to stop; 0 then, 1 when it could not start."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    data, heartbeat, centre, *metrics = arguments
+    try:
+        with _metrics(metrics, Path(data)):
+            supervise(Path(data), Path(heartbeat), centre, stop)
+    except StartInterrupted:
+        return 0
+    except PermissionError:
+        raise
+    except (StartError, OSError) as error:
+        print(f"site: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def supervise(data: Path, heartbeat: Path, centre: str, stop: threading.Event) -> None:
+    """Start the agent's worker and supervise it until `stop` is set."""
+    supervisor = Supervisor(data / "log", say, stop=stop)
+    try:
+        worker = supervisor.add(
+            "worker",
+            [sys.executable, "-m", "probes.site.worker"],
+            env=SMALL,
+            liveness=LivenessCheck(FileHeartbeat(heartbeat), MAX_SILENCE_S),
+        )
+        say(f"worker runs (log {worker.log}); delivering to {centre}")
+        supervisor.run_until(stop)
+    finally:
+        supervisor.stop()
+        say("stopped")
+
+
+@contextlib.contextmanager
+def _metrics(given: list[str], data: Path) -> Iterator[None]:
+    """Serve the metrics if an address is given. The module, and all that it needs, is loaded on use."""
+    if not given:
+        yield
+        return
+    with importlib.import_module("probes.site.metrics").served(given[0], data) as url:
+        say(f"metrics at {url}")
+        yield
+
+
+def say(line: str) -> None:
+    print(f"site: {line}", flush=True)
+
+
+if __name__ == "__main__":
+    with without_traceback("site"):
+        status = main(sys.argv[1:])
+    sys.exit(status)
