@@ -30,7 +30,11 @@ LARGEST_DSCP = 63
 ECN_BITS = 2
 """The DSCP is the upper six bits of the traffic class (RFC 2474)."""
 
+UNSPECIFIED = bytes(28)
+"""A socket address of the family AF_UNSPEC, as long as that of IPv6."""
+
 Opened = TypeVar("Opened")
+_connect = ctypes.CDLL(None).connect
 
 
 class Egress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -114,7 +118,8 @@ def source_addresses(
             with suppress(OSError), _unsent(family, egress) as probe:
                 probe.bind((source, 0))
                 return [source] * len(destinations)
-        return [_local_address(family, destination, egress) for destination in destinations]
+        with _unsent(family, egress) as probe:
+            return [_local_address(probe, family, destination, egress) for destination in destinations]
 
     with suppress(OSError, ProbeError):
         return open_within(egress, look_up)
@@ -132,11 +137,13 @@ def _unsent(family: int, egress: Egress) -> socket.socket:
     return probe
 
 
-def _local_address(family: int, destination: SocketAddress, egress: Egress) -> str | None:
-    # A socket of its own for each destination: one that is connected again keeps its local address.
-    with _unsent(family, egress) as probe:
-        try:
-            probe.connect((destination[0], DISCARD_PORT, *destination[2:]))
-        except OSError:
-            return None
-        return str(probe.getsockname()[0]).partition("%")[0]
+def _local_address(probe: socket.socket, family: int, destination: SocketAddress, egress: Egress) -> str | None:
+    # A socket that is connected again keeps its local address. Disconnected (connect(2), AF_UNSPEC), it keeps neither
+    # that nor its interface.
+    _connect(probe.fileno(), UNSPECIFIED, len(UNSPECIFIED))
+    prepare(probe, family, egress)
+    try:
+        probe.connect((destination[0], DISCARD_PORT, *destination[2:]))
+    except OSError:
+        return None
+    return str(probe.getsockname()[0]).partition("%")[0]

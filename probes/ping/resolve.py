@@ -45,8 +45,9 @@ def resolve(names: Iterable[Name], deadline: Deadline) -> dict[Name, Resolution]
     distinct = set(names)
     answers: dict[Name, Resolution] = {}
     for name in distinct:
-        if _is_numeric(name[0]):
-            answers[name] = _resolve_target(*name)
+        literal = _resolve_literal(*name)
+        if literal is not None:
+            answers[name] = literal
     pending: queue.SimpleQueue[Name] = queue.SimpleQueue()
     results: queue.SimpleQueue[tuple[Name, Resolution]] = queue.SimpleQueue()
     names_left = distinct - answers.keys()
@@ -83,9 +84,17 @@ def _resolve_pending(pending: queue.SimpleQueue[Name], results: queue.SimpleQueu
         results.put((name, _resolve_target(*name)))
 
 
-def _is_numeric(name: str) -> bool:
-    """Whether this is an address without a zone, which needs no lookup."""
-    return "%" not in name and any(packed(name, family) is not None for family in FAMILY)
+def _resolve_literal(name: str, family: int) -> Resolution | None:
+    """The answer for an address without a zone, which needs no lookup; None for all others."""
+    if "%" in name:
+        return None
+    host = packed(name, family)
+    if host is None:
+        return _resolve_target(name, family) if packed(name, 6 if family == 4 else 4) is not None else None
+    refusal = refusal_reason(host)
+    if refusal is not None:
+        return NotPermitted(refusal)
+    return (name, 0) if family == 4 else (socket.inet_ntop(socket.AF_INET6, host), 0, 0, 0)
 
 
 def _resolve_target(name: str, family: int) -> Resolution:

@@ -63,7 +63,7 @@ class Networks(msgspec.Struct, frozen=True, kw_only=True):
 
 def forbids_address(networks: Networks, address: str) -> str | None:
     """The rule against measuring a literal address. An IPv6 address that embeds an IPv4 address counts as both."""
-    parsed = ipaddress.ip_address(address.partition("%")[0])
+    parsed = _parse(address.partition("%")[0])
     return next((rule for each in (parsed, *_carried(parsed)) if (rule := _forbids(networks, each))), None)
 
 
@@ -118,6 +118,11 @@ def _opens(networks: Networks, guarded: str, address: Address) -> bool:
         for allowed in networks.allowed
         if address in _network(allowed)
     )
+
+
+@lru_cache(maxsize=16_384)
+def _parse(text: str) -> Address:
+    return ipaddress.ip_address(text)
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,6 @@ In: targets of a cycle, or a slot. Out: targets and specs with literal addresses
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import Any
 import msgspec
 
 from probes.contract import CycleKind, CycleTask, Deadline, Load, NotPermitted, ProbeError, Slot, SlotKind, Target
+from probes.ping.addresses import packed
 from probes.ping.resolve import RESOLVE_S, Resolution, resolve
 from probes.site.limits.limits import Limits
 from probes.site.limits.usage import Usage, UsageEntry
@@ -138,7 +138,8 @@ class Permit:
 def _with_address(target: Target, answer: Resolution) -> Verdict:
     if isinstance(answer, ProbeError):
         return answer
-    return replace(target, address=target.address if _is_literal(target.address) else str(answer[0]))
+    is_literal = packed(target.address, target.family) is not None
+    return target if is_literal else replace(target, address=str(answer[0]))
 
 
 def _resolved_alike(
@@ -153,14 +154,6 @@ def _resolved_alike(
     return tuple(
         replace(target, address=literal.get((target.address, target.family), target.address)) for target in planned
     )
-
-
-def _is_literal(address: str) -> bool:
-    try:
-        ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    return True
 
 
 def _require_none(rule: str | None) -> None:
