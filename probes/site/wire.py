@@ -29,6 +29,7 @@ from probes.bounds import (
     PositiveCount,
     RttMs,
     SequenceNumber,
+    ShortText,
     SmallCount,
     TestName,
     Text,
@@ -41,8 +42,12 @@ from probes.site.health import Health
 from probes.stamp.spec import ReflectorPlan
 from probes.trace.spec import TraceReason, TraceSpec
 
-PROTOCOL = 1
-"""The version of all that is here, raised by every change that an older end would misunderstand."""
+PROTOCOL = 2
+"""The version of all that is here, raised by every change that an older end would misunderstand. Since 2, a batch may
+have blocks."""
+LOWEST_PROTOCOL = 1
+"""The lowest version that an agent speaks, with a centre that has not told which ones it does."""
+BLOCKS_SINCE = 2
 PROTOCOL_HEADER = "Soundings-Protocol"
 PROTOCOLS_HEADER = "Soundings-Protocols"
 IDENTITY_HEADER = "Soundings-Agent"
@@ -223,6 +228,37 @@ class Delivered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cycle: Count | None = None
 
 
+class BurstBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Measured bursts of a test as columns, to be delivered. `bursts` are records of `probes.ping.columns.RECORD`,
+    `rtts_ns` the RTTs of all their requests, burst after burst, as little-endian integers of 64 bits, -1 where lost;
+    the other columns have a text for each burst, or none at all. `first` is the sequence of the first burst, the others
+    have the numbers after it. The rest is that of `Delivered`. A burst with ICMP errors, packets under load or requests
+    that were not sent is a `Delivered` of its own."""
+
+    first: SequenceNumber = 0
+    test: TestName
+    family: Literal[4, 6]
+    clock_source: ShortText | None
+    bursts: bytes
+    rtts_ns: bytes
+    targets: tuple[str, ...]
+    addresses: tuple[ShortText, ...]
+    source_addresses: tuple[ShortText | None, ...]
+    details: tuple[str | None, ...] = ()
+    clock_off_s: float | None = None
+    every_s: PositiveCount | None = None
+    cycle: Count | None = None
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    @property
+    def sequences(self) -> range:
+        return range(self.first, self.first + len(self))
+
+
+ToDeliver = Delivered | BurstBlock
+
 PLANNED_LATE = "the agent got the plan with this slot"
 """Begin of the detail of a slot that had begun before its agent knew of it."""
 
@@ -260,17 +296,29 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Results delivered together. `spool` names the agent's spool file for its life, `number` counts its batches
     from 1 without gaps; a batch that is sent again has the same number and the same results. Number 0 has none and
-    only asks whether the centre can read our batches."""
+    only asks whether the centre can read our batches. `blocks` have results too; they are left out where there are
+    none, or where the centre speaks an earlier version of the protocol."""
 
     spool: str
     number: int
     agent_version: str
     sent_at: datetime
     results: tuple[Delivered, ...]
+    blocks: tuple[BurstBlock, ...] | msgspec.UnsetType = msgspec.UNSET
     queued: int = 0
     dropped: int = 0
     health: Health | None = None
     account: Account | None = None
+
+    @property
+    def all_blocks(self) -> tuple[BurstBlock, ...]:
+        return () if isinstance(self.blocks, msgspec.UnsetType) else self.blocks
+
+    @property
+    def sequences(self) -> list[int]:
+        """The numbers of all its results."""
+        singles = [delivered.sequence for delivered in self.results]
+        return singles + [sequence for block in self.all_blocks for sequence in block.sequences]
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,8 +7,11 @@ checked separately, so that a malformed result does not affect the others. Nothi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -17,8 +20,10 @@ from msgspec import Meta
 from monitor.archive.ingest.jsonb import for_jsonb
 from monitor.archive.ingest.kinds import KIND_OF_RESULT
 from probes.bounds import LARGEST_BIGINT, NO_NUL, Count, Moment, Text
+from probes.ping.columns import BurstArrays
 from probes.site.health import Health
-from probes.site.wire import Account, Delivered
+from probes.site.spool.blocks import read_block, values_at
+from probes.site.wire import Account, BurstBlock, Delivered
 
 LARGEST_BATCH = 10_000
 """Maximum results in a batch."""
@@ -47,13 +52,15 @@ class BatchTooLarge(ValueError):
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """`probes.site.wire.Batch` with bounds on its fields; results and agent health are still encoded."""
+    """`probes.site.wire.Batch` with bounds on its fields; results and agent health are still encoded. A malformed block
+    spoils the batch: the agent then sends its results one by one."""
 
     spool: Annotated[Text, Meta(max_length=200)]
     number: Annotated[int, Meta(ge=0, le=LARGEST_NUMBER)]
     agent_version: Annotated[Text, Meta(max_length=200)]
     sent_at: Moment
     results: Annotated[tuple[msgspec.Raw, ...], Meta(max_length=LARGEST_BATCH)]
+    blocks: tuple[BurstBlock, ...] = ()
     queued: Count = 0
     dropped: Count = 0
     health: msgspec.Raw = msgspec.Raw()
@@ -95,15 +102,39 @@ class MalformedResult(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ParsedBatch:
-    """A batch whose own fields are valid."""
+    """A batch whose own fields are valid. The positions of its results are followed by those of the bursts in its
+    blocks, whose columns are in `columns`."""
 
     envelope: Envelope
     format: Format
+    columns: tuple[BurstArrays, ...]
 
     def __len__(self) -> int:
-        return len(self.envelope.results)
+        return len(self.envelope.results) + sum(map(len, self.columns))
+
+    def blocks(self) -> Iterator[tuple[int, BurstBlock, BurstArrays]]:
+        """Each block with the position of its first burst."""
+        return zip(self._first_places, self.envelope.blocks, self.columns, strict=True)
+
+    @cached_property
+    def _first_places(self) -> tuple[int, ...]:
+        lengths = map(len, self.columns[:-1])
+        return tuple(accumulate(lengths, initial=len(self.envelope.results)))[: len(self.columns)]
+
+    def encoded(self, place: int) -> msgspec.Raw:
+        """The result at a position as a message of its own."""
+        if place < len(self.envelope.results):
+            return self.envelope.results[place]
+        first, block, columns = self._block_at(place)
+        encode = msgspec.json.encode if self.format is JSON else msgspec.msgpack.encode
+        return msgspec.Raw(encode(values_at(block, columns, place - first)))
+
+    def _block_at(self, place: int) -> tuple[int, BurstBlock, BurstArrays]:
+        firsts = self._first_places
+        number = bisect_right(firsts, place) - 1
+        return firsts[number], self.envelope.blocks[number], self.columns[number]
 
     def portions(self) -> Iterator[range]:
         """Position ranges of the results, each range small enough to be decoded at once."""
@@ -113,17 +144,17 @@ class ParsedBatch:
             if place > first and (size > BYTES_AT_ONCE or place - first == RESULTS_AT_ONCE):
                 yield range(first, place)
                 first, size = place, len(encoded)
-        if len(self):
-            yield range(first, len(self))
+        if self.envelope.results:
+            yield range(first, len(self.envelope.results))
 
-    def read(self, places: range) -> tuple[dict[int, Delivered], list[MalformedResult]]:
+    def read(self, places: Iterable[int]) -> tuple[dict[int, Delivered], list[MalformedResult]]:
         """Parse the results at these positions: valid results by position, and the refused ones."""
-        decode, encoded = self.format.delivered.decode, self.envelope.results
+        decode = self.format.delivered.decode
         results: dict[int, Delivered] = {}
         unreadable = []
         for place in places:
             try:
-                delivered = decode(_bounded(encoded[place]))
+                delivered = decode(_bounded(self.encoded(place)))
             except UNDECODABLE as error:
                 unreadable.append(MalformedResult(place, self.sequence_at(place), _reason(error)))
                 continue
@@ -137,6 +168,9 @@ class ParsedBatch:
     def sequence_at(self, place: int) -> int:
         """Sequence number of a result, valid or not. A result without a number gets its negative position in the batch,
         so that a repeated delivery of the batch refers to it by the same number."""
+        if place >= len(self.envelope.results):
+            first, block, _ = self._block_at(place)
+            return block.sequences[place - first]
         try:
             numbered: _Numbered = self.format.numbered.decode(self.envelope.results[place])
         except UNDECODABLE:
@@ -162,7 +196,7 @@ class ParsedBatch:
     def as_json(self, place: int) -> Any:
         """A result as PostgreSQL's jsonb can hold it: NaN as null, no NUL; oversized or non-JSON results as their first
         characters."""
-        raw = self.envelope.results[place]
+        raw = self.encoded(place)
         try:
             value = for_jsonb(self.format.anything.decode(_bounded(raw)))
         except (*UNDECODABLE, TypeError, ValueError, OverflowError):
@@ -199,7 +233,12 @@ def read(body: bytes, how: Format) -> ParsedBatch:
             if rewritten is not None:
                 return read(rewritten, MESSAGE_PACK)
         raise BatchRejected(f"not a batch: {_reason(error)}") from error
-    return ParsedBatch(envelope, how)
+    if len(envelope.results) + sum(map(len, envelope.blocks)) > LARGEST_BATCH:
+        raise BatchTooLarge(f"more than {LARGEST_BATCH} results; send smaller batches")
+    try:
+        return ParsedBatch(envelope, how, tuple(map(read_block, envelope.blocks)))
+    except ValueError as error:
+        raise BatchRejected(f"not a batch: a block is damaged: {error}") from error
 
 
 def _encode_for_json(body: bytes) -> bytes | None:

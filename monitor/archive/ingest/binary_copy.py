@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from ipaddress import ip_address
-from itertools import chain
+from itertools import chain, repeat
 from operator import attrgetter
 from typing import Any
 
@@ -25,11 +25,15 @@ from django.db.models import BooleanField, Field, GenericIPAddressField, Integer
 from numpy.typing import NDArray
 
 from monitor.archive.models import Burst as BurstRow
+from probes.contract import Outcome
+from probes.ping import columns as burst_columns
+from probes.ping.columns import LOST_NS, NONE, NS_PER_MS, STAMPS, BurstArrays
 from probes.ping.spec import Burst, IcmpError
 from probes.site.wire import Delivered
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+EPOCH_US = (EPOCH - burst_columns.EPOCH) // MICROSECOND
 HEAD = {"path_id": ">i4", "measured_us": ">i8", "packet_bytes": ">i4", "sent": ">i2", "received": ">i2"}
 """First columns of a row: fixed width, never null; `measured_us` is the column `measured_at`."""
 FIRST = ("path_id", "measured_at", "packet_bytes", "sent", "received", "during_test")
@@ -118,6 +122,59 @@ def pack(results: Sequence[Delivered]) -> Rows:
         np.array([delivered.sequence for delivered in results], np.int64),
         [head + middle + rtts for head, middle, rtts in parts],
     )
+
+
+def pack_columns(columns: BurstArrays, places: Integers, first_sequence: int) -> Rows:
+    """Encode the bursts at these places of a block, all valid, as rows in the same order."""
+    records = columns.records[places]
+    keys = {name: records[name].astype(np.int64) for name in ("path_id", "packet_bytes", "sent", "received")}
+    keys["measured_us"] = records["started_us"] - EPOCH_US
+    heads = _heads(keys)
+    values: dict[str, Iterable[Any]] = {
+        "outcome": repeat(Outcome.MEASURED),
+        "clock_source": repeat(columns.clock_source),
+        "path_mtu_bytes": repeat(None),
+        "address": [columns.addresses[place] for place in places.tolist()],
+        "source_address": [columns.source_addresses[place] for place in places.tolist()],
+        "rate_limited": _mapped(records["rate_limited"], bool),
+        "stamp": _mapped(records["stamp"], STAMPS.__getitem__),
+        "ttl": _mapped(records["ttl"], int),
+        "flow": _mapped(records["flow"], int),
+    }
+    counted = {name: records[name].tolist() for name in COMMON if name not in values}
+    common = zip(heads, *((values | counted)[name] for name in COMMON), strict=False)
+    packed = [head + NOT_DURING_TEST + _common(*rest) for head, *rest in common]
+    details = [columns.details[place] for place in places.tolist()] if columns.details else [None] * len(places)
+    rare = {text: _text(text) + _json(()) + NULL for text in set(details)}
+    rtts = _round_trips_of(columns, places)
+    return Rows(
+        keys["path_id"],
+        keys["measured_us"],
+        keys["packet_bytes"],
+        first_sequence + places,
+        [begin + rare[text] + end for begin, text, end in zip(packed, details, rtts, strict=True)],
+    )
+
+
+def _mapped(numbers: NDArray[Any], convert: Callable[[int], Any]) -> list[Any]:
+    return [None if number == NONE else convert(number) for number in numbers.tolist()]
+
+
+def _round_trips_of(columns: BurstArrays, places: Integers) -> list[bytes]:
+    """As `round_trips`, of the bursts at these places."""
+    ends = np.cumsum(columns.records["sent"])[places]
+    sent, received = columns.records["sent"][places], columns.records["received"][places]
+    rtts_ms = columns.rtts_ns / NS_PER_MS
+    packed: list[bytes] = [b""] * len(places)
+    for length in np.unique(sent).tolist():
+        complete = np.flatnonzero((sent == length) & (received == length))
+        arrays = _complete(rtts_ms[ends[complete, np.newaxis] - length + np.arange(length)])
+        for row, array in zip(complete.tolist(), arrays, strict=True):
+            packed[row] = array
+    for row in np.flatnonzero(received < sent).tolist():
+        own = columns.rtts_ns[ends[row] - sent[row] : ends[row]].tolist()
+        packed[row] = _array(tuple(None if rtt_ns == LOST_NS else rtt_ns / NS_PER_MS for rtt_ns in own))
+    return packed
 
 
 def _heads(columns: dict[str, Integers]) -> list[bytes]:
@@ -209,7 +266,8 @@ def round_trips(bursts: Sequence[Burst]) -> list[bytes]:
         else:
             packed[place] = _array(burst.rtts_ms)
     for length, places in complete.items():
-        arrays = _complete(length, [bursts[place].rtts_ms for place in places])
+        rtts_ms = np.fromiter(chain.from_iterable(bursts[place].rtts_ms for place in places), np.float64)
+        arrays = _complete(rtts_ms.reshape(-1, length))
         for place, array in zip(places, arrays, strict=True):
             packed[place] = array
     return packed
@@ -221,14 +279,15 @@ def _array(rtts_ms: tuple[float | None, ...]) -> bytes:
     return _array_head(len(rtts_ms), len(elements), has_nulls=None in rtts_ms) + elements
 
 
-def _complete(length: int, bursts: list[tuple[float | None, ...]]) -> list[bytes]:
+def _complete(rtts_ms: NDArray[np.float64]) -> list[bytes]:
+    """The RTTs of bursts without loss, a row each."""
+    length = rtts_ms.shape[1]
     head = _array_head(length, 8 * length, has_nulls=False)
     element = np.dtype([("length", ">i4"), ("rtt_ms", ">f4")])
-    arrays = np.empty(len(bursts), dtype=[("head", f"V{len(head)}"), ("elements", element, (length,))])
+    arrays = np.empty(len(rtts_ms), dtype=[("head", f"V{len(head)}"), ("elements", element, (length,))])
     arrays["head"] = np.void(head)
     arrays["elements"]["length"] = 4
-    values = np.fromiter(chain.from_iterable(bursts), np.float64, length * len(bursts))
-    arrays["elements"]["rtt_ms"] = values.reshape(-1, length)
+    arrays["elements"]["rtt_ms"] = rtts_ms
     return _sliced(arrays)
 
 

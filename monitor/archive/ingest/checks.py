@@ -1,17 +1,39 @@
 """Check a delivered result against the mesh and the time, and give the reason shown to the agent and on the pages when
 it is refused.
 
+Bursts in blocks are checked all at once: `are_sound` finds those that need to be checked alone.
+
 The structs in `probes` have the bounds of each field, `contradictions` the relations between fields. No I/O here. A
 refusal is permanent, so temporary conditions are not reasons to refuse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from probes.site.wire import Delivered
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.archive.ingest.contradictions import is_address
+from probes.bounds import LARGEST_ICMP_FLOW, LARGEST_PACKET_BYTES, LARGEST_SMALLINT, LONGEST_RTT_MS
+from probes.ping.columns import COUNTS, EPOCH, LOST_NS, NONE, NS_PER_MS, STAMPS, BurstArrays
+from probes.ping.spec import Burst
+from probes.site.wire import BurstBlock, Delivered
+
+Bools = NDArray[np.bool_]
+
+LARGEST_OCTET = 255
+BOUNDS = {
+    **dict.fromkeys(COUNTS, (0, LARGEST_SMALLINT)),
+    "sent": (1, LARGEST_SMALLINT),
+    "packet_bytes": (0, LARGEST_PACKET_BYTES),
+    "ttl": (NONE, LARGEST_OCTET),
+    "stamp": (NONE, len(STAMPS) - 1),
+    "rate_limited": (NONE, 1),
+    "flow": (NONE, LARGEST_ICMP_FLOW),
+}
 
 CLOCK_SKEW = timedelta(minutes=5)
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
@@ -75,3 +97,43 @@ def _start_refusal(started_at: datetime, earliest: datetime, latest: datetime) -
     if started_at < EARLIEST:
         return f"started_at {started_at.isoformat()} is before 2000; is the clock of the site right?"
     return f"started_at {started_at.isoformat()} is before {earliest.isoformat()}, the oldest that is kept"
+
+
+def are_sound(block: BurstBlock, columns: BurstArrays, scope: CheckContext) -> Bools:
+    """Whether each burst of a block passes every check of a result: the bounds on its struct, `contradictions.in_burst`
+    and `reason_to_refuse`. `scope` has its path, if there is one."""
+    records, rtts_ns = columns.records, columns.rtts_ns
+    sound = np.full(len(records), "\0" not in block.test and "\0" not in (block.clock_source or ""))
+    for name, (least, most) in BOUNDS.items():
+        sound &= (records[name] >= least) & (records[name] <= most)
+    sound &= records["flow"] != 0
+    lost = _of_each(rtts_ns == LOST_NS, records["sent"])
+    sound &= records["received"] == records["sent"] - lost
+    sound &= records["late"] <= lost
+    sound &= _of_each((rtts_ns < LOST_NS) | (rtts_ns > LONGEST_RTT_MS * NS_PER_MS), records["sent"]) == 0
+    began, ended = ((at - EPOCH).total_seconds() * 1e6 for at in (scope.earliest[Burst], scope.latest))
+    sound &= (records["started_us"] >= began) & (records["started_us"] <= ended)
+    ours = [
+        path_id
+        for path_id in np.unique(records["path_id"]).tolist()
+        if (path := scope.paths.get(path_id)) is not None
+        and path.site_id == scope.site_id
+        and path.family == block.family
+    ]
+    sound &= np.isin(records["path_id"], ours)
+    for column in (block.addresses, block.source_addresses):
+        wrong = {text for text in set(column) if text is not None and not is_address(text)}
+        sound &= _are_not(column, wrong)
+    return sound & _are_not(block.details, {text for text in set(block.details) if text is not None and "\0" in text})
+
+
+def _of_each(marked: Bools, lengths: NDArray[np.int32]) -> NDArray[np.int64]:
+    """How many RTTs of each burst are marked."""
+    ends = np.cumsum(lengths)
+    totals = np.concatenate([[0], np.cumsum(marked)])
+    counts: NDArray[np.int64] = totals[ends] - totals[ends - lengths]
+    return counts
+
+
+def _are_not(column: Sequence[str | None], wrong: set[str]) -> Bools | np.bool_:
+    return np.array([text not in wrong for text in column], np.bool_) if wrong else np.True_

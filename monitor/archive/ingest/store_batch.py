@@ -9,7 +9,7 @@ delivering again, in any order, in parts or over two connections at once, change
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -18,8 +18,8 @@ from django.db import transaction
 from django.db.models import JSONField, Value
 
 from monitor.archive.ingest.arrivals import BatchTooLarge, ParsedBatch
-from monitor.archive.ingest.binary_copy import EPOCH, Integers, Rows, concatenate_rows, microseconds, pack
-from monitor.archive.ingest.checks import CLOCK_SKEW, EARLIEST, CheckContext, KnownPath, reason_to_refuse
+from monitor.archive.ingest.binary_copy import EPOCH, Integers, Rows, concatenate_rows, microseconds, pack, pack_columns
+from monitor.archive.ingest.checks import CLOCK_SKEW, EARLIEST, CheckContext, KnownPath, are_sound, reason_to_refuse
 from monitor.archive.ingest.failing_results import CANNOT_BE_STORED, find_culprits, reason_of
 from monitor.archive.ingest.kinds import BURSTS, KIND_OF_RESULT, STORED_KINDS
 from monitor.archive.ingest.ledger import ReportedCycle, account_until, record_account, record_cycles, reported_cycle
@@ -30,6 +30,7 @@ from monitor.archive.upkeep import retention
 from monitor.prepared import run_prepared
 from monitor.replicated import durable_transaction
 from probes.bounds import LARGEST_BIGINT, LARGEST_INTEGER, LARGEST_SEQUENCE
+from probes.contract import Outcome
 from probes.site.wire import Delivered, Receipt, Refusal
 
 LARGEST_PACKED_BYTES = 40 * 2**20
@@ -198,16 +199,39 @@ def _sort(site_id: int, arrival: ParsedBatch, now: datetime) -> SortedResults:
         if packed_bytes > LARGEST_PACKED_BYTES:
             raise BatchTooLarge(f"its rows take more than {LARGEST_PACKED_BYTES} bytes; send smaller batches")
         results.runs += [delivered for delivered in sound if type(delivered.result) not in BURSTS]
+    for first, block, columns in arrival.blocks():
+        _load_context(scope, set(np.unique(columns.records["path_id"]).tolist()), set())
+        are_valid = are_sound(block, columns, scope)
+        valid = np.flatnonzero(are_valid)
+        rows.append(pack_columns(columns, valid, block.first))
+        if block.cycle is not None and block.every_s is not None:
+            of_block = (block.test, block.every_s, Outcome.MEASURED.value, block.cycle)
+            path_ids = columns.records["path_id"][valid].tolist()
+            sequences = (block.first + valid).tolist()
+            results.cycles.update(
+                (sequence, (path_id, *of_block)) for sequence, path_id in zip(sequences, path_ids, strict=True)
+            )
+        # Each of the others is checked alone, for the reason to refuse it.
+        rows.append(pack(_valid_results(arrival, (first + np.flatnonzero(~are_valid)).tolist(), scope, results)))
+        packed_bytes += sum(len(packed) for part in rows[-2:] for packed in part.packed)
+        if packed_bytes > LARGEST_PACKED_BYTES:
+            raise BatchTooLarge(f"its rows take more than {LARGEST_PACKED_BYTES} bytes; send smaller batches")
     results.bursts = concatenate_rows(rows)
     return results
 
 
-def _valid_results(arrival: ParsedBatch, places: range, scope: CheckContext, results: SortedResults) -> list[Delivered]:
+def _valid_results(
+    arrival: ParsedBatch, places: Iterable[int], scope: CheckContext, results: SortedResults
+) -> list[Delivered]:
     """Valid results at these positions; the others are refused."""
     read, unreadable = arrival.read(places)
     for refused in unreadable:
         results.refuse(refused.sequence, refused.reason, refused.place)
-    _load_context(scope, read.values())
+    _load_context(
+        scope,
+        {delivered.path_id for delivered in read.values()},
+        {delivered.slot_id for delivered in read.values() if delivered.slot_id is not None},
+    )
     sound = []
     for place, delivered in read.items():
         reason = reason_to_refuse(delivered, scope)
@@ -221,16 +245,10 @@ def _valid_results(arrival: ParsedBatch, places: range, scope: CheckContext, res
     return sound
 
 
-def _load_context(scope: CheckContext, results: Collection[Delivered]) -> None:
-    """Load the paths and slots that the results refer to and `scope` lacks, in two queries."""
-    path_ids = {
-        delivered.path_id for delivered in results if 0 < delivered.path_id <= LARGEST_INTEGER
-    } - scope.paths.keys()
-    slot_ids = {
-        delivered.slot_id
-        for delivered in results
-        if delivered.slot_id is not None and 0 < delivered.slot_id <= LARGEST_BIGINT
-    } - scope.slots.keys()
+def _load_context(scope: CheckContext, path_ids: set[int], slot_ids: set[int]) -> None:
+    """Load the paths and slots that results refer to and `scope` lacks, in two queries."""
+    path_ids = {path_id for path_id in path_ids if 0 < path_id <= LARGEST_INTEGER} - scope.paths.keys()
+    slot_ids = {slot_id for slot_id in slot_ids if 0 < slot_id <= LARGEST_BIGINT} - scope.slots.keys()
     if path_ids:
         of_paths = run_prepared(statement("known_paths"), {"path_ids": list(path_ids)})
         scope.paths.update((path_id, KnownPath(*of_path)) for path_id, *of_path in of_paths.fetchall())

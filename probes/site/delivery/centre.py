@@ -35,14 +35,18 @@ from probes.site.delivery.centre_clock import CentreClock
 from probes.site.delivery.centre_urls import CentreUrls
 from probes.site.journal import DatedMessage
 from probes.site.settings import UNIX, SettingsError, check_centre, read_token
+from probes.site.spool.blocks import without_blocks
 from probes.site.wire import (
     ABILITIES_HEADER,
+    BLOCKS_SINCE,
     IDENTITY_HEADER,
+    LOWEST_PROTOCOL,
     ON_DEMAND_PINGS,
     ON_DEMAND_TRACES,
     PLAN_HEADER,
     PROTOCOL,
     PROTOCOL_HEADER,
+    PROTOCOLS_HEADER,
     RECEIVED_HEADER,
     SENT_HEADER,
     Batch,
@@ -116,7 +120,8 @@ class Centre:
     request, so that it can be changed there; a site that is about to join has none. `identity` is who we are
     (`probes.site.identity`). `refusal` is why the centre takes nothing from this agent; None while it does, or nobody
     knows. `plan_told` is the version of our plan by the answer to the newest delivery, with its time on the steady
-    clock; None where that told nothing."""
+    clock; None where that told nothing. `protocol` is the version that both ends speak, the lowest until the centre has
+    told which ones it does."""
 
     def __init__(
         self,
@@ -135,6 +140,7 @@ class Centre:
         self.clock = CentreClock() if clock is None else clock
         self.refusal: DatedMessage | None = None
         self.plan_told: tuple[str, float] | None = None
+        self.protocol = LOWEST_PROTOCOL
         self._identity = identity
         self._token_file = token_file
         self._timeout_s = timeout_s
@@ -154,7 +160,8 @@ class Centre:
 
     def deliver(self, batch: Batch) -> Receipt:
         """Send a batch; the receipt says that it is stored. Raises `CentreError`."""
-        headers, body = encode_batch(batch)
+        speaks_blocks = self.protocol >= BLOCKS_SINCE
+        headers, body = encode_batch(batch if speaks_blocks else without_blocks(batch))
         receipt = _decoded(self._request("POST", RESULTS, headers, body)[1], Receipt)
         if receipt.number != batch.number:
             raise CentreError(f"batch {batch.number}: the receipt is for batch {receipt.number}; will be retried")
@@ -223,7 +230,7 @@ class Centre:
         connection = self._connect(url, connect_timeout_s)
         end = _ExchangeDeadline(4 * self._timeout_s)
         try:
-            headers = {PROTOCOL_HEADER: str(PROTOCOL), **self._authorization(), **headers}
+            headers = {PROTOCOL_HEADER: str(self.protocol), **self._authorization(), **headers}
             connection.connect()
             connection.sock.settimeout(self._timeout_s)
             end.watch(connection.sock)
@@ -245,6 +252,7 @@ class Centre:
         finally:
             end.cancel()
             connection.close()
+        self._note_protocols(answer.getheader(PROTOCOLS_HEADER))
         self.clock.note(sent_s, answer.getheader(RECEIVED_HEADER), answer.getheader(SENT_HEADER), received_s)
         content = _unpacked(content, answer.getheader("Content-Encoding"))
         if path == RESULTS:
@@ -263,6 +271,12 @@ class Centre:
             reason=_reason(content),
             retry_after_s=retry_after_s(answer.getheader("Retry-After")),
         )
+
+    def _note_protocols(self, header: str | None) -> None:
+        """Speak the highest version that both ends know, by the header of an answer."""
+        highest = re.search(r"\bhighest=([0-9]{1,9})\b", header or "")
+        if highest is not None:
+            self.protocol = max(LOWEST_PROTOCOL, min(PROTOCOL, int(highest[1])))
 
     def _authorization(self) -> dict[str, str]:
         if self._token_file is None:

@@ -39,7 +39,7 @@ def test_version_1_is_served_with_and_without_the_header(call, address, version)
     answer = call(address, version)
 
     assert answer.status_code == 200
-    assert answer["Soundings-Protocols"] == "lowest=1, highest=1, lowest-until=2028-12-31"
+    assert answer["Soundings-Protocols"] == "lowest=1, highest=2, lowest-until=2028-12-31"
 
 
 @pytest.mark.parametrize("address", [PLAN, RESULTS, ENROL])
@@ -47,8 +47,8 @@ def test_a_later_version_is_refused_and_asks_to_upgrade(call, address):
     answer = call(address, "99")
 
     assert answer.status_code == 426
-    assert lacks(answer.json()["error"], "agent speaks protocol 99,", "the centre 1:", "upgrade the centre") == []
-    assert answer["Soundings-Protocols"].startswith("lowest=1, highest=1")
+    assert lacks(answer.json()["error"], "agent speaks protocol 99,", "the centre 1 to 2:", "upgrade the centre") == []
+    assert answer["Soundings-Protocols"].startswith("lowest=1, highest=2")
     assert not Burst.objects.exists()
 
 
