@@ -19,6 +19,7 @@ import numpy as np
 
 from probes.choice import Choice
 from probes.contract import Deadline, LoadPeriods, NoRoute, ProbeError
+from probes.ping.columns import PingResults
 from probes.ping.cycle import PingCycle, Progress
 from probes.ping.engine.plain import PlainChannel
 from probes.ping.icmp import kernel
@@ -70,6 +71,18 @@ def measure(
 
     Raises ProbeError only for an invalid spec. A target that cannot be measured has a burst with its outcome.
     """
+    return measure_all(spec, deadline, plain=plain, load_periods=load_periods, progress=progress).all()
+
+
+def measure_all(
+    spec: PingSpec,
+    deadline: Deadline,
+    *,
+    plain: bool = False,
+    load_periods: LoadPeriods | None = None,
+    progress: Progress | None = None,
+) -> PingResults:
+    """As `measure`, without an object for each burst."""
     wrong = problems(spec)
     if wrong:
         raise ProbeError("; ".join(wrong), permanent=True)
@@ -77,7 +90,7 @@ def measure(
     answers = resolve([(target.address, target.family) for target in spec.targets], deadline)
     with closing(PingCycle(spec, answers, now, plain=plain, load_periods=load_periods, progress=progress)) as cycle:
         cycle.run(deadline)
-        return cycle.bursts()
+        return cycle.results()
 
 
 def measure_each(spec: PingSpec, deadline: Deadline) -> Iterator[tuple[Burst, ...]]:
@@ -99,7 +112,7 @@ def measure_each(spec: PingSpec, deadline: Deadline) -> Iterator[tuple[Burst, ..
         spec_of_targets = msgspec.structs.replace(spec, targets=tuple(targets))
         with closing(PingCycle(spec_of_targets, answers, now, plain=plain)) as cycle:
             cycle.run(deadline)
-            return cycle.bursts()
+            return cycle.results().all()
 
     shares = [
         [target for group in share for target in group]
@@ -150,9 +163,9 @@ class IcmpProbe:
         deadline: Deadline,
         load_periods: LoadPeriods | None = None,
         progress: Progress | None = None,
-    ) -> tuple[Burst, ...]:
-        """As `measure`."""
-        return measure(spec, deadline, load_periods=load_periods, progress=progress)
+    ) -> PingResults:
+        """As `measure_all`."""
+        return measure_all(spec, deadline, load_periods=load_periods, progress=progress)
 
 
 class PlainIcmpProbe:
@@ -168,9 +181,9 @@ class PlainIcmpProbe:
         deadline: Deadline,
         load_periods: LoadPeriods | None = None,
         progress: Progress | None = None,
-    ) -> tuple[Burst, ...]:
-        """As `measure`, plain."""
-        return measure(spec, deadline, plain=True, load_periods=load_periods, progress=progress)
+    ) -> PingResults:
+        """As `measure_all`, plain."""
+        return measure_all(spec, deadline, plain=True, load_periods=load_periods, progress=progress)
 
 
 def _socket_problems(spec: PingSpec, open_channel: Callable[..., Channel]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import socket
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,11 +16,13 @@ import numpy.typing as npt
 from probes.contract import LoadedPeriods, LoadPeriod
 from probes.ping.addresses import FAMILY
 from probes.ping.arrays import Bools, Int64s
+from probes.ping.columns import EPOCH, STAMPS
 from probes.ping.engine.packet_outcomes import EchoErrors, EchoResults
 from probes.ping.icmp.icmp_errors import name_of
 from probes.ping.spec import IcmpError, Stamp
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+HARDWARE, KERNEL = STAMPS.index("hardware"), STAMPS.index("kernel")
+COUNTED = ("sent", "received", "late", "duplicates", "reordered", "stamps_lost", "waited")
 MICROSECOND = timedelta(microseconds=1)
 
 Counts = list[list[int]]
@@ -38,7 +40,8 @@ class BurstCounts:
             return values.reshape(len(values), sizes, -1)
 
         self._family = family
-        self.started_at_ns: Counts = _first(by_size(results.sent_at_ns), by_size(results.sent)).tolist()
+        started_at_ns = _first(by_size(results.sent_at_ns), by_size(results.sent))
+        self.started_at_ns: Counts = started_at_ns.tolist()
         self._loaded: dict[tuple[int, int], tuple[float | None, ...]] = {}
         if under_load is not None and under_load.any():
             results = self._without(results, by_size(under_load), by_size(results.sent))
@@ -46,22 +49,33 @@ class BurstCounts:
         rtt_ms = by_size(results.rtt_ms)
         in_time = ~np.isnan(rtt_ms)
         received = in_time.sum(axis=2)
-        self._rtts_ms: list[list[list[float]]] = np.round(rtt_ms, 6).tolist()
-        self._whole: list[list[bool]] = (received == rtt_ms.shape[2]).tolist()
-        self.sent: Counts = self._sent.sum(axis=2).tolist()
-        self.received: Counts = received.tolist()
-        self.late: Counts = by_size(results.late).sum(axis=2).tolist()
-        self.waited: Counts = by_size(results.waited & results.sent).sum(axis=2).tolist()
-        self.duplicates: Counts = np.maximum(by_size(results.replies) - 1, 0).sum(axis=2).tolist()
-        self.reordered: Counts = reordered(by_size(results.arrived_ns), in_time).tolist()
-        refused_errno = by_size(results.refused_errno)
-        self.refused_errno: Counts = _first(refused_errno, refused_errno != 0).tolist()
+        sent = self._sent.sum(axis=2)
         hop_limit = by_size(results.hop_limit)
-        self._hop_limit: Counts = _first(hop_limit, in_time).tolist()
-        self.ttl_changes: Counts = changes(hop_limit, in_time & (hop_limit >= 0)).tolist()
-        stamped = by_size(results.kernel_stamped)
-        self.stamps_lost: Counts = (in_time & ~stamped).sum(axis=2).tolist()
-        self._hardware: list[list[bool]] = np.all(by_size(results.hardware_stamped) | ~in_time, axis=2).tolist()
+        stamps_lost = (in_time & ~by_size(results.kernel_stamped)).sum(axis=2)
+        hardware = np.all(by_size(results.hardware_stamped) | ~in_time, axis=2)
+        refused_errno = by_size(results.refused_errno)
+        self.arrays: dict[str, npt.NDArray[Any]] = {
+            "started_us": started_at_ns // 1000,
+            "sent": sent,
+            "received": received,
+            "late": by_size(results.late).sum(axis=2),
+            "waited": by_size(results.waited & results.sent).sum(axis=2),
+            "duplicates": np.maximum(by_size(results.replies) - 1, 0).sum(axis=2),
+            "reordered": reordered(by_size(results.arrived_ns), in_time),
+            "ttl": np.where(received > 0, _first(hop_limit, in_time), -1),
+            "ttl_changes": changes(hop_limit, in_time & (hop_limit >= 0)),
+            "stamps_lost": stamps_lost,
+            "stamp": np.where(
+                received == 0, -1, np.where(stamps_lost > 0, STAMPS.index("user"), np.where(hardware, HARDWARE, KERNEL))
+            ),
+        }
+        """The counts as arrays of shape (targets, sizes); `ttl` and `stamp`, an index in `STAMPS`, are -1 without any
+        reply in time."""
+        self.rtt_ms = rtt_ms
+        self.sent: Counts = sent.tolist()
+        self.received: Counts = received.tolist()
+        self.ttl_changes: Counts = self.arrays["ttl_changes"].tolist()
+        self.refused_errno: Counts = _first(refused_errno, refused_errno != 0).tolist()
         self._errors = self._group_errors(results, len(rtt_ms[0, 0]) if len(rtt_ms) else 1)
 
     def _without(self, results: EchoResults, under_load: Bools, sent: Bools) -> EchoResults:
@@ -110,26 +124,30 @@ class BurstCounts:
             )
         return grouped
 
+    @property
+    def has_only_numbers(self) -> Bools:
+        """The bursts without ICMP errors, refused requests or packets under load, as an array of shape (targets,
+        sizes)."""
+        sent: Int64s = self.arrays["sent"]
+        plain: Bools = (sent > 0) & (sent == self.rtt_ms.shape[2])
+        for row, column in (*self._errors, *self._loaded):
+            plain[row, column] = False
+        return plain
+
     def fields(self, row: int, column: int) -> dict[str, Any]:
         """The fields that the results of pings and of STAMP have in common."""
         return {
             "started_at": EPOCH + timedelta(microseconds=self.started_at_ns[row][column] // 1000),
-            "sent": self.sent[row][column],
-            "received": self.received[row][column],
-            "late": self.late[row][column],
-            "duplicates": self.duplicates[row][column],
-            "reordered": self.reordered[row][column],
+            **{name: int(self.arrays[name][row, column]) for name in COUNTED},
             "rtts_ms": self.rtts_ms(row, column),
             "loaded_rtts_ms": self.loaded_rtts_ms(row, column),
             "stamp": self.stamp(row, column),
-            "stamps_lost": self.stamps_lost[row][column],
-            "waited": self.waited[row][column],
         }
 
     def rtts_ms(self, row: int, column: int) -> tuple[float | None, ...]:
         """The RTT of each request sent, in the order of sending; None if lost."""
-        rtts_ms = self._rtts_ms[row][column]
-        if self._whole[row][column]:
+        rtts_ms: list[float] = np.round(self.rtt_ms[row, column], 6).tolist()
+        if self.received[row][column] == len(rtts_ms):
             return tuple(rtts_ms)
         if self.sent[row][column] < len(rtts_ms):
             rtts_ms = [rtt for rtt, sent in zip(rtts_ms, self._sent[row, column].tolist(), strict=True) if sent]
@@ -141,16 +159,13 @@ class BurstCounts:
 
     def ttl(self, row: int, column: int) -> int | None:
         """Remaining TTL of the first reply in time."""
-        hop_limit = self._hop_limit[row][column]
-        return hop_limit if self.received[row][column] > 0 and hop_limit >= 0 else None
+        ttl = int(self.arrays["ttl"][row, column])
+        return None if ttl < 0 else ttl
 
     def stamp(self, row: int, column: int) -> Stamp | None:
         """The least accurate timestamp source among the RTTs."""
-        if self.received[row][column] == 0:
-            return None
-        if self.stamps_lost[row][column]:
-            return "user"
-        return "hardware" if self._hardware[row][column] else "kernel"
+        stamp = int(self.arrays["stamp"][row, column])
+        return None if stamp < 0 else STAMPS[stamp]
 
     def errors(self, row: int, column: int) -> tuple[IcmpError, ...]:
         """ICMP errors about the requests of a burst."""

@@ -11,7 +11,7 @@ import errno
 import os
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -19,11 +19,14 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from probes.contract import Deadline, LoadedPeriods, LoadPeriods, NoRoute, NotPermitted, Outcome, ProbeError
 from probes.ping import rate_limit
 from probes.ping.addresses import LOCAL_NOTE, SocketAddress, is_own, path_mtu_bytes
 from probes.ping.arrays import Bools
 from probes.ping.burst_counts import BurstCounts, sent_under_load
+from probes.ping.columns import LOST_NS, NS_PER_MS, RECORD, BurstArrays, PingResults, PlacedColumns
 from probes.ping.egress import Egress, source_addresses
 from probes.ping.engine.packet_outcomes import EchoResults, SendPattern
 from probes.ping.engine.plain import PlainChannel
@@ -130,14 +133,64 @@ class PingCycle:
             for shared in self._sockets:
                 self._progress(shared.session.results())
 
-    def bursts(self) -> tuple[Burst, ...]:
+    def results(self) -> PingResults:
         """All bursts, in the order of the targets and their sizes."""
+        sizes = len(self._spec.packet_bytes)
+        others = {
+            index * sizes + column: burst for index, own in self._bursts.items() for column, burst in enumerate(own)
+        }
+        placed = []
         for shared, counts in zip(self._sockets, self._counts, strict=True):
             dropped = shared.channel.dropped
+            whole = self._in_columns(shared, counts, dropped)
+            placed.append(whole)
+            taken = set(whole.places.tolist())
             for row, (members, flow) in enumerate(zip(shared.rows, shared.session.flows, strict=True)):
                 for index in members:
-                    self._bursts[index] = list(self._measured_bursts(shared, index, counts, row, flow, dropped))
-        return tuple(burst for index in range(len(self._spec.targets)) for burst in self._bursts[index])
+                    for column in range(sizes):
+                        place = index * sizes + column
+                        if place not in taken:
+                            others[place] = self._burst(shared, index, counts, row, column, flow, dropped)
+        return PingResults(placed, others)
+
+    def _in_columns(self, shared: _SharedSocket, counts: BurstCounts, dropped: int) -> PlacedColumns:
+        """The bursts of a socket that have only numbers to tell."""
+        plain = counts.has_only_numbers & (not self._plain)
+        if dropped > 0:
+            plain &= counts.arrays["received"] == counts.arrays["sent"]
+        row_of = np.repeat(np.arange(len(shared.rows)), [len(members) for members in shared.rows])
+        index_of = np.array([index for members in shared.rows for index in members], np.int64)
+        member, size = np.nonzero(plain[row_of])
+        row, index = row_of[member], index_of[member]
+        indices: list[int] = index.tolist()
+        targets = [self._spec.targets[place] for place in indices]
+        records = np.zeros(len(indices), RECORD)
+        for name, values in counts.arrays.items():
+            records[name] = values[row, size]
+        records["path_id"] = [target.path_id or 0 for target in targets]
+        records["packet_bytes"] = np.array(self._spec.packet_bytes)[size]
+        records["flow"] = np.array(shared.session.flows)[row]
+        records["rate_limited"] = -1
+        if self._rate_limited:
+            limited = [self._rate_limited.get(place) for place in indices]
+            records["rate_limited"] = [-1 if verdict is None else int(verdict) for verdict in limited]
+        rtt_ms = counts.rtt_ms[row, size]
+        addresses = [self._addresses[place][0] for place in indices]
+        shortest_ms = np.fmin.reduce(rtt_ms, axis=1, initial=NEAR_MS).tolist()
+        local = [self._is_local(place, shortest) for place, shortest in zip(indices, shortest_ms, strict=True)]
+        columns = BurstArrays(
+            family=4 if shared.family == 4 else 6,
+            clock_source=clock_source(),
+            records=records,
+            rtts_ns=np.where(np.isnan(rtt_ms), LOST_NS, np.rint(np.nan_to_num(rtt_ms) * NS_PER_MS))
+            .astype(np.int64)
+            .ravel(),
+            targets=[target.address for target in targets],
+            addresses=addresses,
+            source_addresses=[shared.sources[place] for place in row.tolist()],
+            details=[LOCAL_NOTE if is_local else None for is_local in local] if any(local) else (),
+        )
+        return PlacedColumns(columns, index * len(self._spec.packet_bytes) + size)
 
     def _group_targets(self, answers: Mapping[Name, Resolution]) -> dict[tuple[int, str | None, Egress], list[int]]:
         """Group the targets by family, source address and egress; targets without an address get their outcome
@@ -221,36 +274,35 @@ class PingCycle:
         for row, verdict in limited.items():
             self._rate_limited.update(dict.fromkeys(shared.rows[row], verdict))
 
-    def _measured_bursts(
-        self, shared: _SharedSocket, index: int, counts: BurstCounts, row: int, flow: int, dropped: int
-    ) -> Iterator[Burst]:
-        target = self._spec.targets[index]
-        for column, size in enumerate(self._spec.packet_bytes):
-            refused = counts.refused_errno[row][column]
-            errors = counts.errors(row, column)
-            if counts.sent[row][column] == 0:
-                yield self._unmeasured(index, size, refusal(refused), self._path_mtu_bytes(index, refused, errors))
-                continue
-            fields = counts.fields(row, column)
-            if self._plain:
-                fields["stamps_lost"] = 0
-            yield Burst(
-                target=target.address,
-                address=self._addresses[index][0],
-                family=target.family,
-                packet_bytes=size,
-                outcome=Outcome.MEASURED,
-                ttl=counts.ttl(row, column),
-                ttl_changes=counts.ttl_changes[row][column],
-                clock_source=clock_source(),
-                errors=errors,
-                path_mtu_bytes=self._path_mtu_bytes(index, refused, errors),
-                rate_limited=self._rate_limited.get(index),
-                flow=flow,
-                source_address=shared.sources[row],
-                detail=self._notes(index, fields, refused, dropped),
-                **fields,
-            )
+    def _burst(
+        self, shared: _SharedSocket, index: int, counts: BurstCounts, row: int, column: int, flow: int, dropped: int
+    ) -> Burst:
+        """A burst that has more to tell than numbers."""
+        target, size = self._spec.targets[index], self._spec.packet_bytes[column]
+        refused = counts.refused_errno[row][column]
+        errors = counts.errors(row, column)
+        if counts.sent[row][column] == 0:
+            return self._unmeasured(index, size, refusal(refused), self._path_mtu_bytes(index, refused, errors))
+        fields = counts.fields(row, column)
+        if self._plain:
+            fields["stamps_lost"] = 0
+        return Burst(
+            target=target.address,
+            address=self._addresses[index][0],
+            family=target.family,
+            packet_bytes=size,
+            outcome=Outcome.MEASURED,
+            ttl=counts.ttl(row, column),
+            ttl_changes=counts.ttl_changes[row][column],
+            clock_source=clock_source(),
+            errors=errors,
+            path_mtu_bytes=self._path_mtu_bytes(index, refused, errors),
+            rate_limited=self._rate_limited.get(index),
+            flow=flow,
+            source_address=shared.sources[row],
+            detail=self._notes(index, fields, refused, dropped),
+            **fields,
+        )
 
     def _path_mtu_bytes(self, index: int, refused: int, errors: tuple[IcmpError, ...]) -> int | None:
         """The path MTU, if a request exceeded it."""
@@ -266,7 +318,8 @@ class PingCycle:
         """Notes that qualify the figures of a burst; None without notes."""
         rtts_ms = fields["rtts_ms"]
         sent = len(rtts_ms) + len(fields["loaded_rtts_ms"] or ())
-        notes = [LOCAL_NOTE] if self._is_local(index, rtts_ms) else []
+        shortest_ms = min((rtt for rtt in rtts_ms if rtt is not None), default=NEAR_MS)
+        notes = [LOCAL_NOTE] if self._is_local(index, shortest_ms) else []
         notes += unsent_note(self._spec.count, sent, refused, "requests were not sent")
         if None in rtts_ms and dropped > 0:
             notes.append(f"receive buffer overflow on this host dropped {dropped} messages; some loss may be local")
@@ -274,11 +327,10 @@ class PingCycle:
             notes.append(PLAIN_NOTE)
         return "; ".join(notes) or None
 
-    def _is_local(self, index: int, rtts_ms: tuple[float | None, ...]) -> bool:
+    def _is_local(self, index: int, shortest_ms: float) -> bool:
         address = self._addresses[index]
         if address[0].startswith("127."):
             return True
-        shortest_ms = min((rtt for rtt in rtts_ms if rtt is not None), default=NEAR_MS)
         return (self._plain or shortest_ms < NEAR_MS) and is_own(address, self._spec.targets[index].family)
 
     def _mark_unmeasured(self, index: int, error: ProbeError) -> None:

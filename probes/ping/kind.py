@@ -28,7 +28,7 @@ from probes.ping.spec import Burst, PingSpec, PingTask
 DEADLINE_SLACK_S = 10.0
 
 
-def _probe() -> Probe[PingSpec, tuple[Burst, ...]]:
+def _probe() -> Probe[PingSpec, Sequence[Burst]]:
     from probes.ping.burst import PING
 
     return PING
@@ -54,10 +54,10 @@ def _spec(task: PingTask, targets: Sequence[Target], limits: Any) -> PingSpec:
     )
 
 
-def _run(probe: Any, spec: PingSpec, deadline: Deadline, load_periods: LoadPeriods) -> tuple[Burst, ...]:
+def _run(probe: Any, spec: PingSpec, deadline: Deadline, load_periods: LoadPeriods) -> Sequence[Burst]:
     if spec.is_even:
         await_begin(_period_s(spec))
-    bursts: tuple[Burst, ...] = probe.run(spec, deadline, load_periods)
+    bursts: Sequence[Burst] = probe.run(spec, deadline, load_periods)
     return bursts
 
 

@@ -39,7 +39,7 @@ from probes.site.runner.triggered_traces import TriggeredTraces
 from probes.site.settings import AgentSettings
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.spool import Spool
-from probes.site.wire import Delivered, OnDemandPing, OnDemandTrace
+from probes.site.wire import OnDemandPing, OnDemandTrace, ToDeliver
 from probes.stamp.probe import STAMP
 from probes.stamp.reflector.service import ReflectorService
 from probes.stamp.spec import ReflectorPlan
@@ -129,7 +129,7 @@ class Agent:
                 if isinstance(task, TraceTask):
                     self.traces.note_cycle(task)
 
-    def _note(self, results: Sequence[Delivered]) -> None:
+    def _note(self, results: Sequence[ToDeliver]) -> None:
         """See the results of a cycle."""
         self.traces.note(results)
         self.sentinels.note(results)

@@ -18,7 +18,7 @@ import numpy as np
 from probes.contract import Deadline, LoadedPeriods, LoadPeriod, LoadPeriods, Outcome, ProbeError
 from probes.ping.addresses import LOCAL_NOTE, SocketAddress, is_own
 from probes.ping.arrays import Int64s
-from probes.ping.burst_counts import EPOCH
+from probes.ping.columns import EPOCH
 from probes.ping.cycle import NEAR_MS, clock_source, refusal, unsent_note
 from probes.ping.egress import Egress, source_addresses
 from probes.ping.engine.even import even_due_ns

@@ -107,7 +107,7 @@ class DeliveryLoop:
                     return delivered
             else:
                 self._accepted(batch, receipt, self._clock() - began_s)
-                delivered += len(batch.results)
+                delivered += len(batch.sequences)
         return delivered
 
     def _next_batch(self) -> Batch | None:
@@ -137,7 +137,7 @@ class DeliveryLoop:
     def _accepted(self, batch: Batch, receipt: Receipt, took_s: float) -> None:
         self._back_off.succeeded()
         self._timed_out = None
-        self._candidates.accepted(delivered.sequence for delivered in batch.results)
+        self._candidates.accepted(batch.sequences)
         self.last_accepted_at = self._now()
         self._spool.acknowledge(batch.number, receipt.refused)
         if took_s < QUICK_S:
@@ -168,12 +168,12 @@ class DeliveryLoop:
         if failures < FAILURES or not self._reads_our_batches():
             return False
         reason = f"the centre answered {error.status} to it, and took others"
-        if len(batch.results) > 1:
+        if len(batch.sequences) > 1:
             self._halve(batch, f"the centre answered {error.status}")
             return True
         if error.status == NOT_NOW:
             return False
-        sequence = batch.results[0].sequence
+        [sequence] = batch.sequences
         if self._candidates.failed(sequence):
             self._halve(batch, reason)
             self._candidates.forget(sequence)
@@ -194,9 +194,9 @@ class DeliveryLoop:
 
     def _halve(self, batch: Batch, reason: str) -> None:
         kept = self._spool.halve_batch(batch.number, reason)
-        self._max_results = max(1, len(batch.results) // 2)
+        self._max_results = max(1, len(batch.sequences) // 2)
         logger.warning(
-            "deliver: batch %d of %d results: %s; halved to %d", batch.number, len(batch.results), reason, kept
+            "deliver: batch %d of %d results: %s; halved to %d", batch.number, len(batch.sequences), reason, kept
         )
 
     def _give_up(self, batch: Batch, error: CentreError) -> None:
@@ -208,7 +208,7 @@ class DeliveryLoop:
         logger.warning(
             "deliver: batch %d (%d results, %d more in the backlog): %s; retry in %.0f s",
             batch.number,
-            len(batch.results),
+            len(batch.sequences),
             batch.queued,
             error,
             pause_s,
@@ -218,6 +218,6 @@ class DeliveryLoop:
         """Make new batches smaller, and halve this batch too if the centre has not stored it; if that is unknown
         (None), only when it times out again."""
         self._max_results = max(1, self._max_results // 2)
-        if (is_stored is False or self._timed_out == batch.number) and len(batch.results) > 1:
+        if (is_stored is False or self._timed_out == batch.number) and len(batch.sequences) > 1:
             self._spool.halve_batch(batch.number, "it timed out")
         self._timed_out = batch.number

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import get_args
 
 import msgspec
 
+from probes.ping.columns import STAMPS
 from probes.ping.spec import Stamp
 from probes.site.delivery.centre_clock import CentreClock
 from probes.site.health import ClockOff, Health, read_health
+from probes.site.spool.blocks import stamps_of, starts_of
 from probes.site.spool.results import UncheckedResult
 from probes.site.spool.spool import Spool
-from probes.site.wire import Batch, Delivered
+from probes.site.wire import Batch, BurstBlock, ToDeliver
 from probes.throughput import authentication
-
-STAMPS: tuple[Stamp, ...] = get_args(Stamp)
-"""From the best to the poorest."""
 
 
 class HealthReporter:
@@ -41,23 +39,25 @@ class HealthReporter:
 
     def for_batch(self, batch: Batch) -> Health:
         """The health to send with `batch`."""
-        return msgspec.structs.replace(
-            self.current(), stamp=poorest_stamp(batch.results), clock_off=clock_off(batch.results)
-        )
+        messages: tuple[ToDeliver, ...] = (*batch.results, *batch.all_blocks)
+        return msgspec.structs.replace(self.current(), stamp=poorest_stamp(messages), clock_off=clock_off(messages))
 
 
-def poorest_stamp(results: Iterable[Delivered]) -> Stamp | None:
+def poorest_stamp(messages: Iterable[ToDeliver]) -> Stamp | None:
     """Of the results that say how they were stamped; None where there are none."""
-    stamps = {getattr(delivered.result, "stamp", None) for delivered in results}
+    stamps: set[Stamp | None] = set()
+    for message in messages:
+        stamps |= stamps_of(message) if isinstance(message, BurstBlock) else {getattr(message.result, "stamp", None)}
     return max((stamp for stamp in STAMPS if stamp in stamps), key=STAMPS.index, default=None)
 
 
-def clock_off(results: Iterable[Delivered]) -> ClockOff | None:
+def clock_off(messages: Iterable[ToDeliver]) -> ClockOff | None:
     """The stretch of the results that were spooled with a wrong clock; None where there are none."""
     flagged = [
-        (delivered.result.started_at, delivered.clock_off_s)
-        for delivered in results
-        if delivered.clock_off_s is not None and not isinstance(delivered, UncheckedResult)
+        (started_at, message.clock_off_s)
+        for message in messages
+        if message.clock_off_s is not None and not isinstance(message, UncheckedResult)
+        for started_at in (starts_of(message) if isinstance(message, BurstBlock) else (message.result.started_at,))
     ]
     if not flagged:
         return None

@@ -33,9 +33,10 @@ from probes.contract import (
 )
 from probes.site.runner.own_tests import OwnTests
 from probes.site.runner.permit import Permit
+from probes.site.spool.blocks import to_deliver
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.spool import Spool
-from probes.site.wire import Delivered
+from probes.site.wire import BurstBlock, Delivered, ToDeliver
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class Cycles:
         own_tests: OwnTests,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        note: Callable[[Sequence[Delivered]], None] = lambda results: None,
+        note: Callable[[Sequence[ToDeliver]], None] = lambda results: None,
         tests_at: Callable[[], Mapping[int, Sequence[LoadPeriod]]] = dict,
     ) -> None:
         """`note` sees the results of each cycle whose paths are measured together. `tests_at` returns the throughput
@@ -101,6 +102,8 @@ class Cycles:
         apart = msgspec.structs.replace(planned, test=f"{task.test} {reason}")
         results = []
         for delivered in self._measure(kind, apart, targets):
+            if isinstance(delivered, BurstBlock):
+                raise ValueError(f"{kind.name}: bursts have no reason")
             result: Any = delivered.result
             with_reason = msgspec.structs.replace(result, reason=reason)
             results.append(msgspec.structs.replace(delivered, test=task.test, result=with_reason))
@@ -113,7 +116,7 @@ class Cycles:
         for target in random.sample(targets, len(targets)):
             with turn:
                 in_time = self._now() + timedelta(seconds=kind.length_s(task)) <= over_at
-                results = (
+                results: Sequence[ToDeliver] = (
                     self._measure(kind, task, [target])
                     if in_time
                     else self._not_measured(
@@ -122,11 +125,11 @@ class Cycles:
                 )
             self._spool.put(results, cycle=cycle, more=True)
 
-    def _measure(self, kind: CycleKind, task: CycleTask, targets: Sequence[Target]) -> list[Delivered]:
+    def _measure(self, kind: CycleKind, task: CycleTask, targets: Sequence[Target]) -> list[ToDeliver]:
         """The results of these targets, measured or not."""
         began_at = self._now()
         with self._permit.targets(kind, task, targets) as verdicts:
-            results: list[Delivered] = []
+            results: list[ToDeliver] = []
             permitted = []
             for target, verdict in zip(targets, verdicts, strict=True):
                 if isinstance(verdict, ProbeError):
@@ -139,7 +142,7 @@ class Cycles:
 
     def _run_probe(
         self, kind: CycleKind, task: CycleTask, permitted: Sequence[tuple[Target, Target]], began_at: datetime
-    ) -> list[Delivered]:
+    ) -> Sequence[ToDeliver]:
         """Run the probe on permitted targets, each given with its entry in the plan."""
         spec = self._permit.spec(kind, task, [target for _, target in permitted])
         try:
@@ -150,6 +153,9 @@ class Cycles:
                 for planned, _ in permitted
                 for result in self._not_measured(kind, task, planned, error.outcome, str(error))
             ]
+        in_columns = to_deliver(answer, task.test, [planned for planned, _ in permitted])
+        if in_columns is not None:
+            return in_columns
         measured = answer if isinstance(answer, tuple) else (answer,)
         per_target, rest = divmod(len(measured), len(permitted))
         if rest:

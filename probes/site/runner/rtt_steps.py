@@ -10,8 +10,7 @@ import statistics
 from collections import deque
 from collections.abc import Iterable
 
-from probes.ping.spec import Burst
-from probes.site.wire import Delivered
+from probes.site.spool.blocks import BurstReplies
 
 BASELINE_BURSTS = 12
 FEWEST_BURSTS = 6
@@ -29,30 +28,26 @@ class RttSteps:
     def __init__(self) -> None:
         self._minima_ms: dict[tuple[int, int], deque[float]] = {}
 
-    def paths(self, delivered: Iterable[Delivered]) -> list[int]:
+    def paths(self, bursts: Iterable[BurstReplies]) -> list[int]:
         """Enter bursts. Returns the paths whose RTT has changed, once for each step."""
         stepped = []
-        for each in delivered:
-            burst = each.result
-            if not isinstance(burst, Burst) or burst.is_under_load:
+        for burst in bursts:
+            if burst.is_under_load or burst.shortest_ms is None or burst.received < FEWEST_REPLIES:
                 continue
-            rtts_ms = [rtt_ms for rtt_ms in burst.rtts_ms if rtt_ms is not None]
-            if len(rtts_ms) < FEWEST_REPLIES:
-                continue
-            key = each.path_id, burst.packet_bytes
+            key = burst.path_id, burst.packet_bytes
             minima_ms = self._minima_ms.setdefault(key, deque(maxlen=BASELINE_BURSTS + STEP_BURSTS))
-            minima_ms.append(min(rtts_ms))
+            minima_ms.append(burst.shortest_ms)
             if _has_step(list(minima_ms)):
                 # The bursts after the step are the next baseline.
                 self._minima_ms[key] = deque(list(minima_ms)[-STEP_BURSTS:], BASELINE_BURSTS + STEP_BURSTS)
-                stepped.append(each.path_id)
+                stepped.append(burst.path_id)
         return list(dict.fromkeys(stepped))
 
 
 def _has_step(minima_ms: list[float]) -> bool:
     """Whether the last values are all above, or all below the ones before, by more than their spread."""
     before, after = minima_ms[:-STEP_BURSTS], minima_ms[-STEP_BURSTS:]
-    if len(before) < FEWEST_BURSTS:
+    if len(before) < FEWEST_BURSTS or max(minima_ms) - min(minima_ms) <= LEAST_STEP_MS:
         return False
     quartiles = statistics.quantiles(before, n=4)
     least_ms = max(LEAST_STEP_MS, LEAST_STEP_RATIO * quartiles[1], LEAST_STEP_SPREADS * (quartiles[2] - quartiles[0]))

@@ -15,10 +15,10 @@ import msgspec
 
 from probes.contract import Deadline, Target
 from probes.kinds import KINDS
-from probes.ping.spec import Burst
 from probes.site.runner.permit import Permit
 from probes.site.runner.trace_budget import TraceBudget
-from probes.site.wire import Delivered, Plan
+from probes.site.spool.blocks import figures_of
+from probes.site.wire import Plan, ToDeliver
 from probes.trace.kind import KIND
 from probes.trace.spec import TraceReason, TraceSpec, TraceTask
 
@@ -54,13 +54,13 @@ class Sentinels:
         self._waiting: set[int] = set()
         self._thread: threading.Thread | None = None
 
-    def note(self, delivered: Iterable[Delivered]) -> None:
+    def note(self, delivered: Iterable[ToDeliver]) -> None:
         """Send sentinels soon to the targets of these bursts."""
-        bursts = [(each.path_id, each.result) for each in delivered if isinstance(each.result, Burst)]
-        self._budget.note_pings(sum(burst.sent + len(burst.loaded_rtts_ms or ()) for _, burst in bursts))
+        bursts = list(figures_of(delivered))
+        self._budget.note_pings(sum(burst.packets for burst in bursts))
         with self._changed:
             # Without any reply, sentinels would tell no more than the pings.
-            self._waiting |= {path_id for path_id, burst in bursts if burst.received > 0}
+            self._waiting |= {burst.path_id for burst in bursts if burst.received > 0}
             if self._waiting and self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="sentinels", daemon=True)
                 self._thread.start()

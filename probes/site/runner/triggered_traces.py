@@ -17,9 +17,9 @@ import msgspec
 
 from probes.contract import CycleKind, CycleTask, Slot, Target
 from probes.kinds import KINDS
-from probes.ping.spec import Burst
 from probes.site.runner.rtt_steps import RttSteps
-from probes.site.wire import Delivered, Plan
+from probes.site.spool.blocks import figures_of
+from probes.site.wire import Plan, ToDeliver
 from probes.trace.kind import KIND
 from probes.trace.spec import TraceReason, TraceTask
 
@@ -56,19 +56,19 @@ class TriggeredTraces:
         self._flows_at_s: dict[int, float] = {}
         self._thread: threading.Thread | None = None
 
-    def note(self, delivered: Iterable[Delivered]) -> None:
+    def note(self, delivered: Iterable[ToDeliver]) -> None:
         """Compare the TTL of replies with that of the burst before, since another number of hops is another route; and
         the RTT with that of the last bursts."""
-        delivered = list(delivered)
+        bursts = list(figures_of(delivered))
         changed = []
-        for each in delivered:
-            if isinstance(each.result, Burst) and each.result.ttl is not None:
-                before = self._ttls.get(each.path_id)
-                self._ttls[each.path_id] = each.result.ttl
-                if before is not None and before != each.result.ttl:
-                    changed.append(each.path_id)
+        for burst in bursts:
+            if burst.ttl is not None:
+                before = self._ttls.get(burst.path_id)
+                self._ttls[burst.path_id] = burst.ttl
+                if before is not None and before != burst.ttl:
+                    changed.append(burst.path_id)
         self.request(changed, TraceReason.TTL_CHANGED)
-        self.request(self._steps.paths(delivered), TraceReason.RTT_STEP)
+        self.request(self._steps.paths(bursts), TraceReason.RTT_STEP)
 
     def note_slot(self, slot: Slot) -> None:
         """A throughput test begins: trace the path, from its far end the path back."""

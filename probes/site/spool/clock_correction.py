@@ -8,35 +8,41 @@ from typing import Any
 
 import msgspec
 
+from probes.site.spool.blocks import moved, starts_of
 from probes.site.spool.ledger import Cycle
-from probes.site.wire import Delivered
+from probes.site.wire import BurstBlock, ToDeliver
 
 MAX_CLOCK_ERROR_S = 300.0
 """A result that begins further ahead of the centre's clock is refused there."""
 
 
 def correct_clock(
-    results: Sequence[Delivered], cycle: Cycle | None, *, flagged_s: float | None, began_off_s: float, now_s: float
-) -> Iterator[Delivered]:
+    results: Sequence[ToDeliver], cycle: Cycle | None, *, flagged_s: float | None, began_off_s: float, now_s: float
+) -> Iterator[ToDeliver]:
     """The results with `flagged_s`, the error of the clock, and with their cycle by the centre's clock.
 
     `began_off_s` is the error when the cycle began, `now_s` the time by the centre's clock.
     """
     planned = None if cycle is None else cycle.by_centre_clock(began_off_s)
+    every_s, number = (None, None) if planned is None else (planned.every_s, planned.number)
     for result in results:
+        if isinstance(result, BurstBlock):
+            block = move_start(result, flagged_s, now_s)
+            yield msgspec.structs.replace(block, clock_off_s=flagged_s, every_s=every_s, cycle=number)
+            continue
         yield msgspec.structs.replace(
             result,
             sequence=0,
             result=correct_start(result.result, flagged_s, now_s),
             clock_off_s=flagged_s,
-            every_s=None if planned is None else planned.every_s,
-            cycle=None if planned is None else planned.number,
+            every_s=every_s,
+            cycle=number,
         )
 
 
 def correct_without_cycle(
-    results: Sequence[Delivered], off_s: float | None, last_wrong_s: float | None, now_s: float
-) -> Iterator[Delivered]:
+    results: Sequence[ToDeliver], off_s: float | None, last_wrong_s: float | None, now_s: float
+) -> Iterator[ToDeliver]:
     """The results of no cycle, as slots and triggered traces, by the centre's clock.
 
     They ended now, with the clock wrong by `off_s`. One that would then begin in the future began before the clock was
@@ -44,7 +50,8 @@ def correct_without_cycle(
     """
     latest = datetime.fromtimestamp(now_s + MAX_CLOCK_ERROR_S, UTC)
     for result in results:
-        began_before = last_wrong_s is not None and result.result.started_at - timedelta(seconds=off_s or 0.0) > latest
+        started_at = starts_of(result)[1] if isinstance(result, BurstBlock) else result.result.started_at
+        began_before = last_wrong_s is not None and started_at - timedelta(seconds=off_s or 0.0) > latest
         flagged_s = last_wrong_s if began_before else off_s
         yield from correct_clock([result], None, flagged_s=flagged_s, began_off_s=0.0, now_s=now_s)
 
@@ -56,7 +63,21 @@ def correct_start(measured: Any, off_s: float | None, now_s: float) -> Any:
     """
     if off_s is None or abs(off_s) <= MAX_CLOCK_ERROR_S:
         return measured
-    off, now = timedelta(seconds=off_s), datetime.fromtimestamp(now_s, UTC)
-    if abs(measured.started_at - off - now) >= abs(measured.started_at - now):
+    off = timedelta(seconds=off_s)
+    if not _is_nearer(measured.started_at, off, now_s):
         return measured
     return msgspec.structs.replace(measured, started_at=measured.started_at - off)
+
+
+def move_start(block: BurstBlock, off_s: float | None, now_s: float) -> BurstBlock:
+    """As `correct_start`, of all bursts of a block: they are of the same cycle."""
+    if off_s is None or abs(off_s) <= MAX_CLOCK_ERROR_S:
+        return block
+    off = timedelta(seconds=off_s)
+    return moved(block, -off) if _is_nearer(starts_of(block)[1], off, now_s) else block
+
+
+def _is_nearer(started_at: datetime, off: timedelta, now_s: float) -> bool:
+    """Whether a start is nearer to now without the error of the clock."""
+    now = datetime.fromtimestamp(now_s, UTC)
+    return abs(started_at - off - now) < abs(started_at - now)

@@ -20,14 +20,15 @@ from probes.site.spool import ledger
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE result (
-    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT,     -- of a block, that of its last result
     batch INTEGER,          -- number of the batch that it was put in; null while it waits
-    body BLOB NOT NULL,     -- a Delivered as JSON, its sequence left at 0
-    spooled_s REAL          -- since the epoch, by the centre's clock as far as that was known
+    body BLOB NOT NULL,     -- a Delivered as JSON, or a BurstBlock as MessagePack; its sequence is left at 0
+    spooled_s REAL,         -- since the epoch, by the centre's clock as far as that was known
+    block INTEGER           -- how many results are in the block; null if it is none
 );
 CREATE INDEX result_by_batch ON result (batch, sequence);
 CREATE TABLE quarantine (
@@ -59,6 +60,12 @@ INSERT INTO dropped SELECT 'any', 'too_many', value FROM meta WHERE name = 'drop
 DELETE FROM meta WHERE name = 'dropped';
 INSERT INTO meta VALUES ('alive_s', NULL);
 UPDATE meta SET value = 2 WHERE name = 'format';
+COMMIT;
+"""
+FROM_FORMAT_2 = """
+BEGIN IMMEDIATE;
+ALTER TABLE result ADD COLUMN block INTEGER;
+UPDATE meta SET value = 3 WHERE name = 'format';
 COMMIT;
 """
 CANNOT_WRITE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY)
@@ -182,6 +189,8 @@ def _begin(connection: sqlite3.Connection) -> None:
 def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
     if value(connection, "format") == 1:
         connection.executescript(FROM_FORMAT_1)
+    if value(connection, "format") == 2:
+        connection.executescript(FROM_FORMAT_2)
     stored = value(connection, "format")
     if stored != FORMAT:
         raise SpoolError(f"spool {path} has format {stored}, this agent reads {FORMAT}; run the agent that wrote it")

@@ -1,7 +1,9 @@
 """The results in the spool's SQLite file: a queue, oldest first, from which numbered batches are formed.
 
 Functions on the connection, called by `probes.site.spool.spool` within its transactions. A row of the table `result`
-waits while its `batch` is null; its body is a `Delivered` as JSON.
+waits while its `batch` is null. Its body is a `Delivered` as JSON, or a block of bursts as MessagePack: a block has the
+sequence of its last result, and those before belong to the others. It goes through the spool as a whole, and is told
+apart where a single result of it matters.
 """
 
 from __future__ import annotations
@@ -12,8 +14,11 @@ from typing import Any
 
 import msgspec
 
+from probes.site.spool.blocks import BURST_KIND, results_of
 from probes.site.spool.ledger import Cycle
-from probes.site.wire import Delivered
+from probes.site.wire import BurstBlock, Delivered, ToDeliver
+
+COUNT = "coalesce(sum(coalesce(block, 1)), 0)"
 
 
 class _Kind(msgspec.Struct):
@@ -39,6 +44,14 @@ class ResultHeader(msgspec.Struct):
         return Cycle(self.test, self.every_s, self.cycle)
 
 
+class BlockHeader(msgspec.Struct):
+    """As `ResultHeader`, of a block."""
+
+    test: str
+    every_s: int | None = None
+    cycle: int | None = None
+
+
 class UncheckedResult(Delivered, frozen=True, kw_only=True):
     """A stored result that does not decode here; the centre stores it, or refuses it with the reason."""
 
@@ -58,38 +71,103 @@ def decode(body: bytes) -> Delivered:
         return unchecked
 
 
-def read_header(body: bytes) -> ResultHeader:
-    """The header of a stored result; kind `unreadable` if it cannot be parsed."""
+def encode(message: ToDeliver) -> tuple[bytes, int | None]:
+    """The body of a row, and how many results are in it if it is a block."""
+    if isinstance(message, BurstBlock):
+        return msgspec.msgpack.encode(message), len(message)
+    return msgspec.json.encode(message), None
+
+
+def decode_block(body: bytes, last: int, count: int) -> BurstBlock:
+    """A stored block, with the sequence of its first result. Raises `msgspec.DecodeError`."""
+    block = msgspec.msgpack.decode(body, type=BurstBlock)
+    return msgspec.structs.replace(block, first=last - count + 1)
+
+
+def read_header(body: bytes, block: int | None = None) -> ResultHeader:
+    """The header of a stored result or block; kind `unreadable` if it cannot be parsed."""
     try:
-        return msgspec.json.decode(body, type=ResultHeader)
+        if block is None:
+            return msgspec.json.decode(body, type=ResultHeader)
+        header = msgspec.msgpack.decode(body, type=BlockHeader)
+        return ResultHeader(test=header.test, result=_Kind(kind=BURST_KIND), every_s=header.every_s, cycle=header.cycle)
     except msgspec.DecodeError:
         return ResultHeader(test="", result=_Kind(kind="unreadable"))
 
 
-def kind_of(result: Delivered) -> str:
-    result_type: Any = type(result.result)
-    return str(result_type.__struct_config__.tag)
+def kinds_of(message: ToDeliver) -> list[str]:
+    """The kind of each of its results."""
+    if isinstance(message, BurstBlock):
+        return [BURST_KIND] * len(message)
+    result_type: Any = type(message.result)
+    return [str(result_type.__struct_config__.tag)]
 
 
-def insert(connection: sqlite3.Connection, bodies: Iterable[bytes], spooled_s: float) -> None:
-    """Append results. `spooled_s` is seconds since the epoch, by the centre's clock."""
-    connection.executemany("INSERT INTO result (body, spooled_s) VALUES (?, ?)", [(body, spooled_s) for body in bodies])
+def insert(connection: sqlite3.Connection, bodies: Iterable[tuple[bytes, int | None]], spooled_s: float) -> None:
+    """Append results and blocks, as of `encode`. `spooled_s` is seconds since the epoch, by the centre's clock."""
+    newest = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'result'").fetchone()
+    last = 0 if newest is None else newest[0]
+    rows = []
+    for body, block in bodies:
+        last += block or 1
+        rows.append((last, body, spooled_s, block))
+    connection.executemany("INSERT INTO result (sequence, body, spooled_s, block) VALUES (?, ?, ?, ?)", rows)
+
+
+def tell_apart(connection: sqlite3.Connection, last: int) -> int:
+    """Put a row for each of its results in the place of a block; returns the bytes that they take more.
+
+    Raises `msgspec.DecodeError` or `ValueError` where the block is unreadable.
+    """
+    batch, body, spooled_s, count = connection.execute(
+        "SELECT batch, body, spooled_s, block FROM result WHERE sequence = ?", (last,)
+    ).fetchone()
+    rows = [
+        (result.sequence, batch, msgspec.json.encode(msgspec.structs.replace(result, sequence=0)), spooled_s)
+        for result in results_of(decode_block(body, last, count))
+    ]
+    delete(connection, last)
+    connection.executemany("INSERT INTO result (sequence, batch, body, spooled_s) VALUES (?, ?, ?, ?)", rows)
+    return sum(len(row[2]) for row in rows) - len(body)
+
+
+def block_with(connection: sqlite3.Connection, sequence: int) -> int | None:
+    """The sequence of the block that a result is in; None if it has a row of its own, or none."""
+    row = connection.execute(
+        "SELECT sequence, block FROM result WHERE sequence >= ? ORDER BY sequence LIMIT 1", (sequence,)
+    ).fetchone()
+    return row[0] if row is not None and row[1] is not None and sequence > row[0] - row[1] else None
+
+
+def oldest_waiting_block(
+    connection: sqlite3.Connection, max_results: int, *, only: int | None, without: Collection[int]
+) -> int | None:
+    """The block that the next batch would begin with, if it has more results than that batch may have."""
+    row = connection.execute(
+        f"SELECT sequence, block FROM result WHERE {_waiting(only, without)} ORDER BY sequence LIMIT 1"
+    ).fetchone()
+    return None if row is None or (row[1] or 1) <= max_results else row[0]
 
 
 def delete(connection: sqlite3.Connection, sequence: int) -> None:
     connection.execute("DELETE FROM result WHERE sequence = ?", (sequence,))
 
 
-def read_body(connection: sqlite3.Connection, sequence: int) -> bytes | None:
-    row = connection.execute("SELECT body FROM result WHERE sequence = ?", (sequence,)).fetchone()
-    return None if row is None else row[0]
+def read_body(connection: sqlite3.Connection, sequence: int) -> tuple[bytes, int | None] | None:
+    """The body of a row, and its size if it is a block."""
+    row: tuple[bytes, int | None] | None = connection.execute(
+        "SELECT body, block FROM result WHERE sequence = ?", (sequence,)
+    ).fetchone()
+    return row
 
 
-def oldest_waiting(connection: sqlite3.Connection) -> Iterator[tuple[int, bytes, float | None]]:
-    """Sequence, body and `spooled_s` of the results that wait, oldest first; rows may be deleted meanwhile."""
+def oldest_waiting(connection: sqlite3.Connection) -> Iterator[tuple[int, bytes, float | None, int | None]]:
+    """Sequence, body, `spooled_s` and size of the results and blocks that wait, oldest first; rows may be deleted
+    meanwhile."""
     last = 0
     while rows := connection.execute(
-        "SELECT sequence, body, spooled_s FROM result WHERE batch IS NULL AND sequence > ? ORDER BY sequence LIMIT 100",
+        "SELECT sequence, body, spooled_s, block FROM result WHERE batch IS NULL AND sequence > ?"
+        " ORDER BY sequence LIMIT 100",
         (last,),
     ).fetchall():
         yield from rows
@@ -98,12 +176,12 @@ def oldest_waiting(connection: sqlite3.Connection) -> Iterator[tuple[int, bytes,
 
 def count(connection: sqlite3.Connection) -> int:
     """Results in the spool, those of an unacknowledged batch included."""
-    number: int = connection.execute("SELECT count(*) FROM result").fetchone()[0]
+    number: int = connection.execute(f"SELECT {COUNT} FROM result").fetchone()[0]
     return number
 
 
 def count_waiting(connection: sqlite3.Connection) -> int:
-    number: int = connection.execute("SELECT count(*) FROM result WHERE batch IS NULL").fetchone()[0]
+    number: int = connection.execute(f"SELECT {COUNT} FROM result WHERE batch IS NULL").fetchone()[0]
     return number
 
 
@@ -127,12 +205,14 @@ def fill_batch(
     """
     waiting = _waiting(only, without)
     rows = connection.execute(
-        f"SELECT sequence, length(body) FROM result WHERE {waiting} ORDER BY sequence LIMIT ?", (max_results,)
+        f"SELECT sequence, length(body), coalesce(block, 1) FROM result WHERE {waiting} ORDER BY sequence LIMIT ?",
+        (max_results,),
     )
-    last, room = None, max_bytes
-    for sequence, length in rows.fetchall():
-        room -= length
-        if room < 0 and last is not None:
+    last, room_bytes, room = None, max_bytes, max_results
+    for sequence, length, count_of_row in rows.fetchall():
+        room_bytes -= length
+        room -= count_of_row
+        if min(room_bytes, room) < 0 and last is not None:
             break
         last = sequence
     connection.execute(f"UPDATE result SET batch = ? WHERE {waiting} AND sequence <= ?", (number, last))
@@ -148,16 +228,18 @@ def _waiting(only: int | None, without: Collection[int]) -> str:
     return condition
 
 
-def bodies_of_batch(connection: sqlite3.Connection, number: int) -> list[tuple[int, bytes]]:
-    """Sequence and body of each result of a batch, in order."""
+def bodies_of_batch(connection: sqlite3.Connection, number: int) -> list[tuple[int, bytes, int | None]]:
+    """Sequence, body and size of each result and block of a batch, in order."""
     return connection.execute(
-        "SELECT sequence, body FROM result WHERE batch = ? ORDER BY sequence", (number,)
+        "SELECT sequence, body, block FROM result WHERE batch = ? ORDER BY sequence", (number,)
     ).fetchall()
 
 
-def sequences_of_batch(connection: sqlite3.Connection, number: int) -> list[int]:
-    rows = connection.execute("SELECT sequence FROM result WHERE batch = ? ORDER BY sequence", (number,))
-    return [sequence for (sequence,) in rows]
+def sizes_in_batch(connection: sqlite3.Connection, number: int) -> list[tuple[int, int]]:
+    """Sequence of each row of a batch, and its number of results."""
+    return connection.execute(
+        "SELECT sequence, coalesce(block, 1) FROM result WHERE batch = ? ORDER BY sequence", (number,)
+    ).fetchall()
 
 
 def delete_batch(connection: sqlite3.Connection, number: int) -> int:

@@ -9,7 +9,9 @@ the network: that is `probes.site.delivery.deliver`.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
+import itertools
 import logging
 import sqlite3
 import time
@@ -27,7 +29,7 @@ from probes.site.spool.clock_correction import correct_clock, correct_without_cy
 from probes.site.spool.database import NoRoom, SpoolDatabase, SpoolError, value
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.unsaved import Unsaved
-from probes.site.wire import Batch, Delivered, GapReason, Refusal
+from probes.site.wire import Batch, BurstBlock, Delivered, GapReason, Refusal, ToDeliver
 
 __all__ = ["NoRoom", "Spool", "SpoolError"]
 
@@ -102,7 +104,7 @@ class Spool:
 
     def put(
         self,
-        delivered: Sequence[Delivered],
+        delivered: Sequence[ToDeliver],
         *,
         cycle: Cycle | None = None,
         more: bool = False,
@@ -115,12 +117,12 @@ class Spool:
         that slot are stored together.
         """
         off_s = self._clock_off_s()
-        bodies = [msgspec.json.encode(result) for result in self._corrected(delivered, cycle, off_s)]
+        bodies = [results.encode(message) for message in self._corrected(delivered, cycle, off_s)]
         now_s = self._now_s()
         try:
             with self._transaction() as connection:
                 results.insert(connection, bodies, now_s - (off_s or 0))
-                self._bytes += sum(map(len, bodies))
+                self._bytes += sum(len(body) for body, _ in bodies)
                 if ends_slot is not None:
                     slots.end(connection, ends_slot)
                 if cycle is not None and not more:
@@ -129,7 +131,7 @@ class Spool:
                 ledger.record_heartbeat(connection, now_s)
         except NoRoom as error:
             self._keep_unsaved(delivered, cycle, off_s)
-            logger.error("%s: %d results lost", error, len(bodies))
+            logger.error("%s: %d results lost", error, sum(block or 1 for _, block in bodies))
             return False
         finally:
             if not more and cycle is not None:
@@ -137,8 +139,8 @@ class Spool:
         return True
 
     def _corrected(
-        self, delivered: Sequence[Delivered], cycle: Cycle | None, off_s: float | None
-    ) -> Iterator[Delivered]:
+        self, delivered: Sequence[ToDeliver], cycle: Cycle | None, off_s: float | None
+    ) -> Iterator[ToDeliver]:
         """The results by the centre's clock; they are flagged with the error when the cycle, or they, began."""
         now_s = self._now_s() - (off_s or 0.0)
         if cycle is None:
@@ -152,14 +154,14 @@ class Spool:
             now_s=now_s,
         )
 
-    def _keep_unsaved(self, delivered: Sequence[Delivered], cycle: Cycle | None, off_s: float | None) -> None:
+    def _keep_unsaved(self, delivered: Sequence[ToDeliver], cycle: Cycle | None, off_s: float | None) -> None:
         with self._database.reading():
-            self._unsaved.add(map(results.kind_of, delivered), cycle, off_s or 0.0)
+            self._unsaved.add(itertools.chain.from_iterable(map(results.kinds_of, delivered)), cycle, off_s or 0.0)
 
     def _make_room(self, connection: sqlite3.Connection, now_s: float) -> None:
         """Drop the oldest results that wait, until the rest is neither too much nor too old."""
         dropped: Counter[tuple[str, str]] = Counter()
-        for sequence, body, spooled_s in results.oldest_waiting(connection):
+        for sequence, body, spooled_s, block in results.oldest_waiting(connection):
             if self._bytes > self._max_bytes:
                 reason = losses.TOO_MANY
             elif spooled_s is not None and now_s - spooled_s > self._max_age_s:
@@ -168,8 +170,8 @@ class Spool:
                 break
             results.delete(connection, sequence)
             self._bytes -= len(body)
-            header = results.read_header(body)
-            dropped[header.kind, reason] += 1
+            header = results.read_header(body, block)
+            dropped[header.kind, reason] += block or 1
             self._note_gap(connection, GapReason.DROPPED, header.of_cycle)
         for (kind, reason), count in dropped.items():
             logger.error("spool: %s: the %d oldest results of kind %s were dropped", reason, count, kind)
@@ -240,11 +242,14 @@ class Spool:
         """
         with self._transaction() as connection:
             number = value(connection, "acknowledged") + 1
-            batch = self._read_batch(connection, number)
-            if not batch:
+            batch, blocks = self._read_batch(connection, number)
+            if not batch and not blocks:
+                block = results.oldest_waiting_block(connection, max_results, only=only, without=without)
+                if block is not None:
+                    self._tell_apart(connection, block)
                 results.fill_batch(connection, number, max_results, max_bytes, only=only, without=without)
-                batch = self._read_batch(connection, number)
-            if not batch:
+                batch, blocks = self._read_batch(connection, number)
+            if not batch and not blocks:
                 return None
             queued = results.count_waiting(connection)
             is_last = queued == 0 and not self._unsaved.count
@@ -257,22 +262,31 @@ class Spool:
                 agent_version=agent_version,
                 sent_at=now,
                 results=tuple(batch),
+                blocks=tuple(blocks) or msgspec.UNSET,
                 queued=queued,
                 dropped=losses.count_dropped(connection) + self._unsaved.count,
                 account=account,
             )
 
-    def _read_batch(self, connection: sqlite3.Connection, number: int) -> list[Delivered]:
-        """The results of a batch, in order. Unreadable results are quarantined."""
-        batch = []
-        for sequence, body in results.bodies_of_batch(connection, number):
+    def _read_batch(self, connection: sqlite3.Connection, number: int) -> tuple[list[Delivered], list[BurstBlock]]:
+        """The results and blocks of a batch, in order. Those that are unreadable are quarantined."""
+        batch, blocks = [], []
+        for sequence, body, block in results.bodies_of_batch(connection, number):
             try:
-                result = results.decode(body)
+                if block is None:
+                    batch.append(msgspec.structs.replace(results.decode(body), sequence=sequence))
+                else:
+                    blocks.append(results.decode_block(body, sequence, block))
             except msgspec.DecodeError as error:
                 self._quarantine(connection, sequence, f"cannot be read from the spool: {error}")
-            else:
-                batch.append(msgspec.structs.replace(result, sequence=sequence))
-        return batch
+        return batch, blocks
+
+    def _tell_apart(self, connection: sqlite3.Connection, block: int) -> None:
+        """Put single results in the place of a block; an unreadable one is quarantined."""
+        try:
+            self._bytes += results.tell_apart(connection, block)
+        except (msgspec.DecodeError, ValueError) as error:
+            self._quarantine(connection, block, f"cannot be read from the spool: {error}")
 
     def acknowledge(self, number: int, refused: Iterable[Refusal] = ()) -> None:
         """The centre has batch `number`: its results leave, those that it refused are set aside with the reason."""
@@ -280,6 +294,9 @@ class Spool:
             if number != value(connection, "acknowledged") + 1:
                 return
             for refusal in refused:
+                block = results.block_with(connection, refusal.sequence)
+                if block is not None:
+                    self._tell_apart(connection, block)
                 self._quarantine(connection, refusal.sequence, refusal.reason)
             freed_bytes = results.delete_batch(connection, number)
             connection.execute("UPDATE meta SET value = ? WHERE name = 'acknowledged'", (number,))
@@ -292,13 +309,18 @@ class Spool:
         A single result that is too large is set aside with `reason`. Returns the results left in the batch.
         """
         with self._transaction() as connection:
-            sequences = results.sequences_of_batch(connection, number)
-            if len(sequences) == 1:
-                self._quarantine(connection, sequences[0], reason)
+            sizes = results.sizes_in_batch(connection, number)
+            half = sum(size for _, size in sizes) // 2
+            if half == 0:
+                self._quarantine(connection, sizes[0][0], reason)
                 return 0
-            kept = len(sequences) // 2
-            results.release(connection, sequences[kept:])
-            return kept
+            if sizes[0][1] > half:
+                self._tell_apart(connection, sizes[0][0])
+                sizes = results.sizes_in_batch(connection, number)
+            totals = list(itertools.accumulate(size for _, size in sizes))
+            rows = bisect.bisect_right(totals, half)
+            results.release(connection, [sequence for sequence, _ in sizes[rows:]])
+            return totals[rows - 1] if rows else 0
 
     def release_batch(self, number: int) -> None:
         """The results of batch `number`, which is not acknowledged, wait again."""
@@ -306,14 +328,15 @@ class Spool:
             results.release_batch(connection, number)
 
     def _quarantine(self, connection: sqlite3.Connection, sequence: int, reason: str) -> None:
-        body = results.read_body(connection, sequence)
-        if body is None:
+        body_and_size = results.read_body(connection, sequence)
+        if body_and_size is None:
             return
+        body, block = body_and_size
         logger.error("spool: result %d quarantined: %s", sequence, reason)
         losses.quarantine(connection, sequence, reason, body)
         results.delete(connection, sequence)
         self._bytes -= len(body)
-        self._note_gap(connection, GapReason.SET_ASIDE, results.read_header(body).of_cycle)
+        self._note_gap(connection, GapReason.SET_ASIDE, results.read_header(body, block).of_cycle)
 
     @property
     def has_results(self) -> bool:

@@ -95,7 +95,7 @@ def test_duplicates_are_counted_beyond_the_first():
     table = filled_table()
     table.replies[5] = 4
 
-    assert burst_counts(table).duplicates == [[3, 0], [0, 0]]
+    assert burst_counts(table).arrays["duplicates"].tolist() == [[3, 0], [0, 0]]
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(1, 3)), min_size=1, max_size=12))
@@ -217,11 +217,11 @@ def check(counted: BurstCounts, row: int, column: int, burst: list[tuple[int, di
         None if rtt is None else pytest.approx(rtt, abs=1e-9) for rtt in rtts_ms
     )
     assert counted.received[row][column] == len(in_time)
-    assert counted.late[row][column] == sum(bool(packet["replies"]) for packet in sent) - len(in_time)
-    assert counted.duplicates[row][column] == sum(max(packet["replies"] - 1, 0) for packet in sent)
-    assert counted.waited[row][column] == sum(packet["waited"] for packet in sent)
+    assert counted.arrays["late"][row, column] == sum(bool(packet["replies"]) for packet in sent) - len(in_time)
+    assert counted.arrays["duplicates"][row, column] == sum(max(packet["replies"] - 1, 0) for packet in sent)
+    assert counted.arrays["waited"][row, column] == sum(packet["waited"] for packet in sent)
     assert counted.refused_errno[row][column] == (refusals[0] if refusals else 0)
-    assert counted.stamps_lost[row][column] == lost_stamps
+    assert counted.arrays["stamps_lost"][row, column] == lost_stamps
     assert counted.stamp(row, column) == (None if not in_time else "user" if lost_stamps else "kernel")
     assert counted.ttl_changes[row][column] == sum(before != after for before, after in pairwise(hop_limits))
     assert counted.ttl(row, column) == (in_time[0]["hop_limit"] if in_time and in_time[0]["hop_limit"] >= 0 else None)
@@ -291,4 +291,4 @@ def test_packets_never_sent_are_not_counted_as_waited():
     table.next = 6
     table.waited[4:] = True
 
-    assert burst_counts(table).waited == [[1, 0], [1, 0]]
+    assert burst_counts(table).arrays["waited"].tolist() == [[1, 0], [1, 0]]

@@ -25,11 +25,22 @@ from probes.site.delivery.deliver import FIRST_RESULTS, MAX_RESULTS, QUICK_S, SL
 from probes.site.plan import PlanCache, PlanPuller
 from probes.site.runner.schedule import spread
 from probes.site.settings import SettingsError
+from probes.site.spool.blocks import without_blocks
 from probes.site.spool.spool import NoRoom, Spool
-from probes.site.wire import IDENTITY_HEADER, PLAN_HEADER, Batch, OnDemandPingReport, Plan, Receipt, Refusal
+from probes.site.wire import (
+    IDENTITY_HEADER,
+    PLAN_HEADER,
+    PROTOCOL_HEADER,
+    PROTOCOLS_HEADER,
+    Batch,
+    OnDemandPingReport,
+    Plan,
+    Receipt,
+    Refusal,
+)
 from tests.facts import lacks
 from tests.spools import count_queued
-from tests.unit.site.test_spool import result
+from tests.unit.site.test_spool import block, result
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 TOKEN = "s3cret-token"
@@ -55,6 +66,8 @@ class FakeCentre(ThreadingHTTPServer):
         self.max_results = 10**9
         self.plan: Plan | None = None
         self.plan_told: str | None = None
+        self.highest: int | None = None
+        self.blocks = 0
 
     def injected_failure(self, batch):
         """The answer to a batch on which the centre fails."""
@@ -81,6 +94,8 @@ class Handler(BaseHTTPRequestHandler):
     def take_batch(self, body):
         unpack = {"gzip": gzip.decompress, "zstd": zstandard.decompress}[self.headers["Content-Encoding"]]
         batch = msgspec.msgpack.decode(unpack(body), type=Batch)
+        self.server.blocks += len(batch.all_blocks)
+        batch = without_blocks(batch)
         answer = self.server.answers.pop(0) if self.server.answers else "store"
         if answer == "hang up":
             self.connection.close()
@@ -142,6 +157,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def reply(self, status, body, headers=(), cut=0):
         self.send_response(status)
+        if self.server.highest is not None:
+            self.send_header(PROTOCOLS_HEADER, f"lowest=1, highest={self.server.highest}, lowest-until=2028-12-31")
         for name, value in headers:
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
@@ -203,6 +220,64 @@ def test_the_queue_is_delivered_compressed_and_with_the_token(spool, delivery, s
     assert sorted(server.stored.values()) == list(range(2500))
     assert [len(batch.results) for batch in server.batches] == [250, 500, 1000, 750]
     assert [batch.number for batch in server.batches] == [1, 2, 3, 4]
+    assert count_queued(spool) == 0
+
+
+def test_blocks_are_sent_once_the_centre_has_told_that_it_knows_them(spool, server, delivery):
+    server.highest = 9
+    for first in (0, 200, 400):
+        spool.put([block(range(first, first + 200))])
+
+    assert delivery.run() == 600
+
+    assert [headers[PROTOCOL_HEADER] for _, headers in server.requests] == ["1", "2"]
+    assert server.blocks == 2
+    assert sorted(server.stored.values()) == list(range(600))
+    assert count_queued(spool) == 0
+
+
+def test_an_earlier_centre_gets_each_result_alone(spool, server, delivery):
+    server.highest = 1
+    spool.put([block(range(200)), block(range(200, 400))])
+
+    assert delivery.run() == 400
+
+    assert ({headers[PROTOCOL_HEADER] for _, headers in server.requests}, server.blocks) == ({"1"}, 0)
+    assert sorted(server.stored.values()) == list(range(400))
+
+
+def test_after_a_downgrade_of_the_centre_results_are_sent_alone_again(spool, server, centre, delivery, clock):
+    server.highest, centre.protocol = 1, 2
+    server.answers = [(426, b'{"error": "the agent speaks protocol 2, the centre 1"}')]
+    spool.put([block(range(20))])
+
+    assert delivery.run() == 0
+    clock.now += 3600
+    assert delivery.run() == 20
+
+    assert [headers[PROTOCOL_HEADER] for _, headers in server.requests] == ["2", "1"]
+    assert sorted(server.stored.values()) == list(range(20))
+
+
+def test_a_burst_that_spoils_its_block_is_quarantined_alone(spool, server, centre, delivery):
+    server.highest, centre.protocol = 2, 2
+    server.poison = {17}
+    spool.put([block(range(40)), result(40)])
+
+    assert delivery.run() == 40
+
+    assert sorted(server.stored.values()) == [label for label in range(41) if label != 17]
+    assert [refusal.reason for refusal in spool.quarantined()] == ["the centre answered 400: boom: it spoils the batch"]
+
+
+def test_a_refused_burst_of_a_block_is_quarantined_alone(spool, server, centre, delivery):
+    server.highest, centre.protocol = 2, 2
+    server.refuse = {5: "path 5 is unknown"}
+    spool.put([block(range(20))])
+
+    assert delivery.run() == 20
+
+    assert [refusal.reason for refusal in spool.quarantined()] == ["path 5 is unknown"]
     assert count_queued(spool) == 0
 
 

@@ -16,6 +16,7 @@ from probes.site.runner.permit import Permit
 from probes.site.runner.rtt_steps import RttSteps
 from probes.site.runner.sentinels import Sentinels
 from probes.site.runner.trace_budget import FORGET_S, TraceBudget, echo_requests_per_hour
+from probes.site.spool.blocks import figures_of
 from probes.site.wire import Delivered
 from probes.trace.kind import KIND
 from probes.trace.limits import TraceLimits
@@ -202,7 +203,7 @@ def test_other_kinds_have_no_budget():
 def stepped(*rtts_ms: float) -> list[int]:
     """The places in a series of bursts at which a step is found."""
     steps = RttSteps()
-    return [place for place, rtt_ms in enumerate(rtts_ms) if steps.paths([burst(1, rtt_ms=rtt_ms)])]
+    return [place for place, rtt_ms in enumerate(rtts_ms) if steps.paths(figures_of([burst(1, rtt_ms=rtt_ms)]))]
 
 
 @pytest.mark.parametrize("after", [26.0, 14.0])

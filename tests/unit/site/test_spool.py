@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,10 +20,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from probes.contract import Outcome
 from probes.ping.spec import Burst
 from probes.site.health import Dropped
+from probes.site.spool.blocks import without_blocks
 from probes.site.spool.ledger import Cycle
 from probes.site.spool.spool import Spool, SpoolError
-from probes.site.wire import Batch, Delivered, Refusal
+from probes.site.wire import Batch, BurstBlock, Delivered, Refusal
 from probes.throughput.spec import ThroughputSlot, ThroughputSpec
+from tests.burst_blocks import block_of
 from tests.spools import count_queued
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -45,6 +48,12 @@ def result(label: int, detail: str | None = None) -> Delivered:
     return Delivered(sequence=0, path_id=label, test="pinger", result=burst)
 
 
+def block(labels: Iterable[int], **fields: object) -> BurstBlock:
+    """A block of such results, without numbers."""
+    alone = [msgspec.structs.replace(result(label), sequence=place) for place, label in enumerate(labels)]
+    return msgspec.structs.replace(block_of(alone), first=0, **fields)
+
+
 def next_batch(spool: Spool, max_results: int = 100, max_bytes: int = 10**6) -> Batch | None:
     return spool.next_batch(max_results=max_results, max_bytes=max_bytes, now=NOW, agent_version="test")
 
@@ -52,6 +61,82 @@ def next_batch(spool: Spool, max_results: int = 100, max_bytes: int = 10**6) -> 
 def labels(batch: Batch | None) -> list[int]:
     assert batch is not None
     return [delivered.path_id for delivered in batch.results]
+
+
+def test_a_block_is_delivered_whole_with_the_numbers_of_its_results(path):
+    spool = Spool(path)
+    spool.put([result(7), block([1, 2, 3]), result(8)])
+    spool.put([block([4, 5])])
+
+    batch = next_batch(Spool(path))
+
+    assert ([len(each) for each in batch.all_blocks], labels(batch)) == ([3, 2], [7, 8])
+    assert sorted(batch.sequences) == [1, 2, 3, 4, 5, 6, 7]
+    assert [each.path_id for each in without_blocks(batch).results] == [7, 1, 2, 3, 8, 4, 5]
+
+
+def test_numbers_go_on_after_a_block_that_was_delivered(path):
+    spool = Spool(path)
+    spool.put([block([1, 2, 3])])
+    spool.acknowledge(next_batch(spool).number)
+    spool.put([result(4)])
+
+    assert next_batch(Spool(path)).sequences == [4]
+
+
+def test_a_smaller_batch_than_a_block_has_results_of_their_own(path):
+    spool = Spool(path)
+    spool.put([block([1, 2, 3], cycle=5, every_s=60)])
+
+    batch = next_batch(spool, max_results=2)
+
+    assert (labels(batch), batch.all_blocks, batch.queued) == ([1, 2], (), 1)
+    assert batch.results == tuple(
+        msgspec.structs.replace(result(label), sequence=label, cycle=None, every_s=None) for label in (1, 2)
+    )
+
+
+def test_a_refused_result_of_a_block_is_quarantined_alone(path):
+    spool = Spool(path)
+    spool.put([block([1, 2, 3])])
+    batch = next_batch(spool)
+
+    spool.acknowledge(batch.number, [Refusal(sequence=2, reason="path 2 is unknown")])
+
+    assert [(refusal.sequence, refusal.reason) for refusal in spool.quarantined()] == [(2, "path 2 is unknown")]
+    assert next_batch(spool) is None
+    assert not spool.has_results
+
+
+def test_a_batch_of_a_block_is_halved_down_to_a_result(path):
+    spool = Spool(path)
+    spool.put([block([1, 2, 3, 4]), result(5)])
+    number = next_batch(spool).number
+
+    left = [spool.halve_batch(number, "bad") for _ in range(3)]
+
+    assert left == [2, 1, 0]
+    assert [refusal.sequence for refusal in spool.quarantined()] == [1]
+    assert [each.path_id for each in without_blocks(next_batch(spool)).results] == [2, 3, 4, 5]
+
+
+def test_a_dropped_block_counts_each_of_its_results(path):
+    spool = Spool(path, max_bytes=3000)
+    spool.put([block(range(40), cycle=5, every_s=60)], cycle=Cycle("pinger", 60, 5))
+    spool.put([block(range(40, 45))])
+
+    assert spool.count_dropped() == 40
+    assert spool.dropped_by_kind() == (Dropped(kind="ping", reason="too_many", count=40),)
+    assert sorted(next_batch(spool).sequences) == [41, 42, 43, 44, 45]
+
+
+def test_a_damaged_block_is_quarantined(path):
+    spool = Spool(path)
+    spool.put([block([1, 2, 3]), result(4)])
+    change(path, "UPDATE result SET body = x'00' WHERE block = 3")
+
+    assert labels(next_batch(spool)) == [4]
+    assert [refusal.sequence for refusal in spool.quarantined()] == [3]
 
 
 class Clock:
@@ -608,10 +693,17 @@ class Deliveries(RuleBasedStateMachine):
         self.put_labels += new
         assert self.spool.put([result(label) for label in new])
 
-    @rule(max_results=st.integers(1, 4))
+    @rule(count=st.integers(1, 5), others=st.integers(0, 1))
+    def put_block(self, count, others):
+        new = range(len(self.put_labels), len(self.put_labels) + count + others)
+        self.put_labels += new
+        assert self.spool.put([block(new[:count]), *map(result, new[count:])])
+
+    @rule(max_results=st.integers(1, 7))
     def form_batch(self, max_results):
         batch = next_batch(self.spool, max_results=max_results)
         if batch is not None:
+            batch = without_blocks(batch)
             first_results = self.batches.setdefault(batch.number, batch.results)
             assert first_results == batch.results, "a batch changed under its number"
         self.in_flight = batch
@@ -662,7 +754,7 @@ class Deliveries(RuleBasedStateMachine):
 
     def teardown(self):
         while (batch := next_batch(self.spool)) is not None:
-            self.spool.acknowledge(batch.number, self._store(batch))
+            self.spool.acknowledge(batch.number, self._store(without_blocks(batch)))
         arrived = sorted(self.stored.values())
         assert arrived == sorted(set(self.put_labels) - self.refused)
         assert len(self.spool.quarantined()) == len(self.refused)
