@@ -23,6 +23,7 @@ from probes.ping.cycle import NEAR_MS, clock_source, refusal, unsent_note
 from probes.ping.egress import Egress, source_addresses
 from probes.ping.engine.even import even_due_ns
 from probes.ping.engine.schedule import random_phases_ns
+from probes.ping.randomness import KernelRandom
 from probes.ping.resolve import resolve
 from probes.ping.spec import Burst, IcmpError
 from probes.tcp_ping.handshakes import NS_PER_S, HandshakeResults, Handshakes
@@ -124,11 +125,11 @@ def _run(
 def _due_ns(spec: TcpPingSpec, family: int, addresses: Sequence[SocketAddress]) -> Int64s:
     """When to connect: each target at a phase of its own within the spacing, which is random in each cycle, or, for
     even cycles, always the same, with jitter."""
-    random = np.random.default_rng()
+    random = KernelRandom()
     if spec.is_even:
         return even_due_ns(family, addresses, spec.count, spec.spacing_s, random).T
     spacing_ns = round(spec.spacing_s * NS_PER_S)
-    phases_ns = random.permutation(random_phases_ns(len(addresses), spacing_ns, random))
+    phases_ns = random_phases_ns(len(addresses), spacing_ns, random)[random.permutation(len(addresses))]
     return phases_ns[:, np.newaxis] + np.arange(spec.count) * spacing_ns
 
 

@@ -19,6 +19,7 @@ from probes.ping.arrays import Int64s
 from probes.ping.engine.packet_outcomes import SendPattern
 from probes.ping.engine.schedule import LATE_NS, LONGEST_WAIT_NS
 from probes.ping.flow import machine_key
+from probes.ping.randomness import Uniform
 from probes.ping.spec import JITTER_RATIO
 
 NS_PER_S = 1_000_000_000
@@ -32,9 +33,7 @@ class EvenTimes:
     due_ns: Int64s
 
 
-def even_times(
-    family: int, addresses: Sequence[SocketAddress], pattern: SendPattern, random: np.random.Generator
-) -> EvenTimes:
+def even_times(family: int, addresses: Sequence[SocketAddress], pattern: SendPattern, random: Uniform) -> EvenTimes:
     """Draw the send times of a cycle to these addresses, which are of rank 0, 1 and so on."""
     due_ns = even_due_ns(family, addresses, len(pattern.turn_bytes), pattern.spacing_s, random).ravel()
     cells = np.argsort(due_ns, kind="stable")
@@ -42,7 +41,7 @@ def even_times(
 
 
 def even_due_ns(
-    family: int, addresses: Sequence[SocketAddress], turns: int, spacing_s: float, random: np.random.Generator
+    family: int, addresses: Sequence[SocketAddress], turns: int, spacing_s: float, random: Uniform
 ) -> Int64s:
     """Draw when to send so many packets to each address, from the beginning on; of shape (turns, addresses)."""
     phases = np.array([_phase(family, address) for address in addresses])

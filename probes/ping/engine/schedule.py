@@ -13,6 +13,8 @@ import bisect
 import numpy as np
 import numpy.typing as npt
 
+from probes.ping.randomness import Uniform
+
 LATE_NS = 20_000_000
 """A delay up to this is caught up, if the spacing is long."""
 
@@ -60,7 +62,7 @@ class Schedule:
             self._start_ns += late_ns
 
 
-def random_phases_ns(targets: int, spacing_ns: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
+def random_phases_ns(targets: int, spacing_ns: int, random: Uniform) -> npt.NDArray[np.int64]:
     """A random phase for each rank, within its own of `targets` equal parts of the spacing."""
     parts = (np.arange(targets) + random.random(targets)) / targets
     return (parts * spacing_ns).astype(np.int64)

@@ -32,6 +32,7 @@ from probes.ping.icmp import echo, kernel
 from probes.ping.icmp.channel import Channel
 from probes.ping.icmp.icmp_errors import HEADER_BYTES
 from probes.ping.icmp.stamp_keys import StampKeys
+from probes.ping.randomness import KernelRandom
 
 NS_PER_S = 1_000_000_000
 
@@ -65,7 +66,7 @@ class PingSession:
     """A socket, its targets, and the packets to send to them in a cycle."""
 
     def __init__(self, channel: Channel, addresses: Sequence[SocketAddress], pattern: SendPattern) -> None:
-        random = np.random.default_rng()
+        random = KernelRandom()
         targets = len(addresses)
         spacing_ns = round(pattern.spacing_s * NS_PER_S)
         self.channel = channel

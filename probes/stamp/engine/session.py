@@ -6,9 +6,11 @@ where the session has keys, if it is authentic. SSIDs and first sequence numbers
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from random import SystemRandom
 
 import numpy as np
 import numpy.typing as npt
@@ -61,9 +63,9 @@ class Identities:
         """New identities for targets with these keys."""
         if len(keys) > MOST_TARGETS:
             raise ProbeError(f"{len(keys)} targets in a STAMP session; {MOST_TARGETS} at most")
-        generator = np.random.default_rng()
-        ssids = 1 + generator.permutation(MOST_TARGETS)[: len(keys)].astype(np.int64)
-        return cls(ssids, generator.integers(0, SEQUENCES, len(keys), np.int64), tuple(keys))
+        ssids = np.array(SystemRandom().sample(range(1, MOST_TARGETS + 1), len(keys)), np.int64)
+        sequences = np.array([secrets.randbelow(SEQUENCES) for _ in keys], np.int64)
+        return cls(ssids, sequences, tuple(keys))
 
     def of(self, targets: Int64s, *, later_by: int = 0) -> Identities:
         """The identities of some targets, `later_by` packets on."""
