@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import pairwise
+from math import fsum
 
 import msgspec
-import numpy as np
 
 from probes.choice import Choice
 from probes.contract import Deadline, LoadPeriods, NoRoute, ProbeError
@@ -130,19 +131,25 @@ def summary(burst: Burst) -> dict[str, float | None]:
     `ipdv_ms` as in PingER: the interquartile range of the signed RTT differences between consecutive requests that were
     both answered (RFC 5481, section 4.1). Quartiles by linear interpolation.
     """
-    rtts_ms = np.array([np.nan if rtt is None else rtt for rtt in burst.rtts_ms], np.float64)
-    received = rtts_ms[~np.isnan(rtts_ms)]
-    differences = np.diff(rtts_ms)
-    differences = differences[~np.isnan(differences)]
-    quartiles = np.percentile(differences, (25, 75)) if len(differences) else None
+    received = sorted(rtt_ms for rtt_ms in burst.rtts_ms if rtt_ms is not None)
+    differences = sorted(
+        after - before for before, after in pairwise(burst.rtts_ms) if before is not None and after is not None
+    )
     return {
         "loss_ratio": (burst.sent - burst.received) / burst.sent if burst.sent else None,
-        "rtt_min_ms": float(received.min()) if len(received) else None,
-        "rtt_median_ms": float(np.median(received)) if len(received) else None,
-        "rtt_avg_ms": float(received.mean()) if len(received) else None,
-        "rtt_max_ms": float(received.max()) if len(received) else None,
-        "ipdv_ms": None if quartiles is None else float(quartiles[1] - quartiles[0]),
+        "rtt_min_ms": received[0] if received else None,
+        "rtt_median_ms": _quantile(received, 0.5) if received else None,
+        "rtt_avg_ms": fsum(received) / len(received) if received else None,
+        "rtt_max_ms": received[-1] if received else None,
+        "ipdv_ms": _quantile(differences, 0.75) - _quantile(differences, 0.25) if differences else None,
     }
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    """By linear interpolation. For a few numbers, NumPy would take twenty times as long."""
+    place, between = divmod(share * (len(ordered) - 1), 1)
+    low = ordered[int(place)]
+    return low + between * (ordered[min(int(place) + 1, len(ordered) - 1)] - low)
 
 
 class IcmpProbe:
