@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import socket
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +37,11 @@ def machine_key() -> bytes:
 
 def flows_of(family: int, addresses: Sequence[SocketAddress]) -> Int64s:
     """The flow of each of these targets, from 1 to 0xFFFE: always the same from this machine to the same address."""
-    packed = (socket.inet_pton(FAMILY[family], address[0].partition("%")[0]) for address in addresses)
-    numbers = (int.from_bytes(hashlib.blake2b(host, key=machine_key(), digest_size=8).digest()) for host in packed)
-    return np.array([1 + number % LARGEST_ICMP_FLOW for number in numbers], np.int64)
+    return np.array([_flow_of(family, address[0].partition("%")[0]) for address in addresses], np.int64)
+
+
+@lru_cache(maxsize=16_384)
+def _flow_of(family: int, host: str) -> int:
+    packed = socket.inet_pton(FAMILY[family], host)
+    number = int.from_bytes(hashlib.blake2b(packed, key=machine_key(), digest_size=8).digest())
+    return 1 + number % LARGEST_ICMP_FLOW

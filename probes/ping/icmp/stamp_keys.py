@@ -15,7 +15,8 @@ class StampKeys:
     """The packets sent, in order, and the position of the last key restart."""
 
     def __init__(self, total: int) -> None:
-        self._packets: Int64s = np.zeros(total, np.int64)
+        # As if all are sent: only those after a refused packet are entered again.
+        self._packets: Int64s = np.arange(total)
         self._count = 0
         self._start = 0
         self._start_before = 0
@@ -23,7 +24,8 @@ class StampKeys:
     def sent(self, first: int, stop: int) -> None:
         """Record that the kernel accepted packets `first` to `stop`."""
         following = self._count + stop - first
-        self._packets[self._count : following] = np.arange(first, stop)
+        if first != self._count:
+            self._packets[self._count : following] = np.arange(first, stop)
         self._count = following
 
     def restart(self) -> None:
