@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psycopg
 
+from probes.site.spool.results import COUNT
 from tests.e2e.stack import RunningStack, wait_for
 
 WHOLE = os.environ.get("SOUNDINGS_TEST_FAULTS") == "whole"
@@ -129,7 +130,7 @@ def spool_counts(path: Path) -> tuple[int, int]:
             # The file is created before its tables.
             return 0, 0
         ever = spool.execute("SELECT seq FROM sqlite_sequence WHERE name = 'result'").fetchone()
-        return (ever[0] if ever else 0), spool.execute("SELECT count(*) FROM result").fetchone()[0]
+        return (ever[0] if ever else 0), spool.execute(f"SELECT {COUNT} FROM result").fetchone()[0]
 
 
 def counts(stack: RunningStack) -> tuple[int, int, int]:

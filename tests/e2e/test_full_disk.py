@@ -20,6 +20,7 @@ import pytest
 from monitor.stack import access
 from monitor.stack.postgres import local_url
 from probes.site import identity
+from probes.site.spool.results import COUNT
 from probes.site.wire import IDENTITY_HEADER
 from tests.db.mesh_of_three import batch, burst, delivered
 from tests.e2e.stack import TOP, running_stack, wait_for
@@ -118,7 +119,7 @@ def spooled(stack):
     """The number of results that the agent has ever spooled, and the number that still wait."""
     with stack.spool("here") as spool:
         ever = spool.execute("SELECT seq FROM sqlite_sequence WHERE name = 'result'").fetchone()[0]
-        return ever, spool.execute("SELECT count(*) FROM result").fetchone()[0]
+        return ever, spool.execute(f"SELECT {COUNT} FROM result").fetchone()[0]
 
 
 @pytest.mark.timeout(300)
