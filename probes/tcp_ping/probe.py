@@ -22,8 +22,8 @@ from probes.ping.columns import EPOCH
 from probes.ping.cycle import NEAR_MS, clock_source, refusal, unsent_note
 from probes.ping.egress import Egress, source_addresses
 from probes.ping.engine.even import even_due_ns
+from probes.ping.engine.randomness import KernelRandom
 from probes.ping.engine.schedule import random_phases_ns
-from probes.ping.randomness import KernelRandom
 from probes.ping.resolve import resolve
 from probes.ping.spec import Burst, IcmpError
 from probes.tcp_ping.handshakes import NS_PER_S, HandshakeResults, Handshakes

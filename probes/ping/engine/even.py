@@ -17,9 +17,9 @@ import numpy as np
 from probes.ping.addresses import FAMILY, SocketAddress
 from probes.ping.arrays import Int64s
 from probes.ping.engine.packet_outcomes import SendPattern
+from probes.ping.engine.randomness import Uniform
 from probes.ping.engine.schedule import LATE_NS, LONGEST_WAIT_NS
 from probes.ping.flow import machine_key
-from probes.ping.randomness import Uniform
 from probes.ping.spec import JITTER_RATIO
 
 NS_PER_S = 1_000_000_000

@@ -13,7 +13,7 @@ import bisect
 import numpy as np
 import numpy.typing as npt
 
-from probes.ping.randomness import Uniform
+from probes.ping.engine.randomness import Uniform
 
 LATE_NS = 20_000_000
 """A delay up to this is caught up, if the spacing is long."""

@@ -24,6 +24,7 @@ from probes.ping.addresses import SocketAddress
 from probes.ping.arrays import Int64s
 from probes.ping.engine.even import EvenSchedule, even_times
 from probes.ping.engine.packet_outcomes import NS_PER_MS, EchoResults, PacketTable, SendPattern
+from probes.ping.engine.randomness import KernelRandom
 from probes.ping.engine.receiver import Receiver
 from probes.ping.engine.schedule import Schedule, random_phases_ns
 from probes.ping.engine.sender import Sender
@@ -32,7 +33,6 @@ from probes.ping.icmp import echo, kernel
 from probes.ping.icmp.channel import Channel
 from probes.ping.icmp.icmp_errors import HEADER_BYTES
 from probes.ping.icmp.stamp_keys import StampKeys
-from probes.ping.randomness import KernelRandom
 
 NS_PER_S = 1_000_000_000
 
