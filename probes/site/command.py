@@ -240,7 +240,8 @@ def _only_agent_of(data: Path) -> Iterator[IO[str]]:
 def _become_supervisor(settings: AgentSettings, lock: IO[str], metrics: str | None) -> NoReturn:
     """Replace this process by the supervisor, which keeps the lock of the data folder."""
     os.set_inheritable(lock.fileno(), True)
-    options = [settings.data, str(settings.heartbeat_file), settings.centre, *([] if metrics is None else [metrics])]
+    centres = ", else ".join((settings.centre, *settings.further_urls))
+    options = [settings.data, str(settings.heartbeat_file), centres, *([] if metrics is None else [metrics])]
     sys.stdout.flush()
     os.execve(
         sys.executable,

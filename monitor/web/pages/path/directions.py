@@ -27,9 +27,9 @@ from probes.quantities import counted
 
 @dataclass(frozen=True, slots=True)
 class DirectionView:
-    """Tiles of the period, and the charts; `delay` is None without timestamps of the reflector, and `is_loose` where the
-    clocks bound delays so little that their lines tell no direction. `keys` are the styles of stretches in the charts.
-    """
+    """Tiles of the period, and the charts; `delay` is None without timestamps of the reflector, and `is_loose` where
+    the clocks bound delays so little that their lines tell no direction. `keys` are the styles of stretches in the
+    charts."""
 
     tiles: tuple[DirectionTile, ...]
     far: str
