@@ -12,7 +12,7 @@ from pathlib import Path
 from monitor.stack import access
 from monitor.stack.postgres import Cluster
 from monitor.stack.standby import make_standby
-from probes.supervision.supervise import make_socket_dir
+from probes.supervision.socket_folders import make_socket_dir
 from tests.e2e.stack import wait_for
 
 

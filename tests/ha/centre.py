@@ -21,7 +21,7 @@ from psycopg.conninfo import make_conninfo
 from monitor.stack import access
 from monitor.stack.postgres import DATABASE, Cluster, find
 from monitor.stack.standby import make_standby, promote
-from probes.supervision.supervise import make_socket_dir
+from probes.supervision.socket_folders import make_socket_dir
 from tests.e2e.centre import GUNICORN, answers, free_port
 from tests.e2e.stack import TOP, wait_for
 from tests.haproxy import configuration, haproxy_program
