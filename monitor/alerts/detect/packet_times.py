@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.analysis.loss import LEAST_UNANSWERED
-from monitor.archive.queries.around import BurstColumns, bursts_around
+from monitor.archive.queries.around import BurstColumns, bursts_around, loaded_bursts
 from monitor.mesh.queries import ping_parameters
 from probes.ping.spec import JITTER_RATIO
 
@@ -29,6 +29,10 @@ Bools = NDArray[np.bool_]
 
 PACKETS_APART = 1.5
 """More bursts than one: so many times its packets in a row are lost in an outage, not by chance."""
+
+
+LOADED_WITHIN = timedelta(minutes=2)
+"""After the last burst with a reply: the length of a throughput test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,27 @@ class Edge:
     earliest_s: float
     latest_s: float
     burst_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class EndedOutage:
+    """An outage of a path that answers again: when the last packet with a reply before it and the first after it were
+    sent, the begin of the first burst with a reply again, and the packets lost in the outage of the bursts from then
+    on."""
+
+    last_reply: datetime
+    first_reply: datetime
+    burst_at: datetime
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedReply:
+    """When the last answered packet of a burst that was sent during a throughput test was, and its burst."""
+
+    path_id: int
+    burst_at: datetime
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,18 +181,68 @@ def last_answered_s(bursts: BurstColumns, spacing: Spacing) -> float | None:
 
 
 def last_replies(last_bursts: Mapping[int, datetime]) -> dict[int, datetime]:
-    """When the last packet with a reply was sent, by path, where that was in a burst that began at this time: the last
-    reply wherever it is stated. Two queries, none without paths."""
+    """When the last packet with a reply was sent, by path, where that was in a burst that began at this time, or during
+    a throughput test soon after: the last reply wherever it is stated. Three queries, none without paths."""
     if not last_bursts:
         return {}
     spacing = spacings(last_bursts)
-    until = max(last_bursts.values()) + timedelta(microseconds=1)
-    bursts = bursts_around(list(last_bursts), min(last_bursts.values()), until)
+    since, until = min(last_bursts.values()), max(last_bursts.values()) + timedelta(microseconds=1)
+    bursts = bursts_around(list(last_bursts), since, until)
     last_s = {
         path_id: last_answered_s(bursts.where(bursts.path_id == path_id), of_path)
         for path_id, of_path in spacing.items()
     }
-    return {path_id: datetime.fromtimestamp(at_s, UTC) for path_id, at_s in last_s.items() if at_s is not None}
+    last = {path_id: datetime.fromtimestamp(at_s, UTC) for path_id, at_s in last_s.items() if at_s is not None}
+    for reply in loaded_replies(spacing, since, until + LOADED_WITHIN):
+        if reply.path_id in last:
+            last[reply.path_id] = max(last[reply.path_id], reply.at)
+    return last
+
+
+def loaded_replies(spacing: Mapping[int, Spacing], since: datetime, until: datetime) -> list[LoadedReply]:
+    """The last reply of each burst with packets that were sent during throughput tests: loss and RTTs leave these out,
+    but a path that answers them is not cut off. A query, none without paths."""
+    replies = []
+    for burst in loaded_bursts(list(spacing), since, until) if spacing else ():
+        answered = [number for number, rtt_ms in enumerate(burst.rtts_ms) if rtt_ms is not None]
+        if answered:
+            # The other packets were sent before the test, as far as is known.
+            sent_s = spacing[burst.path_id].least_s * (burst.others + answered[-1])
+            replies.append(LoadedReply(burst.path_id, burst.at, burst.at + timedelta(seconds=sent_s)))
+    return replies
+
+
+def ended_outages(last_replies: Mapping[int, datetime], until: datetime) -> dict[int, EndedOutage]:
+    """The outages since these last replies of the paths that answer again: two queries, none without paths."""
+    if not last_replies:
+        return {}
+    spacing = spacings(last_replies)
+    bursts = bursts_around(list(last_replies), min(last_replies.values()), until)
+    bursts = bursts.where((bursts.during_test == 0) & (bursts.sent > 0))
+    ended = {
+        path_id: ended_outage(bursts.where(bursts.path_id == path_id), spacing.get(path_id, NO_SPACING), last_reply)
+        for path_id, last_reply in last_replies.items()
+    }
+    return {path_id: outage for path_id, outage in ended.items() if outage is not None}
+
+
+def ended_outage(bursts: BurstColumns, spacing: Spacing, last_reply: datetime) -> EndedOutage | None:
+    """The outage since the last reply by these bursts of a path; None without a burst that was lost as a whole, or
+    without a reply since. Of sizes that take turns several bursts have packets from before the first reply."""
+    later = bursts.where(bursts.at_s > last_reply.timestamp())
+    lost = np.flatnonzero(later.received == 0)
+    answered = np.flatnonzero(later.received > 0)
+    answered = answered[answered > lost[0]] if len(lost) else answered[:0]
+    if not len(answered):
+        return None
+    again = later.where(later.at_s >= later.at_s[answered[0]])
+    number = np.where(again.received > 0, np.isnan(again.rtts_ms).argmin(axis=1), again.sent)
+    replied_s = np.where(again.received > 0, again.at_s + spacing.least_s * number, np.inf)
+    begun = again.at_s <= replied_s[0]
+    first_reply, burst_at = (
+        datetime.fromtimestamp(at_s, UTC) for at_s in (float(replied_s[begun].min()), float(again.at_s[0]))
+    )
+    return EndedOutage(last_reply, first_reply, burst_at, round(float(number[begun].sum())))
 
 
 def _run_around(packets: Packets, bad_s: float) -> tuple[int, int] | None:

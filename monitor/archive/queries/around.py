@@ -12,8 +12,10 @@ from datetime import datetime
 
 import numpy as np
 from django.db import connection
+from django.db.models import Q
 from numpy.typing import NDArray
 
+from monitor.archive.models import Burst
 from monitor.archive.round_trips import unpack
 from monitor.archive.statements import check_period, check_raw_period, records, run_statement, select, statement
 
@@ -41,6 +43,17 @@ class BurstColumns:
     def where(self, keep: NDArray[np.bool_]) -> BurstColumns:
         """The bursts where `keep` is true."""
         return BurstColumns(**{column.name: getattr(self, column.name)[keep] for column in fields(BurstColumns)})
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedBurst:
+    """The packets of a burst that were sent during our own tests, by their RTTs in ms, None where lost, and how many
+    others the burst has."""
+
+    path_id: int
+    at: datetime
+    others: int
+    rtts_ms: tuple[float | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +89,17 @@ def bursts_around(path_ids: Sequence[int], since: datetime, until: datetime) -> 
     columns = (np.frombuffer(column or b"", dtype=">f8").astype(np.float64) for column in numbers)
     sizes = np.frombuffer(packets or b"", dtype=">f8").astype(np.int64)
     return BurstColumns(**dict(zip(names, columns, strict=True)), rtts_ms=unpack(sizes, rtts or b""))
+
+
+def loaded_bursts(path_ids: Sequence[int], since: datetime, until: datetime) -> list[LoadedBurst]:
+    """The bursts of these paths in the period with packets sent during our own tests."""
+    loaded = Q(during_test=True) | Q(loaded_rtts_ms__isnull=False)
+    rows = Burst.objects.filter(loaded, path_id__in=path_ids, measured_at__gte=since, measured_at__lt=until)
+    columns = rows.values_list("path_id", "measured_at", "during_test", "sent", "rtts_ms", "loaded_rtts_ms")
+    return [
+        LoadedBurst(path_id, at, 0 if is_whole else sent, tuple((rtts if is_whole else loaded_rtts) or ()))
+        for path_id, at, is_whole, sent, rtts, loaded_rtts in columns
+    ]
 
 
 def icmp_errors(path_ids: Sequence[int], since: datetime, until: datetime) -> list[IcmpErrors]:
