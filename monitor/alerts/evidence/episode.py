@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ from monitor.alerts.evidence.facts import Beginning, PeriodFigures, SizeLoss
 from monitor.analysis import binomial
 from monitor.analysis.changes import onset
 from monitor.analysis.changes.onset import Onset
+from monitor.analysis.changes.present import CHANGE_NATS
+from monitor.analysis.loss import LEAST_UNANSWERED, OUTAGE_CYCLES
 from monitor.analysis.summaries import grouped_ipdv, grouped_quantiles
 from monitor.archive.columns import nullable
 from monitor.archive.queries.around import BurstColumns
@@ -135,10 +137,11 @@ def figures_of_outage(
     end = find_end(bursts, path_id, since, LOSSY, {})
     if end is None:
         return None
-    last = bursts.where((bursts.path_id == path_id) & (np.abs(bursts.at_s - end.timestamp()) < SAME_S))
-    # Packets that were lost and then answered within a burst are the recovery.
-    is_recovery = len(last.at_s) > 0 and _is_recovery(last.rtts_ms[-1, : int(last.sent[-1])])
-    own_until = min(end + timedelta(seconds=-SAME_S if is_recovery else SAME_S), until)
+    upto = bursts.where((bursts.path_id == path_id) & (bursts.at_s < end.timestamp() + SAME_S))
+    own_until_s, last = end.timestamp() + SAME_S, len(upto.at_s) - 1
+    while last > len(upto.at_s) - 1 - _sizes(upto) and _is_recovery(upto, last):
+        own_until_s, last = float(upto.at_s[last]) - SAME_S, last - 1
+    own_until = min(datetime.fromtimestamp(own_until_s, UTC), until)
     own = figures(bursts, path_id, since, own_until, address, is_since_onset=True, spacing=spacing)
     return own if own.is_cut_off else None
 
@@ -151,9 +154,15 @@ def _unanswered_packets(bursts: BurstColumns, answered_s: float) -> int:
     return _total(bursts.sent[bursts.at_s > answered_s + SAME_S]) + trailing
 
 
-def _is_recovery(rtts_ms: Floats) -> bool:
-    answered = ~np.isnan(rtts_ms)
-    return bool(answered.any() and answered[answered.argmax() :].all())
+def _is_recovery(bursts: BurstColumns, burst: int) -> bool:
+    """Whether packets of this burst were lost and all others answered after them; of sizes that take turns two bursts
+    or more are."""
+    answered = ~np.isnan(bursts.rtts_ms[burst, : int(bursts.sent[burst])])
+    return bool(answered.any() and not answered.all() and answered[answered.argmax() :].all())
+
+
+def _sizes(bursts: BurstColumns) -> int:
+    return len(np.unique(bursts.packet_bytes))
 
 
 def floor_ms(bursts: BurstColumns) -> float | None:
@@ -193,7 +202,8 @@ def find_end(
     """The last bad burst of a finding that began at `since`; None if the bursts show none, or no levels to tell by.
 
     The most likely end of a stretch with the share of bad bursts since then, between stretches with that of before: the
-    maximum of the cumulative log-likelihood ratio (Page 1954). A single bad burst long after is not part of it.
+    maximum of the cumulative log-likelihood ratio (Page 1954). A single bad burst long after is not part of it, nor
+    after an outage a loss that its own bursts do not prove.
     """
     own = bursts.where((bursts.path_id == path_id) & (bursts.during_test == 0))
     if isinstance(by, BurstLevel):
@@ -203,10 +213,8 @@ def find_end(
     if bad is None:
         return None
     is_since = own.at_s >= since.timestamp()
-    gains = _gains(bad[is_since], bad[~is_since])
-    if gains is None:
-        return None
-    return datetime.fromtimestamp(float(own.at_s[is_since][gains.cumsum().argmax()]), UTC)
+    last = _last_bad(own.where(is_since), bad[is_since], bad[~is_since])
+    return None if last is None else datetime.fromtimestamp(float(own.at_s[is_since][last]), UTC)
 
 
 def find_outage_end(bursts: BurstColumns, path_id: int, last_bad: datetime, spacing: Spacing) -> Edge | None:
@@ -228,6 +236,34 @@ def _nearer_after(bursts: BurstColumns, figure: str, finding: Mapping[str, Any])
     if "before_ms" not in finding or "after_ms" not in finding:
         return None
     return np.asarray(np.abs(values - float(finding["after_ms"])) < np.abs(values - float(finding["before_ms"])))
+
+
+def _last_bad(bursts: BurstColumns, bad: NDArray[np.bool_], baseline: NDArray[np.bool_]) -> int | None:
+    """The last of these bursts with the share of bad bursts of all of them. An outage ends with its recovery: beside
+    its share a loss of chance after it would be certain, so the bursts after it must prove theirs."""
+    gains = _gains(bad, baseline)
+    if gains is None:
+        return None
+    last, end = int(gains.cumsum().argmax()), _end_of_outage(bursts)
+    if end is None or last <= end:
+        return last
+    later = _gains(bad[end + 1 :], baseline)
+    if later is None or later.cumsum().max() < CHANGE_NATS:
+        return end
+    further = _last_bad(bursts.where(np.arange(len(bad)) > end), bad[end + 1 :], baseline)
+    return end if further is None else end + 1 + further
+
+
+def _end_of_outage(bursts: BurstColumns) -> int | None:
+    """The last burst of the longest outage, its recovery included; None where no two cycles were lost as a whole."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], bursts.received == 0, [False]]).astype(np.int8)))
+    first, after = max(edges.reshape(-1, 2).tolist(), key=lambda run: run[1] - run[0], default=(0, 0))
+    cycles, most = (after - first) / max(_sizes(bursts), 1), after + _sizes(bursts)
+    if cycles < OUTAGE_CYCLES or bursts.sent[first:after].sum() < LEAST_UNANSWERED:
+        return None
+    while after < min(most, len(bursts.at_s)) and _is_recovery(bursts, after):
+        after += 1
+    return int(after) - 1
 
 
 def _gains(bad: NDArray[np.bool_], baseline: NDArray[np.bool_]) -> Floats | None:

@@ -41,7 +41,6 @@ from monitor.alerts.evidence.facts import (
     Direction,
     Facts,
     FailedBurst,
-    HostTest,
     PathFacts,
     RouterErrors,
     TestVerdict,
@@ -51,7 +50,7 @@ from monitor.alerts.evidence.facts import (
 )
 from monitor.alerts.evidence.likely_cause import cause_place, likely_cause
 from monitor.alerts.evidence.one_way.collect import collect_one_way
-from monitor.alerts.evidence.path_tests import path_tests, tests_of_incidents, with_newer_tests
+from monitor.alerts.evidence.path_tests import own_tests, path_tests, tests_of_incidents, with_newer_tests
 from monitor.alerts.evidence.routes.collect import collect_routes
 from monitor.alerts.evidence.routes.returns import with_returns
 from monitor.alerts.evidence.stated import LikelyCause
@@ -65,12 +64,10 @@ from monitor.archive.queries.paths import newest_failures
 from monitor.archive.queries.throughput.series import rates_of_paths, throughput_series
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.models import Path
-from monitor.mesh.queries import slots_of_hosts
 
 log = logging.getLogger("monitor.alerts")
 
 PATHS_IN_DETAIL = 8
-MOST_OWN_TESTS = 20
 LEAST_SEARCH = timedelta(hours=1)
 INCIDENTS_PER_RUN = 20
 LOOK_BACK = timedelta(days=30)
@@ -135,15 +132,16 @@ def store_facts(incident: Incident, now: datetime) -> Facts:
             incident.began_at, incident.began_within_s = facts.began.at, facts.began.width_s
         cause = stated_cause(facts, incident)
         incident.toward, incident.toward_by = cause.direction_name, cause.toward_by if cause.direction_name else ""
-        if incident.closed_at is not None and facts.ended_at is not None:
-            incident.ended_at = facts.ended_at
         Incident.objects.filter(pk=incident.pk).update(
             began_at=incident.began_at,
             began_within_s=incident.began_within_s,
             toward=incident.toward,
             toward_by=incident.toward_by,
-            ended_at=incident.ended_at,
         )
+        if incident.closed_at is not None and facts.ended_at is not None:
+            # Only then: an evaluation may have resolved it meanwhile, with its end.
+            incident.ended_at = facts.ended_at
+            Incident.objects.filter(pk=incident.pk).update(ended_at=incident.ended_at)
     return facts
 
 
@@ -230,6 +228,8 @@ def _collect(
 
     end = None if ended_at is None else ending.exact_end(rows, usual, is_since, ended_at, spacings)
     unanswered = {row.path_id for row in rows if has_no_reply(incident, row)}
+    silent = spacings if ((both.received == 0) & (both.at_s >= is_since.timestamp())).any() else {}
+    replies = packet_times.loaded_replies(silent, is_since - packet_times.LOADED_WITHIN, max(is_until, is_since))
 
     def direction(path: Path) -> Direction:
         was = episode.figures(usual, path.pk, since - LONGEST_RAW, was_until, addresses[0].get(path.pk))
@@ -237,6 +237,9 @@ def _collect(
         spacing = spacings.get(path.pk, NO_SPACING)
         is_now = episode.figures_of_outage(both, *period, spacing=spacing)
         is_now = is_now or episode.figures(both, *period, is_since_onset=True, spacing=spacing)
+        if is_now.answered_at is not None:
+            loaded = [reply.at for reply in replies if reply.path_id == path.pk and reply.burst_at < is_now.until]
+            is_now = replace(is_now, answered_at=max([is_now.answered_at, *loaded]))
         return Direction(path.pk, str(path), was, replace(is_now, is_unanswered=path.pk in unanswered))
 
     reports = agent_reports(now)
@@ -259,7 +262,7 @@ def _collect(
             )
             for pair in pairs
         ),
-        own_tests=_own_tests(sorted(hosts), is_since, is_until),
+        own_tests=own_tests(sorted(hosts), is_since, is_until),
         agents=_agents(pairs, is_since, reports),
         routers=tuple(
             RouterErrors(names[error.path_id], error.name, error.router, error.count)
@@ -339,11 +342,6 @@ def _narrowest(beginnings: Sequence[Beginning | None]) -> Beginning | None:
         return timedelta.max if began.earliest is None or began.latest is None else began.latest - began.earliest
 
     return min(dated, key=width, default=None)
-
-
-def _own_tests(host_ids: Sequence[int], since: datetime, until: datetime) -> tuple[HostTest, ...]:
-    slots = slots_of_hosts(host_ids, since, until, MOST_OWN_TESTS)
-    return tuple(HostTest(str(slot.measurement.path), slot.starts_at, slot.ends_at, slot.outcome) for slot in slots)
 
 
 def _deliveries(reports: Sequence[AgentReport], since: datetime, now: datetime) -> Deliveries | None:

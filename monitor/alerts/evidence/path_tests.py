@@ -12,13 +12,15 @@ from statistics import median
 from django.db.models import Q
 from django.db.models.fields.json import KT
 
-from monitor.alerts.evidence.facts import PathTests
+from monitor.alerts.evidence.facts import HostTest, PathTests
 from monitor.alerts.incidents.earlier_times import LOOK_BACK, EarlierTimes
 from monitor.alerts.models import Incident, IncidentEvidence
 from monitor.analysis.transfer.congestion import QUEUE_FIGURE
 from monitor.archive.queries.around import TestAround, diagnosed_tests, tests_around
 from monitor.mesh.models import Path
+from monitor.mesh.queries import slots_of_hosts
 
+MOST_OWN_TESTS = 20
 MOST_TESTS = 40
 """Throughput tests of each path that are compared with those since the beginning."""
 MOST_TESTS_SINCE = 5
@@ -117,3 +119,9 @@ def _losses(tests: Iterable[TestAround]) -> list[float | None]:
 def _median(values: Iterable[float | None]) -> float | None:
     measured = [value for value in values if value is not None]
     return median(measured) if measured else None
+
+
+def own_tests(host_ids: Sequence[int], since: datetime, until: datetime) -> tuple[HostTest, ...]:
+    """The throughput tests on these hosts in the period."""
+    slots = slots_of_hosts(host_ids, since, until, MOST_OWN_TESTS)
+    return tuple(HostTest(str(slot.measurement.path), slot.starts_at, slot.ends_at, slot.outcome) for slot in slots)

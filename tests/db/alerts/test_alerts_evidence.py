@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from scipy.stats import binomtest
 
-from monitor.alerts.evidence import gather
+from monitor.alerts.evidence import gather, path_tests
 from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.evidence.words import headline
 from monitor.alerts.incidents import lifecycle, queries
@@ -146,7 +146,7 @@ def test_of_many_own_tests_the_newest_are_named(paths):
 
     own_tests = gathered(incident(finding(out))).own_tests
 
-    assert [test.starts_at for test in own_tests] == starts[-gather.MOST_OWN_TESTS :]
+    assert [test.starts_at for test in own_tests] == starts[-path_tests.MOST_OWN_TESTS :]
 
 
 def test_stored_evidence_stays_when_raw_bursts_expire(paths):
