@@ -54,7 +54,7 @@ NO_RULE = "Every alert rule is disabled: problems are not detected."
 class CheckedPaths:
     """Paths with current data and without an open incident that are not called normal. Either their newest bursts were
     lost, all of them or in part, with the loss above the alert rules or not proven so; or a pending incident has them.
-    Each is counted once. `silent_since` is the earliest of their last replies."""
+    Each is counted once. `silent_since` is the latest of their last replies."""
 
     without_reply: int = 0
     with_loss: int = 0
@@ -217,7 +217,7 @@ def _checked(
         with_loss=len(poor - above),
         above_rules=len(above),
         pending=len(waiting),
-        silent_since=min(times, default=None) if len(times) == len(silent) else None,
+        silent_since=max(times, default=None) if len(times) == len(silent) else None,
     )
 
 

@@ -1,7 +1,6 @@
-"""Headlines and messages of incidents: the symptom, place, severity, beginning, and link.
+"""Headlines of incidents: the symptom, place, severity, beginning, and link.
 
-In: an incident with its paths, its evidence. Out: a headline, or a few lines. The long form is
-`monitor.alerts.evidence.ticket`.
+In: an incident with its paths. Out: a headline, or a clause of it. `monitor.alerts.notify.incident_text` has messages.
 """
 
 from __future__ import annotations
@@ -15,27 +14,25 @@ from django.conf import settings
 
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.detect.rules.finding import Effect
-from monitor.alerts.evidence.evidence import Evidence
 from monitor.alerts.evidence.likely_cause import cause_place
 from monitor.alerts.evidence.pooled_loss import PathLevel, of_all, with_worst, worse_text
 from monitor.alerts.evidence.stated import BY_STAMP, BY_TESTS
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, at_detection, is_normal_again, level_of
-from monitor.alerts.incidents.gravest import active_findings, gravest_first, of_gravest_rule, unanswered_since
-from monitor.alerts.models import HistoryEvent, Incident, IncidentChange, IncidentPath, Severity
+from monitor.alerts.incidents.gravest import (
+    SAME_ONSET,
+    OutageTimes,
+    active_findings,
+    ended_outage,
+    of_gravest_rule,
+    unanswered_since,
+)
+from monitor.alerts.models import HistoryEvent, Incident, IncidentPath, Severity
 from monitor.analysis import figures as shown
 
-CHANGE_WORDS = {
-    IncidentChange.OPENED: "OPEN",
-    IncidentChange.REOPENED: "REOPENED",
-    IncidentChange.WORSENED: "WORSE",
-    IncidentChange.CORRECTED: "CORRECTED",
-    IncidentChange.CLOSED: "RESOLVED",
-}
-PATHS_NAMED = 5
 PLACES = ("AS ", "uplink ", "hop ", "link ", "the border ", "all ")
 """Beginnings of causes that are a part of the network, not its ends."""
-SAME_ONSET = timedelta(minutes=2)
-"""An outage that began so near to its incident's onset has a single time in the title."""
+OUTAGE_ALONE = timedelta(minutes=1)
+"""An incident that ended so soon after the replies of an outage came again was nothing else."""
 PEAK_DIFFERS = 0.2
 """By this share of the peak the present figure is so far below it that a short text has both."""
 
@@ -76,7 +73,8 @@ def headline(incident: Incident) -> str:
         several += f" ({normal} back to normal)"
     silent_since = unanswered_since(incident)
     is_as_old = silent_since is not None and abs(silent_since - since(incident)) <= SAME_ONSET
-    return f"{symptom(incident)} on {where}{several}{'' if is_as_old else f', {period(incident)}'}"
+    has_times = is_as_old or (incident.closed_at is None and ended_outage(incident) is not None)
+    return f"{symptom(incident)} on {where}{several}{'' if has_times else f', {period(incident)}'}"
 
 
 def brief(incident: Incident, now: datetime) -> str:
@@ -87,7 +85,14 @@ def brief(incident: Incident, now: datetime) -> str:
     if silent_since is not None:
         silent = shown.time_so_far((now - silent_since).total_seconds())
         return f"{incident.toward or cause_place(incident.cause)} no reply{_seen_on(incident)} for {silent}"
+    outage = was_outage(incident)
+    if outage is not None and incident.closed_at is None:
+        silent = shown.duration((outage.first_reply - outage.last_reply).total_seconds())
+        again = f"replies again since {outage.first_reply:%H:%M:%S} UTC, {_since_outage(incident)}"
+        return f"{cause_place(incident.cause)} {again}, after no reply for {silent}"
     rows, lasted = of_gravest_rule(incident), duration_text(incident, now)
+    if outage is not None and rule_of(rows[0].rule).effect is Effect.LOSS:
+        return f"{cause_place(incident.cause)} no reply for {lasted}"
     figure, peak = _brief_symptom(incident, rows) if rows else (rule_of(incident.rule).words, "")
     long = f", {peak} in the last {lasted}" if peak else f" for {lasted}"
     return f"{incident.toward or cause_place(incident.cause)} {figure}{_seen_on(incident)}{long}"
@@ -121,7 +126,34 @@ def symptom(incident: Incident) -> str:
     rows, silent_since = of_gravest_rule(incident), unanswered_since(incident)
     if silent_since is not None:
         return f"no reply since {silent_since:%Y-%m-%d %H:%M:%S} UTC"
+    outage = was_outage(incident)
+    if outage is not None and incident.closed_at is not None and rule_of(rows[0].rule).effect is Effect.LOSS:
+        return "no reply"
+    if outage is not None and incident.closed_at is None:
+        day = "" if outage.first_reply.date() == outage.last_reply.date() else "%Y-%m-%d "
+        times = f"from {outage.last_reply:%Y-%m-%d %H:%M:%S} to {outage.first_reply.strftime(f'{day}%H:%M:%S')} UTC"
+        return f"no reply {times}, since then {_since_outage(incident).removesuffix(' since')}"
     return _symptom(incident, rows) if rows else rule_of(incident.rule).words
+
+
+def was_outage(incident: Incident) -> OutageTimes | None:
+    """The outage that an incident was; of an open one also if some loss followed it."""
+    outage, ended = ended_outage(incident), until(incident)
+    if outage is None or (ended is not None and ended > outage.first_reply + OUTAGE_ALONE):
+        return None
+    return outage
+
+
+def _since_outage(incident: Incident) -> str:
+    """The loss of all paths since an outage."""
+    _, level = _worst(of_gravest_rule(incident), is_open=True)
+    if level is None or level.now is None:
+        return "no newer data"
+    return f"no loss since{_proven(level)}" if level.now == 0.0 else f"loss {level.now_text} since"
+
+
+def _proven(level: FindingLevel) -> str:
+    return "" if level.counts is None else f" ({level.now_text})"
 
 
 def is_unanswered(incident: Incident) -> bool:
@@ -205,8 +237,7 @@ def _present_text(row: IncidentPath, level: FindingLevel) -> str:
     """The present figure: `loss 20% now`, `no loss since 10:05:10 UTC`, `RTT back to 20.1 ms`."""
     words = rule_of(row.rule).words
     if _is_without_loss(row, level):
-        proven = "" if level.counts is None else f" ({level.now_text})"
-        return f"no {words} {level.since_text}{proven}"
+        return f"no {words} {level.since_text}{_proven(level)}"
     if level.unit is not LevelUnit.LOSS_RATIO and is_normal_again(row):
         return f"{words} back to {level.now_text}"
     return f"{words} {level.now_text} {level.when_text}"
@@ -286,7 +317,7 @@ def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
         return f"{words} {worst} {level.peak_text}{was}, no newer data"
     present = f"{_present_text(row, level)}{_worse_text(incident, rows, level)}"
     if level.is_at_peak or level.now_text == level.peak_text:
-        return f"{present}, at its {worst}{was}"
+        return f"{present}{f', at its {worst}' if level.is_of_now else ''}{was}"
     return f"{present}{f', {worst} {level.peak_text}' if level.is_below_peak else ''}{was}"
 
 
@@ -350,51 +381,7 @@ def raised_text(incident: Incident) -> str:
     return f"{raised[-1].note.partition(' to ')[0]} until {raised[-1].at:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def subject(incident: Incident, change: str) -> str:
-    """The first line of a message: `OPEN warning: loss 2.1% on cern ↔ slac, 2 paths, since 2026-11-21 10:00 UTC`."""
-    word = CHANGE_WORDS[IncidentChange(change)]
-    if change == IncidentChange.CLOSED and incident.closed_at is not None:
-        return f"{word} after {duration_text(incident, incident.closed_at)}: {headline(incident)}"
-    return f"{word} {incident.severity}: {headline(incident)}"
-
-
-def body(incident: Incident, change: str, evidence: Evidence) -> str:
-    """The rest of a message, as plain text."""
-    lines = [_state(incident, change)]
-    if change == IncidentChange.CLOSED:
-        lines.append(f"Resolved: {incident.closing}.")
-    if change == IncidentChange.CORRECTED or incident.correction:
-        lines.append(f"Correction: {incident.correction}.")
-    lines.append(f"Likely cause: {evidence.likely}")
-    if evidence.cause.next_step and incident.closed_at is None:
-        lines.append(f"Next step: {evidence.cause.next_step}")
-    if evidence.began_text:
-        lines.append(f"Began: {evidence.began_text}.")
-    if evidence.shares:
-        lines.append(f"Where: {'; '.join(share.text for share in evidence.shares)}.")
-    lines += ["", *finding_lines(incident), "", link(incident.pk)]
-    return "\n".join(lines)
-
-
-def finding_lines(incident: Incident) -> list[str]:
-    """The findings, a line for each path and rule, gravest first."""
-    rows = gravest_first(active_findings(incident))
-    lines = [f"{row.path}: {row.sentence}" for row in rows[:PATHS_NAMED]]
-    left = len(rows) - PATHS_NAMED
-    return [*lines, *([f"and {left} more"] if left > 0 else [])]
-
-
 def duration_text(incident: Incident, now: datetime) -> str:
     """How long it lasted, in words."""
     lasted = lasted_s(incident, now)
     return shown.time_so_far(lasted) if incident.closed_at is None else shown.duration(lasted)
-
-
-def _state(incident: Incident, change: str) -> str:
-    opened = f"{incident.opened_at:%Y-%m-%d %H:%M:%S} UTC"
-    if incident.closed_at is not None:
-        closed, lasted = f"{incident.closed_at:%Y-%m-%d %H:%M:%S} UTC", duration_text(incident, incident.closed_at)
-        return f"Incident {incident.pk}, lasted {lasted}; detected {opened}, resolved {closed}."
-    reopened = f", reopened {incident.reopened_at:%Y-%m-%d %H:%M:%S} UTC" if incident.reopened_at else ""
-    acknowledged = f" Acknowledged by {incident.acknowledged_by}." if incident.acknowledged_at else ""
-    return f"Incident {incident.pk}, detected {opened}{reopened}.{acknowledged}"

@@ -15,9 +15,13 @@ from typing import Any
 import msgspec
 
 from monitor.alerts.detect.damage import loss_ratio
+from monitor.alerts.detect.packet_times import EndedOutage
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis import figures as shown
 from monitor.analysis.changes.present import LostPackets
+
+LONGEST_NOW_S = 240.0
+"""Four cycles of a minute: what a longer time tells may be over."""
 
 
 class LevelUnit(StrEnum):
@@ -36,8 +40,9 @@ class FindingLevel:
     the time before the evaluation in which they began, or the bursts of the RTT. `began_at` is the onset of a loss or
     its last change; `has_changed`: it changed since its detection, and the window begins with that change. `stretch`
     are the packets since then, `worst` those of the worst such stretch, whose loss is the `peak`. `unanswered_since` is
-    the last reply of a path that lost its newest cycles as a whole; None while it answers. `recovered_at` is since when
-    it was last back to normal, also if it is bad again.
+    the last reply of a path that lost its newest cycles as a whole; None while it answers. `ended_outage` is the last
+    such time, if the path answers again: the present is since then. `recovered_at` is since when it was last back to
+    normal, also if it is bad again.
     """
 
     unit: LevelUnit
@@ -53,6 +58,7 @@ class FindingLevel:
     recovered_at: datetime | None = None
     stretch: LostPackets | None = None
     worst: LostPackets | None = None
+    ended_outage: EndedOutage | None = None
 
     @property
     def now_text(self) -> str:
@@ -68,8 +74,16 @@ class FindingLevel:
 
     @property
     def when_text(self) -> str:
-        """The present: `now`, or where the loss has changed the time of its first packets: `since 10:05:10 UTC`."""
-        return self.since_text if self.has_changed and self.since is not None else "now"
+        """The present: `now`, or where the loss has changed the time of its first packets: `since 10:05:10 UTC`, or
+        where it takes longer to tell it: `in the last 9 min`."""
+        if self.has_changed and self.since is not None:
+            return self.since_text
+        return "now" if self.is_of_now else f"in the last {shown.duration(self.window_s or 0.0)}"
+
+    @property
+    def is_of_now(self) -> bool:
+        """Whether the figure is of so short a time that it may be called that of now."""
+        return (self.window_s or 0.0) <= LONGEST_NOW_S
 
     @property
     def since_text(self) -> str:

@@ -7,7 +7,8 @@ the refresh of evidence all take the outage from here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from django.db.models.fields.json import KT
 
@@ -15,6 +16,17 @@ from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
+
+SAME_ONSET = timedelta(minutes=2)
+"""An outage that began so near to its incident's onset is that of the whole incident."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutageTimes:
+    """The last reply before an outage of all paths of an incident, and when all answered again."""
+
+    last_reply: datetime
+    first_reply: datetime
 
 
 def gravity(rule: str) -> int:
@@ -60,12 +72,31 @@ def unanswered_since(incident: Incident) -> datetime | None:
     return max(last_replies) if last_replies and len(last_replies) == len(times) else None
 
 
+def ended_outage(incident: Incident) -> OutageTimes | None:
+    """The outage that an incident was, or began as, once all paths with its gravest finding answer again; None if some
+    lost their packets in part only, or before it."""
+    levels = [level_of(row) for row in of_gravest_rule(incident)]
+    outages = [None if level is None else level.ended_outage for level in levels]
+    ended = [outage for outage in outages if outage is not None]
+    if not ended or len(ended) < len(outages):
+        return None
+    last_reply, first_reply = max(of.last_reply for of in ended), max(of.first_reply for of in ended)
+    latest = incident.opened_at if incident.began_at is None else incident.began_at + SAME_ONSET
+    return OutageTimes(last_reply, first_reply) if last_reply <= latest else None
+
+
 def with_turned_outage(incidents: Sequence[Incident]) -> list[Incident]:
-    """Those of these incidents that have become an outage since their evidence was gathered, or are none any more."""
+    """Those of these incidents that have become an outage since their evidence was gathered, or are none any more, or
+    have had replies without loss since on all paths."""
     rows = IncidentEvidence.objects.filter(incident__in=incidents)
-    was = dict(rows.values_list("incident_id", KT("facts__unanswered_since")))
-    return [
-        incident
-        for incident in incidents
-        if incident.pk in was and (was[incident.pk] is None) != (unanswered_since(incident) is None)
-    ]
+    gathered = rows.values_list("incident_id", KT("facts__unanswered_since"), KT("facts__ended_at"))
+    was = {incident_id: times for incident_id, *times in gathered}
+    return [incident for incident in incidents if incident.pk in was and _has_turned(incident, *was[incident.pk])]
+
+
+def _has_turned(incident: Incident, silent_since: str | None, ended_at: str | None) -> bool:
+    if (silent_since is None) != (unanswered_since(incident) is None):
+        return True
+    levels = [level_of(row) for row in of_gravest_rule(incident)]
+    is_over = all(level is not None and level.now == 0.0 for level in levels) and ended_outage(incident) is not None
+    return ended_at is None and is_over

@@ -2,24 +2,28 @@
 
 In: a lasting incident with its paths and their levels as last measured. Out: `LastingIncident`; when the packets of new
 findings were lost, by a query only where a trouble before them has ended; since when paths were normal in other
-incidents; changed rows.
+incidents; when paths ceased to answer, and answered again; changed rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
 from django.db.models import Q
 
+from monitor.alerts.detect import packet_times
 from monitor.alerts.detect.causes import CauseGroup
+from monitor.alerts.detect.packet_times import EndedOutage
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding
-from monitor.alerts.detect.snapshot import Key
+from monitor.alerts.detect.silence import silent_since
+from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.detect.troubles import LOSS_EFFECTS, LastingIncident, lasting_keys
 from monitor.alerts.incidents import lifecycle
-from monitor.alerts.incidents.finding_level import LevelUnit, is_normal_again, level_of
+from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_normal_again, level_of
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.queries.for_alerts import newest_bursts
 
@@ -102,6 +106,54 @@ def move_away(lasting: Sequence[Incident], group: CauseGroup, now: datetime) -> 
             IncidentPath.objects.filter(pk__in=ended).delete()
         for row in rows:
             row.is_over = row.pk in ended
+
+
+def is_of_loss(row: IncidentPath, snapshot: Snapshot) -> bool:
+    """Whether a finding is about loss, on a path that is measured."""
+    return rule_of(row.rule).effect in (Effect.LOSS, Effect.UNREACHABLE) and row.path_id in snapshot.rows
+
+
+def last_replies(lasting: Sequence[Incident], snapshot: Snapshot) -> dict[int, datetime]:
+    """When the last packet with a reply was sent on each path that has ceased to answer: two queries, none where no
+    path has."""
+    silent = {
+        row.path_id: since
+        for row in _losses(lasting, snapshot)
+        if (level := level_of(row)) is None or level.unanswered_since is None
+        if (since := silent_since(row.path_id, snapshot)) is not None
+    }
+    return packet_times.last_replies(silent)
+
+
+def ended_outages(lasting: Sequence[Incident], snapshot: Snapshot) -> dict[int, EndedOutage]:
+    """The outages that have ended since the levels were measured last: two queries, none where none has."""
+    replies = {
+        row.path_id: last_reply
+        for row in _losses(lasting, snapshot)
+        if (last_reply := _last_reply(row)) is not None and silent_since(row.path_id, snapshot) is None
+    }
+    return packet_times.ended_outages(replies, snapshot.now)
+
+
+def with_last_reply(row: IncidentPath, level: FindingLevel, replies: Mapping[int, datetime]) -> FindingLevel:
+    """The level with the last reply by its packet, not by its burst."""
+    if level.unanswered_since is None or row.path_id not in replies:
+        return level
+    return replace(level, unanswered_since=replies[row.path_id])
+
+
+def _losses(lasting: Sequence[Incident], snapshot: Snapshot) -> list[IncidentPath]:
+    return [
+        row for incident in lasting for row in incident.paths.all() if not row.is_over and is_of_loss(row, snapshot)
+    ]
+
+
+def _last_reply(row: IncidentPath) -> datetime | None:
+    """The last reply of a path that did not answer when its level was measured last."""
+    level = level_of(row)
+    if level is None or level.ended_outage is not None:
+        return None
+    return row.since if rule_of(row.rule).effect is Effect.UNREACHABLE else level.unanswered_since
 
 
 def _key(row: IncidentPath) -> Key:

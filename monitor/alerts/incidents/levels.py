@@ -23,9 +23,9 @@ import numpy as np
 from django.db import transaction
 from numpy.typing import NDArray
 
-from monitor.alerts.detect import packet_times
 from monitor.alerts.detect.damage import CRITICAL_TESTS, severity_of
 from monitor.alerts.detect.delay_windows import level_ms
+from monitor.alerts.detect.packet_times import EndedOutage
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, Trouble
@@ -33,6 +33,7 @@ from monitor.alerts.detect.rules.request_response import newest_latency_ms
 from monitor.alerts.detect.shares import Share, shares_as_json
 from monitor.alerts.detect.silence import silent_since
 from monitor.alerts.detect.snapshot import Snapshot
+from monitor.alerts.incidents import lasting_state
 from monitor.alerts.incidents.finding_level import (
     FindingLevel,
     LevelUnit,
@@ -90,6 +91,13 @@ class PathBursts:
         """The bursts from this number on."""
         return PathBursts(self.at_s[first:], self.sent[first:], self.received[first:])
 
+    def after(self, outage: EndedOutage) -> PathBursts:
+        """The packets since an outage, without those that it lost of the bursts in which it ended."""
+        own, first_s = self.since(outage.burst_at.timestamp() - SAME_S), outage.first_reply.timestamp()
+        lost = np.where(own.at_s <= first_s + SAME_S, own.sent - own.received, 0.0)
+        of_outage = np.clip(outage.lost - (lost.cumsum() - lost), 0.0, lost)
+        return PathBursts(np.maximum(own.at_s, first_s), own.sent - of_outage, own.received)
+
     def counts(self, together: float) -> LostPackets | None:
         """Their packets; None without any."""
         sent = float(self.sent.sum())
@@ -98,13 +106,14 @@ class PathBursts:
 
 def update_levels(lasting: Sequence[Incident], snapshot: Snapshot, settings: Settings) -> None:
     """Store the present levels of all findings that last, and raise the severity of incidents that have worsened."""
-    bursts, replies = _newest_bursts(lasting, snapshot), _last_replies(lasting, snapshot)
+    bursts, replies = _newest_bursts(lasting, snapshot), lasting_state.last_replies(lasting, snapshot)
+    ended = lasting_state.ended_outages(lasting, snapshot)
     changed = []
     for incident in lasting:
         for row in incident.paths.all():
-            level = None if row.is_over else measure(row, incident, snapshot, bursts)
+            level = None if row.is_over else measure(row, incident, snapshot, bursts, ended)
             if level is not None:
-                level = _with_recovery(row, _with_last_reply(row, level, replies), snapshot)
+                level = _with_recovery(row, lasting_state.with_last_reply(row, level, replies), snapshot)
             if level is not None and level != level_of(row):
                 row.level = msgspec.to_builtins(level)
                 changed.append(row)
@@ -135,34 +144,13 @@ def _with_recovery(row: IncidentPath, level: FindingLevel, snapshot: Snapshot) -
     return replace(level, recovered_at=level.began_at if level.has_changed and level.began_at else since)
 
 
-def _last_replies(lasting: Sequence[Incident], snapshot: Snapshot) -> dict[int, datetime]:
-    """When the last packet with a reply was sent on each path that has ceased to answer: two queries, none where no
-    path has."""
-    silent = {
-        row.path_id: since
-        for incident in lasting
-        for row in incident.paths.all()
-        if not row.is_over and _is_of_loss(row, snapshot)
-        if (level := level_of(row)) is None or level.unanswered_since is None
-        if (since := silent_since(row.path_id, snapshot)) is not None
-    }
-    return packet_times.last_replies(silent)
-
-
-def _with_last_reply(row: IncidentPath, level: FindingLevel, replies: Mapping[int, datetime]) -> FindingLevel:
-    """The level with the last reply by its packet, not by its burst."""
-    if level.unanswered_since is None or row.path_id not in replies:
-        return level
-    return replace(level, unanswered_since=replies[row.path_id])
-
-
 def _newest_bursts(lasting: Sequence[Incident], snapshot: Snapshot) -> dict[BurstsKey, PathBursts]:
     """The bursts of the findings about loss, by path and direction."""
     now_s = snapshot.now.timestamp()
     since_s: dict[bool, dict[int, float]] = {False: {}, True: {}}
     for incident in lasting:
         for row in incident.paths.all():
-            if not row.is_over and _is_of_loss(row, snapshot):
+            if not row.is_over and lasting_state.is_of_loss(row, snapshot):
                 since_s[DIRECTION in row.figures][row.path_id] = now_s - _longest_s(row, snapshot)
     bursts: dict[BurstsKey, PathBursts] = {}
     if since_s[False]:
@@ -190,10 +178,6 @@ def _bursts_key(row: IncidentPath) -> BurstsKey:
     return row.path_id, row.figures.get(DIRECTION, "")
 
 
-def _is_of_loss(row: IncidentPath, snapshot: Snapshot) -> bool:
-    return rule_of(row.rule).effect in (Effect.LOSS, Effect.UNREACHABLE) and row.path_id in snapshot.rows
-
-
 def _window_s(row: IncidentPath, snapshot: Snapshot) -> float:
     """The length of the present of a path."""
     return max(NOW_S, NOW_CYCLES * _every_s(row, snapshot))
@@ -212,17 +196,29 @@ def _every_s(row: IncidentPath, snapshot: Snapshot) -> float:
 
 
 def measure(
-    row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: Mapping[BurstsKey, PathBursts]
+    row: IncidentPath,
+    incident: Incident,
+    snapshot: Snapshot,
+    bursts: Mapping[BurstsKey, PathBursts],
+    ended: Mapping[int, EndedOutage],
 ) -> FindingLevel | None:
     """The level of a finding now, its peak included; None if its rule has no figure that changes."""
-    newest, before = _newest(row, incident, snapshot, bursts), level_of(row)
+    newest, before = _newest(row, incident, snapshot, bursts, ended), level_of(row)
     if newest is None:
         return None
     if newest.now is None:
         return (
             None
             if before is None
-            else replace(before, now=None, sent=None, window_s=None, unanswered_since=None, since=None)
+            else replace(
+                before,
+                now=None,
+                sent=None,
+                window_s=None,
+                unanswered_since=None,
+                since=None,
+                ended_outage=newest.ended_outage or before.ended_outage,
+            )
         )
     peak = at_detection(row.figures) if before is None else before.peak
     if peak is None or newest.unit is LevelUnit.LOSS_RATIO:
@@ -232,11 +228,15 @@ def measure(
 
 
 def _newest(
-    row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: Mapping[BurstsKey, PathBursts]
+    row: IncidentPath,
+    incident: Incident,
+    snapshot: Snapshot,
+    bursts: Mapping[BurstsKey, PathBursts],
+    ended: Mapping[int, EndedOutage],
 ) -> FindingLevel | None:
     figures: Mapping[str, Any] = row.figures
-    if _is_of_loss(row, snapshot):
-        return _loss(row, incident, snapshot, bursts.get(_bursts_key(row)))
+    if lasting_state.is_of_loss(row, snapshot):
+        return _loss(row, incident, snapshot, bursts.get(_bursts_key(row)), ended.get(row.path_id))
     if "figure" in figures and row.path_id in snapshot.rows:
         return _rtt(row, snapshot)
     if rule_of(row.rule).trouble is Trouble.RESPONSES:
@@ -263,8 +263,11 @@ def _rtt(row: IncidentPath, snapshot: Snapshot) -> FindingLevel:
     return FindingLevel(LevelUnit.MILLISECONDS, median_ms, median_ms, window_s=window_s, since=since)
 
 
-def _loss(row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: PathBursts | None) -> FindingLevel:
-    """The loss of the present, from the onset and from the last change on, and the worst loss."""
+def _loss(
+    row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: PathBursts | None, ended: EndedOutage | None
+) -> FindingLevel:
+    """The loss of the present, from the onset, from the last change and from the end of an outage on, and the worst
+    loss. `ended` is an outage that has just ended."""
     now_s, none, before = snapshot.now.timestamp(), FindingLevel(LevelUnit.LOSS_RATIO, None, 0.0), level_of(row)
     if bursts is None:
         return none
@@ -283,15 +286,21 @@ def _loss(row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: Pat
             worst=silent if silent is None else worse(None if before is None else before.worst, silent),
         )
     stretch_s, is_rise_near = _stretch(row, incident, before, snapshot)
+    outage = ended or (None if before is None else before.ended_outage)
+    if outage is not None:
+        # A cycle of another test has packets of its own from before the first reply.
+        outage = outage if DIRECTION not in row.figures else replace(outage, burst_at=outage.first_reply, lost=0)
+        bursts, stretch_s = bursts.after(outage), max(stretch_s, outage.first_reply.timestamp())
     newest = bursts.since(max(stretch_s, now_s - _longest_s(row, snapshot)) - SAME_S)
     columns = newest.at_s, newest.sent, newest.received
     recent_s, detected_s = now_s - _window_s(row, snapshot), row.added_at.timestamp()
     together = 1.0 if before is None else before.together
     present = present_loss(*columns, recent_s, detected_s, rises=is_rise_near, together=together)
     if present is None:
-        return none
+        return replace(none, ended_outage=outage)
     began_s = present.changed_s or (stretch_s if np.isfinite(stretch_s) else float(newest.at_s[0]))
     has_changed = present.has_changed if present.changed_s or before is None else before.has_changed
+    has_changed = has_changed or (outage is not None and not present.changed_s)
     worst = worst_of(row, before, present)
     return FindingLevel(
         LevelUnit.LOSS_RATIO,
@@ -305,6 +314,7 @@ def _loss(row: IncidentPath, incident: Incident, snapshot: Snapshot, bursts: Pat
         since=_time(present.since_s),
         stretch=present.stretch,
         worst=worst,
+        ended_outage=outage,
     )
 
 

@@ -18,6 +18,7 @@ from monitor.alerts.evidence.evidence import Evidence, evidence
 from monitor.alerts.incidents import queries
 from monitor.alerts.incidents.gravest import gravest_first, with_turned_outage
 from monitor.alerts.models import Incident, IncidentChange, Notification, Severity
+from monitor.alerts.notify import incident_text
 from monitor.alerts.notify.channels import Message
 from probes.quantities import counted
 
@@ -41,8 +42,8 @@ class Composer:
         change = notification.change
         return Message(
             key=str(notification),
-            title=words.subject(incident, change),
-            body=words.body(incident, change, evidence),
+            title=incident_text.subject(incident, change),
+            body=incident_text.body(incident, change, evidence),
             severity=GOOD if change == IncidentChange.CLOSED else incident.severity,
             payload=self._payload(str(notification), change, incident=as_json(incident, evidence)),
         )

@@ -7,12 +7,13 @@ from datetime import timedelta
 import pytest
 
 from monitor.alerts.detect.rules.finding import RuleFinding
-from monitor.alerts.evidence import gather, words
+from monitor.alerts.evidence import gather
 from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.models import IncidentChange
+from monitor.alerts.notify import incident_text
 from monitor.archive.models import Burst
 from tests.db.alerts.test_incident_routes import (
     BEGAN,
@@ -85,7 +86,7 @@ def test_a_route_that_went_back_is_said_to_be_back(paths, as_names, client, sett
     route = gathered.routes[0]
     assert (route.back_at, route.changed_again_at, route.has_effect) == (back_at, None, True)
     assert route.after.hops[1].place == "AS 174 COGENT"
-    closing = words.body(row, IncidentChange.CLOSED, gathered)
+    closing = incident_text.body(row, IncidentChange.CLOSED, gathered)
     page = client.get(f"/incidents/{row.pk}/", headers={"host": "localhost"}).content.decode()
     for text in (closing, ticket_text(row, gathered), page):
         assert lacks(text, "the route changed at 09:45:00 UTC", "back on the previous route since 10:07:10 UTC") == []

@@ -14,6 +14,7 @@ from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.models import Notification
+from monitor.alerts.notify import incident_text
 from monitor.archive.models import Burst
 from monitor.archive.queries.metrics import Metric
 from monitor.mesh.models import Measurement, Site
@@ -83,7 +84,7 @@ def test_a_dead_site_is_never_called_partial_loss(dead_site, settings):
 
     assert (incident.rule, words.symptom(incident)) == ("unreachable", "unreachable")
     assert list(sent) == [("opened", "", "ops"), ("worsened", "unreachable", "ops")]
-    assert words.subject(incident, "worsened").startswith("WORSE critical: unreachable on cern")
+    assert incident_text.subject(incident, "worsened").startswith("WORSE critical: unreachable on cern")
 
 
 def test_cells_say_all_lost_after_two_lost_cycles(dead_site):

@@ -12,10 +12,11 @@ from django.utils import timezone
 
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence import gather
-from monitor.alerts.evidence.words import headline, subject
+from monitor.alerts.evidence.words import headline
 from monitor.alerts.evidence.words import since as incident_since
 from monitor.alerts.incidents import actions, lifecycle
 from monitor.alerts.models import AuditRecord, Incident, QuietPeriod
+from monitor.alerts.notify.incident_text import subject
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import Group, Mesh, Site
@@ -169,9 +170,10 @@ class TestTitles:
         title = re.search(r"<h1[^>]*>.*?</span>(.*?)</h1>", page(f"/incidents/{fading_loss.pk}/"), re.DOTALL)[1].strip()
 
         # 24 of 110 packets on each path; 40 of 100 before are not proven to be more.
-        low, high = claimed(re.search(r"Loss ([^%]*%) now", title)[1])
+        low, high = claimed(re.search(r"Loss ([^%]*%) in the last", title)[1])
         assert low < 0.2 < high < 0.32
-        assert lacks(title, "% now on slac → cern (direction by TCP tests), 2 paths, since about 2026") == []
+        direction = "% in the last 11 min on slac → cern (direction by TCP tests), 2 paths, since about 2026"
+        assert lacks(title, direction) == []
 
     def test_lists_api_ticket_and_messages_have_the_pages_title(self, page, client, paths, fading_loss):
         title = headline(fading_loss)

@@ -231,7 +231,7 @@ def _public(incident: Incident) -> PublicIncident:
 
 def _symptom(incident: Incident) -> str:
     rule = rule_of(incident.rule)
-    if words.is_unanswered(incident):
+    if words.is_unanswered(incident) or words.was_outage(incident):
         return _SYMPTOMS[Effect.UNREACHABLE]
     if rule.effect is not None:
         return _SYMPTOMS[rule.effect]

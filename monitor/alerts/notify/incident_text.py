@@ -1,0 +1,64 @@
+"""Messages about incidents: the first line, and the rest as plain text.
+
+In: an incident with its paths, its evidence. Out: a few lines. The long form is `monitor.alerts.evidence.ticket`.
+"""
+
+from __future__ import annotations
+
+from monitor.alerts.evidence.evidence import Evidence
+from monitor.alerts.evidence.words import duration_text, headline, link
+from monitor.alerts.incidents.gravest import active_findings, gravest_first
+from monitor.alerts.models import Incident, IncidentChange
+
+CHANGE_WORDS = {
+    IncidentChange.OPENED: "OPEN",
+    IncidentChange.REOPENED: "REOPENED",
+    IncidentChange.WORSENED: "WORSE",
+    IncidentChange.CORRECTED: "CORRECTED",
+    IncidentChange.CLOSED: "RESOLVED",
+}
+PATHS_NAMED = 5
+
+
+def subject(incident: Incident, change: str) -> str:
+    """The first line of a message: `OPEN warning: loss 2.1% on cern ↔ slac, 2 paths, since 2026-11-21 10:00 UTC`."""
+    word = CHANGE_WORDS[IncidentChange(change)]
+    if change == IncidentChange.CLOSED and incident.closed_at is not None:
+        return f"{word} after {duration_text(incident, incident.closed_at)}: {headline(incident)}"
+    return f"{word} {incident.severity}: {headline(incident)}"
+
+
+def body(incident: Incident, change: str, evidence: Evidence) -> str:
+    """The rest of a message, as plain text."""
+    lines = [_state(incident, change)]
+    if change == IncidentChange.CLOSED:
+        lines.append(f"Resolved: {incident.closing}.")
+    if change == IncidentChange.CORRECTED or incident.correction:
+        lines.append(f"Correction: {incident.correction}.")
+    lines.append(f"Likely cause: {evidence.likely}")
+    if evidence.cause.next_step and incident.closed_at is None:
+        lines.append(f"Next step: {evidence.cause.next_step}")
+    if evidence.began_text:
+        lines.append(f"Began: {evidence.began_text}.")
+    if evidence.shares:
+        lines.append(f"Where: {'; '.join(share.text for share in evidence.shares)}.")
+    lines += ["", *finding_lines(incident), "", link(incident.pk)]
+    return "\n".join(lines)
+
+
+def finding_lines(incident: Incident) -> list[str]:
+    """The findings, a line for each path and rule, gravest first."""
+    rows = gravest_first(active_findings(incident))
+    lines = [f"{row.path}: {row.sentence}" for row in rows[:PATHS_NAMED]]
+    left = len(rows) - PATHS_NAMED
+    return [*lines, *([f"and {left} more"] if left > 0 else [])]
+
+
+def _state(incident: Incident, change: str) -> str:
+    opened = f"{incident.opened_at:%Y-%m-%d %H:%M:%S} UTC"
+    if incident.closed_at is not None:
+        closed, lasted = f"{incident.closed_at:%Y-%m-%d %H:%M:%S} UTC", duration_text(incident, incident.closed_at)
+        return f"Incident {incident.pk}, lasted {lasted}; detected {opened}, resolved {closed}."
+    reopened = f", reopened {incident.reopened_at:%Y-%m-%d %H:%M:%S} UTC" if incident.reopened_at else ""
+    acknowledged = f" Acknowledged by {incident.acknowledged_by}." if incident.acknowledged_at else ""
+    return f"Incident {incident.pk}, detected {opened}{reopened}.{acknowledged}"
