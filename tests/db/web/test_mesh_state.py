@@ -215,7 +215,7 @@ def test_loss_that_opens_no_incident_is_not_called_normal(state, paths, mark):
         make_bursts(path, [6 if name == "slac → cern" else 0] * 10, NOW - 10 * MINUTE)
     freshness.note(RecurringWork.EVALUATION, NOW)
 
-    assert lacks(state()["sentence"], "No open incidents; 1 path with loss", "alert rules", "5 normal") == []
+    assert lacks(state()["sentence"], "No open incidents; 1 path with loss", "alert threshold", "5 normal") == []
     assert mark() == "unknown"
 
 
