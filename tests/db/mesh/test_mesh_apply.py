@@ -387,7 +387,10 @@ def test_checking_writes_nothing(django_assert_num_queries):
         code, out, _ = command("check", str(EXAMPLE))
 
     assert code == 0
-    assert out == f"{EXAMPLE}: OK: 3 sites, 4 hosts, 2 tests, 2 groups, 5 paths, 5 measurements\n"
+    counts, costs = out.splitlines()
+    assert counts == f"{EXAMPLE}: OK: 3 sites, 4 hosts, 2 tests, 2 groups, 5 paths, 5 measurements"
+    # One path with an hourly test of 10 s.
+    assert lacks(costs, "24 tests a day", "0.28% of the time (24 tests, 30 GB a day at 1 Gbit/s)") == []
 
 
 def test_checking_prints_errors_as_json():

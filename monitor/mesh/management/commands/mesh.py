@@ -16,6 +16,7 @@ from monitor.database_errors import reported_to_user
 from monitor.mesh.apply import apply
 from monitor.mesh.changes import ACTIONS, MeshChanges
 from monitor.mesh.document import expansion
+from monitor.mesh.document.costs import FillingCosts, cost_warnings, costs_of
 from monitor.mesh.document.notify_routes import channels, unknown_channels
 from monitor.mesh.document.reader import MeshDocument, MeshError, read
 from monitor.mesh.document.rule_schedules import rules_without_effect
@@ -46,9 +47,10 @@ class Command(BaseCommand):
             document = read(file)
         except MeshError as error:
             self._refuse(error, as_json=as_json)
-        warnings = _warnings(document)
+        costs = costs_of(document)
+        warnings = [*_warnings(document), *cost_warnings(costs)]
         if action == "check":
-            self._check(document, file, warnings, as_json=as_json)
+            self._check(document, file, costs, warnings, as_json=as_json)
         else:
             self._apply(document, warnings, as_json=as_json)
         if not as_json:
@@ -63,13 +65,18 @@ class Command(BaseCommand):
             self.stderr.write(str(error))
         raise SystemExit(1) from error
 
-    def _check(self, document: MeshDocument, file: Path, warnings: Sequence[str], *, as_json: bool) -> None:
+    def _check(
+        self, document: MeshDocument, file: Path, costs: FillingCosts | None, warnings: Sequence[str], *, as_json: bool
+    ) -> None:
         counts = _contents(document)
         if as_json:
-            self.stdout.write(json.dumps({"problems": [], "warnings": warnings, "contents": counts}))
+            cost = None if costs is None else dataclasses.asdict(costs)
+            self.stdout.write(json.dumps({"problems": [], "warnings": warnings, "contents": counts, "costs": cost}))
             return
         text = ", ".join(counted(count, kind) for kind, count in counts.items())
         self.stdout.write(f"{file}: OK: {text}")
+        if costs is not None:
+            self.stdout.write(f"{file}: {costs.text}")
 
     def _apply(self, document: MeshDocument, warnings: Sequence[str], *, as_json: bool) -> None:
         now = timezone.now()
