@@ -38,7 +38,7 @@ class SteppedAgent:
         self.lab = lab
         self.folder = folder
         self.clock = folder / "clock"
-        (self.supervisor,) = faults.agent_processes(lab, SITE, "-m probes site")
+        (self.supervisor,) = faults.agent_processes(lab, SITE, "probes.site.supervisor")
         (worker,) = faults.agent_processes(lab, SITE, "probes.site.worker")
         variables = Path(f"/proc/{worker}/environ").read_text().split("\0")
         self.environment = dict(variable.partition("=")[::2] for variable in variables if variable)

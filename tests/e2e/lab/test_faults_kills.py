@@ -25,7 +25,7 @@ VICTIMS = {
     "redis": ("redis-server", "{data}/socket/"),
     "postgres": ("postgres", "-D", "{data}/postgres/cluster"),
     "agent": ("probes.site.worker",),
-    "agent's supervisor": ("probes site",),
+    "agent's supervisor": ("probes.site.supervisor",),
 }
 ROUNDS = 20 if WHOLE else len(VICTIMS)
 

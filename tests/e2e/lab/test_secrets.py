@@ -97,7 +97,7 @@ def test_passwords_of_database_and_redis_are_not_in_errors(tmp_path, server):
         "worker": [*celery, "worker", "--concurrency=1", "--loglevel=INFO"],
         "beat": [*celery, "beat", "--schedule", str(tmp_path / "schedule"), "--loglevel=INFO"],
     }[server]
-    words = {"web": "Listening at", "worker": "Cannot connect to redis", "beat": "beat: Connection error"}[server]
+    words = {"web": "Listening at", "worker": "Cannot connect to redis", "beat": "the database is away"}[server]
     log = tmp_path / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
