@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -34,7 +35,8 @@ UNSPECIFIED = bytes(28)
 """A socket address of the family AF_UNSPEC, as long as that of IPv6."""
 
 Opened = TypeVar("Opened")
-_connect = ctypes.CDLL(None).connect
+_connect = ctypes.CDLL(None).connect if sys.platform == "linux" else None
+"""On other systems a socket is opened for each destination."""
 
 
 class Egress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -118,6 +120,8 @@ def source_addresses(
             with suppress(OSError), _unsent(family, egress) as probe:
                 probe.bind((source, 0))
                 return [source] * len(destinations)
+        if _connect is None:
+            return [_local_address_alone(family, destination, egress) for destination in destinations]
         with _unsent(family, egress) as probe:
             return [_local_address(probe, family, destination, egress) for destination in destinations]
 
@@ -137,10 +141,16 @@ def _unsent(family: int, egress: Egress) -> socket.socket:
     return probe
 
 
+def _local_address_alone(family: int, destination: SocketAddress, egress: Egress) -> str | None:
+    with _unsent(family, egress) as probe:
+        return _local_address(probe, family, destination, egress)
+
+
 def _local_address(probe: socket.socket, family: int, destination: SocketAddress, egress: Egress) -> str | None:
     # A socket that is connected again keeps its local address. Disconnected (connect(2), AF_UNSPEC), it keeps neither
     # that nor its interface.
-    _connect(probe.fileno(), UNSPECIFIED, len(UNSPECIFIED))
+    if _connect is not None:
+        _connect(probe.fileno(), UNSPECIFIED, len(UNSPECIFIED))
     prepare(probe, family, egress)
     try:
         probe.connect((destination[0], DISCARD_PORT, *destination[2:]))
