@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.mesh.document.costs import cost_warnings, costs_of
 from monitor.mesh.document.reader import parse
+from monitor.mesh.kinds.costs import cost_warnings, costs_of
 from tests.facts import lacks
 
 SITE = """

@@ -16,11 +16,11 @@ from monitor.database_errors import reported_to_user
 from monitor.mesh.apply import apply
 from monitor.mesh.changes import ACTIONS, MeshChanges
 from monitor.mesh.document import expansion
-from monitor.mesh.document.costs import FillingCosts, cost_warnings, costs_of
 from monitor.mesh.document.notify_routes import channels, unknown_channels
 from monitor.mesh.document.reader import MeshDocument, MeshError, read
 from monitor.mesh.document.rule_schedules import rules_without_effect
 from monitor.mesh.document.stamp_rules import stamp_warnings
+from monitor.mesh.kinds.costs import FillingCosts, cost_warnings, costs_of
 from monitor.mesh.schedule.slots import plan_slots
 from probes.commands.subcommands import add_subcommand
 from probes.quantities import counted

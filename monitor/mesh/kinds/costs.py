@@ -26,7 +26,7 @@ MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class HostLoad:
+class HostCost:
     """The tests in which a host takes part, and the time of a day in which they load it."""
 
     host: str
@@ -48,7 +48,7 @@ class FillingCosts:
     """All tests of a mesh that fill their path, and the loads of their hosts, the longest first."""
 
     tests_per_day: float
-    hosts: tuple[HostLoad, ...]
+    hosts: tuple[HostCost, ...]
 
     @property
     def text(self) -> str:
@@ -76,7 +76,7 @@ def costs_of(document: MeshDocument) -> FillingCosts | None:
             loaded_s[host] += per_day * filling_s(test.kind, test.parameters)
     if not counts:
         return None
-    loads = [HostLoad(host, counts[host], loaded_s[host]) for host in counts]
+    loads = [HostCost(host, counts[host], loaded_s[host]) for host in counts]
     return FillingCosts(total, tuple(sorted(loads, key=lambda load: (-load.loaded_s_per_day, load.host))))
 
 
