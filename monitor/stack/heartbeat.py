@@ -82,7 +82,7 @@ class Scheduler(PersistentScheduler):
             touch(Path(path))
         if not self._lock.is_held():
             return STANDBY_S
-        # A beat that takes over sends what its own schedule has due: a task may run once more, and none is left out.
+        # A beat that takes over sends all tasks that are due by its own schedule: none is skipped, one may run twice.
         wait_s: float = super().tick(*args, **kwargs)
         return min(wait_s, STANDBY_S)
 

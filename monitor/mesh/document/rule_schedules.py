@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cache
 
 from monitor.analysis import figures
 from monitor.mesh.document import expansion
@@ -36,6 +37,11 @@ def rules_without_effect(document: MeshDocument) -> list[str]:
     for hosts, pings in _schedules(document).items():
         paths_of[pings].append(hosts)
     of_document = PathPlaces(document)
+
+    @cache
+    def places(pings: _PingSchedule) -> dict[int, Place]:
+        return {number: of_document.between(hosts) for number, hosts in enumerate(paths_of[pings])}
+
     names: dict[_Need, dict[str, None]] = defaultdict(dict)
     paths: dict[_Need, set[tuple[str, str]]] = defaultdict(set)
     for name, rule in RULES.items():
@@ -44,9 +50,8 @@ def rules_without_effect(document: MeshDocument) -> list[str]:
         for pings, of_schedule in paths_of.items():
             if pings.every_s <= rule.schedule.longest_every_s(pings.sizes):
                 continue
-            places = {number: of_document.between(hosts) for number, hosts in enumerate(of_schedule)}
-            for number in settings_for(document.alerts, name, places):
-                key = (pings.group, pings.every_s, rule.schedule, pings.sizes)
+            key = (pings.group, pings.every_s, rule.schedule, pings.sizes)
+            for number in settings_for(document.alerts, name, places(pings)):
                 names[key][name] = None
                 paths[key].add(of_schedule[number])
     return [_sentence(*key, list(names[key]), len(paths[key])) for key in names]
@@ -78,7 +83,7 @@ def _schedules(document: MeshDocument) -> dict[tuple[str, str], _PingSchedule]:
 
 
 class PathPlaces:
-    """PathPlaces of the paths of a document."""
+    """Places of the paths of a document."""
 
     def __init__(self, document: MeshDocument) -> None:
         self._site_of = {host.name: site.name for site in document.sites for host in site.hosts}

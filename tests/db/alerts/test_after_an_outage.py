@@ -111,7 +111,7 @@ def burst_of(path, size, sent_at, rtts, *, is_tested):
 
 @pytest.fixture
 def looks(monkeypatch):
-    """What is stated at LOOKS_S, and after the end of the incident; evaluated every 10 to 30 s."""
+    """The statements at each of LOOKS_S and after the end of the incident, with an evaluation every 10 to 30 s."""
     rows, number, seen = plant(320), 0, []
     for at_s in (-20, 20, 30, *LOOKS_S, 255, 265, 275, 285, 310):
         now = DOWN + timedelta(seconds=at_s)
