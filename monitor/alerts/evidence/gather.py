@@ -105,7 +105,8 @@ def gather_due(now: datetime) -> int:
 
 def store_facts(incident: Incident, now: datetime) -> Facts:
     """Gather and store the facts of an incident; figures from before its beginning are kept from the first time."""
-    facts = collect_facts(incident, now, _kept_beginning(incident, earlier := stored_facts(incident)))
+    earlier = stored_facts(incident)
+    facts = collect_facts(incident, now, _kept_beginning(incident, earlier))
     if earlier is not None:
         facts = with_before_of(facts, earlier)
     if earlier is not None and not incident.reopenings:
