@@ -140,11 +140,12 @@ def test_stretches_tell_what_all_packets_tell(path, tmp_path, destination, one_i
     assert last > 0.8 * end, "the capture reaches the end of the test"
     share = losses.compared_ratio
     assert 0.005 < share < 0.6
-    # The complete captures say the same of the same bytes; a part's last stretch may be seen acknowledged there alone.
+    # The complete captures say the same of the same bytes; a part's last stretch may be seen acknowledged there alone,
+    # and each stretch begins later there where one of all segments is longer than those that were kept.
     same = lost_between(all_near, all_far, parts, parts_of(far))
-    assert same.sent_bytes - len(parts) * 300_000 <= losses.sent_bytes <= same.sent_bytes
-    assert 0.8 * same.lost_bytes - 20_000 <= losses.lost_bytes <= same.lost_bytes
-    assert 0.8 * same.lost_acks - 5 <= losses.lost_acks <= same.lost_acks
+    assert same.sent_bytes - len(parts) * 300_000 <= losses.sent_bytes <= 1.3 * same.sent_bytes
+    assert 0.8 * same.lost_bytes - 20_000 <= losses.lost_bytes <= 1.3 * same.lost_bytes + 20_000
+    assert 0.8 * same.lost_acks - 5 <= losses.lost_acks <= 1.3 * same.lost_acks + 5
     if expected is LostWhere.DATA:
         resent = retransmitted_by_tcptrace(tmp_path / "near.pcap")
         assert resent > 30
