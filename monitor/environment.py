@@ -97,6 +97,11 @@ VARIABLES = {
         "addresses on routes whose names the centre asks its resolver for: public, all (private addresses too) or off; "
         "default public"
     ),
+    "SOUNDINGS_COLD_BURSTS": (
+        "folder, or s3://bucket/folder, into which old raw bursts are moved as Parquet files; default: they stay in "
+        "the database"
+    ),
+    "SOUNDINGS_COLD_BURSTS_DAYS": "days that raw bursts stay in the database before they move to files; default 60",
     "SOUNDINGS_RETENTION_BURSTS_DAYS": "days that raw bursts are kept, 0 is forever; default 730 (rollups stay)",
     "SOUNDINGS_RETENTION_THROUGHPUT_DAYS": "days that throughput tests are kept; default 3650",
     "SOUNDINGS_RETENTION_CAPTURES_DAYS": "days that packet headers of throughput tests are kept; default 30",

@@ -90,6 +90,8 @@ EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = MAIL.user, MAIL.password
 EMAIL_USE_SSL, EMAIL_USE_TLS = MAIL.is_tls, MAIL.starts_tls
 EMAIL_TIMEOUT = 30
 DEFAULT_FROM_EMAIL = environment.read("SOUNDINGS_MAIL_FROM", "soundings@localhost")
+COLD_BURSTS = environment.read("SOUNDINGS_COLD_BURSTS")
+COLD_BURSTS_DAYS = environment.days("SOUNDINGS_COLD_BURSTS_DAYS", 60)
 RETENTION_DAYS = {
     "bursts": environment.days("SOUNDINGS_RETENTION_BURSTS_DAYS", 730),
     "throughput": environment.days("SOUNDINGS_RETENTION_THROUGHPUT_DAYS", 3650),

@@ -54,6 +54,7 @@ BOUNDS = {
     "aggregate_run": Bound("throughput", "by age"),
     "capacity_result": Bound("capacity", "by age", is_raw=True),
     "interface_result": Bound("interfaces", "by age", is_raw=True),
+    "cold_file": Bound("bursts", "by age, with its file; one row for two million bursts of a day"),
     "interface_week": _per_period("53 rows", "path and interface"),
     "direction_burst": Bound("directions", "by age, once its hour is summarized", is_raw=True),
     "trace": Bound("traces", "by age", is_raw=True),

@@ -270,6 +270,8 @@ NOT_PASSED_ON = {
     "SOUNDINGS_DEBUG": "never where others can reach it",
     "SOUNDINGS_READ_DATABASE_URL": "Compose has a single database",
     "SOUNDINGS_ACKNOWLEDGE": "Compose has a single database",
+    "SOUNDINGS_COLD_BURSTS": "the image does not have pyarrow",
+    "SOUNDINGS_COLD_BURSTS_DAYS": "likewise",
 }
 
 

@@ -51,7 +51,7 @@ from monitor.archive.models.summaries import (
     ThroughputYear,
 )
 from monitor.archive.models.sweeps import SweepCell, ThroughputSweep
-from monitor.archive.models.upkeep import CentreSample, KeptSince, LastRun, TableSize
+from monitor.archive.models.upkeep import CentreSample, ColdFile, KeptSince, LastRun, TableSize
 
 __all__ = [
     "NO_FLOW",
@@ -67,6 +67,7 @@ __all__ = [
     "BurstYear",
     "CapacityResult",
     "CentreSample",
+    "ColdFile",
     "CycleDay",
     "DeliveredDay",
     "DirectionBurst",

@@ -58,3 +58,21 @@ class LastRun(models.Model):
     class Meta:
         db_table = "last_run"
         constraints = [models.UniqueConstraint(fields=["name"], name="one_last_run_a_name")]
+
+
+class ColdFile(models.Model):
+    """A file of bursts of a UTC day that were moved out of the database, of consecutive paths."""
+
+    day = models.DateField()
+    name = models.TextField(unique=True, help_text="below the folder of cold bursts")
+    first_path_id = models.IntegerField()
+    last_path_id = models.IntegerField()
+    bursts = models.BigIntegerField()
+    size_bytes = models.BigIntegerField()
+    sha256 = models.TextField()
+    day_bursts = models.BigIntegerField(help_text="of the whole day, in all files that were written with this file")
+    day_keys = models.DecimalField(max_digits=40, decimal_places=0, help_text="sum of the hashes of their keys")
+
+    class Meta:
+        db_table = "cold_file"
+        indexes = [models.Index(fields=["day", "first_path_id"], name="cold_file_by_day")]

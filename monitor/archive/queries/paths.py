@@ -4,7 +4,8 @@ In: periods as aware times, half open [since, until), and path ids. Out: frozen 
 where not measured. Each function runs a statement of sql/. Summaries come from whole hours or days, as in
 `monitor.archive.periods`; raw bursts are read for a day at most, a longer period raises `ValueError`. An interval of a
 series without measurements has no point, so that charts show the gap. `monitor.archive.queries.tables` has many paths
-at once, by metric.
+at once, by metric. Raw bursts of old days come from files (`monitor.archive.cold`), and `ColdFileError` is raised where
+those cannot be read.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from monitor.analysis.summaries import grouped_means, grouped_quantiles
 from monitor.analysis.tcp import mathis_estimate
+from monitor.archive.cold.reading import run_burst_statement
 from monitor.archive.columns import nullable
 from monitor.archive.periods import start_of
 from monitor.archive.queries.pooling import pooled, quantiles_of
@@ -27,10 +29,10 @@ from monitor.archive.statements import (
     Rows,
     check_period,
     check_raw_period,
+    columns,
     optional_list,
     records,
     run_statement,
-    select,
 )
 
 RAW_STEP_S = 60
@@ -216,7 +218,7 @@ def path_series(path_id: int, packet_bytes: int, since: datetime, until: datetim
             "series_from_summaries", {"tier": step.tier}, **{**parameters, "since": start_of(step.tier, since)}
         )
         return Series(path_id, packet_bytes, step.step_s, tuple(records(SeriesPoint, names, rows)))
-    _, rows = run_statement("series_from_raw", **parameters, step_s=RAW_STEP_S)
+    _, rows = run_burst_statement("series_from_raw", **parameters, step_s=RAW_STEP_S)
     return Series(path_id, packet_bytes, RAW_STEP_S, tuple(_points_of_raw(rows)))
 
 
@@ -250,7 +252,7 @@ def raw_bursts(path_id: int, since: datetime, until: datetime, *, packet_bytes: 
     """All bursts of a path that began in a period of a day at most, oldest first; `ValueError` for a longer one."""
     check_raw_period(since, until)
     parameters = {"path_id": path_id, "since": since, "until": until, "packet_bytes": packet_bytes}
-    return select(RawBurst, "raw_bursts", **parameters)
+    return records(RawBurst, *run_burst_statement("raw_bursts", columns(RawBurst), **parameters))
 
 
 def newest_source_addresses(path_id: int, since: datetime, until: datetime) -> tuple[str, ...]:
@@ -268,7 +270,7 @@ def own_test_steps(path_id: int, packet_bytes: int, since: datetime, until: date
     """Intervals of a series of a day or less without a point because all their bursts fell into throughput tests."""
     check_raw_period(since, until)
     parameters = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
-    _, rows = run_statement("own_test_steps", **parameters, step_s=RAW_STEP_S)
+    _, rows = run_burst_statement("own_test_steps", **parameters, step_s=RAW_STEP_S)
     return [at for (at,) in rows]
 
 

@@ -1,7 +1,8 @@
 """Retention of delivered data, by kind, and compression of old chunks.
 
-In: the days of `settings.RETENTION_DAYS`, 0 for ever. Out: rows deleted, by whole days, or whole chunks of hypertables
-dropped. Summaries and `delivered_day` are never deleted; `records` handles the other tables, and
+In: the days of `settings.RETENTION_DAYS`, 0 for ever; bursts may move to files before (`monitor.archive.cold`). Out:
+rows deleted, by whole days, or whole chunks of hypertables dropped. Summaries and `delivered_day` are never deleted;
+`records` handles the other tables, and
 `monitor.archive.retention_bounds` lists the bound of each. Older chunks are compressed where TimescaleDB's licence
 allows. A dirty hour keeps its results, and ingest rejects results past retention, so that no summary is computed from
 partly deleted data.
@@ -16,6 +17,8 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 
+from monitor.archive.cold import days as cold_days
+from monitor.archive.cold.files import ColdFileError
 from monitor.archive.retention_bounds import raw_tables
 from monitor.archive.statements import statement
 from probes.contract import Deadline
@@ -33,8 +36,16 @@ logger = logging.getLogger(__name__)
 def kept_since(kind: str, now: datetime) -> datetime:
     """Start of the retention of a kind: older results are rejected. Stored results are deleted a day later, once
     summarised."""
-    days = settings.RETENTION_DAYS[kind]
+    days = _days_in_database(kind)
     return now - timedelta(days=days) if days else FOR_EVER
+
+
+def _days_in_database(kind: str) -> int:
+    """Days that results of a kind stay in the database, 0 for ever: bursts may be in files afterwards."""
+    days: int = settings.RETENTION_DAYS[kind]
+    if kind == "bursts" and settings.COLD_BURSTS:
+        return min(days, settings.COLD_BURSTS_DAYS) if days else settings.COLD_BURSTS_DAYS
+    return days
 
 
 def delete_old(now: datetime, deadline: Deadline) -> dict[str, int]:
@@ -43,10 +54,21 @@ def delete_old(now: datetime, deadline: Deadline) -> dict[str, int]:
     The rest is left for the next run when the deadline passes.
     """
     deleted = {table: _delete_raw(table, kind, now, deadline) for table, kind in raw_tables().items()}
+    deleted["cold_file"] = _delete_files(now)
     for table, count in deleted.items():
         if count:
             logger.info("retention: %d rows or chunks deleted from %s", count, table)
     return deleted
+
+
+def _delete_files(now: datetime) -> int:
+    """Delete files of bursts past their retention; returns their number."""
+    days = settings.RETENTION_DAYS["bursts"]
+    try:
+        return cold_days.delete_expired(now - timedelta(days=days)) if days else 0
+    except ColdFileError as error:
+        logger.exception("cold bursts: old files cannot be deleted: %s", error)
+        return 0
 
 
 def bound_refused(site_id: int) -> None:
@@ -55,7 +77,7 @@ def bound_refused(site_id: int) -> None:
 
 
 def _delete_raw(table: str, kind: str, now: datetime, deadline: Deadline) -> int:
-    if not settings.RETENTION_DAYS[kind]:
+    if not _days_in_database(kind):
         return 0
     before = _beginning_of_day(kept_since(kind, now)) - ONE_DAY
     with connection.cursor() as cursor:
@@ -65,9 +87,21 @@ def _delete_raw(table: str, kind: str, now: datetime, deadline: Deadline) -> int
         return 0
     if dirty is not None:
         before = min(before, _beginning_of_day(dirty))
+    if table == "burst":
+        before = _moved(oldest, before, deadline)
     if is_hypertable(table):
         return _execute("drop_chunks", table=table, before=before)
     return _delete_by_day(table, oldest, before, deadline)
+
+
+def _moved(since: datetime, before: datetime, deadline: Deadline) -> datetime:
+    """Move bursts to files; returns the time before which they may be deleted: `since` where files cannot be
+    written."""
+    try:
+        return cold_days.move(since, before, deadline)
+    except ColdFileError as error:
+        logger.exception("cold bursts: none is deleted, since they cannot be moved to files: %s", error)
+        return since
 
 
 def _delete_by_day(table: str, oldest: datetime, before: datetime, deadline: Deadline) -> int:

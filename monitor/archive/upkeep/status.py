@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from django.core.checks import CheckMessage
 
+from monitor.archive.cold.days import ColdTotals, totals
 from monitor.archive.queries.for_prometheus import Waiting
 from monitor.archive.queries.operation import completeness
 from monitor.archive.queries.operation.completeness import SiteDay
@@ -17,7 +18,7 @@ from monitor.archive.retention_bounds import BOUNDS, Bound
 from monitor.archive.statements import records, run_statement
 from monitor.archive.upkeep.growth import Growth, TableGrowth, growth, table_sizes
 from monitor.archive.upkeep.server import Disk, Hypertable, Server, disk, hypertables, plain_tables, server
-from monitor.archive.upkeep.system_checks import problems
+from monitor.archive.upkeep.system_checks import check_cold_files, problems
 from monitor.archive.upkeep.trouble import DatabaseTrouble, current_trouble
 
 DAYS_OF_COMPLETENESS = 7
@@ -73,6 +74,7 @@ class ArchiveStatus:
     growth: Growth
     hypertables: list[Hypertable]
     span: BurstPeriod
+    cold: ColdTotals
     waiting: list[Waiting]
     completeness: list[SiteCompleteness]
     refused: list[SiteRefused]
@@ -85,6 +87,7 @@ def status(now: datetime) -> ArchiveStatus:
     of = server()
     space = disk(of)
     tables = table_sizes(now)
+    bursts, cold = span(), totals()
     return ArchiveStatus(
         at=now,
         server=of,
@@ -93,13 +96,20 @@ def status(now: datetime) -> ArchiveStatus:
         bounds={table.name: BOUNDS[table.name] for table in tables if table.name in BOUNDS},
         growth=growth(tables, space),
         hypertables=hypertables(of),
-        span=span(),
+        span=bursts,
+        cold=cold,
         waiting=records(Waiting, *run_statement("waiting")),
         completeness=_completeness(now),
         refused=records(SiteRefused, *run_statement("refused_of_sites")),
         troubles=current_trouble(),
-        problems=[_problem(message) for message in problems(of, space, plain_tables(of))],
+        problems=[_problem(message) for message in _messages(of, space, bursts, cold, now)],
     )
+
+
+def _messages(
+    of: Server, space: Disk | None, bursts: BurstPeriod, cold: ColdTotals, now: datetime
+) -> list[CheckMessage]:
+    return [*problems(of, space, plain_tables(of)), *check_cold_files(bursts.oldest_at, cold, now)]
 
 
 def span() -> BurstPeriod:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from django.conf import settings
 
+from monitor.archive.cold.days import ColdTotals
 from monitor.archive.retention_bounds import Bound
 from monitor.archive.upkeep.growth import TableGrowth
 from monitor.archive.upkeep.status import DAYS_OF_COMPLETENESS, ArchiveStatus, DatabaseProblem, SiteCompleteness
@@ -36,6 +37,8 @@ def status_lines(report: ArchiveStatus, *, complete: bool) -> Iterator[str]:
     for problem in urgent:
         yield from _problem(problem)
     yield f"bursts from {_moment(report.span.oldest_at)} to {_moment(report.span.newest_at)}"
+    if report.cold.bursts:
+        yield from _wrapped(f"in files, not in the database: {cold_text(report.cold)}")
     yield from _pending(report)
     yield from _deliveries(report, complete=complete)
     yield from _server(report)
@@ -44,6 +47,12 @@ def status_lines(report: ArchiveStatus, *, complete: bool) -> Iterator[str]:
             yield from _problem(problem)
     if not complete:
         yield from _largest_tables(report.tables)
+
+
+def cold_text(cold: ColdTotals) -> str:
+    """The bursts in files; there are some."""
+    files = f"{counted(cold.files, 'file')}, {cold.size_bytes / 1e6:,.1f} MB"
+    return f"{counted(cold.bursts, 'burst')} from {cold.first} to {cold.last}, {files}"
 
 
 def trouble_lines(troubles: Sequence[DatabaseTrouble]) -> Iterator[str]:

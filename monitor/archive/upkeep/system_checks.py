@@ -7,12 +7,16 @@ Shown by `manage.py check --database default`, `manage.py migrate` and `manage.p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.core import checks
 from django.core.checks import CheckMessage
 from django.db import OperationalError
 
+from monitor.archive.cold.days import ColdTotals, place
+from monitor.archive.cold.files import ColdFileError
 from monitor.archive.upkeep.server import Disk, Server, disk, plain_tables, server
 from monitor.database_errors import START_DATABASE, first_line
 from probes.commands.own_command import MANAGE
@@ -20,6 +24,8 @@ from probes.commands.own_command import MANAGE
 POSTGRESQL_TESTED = (17, 18)
 TIMESCALEDB_TESTED = ((2, 19), (2, 30))
 """Versions in Debian 13 and in docker-compose.yml."""
+LATE_TO_FILES = timedelta(days=9)
+"""A day more for late results, a week for chunks that are deleted whole, and a day to be moved."""
 UTC_NAMES = ("UTC", "Etc/UTC", "GMT", "Etc/GMT")
 CONNECTIONS_NEEDED = 30
 """Web 8, worker 4, beat 1, Grafana up to 10, and some for `manage.py` and `pg_dump`."""
@@ -58,6 +64,32 @@ def problems(current: Server, space: Disk | None, plain: Sequence[str]) -> Itera
             f"max_connections is {current.max_connections}, the centre uses up to {CONNECTIONS_NEEDED}",
             hint=f"Set max_connections to {CONNECTIONS_NEEDED} or more and restart the server.",
             id="archive.W007",
+        )
+
+
+def check_cold_files(oldest: datetime | None, cold: ColdTotals, now: datetime) -> Iterator[CheckMessage]:
+    """Problems of bursts in files. `oldest` is the oldest burst of the database."""
+    if not settings.COLD_BURSTS:
+        if cold.files:
+            yield checks.Warning(
+                f"bursts from {cold.first} to {cold.last} are in files, and SOUNDINGS_COLD_BURSTS is not set",
+                hint="Pages show these days as if their raw bursts were deleted. Name the folder of the files.",
+                id="archive.W008",
+            )
+        return
+    try:
+        place()
+    except ColdFileError as error:
+        yield checks.Warning(
+            f"bursts in files cannot be read or written: {error}", hint="Correct the variable.", id="archive.W009"
+        )
+        return
+    if oldest is not None and now - oldest > timedelta(days=settings.COLD_BURSTS_DAYS) + LATE_TO_FILES:
+        yield checks.Warning(
+            f"bursts since {oldest:%Y-%m-%d} were not moved to files, as SOUNDINGS_COLD_BURSTS_DAYS="
+            f"{settings.COLD_BURSTS_DAYS} says",
+            hint="They stay in the database meanwhile. The log of the worker says why, in a line of `cold bursts`.",
+            id="archive.W010",
         )
 
 

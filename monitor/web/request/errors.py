@@ -15,12 +15,17 @@ from django.urls.exceptions import Resolver404
 
 from monitor.accounts.access import FOR_PROGRAMS
 from monitor.accounts.preferences import from_cookies
+from monitor.archive.cold.files import ColdFileError
 
 RETRY_AFTER_S = 5
 BAD_REQUEST = "The request is invalid, or its host is not in SOUNDINGS_ALLOWED_HOSTS."
 NOT_ALLOWED = "You do not have permission."
 NOT_FOUND = "No page at this address."
 FAILED = "Internal error; see the log of the web server. Measurements continue."
+NO_COLD_FILES = (
+    "The bursts of these days are in files that cannot be read at the moment. `manage.py archive cold --verify` tells "
+    "the administrator why. Summaries of longer periods and recent days are not affected."
+)
 NO_DATABASE = "The database cannot be reached. Measurements continue; reload to retry."
 STALE_FORM = "The form has expired or came from another site. Reload the page and submit it again."
 
@@ -44,6 +49,8 @@ def failed(request: HttpRequest) -> HttpResponse:
         response = _answer(request, 503, "Temporarily unavailable", NO_DATABASE)
         response.headers["Retry-After"] = str(RETRY_AFTER_S)
         return response
+    if isinstance(sys.exc_info()[1], ColdFileError):
+        return _answer(request, 503, "Old bursts cannot be read", NO_COLD_FILES)
     return _answer(request, 500, "Internal error", FAILED)
 
 

@@ -20,10 +20,12 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 
 from monitor import environment
+from monitor.archive.cold import days
+from monitor.archive.cold.files import ColdFileError
 from monitor.archive.rollup.recompute import recompute
 from monitor.archive.upkeep import backup
 from monitor.archive.upkeep.status import status
-from monitor.archive.upkeep.status_text import status_lines, trouble_lines
+from monitor.archive.upkeep.status_text import cold_text, status_lines, trouble_lines
 from monitor.archive.upkeep.trouble import current_trouble
 from monitor.database_errors import reported_to_user
 from monitor.progress import progress
@@ -60,6 +62,8 @@ class Command(BaseCommand):
             "--out", dest="file", type=Path, required=True, metavar="FILE", help="- for standard output"
         )
         backup_parser.add_argument("--force", action="store_true", help="replace FILE where it is a regular file")
+        cold_parser = add_subcommand(commands, "cold", "show the old bursts that are in files")
+        cold_parser.add_argument("--verify", action="store_true", help="read each file whole, and name damaged ones")
         restore_parser = add_subcommand(commands, "restore", "restore a backup into an empty database")
         restore_parser.add_argument(
             "file", type=Path, metavar="FILE", help="file written by backup; - for standard input"
@@ -69,7 +73,7 @@ class Command(BaseCommand):
         try:
             with reported_to_user():
                 self._run(action, options)
-        except (backup.BackupError, postgres.PostgresError, StartError) as error:
+        except (backup.BackupError, ColdFileError, postgres.PostgresError, StartError) as error:
             raise CommandError(str(error)) from error
 
     def _run(self, action: str, options: dict[str, Any]) -> None:
@@ -78,6 +82,8 @@ class Command(BaseCommand):
                 self._recompute(options["since"], options["until"], options["path_ids"])
             case "backup":
                 self._back_up(options["file"], force=options["force"])
+            case "cold":
+                self._cold(verify=options["verify"])
             case "restore":
                 self._restore(options["file"])
             case _:
@@ -100,9 +106,40 @@ class Command(BaseCommand):
         with _whole_database(self._report, must_exist=True), progress("backing up") as show:
             if file == STANDARD:
                 backup.back_up_into(sys.stdout.buffer)
+                self._tell_cold(f"copy {settings.COLD_BURSTS or 'their folder'} as well")
                 return
             backup.back_up(file, lambda size_bytes: show(f"backing up: {size_bytes / 1e6:,.1f} MB"), force=force)
+            self._tell_cold(f"copy {settings.COLD_BURSTS or 'their folder'} as well")
         self.stdout.write(f"{file}: {file.stat().st_size / 1e6:,.1f} MB")
+
+    def _cold(self, *, verify: bool) -> None:
+        cold = days.totals()
+        if not cold.files:
+            self.stdout.write(
+                "no bursts in files" if settings.COLD_BURSTS else "no bursts in files, and no folder for them"
+            )
+            return
+        self.stdout.write(f"{settings.COLD_BURSTS or 'no folder set'}: {cold_text(cold)}")
+        if not verify:
+            return
+        reasons = []
+        with progress("reading") as show:
+            for file, reason in days.damages():
+                show(f"reading: {file.day}")
+                if reason is not None:
+                    reasons.append(reason)
+        self.stdout.writelines(f"{reason}\n" for reason in reasons)
+        if reasons:
+            raise CommandError(
+                f"{counted(len(reasons), 'file')} of {cold.files} missing or damaged; copy from a backup"
+            )
+        self.stdout.write("all files are as they were written")
+
+    def _tell_cold(self, end: str) -> None:
+        """That the files of old bursts are not in the backup."""
+        cold = days.totals()
+        if cold.files:
+            self.stderr.write(f"not in it: {cold_text(cold)}; {end}")
 
     def _restore(self, file: Path) -> None:
         if file != STANDARD and not file.is_file():
@@ -113,6 +150,8 @@ class Command(BaseCommand):
             progress("restoring") as show,
         ):
             missing = backup.restore(readable, lambda: show("restoring"))
+            if not missing:
+                self._tell_cold(f"`{MANAGE} archive cold --verify` tells whether they are there")
         self.stdout.write("restored")
         if missing:
             migrations = counted(len(missing), "migration")

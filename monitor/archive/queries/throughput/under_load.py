@@ -17,6 +17,7 @@ import numpy as np
 from monitor.analysis.bursts import Floats, Ints
 from monitor.analysis.sketches import RTT_MS, Sketches
 from monitor.analysis.summaries import grouped_quantiles
+from monitor.archive.cold.reading import run_burst_statement
 from monitor.archive.columns import nullable
 from monitor.archive.queries.paths import RAW_STEP_S, STEPS, series_since
 from monitor.archive.queries.pooling import pieces_of
@@ -124,7 +125,7 @@ def _raw_packets(
     """The intervals with packets sent under load; of each burst with such packets the number of its interval, of these
     packets, and their RTTs."""
     parameters = {"path_id": path_id, "packet_bytes": packet_bytes, "since": since, "until": until}
-    _, rows = run_statement("loaded_series_from_raw", **parameters, step_s=RAW_STEP_S)
+    _, rows = run_burst_statement("loaded_series_from_raw", **parameters, step_s=RAW_STEP_S)
     return [row[0] for row in rows], *unpack_groups([row[1] for row in rows], [row[2] for row in rows])
 
 

@@ -1,0 +1,188 @@
+"""Parquet files of bursts: a column for each of the table, sorted by path, so that a path is read without the others.
+
+In and out: rows of the table `burst`, as dictionaries by column. RTTs keep their 32 bits, times their microseconds, and
+each page has a checksum that is verified when it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+
+from monitor.archive.models import Burst
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import fs
+
+ROWS_OF_GROUP = 20_000
+"""Rows that are compressed together, and read to find a path's."""
+READ_BYTES = 1 << 20
+INSTALL = "pip install 'soundings[cold]'"
+
+
+class ColdFileError(Exception):
+    """Files of old bursts cannot be read or written; the message has the reason and a fix."""
+
+
+class ColdFolder:
+    """The folder or bucket of the files. Raises `ColdFileError` where it cannot be used."""
+
+    def __init__(self, text: str) -> None:
+        if "@" in text and "://" in text:
+            raise ColdFileError(
+                "SOUNDINGS_COLD_BURSTS: no password in the URL; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            )
+        try:
+            from pyarrow import ArrowException, fs
+        except ImportError as error:
+            raise ColdFileError(f"SOUNDINGS_COLD_BURSTS={text}: needs pyarrow; {INSTALL}") from error
+        self._filesystem: fs.FileSystem
+        self.is_local = "://" not in text
+        try:
+            if self.is_local:
+                self._filesystem, self._base = fs.LocalFileSystem(), str(Path(text).resolve())
+            else:
+                self._filesystem, self._base = fs.FileSystem.from_uri(text)
+        except (ArrowException, OSError, ValueError) as error:
+            raise ColdFileError(f"SOUNDINGS_COLD_BURSTS={text}: {error}") from error
+
+    def path(self, name: str) -> str:
+        return f"{self._base}/{name}"
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[_Writer]:
+        """Write a file, which gets its name once it is complete and, in a folder, on the disk."""
+        path = self.path(name)
+        part = f"{path}.part"
+        with self._reported(name):
+            if self.is_local:
+                _make_private(Path(part))
+            with self._filesystem.open_output_stream(part if self.is_local else path) as stream:
+                writer = _Writer(stream)
+                yield writer
+                writer.close()
+            if self.is_local:
+                _sync(Path(part))
+                Path(part).replace(path)
+                _sync(Path(path).parent)
+
+    def digest(self, name: str) -> tuple[str, int]:
+        """SHA-256 and size of a file, as it is stored."""
+        digest, size_bytes = hashlib.sha256(), 0
+        with self._reported(name), self._filesystem.open_input_stream(self.path(name)) as stream:
+            while block := stream.read(READ_BYTES):
+                digest.update(block)
+                size_bytes += len(block)
+        return digest.hexdigest(), size_bytes
+
+    def bursts(self, name: str, path_id: int, since: datetime, until: datetime) -> list[dict[str, Any]]:
+        """The rows of a path that began in [since, until)."""
+        from pyarrow import parquet
+
+        period = [("path_id", "=", path_id), ("measured_at", ">=", since), ("measured_at", "<", until)]
+        with self._reported(name):
+            table = parquet.read_table(
+                self.path(name), filesystem=self._filesystem, filters=period, page_checksum_verification=True
+            )
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return rows
+
+    def delete(self, name: str) -> None:
+        """Delete a file, which may be gone already."""
+        with self._reported(name):
+            try:
+                self._filesystem.delete_file(self.path(name))
+            except FileNotFoundError:
+                return
+
+    @contextmanager
+    def _reported(self, name: str) -> Iterator[None]:
+        from pyarrow import ArrowException
+
+        try:
+            yield
+        except (ArrowException, OSError) as error:
+            raise ColdFileError(f"{self.path(name)}: {str(error).splitlines()[0]}") from error
+
+
+class _Writer:
+    """A Parquet file that is being written."""
+
+    def __init__(self, stream: Any) -> None:
+        from pyarrow import parquet
+
+        names = [name for name in schema().names if name != "rtts_ms"]
+        self._file = parquet.ParquetWriter(
+            stream,
+            schema(),
+            compression="zstd",
+            compression_level=9,
+            use_dictionary=[name for name in names if name not in ("measured_at", "loaded_rtts_ms")],
+            column_encoding={"rtts_ms.list.element": "BYTE_STREAM_SPLIT", "measured_at": "DELTA_BINARY_PACKED"},
+            write_page_checksum=True,
+        )
+
+    def write(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Rows of `select_list`, in the order of the table's key."""
+        import pyarrow as pa
+
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, schema().types, strict=True)]
+        self._file.write_table(pa.Table.from_arrays(arrays, schema=schema()), row_group_size=ROWS_OF_GROUP)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@cache
+def schema() -> pa.Schema:
+    """The columns of the table, in their order."""
+    import pyarrow as pa
+
+    types: Mapping[type[models.Field[Any, Any]], pa.DataType] = {
+        models.SmallIntegerField: pa.int16(),
+        models.IntegerField: pa.int32(),
+        models.BooleanField: pa.bool_(),
+        models.DateTimeField: pa.timestamp("us", "UTC"),
+        models.TextField: pa.string(),
+        models.GenericIPAddressField: pa.string(),
+        models.JSONField: pa.string(),
+        ArrayField: pa.list_(pa.float32()),
+    }
+    return pa.schema([(field.attname, types[type(field)]) for field in _fields()])
+
+
+def select_list() -> str:
+    """Columns of a statement whose rows a file takes."""
+    forms = {models.GenericIPAddressField: "host({})", models.JSONField: "{}::text"}
+    return ", ".join(forms.get(type(field), "{}").format(field.attname) for field in _fields())
+
+
+def _fields() -> list[models.Field[Any, Any]]:
+    return list(Burst._meta.concrete_fields)
+
+
+def _make_private(part: Path) -> None:
+    """An empty file in its folder, readable by its owner alone."""
+    for folder in reversed(part.parents):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    part.unlink(missing_ok=True)
+    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
