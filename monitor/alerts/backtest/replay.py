@@ -119,7 +119,7 @@ class Replay:
         self.findings += [(now, finding) for finding in group.findings]
         if group.merged:
             self._merge(group, now)
-        alarm = self._of_cause(group.label, now)
+        alarm = self._of_cause(group, now)
         if alarm is None:
             alarm = Alarm(group.label, group.because, now, {})
             self.alarms.append(alarm)
@@ -141,13 +141,19 @@ class Replay:
             part.ended_at, part.is_part = now, True
         whole.cause = group.label
 
-    def _of_cause(self, cause: str, now: datetime) -> Alarm | None:
-        """The lasting alarm of a cause, or an ended alarm recent enough to reopen."""
-        for alarm in reversed(self.alarms):
-            if alarm.cause == cause and not alarm.is_part:
-                lately = alarm.ended_at is None or now - alarm.ended_at <= timedelta(seconds=REOPEN_S)
-                return alarm if lately else None
-        return None
+    def _of_cause(self, group: CauseGroup, now: datetime) -> Alarm | None:
+        """The lasting alarm of a cause, or the newest ended alarm of the same gravest rule, recent enough to reopen."""
+        gravest = gravest_of(group.findings)[0].rule
+        of_cause = [alarm for alarm in reversed(self.alarms) if alarm.cause == group.label and not alarm.is_part]
+        lasting = [alarm for alarm in of_cause if alarm.ended_at is None]
+        lately = [
+            alarm
+            for alarm in of_cause
+            if alarm.ended_at is not None
+            and alarm.rule == gravest
+            and now - alarm.ended_at <= timedelta(seconds=REOPEN_S)
+        ]
+        return next(iter([*lasting, *lately]), None)
 
     def _end_findings(self, alarm: Alarm, keys: Collection[Key], snapshot: Snapshot) -> None:
         """End those of the findings `keys` that are over, and the alarm with the last; none while others replace all

@@ -7,7 +7,7 @@ cause changes nothing. `monitor.alerts.detect.rules` decides when findings start
 `monitor.alerts.incidents.quiet` which paths are silenced.
 
 - A new cause is pending. After CONFIRM_S it opens; if it is over before then, the incident is deleted.
-- A cause that is detected again within REOPEN_S of its end reopens the same incident.
+- A cause that is detected again within REOPEN_S of its end, by the same gravest rule, reopens the same incident.
 - Lasting incidents are merged when a single cause explains them: the oldest notified incident goes on under the name of
   that cause, the others end. Their end is notified with the end of the whole. A single incident is renamed.
 - A finding that is over ends by itself; the incident ends with its last finding. A finding that fires again while the
@@ -258,12 +258,16 @@ def _make(cause: str, findings: Sequence[RuleFinding], now: datetime, because: s
 
 
 def _reopen(cause: str, findings: Sequence[RuleFinding], now: datetime, because: str, shares: Sequence[Share]) -> bool:
-    """Reopen an incident that ended within REOPEN_S before `now`, with the present findings."""
+    """Reopen an incident of the same symptom that ended within REOPEN_S before `now`, with the present findings.
+
+    Where another symptom follows, as a longer delay an outage, the begin, the cause and the texts of the first would be
+    wrong of it: it is an incident of its own."""
     lately = Q(cause=cause, merged_into=None, closed_at__gte=now - timedelta(seconds=REOPEN_S), closed_at__lte=now)
     try:
         with transaction.atomic():
-            incident, ordered = _locked(lately), _free(findings)
-            if incident is None or not ordered:
+            ordered = _free(findings)
+            incident = _locked(lately & Q(rule=ordered[0].rule)) if ordered else None
+            if incident is None:
                 return False
             summary = _summary(because, ordered)
             Incident.objects.filter(pk=incident.pk).update(

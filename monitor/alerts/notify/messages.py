@@ -84,8 +84,11 @@ class Composer:
         return self._loaded[incident_id]
 
     def _evidence(self, incident: Incident) -> Evidence:
-        """The evidence, gathered now if missing or from before an outage; on failure the message is sent without it."""
-        if gather.stored_facts(incident) is None or with_turned_outage([incident]):
+        """The evidence, gathered now if missing or from before a reopening or an outage; on failure it is sent
+        without it."""
+        facts = gather.stored_facts(incident)
+        is_earlier = facts is not None and incident.reopened_at is not None and facts.gathered_at < incident.reopened_at
+        if facts is None or is_earlier or with_turned_outage([incident]):
             try:
                 gather.store_facts(incident, self._now)
             except (Error, ValueError, KeyError):

@@ -177,6 +177,23 @@ def test_a_problem_that_returns_soon_reopens_the_incident(two_paths):
     assert set(again.paths.values_list("path_id", "is_over")) == {(out.pk, True), (back.pk, False)}
 
 
+def test_another_problem_soon_after_is_an_incident_of_its_own(two_paths):
+    """Its begin, cause and texts would be those of the first: as of an outage, and of a longer route 12 min later."""
+    out, back = two_paths
+    incident = opened(out)
+    lifecycle.close(incident.pk, keys(out), "over", after(20))
+
+    assert lifecycle.add_findings(CAUSE, [finding(back, rule="rtt")], after(32)) is True
+
+    first, second = Incident.objects.order_by("pk")
+    assert (first.pk, first.state, first.reopenings) == (incident.pk, IncidentState.RESOLVED, 0)
+    assert (second.rule, second.opened_at, second.reopened_at) == ("rtt", after(32), None)
+    # Either returns to its own.
+    lifecycle.close(second.pk, [(back.pk, "rtt")], "over", after(33))
+    assert lifecycle.add_findings(CAUSE, [finding(out)], after(34)) is False
+    assert Incident.objects.get(pk=first.pk).reopened_at == after(34)
+
+
 def test_a_problem_that_returns_late_is_a_new_incident(two_paths):
     out, _ = two_paths
     incident = opened(out)
