@@ -6,7 +6,7 @@ The pages and the REST API share it, so that they agree. In: a metric, a period,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -67,6 +67,8 @@ class GridPeriod(StrEnum):
 
 NOW_LENGTH = timedelta(minutes=10)
 NOW_CYCLES = 3
+FEW_PATHS = 5000
+"""So many paths are looked up one by one; the summaries of more are read with those of all others."""
 
 
 class ComparedPeriod(StrEnum):
@@ -118,6 +120,8 @@ class Grid:
     figures: tuple[PathFigures, ...]
     lasting_incidents: tuple[Incident, ...]
     against: ComparedPeriod | None = None
+    is_part: bool = False
+    """Whether it has only the paths between some sites."""
 
     @property
     def open_incidents(self) -> tuple[Incident, ...]:
@@ -127,7 +131,7 @@ class Grid:
     def is_loss_now(self) -> bool:
         """Whether it has the loss now of every path, by its smallest packets."""
         smallest = min(self.packet_sizes, default=self.packet_bytes)
-        is_whole = self.group is None and self.against is None and self.packet_bytes == smallest
+        is_whole = not self.is_part and self.group is None and self.against is None and self.packet_bytes == smallest
         return self.metric is Metric.LOSS and self.period is GridPeriod.NOW and is_whole
 
 
@@ -154,17 +158,20 @@ def load_grid(
     packet_bytes: int | None = None,
     group: str | None = None,
     against: ComparedPeriod | None = None,
-    between: tuple[str, str] | None = None,
+    between: tuple[Collection[int], Collection[int]] | None = None,
     lasting: Sequence[Incident] | None = None,
 ) -> Grid:
     """The grid at `now`, with the values of the earlier period `against` if given, of all paths or only those `between`
-    two sites. `lasting` are the open and pending incidents, if read already. Raises `UnknownChoice`."""
+    sites, from the first to the second. `lasting` are the open and pending incidents, if read already. Raises
+    `UnknownChoice`."""
     sizes = tuple(measured_packet_sizes())
     size = choose_packet_bytes(sizes, packet_bytes)
     members = _members()
     chosen = _choose_group(members, group)
     sites = {site.id: site for site in _sites(members)}
-    paths = [path for path in _planned_paths(metric, size, sites, between) if _is_in_group(path, chosen)]
+    if between is None and chosen is not None:
+        between = (chosen, chosen)
+    paths = _planned_paths(metric, size, sites, between)
     lasting = lasting_incidents() if lasting is None else lasting
     incidents = [incident for incident in lasting if not incident.is_pending]
     planned = _planned_fields(paths, incidents, _in_maintenance(paths, members, now))
@@ -182,7 +189,7 @@ def load_grid(
         since = now - period.history.length
 
         def load(before: timedelta) -> tuple[PathFigures, ...]:
-            only_these = between is not None
+            only_these = between is not None and len(paths) < FEW_PATHS
             return figures_over(metric, size, planned, since - before, now - before, only_these=only_these)
 
     figures = load(timedelta(0))
@@ -218,6 +225,7 @@ def load_grid(
         figures=figures,
         lasting_incidents=tuple(lasting),
         against=against,
+        is_part=between is not None,
     )
 
 
@@ -255,7 +263,10 @@ def _choose_group(members: dict[str, set[int]], wanted: str | None) -> set[int] 
 
 
 def _planned_paths(
-    metric: Metric, packet_bytes: int, sites: dict[int, GridSite], between: tuple[str, str] | None
+    metric: Metric,
+    packet_bytes: int,
+    sites: dict[int, GridSite],
+    between: tuple[Collection[int], Collection[int]] | None,
 ) -> list[_PlannedPath]:
     """The paths in use that the metric is measured on, with the shortest cycle of packets of this size, of any size
     where there is none."""
@@ -272,7 +283,7 @@ def _planned_paths(
     cycles: dict[int, tuple[bool, int]] = {}
     paths, measured = Path.objects.filter(retired_at=None), Measurement.objects.filter(retired_at=None)
     if between is not None:
-        paths = paths.filter(source__site__name=between[0], destination__site__name=between[1])
+        paths = paths.filter(source__site__in=between[0], destination__site__in=between[1])
         measured = measured.filter(path__in=list(paths.values_list("id", flat=True)))
     measured = measured.filter(test__in=list(of_test))
     links = list(measured.order_by().values_list("path_id", "test_id"))
@@ -290,10 +301,6 @@ def _planned_paths(
         for path_id, source, to, family in rows
         if path_id in cycles
     ]
-
-
-def _is_in_group(path: _PlannedPath, members: set[int] | None) -> bool:
-    return members is None or (path.source.id in members and path.destination.id in members)
 
 
 def _in_order(sites: dict[int, GridSite], wanted: set[GridSite]) -> tuple[GridSite, ...]:

@@ -183,7 +183,7 @@ def figures_over(
         return _of_tests(paths, {tests.path_id: (tests, tests.throughput_median_bps) for tests in summaries})
     path_ids = [path[0] for path in paths] if only_these else None
     cells = tables.grid(metric, since, until, packet_bytes=packet_bytes, path_ids=path_ids)
-    return _of_bursts(metric, paths, cells, since, until)
+    return of_cells(metric, paths, cells, since, until)
 
 
 def figures_of(
@@ -204,7 +204,7 @@ def figures_of(
         )
         for summary in summaries
     ]
-    return _of_bursts(Metric.LOSS, paths, cells, since, until)
+    return of_cells(Metric.LOSS, paths, cells, since, until)
 
 
 def figures_now(
@@ -221,7 +221,7 @@ def figures_now(
         newest = newest_throughput(begins, until)
         return _of_tests(paths, {tests.path_id: (tests, _rate_now_bps(tests)) for tests in newest})
     cells = recent.grid(metric, begins, until, packet_bytes)
-    figures = _of_bursts(metric, paths, cells, min(begins.values(), default=until), until)
+    figures = of_cells(metric, paths, cells, min(begins.values(), default=until), until)
     silent = {
         cell.path_id: cell.answered_at
         for cell in cells
@@ -318,7 +318,7 @@ def after_incident(
     )
 
 
-def _of_bursts(
+def of_cells(
     metric: Metric, paths: Sequence[KnownFields], cells: Iterable[tables.GridCell], since: datetime, until: datetime
 ) -> tuple[PathFigures, ...]:
     """The paths with the figures of their bursts; where none was measured, with the newest outcome of a day."""

@@ -27,6 +27,7 @@ from monitor.web.pages.map.view import map_page
 from monitor.web.pages.path import downloads, on_demand, run_now, trace_now
 from monitor.web.pages.path.other_tests import annotate
 from monitor.web.pages.path.view import charts_json, path_page
+from monitor.web.pages.paths.view import paths_page
 from monitor.web.pages.preferences.view import preferences_page
 from monitor.web.pages.records.view import records_page
 from monitor.web.pages.reports.view import report, reports_page
@@ -46,6 +47,7 @@ urlpatterns: list[URLPattern] = [
     path("grid/cell", grid_cell, name="grid-cell"),
     path("map/", map_page, name="map"),
     path("routes/", routes_page, name="routes"),
+    path("paths/", paths_page, name="paths"),
     path("paths/<int:path_id>/", path_page, name="path"),
     path("paths/<int:path_id>/charts.json", charts_json, name="path-charts"),
     path("paths/<int:path_id>/series.csv", downloads.series_csv, name="series-csv"),

@@ -19,6 +19,7 @@ from monitor.analysis.binomial import lower_bound
 from monitor.web.charts import bundle
 from monitor.web.charts.catalogue import empty_charts
 from monitor.web.charts.compiled import compile_layouts
+from monitor.web.pages.grid.places import shows_sites
 from monitor.web.request.grid_choices import load_early
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ def prepare() -> None:
 def warm_up() -> None:
     """Load the grid of the first page, and make the files of interactive charts that are not there yet; both in threads
     beside the requests."""
-    load_early(HttpRequest(), timezone.now())
+    load_early(HttpRequest(), timezone.now(), is_shown=lambda: shows_sites(HttpRequest()))
     Thread(target=_make_chart_files, name="charts", daemon=True).start()
 
 

@@ -15,10 +15,12 @@ from django.http import Http404, HttpRequest
 
 from monitor.accounts.read_limits import is_limited
 from monitor.archive.queries.metrics import Metric
+from monitor.mesh.models import Site
 from monitor.overview import measures
 from monitor.overview.grid import ComparedPeriod, Grid, GridPeriod, UnknownChoice, load_grid
 from monitor.overview.measures import MEASURES
 from monitor.overview.mesh_state import LARGE_FROM_PATHS
+from monitor.overview.wide.places import load_places
 from monitor.web.request import parameters
 
 log = logging.getLogger(__name__)
@@ -36,7 +38,7 @@ GRID_PERIODS = (GridPeriod.NOW, GridPeriod.HOUR, GridPeriod.DAY, GridPeriod.WEEK
 
 
 Derived = TypeVar("Derived")
-Choices = tuple[Metric, GridPeriod, int | None, str | None, ComparedPeriod | None]
+Choices = tuple[Metric, GridPeriod, int | None, str | None, ComparedPeriod | None, tuple[str, str] | None]
 _large: dict[Choices, Grid] = {}
 _lock = Lock()
 _large_load = Lock()
@@ -52,7 +54,14 @@ def _choices(request: HttpRequest) -> Choices:
         chosen_packet_bytes(request),
         request.GET.get("group") or None,
         _against(request),
+        chosen_places(request),
     )
+
+
+def chosen_places(request: HttpRequest) -> tuple[str, str] | None:
+    """The places, groups or regions, from and to which the address chooses the paths; None unless it has both."""
+    source, destination = parameters.text(request, "from"), parameters.text(request, "to")
+    return None if source is None or destination is None else (source, destination)
 
 
 def load_chosen_grid(request: HttpRequest, now: datetime) -> Grid:
@@ -76,12 +85,12 @@ def load_chosen_grid(request: HttpRequest, now: datetime) -> Grid:
         return _loaded(choices, now) if newer is None or newer is large else newer
 
 
-def load_early(request: HttpRequest, now: datetime) -> None:
-    """Load the grid in a thread before its first reader; readers who come during it wait for it."""
-    _load_beside(_choices(request), now)
+def load_early(request: HttpRequest, now: datetime, *, is_shown: Callable[[], bool]) -> None:
+    """Load the grid in a thread before its first reader, if its page shows it; readers who come then wait for it."""
+    _load_beside(_choices(request), now, is_shown)
 
 
-def _load_beside(choices: Choices, now: datetime) -> None:
+def _load_beside(choices: Choices, now: datetime, is_shown: Callable[[], bool] = lambda: True) -> None:
     """Load a newer grid in a thread, unless a large grid is being loaded."""
     if not _large_load.acquire(blocking=False):
         return
@@ -90,7 +99,8 @@ def _load_beside(choices: Choices, now: datetime) -> None:
 
     def load() -> None:
         try:
-            _loaded(choices, now)
+            if is_shown():
+                _loaded(choices, now)
         except Exception:
             # Nobody needs it yet; the next reader loads one, and gets the error if it fails again.
             log.warning("the grid could not be loaded beside requests", exc_info=True)
@@ -126,7 +136,9 @@ def _without_collections() -> Iterator[None]:
 
 def load_grid_between(request: HttpRequest, ends: tuple[str, str], now: datetime) -> Grid:
     """The selected grid with only the paths between two sites. Raises Http404 for an unknown choice."""
-    return _load(*_choices(request), now, between=ends)
+    sites = dict(Site.objects.filter(name__in=ends).values_list("name", "id"))
+    source, destination = ([sites[name]] if name in sites else [] for name in ends)
+    return _load(*_choices(request), now, between=(source, destination))
 
 
 def _load(
@@ -135,13 +147,32 @@ def _load(
     packet_bytes: int | None,
     group: str | None,
     against: ComparedPeriod | None,
+    places: tuple[str, str] | None,
     now: datetime,
-    between: tuple[str, str] | None = None,
+    between: tuple[list[int], list[int]] | None = None,
 ) -> Grid:
-    try:
+    if between is None and places is not None:
+        between = _sites_between(places)
+    with unknown_as_404():
         return load_grid(metric, period, now, packet_bytes=packet_bytes, group=group, against=against, between=between)
+
+
+@contextmanager
+def unknown_as_404() -> Iterator[None]:
+    """Turn an unknown choice into a page that tells the choices there are."""
+    try:
+        yield
     except UnknownChoice as error:
         raise Http404(str(error)) from error
+
+
+def _sites_between(names: tuple[str, str]) -> tuple[list[int], list[int]]:
+    """The sites of the place of departure, and of that of arrival. Raises Http404 for a name that no place has."""
+    places = load_places(more_than=0)
+    sites = [None if places is None else places.sites_of(name) for name in names]
+    if places is None or sites[0] is None or sites[1] is None:
+        raise Http404(f"{names[0]} to {names[1]}: choose from {', '.join(() if places is None else places.names)}")
+    return sites[0], sites[1]
 
 
 def _keep(choices: Choices, grid: Grid) -> None:

@@ -16,7 +16,7 @@ from django.test import RequestFactory
 
 from monitor.archive.models import ReceivedBatch
 from monitor.mesh.models import Measurement, Site
-from monitor.web.pages.grid import contents, view
+from monitor.web.pages.grid import below, contents
 from monitor.web.request import grid_choices
 from tests.db.pages_mesh import MINUTE, NOW, burst, hour, make_mesh
 from tests.db.web.test_pages_grid import cell
@@ -210,7 +210,7 @@ def test_a_large_grid_is_data_for_a_script(page, drawn):
 
 
 def test_of_many_agents_those_with_a_problem_have_a_row(page, paths, monkeypatch):
-    monkeypatch.setattr(view, "MOST_AGENTS", 2)
+    monkeypatch.setattr(below, "MOST_AGENTS", 2)
     sites = Site.objects.filter(has_agent=True).order_by("name")
     for site in sites:
         late = site == sites[0]

@@ -31,6 +31,7 @@ def loads(monkeypatch):
     monkeypatch.setattr(grid_choices, "_large", {})
     monkeypatch.setattr(warm.timezone, "now", lambda: NOW)
     monkeypatch.setattr(warm, "_make_chart_files", lambda: None)
+    monkeypatch.setattr(warm, "shows_sites", lambda request: True)
     yield loads
     loads.may_end.set()
     with grid_choices._large_load:  # no thread of this test stores its grid in the next
@@ -51,6 +52,16 @@ def test_the_first_reader_of_a_worker_gets_its_warmed_grid(loads):
 
     assert read() == NOW
     assert len(loads.begun) == 1
+
+
+def test_a_grid_that_the_first_page_does_not_show_is_not_loaded(loads, monkeypatch):
+    monkeypatch.setattr(warm, "shows_sites", lambda request: False)
+
+    serving.post_worker_init(None)
+    with grid_choices._large_load:  # the thread has ended
+        pass
+
+    assert loads.begun == []
 
 
 def test_a_reader_during_the_load_waits_for_it(loads):

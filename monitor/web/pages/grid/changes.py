@@ -11,6 +11,7 @@ from django.views.decorators.http import require_safe
 from monitor.overview.path_figures import worst
 from monitor.web.pages.grid import contents, drawn, matrix
 from monitor.web.pages.grid.cells import sentence
+from monitor.web.pages.grid.places import shows_sites
 from monitor.web.request import parameters
 from monitor.web.request.grid_choices import load_grid_between
 
@@ -19,6 +20,8 @@ from monitor.web.request.grid_choices import load_grid_between
 def grid_changes(request: HttpRequest) -> HttpResponse:
     """The cells of the selected grid that changed since the version `since`: `cells` by their place. `all` tells that
     it has every cell, since the version is too old; `reload`, that rows or columns changed. 304 without a change."""
+    if not shows_sites(request):
+        raise Http404("this grid has too many sites for a row and a column each")
     shown = contents.load_contents(request, timezone.now())
     cells = shown.cells()
     version = shown.version(cells)

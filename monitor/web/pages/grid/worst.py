@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import nlargest
 
+from monitor.overview.grid import Grid
+from monitor.overview.measures import MetricFormat
 from monitor.overview.path_figures import PathFigures, badness
 from monitor.web.pages.grid.cells import cell_style, cell_text, conditions, is_problem, sentence
 from monitor.web.pages.grid.contents import GridContents
@@ -46,13 +49,17 @@ def worst_rows(shown: GridContents) -> WorstPaths | None:
         paths,
         key=lambda path: (path.incident_id is not None, badness(grid.metric, path)),
     )
-    rows = [
+    return WorstPaths(rows_of(grid, measure, chosen), len(paths), only_problems)
+
+
+def rows_of(grid: Grid, measure: MetricFormat, paths: Iterable[PathFigures]) -> list[WorstRow]:
+    """A row for each of these paths of the grid."""
+    return [
         WorstRow(
             path,
             " ".join([cell_style(grid, measure, path), *conditions(path)]),
             cell_text(grid, path),
             sentence(grid, path).partition(": ")[2],
         )
-        for path in chosen
+        for path in paths
     ]
-    return WorstPaths(rows, len(paths), only_problems)

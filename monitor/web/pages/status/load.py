@@ -30,6 +30,7 @@ DAYS = 90
 HOURS = 24
 PAST_DAYS = 14
 MOST_PAST = 100
+MOST_SITES = 100
 MOST_NAMED = 4
 """Sites by name in the place of an incident; the others are counted."""
 
@@ -89,6 +90,7 @@ class StatusView:
     state: str
     style: str
     sites: tuple[SiteUptime, ...]
+    more_sites: int
     open: tuple[PublicIncident, ...]
     past: tuple[PublicIncident, ...]
     more_past: int
@@ -103,11 +105,13 @@ def load_status(now: datetime) -> StatusView:
     # Merged incidents go on as part of another.
     ended = [row for row in recent if row.closed_at is not None and row.merged_into_id is None]
     past = [_public(row) for row in sorted(ended, key=lambda row: row.closed_at or now, reverse=True)]
+    sites, more_sites = _sites(state, now)
     return StatusView(
         mesh_name="" if mesh is None else mesh.name,
         state=_state(state),
         style=state.style,
-        sites=tuple(_sites(state, now)),
+        sites=tuple(sites),
+        more_sites=more_sites,
         open=tuple(_public(row) for row in state.incidents),
         past=tuple(past[:MOST_PAST]),
         more_past=max(0, len(past) - MOST_PAST),
@@ -135,7 +139,8 @@ def _state(state: MeshState) -> str:
     return state.title
 
 
-def _sites(state: MeshState, now: datetime) -> Iterable[SiteUptime]:
+def _sites(state: MeshState, now: datetime) -> tuple[list[SiteUptime], int]:
+    """The sites by name, of too many those with most open incidents and the least uptime, and the number of others."""
     midnight = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
     days = [midnight - timedelta(days=number) for number in range(DAYS - 1, -1, -1)]
     hours = [midnight + timedelta(hours=number) for number in range(now.astimezone(UTC).hour + 1)]
@@ -146,18 +151,30 @@ def _sites(state: MeshState, now: datetime) -> Iterable[SiteUptime]:
     for site_id, share in _current_shares(begun, now).items():
         by_day[1][site_id, midnight] = by_hour[1][site_id, hours[-1]] = share
     troubled = Counter(site for incident in state.incidents for site in _sites_of(incident))
-    for site_id, name, title in Site.objects.in_use().values_list("id", "name", "title"):
-        daily = [_bar(site_id, at, f"{at:%Y-%m-%d}", *by_day) for at in days]
+    every_site = list(Site.objects.in_use().values_list("id", "name", "title"))
+    daily = {site_id: [_bar(site_id, at, f"{at:%Y-%m-%d}", *by_day) for at in days] for site_id, _, _ in every_site}
+    uptime = {site_id: _uptime(bars, since_of.get(site_id, now), now) for site_id, bars in daily.items()}
+
+    def order(site: tuple[int, str, str]) -> tuple[int, float]:
+        ratio = uptime[site[0]]
+        return -troubled[site[1]], 2.0 if ratio is None else ratio
+
+    listed = every_site if len(every_site) <= MOST_SITES else sorted(every_site, key=order)[:MOST_SITES]
+    sites = []
+    for site_id, name, title in listed:
         hourly = [_bar(site_id, at, f"{at:%H:%M} UTC", *by_hour) for at in hours]
-        yield SiteUptime(
-            name,
-            title,
-            draw(daily, f"{name}, last {DAYS} days", DAYS),
-            draw(hourly, f"{name}, today by hour", HOURS),
-            _uptime(daily, since_of.get(site_id, now), now),
-            _period(since_of.get(site_id), days[0]),
-            troubled[name],
+        sites.append(
+            SiteUptime(
+                name,
+                title,
+                draw(daily[site_id], f"{name}, last {DAYS} days", DAYS),
+                draw(hourly, f"{name}, today by hour", HOURS),
+                uptime[site_id],
+                _period(since_of.get(site_id), days[0]),
+                troubled[name],
+            )
         )
+    return sites, len(every_site) - len(sites)
 
 
 def _shares(

@@ -14,6 +14,7 @@ from monitor.archive.queries.tables import Grouping, Tick
 from monitor.mesh.models import Family, Mesh
 from monitor.overview.grid import UnknownChoice
 from monitor.overview.measures import measure_of
+from monitor.overview.wide.places import load_places
 from monitor.web.pages.first_run import still_waiting
 from monitor.web.pages.table.load import TableQuery, TableView, as_tsv, load_table, tick_name
 from monitor.web.request import parameters
@@ -77,7 +78,7 @@ def _query_of(request: HttpRequest) -> TableQuery:
     if family is not None and family not in Family.values:
         raise Http404(f"family={family}: choose 4 or 6")
     return TableQuery(
-        by=parameters.choice(request, "by", Grouping, Grouping.SITE),
+        by=parameters.choice(request, "by", Grouping, Grouping.SITE if "by" in request.GET else _usual_grouping()),
         metric=parameters.choice(request, "metric", Metric, Metric.LOSS),
         tick=parameters.choice(request, "tick", Tick, Tick.DAY),
         packet_bytes=parameters.number(request, "size"),
@@ -86,6 +87,12 @@ def _query_of(request: HttpRequest) -> TableQuery:
         destination=parameters.text(request, "to") or "",
         sort=parameters.text(request, "sort") or "worst",
     )
+
+
+def _usual_grouping() -> Grouping:
+    """By site, in a mesh of many sites by their groups or regions."""
+    places = load_places()
+    return Grouping.SITE if places is None else Grouping(places.kind)
 
 
 def _sizes(request: HttpRequest, view: TableView) -> list[Option]:

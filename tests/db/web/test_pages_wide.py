@@ -1,0 +1,290 @@
+"""The pages of a mesh of many sites: groups × groups, the grid of two groups, and the list of paths."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from html import unescape
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from monitor.alerts.models import Incident, IncidentPath
+from monitor.archive.models import BurstHour
+from monitor.mesh.models import Group, Mesh, Path, Site, Test
+from monitor.overview.wide import losses
+from monitor.web.pages.status import view as status
+from tests.db.pages_mesh import HOUR, NOW
+from tests.facts import lacks
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
+GROUPS = ("alps", "baltic", "coast")
+ROWS = (
+    """
+    INSERT INTO site (name, title, latitude_deg, longitude_deg, country, region, has_agent)
+    SELECT 'site-' || lpad(n::text, 3, '0'), '', 0, 0, 'CH', 'Europe', TRUE FROM generate_series(0, %(sites)s - 1) AS n
+    """,
+    "INSERT INTO host (site_id, name, address, family, for_ping, for_throughput)"
+    " SELECT id, name, '192.0.2.1', 4, TRUE, TRUE FROM site",
+    """
+    INSERT INTO path (source_id, destination_id, family)
+    SELECT source.id, destination.id, 4 FROM host AS source, host AS destination WHERE source.id <> destination.id
+    """,
+    "INSERT INTO measurement (path_id, test_id, started_at) SELECT id, %(test)s, %(now)s FROM path",
+    """
+    INSERT INTO burst_hour (
+        path_id, packet_bytes, hour, bursts, bursts_all_lost, bursts_none_lost, bursts_during_test,
+        bursts_not_measured, sent, received, duplicates, reordered
+    )
+    SELECT id, 100, %(hour)s, 30, 0, 30, 0, 0, 300, 300, 0, 0 FROM path
+    """,
+)
+
+
+def name_of(number: int) -> str:
+    return f"site-{number:03}"
+
+
+@pytest.fixture
+def make_wide():
+    """A full mesh of so many sites, pinged each minute, every fourth without a group and the others in three; an hour
+    without loss on each path."""
+
+    def make(sites: int) -> dict[tuple[str, str], Path]:
+        Mesh.objects.create(name="Wide", applied_at=NOW)
+        ping = Test.objects.create(
+            name="pinger", kind="ping", every_s=60, parameters={"count": 10, "packet_bytes": [100], "spacing_s": 1.0}
+        )
+        with connection.cursor() as cursor:
+            for statement in ROWS:
+                cursor.execute(statement, {"sites": sites, "test": ping.pk, "now": NOW, "hour": HOUR})
+        made = list(Site.objects.order_by("name"))
+        for number, group in enumerate(GROUPS):
+            Group.objects.create(name=group, shape="mesh").sites.set(made[number::4])
+        Group.objects.create(name="all", shape="mesh").sites.set([site for n, site in enumerate(made) if n % 4 < 3])
+        return {(path.source.name, path.destination.name): path for path in Path.objects.with_hosts()}
+
+    return make
+
+
+@pytest.fixture
+def mesh(make_wide):
+    """Sixty sites with planted trouble: from alps (0, 4, …) to baltic (1, 5, …) three paths lose 2%, 5% and 0.9%;
+    within coast (2, 6, …) one is down and two have no data."""
+    paths = make_wide(60)
+    lose(paths[name_of(0), name_of(1)], 6)
+    lose(paths[name_of(4), name_of(1)], 15)
+    lose(paths[name_of(8), name_of(5)], 2)
+    lose(paths[name_of(2), name_of(6)], 300)
+    for to in (10, 14):
+        BurstHour.objects.filter(path_id=paths[name_of(2), name_of(to)].pk).delete()
+    return paths
+
+
+def lose(path: Path, packets: int) -> None:
+    all_lost = 30 if packets == 300 else 0
+    BurstHour.objects.filter(path_id=path.pk).update(received=300 - packets, bursts_all_lost=all_lost)
+
+
+@pytest.fixture
+def fetch(client):
+    def get(address="/", status=200):
+        answer = client.get(address, headers={"host": "localhost"})
+        assert answer.status_code == status, answer.content
+        return answer.content.decode()
+
+    return get
+
+
+def cells(html: str) -> dict[tuple[str, str], tuple[str, str, str, str]]:
+    """Class, text, sentence and address of each cell by the groups of its ends."""
+    pattern = r'<td class="([^"]*)"><a href="\?([^"]*)" aria-label="(([^" ]+) to ([^":]+): [^"]*)">(.*?)</a></td>'
+    return {
+        (source, to): (style, " ".join(re.sub(r"<[^>]*>", " ", content).split()), unescape(said), unescape(address))
+        for style, address, said, source, to, content in re.findall(pattern, html)
+    }
+
+
+def names(html: str) -> list[str]:
+    """The paths of a list, in its order."""
+    return re.findall(r">(site-\d+ → site-\d+)</a>", html)
+
+
+def test_many_sites_are_shown_as_groups(fetch, mesh):
+    html = fetch()
+
+    shown = cells(html)
+    assert set(shown) == {(source, to) for source in (*GROUPS, "(none)") for to in (*GROUPS, "(none)")}
+    style, text, said, _ = shown["alps", "baltic"]
+    assert (style, text) == ("loss-3", "5% 2 of 225")
+    assert lacks(said, "2 of 225 paths lose 1% or more", "site-004 to site-001", "loss 5%", "15 of 300 lost") == []
+    assert shown["baltic", "alps"][:2] == ("none-lost", "0 0 of 225")
+
+
+def test_a_cell_tells_a_path_that_is_down_and_those_not_measured(fetch, mesh):
+    style, text, said, _ = cells(fetch())["coast", "coast"]
+
+    assert (style, text) == ("total-loss", "all lost 1 of 210, 2 –")
+    assert lacks(said, "1 of 210 paths loses 1% or more", "2 not measured", "site-002 to site-006: all lost") == []
+
+
+def test_sites_without_a_group_are_a_row_of_their_own(fetch, mesh):
+    lose(mesh[name_of(3), name_of(7)], 30)
+
+    assert cells(fetch())["(none)", "(none)"][1] == "10% 1 of 210"
+
+
+def test_the_page_counts_all_paths_of_the_mesh(fetch, mesh):
+    text = re.sub(r"<[^>]*>", "", fetch())
+
+    assert lacks(text, "3,540 paths, 60 sites", "3 lose 1% or more", "2 not measured", "2026-11-21 11:00") == []
+
+
+def test_a_path_with_an_open_incident_marks_its_cell(fetch, mesh):
+    path = mesh[name_of(1), name_of(0)]
+    incident = Incident.objects.create(rule="loss", cause="x", opened_at=HOUR, summary="loss")
+    fields = {"rule": "loss", "sentence": "loss 50%", "figures": {}}
+    IncidentPath.objects.create(incident=incident, path=path, added_at=HOUR, since=HOUR, **fields)
+
+    style, text, said, _ = cells(fetch())["baltic", "alps"]
+
+    assert (style, text) == ("none-lost incident", "▲ 0 0 of 225")
+    assert "1 with an open incident" in said
+
+
+def test_a_cell_leads_to_the_grid_of_its_sites(fetch, mesh):
+    html = fetch("/?" + cells(fetch())["alps", "baltic"][3])
+
+    rows = re.findall(r'<th scope="row"[^>]*><a href="/sites/([^/]*)/">', html)
+    assert rows == [name_of(number) for number in range(0, 60, 4)]
+    assert f'id="p{mesh[name_of(4), name_of(1)].pk}"' in html
+    assert f'id="p{mesh[name_of(1), name_of(4)].pk}"' not in html
+
+
+def test_groups_with_too_many_paths_lead_to_their_list(client, mesh, monkeypatch):
+    monkeypatch.setattr("monitor.web.pages.grid.places.MOST_CELLS", 200)
+
+    answer = client.get("/?from=alps&to=baltic", headers={"host": "localhost"})
+
+    assert (answer.status_code, answer.url) == (302, "/paths/?from=alps&to=baltic")
+
+
+def test_an_unknown_group_is_refused_with_those_there_are(fetch, mesh):
+    assert lacks(fetch("/?from=alps&to=nowhere", 404), "nowhere", "alps, baltic, coast") == []
+    assert lacks(fetch("/paths/?from=nowhere", 404), "nowhere", "alps, baltic, coast") == []
+
+
+def test_the_list_has_the_worst_path_first_and_pages(fetch, mesh):
+    first, second = fetch("/paths/"), fetch("/paths/?page=2")
+
+    assert names(first)[:4] == [f"{name_of(source)} → {name_of(to)}" for source, to in ((2, 6), (4, 1), (0, 1), (8, 5))]
+    assert "1 to 25 of 3540" in first
+    assert len(names(second)) == 25
+    assert not set(names(first)) & set(names(second))
+
+
+def test_the_list_can_be_of_two_groups_of_a_site_and_of_bad_paths(fetch, mesh):
+    assert names(fetch("/paths/?from=alps&to=baltic&paths=bad")) == ["site-004 → site-001", "site-000 → site-001"]
+    assert "1 to 25 of 118" in fetch("/paths/?name=SITE-007")
+    assert "No such path with “nowhere”" in fetch("/paths/?name=nowhere")
+
+
+def test_the_list_ends_with_paths_without_data(fetch, mesh):
+    last = fetch("/paths/?page=142")
+
+    assert set(names(last)[-2:]) == {"site-002 → site-010", "site-002 → site-014"}
+    assert last.count("no data") >= 2
+
+
+def test_a_small_mesh_has_its_grid_of_sites(fetch, make_wide):
+    make_wide(12)
+
+    html = fetch()
+
+    assert cells(html) == {}
+    assert "/sites/site-000/" in html
+
+
+def test_a_wide_mesh_of_one_group_has_a_grid_of_sites_or_a_list(client, fetch, mesh, monkeypatch):
+    Group.objects.exclude(name="all").delete()
+    Group.objects.get().sites.set(Site.objects.all())
+
+    assert 'id="drawn"' in fetch() or 'id="matrix"' in fetch()
+    monkeypatch.setattr("monitor.web.pages.grid.places.MOST_CELLS", 200)
+    assert client.get("/", headers={"host": "localhost"}).url.startswith("/paths/")
+
+
+def cost(client, address: str) -> tuple[int, int]:
+    """Queries and bytes of a page."""
+    client.get(address, headers={"host": "localhost"})
+    with CaptureQueriesContext(connection) as captured:
+        body = client.get(address, headers={"host": "localhost"}).content
+    return len(captured), len(body)
+
+
+@pytest.mark.parametrize("address", ["/", "/paths/"])
+def test_size_and_queries_do_not_grow_with_the_sites(client, make_wide, address):
+    with transaction.atomic():
+        make_wide(48)
+        before_queries, before_bytes = cost(client, address)
+        transaction.set_rollback(True)
+
+    make_wide(68)
+
+    queries, size_bytes = cost(client, address)
+    assert queries == before_queries
+    assert size_bytes == pytest.approx(before_bytes, rel=0.02)
+
+
+def test_a_shared_result_is_loaded_again_beside_its_readers(monkeypatch):
+    loads: list[int] = []
+    results = losses.SharedResults(
+        new_for=timedelta(seconds=10), shown_for=timedelta(minutes=5), is_large=lambda number: number > 0
+    )
+    now = timezone.now()
+
+    def load() -> int:
+        loads.append(1)
+        return len(loads)
+
+    monkeypatch.setattr(results, "_load_beside", results._loaded)
+    assert results.get("a", now, load) == 1
+    assert results.get("a", now + timedelta(seconds=9), load) == 1
+    assert results.get("a", now + timedelta(seconds=20), load) == 1
+    assert results.get("a", now + timedelta(seconds=21), load) == 2
+    assert results.get("a", now + timedelta(minutes=6), load) == 3
+
+
+def test_sites_are_divided_into_sheets(fetch, make_wide):
+    make_wide(102)
+
+    first, last = fetch("/sites/"), fetch("/sites/?page=5")
+
+    assert (first.count('class="panel card"'), last.count('class="panel card"')) == (25, 2)
+    assert "1 to 25 of 102" in first
+
+
+def test_the_status_has_the_worst_sites_of_many(fetch, make_wide):
+    paths = make_wide(102)
+    incident = Incident.objects.create(rule="loss", cause="x", opened_at=HOUR, summary="loss")
+    fields = {"rule": "loss", "sentence": "loss 50%", "figures": {}}
+    path = paths[name_of(101), name_of(100)]
+    IncidentPath.objects.create(incident=incident, path=path, added_at=HOUR, since=HOUR, **fields)
+    status.forget()
+
+    html = fetch("/status/")
+
+    listed = re.findall(r"<h3>(site-\d+) ", html)
+    assert len(listed) == 100
+    assert set(listed[:2]) == {name_of(100), name_of(101)}
+    assert "2 more" in html
+    status.forget()
+
+
+def test_the_table_of_many_sites_is_by_group(fetch, mesh):
+    html = fetch("/table/")
+
+    assert "alps" in html
+    assert name_of(0) not in html
