@@ -120,6 +120,7 @@ class _Application:
                     "interface": host.interface,
                     "namespace": host.namespace,
                     "iperf3_ports": None if host.iperf3_ports is None else list(host.iperf3_ports),
+                    "behind_nat": host.behind_nat,
                     "peers": host.peer_addresses,
                     "uplink": uplinks[site.name, host.uplink] if host.uplink else None,
                 }

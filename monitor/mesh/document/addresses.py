@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Literal
+
+from probes.site.limits.networks import GUARDED
 
 Family = Literal[4, 6]
 
 _LABEL = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
+_PRIVATE = [ip_network(network) for network in dict(GUARDED)["private"]]
 _BROADCAST = IPv4Address("255.255.255.255")
 
 
@@ -26,6 +29,12 @@ def family_of(address: str) -> Family | None:
     if ip is None:
         return None
     return 4 if ip.version == 4 else 6
+
+
+def is_private(address: str) -> bool:
+    """Whether it is an address of a private network, or of a provider's behind NAT. False for a name."""
+    ip = literal(address)
+    return ip is not None and any(ip in network for network in _PRIVATE)
 
 
 def canonical(address: str) -> str:

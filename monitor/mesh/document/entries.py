@@ -147,6 +147,13 @@ class HostEntry(Struct, frozen=True, kw_only=True):
             "agent there."
         ),
     ] = None
+    behind_nat: Annotated[
+        bool,
+        meaning(
+            "Whether it is behind NAT, or a firewall, that lets nothing in: nothing is sent to it first, and it is the "
+            "end of throughput tests that connects."
+        ),
+    ] = False
     peers: Annotated[tuple[PeerEntry, ...], meaning("Other addresses of the host for some sites.")] = field(
         name="peer", default=()
     )

@@ -1,8 +1,8 @@
 """Expand groups to measurements: which test runs between which hosts. Pure; `apply` stores them as rows.
 
 A group gives ordered pairs of sites. A pair gives a measurement for each pair of their hosts of the same family that
-take part in the test's kind, if the source has an agent (for throughput and disk to disk, both ends). An aggregate test
-names its pairs of hosts itself.
+take part in the test's kind, if the source has an agent (for throughput and disk to disk, both ends), and if no NAT is
+before the end that listens. An aggregate test names its pairs of hosts itself.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from monitor.mesh.document.entries import WITH_SLOTS, GroupEntry, HostEntry, MeshDocument, SiteEntry, TestEntry
+from monitor.mesh.kinds import DESTINATION, SOURCE, listening_ends
 
 
 class MeasurementEntry(NamedTuple):
@@ -104,20 +105,26 @@ def of_group(document: MeshDocument, group: GroupEntry, only: TestEntry | None =
     for source, destination in site_pairs(group):
         for name, ends in tests:
             receivers = ends.receivers.get(destination, ())
-            for sender, family in ends.senders.get(source, ()):
-                for receiver, its_family in receivers:
-                    if family == its_family:
+            for sender, family, can_listen in ends.senders.get(source, ()):
+                for receiver, its_family, it_can_listen in receivers:
+                    if family == its_family and (can_listen or it_can_listen):
                         yield MeasurementEntry(sender, receiver, name)
 
 
 class _Ends:
-    """The hosts of each site, with their families, that can be the source and the destination of a test."""
+    """The hosts of each site that can be the source and the destination of a test, with their families, and whether
+    they can be the end that listens."""
 
     def __init__(self, sites: Iterable[SiteEntry], test: TestEntry) -> None:
-        self.senders: dict[str, list[tuple[str, int]]] = {}
-        self.receivers: dict[str, list[tuple[str, int]]] = {}
+        self.senders: dict[str, list[tuple[str, int, bool]]] = {}
+        self.receivers: dict[str, list[tuple[str, int, bool]]] = {}
+        listening = listening_ends(test)
+
+        def ends(hosts: Iterable[HostEntry], end: str) -> list[tuple[str, int, bool]]:
+            return [(host.name, host.family, end in listening and not host.behind_nat) for host in hosts]
+
         for site in sites:
-            self.senders[site.name] = [(host.name, host.family) for host in site.hosts if _can_send(test, site, host)]
-            self.receivers[site.name] = [
-                (host.name, host.family) for host in site.hosts if _can_receive(test, site, host)
-            ]
+            self.senders[site.name] = ends((host for host in site.hosts if _can_send(test, site, host)), SOURCE)
+            self.receivers[site.name] = ends(
+                (host for host in site.hosts if _can_receive(test, site, host)), DESTINATION
+            )

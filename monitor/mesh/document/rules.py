@@ -1,6 +1,7 @@
 """Check relations between the entries of mesh.toml: schedules that fit, measurements that can be told apart.
 
-`check` takes the valid entries and records problems on their tables, with the line to fix.
+`check` takes the valid entries and records problems on their tables, with the line to fix. `private_address_warnings`
+are of hosts that others reach only if a VPN joins their networks.
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 
-from monitor.mesh.document import expansion
+from monitor.mesh.document import addresses, expansion
 from monitor.mesh.document.alert_rules import FOR, PATH, RULES
 from monitor.mesh.document.burst_sizes import burst_sizes
-from monitor.mesh.document.entries import WITH_SLOTS, GroupEntry, MeshDocument, TestEntry
+from monitor.mesh.document.entries import WITH_SLOTS, GroupEntry, HostEntry, MeshDocument, TestEntry
 from monitor.mesh.document.service_levels import check_promised
 from monitor.mesh.document.stamp_rules import check_stamp
 from monitor.mesh.document.structure import selections
@@ -26,6 +27,7 @@ ALWAYS_FITS_RATIO = 2 / 3
 """Utilisation up to which equal tests always fit: a multigraph needs at most 3/2 colours per edge at a vertex (Shannon
 1949). Above it, the planner tries."""
 
+SHOWN_SITES = 3
 
 Entries = Mapping[str, Mapping[str, Table]]
 """Table of each entry by kind and name, so that a rule can name its line."""
@@ -94,9 +96,11 @@ def _measures_something(document: MeshDocument, group: GroupEntry, entries: Entr
         is_of_group = test.name in group.tests and not test.host_pairs
         if is_of_group and next(expansion.of_group(document, group, test), None) is None:
             needs = "agents at both ends" if test.kind in WITH_SLOTS else "an agent at its source"
+            members = [host for site in document.sites if site.name in group.site_names for host in site.hosts]
+            listens = ", and no NAT before the end that listens" if any(host.behind_nat for host in members) else ""
             table.problem(
                 f'test "{test.name}" has no path to measure here; it needs two sites with hosts of one family '
-                f"that measure {'throughput' if test.kind in WITH_SLOTS else 'ping'}, and {needs}",
+                f"that measure {'throughput' if test.kind in WITH_SLOTS else 'ping'}, and {needs}{listens}",
                 "tests",
             )
 
@@ -259,3 +263,30 @@ def _windows_hold_a_cycle(document: MeshDocument, top: Table) -> None:
                         f"write at least {least_s}",
                         key,
                     )
+
+
+def private_address_warnings(document: MeshDocument) -> list[str]:
+    """A sentence for each host that hosts with public addresses are to reach, or see, at a private address."""
+    places = {host.name: (site.name, host) for site in document.sites for host in site.hosts}
+    private = {name for name, (_, host) in places.items() if addresses.is_private(host.address)}
+    peers: dict[str, dict[str, None]] = defaultdict(dict)
+    if len(private) < len(places):
+        for measurement in expansion.measurements(document):
+            for name, other in (measurement.hosts, measurement.hosts[::-1]):
+                site = places[other][0]
+                if name in private and other not in private and not _has_address_for(places[name][1], site):
+                    peers[name][site] = None
+    return [_sentence(places[name][1], list(sites)) for name, sites in peers.items()]
+
+
+def _has_address_for(host: HostEntry, site: str) -> bool:
+    return any(site in peer.sites and peer.address is not None for peer in host.peers)
+
+
+def _sentence(host: HostEntry, sites: list[str]) -> str:
+    others = ", ".join(sites[:SHOWN_SITES]) + (" …" if len(sites) > SHOWN_SITES else "")
+    nat = "" if host.behind_nat else "; where the router lets nothing in, write behind_nat = true too"
+    return (
+        f'host "{host.name}": {host.address} is a private address, which sites with public addresses ({others}) cannot '
+        f"reach or see over the Internet: paths to it have 100% loss; write the public address of its router{nat}"
+    )

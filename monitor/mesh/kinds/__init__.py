@@ -25,6 +25,8 @@ from monitor.mesh.kinds import (
 )
 from monitor.mesh.kinds.kind import MeshKind
 
+SOURCE, DESTINATION = "source", "destination"
+
 MESH_KINDS: dict[str, MeshKind] = {
     mesh_kind.kind.name: mesh_kind
     for mesh_kind in (
@@ -63,6 +65,16 @@ def _slot_length(kind: str, length_s: Callable[[Mapping[str, Any]], int] | None,
     if length_s is None:
         raise ValueError(f"{kind} tests have no slots")
     return length_s(parameters)
+
+
+def listening_ends(test: TestEntry) -> tuple[str, ...]:
+    """The end of a path that the other connects or sends to in a test; both where either can be it."""
+    mesh_kind = MESH_KINDS[test.kind]
+    if mesh_kind.reversed_by is not None:
+        return SOURCE, DESTINATION
+    if mesh_kind.slot is None:
+        return (DESTINATION,)
+    return tuple({server.host: None for server in mesh_kind.servers(test, SOURCE, DESTINATION)})
 
 
 def packet_sizes(test: TestEntry) -> tuple[int, ...]:

@@ -49,3 +49,5 @@ def _check_pair(table: Table, sender: tuple[SiteEntry, HostEntry], receiver: tup
             "name hosts of one family",
             "receivers",
         )
+    elif receiver[1].behind_nat:
+        table.problem(f'host "{receiver[1].name}" is behind NAT, and no sender can connect to it', "receivers")

@@ -94,9 +94,9 @@ class MeshKind:
 
     The part of a plan is `task(name, measurements)` for a kind in cycles, `slot(slot, site, secrets)` for a kind with
     slots, in which the source of a path connects and reports, or its destination where the parameter `reversed_by` is
-    true. `hourly_keys`: the tests between two sites that start in the same UTC hour share their one-time key, because
-    agents derive an expensive key pair of it. `filling_s(parameters)` is the time during which such a test loads its
-    path, `slot_s(parameters)` the length of its slot.
+    true; of such a kind, always an end behind NAT. `hourly_keys`: the tests between two sites that start in the same
+    UTC hour share their one-time key, because agents derive an expensive key pair of it. `filling_s(parameters)` is the
+    time during which such a test loads its path, `slot_s(parameters)` the length of its slot.
 
     `servers(test, source, destination)` are those that agents run for a test between two hosts: in its slots or, for a
     kind in cycles, all the time, in a single process with a single port, `server_name`.

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from monitor.mesh.document.entries import HostEntry, MeshDocument, SiteEntry, TestEntry
 from monitor.mesh.document.expansion import MeasurementEntry
 from monitor.mesh.kinds import MESH_KINDS
@@ -59,9 +61,19 @@ def _planned_servers(document: MeshDocument, wanted: Mapping[MeasurementEntry, s
     planned = (
         _PlannedServer(tests[row.test], server, *places[server.host])
         for row in wanted
-        for server in MESH_KINDS[tests[row.test].kind].servers(tests[row.test], *row.hosts)
+        for server in MESH_KINDS[tests[row.test].kind].servers(
+            _as_connected(tests[row.test], *(places[name][1] for name in row.hosts)), *row.hosts
+        )
     )
     return [server for server in planned if server.site.has_agent]
+
+
+def _as_connected(test: TestEntry, source: HostEntry, destination: HostEntry) -> TestEntry:
+    """The test as it runs between these hosts: from an end behind NAT to the other."""
+    reversed_by = MESH_KINDS[test.kind].reversed_by
+    if reversed_by is None or not (source.behind_nat or destination.behind_nat):
+        return test
+    return structs.replace(test, **{reversed_by: destination.behind_nat})  # type: ignore[type-var]
 
 
 def _kinds_have_one_port(lasting: list[_PlannedServer], entries: Mapping[str, Mapping[str, Table]]) -> None:

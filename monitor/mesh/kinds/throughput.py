@@ -16,7 +16,7 @@ from probes.toml.keys import Text, meaning
 from probes.toml.tables import Table
 
 if TYPE_CHECKING:
-    from monitor.mesh.models import Site, Slot
+    from monitor.mesh.models import Path, Site, Slot
 
 SLOT_MARGIN_S = 5
 """Slot time beyond the transfer: connecting, exchanging results, clock differences."""
@@ -183,15 +183,22 @@ def _length(test: ThroughputEntry) -> Length:
     return Length(_slot_s(test.parameters), reason)
 
 
+def is_reversed(path: Path, parameters: Mapping[str, Any]) -> bool:
+    """Whether the receiver connects: as the parameters say, unless an end is behind NAT, which then connects."""
+    if path.source.behind_nat:
+        return False
+    return path.destination.behind_nat or bool(parameters.get(REVERSED_BY, False))
+
+
 def throughput_slot(slot: Slot, site: Site, secrets: Mapping[str, str | None]) -> ThroughputSlot:
-    """Slot of a throughput test. The source of a path sends; it connects too, unless the test is `reverse`."""
+    """Slot of a throughput test. The source of a path sends; it connects too, unless `is_reversed`."""
     path, test = slot.measurement.path, slot.measurement.test
-    is_reverse = slot.parameters.get(REVERSED_BY, False)
+    is_reverse = is_reversed(path, slot.parameters)
     client, server = (path.destination, path.source) if is_reverse else (path.source, path.destination)
     # The listening end compares the source with the address that it sees.
     source = client.source_for(server) if client.site_id == site.pk else client.address_for(server)
     ends = {"address": server.address_for(client), "family": path.family, "source": literal_or_none(source)}
-    parameters = {**slot.parameters, **ends, **secrets}
+    parameters = {**slot.parameters, **ends, **secrets, REVERSED_BY: is_reverse}
     if not server.site.has_agent and server.iperf3_ports is not None:
         first, last = server.iperf3_ports
         parameters |= {"port": first, "last_port": last, "one_time_key": None, "peer_iperf3": None}

@@ -127,6 +127,9 @@ class Host(models.Model):
     iperf3_ports = ArrayField(
         models.IntegerField(), null=True, help_text="First and last port of a public iperf3 server."
     )
+    behind_nat = models.BooleanField(
+        default=False, db_default=False, help_text="Whether no other host can reach it first, as in mesh.toml."
+    )
     peers = models.JSONField(
         default=list, db_default=[], help_text="Other addresses for some sites: as PeerEntry of mesh.toml."
     )

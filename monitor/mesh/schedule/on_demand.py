@@ -14,10 +14,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from msgspec import structs
 
 from monitor.mesh.document.entries import ON_DEMAND
 from monitor.mesh.kinds import slot_s
-from monitor.mesh.kinds.throughput import MOST_DATAGRAM_BYTES, ThroughputSettings
+from monitor.mesh.kinds.throughput import MOST_DATAGRAM_BYTES, ThroughputSettings, is_reversed
 from monitor.mesh.models import KindName, Measurement, MeasurementPeriod, Path, Slot, SlotRequest, Test
 from monitor.mesh.schedule import lock, slots
 from monitor.mesh.schedule.server_ports import clash, lasting_servers
@@ -120,6 +121,7 @@ def ask(path: Path, settings: Settings, *, by: str, now: datetime, lead_s: int =
     fault = fault_of(path)
     if fault is not None:
         raise UnknownPath(fault)
+    settings = structs.replace(settings, reverse=is_reversed(path, settings.parameters))
     server = path.source if settings.reverse else path.destination
     port_clash = clash(server.site.name, settings.port, settings.protocol, lasting_servers([server.site.name]))
     if port_clash is not None:

@@ -147,6 +147,8 @@ def _paths(pairs: Sequence[tuple[str, str]]) -> list[Path]:
         fault = on_demand.fault_of(path)
         if fault is not None:
             raise UnknownPath(fault)
+        if path.destination.behind_nat:
+            raise UnknownPath(f"host {path.destination} is behind NAT, and no sender can connect to it")
     if len({path.family for path in paths}) > 1:
         raise UnknownPath("its hosts are of different address families; name hosts of one family")
     return paths

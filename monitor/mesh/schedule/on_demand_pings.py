@@ -49,6 +49,8 @@ def fault_of(path: Path) -> str | None:
         return f"path {path} is retired; put it back into mesh.toml"
     if not path.source.site.has_agent:
         return f"site {path.source.site} has no agent to ping from"
+    if path.destination.behind_nat:
+        return f"host {path.destination} is behind NAT, where no ping arrives; ping from there"
     return None
 
 

@@ -96,7 +96,7 @@ def _both_directions(paths: Sequence[Path]) -> list[Path]:
 
 
 def _can_trace(path: Path) -> bool:
-    return path.retired_at is None and path.source.site.has_agent
+    return path.retired_at is None and path.source.site.has_agent and not path.destination.behind_nat
 
 
 def _settings(path_ids: Iterable[int]) -> dict[int, dict[str, Any]]:

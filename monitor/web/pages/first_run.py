@@ -66,6 +66,8 @@ def path_waits(path: Path, packet_bytes: int, since: datetime, now: datetime) ->
     """The text of a path without results of this packet size from `since` on."""
     if path.retired_at is not None:
         return [f"The path has been retired since {times.minute(path.retired_at)}: nothing measures it."]
+    if path.destination.behind_nat:
+        return [f"{path.destination} is behind NAT: it measures to others, but no ping reaches it from outside."]
     pings = (
         Measurement.objects.in_use().filter(path=path, test__kind__in=KindName.PING.alternatives).select_related("test")
     )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from monitor.archive.models import AgentAccount, AgentGap, Burst, CycleDay, ReceivedBatch
 from monitor.archive.queries.operation.ledger import LedgerLine, count_planned, ledger_of_path, ledger_of_paths
 from monitor.mesh.kinds import MESH_KINDS
-from monitor.mesh.models import Measurement, MeasurementPeriod, SlotRequest, Test
+from monitor.mesh.models import Host, Measurement, MeasurementPeriod, SlotRequest, Test
 from monitor.mesh.schedule.endings import NOT_REPORTED, expire_slots
 from probes.contract import Outcome
 from probes.site.spool.ledger import Cycle
@@ -183,6 +183,23 @@ def test_a_slot_was_missed_by_the_agent_that_connects(mesh, offline, reverse, is
 
     by_whom = "agent_offline" if offline == ("cern" if reverse else "slac") else "not_reported"
     assert hour_of(mesh.slac_cern) == {("tcp", "missed", by_whom): 1}
+
+
+@pytest.mark.parametrize("behind_nat", ["slac", "cern"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_an_end_behind_nat_is_the_end_that_connects(mesh, behind_nat, reverse):
+    mesh.slot(mesh.slac_cern, HOUR + 30 * MINUTE)
+    Test.objects.filter(name="tcp").update(parameters={"reverse": reverse})
+    Host.objects.filter(name=behind_nat).update(behind_nat=True)
+    expire_slots(HOUR + timedelta(hours=1))
+
+    store(
+        getattr(mesh, behind_nat).pk,
+        batch(account=account(gap(25, 35, GapReason.AGENT_OFFLINE, test=None))),
+        LATER,
+    )
+
+    assert hour_of(mesh.slac_cern) == {("tcp", "missed", "agent_offline"): 1}
 
 
 def test_a_kind_names_the_parameter_that_reverses_connections(mesh, monkeypatch):

@@ -13,10 +13,10 @@ from monitor.mesh.apply import apply
 from monitor.mesh.document.reader import MeshError, parse, read
 from monitor.mesh.kinds.ping import PingEntry
 from monitor.mesh.kinds.stamp import StampEntry
-from monitor.mesh.kinds.throughput import ThroughputEntry
+from monitor.mesh.kinds.throughput import ThroughputEntry, ThroughputSettings
 from monitor.mesh.models import Host, Measurement, MeasurementPeriod, Mesh, Path, Site, Slot, SlotHost, Uplink
 from monitor.mesh.plan import plan_for
-from monitor.mesh.schedule import destination_tests, endings, slots
+from monitor.mesh.schedule import destination_tests, endings, on_demand, slots
 from probes.contract import Outcome
 from probes.ping.egress import Egress
 from probes.ping.spec import PingSpec, PingTarget, PingTask
@@ -380,6 +380,27 @@ def test_without_its_ports_a_site_without_an_agent_is_not_tested():
 
     with pytest.raises(MeshError, match='test "to" has no path to measure here'):
         parse(closed.encode(), "mesh.toml")
+
+
+BEHIND_NAT = FilePath(__file__).parents[2] / "fixtures" / "mesh" / "good" / "behind_nat.toml"
+
+
+def test_an_end_behind_nat_connects_in_every_throughput_test():
+    apply(read(BEHIND_NAT), NOW)
+    slots.plan_slots(NOW)
+    inwards = path_id("slac", "cern")
+
+    tests = plan_of("cern").throughput
+
+    assert {(slot.test, slot.path_id == inwards) for slot in tests} == {
+        (test, is_inwards) for test in ("tcp", "back") for is_inwards in (True, False)
+    }
+    for slot in tests:
+        assert (slot.role, slot.spec.reverse) == ("client", slot.path_id == inwards)
+        assert (slot.spec.address, slot.spec.source) == ("192.0.2.1", "198.51.100.1")
+    assert {slot.role for slot in plan_of("slac").throughput} == {"server"}
+    asked = on_demand.ask(Path.objects.in_use().get(pk=inwards), ThroughputSettings(), by="test", now=NOW)
+    assert asked.request.parameters["reverse"]
 
 
 def with_tests_of_all(sites):

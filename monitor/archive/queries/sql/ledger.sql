@@ -159,14 +159,19 @@ line AS (
     INNER JOIN test ON test.id = measurement.test_id
     INNER JOIN path ON path.id = measurement.path_id
     LEFT JOIN slot_request AS request ON request.slot_id = slot.id
-    -- Whose agent is to report: where a parameter of the kind says so, the receiver connects.
+    -- Whose agent is to report: where a parameter of the kind says so, the receiver connects; of such a kind, always an
+    -- end behind NAT.
+    INNER JOIN host AS source ON source.id = path.source_id
+    INNER JOIN host AS destination ON destination.id = path.destination_id
     INNER JOIN host AS connecting
         ON
             connecting.id = CASE
+                WHEN source.behind_nat OR %(reversed_by)s::jsonb ->> test.kind IS NULL THEN source.id
                 WHEN
-                    coalesce(request.parameters, test.parameters) -> (%(reversed_by)s::jsonb ->> test.kind)
-                    = 'true'::jsonb THEN path.destination_id
-                ELSE path.source_id
+                    destination.behind_nat
+                    OR coalesce(request.parameters, test.parameters) -> (%(reversed_by)s::jsonb ->> test.kind)
+                    = 'true'::jsonb THEN destination.id
+                ELSE source.id
             END
     WHERE
         slot.starts_at >= (SELECT slots_since FROM kept) AND slot.starts_at < %(until)s::timestamptz

@@ -19,6 +19,7 @@ from monitor.mesh.document import expansion
 from monitor.mesh.document.notify_routes import channels, unknown_channels
 from monitor.mesh.document.reader import MeshDocument, MeshError, read
 from monitor.mesh.document.rule_schedules import rules_without_effect
+from monitor.mesh.document.rules import private_address_warnings
 from monitor.mesh.document.stamp_rules import stamp_warnings
 from monitor.mesh.kinds.costs import FillingCosts, cost_warnings, costs_of
 from monitor.mesh.schedule.slots import plan_slots
@@ -92,14 +93,20 @@ class Command(BaseCommand):
 
 
 def _warnings(document: MeshDocument) -> list[str]:
-    """Rules that cannot fire, STAMP tests that need more than the file, and channels missing in this environment."""
+    """Rules that cannot fire, STAMP tests that need more than the file, private addresses that others cannot reach, and
+    channels missing in this environment."""
     configured = channels()
     unknown = [
         f'[[alerts.notify]]: SOUNDINGS_NOTIFY_URLS has no channel "{name}" here{suggestion(name, configured)}; '
         "notifications to it become dead letters"
         for name in unknown_channels(document.alerts, configured)
     ]
-    return [*rules_without_effect(document), *stamp_warnings(document), *unknown]
+    return [
+        *rules_without_effect(document),
+        *stamp_warnings(document),
+        *private_address_warnings(document),
+        *unknown,
+    ]
 
 
 def _contents(document: MeshDocument) -> dict[str, int]:

@@ -32,6 +32,7 @@ from monitor.web.request.window import ShownPeriod
 DAYS = 7
 INCIDENTS_SHOWN = 10
 RANK_TOTAL_LOSS = 2.0
+BEHIND_NAT = "behind NAT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,15 @@ class Peer:
     family: int
     out: DirectionSummary | None
     back: DirectionSummary | None
+
+    @property
+    def is_it_behind_nat(self) -> bool:
+        """Whether its own tests come from behind NAT."""
+        return self.back is not None and self.back.path.source.behind_nat
+
+    @property
+    def are_we_behind_nat(self) -> bool:
+        return self.out is not None and self.out.path.source.behind_nat
 
     @property
     def rank(self) -> float:
@@ -165,6 +175,8 @@ def _way(
     path: Path, state: PathFigures, summary: PathSummary | None, tests: PathThroughput | None, has_incident: bool
 ) -> DirectionSummary:
     throughput = "–" if tests is None else figures.bit_rate(tests.throughput_median_bps)
+    if path.destination.behind_nat:
+        return DirectionSummary(path, "", BEHIND_NAT, "–", "–", throughput, has_incident, False, 3.0 * has_incident)
     if summary is None or not state.has_figure:
         rank = RANK_TOTAL_LOSS if state.state is FigureState.TOTAL_LOSS else -1.0
         style = STATE_STYLES[state.state]
