@@ -27,6 +27,7 @@ from monitor.alerts.evidence.path_causes import (
     large_packets,
     loss_alone,
     lost_one_way,
+    never_answered,
     route_changed,
     throughput_fell,
 )
@@ -44,6 +45,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     agent_is_silent,
     cannot_be_measured,
     address_changed,
+    never_answered,
     interrupted,
     agent_itself,
     throughput_fell,

@@ -7,7 +7,7 @@ from statistics import median
 
 from monitor.alerts.detect.rules.finding import AlertRule, Effect
 from monitor.alerts.evidence.comparison import DelayRise, delay_rise, directions, loss_rose, loss_text
-from monitor.alerts.evidence.facts import Direction, Facts, PathTests, PeriodFigures
+from monitor.alerts.evidence.facts import Direction, Facts, PathFacts, PathTests, PeriodFigures
 from monitor.alerts.evidence.one_way.outage import CutDirection, cut_direction
 from monitor.alerts.evidence.one_way.stated import counted_direction
 from monitor.alerts.evidence.stated import BY_STAMP, Fault, LikelyCause
@@ -16,9 +16,11 @@ from monitor.analysis import binomial
 from monitor.analysis import figures as shown
 from monitor.analysis.directions import LostDirection
 from monitor.analysis.transfer import Verdict
+from monitor.mesh.document.addresses import is_private
 from probes.quantities import counted
 
 CONFIDENCE = 0.975
+BEHIND_NAT = "if nothing may come in, behind_nat = true for this host, which is then measured outwards only"
 DEAD = 0.9
 """Loss from which on a path that no reply came back on is dead in the other direction too."""
 ALL_LOST = 0.9
@@ -35,6 +37,32 @@ def address_changed(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | 
                 "Check whether the change of the name was meant.",
             )
     return None
+
+
+def never_answered(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:
+    """Paths without a reply in all results kept, to a private address or where the way back works: behind NAT."""
+    silent = [path for path in facts.paths if path.there.after.is_cut_off]
+    if rule.effect is not Effect.UNREACHABLE or not silent or any(map(_has_answered, silent)):
+        return None
+    path = silent[0]
+    address = path.destination_address
+    if is_private(address) and not is_private(path.source_address):
+        return LikelyCause(
+            Fault.INTERRUPTED,
+            f"No ping to {address} was ever answered: a private address, which other networks cannot reach.",
+            f"Write the public address of its router into mesh.toml, and {BEHIND_NAT}.",
+        )
+    if any(pair.back is None or not pair.back.after.received for pair in silent):
+        return None
+    return LikelyCause(
+        Fault.INTERRUPTED,
+        f"No ping to {address} was ever answered, but its own pings are: NAT or a firewall lets nothing in.",
+        f"Let pings in, or {BEHIND_NAT}.",
+    )
+
+
+def _has_answered(path: PathFacts) -> bool:
+    return path.there.after.answered_at is not None or path.there.before.received > 0
 
 
 def interrupted(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | None:

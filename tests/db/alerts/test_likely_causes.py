@@ -16,6 +16,7 @@ from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.incidents import queries
 from monitor.archive.diagnosis.pending import diagnose_awaited
 from monitor.archive.models import ThroughputTest
+from monitor.mesh.models import Host
 from monitor.web.pages.sites.load import AgentState, load_sites
 from tests.db.alert_rows import make_mesh
 from tests.db.evidence_rows import BEGAN, MINUTE, NOW, bursts, finding, gathered, incident, lossy
@@ -261,6 +262,31 @@ def test_a_name_that_resolves_to_another_address_is_named(paths):
     cause = gathered(incident(finding(out, "rtt", since=BEGAN))).cause
     assert cause.fault is Fault.ADDRESS
     assert lacks(cause.sentence, "DNS", "192.0.2.2 ", "now resolves to 192.0.2.99,", "before to 192.0.2.2.") == []
+
+
+def test_a_private_address_that_never_answered_is_behind_nat(paths):
+    out = paths["slac → cern"]
+    Host.objects.filter(pk=out.destination_id).update(address="10.1.0.7")
+    bursts(out, NOW - timedelta(hours=6), NOW, [], lost=10, ttl=None)
+
+    cause = gathered(incident(finding(paths["slac → cern"], "unreachable", since=BEGAN))).cause
+
+    assert lacks(cause.sentence, "10.1.0.7", "private address") == []
+    assert lacks(cause.next_step, "public address", "behind_nat = true") == []
+
+
+def test_a_site_that_only_measures_outwards_is_behind_nat(paths):
+    out, back = paths["slac → cern"], paths["cern → slac"]
+    bursts(out, NOW - timedelta(hours=6), NOW, [], lost=10, ttl=None)
+    bursts(back, NOW - timedelta(hours=6), NOW, [20.0] * 10)
+
+    cause = gathered(incident(finding(out, "unreachable", since=BEGAN))).cause
+    assert lacks(f"{cause.sentence} {cause.next_step}", "its own pings", "NAT", "behind_nat = true") == []
+
+    bursts(out, NOW - timedelta(hours=8), NOW - timedelta(hours=7), [20.0] * 10)
+
+    cause = gathered(incident(finding(out, "unreachable", since=BEGAN))).cause
+    assert "NAT" not in f"{cause.sentence} {cause.next_step}", "it was reached before"
 
 
 def test_an_interruption_reported_by_a_router_is_named(paths):
