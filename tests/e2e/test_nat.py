@@ -1,6 +1,7 @@
 """Agents behind a router that translates addresses: one that nothing reaches, and one to which two ports are forwarded.
 
-The centre and the third agent are outside. All three are real agents, which join, fetch plans, measure and deliver.
+The centre and the third agent are outside. All three are real agents, which fetch plans, measure and deliver; the
+first enrols through the NAT.
 """
 
 import os
@@ -14,6 +15,7 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from monitor.agents.enrolment import issue_code
+from monitor.agents.models import issue_token
 from monitor.archive.models import Burst, DirectionBurst, RefusedResult, ThroughputTest
 from monitor.mesh.kinds.throughput import ThroughputSettings
 from monitor.mesh.models import Path, Site, Slot
@@ -24,8 +26,8 @@ from tests.e2e.centre import GUNICORN, database_url, make_certificate
 from tests.e2e.stack import TOP, wait_for
 from tests.net.translating_router import HOME, OFFICE, OUTSIDE, translating_router
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(240)]
-PATIENCE_S = 90
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
+PATIENCE_S = 150
 URL = f"https://{OUTSIDE}:8443"
 SITE = """
 [[site]]
@@ -85,6 +87,17 @@ def process(command, log, **variables):
         running.wait(timeout=60)
 
 
+def start_script(name, data):
+    """Starts the agent of a site; that of `home` enrols first."""
+    agent, pk = f"{sys.executable} -m probes site", Site.objects.get(name=name).pk
+    if name == "home":
+        return f"{agent} join {URL} {issue_code(pk, timezone.now())} --data {data} && exec {agent} --data {data}"
+    data.mkdir(mode=0o700)
+    (data / "token").write_text(issue_token(pk, timezone.now()))
+    (data / "token").chmod(0o600)
+    return f"exec {agent} --centre {URL} --token-file {data}/token --data {data}"
+
+
 @pytest.fixture
 def network(namespaces_required):
     with translating_router() as network:
@@ -103,10 +116,7 @@ def sites(network, tmp_path, mesh):
         running.enter_context(process(server, log, **settings))
         wait_for(lambda: "Listening at" in log.read_text(), PATIENCE_S, "the centre listens")
         for name, _, _ in SITES:
-            agent = f"{sys.executable} -m probes site"
-            code = issue_code(Site.objects.get(name=name).pk, timezone.now())
-            data = tmp_path / name
-            script = f"{agent} join {URL} {code} --data {data} && exec {agent} --data {data}"
+            script = start_script(name, tmp_path / name)
             command = network.command(name, "sh", "-c", script)
             running.enter_context(process(command, tmp_path / f"{name}.log", SSL_CERT_FILE=str(certificate)))
         yield
@@ -136,13 +146,14 @@ def answered(model):
 
 def test_sites_behind_nat_measure_outwards_and_are_reached_where_ports_are_forwarded(sites):
     wanted = {"home → outside", "office → outside", "outside → office"}
-    wait_for(lambda: answered(Burst) == wanted, PATIENCE_S, "pings")
+    wait_for(lambda: answered(Burst) >= wanted, PATIENCE_S, "pings")
     slots = [ask_test("outside", "home"), ask_test("outside", "office")]
-    wait_for(lambda: answered(DirectionBurst) == wanted, PATIENCE_S, "STAMP")
+    wait_for(lambda: answered(DirectionBurst) >= wanted, PATIENCE_S, "STAMP")
     wait_for(
         lambda: not Slot.objects.filter(pk__in=slots, outcome=None).exists(), PATIENCE_S, "throughput tests have ended"
     )
 
+    assert (answered(Burst), answered(DirectionBurst)) == (wanted, wanted)
     tests = ThroughputTest.objects.order_by("measured_at")
     assert list(Slot.objects.filter(pk__in=slots).values_list("outcome", "detail")) == [("measured", "")] * 2
     assert [row.path_id for row in tests] == [path("outside", "home").pk, path("outside", "office").pk]
