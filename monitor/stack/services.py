@@ -144,7 +144,7 @@ class Stack:
             self.environment["SOUNDINGS_DATABASE_URL"] = cluster.url
         self._step("schema", "apply database migrations (usually 2 s, the first time 10 to 20 s)")
         # Django's checks load all pages, as the web server does next.
-        self.manage("migrate", "--verbosity", "0", "--skip-checks")
+        self.manage("migrate", "--verbosity", "0", "--skip-checks", shows_output=True)
 
     def start_broker(self) -> None:
         """Start the centre's Redis, unless SOUNDINGS_REDIS_URL names one. It keeps nothing on disk."""
@@ -197,13 +197,14 @@ class Stack:
         """Command line of the lab of this stack."""
         return [*PYTHON, "-m", "probes", "lab", verb, "--run-dir", str(self.data / "lab")]
 
-    def manage(self, *arguments: str) -> None:
-        """Run a management command, and report every ten seconds that it runs. Raises `StartError` with its output."""
+    def manage(self, *arguments: str, shows_output: bool = False) -> None:
+        """Run a management command, and report every ten seconds that it runs. Its output is that of `up` with
+        `shows_output`, else unseen. Raises `StartError` with the errors of a failed command."""
         started = time.monotonic()
         with subprocess.Popen(
             [*PYTHON, "-m", "monitor", *arguments],
             env={**os.environ, **self.environment},
-            stdout=subprocess.PIPE,
+            stdout=None if shows_output else subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         ) as process:
@@ -215,7 +216,7 @@ class Stack:
                     elapsed_s = time.monotonic() - started
                     self.report(f"{MANAGE} {arguments[0]} runs for {elapsed_s:.0f} s; {machine_load()}; waiting")
         if process.returncode != 0:
-            raise StartError(f"{MANAGE} {' '.join(arguments)}: {errors.strip() or output.strip()}")
+            raise StartError(f"{MANAGE} {' '.join(arguments)}: {errors.strip() or (output or '').strip()}")
 
     def issue_tokens(self, sites: list[str]) -> None:
         """Ensure that each site's agent has a valid token in its `token_file`."""

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 
+import django
 import pytest
 from django.core.management import call_command
 
@@ -40,7 +41,7 @@ def test_the_database_url_may_come_from_a_file(stack, messages, tmp_path, monkey
     (tmp_path / "database_url").write_text("postgresql://soundings:hunter2@database.example/soundings")
     monkeypatch.setenv("SOUNDINGS_DATABASE_URL_FILE", str(tmp_path / "database_url"))
     monkeypatch.delenv("SOUNDINGS_DATABASE_URL", raising=False)
-    monkeypatch.setattr(Stack, "manage", lambda stack, *arguments: None)
+    monkeypatch.setattr(Stack, "manage", lambda stack, *arguments, **options: None)
 
     stack.start_database()
 
@@ -60,6 +61,14 @@ def test_a_long_command_is_reported_while_it_runs(stack, messages, monkeypatch):
     stack.manage("version")
 
     assert any("manage.py version runs for" in line and "load" in line for line in messages)
+
+
+def test_the_output_of_a_command_is_shown_where_it_matters(stack, capfd):
+    stack.manage("version")
+    unseen = capfd.readouterr().out
+    stack.manage("version", shows_output=True)
+
+    assert (unseen, capfd.readouterr().out.strip()) == ("", django.__version__)
 
 
 def test_links_have_the_port_of_up(tmp_path, monkeypatch):

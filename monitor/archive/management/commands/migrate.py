@@ -54,6 +54,7 @@ class Command(migrate.Command):
             long = self._long.get((migration.app_label, migration.name))
             if long is not None:
                 self.stdout.write(f"{long.text()}; deliveries pass meanwhile")
+                self.stdout.flush()
         super().migration_progress_callback(action, migration, fake)
 
     def _try(self, *args: Any, **options: Any) -> None:
