@@ -51,7 +51,7 @@ def test_every_module_and_function_named_exists(document):
 @every_document
 def test_every_command_and_make_target_exists(document):
     text = document.read_text()
-    commands = re.findall(r"manage\.py ([a-z]\w*)", text)
+    commands = re.findall(r"(?:manage\.py|(?:`|bin/|^[$#] )soundings) ([a-z]\w*)", text, re.MULTILINE)
     modules = re.findall(r"python3? -m ((?:probes|dashboards|tests)[\w.]*)", text)
     targets = re.findall(r"(?:`|^\$ )make ([a-z-]+)|^make ([a-z-]+) +#", text, re.MULTILINE)
 
