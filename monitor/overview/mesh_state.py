@@ -42,6 +42,8 @@ COUNTS_KEPT = timedelta(seconds=10)
 this time, the time between two refreshes, unless incidents or maintenance change."""
 CHECKED_TO_PATHS = 1000
 """Of a larger mesh the cells of the grid of now are not looked at for the sentence, which every page has."""
+GOES_ON = 2
+"""Of the order of incidents: neither over nor perhaps over."""
 POOR_STYLES = ("loss-3", "loss-4", "loss-5")
 RECENTLY_ENDED = timedelta(hours=1)
 """While none is open, an incident that ended within this time is named."""
@@ -84,9 +86,10 @@ class CheckedPaths:
 
 @dataclass(frozen=True, slots=True)
 class MeshState:
-    """The sentence, its first part as a title, and the counts in it. `incidents` are the open ones, worst first and
-    those back to normal last; `back_to_normal` counts those of the paths with problems whose incident only waits to
-    be resolved; `evaluated_at` is None before the first evaluation; `unknown_since` is None while the
+    """The sentence, its first part as a title, and the counts in it. `incidents` are the open ones: those that go on,
+    then those that may be over, then those back to normal, the worst first. `back_to_normal` counts those of the paths
+    with problems whose incident only waits to be resolved, `not_proven_over` those without loss beside an incident that
+    goes on; `evaluated_at` is None before the first evaluation; `unknown_since` is None while the
     rules are evaluated."""
 
     title: str
@@ -97,6 +100,7 @@ class MeshState:
     unknown_since: datetime | None
     checked: CheckedPaths
     back_to_normal: int
+    not_proven_over: int
 
     @property
     def sentence(self) -> str:
@@ -133,12 +137,17 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     if grid is not None and len(grid.figures) >= LARGE_FROM_PATHS:
         grid = None
     lasting = lasting_incidents() if grid is None else grid.lasting_incidents
-    incidents = tuple(sorted((row for row in lasting if not row.is_pending), key=_lasts_and_damage, reverse=True))
+    incidents = tuple(sorted((row for row in lasting if not row.is_pending), key=_state_and_damage, reverse=True))
     problem_paths, pending = _paths_in(incidents), _paths_in(row for row in lasting if row.is_pending)
     back_to_normal = problem_paths - {key for incident in incidents for key in words.paths_not_normal(incident)}
+    going_on = {
+        key for row in incidents if _state_and_damage(row)[0] == GOES_ON for key in words.paths_not_normal(row)
+    }
+    not_proven_over = problem_paths - back_to_normal - going_on if going_on else set()
     states = _count(now, problem_paths, maintained_places(now))
     cells = _cells(states, grid, lasting, now)
     checked = _checked(states, problem_paths, pending - problem_paths, mesh, cells, now)
+    over = len(back_to_normal), len(not_proven_over)
     overdue = {work.work: work.since for work in fresh.stale_at(now)}
     unknown_since = overdue.get(RecurringWork.EVALUATION)
     if mesh is None:
@@ -150,8 +159,8 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     elif unknown_since is not None:
         said = _unknown(states, incidents, unknown_since)
     else:
-        said = _said(states, checked, incidents, len(back_to_normal), fresh.evaluated_at, now)
-    return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since, checked, len(back_to_normal))
+        said = _said(states, checked, incidents, over, fresh.evaluated_at, now)
+    return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since, checked, *over)
 
 
 def _paths_in(incidents: Iterable[Incident]) -> set[int]:
@@ -159,9 +168,11 @@ def _paths_in(incidents: Iterable[Incident]) -> set[int]:
     return {row.path_id for incident in incidents for row in incident.paths.all() if not row.is_over}
 
 
-def _lasts_and_damage(incident: Incident) -> tuple[bool, tuple[int, int, float]]:
-    """Orders incidents by their damage, those back to normal after all others."""
-    return not words.is_back_to_normal(incident), words.damage(incident)
+def _state_and_damage(incident: Incident) -> tuple[int, tuple[int, int, float]]:
+    """Orders incidents by their damage: after those that go on those that may be over, then those back to normal."""
+    if words.is_back_to_normal(incident):
+        return 0, words.damage(incident)
+    return (1 if words.may_be_over(incident) else GOES_ON), words.damage(incident)
 
 
 def _count(now: datetime, problem_paths: set[int], maintained: MaintainedPlaces) -> PathCounts:
@@ -263,15 +274,17 @@ def _said(
     states: PathCounts,
     checked: CheckedPaths,
     incidents: tuple[Incident, ...],
-    back_to_normal: int,
+    over: tuple[int, int],
     evaluated_at: datetime | None,
     now: datetime,
 ) -> tuple[str, str]:
-    """The title and the rest of the sentence."""
+    """The title and the rest of the sentence. `over` counts the paths back to normal, and those not proven so."""
     if incidents:
         current = "not in an incident" if _is_unclear(incidents) else "normal"
-        bad = states.with_problems - back_to_normal
-        back = [f"{figures.count(back_to_normal)} back to normal"] if back_to_normal and bad > 0 else []
+        back_to_normal, not_proven_over = over
+        bad = states.with_problems - back_to_normal - not_proven_over
+        back = [f"{figures.count(not_proven_over)} had problems, not proven over so far"] if not_proven_over else []
+        back += [f"{figures.count(back_to_normal)} back to normal"] if back_to_normal and bad > 0 else []
         others = _others(_without(states, checked), current, [*back, *checked.parts])
         return _problems(states, incidents, now, bad=bad), others
     if states.awaited == states.paths:

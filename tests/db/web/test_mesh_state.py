@@ -13,7 +13,7 @@ from django.utils import timezone
 from monitor.alerts.detect import rtt_progress
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.incidents import actions, lifecycle
-from monitor.alerts.models import Incident
+from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.models import Burst
 from monitor.archive.queries.path_states import MaintainedPlaces, path_states
 from monitor.archive.upkeep import freshness
@@ -191,6 +191,25 @@ def test_of_several_incidents_the_worst_is_named(state):
 
     assert len(got["open_incidents"]) == 2
     assert lacks(got["sentence"], "3 of 12 paths", "cern ↔ slac loss 80%", "1 other incident", "9 normal") == []
+
+
+def test_an_incident_that_goes_on_is_named_before_those_over(state):
+    rules = {"loss": {"above_ratio": 0.01, "window_s": 600}, "rtt": {}}
+    paths = make_mesh(["slac", "cern", "fnal", "anl"], NOW - 60 * 24 * HOUR, **rules)
+    slow = [paths["fnal → anl"], paths["anl → fnal"]]
+    slower(slow)
+    for name, path in paths.items():
+        if path not in slow:
+            make_bursts(path, [0] * 120 + [8 if name == "slac → cern" else 0] * 10, NOW - 130 * MINUTE)
+    judged()
+    loss = IncidentPath.objects.get(rule="loss")
+    loss.level = {"unit": "loss_ratio", "now": 0.0, "peak": 0.8, "sent": 5, "window_s": 60.0}
+    loss.save()
+
+    got = state()["sentence"]
+
+    facts = ("2 of 12 paths have problems: anl ↔ fnal RTT", "and 1 other incident", "1 had problems, not proven over")
+    assert lacks(got, *facts, "9 normal") == []
 
 
 def test_a_black_cell_without_an_incident_is_not_called_normal(state, clock, paths):

@@ -127,7 +127,7 @@ def _state(state: MeshState) -> str:
     if not counted.paths:
         return "Nothing is measured yet."
     if state.incidents:
-        bad = counted.with_problems - state.back_to_normal or counted.with_problems
+        bad = counted.with_problems - state.back_to_normal - state.not_proven_over or counted.with_problems
         number, is_one = len(state.incidents), bad == 1
         paths = f"{figures.count(bad)} of {figures.count(counted.paths)} paths"
         verb = f"{'has' if is_one else 'have'} problems"
