@@ -247,6 +247,9 @@ class _OtherPaths:
             self._counted[trouble, are_losses] = counts
         of_kind = self._counted[trouble, are_losses]
         path_ids = {path_id for path_id, _ in [*keys, *earlier]}
+        if trouble is Trouble.ROUND_TRIPS and are_losses == {False}:
+            # A round trip crosses both directions: a delay may be on the reverse paths too, without an alarm.
+            path_ids |= _reverse(path_ids, self._snapshot).intersection(of_kind.without_alarm(path_ids))
         return of_kind.others(path_ids, self._unclear([*keys, *earlier], of_kind.without_alarm(path_ids)))
 
     def _unclear(self, keys: Sequence[Key], others: list[int]) -> list[int]:
@@ -270,17 +273,23 @@ def _shares(
 ) -> Shares:
     """Count the paths with this trouble, for the evidence of incidents: with loss, without, or either.
 
-    Paths of lasting incidents that are normal again do not count as bad, and those with another problem not at all.
+    Paths of lasting incidents that are normal again do not count as bad; those with any other problem, or without data,
+    are counted apart.
     """
     rows = {(row.path_id, row.rule): row for incident in lasting for row in incident.paths.all() if not row.is_over}
     keys = {(finding.path_id, finding.rule) for finding in firing} | rows.keys()
     keys -= {key for key, row in rows.items() if is_normal_again(row)}
     of_trouble = [(path_id, rule) for path_id, rule in keys if troubles.trouble_of(rule) == trouble]
     bad = {path_id for path_id, rule in of_trouble if _is_loss(rule) in are_losses}
-    unknown = {path_id for path_id, _ in of_trouble} - bad
-    if trouble is Trouble.ROUND_TRIPS:
-        unknown |= causes.paths_without_bursts(snapshot) - bad
-    return Shares(trouble.paths_of(snapshot), bad, unknown)
+    others = {path_id for path_id, _ in keys} - bad
+    silent = causes.paths_without_bursts(snapshot) - bad - others if trouble is Trouble.ROUND_TRIPS else frozenset()
+    return Shares(trouble.paths_of(snapshot), bad, others | silent, silent)
+
+
+def _reverse(path_ids: set[int], snapshot: Snapshot) -> set[int]:
+    """The paths from the destination to the source of each of these."""
+    ends = {(path.destination, path.source) for path_id in path_ids if (path := snapshot.paths.get(path_id))}
+    return {path_id for path_id, path in snapshot.paths.items() if (path.source, path.destination) in ends}
 
 
 def _is_loss(rule: str) -> bool:

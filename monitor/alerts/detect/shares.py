@@ -2,13 +2,14 @@
 
 In: the paths of an incident, all measured paths, and which of them are bad. Out: `Share`s: of the paths from and to
 each site that all paths of the incident have in common, and of the rest. Paths without data, or with a problem of
-another kind, are not counted. A path without an alarm is normal only if its packets exclude the incident's loss.
+another kind, are neither bad nor normal, and counted apart. A path without an alarm is normal only if its packets
+exclude the incident's loss.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,24 +18,33 @@ from probes.quantities import counted
 
 ELSEWHERE = "elsewhere"
 
-_AreaCounts = tuple[int, int, int]
-"""Bad paths, all paths, unclear paths."""
+_AreaCounts = tuple[int, ...]
+"""Paths of a place, as the fields of `Share`: bad, known, unclear, in other incidents, without data."""
 _Beside = Callable[..., _AreaCounts]
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
     """Of `known` paths in a place, `bad` are bad; of an incident that is over, when it was last bad. `unclear` of them
-    have no alarm, and may have the same loss by their packets."""
+    have no alarm, and may have the same loss by their packets. Not among the known are the paths of other incidents
+    with a problem of another kind, and those without data."""
 
     where: str
     bad: int
     known: int
     unclear: int = 0
+    in_other_incidents: int = 0
+    without_data: int = 0
 
     @property
     def text(self) -> str:
         """For example `paths to cern: normal (10 paths)`, `…: not clear yet for 2 of 10 paths, 8 normal`."""
+        apart = [f"{self.in_other_incidents} of other incidents"] if self.in_other_incidents else []
+        apart += [f"{self.without_data} without data"] if self.without_data else []
+        return self._known_text + (f", but for {' and '.join(apart)}" if apart else "")
+
+    @property
+    def _known_text(self) -> str:
         paths = counted(self.known, "path")
         if self.unclear:
             bad = f"{self.bad} of {paths} bad, " if self.bad else ""
@@ -47,20 +57,27 @@ class Share:
 
 
 def shares_as_json(shares: Sequence[Share]) -> list[dict[str, Any]]:
-    """As `Incident.shares` stores them: `unclear` only where there are any."""
-    return [{key: value for key, value in asdict(share).items() if key != "unclear" or value} for share in shares]
+    """As `Incident.shares` stores them: `unclear` paths, and those apart, only where there are any."""
+    always = ("where", "bad", "known")
+    return [{key: value for key, value in asdict(share).items() if key in always or value} for share in shares]
 
 
 class Shares:
-    """Counts of all paths, made once for all incidents."""
+    """Counts of all paths, made once for all incidents. Of the `unknown` paths those `without_data` have none, the
+    others another problem."""
 
-    def __init__(self, paths: Mapping[int, MeasuredPath], bad: Collection[int], unknown: Collection[int]) -> None:
+    def __init__(
+        self,
+        paths: Mapping[int, MeasuredPath],
+        bad: Collection[int],
+        unknown: Collection[int],
+        without_data: Collection[int] = (),
+    ) -> None:
         self._paths = paths
+        self._without_data = frozenset(without_data)
         self._bad = frozenset(bad)
         self._unknown = frozenset(unknown)
-        self._known_in, self._bad_in = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
-        for path_id, path in paths.items():
-            self._count(path_id, path, self._known_in, self._bad_in)
+        self._all = self._counted(paths)
 
     def without_alarm(self, path_ids: Collection[int]) -> list[int]:
         """The paths that count as normal, except these."""
@@ -72,21 +89,20 @@ class Shares:
         own = {path_id: self._paths[path_id] for path_id in path_ids if path_id in self._paths}
         if not own:
             return []
-        own_known, own_bad = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
-        for path_id, path in own.items():
-            self._count(path_id, path, own_known, own_bad)
+        of_own = self._counted(own)
         ends = [{path.place.source, path.place.destination} for path in own.values()]
         common = sorted(set.intersection(*ends))
 
         unclear_in = Counter(area for path_id in unclear for area in _areas(self._paths[path_id]))
 
         def beside(*area: str) -> _AreaCounts:
-            return self._bad_in[area] - own_bad[area], self._known_in[area] - own_known[area], unclear_in[area]
+            bad, known, *apart = (of_all[area] - own_in[area] for of_all, own_in in zip(self._all, of_own, strict=True))
+            return bad, known, unclear_in[area], *apart
 
         shares = []
         for site in common:
             for way in ("from", "to"):
-                other = "other " if own_known[way, site] else ""
+                other = "other " if of_own[1][way, site] else ""
                 shares.append(Share(f"{other}paths {way} {site}", *beside(way, site)))
         shares.append(Share(ELSEWHERE if common else "other paths", *self._count_elsewhere(common, beside)))
         return [share for share in shares if share.known]
@@ -98,18 +114,20 @@ class Shares:
         parts += [(-1, beside(way, site)) for site in common for way in ("from", "to")]
         if len(common) == 2:
             parts += [(1, beside("between", *pair)) for pair in (common, common[::-1])]
-        bad, paths, unclear = (sum(sign * counts[place] for sign, counts in parts) for place in range(3))
-        return bad, paths, unclear
+        return tuple(sum(sign * counts[place] for sign, counts in parts) for place in range(5))
 
-    def _count(
-        self, path_id: int, path: MeasuredPath, paths_in: Counter[tuple[str, ...]], bad_in: Counter[tuple[str, ...]]
-    ) -> None:
-        if path_id in self._unknown:
-            return
-        areas = _areas(path)
-        paths_in.update(areas)
-        if path_id in self._bad:
-            bad_in.update(areas)
+    def _counted(self, path_ids: Iterable[int]) -> tuple[Counter[tuple[str, ...]], ...]:
+        """The bad, the known, those of other incidents and those without data of these paths, by place."""
+        bad, known, in_others, silent = (Counter[tuple[str, ...]]() for _ in range(4))
+        for path_id in path_ids:
+            areas = _areas(self._paths[path_id])
+            if path_id in self._unknown:
+                (silent if path_id in self._without_data else in_others).update(areas)
+                continue
+            known.update(areas)
+            if path_id in self._bad:
+                bad.update(areas)
+        return bad, known, in_others, silent
 
 
 def _areas(path: MeasuredPath) -> list[tuple[str, ...]]:

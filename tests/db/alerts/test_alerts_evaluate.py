@@ -12,7 +12,7 @@ from monitor.alerts import tasks
 from monitor.alerts.detect.rules import loss
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.shares import Share
-from monitor.alerts.evaluate import SWITCHED_OFF, Evaluation, evaluate
+from monitor.alerts.evaluate import SWITCHED_OFF, Evaluation, _OtherPaths, evaluate, scope_now, snapshot_at
 from monitor.alerts.evidence.gather import gather_due
 from monitor.alerts.evidence.words import raised_text
 from monitor.alerts.incidents import lifecycle, queries
@@ -152,6 +152,40 @@ def test_a_path_that_is_normal_again_is_not_counted_as_bad(paths):
 
     assert Incident.objects.filter(closed_at=None).count() == 2
     assert shares_of(paths["slac → cern"])["paths to slac"] == (0, 2)
+
+
+def test_paths_of_other_incidents_are_not_called_normal(paths):
+    """The agent of fnal delivers nothing while a path between others loses."""
+    Mesh.objects.update(alerts={**Mesh.objects.get().alerts, "no_data": {"after_s": 900}})
+    for name, path in paths.items():
+        if name.startswith("fnal"):
+            make_bursts(path, [0] * 100, NOW - timedelta(minutes=120))
+        else:
+            lossy(path, NOW, lost=2 if name == "slac → cern" else 0)
+    evaluate(NOW)
+
+    agent = Incident.objects.get(cause="agent of fnal")
+    assert Share(**agent.shares[-1]).text == "all other paths normal (1 path), but for 1 of other incidents"
+    loss = Incident.objects.get(paths__rule="loss")
+    texts = [Share(**share).text for share in loss.shares]
+    assert any(text.startswith("paths to slac: ") and ", but for 1 of other incidents" in text for text in texts)
+
+
+def test_the_reverse_path_of_a_delay_is_not_called_normal(monkeypatch):
+    """A round trip crosses both directions, also where the delay of one path alone has an alarm."""
+    paths = make_mesh(["slac", "cern", "fnal"], NOW - timedelta(hours=1), rtt={})
+    snapshot = snapshot_at(NOW, scope_now(), {})
+    others = _OtherPaths([], [], snapshot)
+    monkeypatch.setattr("monitor.alerts.detect.causes.paths_without_bursts", lambda _: frozenset())
+
+    shares = others.shares([(paths["slac → cern"].pk, "rtt")])
+
+    assert [share.text for share in shares] == [
+        "other paths from cern: normal (1 path)",
+        "other paths to cern: normal (1 path)",
+        "other paths from slac: normal (1 path)",
+        "other paths to slac: normal (1 path)",
+    ]
 
 
 def test_counts_of_other_paths_are_those_of_now_while_it_is_bad(paths):

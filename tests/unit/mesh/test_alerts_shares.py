@@ -50,6 +50,15 @@ def test_paths_without_data_are_not_counted():
     assert Shares(PATHS, outbound, ids(None, "cern")).others(outbound) == [Share("elsewhere", 0, 12)]
 
 
+def test_paths_of_other_incidents_and_without_data_are_said_apart():
+    outbound, apart = ids("cern"), ids("niit")
+    silent = ids("niit", "kek")
+
+    share = Shares(PATHS, outbound, apart, silent).others(outbound)[-1]
+
+    assert share.text == "all other paths normal (9 paths), but for 2 of other incidents and 1 without data"
+
+
 def test_where_every_path_is_bad_there_is_no_comparison():
     assert Shares(PATHS, PATHS, ()).others(PATHS) == []
 
