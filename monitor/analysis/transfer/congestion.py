@@ -62,6 +62,9 @@ FALLEN = 0.5
 """Share of the median of the earlier tests, or without them of the path's capacity, below which a path has lost
 throughput."""
 
+NEAR_USUAL = 0.8
+"""The same for BBR with heavy loss and a raised RTT: a short queue leaves it nearly the rate of the bottleneck."""
+
 UNSTEADY = 0.5
 """Deviation of the rate above which BBR is not at a bottleneck: it keeps to the rate that it measured there."""
 
@@ -112,11 +115,12 @@ def heavy_loss(signs: Signs, recording: Recording) -> TransferFinding | None:
     """So much loss that it explains the rate by itself, whatever the queue; or that explains a fall.
 
     BBR itself loses 10 to 30% in a queue shorter than the bandwidth-delay product, at nearly the rate of the
-    bottleneck: with the RTT raised before losses, they are the queue's.
+    bottleneck: with the RTT raised before losses, they are the queue's. Far below the usual rate they need not be.
     """
     if signs.loss_events < LEAST_LOSS_EVENTS or signs.duplicate_ratio >= DUPLICATES:
         return None
-    if _is_bbr(recording) and queue_at_loss(signs):
+    is_queue_near = _is_bbr(recording) and queue_at_loss(signs)
+    if is_queue_near and not _is_below(signs, recording, NEAR_USUAL):
         return None
     earlier_bps = recording.earlier_bps
     fallen = _has_fallen(signs, recording)
@@ -124,10 +128,12 @@ def heavy_loss(signs: Signs, recording: Recording) -> TransferFinding | None:
     if not signs.resent_ratio >= least_ratio:
         return None
     before = ""
-    if fallen and earlier_bps is not None:
+    if (fallen or is_queue_near) and earlier_bps is not None:
         before = f"; earlier tests of this path had {bit_rate(earlier_bps)}"
-    elif fallen:
+    elif fallen or is_queue_near:
         before = f"; this path has carried {bit_rate(recording.capacity_bps)}"
+    if is_queue_near:
+        before += "; cannot tell whether a queue dropped them, though the RTT was raised"
     return TransferFinding(
         Verdict.LOSS,
         f"loss-limited at {bit_rate(signs.throughput_bps)}: {percent(signs.resent_ratio)} of the segments were"
@@ -248,8 +254,13 @@ def queue_at_loss(signs: Signs) -> bool:
 
 def _has_fallen(signs: Signs, recording: Recording) -> bool:
     """Whether the path was far faster before."""
+    return _is_below(signs, recording, FALLEN)
+
+
+def _is_below(signs: Signs, recording: Recording, share: float) -> bool:
+    """Whether the rate is below this share of that of the earlier tests, or without them of the path's capacity."""
     usual_bps = recording.capacity_bps if recording.earlier_bps is None else recording.earlier_bps
-    return usual_bps is not None and signs.throughput_bps < FALLEN * usual_bps
+    return usual_bps is not None and signs.throughput_bps < share * usual_bps
 
 
 def queue_stands(signs: Signs) -> bool:

@@ -1,5 +1,6 @@
 """Ratios of retransmitted segments are relative to delivered bytes, in every real report of the fixtures."""
 
+import dataclasses
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -152,6 +153,18 @@ def test_loss_under_bbr_below_a_measured_capacity_is_no_bottleneck():
     assert diagnosis.verdict is Verdict.LOSS
     assert all(fact in diagnosis.sentence for fact in ("2.8%", "has carried 47.5 Mbit/s"))
     assert diagnose(lossy_bbr(2e6, 1, capacity_bps=2.2e6)).verdict is Verdict.BOTTLENECK_QUEUE
+
+
+@pytest.mark.parametrize(("earlier_bps", "is_told"), [(0.75e6, False), (0.42e6, True), (None, True)])
+def test_heavy_loss_below_the_usual_rate_is_not_called_a_queue(earlier_bps, is_told):
+    """The RTT is raised before the losses: at half of the usual rate 22.5% need not be a queue's."""
+    full = lossy_bbr(0.4e6, 2, earlier_bps=earlier_bps)
+    raised = [dataclasses.replace(sample, rtt_ms=sample.rtt_ms + (400.0 if at > 5 else 0.0)) for at, sample in
+              enumerate(full.samples)]  # fmt: skip
+    diagnosis = diagnose(dataclasses.replace(full, samples=tuple(raised)))
+
+    assert (diagnosis.verdict is Verdict.BOTTLENECK_QUEUE) == is_told, diagnosis.sentence
+    assert ("cannot tell whether a queue" in diagnosis.sentence) == (not is_told)
 
 
 def test_a_rate_that_climbs_when_the_loss_ends_is_no_bottleneck():
