@@ -50,6 +50,7 @@ from monitor.alerts.evidence.facts import (
 )
 from monitor.alerts.evidence.likely_cause import cause_place, likely_cause
 from monitor.alerts.evidence.one_way.collect import collect_one_way
+from monitor.alerts.evidence.one_way.outage import with_proven_cut
 from monitor.alerts.evidence.path_tests import own_tests, path_tests, tests_of_incidents, with_newer_tests
 from monitor.alerts.evidence.routes.collect import collect_routes
 from monitor.alerts.evidence.routes.returns import with_returns
@@ -114,6 +115,7 @@ def store_facts(incident: Incident, now: datetime) -> Facts:
             facts = replace(facts, routes=earlier.routes)  # the traces may have expired by now
         if not facts.one_way:
             facts = replace(facts, one_way=earlier.one_way)
+        facts = with_proven_cut(facts, earlier)
     if earlier is not None and incident.closed_at is not None:
         # After its end all agents deliver again.
         facts = replace(facts, deliveries=earlier.deliveries)

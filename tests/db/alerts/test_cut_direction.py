@@ -8,7 +8,7 @@ import pytest
 
 from monitor.alerts.evidence import words
 from monitor.alerts.evidence.stated import Fault
-from monitor.alerts.incidents import queries
+from monitor.alerts.incidents import lifecycle, queries
 from tests.db.alert_rows import make_mesh
 from tests.db.evidence_rows import BEGAN, NOW, bursts, finding, gathered, incident
 from tests.db.stamp_rows import store_cycles
@@ -68,6 +68,27 @@ def test_an_outage_both_ways_is_said_of_both(pair):
 
     assert (cause.fault, cause.toward, row.toward) == (Fault.INTERRUPTED, None, "")
     assert lacks(cause.sentence, "both directions", "no packet arrives") == []
+
+
+@pytest.mark.parametrize(
+    ("at_slac", "at_cern", "proof"),
+    [(0, 0, "both directions"), (11, 0, "no packet arrives from slac to cern, those from cern to slac do")],
+    ids=["both", "forward"],
+)
+def test_a_proven_direction_stays_after_the_end(pair, at_slac, at_cern, proof):
+    """The last cycles of the outage have packets that came after it."""
+    row, cause = stated(pair, at_slac, at_cern)
+    assert proof in cause.sentence
+    later = NOW + timedelta(minutes=15)
+    for path in pair:
+        bursts(path, NOW, later, [20.0, 20.2, 20.1, 20.4])
+        cycles(path, NOW - timedelta(seconds=90), later, 5, received=10)
+    lifecycle.close(row.pk, [(path.pk, "unreachable") for path in pair], "over", later, ended_at=NOW)
+
+    after = gathered(queries.incident_with_paths(row.pk), later + timedelta(minutes=1)).cause
+
+    assert lacks(after.sentence, "Was interrupted", proof, "STAMP") == []
+    assert (after.toward, after.toward_by) == (cause.toward, cause.toward_by)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ before, and works if packets arrived in most cycles.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from monitor.alerts.evidence.facts import ArrivalCycles, Facts
 from monitor.alerts.evidence.one_way.ways import Ends, OneWay, PathLosses, both_ways
@@ -39,6 +39,14 @@ def cut_direction(facts: Facts) -> CutDirection | None:
         if is_cut and _works(other):
             return CutDirection(f"no packet arrives {way.place}, those {other.place} do", way.ends)
     return None
+
+
+def with_proven_cut(facts: Facts, earlier: Facts) -> Facts:
+    """The facts with the arrivals that proved the direction of an outage while it lasted: the cycles in which it ended
+    blur it."""
+    kept = replace(facts, one_way=earlier.one_way)
+    is_lost = facts.ended_at is not None and cut_direction(facts) is None and cut_direction(kept) is not None
+    return kept if is_lost else facts
 
 
 def _as_losses(arrivals: ArrivalCycles | None) -> PathLosses | None:
