@@ -140,9 +140,7 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     incidents = tuple(sorted((row for row in lasting if not row.is_pending), key=_state_and_damage, reverse=True))
     problem_paths, pending = _paths_in(incidents), _paths_in(row for row in lasting if row.is_pending)
     back_to_normal = problem_paths - {key for incident in incidents for key in words.paths_not_normal(incident)}
-    going_on = {
-        key for row in incidents if _state_and_damage(row)[0] == GOES_ON for key in words.paths_not_normal(row)
-    }
+    going_on = {key for row in incidents if _state_and_damage(row)[0] == GOES_ON for key in words.paths_not_normal(row)}
     not_proven_over = problem_paths - back_to_normal - going_on if going_on else set()
     states = _count(now, problem_paths, maintained_places(now))
     cells = _cells(states, grid, lasting, now)

@@ -100,7 +100,14 @@ def brief(incident: Incident, now: datetime) -> str:
 
 def is_back_to_normal(incident: Incident) -> bool:
     """Whether all paths of an open incident are normal by now, and it waits to be resolved."""
-    return incident.closed_at is None and all(is_normal_again(row) for row in active_findings(incident))
+    return incident.closed_at is None and all(_is_calm(row) for row in active_findings(incident))
+
+
+def _is_calm(row: IncidentPath) -> bool:
+    """Whether a finding is back to normal and its path loses nothing: with a loss stated it is not called normal."""
+    level = level_of(row)
+    is_losing = level is not None and level.unit is LevelUnit.LOSS_RATIO and bool(level.now)
+    return is_normal_again(row) and not is_losing
 
 
 def may_be_over(incident: Incident) -> bool:
@@ -118,7 +125,7 @@ def paths_back_to_normal(incident: Incident) -> set[int]:
 
 def paths_not_normal(incident: Incident) -> set[int]:
     """The paths of an open incident with a finding that lasts and is not back to normal."""
-    return {row.path_id for row in incident.paths.all() if not row.is_over and not is_normal_again(row)}
+    return {row.path_id for row in incident.paths.all() if not row.is_over and not _is_calm(row)}
 
 
 def symptom(incident: Incident) -> str:

@@ -212,6 +212,19 @@ def test_an_incident_that_goes_on_is_named_before_those_over(state):
     assert lacks(got, *facts, "9 normal") == []
 
 
+def test_with_a_loss_stated_no_path_is_called_back_to_normal(state, paths):
+    """Far below the loss at detection, but still lost packets."""
+    incident = lossy(paths["slac → cern"])
+    row = incident.paths.get()
+    row.level = {"unit": "loss_ratio", "now": 0.01, "peak": 0.2, "sent": 500, "window_s": 60.0}
+    row.save()
+
+    got = state()["sentence"]
+
+    assert lacks(got, "1 of 6 paths has problems: cern ↔ slac loss ") == []
+    assert "back to normal" not in got
+
+
 def test_a_black_cell_without_an_incident_is_not_called_normal(state, clock, paths):
     """Before the rules have proof the grid shows the loss, and so does the sentence."""
     Test.objects.update(every_s=10)
