@@ -26,6 +26,9 @@ from probes.ping.spec import PingSpec
 DELIVERY_AND_ROLLUP = timedelta(seconds=20)
 """Delay from the end of a cycle to its figures on the page: delivery and rollup."""
 
+MAY_BE_LATE = timedelta(minutes=1)
+"""An agent that has just started may fetch its plan after the cycle that was reckoned with, and measure in the next."""
+
 
 @dataclass(frozen=True, slots=True)
 class FirstRun:
@@ -143,6 +146,8 @@ def _waiting(mesh: Mesh, silent: list[str], due_at: datetime, now: datetime) -> 
         said.append(_never_delivered(silent))
     if due_at > now:
         said.append(_due(due_at, now))
+    elif now - due_at <= MAY_BE_LATE:
+        said.append("The first result is due now. This page updates by itself.")
     else:
         said.append(
             f"The first result was due at {times.second(due_at)}. Look at the logs of the agents and of the worker; "

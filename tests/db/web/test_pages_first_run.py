@@ -86,6 +86,16 @@ def test_after_applying_a_mesh_a_page_says_when_results_are_due(text, paths, add
     assert lacks(page_text, "first result is due", "12:30:44 UTC", "in 44 s") == []
 
 
+@pytest.mark.parametrize(("late_s", "is_fault"), [(25, False), (90, True)])
+def test_a_result_that_is_a_little_late_is_no_fault(text, paths, late_s, is_fault):
+    """All cycles are planned to be on the page 44 s after the minute."""
+    Mesh.objects.update(applied_at=NOW - MINUTE - timedelta(seconds=14 + late_s))
+
+    page_text = text("/")
+
+    assert ("Look at the logs" in page_text) == is_fault, page_text
+
+
 def test_an_agent_with_a_token_need_not_be_enrolled_again(text, paths):
     for site in Site.objects.all():
         issue_token(site.pk, NOW)
