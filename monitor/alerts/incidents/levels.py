@@ -40,6 +40,7 @@ from monitor.alerts.incidents.finding_level import (
     at_detection,
     is_normal,
     level_of,
+    without_ended,
 )
 from monitor.alerts.incidents.history import add_severity
 from monitor.alerts.incidents.worst_loss import worst_of, worst_of_all
@@ -110,8 +111,9 @@ def update_levels(lasting: Sequence[Incident], snapshot: Snapshot, settings: Set
     ended = lasting_state.ended_outages(lasting, snapshot)
     changed = []
     for incident in lasting:
-        for row in incident.paths.all():
-            level = None if row.is_over else measure(row, incident, snapshot, bursts, ended)
+        rows = [row for row in incident.paths.all() if not row.is_over]
+        levels = [measure(row, incident, snapshot, bursts, ended) for row in rows]
+        for row, level in zip(rows, without_ended(levels, snapshot.now), strict=True):
             if level is not None:
                 level = _with_recovery(row, lasting_state.with_last_reply(row, level, replies), snapshot)
             if level is not None and level != level_of(row):
@@ -315,6 +317,7 @@ def _loss(
         stretch=present.stretch,
         worst=worst,
         ended_outage=outage,
+        clean=present.clean,
     )
 
 
