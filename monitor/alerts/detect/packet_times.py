@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.analysis.loss import LEAST_UNANSWERED
+from monitor.analysis.changes.present import LostPackets
+from monitor.analysis.loss import LEAST_UNANSWERED, is_outage
 from monitor.archive.queries.around import BurstColumns, bursts_around, loaded_bursts
 from monitor.mesh.queries import ping_parameters
 from probes.ping.spec import JITTER_RATIO
@@ -27,10 +28,17 @@ from probes.ping.spec import JITTER_RATIO
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+SAME_S = 1e-3
+"""Stored times are rounded to microseconds, which must not leave out the burst at which a stretch begins."""
+BurstsKey = tuple[int, str]
+"""A path, and the direction of its packets: empty for round trips."""
+
 PACKETS_APART = 1.5
 """More bursts than one: so many times its packets in a row are lost in an outage, not by chance."""
 
 
+SHORTEST_OUTAGE_S = 15.0
+"""From the first to the last of packets lost in a row: a shorter interruption is a loss in bursts."""
 LOADED_WITHIN = timedelta(minutes=2)
 """After the last burst with a reply: the length of a throughput test."""
 
@@ -70,6 +78,48 @@ class EndedOutage:
     first_reply: datetime
     burst_at: datetime
     lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class PathBursts:
+    """The newest bursts of a path, oldest first: begin in seconds since the epoch, packets sent and received."""
+
+    at_s: Floats
+    sent: Floats
+    received: Floats
+
+    def since(self, begin_s: float) -> PathBursts:
+        """The bursts from then on."""
+        return self.part(int(np.searchsorted(self.at_s, begin_s)))
+
+    def part(self, first: int) -> PathBursts:
+        """The bursts from this number on."""
+        return PathBursts(self.at_s[first:], self.sent[first:], self.received[first:])
+
+    def after(self, outage: EndedOutage) -> PathBursts:
+        """The packets since an outage, without those that it lost of the bursts in which it ended."""
+        own, first_s = self.since(outage.burst_at.timestamp() - SAME_S), outage.first_reply.timestamp()
+        lost = np.where(own.at_s <= first_s + SAME_S, own.sent - own.received, 0.0)
+        of_outage = np.clip(outage.lost - (lost.cumsum() - lost), 0.0, lost)
+        return PathBursts(np.maximum(own.at_s, first_s), own.sent - of_outage, own.received)
+
+    def lost_in(self, outage: EndedOutage) -> LostPackets:
+        """The packets that an outage lost of the bursts since its last reply."""
+        own = self.since(outage.last_reply.timestamp() + SAME_S)
+        is_before = own.at_s < outage.burst_at.timestamp() - SAME_S
+        lost = float((own.sent - own.received)[is_before].sum()) + outage.lost
+        return LostPackets(lost, lost)
+
+    def counts(self, together: float) -> LostPackets | None:
+        """Their packets; None without any."""
+        sent = float(self.sent.sum())
+        return LostPackets(sent, sent - float(self.received.sum()), together) if sent else None
+
+    @property
+    def whole_lost_at(self) -> datetime | None:
+        """When the newest burst of which no packet was answered began."""
+        lost = self.at_s[(self.received == 0) & (self.sent >= LEAST_UNANSWERED)]
+        return datetime.fromtimestamp(float(lost[-1]), UTC) if len(lost) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +276,27 @@ def ended_outages(last_replies: Mapping[int, datetime], until: datetime) -> dict
     return {path_id: outage for path_id, outage in ended.items() if outage is not None}
 
 
+def last_replies_before_runs(whole_lost: Mapping[int, datetime], until: datetime) -> dict[int, datetime]:
+    """When the last packet was answered before a run of lost packets that has ended and is too long for chance, by path
+    with a burst that was lost as a whole then: two queries, none without paths."""
+    if not whole_lost:
+        return {}
+    spacing = spacings(whole_lost)
+    bursts = bursts_around(list(whole_lost), min(whole_lost.values()) - LOADED_WITHIN, until)
+    bursts = bursts.where((bursts.during_test == 0) & (bursts.sent > 0))
+    replies = {}
+    for path_id, of_path in spacing.items():
+        packets = packets_of(bursts.where(bursts.path_id == path_id), of_path)
+        run = _longest_run(packets, np.ones(len(packets.lost), np.bool_))
+        if run is None or run[0] == 0 or run[1] + 1 == len(packets.lost):
+            continue
+        first, last = run
+        is_long = packets.sent_s[last] - packets.sent_s[first] >= SHORTEST_OUTAGE_S
+        if is_long and is_outage(len(packets.lost), len(packets.lost) - packets.lost.sum(), last - first + 1):
+            replies[path_id] = datetime.fromtimestamp(float(packets.sent_s[first - 1]), UTC)
+    return replies
+
+
 def ended_outage(bursts: BurstColumns, spacing: Spacing, last_reply: datetime) -> EndedOutage | None:
     """The outage since the last reply by these bursts of a path; None without a burst that was lost as a whole, or
     without a reply since. Of sizes that take turns several bursts have packets from before the first reply."""
@@ -248,9 +319,14 @@ def ended_outage(bursts: BurstColumns, spacing: Spacing, last_reply: datetime) -
 def _run_around(packets: Packets, bad_s: float) -> tuple[int, int] | None:
     """The first and last packet of the longest run of lost packets with any in the burst at `bad_s`, if it is longer
     than chance."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], packets.lost, [False]]).astype(np.int8)))
     own = packets.burst_s == bad_s
-    runs = [(first, end - 1) for first, end in edges.reshape(-1, 2).tolist() if own[first:end].any()]
-    longest = max(runs, key=lambda run: run[1] - run[0], default=None)
+    longest = _longest_run(packets, own)
     least = max(LEAST_UNANSWERED, PACKETS_APART * int(own.sum()))
     return None if longest is None or longest[1] - longest[0] + 1 < least else longest
+
+
+def _longest_run(packets: Packets, own: Bools) -> tuple[int, int] | None:
+    """The first and last packet of the longest run of lost packets with any of `own`."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], packets.lost, [False]]).astype(np.int8)))
+    runs = [(first, end - 1) for first, end in edges.reshape(-1, 2).tolist() if own[first:end].any()]
+    return max(runs, key=lambda run: run[1] - run[0], default=None)

@@ -7,7 +7,7 @@ In: `monitor.archive.queries.around.BurstColumns`. Out: `PeriodFigures` and `Beg
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -130,9 +130,11 @@ def figures_of_outage(
     until: datetime,
     address: str | None = None,
     spacing: Spacing = NO_SPACING,
+    *,
+    was_cut_off: bool = False,
 ) -> PeriodFigures | None:
-    """The figures of a path since an onset up to the end of its own outage, if it was cut off and answers since; else
-    None. Paths recover one after the other: the replies of the first would hide its outage."""
+    """The figures of a path since an onset up to the end of its own outage, if it was cut off, as its level may tell,
+    and answers since; else None. Paths recover one after the other: the replies of the first would hide its outage."""
     bursts = bursts.where(bursts.at_s < until.timestamp())
     end = find_end(bursts, path_id, since, LOSSY, {})
     if end is None:
@@ -143,6 +145,7 @@ def figures_of_outage(
         own_until_s, last = float(upto.at_s[last]) - SAME_S, last - 1
     own_until = min(datetime.fromtimestamp(own_until_s, UTC), until)
     own = figures(bursts, path_id, since, own_until, address, is_since_onset=True, spacing=spacing)
+    own = replace(own, is_unanswered=was_cut_off)
     return own if own.is_cut_off else None
 
 

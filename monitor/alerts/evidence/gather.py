@@ -55,7 +55,7 @@ from monitor.alerts.evidence.path_tests import own_tests, path_tests, tests_of_i
 from monitor.alerts.evidence.routes.collect import collect_routes
 from monitor.alerts.evidence.routes.returns import with_returns
 from monitor.alerts.evidence.stated import LikelyCause
-from monitor.alerts.incidents import queries
+from monitor.alerts.incidents import gravest, queries
 from monitor.alerts.incidents.earlier_times import earlier_times
 from monitor.alerts.incidents.gravest import gravest_first, has_no_reply, unanswered_since, with_turned_outage
 from monitor.alerts.incidents.lasting_state import settled_at
@@ -231,6 +231,7 @@ def _collect(
 
     end = None if ended_at is None else ending.exact_end(rows, usual, is_since, ended_at, spacings)
     unanswered = {row.path_id for row in rows if has_no_reply(incident, row)}
+    was_outage = gravest.ended_outage(incident) is not None
     silent = spacings if ((both.received == 0) & (both.at_s >= is_since.timestamp())).any() else {}
     replies = packet_times.loaded_replies(silent, is_since - packet_times.LOADED_WITHIN, max(is_until, is_since))
 
@@ -238,12 +239,14 @@ def _collect(
         was = episode.figures(usual, path.pk, since - LONGEST_RAW, was_until, addresses[0].get(path.pk))
         period = path.pk, is_since, is_until, addresses[1].get(path.pk)
         spacing = spacings.get(path.pk, NO_SPACING)
-        is_now = episode.figures_of_outage(both, *period, spacing=spacing)
+        is_now = episode.figures_of_outage(both, *period, spacing=spacing, was_cut_off=was_outage)
         is_now = is_now or episode.figures(both, *period, is_since_onset=True, spacing=spacing)
         if is_now.answered_at is not None:
             loaded = [reply.at for reply in replies if reply.path_id == path.pk and reply.burst_at < is_now.until]
             is_now = replace(is_now, answered_at=max([is_now.answered_at, *loaded]))
-        return Direction(path.pk, str(path), was, replace(is_now, is_unanswered=path.pk in unanswered))
+        return Direction(
+            path.pk, str(path), was, replace(is_now, is_unanswered=is_now.is_unanswered or path.pk in unanswered)
+        )
 
     reports = agent_reports(now)
     names = {path.pk: str(path) for path in paths}

@@ -6,9 +6,9 @@ the finding fired. `monitor.alerts.incidents.levels` measures it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -18,10 +18,12 @@ from monitor.alerts.detect.damage import loss_ratio
 from monitor.alerts.detect.packet_times import EndedOutage
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis import figures as shown
-from monitor.analysis.changes.present import LostPackets
+from monitor.analysis.changes.present import ENDED_NATS, CleanRun, LostPackets
 
 LONGEST_NOW_S = 240.0
 """Four cycles of a minute: what a longer time tells may be over."""
+SAME_END_S = 20.0
+"""Two cycles of ten seconds: of a loss that ends on several paths, the last lost packets are as near."""
 
 
 class LevelUnit(StrEnum):
@@ -41,8 +43,8 @@ class FindingLevel:
     its last change; `has_changed`: it changed since its detection, and the window begins with that change. `stretch`
     are the packets since then, `worst` those of the worst such stretch, whose loss is the `peak`. `unanswered_since` is
     the last reply of a path that lost its newest cycles as a whole; None while it answers. `ended_outage` is the last
-    such time, if the path answers again: the present is since then. `recovered_at` is since when it was last back to
-    normal, also if it is bad again.
+    such time, if the path answers again: the present is since then. `clean` are the newest packets, without a loss.
+    `recovered_at` is since when it was last back to normal, also if it is bad again.
     """
 
     unit: LevelUnit
@@ -59,6 +61,7 @@ class FindingLevel:
     stretch: LostPackets | None = None
     worst: LostPackets | None = None
     ended_outage: EndedOutage | None = None
+    clean: CleanRun | None = None
 
     @property
     def now_text(self) -> str:
@@ -149,6 +152,29 @@ def is_normal(level: FindingLevel | None, row: IncidentPath) -> bool:
     names = {LevelUnit.MILLISECONDS: "before_ms", LevelUnit.BITS_PER_SECOND: "before_bps"}
     before = row.figures.get(names.get(level.unit, ""))
     return before is not None and abs(level.now - before) < abs(level.now - detected)
+
+
+def without_ended(levels: Sequence[FindingLevel | None], now: datetime) -> list[FindingLevel | None]:
+    """These levels of an incident, with the loss of the newest packets, which is none, where these prove that a loss
+    has ended: those of its path, or of all paths together where all ended at the same time. A mean over both sides of
+    the end was never true."""
+    lossy = [of for of in levels if of is not None and of.unit is LevelUnit.LOSS_RATIO and of.now]
+    clean = [of.clean for of in lossy if of.clean is not None]
+    begins_s = [run.since_s for run in clean]
+    end_together = len(clean) == len(lossy) > 0 and max(begins_s) - min(begins_s) <= SAME_END_S
+    is_proven = end_together and sum(run.nats for run in clean) >= ENDED_NATS
+    return [
+        level
+        if level is None or level.clean is None or not (is_proven or level.clean.nats >= ENDED_NATS)
+        else replace(
+            level,
+            now=0.0,
+            sent=round(level.clean.sent),
+            window_s=now.timestamp() - level.clean.since_s,
+            since=datetime.fromtimestamp(level.clean.since_s, UTC),
+        )
+        for level in levels
+    ]
 
 
 def at_detection(figures: Mapping[str, Any]) -> float | None:

@@ -16,7 +16,7 @@ from django.db.models import Q
 
 from monitor.alerts.detect import packet_times
 from monitor.alerts.detect.causes import CauseGroup
-from monitor.alerts.detect.packet_times import EndedOutage
+from monitor.alerts.detect.packet_times import BurstsKey, EndedOutage, PathBursts
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding
 from monitor.alerts.detect.silence import silent_since
@@ -30,6 +30,8 @@ from monitor.archive.queries.for_alerts import newest_bursts
 REJUDGED_FOR = timedelta(minutes=15)
 """After its newest finding: by then the paths of a cause have alarmed, or are known not to be affected."""
 LEAST_OUTAGE_RATIO = 0.9
+SETTLED = timedelta(minutes=2)
+"""After the first reply of an outage: by then the other bursts of its cycle have been delivered."""
 
 
 def of_incident(incident: Incident, now: datetime) -> LastingIncident:
@@ -125,13 +127,26 @@ def last_replies(lasting: Sequence[Incident], snapshot: Snapshot) -> dict[int, d
     return packet_times.last_replies(silent)
 
 
-def ended_outages(lasting: Sequence[Incident], snapshot: Snapshot) -> dict[int, EndedOutage]:
-    """The outages that have ended since the levels were measured last: two queries, none where none has."""
+def ended_outages(
+    lasting: Sequence[Incident], snapshot: Snapshot, bursts: Mapping[BurstsKey, PathBursts]
+) -> dict[int, EndedOutage]:
+    """The outages that have ended since the levels were measured last, or lately: two queries, none where none has; two
+    more for paths without one that have lost a burst as a whole."""
     replies = {
         row.path_id: last_reply
         for row in _losses(lasting, snapshot)
-        if (last_reply := _last_reply(row)) is not None and silent_since(row.path_id, snapshot) is None
+        if (last_reply := _last_reply(row, snapshot.now)) is not None and silent_since(row.path_id, snapshot) is None
     }
+    short = {
+        row.path_id: lost_at
+        for row in _losses(lasting, snapshot)
+        if row.path_id not in replies
+        and ((level := level_of(row)) is None or level.ended_outage is None)
+        and (own := bursts.get((row.path_id, ""))) is not None
+        and (lost_at := own.whole_lost_at) is not None
+        and silent_since(row.path_id, snapshot) is None
+    }
+    replies |= packet_times.last_replies_before_runs(short, snapshot.now)
     return packet_times.ended_outages(replies, snapshot.now)
 
 
@@ -148,11 +163,14 @@ def _losses(lasting: Sequence[Incident], snapshot: Snapshot) -> list[IncidentPat
     ]
 
 
-def _last_reply(row: IncidentPath) -> datetime | None:
-    """The last reply of a path that did not answer when its level was measured last."""
+def _last_reply(row: IncidentPath, now: datetime) -> datetime | None:
+    """The last reply of a path that did not answer when its level was measured last, or shortly before."""
     level = level_of(row)
-    if level is None or level.ended_outage is not None:
+    if level is None:
         return None
+    if level.ended_outage is not None:
+        is_new = now - level.ended_outage.first_reply <= SETTLED
+        return level.ended_outage.last_reply if is_new else None
     return row.since if rule_of(row.rule).effect is Effect.UNREACHABLE else level.unanswered_since
 
 

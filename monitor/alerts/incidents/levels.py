@@ -14,7 +14,7 @@ The worst loss is in `monitor.alerts.incidents.worst_loss`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from monitor.alerts.detect.damage import CRITICAL_TESTS, severity_of
 from monitor.alerts.detect.delay_windows import level_ms
-from monitor.alerts.detect.packet_times import EndedOutage
+from monitor.alerts.detect.packet_times import SAME_S, BurstsKey, EndedOutage, PathBursts
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, Trouble
@@ -40,6 +40,7 @@ from monitor.alerts.incidents.finding_level import (
     at_detection,
     is_normal,
     level_of,
+    without_ended,
 )
 from monitor.alerts.incidents.history import add_severity
 from monitor.alerts.incidents.worst_loss import worst_of, worst_of_all
@@ -59,13 +60,8 @@ SEVERE_S = 600
 """The loss that raises the severity is of this time at most and of half of it at least: few packets vary more."""
 LONGEST_CYCLES = 20
 """The longest time of a present loss, or SEVERE_S where that is longer."""
-SAME_S = 1e-3
-"""Stored times are rounded to microseconds, which must not leave out the burst at which a stretch begins."""
 
 Settings = Mapping[str, Mapping[int, RuleSettings]]
-
-BurstsKey = tuple[int, str]
-"""A path, and the direction of its packets: empty for round trips."""
 
 
 def set_shares(incident: Incident, shares: Sequence[Share]) -> None:
@@ -75,43 +71,15 @@ def set_shares(incident: Incident, shares: Sequence[Share]) -> None:
         Incident.objects.filter(pk=incident.pk, closed_at=None, shares=incident.shares).update(shares=stored)
 
 
-@dataclass(frozen=True, slots=True)
-class PathBursts:
-    """The newest bursts of a path, oldest first: begin in seconds since the epoch, packets sent and received."""
-
-    at_s: Floats
-    sent: Floats
-    received: Floats
-
-    def since(self, begin_s: float) -> PathBursts:
-        """The bursts from then on."""
-        return self.part(int(np.searchsorted(self.at_s, begin_s)))
-
-    def part(self, first: int) -> PathBursts:
-        """The bursts from this number on."""
-        return PathBursts(self.at_s[first:], self.sent[first:], self.received[first:])
-
-    def after(self, outage: EndedOutage) -> PathBursts:
-        """The packets since an outage, without those that it lost of the bursts in which it ended."""
-        own, first_s = self.since(outage.burst_at.timestamp() - SAME_S), outage.first_reply.timestamp()
-        lost = np.where(own.at_s <= first_s + SAME_S, own.sent - own.received, 0.0)
-        of_outage = np.clip(outage.lost - (lost.cumsum() - lost), 0.0, lost)
-        return PathBursts(np.maximum(own.at_s, first_s), own.sent - of_outage, own.received)
-
-    def counts(self, together: float) -> LostPackets | None:
-        """Their packets; None without any."""
-        sent = float(self.sent.sum())
-        return LostPackets(sent, sent - float(self.received.sum()), together) if sent else None
-
-
 def update_levels(lasting: Sequence[Incident], snapshot: Snapshot, settings: Settings) -> None:
     """Store the present levels of all findings that last, and raise the severity of incidents that have worsened."""
     bursts, replies = _newest_bursts(lasting, snapshot), lasting_state.last_replies(lasting, snapshot)
-    ended = lasting_state.ended_outages(lasting, snapshot)
+    ended = lasting_state.ended_outages(lasting, snapshot, bursts)
     changed = []
     for incident in lasting:
-        for row in incident.paths.all():
-            level = None if row.is_over else measure(row, incident, snapshot, bursts, ended)
+        rows = [row for row in incident.paths.all() if not row.is_over]
+        levels = [measure(row, incident, snapshot, bursts, ended) for row in rows]
+        for row, level in zip(rows, without_ended(levels, snapshot.now), strict=True):
             if level is not None:
                 level = _with_recovery(row, lasting_state.with_last_reply(row, level, replies), snapshot)
             if level is not None and level != level_of(row):
@@ -286,10 +254,11 @@ def _loss(
             worst=silent if silent is None else worse(None if before is None else before.worst, silent),
         )
     stretch_s, is_rise_near = _stretch(row, incident, before, snapshot)
-    outage = ended or (None if before is None else before.ended_outage)
+    lost, outage = None, ended or (None if before is None else before.ended_outage)
     if outage is not None:
         # A cycle of another test has packets of its own from before the first reply.
         outage = outage if DIRECTION not in row.figures else replace(outage, burst_at=outage.first_reply, lost=0)
+        lost = None if ended is None else bursts.lost_in(ended)
         bursts, stretch_s = bursts.after(outage), max(stretch_s, outage.first_reply.timestamp())
     newest = bursts.since(max(stretch_s, now_s - _longest_s(row, snapshot)) - SAME_S)
     columns = newest.at_s, newest.sent, newest.received
@@ -301,7 +270,7 @@ def _loss(
     began_s = present.changed_s or (stretch_s if np.isfinite(stretch_s) else float(newest.at_s[0]))
     has_changed = present.has_changed if present.changed_s or before is None else before.has_changed
     has_changed = has_changed or (outage is not None and not present.changed_s)
-    worst = worst_of(row, before, present)
+    worst = worst_of(row, before, present, lost)
     return FindingLevel(
         LevelUnit.LOSS_RATIO,
         present.now.ratio,
@@ -315,6 +284,7 @@ def _loss(
         stretch=present.stretch,
         worst=worst,
         ended_outage=outage,
+        clean=present.clean,
     )
 
 

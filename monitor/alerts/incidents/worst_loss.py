@@ -18,13 +18,16 @@ from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis.changes.present import LostPackets, PresentLoss, pooled, worse
 
 
-def worst_of(row: IncidentPath, before: FindingLevel | None, present: PresentLoss) -> LostPackets:
-    """The worst loss with the present stretch. Where the worst was the stretch that has ended, it is known now where it
-    ended, without the packets since."""
+def worst_of(
+    row: IncidentPath, before: FindingLevel | None, present: PresentLoss, outage: LostPackets | None = None
+) -> LostPackets:
+    """The worst loss with the present stretch, and with an outage that has ended. Where the worst was the stretch that
+    has ended, it is known now where it ended, without the packets since."""
     worst = _at_detection(row.figures) if before is None else before.worst
     if present.ended is not None and (before is None or before.worst == before.stretch):
         worst = present.ended
-    return worse(worst, present.stretch)
+    worst = worse(worst, present.stretch)
+    return worst if outage is None or not outage.sent else worse(worst, outage)
 
 
 def worst_of_all(incident: Incident) -> dict[str, Any] | None:

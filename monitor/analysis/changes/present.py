@@ -34,6 +34,9 @@ cases where the dispersion is estimated too."""
 WORSE_CONFIDENCE = 0.9995
 """Of the lower bound of a loss that is called worse than another: it is the worst of many evaluations."""
 
+ENDED_NATS = 4.6
+"""So many packets in a row without a loss have a probability of 1% at the loss before them: its mean is over."""
+
 FEW_BURSTS = 8
 """Too few to tell how much the lost packets of a burst vary on both sides of a change."""
 
@@ -96,10 +99,21 @@ def worse(worst: LostPackets | None, stretch: LostPackets) -> LostPackets:
 
 
 @dataclass(frozen=True, slots=True)
+class CleanRun:
+    """The newest packets of a path, none of which was lost, in bursts since `since_s`; at the loss before them their
+    probability is exp(-`nats`)."""
+
+    sent: float
+    since_s: float
+    nats: float
+
+
+@dataclass(frozen=True, slots=True)
 class PresentLoss:
     """`now` is the loss of the bursts since `since_s`, in seconds since the epoch; `stretch` of all since the last
     change. `changed_s` is the time of that change if it is within these bursts, and `has_changed` whether it came
-    after the detection. `ended` are the packets of the stretch before it."""
+    after the detection. `ended` are the packets of the stretch before it, `clean` those of the stretch
+    after its last burst with a loss."""
 
     now: LostPackets
     stretch: LostPackets
@@ -107,6 +121,7 @@ class PresentLoss:
     changed_s: float | None
     has_changed: bool
     ended: LostPackets | None = None
+    clean: CleanRun | None = None
 
 
 def present_loss(
@@ -143,6 +158,7 @@ def present_loss(
         float(begins[first]) if first else None,
         has_changed,
         _ended(packets, answered, boundaries, together),
+        _clean_run(begins[first:], packets[first:], answered[first:], stretch.together),
     )
 
 
@@ -183,6 +199,19 @@ def _ended(packets: Floats, answered: Floats, boundaries: list[int], together: f
         return None
     stretch = slice(boundaries[-2], boundaries[-1])
     return _counts(packets[stretch], answered[stretch], together) if packets[stretch].any() else None
+
+
+def _clean_run(begins: Floats, packets: Floats, answered: Floats, together: float) -> CleanRun | None:
+    """None where the newest burst or no burst has lost any. The last lost packet, which ends the time before, does not
+    count in its loss."""
+    lossy = np.flatnonzero(packets > answered)
+    first = int(lossy[-1]) + 1 if len(lossy) else 0
+    sent, before = float(packets[first:].sum()), float(packets[:first].sum())
+    if not first or not sent:
+        return None
+    ratio = (float((packets - answered).sum()) - 1.0) / max(before - 1.0, 1.0)
+    nats = -sent / together * float(np.log1p(-min(ratio, 1.0 - 1e-9)))
+    return CleanRun(sent, float(begins[first]), nats)
 
 
 def _by_begin(at_s: ArrayLike, sent: ArrayLike, received: ArrayLike) -> tuple[Floats, Floats, Floats]:

@@ -1,0 +1,96 @@
+"""Statements of an outage of 22 s, of which each cycle but one has replies; of cycles as the lab's."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, time, timedelta
+
+import numpy as np
+import pytest
+
+from monitor.agents.models import AgentHealth
+from monitor.alerts.evaluate import evaluate
+from monitor.alerts.evidence import gather
+from monitor.alerts.evidence.evidence import evidence
+from monitor.alerts.evidence.stated import Fault
+from monitor.alerts.evidence.words import brief, headline
+from monitor.alerts.incidents import queries
+from monitor.alerts.models import Incident
+from monitor.archive.models import Burst
+from monitor.mesh.models import MeasurementPeriod, Site, Test
+from monitor.web.pages.status.load import load_status
+from tests.db.alert_rows import make_mesh
+
+pytestmark = pytest.mark.django_db
+DOWN = datetime(2026, 11, 26, 9, 10, 37, tzinfo=UTC)
+UP = DOWN + timedelta(seconds=22)
+DELIVERED = timedelta(seconds=12.5)
+
+
+def plant():
+    """The bursts with the time at which each arrives: of two sizes in turns, a packet every 0.5 s."""
+    random = np.random.default_rng(5)
+    rules = {"loss": {"above_ratio": 0.01, "window_s": 120}, "unreachable": {}}
+    paths = make_mesh(("nersc", "in2p3", "ornl"), DOWN - timedelta(hours=2), **rules)
+    parameters = {"count": 10, "packet_bytes": [100, 1000], "spacing_s": 0.5, "pattern": "even"}
+    Test.objects.update(every_s=10, parameters=parameters)
+    MeasurementPeriod.objects.update(every_s=10, packet_bytes=[100, 1000])
+    rows = []
+    for name, path in paths.items():
+        for cycle in range(100):
+            begin = DOWN - timedelta(seconds=805) + cycle * timedelta(seconds=10)
+            due_s = (np.arange(20) + random.random() + random.random(20) / 3.0) * 0.5
+            for number, size in enumerate((100, 1000)):
+                sent_at = [begin + timedelta(seconds=at_s) for at_s in due_s[number::2].tolist()]
+                rtts = [None if "ornl" not in name and DOWN <= at < UP else 150.0 for at in sent_at]
+                received = sum(rtt is not None for rtt in rtts)
+                burst = Burst(
+                    path_id=path.pk, packet_bytes=size, measured_at=sent_at[0], outcome="measured", sent=10,
+                    received=received, duplicates=0, reordered=0, during_test=False, ttl=54 if received else None,
+                    rtts_ms=rtts,
+                )  # fmt: skip
+                rows.append((begin + DELIVERED + timedelta(seconds=4 * number), burst))
+    return sorted(rows, key=lambda row: row[0])
+
+
+def is_near(text, before, truth):
+    clock = re.search(rf"{before}(?:\d{{4}}-\d\d-\d\d )?(\d\d:\d\d:\d\d)", text)
+    assert clock, (before, text)
+    at = datetime.combine(DOWN.date(), time.fromisoformat(clock[1]), UTC)
+    return abs((at - truth).total_seconds()) <= 1.5
+
+
+def test_an_outage_shorter_than_two_whole_cycles_is_one(monkeypatch):
+    rows, number, stated, shown, causes = plant(), 0, 0, [], []
+    for seconds in (-20, 20, 30, 37, 47, 57, 67, 87, 107, 127, 160):
+        now = DOWN + timedelta(seconds=seconds)
+        arrived = [burst for arrives_at, burst in rows[number:] if arrives_at < now]
+        number += len(arrived)
+        Burst.objects.bulk_create(arrived)
+        for site in Site.objects.all():
+            reported = {"accepted_at": now, "agent_version": "1", "queued": 0, "dropped": 0}
+            AgentHealth.objects.update_or_create(site=site, defaults=reported)
+        evaluate(now)
+        monkeypatch.setattr("django.utils.timezone.now", lambda now=now: now)
+        gather.gather_due(now)
+        for incident in [queries.incident_with_paths(pk) for pk in Incident.objects.values_list("pk", flat=True)]:
+            title, facts = headline(incident), evidence(incident, now)
+            if incident.closed_at is None and seconds >= 47:
+                stated += 1
+                assert is_near(title, "no reply from ", DOWN), title
+                assert is_near(title, " to ", UP), title
+                assert "no loss" in title, title
+                assert "peak" not in title
+                assert "no reply for 2" in brief(incident, now)
+            if facts.gathered_at is not None and seconds >= 47:
+                causes.append(facts.cause.fault)
+                assert is_near(facts.cause.sentence, "last reply ", DOWN), facts.cause
+            status = load_status(now + timedelta(seconds=3))
+            shown += [public.symptom for public in (*status.open, *status.past)]
+    assert stated >= 2
+    assert len(causes) >= 2
+    assert set(causes) == {Fault.INTERRUPTED}
+    assert set(shown) == {"unreachable"}
+
+    rows_of = list(incident.paths.all())
+    assert {row.level["peak"] for row in rows_of} == {1.0}
