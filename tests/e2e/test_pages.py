@@ -38,6 +38,7 @@ PAGES = {
     "sites": "/sites/",
     "site": "/sites/bern/",
     "completeness": "/completeness/",
+    "paths": "/paths/?name=bern",
     "table": "/table/?tick=hour",
     "map": "/map/",
     "routes": "/routes/",
@@ -84,8 +85,8 @@ NOT_PAGES = {
 """Files, answers to forms and scripts, and the page that exists only where a lab runs."""
 
 ON_PLANTED_ROWS = {
-    "routes", "sites", "site", "completeness", "table", "compare", "maintenance", "reports", "search", "preferences",
-    "throughput", "records", "sweeps", "aggregates", "aggregate", "incidents", "calculator",
+    "routes", "sites", "site", "completeness", "paths", "table", "compare", "maintenance", "reports", "search",
+    "preferences", "throughput", "records", "sweeps", "aggregates", "aggregate", "incidents", "calculator",
 }  # fmt: skip
 """Pages that `tests.e2e.pages.test_every_page_fits` opens on every screen and on paper, without a stack."""
 

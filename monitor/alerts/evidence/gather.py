@@ -244,9 +244,8 @@ def _collect(
         if is_now.answered_at is not None:
             loaded = [reply.at for reply in replies if reply.path_id == path.pk and reply.burst_at < is_now.until]
             is_now = replace(is_now, answered_at=max([is_now.answered_at, *loaded]))
-        return Direction(
-            path.pk, str(path), was, replace(is_now, is_unanswered=is_now.is_unanswered or path.pk in unanswered)
-        )
+        is_now = replace(is_now, is_unanswered=is_now.is_unanswered or path.pk in unanswered)
+        return Direction(path.pk, str(path), was, is_now)
 
     reports = agent_reports(now)
     names = {path.pk: str(path) for path in paths}

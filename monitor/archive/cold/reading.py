@@ -1,8 +1,8 @@
 """Statements about the raw bursts of a single path that see those in files too.
 
 The rows of the path from the files are put before the statement as a common table expression named `burst`, joined to
-those of the database: the statement reads both as one table. Where the period begins after the days that may be in
-files, nothing is added.
+those of the database: the statement reads both as one table. A reader with limits gets the bursts of the paths that
+they see. Where the period begins after the days that may be in files, nothing is added.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BOTH = """WITH burst AS (
     UNION ALL
     SELECT DISTINCT ON (measured_at, packet_bytes) cold.*
     FROM jsonb_populate_recordset(NULL::burst, %(cold)s::jsonb) AS cold
-    WHERE NOT EXISTS (
+    WHERE EXISTS (SELECT FROM path WHERE path.id = cold.path_id) AND NOT EXISTS (
         SELECT FROM burst AS stored
         WHERE stored.path_id = cold.path_id AND stored.measured_at = cold.measured_at
             AND stored.packet_bytes = cold.packet_bytes

@@ -304,13 +304,13 @@ def test_without_the_database_role_nothing_is_read(client, paths, monkeypatch):
 
 NAMELESS = {
     "auth_group", "auth_group_permissions", "auth_permission", "auth_user", "auth_user_groups",
-    "auth_user_user_permissions", "centre_sample", "django_content_type", "django_migrations", "django_session",
-    "host_inventory", "kept_since", "last_run", "loaded_table", "mesh", "plan_epoch", "read_limit",
+    "auth_user_user_permissions", "centre_sample", "cold_file", "django_content_type", "django_migrations",
+    "django_session", "host_inventory", "kept_since", "last_run", "loaded_table", "mesh", "plan_epoch", "read_limit",
     "read_limit_groups", "read_limit_sites", "reverse_name", "single_sign_on_identity", "table_size", "test",
     "user_preferences", "user_token",
 }  # fmt: skip
 """Tables that readers with limits see in full: they have no rows of a site or path. `mesh` has settings, which no page
-shows by site; `host_inventory` is reached from a throughput test only."""
+shows by site; `host_inventory` is reached from a throughput test only; `cold_file` has files of many paths."""
 
 
 @pytest.mark.timescale

@@ -11,6 +11,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from pyarrow import parquet
 
+from monitor.accounts import read_limits
 from monitor.archive.cold import days, files
 from monitor.archive.models import Burst, ColdFile
 from monitor.archive.queries.paths import own_test_steps, path_series, raw_bursts
@@ -225,6 +226,22 @@ def test_a_missing_file_is_an_error_and_not_an_absence(mesh, folder, settings, c
 
     with pytest.raises(files.ColdFileError, match="parquet"):
         raw_bursts(mesh.slac_cern.pk, OLD, OLD + timedelta(hours=1))
+
+
+def test_a_reader_with_limits_gets_no_burst_of_other_sites(mesh, folder, settings):
+    a_month(mesh)
+    settings.COLD_BURSTS = str(folder)
+    delete_old()
+    period = mesh.slac_cern.pk, OLD, OLD + DAY
+    try:
+        read_limits.limit([mesh.slac.pk, mesh.cern.pk])
+        of_readable = raw_bursts(*period)
+        read_limits.limit([mesh.slac.pk])
+        of_hidden = raw_bursts(*period)
+    finally:
+        read_limits.unlimit()
+
+    assert (len(of_readable), of_hidden) == (3, [])
 
 
 def test_damage_is_named(mesh, folder, settings):

@@ -25,7 +25,7 @@ SAID = {"duration_s": 10.0, "start_s": 0.2, "too_short": False, "wanted_s": 2.0}
 VERDICT = "window-limited at 940 Mbit/s: the receiver's window of 3 MB is 1.0 times the bandwidth-delay product"
 PAGES = (
     "/sites/", "/sites/slac/", "/incidents/", "/throughput/", "/table/", "/completeness/", "/maintenance/", "/reports/",
-    "/records/", "/sweeps/", "/aggregates/", "/search/?q=c&all=1", "/settings/", "/calculator/", "/routes/",
+    "/paths/", "/records/", "/sweeps/", "/aggregates/", "/search/?q=c&all=1", "/settings/", "/calculator/", "/routes/",
 )  # fmt: skip
 RULES = {"desktop": (), "phone": ("target-size", "scrollable-region-focusable"), "dark": ("color-contrast",)}
 """The rules of axe on each screen: all of them once, elsewhere those that depend on size or colour."""
