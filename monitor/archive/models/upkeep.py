@@ -64,7 +64,7 @@ class ColdFile(models.Model):
     """A file of bursts of a UTC day that were moved out of the database, of consecutive paths."""
 
     day = models.DateField()
-    name = models.TextField(unique=True, help_text="below the folder of cold bursts")
+    name = models.TextField(help_text="below the folder of cold bursts")
     first_path_id = models.IntegerField()
     last_path_id = models.IntegerField()
     bursts = models.BigIntegerField()
@@ -75,4 +75,4 @@ class ColdFile(models.Model):
 
     class Meta:
         db_table = "cold_file"
-        indexes = [models.Index(fields=["day", "first_path_id"], name="cold_file_by_day")]
+        constraints = [models.UniqueConstraint(fields=["day", "first_path_id", "name"], name="cold_file_by_day")]
