@@ -13,3 +13,4 @@ done
 # An agent runs what was tested with the rest.
 compile --constraint requirements.txt packaging/requirements-agent.in -o packaging/requirements-agent.txt
 compile --constraint requirements-dev.txt packaging/requirements-agent-snmp.in -o packaging/requirements-agent-snmp.txt
+compile --constraint requirements-dev.txt packaging/requirements-centre-cold.in -o packaging/requirements-centre-cold.txt
