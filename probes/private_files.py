@@ -56,6 +56,15 @@ def replace_privately(path: Path, beside: Path) -> Iterator[BinaryIO]:
     beside.replace(path)
 
 
+def sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def opener(name: str, flags: int) -> int:
     """For `open(…, opener=)`: create files as private."""
     return os.open(name, flags, 0o600)

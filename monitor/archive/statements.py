@@ -42,8 +42,13 @@ def files() -> dict[str, Path]:
 
 def run_statement(name: str, parts: Mapping[str, str] | None = None, /, **parameters: Any) -> tuple[Names, Rows]:
     """Run a statement with these parts inserted; return column names and rows."""
+    return run_text(statement(name, **(parts or {})), parameters)
+
+
+def run_text(text: str, parameters: Mapping[str, Any]) -> tuple[Names, Rows]:
+    """As `run_statement`, with the text of the statement."""
     with connection.cursor() as cursor:
-        cursor.execute(statement(name, **(parts or {})), parameters)
+        cursor.execute(text, parameters)
         return tuple(column.name for column in cursor.description), cursor.fetchall()
 
 

@@ -7,13 +7,12 @@ is unreachable. A running measurement keeps the plan that it began with; a new p
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from pathlib import Path
 
 import msgspec
 
-from probes.private_files import replace_privately
+from probes.private_files import replace_privately, sync_folder
 from probes.site.delivery.backoff import BackOff
 from probes.site.delivery.centre import Centre, CentreError
 from probes.site.wire import Plan
@@ -48,7 +47,7 @@ class PlanCache:
         with self._lock:
             with replace_privately(self._path, self._path.with_suffix(".new")) as file:
                 file.write(msgspec.json.encode(plan))
-            _sync_folder(self._path.parent)
+            sync_folder(self._path.parent)
 
     def _file_stamp(self) -> tuple[int, int] | None:
         try:
@@ -105,12 +104,3 @@ class PlanPuller:
         self._back_off.succeeded()
         logger.info("plan: version %s for site %s: %s", plan.version, plan.site, plan.contents)
         return True
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -117,7 +117,7 @@ class PathBursts:
 
     @property
     def whole_lost_at(self) -> datetime | None:
-        """When the newest burst of which no packet was answered began."""
+        """Begin of the newest burst without any reply."""
         lost = self.at_s[(self.received == 0) & (self.sent >= LEAST_UNANSWERED)]
         return datetime.fromtimestamp(float(lost[-1]), UTC) if len(lost) else None
 

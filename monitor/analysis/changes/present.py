@@ -100,8 +100,8 @@ def worse(worst: LostPackets | None, stretch: LostPackets) -> LostPackets:
 
 @dataclass(frozen=True, slots=True)
 class CleanRun:
-    """The newest packets of a path, none of which was lost, in bursts since `since_s`; at the loss before them their
-    probability is exp(-`nats`)."""
+    """The newest packets of a path, all of them answered, in bursts since `since_s`. If the loss before them still
+    lasted, so many answers in a row would have the probability exp(-`nats`)."""
 
     sent: float
     since_s: float

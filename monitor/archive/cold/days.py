@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 from django.conf import settings
@@ -19,6 +19,7 @@ from django.db.models.functions import Coalesce
 
 from monitor.archive.cold.files import ColdFileError, ColdFolder, select_list
 from monitor.archive.models import ColdFile
+from monitor.archive.periods import start_of
 from monitor.archive.statements import run_statement, statement
 from probes.contract import Deadline
 
@@ -60,15 +61,15 @@ def move(since: datetime, before: datetime, deadline: Deadline) -> datetime:
     into = place()
     if into is None:
         return before
-    day, written = since.astimezone(UTC).date(), 0
-    while _begin(day) < before:
-        rows = _rows_of(day)
-        if rows.bursts and not _is_written(day, rows):
-            if written and deadline.passed:
-                return _begin(day)
-            _write(into, day, rows)
-            written += 1
-        day += ONE_DAY
+    begin, has_written = start_of("day", since), False
+    while begin < before:
+        rows = _rows_of(begin)
+        if rows.bursts and not _is_written(begin.date(), rows):
+            if has_written and deadline.passed:
+                return begin
+            _write(into, begin, rows)
+            has_written = True
+        begin += ONE_DAY
     return before
 
 
@@ -111,12 +112,8 @@ def totals() -> ColdTotals:
     return ColdTotals(**sums)
 
 
-def _begin(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)
-
-
-def _rows_of(day: date) -> _Keys:
-    _, rows = run_statement("keys_of_day", since=_begin(day), until=_begin(day) + ONE_DAY)
+def _rows_of(begin: datetime) -> _Keys:
+    _, rows = run_statement("keys_of_day", since=begin, until=begin + ONE_DAY)
     return _Keys(*rows[0])
 
 
@@ -124,12 +121,13 @@ def _is_written(day: date, rows: _Keys) -> bool:
     return ColdFile.objects.filter(day=day, day_bursts=rows.bursts, day_keys=rows.keys).exists()
 
 
-def _write(into: ColdFolder, day: date, rows: _Keys) -> None:
-    """Write the rows of a day, and list its files once they are read back as they were meant."""
+def _write(into: ColdFolder, begin: datetime, rows: _Keys) -> None:
+    """Write the rows of a day, and list its files once all are complete."""
+    day = begin.date()
     writing = ColdFile.objects.filter(day=day).values("day_keys").distinct().count() + 1
     with transaction.atomic():
-        files = list(_files_of(into, day, writing))
-        if sum(file.bursts for file in files) != rows.bursts or _rows_of(day) != rows:
+        files = list(_files_of(into, begin, writing))
+        if sum(file.bursts for file in files) != rows.bursts or _rows_of(begin) != rows:
             raise ColdFileError(f"the bursts of {day} changed while they were written; the next run retries")
         for file in files:
             file.day_bursts, file.day_keys = rows.bursts, rows.keys
@@ -137,10 +135,11 @@ def _write(into: ColdFolder, day: date, rows: _Keys) -> None:
     logger.info("cold bursts: %s in %d files, %d bursts", day, len(files), rows.bursts)
 
 
-def _files_of(into: ColdFolder, day: date, writing: int) -> Iterator[ColdFile]:
+def _files_of(into: ColdFolder, begin: datetime, writing: int) -> Iterator[ColdFile]:
+    day = begin.date()
     text = statement("bursts_of_day", columns=select_list())
     with connection.chunked_cursor() as cursor:
-        cursor.execute(text, {"since": _begin(day), "until": _begin(day) + ONE_DAY})
+        cursor.execute(text, {"since": begin, "until": begin + ONE_DAY})
         rows = cursor.fetchmany(ROWS_AT_ONCE)
         while rows:
             first, bursts = rows[0][0], 0

@@ -7,18 +7,18 @@ each page has a checksum that is verified when it is read.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from monitor.archive.models import Burst
+from probes.private_files import OWNER_ONLY, replace_privately, sync_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,18 +63,10 @@ class ColdFolder:
     def writing(self, name: str) -> Iterator[_Writer]:
         """Write a file, which gets its name once it is complete and, in a folder, on the disk."""
         path = self.path(name)
-        part = f"{path}.part"
-        with self._reported(name):
-            if self.is_local:
-                _make_private(Path(part))
-            with self._filesystem.open_output_stream(part if self.is_local else path) as stream:
-                writer = _Writer(stream)
-                yield writer
-                writer.close()
-            if self.is_local:
-                _sync(Path(part))
-                Path(part).replace(path)
-                _sync(Path(path).parent)
+        with self._reported(name), _private_file(Path(path)) if self.is_local else self._object(path) as stream:
+            writer = _Writer(stream)
+            yield writer
+            writer.close()
 
     def digest(self, name: str) -> tuple[str, int]:
         """SHA-256 and size of a file, as it is stored."""
@@ -104,6 +96,11 @@ class ColdFolder:
                 self._filesystem.delete_file(self.path(name))
             except FileNotFoundError:
                 return
+
+    def _object(self, path: str) -> AbstractContextManager[Any]:
+        """A new object of the bucket."""
+        stream: AbstractContextManager[Any] = self._filesystem.open_output_stream(path)
+        return stream
 
     @contextmanager
     def _reported(self, name: str) -> Iterator[None]:
@@ -172,17 +169,11 @@ def _fields() -> list[models.Field[Any, Any]]:
     return list(Burst._meta.concrete_fields)
 
 
-def _make_private(part: Path) -> None:
-    """An empty file in its folder, readable by its owner alone."""
-    for folder in reversed(part.parents):
-        folder.mkdir(mode=0o700, exist_ok=True)
-    part.unlink(missing_ok=True)
-    os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+@contextmanager
+def _private_file(path: Path) -> Iterator[BinaryIO]:
+    """A file that only its owner can read, in folders of the same kind; on the disk when this ends."""
+    for folder in reversed(path.parents):
+        folder.mkdir(mode=OWNER_ONLY, exist_ok=True)
+    with replace_privately(path, Path(f"{path}.part")) as file:
+        yield file
+    sync_folder(path.parent)

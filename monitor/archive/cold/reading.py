@@ -12,12 +12,11 @@ from typing import Any
 
 import msgspec
 from django.conf import settings
-from django.db import connection
 from django.utils import timezone
 
 from monitor.archive.cold import days
 from monitor.archive.models import Burst, ColdFile
-from monitor.archive.statements import Names, Rows, statement
+from monitor.archive.statements import Names, Rows, run_text, statement
 
 _BOTH = """WITH burst AS (
     SELECT stored.* FROM burst AS stored
@@ -44,9 +43,7 @@ def run_burst_statement(name: str, parts: dict[str, str] | None = None, /, **par
     if cold:
         text = _BOTH + text
         parameters["cold"] = msgspec.json.encode(cold).decode()
-    with connection.cursor() as cursor:
-        cursor.execute(text, parameters)
-        return tuple(column.name for column in cursor.description), cursor.fetchall()
+    return run_text(text, parameters)
 
 
 def _rows(path_id: int, since: datetime, until: datetime) -> list[dict[str, Any]]:
@@ -63,15 +60,12 @@ def _rows(path_id: int, since: datetime, until: datetime) -> list[dict[str, Any]
     place = days.place() if names else None
     if place is None:
         return []
-    return [_as_row(row) for name in names for row in place.bursts(name, path_id, since, until)]
+    defaults = {field.attname: field.db_default for field in Burst._meta.concrete_fields if field.has_db_default()}
+    return [_as_row(row, defaults) for name in names for row in place.bursts(name, path_id, since, until)]
 
 
-def _as_row(row: dict[str, Any]) -> dict[str, Any]:
+def _as_row(row: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
     """A row for PostgreSQL: JSON as such, and columns that are younger than the file with their defaults."""
-    row = {**_defaults(), **row}
+    row = {**defaults, **row}
     row["errors"] = None if row["errors"] is None else msgspec.json.decode(row["errors"])
     return row
-
-
-def _defaults() -> dict[str, Any]:
-    return {field.attname: field.db_default for field in Burst._meta.concrete_fields if field.has_db_default()}

@@ -19,6 +19,7 @@ from django.db import connection
 
 from monitor.archive.cold import days as cold_days
 from monitor.archive.cold.files import ColdFileError
+from monitor.archive.periods import start_of
 from monitor.archive.retention_bounds import raw_tables
 from monitor.archive.statements import statement
 from probes.contract import Deadline
@@ -79,14 +80,14 @@ def bound_refused(site_id: int) -> None:
 def _delete_raw(table: str, kind: str, now: datetime, deadline: Deadline) -> int:
     if not _days_in_database(kind):
         return 0
-    before = _beginning_of_day(kept_since(kind, now)) - ONE_DAY
+    before = start_of("day", kept_since(kind, now)) - ONE_DAY
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT min(measured_at), (SELECT min(hour) FROM dirty_hour) FROM {table}")
         oldest, dirty = cursor.fetchone()
     if oldest is None:
         return 0
     if dirty is not None:
-        before = min(before, _beginning_of_day(dirty))
+        before = min(before, start_of("day", dirty))
     if table == "burst":
         before = _moved(oldest, before, deadline)
     if is_hypertable(table):
@@ -107,7 +108,7 @@ def _moved(since: datetime, before: datetime, deadline: Deadline) -> datetime:
 def _delete_by_day(table: str, oldest: datetime, before: datetime, deadline: Deadline) -> int:
     """Delete a day per transaction, so that transactions are short and an interruption keeps the progress."""
     deleted = 0
-    since = _beginning_of_day(oldest)
+    since = start_of("day", oldest)
     while since < before and not deadline.passed:
         until = min(since + ONE_DAY, before)
         with connection.cursor() as cursor:
@@ -140,10 +141,6 @@ def compress_old(now: datetime) -> int:
         return 0
     _execute("enable_compression")
     return _execute("compress_chunks", before=now - COMPRESS_AFTER)
-
-
-def _beginning_of_day(at: datetime) -> datetime:
-    return at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _execute(name: str, **parameters: Any) -> int:

@@ -1,4 +1,4 @@
-"""Statements of an outage of 22 s, of which each cycle but one has replies; of cycles as the lab's."""
+"""What is said of an outage of 22 s: of the lab's cycles, a single one lost all of its packets."""
 
 from __future__ import annotations
 

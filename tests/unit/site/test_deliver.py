@@ -797,7 +797,7 @@ def test_a_plan_that_cannot_be_stored_is_fetched_again(server, centre, cache, cl
     server.plan = plan("v2")
     puller = PlanPuller(cache, centre, back_off=BackOff(clock=clock))
 
-    with mock.patch("probes.site.plan.os.fsync", side_effect=OSError(28, "No space left on device")):
+    with mock.patch("probes.private_files.os.fsync", side_effect=OSError(28, "No space left on device")):
         assert not puller.run()
 
     assert cache.current().version == "v1"
