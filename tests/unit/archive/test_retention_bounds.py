@@ -37,6 +37,7 @@ def test_every_table_bounded_by_time_has_a_deleting_task():
     bounded = {table for table, bound in BOUNDS.items() if bound.key is not None}
     deleted = {**raw_tables(), **{records.table: records.key for records in RECORDS}}
     with_another = {
+        "cold_file",
         *("slot_request", "slot_host", "slot_uplink", "throughput_sweep_cell"),
         *("incident_path", "incident_evidence", "incident_turn", "notification"),
     }
