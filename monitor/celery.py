@@ -113,6 +113,11 @@ app.conf.beat_schedule = {
         "schedule": 30.0,
         "options": {"expires": 30},
     },
+    "request the summaries of other centres": {
+        "task": "centres.collect",
+        "schedule": 30.0,
+        "options": {"expires": 30},
+    },
     "plan throughput slots": {
         "task": "mesh.plan_slots",
         "schedule": 30.0,

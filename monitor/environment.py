@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +98,10 @@ VARIABLES = {
         "addresses on routes whose names the centre asks its resolver for: public, all (private addresses too) or off; "
         "default public"
     ),
+    "SOUNDINGS_OTHER_CENTRES": (
+        "other centres that the page /centres/ shows, as name=https://TOKEN@host with the token of a user there, "
+        "separated by spaces or lines; default none. Tokens: better in a file of mode 600, SOUNDINGS_OTHER_CENTRES_FILE"
+    ),
     "SOUNDINGS_COLD_BURSTS": (
         "folder, or s3://bucket/folder, into which old raw bursts are moved as Parquet files; default: they stay in "
         "the database"
@@ -143,6 +148,12 @@ def read(name: str, default: str = "") -> str:
                 f"{name}_FILE={path}: {error.strerror}; point it at a readable file or unset it"
             ) from error
     return os.environ.get(name, default)
+
+
+def open_file(name: str) -> Path | None:
+    """The file that `name`_FILE points to, if other users of the machine may read or write it."""
+    path = Path(os.environ.get(f"{name}_FILE") or "/nonexistent")
+    return path if path.is_file() and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO) else None
 
 
 def data_folder() -> Path:

@@ -19,6 +19,7 @@ ROUTES = {
     "reports.*": "reports",
     "archive.*": "upkeep",
     "routes.*": "upkeep",
+    "centres.*": "upkeep",
 }
 """Queue of each task: that of its name, else of the first pattern that matches."""
 

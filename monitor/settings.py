@@ -12,6 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from monitor import environment
 from monitor.accounts import oidc_settings
+from monitor.centres import configured as other_centres
 from monitor.redis_client import SentinelUrl
 from monitor.stack.postgres import local_url
 from monitor.standby_reads import STANDBY
@@ -77,6 +78,7 @@ ALLOW_PLAIN_HTTP = environment.flag("SOUNDINGS_ALLOW_PLAIN_HTTP")
 TRUSTED_PROXIES = environment.trusted_proxies()
 OIDC = oidc_settings.read()
 NOTIFY_URLS = environment.words("SOUNDINGS_NOTIFY_URLS", "log://")
+OTHER_CENTRES = other_centres.read(environment.words("SOUNDINGS_OTHER_CENTRES", ""), allow_plain_http=ALLOW_PLAIN_HTTP)
 ACKNOWLEDGE = environment.choice("SOUNDINGS_ACKNOWLEDGE", ("primary", "standby"))
 REVERSE_NAMES = environment.choice("SOUNDINGS_REVERSE_NAMES", ("public", "all", "off"))
 REPORT_DIR = DATA_DIR / "reports"
@@ -128,6 +130,7 @@ INSTALLED_APPS = [
     "monitor.reports",
     "monitor.api",
     "monitor.agents",
+    "monitor.centres",
     "monitor.accounts",
     "monitor.web",
     "monitor.stack",

@@ -34,6 +34,7 @@ printf 'postgresql://soundings:%s@timescaledb:5432/soundings' "$(cat "$folder/ce
 printf 'requirepass %s\n' "$(cat "$folder/redis/password")" | write "$folder/redis/password.conf"
 printf 'redis://:%s@redis:6379/0' "$(cat "$folder/redis/password")" | write "$folder/centre/redis_url"
 take notify_urls "$folder/centre/notify_urls" "${SOUNDINGS_NOTIFY_URLS:-log://}"
+take other_centres "$folder/centre/other_centres" "${SOUNDINGS_OTHER_CENTRES:-}"
 take smtp_url "$folder/centre/smtp_url" "${SOUNDINGS_SMTP_URL:-smtp://localhost:25}"
 take oidc_client_secret "$folder/centre/oidc_client_secret" "" # empty without single sign-on
 for file in certificate key; do

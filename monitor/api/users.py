@@ -21,9 +21,11 @@ from ninja.errors import HttpError
 from monitor.alerts.incidents.actions import ActionRefused
 from monitor.alerts.incidents.listing import UnknownFilter
 from monitor.alerts.incidents.queries import incidents_of_path
-from monitor.api import freshness, incidents, mesh_state, on_demand, on_demand_pings, quiet
+from monitor.api import freshness, incidents, on_demand, on_demand_pings, quiet
 from monitor.api.annotations.views import router as annotations_router
 from monitor.api.captures import router as captures_router
+from monitor.api.centre.state import router as state_router
+from monitor.api.centre.summary import router as summary_router
 from monitor.api.incidents import status_of
 from monitor.api.json_renderer import ApiRenderer
 from monitor.api.parameters import TO_THE_MICROSECOND, Moment, PacketBytes, ProblemOut, Range, path_or_404
@@ -93,7 +95,8 @@ api.add_router("", on_demand.router)
 api.add_router("", on_demand_aggregates_router)
 api.add_router("", on_demand_pings.router)
 api.add_router("", freshness.router)
-api.add_router("", mesh_state.router)
+api.add_router("", state_router)
+api.add_router("", summary_router)
 
 
 @api.exception_handler(ActionRefused)

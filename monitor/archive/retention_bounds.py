@@ -90,6 +90,7 @@ BOUNDS = {
     "centre_sample": Bound("deliveries", "by age"),
     "table_size": Bound("deliveries", "by age"),
     "kept_since": Bound(None, "one row per key"),
+    "centre_answer": Bound(None, "one row for each other centre"),
     "last_run": Bound(None, "one row for each kind of work"),
     # The mesh and its slots.
     "mesh": Bound(None, "one row"),

@@ -29,6 +29,8 @@ DAILY = (
 )
 LAB = Destination("lab", "Lab")
 """Under "More" where a lab runs."""
+CENTRES = Destination("centres", "Centres")
+"""Under "More" where other centres are configured."""
 MORE = (
     Destination("routes", "Routes"),
     Destination("table", "Table"),
@@ -70,7 +72,7 @@ class Navigation:
 
 def navigation(current: str | None, *, is_logged_in: bool) -> Navigation:
     """The links of a page, by the name of its address; None for a page without, as of an error."""
-    more = MORE if settings.LAB_DIR is None else (*MORE, LAB)
+    more = (*MORE, *([CENTRES] if settings.OTHER_CENTRES else []), *([] if settings.LAB_DIR is None else [LAB]))
     return Navigation(_links(DAILY, current, is_logged_in), _links(more, current, is_logged_in))
 
 

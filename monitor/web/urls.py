@@ -8,6 +8,7 @@ from monitor.web.pages.aggregates.run_now import aggregate_now, cancel_aggregate
 from monitor.web.pages.aggregates.view import aggregate_page, aggregates_csv, aggregates_page
 from monitor.web.pages.calculator.view import calculator_page
 from monitor.web.pages.captures.view import capture_pcap, captures_page
+from monitor.web.pages.centres.view import centres_page
 from monitor.web.pages.compare.view import compare_page
 from monitor.web.pages.completeness.view import completeness_page
 from monitor.web.pages.grid.changes import grid_cell, grid_changes
@@ -99,6 +100,7 @@ urlpatterns: list[URLPattern] = [
         annotate.remove_annotation_of_site,
         name="site-annotation-remove",
     ),
+    path("centres/", centres_page, name="centres"),
     path("completeness/", completeness_page, name="completeness"),
     path("captures/", captures_page, name="captures"),
     path("captures/<int:slot_id>-<str:role>.pcap", capture_pcap, name="capture-pcap"),

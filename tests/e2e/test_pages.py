@@ -80,9 +80,9 @@ NOT_PAGES = {
     "aggregate-now", "cancel-aggregate",
     "run-now", "test-now", "path-progress", "acknowledge", "unacknowledge", "comment", "quiet-end", "silence", "logout",
     "share-revoke", "shared", "sso", "sso-callback",
-    "search-suggestions", "lab", "lab-expected",
+    "search-suggestions", "lab", "lab-expected", "centres",
 }  # fmt: skip
-"""Files, answers to forms and scripts, and the page that exists only where a lab runs."""
+"""Files, answers to forms and scripts, and the pages that exist only where a lab runs or other centres are set."""
 
 ON_PLANTED_ROWS = {
     "routes", "sites", "site", "completeness", "paths", "table", "compare", "maintenance", "reports", "search",

@@ -3,19 +3,16 @@ readable by others. Messages quote no URL."""
 
 from __future__ import annotations
 
-import os
-import stat
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.checks import WARNING, CheckMessage, Error, Tags, register
 
+from monitor import environment
 from monitor.mesh.document.notify_routes import named
 
 VARIABLE = "SOUNDINGS_NOTIFY_URLS"
-OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 @register(Tags.security)
@@ -31,8 +28,8 @@ def check_channels(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
         if count > 1:
             hint = "channel names must be unique"
             problems.append(Error(f'{VARIABLE}: {count} channels have the name "{name}"', hint=hint, id="alerts.E002"))
-    file = os.environ.get(f"{VARIABLE}_FILE")
-    if file and Path(file).exists() and Path(file).stat().st_mode & OTHERS:
+    file = environment.open_file(VARIABLE)
+    if file is not None:
         hint = f"its URLs hold passwords: chmod 600 {file}"
         problems.append(
             CheckMessage(WARNING, f"{VARIABLE}_FILE={file} is readable by other users", hint, id="alerts.W001")

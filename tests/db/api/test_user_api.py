@@ -251,6 +251,7 @@ def test_the_openapi_schema_lists_every_address(ask, client):
         "/api/v1/grid",
         "/api/v1/worst",
         "/api/v1/table",
+        "/api/v1/centre",
         "/api/v1/completeness",
         "/api/v1/refused",
         "/api/v1/paths/{path_id}/series",

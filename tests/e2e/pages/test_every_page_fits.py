@@ -10,9 +10,12 @@ import pytest
 from django.utils import timezone
 from msgspec import structs
 
+from monitor.api.centre.summary import CentreOut, centre_fields
 from monitor.archive import throughput_sweeps
 from monitor.archive.models import AggregateRun, SweepCell, ThroughputSweep
 from monitor.archive.throughput_sweeps import Settings
+from monitor.centres.configured import OtherCentre
+from monitor.centres.models import CentreAnswer
 from tests.db.aggregate_rows import aggregate_run
 from tests.db.incident_rows import lossy, watched
 from tests.db.pages_mesh import hour, throughput
@@ -26,6 +29,7 @@ VERDICT = "window-limited at 940 Mbit/s: the receiver's window of 3 MB is 1.0 ti
 PAGES = (
     "/sites/", "/sites/slac/", "/incidents/", "/throughput/", "/table/", "/completeness/", "/maintenance/", "/reports/",
     "/paths/", "/records/", "/sweeps/", "/aggregates/", "/search/?q=c&all=1", "/settings/", "/calculator/", "/routes/",
+    "/centres/",
 )  # fmt: skip
 RULES = {"desktop": (), "phone": ("target-size", "scrollable-region-focusable"), "dark": ("color-contrast",)}
 """The rules of axe on each screen: all of them once, elsewhere those that depend on size or colour."""
@@ -44,8 +48,11 @@ CUT_OFF = """() => {
 
 
 @pytest.fixture
-def measured():
+def measured(settings):
     paths = watched()
+    settings.OTHER_CENTRES = (
+        OtherCentre("asia", "https://asia.example", ""), OtherCentre("europe", "https://europe.example", "")
+    )  # fmt: skip
     now = timezone.now().replace(microsecond=0)
     for number, path in enumerate(paths.values()):
         for hours in range(1, 25):
@@ -70,7 +77,18 @@ def measured():
     members, others = list(paths.values())[:3], list(paths.values())[3:]
     aggregate_run(members, now - timedelta(hours=2), others=others)
     aggregate_run(members, now - timedelta(hours=1), missing=1, others=others)
+    other_centres()
     return paths
+
+
+def other_centres():
+    """A centre that answers with this one's own summary, and one that did so an hour ago."""
+    now = timezone.now()
+    summary = CentreOut.model_validate(centre_fields(now)).model_dump(mode="json")
+    answer = {"url": "https://europe.example", "asked_at": now, "answered_at": now, "summary": summary}
+    CentreAnswer.objects.create(name="europe", **answer)
+    answer |= {"url": "https://asia.example", "answered_at": now - timedelta(hours=1), "problem": "it is away"}
+    CentreAnswer.objects.create(name="asia", **answer)
 
 
 def scheduled_sweep(path, now):

@@ -9,7 +9,7 @@ from django.utils import timezone
 from ninja import Router, Schema
 
 from monitor.archive.upkeep import freshness
-from monitor.overview.mesh_state import load_mesh_state
+from monitor.overview.mesh_state import MeshState, load_mesh_state
 
 router = Router(tags=["centre"])
 
@@ -42,7 +42,11 @@ class MeshStateOut(Schema):
     "/state", response=MeshStateOut, summary="The state of the whole mesh in a sentence, and its paths by state"
 )
 def get_state(request: HttpRequest) -> dict[str, object]:
-    state = load_mesh_state(freshness.load(), timezone.now())
+    return state_fields(load_mesh_state(freshness.load(), timezone.now()))
+
+
+def state_fields(state: MeshState) -> dict[str, object]:
+    """The fields of `MeshStateOut`."""
     counted = state.states
     return {
         "sentence": state.sentence,

@@ -1,0 +1,23 @@
+"""What other centres answered last."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class CentreAnswer(models.Model):
+    """The newest summary of another centre, and the last request for one. A centre that does not answer keeps its
+    summary, with the time of it."""
+
+    name = models.TextField(primary_key=True, help_text="as in SOUNDINGS_OTHER_CENTRES")
+    url = models.TextField()
+    asked_at = models.DateTimeField(help_text="the last request")
+    problem = models.TextField(default="", help_text="why that was not answered; empty if it was")
+    answered_at = models.DateTimeField(null=True, help_text="when the summary was requested; null before the first")
+    summary = models.JSONField(null=True, help_text="as `GET /api/v1/centre` answers")
+
+    class Meta:
+        db_table = "centre_answer"
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,20 @@
+"""Django system check of SOUNDINGS_OTHER_CENTRES: its file is not readable by others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.checks import WARNING, CheckMessage, Tags, register
+
+from monitor import environment
+from monitor.centres.configured import VARIABLE
+
+
+@register(Tags.security)
+def check_file(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Check the mode of the file."""
+    file = environment.open_file(VARIABLE)
+    if file is None:
+        return []
+    hint = f"it holds tokens of other centres: chmod 600 {file}"
+    return [CheckMessage(WARNING, f"{VARIABLE}_FILE={file} is readable by other users", hint, id="centres.W001")]
