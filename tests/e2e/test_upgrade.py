@@ -1,4 +1,5 @@
-"""The centre of an earlier commit, its database and its agent, upgraded to this version while the agent delivers.
+"""The centre of an earlier commit, its database and its agent, upgraded to this version while the agent delivers, and
+taken back to the earlier one with the backup from before, as docs/upgrade.md says.
 
 Several minutes: `make test-upgrade`. `make check` has the recorded delivery of the same agent
 (tests/db/agents/test_earlier_agents.py).
@@ -98,6 +99,10 @@ class Version:
             yield
 
 
+def measured(dsn):
+    return rows(dsn, "SELECT count(*) FROM burst WHERE outcome = 'measured'")[0][0]
+
+
 def test_a_centre_is_upgraded_while_an_earlier_agent_delivers(tmp_path):
     with scratch_database() as dsn:
         old_tree = tmp_path / "earlier"
@@ -119,12 +124,9 @@ def test_a_centre_is_upgraded_while_an_earlier_agent_delivers(tmp_path):
             status, _, errors = old.run(*arguments)
             assert status == 0, errors
 
-        def measured():
-            return rows(dsn, "SELECT count(*) FROM burst WHERE outcome = 'measured'")[0][0]
-
-        def wait_for_more(count, description):
-            at = measured()
-            wait_for(lambda: measured() >= at + count, PATIENCE_S, description)
+        def wait_for_more(count, description, database=dsn):
+            at = measured(database)
+            wait_for(lambda: measured(database) >= at + count, PATIENCE_S, description)
 
         agent = (
             sys.executable, "-m", "probes", "site", "--centre", f"http://127.0.0.1:{port}",
@@ -134,6 +136,7 @@ def test_a_centre_is_upgraded_while_an_earlier_agent_delivers(tmp_path):
             with old.web():
                 wait_for_more(2, "the earlier centre stores bursts of its agent")
                 before = rows(dsn, BURSTS)
+                backed_up = old.run("archive", "backup", "--out", str(tmp_path / "before-upgrade.dump"))
                 checked = new.run("check")
                 migrated = new.run("migrate", "-v0", "--skip-checks")
                 wait_for_more(1, "the earlier centre stores in the new schema")
@@ -148,9 +151,18 @@ def test_a_centre_is_upgraded_while_an_earlier_agent_delivers(tmp_path):
         deliveries = rows(dsn, "SELECT sum(accepted), sum(refused), max(dropped) FROM received_batch")
         left = new.run("check")
 
+        with scratch_database() as empty:
+            again = Version(old_tree, tmp_path / "old-data", empty, port)
+            restored = again.run("archive", "restore", str(tmp_path / "before-upgrade.dump"))
+            kept = rows(empty, BURSTS)
+            with again.web(), again.process(*agent):
+                wait_for_more(2, "the earlier centre stores bursts of the agent again", empty)
+
     assert (checked[0], lacks(checked[2], "(archive.I002)", "migrations to apply, about")) == (0, [])
     assert migrated[0] == 0, migrated
     assert (left[0], "to apply" in left[2]) == (0, False)
     assert bursts[: len(before)] == before
     assert deliveries == [(len(bursts), 0, 0)]
+    assert (backed_up[0], restored[0]) == (0, 0), (backed_up, restored)
+    assert kept[: len(before)] == before
     assert (len(bursts) + waiting, quarantined) == (put, 0)
