@@ -1,10 +1,12 @@
-"""Two sites behind a router that translates addresses, and a host outside, in network namespaces:
+"""Three sites behind a router that translates addresses, and a host outside, in network namespaces:
 
-    home   10.9.1.2 ┐
-                    router 203.0.113.1 (home), 203.0.113.2 (office) — outside 203.0.113.10
-    office 10.9.2.2 ┘
+    home   10.9.1.2 ─────────────────────┐
+    office 10.9.2.2 ─────────────────────┤ router 203.0.113.1 (home), .2 (office), .3 (cafe) — outside 203.0.113.10
+    cafe   10.9.3.2 ── flat 100.64.0.2 ──┘
 
-Nothing comes in but answers, and for the office UDP port 862 and TCP port 5201. Outside knows no private address.
+Nothing comes in but answers, and for the office UDP port 862 and TCP port 5201. The packets of the cafe are translated
+twice, as at a provider that shares addresses, whose router also answers no ping to the shared address. Outside knows no
+private address.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 
 from tests.net.three_namespaces import run
 
-HOME, OFFICE, OUTSIDE = "203.0.113.1", "203.0.113.2", "203.0.113.10"
+HOME, OFFICE, CAFE, OUTSIDE = "203.0.113.1", "203.0.113.2", "203.0.113.3", "203.0.113.10"
 """At which the Internet sees them."""
 RULES = """
 table ip translation {
@@ -25,6 +27,7 @@ table ip translation {
         type nat hook postrouting priority srcnat
         oifname "wan0" ip saddr 10.9.1.2 snat to 203.0.113.1
         oifname "wan0" ip saddr 10.9.2.2 snat to 203.0.113.2
+        oifname "wan0" ip saddr 100.64.0.2 snat to 203.0.113.3
     }
     chain in {
         type nat hook prerouting priority dstnat
@@ -37,8 +40,20 @@ table ip firewall {
         type filter hook forward priority filter
         policy drop
         ct state established,related accept
-        iifname { "home", "office" } accept
+        iifname { "home", "office", "flat" } accept
         ct status dnat accept
+    }
+    chain to_router {
+        type filter hook input priority filter
+        iifname "wan0" ip daddr 203.0.113.3 drop
+    }
+}
+"""
+RULES_OF_FLAT = """
+table ip translation {
+    chain out {
+        type nat hook postrouting priority srcnat
+        oifname "eth0" snat to 100.64.0.2
     }
 }
 """
@@ -46,7 +61,7 @@ table ip firewall {
 
 @dataclass(frozen=True)
 class TranslatingRouter:
-    """Namespaces `home`, `office`, `router` and `outside` by the prefix of their names."""
+    """Namespaces `home`, `office`, `cafe`, `flat`, `router` and `outside` by the prefix of their names."""
 
     prefix: str
 
@@ -56,13 +71,18 @@ class TranslatingRouter:
     def at(self, place: str, *command: str) -> str:
         return run(*self.command(place, *command))
 
-    def join(self, place: str, address: str, device: str, *addresses: str) -> None:
+    def translate(self, router: str, rules: str) -> None:
+        """Let a place forward packets by these rules."""
+        self.at(router, "sysctl", "-q", "-w", "net.ipv4.ip_forward=1")
+        subprocess.run(self.command(router, "nft", "-f", "-"), input=rules, text=True, check=True)
+
+    def join(self, place: str, address: str, device: str, *addresses: str, router: str = "router") -> None:
         """Join a place to the router, whose end of the link is `device`."""
         run(
             "ip", "link", "add", "eth0", "netns", f"{self.prefix}-{place}", "type", "veth",
-            "peer", "name", device, "netns", f"{self.prefix}-router",
+            "peer", "name", device, "netns", f"{self.prefix}-{router}",
         )  # fmt: skip
-        for where, link, each in ((place, "eth0", address), *(("router", device, each) for each in addresses)):
+        for where, link, each in ((place, "eth0", address), *((router, device, each) for each in addresses)):
             self.at(where, "ip", "address", "add", each, "dev", link)
             self.at(where, "ip", "link", "set", link, "up")
 
@@ -71,14 +91,18 @@ class TranslatingRouter:
 def translating_router() -> Iterator[TranslatingRouter]:
     network = TranslatingRouter(f"nat{secrets.token_hex(2)}")
     with ExitStack() as undo:
-        for place in ("home", "office", "router", "outside"):
+        for place in ("home", "office", "cafe", "flat", "router", "outside"):
             run("ip", "netns", "add", f"{network.prefix}-{place}")
             undo.callback(run, "ip", "netns", "delete", f"{network.prefix}-{place}")
             network.at(place, "ip", "link", "set", "lo", "up")
-        network.join("outside", f"{OUTSIDE}/24", "wan0", f"{HOME}/24", f"{OFFICE}/24")
-        for number, place in ((1, "home"), (2, "office")):
-            network.join(place, f"10.9.{number}.2/24", place, f"10.9.{number}.1/24")
-            network.at(place, "ip", "route", "add", "default", "via", f"10.9.{number}.1")
-        network.at("router", "sysctl", "-q", "-w", "net.ipv4.ip_forward=1")
-        subprocess.run(network.command("router", "nft", "-f", "-"), input=RULES, text=True, check=True)
+        network.join("outside", f"{OUTSIDE}/24", "wan0", f"{HOME}/24", f"{OFFICE}/24", f"{CAFE}/24")
+        network.join("home", "10.9.1.2/24", "home", "10.9.1.1/24")
+        network.join("office", "10.9.2.2/24", "office", "10.9.2.1/24")
+        network.join("flat", "100.64.0.2/24", "flat", "100.64.0.1/24")
+        network.join("cafe", "10.9.3.2/24", "cafe", "10.9.3.1/24", router="flat")
+        gateways = {"home": "10.9.1.1", "office": "10.9.2.1", "flat": "100.64.0.1", "cafe": "10.9.3.1"}
+        for place, gateway in gateways.items():
+            network.at(place, "ip", "route", "add", "default", "via", gateway)
+        network.translate("router", RULES)
+        network.translate("flat", RULES_OF_FLAT)
         yield network

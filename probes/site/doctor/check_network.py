@@ -157,7 +157,9 @@ def _peer(title: str, family: int, address: tuple[object, ...]) -> CheckResult:
         except OSError as error:
             if error.errno not in NOBODY_LISTENS:
                 reason = "no answer" if isinstance(error, TimeoutError) else error.strerror
-                fix = "open the port at both sites' firewalls for TCP"
+                fix = (
+                    "open the port at both sites' firewalls for TCP, or say behind_nat = true of the host in mesh.toml"
+                )
                 return CheckResult(check="ports", detail=f"{title}: {reason}", fix=fix)
             return CheckResult(check="ports", detail=f"{title} is reachable; nobody listens between tests")
     return CheckResult(check="ports", detail=f"{title} is reachable")
