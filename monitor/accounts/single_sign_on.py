@@ -31,8 +31,15 @@ from monitor.accounts.oidc_settings import Grant, OidcSettings
 from monitor.accounts.read_limits import PlaceNames
 from monitor.accounts.roles import Role, give_role
 
-ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Signatures by a key that the provider alone has; never `none`, nor HMAC with the client's secret."""
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
+"""Signatures by a key that the provider alone has; never `none`, nor HMAC with the client's secret. `Ed25519` is the
+name of RFC 9864 for what `EdDSA` was before."""
+ERROR_CODES = (
+    "invalid_request", "unauthorized_client", "unsupported_response_type", "invalid_scope", "server_error",
+    "temporarily_unavailable", "interaction_required", "login_required", "account_selection_required",
+    "consent_required",
+)  # fmt: skip
+"""Of RFC 6749, section 4.1.2.1, and OpenID Connect Core, section 3.1.2.6, but for `access_denied`."""
 CLOCK_SKEW_S = 60
 TIMEOUT_S = 10.0
 ID_TOKEN = "single_sign_on_id_token"
@@ -73,6 +80,8 @@ def begin(request: HttpRequest, redirect_uri: str) -> HttpResponse:
 def finish(request: HttpRequest) -> User:
     """Log in the user with whom the provider redirected here. Raises `SignOnError`."""
     oidc = provider_settings()
+    if "error" in request.GET:
+        raise _refusal(request.GET["error"])
     claims_options = {
         "iss": {"essential": True, "value": oidc.issuer},
         "aud": {"essential": True, "value": oidc.client_id},
@@ -91,6 +100,14 @@ def finish(request: HttpRequest) -> User:
     request.session[ID_TOKEN] = token["id_token"]
     request.session.set_expiry(timezone.now() + timedelta(hours=oidc.session_hours))
     return user
+
+
+def _refusal(error: str) -> SignOnError:
+    """The provider's refusal by its code. Anybody can write a link with a description, so that is not shown."""
+    if error == "access_denied":
+        return Denied("The login service refused the login, or you did.")
+    reason = error if error in ERROR_CODES else "its reason is none of OpenID Connect"
+    return SignOnError(f"The login service refused the login: {reason}.")
 
 
 def account_of(claims: Mapping[str, Any], oidc: OidcSettings) -> User:

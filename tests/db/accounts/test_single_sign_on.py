@@ -15,6 +15,7 @@ from monitor.accounts import oidc_settings
 from monitor.accounts.models import ReadLimit
 from monitor.accounts.roles import roles_of
 from monitor.mesh.models import Group
+from tests.facts import lacks
 from tests.oidc_provider import CLIENT_ID, CLIENT_SECRET, serving
 
 pytestmark = pytest.mark.django_db
@@ -215,6 +216,18 @@ def test_a_changed_state_logs_nobody_in(client, provider):
     state = parse_qs(urlsplit(location).query)["state"][0]
 
     assert back(client, location.replace(state, "another")).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [("access_denied", "refused the login, or you did"), ("invalid_scope", "invalid_scope"), ("call+me", "reason is")],
+)
+def test_a_refusal_is_told_without_the_words_of_its_link(client, provider, error, told):
+    answer = back(client, f"https://soundings.example.org/login/sso/callback/?error={error}&error_description=call+me")
+
+    page = answer.content.decode()
+    assert answer.status_code == 403
+    assert (lacks(page, told), "call me" in page, "not valid" in page) == ([], False, False)
 
 
 def test_while_the_provider_is_down_local_accounts_log_in(client, provider, settings, monkeypatch):
