@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
+from msgspec.structs import replace
 
 from monitor.alerts.detect.rules.loss import LossRule
 from monitor.alerts.detect.rules.loss_times import PingCadence, detection_time
@@ -244,12 +245,16 @@ def test_the_wait_for_a_longer_route_is_that_of_its_delay(operator, lab, paths):
     longer = expected(operator, path="slac:cern")
     lab.routes = (over(changed_at=PLANTED_AT), back)
     shorter = expected(operator, path="cern:slac")
+    balanced = replace(over("r1", "r2", changed_at=PLANTED_AT), original=(("r1",), ()))
+    lab.routes = (balanced, back)
+    of_flow = expected(operator, path="cern:slac")
 
     assert original == {"sentences": [], "wait_s": None}
     assert longer["wait_s"] == 14 * 60 + 30
     assert lacks(" ".join(longer["sentences"]), "40 ms more", "8 min", "14 min 30 s") == []
     assert shorter["wait_s"] is None
     assert lacks(" ".join(shorter["sentences"]), "9 ms less", "No incident", "next trace") == []
+    assert lacks(" ".join(of_flow["sentences"]), "40 to 49 ms more") == []
 
 
 def test_the_page_prints_the_run_folder_of_its_lab(operator, lab, tmp_path):

@@ -5,7 +5,7 @@ In: the status of the lab. Out: for a path its RTT and loss along the routes of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from math import prod
@@ -19,6 +19,9 @@ from probes.lab.routing.protocol import RouteStatus
 from probes.lab.routing.topology import Routes
 from probes.lab.settings import PathSettings
 
+Ways = Sequence[tuple[RouteStatus, Routes]]
+Links = Mapping[tuple[str, str], PathSettings]
+
 
 def expected_of_routes(status: LabStatus, pair: tuple[str, str], now: datetime) -> list[Expectation]:
     """The expectations of the changed routes between two sites; none if their routes are those of the scenario."""
@@ -27,10 +30,11 @@ def expected_of_routes(status: LabStatus, pair: tuple[str, str], now: datetime) 
     if not changed:
         return []
     links = {(link.source, link.destination): link.settings for link in status.links}
-    before = _both_ways([(route, route.original) for route in routes], links)
-    after = _both_ways([(route, route.routes) for route in routes], links)
+    was, now_on = [(route, route.original) for route in routes], [(route, route.routes) for route in routes]
+    before, after = _both_ways(was, links), _both_ways(now_on, links)
     rise_ms, first = after.delay_ms - before.delay_ms, changed[0]
-    longer = f"{abs(rise_ms):.3g} ms {'more' if rise_ms > 0.0 else 'less'}"
+    (was_least_ms, was_most_ms), (least_ms, most_ms) = _delays_ms(was, links), _delays_ms(now_on, links)
+    longer = _longer(least_ms - was_most_ms, most_ms - was_least_ms)
     text = f"There and back the present routes take {longer} than those of the scenario."
     # The rules compare the rise of the RTT, and take twice the original delay for the RTT.
     original = replace(before, delay_ms=before.delay_ms / 2)
@@ -49,16 +53,29 @@ def expected_of_routes(status: LabStatus, pair: tuple[str, str], now: datetime) 
     return [Expectation("route", text, None), *effects]
 
 
-def _both_ways(
-    routes: Sequence[tuple[RouteStatus, Routes]], links: dict[tuple[str, str], PathSettings]
-) -> PathSettings:
+def _longer(least_ms: float, most_ms: float) -> str:
+    """How much longer: a range where flows are balanced over several routes."""
+    least, most = (f"{abs(rise_ms):.3g}" for rise_ms in (least_ms, most_ms))
+    if (least_ms > 0.0) != (most_ms > 0.0):
+        return f"between {least} ms less and {most} ms more"
+    lower, upper, more = (least, most, "more") if most_ms > 0.0 else (most, least, "less")
+    return f"{lower} ms {more}" if lower == upper else f"{lower} to {upper} ms {more}, by the route of a flow,"
+
+
+def _both_ways(paths: Ways, links: Links) -> PathSettings:
     """Delay of the links there and back, and loss of the direction that loses more; of balanced routes the largest."""
-    delay_ms, loss_ratio = 0.0, 0.0
-    for path, ways in routes:
-        crossed = [
-            [links[link] for link in pairwise((path.source, *way, path.destination)) if link in links] for way in ways
-        ]
-        delay_ms += max((sum(link.delay_ms for link in way) for way in crossed), default=0.0)
-        losses = [1.0 - prod(1.0 - link.loss_ratio for link in way) for way in crossed]
-        loss_ratio = max([loss_ratio, *losses])
-    return PathSettings(delay_ms=delay_ms, loss_ratio=loss_ratio)
+    losses = [
+        1.0 - prod(1.0 - link.loss_ratio for link in way) for path, ways in paths for way in _crossed(path, ways, links)
+    ]
+    return PathSettings(delay_ms=_delays_ms(paths, links)[1], loss_ratio=max(losses, default=0.0))
+
+
+def _delays_ms(paths: Ways, links: Links) -> tuple[float, float]:
+    """The least and the largest delay there and back."""
+    delays = [[sum(link.delay_ms for link in way) for way in _crossed(path, ways, links)] for path, ways in paths]
+    return sum(min(of_path, default=0.0) for of_path in delays), sum(max(of_path, default=0.0) for of_path in delays)
+
+
+def _crossed(path: RouteStatus, ways: Routes, links: Links) -> list[list[PathSettings]]:
+    """The settings of the links on each of these routes of a path."""
+    return [[links[link] for link in pairwise((path.source, *way, path.destination)) if link in links] for way in ways]
