@@ -329,6 +329,13 @@ def _planned_fields(
     troubled = {
         entry.path_id: incident.pk for incident in incidents for entry in incident.paths.all() if not entry.is_over
     }
+    by_ends = {(f"{path.source.name} → {path.destination.name}", path.family): path.path_id for path in paths}
+    for incident in incidents:
+        # Round trips of a single path may show the loss of the other direction, which the incident names.
+        for family in {row.path.family for row in incident.paths.all()}:
+            named = by_ends.get((incident.toward, family))
+            if named is not None:
+                troubled.setdefault(named, incident.pk)
     return [
         (
             *(path.path_id, path.source.name, path.destination.name, path.family),

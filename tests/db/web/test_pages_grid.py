@@ -95,6 +95,21 @@ def test_data_during_own_tests_only_differs_from_no_data(page, paths):
     assert cell(page(), path)[:2] == ("own-test", "⇄during test")
 
 
+def test_the_direction_that_loses_has_the_sign_too(page, paths):
+    """The round trips of slac → cern show the loss of cern → slac, which its incident names."""
+    for path in (paths["slac", "cern"], paths["cern", "slac"]):
+        hour(path, sent=1000, received=980, rtt_ms=150.0)
+    fields = {"opened_at": HOUR - MINUTE, "toward": "cern → slac", "toward_by": "STAMP"}
+    incident = Incident.objects.create(rule="loss", cause="cern ↔ slac", summary="Loss", **fields)
+    row = {"added_at": HOUR, "rule": "loss", "sentence": "loss 2%", "since": HOUR, "figures": {}}
+    IncidentPath.objects.create(incident=incident, path=paths["slac", "cern"], **row)
+
+    html = page()
+
+    assert [cell(html, paths[ends])[0] for ends in (("slac", "cern"), ("cern", "slac"))] == ["loss-2 incident"] * 2
+    assert "paths with open incidents" in html
+
+
 def test_only_an_open_incident_has_a_sign(page, paths):
     for path, closed_at in ((paths["slac", "cern"], None), (paths["cern", "slac"], HOUR)):
         hour(path, sent=1000, received=900, rtt_ms=150.0)
