@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from monitor.alerts.detect.rules.finding import AlertRule, Effect
-from monitor.alerts.evidence.comparison import DelayRise, delay_rise, directions, loss_rose, loss_text
+from monitor.alerts.evidence.comparison import DelayRise, delay_rise, directions, loss_rose, loss_text, pings_compared
 from monitor.alerts.evidence.facts import Direction, Facts, PathFacts, PathTests, PeriodFigures
 from monitor.alerts.evidence.one_way.outage import CutDirection, cut_direction
 from monitor.alerts.evidence.one_way.stated import counted_direction
@@ -167,9 +167,7 @@ def throughput_fell(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | 
     more = f" and {len(slow) - 3} more" if len(slow) > 3 else ""
     kept = [test for test in facts.tests if test not in slow and test.after_bps is not None]
     normal = f", {kept[0].source} → {kept[0].destination} {shown.bit_rate(kept[0].after_bps)}" if kept else ""
-    fell = (
-        f"TCP throughput fell: {', '.join(named)}{more}{normal}; pings show no more loss than before." if slow else ""
-    )
+    fell = f"TCP throughput fell: {', '.join(named)}{more}{normal}; {pings_compared(facts)}." if slow else ""
     return LikelyCause(
         Fault.POLICER if is_policed else Fault.RATE,
         f"{'A policer: ' if is_policed and fell else ''}{fell}{said}".strip(),
@@ -289,7 +287,7 @@ def lost_one_way(facts: Facts, rule: AlertRule, where: str) -> LikelyCause | Non
     place = f"{where} in both directions" if counted.toward is None else counted.place
     return LikelyCause(
         Fault.LOSS,
-        f"Loss {place}: {counted.figures}, counted by {BY_STAMP}; pings show no more loss than before. A faulty link "
+        f"Loss {place}: {counted.figures}, counted by {BY_STAMP}; {pings_compared(facts)}. A faulty link "
         "or interface, a policer, or a short queue; packets of another size or protocol may be spared.",
         _next_for_loss(counted.toward),
         counted.toward,

@@ -96,6 +96,21 @@ def test_a_loss_on_the_way_back_names_the_other_direction(paths):
     assert row.toward == "cern → slac"
 
 
+def test_few_pings_before_the_onset_are_not_called_no_more_loss(paths):
+    """2% of the pings and of the packets forward since the onset, and none of the 64 pings before it."""
+    there, back = paths["slac → cern"], paths["cern → slac"]
+    for path in (there, back):
+        bursts(path, BEGAN - 16 * MINUTE, BEGAN, [20.0, 20.2, 20.1, 20.4])
+        cycles(path, NOW - timedelta(hours=2), BEGAN)
+        bursts(path, BEGAN, NOW, [20.0] * 49, lost=1)
+    cycles(there, BEGAN, NOW, lost=(1, 0))
+    cycles(back, BEGAN, NOW, lost=(0, 1))
+    _, cause = opened(there, back)
+
+    assert lacks(cause.sentence, "counted by STAMP", "too few pings before the onset to tell", "2% since the") == []
+    assert "no more loss" not in cause.sentence
+
+
 def test_a_loss_both_ways_is_said_of_both(paths):
     there, back = lossy_both(paths)
     cycles(there, BEGAN, NOW, lost=(3, 2))
