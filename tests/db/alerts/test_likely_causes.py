@@ -136,6 +136,20 @@ def test_the_losses_of_a_sender_in_its_own_queue_show_no_direction(paths):
     assert (cause.fault, cause.toward) == (Fault.LOSS, None)
 
 
+def test_losses_far_below_the_usual_rate_are_not_of_a_queue(paths):
+    """The same transfer, on a path that carried far more before the onset."""
+    out, back = paths["slac → cern"], paths["cern → slac"]
+    lossy(out, back)
+    transfers(out, [1.2e8] * 9, NOW - timedelta(minutes=550))
+    real_test(out, "bbr_short_queue_180ms", NOW - timedelta(minutes=3), 19)
+
+    cause = gathered(incident(finding(out))).cause
+
+    assert ThroughputTest.objects.get(path_id=out.pk, measured_at__gte=BEGAN).verdict == "loss"
+    assert " retransmitted" in cause.sentence
+    assert "queue of the tests" not in cause.sentence
+
+
 def test_loss_that_a_path_always_had_shows_no_direction(paths):
     out, back = paths["slac → cern"], paths["cern → slac"]
     lossy(out, back)
