@@ -201,7 +201,8 @@ def _add_to_incidents(lasting: list[Incident], firing: list[RuleFinding], snapsh
     keys = troubles.lasting_keys(lasting_incidents)
     seen = route_places.with_routes(suspects.with_trips(snapshot, firing, keys), firing, keys)
     lost_at_s = lasting_state.lost_at_s(firing, lasting_incidents, now)
-    groups = causes.find_causes(firing, lasting_incidents, seen, lost_at_s)
+    cut_s = lasting_state.cut_s(firing, lasting_incidents, seen)
+    groups = causes.find_causes(firing, lasting_incidents, seen, lost_at_s, cut_s)
     for group in groups or causes.rejudge(lasting_incidents, seen):
         new = [finding.key for finding in group.findings]
         earlier = [

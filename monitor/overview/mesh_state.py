@@ -16,7 +16,7 @@ from monitor.accounts.read_limits import is_limited
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.loss import LossRule
 from monitor.alerts.evidence import words
-from monitor.alerts.incidents import quiet
+from monitor.alerts.incidents import gravest, quiet
 from monitor.alerts.incidents.queries import last_ended, lasting_incidents
 from monitor.alerts.models import Incident, QuietPeriod
 from monitor.analysis import figures
@@ -169,8 +169,8 @@ def _paths_in(incidents: Iterable[Incident]) -> set[int]:
 def _state_and_damage(incident: Incident) -> tuple[int, tuple[int, int, float]]:
     """Orders incidents by their damage: after those that go on those that may be over, then those back to normal."""
     if words.is_back_to_normal(incident):
-        return 0, words.damage(incident)
-    return (1 if words.may_be_over(incident) else GOES_ON), words.damage(incident)
+        return 0, gravest.damage(incident)
+    return (1 if words.may_be_over(incident) else GOES_ON), gravest.damage(incident)
 
 
 def _count(now: datetime, problem_paths: set[int], maintained: MaintainedPlaces) -> PathCounts:

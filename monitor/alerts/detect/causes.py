@@ -42,6 +42,8 @@ SHARE_OF_FLOOR = 0.5
 """If the minimum RTT rose by this share of the median's rise, all packets take longer: the route, not a busy host."""
 
 
+NO_TIMES: Mapping[int, float] = MappingProxyType({})
+
 SLOW_TRANSFERS = (Trouble.THROUGHPUT, Trouble.RESPONSES)
 """Troubles that bad round trips of the same path explain."""
 
@@ -68,16 +70,17 @@ def find_causes(
     findings: Sequence[RuleFinding],
     lasting: Sequence[LastingIncident],
     snapshot: Snapshot,
-    lost_at_s: Mapping[int, float] = MappingProxyType({}),
+    lost_at_s: Mapping[int, float] = NO_TIMES,
+    cut_s: Mapping[int, float] = NO_TIMES,
 ) -> list[CauseGroup]:
     """Group the findings that are in no lasting incident by their cause. `lost_at_s` is when the packets of a path were
-    lost, the median."""
+    lost, the median; `cut_s` when a path last answered before an outage."""
     of_trouble = {
         trouble: [finding for finding in findings if trouble_of(finding.rule) == trouble] for trouble in Trouble
     }
     groups = [
         group
-        for together in troubles.bad_together(of_trouble[Trouble.ROUND_TRIPS], lasting, snapshot, lost_at_s)
+        for together in troubles.bad_together(of_trouble[Trouble.ROUND_TRIPS], lasting, snapshot, lost_at_s, cut_s)
         for group in _group(Trouble.ROUND_TRIPS, together, lasting, snapshot)
     ]
     explained = {
@@ -109,7 +112,7 @@ def rejudge(lasting: Sequence[LastingIncident], snapshot: Snapshot) -> list[Caus
     scopes = _scopes(snapshot.paths) if wide else {}
     groups, taken = [], {incident.cause for incident in lasting}
     for incident in wide:
-        scope, path_ids = scopes.get(incident.cause, frozenset()), {path_id for path_id, _ in incident.keys}
+        scope, path_ids = scopes.get(incident.cause, frozenset()), incident.path_ids
         if not scope - path_ids:
             continue
         others = [other for other in lasting if other is not incident]
@@ -188,6 +191,7 @@ def _explain(
     and do not count."""
     paths = trouble.paths_of(snapshot)
     findings, bad, unknown = together.findings, together.path_ids, frozenset(elsewhere)
+    unknown |= together.apart - bad
     evidence = None
     if trouble is Trouble.ROUND_TRIPS:
         unknown |= paths_without_bursts(snapshot) - bad
@@ -237,9 +241,7 @@ def _mergeable(
     named after, or less than all paths of its name (`scopes`). Empty if another lasting incident already has the label.
     """
     explained = frozenset(
-        incident.cause
-        for incident in lasting
-        if incident.cause in held and {path_id for path_id, _ in incident.keys} <= cause.path_ids
+        incident.cause for incident in lasting if incident.cause in held and incident.path_ids <= cause.path_ids
     )
     is_taken = label in {incident.cause for incident in lasting} - explained
     is_wider = cause.kind not in (CauseKind.PATH, CauseKind.PAIR) and explained <= set(pairs)

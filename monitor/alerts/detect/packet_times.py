@@ -147,6 +147,18 @@ class Packets:
         return (self.earliest_s + self.latest_s) / 2.0
 
 
+def bursts_by_key(columns: Mapping[str, Floats], direction: str) -> dict[BurstsKey, PathBursts]:
+    """The newest bursts by path, of these columns; `direction` is that of STAMP packets, or empty."""
+    prefix = f"{direction}_" if direction else ""
+    ids, starts = np.unique(columns["path_id"], return_index=True)
+    ends = [*starts.tolist(), len(columns["path_id"])][1:]
+    names = ("at_s", f"{prefix}sent", f"{prefix}received")
+    return {
+        (int(path_id), direction): PathBursts(*(columns[name][first:end] for name in names))
+        for path_id, first, end in zip(ids.tolist(), starts.tolist(), ends, strict=True)
+    }
+
+
 def spacings(path_ids: Iterable[int]) -> dict[int, Spacing]:
     """The spacing of the pings of these paths: a query."""
     of_path: dict[int, list[Spacing]] = {}

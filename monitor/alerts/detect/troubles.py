@@ -3,7 +3,8 @@
 In: findings of an evaluation, and the lasting incidents with the state of each finding. Out: `BadTogether`, for each of
 which `causes` finds the causes. A finding that is back to normal counts for those only that were bad while it was; one
 that is bad again may be part of another trouble. A path without replies has no delay: an outage and a delay are no
-common trouble, while partial loss and delay may both be of a queue.
+common trouble, while partial loss and delay may both be of a queue. Nor are an outage and a partial loss that was there
+before it, on paths that answer all the while.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from monitor.alerts.detect.silence import silent_since
 from monitor.alerts.detect.snapshot import Key, Snapshot
 
 LOSS_EFFECTS = (Effect.LOSS, Effect.UNREACHABLE)
+LEAD_S = 60.0
+"""Some loss may go before an outage of the same trouble by so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +29,9 @@ class LastingIncident:
     begin of these; None if not known.
 
     `recovered_s` is since when a finding is back to normal, in seconds since the epoch; `relapsed` are those that were
-    and are bad again, `outages` those without any reply. `findings` are all of them. `may_be_narrower`: it is so young
-    that evidence may still come.
+    and are bad again, `outages` those without any reply, `cut_s` the last reply before each of these. `detected_s` is
+    when the findings of partial loss were detected. `findings` are all of them, `ended` the paths of those that are
+    over. `may_be_narrower`: it is so young that evidence may still come.
     """
 
     cause: str
@@ -36,8 +40,16 @@ class LastingIncident:
     recovered_s: Mapping[Key, float] = field(default_factory=dict)
     relapsed: frozenset[Key] = frozenset()
     outages: frozenset[Key] = frozenset()
+    cut_s: Mapping[Key, float] = field(default_factory=dict)
+    detected_s: Mapping[Key, float] = field(default_factory=dict)
+    ended: frozenset[int] = frozenset()
     findings: tuple[RuleFinding, ...] = ()
     may_be_narrower: bool = False
+
+    @property
+    def path_ids(self) -> frozenset[int]:
+        """The paths of all its findings, also of those that are over: it is about these at its peak."""
+        return self.ended | {path_id for path_id, _ in self.keys}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +57,15 @@ class BadTogether:
     """Findings without an incident and paths of lasting ones that may have a common cause.
 
     `held` is the incident of each finding of those that have one, `relapsed` that of the findings among `new` that were
-    back to normal. `findings` are all that fire now.
+    back to normal. `findings` are all that fire now. `apart` are the paths of those with another trouble, which tell
+    nothing of this.
     """
 
     new: tuple[RuleFinding, ...]
     findings: tuple[RuleFinding, ...]
     held: Mapping[Key, str]
     relapsed: Mapping[Key, str] = field(default_factory=dict)
+    apart: frozenset[int] = frozenset()
 
     @property
     def keys(self) -> frozenset[Key]:
@@ -89,8 +103,10 @@ def bad_together(
     lasting: Sequence[LastingIncident],
     snapshot: Snapshot,
     lost_at_s: Mapping[int, float],
+    cut_s: Mapping[int, float],
 ) -> list[BadTogether]:
-    """The findings of bad RTT or loss without an incident, in parts that may each have a common cause."""
+    """The findings of bad RTT or loss without an incident, in parts that may each have a common cause. `cut_s` is the
+    last reply of the paths of new findings that are outages."""
     already = lasting_keys(lasting)
     recovered_s = {key: at_s for incident in lasting for key, at_s in incident.recovered_s.items()}
     relapsed = {key: incident.cause for incident in lasting for key in incident.relapsed}
@@ -98,11 +114,16 @@ def bad_together(
     new = [finding for finding in findings if finding.key not in already or finding.key in relapsed]
     times_s = {finding.key: _time_s(finding, snapshot, lost_at_s) for finding in new}
 
-    def part(of_part: Sequence[RuleFinding], least_s: float, keeps: Callable[[Key], bool]) -> BadTogether:
-        """With the lasting findings that were bad at `least_s` or are, if kept."""
+    def part(
+        of_part: Sequence[RuleFinding],
+        least_s: float,
+        keeps: Callable[[Key], bool],
+        apart: frozenset[Key] = frozenset(),
+    ) -> BadTogether:
+        """With the lasting findings that were bad at `least_s` or are, if kept and not `apart`."""
 
         def is_in(key: Key) -> bool:
-            is_bad = recovered_s.get(key, least_s) >= least_s
+            is_bad = recovered_s.get(key, least_s) >= least_s and key not in apart
             return trouble_of(key[1]) is Trouble.ROUND_TRIPS and is_bad and key not in relapsed and keeps(key)
 
         own = {finding.key for finding in of_part}
@@ -112,6 +133,7 @@ def bad_together(
             (*of_part, *again),
             _held(lasting, is_in),
             {key: cause for key, cause in relapsed.items() if key in own},
+            frozenset(path_id for path_id, _ in apart),
         )
 
     last_s = max(recovered_s.values(), default=-float("inf"))
@@ -119,6 +141,11 @@ def bad_together(
     now = [finding for finding in new if times_s[finding.key] > last_s]
     parts = []
     for at_once in (earlier, now):
+        cut = [finding for finding in at_once if _is_loss(finding.key) and finding.path_id in cut_s]
+        before = _lossy_before(cut, lasting, snapshot, cut_s)
+        if before:
+            parts.append(part(cut, min(times_s[finding.key] for finding in cut), _is_loss, before))
+            at_once = [finding for finding in at_once if finding not in cut]
         least_s = min((times_s[finding.key] for finding in at_once), default=0.0)
         losses = [finding for finding in at_once if _is_loss(finding.key)]
         delays = [finding for finding in at_once if not _is_loss(finding.key)]
@@ -126,10 +153,31 @@ def bad_together(
             parts.append(part(losses, least_s, _is_loss))
             parts.append(part(delays, least_s, lambda key: key not in outages))
         elif losses:
-            parts.append(part(at_once, least_s, lambda key: True))
+            parts.append(part(at_once, least_s, lambda key: True, _cut_later(lasting, least_s)))
         else:
             parts.append(part(delays, least_s, lambda key: key not in outages))
     return [together for together in parts if together.new]
+
+
+def _lossy_before(
+    cut: Sequence[RuleFinding], lasting: Sequence[LastingIncident], snapshot: Snapshot, cut_s: Mapping[int, float]
+) -> frozenset[Key]:
+    """The lasting partial losses from before the outage of these findings, of paths that answer."""
+    own = {finding.path_id for finding in cut}
+    least_s = min((cut_s[path_id] for path_id in own), default=-float("inf")) - LEAD_S
+    return frozenset(
+        key
+        for incident in lasting
+        for key, detected_s in incident.detected_s.items()
+        if detected_s < least_s and key[0] not in own and not _is_silent(key[0], snapshot)
+    )
+
+
+def _cut_later(lasting: Sequence[LastingIncident], lost_s: float) -> frozenset[Key]:
+    """The lasting outages that began after these packets were lost."""
+    return frozenset(
+        key for incident in lasting for key, began_s in incident.cut_s.items() if lost_s < began_s - LEAD_S
+    )
 
 
 def settled_s(lasting: Sequence[LastingIncident], snapshot: Snapshot) -> dict[int, float]:
@@ -152,8 +200,11 @@ def _is_loss(key: Key) -> bool:
 
 
 def _is_outage(finding: RuleFinding, snapshot: Snapshot) -> bool:
-    is_silent = finding.path_id in snapshot.rows and silent_since(finding.path_id, snapshot) is not None
-    return is_silent or rule_of(finding.rule).effect is Effect.UNREACHABLE
+    return _is_silent(finding.path_id, snapshot) or rule_of(finding.rule).effect is Effect.UNREACHABLE
+
+
+def _is_silent(path_id: int, snapshot: Snapshot) -> bool:
+    return path_id in snapshot.rows and silent_since(path_id, snapshot) is not None
 
 
 def _time_s(finding: RuleFinding, snapshot: Snapshot, lost_at_s: Mapping[int, float]) -> float:

@@ -5,19 +5,18 @@ In: an incident with its paths. Out: a headline, or a clause of it. `monitor.ale
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 
-from monitor.alerts.detect.rules.catalogue import RULES, rule_of
+from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.evidence.likely_cause import cause_place
 from monitor.alerts.evidence.pooled_loss import PathLevel, of_all, with_worst, worse_text
 from monitor.alerts.evidence.stated import BY_STAMP, BY_TESTS
-from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, at_detection, is_normal_again, level_of
+from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_normal_again, level_of
 from monitor.alerts.incidents.gravest import (
     SAME_ONSET,
     OutageTimes,
@@ -26,7 +25,7 @@ from monitor.alerts.incidents.gravest import (
     of_gravest_rule,
     unanswered_since,
 )
-from monitor.alerts.models import HistoryEvent, Incident, IncidentPath, Severity
+from monitor.alerts.models import HistoryEvent, Incident, IncidentPath
 from monitor.analysis import figures as shown
 
 PLACES = ("AS ", "uplink ", "hop ", "link ", "the border ", "all ")
@@ -86,6 +85,10 @@ def brief(incident: Incident, now: datetime) -> str:
         silent = shown.time_so_far((now - silent_since).total_seconds())
         return f"{incident.toward or cause_place(incident.cause)} no reply{_seen_on(incident)} for {silent}"
     outage = was_outage(incident)
+    at_first, ended = outage_before_loss(incident), until(incident)
+    if at_first is not None and ended is not None:
+        silent = shown.duration((at_first.first_reply - at_first.last_reply).total_seconds())
+        return f"{cause_place(incident.cause)} no reply for {silent}, then loss until {ended:%H:%M} UTC"
     if outage is not None and incident.closed_at is None:
         silent = shown.duration((outage.first_reply - outage.last_reply).total_seconds())
         again = f"replies again since {outage.first_reply:%H:%M:%S} UTC, {_since_outage(incident)}"
@@ -137,9 +140,10 @@ def symptom(incident: Incident) -> str:
     if outage is not None and incident.closed_at is not None and rule_of(rows[0].rule).effect is Effect.LOSS:
         return "no reply"
     if outage is not None and incident.closed_at is None:
-        day = "" if outage.first_reply.date() == outage.last_reply.date() else "%Y-%m-%d "
-        times = f"from {outage.last_reply:%Y-%m-%d %H:%M:%S} to {outage.first_reply.strftime(f'{day}%H:%M:%S')} UTC"
-        return f"no reply {times}, since then {_since_outage(incident).removesuffix(' since')}"
+        return f"no reply {_times_text(outage)}, since then {_since_outage(incident).removesuffix(' since')}"
+    at_first = outage_before_loss(incident)
+    if at_first is not None:
+        return f"no reply {_times_text(at_first)}, then loss"
     return _symptom(incident, rows) if rows else rule_of(incident.rule).words
 
 
@@ -149,6 +153,17 @@ def was_outage(incident: Incident) -> OutageTimes | None:
     if outage is None or (ended is not None and ended > outage.first_reply + OUTAGE_ALONE):
         return None
     return outage
+
+
+def outage_before_loss(incident: Incident) -> OutageTimes | None:
+    """The outage as which an incident of loss began that is over, and went on with partial loss."""
+    is_of_loss = rule_of(incident.rule).effect in (Effect.LOSS, Effect.UNREACHABLE)
+    return ended_outage(incident) if is_of_loss and incident.closed_at and was_outage(incident) is None else None
+
+
+def _times_text(outage: OutageTimes) -> str:
+    day = "" if outage.first_reply.date() == outage.last_reply.date() else "%Y-%m-%d "
+    return f"from {outage.last_reply:%Y-%m-%d %H:%M:%S} to {outage.first_reply.strftime(f'{day}%H:%M:%S')} UTC"
 
 
 def _since_outage(incident: Incident) -> str:
@@ -172,17 +187,6 @@ def worst_finding(incident: Incident) -> IncidentPath | None:
     """The finding that the title has the figure of; None for an incident without findings."""
     rows = of_gravest_rule(incident)
     return _worst(rows, is_open=incident.closed_at is None)[0] if rows else None
-
-
-def damage(incident: Incident) -> tuple[int, int, float]:
-    """Orders incidents by their damage: severity, then the gravest rule, then its worst figure."""
-    order = {name: number for number, name in enumerate(reversed(RULES))}
-    rows = of_gravest_rule(incident)
-    gravest = rows[0].rule if rows else incident.rule
-    peaks = [at_detection(row.figures) if (level := level_of(row)) is None else level.peak for row in rows]
-    sign = -1.0 if rule_of(gravest).effect is Effect.LOW_THROUGHPUT else 1.0
-    worst = max((sign * peak for peak in peaks if peak is not None), default=-math.inf)
-    return Severity(incident.severity).rank, order.get(gravest, -1), worst
 
 
 def place(incident: Incident) -> str:

@@ -6,16 +6,17 @@ the refresh of evidence all take the outage from here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db.models.fields.json import KT
 
-from monitor.alerts.detect.rules.catalogue import RULES
-from monitor.alerts.detect.rules.finding import RuleFinding
-from monitor.alerts.incidents.finding_level import level_of
-from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
+from monitor.alerts.detect.rules.catalogue import RULES, rule_of
+from monitor.alerts.detect.rules.finding import Effect, RuleFinding
+from monitor.alerts.incidents.finding_level import at_detection, level_of
+from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath, Severity
 
 SAME_ONSET = timedelta(minutes=2)
 """An outage that began so near to its incident's onset is that of the whole incident."""
@@ -83,6 +84,17 @@ def ended_outage(incident: Incident) -> OutageTimes | None:
     last_reply, first_reply = max(of.last_reply for of in ended), max(of.first_reply for of in ended)
     latest = incident.opened_at if incident.began_at is None else incident.began_at + SAME_ONSET
     return OutageTimes(last_reply, first_reply) if last_reply <= latest else None
+
+
+def damage(incident: Incident) -> tuple[int, int, float]:
+    """Orders incidents by their damage: severity, then the gravest rule, then its worst figure."""
+    order = {name: number for number, name in enumerate(reversed(RULES))}
+    rows = of_gravest_rule(incident)
+    gravest = rows[0].rule if rows else incident.rule
+    peaks = [at_detection(row.figures) if (level := level_of(row)) is None else level.peak for row in rows]
+    sign = -1.0 if rule_of(gravest).effect is Effect.LOW_THROUGHPUT else 1.0
+    worst = max((sign * peak for peak in peaks if peak is not None), default=-math.inf)
+    return Severity(incident.severity).rank, order.get(gravest, -1), worst
 
 
 def with_turned_outage(incidents: Sequence[Incident]) -> list[Incident]:

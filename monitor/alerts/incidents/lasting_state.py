@@ -16,7 +16,7 @@ from django.db.models import Q
 
 from monitor.alerts.detect import packet_times
 from monitor.alerts.detect.causes import CauseGroup
-from monitor.alerts.detect.packet_times import BurstsKey, EndedOutage, PathBursts
+from monitor.alerts.detect.packet_times import BurstsKey, EndedOutage, PathBursts, bursts_by_key
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding
 from monitor.alerts.detect.silence import silent_since
@@ -30,6 +30,8 @@ from monitor.archive.queries.for_alerts import newest_bursts
 REJUDGED_FOR = timedelta(minutes=15)
 """After its newest finding: by then the paths of a cause have alarmed, or are known not to be affected."""
 LEAST_OUTAGE_RATIO = 0.9
+LATELY_CUT = timedelta(minutes=10)
+"""An outage is detected within this time."""
 SETTLED = timedelta(minutes=2)
 """After the first reply of an outage: by then the other bursts of its cycle have been delivered."""
 
@@ -37,9 +39,11 @@ SETTLED = timedelta(minutes=2)
 def of_incident(incident: Incident, now: datetime) -> LastingIncident:
     """The state of a lasting incident by its findings that are not over."""
     rows = [row for row in incident.paths.all() if not row.is_over]
-    recovered_s, relapsed = {}, set()
+    recovered_s, relapsed, last_answered_s = {}, set(), {}
     for row in rows:
         level = level_of(row)
+        if _is_outage(row) and (last_reply := _last_answer(row, level)) is not None:
+            last_answered_s[_key(row)] = last_reply.timestamp()
         if level is None or level.recovered_at is None:
             continue
         if is_normal_again(row):
@@ -54,6 +58,9 @@ def of_incident(incident: Incident, now: datetime) -> LastingIncident:
         recovered_s,
         frozenset(relapsed),
         frozenset(_key(row) for row in rows if _is_outage(row)),
+        last_answered_s,
+        {_key(row): row.added_at.timestamp() for row in rows if _is_loss(row) and not _is_outage(row)},
+        frozenset(row.path_id for row in incident.paths.all() if row.is_over),
         tuple(map(_as_finding, rows)),
         may_be_narrower=2 * losses > len(rows) and now - max(row.added_at for row in rows) <= REJUDGED_FOR,
     )
@@ -61,11 +68,11 @@ def of_incident(incident: Incident, now: datetime) -> LastingIncident:
 
 def lost_at_s(findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident], now: datetime) -> dict[int, float]:
     """When the packets of new findings of loss were lost, in seconds since the epoch: the median, by path. Empty where
-    no finding of a lasting incident is back to normal."""
+    no finding of a lasting incident is back to normal, and none is an outage."""
     already = lasting_keys(lasting)
     lossy = [finding for finding in findings if rule_of(finding.rule).effect in LOSS_EFFECTS]
     since_s = {finding.path_id: finding.since.timestamp() for finding in lossy if finding.key not in already}
-    if not since_s or not any(incident.recovered_s for incident in lasting):
+    if not since_s or not any(incident.recovered_s or incident.cut_s for incident in lasting):
         return {}
     columns = newest_bursts(list(since_s), list(since_s.values()), now)
     medians_s = {}
@@ -75,6 +82,23 @@ def lost_at_s(findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident
         if len(lost) and lost[-1] > 0:
             medians_s[path_id] = float(columns["at_s"][is_own][np.searchsorted(lost, lost[-1] / 2.0)])
     return medians_s
+
+
+def cut_s(findings: Sequence[RuleFinding], lasting: Sequence[LastingIncident], snapshot: Snapshot) -> dict[int, float]:
+    """When the paths of new findings of loss last answered before an outage that lasts or has just ended, in seconds
+    since the epoch. Empty where no partial loss lasts that might be taken for a part of it; else three queries."""
+    already = lasting_keys(lasting)
+    new = [finding for finding in findings if finding.key not in already]
+    lossy = {finding.path_id for finding in new if rule_of(finding.rule).effect in LOSS_EFFECTS}
+    if not lossy or not any(incident.detected_s for incident in lasting):
+        return {}
+    silent = {path_id: at for path_id in lossy if (at := silent_since(path_id, snapshot)) is not None}
+    lossy -= silent.keys()
+    columns = newest_bursts(list(lossy), [(snapshot.now - LATELY_CUT).timestamp()] * len(lossy), snapshot.now)
+    bursts = bursts_by_key(columns, "")
+    whole_lost = {path_id: at for (path_id, _), of_path in bursts.items() if (at := of_path.whole_lost_at) is not None}
+    replies = silent | packet_times.last_replies_before_runs(whole_lost, snapshot.now)
+    return {path_id: at.timestamp() for path_id, at in replies.items()}
 
 
 def settled_at(rows: Sequence[IncidentPath], since: datetime) -> dict[Key, datetime]:
@@ -189,6 +213,15 @@ def _is_outage(row: IncidentPath) -> bool:
         return True
     is_loss = level is not None and level.unit is LevelUnit.LOSS_RATIO
     return is_loss and level is not None and (level.unanswered_since is not None or level.peak >= LEAST_OUTAGE_RATIO)
+
+
+def _last_answer(row: IncidentPath, level: FindingLevel | None) -> datetime | None:
+    """The last reply before the outage of a finding."""
+    if level is not None and level.unanswered_since is not None:
+        return level.unanswered_since
+    if level is not None and level.ended_outage is not None:
+        return level.ended_outage.last_reply
+    return row.since if rule_of(row.rule).effect is Effect.UNREACHABLE else None
 
 
 def _as_finding(row: IncidentPath) -> RuleFinding:

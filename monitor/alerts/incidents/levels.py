@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from monitor.alerts.detect.damage import CRITICAL_TESTS, severity_of
 from monitor.alerts.detect.delay_windows import level_ms
-from monitor.alerts.detect.packet_times import SAME_S, BurstsKey, EndedOutage, PathBursts
+from monitor.alerts.detect.packet_times import SAME_S, BurstsKey, EndedOutage, PathBursts, bursts_by_key
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, Trouble
@@ -123,23 +123,12 @@ def _newest_bursts(lasting: Sequence[Incident], snapshot: Snapshot) -> dict[Burs
     bursts: dict[BurstsKey, PathBursts] = {}
     if since_s[False]:
         columns = newest_bursts(list(since_s[False]), list(since_s[False].values()), snapshot.now)
-        bursts |= _bursts_by_key(columns, "")
+        bursts |= bursts_by_key(columns, "")
     if since_s[True]:
         columns = newest_directions(list(since_s[True]), list(since_s[True].values()), snapshot.now)
         for direction in DIRECTIONS:
-            bursts |= _bursts_by_key(columns, direction)
+            bursts |= bursts_by_key(columns, direction)
     return bursts
-
-
-def _bursts_by_key(columns: Mapping[str, Floats], direction: str) -> dict[BurstsKey, PathBursts]:
-    prefix = f"{direction}_" if direction else ""
-    ids, starts = np.unique(columns["path_id"], return_index=True)
-    ends = [*starts.tolist(), len(columns["path_id"])][1:]
-    names = ("at_s", f"{prefix}sent", f"{prefix}received")
-    return {
-        (int(path_id), direction): PathBursts(*(columns[name][first:end] for name in names))
-        for path_id, first, end in zip(ids.tolist(), starts.tolist(), ends, strict=True)
-    }
 
 
 def _bursts_key(row: IncidentPath) -> BurstsKey:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from monitor.alerts.evidence import words
+from monitor.alerts.incidents import gravest
 from monitor.alerts.models import Incident
 from monitor.archive.queries.for_reports import PathDay
 from monitor.archive.queries.paths import PathSummary
@@ -179,7 +180,7 @@ def _incident(incident: Incident, now: datetime) -> IncidentReport:
         title=words.headline(incident),
         symptom=words.symptom(incident),
         place=words.place(incident),
-        damage=words.damage(incident),
+        damage=gravest.damage(incident),
         opened_at=words.since(incident),
         closed_at=words.until(incident),
         seconds=words.lasted_s(incident, now),
