@@ -37,6 +37,7 @@ from monitor.alerts.detect.troubles import BadTogether, LastingIncident, lasting
 from monitor.analysis.alarms.candidates import CauseKind, PathLocation, candidates
 from monitor.analysis.alarms.grouping import LEAST_BAD, Cause, explain
 from monitor.mesh.queries import MeasuredPath
+from probes.quantities import counted
 
 SHARE_OF_FLOOR = 0.5
 """If the minimum RTT rose by this share of the median's rise, all packets take longer: the route, not a busy host."""
@@ -78,10 +79,11 @@ def find_causes(
     of_trouble = {
         trouble: [finding for finding in findings if trouble_of(finding.rule) == trouble] for trouble in Trouble
     }
+    firing = frozenset(finding.path_id for finding in findings)
     groups = [
         group
         for together in troubles.bad_together(of_trouble[Trouble.ROUND_TRIPS], lasting, snapshot, lost_at_s, cut_s)
-        for group in _group(Trouble.ROUND_TRIPS, together, lasting, snapshot)
+        for group in _group(Trouble.ROUND_TRIPS, together, lasting, snapshot, firing)
     ]
     explained = {
         path_id: incident.cause
@@ -99,9 +101,9 @@ def find_causes(
                 slow.append(finding)
             else:
                 groups.append(CauseGroup(explained[finding.path_id], (finding,), ""))
-        groups += _group(trouble, troubles.all_together(trouble, slow, lasting), lasting, snapshot)
+        groups += _group(trouble, troubles.all_together(trouble, slow, lasting), lasting, snapshot, firing)
     without_data = troubles.all_together(Trouble.NO_DATA, of_trouble[Trouble.NO_DATA], lasting)
-    return groups + _group(Trouble.NO_DATA, without_data, lasting, snapshot)
+    return groups + _group(Trouble.NO_DATA, without_data, lasting, snapshot, firing)
 
 
 def rejudge(lasting: Sequence[LastingIncident], snapshot: Snapshot) -> list[CauseGroup]:
@@ -155,13 +157,17 @@ def _with_slow_transfers(
 
 
 def _group(
-    trouble: Trouble, together: BadTogether, lasting: Sequence[LastingIncident], snapshot: Snapshot
+    trouble: Trouble,
+    together: BadTogether,
+    lasting: Sequence[LastingIncident],
+    snapshot: Snapshot,
+    firing: frozenset[int],
 ) -> list[CauseGroup]:
     if not together.new:
         return []
     paths = trouble.paths_of(snapshot)
     groups = []
-    for cause, label, because in _explain(trouble, together, lasting, snapshot):
+    for cause, label, because in _explain(trouble, together, lasting, snapshot, firing=firing):
         of_cause = tuple(finding for finding in together.new if finding.path_id in cause.path_ids)
         if not of_cause:
             continue
@@ -186,9 +192,10 @@ def _explain(
     lasting: Sequence[LastingIncident],
     snapshot: Snapshot,
     elsewhere: Collection[int] = (),
+    firing: frozenset[int] = frozenset(),
 ) -> list[tuple[Cause, str, str]]:
     """The causes of these bad paths, each with its name and the evidence for it. Those `elsewhere` have another cause
-    and do not count."""
+    and do not count; those `firing` or in another incident are not called normal."""
     paths = trouble.paths_of(snapshot)
     findings, bad, unknown = together.findings, together.path_ids, frozenset(elsewhere)
     unknown |= together.apart - bad
@@ -201,13 +208,26 @@ def _explain(
     ways = {finding.path_id: finding.figures[DIRECTION] for finding in findings if DIRECTION in finding.figures}
     place = None if evidence is None else common_place(snapshot, bad, unknown, evidence, ways)
     places = {} if place is None else {place.name: place.path_ids}
+    troubled = (_not_normal(lasting) | firing) - bad
+    scopes = _scopes(paths) if troubled else {}
     causes = []
     for cause in explain(lines, bad & paths.keys(), unknown, _links(paths.values()), evidence, places):
         of_cause = [finding for finding in together.new if finding.path_id in cause.path_ids]
         own = _agent_trouble(trouble, cause, of_cause, snapshot)
         label = f"agent of {cause.name}" if own else _label(trouble, cause.kind, cause.name, paths)
-        causes.append((cause, label, _evidence_text(trouble, cause, own, place)))
+        in_others = (cause.without_alarm | unknown) & troubled - scopes.get(label, frozenset())
+        causes.append((cause, label, _evidence_text(trouble, cause, own, place, in_others)))
     return causes
+
+
+def _not_normal(lasting: Sequence[LastingIncident]) -> frozenset[int]:
+    """The paths of lasting incidents that are not back to normal."""
+    return frozenset(
+        path_id
+        for incident in lasting
+        for path_id, rule in incident.keys
+        if (path_id, rule) not in incident.recovered_s
+    )
 
 
 def _own_name(
@@ -319,8 +339,15 @@ def _minimum_rose(figures: Mapping[str, Any]) -> bool:
     return bool(rise_ms > 0.0 and figures.get("minimum_rise_ms", 0.0) >= SHARE_OF_FLOOR * rise_ms)
 
 
-def _evidence_text(trouble: Trouble, cause: Cause, own: Sequence[str] = (), place: CommonPlace | None = None) -> str:
-    """The evidence for a cause and against others: bad paths in this direction, in the reverse and elsewhere."""
+def _evidence_text(
+    trouble: Trouble,
+    cause: Cause,
+    own: Sequence[str] = (),
+    place: CommonPlace | None = None,
+    in_others: frozenset[int] = frozenset(),
+) -> str:
+    """The evidence for a cause and against others: bad paths in this direction, in the reverse and elsewhere; without
+    those `in_others`, the paths of other incidents."""
     if cause.kind in (CauseKind.PATH, CauseKind.PAIR):
         return ""
     name = {CauseKind.OUTBOUND: f"{cause.name} outbound", CauseKind.INBOUND: f"{cause.name} inbound"}.get(
@@ -335,7 +362,10 @@ def _evidence_text(trouble: Trouble, cause: Cause, own: Sequence[str] = (), plac
         reverse = "inbound" if cause.kind is CauseKind.OUTBOUND else "outbound"
         parts.append(_share(reverse, cause.reverse_bad, cause.reverse_known, cause.reverse_unclear))
     if cause.elsewhere_known:
-        parts.append(_share(ELSEWHERE, cause.elsewhere_bad, cause.elsewhere_known))
+        rest = cause.elsewhere_known - len(cause.without_alarm & in_others)
+        apart = f"{len(in_others)} of other incidents"
+        share = _share(ELSEWHERE, cause.elsewhere_bad, rest)
+        parts.append((f"{share}, but for {apart}" if rest else f"elsewhere {apart}") if in_others else share)
     if own:
         parts.append(f"it is the agent of {cause.name} itself: {', '.join(own)}")
     elif trouble is Trouble.ROUND_TRIPS and _is_outbound_alone(cause):
@@ -349,4 +379,4 @@ def _evidence_text(trouble: Trouble, cause: Cause, own: Sequence[str] = (), plac
 def _share(where: str, bad: int, paths: int, unclear: int = 0) -> str:
     if bad or unclear:
         return f"{where} {bad} of {paths}" + (f" ({unclear} unclear)" if unclear else "")
-    return f"{'all other paths' if where == ELSEWHERE else where} normal ({paths} paths)"
+    return f"{'all other paths' if where == ELSEWHERE else where} normal ({counted(paths, 'path')})"

@@ -166,6 +166,7 @@ def test_paths_of_other_incidents_are_not_called_normal(paths):
 
     agent = Incident.objects.get(cause="agent of fnal")
     assert Share(**agent.shares[-1]).text == "all other paths normal (1 path), but for 1 of other incidents"
+    assert "all other paths normal (1 path), but for 1 of other incidents" in agent.summary
     loss = Incident.objects.get(paths__rule="loss")
     texts = [Share(**share).text for share in loss.shares]
     assert any(text.startswith("paths to slac: ") and ", but for 1 of other incidents" in text for text in texts)
