@@ -177,6 +177,18 @@ def without_ended(levels: Sequence[FindingLevel | None], now: datetime) -> list[
     ]
 
 
+def not_sliding(level: FindingLevel | None, before: FindingLevel | None) -> FindingLevel | None:
+    """The level, without a loss since the time that it had before if there was none since then."""
+    if not is_clean(level) or not is_clean(before) or level is None or before is None or level.since is None:
+        return level
+    return level if before.since is None else replace(level, since=min(level.since, before.since))
+
+
+def is_clean(level: FindingLevel | None) -> bool:
+    """Whether the present loss is none."""
+    return level is not None and level.unit is LevelUnit.LOSS_RATIO and level.now == 0.0
+
+
 def at_detection(figures: Mapping[str, Any]) -> float | None:
     """The figure with which a finding fired, in the unit of its level."""
     lost = loss_ratio(figures)

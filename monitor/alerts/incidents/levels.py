@@ -40,6 +40,7 @@ from monitor.alerts.incidents.finding_level import (
     at_detection,
     is_normal,
     level_of,
+    not_sliding,
     without_ended,
 )
 from monitor.alerts.incidents.history import add_severity
@@ -78,8 +79,10 @@ def update_levels(lasting: Sequence[Incident], snapshot: Snapshot, settings: Set
     changed = []
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
-        levels = [measure(row, incident, snapshot, bursts, ended) for row in rows]
-        for row, level in zip(rows, without_ended(levels, snapshot.now), strict=True):
+        measured = [not_sliding(measure(row, incident, snapshot, bursts, ended), level_of(row)) for row in rows]
+        levels = without_ended(measured, snapshot.now)
+        levels = lasting_state.after_losses_of_direction(incident, rows, levels, snapshot, bursts)
+        for row, level in zip(rows, levels, strict=True):
             if level is not None:
                 level = _with_recovery(row, lasting_state.with_last_reply(row, level, replies), snapshot)
             if level is not None and level != level_of(row):
