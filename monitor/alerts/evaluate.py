@@ -28,8 +28,8 @@ from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.detect.shares import Share, Shares
 from monitor.alerts.detect.snapshot import Key, Snapshot, baselines_of, take_directions, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
-from monitor.alerts.evidence import ending, titles, words
-from monitor.alerts.incidents import lasting_state, levels, lifecycle, queries, quiet
+from monitor.alerts.evidence import ending, titles
+from monitor.alerts.incidents import lasting_state, levels, lifecycle, queries, quiet, recovery
 from monitor.alerts.incidents.finding_level import is_normal_again
 from monitor.alerts.incidents.past_times import incident_times
 from monitor.alerts.incidents.quiet import QuietPaths
@@ -227,7 +227,7 @@ def _update_shares(lasting: list[Incident], firing: list[RuleFinding], snapshot:
     others = _OtherPaths(firing, lasting, snapshot)
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
-        if not rows or words.is_back_to_normal(incident):
+        if not rows or recovery.is_back_to_normal(incident):
             continue
         levels.set_shares(incident, others.shares([(row.path_id, row.rule) for row in rows]))
 

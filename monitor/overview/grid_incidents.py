@@ -17,15 +17,8 @@ from monitor.alerts.incidents.finding_level import is_normal_again, level_of
 from monitor.alerts.incidents.queries import ended_findings
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.queries.metrics import Metric
-from monitor.overview.incident_values import incident_value
-from monitor.overview.path_figures import (
-    KnownFields,
-    PathFigures,
-    after_incident,
-    by_incident,
-    figures_now,
-    without_data,
-)
+from monitor.overview.incident_values import IncidentValue, incident_value
+from monitor.overview.path_figures import FigureState, KnownFields, PathFigures, figures_now, judged
 
 AFTER = timedelta(microseconds=1)
 
@@ -103,3 +96,68 @@ def _end_of(finding: IncidentPath) -> datetime:
     if finding.ended_at is None or level is None or level.window_s is None or not is_normal_again(finding):
         return ended_at
     return finding.ended_at - timedelta(seconds=level.window_s)
+
+
+def without_data(path: PathFigures) -> PathFigures:
+    """The path without the figures of its window, which are older than an open incident of no data; a failed test is
+    newer."""
+    if path.state is FigureState.NOT_MEASURED:
+        return path
+    return PathFigures(
+        *(path.path_id, path.source, path.destination, path.family, path.incident_id, path.in_maintenance),
+        value_before=path.value_before,
+    )
+
+
+def by_incident(
+    metric: Metric, path: PathFigures, incident: IncidentValue | None, *, is_smallest_size: bool
+) -> PathFigures:
+    """The path with the present level of its open incident; a path that is not measured now stays so.
+
+    The rules count packets of all sizes and time the smallest: unless the figures are of the smallest, a path that is
+    worse by its own keeps them. So does a path of which only the figure at detection is known."""
+    if incident is None:
+        return path
+    path = replace(path, incident_peak=incident.peak, worst_loss=incident.worst_loss)
+    if incident.now is None or path.value is None or path.state is FigureState.TOTAL_LOSS or path.value == incident.now:
+        return path
+    is_worse = (path.value > incident.now) != metric.lower_is_worse
+    if is_worse and not (is_smallest_size and incident.is_level):
+        return path
+    is_total = metric is Metric.LOSS and incident.now >= 1.0
+    is_none = incident.loss is not None and not incident.loss.lost
+    return replace(
+        path,
+        state=FigureState.TOTAL_LOSS if is_total else FigureState.NONE_LOST if is_none else FigureState.VALUE,
+        value=incident.now,
+        value_measured=path.value,
+        level_s=incident.window_s,
+        level_since=incident.since,
+        value_loss=incident.loss,
+        value_sent=None if incident.loss is None else round(incident.loss.sent),
+        value_received=None if incident.loss is None else round(incident.loss.sent - incident.loss.lost),
+    )
+
+
+def after_incident(
+    metric: Metric,
+    path: PathFigures,
+    incident_id: int,
+    ended_at: datetime,
+    worst_value: IncidentValue | None,
+    since_end: PathFigures,
+) -> PathFigures:
+    """The path after an incident that ended within its window: with the figures since then where there are any, and
+    they are not worse. Of few packets they may be: an end makes nothing worse."""
+    is_since_end = bool(since_end.sent or since_end.tests_measured) and judged(metric, since_end) <= judged(
+        metric, path
+    )
+    return replace(
+        since_end if is_since_end else path,
+        value_before=path.value_before,
+        incident_peak=None if worst_value is None else worst_value.peak,
+        worst_loss=None if worst_value is None else worst_value.worst_loss,
+        ended_incident_id=incident_id,
+        ended_at=ended_at,
+        is_since_end=is_since_end,
+    )

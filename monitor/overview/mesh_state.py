@@ -16,7 +16,7 @@ from monitor.accounts.read_limits import is_limited
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.loss import LossRule
 from monitor.alerts.evidence import words
-from monitor.alerts.incidents import gravest, quiet
+from monitor.alerts.incidents import gravest, quiet, recovery
 from monitor.alerts.incidents.queries import last_ended, lasting_incidents
 from monitor.alerts.models import Incident, QuietPeriod
 from monitor.analysis import figures
@@ -139,8 +139,10 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     lasting = lasting_incidents() if grid is None else grid.lasting_incidents
     incidents = tuple(sorted((row for row in lasting if not row.is_pending), key=_state_and_damage, reverse=True))
     problem_paths, pending = _paths_in(incidents), _paths_in(row for row in lasting if row.is_pending)
-    back_to_normal = problem_paths - {key for incident in incidents for key in words.paths_not_normal(incident)}
-    going_on = {key for row in incidents if _state_and_damage(row)[0] == GOES_ON for key in words.paths_not_normal(row)}
+    back_to_normal = problem_paths - {key for incident in incidents for key in recovery.paths_not_normal(incident)}
+    going_on = {
+        key for row in incidents if _state_and_damage(row)[0] == GOES_ON for key in recovery.paths_not_normal(row)
+    }
     not_proven_over = problem_paths - back_to_normal - going_on if going_on else set()
     states = _count(now, problem_paths, maintained_places(now))
     cells = _cells(states, grid, lasting, now)
@@ -168,9 +170,9 @@ def _paths_in(incidents: Iterable[Incident]) -> set[int]:
 
 def _state_and_damage(incident: Incident) -> tuple[int, tuple[int, int, float]]:
     """Orders incidents by their damage: after those that go on those that may be over, then those back to normal."""
-    if words.is_back_to_normal(incident):
+    if recovery.is_back_to_normal(incident):
         return 0, gravest.damage(incident)
-    return (1 if words.may_be_over(incident) else GOES_ON), gravest.damage(incident)
+    return (1 if recovery.may_be_over(incident) else GOES_ON), gravest.damage(incident)
 
 
 def _count(now: datetime, problem_paths: set[int], maintained: MaintainedPlaces) -> PathCounts:
@@ -312,10 +314,10 @@ def _problems(
         return f"Open incident{'s' if others else ''}: {worst}."
     number = bad if bad > 0 else states.with_problems
     count = f"{figures.count(number)} of {_paths(states.paths)}"
-    if not was and words.is_back_to_normal(incidents[0]):
+    if not was and recovery.is_back_to_normal(incidents[0]):
         is_are = "is" if states.with_problems == 1 else "are"
         return f"{count} {is_are} back to normal, waiting to close: {worst}."
-    if not was and words.may_be_over(incidents[0]):
+    if not was and recovery.may_be_over(incidents[0]):
         return f"{count} had problems, not proven over so far: {worst}."
     verb = "had" if was else "has" if number == 1 else "have"
     return f"{count} {verb} problems{' then' if was else ''}: {worst}."

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from monitor.alerts.detect.packet_times import last_replies
@@ -27,8 +27,11 @@ from monitor.archive.queries.throughput.series import (
     throughput_summaries,
 )
 from monitor.archive.statements import LONGEST_RAW
-from monitor.overview.incident_values import IncidentValue
 from probes.contract import Outcome
+
+PRESENT_S = 120
+PRESENT_CYCLES = 3
+"""A newest burst older than the longer of both is not of now."""
 
 
 class FigureState(StrEnum):
@@ -61,7 +64,8 @@ class PathFigures:
     figures are those since its end if `is_since_end`.
 
     `measured_by` are the words for the packets of its bursts where they are no pings; `directions` the packets of its
-    STAMP tests in the same time, None where no reflector counts them.
+    STAMP tests in the same time, None where no reflector counts them. `stale_at` is the newest burst where it is
+    too old for figures of now.
     """
 
     path_id: int
@@ -98,6 +102,7 @@ class PathFigures:
     value_received: int | None = None
     measured_by: str | None = None
     directions: DirectionLosses | None = None
+    stale_at: datetime | None = None
 
     @property
     def proven_loss_ratio(self) -> float | None:
@@ -149,7 +154,7 @@ def badness(metric: Metric, path: PathFigures) -> tuple[int, float, int]:
     return _SEVERITY[path.state], figure, -path.path_id
 
 
-def _judged(metric: Metric, path: PathFigures) -> tuple[int, float]:
+def judged(metric: Metric, path: PathFigures) -> tuple[int, float]:
     """Orders figures by their class: the state first, then the figure by which a cell is classed."""
     figure = path.proven_loss_ratio if metric is Metric.LOSS else path.value
     sign = -1.0 if metric.lower_is_worse else 1.0
@@ -220,8 +225,17 @@ def figures_now(
     if metric is Metric.THROUGHPUT:
         newest = newest_throughput(begins, until)
         return _of_tests(paths, {tests.path_id: (tests, _rate_now_bps(tests)) for tests in newest})
-    cells = recent.grid(metric, begins, until, packet_bytes)
+    fresh_s = {path_id: max(PRESENT_S, PRESENT_CYCLES * every) for path_id, every in every_s.items()}
+    fresh_since = until - timedelta(seconds=min(fresh_s.values(), default=PRESENT_S))
+    cells = recent.grid(metric, begins, until, packet_bytes, fresh_since)
     figures = of_cells(metric, paths, cells, min(begins.values(), default=until), until)
+    stale = {
+        cell.path_id: cell.stale_at
+        for cell in cells
+        if cell.stale_at is not None and (until - cell.stale_at).total_seconds() > fresh_s[cell.path_id]
+    }
+    if stale:
+        figures = tuple(replace(path, stale_at=stale.get(path.path_id)) for path in figures)
     silent = {
         cell.path_id: cell.answered_at
         for cell in cells
@@ -229,17 +243,6 @@ def figures_now(
     }
     last = silent | last_replies(silent)
     return tuple(_in_outage(metric, path, last[path.path_id]) if path.path_id in last else path for path in figures)
-
-
-def without_data(path: PathFigures) -> PathFigures:
-    """The path without the figures of its window, which are older than an open incident of no data; a failed test is
-    newer."""
-    if path.state is FigureState.NOT_MEASURED:
-        return path
-    return PathFigures(
-        *(path.path_id, path.source, path.destination, path.family, path.incident_id, path.in_maintenance),
-        value_before=path.value_before,
-    )
 
 
 def _is_silent(cell: recent.RecentCell, every_s: int) -> bool:
@@ -262,60 +265,6 @@ def _in_outage(metric: Metric, path: PathFigures, last_reply: datetime) -> PathF
 def _rate_now_bps(tests: NewestThroughput) -> float | None:
     """The rate of the newest test; an earlier rate would hide that it failed."""
     return tests.throughput_bps if tests.latest_outcome == Outcome.MEASURED else None
-
-
-def by_incident(
-    metric: Metric, path: PathFigures, incident: IncidentValue | None, *, is_smallest_size: bool
-) -> PathFigures:
-    """The path with the present level of its open incident; a path that is not measured now stays so.
-
-    The rules count packets of all sizes and time the smallest: unless the figures are of the smallest, a path that is
-    worse by its own keeps them. So does a path of which only the figure at detection is known."""
-    if incident is None:
-        return path
-    path = replace(path, incident_peak=incident.peak, worst_loss=incident.worst_loss)
-    if incident.now is None or path.value is None or path.state is FigureState.TOTAL_LOSS or path.value == incident.now:
-        return path
-    is_worse = (path.value > incident.now) != metric.lower_is_worse
-    if is_worse and not (is_smallest_size and incident.is_level):
-        return path
-    is_total = metric is Metric.LOSS and incident.now >= 1.0
-    is_none = incident.loss is not None and not incident.loss.lost
-    return replace(
-        path,
-        state=FigureState.TOTAL_LOSS if is_total else FigureState.NONE_LOST if is_none else FigureState.VALUE,
-        value=incident.now,
-        value_measured=path.value,
-        level_s=incident.window_s,
-        level_since=incident.since,
-        value_loss=incident.loss,
-        value_sent=None if incident.loss is None else round(incident.loss.sent),
-        value_received=None if incident.loss is None else round(incident.loss.sent - incident.loss.lost),
-    )
-
-
-def after_incident(
-    metric: Metric,
-    path: PathFigures,
-    incident_id: int,
-    ended_at: datetime,
-    worst_value: IncidentValue | None,
-    since_end: PathFigures,
-) -> PathFigures:
-    """The path after an incident that ended within its window: with the figures since then where there are any, and
-    they are not worse. Of few packets they may be: an end makes nothing worse."""
-    is_since_end = bool(since_end.sent or since_end.tests_measured) and _judged(metric, since_end) <= _judged(
-        metric, path
-    )
-    return replace(
-        since_end if is_since_end else path,
-        value_before=path.value_before,
-        incident_peak=None if worst_value is None else worst_value.peak,
-        worst_loss=None if worst_value is None else worst_value.worst_loss,
-        ended_incident_id=incident_id,
-        ended_at=ended_at,
-        is_since_end=is_since_end,
-    )
 
 
 def of_cells(

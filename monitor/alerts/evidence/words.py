@@ -20,10 +20,19 @@ from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_n
 from monitor.alerts.incidents.gravest import (
     SAME_ONSET,
     OutageTimes,
-    active_findings,
     ended_outage,
     of_gravest_rule,
     unanswered_since,
+)
+from monitor.alerts.incidents.recovery import (
+    by_newest,
+    is_back_to_normal,
+    is_without_loss,
+    measured_until,
+    over_since,
+    paths_back_to_normal,
+    paths_not_normal,
+    without_newer_data,
 )
 from monitor.alerts.models import HistoryEvent, Incident, IncidentPath
 from monitor.analysis import figures as shown
@@ -70,6 +79,9 @@ def headline(incident: Incident) -> str:
     normal = len(paths_back_to_normal(incident))
     if 0 < normal < paths:
         several += f" ({normal} back to normal)"
+    silent = without_newer_data(incident)
+    if silent:
+        several += f" (no newer data on {', '.join(dict.fromkeys(str(row.path) for row in silent))})"
     silent_since = unanswered_since(incident)
     is_as_old = silent_since is not None and abs(silent_since - since(incident)) <= SAME_ONSET
     has_times = is_as_old or (incident.closed_at is None and ended_outage(incident) is not None)
@@ -93,47 +105,21 @@ def brief(incident: Incident, now: datetime) -> str:
         silent = shown.duration((outage.first_reply - outage.last_reply).total_seconds())
         again = f"replies again since {outage.first_reply:%H:%M:%S} UTC, {_since_outage(incident)}"
         return f"{cause_place(incident.cause)} {again}, after no reply for {silent}"
-    rows, lasted = of_gravest_rule(incident), duration_text(incident, now)
+    rows, lasted = by_newest(incident, of_gravest_rule(incident)), duration_text(incident, now)
+    if incident.closed_at is None:
+        lasted = shown.time_so_far((now - since(incident)).total_seconds())
     if outage is not None and rule_of(rows[0].rule).effect is Effect.LOSS:
         return f"{cause_place(incident.cause)} no reply for {lasted}"
     figure, peak = _brief_symptom(incident, rows) if rows else (rule_of(incident.rule).words, "")
     long = f", {peak} in the last {lasted}" if peak else f" for {lasted}"
+    if measured_until(incident) is not None:
+        long = ""
     return f"{incident.toward or cause_place(incident.cause)} {figure}{_seen_on(incident)}{long}"
-
-
-def is_back_to_normal(incident: Incident) -> bool:
-    """Whether all paths of an open incident are normal by now, and it waits to be resolved."""
-    return incident.closed_at is None and all(_is_calm(row) for row in active_findings(incident))
-
-
-def _is_calm(row: IncidentPath) -> bool:
-    """Whether a finding is back to normal and its path loses nothing: with a loss stated it is not called normal."""
-    level = level_of(row)
-    is_losing = level is not None and level.unit is LevelUnit.LOSS_RATIO and bool(level.now)
-    return is_normal_again(row) and not is_losing
-
-
-def may_be_over(incident: Incident) -> bool:
-    """Whether no path of an open incident of loss loses packets, but too few since prove that it is over."""
-    rows = [row for row in active_findings(incident) if not is_normal_again(row)]
-    return bool(rows) and all((level := level_of(row)) and _is_without_loss(row, level) for row in rows)
-
-
-def paths_back_to_normal(incident: Incident) -> set[int]:
-    """The paths of an open incident all findings of which are over or back to normal."""
-    if incident.closed_at is not None:
-        return set()
-    return {row.path_id for row in incident.paths.all()} - paths_not_normal(incident)
-
-
-def paths_not_normal(incident: Incident) -> set[int]:
-    """The paths of an open incident with a finding that lasts and is not back to normal."""
-    return {row.path_id for row in incident.paths.all() if not row.is_over and not _is_calm(row)}
 
 
 def symptom(incident: Incident) -> str:
     """The figure of the gravest rule on the worst path, now and at its peak: `loss 20% now, peak 22.5%`."""
-    rows, silent_since = of_gravest_rule(incident), unanswered_since(incident)
+    rows, silent_since = by_newest(incident, of_gravest_rule(incident)), unanswered_since(incident)
     if silent_since is not None:
         return f"no reply since {silent_since:%Y-%m-%d %H:%M:%S} UTC"
     outage = was_outage(incident)
@@ -221,14 +207,14 @@ def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[st
     if level is None:
         return _change(words, row.figures) or figure_text(row.rule, row.figures), ""
     if incident.closed_at is not None or level.now is None:
-        ending = "" if incident.closed_at is not None else ", no newer data"
+        ending = "" if incident.closed_at is not None else _no_newer_data(level)
         return f"{words} {_from_baseline(row.figures, level.unit, level.peak, level.peak_text)}{ending}", ""
     worse = _worse_text(incident, rows, level)
     figure = f"{words} {_from_baseline(row.figures, level.unit, level.now, level.now_text)}{worse}"
     if level.has_changed:
         figure += f" {level.when_text}"
     peak = f"{'down' if level.unit is LevelUnit.BITS_PER_SECOND else 'up'} to {level.peak_text}"
-    if _is_without_loss(row, level) or is_normal_again(row):
+    if is_without_loss(row, level) or is_normal_again(row):
         return _present_text(row, level), peak
     if abs(level.now - level.peak) <= PEAK_DIFFERS * abs(level.peak) or not level.is_below_peak:
         return figure, ""
@@ -240,18 +226,25 @@ def _worse_text(incident: Incident, rows: Sequence[IncidentPath], level: Finding
     return worse_text(level, _not_normal(rows)) if is_told else ""
 
 
-def _is_without_loss(row: IncidentPath, level: FindingLevel) -> bool:
-    return rule_of(row.rule).effect is Effect.LOSS and level.now == 0.0 and level.window_s is not None
-
-
 def _present_text(row: IncidentPath, level: FindingLevel) -> str:
-    """The present figure: `loss 20% now`, `no loss since 10:05:10 UTC`, `RTT back to 20.1 ms`."""
+    """The present figure: `loss 20% now`, `no loss since 10:05:10 UTC`, `RTT back to 20.1 ms since 10:05:10 UTC`."""
     words = rule_of(row.rule).words
-    if _is_without_loss(row, level):
+    if is_without_loss(row, level):
         return f"no {words} {level.since_text}{_proven(level)}"
     if level.unit is not LevelUnit.LOSS_RATIO and is_normal_again(row):
-        return f"{words} back to {level.now_text}"
+        return f"{words} back to {level.now_text}{_recovered(level)}"
     return f"{words} {level.now_text} {level.when_text}"
+
+
+def _recovered(level: FindingLevel) -> str:
+    """Since when a figure of bursts is back to normal; a test or a transaction has no such time."""
+    if level.recovered_at is None or level.since is None:
+        return ""
+    return f" since {level.recovered_at:%H:%M:%S} UTC"
+
+
+def _no_newer_data(level: FindingLevel) -> str:
+    return f", no newer data{'' if level.newest_at is None else f' since {level.newest_at:%H:%M:%S} UTC'}"
 
 
 def _change(words: str, figures: Mapping[str, Any]) -> str:
@@ -325,7 +318,7 @@ def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
     if incident.closed_at is not None:
         return f"{words} {worst} {level.peak_text}{was}"
     if level.now is None:
-        return f"{words} {worst} {level.peak_text}{was}, no newer data"
+        return f"{words} {worst} {level.peak_text}{was}{_no_newer_data(level)}"
     present = f"{_present_text(row, level)}{_worse_text(incident, rows, level)}"
     if level.is_at_peak or level.now_text == level.peak_text:
         return f"{present}{f', at its {worst}' if level.is_of_now else ''}{was}"
@@ -360,8 +353,9 @@ def until(incident: Incident) -> datetime | None:
 
 
 def lasted_s(incident: Incident, now: datetime) -> float:
-    """How long it lasted, in seconds, wherever a duration is stated: from the onset to its end, or to `now`."""
-    return max(((until(incident) or now) - since(incident)).total_seconds(), 0.0)
+    """How long it lasted, in seconds, wherever a duration is stated: from the onset to its end, also if it only waits
+    to be closed, or to `now`."""
+    return max(((until(incident) or over_since(incident) or now) - since(incident)).total_seconds(), 0.0)
 
 
 def period(incident: Incident) -> str:

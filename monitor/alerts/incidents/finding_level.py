@@ -44,7 +44,8 @@ class FindingLevel:
     are the packets since then, `worst` those of the worst such stretch, whose loss is the `peak`. `unanswered_since` is
     the last reply of a path that lost its newest cycles as a whole; None while it answers. `ended_outage` is the last
     such time, if the path answers again: the present is since then. `clean` are the newest packets, without a loss.
-    `recovered_at` is since when it was last back to normal, also if it is bad again.
+    `recovered_at` is since when it was last back to normal, also if it is bad again. `newest_at` is the newest burst of
+    the last figure, also where there is none now.
     """
 
     unit: LevelUnit
@@ -62,6 +63,7 @@ class FindingLevel:
     worst: LostPackets | None = None
     ended_outage: EndedOutage | None = None
     clean: CleanRun | None = None
+    newest_at: datetime | None = None
 
     @property
     def now_text(self) -> str:

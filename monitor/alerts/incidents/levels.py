@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from monitor.alerts.detect.damage import CRITICAL_TESTS, severity_of
 from monitor.alerts.detect.delay_windows import level_ms
 from monitor.alerts.detect.packet_times import SAME_S, BurstsKey, EndedOutage, PathBursts, bursts_by_key
+from monitor.alerts.detect.rtt_windows import RecentBursts
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, Trouble
@@ -105,14 +106,13 @@ def _store_worst_losses(lasting: Sequence[Incident]) -> None:
 
 
 def _with_recovery(row: IncidentPath, level: FindingLevel, snapshot: Snapshot) -> FindingLevel:
-    """The level with the time since when it is back to normal: that of its last change, if that is known."""
+    """The level with the time since when it is back to normal: of its first burst, which follows the last change."""
     before = level_of(row)
     if not is_normal(level, row):
         return level if before is None else replace(level, recovered_at=before.recovered_at)
     if before is not None and before.recovered_at is not None and is_normal(before, row):
         return replace(level, recovered_at=before.recovered_at)
-    since = snapshot.now - timedelta(seconds=level.window_s or 0.0)
-    return replace(level, recovered_at=level.began_at if level.has_changed and level.began_at else since)
+    return replace(level, recovered_at=level.since or snapshot.now - timedelta(seconds=level.window_s or 0.0))
 
 
 def _newest_bursts(lasting: Sequence[Incident], snapshot: Snapshot) -> dict[BurstsKey, PathBursts]:
@@ -217,10 +217,29 @@ def _rtt(row: IncidentPath, snapshot: Snapshot) -> FindingLevel:
     first = 0 if trips is None else int(np.searchsorted(trips.at_s, since_s))
     if trips is None or first == len(trips.at_s):
         return FindingLevel(LevelUnit.MILLISECONDS, None, 0.0)
-    newest = trips.part(first, len(trips.at_s)).newest(NOW_BURSTS)
+    of_window = trips.part(first, len(trips.at_s))
+    newest = of_window.newest(NOW_BURSTS)
     median_ms = float(np.median(level_ms(newest.values_ms, row.figures["figure"])))
+    level = FindingLevel(LevelUnit.MILLISECONDS, median_ms, median_ms)
+    if is_normal(level, row):
+        # Bursts of before the end are not part of the present.
+        of_window = of_window.part(_first_back(of_window, row.figures), len(of_window.at_s))
+        newest = of_window.newest(NOW_BURSTS)
+        median_ms = float(np.median(level_ms(newest.values_ms, row.figures["figure"])))
     window_s, since = now_s - float(newest.at_s[0]), _time(newest.at_s[0])
-    return FindingLevel(LevelUnit.MILLISECONDS, median_ms, median_ms, window_s=window_s, since=since)
+    newest_at = _time(newest.at_s[-1])
+    return FindingLevel(
+        LevelUnit.MILLISECONDS, median_ms, median_ms, window_s=window_s, since=since, newest_at=newest_at
+    )
+
+
+def _first_back(bursts: RecentBursts, figures: Mapping[str, Any]) -> int:
+    """The first of the newest bursts that are back to normal, of a path most of whose newest are: the beginning of the
+    run with the most that are nearer to the level before than to that of the finding, and the fewest that are not."""
+    values_ms = level_ms(bursts.values_ms, figures["figure"])
+    is_back = np.abs(values_ms - figures["before_ms"]) < np.abs(values_ms - figures["after_ms"])
+    gains = np.where(is_back, 1, -1)[::-1].cumsum()
+    return len(gains) - 1 - int(np.flatnonzero(gains == gains.max())[-1])
 
 
 def _loss(
@@ -277,6 +296,7 @@ def _loss(
         worst=worst,
         ended_outage=outage,
         clean=present.clean,
+        newest_at=_time(newest.at_s[-1]),
     )
 
 

@@ -39,29 +39,37 @@ _COUNTS = (
 )  # fmt: skip
 _CELL = (
     "bursts", "bursts_all_lost", "bursts_during_test", "bursts_not_measured", "sent", "received", "measured_at",
-    "answered_at",
+    "answered_at", "stale_at",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class RecentCell(GridCell):
     """A cell with the time of its newest burst, and of the newest with a reply; None where these are the same, or where
-    there is no reply."""
+    there is no reply. `stale_at` is its newest burst where that began before the present of any path."""
 
     measured_at: datetime | None
     answered_at: datetime | None
+    stale_at: datetime | None
 
 
 Columns = dict[str, list[Any]]
 """Columns of a summary by name, a value for each path; `path_id` is the path's."""
 
 
-def grid(metric: Metric, begins: Mapping[int, datetime], until: datetime, packet_bytes: int) -> list[RecentCell]:
-    """The metric of each path with a burst since its moment in `begins`. Raises `ValueError` for a metric that bursts
-    alone do not give."""
+def grid(
+    metric: Metric,
+    begins: Mapping[int, datetime],
+    until: datetime,
+    packet_bytes: int,
+    fresh_since: datetime | None = None,
+) -> list[RecentCell]:
+    """The metric of each path with a burst since its moment in `begins`; bursts before `fresh_since` are stale. Raises
+    `ValueError` for a metric that bursts alone do not give."""
     if metric in OF_WHOLE_HOURS:
         raise ValueError(f"{metric} is not made of bursts alone: ask for a period of whole hours")
-    columns = _counts(begins, until, packet_bytes, value="NULL" if metric not in COUNTED else metric.sql)
+    value = "NULL" if metric not in COUNTED else metric.sql
+    columns = _counts(begins, until, packet_bytes, value=value, fresh_since=fresh_since)
     values = columns["value"]
     if metric not in COUNTED:
         values = _values(metric, {**columns, **_figures(columns)})
@@ -84,7 +92,14 @@ def summary(path_id: int, packet_bytes: int, since: datetime, until: datetime) -
     return PathSummary(**named, packet_bytes=packet_bytes, estimate_bps=rate_bps, estimate_is_floor=is_floor)
 
 
-def _counts(begins: Mapping[int, datetime], until: datetime, packet_bytes: int, *, value: str) -> Columns:
+def _counts(
+    begins: Mapping[int, datetime],
+    until: datetime,
+    packet_bytes: int,
+    *,
+    value: str,
+    fresh_since: datetime | None = None,
+) -> Columns:
     """What can be counted of each path, with its round trips as sql/recent.sql packs them where `value` is no metric
     of counts."""
     with_rtts = value == "NULL"
@@ -100,6 +115,7 @@ def _counts(begins: Mapping[int, datetime], until: datetime, packet_bytes: int, 
         since=min(begins.values(), default=until),
         until=until,
         packet_bytes=packet_bytes,
+        fresh_since=fresh_since,
     )
     columns = zip(*rows, strict=True) if rows else ([] for _ in names)
     return {name: list(column) for name, column in zip(names, columns, strict=True)}

@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 
 from monitor.alerts.evidence import words
 from monitor.alerts.evidence.words import headline
+from monitor.alerts.incidents import recovery
 from monitor.alerts.models import Incident, IncidentState
 from monitor.analysis import figures
 from monitor.archive.queries.paths import PathSummary
@@ -103,8 +104,21 @@ def lasting(since: datetime, until: datetime) -> str:
 
 @register.simple_tag
 def incident_lasted(incident: Incident, now: datetime) -> str:
-    """How long an incident lasted, or has lasted at `now`."""
+    """How long an incident lasted."""
     return words.duration_text(incident, now)
+
+
+@register.simple_tag
+def incident_so_far(incident: Incident, now: datetime, ongoing: str) -> SafeString:
+    """How long an open incident has lasted after the word `ongoing`; since when it is over where it only waits to be
+    closed, or up to when it was measured."""
+    over = recovery.over_since(incident)
+    if over is not None:
+        return format_html("over since {}, waiting to close", times.clock(over))
+    measured = recovery.measured_until(incident)
+    if measured is not None:
+        return format_html("no newer data since {}", times.clock(measured))
+    return format_html("{} {}", ongoing, words.duration_text(incident, now))
 
 
 @register.filter

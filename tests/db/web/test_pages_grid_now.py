@@ -18,8 +18,9 @@ from monitor.archive.queries.metrics import Metric
 from monitor.mesh.models import Measurement, Mesh
 from monitor.mesh.models import Test as MeshTest
 from monitor.overview.grid import GridPeriod, load_grid
+from monitor.overview.grid_incidents import after_incident
 from monitor.overview.incident_values import IncidentValue
-from monitor.overview.path_figures import FigureState, PathFigures, after_incident
+from monitor.overview.path_figures import FigureState, PathFigures
 from tests.db.alert_rows import only
 from tests.db.merging import roll_up_raw
 from tests.db.pages_mesh import MINUTE, NOW, burst, throughput

@@ -23,6 +23,7 @@ MAINTENANCE_SIGN = "⚒"
 OWN_TEST_SIGN = "⇄"
 OUTAGE_SIGN = "✕"
 ENDED_SIGN = "✓"
+STALE_SIGN = "◷"
 BOUND_STYLE = "bound"
 """The style of a lower bound, which is in no band: a path without loss may carry any rate above it."""
 
@@ -137,6 +138,8 @@ def _loss(path: PathFigures) -> str:
 def sentence(grid: Grid, path: PathFigures) -> str:
     """The cell as a sentence, for screen readers and for the line above the grid."""
     parts = [f"{path.source} to {path.destination}: {_finding(grid, path)}"]
+    if path.stale_at is not None:
+        parts.append(f"as of {times.clock_second(path.stale_at)}, no newer data")
     if path.family == 6:
         parts.append("IPv6")
     if path.measured_by is not None:
@@ -276,3 +279,5 @@ def signs(path: PathFigures) -> Iterator[tuple[str, str]]:
         yield "sign calm", MAINTENANCE_SIGN
     if path.state is FigureState.OWN_TEST:
         yield "sign quiet", OWN_TEST_SIGN
+    if path.stale_at is not None:
+        yield "sign quiet", STALE_SIGN

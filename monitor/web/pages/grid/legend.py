@@ -19,6 +19,7 @@ from monitor.web.pages.grid.cells import (
     MAINTENANCE_SIGN,
     OUTAGE_SIGN,
     OWN_TEST_SIGN,
+    STALE_SIGN,
 )
 
 
@@ -78,7 +79,14 @@ def legend(grid: Grid, measure: MetricFormat) -> list[LegendEntry]:
 def _ended_entries(grid: Grid) -> list[LegendEntry]:
     if grid.period is not GridPeriod.NOW:
         return []
-    return [LegendEntry("ended", ENDED_SIGN, "incident ended in this time: the figure since then, if any")]
+    return [
+        LegendEntry("ended", ENDED_SIGN, "incident ended in this time: the figure since then, if any"),
+        *([LegendEntry("stale", STALE_SIGN, "no newer data: the figure is not of now")] if _has_stale(grid) else []),
+    ]
+
+
+def _has_stale(grid: Grid) -> bool:
+    return any(path.stale_at is not None for path in grid.figures)
 
 
 def _outage_entries(grid: Grid) -> list[LegendEntry]:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, time, timedelta
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, Trouble
 from monitor.alerts.evidence import words
-from monitor.alerts.incidents import listing, quiet
+from monitor.alerts.incidents import listing, quiet, recovery
 from monitor.alerts.incidents.queries import incidents_between
 from monitor.alerts.models import Incident, QuietPeriod
 from monitor.analysis import figures
@@ -131,9 +131,9 @@ def _state(state: MeshState) -> str:
         number, is_one = len(state.incidents), bad == 1
         paths = f"{figures.count(bad)} of {figures.count(counted.paths)} paths"
         verb = f"{'has' if is_one else 'have'} problems"
-        if all(words.may_be_over(incident) for incident in state.incidents):
+        if all(recovery.may_be_over(incident) for incident in state.incidents):
             verb = "had problems, not proven over so far"
-        elif all(words.is_back_to_normal(incident) for incident in state.incidents):
+        elif all(recovery.is_back_to_normal(incident) for incident in state.incidents):
             verb = f"{'is' if is_one else 'are'} back to normal, waiting to close"
         return f"{number} open incident{'s' if number > 1 else ''}: {paths} {verb}."
     return state.title
@@ -242,7 +242,7 @@ def _public(incident: Incident) -> PublicIncident:
         _symptom(incident),
         words.since(incident),
         words.until(incident),
-        is_back_to_normal=words.is_back_to_normal(incident),
+        is_back_to_normal=recovery.is_back_to_normal(incident),
     )
 
 

@@ -1,0 +1,98 @@
+"""Which findings of an open incident are back to normal, since when, and up to when there are measurements.
+
+In: an incident with its paths and their levels. Out: findings, paths and moments. A path whose agent delivers nothing
+has no present level. Where the reverse path shows that the RTT is normal again, that is said of both: their round trips
+cross the same links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from monitor.alerts.detect.rules.by_direction import DIRECTION
+from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import Effect
+from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_normal_again, level_of
+from monitor.alerts.incidents.gravest import active_findings
+from monitor.alerts.models import Incident, IncidentPath
+
+
+def is_without_loss(row: IncidentPath, level: FindingLevel) -> bool:
+    """Whether a finding of loss has lost none of its newest packets."""
+    return rule_of(row.rule).effect is Effect.LOSS and level.now == 0.0 and level.window_s is not None
+
+
+def is_back_to_normal(incident: Incident) -> bool:
+    """Whether all paths of an open incident are normal by now, and it waits to be resolved."""
+    return incident.closed_at is None and all(map(_is_calm, by_newest(incident, active_findings(incident))))
+
+
+def over_since(incident: Incident) -> datetime | None:
+    """Since when all paths of an open incident are back to normal; None while one is not, or where no level tells."""
+    if not is_back_to_normal(incident):
+        return None
+    levels = [level_of(row) for row in by_newest(incident, active_findings(incident))]
+    times = [level.recovered_at for level in levels if level is not None and level.recovered_at is not None]
+    return max(times) if times and len(times) == len(levels) else None
+
+
+def measured_until(incident: Incident) -> datetime | None:
+    """The newest burst of an open incident whose paths have no present figure; None if one has, or if unknown."""
+    rows = [row for row in by_newest(incident, active_findings(incident)) if not _is_calm(row)]
+    levels = [level_of(row) for row in rows] if incident.closed_at is None else []
+    times = [level.newest_at for level in levels if level is not None and level.now is None and level.newest_at]
+    return max(times) if times and len(times) == len(levels) else None
+
+
+def may_be_over(incident: Incident) -> bool:
+    """Whether no path of an open incident of loss loses packets, but too few since prove that it is over."""
+    rows = [row for row in active_findings(incident) if not is_normal_again(row)]
+    return bool(rows) and all((level := level_of(row)) and is_without_loss(row, level) for row in rows)
+
+
+def paths_back_to_normal(incident: Incident) -> set[int]:
+    """The paths of an open incident all findings of which are over or back to normal."""
+    if incident.closed_at is not None:
+        return set()
+    return {row.path_id for row in incident.paths.all()} - paths_not_normal(incident)
+
+
+def paths_not_normal(incident: Incident) -> set[int]:
+    """The paths of an open incident with a finding that lasts and is not back to normal."""
+    rows = [row for row in incident.paths.all() if not row.is_over]
+    return {row.path_id for row in rows if not _is_calm(_newer_of_pair(incident, row))}
+
+
+def by_newest(incident: Incident, rows: Sequence[IncidentPath]) -> list[IncidentPath]:
+    """These findings, each once; in place of one without newer data that of the reverse path which is normal again."""
+    newest = [_newer_of_pair(incident, row) for row in rows]
+    return list({row.pk: row for row in newest}.values())
+
+
+def without_newer_data(incident: Incident) -> list[IncidentPath]:
+    """The findings of an open incident that only their reverse paths tell to be back to normal."""
+    rows = [] if incident.closed_at is not None else active_findings(incident)
+    return [row for row in rows if _newer_of_pair(incident, row) is not row]
+
+
+def _newer_of_pair(incident: Incident, row: IncidentPath) -> IncidentPath:
+    level = level_of(row)
+    is_silent = level is not None and level.now is None and level.unit is LevelUnit.MILLISECONDS
+    if not is_silent or row.is_over or DIRECTION in row.figures:
+        return row
+    ends = (row.path.destination_id, row.path.source_id)
+    reverse = [
+        other
+        for other in incident.paths.all()
+        if other.rule == row.rule and (other.path.source_id, other.path.destination_id) == ends
+        if is_normal_again(other) and DIRECTION not in other.figures
+    ]
+    return reverse[0] if reverse else row
+
+
+def _is_calm(row: IncidentPath) -> bool:
+    """Whether a finding is back to normal and its path loses nothing: with a loss stated it is not called normal."""
+    level = level_of(row)
+    is_losing = level is not None and level.unit is LevelUnit.LOSS_RATIO and bool(level.now)
+    return is_normal_again(row) and not is_losing
