@@ -64,7 +64,7 @@ class PathFigures:
     figures are those since its end if `is_since_end`.
 
     `measured_by` are the words for the packets of its bursts where they are no pings; `directions` the packets of its
-    STAMP tests in the same time, None where no reflector counts them. `stale_at` is the newest burst where it is
+    STAMP tests in the same time, None where no reflector counts them. `stale_at` is the newest burst if it is
     too old for figures of now.
     """
 

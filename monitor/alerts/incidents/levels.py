@@ -34,6 +34,7 @@ from monitor.alerts.detect.rules.request_response import newest_latency_ms
 from monitor.alerts.detect.shares import Share, shares_as_json
 from monitor.alerts.detect.silence import silent_since
 from monitor.alerts.detect.snapshot import Snapshot
+from monitor.alerts.history import add_severity
 from monitor.alerts.incidents import lasting_state
 from monitor.alerts.incidents.finding_level import (
     FindingLevel,
@@ -44,10 +45,9 @@ from monitor.alerts.incidents.finding_level import (
     not_sliding,
     without_ended,
 )
-from monitor.alerts.incidents.history import add_severity
 from monitor.alerts.incidents.worst_loss import worst_of, worst_of_all
 from monitor.alerts.models import Incident, IncidentPath, Severity
-from monitor.analysis.changes.present import LostPackets, present_loss, worse
+from monitor.analysis.changes.present import LostPackets, newest_run, present_loss, worse
 from monitor.archive.queries.for_alerts import DIRECTIONS, newest_bursts, newest_directions
 from monitor.mesh.document.alert_rules import RuleSettings
 
@@ -234,12 +234,9 @@ def _rtt(row: IncidentPath, snapshot: Snapshot) -> FindingLevel:
 
 
 def _first_back(bursts: RecentBursts, figures: Mapping[str, Any]) -> int:
-    """The first of the newest bursts that are back to normal, of a path most of whose newest are: the beginning of the
-    run with the most that are nearer to the level before than to that of the finding, and the fewest that are not."""
+    """The first of the newest bursts that are nearer to the level before than to that of the finding."""
     values_ms = level_ms(bursts.values_ms, figures["figure"])
-    is_back = np.abs(values_ms - figures["before_ms"]) < np.abs(values_ms - figures["after_ms"])
-    gains = np.where(is_back, 1, -1)[::-1].cumsum()
-    return len(gains) - 1 - int(np.flatnonzero(gains == gains.max())[-1])
+    return newest_run(np.abs(values_ms - figures["before_ms"]) < np.abs(values_ms - figures["after_ms"]))
 
 
 def _loss(

@@ -28,8 +28,8 @@ from django.db.models import F, Q, QuerySet
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.shares import Share, shares_as_json
 from monitor.alerts.detect.snapshot import Key
+from monitor.alerts.history import add_entry, add_severity
 from monitor.alerts.incidents.gravest import gravest_of, gravity
-from monitor.alerts.incidents.history import add_entry, add_severity
 from monitor.alerts.incidents.outbox import enqueue, notified_channels, unsent_openings, withdraw
 from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentChange, IncidentPath, Severity
 from monitor.mesh.schedule.on_demand_traces import ask_where_scheduled

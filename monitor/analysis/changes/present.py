@@ -172,6 +172,13 @@ def present_stretch(sent: ArrayLike, received: ArrayLike, detected: int = 0, tog
     return _boundaries(packets - np.asarray(received, dtype=np.float64), packets, detected, together)[-1]
 
 
+def newest_run(hits: ArrayLike) -> int:
+    """The first sample of the newest run of hits, which may have a few others in it: the beginning of the samples with
+    the most hits less others, the longest of several."""
+    gains = np.where(np.asarray(hits, dtype=np.bool_), 1, -1)[::-1].cumsum()
+    return len(gains) - 1 - int(np.flatnonzero(gains == gains.max())[-1])
+
+
 def newest_part(at_s: ArrayLike, sent: ArrayLike, received: ArrayLike, recent_s: float, together: float = 1.0) -> int:
     """The first burst of the newest part of a stretch that begins at `recent_s` or before, and early enough to have
     lost enough. Where nothing was lost since then, the first burst after the last loss."""

@@ -208,6 +208,11 @@ class _Replay:
         return tuple(share / sum(shares) for share in shares)
 
 
+def is_other_rtt(rtt_ms: float, than_ms: float) -> bool:
+    """Whether an RTT is so different that the throughput may be another."""
+    return abs(math.log(rtt_ms / than_ms)) > RTT_LOG and abs(rtt_ms - than_ms) > LEAST_RTT_MS
+
+
 def _differences(states: Sequence[PathPings]) -> dict[PathDifference, Bools]:
     """Which states differ from which; a missing figure does not."""
     rtts_ms = np.array([math.nan if state.rtt_ms is None else state.rtt_ms for state in states])

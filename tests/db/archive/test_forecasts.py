@@ -126,6 +126,24 @@ def test_the_correction_says_how_old_its_loss_is(client, path, at_noon):
     assert re.search(r"now 20% \(pings of the 20 min before\)", page_of(client, path))
 
 
+@pytest.mark.parametrize(("risen_until", "now_ms", "minutes"), [(6, 20.0, 5), (0, 140.0, 19)], ids=["back", "risen"])
+def test_the_rtt_now_is_of_the_pings_after_its_last_change(client, path, at_noon, risen_until, now_ms, minutes):
+    """The RTT rose 19 minutes before; it is back after 14 of them, or not."""
+    Burst.objects.filter(path_id=path.pk, measured_at__gte=FAULT).delete()
+    Burst.objects.bulk_create(
+        ping(path, NOW - minute * MINUTE, rtt_ms=140.0 if risen_until <= minute <= 19 else 20.0)
+        for minute in range(1, 41)
+    )
+
+    forecasted = estimated(path).forecast
+    html = page_of(client, path)
+
+    assert forecasted.now.rtt_ms == now_ms
+    assert forecasted.changes == (() if now_ms == 20.0 else (PathDifference.RTT,))
+    assert ("changed since" in html) == (now_ms != 20.0)
+    assert f"of the pings of the {minutes} min before" in html
+
+
 def test_the_hour_before_says_nothing_of_the_loss_now(path):
     Burst.objects.filter(path_id=path.pk, measured_at__gte=FAULT).delete()
     hour(path, 600, 300, 20.0, hour=HOUR - timedelta(hours=1))

@@ -291,7 +291,9 @@ def test_a_path_after_its_incident_has_the_figures_since_its_last_bad_burst(page
 
         assert (of_path.sent, of_path.received, of_path.value) == (20, 20, 0.0)
         assert (of_path.ended_incident_id, of_path.is_since_end) == (ended_outage.pk, True)
-    assert cell(page(), path)[:2] == ("none-lost", "✓0")
+    style, text, sentence = cell(page(), path)
+    assert (style, text) == ("none-lost", "✓◷0")
+    assert "no newer data" in sentence
 
 
 def test_a_path_whose_finding_ended_has_the_figures_since_while_its_incident_is_open(page, paths, path, monkeypatch):

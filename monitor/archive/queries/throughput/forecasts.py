@@ -14,14 +14,17 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from monitor.analysis.changes.present import present_stretch
+from monitor.analysis.changes.present import newest_run, present_stretch
 from monitor.analysis.tcp import Forecast, PastTest, PathPings, Rtt, TransferKind, forecast, replayed
+from monitor.analysis.tcp.forecasts import is_other_rtt
 from monitor.archive.queries.throughput.calibrations import LOOKBACK
 from monitor.archive.statements import run_statement
 from monitor.mesh.document.entries import ON_DEMAND
 
 TAILS = (0.1, 0.9)
 """RTT percentiles; the 80% interval lies between them."""
+NOW_BURSTS = 5
+"""The newest bursts whose median is the present RTT."""
 MOST_TESTS = 60
 """Enough for the errors of fifty forecasts."""
 
@@ -76,7 +79,7 @@ def forecasts_of_tests(path_ids: Sequence[int], since: datetime, until: datetime
 
 
 def present_pings(path_id: int, packet_bytes: int, until: datetime) -> tuple[PathPings, Rtt] | None:
-    """The pings and the RTT of the half hour before `until`, since the last change of the loss in it; None without
+    """The pings and the RTT of the half hour before `until`, since the last change of loss or RTT in it; None without
     replies. The tails of the RTT are those of the medians of bursts."""
     _, rows = run_statement("states_before", path_id=path_id, packet_bytes=packet_bytes, moments=[until])
     at_s, sent, received, rtts_ms, ttls = rows[0][:5]
@@ -97,8 +100,8 @@ def _is_of(now: PathPings, begin_s: float) -> bool:
 
 
 def _states(path_id: int, packet_bytes: int, moments: Sequence[datetime]) -> list[PathPings]:
-    """The pings before each moment, of the half hour or since the last change of the loss in it. The summary of an hour
-    stands in for bursts of long ago; it says nothing of the loss at the last moment."""
+    """The pings before each moment, of the half hour or since the last change of loss or RTT in it. The summary of an
+    hour stands in for bursts of long ago; it says nothing of the loss at the last moment."""
     _, rows = run_statement("states_before", path_id=path_id, packet_bytes=packet_bytes, moments=list(moments))
     *earlier, (at_s, *columns, rtt_ms, _, _) = rows
     now = PathPings(rtt_ms) if at_s is None else _present(at_s, *columns)
@@ -118,8 +121,8 @@ def _present(
     rtts_ms: list[float | None],
     ttls: list[int | None],
 ) -> PathPings:
-    """The newest of these bursts, between which the loss has not changed."""
-    first = present_stretch(sent, received)
+    """The newest of these bursts, between which neither the loss nor the RTT has changed."""
+    first = max(present_stretch(sent, received), _first_of_rtt(rtts_ms))
     known_ms = [rtt_ms for rtt_ms in rtts_ms[first:] if rtt_ms is not None]
     ttl = [ttl for ttl in ttls[first:] if ttl is not None]
     packets = round(sum(sent[first:]))
@@ -130,3 +133,16 @@ def _present(
         statistics.mode(ttl) if ttl else None,
         datetime.fromtimestamp(at_s[first], UTC),
     )
+
+
+def _first_of_rtt(rtts_ms: Sequence[float | None]) -> int:
+    """The first of the newest of these bursts that are at their RTT, not at another that several had before."""
+    values_ms = np.array(rtts_ms, dtype=np.float64)
+    answered = np.flatnonzero(~np.isnan(values_ms))
+    known_ms = values_ms[answered]
+    newest_ms = float(np.median(known_ms[-NOW_BURSTS:])) if len(known_ms) else 0.0
+    others_ms = [value_ms for value_ms in known_ms.tolist() if is_other_rtt(value_ms, newest_ms)]
+    if len(others_ms) < NOW_BURSTS:
+        return 0
+    is_as_newest = np.abs(known_ms - newest_ms) < np.abs(known_ms - np.median(others_ms))
+    return int(answered[newest_run(is_as_newest)])
