@@ -78,10 +78,15 @@ def figures(
     *,
     is_since_onset: bool = False,
     spacing: Spacing = NO_SPACING,
+    sent_before: datetime | None = None,
 ) -> PeriodFigures:
-    """The figures of a path over [since, until); since an onset the RTTs are without the first burst: some of its
-    packets may have been sent before, and the onset is that of another path perhaps."""
+    """The figures of a path over [since, until), of bursts whose last packet was sent before `sent_before`: the rest of
+    the cycle in which an outage began is not of the time before. Since an onset the RTTs are without the first burst:
+    some of its packets may have been sent before, and the onset is that of another path perhaps."""
     every = bursts_between(bursts, path_id, since, until)
+    if sent_before is not None:
+        last_s = every.at_s + (np.maximum(every.sent, spacing.packets) - 1.0) * spacing.most_s + spacing.slack_s
+        every = every.where(last_s < sent_before.timestamp())
     counted = every.where(every.during_test == 0)
     sent, lost = _total(counted.sent), _total(counted.sent - counted.received)
     small = smallest(counted)

@@ -236,9 +236,9 @@ def _collect(
     replies = packet_times.loaded_replies(silent, is_since - packet_times.LOADED_WITHIN, max(is_until, is_since))
 
     def direction(path: Path) -> Direction:
-        was = episode.figures(usual, path.pk, since - LONGEST_RAW, was_until, addresses[0].get(path.pk))
-        period = path.pk, is_since, is_until, addresses[1].get(path.pk)
-        spacing = spacings.get(path.pk, NO_SPACING)
+        spacing, period = spacings.get(path.pk, NO_SPACING), (path.pk, is_since, is_until, addresses[1].get(path.pk))
+        was_period = path.pk, since - LONGEST_RAW, was_until, addresses[0].get(path.pk)
+        was = episode.figures(usual, *was_period, spacing=spacing, sent_before=moment.at if moment else None)
         is_now = episode.figures_of_outage(both, *period, spacing=spacing, was_cut_off=was_outage)
         is_now = is_now or episode.figures(both, *period, is_since_onset=True, spacing=spacing)
         if is_now.answered_at is not None:

@@ -27,9 +27,9 @@ UP = DOWN + timedelta(seconds=22)
 DELIVERED = timedelta(seconds=12.5)
 
 
-def plant():
+def plant(seed=5):
     """The bursts with the time at which each arrives: of two sizes in turns, a packet every 0.5 s."""
-    random = np.random.default_rng(5)
+    random = np.random.default_rng(seed)
     rules = {"loss": {"above_ratio": 0.01, "window_s": 120}, "unreachable": {}}
     paths = make_mesh(("nersc", "in2p3", "ornl"), DOWN - timedelta(hours=2), **rules)
     parameters = {"count": 10, "packet_bytes": [100, 1000], "spacing_s": 0.5, "pattern": "even"}
@@ -94,3 +94,17 @@ def test_an_outage_shorter_than_two_whole_cycles_is_one(monkeypatch):
 
     rows_of = list(incident.paths.all())
     assert {row.level["peak"] for row in rows_of} == {1.0}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_packet_of_the_outage_is_in_the_baseline(seed):
+    """The rest of the cycle in which it began is lost in bursts that began before the first lost packet of another."""
+    Burst.objects.bulk_create(burst for arrives_at, burst in plant(seed) if arrives_at < DOWN + timedelta(seconds=57))
+    for seconds in (37, 57):
+        evaluate(DOWN + timedelta(seconds=seconds))
+    (incident,) = queries.lasting_incidents()
+
+    facts = gather.store_facts(incident, DOWN + timedelta(seconds=57))
+
+    before = [direction.before for path in facts.paths for direction in (path.there, path.back)]
+    assert [(figures.lost, figures.sent > 1000) for figures in before] == [(0, True)] * 2
