@@ -73,12 +73,14 @@ def length_words(window: TimeAxis) -> str:
 
 
 def spans_words(window: TimeAxis, absent: dict[Absence, list[LabelledSpan]]) -> str:
-    """Absences with their lengths, and incidents, each after a semicolon."""
+    """Absences with their lengths, and incidents, each after a semicolon. Of an outage only the intervals without any
+    reply are in its length: it began and ended within others."""
     told = ""
     for kind, spans in absent.items():
         length_s = sum((span.until - max(span.since, window.since)).total_seconds() for span in spans)
         if length_s > 0:
-            told += f"; {kind.label} for {figures.duration(length_s)}"
+            least = "at least " if kind is Absence.ALL_LOST else ""
+            told += f"; {kind.label} for {least}{figures.duration(length_s)}"
     return told + _incidents(window)
 
 

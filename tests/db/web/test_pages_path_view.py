@@ -275,7 +275,7 @@ def test_a_sentence_tells_gaps_and_total_loss(page, path):
         if minute < 20:
             burst(path, HOUR + minute * MINUTE, *[10.0 if minute < 15 else None] * 10)
 
-    assert lacks(sentence(page("?period=hour")), "no data for 10 min", "all lost for 5 min") == []
+    assert lacks(sentence(page("?period=hour")), "no data for 10 min", "all lost for at least 5 min") == []
 
 
 @pytest.mark.parametrize("tab", ["tests", "estimate", "incidents", "changes", "ledger", "download"])

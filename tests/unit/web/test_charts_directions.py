@@ -152,7 +152,7 @@ NO_COUNTER = "reflector keeps no counter"
     ("points", "words", "others"),
     [
         ([], ["not known", "no data for 60 min"], [NO_COUNTER]),
-        ([point(0, counted=0)], ["not known", "all lost for 60 s"], [NO_COUNTER]),
+        ([point(0, counted=0)], ["not known", "all lost for at least 60 s"], [NO_COUNTER]),
         ([replace(point(0, counted=0), received=8)], ["not known", NO_COUNTER], ["all lost"]),
     ],
 )
