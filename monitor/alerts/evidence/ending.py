@@ -14,7 +14,8 @@ from typing import Any
 from monitor.alerts.detect import packet_times
 from monitor.alerts.detect.packet_times import NO_SPACING, Spacing
 from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.detect.rules.finding import Effect, Trouble
+from monitor.alerts.detect.rules.finding import LOSSY, BurstLevel, Effect, Trouble, followed_figure
+from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.evidence import episode
 from monitor.alerts.incidents.earlier_times import earlier_times
 from monitor.alerts.incidents.finding_level import is_normal_again, level_of
@@ -131,9 +132,11 @@ def _last_of(row: IncidentPath, bursts: BurstColumns, since: datetime) -> dateti
         bursts = bursts.where(bursts.at_s < level.recovered_at.timestamp())
     if rule.effect is Effect.NO_DATA:
         return _first_after(row.path_id, figures, bursts)
-    if rule.began_by is None:
-        return None
-    return episode.find_end(bursts, row.path_id, since, rule.began_by, figures)
+    by = rule.began_by
+    if rule is ROUTE_CHANGE:
+        # Its begin is by traces; its end is that of its effect, which a later trace finds later.
+        by = BurstLevel(followed_figure(figures) or "median") if "after_ms" in figures else LOSSY
+    return None if by is None else episode.find_end(bursts, row.path_id, since, by, figures)
 
 
 def _first_after(path_id: int, figures: Mapping[str, Any], bursts: BurstColumns) -> datetime | None:

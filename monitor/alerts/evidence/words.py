@@ -52,7 +52,7 @@ def link(incident_id: int) -> str:
 
 def figure_text(rule: str, figures: Mapping[str, Any]) -> str:
     """The figure of a finding in short: `loss 2.1%`, `RTT 45.2 ms (was 20.1 ms)`."""
-    words = rule_of(rule).words
+    words = _words(rule, figures)
     if "lost" in figures and "sent" in figures:
         return f"{words} {shown.loss(figures['lost'], figures['sent'])}"
     if "hits" in figures and "of" in figures:
@@ -64,6 +64,12 @@ def figure_text(rule: str, figures: Mapping[str, Any]) -> str:
     if "after_bps" in figures:
         return f"{words} {shown.bit_rate(figures['after_bps'])} (was {shown.bit_rate(figures['before_bps'])})"
     return words
+
+
+def _words(rule: str, figures: Mapping[str, Any]) -> str:
+    """The symptom before its figure: `loss`, `route change, RTT`."""
+    words, figure_words = rule_of(rule).words, rule_of(rule).figure_words
+    return f"{words}, {figure_words}" if figure_words and "after_ms" in figures else words
 
 
 def headline(incident: Incident) -> str:
@@ -201,7 +207,7 @@ def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[st
     """As `_symptom` in fewer words: from the baseline to the present figure; and the peak, only where it differs."""
     row, level = _worst(rows, is_open=incident.closed_at is None)
     level = None if level is None else with_worst(incident, level)
-    words = rule_of(row.rule).words
+    words = _words(row.rule, row.figures)
     if _is_unreachable(row):
         return _unreachable_text(incident, words, level), ""
     if level is None:
@@ -228,7 +234,7 @@ def _worse_text(incident: Incident, rows: Sequence[IncidentPath], level: Finding
 
 def _present_text(row: IncidentPath, level: FindingLevel) -> str:
     """The present figure: `loss 20% now`, `no loss since 10:05:10 UTC`, `RTT back to 20.1 ms since 10:05:10 UTC`."""
-    words = rule_of(row.rule).words
+    words = _words(row.rule, row.figures)
     if is_without_loss(row, level):
         return f"no {words} {level.since_text}{_proven(level)}"
     if level.unit is not LevelUnit.LOSS_RATIO and is_normal_again(row):
@@ -313,7 +319,7 @@ def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
         return _unreachable_text(incident, rule_of(row.rule).words, level)
     if level is None:
         return figure_text(row.rule, row.figures)
-    words, worst = rule_of(row.rule).words, "lowest" if level.unit is LevelUnit.BITS_PER_SECOND else "peak"
+    words, worst = _words(row.rule, row.figures), "lowest" if level.unit is LevelUnit.BITS_PER_SECOND else "peak"
     was = _was(row.figures)
     if incident.closed_at is not None:
         return f"{words} {worst} {level.peak_text}{was}"

@@ -26,10 +26,9 @@ from numpy.typing import NDArray
 from monitor.alerts.detect.damage import CRITICAL_TESTS, severity_of
 from monitor.alerts.detect.delay_windows import level_ms
 from monitor.alerts.detect.packet_times import SAME_S, BurstsKey, EndedOutage, PathBursts, bursts_by_key
-from monitor.alerts.detect.rtt_windows import RecentBursts
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.detect.rules.finding import Effect, Trouble
+from monitor.alerts.detect.rules.finding import Effect, Trouble, followed_figure
 from monitor.alerts.detect.rules.request_response import newest_latency_ms
 from monitor.alerts.detect.shares import Share, shares_as_json
 from monitor.alerts.detect.silence import silent_since
@@ -197,8 +196,9 @@ def _newest(
     figures: Mapping[str, Any] = row.figures
     if lasting_state.is_of_loss(row, snapshot):
         return _loss(row, incident, snapshot, bursts.get(_bursts_key(row)), ended.get(row.path_id))
-    if "figure" in figures and row.path_id in snapshot.rows:
-        return _rtt(row, snapshot)
+    figure = followed_figure(figures)
+    if figure is not None and row.path_id in snapshot.rows:
+        return _rtt(row, figure, snapshot)
     if rule_of(row.rule).trouble is Trouble.RESPONSES:
         newest_ms = newest_latency_ms(snapshot.responses, row.path_id, figures)
         return None if newest_ms is None else FindingLevel(LevelUnit.MILLISECONDS, newest_ms, newest_ms)
@@ -208,7 +208,7 @@ def _newest(
     return None
 
 
-def _rtt(row: IncidentPath, snapshot: Snapshot) -> FindingLevel:
+def _rtt(row: IncidentPath, figure: str, snapshot: Snapshot) -> FindingLevel:
     """The median of the newest bursts of the present since the onset; of a direction, of its STAMP cycles."""
     one_way = snapshot.directions.get(row.figures.get(DIRECTION, ""))
     bursts = snapshot.trips if one_way is None else one_way.trips
@@ -219,13 +219,13 @@ def _rtt(row: IncidentPath, snapshot: Snapshot) -> FindingLevel:
         return FindingLevel(LevelUnit.MILLISECONDS, None, 0.0)
     of_window = trips.part(first, len(trips.at_s))
     newest = of_window.newest(NOW_BURSTS)
-    median_ms = float(np.median(level_ms(newest.values_ms, row.figures["figure"])))
+    median_ms = float(np.median(level_ms(newest.values_ms, figure)))
     level = FindingLevel(LevelUnit.MILLISECONDS, median_ms, median_ms)
     if is_normal(level, row):
         # Bursts of before the end are not part of the present.
-        of_window = of_window.part(_first_back(of_window, row.figures), len(of_window.at_s))
+        of_window = of_window.part(_first_back(level_ms(of_window.values_ms, figure), row.figures), len(of_window.at_s))
         newest = of_window.newest(NOW_BURSTS)
-        median_ms = float(np.median(level_ms(newest.values_ms, row.figures["figure"])))
+        median_ms = float(np.median(level_ms(newest.values_ms, figure)))
     window_s, since = now_s - float(newest.at_s[0]), _time(newest.at_s[0])
     newest_at = _time(newest.at_s[-1])
     return FindingLevel(
@@ -233,9 +233,8 @@ def _rtt(row: IncidentPath, snapshot: Snapshot) -> FindingLevel:
     )
 
 
-def _first_back(bursts: RecentBursts, figures: Mapping[str, Any]) -> int:
+def _first_back(values_ms: Floats, figures: Mapping[str, Any]) -> int:
     """The first of the newest bursts that are nearer to the level before than to that of the finding."""
-    values_ms = level_ms(bursts.values_ms, figures["figure"])
     return newest_run(np.abs(values_ms - figures["before_ms"]) < np.abs(values_ms - figures["after_ms"]))
 
 

@@ -93,11 +93,12 @@ def route_change(
 
 def later_change(change: str, last_there_at: datetime, at: datetime, *, is_back: bool) -> str:
     """The text of a change (`route_change`) that is the present route no more: the route changed at 14:29:41 UTC,
-    +60 ms, then by AS 174 instead of AS 3356; back on the previous route since 14:52:10 UTC. `last_there_at` and `at`
-    are the last trace before and the first since the flow went back, or on to a third route."""
+    +60 ms, then by AS 174 instead of AS 3356; first seen back on the previous route at 14:52:10 UTC. `last_there_at`
+    and `at` are the last trace before and the first since the flow went back, or on to a third route."""
     past = change.replace(f", {_NOW_BY} ", ", then by ").replace(f", {_NO_LONGER_BY} ", ", then no longer by ")
-    when = f"{at:%H:%M:%S} UTC" + (" at the latest" if at - last_there_at > _LONG_UNSEEN else "")
-    return f"{past}; {'back on the previous route since' if is_back else 'changed again at'} {when}"
+    if is_back:
+        return f"{past}; first seen back on the previous route at {at:%H:%M:%S} UTC"
+    return f"{past}; changed again at {at:%H:%M:%S} UTC{' at the latest' if at - last_there_at > _LONG_UNSEEN else ''}"
 
 
 def route_unchanged(where: str = f"where: {CANNOT_TELL}", *, has_reverse: bool = True, up_to: int | None = None) -> str:

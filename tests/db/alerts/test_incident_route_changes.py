@@ -82,14 +82,17 @@ def test_a_route_that_went_back_is_said_to_be_back(paths, as_names, client, sett
     row = queries.incident_with_paths(row.pk)
     gathered = evidence(row, later)
 
-    assert lacks(gathered.likely, "then by AS 174", "back on the previous route since 10:07:10 UTC") == []
+    assert lacks(gathered.likely, "then by AS 174", "first seen back on the previous route at 10:07:10 UTC") == []
     route = gathered.routes[0]
     assert (route.back_at, route.changed_again_at, route.has_effect) == (back_at, None, True)
     assert route.after.hops[1].place == "AS 174 COGENT"
     closing = incident_text.body(row, IncidentChange.CLOSED, gathered)
     page = client.get(f"/incidents/{row.pk}/", headers={"host": "localhost"}).content.decode()
     for text in (closing, ticket_text(row, gathered), page):
-        assert lacks(text, "the route changed at 09:45:00 UTC", "back on the previous route since 10:07:10 UTC") == []
+        assert (
+            lacks(text, "the route changed at 09:45:00 UTC", "first seen back on the previous route at 10:07:10 UTC")
+            == []
+        )
         assert "now by AS 174" not in text
     # The evidence gathered after the end has it as well, and stays so when the route changes once more, later.
     gather.store_facts(row, later)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import numpy as np
 import pytest
 
 from monitor.alerts.evaluate import evaluate
-from monitor.alerts.incidents import lifecycle
+from monitor.alerts.evidence import gather
+from monitor.alerts.evidence.words import brief, headline, until
+from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.models import Incident
+from monitor.archive.models import Burst
 from monitor.archive.queries.routes.periods import changes_between
 from tests.db.alert_rows import make_mesh
 from tests.db.alerts.test_incident_routes import BEGAN, COGENT, GEANT, MINUTE, NOW, plant_pings, plant_trace
+from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
 
@@ -92,3 +97,45 @@ def test_the_smallest_rise_is_set_in_mesh_toml():
     evaluate(NOW)
 
     assert not Incident.objects.exists()
+
+
+def plant_return(path, after_minutes):
+    """The path goes back to its first route and RTT so many minutes after NOW; traced a minute and a half later."""
+    noise = np.random.default_rng(1).exponential(0.2, (20, 10))
+    Burst.objects.bulk_create(
+        Burst(
+            path_id=path.pk, packet_bytes=100, measured_at=NOW + minute * MINUTE, outcome="measured", sent=10,
+            received=10, duplicates=0, reordered=0, during_test=False, ttl=60,
+            rtts_ms=[20.0 + (60.0 if minute < after_minutes else 0.0) + wait for wait in rest],
+        )
+        for minute, rest in enumerate(noise)
+    )  # fmt: skip
+    first = [GEANT + "1", GEANT + "2", path.destination.address]
+    plant_trace(path, NOW + (after_minutes + 1.5) * MINUTE, first)
+
+
+def test_a_route_change_says_that_its_route_is_back():
+    path = mesh_with(route_change={})
+    plant_change(path)
+    plant_pings(path, shift_ms=60.0)
+    plant_return(path, 4)
+    for minute in range(5):
+        evaluate(NOW + minute * MINUTE)
+    assert lacks(headline(queries.open_incidents()[0]), "route change, RTT 80.", "ms now", "(was 20.") == []
+
+    back_at = NOW + 4 * MINUTE
+    for minute in range(5, 9):
+        evaluate(NOW + minute * MINUTE)
+    (incident,) = queries.open_incidents()
+    for text in (headline(incident), brief(incident, NOW + 8 * MINUTE)):
+        assert lacks(text, "route change, RTT back to 20.", f"since {back_at:%H:%M:%S} UTC") == []
+
+    for minute in range(9, 20):
+        evaluate(NOW + minute * MINUTE)
+        if not queries.open_incidents():
+            break
+    incident = queries.incident_with_paths(incident.pk)
+    assert incident.closed_at is not None
+    assert abs(until(incident) - back_at) <= MINUTE
+    gather.store_facts(incident, NOW + 20 * MINUTE)
+    assert abs(until(queries.incident_with_paths(incident.pk)) - back_at) <= MINUTE

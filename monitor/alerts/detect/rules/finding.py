@@ -113,6 +113,13 @@ class LateResults:
 
 NOT_FIRED = "below threshold"
 
+
+def followed_figure(figures: Mapping[str, Any]) -> str | None:
+    """The figure of bursts whose level a finding with these figures follows: that which fired, or that of a change
+    which is no step of its own."""
+    return figures.get("figure", figures.get("follows"))
+
+
 ACCEPTED = "accepted as the new baseline"
 LIMIT_CHANGED = "limit changed in mesh.toml"
 NEW_NORMAL = (ACCEPTED, LIMIT_CHANGED)
@@ -124,7 +131,8 @@ class AlertRule(ABC):
     """A rule. Its only input is a snapshot, and it is stateless.
 
     `name` is the name of its table in mesh.toml, `settings` declares the keys and the default severity, `words` is the
-    symptom in headlines, `unit_of_hits` follows a count of events there. `began_by` says which bursts show when a
+    symptom in headlines, `figure_words` follow it before a figure that is another, `unit_of_hits` follows a count of
+    events there. `began_by` says which bursts show when a
     finding began; None where the rule itself dates it.
 
     `trouble` is the group of rules that it belongs to, `effect` and `usual_cause` are for the likely cause of an
@@ -137,6 +145,7 @@ class AlertRule(ABC):
     words: str
     settings: type[RuleSettings]
     began_by: BadBursts | BurstLevel | None = None
+    figure_words: str = ""
     unit_of_hits: str = ""
     trouble: Trouble = Trouble.ROUND_TRIPS
     effect: Effect | None = None

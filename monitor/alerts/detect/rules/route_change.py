@@ -23,6 +23,7 @@ from probes.toml.keys import meaning
 SPARE_CYCLES = 2
 LOSS_WINDOW_S = 600.0
 CLEAR_SHARE = 0.5
+FIGURE = "median"
 
 
 class RouteChangeRule(RuleSettings, frozen=True, kw_only=True):
@@ -42,6 +43,7 @@ class RouteChanged(AlertRule):
     name = "route_change"
     settings = RouteChangeRule
     words = "route change"
+    figure_words = "RTT"
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:
         findings: dict[int, RuleFinding] = {}
@@ -60,7 +62,7 @@ class RouteChanged(AlertRule):
 
     def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
         if "after_ms" in figures:
-            return RTT.over(path_id, {**figures, "figure": "median"}, snapshot)
+            return RTT.over(path_id, {**figures, "figure": FIGURE}, snapshot)
         before, after = float(figures["loss_before_ratio"]), float(figures["loss_after_ratio"])
         counts = snapshot.newest_counts(LOSS_WINDOW_S, snapshot.rows[path_id]).counts
         sent, received = float(counts["sent"]), float(counts["received"])
@@ -79,7 +81,8 @@ def _figures(effect: RouteEffect, rule: RouteChangeRule) -> dict[str, Any] | Non
     times = {"since": effect.since.isoformat(), "not_before": effect.not_before.isoformat()}
     rtt, loss = effect.effect.rtt, effect.effect.loss
     if rtt is not None and rtt.shift_ms >= rule.least_rise_ms:
-        return {"before_ms": rtt.before_ms, "after_ms": rtt.after_ms, "minimum_rise_ms": rtt.shift_ms, **times}
+        levels = {"before_ms": rtt.before_ms, "after_ms": rtt.after_ms, "minimum_rise_ms": rtt.shift_ms}
+        return {"follows": FIGURE, **levels, **times}
     if loss is None:
         return None
     before, after = loss.lost_before / loss.sent_before, loss.lost_after / loss.sent_after
