@@ -7,7 +7,7 @@ are evaluated, and a cell in the grid of now that shows no loss above its rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import cast
@@ -19,7 +19,7 @@ from monitor.alerts.evidence import words
 from monitor.alerts.incidents import gravest, quiet, recovery
 from monitor.alerts.incidents.queries import last_ended, lasting_incidents
 from monitor.alerts.models import Incident, QuietPeriod
-from monitor.analysis import figures
+from monitor.analysis import binomial, figures
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.path_states import (
     MaintainedPlaces,
@@ -28,6 +28,7 @@ from monitor.archive.queries.path_states import (
     path_states,
     states_of_paths,
 )
+from monitor.archive.queries.paths import loss_windows
 from monitor.archive.upkeep.freshness import Freshness, RecurringWork
 from monitor.mesh.document.alert_rules import settings_for
 from monitor.mesh.models import KindName, Mesh
@@ -44,6 +45,8 @@ CHECKED_TO_PATHS = 1000
 """Of a larger mesh the cells of the grid of now are not looked at for the sentence, which every page has."""
 GOES_ON = 2
 """Of the order of incidents: neither over nor perhaps over."""
+PROOF_TAKES, LEAST_LOST = timedelta(minutes=30), 3
+"""So long may the rule of loss count packets; fewer lost ones are no sign of a loss."""
 POOR_STYLES = ("loss-3", "loss-4", "loss-5")
 RECENTLY_ENDED = timedelta(hours=1)
 """While none is open, an incident that ended within this time is named."""
@@ -216,7 +219,8 @@ def _checked(
     silent = [path for path in cells if path.state is FigureState.TOTAL_LOSS]
     lossy = [path for path in cells if path.state is FigureState.VALUE and path.proven_loss_ratio]
     poor = {path.path_id for path in lossy if _is_poor(path)}
-    above = {path.path_id for path in _above_rules(mesh, lossy)}
+    above, unclear = _by_rules(mesh, lossy, now)
+    poor |= unclear
     told = above | poor | {path.path_id for path in silent}
     waiting = pending - told
     if waiting:
@@ -249,17 +253,33 @@ def _is_poor(path: PathFigures) -> bool:
     return proven is not None and MEASURES[Metric.LOSS].band(proven).style in POOR_STYLES
 
 
-def _above_rules(mesh: Mesh | None, lossy: Sequence[PathFigures]) -> Iterator[PathFigures]:
-    """The paths whose loss is proven above their rule, by the bound that their cells show."""
+def _by_rules(mesh: Mesh | None, lossy: Sequence[PathFigures], now: datetime) -> tuple[set[int], set[int]]:
+    """The paths whose loss is proven above their rule, and those that lost more in half an hour without such a proof.
+
+    It is proven by the bound that their cells show, or by the half hour. The half hour counts while the cell does not
+    prove that the loss is below the rule: a bound of few packets crosses it again and again."""
     if mesh is None or not lossy:
-        return
+        return set(), set()
     paths = measured_paths(KindName.PING)
     places = {path.path_id: paths[path.path_id].place for path in lossy if path.path_id in paths}
-    rules = settings_for(mesh.alerts, "loss", places)
-    for path in lossy:
-        rule = cast("LossRule | None", rules.get(path.path_id))
-        if rule is not None and (path.proven_loss_ratio or 0.0) > rule.above_ratio:
-            yield path
+    ratios = {
+        path_id: cast("LossRule", rule).above_ratio
+        for path_id, rule in settings_for(mesh.alerts, "loss", places).items()
+    }
+    judged = [path for path in lossy if path.path_id in ratios]
+    above = {path.path_id for path in judged if (path.proven_loss_ratio or 0.0) > ratios[path.path_id]}
+    open_ids = [path.path_id for path in judged if path.path_id not in above and not _is_below(path, ratios)]
+    windows = loss_windows(now - PROOF_TAKES, now, path_ids=open_ids) if open_ids else []
+    lost = {window.path_id: (window.sent - window.received, window.sent) for window in windows}
+    over = {key for key, (lost, sent) in lost.items() if lost >= LEAST_LOST and lost > ratios[key] * sent}
+    proven = {key for key in over if float(binomial.lower_bound(*lost[key])) > ratios[key]}
+    return above | proven, over - proven
+
+
+def _is_below(path: PathFigures, ratios: Mapping[int, float]) -> bool:
+    """Whether the packets of a cell prove that its loss is below its rule."""
+    lost = (path.sent or 0) - (path.received or 0)
+    return float(binomial.upper_bound(lost, path.sent or 0)) < ratios[path.path_id]
 
 
 def _unknown(states: PathCounts, incidents: tuple[Incident, ...], since: datetime) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 from html import unescape
 
+import numpy as np
 import pytest
 from django.db import connection
 from django.utils import timezone
@@ -175,6 +176,29 @@ def test_incidents_that_only_wait_to_close_are_no_problems(state, clock):
         "18 min",
     )
     assert lacks(state()["sentence"], *facts) == []
+
+
+def test_a_loss_that_is_being_proven_is_not_called_normal_meanwhile(paths):
+    """2% on a path, whose bound of ten minutes is above the rule of 1% now and then."""
+    random, lossy_path = np.random.default_rng(4), paths["slac → cern"]
+    Test.objects.update(every_s=10)
+    for path in paths.values():
+        lost = random.binomial(10, 0.02, 240).tolist() if path == lossy_path else [0] * 240
+        make_bursts(path, lost, NOW - 40 * MINUTE, every_s=10)
+    sentences = []
+    for minute in range(-28, 1):
+        now = NOW + minute * MINUTE
+        freshness.note(RecurringWork.EVALUATION, now)
+        sentences.append(mesh_state.load_mesh_state(freshness.load(), now).sentence)
+
+    assert [sentence for sentence in sentences if "1 path with loss" not in sentence] == [], sentences
+
+    # Once ten minutes without a loss prove that it is over, the path is normal.
+    for path in paths.values():
+        make_bursts(path, [0] * 65, NOW, every_s=10)
+    now = NOW + 10.8 * MINUTE
+    freshness.note(RecurringWork.EVALUATION, now)
+    assert "All 6 paths are normal." in mesh_state.load_mesh_state(freshness.load(), now).sentence
 
 
 def test_of_several_incidents_the_worst_is_named(state):
