@@ -14,6 +14,7 @@ from django.core.management.base import CommandError
 from monitor.accounts.models import token_digest
 from monitor.agents.health import record
 from monitor.agents.models import AgentToken, issue_token
+from monitor.archive.models import AgentGap
 from monitor.mesh.models import Site
 from probes.site.health import ClockOff, Dropped, Health, InterfaceDrops, KernelClock
 from tests.db.mesh_of_three import batch
@@ -22,7 +23,7 @@ from tests.deliveries import arrival_of
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon", "paths")]
-SITES_QUERIES = 12
+SITES_QUERIES = 13
 WELL = Health(
     clock_offset_s=-0.0042,
     clock_uncertainty_s=0.001,
@@ -78,11 +79,27 @@ def test_a_healthy_site_shows_its_figures(page):
         "clock 0.004 s behind",
         "load 0.50 on 4 CPUs",
         "timestamps kernel",
-        "missed cycles 0",
+        "not running (24 h) none",
+        "missed cycles since it started 0",
         "quarantined 0",
         "NIC drops eth0: 12 in, 0 out",
     ):
         assert figure in site_card
+
+
+def test_the_time_in_which_no_agent_ran_a_cycle_is_shown(page):
+    """Frozen for eight minutes and restarted: its own count begins with the start."""
+    deliver("slac", WELL)
+    gap = {"site": Site.objects.get(name="slac"), "reason": "agent_offline"}
+    AgentGap.objects.create(since=NOW - timedelta(minutes=10), until=NOW - timedelta(minutes=2), **gap)
+    AgentGap.objects.create(since=NOW - timedelta(hours=25), until=NOW - timedelta(minutes=24 * 60 - 1), **gap)
+    AgentGap.objects.create(
+        since=NOW - timedelta(minutes=10), until=NOW, test="pinger", every_s=60, **(gap | {"reason": "late"})
+    )
+
+    site_card = card(page(), "slac", "Clock errors")
+
+    assert lacks(site_card, "not running (24 h) 9 min", "missed cycles since it started 0") == []
 
 
 def test_problems_are_shown_and_the_worst_site_is_first(page):

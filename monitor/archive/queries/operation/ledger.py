@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
+from monitor.archive.models import AgentGap
 from monitor.archive.statements import check_period, records, run_statement
 from monitor.mesh.document.budgets import RULE
 from monitor.mesh.kinds import MESH_KINDS
@@ -79,3 +80,13 @@ _SLOTS = {
 def count_planned(lines: Iterable[LedgerLine]) -> int:
     """Total number of measurements."""
     return sum(line.count for line in lines)
+
+
+def time_offline(since: datetime, until: datetime) -> dict[int, timedelta]:
+    """How long the agent of each site did not run in [since, until), as far as agents that run again have reported; by
+    site, without those that ran all the time. A query."""
+    gaps = AgentGap.objects.filter(test="", reason=GapReason.AGENT_OFFLINE, until__gt=since, since__lt=until)
+    offline: dict[int, timedelta] = {}
+    for site_id, began, ended in gaps.values_list("site_id", "since", "until"):
+        offline[site_id] = offline.get(site_id, timedelta(0)) + (min(ended, until) - max(began, since))
+    return offline

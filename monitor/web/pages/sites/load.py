@@ -18,12 +18,14 @@ from monitor.agents.holders import SecondAgent, enrolled_sites, second_agents
 from monitor.agents.late_agents import is_late
 from monitor.agents.problems import ProblemKind
 from monitor.analysis import figures
+from monitor.archive.queries.operation.ledger import time_offline
 from monitor.mesh.models import Site
 from probes.commands.own_command import MANAGE
 from probes.site.health import Health
 from probes.site.versions import is_older
 
 CLOCKS_SHOWN = timedelta(days=7)
+OFFLINE_SHOWN = timedelta(days=1)
 PROBLEMS_SINCE = timedelta(hours=1)
 POOR_STAMP = "user"
 FRESH_FOR = timedelta(minutes=1)
@@ -57,12 +59,19 @@ class CardProblem:
 
 @dataclass(frozen=True, slots=True)
 class SiteCard:
-    """A site with an agent; `report` is None if it never reported."""
+    """A site with an agent; `report` is None if it never reported. `offline` is how long the agent did not run lately,
+    by its own account: the cycles due then are not among those that it missed."""
 
     site: Site
     report: AgentReport | None
     findings: tuple[CardProblem, ...]
     has_token: bool
+    offline: timedelta | None = None
+
+    @property
+    def offline_text(self) -> str:
+        """How long it did not run in the last day."""
+        return "none" if self.offline is None else figures.duration(self.offline.total_seconds())
 
     @property
     def state(self) -> AgentState:
@@ -113,7 +122,7 @@ def load_sites(now: datetime) -> SitesView:
     sites = list(Site.objects.in_use().filter(has_agent=True))
     reports = {report.site_id: report for report in agent_reports(now)}
     states = list(AgentState)
-    seconds = second_agents(now)
+    seconds, offline = second_agents(now), time_offline(now - OFFLINE_SHOWN, now)
     enrolled = enrolled_sites() if any(site.pk not in reports for site in sites) else ()
     cards = [
         SiteCard(
@@ -121,6 +130,7 @@ def load_sites(now: datetime) -> SitesView:
             report,
             (*_second_agent_problems(site, seconds.get(site.pk), now), *_findings(report, now)),
             site.name in enrolled,
+            offline.get(site.pk),
         )
         for site in sites
         for report in [reports.get(site.pk)]
