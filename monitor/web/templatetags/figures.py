@@ -122,6 +122,12 @@ def incident_so_far(incident: Incident, now: datetime, ongoing: str) -> SafeStri
 
 
 @register.filter
+def incident_over(incident: Incident) -> datetime | None:
+    """Since when an open incident only waits to be closed; None of any other."""
+    return recovery.over_since(incident)
+
+
+@register.filter
 def incident_since(incident: Incident) -> datetime:
     """The onset of an incident."""
     return words.since(incident)

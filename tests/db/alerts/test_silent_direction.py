@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 
 from monitor.alerts.evaluate import evaluate
+from monitor.alerts.evidence import gather
 from monitor.alerts.evidence.words import brief, headline, lasted_s
 from monitor.alerts.incidents import lifecycle, queries
 from monitor.archive.models import Burst
@@ -124,10 +125,14 @@ def test_a_cell_of_now_says_when_its_newest_burst_began(paths):
     assert "as of" not in cell(paths["in2p3 → cern"], 400)
 
 
-def test_an_incident_that_waits_to_close_has_lasted_to_its_end(paths):
+def test_an_incident_that_waits_to_close_has_lasted_to_its_end(paths, client, monkeypatch):
     for name, path in paths.items():
         plant(path, is_risen="ornl" not in name, until_s=660)
 
     incident = judged(640)
 
     assert lasted_s(incident, at(640)) == pytest.approx(END_S, abs=CYCLE_S)
+    gather.store_facts(incident, at(560))
+    assert "evidence of 2026-11-26 09:19 UTC , while it lasted" in page(
+        client, monkeypatch, f"/incidents/{incident.pk}/", 645
+    )
