@@ -20,7 +20,7 @@ def lacks(text: str, *facts: str) -> list[str]:
 def claimed(text):
     """The least and the most that a text says of a loss, as ratios: of a figure half a unit of its last digit."""
     numbers = re.findall(r"\d+(?:\.\d+)?", text)
-    if text.startswith("below "):
+    if text.startswith(("below ", "up to ")):
         return 0.0, float(numbers[0]) / 100
     if len(numbers) == 2:
         return float(numbers[0]) / 100, float(numbers[1]) / 100

@@ -20,6 +20,8 @@ EXCLUDED_PACKETS = (
 """Pages and documentation have this text."""
 
 _TOLERANCE = 1e-9
+_NEXT_TO_NOTHING = 0.05
+"""Share of its high end below which the low end of an interval is not written: 0.008 to 6% says no more than up to 6%."""
 _BIT_RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 
 
@@ -51,8 +53,8 @@ def about_percent(ratio: float, low: float, high: float) -> str:
 def percent_between(ratio: float, low: float, high: float) -> str:
     """A loss whose true value lies between `low` and `high`, with no more digits than that proves: 5.2%, 5% or 4 to 7%.
 
-    A figure is between the halves of its last digit; where no number of digits fits, the interval itself is rounded
-    outward. Without loss its bound: below 1.3%. All lost is 100%.
+    A figure is between the halves of its last digit; where no number of digits fits, the interval itself is written.
+    Without loss its bound: below 1.3%. All lost is 100%.
     """
     if ratio >= 1.0:
         return percent(ratio)
@@ -63,9 +65,17 @@ def percent_between(ratio: float, low: float, high: float) -> str:
         rounded, half = round(value, decimals), 0.5 * 10.0**-decimals + _TOLERANCE
         if 0.0 < rounded <= least + half and most <= rounded + half:
             return f"{_plain(rounded, decimals)}%"
-    decimals = max(0, -_exponent((most - least) / 2.0))
-    of_least = max(decimals, -_exponent(least))
-    return f"{_outward(math.floor, least, of_least)} to {_outward(math.ceil, most, decimals)}%"
+    return percent_interval(low, high)
+
+
+def percent_interval(low: float, high: float) -> str:
+    """An interval of a loss in percent, rounded outward: 4 to 7%, and up to 6% where its low end is next to nothing."""
+    least, most = low * 100.0, high * 100.0
+    decimals = max(0, -_exponent(max((most - least) / 2.0, _TOLERANCE)))
+    end = f"{_outward(math.ceil, most, decimals)}%"
+    if least <= most * _NEXT_TO_NOTHING:
+        return f"up to {end}"
+    return f"{_outward(math.floor, least, max(decimals, -_exponent(least)))} to {end}"
 
 
 def loss(lost: int, sent: int) -> str:

@@ -111,7 +111,7 @@ def _loss(of: PeriodFigures) -> str:
         return shown.NO_DATA
     if of.lost == 0:
         return shown.loss(0, of.sent)
-    return f"{shown.loss(of.lost, of.sent)} ({shown.percent(of.loss_low_ratio)} to {shown.percent(of.loss_high_ratio)})"
+    return f"{shown.loss(of.lost, of.sent)} ({shown.percent_interval(of.loss_low_ratio, of.loss_high_ratio)})"
 
 
 def _ms(name: str) -> Callable[[PeriodFigures], str]:

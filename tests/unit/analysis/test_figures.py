@@ -48,9 +48,12 @@ def test_a_partial_loss_is_never_shown_as_0_or_100_percent(counts):
         (0.05, 0.046, 0.054, "5%", "5%"),
         (0.052, 0.0516, 0.0524, "5.2%", "5.2%"),
         (0.2, 0.16, 0.241, "16 to 25%", "~20%"),
-        (0.05, 0.001, 0.25, "0.1 to 25%", "~5%"),
-        (0.05, 0.0001, 0.25, "0.01 to 25%", "~5%"),
+        (0.05, 0.001, 0.25, "up to 25%", "~5%"),
+        (0.05, 0.0001, 0.25, "up to 25%", "~5%"),
         (0.0021, 0.0011, 0.0041, "0.1 to 0.5%", "~0.2%"),
+        (0.02, 0.00008, 0.055, "up to 6%", "~2%"),
+        (0.017, 0.0002, 0.05, "up to 5%", "~1.5%"),
+        (0.018, 0.003, 0.04, "0.3 to 4%", "~2%"),
         (0.00031, 0.000305, 0.000315, "0.031%", "0.031%"),
         (0.995, 0.97, 0.9999, "97 to 100%", "~99%"),
         (0.0, 0.0, 0.0125, "below 1.3%", "0%"),
@@ -70,6 +73,13 @@ def test_a_stated_loss_contains_its_interval(ratio, below, above):
 
     assert said_low <= low * (1.0 + 1e-6)
     assert high <= said_high * (1.0 + 1e-6)
+
+
+def test_an_interval_alone_is_written_as_one_around_a_loss():
+    assert figures.percent_interval(0.038, 0.071) == "3 to 8%"
+    assert figures.percent_interval(0.000076, 0.058) == "up to 6%"
+    assert figures.percent_interval(0.0, 0.0125) == "up to 1.3%"
+    assert figures.percent_interval(0.96, 1.0) == "96 to 100%"
 
 
 @given(st.integers(4, 10**9))

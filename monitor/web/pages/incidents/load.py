@@ -220,7 +220,7 @@ def _loss(of: PeriodFigures) -> str:
 def _interval(of: PeriodFigures) -> str:
     if of.loss_low_ratio is None or of.loss_high_ratio is None:
         return NOTHING
-    return f"{shown.percent(of.loss_low_ratio)} to {shown.percent(of.loss_high_ratio)}"
+    return shown.percent_interval(of.loss_low_ratio, of.loss_high_ratio)
 
 
 def _middle(of: PeriodFigures) -> str:
