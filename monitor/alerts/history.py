@@ -1,4 +1,4 @@
-"""Entries of an incident's history. Add them in the transaction of the change."""
+"""Entries of an incident's history, and its earlier severity by them. Add them in the transaction of the change."""
 
 from __future__ import annotations
 
@@ -12,6 +12,27 @@ def add_entry(incident_id: int, event: HistoryEvent, at: datetime, note: str = "
     IncidentTurn.objects.create(incident_id=incident_id, at=at, turn=event, note=note)
 
 
+def add_reopening(incident: Incident, at: datetime, note: str) -> None:
+    """Add the entry of a reopening of `incident`, with the time that it lasted before."""
+    IncidentTurn.objects.create(
+        incident=incident,
+        at=at,
+        turn=HistoryEvent.REOPENED,
+        note=note,
+        earlier_began_at=incident.began_at or incident.opened_at,
+        earlier_ended_at=incident.ended_at or incident.closed_at,
+    )
+
+
 def add_severity(incident: Incident, severity: str, reason: str, at: datetime) -> None:
     """Add the entry of a severity that is raised from the present one of `incident`, with the finding behind it."""
     add_entry(incident.pk, HistoryEvent.WORSENED, at, f"{incident.severity} to {severity}: {reason}")
+
+
+def raised_text(incident: Incident) -> str:
+    """The severity before the present one, and until when: `warning until 2026-11-21 10:23:00 UTC`; empty where the
+    damage has not raised it."""
+    raised = [turn for turn in incident.turns.all() if turn.turn == HistoryEvent.WORSENED]
+    if not raised or f" to {incident.severity}:" not in raised[-1].note:
+        return ""
+    return f"{raised[-1].note.partition(' to ')[0]} until {raised[-1].at:%Y-%m-%d %H:%M:%S} UTC"

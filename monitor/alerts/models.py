@@ -202,6 +202,8 @@ class IncidentTurn(models.Model):
     at = models.DateTimeField()
     turn = models.TextField(choices=HistoryEvent)
     note = models.TextField(blank=True, help_text="The finding, the user, or the reason of the resolution.")
+    earlier_began_at = models.DateTimeField(null=True, help_text="Of a reopening: the onset of the time before it.")
+    earlier_ended_at = models.DateTimeField(null=True, help_text="Of a reopening: the last bad burst before it.")
 
     class Meta:
         db_table = "incident_turn"

@@ -28,7 +28,7 @@ from django.db.models import F, Q, QuerySet
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.shares import Share, shares_as_json
 from monitor.alerts.detect.snapshot import Key
-from monitor.alerts.history import add_entry, add_severity
+from monitor.alerts.history import add_entry, add_reopening, add_severity
 from monitor.alerts.incidents.gravest import gravest_of, gravity
 from monitor.alerts.incidents.outbox import enqueue, notified_channels, unsent_openings, withdraw
 from monitor.alerts.models import UNTOLD, HistoryEvent, Incident, IncidentChange, IncidentPath, Severity
@@ -292,7 +292,7 @@ def _reopen(cause: str, findings: Sequence[RuleFinding], now: datetime, because:
                 if withdraw(part.pk, IncidentChange.CLOSED):
                     Incident.objects.filter(pk=part.pk).update(told_at=now)
             _add(incident, ordered, now)
-            add_entry(incident.pk, HistoryEvent.REOPENED, now, summary)
+            add_reopening(incident, now, summary)
             _trace(incident.pk, ordered, now)
     except IntegrityError as error:
         return _is_race(error)

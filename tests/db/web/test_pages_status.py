@@ -12,6 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, get_resolver
 
+from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.incidents import actions, lifecycle
 from monitor.alerts.models import HistoryEvent, Incident, IncidentPath, IncidentTurn
@@ -114,6 +115,40 @@ def test_the_time_before_a_reopening_does_not_count(paths):
         IncidentTurn.objects.create(incident=row, at=MIDNIGHT + at * HOUR, turn=turn)
 
     assert shares()["slac", MIDNIGHT] == (2 * 3600.0, 4)
+
+
+def test_a_short_outage_counts_for_its_own_time(paths):
+    """It lasted 22 s, was detected 17 s after its end, and one path joined later still."""
+    began_at, ended_at = MIDNIGHT, MIDNIGHT + timedelta(seconds=22)
+    row = incident(paths["slac → cern"], began_at, began_at + 2 * MINUTE)
+    Incident.objects.update(opened_at=ended_at + timedelta(seconds=17), ended_at=ended_at)
+    IncidentPath.objects.update(added_at=ended_at + timedelta(seconds=17), since=began_at)
+    add(row, paths["cern → slac"], ended_at + timedelta(seconds=30), since=began_at)
+
+    assert shares()["slac", MIDNIGHT] == (2 * 22.0, 4)
+
+
+def test_a_reopened_incident_counts_from_each_onset_to_its_last_bad_burst(paths):
+    """Bad for 3 minutes, again after 4 for 5, and again after 2 for 1: detected 2 minutes late, over 2 minutes late."""
+    path = paths["slac → cern"]
+    row = incident(path, MIDNIGHT, None)
+    for began, ended in ((0, 3), (7, 12), (14, 15)):
+        began_at, ended_at = (MIDNIGHT + minutes * MINUTE for minutes in (began, ended))
+        if began:
+            again = RuleFinding("loss", path.pk, str(path), "loss", began_at - MINUTE, {})
+            lifecycle.add_findings(row.cause, [again], began_at + 2 * MINUTE)
+        Incident.objects.update(began_at=began_at)
+        assert lifecycle.close(row.pk, [(path.pk, "loss")], "over", ended_at + 2 * MINUTE, ended_at=ended_at)
+
+    assert shares()["slac", MIDNIGHT] == (9 * 60.0, 4)
+
+
+def test_a_path_that_ended_before_its_incident_counts_to_its_own_end(paths):
+    row = incident(paths["slac → cern"], MIDNIGHT, MIDNIGHT + HOUR)
+    add(row, paths["cern → slac"])
+    IncidentPath.objects.filter(path=paths["cern → slac"]).update(ended_at=MIDNIGHT + 10 * MINUTE)
+
+    assert shares()["slac", MIDNIGHT] == (3600.0 + 600.0, 4)
 
 
 def test_an_open_incident_counts_until_now_and_pending_never(paths):
@@ -236,6 +271,12 @@ def test_an_incident_has_the_direction_of_its_title(page, paths):
     add(row, paths["cern → slac"])
 
     assert "slac → cern: packet loss" in page()
+
+
+def test_an_incident_that_the_reverse_path_shows_has_the_losing_direction(page, paths):
+    incident(paths["slac → cern"], NOW - HOUR, None, toward="cern → slac", toward_by="STAMP")
+
+    assert "cern → slac: packet loss" in page()
 
 
 def test_a_direction_that_is_no_pair_of_sites_is_not_public(page, paths):

@@ -1,7 +1,8 @@
 -- One row for each site in use and each UTC hour or day of [since, until) with an open incident on a path of the
 -- site, from it or to it: the seconds with an open incident of all its watched paths together, overlapping incidents of a path
 -- once, and the number of those paths. A finding lasts from the onset, one that joined later from its own begin by its rule, to
--- the last bad burst of the incident, without the time between an end and a reopening.
+-- its own end or the last bad burst of the incident, without the time between the last bad burst and the onset after it where
+-- the incident reopened. A path with which it reopened has lost its first time: it counts as one of the first.
 WITH watched AS MATERIALIZED (
     SELECT path.id AS path_id, ends.site_id
     FROM path
@@ -21,23 +22,32 @@ paths AS (
     SELECT site_id, count(*) AS paths FROM watched GROUP BY site_id
 ),
 lasting AS (
-    SELECT id, opened_at, coalesce(began_at, opened_at) AS began_at, coalesce(ended_at, closed_at, %(now)s::timestamptz) AS ended_at
+    SELECT
+        id, opened_at, reopened_at, coalesce(began_at, opened_at) AS newest_at,
+        least(
+            coalesce(began_at, opened_at), (SELECT min(earlier_began_at) FROM incident_turn AS turn WHERE turn.incident_id = incident.id)
+        ) AS began_at,
+        coalesce(ended_at, closed_at, %(now)s::timestamptz) AS ended_at
     FROM incident
     WHERE
         NOT is_pending AND least(began_at, opened_at) < %(until)s::timestamptz
         AND (closed_at IS NULL OR closed_at > %(since)s::timestamptz)
 ),
 gaps AS (
-    SELECT incident_id, range_agg(tstzrange(at, reopened_at)) AS closed
+    SELECT incident_id, range_agg(tstzrange(over_at, CASE WHEN onset_at BETWEEN over_at AND at THEN onset_at ELSE at END)) AS closed
     FROM (
         SELECT
             turn.incident_id, turn.turn, turn.at,
-            lead(turn.at) OVER (PARTITION BY turn.incident_id ORDER BY turn.at, turn.id) AS reopened_at
+            coalesce(turn.earlier_ended_at, lag(turn.at) OVER in_order, turn.at) AS over_at,
+            coalesce(
+                min(turn.earlier_began_at) OVER (in_order ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING), lasting.newest_at
+            ) AS onset_at
         FROM incident_turn AS turn
         INNER JOIN lasting ON lasting.id = turn.incident_id
         WHERE turn.turn IN ('resolved', 'reopened')
+        WINDOW in_order AS (PARTITION BY turn.incident_id ORDER BY turn.at, turn.id)
     ) AS ends
-    WHERE turn = 'resolved' AND reopened_at IS NOT NULL
+    WHERE turn = 'reopened'
     GROUP BY incident_id
 ),
 spans AS (
@@ -45,20 +55,20 @@ spans AS (
         finding.path_id,
         unnest(
             range_agg(
-                tstzmultirange(
-                    tstzrange(
-                        CASE
-                            WHEN finding.added_at <= lasting.opened_at THEN lasting.began_at
-                            ELSE greatest(lasting.began_at, least(finding.since, finding.added_at))
-                        END,
-                        greatest(lasting.ended_at, finding.added_at, lasting.began_at)
-                    )
-                ) - coalesce(gaps.closed, '{{}}'::tstzmultirange)
+                tstzmultirange(tstzrange(began.at, greatest(least(lasting.ended_at, finding.ended_at), began.at)))
+                - coalesce(gaps.closed, '{{}}'::tstzmultirange)
             ) * tstzmultirange(tstzrange(%(since)s::timestamptz, least(%(until)s::timestamptz, %(now)s::timestamptz)))
         ) AS span
     FROM lasting
     INNER JOIN incident_path AS finding ON finding.incident_id = lasting.id
     LEFT JOIN gaps ON gaps.incident_id = lasting.id
+    CROSS JOIN LATERAL (
+        SELECT
+            CASE
+                WHEN finding.added_at <= lasting.opened_at OR finding.added_at = lasting.reopened_at THEN lasting.began_at
+                ELSE greatest(lasting.began_at, least(finding.since, finding.added_at))
+            END AS at
+    ) AS began
     GROUP BY finding.path_id
 ),
 pieces AS (

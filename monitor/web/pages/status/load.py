@@ -271,9 +271,9 @@ def _place(incident: Incident) -> str:
     """`cern → slac` where the direction is known, `cern ↔ slac`, `cern (8 paths)` where all paths have that site in
     common, else the names of the sites."""
     pairs = _pairs(incident)
-    toward = next((f"{source} → {to}" for source, to in sorted(pairs) if f"{source} → {to}" == incident.toward), None)
-    if toward is not None:
-        return toward
+    # Pings of either path cross both directions: the direction may be that of the reverse path.
+    if incident.toward in {f"{source} → {to}" for pair in pairs for source, to in (pair, pair[::-1])}:
+        return incident.toward
     sites = _sites_of(incident)
     if len(pairs) == 1 and rule_of(incident.rule).trouble in (Trouble.THROUGHPUT, Trouble.RESPONSES):
         return " → ".join(*pairs)  # pings cross both directions, a transfer one
