@@ -43,6 +43,8 @@ SHARES = (0.0, 0.25, 0.5, 0.75, 0.95, 1.0)
 FLOOR_SHARE = 0.1
 LEAST_BURSTS = 3
 """With fewer bursts since the onset none is left out."""
+LEAST_OF_A_CYCLE = 10
+"""Packets of a single cycle that was lost as a whole in an outage of less than two."""
 SAME_S = 1e-3
 """Times are rounded to microseconds."""
 MOST_SAMPLES = 3000
@@ -263,11 +265,13 @@ def _last_bad(bursts: BurstColumns, bad: NDArray[np.bool_], baseline: NDArray[np
 
 
 def _end_of_outage(bursts: BurstColumns) -> int | None:
-    """The last burst of the longest outage, its recovery included; None where no two cycles were lost as a whole."""
+    """The last burst of the longest outage, its recovery included; None where no two cycles were lost as a whole, nor
+    one of so many packets that chance does not do it."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], bursts.received == 0, [False]]).astype(np.int8)))
     first, after = max(edges.reshape(-1, 2).tolist(), key=lambda run: run[1] - run[0], default=(0, 0))
     cycles, most = (after - first) / max(_sizes(bursts), 1), after + _sizes(bursts)
-    if cycles < OUTAGE_CYCLES or bursts.sent[first:after].sum() < LEAST_UNANSWERED:
+    least = LEAST_UNANSWERED if cycles >= OUTAGE_CYCLES else LEAST_OF_A_CYCLE
+    if cycles < 1 or bursts.sent[first:after].sum() < least:
         return None
     while after < min(most, len(bursts.at_s)) and _is_recovery(bursts, after):
         after += 1

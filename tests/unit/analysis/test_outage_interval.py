@@ -74,3 +74,23 @@ def test_the_interval_of_an_outage_holds_its_begin_and_end(pattern, every_s, by)
     gap_s = every_s - 9 * 0.7 if pattern == "burst" else even_s * 5.0 / 3.0
     assert np.quantile(widths_s, 0.9) <= gap_s + even_s + 0.7
     assert np.quantile(errors_s, 0.9) <= gap_s + even_s
+
+
+def test_a_packet_lost_by_chance_is_no_end_of_a_short_outage():
+    """25 s of total loss, of which some have a single whole cycle, and one more packet up to 90 s later."""
+    random = np.random.default_rng(25)
+    for _ in range(OUTAGES):
+        sent_s = _sent_s("even", 10.0, random, cycles=80)
+        began_s = ORIGIN_S + random.uniform(400.0, 500.0)
+        stray_s = began_s + 25.0 + random.uniform(20.0, 90.0)
+        lost = (sent_s >= began_s) & (sent_s < began_s + 25.0)
+        lost |= sent_s == sent_s[sent_s >= stray_s].min()
+
+        end = episode.find_end(_bursts(sent_s, np.where(lost, np.nan, 20.0)), PATH, _time(began_s - 10.0), LOSSY, {})
+
+        last_s = sent_s[(sent_s < began_s + 25.0).any(axis=1)][-1][0]
+        assert end == _time(last_s), (began_s, stray_s)
+
+
+def _time(at_s: float) -> datetime:
+    return datetime.fromtimestamp(float(at_s), UTC)
