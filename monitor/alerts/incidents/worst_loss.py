@@ -1,8 +1,9 @@
 """The worst loss of a path in an incident, and of all its paths together.
 
 In: the findings of a lasting incident with their present levels. Out: packets of the worst stretch between two changes,
-in the level of the finding and in `Incident.worst_loss`. Another stretch takes its place only if it is higher for
-certain, or of more packets and not certainly lower: of many noisy figures the highest is too high.
+in the level of the finding and in `Incident.worst_loss`; and the worst loss of any incident as a ratio. Another stretch
+takes its place only if it is higher for certain, or of more packets and not certainly lower: of many noisy figures the
+highest is too high.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Any
 
 import msgspec
 
-from monitor.alerts.incidents.finding_level import FindingLevel, is_normal_again, level_of, worst_loss
+from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import Effect
+from monitor.alerts.incidents.finding_level import FindingLevel, at_detection, is_normal_again, level_of, worst_loss
 from monitor.alerts.incidents.gravest import of_gravest_rule
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis.changes.present import LostPackets, PresentLoss, pooled, worse
@@ -43,6 +46,20 @@ def worst_of_all(incident: Incident) -> dict[str, Any] | None:
         return incident.worst_loss
     stored: dict[str, Any] = msgspec.to_builtins(worse(before, pooled(lossy)))
     return stored
+
+
+def worst_ratio(incident: Incident) -> float:
+    """The worst loss of an incident by its gravest rule, 1 while paths do not answer; 0 where that is of no loss."""
+    rows = of_gravest_rule(incident)
+    effect = rule_of(rows[0].rule).effect if rows else None
+    if effect is Effect.UNREACHABLE:
+        return 1.0
+    if effect is not Effect.LOSS:
+        return 0.0
+    together = worst_loss(incident)
+    if together is not None:
+        return together.ratio
+    return max((at_detection(row.figures) or 0.0) if (level := level_of(row)) is None else level.peak for row in rows)
 
 
 def _at_detection(figures: Mapping[str, Any]) -> LostPackets | None:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from monitor.alerts.evidence import words
 from monitor.alerts.incidents import gravest
+from monitor.alerts.incidents.worst_loss import worst_ratio
 from monitor.alerts.models import Incident
 from monitor.archive.queries.for_reports import PathDay
 from monitor.archive.queries.paths import PathSummary
@@ -176,15 +177,15 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 
 def _incident(incident: Incident, now: datetime) -> IncidentReport:
+    paths, seconds = tuple(dict.fromkeys(str(row.path) for row in incident.paths.all())), words.lasted_s(incident, now)
     return IncidentReport(
         title=words.headline(incident),
-        symptom=words.symptom(incident),
-        place=words.place(incident),
-        damage=gravest.damage(incident),
+        brief=words.brief(incident, now),
+        damage=(worst_ratio(incident) * len(paths) * seconds, *gravest.damage(incident)),
         opened_at=words.since(incident),
         closed_at=words.until(incident),
-        seconds=words.lasted_s(incident, now),
-        paths=tuple(dict.fromkeys(str(row.path) for row in incident.paths.all())),
+        seconds=seconds,
+        paths=paths,
     )
 
 

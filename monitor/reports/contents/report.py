@@ -214,13 +214,13 @@ class IncidentReport:
     """An incident that was open in the period; `opened_at` is its onset, `closed_at` its end, `seconds` its
     length, up to now if still open.
 
-    `title` is that of its page, of which `symptom` and `place` are parts; `damage` orders incidents.
+    `title` is that of its page, `brief` that of the state of the mesh.
+    `damage` orders incidents: by loss × paths × time, those without loss by severity, rule and figure.
     """
 
     title: str
-    symptom: str
-    place: str
-    damage: tuple[int, int, float]
+    brief: str
+    damage: tuple[float, int, int, float]
     opened_at: datetime
     closed_at: datetime | None
     seconds: float

@@ -175,8 +175,8 @@ def _incidents(report: Report, numbers: Numbers) -> Sentence | None:
         words = "No incidents at other times." if report.pauses else "No incidents."
         return Sentence("incidents", words, {"incidents": 0})
     worst = max(incidents, key=lambda incident: (incident.damage, incident.seconds))
+    told = numbers.figures_of(worst.brief)
     touched = paths(len({name for incident in incidents for name in incident.paths}), numbers)
-    told = f"{numbers.figures_of(worst.symptom)} on {worst.place} for {numbers.duration(worst.seconds)}"
     words = (
         f"One incident on {touched}: {told}."
         if len(incidents) == 1

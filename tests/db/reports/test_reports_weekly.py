@@ -305,7 +305,8 @@ def test_only_incidents_of_the_week_are_reported(paths):
 
     text = text_of()
 
-    worst = ("3 incidents", " 1 path", "worst", "loss", "cause of still open", " 3.2 h")
+    opened = f"{WEEK.until - timedelta(hours=3):%H:%M}"
+    worst = ("3 incidents", " 1 path", "worst", "cause of still open", "loss", opened)
     assert lacks(text_with("3 incidents"), *worst) == []
     assert [word in text for word in ("of the week before", "of the next week")] == [False, False]
     assert "reaching in" in text
@@ -316,7 +317,8 @@ def test_only_incidents_of_the_week_are_reported(paths):
 
 
 def test_the_summary_names_the_worst_incident(paths):
-    """20% for a quarter of an hour, beside a smaller loss and a changed route that both lasted longer."""
+    """11% for an hour and a half, beside 20% for a quarter of an hour, an outage of both paths for 25 s, and a changed
+    route that lasted longest."""
 
     def make_incident(rule, cause, severity, minutes, path, **finding):
         opened_at = WEEK.since + timedelta(days=2)
@@ -333,11 +335,36 @@ def test_the_summary_names_the_worst_incident(paths):
     make_incident("loss", "cern ↔ slac", "critical", 15, "slac → cern", figures={"lost": 9, "sent": 100}, level=level)
     make_incident("loss", "desy ↔ slac", "critical", 90, "cern → slac", figures={"lost": 11, "sent": 100})
     make_incident("rtt", "all 2 paths", "warning", 900, "cern → slac", figures={"before_ms": 1.0, "after_ms": 90.0})
+    make_incident("unreachable", "all paths", "critical", 25 / 60, "slac → cern", figures={})
 
-    sentence = text_with("3 incidents")
+    sentence = text_with("4 incidents")
 
-    assert lacks(sentence, "3 incidents", " 2 paths", "worst", "loss peak 20%", "cern ↔ slac", " 15 min") == []
-    assert lacks(text_of(), "Summary", "loss peak 20%", "Compared with earlier periods") == []
+    assert lacks(sentence, "4 incidents", " 2 paths", "worst", "desy ↔ slac", "loss 11%", " 90 min") == []
+    assert lacks(text_of(), "Summary", "loss 11%", "Compared with earlier periods") == []
+
+
+def test_an_outage_that_is_over_is_worded_with_its_own_time(paths):
+    """No reply for 2 min 2 s until 2 minutes before the end of the week; its incident is still open."""
+    answered = WEEK.until - timedelta(minutes=2)
+    silent = answered - timedelta(seconds=122)
+    incident = Incident.objects.create(
+        rule="loss", cause="cern ↔ slac", severity="critical", opened_at=silent + timedelta(minutes=1),
+        began_at=silent, summary="as detected",
+    )  # fmt: skip
+    outage = {
+        "last_reply": silent.isoformat(), "first_reply": answered.isoformat(), "burst_at": answered.isoformat(),
+        "lost": 0,
+    }  # fmt: skip
+    level = {"unit": "loss_ratio", "now": 0.0, "peak": 1.0, "sent": 100, "ended_outage": outage}
+    IncidentPath.objects.create(
+        incident=incident, path=paths["slac → cern"], added_at=incident.opened_at, rule="loss", sentence="",
+        since=silent, figures={"lost": 9, "sent": 100}, level=level,
+    )  # fmt: skip
+
+    sentence = text_with("One incident")
+
+    assert lacks(sentence, "cern ↔ slac replies again", "no loss (below", "after no reply for 2 min") == []
+    assert sentence.count("since") == 1
 
 
 def test_an_empty_installation_has_a_report():

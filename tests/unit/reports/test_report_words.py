@@ -57,3 +57,9 @@ def test_a_line_breaks_at_gaps_and_a_single_day_is_a_dot():
     assert svg_path([1.0, 3.0, None, 2.0], 30, 10) == "M0 10L10 0M30 5h.4"
     assert svg_path([2.0, 2.0], 10, 10) == "M0 5L10 5"
     assert svg_path([None], 10, 10) == ""
+
+
+def test_the_marks_of_a_sentence_are_not_those_of_its_figures():
+    text = "slac loss 2.1% since then, up to 1,140 ms, no more."
+
+    assert Numbers("de").figures_of(text) == "slac loss 2,1% since then, up to 1.140 ms, no more."
