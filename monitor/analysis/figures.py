@@ -21,7 +21,7 @@ EXCLUDED_PACKETS = (
 
 _TOLERANCE = 1e-9
 _NEXT_TO_NOTHING = 0.05
-"""Share of its high end below which the low end of an interval is not written: 0.008 to 6% says no more than up to 6%."""
+"""Share of its high end below which the low end of an interval is not written: 0.008 to 6% is up to 6%."""
 _BIT_RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 
 
@@ -111,6 +111,11 @@ def milliseconds(value_ms: float | None) -> str:
     size = abs(value_ms)
     decimals = 1 if size >= 100 else 2 if size >= 1 else 3
     return f"{value_ms:,.{decimals}f} ms"
+
+
+def milliseconds_between(low_ms: float, high_ms: float) -> str:
+    """An interval of a time, with its unit once: 0.233 to 102.4 ms."""
+    return f"{milliseconds(low_ms).removesuffix(' ms')} to {milliseconds(high_ms)}"
 
 
 def change_ms(before_ms: float, after_ms: float) -> str:

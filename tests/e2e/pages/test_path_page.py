@@ -201,6 +201,28 @@ def test_the_charts_of_directions_fit_each_screen(browser, served, path):
         assert page.said == [], screen
 
 
+def test_a_delay_that_the_clocks_hardly_bound_fits_its_tile(browser, served, path):
+    now = timezone.now().replace(second=0, microsecond=0)
+    results = [
+        stamp_burst(
+            at=now - minute * MINUTE, sent=60, forward_ms=51.0, reverse_ms=51.0, rtts_ms=(102.4,) * 60,
+            offset_ms=(-50.8, 51.3),
+        )
+        for minute in range(59, 0, -1)
+    ]  # fmt: skip
+    rows = [delivered_stamp(path, result, number) for number, result in enumerate(results, 1)]
+    assert store(path.source.site_id, batch(*rows), timezone.now()).refused == ()
+    roll_up(timezone.now())
+    for screen in SCREENS:
+        page = open_page(browser, f"{served}/paths/{path.pk}/?period=hour", screen)
+        page.wait_for_function(DRAWN)
+        shot(page, f"path-loose-delay-{screen}")
+
+        assert " to 102." in page.locator(".tiles div:has-text('delay to cern') dd").first.text_content(), screen
+        assert page.evaluate(CUT_OFF) == [], screen
+        assert too_wide(page) == [], screen
+
+
 @pytest.mark.parametrize("screen", ["desktop", "phone"])
 def test_streams_and_settings_of_hosts_fit_the_screen(browser, served, path, screen):
     """The settings of both hosts are folded away; what changed and the slow stream are not."""

@@ -122,13 +122,13 @@ def _loss(name: str, lost: int, sent: int, undecided: int) -> DirectionTile:
         return DirectionTile(name, figures.loss(lost, sent), ground)
     least, most = lost / (sent + undecided), (lost + undecided) / (sent + undecided)
     ground += f"; the direction of {undecided:,} more lost is not known"
-    return DirectionTile(name, f"{figures.percent(least)} to {figures.percent(most)}", ground)
+    return DirectionTile(name, figures.percent_interval(least, most), ground)
 
 
 def _delay(name: str, lo_ms: float, hi_ms: float) -> DirectionTile:
     """The middle of the interval, and its ends: the clocks allow all of it. Of a loose one only the ends."""
     if charts.is_loose_interval(lo_ms, hi_ms):
-        ends = f"{figures.milliseconds(lo_ms)} to {figures.milliseconds(hi_ms)}"
+        ends = figures.milliseconds_between(lo_ms, hi_ms)
         return DirectionTile(name, ends, "all that the clocks allow, by STAMP")
     middle_ms, error_ms = (lo_ms + hi_ms) / 2, (hi_ms - lo_ms) / 2
     ground = f"± {figures.milliseconds(error_ms)} by the clocks, by STAMP"
