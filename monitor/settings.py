@@ -14,6 +14,7 @@ from monitor import environment
 from monitor.accounts import oidc_settings
 from monitor.centres import configured as other_centres
 from monitor.redis_client import SentinelUrl
+from monitor.stack import broker
 from monitor.stack.postgres import local_url
 from monitor.standby_reads import STANDBY
 
@@ -232,7 +233,7 @@ SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 SILENCED_SYSTEM_CHECKS = ["security.W008"]  # monitor.web.request.transport redirects, and knows loopback
 
-REDIS_URL = environment.read("SOUNDINGS_REDIS_URL", "redis://localhost:6379/0")
+REDIS_URL = environment.read("SOUNDINGS_REDIS_URL", broker.local_url(DATA_DIR))
 # A Redis that is gone without closing its connections is given up within seconds.
 BROKER_TIMEOUTS = {"socket_connect_timeout": 2, "socket_timeout": 5, "health_check_interval": 5}
 SENTINELS = _sentinels(REDIS_URL)

@@ -10,6 +10,9 @@ import socket
 from pathlib import Path
 
 from probes.supervision.liveness import LivenessCheck
+from probes.supervision.socket_folders import socket_dir
+
+ELSEWHERE_URL = "redis://localhost:6379/0"
 
 ANSWER_TIMEOUT_S = 1.0
 SILENCE_LIMIT_S = 60.0
@@ -38,6 +41,17 @@ def find_server() -> str:
         "redis-server not found: install it (Debian, Ubuntu: apt-get install redis-server), "
         "or set SOUNDINGS_REDIS_URL to the URL of a running Redis"
     )
+
+
+def socket_path(data: Path) -> Path:
+    """Unix socket of the Redis that `manage.py up` starts with this data folder."""
+    return socket_dir(data) / "redis.sock"
+
+
+def local_url(data: Path) -> str:
+    """URL of that Redis if it was started, which other commands read too; else of the usual port of this machine."""
+    path = socket_path(data)
+    return f"redis+socket://{path}" if path.exists() else ELSEWHERE_URL
 
 
 def command(path: Path) -> list[str]:

@@ -152,7 +152,8 @@ class Stack:
             self._step("redis", "as set in SOUNDINGS_REDIS_URL")
             return
         self._step("redis", "start the broker of the centre")
-        path = make_socket_dir(self.data) / "redis.sock"
+        make_socket_dir(self.data)
+        path = broker.socket_path(self.data)
         child = self.supervisor.add(
             "redis", broker.command(path), stop_signal=broker.STOP_SIGNAL, liveness=broker.liveness_check(path)
         )

@@ -103,7 +103,7 @@ def _pending(report: ArchiveStatus) -> Iterator[str]:
     if not any(pending.tier == "hour" for pending in report.waiting):
         yield "no pending hour rollups"
     for pending in report.waiting:
-        waiting_s = (report.at - pending.since).total_seconds()
+        waiting_s = max((report.at - pending.since).total_seconds(), 0.0)  # a delivery may arrive while it is written
         yield f"pending {pending.tier} rollups: {pending.summaries:,}, the oldest for {waiting_s:.0f} s"
 
 

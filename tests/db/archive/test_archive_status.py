@@ -122,6 +122,15 @@ def test_sizes_and_backlog_are_reported(lines):
     assert lacks(waiting, "pending day rollups: 1,", "oldest") == []
 
 
+def test_a_backlog_that_arrives_meanwhile_has_no_negative_age(lines, monkeypatch):
+    a_lossy_delivery(NOW)
+    monkeypatch.setattr(timezone, "now", lambda: NOW - timedelta(seconds=0.4))
+
+    [waiting] = [line for line in lines() if line.startswith("pending ")]
+
+    assert waiting.endswith(", the oldest for 0 s")
+
+
 def test_missing_and_refused_results_are_reported_by_site(lines, monkeypatch):
     monkeypatch.setattr(timezone, "now", lambda: NOW)
     a_lossy_delivery(NOW)

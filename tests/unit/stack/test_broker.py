@@ -38,6 +38,16 @@ def test_the_client_reads_celerys_addresses():
     assert connect("redis://localhost:6379/3", 1.0).connection_pool.connection_kwargs["db"] == 3
 
 
+def test_commands_read_the_redis_of_a_stack_in_the_same_data_folder(tmp_path):
+    assert broker.local_url(tmp_path) == broker.ELSEWHERE_URL
+    path = broker.socket_path(tmp_path)
+    path.parent.mkdir()
+    path.touch()
+
+    assert broker.local_url(tmp_path) == f"redis+socket://{tmp_path}/socket/redis.sock"
+    assert connect(broker.local_url(tmp_path), 1.0).connection_pool.connection_kwargs["path"] == str(path)
+
+
 def test_an_orphaned_redis_does_not_remove_the_next_ones_socket(tmp_path):
     path = tmp_path / "redis.sock"
     killed = subprocess.Popen([sys.executable, "-c", STARTS, str(path)], stdout=subprocess.PIPE, text=True)
