@@ -22,6 +22,7 @@ class FakeLab:
         self.changed_at = {}
         self.routes = self.links = ()
         self.restored = []
+        self.centre = "up"
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(str(run_dir / control.CONTROL_SOCKET))
         self._socket.listen()
@@ -47,6 +48,9 @@ class FakeLab:
     def _reply(self, request):
         if isinstance(request, control.StatusRequest):
             return control.Reply(status=self._status())
+        if isinstance(request, control.CentreRequest):
+            self.centre = "up" if request.up else "down"
+            return control.Reply()
         pair = (request.source, request.destination)
         if isinstance(request, RouteRequest) or request.is_link:
             self.restored.append((type(request).__name__, *pair))
@@ -65,7 +69,7 @@ class FakeLab:
             scheduling="other", control_socket="", centre_port=8000, sites={},
         )  # fmt: skip
         return control.LabStatus(
-            lab=state, routes=self.routes, links=self.links, uptime_s=1.0, centre="up", sites=(),
+            lab=state, routes=self.routes, links=self.links, uptime_s=1.0, centre=self.centre, sites=(),
             timing=control.Timing(late_over_1ms=0, latest_ms=0.0, late_s=0.0, cpu_s=0.0, waited_s=None),
             paths=tuple(
                 control.PathStatus(

@@ -80,6 +80,18 @@ def test_an_operator_breaks_a_path_and_restores_it(operator, lab):
     assert "as in the scenario" in text(restored)
 
 
+def test_sites_cut_off_from_the_centre_are_shown_and_connected_again(operator, neighbour, lab):
+    assert "cut off" not in text(operator.get("/lab/"))
+    lab.centre = "down"
+
+    assert "All sites are cut off from the centre" in text(operator.get("/lab/"))
+    assert neighbour.post("/lab/", {"connect": "centre"}).status_code == 403
+
+    assert lab.centre == "down"
+    assert "cut off" not in text(operator.post("/lab/", {"connect": "centre"}, follow=True))
+    assert lab.centre == "up"
+
+
 def test_the_page_tells_the_time_until_the_incident(operator, lab, paths):
     earlier = incident(paths["cern", "slac"], PLANTED_AT - timedelta(hours=1), closed_at=PLANTED_AT)
     opened = incident(paths["slac", "cern"], PLANTED_AT + timedelta(seconds=108))

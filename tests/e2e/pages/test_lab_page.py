@@ -35,8 +35,10 @@ def test_a_path_is_broken_shown_with_its_incident_and_restored(browser, served, 
     opened = Incident.objects.create(rule="loss", cause="path", opened_at=at, summary="loss")
     finding = {"rule": "loss", "sentence": "loss", "figures": {}, "since": at, "added_at": at}
     IncidentPath.objects.create(incident=opened, path=paths["slac", "cern"], **finding)
+    lab.centre = "down"
     refreshed(page)
 
+    assert page.locator("#cut-off").is_visible()
     row = page.locator("[data-path='slac:cern']")
     assert planted == 0.2
     assert "1 min 48 s" in row.inner_text()

@@ -63,13 +63,15 @@ class BrokenPath:
 
 @dataclass(frozen=True, slots=True)
 class LabView:
-    """The lab's title, its directed paths, and its differences from the scenario, the latest change first."""
+    """The lab's title, its directed paths, and its differences from the scenario, the latest change first.
+    `is_cut_off`: its sites do not reach the centre."""
 
     title: str
     pairs: tuple[tuple[str, str], ...]
     broken: tuple[BrokenPath, ...]
     sites: tuple[str, ...]
     sites_down: tuple[str, ...]
+    is_cut_off: bool
     expected: tuple[Expectation, ...]
     has_routers: bool
     probes_command: str
@@ -126,6 +128,7 @@ def load_lab(run_dir: Path, now: datetime, path: str = "") -> LabView:
         broken=tuple(sorted(_changes(status, now), key=lambda change: change.changed_at, reverse=True)),
         sites=tuple(sorted({source for source, _ in pairs})),
         sites_down=tuple(sites.sites_down(status)),
+        is_cut_off=status.centre == "down",
         expected=tuple(examples(status.paths, chosen, now)),
         has_routers=bool(status.routes),
         probes_command=probes_command(),
@@ -139,6 +142,11 @@ def change_site(run_dir: Path, name: str, *, is_down: bool) -> None:
     site = resolve_site(name, {path.source for path in status.paths})
     for request in sites.site_requests(status, site, is_down=is_down):
         control.ask(run_dir, request)
+
+
+def connect_centre(run_dir: Path) -> None:
+    """Connect all sites to the centre again. Raises `LabError`."""
+    control.ask(run_dir, control.CentreRequest(up=True))
 
 
 def expected_now(run_dir: Path, now: datetime, path: str, site: str) -> list[Expectation]:

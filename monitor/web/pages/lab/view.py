@@ -21,7 +21,15 @@ from monitor.accounts.origin import is_by_this_user
 from monitor.accounts.read_limits import is_limited
 from monitor.accounts.roles import Action, needs
 from monitor.web.pages.incidents.operate import may_operate, refusal
-from monitor.web.pages.lab.load import BreakForm, LabView, change_site, expected_now, load_lab, undo
+from monitor.web.pages.lab.load import (
+    BreakForm,
+    LabView,
+    change_site,
+    connect_centre,
+    expected_now,
+    load_lab,
+    undo,
+)
 from probes.commands.own_command import MANAGE
 from probes.lab import control
 from probes.lab.settings import LabError
@@ -68,6 +76,9 @@ def lab_expected(request: HttpRequest) -> JsonResponse:
 def _change(request: HttpRequest, view: LabView, run_dir: Path) -> HttpResponse:
     if "undo" in request.POST:
         undo(run_dir, request.POST["undo"])
+        return HttpResponseRedirect(reverse("lab"))
+    if "connect" in request.POST:
+        connect_centre(run_dir)
         return HttpResponseRedirect(reverse("lab"))
     if "down" in request.POST or "up" in request.POST:
         is_down = "down" in request.POST
