@@ -198,9 +198,9 @@ def next_slot(kind: KindName, now: datetime) -> Slot | None:
 
 def slots_of_hosts(host_ids: Sequence[int], since: datetime, until: datetime, most: int) -> list[Slot]:
     """The newest `most` throughput slots of these hosts that overlap [since, until), oldest first."""
-    ends = ("measurement__path__source", "measurement__path__destination")
+    told = ("measurement__path__source", "measurement__path__destination", "measurement__test", "request")
     within = Slot.objects.filter(hosts__host__in=host_ids, starts_at__lt=until, ends_at__gt=since)
-    newest = within.select_related(*ends).order_by("-starts_at", "-pk").distinct()[:most]
+    newest = within.select_related(*told).order_by("-starts_at", "-pk").distinct()[:most]
     return list(reversed(newest))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from monitor.mesh.queries import MeasuredPath
@@ -26,7 +26,8 @@ _Beside = Callable[..., _AreaCounts]
 @dataclass(frozen=True, slots=True)
 class Share:
     """Of `known` paths in a place, `bad` are bad; of an incident that is over, when it was last bad. `unclear` of them
-    have no alarm, and may have the same loss by their packets. Not among the known are the paths of other incidents
+    have no alarm, and may have the same loss by their packets; of a resolved incident (`is_past`) nothing will tell
+    any more. Not among the known are the paths of other incidents
     with a problem of another kind, and those without data."""
 
     where: str
@@ -35,6 +36,7 @@ class Share:
     unclear: int = 0
     in_other_incidents: int = 0
     without_data: int = 0
+    is_past: bool = field(default=False, kw_only=True)
 
     @property
     def text(self) -> str:
@@ -50,7 +52,8 @@ class Share:
             bad = f"{self.bad} of {paths} bad, " if self.bad else ""
             normal = self.known - self.bad - self.unclear
             of = self.unclear if self.bad else f"{self.unclear} of {paths}"
-            return f"{self.where}: {bad}not clear yet for {of}" + (f", {normal} normal" if normal else "")
+            yet = "" if self.is_past else " yet"
+            return f"{self.where}: {bad}not clear{yet} for {of}" + (f", {normal} normal" if normal else "")
         if self.bad:
             return f"{self.where}: {self.bad} of {paths} bad"
         return f"all other paths normal ({paths})" if self.where == ELSEWHERE else f"{self.where}: normal ({paths})"

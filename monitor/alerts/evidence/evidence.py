@@ -100,7 +100,7 @@ def evidence(incident: Incident, now: datetime) -> Evidence:
         facts = replace(facts, routes=with_returns(facts.routes, incident, now))
     rows = gravest_first(incident.paths.all())
     cause = stated_cause(facts, incident)
-    shares = tuple(Share(**share) for share in incident.shares)
+    shares = tuple(Share(**share, is_past=incident.closed_at is not None) for share in incident.shares)
     if facts is None:
         return Evidence(incident.pk, None, None, "", (), 0, shares, (), (), (), (), (), cause.sentence, cause)
     if incident.closed_at is None:

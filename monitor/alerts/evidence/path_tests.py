@@ -17,7 +17,8 @@ from monitor.alerts.incidents.earlier_times import LOOK_BACK, EarlierTimes
 from monitor.alerts.models import Incident, IncidentEvidence
 from monitor.analysis.transfer.congestion import QUEUE_FIGURE
 from monitor.archive.queries.around import TestAround, diagnosed_tests, tests_around
-from monitor.mesh.models import Path
+from monitor.mesh.kinds import filling_s
+from monitor.mesh.models import Path, Slot
 from monitor.mesh.queries import slots_of_hosts
 
 MOST_OWN_TESTS = 20
@@ -122,6 +123,10 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 
 def own_tests(host_ids: Sequence[int], since: datetime, until: datetime) -> tuple[HostTest, ...]:
-    """The throughput tests on these hosts in the period."""
+    """The throughput tests on these hosts in the period: of each the time in which it sends, not that of its slot."""
     slots = slots_of_hosts(host_ids, since, until, MOST_OWN_TESTS)
-    return tuple(HostTest(str(slot.measurement.path), slot.starts_at, slot.ends_at, slot.outcome) for slot in slots)
+    return tuple(HostTest(str(slot.measurement.path), slot.starts_at, _end_of(slot), slot.outcome) for slot in slots)
+
+
+def _end_of(slot: Slot) -> datetime:
+    return slot.starts_at + timedelta(seconds=filling_s(slot.measurement.test.kind, slot.parameters))

@@ -12,6 +12,7 @@ from monitor.alerts.evidence.evidence import Evidence, PathEvidence
 from monitor.alerts.evidence.facts import Direction, PeriodFigures, RouteFacts, TracedHop, TracedRoute
 from monitor.alerts.evidence.one_way.stated import counts_texts
 from monitor.alerts.evidence.routes.causes import place_text
+from monitor.alerts.incidents.history import raised_text
 from monitor.alerts.models import HistoryEvent, Incident
 from monitor.analysis import figures as shown
 from monitor.archive.outcomes import outcome_words
@@ -37,7 +38,7 @@ def ticket_text(incident: Incident, evidence: Evidence) -> str:
 
 
 def _summary(incident: Incident, evidence: Evidence) -> Iterator[str]:
-    raised = words.raised_text(incident)
+    raised = raised_text(incident)
     yield f"Severity:      {incident.severity}{f', {raised}' if raised else ''}"
     yield f"Detected:      {incident.opened_at:%Y-%m-%d %H:%M:%S} UTC"
     for turn in incident.turns.all():

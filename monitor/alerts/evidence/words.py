@@ -34,7 +34,7 @@ from monitor.alerts.incidents.recovery import (
     paths_not_normal,
     without_newer_data,
 )
-from monitor.alerts.models import HistoryEvent, Incident, IncidentPath
+from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis import figures as shown
 
 PLACES = ("AS ", "uplink ", "hop ", "link ", "the border ", "all ")
@@ -109,7 +109,7 @@ def brief(incident: Incident, now: datetime) -> str:
         return f"{cause_place(incident.cause)} no reply for {silent}, then loss until {ended:%H:%M} UTC"
     if outage is not None and incident.closed_at is None:
         silent = shown.duration((outage.first_reply - outage.last_reply).total_seconds())
-        again = f"replies again since {outage.first_reply:%H:%M:%S} UTC, {_since_outage(incident)}"
+        again = f"replies again since {outage.first_reply:%H:%M:%S} UTC, {_after_outage(incident)}"
         return f"{cause_place(incident.cause)} {again}, after no reply for {silent}"
     rows, lasted = by_newest(incident, of_gravest_rule(incident)), duration_text(incident, now)
     if incident.closed_at is None:
@@ -117,9 +117,12 @@ def brief(incident: Incident, now: datetime) -> str:
     if outage is not None and rule_of(rows[0].rule).effect is Effect.LOSS:
         return f"{cause_place(incident.cause)} no reply for {lasted}"
     figure, peak = _brief_symptom(incident, rows) if rows else (rule_of(incident.rule).words, "")
-    long = f", {peak} in the last {lasted}" if peak else f" for {lasted}"
     if measured_until(incident) is not None:
         long = ""
+    elif incident.closed_at is None and not _is_dated(incident):
+        long = f", {peak}, {period(incident)}" if peak else f", {period(incident)}"
+    else:
+        long = f", {peak} in the last {lasted}" if peak else f" for {lasted}"
     return f"{incident.toward or cause_place(incident.cause)} {figure}{_seen_on(incident)}{long}"
 
 
@@ -132,7 +135,7 @@ def symptom(incident: Incident) -> str:
     if outage is not None and incident.closed_at is not None and rule_of(rows[0].rule).effect is Effect.LOSS:
         return "no reply"
     if outage is not None and incident.closed_at is None:
-        return f"no reply {_times_text(outage)}, since then {_since_outage(incident).removesuffix(' since')}"
+        return f"no reply {_times_text(outage)}, since then {_after_outage(incident)}"
     at_first = outage_before_loss(incident)
     if at_first is not None:
         return f"no reply {_times_text(at_first)}, then loss"
@@ -158,12 +161,12 @@ def _times_text(outage: OutageTimes) -> str:
     return f"from {outage.last_reply:%Y-%m-%d %H:%M:%S} to {outage.first_reply.strftime(f'{day}%H:%M:%S')} UTC"
 
 
-def _since_outage(incident: Incident) -> str:
-    """The loss of all paths since an outage."""
+def _after_outage(incident: Incident) -> str:
+    """The loss of all paths since an outage, after words that say since when: `no loss (below 4.6%)`."""
     _, level = _worst(of_gravest_rule(incident), is_open=True)
     if level is None or level.now is None:
         return "no newer data"
-    return f"no loss since{_proven(level)}" if level.now == 0.0 else f"loss {level.now_text} since"
+    return f"no loss{_proven(level)}" if level.now == 0.0 else f"loss {level.now_text}"
 
 
 def _proven(level: FindingLevel) -> str:
@@ -365,31 +368,28 @@ def lasted_s(incident: Incident, now: datetime) -> float:
 
 
 def period(incident: Incident) -> str:
-    """`since 2026-11-21 10:00 UTC`, once it is over `from 2026-11-21 10:00 to 10:04 UTC`; `since about` where the
-    interval of the onset is a minute or longer; `detected 2026-11-21 10:02 UTC` until the evidence tells the onset of a
-    loss, whose rules give the begin of a window only."""
+    """`since 2026-11-21 10:00 UTC`, once it is over `from 2026-11-21 10:00 to 10:04 UTC`, to the second where that is
+    less than a minute; `since about` where the interval of the onset is a minute or longer; `detected 2026-11-21 10:02
+    UTC` until the evidence tells the onset of a loss, whose rules give the begin of a window only."""
     began, ended = since(incident), until(incident)
-    rules = [rule_of(row.rule) for row in incident.paths.all()]
-    if ended is None and incident.began_at is None and any(rule.effect is Effect.LOSS for rule in rules):
+    if ended is None and not _is_dated(incident):
         return f"detected {incident.opened_at:%Y-%m-%d %H:%M} UTC"
     if ended is None:
         return f"since {about(incident)}{began:%Y-%m-%d %H:%M} UTC"
     day = "" if ended.astimezone(UTC).date() == began.astimezone(UTC).date() else "%Y-%m-%d "
-    return f"from {about(incident)}{began:%Y-%m-%d %H:%M} to {ended.strftime(f'{day}%H:%M')} UTC"
+    clock = "%H:%M:%S" if ended - began < timedelta(minutes=1) else "%H:%M"
+    return f"from {about(incident)}{began.strftime(f'%Y-%m-%d {clock}')} to {ended.strftime(f'{day}{clock}')} UTC"
+
+
+def _is_dated(incident: Incident) -> bool:
+    """Whether the onset is known: of a loss only by its evidence."""
+    effects = [rule_of(row.rule).effect for row in incident.paths.all()]
+    return incident.began_at is not None or Effect.LOSS not in effects
 
 
 def about(incident: Incident) -> str:
     """`about ` before the minute of an onset that is not known to the minute, otherwise empty."""
     return "about " if (incident.began_within_s or 0.0) >= 60.0 else ""
-
-
-def raised_text(incident: Incident) -> str:
-    """The severity before the present one, and until when: `warning until 2026-11-21 10:23:00 UTC`; empty where the
-    damage has not raised it."""
-    raised = [turn for turn in incident.turns.all() if turn.turn == HistoryEvent.WORSENED]
-    if not raised or f" to {incident.severity}:" not in raised[-1].note:
-        return ""
-    return f"{raised[-1].note.partition(' to ')[0]} until {raised[-1].at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def duration_text(incident: Incident, now: datetime) -> str:

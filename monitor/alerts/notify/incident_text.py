@@ -24,7 +24,7 @@ def subject(incident: Incident, change: str) -> str:
     """The first line of a message: `OPEN warning: loss 2.1% on cern ↔ slac, 2 paths, since 2026-11-21 10:00 UTC`."""
     word = CHANGE_WORDS[IncidentChange(change)]
     if change == IncidentChange.CLOSED and incident.closed_at is not None:
-        return f"{word} after {duration_text(incident, incident.closed_at)}: {headline(incident)}"
+        return f"{word}, lasted {duration_text(incident, incident.closed_at)}: {headline(incident)}"
     return f"{word} {incident.severity}: {headline(incident)}"
 
 

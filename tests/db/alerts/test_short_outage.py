@@ -81,6 +81,7 @@ def test_an_outage_shorter_than_two_whole_cycles_is_one(monkeypatch):
                 assert is_near(title, " to ", UP), title
                 assert "no loss" in title, title
                 assert "peak" not in title
+                assert (title.count("since"), brief(incident, now).count("since")) == (1, 1), title
                 assert "no reply for 2" in brief(incident, now)
             if facts.gathered_at is not None and seconds >= 47:
                 causes.append(facts.cause.fault)

@@ -41,7 +41,7 @@ def test_the_ticket_has_addresses_figures_and_excluded_causes(paths, settings):
         "elsewhere: 1 of 3 paths bad",
         "slac → cern: 192.0.2.1 to 192.0.2.2, IPv4",
         "20 of 80",
-        "25% (16% to 35.9%)",
+        "25% (15 to 36%)",
         "< 0.23%",
         "TTL of replies        54",
         "All times UTC.",

@@ -317,7 +317,28 @@ def test_a_path_whose_finding_ended_has_the_figures_since_while_its_incident_is_
     style, text, sentence = cell(page(), path)
 
     assert (style, text) == ("none-lost", "✓0")
-    assert lacks(sentence, " 0 of 40", "since the finding in an open incident ended 12:26 UTC") == []
+    assert lacks(sentence, " 0 of 40", "since this path&#x27;s part of an open incident ended 12:26 UTC") == []
+
+
+def test_a_path_that_is_down_again_has_no_sign_of_an_end(page, path, monkeypatch):
+    """Its outage from 20 to 12 minutes ago is over, and nothing answers since 4 minutes ago."""
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+    Mesh.objects.update(alerts=only(unreachable={}))
+    for span, rtts in (((60, 20), CLEAN), ((20, 12), DEAD), ((12, 4), CLEAN)):
+        bursts(path, span, rtts)
+    for minutes in (12, 5):
+        evaluate(NOW - minutes * MINUTE)
+    ended = Incident.objects.get(closed_at__isnull=False)
+    Incident.objects.update(ended_at=NOW - 9 * MINUTE)
+    bursts(path, (4, 0), DEAD)
+    roll_up_raw(NOW)
+
+    style, text, sentence = cell(page(), path)
+
+    assert (style, text) == ("total-loss", "✕all lost")
+    assert lacks(sentence, "all lost: no reply since", ", incident ended 12:21 UTC", "was 100%") == []
+    assert "since the incident" not in sentence
+    assert ended.pk
 
 
 def redness(style):
@@ -379,7 +400,7 @@ def test_the_figures_since_a_finding_ended_begin_with_its_clean_packets(page, pa
 
     style, _, sentence = cell(page(), path)
 
-    assert lacks(sentence, " 1 of 50 lost", "since the finding in an open incident ended") == []
+    assert lacks(sentence, " 1 of 50 lost", "since this path&#x27;s part of an open incident ended") == []
     assert redness(style) <= redness("loss-1")
 
 

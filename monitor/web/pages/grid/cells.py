@@ -7,6 +7,7 @@ readers, so that none depends on colour.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from monitor.analysis import figures
 from monitor.analysis.directions import DirectionLosses
@@ -153,13 +154,24 @@ def sentence(grid: Grid, path: PathFigures) -> str:
     if path.incident_id is not None:
         parts.append(f"incident open{_peak(grid.metric, path, ', peak')}")
     if path.ended_at is not None:
-        since = "since the " if path.is_since_end else ""
-        is_open = any(incident.pk == path.ended_incident_id for incident in grid.open_incidents)
-        what = "finding in an open incident" if is_open else "incident"
-        parts.append(f"{since}{what} ended {times.clock_minute(path.ended_at)}{_peak(grid.metric, path, ', was')}")
+        parts.append(_ended(grid, path, path.ended_at))
     if path.in_maintenance:
         parts.append("in maintenance")
     return ", ".join(parts)
+
+
+def _is_silent_again(path: PathFigures) -> bool:
+    """Whether all its packets are lost since an incident that ended."""
+    return path.ended_at is not None and path.state is FigureState.TOTAL_LOSS and not path.is_of_ended
+
+
+def _ended(grid: Grid, path: PathFigures, ended_at: datetime) -> str:
+    """The end of the path's last incident, and whether its figure is since then. An outage has a time of its own."""
+    is_open = any(incident.pk == path.ended_incident_id for incident in grid.open_incidents)
+    what = "this path's part of an open incident" if is_open else "incident"
+    if path.is_since_end and not _is_silent_again(path):
+        what = f"since {what}" if is_open else f"since the {what}"
+    return f"{what} ended {times.clock_minute(ended_at)}{_peak(grid.metric, path, ', was')}"
 
 
 def _finding(grid: Grid, path: PathFigures) -> str:
@@ -271,6 +283,8 @@ def signs(path: PathFigures) -> Iterator[tuple[str, str]]:
     """Each with its style."""
     if path.incident_id is not None:
         yield "sign", INCIDENT_SIGN
+    elif _is_silent_again(path):
+        yield "sign outage", OUTAGE_SIGN
     elif path.ended_at is not None:
         yield "sign calm", ENDED_SIGN
     elif path.has_outage:

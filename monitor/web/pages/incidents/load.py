@@ -16,6 +16,7 @@ from monitor.alerts.evidence.evidence import Evidence, PathEvidence, evidence
 from monitor.alerts.evidence.facts import Direction, PeriodFigures
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.incidents import listing, quiet
+from monitor.alerts.incidents.history import raised_text
 from monitor.alerts.models import Incident, IncidentState, QuietPeriod
 from monitor.analysis import figures as shown
 from monitor.archive.queries.paths import measured_packet_sizes, path_series
@@ -145,7 +146,7 @@ def load_incident(incident_id: int, path_id: int | None, now: datetime) -> Incid
         is_silenced=set(paths) <= set().union(*(covered for _, covered in holding)),
         sites=tuple(sorted({end.site.name for path in paths.values() for end in (path.source, path.destination)})),
         paths=tuple(paths.values()),
-        raised=words.raised_text(incident),
+        raised=raised_text(incident),
     )
 
 
@@ -226,7 +227,7 @@ def _interval(of: PeriodFigures) -> str:
 def _middle(of: PeriodFigures) -> str:
     if of.rtt_p25_ms is None or of.rtt_p75_ms is None:
         return NOTHING
-    return f"{shown.milliseconds(of.rtt_p25_ms).removesuffix(' ms')} to {shown.milliseconds(of.rtt_p75_ms)}"
+    return shown.milliseconds_between(of.rtt_p25_ms, of.rtt_p75_ms)
 
 
 def _bursts(of: PeriodFigures) -> str:
