@@ -12,7 +12,7 @@ from monitor.alerts.evidence.evidence import Evidence, PathEvidence
 from monitor.alerts.evidence.facts import Direction, PeriodFigures, RouteFacts, TracedHop, TracedRoute
 from monitor.alerts.evidence.one_way.stated import counts_texts
 from monitor.alerts.evidence.routes.causes import place_text
-from monitor.alerts.incidents.history import raised_text
+from monitor.alerts.history import raised_text
 from monitor.alerts.models import HistoryEvent, Incident
 from monitor.analysis import figures as shown
 from monitor.archive.outcomes import outcome_words

@@ -14,8 +14,8 @@ from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.shares import Share
 from monitor.alerts.evaluate import SWITCHED_OFF, Evaluation, _OtherPaths, evaluate, scope_now, snapshot_at
 from monitor.alerts.evidence.gather import gather_due
+from monitor.alerts.history import raised_text
 from monitor.alerts.incidents import lifecycle, queries
-from monitor.alerts.incidents.history import raised_text
 from monitor.alerts.models import HistoryEvent, Incident, IncidentTurn, Notification
 from monitor.alerts.notify.deliver import deliver
 from monitor.archive.models import Burst

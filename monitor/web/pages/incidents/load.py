@@ -15,8 +15,8 @@ from monitor.alerts.evidence import words
 from monitor.alerts.evidence.evidence import Evidence, PathEvidence, evidence
 from monitor.alerts.evidence.facts import Direction, PeriodFigures
 from monitor.alerts.evidence.ticket import ticket_text
+from monitor.alerts.history import raised_text
 from monitor.alerts.incidents import listing, quiet
-from monitor.alerts.incidents.history import raised_text
 from monitor.alerts.models import Incident, IncidentState, QuietPeriod
 from monitor.analysis import figures as shown
 from monitor.archive.queries.paths import measured_packet_sizes, path_series
