@@ -16,7 +16,7 @@ from monitor.alerts.evidence.words import headline
 from monitor.alerts.incidents import lifecycle, queries
 from monitor.alerts.models import Incident, IncidentEvidence
 from monitor.archive.models import Burst
-from monitor.mesh.models import Slot, SlotHost
+from monitor.mesh.models import Measurement, Slot, SlotHost, Test
 from tests.db.alert_rows import make_mesh
 from tests.db.evidence_rows import BEGAN, MINUTE, NOW, bursts, finding, gathered, incident, lossy
 from tests.db.pages_mesh import throughput
@@ -117,10 +117,16 @@ def test_bursts_during_our_own_tests_are_listed_but_not_used(paths):
     assert after.lost == 20
 
 
+def tcp_test_of(path):
+    """A throughput test of 5 s of the path."""
+    tcp = Test.objects.create(name="tcp", kind="throughput", every_s=3600, parameters={"duration_s": 5, "omit_s": 0})
+    return Measurement.objects.create(path=path, test=tcp, started_at=NOW)
+
+
 def test_own_tests_on_either_host_are_named(paths):
     out = paths["slac → cern"]
     lossy(out, paths["cern → slac"])
-    measurement = paths["niit → cern"].measurements.get()
+    measurement = tcp_test_of(paths["niit → cern"])
     slot = Slot.objects.create(
         measurement=measurement, starts_at=NOW - 4 * MINUTE, ends_at=NOW - 3 * MINUTE, outcome="measured"
     )
@@ -130,12 +136,13 @@ def test_own_tests_on_either_host_are_named(paths):
     (test,) = gathered(incident(finding(out))).own_tests
 
     assert (test.path, test.starts_at, test.outcome) == ("niit → cern", slot.starts_at, "measured")
+    assert test.ends_at == slot.starts_at + timedelta(seconds=5), "it sends for 5 s of its slot of a minute"
 
 
 def test_of_many_own_tests_the_newest_are_named(paths):
     out = paths["slac → cern"]
     lossy(out, paths["cern → slac"])
-    measurement = paths["niit → cern"].measurements.get()
+    measurement = tcp_test_of(paths["niit → cern"])
     starts = [NOW - (25 - number) * timedelta(seconds=40) for number in range(25)]
     for starts_at in starts:
         slot = Slot.objects.create(

@@ -141,6 +141,7 @@ def test_losses_far_below_the_usual_rate_are_not_of_a_queue(paths):
     out, back = paths["slac → cern"], paths["cern → slac"]
     lossy(out, back)
     transfers(out, [1.2e8] * 9, NOW - timedelta(minutes=550))
+    ThroughputTest.objects.filter(path_id=out.pk).update(congestion_control="bbr")
     real_test(out, "bbr_short_queue_180ms", NOW - timedelta(minutes=3), 19)
 
     cause = gathered(incident(finding(out))).cause
