@@ -90,6 +90,8 @@ BOUNDS = {
     "centre_sample": Bound("deliveries", "by age"),
     "table_size": Bound("deliveries", "by age"),
     "kept_since": Bound(None, "one row per key"),
+    "weekly_report": Bound(None, "the calendar: at most 53 rows a year, kept forever"),
+    "weekly_report_file": Bound(None, "the calendar: at most 106 rows a year, kept forever"),
     "centre_answer": Bound(None, "one row for each other centre"),
     "last_run": Bound(None, "one row for each kind of work"),
     # The mesh and its slots.

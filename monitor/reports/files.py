@@ -1,7 +1,8 @@
-"""Files of reports: their paths, and writing them atomically, as HTML or PDF by suffix.
+"""Written reports: those of weeks of the whole mesh, which are in the database, and files, as HTML or PDF by suffix.
 
-Celery's reports of the whole mesh are in the folder `settings.REPORT_DIR`, `2026-W47.html` and `2026-W47.pdf`; those of
-a site or a group end with its name.
+Every web server shows the weekly reports that any worker wrote. The same are files of the machine that wrote them, in
+the folder `settings.REPORT_DIR`, `2026-W47.html` and `2026-W47.pdf`; those of a site or a group end with its name. A
+week that is in the folder alone, written before the database had them, is shown too.
 """
 
 from __future__ import annotations
@@ -13,36 +14,46 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
+from django.db import transaction
 
 from monitor.mesh.models import Measurement
 from monitor.reports.contents.collect import collect
 from monitor.reports.contents.compose import compose
 from monitor.reports.contents.report import Report, ReportScope
 from monitor.reports.formats import page, pdf
+from monitor.reports.models import WeeklyReport, WeeklyReportFile
 from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
 from probes.private_files import replace_privately
 from probes.quantities import counted
 
-SUFFIXES = (".html", ".pdf")
+HTML, PDF = SUFFIXES = (".html", ".pdf")
 WRITTEN_AT_MINUTE = 15
 """Minute of the hour at which the worker writes last week's report, where it is missing; in `monitor.celery`."""
 _UTC = ZoneInfo("UTC")
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class WrittenReport:
+    """A weekly report of the whole mesh in these formats."""
+
     week: Week
-    path: Path
+    suffixes: frozenset[str]
 
     @property
-    def pdf(self) -> Path | None:
-        """The PDF of the same report, if it exists."""
-        beside = self.path.with_suffix(".pdf")
-        return beside if beside.exists() else None
+    def pdf_name(self) -> str | None:
+        """Its name as a PDF, if it exists."""
+        return f"{self.week}{PDF}" if PDF in self.suffixes else None
+
+    def content(self, suffix: str) -> bytes:
+        """The report in a format that it has."""
+        row = WeeklyReportFile.objects.filter(report=str(self.week), suffix=suffix).first()
+        if row is not None:
+            return bytes(row.content)
+        return (Path(settings.REPORT_DIR) / f"{self.week}{suffix}").read_bytes()
 
 
-def report_path(period: Period, scope: ReportScope, suffix: str = ".html") -> Path:
+def report_path(period: Period, scope: ReportScope, suffix: str = HTML) -> Path:
     """The path of a report's file, which need not exist."""
     of = "" if scope.kind == "mesh" else f"-{scope.kind}-{scope.name}"
     return Path(settings.REPORT_DIR) / f"{period}{of}{suffix}"
@@ -50,18 +61,23 @@ def report_path(period: Period, scope: ReportScope, suffix: str = ".html") -> Pa
 
 def written_reports() -> list[WrittenReport]:
     """The existing weekly reports of the whole mesh, newest week first."""
-    reports = []
-    for path in Path(settings.REPORT_DIR).glob("*-W??.html"):
+    suffixes = {Week.parse(name): set(SUFFIXES) for name in WeeklyReport.objects.values_list("week", flat=True)}
+    for path in Path(settings.REPORT_DIR).glob("*-W??.*"):
         try:
-            reports.append(WrittenReport(Week.parse(path.stem), path))
+            week = Week.parse(path.stem)
         except ValueError:
             continue  # somebody else's file
-    return sorted(reports, reverse=True)
+        if path.suffix in SUFFIXES:
+            suffixes.setdefault(week, set()).add(path.suffix)
+    written = (WrittenReport(week, frozenset(each)) for week, each in suffixes.items() if HTML in each)
+    return sorted(written, key=lambda report: report.week, reverse=True)
 
 
 def due_report(now: datetime) -> Period | None:
     """Last week, if its report of the whole mesh is missing and something was scheduled in it."""
     period = Period.of_week(Week.containing(now, _UTC).before, _UTC)
+    if WeeklyReport.objects.filter(week=str(period)).exists():
+        return None
     if all(report_path(period, ReportScope(), suffix).exists() for suffix in SUFFIXES):
         return None
     return period if Measurement.objects.filter(started_at__lt=period.until).exists() else None
@@ -75,37 +91,57 @@ def next_report_at(now: datetime) -> datetime:
     return Period.of_week(Week.containing(now, _UTC), _UTC).until + timedelta(minutes=WRITTEN_AT_MINUTE)
 
 
-def write_report(
+def make_report(
     scope: ReportScope,
     period: Period,
     now: datetime,
     numbers: Numbers,
-    path: Path | None = None,
     show: Callable[[str], None] = lambda _: None,
-    *,
-    before_data: bool = True,
-) -> tuple[Report, list[Path]]:
-    """Write the report to `path`, in the format of its suffix, or as HTML and PDF to its default place. Returns it and
-    the files, which are none of a period before the first data unless `before_data`. `show` is called with each step.
-
-    Raises OSError, and `monitor.reports.contents.collect.UnknownScope`.
-    """
+) -> Report:
+    """Compute a report. `show` is called with each step. Raises `monitor.reports.contents.collect.UnknownScope`."""
     show(f"{period}: loading measurements")
     material = collect(scope, period, now)
     show(f"{period}: computing {counted(len(material.paths), 'path')}")
-    report = compose(material, numbers)
-    if not before_data and report.is_empty and (report.data_since is None or report.data_since >= period.until):
-        return report, []
-    paths = [path] if path is not None else [report_path(period, scope, suffix) for suffix in SUFFIXES]
-    for file in paths:
-        show(f"{period}: writing {file.name}")
-        _write(file, as_bytes(report, numbers, file.suffix))
-    return report, paths
+    return compose(material, numbers)
+
+
+def write_report(
+    report: Report,
+    now: datetime,
+    numbers: Numbers,
+    path: Path | None = None,
+    show: Callable[[str], None] = lambda _: None,
+) -> list[Path]:
+    """Write a report to `path`, in the format of its suffix, or as HTML and PDF to its default place, and that of a
+    week of the whole mesh to the database too. Returns the files. Raises OSError."""
+    scope, period = report.scope, report.period
+    if path is not None:
+        targets = {path: as_bytes(report, numbers, path.suffix)}
+    else:
+        targets = {report_path(period, scope, suffix): as_bytes(report, numbers, suffix) for suffix in SUFFIXES}
+        if scope.kind == "mesh" and period.week is not None:
+            _store(str(period), {target.suffix: content for target, content in targets.items()}, now)
+    for target, content in targets.items():
+        show(f"{period}: writing {target.name}")
+        _write(target, content)
+    return list(targets)
+
+
+def precedes_data(report: Report) -> bool:
+    """Whether a report is empty since it is of a time before the first data."""
+    return report.is_empty and (report.data_since is None or report.data_since >= report.period.until)
 
 
 def as_bytes(report: Report, numbers: Numbers, suffix: str) -> bytes:
     """The content of the report as a file with this suffix."""
-    return pdf.render(report, numbers) if suffix == ".pdf" else page.render(report, numbers).encode()
+    return pdf.render(report, numbers) if suffix == PDF else page.render(report, numbers).encode()
+
+
+def _store(week: str, contents: dict[str, bytes], now: datetime) -> None:
+    with transaction.atomic():
+        report, _ = WeeklyReport.objects.update_or_create(week=week, defaults={"written_at": now})
+        for suffix, content in contents.items():
+            WeeklyReportFile.objects.update_or_create(report=report, suffix=suffix, defaults={"content": content})
 
 
 def _write(target: Path, content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Subscribers of reports by mail, and the deliveries to them.
+"""Weekly reports as they were written, subscribers of reports by mail, and the deliveries to them.
 
 States of a delivery change only by conditional updates in `monitor.reports.sending`; its constraint rules out a
 second delivery of a period to the same subscriber.
@@ -8,6 +8,36 @@ from __future__ import annotations
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+
+
+class WeeklyReport(models.Model):
+    """A weekly report of the whole mesh, by its ISO week, 2026-W47."""
+
+    week = models.TextField(primary_key=True)
+    written_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "weekly_report"
+
+    def __str__(self) -> str:
+        return self.week
+
+
+class WeeklyReportFile(models.Model):
+    """A weekly report in a format: `.html` or `.pdf`."""
+
+    report = models.ForeignKey(
+        WeeklyReport, on_delete=models.CASCADE, related_name="files", db_column="week", db_index=False
+    )
+    suffix = models.TextField()
+    content = models.BinaryField()
+
+    class Meta:
+        db_table = "weekly_report_file"
+        constraints = [models.UniqueConstraint(fields=["report", "suffix"], name="weekly_report_once")]
+
+    def __str__(self) -> str:
+        return f"{self.report_id}{self.suffix}"
 
 
 class Subscriber(models.Model):

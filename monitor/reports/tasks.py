@@ -6,7 +6,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from monitor.reports.contents.report import ReportScope
-from monitor.reports.files import due_report, write_report
+from monitor.reports.files import due_report, make_report, write_report
 from monitor.reports.numbers import Numbers
 from monitor.reports.sending import send_due
 from monitor.standby_reads import prefer_standby
@@ -14,13 +14,14 @@ from monitor.standby_reads import prefer_standby
 
 @shared_task(name="reports.weekly")
 def write_last_week() -> None:
-    """Last week's report of the whole mesh, to its place in the data folder, unless it is there already or nothing was
-    scheduled in that week."""
+    """Last week's report of the whole mesh, to the database and the data folder, unless it is there already or nothing
+    was scheduled in that week."""
     now = timezone.now()
     period = due_report(now)
     if period is not None:
         with prefer_standby():
-            write_report(ReportScope(), period, now, Numbers())
+            report = make_report(ReportScope(), period, now, Numbers())
+        write_report(report, now, Numbers())
 
 
 @shared_task(name="reports.send")

@@ -24,7 +24,7 @@ from monitor.archive.upkeep.samples import take as take_sample
 from monitor.mesh.models import Group, Measurement, Mesh, Site, Slot, Test
 from monitor.reports.contents.compose import report_of
 from monitor.reports.contents.report import Goal, ReportScope, ServiceTarget
-from monitor.reports.files import next_report_at, report_path, write_report, written_reports
+from monitor.reports.files import due_report, next_report_at, report_path, write_report, written_reports
 from monitor.reports.formats import page
 from monitor.reports.formats.cells import row
 from monitor.reports.formats.view import view_of
@@ -520,12 +520,40 @@ def test_the_task_writes_last_week(paths, monkeypatch):
 def test_written_reports_are_listed_newest_first(report_dir):
     assert written_reports() == []
     for week in (Week(2026, 46), Week(2027, 1), Week(2026, 47)):
-        write_report(ReportScope(), Period.of_week(week, UTC), NOW, ENGLISH, report_dir / f"{week}.html")
+        weekly = report(Period.of_week(week, UTC), NOW)
+        write_report(weekly, NOW, ENGLISH, *([report_dir / f"{week}.html"] if week.number == 1 else []))
     (report_dir / "notes-W.html").write_text("")
     (report_dir / "2025-W53.html").write_text("")
 
     assert [str(written_report.week) for written_report in written_reports()] == ["2027-W01", "2026-W47", "2026-W46"]
-    assert written_reports()[0].path == report_dir / "2027-W01.html"
+    assert [written_report.pdf_name for written_report in written_reports()] == [None, "2026-W47.pdf", "2026-W46.pdf"]
+    assert written_reports()[0].content(".html") == (report_dir / "2027-W01.html").read_bytes()
+
+
+def test_a_report_is_there_for_web_servers_without_the_folder(paths, monkeypatch, settings, client):
+    """Another machine's worker wrote it."""
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
+    make_hours(paths["slac → cern"], WEEK.since)
+    write_last_week()
+    written = {suffix: report_path(WEEK, ReportScope(), suffix).read_bytes() for suffix in (".html", ".pdf")}
+    settings.REPORT_DIR = settings.REPORT_DIR / "nowhere"
+
+    html, pdf = (client.get(f"/reports/2026-W47{suffix}", SERVER_NAME="localhost") for suffix in ("", ".pdf"))
+
+    assert {".html": html.content, ".pdf": pdf.content} == written
+    assert due_report(NOW) is None
+
+
+def test_a_report_that_is_written_again_replaces_the_earlier_one(paths, monkeypatch, report_dir):
+    monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
+    write_last_week()
+    before = written_reports()[0].content(".html")
+    make_hours(paths["slac → cern"], WEEK.since)
+
+    call_command("report", "weekly", stdout=StringIO())
+
+    [written] = written_reports()
+    assert written.content(".html") == (report_dir / "2026-W47.html").read_bytes() != before
 
 
 def test_the_figures_equal_those_of_the_pages(paths):

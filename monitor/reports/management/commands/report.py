@@ -16,7 +16,7 @@ from django.utils import timezone
 from monitor.progress import progress
 from monitor.reports.contents.collect import UnknownScope, check_scope
 from monitor.reports.contents.report import ReportScope
-from monitor.reports.files import SUFFIXES, report_path, write_report
+from monitor.reports.files import SUFFIXES, make_report, precedes_data, report_path, write_report
 from monitor.reports.models import Delivery, Subscriber
 from monitor.reports.numbers import MARKS, Numbers
 from monitor.reports.periods import Period, Week, zone_named
@@ -91,7 +91,7 @@ class Command(BaseCommand):
             "--out",
             type=_argument_reader(_file),
             metavar="FILE",
-            help="output file, HTML or PDF by its suffix; default: both, in DATA/reports/WEEK",
+            help="output file, HTML or PDF by its suffix; default: both, on the pages and in DATA/reports/WEEK",
         )
         weekly.add_argument("--mail", action="store_true", help="mail it to its subscribers instead of writing a file")
         self._add_subscriptions(reports)
@@ -144,9 +144,10 @@ class Command(BaseCommand):
         out = options["out"]
         try:
             with progress(f"{period}: loading measurements") as show:
-                report, written = write_report(
-                    scope, period, now, Numbers(options["numbers"]), out, show, before_data=out is not None
-                )
+                numbers = Numbers(options["numbers"])
+                report = make_report(scope, period, now, numbers, show)
+                is_told = out is not None or not precedes_data(report)
+                written = write_report(report, now, numbers, out, show) if is_told else []
         except OSError as error:
             target = report_path(period, scope) if out is None else out
             raise CommandError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from csp.constants import HEADER
@@ -15,12 +14,10 @@ from django.views.decorators.http import require_safe
 
 from monitor.accounts.read_limits import is_limited
 from monitor.mesh.models import Mesh
-from monitor.reports.contents.collect import collect
-from monitor.reports.contents.compose import compose
 from monitor.reports.contents.report import ReportScope
-from monitor.reports.files import as_bytes, next_report_at, written_reports
+from monitor.reports.files import HTML, PDF, WrittenReport, as_bytes, make_report, next_report_at, written_reports
 from monitor.reports.numbers import Numbers
-from monitor.reports.periods import Period, Week
+from monitor.reports.periods import Period
 from monitor.web.request import policy
 
 TO_SUNDAY = timedelta(days=6)
@@ -43,17 +40,17 @@ def report(request: HttpRequest, name: str) -> HttpResponse:
     """A weekly report as it was written; with `.pdf` behind its name, as a PDF. For a reader with limits it is written
     anew, of the sites that may be read."""
     for written in written_reports():
-        if name == f"{written.week}.pdf" and written.pdf is not None:
-            return HttpResponse(_content(written.week, written.pdf), content_type="application/pdf")
+        if name == written.pdf_name:
+            return HttpResponse(_content(written, PDF), content_type="application/pdf")
         if str(written.week) == name:
-            response = HttpResponse(_content(written.week, written.path), content_type="text/html; charset=utf-8")
+            response = HttpResponse(_content(written, HTML), content_type="text/html; charset=utf-8")
             response.headers[HEADER] = build_policy(policy.STORED_DOCUMENT)
             return response
     raise Http404(f"There is no report {name}; /reports/ lists those that there are.")
 
 
-def _content(week: Week, path: Path) -> bytes:
+def _content(written: WrittenReport, suffix: str) -> bytes:
     if not is_limited():
-        return path.read_bytes()
-    material = collect(ReportScope(), Period.of_week(week, ZoneInfo("UTC")), timezone.now())
-    return as_bytes(compose(material, Numbers()), Numbers(), path.suffix)
+        return written.content(suffix)
+    report = make_report(ReportScope(), Period.of_week(written.week, ZoneInfo("UTC")), timezone.now(), Numbers())
+    return as_bytes(report, Numbers(), suffix)
