@@ -12,7 +12,7 @@ from monitor.centres.configured import FORM, VARIABLE
 
 
 class Command(BaseCommand):
-    help = f"Request the summary of each centre in {VARIABLE}, and tell what it answered."
+    help = "Request the summaries of other centres, and tell what they answer."
 
     def handle(self, *args: Any, **options: Any) -> None:
         answers = collect(settings.OTHER_CENTRES)
