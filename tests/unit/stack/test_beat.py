@@ -25,6 +25,7 @@ def test_beat_sends_only_tasks_that_the_worker_knows():
         "alerts.gather",
         "alerts.notify",
         "alerts.correct",
+        "centres.collect",
         "mesh.plan_slots",
         "reports.weekly",
         "reports.send",
