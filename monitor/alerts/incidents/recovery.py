@@ -52,7 +52,7 @@ def may_be_over(incident: Incident) -> bool:
 
 
 def paths_back_to_normal(incident: Incident) -> set[int]:
-    """The paths of an open incident all findings of which are over or back to normal."""
+    """The paths of an open incident without a finding that is neither over nor back to normal."""
     if incident.closed_at is not None:
         return set()
     return {row.path_id for row in incident.paths.all()} - paths_not_normal(incident)

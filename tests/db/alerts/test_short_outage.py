@@ -1,4 +1,4 @@
-"""What is said of an outage of 22 s: of the lab's cycles, a single one lost all of its packets."""
+"""Statements on an outage of 22 s, in which a single cycle of the lab lost all of its packets."""
 
 from __future__ import annotations
 

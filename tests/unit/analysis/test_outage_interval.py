@@ -77,7 +77,7 @@ def test_the_interval_of_an_outage_holds_its_begin_and_end(pattern, every_s, by)
 
 
 def test_a_packet_lost_by_chance_is_no_end_of_a_short_outage():
-    """25 s of total loss, of which some have a single whole cycle, and one more packet up to 90 s later."""
+    """Outages of 25 s, some with a single cycle lost as a whole; another packet is lost up to 90 s later."""
     random = np.random.default_rng(25)
     for _ in range(OUTAGES):
         sent_s = _sent_s("even", 10.0, random, cycles=80)

@@ -1,4 +1,4 @@
-"""`manage.py centres`: request the summary of each other centre now, and tell what it answered."""
+"""`manage.py centres`: request the summary of each other centre, and print its state or the error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.centres.configured import FORM, VARIABLE
 
 
 class Command(BaseCommand):
-    help = "Request the summaries of other centres, and tell what they answer."
+    help = "Request the summaries of other centres; print each state or error."
 
     def handle(self, *args: Any, **options: Any) -> None:
         answers = collect(settings.OTHER_CENTRES)
