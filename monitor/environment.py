@@ -150,7 +150,7 @@ def read(name: str, default: str = "") -> str:
     return os.environ.get(name, default)
 
 
-def open_file(name: str) -> Path | None:
+def file_open_to_others(name: str) -> Path | None:
     """The file that `name`_FILE points to, if other users of the machine may read or write it."""
     path = Path(os.environ.get(f"{name}_FILE") or "/nonexistent")
     return path if path.is_file() and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO) else None

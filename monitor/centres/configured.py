@@ -12,9 +12,10 @@ from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from monitor.accounts.oidc_settings import LOOPBACK
+
 VARIABLE = "SOUNDINGS_OTHER_CENTRES"
 FORM = "NAME=https://TOKEN@host, with the token of a user there, or NAME=https://host for pages without a login"
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 

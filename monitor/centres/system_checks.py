@@ -13,7 +13,7 @@ from monitor.centres.configured import VARIABLE
 @register(Tags.security)
 def check_file(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Check the mode of the file."""
-    file = environment.open_file(VARIABLE)
+    file = environment.file_open_to_others(VARIABLE)
     if file is None:
         return []
     hint = f"it holds tokens of other centres: chmod 600 {file}"

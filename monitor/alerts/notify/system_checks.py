@@ -28,7 +28,7 @@ def check_channels(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
         if count > 1:
             hint = "channel names must be unique"
             problems.append(Error(f'{VARIABLE}: {count} channels have the name "{name}"', hint=hint, id="alerts.E002"))
-    file = environment.open_file(VARIABLE)
+    file = environment.file_open_to_others(VARIABLE)
     if file is not None:
         hint = f"its URLs hold passwords: chmod 600 {file}"
         problems.append(

@@ -31,7 +31,7 @@ import numpy as np
 
 from monitor.analysis.binomial import lower_bound, upper_bound
 from monitor.analysis.tcp.corrections import NOT_PINGED, PathPings, TransferKind, corrected_bps
-from monitor.analysis.tcp.models import Bools
+from monitor.analysis.tcp.models import Bools, Floats
 
 MOST_TESTS = 10
 """Tests in a median."""
@@ -208,9 +208,10 @@ class _Replay:
         return tuple(share / sum(shares) for share in shares)
 
 
-def is_other_rtt(rtt_ms: float, than_ms: float) -> bool:
-    """Whether an RTT is so different that the throughput may be another."""
-    return abs(math.log(rtt_ms / than_ms)) > RTT_LOG and abs(rtt_ms - than_ms) > LEAST_RTT_MS
+def is_other_rtt(rtts_ms: Floats, than_ms: Floats | float) -> Bools:
+    """Whether RTTs are so different that the throughput may be another, elementwise; a missing one (NaN) is not."""
+    with np.errstate(invalid="ignore"):
+        return (np.abs(np.log(rtts_ms / than_ms)) > RTT_LOG) & (np.abs(rtts_ms - than_ms) > LEAST_RTT_MS)
 
 
 def _differences(states: Sequence[PathPings]) -> dict[PathDifference, Bools]:
@@ -220,10 +221,9 @@ def _differences(states: Sequence[PathPings]) -> dict[PathDifference, Bools]:
     low, high = lower_bound(lost, sent, LOSS_CONFIDENCE), upper_bound(lost, sent, LOSS_CONFIDENCE)
     ttls = np.array([math.nan if state.ttl is None else state.ttl for state in states])
     with np.errstate(invalid="ignore"):
-        apart_ms = np.abs(rtts_ms[:, None] - rtts_ms)
-        rtt = (np.abs(np.log(rtts_ms[:, None] / rtts_ms)) > RTT_LOG) & (apart_ms > LEAST_RTT_MS)
         more = low[:, None] > high
         route = np.abs(ttls[:, None] - ttls) > 0
+    rtt = is_other_rtt(rtts_ms[:, None], rtts_ms)
     return {PathDifference.RTT: rtt, PathDifference.LOSS: more | more.T, PathDifference.ROUTE: route}
 
 

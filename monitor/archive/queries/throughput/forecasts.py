@@ -141,7 +141,7 @@ def _first_of_rtt(rtts_ms: Sequence[float | None]) -> int:
     answered = np.flatnonzero(~np.isnan(values_ms))
     known_ms = values_ms[answered]
     newest_ms = float(np.median(known_ms[-NOW_BURSTS:])) if len(known_ms) else 0.0
-    others_ms = [value_ms for value_ms in known_ms.tolist() if is_other_rtt(value_ms, newest_ms)]
+    others_ms = known_ms[is_other_rtt(known_ms, newest_ms)]
     if len(others_ms) < NOW_BURSTS:
         return 0
     is_as_newest = np.abs(known_ms - newest_ms) < np.abs(known_ms - np.median(others_ms))

@@ -50,7 +50,6 @@ class PlaceLossRow:
 class IncidentRow:
     title: str
     severity: str
-    since: datetime
     address: str
 
 
@@ -118,12 +117,12 @@ def _other(centre: OtherCentre, answer: CentreAnswer | None, now: datetime) -> C
     base = f"{centre.url}/"
     if answer is None or answer.url != centre.url:
         return _card(centre.name, base, None, None, now, "not asked so far: the worker asks every half minute")
+    problem = answer.problem
     try:
         summary = None if answer.summary is None else CentreOut.model_validate(answer.summary)
     except ValidationError:
-        summary = None
-        return _card(centre.name, base, summary, answer.answered_at, now, answer.problem or ANOTHER_RELEASE)
-    return _card(centre.name, base, summary, answer.answered_at, now, answer.problem)
+        summary, problem = None, problem or ANOTHER_RELEASE
+    return _card(centre.name, base, summary, answer.answered_at, now, problem)
 
 
 def _card(
@@ -154,7 +153,7 @@ def _clock_words(offset: timedelta) -> str:
 
 
 def _incident(base: str, incident: CentreIncidentOut) -> IncidentRow:
-    return IncidentRow(incident.title, incident.severity, incident.since, f"{base}incidents/{incident.id}/")
+    return IncidentRow(incident.title, incident.severity, f"{base}incidents/{incident.id}/")
 
 
 def _pairs(base: str, pairs: Iterable[PlacePairOut]) -> Iterable[PlaceLossRow]:
