@@ -35,13 +35,14 @@ LEAST_DELIVERED_RATIO = 1e-3
 @dataclass(frozen=True, slots=True)
 class PathPings:
     """The newest pings of a path, from `since` on, between which its loss has not changed; None where unknown. `ttl` is
-    the usual TTL of the replies."""
+    the usual TTL of the replies. `is_since_change`: a change was seen then."""
 
     rtt_ms: float | None = None
     lost: int = 0
     sent: int = 0
     ttl: int | None = None
     since: datetime | None = None
+    is_since_change: bool = False
 
     @property
     def loss_ratio(self) -> float | None:

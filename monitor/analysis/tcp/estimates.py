@@ -23,7 +23,7 @@ the rate of a sender that reacts to it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from monitor.analysis.loss import ZERO_LOSS_BOUND
 from monitor.analysis.tcp.calibration import Calibration
@@ -130,7 +130,12 @@ def _limits(seen: _Seen) -> tuple[LimitEstimate, ...]:
     )
     capacity = None if transfer.capacity_bps is None else _capacity_limit(transfer.capacity_bps)
     if transfer.is_bbr and loss.ratio < 1.0:
-        return tuple(_despite_loss(limit, seen) for limit in (window, capacity) if limit is not None)
+        held = tuple(limit for limit in (window, capacity) if limit is not None)
+        by_loss = tuple(_despite_loss(limit, seen) for limit in held)
+        if not held or loss.ratio <= BBR_UNHARMED_RATIO:
+            return by_loss
+        least = min(by_loss, key=lambda limit: limit.throughput_bps)
+        return (*held, replace(least, name=LimitName.LOSS))
     by_loss = _loss_limit(seen) if loss.ratio > 0.0 or loss.none_of_some else None
     return tuple(limit for limit in (window, by_loss, capacity) if limit is not None)
 
@@ -219,6 +224,11 @@ def _packets_to_tell(limits: tuple[LimitEstimate, ...], seen: _Seen) -> int | No
     return math.ceil(ZERO_LOSS_BOUND / seen.loss_needed(min(caps) / seen.ratios[0]))
 
 
+def _loss_needed(target_bps: float, seen: _Seen) -> float:
+    """Maximum loss for this rate; of BBR that up to which it keeps its rate."""
+    return BBR_UNHARMED_RATIO if seen.transfer.is_bbr else seen.loss_needed(target_bps)
+
+
 def _advice(
     throughput_bps: float | None,
     binding: LimitName | None,
@@ -241,7 +251,7 @@ def _advice(
         window_bytes=max(transfer.mss_bytes, float(buffer_bytes(target_bps, seen.rtt.median_ms, transfer.streams)))
         if LimitName.WINDOW in short or transfer.window_bytes is None
         else None,
-        loss_ratio=seen.loss_needed(target_bps) if LimitName.LOSS in short else None,
+        loss_ratio=_loss_needed(target_bps, seen) if LimitName.LOSS in short else None,
         capacity_bps=target_bps if LimitName.CAPACITY in short or transfer.capacity_bps is None else None,
         streams=streams if streams > transfer.streams else None,
     )

@@ -68,12 +68,13 @@ MODEL_ALONE = (
 )
 
 
-def age_of_pings(since: datetime | None, until: datetime) -> str:
+def age_of_pings(since: datetime | None, until: datetime, *, is_since_change: bool) -> str:
     """The time that RTT and loss of an estimate are of; None where it is all of the period that ends with `until`."""
     if since is None:
         return "RTT and loss are those of the whole period: no ping was answered in the half hour before its end."
     age = figures.duration((until - since).total_seconds())
-    return f"RTT and loss are of the pings of the {age} before {until:%Y-%m-%d %H:%M} UTC, since its last change."
+    change = ", since its last change" if is_since_change else ""
+    return f"RTT and loss are of the pings of the {age} before {until:%Y-%m-%d %H:%M} UTC{change}."
 
 
 def _tests(count: int) -> str:

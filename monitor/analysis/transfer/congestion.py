@@ -55,6 +55,10 @@ HEAVY_LOSS_BBR = 0.1
 """The same for BBR, which keeps its rate up to there: it probes at 1.25 times the delivered rate, so that 20% of loss
 takes all of its growth (Cardwell and others, "BBR: Congestion-based congestion control", 2016)."""
 
+SUSTAINED_LOSS = 0.15
+"""Share of the segments retransmitted above which they are not those of slow start alone: a tenth of a test of BBR on a
+long path."""
+
 NOTABLE_LOSS = 0.02
 """Share of the segments retransmitted that explains a fall below the path's past: BBRv2's limit for loss."""
 
@@ -115,12 +119,15 @@ def heavy_loss(signs: Signs, recording: Recording) -> TransferFinding | None:
     """So much loss that it explains the rate by itself, whatever the queue; or that explains a fall.
 
     BBR itself loses 10 to 30% in a queue shorter than the bandwidth-delay product, at nearly the rate of the
-    bottleneck: with the RTT raised before losses, they are the queue's. Far below the usual rate they need not be.
+    bottleneck: with the RTT raised before losses, they are the queue's. Far below the usual rate they need not be, nor
+    where no usual rate is known and the RTT is at its minimum most of the time: that rate is no bottleneck's.
     """
-    if signs.loss_events < LEAST_LOSS_EVENTS or signs.duplicate_ratio >= DUPLICATES:
+    usual_bps = _usual_bps(recording)
+    is_unusual = usual_bps is None and signs.resent_ratio >= SUSTAINED_LOSS and not _is_raised(signs)
+    if (signs.loss_events < LEAST_LOSS_EVENTS and not is_unusual) or signs.duplicate_ratio >= DUPLICATES:
         return None
     is_queue_near = _is_bbr(recording) and queue_at_loss(signs)
-    if is_queue_near and not _is_below(signs, recording, NEAR_USUAL):
+    if is_queue_near and not is_unusual and not _is_below(signs, recording, NEAR_USUAL):
         return None
     earlier_bps = recording.earlier_bps
     fallen = _has_fallen(signs, recording)
@@ -130,7 +137,7 @@ def heavy_loss(signs: Signs, recording: Recording) -> TransferFinding | None:
     before = ""
     if (fallen or is_queue_near) and earlier_bps is not None:
         before = f"; earlier tests of this path had {bit_rate(earlier_bps)}"
-    elif fallen or is_queue_near:
+    elif usual_bps is not None and (fallen or is_queue_near):
         before = f"; this path has carried {bit_rate(recording.capacity_bps)}"
     if is_queue_near:
         before += "; cannot tell whether a queue dropped them, though the RTT was raised"
@@ -252,6 +259,11 @@ def queue_at_loss(signs: Signs) -> bool:
     return signs.rtt_at_loss_ms >= least_ms and _holds_segments(signs, signs.rtt_at_loss_ms)
 
 
+def _is_raised(signs: Signs) -> bool:
+    """Whether the RTT is raised most of the time."""
+    return signs.rtt_ms >= max(signs.base_rtt_ms + QUEUE_MS, QUEUE_AT_LOSS * signs.base_rtt_ms)
+
+
 def _has_fallen(signs: Signs, recording: Recording) -> bool:
     """Whether the path was far faster before."""
     return _is_below(signs, recording, FALLEN)
@@ -259,8 +271,12 @@ def _has_fallen(signs: Signs, recording: Recording) -> bool:
 
 def _is_below(signs: Signs, recording: Recording, share: float) -> bool:
     """Whether the rate is below this share of that of the earlier tests, or without them of the path's capacity."""
-    usual_bps = recording.capacity_bps if recording.earlier_bps is None else recording.earlier_bps
+    usual_bps = _usual_bps(recording)
     return usual_bps is not None and signs.throughput_bps < share * usual_bps
+
+
+def _usual_bps(recording: Recording) -> float | None:
+    return recording.capacity_bps if recording.earlier_bps is None else recording.earlier_bps
 
 
 def queue_stands(signs: Signs) -> bool:

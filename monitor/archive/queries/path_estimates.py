@@ -62,7 +62,8 @@ class PathEstimate:
     """An estimate with its inputs. `sender` is the congestion control of the tests, None where no test reports it;
     where it has no model, that of `transfer` differs.
 
-    `pings_since` is the begin of the pings that RTT and loss are of; None where they are those of the period.
+    `pings_since` is the begin of the pings that RTT and loss are of; None where they are those of the period;
+    `is_since_change` where loss or RTT changed then.
     `forecast` is the answer for a path with tests, at `until`; None without tests. `estimate` is the answer of the
     model alone; where a calibration is used, `uncalibrated` is that without it. `calibration` is the available
     calibration, used or not; None where no test before the period qualifies.
@@ -78,6 +79,7 @@ class PathEstimate:
     forecast: Forecast | None = None
     until: datetime | None = None
     pings_since: datetime | None = None
+    is_since_change: bool = False
 
 
 def path_estimate(
@@ -118,6 +120,7 @@ def path_estimate(
         forecast=path_forecast(summary.path_id, summary.packet_bytes, until, sender, _transfer_kind(transfer)),
         until=until,
         pings_since=pings_since,
+        is_since_change=present is not None and present[0].is_since_change,
     )
 
 

@@ -251,6 +251,7 @@ def test_the_model_alone_rests_on_the_loss_now(client, paths, at_noon, ended_min
 
     clean_min = min(ended_min, 30)
     assert made.forecast is None
+    assert made.is_since_change == (ended_min < 30) == ("since its last change" in html)
     assert (made.loss.lost, made.loss.sent, made.pings_since) == (0, 10 * clean_min, NOW - clean_min * MINUTE)
     assert made.rtt.median_ms == 20.0
     assert re.search(rf"pings of the {clean_min} min before 2026-11-21 12:30 UTC", html)

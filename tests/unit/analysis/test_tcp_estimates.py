@@ -216,6 +216,19 @@ def test_bbr_under_heavy_loss_may_be_as_slow_as_cubic():
     assert result.high_bps > 0.9 * result.throughput_bps
 
 
+@pytest.mark.parametrize("capacity_bps", [None, 3e7])
+def test_bbr_above_its_tolerance_is_limited_by_the_loss(capacity_bps):
+    """20% on a path of 30 Mbit/s: four fifths of it at most, and the loss is to be mended first."""
+    bbr = dataclasses.replace(ALL_KNOWN, is_bbr=True, capacity_bps=capacity_bps)
+
+    result = estimate(Rtt(64), Loss.counted(20, 100), bbr)
+
+    held_bps = min(limit.throughput_bps for limit in result.limits if limit.name is not LimitName.LOSS)
+    assert (result.binding, result.throughput_bps) == (LimitName.LOSS, pytest.approx(0.8 * held_bps))
+    assert result.advice.target_bps == pytest.approx(2 * result.throughput_bps)
+    assert result.advice.loss_ratio == pytest.approx(0.05)
+
+
 def test_without_loss_it_is_between_the_floor_and_other_limits():
     result = estimate(Rtt(100), Loss.counted(0, 300), ALL_KNOWN)
 

@@ -132,6 +132,7 @@ def _present(
         packets,
         statistics.mode(ttl) if ttl else None,
         datetime.fromtimestamp(at_s[first], UTC),
+        is_since_change=first > 0,
     )
 
 

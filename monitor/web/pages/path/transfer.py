@@ -52,6 +52,7 @@ class EstimateView:
     notes: tuple[str, ...]
     limits: tuple[tuple[str, str, str, str], ...]
     advice: tuple[tuple[str, str, str], ...]
+    base: str
     target: str
 
 
@@ -99,6 +100,7 @@ def estimate_view(made: PathEstimate, *, capacity_from: str = "measured on this 
         notes=(*_forecast_notes(made), *model),
         limits=tuple(limits),
         advice=() if advice is None else tuple(wording.advice_rows(advice, made.loss, made.transfer)),
+        base="" if advice is None else wording.rate(advice.target_bps / advice.times),
         target="" if advice is None else wording.rate(advice.target_bps),
     )
 
@@ -112,7 +114,7 @@ def _forecast_notes(made: PathEstimate) -> tuple[str, ...]:
     """Basis of the headline. A calculated estimate has no end of a period, and no tests to speak of."""
     if made.until is None:
         return ()
-    age = wording.age_of_pings(made.pings_since, made.until)
+    age = wording.age_of_pings(made.pings_since, made.until, is_since_change=made.is_since_change)
     if made.forecast is None:
         return (wording.MODEL_ALONE, age)
     alone = f"From RTT, loss, window and capacity alone: {wording.headline(made.estimate)}."
