@@ -29,8 +29,9 @@ from monitor.alerts.detect.shares import Share, Shares
 from monitor.alerts.detect.snapshot import Key, Snapshot, baselines_of, take_directions, take_snapshot
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.alerts.evidence import ending, titles
+from monitor.alerts.evidence.dating import onsets
 from monitor.alerts.incidents import lasting_state, levels, lifecycle, queries, quiet, recovery
-from monitor.alerts.incidents.finding_level import is_normal_again
+from monitor.alerts.incidents.finding_level import is_bad_now, is_normal_again
 from monitor.alerts.incidents.past_times import incident_times
 from monitor.alerts.incidents.quiet import QuietPaths
 from monitor.alerts.models import Incident, IncidentState, JudgedDelays
@@ -274,14 +275,15 @@ def _shares(
 ) -> Shares:
     """Count the paths with this trouble, for the evidence of incidents: with loss, without, or either.
 
-    Paths of lasting incidents that are normal again do not count as bad; those with any other problem, or without data,
-    are counted apart.
+    Paths of lasting incidents that are normal again do not count as bad; those with any other problem, without a loss
+    now, or without newer data, are counted apart.
     """
     rows = {(row.path_id, row.rule): row for incident in lasting for row in incident.paths.all() if not row.is_over}
     keys = {(finding.path_id, finding.rule) for finding in firing} | rows.keys()
     keys -= {key for key, row in rows.items() if is_normal_again(row)}
     of_trouble = [(path_id, rule) for path_id, rule in keys if troubles.trouble_of(rule) == trouble]
-    bad = {path_id for path_id, rule in of_trouble if _is_loss(rule) in are_losses}
+    now_bad = [key for key in of_trouble if key not in rows or is_bad_now(rows[key], snapshot.now)]
+    bad = {path_id for path_id, rule in now_bad if _is_loss(rule) in are_losses}
     others = {path_id for path_id, _ in keys} - bad
     silent = causes.paths_without_bursts(snapshot) - bad - others if trouble is Trouble.ROUND_TRIPS else frozenset()
     return Shares(trouble.paths_of(snapshot), bad, others | silent, silent)
@@ -298,9 +300,11 @@ def _is_loss(rule: str) -> bool:
 
 
 def _open_and_tell(quiet_paths: QuietPaths, now: datetime) -> int:
-    """Confirm pending incidents that are old enough, and queue missing notifications; returns how many opened."""
-    opened = 0
-    for incident in queries.untold_incidents():
+    """Date new incidents, confirm pending ones that are old enough, and queue missing notifications; returns how many
+    opened."""
+    opened, untold = 0, queries.untold_incidents()
+    onsets.store_onsets(untold, now)
+    for incident in untold:
         if incident.state == IncidentState.PENDING:
             if not lifecycle.open_if_confirmed(incident.pk, now):
                 continue

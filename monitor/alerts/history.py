@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.db.models import OuterRef, QuerySet, Subquery
+
 from monitor.alerts.models import HistoryEvent, Incident, IncidentTurn
+
+OPENINGS = (HistoryEvent.OPENED, HistoryEvent.ACKNOWLEDGED)
+"""A pending incident opens once it is confirmed, or when it is acknowledged before."""
 
 
 def add_entry(incident_id: int, event: HistoryEvent, at: datetime, note: str = "") -> None:
@@ -36,3 +41,21 @@ def raised_text(incident: Incident) -> str:
     if not raised or f" to {incident.severity}:" not in raised[-1].note:
         return ""
     return f"{raised[-1].note.partition(' to ')[0]} until {raised[-1].at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def with_openings(incidents: QuerySet[Incident]) -> QuerySet[Incident]:
+    """These incidents with the times that `opened_at` gives, in the same query."""
+    turns = IncidentTurn.objects.filter(incident=OuterRef("pk"), turn__in=OPENINGS).order_by("at", "pk")
+    return incidents.annotate(first_opened_at=Subquery(turns.values("at")[:1]))
+
+
+def opened_at(incident: Incident) -> datetime | None:
+    """When an incident opened first, after its detection; None while it is pending. One without that entry opened with
+    its detection."""
+    if incident.is_pending:
+        return None
+    if hasattr(incident, "first_opened_at"):
+        at: datetime | None = incident.first_opened_at
+    else:
+        at = min((turn.at for turn in incident.turns.all() if turn.turn in OPENINGS), default=None)
+    return at or incident.opened_at

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.analysis import binomial
 from monitor.analysis.changes.present import LostPackets
 from monitor.analysis.loss import LEAST_UNANSWERED, is_outage
 from monitor.archive.queries.around import BurstColumns, bursts_around, loaded_bursts
@@ -37,6 +38,10 @@ PACKETS_APART = 1.5
 """More bursts than one: so many times its packets in a row are lost in an outage, not by chance."""
 
 
+USUAL_CONFIDENCE = 0.95
+"""Of the upper bound of the loss before an outage."""
+LEAST_CHANCE = 1e-3
+"""Of as many packets lost just before an outage, if they are lost by chance."""
 SHORTEST_OUTAGE_S = 15.0
 """From the first to the last of packets lost in a row: a shorter interruption is a loss in bursts."""
 LOADED_WITHIN = timedelta(minutes=2)
@@ -201,8 +206,9 @@ def packets_of(bursts: BurstColumns, spacing: Spacing) -> Packets:
 
 
 def outage_begin(packets: Packets, bad_s: float) -> Edge | None:
-    """The begin of the outage that the burst at `bad_s`, or the one before it, belongs to; None if it is no outage."""
-    run = _run_around(packets, bad_s)
+    """The begin of the outage that the burst at `bad_s`, or the one before it, belongs to, or before which it lost
+    packets by chance; None if it is no outage."""
+    run = _run_around(packets, bad_s) or _run_after(packets, bad_s)
     if run is None:
         return None
     first, _ = run
@@ -299,7 +305,7 @@ def last_replies_before_runs(whole_lost: Mapping[int, datetime], until: datetime
     replies = {}
     for path_id, of_path in spacing.items():
         packets = packets_of(bursts.where(bursts.path_id == path_id), of_path)
-        run = _longest_run(packets, np.ones(len(packets.lost), np.bool_))
+        run = longest_run(packets, np.ones(len(packets.lost), np.bool_))
         if run is None or run[0] == 0 or run[1] + 1 == len(packets.lost):
             continue
         first, last = run
@@ -332,12 +338,28 @@ def _run_around(packets: Packets, bad_s: float) -> tuple[int, int] | None:
     """The first and last packet of the longest run of lost packets with any in the burst at `bad_s`, if it is longer
     than chance."""
     own = packets.burst_s == bad_s
-    longest = _longest_run(packets, own)
+    longest = longest_run(packets, own)
     least = max(LEAST_UNANSWERED, PACKETS_APART * int(own.sum()))
     return None if longest is None or longest[1] - longest[0] + 1 < least else longest
 
 
-def _longest_run(packets: Packets, own: Bools) -> tuple[int, int] | None:
+def _run_after(packets: Packets, bad_s: float) -> tuple[int, int] | None:
+    """The longest run of lost packets after the burst at `bad_s`, if it is longer than chance, and if those lost from
+    that burst to the run are as many as chance loses at the loss before them."""
+    longest = longest_run(packets, packets.burst_s > bad_s)
+    if longest is None:
+        return None
+    first, last = longest
+    own = int((packets.burst_s == packets.burst_s[first]).sum())
+    if last - first + 1 < max(LEAST_UNANSWERED, PACKETS_APART * own):
+        return None
+    begin = int(np.argmax(packets.burst_s == bad_s))
+    usual = binomial.upper_bound(float(packets.lost[:begin].sum()), float(max(begin, 1)), USUAL_CONFIDENCE)
+    stray = float(packets.lost[begin:first].sum())
+    return longest if float(binomial.at_least(stray, float(first - begin), float(usual))) >= LEAST_CHANCE else None
+
+
+def longest_run(packets: Packets, own: Bools) -> tuple[int, int] | None:
     """The first and last packet of the longest run of lost packets with any of `own`."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], packets.lost, [False]]).astype(np.int8)))
     runs = [(first, end - 1) for first, end in edges.reshape(-1, 2).tolist() if own[first:end].any()]

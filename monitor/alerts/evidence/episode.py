@@ -82,13 +82,16 @@ def figures(
     spacing: Spacing = NO_SPACING,
     sent_before: datetime | None = None,
 ) -> PeriodFigures:
-    """The figures of a path over [since, until), of bursts whose last packet was sent before `sent_before`: the rest of
-    the cycle in which an outage began is not of the time before. Since an onset the RTTs are without the first burst:
-    some of its packets may have been sent before, and the onset is that of another path perhaps."""
+    """The figures of a path over [since, until), of bursts whose last packet was sent before `sent_before`: the period
+    ends with these, since the rest of the cycle in which a trouble began is not of the time before. Since an onset the
+    RTTs are without the first burst: some of its packets may have been sent before, and the onset is that of another
+    path perhaps."""
     every = bursts_between(bursts, path_id, since, until)
     if sent_before is not None:
         last_s = every.at_s + (np.maximum(every.sent, spacing.packets) - 1.0) * spacing.most_s + spacing.slack_s
-        every = every.where(last_s < sent_before.timestamp())
+        is_in = last_s < sent_before.timestamp()
+        until = min(until, datetime.fromtimestamp(every.at_s[~is_in].min(initial=until.timestamp()), UTC))
+        every = every.where(is_in)
     counted = every.where(every.during_test == 0)
     sent, lost = _total(counted.sent), _total(counted.sent - counted.received)
     small = smallest(counted)
@@ -300,7 +303,7 @@ def _to_beginning(
     certainly after it: of an outage between the last answered and the first lost packet."""
     at_s, packets = bursts.at_s, packets_of(bursts, spacing)
     bad_s = float(at_s[place.at])
-    edge = outage_begin(packets, bad_s) if isinstance(by, BadBursts) else None
+    edge = outage = outage_begin(packets, bad_s) if isinstance(by, BadBursts) else None
     if edge is None:
         of_latest = packets.burst_s == at_s[place.latest]
         is_end = of_latest & packets.lost if by is LOSSY else of_latest
@@ -312,7 +315,7 @@ def _to_beginning(
     at, earliest, latest, burst_at = (
         datetime.fromtimestamp(seconds, UTC) for seconds in (edge.at_s, edge.earliest_s, edge.latest_s, edge.burst_s)
     )
-    return Beginning(at, earliest, latest, path, words, burst_at)
+    return Beginning(at, earliest, latest, path, words, burst_at, is_outage=outage is not None)
 
 
 def _by_size(bursts: BurstColumns) -> tuple[SizeLoss, ...]:

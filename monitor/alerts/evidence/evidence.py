@@ -25,12 +25,12 @@ from monitor.alerts.evidence.facts import (
     OneWayFacts,
     PathFacts,
     PeriodFigures,
-    RouteFacts,
     RouterErrors,
     TestVerdict,
 )
 from monitor.alerts.evidence.gather import stated_cause, stored_facts
 from monitor.alerts.evidence.routes.returns import with_returns
+from monitor.alerts.evidence.routes.traced import RouteFacts
 from monitor.alerts.evidence.stated import LikelyCause
 from monitor.alerts.incidents.gravest import gravest_first
 from monitor.alerts.models import Incident
@@ -131,7 +131,8 @@ def evidence(incident: Incident, now: datetime) -> Evidence:
 
 
 def _with_last_hour(facts: Facts, now: datetime) -> Facts:
-    """Add the figures of the last hour to the facts: a single query."""
+    """Add the figures of the last hour to the facts, and of a path without results when these were gathered, as its
+    agent delivered later, those since the onset: a single query."""
     path_ids = [
         direction.path_id for path in facts.paths for direction in (path.there, path.back) if direction is not None
     ]
@@ -139,7 +140,10 @@ def _with_last_hour(facts: Facts, now: datetime) -> Facts:
     bursts = bursts_around(path_ids, since, now)
 
     def with_now(direction: Direction) -> Direction:
-        return replace(direction, now=episode.figures(bursts, direction.path_id, since, now))
+        after, now_figures = direction.after, episode.figures(bursts, direction.path_id, since, now)
+        if not after.bursts and after.since >= since:
+            after = episode.figures(bursts, direction.path_id, after.since, now, after.address, is_since_onset=True)
+        return replace(direction, after=after, now=now_figures)
 
     paths = (
         replace(path, there=with_now(path.there), back=None if path.back is None else with_now(path.back))

@@ -1,8 +1,8 @@
 """Gather and store the evidence of incidents, since raw bursts may expire before anybody reads it.
 
 In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Twenty questions to the
-database for an incident, however many paths it has, and a few more where they are traced or have STAMP tests: the
-`PATHS_IN_DETAIL` gravest are looked at, in both directions.
+database for an incident, however many paths it has, and a few more where they are traced or have STAMP tests: its
+gravest paths (`onsets.PATHS_IN_DETAIL`) are looked at, in both directions.
 
 - Before is the day up to the earliest moment at which it may have begun, without earlier incidents (`earlier_times`),
   after is from the likeliest moment on, a day at most. Bursts between the two are in neither.
@@ -15,25 +15,22 @@ It runs as a task of its own: an error here neither stops nor delays the evaluat
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.db import Error, transaction
-from django.db.models import Q
 
 from monitor.agents.health import AgentReport, agent_reports
 from monitor.agents.problems import ProblemKind
 from monitor.alerts.detect import packet_times
-from monitor.alerts.detect.packet_times import NO_SPACING, Spacing
-from monitor.alerts.detect.rules.by_direction import DIRECTION
+from monitor.alerts.detect.packet_times import NO_SPACING
 from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.detect.rules.finding import BurstLevel, Trouble
-from monitor.alerts.detect.snapshot import Key
 from monitor.alerts.evidence import ending, episode
 from monitor.alerts.evidence.agent_causes import SILENT_S
+from monitor.alerts.evidence.dating.onsets import LEAST_SEARCH, PathPair, find_onset, path_pairs
+from monitor.alerts.evidence.dating.outage_columns import cut_at_outage
 from monitor.alerts.evidence.facts import (
-    TESTS,
     VERSION,
     AgentFacts,
     Beginning,
@@ -60,31 +57,16 @@ from monitor.alerts.incidents.earlier_times import earlier_times
 from monitor.alerts.incidents.gravest import gravest_first, has_no_reply, unanswered_since, with_turned_outage
 from monitor.alerts.incidents.lasting_state import settled_at
 from monitor.alerts.models import Incident, IncidentEvidence, IncidentPath
-from monitor.archive.queries.around import BurstColumns, bursts_around, icmp_errors, newest_addresses
+from monitor.archive.queries.around import bursts_around, icmp_errors, newest_addresses
 from monitor.archive.queries.paths import newest_failures
-from monitor.archive.queries.throughput.series import rates_of_paths, throughput_series
+from monitor.archive.queries.throughput.series import throughput_series
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.models import Path
 
 log = logging.getLogger("monitor.alerts")
 
-PATHS_IN_DETAIL = 8
-LEAST_SEARCH = timedelta(hours=1)
 INCIDENTS_PER_RUN = 20
 LOOK_BACK = timedelta(days=30)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """A path of an incident with its findings, and the reverse path."""
-
-    path: Path
-    rows: tuple[IncidentPath, ...]
-    back: Path | None
-
-    @property
-    def path_ids(self) -> list[int]:
-        return [self.path.pk] if self.back is None else [self.path.pk, self.back.pk]
 
 
 def gather_due(now: datetime) -> int:
@@ -201,7 +183,7 @@ def collect_facts(incident: Incident, now: datetime, began: Beginning | None = N
 def _collect(
     incident: Incident, rows: Sequence[IncidentPath], tests_seen: int, now: datetime, began: Beginning | None
 ) -> Facts:
-    pairs = _pairs(rows)
+    pairs = path_pairs(rows)
     until = min(now, incident.closed_at or now)
     since = min(row.since for row in rows)
     path_ids = sorted({path_id for pair in pairs for path_id in pair.path_ids})
@@ -214,14 +196,10 @@ def _collect(
     earlier = earlier_times(incident, paths, since)
     usual = earlier.usual(both)
     settled = settled_at([pair.rows[0] for pair in pairs], since - LONGEST_RAW)
-    beginnings = {
-        pair.path.pk: _began(pair, both, until, spacings.get(pair.path.pk, NO_SPACING), settled) for pair in pairs
-    }
-    moment = began or _narrowest([beginnings[pair.path.pk] for pair in pairs if pair.rows[0].rule == rows[0].rule])
-    # The period before ends with the burst at `earliest`, inclusive, unless the trouble began within that.
+    moment = began or find_onset(pairs, both, until, spacings, settled)
+    # The period before ends where the interval of the onset begins, unless the trouble began within that burst.
     burst_at = since if moment is None else moment.burst_at or moment.at
-    was_until = since if moment is None or moment.earliest is None else moment.earliest + timedelta(microseconds=1)
-    was_until = min(was_until, burst_at) if moment is not None and moment.earliest is not None else was_until
+    was_until = burst_at if moment is None or moment.earliest is None else min(moment.earliest, burst_at)
     is_since = max(burst_at, until - LONGEST_RAW)
     ended_at, is_until = ending.end_of_figures(rows, path_ids, usual, is_since, until)
     addresses = (
@@ -236,11 +214,24 @@ def _collect(
     replies = packet_times.loaded_replies(silent, is_since - packet_times.LOADED_WITHIN, max(is_until, is_since))
 
     def direction(path: Path) -> Direction:
-        spacing, period = spacings.get(path.pk, NO_SPACING), (path.pk, is_since, is_until, addresses[1].get(path.pk))
-        was_period = path.pk, since - LONGEST_RAW, was_until, addresses[0].get(path.pk)
-        was = episode.figures(usual, *was_period, spacing=spacing, sent_before=moment.at if moment else None)
-        is_now = episode.figures_of_outage(both, *period, spacing=spacing, was_cut_off=was_outage)
-        is_now = is_now or episode.figures(both, *period, is_since_onset=True, spacing=spacing)
+        spacing = spacings.get(path.pk, NO_SPACING)
+        cut = cut_at_outage(both, path.pk, spacing, moment)
+        own, own_since, own_until = both, is_since, is_until
+        if cut is not None:
+            own, own_since = cut.bursts, max(cut.began, until - LONGEST_RAW)
+            own_until = is_until if cut.ended is None else max(is_until, cut.ended)
+        was_since, addresses_of = since - LONGEST_RAW, [of.get(path.pk) for of in addresses]
+        if cut is None:
+            was = episode.figures(
+                usual, path.pk, was_since, was_until, addresses_of[0], spacing=spacing, sent_before=was_until
+            )
+        else:
+            was = episode.figures(earlier.usual(own), path.pk, was_since, cut.began, addresses_of[0], spacing=spacing)
+        period = path.pk, own_since, own_until, addresses_of[1]
+        is_now = episode.figures_of_outage(own, *period, spacing=spacing, was_cut_off=was_outage)
+        if is_now is not None and cut is not None and cut.ended is not None:
+            is_now = replace(is_now, until=max(is_now.until, cut.ended))
+        is_now = is_now or episode.figures(own, *period, is_since_onset=True, spacing=spacing)
         if is_now.answered_at is not None:
             loaded = [reply.at for reply in replies if reply.path_id == path.pk and reply.burst_at < is_now.until]
             is_now = replace(is_now, answered_at=max([is_now.answered_at, *loaded]))
@@ -289,66 +280,6 @@ def _collect(
     return replace(facts, routes=collect_routes(facts, since, max(is_until, since)))
 
 
-def _pairs(rows: Sequence[IncidentPath]) -> list[_Pair]:
-    """The gravest paths, each with its reverse path; a path and its reverse are a single pair."""
-    of_path: dict[int, list[IncidentPath]] = {}
-    for row in rows:
-        of_path.setdefault(row.path_id, []).append(row)
-    chosen = [path_rows[0].path for path_rows in of_path.values()][: 2 * PATHS_IN_DETAIL]
-    ends = Q(pk__in=[])
-    for path in chosen:
-        ends |= Q(source_id=path.destination_id, destination_id=path.source_id)
-    backs = {
-        (path.source_id, path.destination_id): path
-        for path in Path.objects.filter(ends).select_related("source__site", "destination__site")
-    }
-    pairs: list[_Pair] = []
-    shown: set[int] = set()
-    for path in chosen:
-        if path.pk not in shown and len(pairs) < PATHS_IN_DETAIL:
-            back = backs.get((path.destination_id, path.source_id))
-            pairs.append(_Pair(path, tuple(of_path[path.pk]), back))
-            shown.update(pairs[-1].path_ids)
-    return pairs
-
-
-def _between_tests(row: IncidentPath, by_rule: Beginning) -> Beginning:
-    """The beginning of a finding on throughput: after the last test before the first low one."""
-    before = rates_of_paths([row.path_id], row.since - LONGEST_RAW, row.since)
-    return replace(by_rule, earliest=before[-1].at, latest=by_rule.at, of=TESTS) if before else by_rule
-
-
-def _began(
-    pair: _Pair, bursts: BurstColumns, until: datetime, spacing: Spacing, settled: Mapping[Key, datetime]
-) -> Beginning | None:
-    """When the trouble began on a path by its own bursts up to its detection; otherwise by its rule.
-
-    Bursts after the detection tell nothing of the onset, and those after the end would blur it; those of an earlier
-    trouble, before the path had settled, are not of this."""
-    row = pair.rows[0]
-    until = min(until, row.added_at)
-    by_rule = Beginning(row.since, None, None, str(pair.path), "the rule")
-    by = rule_of(row.rule).began_by
-    if rule_of(row.rule).trouble is Trouble.THROUGHPUT:
-        return _between_tests(row, by_rule)
-    if by is None or (DIRECTION in row.figures and isinstance(by, BurstLevel)):
-        return by_rule  # the RTTs of pings need not show a change of a one-way delay
-    search = max(LEAST_SEARCH, min(row.added_at - row.since, LONGEST_RAW))
-    first = max(row.since - search, settled.get((row.path_id, row.rule), row.since - search))
-    near = episode.bursts_between(bursts, pair.path.pk, first, until)
-    return episode.find_beginning(near, str(pair.path), pair.path.pk, by, row.figures, spacing) or by_rule
-
-
-def _narrowest(beginnings: Sequence[Beginning | None]) -> Beginning | None:
-    """The beginning with the narrowest confidence interval."""
-    dated = [began for began in beginnings if began is not None]
-
-    def width(began: Beginning) -> timedelta:
-        return timedelta.max if began.earliest is None or began.latest is None else began.latest - began.earliest
-
-    return min(dated, key=width, default=None)
-
-
 def _deliveries(reports: Sequence[AgentReport], since: datetime, now: datetime) -> Deliveries | None:
     """The deliveries of all agents that delivered in the hour before `since`, or later."""
     at = [report.accepted_at for report in reports if report.accepted_at >= since - LEAST_SEARCH]
@@ -356,7 +287,7 @@ def _deliveries(reports: Sequence[AgentReport], since: datetime, now: datetime) 
     return Deliveries(len(at), len(silent), max(silent)) if silent else None
 
 
-def _agents(pairs: Sequence[_Pair], since: datetime, every: Sequence[AgentReport]) -> tuple[AgentFacts, ...]:
+def _agents(pairs: Sequence[PathPair], since: datetime, every: Sequence[AgentReport]) -> tuple[AgentFacts, ...]:
     """The agents of the sites of these paths, sources first."""
     sites: dict[str, bool] = {}
     for path in [pair.path for pair in pairs]:
@@ -384,7 +315,7 @@ def _agents(pairs: Sequence[_Pair], since: datetime, every: Sequence[AgentReport
     )
 
 
-def _verdicts(pairs: Sequence[_Pair], since: datetime, until: datetime) -> tuple[TestVerdict, ...]:
+def _verdicts(pairs: Sequence[PathPair], since: datetime, until: datetime) -> tuple[TestVerdict, ...]:
     """The bottleneck of the newest test of the first path whose throughput fell."""
     tested = next(
         (pair.path for pair in pairs if any(rule_of(row.rule).trouble.needs_tests for row in pair.rows)), None

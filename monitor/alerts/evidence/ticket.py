@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 
 from monitor.alerts.evidence import words
 from monitor.alerts.evidence.evidence import Evidence, PathEvidence
-from monitor.alerts.evidence.facts import Direction, PeriodFigures, RouteFacts, TracedHop, TracedRoute
+from monitor.alerts.evidence.facts import Direction, PeriodFigures
 from monitor.alerts.evidence.one_way.stated import counts_texts
 from monitor.alerts.evidence.routes.causes import place_text
-from monitor.alerts.history import raised_text
-from monitor.alerts.models import HistoryEvent, Incident
+from monitor.alerts.evidence.routes.traced import RouteFacts, TracedHop, TracedRoute
+from monitor.alerts.history import opened_at, raised_text
+from monitor.alerts.models import Incident
 from monitor.analysis import figures as shown
 from monitor.archive.outcomes import outcome_words
 from probes.quantities import counted
@@ -41,9 +42,9 @@ def _summary(incident: Incident, evidence: Evidence) -> Iterator[str]:
     raised = raised_text(incident)
     yield f"Severity:      {incident.severity}{f', {raised}' if raised else ''}"
     yield f"Detected:      {incident.opened_at:%Y-%m-%d %H:%M:%S} UTC"
-    for turn in incident.turns.all():
-        if turn.turn == HistoryEvent.OPENED:
-            yield f"Opened:        {turn.at:%Y-%m-%d %H:%M:%S} UTC"
+    opened = opened_at(incident)
+    if opened is not None:
+        yield f"Opened:        {opened:%Y-%m-%d %H:%M:%S} UTC"
     if evidence.began_text:
         yield f"Began:         {evidence.began_text}"
     if (ended := words.until(incident)) is not None:
@@ -105,6 +106,9 @@ def _table(direction: Direction) -> Iterator[str]:
     for title, of in ROWS:
         if title != ADDRESS or any(figures.address for _, figures in columns):
             yield f"    {title:<{WIDTH - 4}}" + "".join(f"{of(figures):<{WIDTH}}" for _, figures in columns)
+    if direction.left_out is not None:
+        first, last = direction.left_out
+        yield f"    left out: {first:%Y-%m-%d %H:%M:%S} to {last:%H:%M:%S}, within which it began"
 
 
 def _loss(of: PeriodFigures) -> str:

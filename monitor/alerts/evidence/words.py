@@ -345,11 +345,11 @@ def _was(figures: Mapping[str, Any]) -> str:
 
 
 def since(incident: Incident) -> datetime:
-    """When it began: by its evidence, before that by the rules."""
+    """When it began: by the bursts, without these by the rules, of a loss since its detection: its rules give the begin
+    of a window only."""
     if incident.began_at is not None:
         return incident.began_at
-    rows = list(incident.paths.all())
-    # Without any reply since the last one; other rules give the begin of a window only.
+    rows = [row for row in incident.paths.all() if rule_of(row.rule).effect is not Effect.LOSS]
     silent = [row for row in rows if _is_unreachable(row) and not row.is_over]
     return min((row.since for row in silent or rows), default=incident.opened_at)
 

@@ -156,6 +156,15 @@ def is_normal(level: FindingLevel | None, row: IncidentPath) -> bool:
     return before is not None and abs(level.now - before) < abs(level.now - detected)
 
 
+def is_bad_now(row: IncidentPath, now: datetime) -> bool:
+    """Whether the path of a finding may be called bad: not without newer measurements, nor without a present loss."""
+    level = level_of(row)
+    if level is None or level.unanswered_since is not None:
+        return True
+    is_newer = level.newest_at is None or (now - level.newest_at).total_seconds() <= LONGEST_NOW_S
+    return level.now is not None and is_newer and not is_clean(level)
+
+
 def without_ended(levels: Sequence[FindingLevel | None], now: datetime) -> list[FindingLevel | None]:
     """These levels of an incident, with the loss of the newest packets, which is none, where these prove that a loss
     has ended: those of its path, or of all paths together where all ended at the same time. A mean over both sides of

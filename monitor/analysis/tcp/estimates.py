@@ -131,10 +131,10 @@ def _limits(seen: _Seen) -> tuple[LimitEstimate, ...]:
     capacity = None if transfer.capacity_bps is None else _capacity_limit(transfer.capacity_bps)
     if transfer.is_bbr and loss.ratio < 1.0:
         held = tuple(limit for limit in (window, capacity) if limit is not None)
-        by_loss = tuple(_despite_loss(limit, seen) for limit in held)
+        despite_loss = tuple(_despite_loss(limit, seen) for limit in held)
         if not held or loss.ratio <= BBR_UNHARMED_RATIO:
-            return by_loss
-        least = min(by_loss, key=lambda limit: limit.throughput_bps)
+            return despite_loss
+        least = min(despite_loss, key=lambda limit: limit.throughput_bps)
         return (*held, replace(least, name=LimitName.LOSS))
     by_loss = _loss_limit(seen) if loss.ratio > 0.0 or loss.none_of_some else None
     return tuple(limit for limit in (window, by_loss, capacity) if limit is not None)

@@ -42,7 +42,14 @@ class BurstColumns:
 
     def where(self, keep: NDArray[np.bool_]) -> BurstColumns:
         """The bursts where `keep` is true."""
-        return BurstColumns(**{column.name: getattr(self, column.name)[keep] for column in fields(BurstColumns)})
+        return self._at(keep)
+
+    def in_order(self) -> BurstColumns:
+        """The bursts in the order of their begin."""
+        return self._at(np.argsort(self.at_s, kind="stable"))
+
+    def _at(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> BurstColumns:
+        return BurstColumns(**{column.name: getattr(self, column.name)[rows] for column in fields(BurstColumns)})
 
 
 @dataclass(frozen=True, slots=True)

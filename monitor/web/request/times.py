@@ -46,9 +46,9 @@ def _with_zone(at: datetime, pattern: str) -> str:
     return f"{local.strftime(pattern)} {zone_label(local)}"
 
 
-def day_minute(at: datetime) -> str:
-    """A moment of this year to the minute, for narrow columns: "11-22 10:00 UTC"."""
-    return _with_zone(at, "%m-%d %H:%M")
+def day_second(at: datetime) -> str:
+    """A moment of this year to the second, for narrow columns: "11-22 10:00:12 UTC"."""
+    return _with_zone(at, "%m-%d %H:%M:%S")
 
 
 def minute(at: datetime) -> str:

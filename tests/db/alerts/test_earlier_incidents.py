@@ -306,7 +306,7 @@ class TestEvidence:
 
     def clean(self, path, facts):
         outage = (BEGAN - 80 * MINUTE, BEGAN - 60 * MINUTE - timedelta(seconds=1))
-        before = Burst.objects.filter(path_id=path.pk, measured_at__lte=facts.paths[0].there.before.until)
+        before = Burst.objects.filter(path_id=path.pk, measured_at__lt=facts.paths[0].there.before.until)
         return 4 * before.exclude(measured_at__range=outage).count()
 
     def test_figures_before_are_without_the_outage_in_both_directions(self, path, second):

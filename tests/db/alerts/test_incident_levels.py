@@ -13,7 +13,7 @@ from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence import gather
 from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.evidence.ticket import ticket_text
-from monitor.alerts.evidence.words import headline
+from monitor.alerts.evidence.words import headline, since
 from monitor.alerts.incidents import queries
 from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import HistoryEvent, Incident, IncidentTurn
@@ -147,11 +147,20 @@ def test_a_ticket_says_until_when_the_severity_was_lower(path):
     assert lacks(during, f"Severity:      critical, warning until {turn.at:%Y-%m-%d %H:%M:%S} UTC\nDetected:") == []
 
 
-def test_a_loss_is_not_dated_before_its_onset_is_told(path):
+def test_a_loss_has_its_onset_from_its_detection_on(path):
     lose(path, [2] * 9, ONSET)
     incident = open_incident()
     before = headline(incident)
     gather.store_facts(incident, ONSET + 9 * MINUTE)
 
-    assert before.endswith(f"detected {incident.opened_at:%Y-%m-%d %H:%M} UTC")
-    assert re.search(f"since (about )?{ONSET:%Y-%m-%d %H:%M} UTC$", headline(open_incident()))
+    for title in (before, headline(open_incident())):
+        assert re.search(f"since (about )?{ONSET:%Y-%m-%d %H:%M} UTC$", title)
+
+
+def test_a_loss_without_an_onset_is_dated_by_its_detection(path):
+    lose(path, [2] * 9, ONSET)
+    incident = open_incident()
+    Incident.objects.update(began_at=None)
+
+    assert headline(open_incident()).endswith(f"detected {incident.opened_at:%Y-%m-%d %H:%M} UTC")
+    assert since(open_incident()) == incident.opened_at

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from monitor.alerts.detect.rules.finding import AlertRule, Effect
-from monitor.alerts.evidence.facts import Facts, RouteFacts
+from monitor.alerts.evidence.facts import Facts
+from monitor.alerts.evidence.routes.traced import RouteFacts
 from monitor.alerts.evidence.stated import Fault, LikelyCause
 
 PLACED = (Fault.INTERRUPTED, Fault.LOSS, Fault.LARGE_PACKETS, Fault.MTU, Fault.ROUTE, Fault.QUEUE, Fault.UNKNOWN)

@@ -13,8 +13,9 @@ from datetime import UTC, datetime, timedelta
 from statistics import median
 
 from monitor.alerts.evidence.comparison import loss_rose
-from monitor.alerts.evidence.facts import Direction, Facts, PathFacts, RouteFacts, RouteSwitch, TracedHop, TracedRoute
+from monitor.alerts.evidence.facts import Direction, Facts, PathFacts
 from monitor.alerts.evidence.one_way.stated import counted_direction
+from monitor.alerts.evidence.routes.traced import RouteFacts, RouteSwitch, TracedHop, TracedRoute
 from monitor.alerts.evidence.tested_direction import Ends, tested_direction
 from monitor.analysis.routes import wording
 from monitor.analysis.routes.compare import RouteHops, is_compatible, merge

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from monitor.alerts.evidence.facts import RouteFacts, RouteSwitch
+from monitor.alerts.evidence.routes.traced import RouteFacts, RouteSwitch
 from monitor.alerts.models import Incident
 from monitor.analysis.routes import wording
 from monitor.archive.queries.routes.periods import RoutePeriod, routes_between

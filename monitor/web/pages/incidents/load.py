@@ -76,6 +76,12 @@ class IncidentDirectionView:
     loss_chart: Spec
 
     @property
+    def left_out(self) -> str:
+        """The time within which it began, whose packets are in neither column; empty without any."""
+        ends = self.direction.left_out
+        return "" if ends is None else f"{times.clock_second(ends[0])} to {times.clock_second(ends[1])}"
+
+    @property
     def rtt_key(self) -> str:
         return f"{self.key}-rtt"
 
@@ -206,8 +212,8 @@ def _compared(direction: Direction) -> list[ComparisonRow]:
         ("duplicates, reordered", lambda of: f"{shown.count(of.duplicates)}, {shown.count(of.reordered)}"),
         ("TTL of replies", lambda of: NOTHING if of.ttl is None else str(of.ttl)),
         ("bursts", _bursts),
-        ("from", lambda of: times.day_minute(of.since)),
-        ("to", lambda of: times.day_minute(of.until)),
+        ("from", lambda of: times.day_second(of.since)),
+        ("to", lambda of: times.day_second(of.until)),
     ]
     return [
         ComparisonRow(name, *("" if figures is None else say(figures) for figures in columns)) for name, say in lines

@@ -1,0 +1,151 @@
+"""The onset of incidents by the bursts of their paths.
+
+In: an incident with its paths. Out: its `Beginning`. It is told as soon as an incident is detected (`store_onsets`), so
+that all pages have the same onset from then on, and again with the evidence (`monitor.alerts.evidence.gather`), when
+its other paths have joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+
+from monitor.alerts.detect import packet_times
+from monitor.alerts.detect.packet_times import NO_SPACING, Spacing
+from monitor.alerts.detect.rules.by_direction import DIRECTION
+from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import BurstLevel, Trouble
+from monitor.alerts.detect.snapshot import Key
+from monitor.alerts.evidence import episode
+from monitor.alerts.evidence.facts import TESTS, Beginning
+from monitor.alerts.incidents.gravest import gravest_first
+from monitor.alerts.incidents.lasting_state import settled_at
+from monitor.alerts.models import Incident, IncidentPath
+from monitor.archive.queries.around import BurstColumns, bursts_around
+from monitor.archive.queries.throughput.series import rates_of_paths
+from monitor.archive.statements import LONGEST_RAW
+from monitor.mesh.models import Path
+
+PATHS_IN_DETAIL = 8
+LEAST_SEARCH = timedelta(hours=1)
+MOST_AT_ONCE = 20
+"""Incidents of an evaluation: each takes four queries."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathPair:
+    """A path of an incident with its findings, and the reverse path."""
+
+    path: Path
+    rows: tuple[IncidentPath, ...]
+    back: Path | None
+
+    @property
+    def path_ids(self) -> list[int]:
+        return [self.path.pk] if self.back is None else [self.path.pk, self.back.pk]
+
+
+def store_onsets(incidents: Iterable[Incident], now: datetime) -> None:
+    """Store the onset of those of these incidents that were detected or reopened at `now`."""
+    new = [incident for incident in incidents if now in (incident.opened_at, incident.reopened_at)]
+    for incident in new[:MOST_AT_ONCE]:
+        began = _onset(incident, now)
+        if began is not None and began.earliest is not None:
+            incident.began_at, incident.began_within_s = began.at, began.width_s
+            Incident.objects.filter(pk=incident.pk).update(began_at=began.at, began_within_s=began.width_s)
+
+
+def _onset(incident: Incident, now: datetime) -> Beginning | None:
+    rows = gravest_first(row for row in incident.paths.all() if not row.is_over)
+    if not rows:
+        return None
+    pairs = path_pairs(rows)
+    path_ids = [pair.path.pk for pair in pairs]
+    first = max(min(row.since - _search(row) for row in rows), now - LONGEST_RAW)
+    settled = settled_at([pair.rows[0] for pair in pairs], first)
+    bursts = bursts_around(path_ids, first, max(now, first))
+    return find_onset(pairs, bursts, now, packet_times.spacings(path_ids), settled)
+
+
+def find_onset(
+    pairs: Sequence[PathPair],
+    bursts: BurstColumns,
+    until: datetime,
+    spacings: Mapping[int, Spacing],
+    settled: Mapping[Key, datetime],
+) -> Beginning | None:
+    """The beginning with the narrowest interval, of the paths with the gravest rule, which comes first."""
+    gravest = [pair for pair in pairs if pair.rows[0].rule == pairs[0].rows[0].rule]
+    dated = [_began(pair, bursts, until, spacings.get(pair.path.pk, NO_SPACING), settled) for pair in gravest]
+
+    def width(began: Beginning) -> timedelta:
+        return timedelta.max if began.earliest is None or began.latest is None else began.latest - began.earliest
+
+    narrowest = min(dated, key=width, default=None)
+    return None if narrowest is None else _after_all_replies(narrowest, dated)
+
+
+def _after_all_replies(began: Beginning, every: Sequence[Beginning]) -> Beginning:
+    """An outage after the last reply of every path that it cut, as far as their intervals overlap."""
+    if began.earliest is None or began.latest is None or not began.is_outage:
+        return began
+    last_replies = (of.earliest for of in every if of.is_outage and of.earliest is not None)
+    earliest = max(at for at in last_replies if at <= began.latest)
+    return replace(began, at=max(began.at, earliest), earliest=earliest)
+
+
+def path_pairs(rows: Sequence[IncidentPath]) -> list[PathPair]:
+    """The gravest paths, each with its reverse path; a path and its reverse are a single pair."""
+    of_path: dict[int, list[IncidentPath]] = {}
+    for row in rows:
+        of_path.setdefault(row.path_id, []).append(row)
+    chosen = [path_rows[0].path for path_rows in of_path.values()][: 2 * PATHS_IN_DETAIL]
+    ends = Q(pk__in=[])
+    for path in chosen:
+        ends |= Q(source_id=path.destination_id, destination_id=path.source_id)
+    backs = {
+        (path.source_id, path.destination_id): path
+        for path in Path.objects.filter(ends).select_related("source__site", "destination__site")
+    }
+    pairs: list[PathPair] = []
+    shown: set[int] = set()
+    for path in chosen:
+        if path.pk not in shown and len(pairs) < PATHS_IN_DETAIL:
+            back = backs.get((path.destination_id, path.source_id))
+            pairs.append(PathPair(path, tuple(of_path[path.pk]), back))
+            shown.update(pairs[-1].path_ids)
+    return pairs
+
+
+def _between_tests(row: IncidentPath, by_rule: Beginning) -> Beginning:
+    """The beginning of a finding on throughput: after the last test before the first low one."""
+    before = rates_of_paths([row.path_id], row.since - LONGEST_RAW, row.since)
+    return replace(by_rule, earliest=before[-1].at, latest=by_rule.at, of=TESTS) if before else by_rule
+
+
+def _began(
+    pair: PathPair, bursts: BurstColumns, until: datetime, spacing: Spacing, settled: Mapping[Key, datetime]
+) -> Beginning:
+    """When the trouble began on a path by its own bursts up to its detection; otherwise by its rule.
+
+    Bursts after the detection tell nothing of the onset, and those after the end would blur it; those of an earlier
+    trouble, before the path had settled, are not of this."""
+    row = pair.rows[0]
+    until = min(until, row.added_at)
+    by_rule = Beginning(row.since, None, None, str(pair.path), "the rule")
+    by = rule_of(row.rule).began_by
+    if rule_of(row.rule).trouble is Trouble.THROUGHPUT:
+        return _between_tests(row, by_rule)
+    if by is None or (DIRECTION in row.figures and isinstance(by, BurstLevel)):
+        return by_rule  # the RTTs of pings need not show a change of a one-way delay
+    first = max(row.since - _search(row), settled.get((row.path_id, row.rule), row.since - _search(row)))
+    near = episode.bursts_between(bursts, pair.path.pk, first, until)
+    return episode.find_beginning(near, str(pair.path), pair.path.pk, by, row.figures, spacing) or by_rule
+
+
+def _search(row: IncidentPath) -> timedelta:
+    """The time before the start by the rule in which the onset may be."""
+    return max(LEAST_SEARCH, min(row.added_at - row.since, LONGEST_RAW))

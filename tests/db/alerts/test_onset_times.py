@@ -1,0 +1,58 @@
+"""The onset of an incident: one on all pages from its detection on, and never before a reply that came in an outage."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from monitor.alerts.evidence import words
+from monitor.alerts.evidence.evidence import evidence
+from monitor.alerts.incidents import gravest, queries
+from monitor.alerts.models import IncidentState
+from tests.db.planted_faults import ONSET, Planted, between, look_at, plant
+
+pytestmark = pytest.mark.django_db
+
+LOOKS_S = range(20, 200, 10)
+RULES = {"loss": {"above_ratio": 0.01, "window_s": 120}, "unreachable": {}, "rtt": {}}
+"""As in the lab."""
+SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("fault", [{"lost_ratio": 0.3}, {"delay_ms": 60.0}, {"lost_ratio": 1.0, "lasts_s": 40.0}])
+def test_a_pending_incident_has_the_onset_of_the_open_one(fault):
+    _, rows = plant([Planted(between("cern", "slac"), 0.0, **fault)], 250, **RULES)
+
+    onsets = {}
+    for _, _, lasting in look_at(rows, LOOKS_S):
+        for incident in lasting.values():
+            seen = queries.incident_with_paths(incident.pk)
+            onsets.setdefault(seen.state, []).append((words.since(seen) - ONSET).total_seconds())
+
+    assert onsets[IncidentState.PENDING], "seen while it was pending"
+    assert all(-10.0 <= at_s <= 15.0 for of_state in onsets.values() for at_s in of_state), onsets
+    assert len({round(at_s) for of_state in onsets.values() for at_s in of_state}) == 1, onsets
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_outage_begins_after_its_last_reply_whatever_was_lost_before(seed):
+    """A packet lost by chance in the cycle before is none of it."""
+    paths, rows = plant([Planted(between("cern", "slac"), 0.0, 25.0, lost_ratio=1.0)], 250, seed, **RULES)
+    pair = {paths["cern → slac"].pk, paths["slac → cern"].pk}
+    for row in rows:
+        is_before = -20.0 < (row.measured_at - ONSET).total_seconds() <= -10.0
+        if is_before and row.rtts_ms[4] is not None and row.path_id in pair:
+            row.rtts_ms[4], row.received = None, row.received - 1
+
+    told = 0
+    for _, now, lasting in look_at(rows, LOOKS_S):
+        for incident in lasting.values():
+            seen = queries.incident_with_paths(incident.pk)
+            outage, facts = gravest.ended_outage(seen), evidence(seen, now)
+            if outage is None or facts.began is None:
+                continue
+            told += 1
+            assert outage.last_reply - SECOND <= facts.began.earliest <= facts.began.at <= facts.began.latest
+            assert ONSET - SECOND <= words.since(seen) <= ONSET + 2 * SECOND
+    assert told
