@@ -21,6 +21,7 @@ from monitor.alerts.evidence.evidence import Evidence, evidence
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.evidence.words import headline
 from monitor.alerts.evidence.words import until as end_of
+from monitor.alerts.history import opened_at
 from monitor.alerts.incidents import actions, listing
 from monitor.alerts.incidents.finding_level import LevelUnit, level_of
 from monitor.alerts.models import (
@@ -58,10 +59,11 @@ router = Router(tags=["incidents"])
 
 class IncidentOut(Schema):
     """A cause with the paths it explains. `title` is that of the pages, with the present and the worst figure;
-    `summary` has the figures at detection. `began_at` is the likeliest onset by the evidence, null until that is
-    gathered; `ended_at` is the last bad burst of an incident that is resolved, null while open: its duration is between
-    these. `opened_at` is the time of its detection, `closed_at` that of its resolution, both later; `acknowledged_by`
-    is empty while unacknowledged. `rule` and `severity` are those of the most severe finding."""
+    `summary` has the figures at detection. `began_at` is the likeliest onset by the bursts of its paths, null where
+    these do not tell it; `ended_at` is the last bad burst of an incident that is resolved, null while open: its
+    duration is between these. `detected_at` is the time of its detection, `opened_at` that of its opening, once it was
+    confirmed, null while it is pending, `closed_at` that of its resolution; all are later. `acknowledged_by` is empty
+    while unacknowledged. `rule` and `severity` are those of the most severe finding."""
 
     id: int
     title: str
@@ -70,7 +72,8 @@ class IncidentOut(Schema):
     rule: str
     cause: str
     began_at: datetime | None
-    opened_at: datetime
+    detected_at: datetime
+    opened_at: datetime | None
     ended_at: datetime | None
     closed_at: datetime | None
     reopened_at: datetime | None
@@ -86,6 +89,15 @@ class IncidentOut(Schema):
     def resolve_title(row: Incident | dict[str, str]) -> str:
         """Of an incident, or of this schema's own answer in `IncidentInFullOut`."""
         return row["title"] if isinstance(row, dict) else headline(row)
+
+    @staticmethod
+    def resolve_detected_at(row: Incident | dict[str, Any]) -> datetime:
+        at: datetime = row["detected_at"] if isinstance(row, dict) else row.opened_at
+        return at
+
+    @staticmethod
+    def resolve_opened_at(row: Incident | dict[str, Any]) -> datetime | None:
+        return row["opened_at"] if isinstance(row, dict) else opened_at(row)
 
     @staticmethod
     def resolve_ended_at(row: Incident | dict[str, Any]) -> datetime | None:
@@ -231,8 +243,8 @@ def list_incidents(
     site: Annotated[Line | None, Query(description="with a path from or to it")] = None,
     group: Annotated[Line | None, Query(description="with a path within it")] = None,
     path_id: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None,
-    since: Annotated[Moment | None, Query(description="open at any moment from then on")] = None,
-    until: Annotated[Moment | None, Query(description="open at any moment before then")] = None,
+    since: Annotated[Moment | None, Query(description="not resolved by then")] = None,
+    until: Annotated[Moment | None, Query(description="detected before then")] = None,
     offset: Offset = 0,
     limit: Limit = 50,
 ) -> list[Incident]:

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from django.db.models import Count, Prefetch, Q, QuerySet
 
+from monitor.alerts.history import with_openings
 from monitor.alerts.incidents.queries import concerns_path
 from monitor.alerts.models import AuditRecord, Incident, IncidentPath, IncidentTurn, Notification, QuietPeriod, Severity
 from monitor.mesh.models import Group, Site
@@ -89,7 +90,8 @@ class StateCounts:
 def incidents(query: IncidentFilter, *, offset: int = 0, limit: int = MOST) -> list[Incident]:
     """At most `limit` incidents after the first `offset`, newest first, with their paths: two queries."""
     rows = Incident.objects.filter(_place_and_time(query) & _IN_STATE[query.which]).order_by("-opened_at", "-pk")
-    return list(rows.prefetch_related(Prefetch("paths", _paths()))[offset : offset + limit])
+    rows = with_openings(rows).prefetch_related(Prefetch("paths", _paths()))
+    return list(rows[offset : offset + limit])
 
 
 def count(query: IncidentFilter) -> StateCounts:

@@ -15,6 +15,7 @@ from django.db import Error
 
 from monitor.alerts.evidence import gather, words
 from monitor.alerts.evidence.evidence import Evidence, evidence
+from monitor.alerts.history import opened_at
 from monitor.alerts.incidents import queries
 from monitor.alerts.incidents.gravest import gravest_first, with_turned_outage
 from monitor.alerts.models import Incident, IncidentChange, Notification, Severity
@@ -23,7 +24,7 @@ from monitor.alerts.notify.channels import Message
 from probes.quantities import counted
 
 SCHEMA = "soundings.incident"
-VERSION = 1
+VERSION = 2
 GOOD = "good"
 
 log = logging.getLogger("monitor.alerts")
@@ -107,7 +108,8 @@ def as_json(incident: Incident, evidence: Evidence) -> dict[str, Any]:
         "severity": incident.severity,
         "rule": incident.rule,
         "cause": incident.cause,
-        "opened_at": _stamp(incident.opened_at),
+        "detected_at": _stamp(incident.opened_at),
+        "opened_at": _stamp(opened_at(incident)),
         "ended_at": _stamp(words.until(incident)),
         "reopened_at": _stamp(incident.reopened_at),
         "closed_at": _stamp(incident.closed_at),

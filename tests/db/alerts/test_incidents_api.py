@@ -4,7 +4,7 @@ permissions."""
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -64,6 +64,35 @@ class TestListing:
         assert (row["severity"], row["acknowledged_by"], row["closed_at"]) == (incident.severity, "", None)
         assert row["path_ids"] == [paths["slac → cern"].pk]
         assert lacks(row["summary"], "slac → cern: loss 20%", "(20 of 100 packets") == []
+
+    def test_detection_and_opening_are_those_of_the_ticket(self, call, paths):
+        """An incident opens once it is confirmed: later than it was detected."""
+        incident = lossy(paths["slac → cern"])
+        Incident.objects.update(opened_at=NOW - MINUTE, began_at=NOW - 2 * MINUTE)
+        times = {"detected_at": NOW - MINUTE, "opened_at": NOW}
+
+        [row] = call("GET", "incidents")[1]
+        in_full = call("GET", f"incidents/{incident.pk}")[1]
+
+        for answer in (row, in_full):
+            assert {name: datetime.fromisoformat(answer[name]) for name in times} == times
+        lines = dict(line.split(":", 1) for line in in_full["ticket"].splitlines() if line.startswith(("Det", "Open")))
+        stated = {name: datetime.fromisoformat(text.replace("UTC", "+00:00").strip()) for name, text in lines.items()}
+        assert stated == {"Detected": times["detected_at"], "Opened": times["opened_at"]}
+        for since, until, matching in ((row["detected_at"], row["opened_at"], 1), (None, row["detected_at"], 0)):
+            query = f"until={until.replace('+00:00', 'Z')}" + (
+                f"&since={since.replace('+00:00', 'Z')}" if since else ""
+            )
+            assert len(call("GET", f"incidents?state=all&{query}")[1]) == matching
+
+    def test_a_pending_incident_is_not_opened_yet(self, call, paths):
+        incident = lossy(paths["slac → cern"])
+        incident.turns.filter(turn="opened").delete()
+        Incident.objects.update(is_pending=True)
+
+        [row] = call("GET", "incidents?state=pending")[1]
+
+        assert (row["detected_at"], row["opened_at"]) == (f"{NOW:%Y-%m-%dT%H:%M:%SZ}", None)
 
     @pytest.mark.parametrize(
         ("query", "matching"),
