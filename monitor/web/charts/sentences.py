@@ -79,8 +79,10 @@ def spans_words(window: TimeAxis, absent: dict[Absence, list[LabelledSpan]]) -> 
     for kind, spans in absent.items():
         length_s = sum((span.until - max(span.since, window.since)).total_seconds() for span in spans)
         if length_s > 0:
-            least = "at least " if kind is Absence.ALL_LOST else ""
-            told += f"; {kind.label} for {least}{figures.duration(length_s)}"
+            how = "for "
+            if kind is Absence.ALL_LOST:
+                how = f"in {len(spans)} outages, together at least " if len(spans) > 1 else "for at least "
+            told += f"; {kind.label} {how}{figures.duration(length_s)}"
     return told + _incidents(window)
 
 

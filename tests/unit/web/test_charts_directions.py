@@ -161,3 +161,11 @@ def test_without_counts_the_sentence_gives_the_reason(points, words, others):
 
     assert lacks(said, *words) == []
     assert [word for word in others if word in said] == []
+
+
+def test_several_outages_are_not_called_one():
+    points = [point(minute, counted=0 if minute in (2, 6) else 10) for minute in range(9)]
+
+    said = loss_sentence("slac to cern", "cern", HOUR, series(*points))
+
+    assert "all lost in 2 outages, together at least 2 min" in said
