@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from datetime import timedelta
 
 from monitor.analysis.loss import ZERO_LOSS_BOUND
 
@@ -23,6 +24,9 @@ _TOLERANCE = 1e-9
 _NEXT_TO_NOTHING = 0.05
 """Share of its high end below which the low end of an interval is not written: 0.008 to 6% is up to 6%."""
 _BIT_RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
+
+TO_THE_SECOND = timedelta(minutes=10)
+"""Of a shorter time both ends are written to the second."""
 
 
 def count(number: int) -> str:

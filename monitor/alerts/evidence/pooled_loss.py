@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from monitor.alerts.detect.rules.by_direction import DIRECTION
+from monitor.alerts.detect.rules.catalogue import rule_of
+from monitor.alerts.detect.rules.finding import Effect
+from monitor.alerts.evidence.stated import BY_STAMP
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, worst_loss
+from monitor.alerts.incidents.gravest import ended_outage, of_gravest_rule, unanswered_since
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis import binomial
 from monitor.analysis.changes.present import pooled
@@ -63,3 +68,14 @@ def worse_text(all_paths: FindingLevel, every: Sequence[PathLevel]) -> str:
     if float(binomial.lower_bound(lost, sent, certainty)) <= all_paths.now:
         return ""
     return f" ({worst.now_text} on {row.path})" if worst.now_text != all_paths.now_text else ""
+
+
+def both_ways_text(incident: Incident) -> str:
+    """That the loss stated of a direction is that of pings, which cross the other direction too; empty where it is of
+    the packets of that direction, or no loss."""
+    is_directed = incident.toward_by == BY_STAMP and " → " in incident.toward
+    if not is_directed or ended_outage(incident) is not None or unanswered_since(incident) is not None:
+        return ""
+    rows = of_gravest_rule(incident)
+    is_of_pings = any(rule_of(row.rule).effect is Effect.LOSS and DIRECTION not in row.figures for row in rows)
+    return " by pings of both directions" if is_of_pings else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from monitor.alerts.evidence import words
+from monitor.alerts.evidence.ending import is_over
 from monitor.alerts.evidence.evidence import Evidence, PathEvidence
 from monitor.alerts.evidence.facts import Direction, PeriodFigures
 from monitor.alerts.evidence.one_way.stated import counts_texts
@@ -56,7 +57,7 @@ def _summary(incident: Incident, evidence: Evidence) -> Iterator[str]:
     else:
         yield "Resolved:      no"
     yield f"Likely cause:  {evidence.likely}"
-    if evidence.cause.next_step and incident.closed_at is None:
+    if evidence.cause.next_step and not is_over(incident):
         yield f"Next step:     {evidence.cause.next_step}"
     for number, share in enumerate(evidence.shares):
         yield f"{'Where:' if number == 0 else '':<15}{share.text}"

@@ -14,7 +14,7 @@ from django.conf import settings
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.evidence.likely_cause import cause_place
-from monitor.alerts.evidence.pooled_loss import PathLevel, of_all, with_worst, worse_text
+from monitor.alerts.evidence.pooled_loss import PathLevel, both_ways_text, of_all, with_worst, worse_text
 from monitor.alerts.evidence.stated import BY_STAMP, BY_TESTS
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_normal_again, level_of
 from monitor.alerts.incidents.gravest import (
@@ -91,7 +91,8 @@ def headline(incident: Incident) -> str:
     silent_since = unanswered_since(incident)
     is_as_old = silent_since is not None and abs(silent_since - since(incident)) <= SAME_ONSET
     has_times = is_as_old or (incident.closed_at is None and ended_outage(incident) is not None)
-    return f"{symptom(incident)} on {where}{several}{'' if has_times else f', {period(incident)}'}"
+    figure = f"{symptom(incident)}{both_ways_text(incident)}"
+    return f"{figure} on {where}{several}{'' if has_times else f', {period(incident)}'}"
 
 
 def brief(incident: Incident, now: datetime) -> str:
@@ -222,7 +223,8 @@ def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[st
     figure = f"{words} {_from_baseline(row.figures, level.unit, level.now, level.now_text)}{worse}"
     if level.has_changed:
         figure += f" {level.when_text}"
-    peak = f"{'down' if level.unit is LevelUnit.BITS_PER_SECOND else 'up'} to {level.peak_text}"
+    to = f"{'down' if level.unit is LevelUnit.BITS_PER_SECOND else 'up'} to "
+    peak = level.peak_text if " to " in level.peak_text else f"{to}{level.peak_text}"  # an interval as it is
     if is_without_loss(row, level) or is_normal_again(row):
         return _present_text(row, level), peak
     if abs(level.now - level.peak) <= PEAK_DIFFERS * abs(level.peak) or not level.is_below_peak:
@@ -368,16 +370,16 @@ def lasted_s(incident: Incident, now: datetime) -> float:
 
 
 def period(incident: Incident) -> str:
-    """`since 2026-11-21 10:00 UTC`, once it is over `from 2026-11-21 10:00 to 10:04 UTC`, to the second where that is
-    less than a minute; `since about` where the interval of the onset is a minute or longer; `detected 2026-11-21 10:02
-    UTC` until the evidence tells the onset of a loss, whose rules give the begin of a window only."""
+    """`since 2026-11-21 10:00 UTC`, once it is over `from 2026-11-21 10:00 to 10:14 UTC`, to the second where that is
+    less than ten minutes; `since about` where the interval of the onset is a minute or longer; `detected 2026-11-21
+    10:02 UTC` without an onset of a loss, whose rules give the begin of a window only."""
     began, ended = since(incident), until(incident)
     if ended is None and not _is_dated(incident):
         return f"detected {incident.opened_at:%Y-%m-%d %H:%M} UTC"
     if ended is None:
         return f"since {about(incident)}{began:%Y-%m-%d %H:%M} UTC"
     day = "" if ended.astimezone(UTC).date() == began.astimezone(UTC).date() else "%Y-%m-%d "
-    clock = "%H:%M:%S" if ended - began < timedelta(minutes=1) else "%H:%M"
+    clock = "%H:%M:%S" if ended - began < shown.TO_THE_SECOND else "%H:%M"
     return f"from {about(incident)}{began.strftime(f'%Y-%m-%d {clock}')} to {ended.strftime(f'{day}{clock}')} UTC"
 
 

@@ -22,6 +22,8 @@ from monitor.analysis.changes.present import ENDED_NATS, CleanRun, LostPackets
 
 LONGEST_NOW_S = 240.0
 """Four cycles of a minute: what a longer time tells may be over."""
+NOISE = 0.02
+"""Share of a peak within which a median of a few bursts, or a rate, is not below it."""
 SAME_END_S = 20.0
 """Two cycles of ten seconds: of a loss that ends on several paths, the last lost packets are as near."""
 
@@ -112,15 +114,19 @@ class FindingLevel:
     def is_below_peak(self) -> bool:
         """Whether the figure now is not the worst; of a loss, whether the packets prove that."""
         if self.worst is None or self.counts is None:
-            return self.now is not None and self.now != self.peak
+            return self.now is not None and not self._is_near_peak
         return self.worst.is_above(self.counts)
 
     @property
     def is_at_peak(self) -> bool:
         """Whether the figure now may be the worst; of a loss, whether the worst is within its interval."""
         if self.interval is None:
-            return self.now == self.peak
+            return self._is_near_peak
         return not self.is_below_peak and self.interval[0] <= self.peak <= self.interval[1]
+
+    @property
+    def _is_near_peak(self) -> bool:
+        return self.now is not None and abs(self.now - self.peak) <= NOISE * abs(self.peak)
 
     def _text(self, value: float) -> str:
         if self.unit is LevelUnit.LOSS_RATIO:

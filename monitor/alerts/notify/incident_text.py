@@ -5,6 +5,7 @@ In: an incident with its paths, its evidence. Out: a few lines. The long form is
 
 from __future__ import annotations
 
+from monitor.alerts.evidence.ending import is_over
 from monitor.alerts.evidence.evidence import Evidence
 from monitor.alerts.evidence.words import duration_text, headline, link
 from monitor.alerts.incidents.gravest import active_findings, gravest_first
@@ -36,7 +37,7 @@ def body(incident: Incident, change: str, evidence: Evidence) -> str:
     if change == IncidentChange.CORRECTED or incident.correction:
         lines.append(f"Correction: {incident.correction}.")
     lines.append(f"Likely cause: {evidence.likely}")
-    if evidence.cause.next_step and incident.closed_at is None:
+    if evidence.cause.next_step and not is_over(incident):
         lines.append(f"Next step: {evidence.cause.next_step}")
     if evidence.began_text:
         lines.append(f"Began: {evidence.began_text}.")

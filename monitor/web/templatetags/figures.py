@@ -121,6 +121,18 @@ def incident_so_far(incident: Incident, now: datetime, ongoing: str) -> SafeStri
     return format_html("{} {}", ongoing, words.duration_text(incident, now))
 
 
+@register.simple_tag
+def span_of(since: datetime, until: datetime) -> SafeString:
+    """A span of time, to the second where it is short."""
+    return times.marked(since, times.span(since, until))
+
+
+@register.simple_tag
+def moment_to_second(at: datetime) -> SafeString:
+    """A moment to the second."""
+    return times.marked(at, times.second(at))
+
+
 @register.filter
 def incident_over(incident: Incident) -> datetime | None:
     """Since when an open incident only waits to be closed; None of any other."""

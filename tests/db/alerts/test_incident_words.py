@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from monitor.alerts.detect.shares import Share
 from monitor.alerts.evidence import words
+from monitor.alerts.evidence.ending import is_over
 from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.evidence.path_tests import own_tests
+from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.incidents import queries
 from monitor.alerts.models import Incident, IncidentChange, IncidentPath
 from monitor.alerts.notify import incident_text
@@ -46,13 +49,49 @@ def test_an_age_is_stated_once_the_evidence_tells_the_onset(path):
     assert lacks(words.brief(row, NOW + 4 * SECOND), "loss 20%", "for 91 s") == []
 
 
-def test_times_within_a_minute_are_to_the_second(path):
+def test_times_within_ten_minutes_are_to_the_second(path):
     began_at = NOW.replace(second=36)
     short = incident(path, began_at=began_at, ended_at=began_at + 22 * SECOND, closed_at=began_at + 150 * SECOND)
 
     assert words.period(short) == "from 2026-11-21 12:30:36 to 12:30:58 UTC"
     short.ended_at = began_at + 90 * SECOND
-    assert words.period(short) == "from 2026-11-21 12:30 to 12:32 UTC"
+    assert words.period(short) == "from 2026-11-21 12:30:36 to 12:32:06 UTC"
+    short.ended_at, short.closed_at = began_at + 600 * SECOND, began_at + 700 * SECOND
+    assert words.period(short) == "from 2026-11-21 12:30 to 12:40 UTC"
+
+
+@pytest.mark.parametrize(("now_ms", "has_peak"), [(300.0, False), (297.0, False), (250.0, True)])
+def test_a_peak_within_noise_of_the_present_is_not_told(path, now_ms, has_peak):
+    row = Incident.objects.create(rule="rtt", cause="cern ↔ slac", opened_at=NOW, began_at=NOW, summary="s")
+    level = {"unit": "ms", "now": now_ms, "peak": 300.2, "window_s": 60.0}
+    IncidentPath.objects.create(
+        incident=row, path=path, rule="rtt", sentence="RTT", since=NOW, added_at=NOW, level=level,
+        figures={"figure": "median", "before_ms": 182.0, "after_ms": 300.2},
+    )  # fmt: skip
+
+    assert ("300.2" in words.headline(queries.incident_with_paths(row.pk))) == has_peak
+
+
+def test_a_peak_known_as_an_interval_is_stated_as_that(path):
+    row = incident(path, began_at=NOW - 300 * SECOND)
+    worst = {"sent": 200.0, "lost": 40.0, "together": 1.0}
+    level = {
+        "unit": "loss_ratio", "now": 0.0, "peak": 0.2, "sent": 200, "window_s": 60.0, "worst": worst,
+        "since": (NOW - 60 * SECOND).isoformat(), "recovered_at": (NOW - 60 * SECOND).isoformat(),
+    }  # fmt: skip
+    IncidentPath.objects.update(level=level)
+    Incident.objects.filter(pk=row.pk).update(worst_loss=worst)
+    over = queries.incident_with_paths(row.pk)
+
+    said = words.brief(over, NOW)
+
+    assert " to " in said
+    assert "up to" not in said
+    assert is_over(over)
+    facts = evidence(over, NOW)
+    facts = replace(facts, cause=replace(facts.cause, next_step="Check errors and drops."))
+    for stated in (ticket_text(over, facts), incident_text.body(over, IncidentChange.OPENED, facts)):
+        assert "Next step" not in stated
 
 
 def test_the_message_of_an_end_has_the_duration_not_an_age(path):

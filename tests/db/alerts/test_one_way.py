@@ -82,7 +82,10 @@ def test_a_loss_one_way_names_the_one_way_everywhere(paths):
     assert lacks(cause.sentence, sentence) == []
     assert lacks(cause.next_step, "from slac to cern", "ticket below", "that direction") == []
     assert (row.toward, row.toward_by) == ("slac → cern", "STAMP")
-    assert lacks(words.headline(row), "loss", "on slac → cern (direction by STAMP), since") == []
+    assert (
+        lacks(words.headline(row), "loss", "by pings of both directions on slac → cern (direction by STAMP), since")
+        == []
+    )
     assert lacks(ticket, sentence, "slac → cern: forward 60 of 600 lost, reverse 0 of 540 lost since the onset") == []
 
 

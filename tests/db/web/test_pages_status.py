@@ -87,6 +87,22 @@ def shares(step=UptimeStep.DAY, since=MIDNIGHT - 2 * DAY, until=MIDNIGHT + DAY):
     }
 
 
+def test_an_incident_of_loss_and_delay_has_both_symptoms(page, paths):
+    row = incident(paths["slac → cern"], NOW - HOUR, None)
+    IncidentPath.objects.create(
+        incident=row, path=paths["cern → slac"], rule="rtt", sentence="RTT", since=NOW, added_at=NOW, figures={}
+    )
+
+    assert "packet loss and longer RTT" in page()
+
+
+def test_the_page_says_to_the_second_when_it_was_made(page):
+    html = page()
+
+    assert f'as of <time datetime="{NOW.isoformat()}">{NOW:%Y-%m-%d %H:%M:%S} UTC</time>' in html
+    assert "0 s ago" not in html
+
+
 def test_seconds_with_incidents_are_split_by_site_and_day(paths):
     incident(paths["slac → cern"], MIDNIGHT - HOUR, MIDNIGHT + 2 * HOUR)
 
@@ -260,7 +276,9 @@ def test_incidents_are_told_by_sites_and_symptom_alone(page, paths):
 
     assert lacks(text, "1 open incident: 1 of 6 paths", "cern ↔ slac: packet loss since") == []
     assert lacks(text, "Maintenance", "cern, slac", "2026-11-21 13:30 UTC") == []
-    assert lacks(text, "last 14 days", "cern ↔ fnal: packet loss", "2026-11-18 12:30 UTC", "lasted 60 min") == []
+    assert (
+        lacks(text, "last 14 days", "cern ↔ fnal: packet loss", "2026-11-18 12:30 to 13:30 UTC", "lasted 60 min") == []
+    )
     assert text.count("packet loss") == 2
     secrets = ["border-router-7", "geant", "192.0.2.", "ann", "bob", "carl", "dora", "noc", f"/incidents/{past.pk}"]
     assert [secret for secret in secrets if re.search(rf"\b{re.escape(secret)}\b", html)] == []

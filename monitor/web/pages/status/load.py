@@ -15,6 +15,7 @@ from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, Trouble
 from monitor.alerts.evidence import words
 from monitor.alerts.incidents import listing, quiet, recovery
+from monitor.alerts.incidents.gravest import active_findings, gravest_first
 from monitor.alerts.incidents.queries import incidents_between
 from monitor.alerts.models import Incident, QuietPeriod
 from monitor.analysis import figures
@@ -40,6 +41,7 @@ _SYMPTOMS = {
     Effect.LOSS: "packet loss",
     Effect.LOW_THROUGHPUT: "low throughput",
 }
+MOST_SYMPTOMS = 2
 Shares = Mapping[tuple[int, datetime], float]
 
 
@@ -247,9 +249,16 @@ def _public(incident: Incident) -> PublicIncident:
 
 
 def _symptom(incident: Incident) -> str:
-    rule = rule_of(incident.rule)
+    """Its symptom, gravest first; of an incident of round trips both, where some have loss and some a longer RTT."""
     if words.is_unanswered(incident) or words.was_outage(incident):
         return _SYMPTOMS[Effect.UNREACHABLE]
+    rules = [row.rule for row in gravest_first(active_findings(incident))] or [incident.rule]
+    symptoms = dict.fromkeys(_symptom_of(rule) for rule in rules)
+    return " and ".join(list(symptoms)[:MOST_SYMPTOMS])
+
+
+def _symptom_of(name: str) -> str:
+    rule = rule_of(name)
     if rule.effect is not None:
         return _SYMPTOMS[rule.effect]
     return {"RTT": "longer RTT", "MOS": "poor voice quality"}.get(rule.words, _of_trouble(rule.trouble))
