@@ -282,7 +282,7 @@ def _shares(
     keys = {(finding.path_id, finding.rule) for finding in firing} | rows.keys()
     keys -= {key for key, row in rows.items() if is_normal_again(row)}
     of_trouble = [(path_id, rule) for path_id, rule in keys if troubles.trouble_of(rule) == trouble]
-    now_bad = [key for key in of_trouble if key not in rows or is_bad_now(rows[key], snapshot.now)]
+    now_bad = [key for key in of_trouble if key not in rows or is_bad_now(rows[key])]
     bad = {path_id for path_id, rule in now_bad if _is_loss(rule) in are_losses}
     others = {path_id for path_id, _ in keys} - bad
     silent = causes.paths_without_bursts(snapshot) - bad - others if trouble is Trouble.ROUND_TRIPS else frozenset()

@@ -29,10 +29,6 @@ from monitor.archive.queries.throughput.series import (
 from monitor.archive.statements import LONGEST_RAW
 from probes.contract import Outcome
 
-PRESENT_S = 120
-PRESENT_CYCLES = 3
-"""A newest burst older than the longer of both is not of now."""
-
 
 class FigureState(StrEnum):
     """The state of a path. Only `VALUE` and `NONE_LOST` have a figure to compare; `UNDEFINED`
@@ -225,8 +221,8 @@ def figures_now(
     if metric is Metric.THROUGHPUT:
         newest = newest_throughput(begins, until)
         return _of_tests(paths, {tests.path_id: (tests, _rate_now_bps(tests)) for tests in newest})
-    fresh_s = {path_id: max(PRESENT_S, PRESENT_CYCLES * every) for path_id, every in every_s.items()}
-    fresh_since = until - timedelta(seconds=min(fresh_s.values(), default=PRESENT_S))
+    fresh_s = {path_id: recent.fresh_s(every) for path_id, every in every_s.items()}
+    fresh_since = until - timedelta(seconds=min(fresh_s.values(), default=0.0))
     cells = recent.grid(metric, begins, until, packet_bytes, fresh_since)
     figures = of_cells(metric, paths, cells, min(begins.values(), default=until), until)
     stale = {

@@ -17,7 +17,7 @@ from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, wors
 from monitor.alerts.incidents.gravest import ended_outage, of_gravest_rule, unanswered_since
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis import binomial
-from monitor.analysis.changes.present import pooled
+from monitor.analysis.changes.present import pooled, summed
 
 PathLevel = tuple[IncidentPath, FindingLevel]
 
@@ -38,18 +38,24 @@ def of_all(level: FindingLevel, every: Sequence[PathLevel]) -> FindingLevel:
     counted = [of for _, of in every if of.counts is not None]
     if len(counted) < 2:
         return counted[0] if counted else level
-    together = pooled([of.counts for of in counted if of.counts is not None])
+    counts = [of.counts for of in counted if of.counts is not None]
+    together = summed(counts) if all(of.is_ended for of in counted) else pooled(counts)
     windows_s = [of.window_s for of in counted if of.window_s is not None]
     begins = [of.since for of in counted if of.since is not None]
+    recovered = [of.recovered_at for of in counted if of.recovered_at is not None]
+    newest = [of.newest_at for of in counted if of.newest_at is not None and of.is_stale]
     return replace(
         level,
+        newest_at=min(newest, default=level.newest_at),
+        is_stale=bool(newest),
         now=together.ratio,
         sent=round(together.sent),
         window_s=(max if together.lost else min)(windows_s, default=None),
         has_changed=all(of.has_changed for of in counted),
         together=together.together,
         unanswered_since=None,
-        since=(min if together.lost else max)(begins, default=None),
+        since=(min if together.lost and not level.is_ended else max)(begins, default=None),
+        recovered_at=max(recovered, default=None),
     )
 
 

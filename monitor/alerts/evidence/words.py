@@ -15,6 +15,7 @@ from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.evidence.likely_cause import cause_place
 from monitor.alerts.evidence.pooled_loss import PathLevel, both_ways_text, of_all, with_worst, worse_text
+from monitor.alerts.evidence.present_words import few_lost, no_newer_data, present_text, proven_text
 from monitor.alerts.evidence.stated import BY_STAMP, BY_TESTS
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_normal_again, level_of
 from monitor.alerts.incidents.gravest import (
@@ -27,7 +28,6 @@ from monitor.alerts.incidents.gravest import (
 from monitor.alerts.incidents.recovery import (
     by_newest,
     is_back_to_normal,
-    is_without_loss,
     measured_until,
     over_since,
     paths_back_to_normal,
@@ -167,11 +167,9 @@ def _after_outage(incident: Incident) -> str:
     _, level = _worst(of_gravest_rule(incident), is_open=True)
     if level is None or level.now is None:
         return "no newer data"
-    return f"no loss{_proven(level)}" if level.now == 0.0 else f"loss {level.now_text}"
-
-
-def _proven(level: FindingLevel) -> str:
-    return "" if level.counts is None else f" ({level.now_text})"
+    if level.is_ended and level.lost:
+        return few_lost(level)
+    return f"no loss{proven_text(level)}" if level.now == 0.0 else f"loss {level.now_text}"
 
 
 def is_unanswered(incident: Incident) -> bool:
@@ -217,16 +215,16 @@ def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[st
     if level is None:
         return _change(words, row.figures) or figure_text(row.rule, row.figures), ""
     if incident.closed_at is not None or level.now is None:
-        ending = "" if incident.closed_at is not None else _no_newer_data(level)
+        ending = "" if incident.closed_at is not None else no_newer_data(level)
         return f"{words} {_from_baseline(row.figures, level.unit, level.peak, level.peak_text)}{ending}", ""
     worse = _worse_text(incident, rows, level)
     figure = f"{words} {_from_baseline(row.figures, level.unit, level.now, level.now_text)}{worse}"
-    if level.has_changed:
+    if level.has_changed or level.is_stale:
         figure += f" {level.when_text}"
     to = f"{'down' if level.unit is LevelUnit.BITS_PER_SECOND else 'up'} to "
     peak = level.peak_text if " to " in level.peak_text else f"{to}{level.peak_text}"  # an interval as it is
-    if is_without_loss(row, level) or is_normal_again(row):
-        return _present_text(row, level), peak
+    if is_normal_again(row):
+        return present_text(words, row, level), peak
     if abs(level.now - level.peak) <= PEAK_DIFFERS * abs(level.peak) or not level.is_below_peak:
         return figure, ""
     return figure, peak
@@ -235,27 +233,6 @@ def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[st
 def _worse_text(incident: Incident, rows: Sequence[IncidentPath], level: FindingLevel) -> str:
     is_told = level.unit is LevelUnit.LOSS_RATIO and " → " not in incident.toward
     return worse_text(level, _not_normal(rows)) if is_told else ""
-
-
-def _present_text(row: IncidentPath, level: FindingLevel) -> str:
-    """The present figure: `loss 20% now`, `no loss since 10:05:10 UTC`, `RTT back to 20.1 ms since 10:05:10 UTC`."""
-    words = _words(row.rule, row.figures)
-    if is_without_loss(row, level):
-        return f"no {words} {level.since_text}{_proven(level)}"
-    if level.unit is not LevelUnit.LOSS_RATIO and is_normal_again(row):
-        return f"{words} back to {level.now_text}{_recovered(level)}"
-    return f"{words} {level.now_text} {level.when_text}"
-
-
-def _recovered(level: FindingLevel) -> str:
-    """Since when a figure of bursts is back to normal; a test or a transaction has no such time."""
-    if level.recovered_at is None or level.since is None:
-        return ""
-    return f" since {level.recovered_at:%H:%M:%S} UTC"
-
-
-def _no_newer_data(level: FindingLevel) -> str:
-    return f", no newer data{'' if level.newest_at is None else f' since {level.newest_at:%H:%M:%S} UTC'}"
 
 
 def _change(words: str, figures: Mapping[str, Any]) -> str:
@@ -329,8 +306,8 @@ def _symptom(incident: Incident, rows: Sequence[IncidentPath]) -> str:
     if incident.closed_at is not None:
         return f"{words} {worst} {level.peak_text}{was}"
     if level.now is None:
-        return f"{words} {worst} {level.peak_text}{was}{_no_newer_data(level)}"
-    present = f"{_present_text(row, level)}{_worse_text(incident, rows, level)}"
+        return f"{words} {worst} {level.peak_text}{was}{no_newer_data(level)}"
+    present = f"{present_text(words, row, level)}{_worse_text(incident, rows, level)}"
     if level.is_at_peak or level.now_text == level.peak_text:
         return f"{present}{f', at its {worst}' if level.is_of_now else ''}{was}"
     return f"{present}{f', {worst} {level.peak_text}' if level.is_below_peak else ''}{was}"

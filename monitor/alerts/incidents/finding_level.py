@@ -6,9 +6,9 @@ the finding fired. `monitor.alerts.incidents.levels` measures it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -18,14 +18,13 @@ from monitor.alerts.detect.damage import loss_ratio
 from monitor.alerts.detect.packet_times import EndedOutage
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis import figures as shown
-from monitor.analysis.changes.present import ENDED_NATS, CleanRun, LostPackets
+from monitor.analysis.changes.ended_loss import CleanRun
+from monitor.analysis.changes.present import LostPackets
 
 LONGEST_NOW_S = 240.0
 """Four cycles of a minute: what a longer time tells may be over."""
 NOISE = 0.02
 """Share of a peak within which a median of a few bursts, or a rate, is not below it."""
-SAME_END_S = 20.0
-"""Two cycles of ten seconds: of a loss that ends on several paths, the last lost packets are as near."""
 
 
 class LevelUnit(StrEnum):
@@ -47,7 +46,9 @@ class FindingLevel:
     the last reply of a path that lost its newest cycles as a whole; None while it answers. `ended_outage` is the last
     such time, if the path answers again: the present is since then. `clean` are the newest packets, without a loss.
     `recovered_at` is since when it was last back to normal, also if it is bad again. `newest_at` is the newest burst of
-    the last figure, also where there is none now.
+    the last figure, also where there is none now. `is_ended`: a loss is over since `recovered_at`, as its packets prove
+    (`loss_end`); packets that a healthy path loses too leave it so. `is_stale`: newer bursts are overdue, so the figure
+    is that of `newest_at`, not of now.
     """
 
     unit: LevelUnit
@@ -66,6 +67,8 @@ class FindingLevel:
     ended_outage: EndedOutage | None = None
     clean: CleanRun | None = None
     newest_at: datetime | None = None
+    is_ended: bool = False
+    is_stale: bool = False
 
     @property
     def now_text(self) -> str:
@@ -82,7 +85,9 @@ class FindingLevel:
     @property
     def when_text(self) -> str:
         """The present: `now`, or where the loss has changed the time of its first packets: `since 10:05:10 UTC`, or
-        where it takes longer to tell it: `in the last 9 min`."""
+        where it takes longer to tell it: `in the last 9 min`; `as of 10:05:10 UTC` where newer bursts are overdue."""
+        if self.is_stale:
+            return self.as_of_text
         if self.has_changed and self.since is not None:
             return self.since_text
         return "now" if self.is_of_now else f"in the last {shown.duration(self.window_s or 0.0)}"
@@ -90,7 +95,12 @@ class FindingLevel:
     @property
     def is_of_now(self) -> bool:
         """Whether the figure is of so short a time that it may be called that of now."""
-        return (self.window_s or 0.0) <= LONGEST_NOW_S
+        return not self.is_stale and (self.window_s or 0.0) <= LONGEST_NOW_S
+
+    @property
+    def as_of_text(self) -> str:
+        """The newest burst, of a figure that is not of now."""
+        return "" if self.newest_at is None else f"as of {self.newest_at:%H:%M:%S} UTC"
 
     @property
     def since_text(self) -> str:
@@ -145,8 +155,7 @@ def worst_loss(incident: Incident) -> LostPackets | None:
 
 
 def is_normal_again(row: IncidentPath) -> bool:
-    """Whether the present loss is certainly below half of that at detection, or the RTT or the throughput
-    is nearer to that before."""
+    """Whether the loss is over, or the RTT or the throughput is nearer to that before."""
     return is_normal(level_of(row), row)
 
 
@@ -156,54 +165,24 @@ def is_normal(level: FindingLevel | None, row: IncidentPath) -> bool:
     if level is None or level.now is None or detected is None or level.unanswered_since is not None:
         return False
     if level.unit is LevelUnit.LOSS_RATIO:
-        return level.interval is not None and level.interval[1] < detected / 2.0
+        return level.is_ended
     names = {LevelUnit.MILLISECONDS: "before_ms", LevelUnit.BITS_PER_SECOND: "before_bps"}
     before = row.figures.get(names.get(level.unit, ""))
     return before is not None and abs(level.now - before) < abs(level.now - detected)
 
 
-def is_bad_now(row: IncidentPath, now: datetime) -> bool:
-    """Whether the path of a finding may be called bad: not without newer measurements, nor without a present loss."""
+def is_bad_now(row: IncidentPath) -> bool:
+    """Whether the path of a finding may be called bad: not while newer measurements are overdue, nor once its loss is
+    over."""
     level = level_of(row)
     if level is None or level.unanswered_since is not None:
         return True
-    is_newer = level.newest_at is None or (now - level.newest_at).total_seconds() <= LONGEST_NOW_S
-    return level.now is not None and is_newer and not is_clean(level)
-
-
-def without_ended(levels: Sequence[FindingLevel | None], now: datetime) -> list[FindingLevel | None]:
-    """These levels of an incident, with the loss of the newest packets, which is none, where these prove that a loss
-    has ended: those of its path, or of all paths together where all ended at the same time. A mean over both sides of
-    the end was never true."""
-    lossy = [of for of in levels if of is not None and of.unit is LevelUnit.LOSS_RATIO and of.now]
-    clean = [of.clean for of in lossy if of.clean is not None]
-    begins_s = [run.since_s for run in clean]
-    end_together = len(clean) == len(lossy) > 0 and max(begins_s) - min(begins_s) <= SAME_END_S
-    is_proven = end_together and sum(run.nats for run in clean) >= ENDED_NATS
-    return [
-        level
-        if level is None or level.clean is None or not (is_proven or level.clean.nats >= ENDED_NATS)
-        else replace(
-            level,
-            now=0.0,
-            sent=round(level.clean.sent),
-            window_s=now.timestamp() - level.clean.since_s,
-            since=datetime.fromtimestamp(level.clean.since_s, UTC),
-        )
-        for level in levels
-    ]
-
-
-def not_sliding(level: FindingLevel | None, before: FindingLevel | None) -> FindingLevel | None:
-    """The level, without a loss since the time that it had before if there was none since then."""
-    if not is_clean(level) or not is_clean(before) or level is None or before is None or level.since is None:
-        return level
-    return level if before.since is None else replace(level, since=min(level.since, before.since))
+    return level.now is not None and not level.is_stale and not level.is_ended
 
 
 def is_clean(level: FindingLevel | None) -> bool:
-    """Whether the present loss is none."""
-    return level is not None and level.unit is LevelUnit.LOSS_RATIO and level.now == 0.0
+    """Whether a loss is over, and nothing has been lost since."""
+    return level is not None and level.is_ended and level.now == 0.0
 
 
 def at_detection(figures: Mapping[str, Any]) -> float | None:

@@ -190,11 +190,14 @@ def after_losses_of_direction(
     snapshot: Snapshot,
     bursts: Mapping[BurstsKey, PathBursts],
 ) -> list[FindingLevel | None]:
-    """The levels after the newest lost packet of the direction that the incident names; two queries, none where it
-    names none or its packets are lost now."""
+    """The levels after the newest lost packet of the direction that the incident names, once at its end; two queries,
+    none where it names none or its packets are lost now."""
     pair = _pair(incident, snapshot)
     since = [level.since for level in levels if level is not None and level.since is not None]
-    if not pair or not since or not all(map(is_clean, levels)) or not {row.path_id for row in rows} <= {*pair}:
+    was_ended = all((before := level_of(row)) is not None and before.is_ended for row in rows)
+    if not pair or not since or was_ended or not all(map(is_clean, levels)):
+        return levels
+    if not {row.path_id for row in rows} <= {*pair}:
         return levels
     newest_s = _newest_loss_s(pair, min(since), snapshot.now)
     if newest_s is None:
@@ -260,7 +263,8 @@ def _after(level: FindingLevel, lost_s: float, bursts: PathBursts | None, now: d
     is_any = later is not None and len(later.at_s) > 0
     since_s = float(later.at_s[0]) if later is not None and is_any else now.timestamp()
     sent = round(float(later.sent.sum())) if later is not None and is_any else None
-    return replace(level, since=datetime.fromtimestamp(since_s, UTC), sent=sent, window_s=now.timestamp() - since_s)
+    since = datetime.fromtimestamp(since_s, UTC)
+    return replace(level, since=since, sent=sent, window_s=now.timestamp() - since_s, recovered_at=since)
 
 
 def _pair(incident: Incident, snapshot: Snapshot) -> tuple[int, ...]:

@@ -24,8 +24,9 @@ from django.db import transaction
 from numpy.typing import NDArray
 
 from monitor.alerts.detect.damage import CRITICAL_TESTS, severity_of
-from monitor.alerts.detect.delay_windows import level_ms
+from monitor.alerts.detect.delay_windows import DELAYS, level_ms
 from monitor.alerts.detect.packet_times import SAME_S, BurstsKey, EndedOutage, PathBursts, bursts_by_key
+from monitor.alerts.detect.rtt_windows import RecentBursts
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, Trouble, followed_figure
@@ -41,13 +42,13 @@ from monitor.alerts.incidents.finding_level import (
     at_detection,
     is_normal,
     level_of,
-    not_sliding,
-    without_ended,
 )
+from monitor.alerts.incidents.loss_end import ended_s, with_ends
 from monitor.alerts.incidents.worst_loss import worst_of, worst_of_all
 from monitor.alerts.models import Incident, IncidentPath, Severity
 from monitor.analysis.changes.present import LostPackets, newest_run, present_loss, worse
 from monitor.archive.queries.for_alerts import DIRECTIONS, newest_bursts, newest_directions
+from monitor.archive.queries.recent import fresh_s
 from monitor.mesh.document.alert_rules import RuleSettings
 
 Floats = NDArray[np.float64]
@@ -79,8 +80,8 @@ def update_levels(lasting: Sequence[Incident], snapshot: Snapshot, settings: Set
     changed = []
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
-        measured = [not_sliding(measure(row, incident, snapshot, bursts, ended), level_of(row)) for row in rows]
-        levels = without_ended(measured, snapshot.now)
+        measured = [measure(row, incident, snapshot, bursts, ended) for row in rows]
+        levels = with_ends(rows, measured, [bursts.get(_bursts_key(row)) for row in rows], snapshot.now)
         levels = lasting_state.after_losses_of_direction(incident, rows, levels, snapshot, bursts)
         for row, level in zip(rows, levels, strict=True):
             if level is not None:
@@ -107,6 +108,8 @@ def _store_worst_losses(lasting: Sequence[Incident]) -> None:
 def _with_recovery(row: IncidentPath, level: FindingLevel, snapshot: Snapshot) -> FindingLevel:
     """The level with the time since when it is back to normal: of its first burst, which follows the last change."""
     before = level_of(row)
+    if level.is_ended:
+        return level
     if not is_normal(level, row):
         return level if before is None else replace(level, recovered_at=before.recovered_at)
     if before is not None and before.recovered_at is not None and is_normal(before, row):
@@ -121,7 +124,8 @@ def _newest_bursts(lasting: Sequence[Incident], snapshot: Snapshot) -> dict[Burs
     for incident in lasting:
         for row in incident.paths.all():
             if not row.is_over and lasting_state.is_of_loss(row, snapshot):
-                since_s[DIRECTION in row.figures][row.path_id] = now_s - _longest_s(row, snapshot)
+                longest_s = max(_longest_s(row, snapshot), ended_s(row, snapshot.now))
+                since_s[DIRECTION in row.figures][row.path_id] = now_s - longest_s
     bursts: dict[BurstsKey, PathBursts] = {}
     if since_s[False]:
         columns = newest_bursts(list(since_s[False]), list(since_s[False].values()), snapshot.now)
@@ -165,6 +169,9 @@ def measure(
     newest, before = _newest(row, incident, snapshot, bursts, ended), level_of(row)
     if newest is None:
         return None
+    if newest.newest_at is not None:
+        age_s = (snapshot.now - newest.newest_at).total_seconds()
+        newest = replace(newest, is_stale=age_s > fresh_s(_every_s(row, snapshot)))
     if newest.now is None:
         return (
             None
@@ -223,7 +230,7 @@ def _rtt(row: IncidentPath, figure: str, snapshot: Snapshot) -> FindingLevel:
     level = FindingLevel(LevelUnit.MILLISECONDS, median_ms, median_ms)
     if is_normal(level, row):
         # Bursts of before the end are not part of the present.
-        of_window = of_window.part(_first_back(level_ms(of_window.values_ms, figure), row.figures), len(of_window.at_s))
+        of_window = of_window.part(_first_back(of_window, figure, row.figures), len(of_window.at_s))
         newest = of_window.newest(NOW_BURSTS)
         median_ms = float(np.median(level_ms(newest.values_ms, figure)))
     window_s, since = now_s - float(newest.at_s[0]), _time(newest.at_s[0])
@@ -233,9 +240,18 @@ def _rtt(row: IncidentPath, figure: str, snapshot: Snapshot) -> FindingLevel:
     )
 
 
-def _first_back(values_ms: Floats, figures: Mapping[str, Any]) -> int:
-    """The first of the newest bursts that are nearer to the level before than to that of the finding."""
-    return newest_run(np.abs(values_ms - figures["before_ms"]) < np.abs(values_ms - figures["after_ms"]))
+def _first_back(bursts: RecentBursts, figure: str, figures: Mapping[str, Any]) -> int:
+    """The first of the newest bursts that are nearer to the level before than to that of the finding, without one that
+    began at that of the finding: the change was within it."""
+
+    def is_back(values_ms: Floats) -> NDArray[np.bool_]:
+        return np.abs(values_ms - figures["before_ms"]) < np.abs(values_ms - figures["after_ms"])
+
+    first = newest_run(is_back(level_ms(bursts.values_ms, figure)))
+    rtts_ms = bursts.rtts_ms[first]
+    answered = rtts_ms[~np.isnan(rtts_ms)]
+    began_before = figure in DELAYS and len(answered) > 0 and not is_back(answered)[0]
+    return first + 1 if began_before and first + 1 < len(bursts.at_s) else first
 
 
 def _loss(

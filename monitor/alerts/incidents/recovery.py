@@ -19,13 +19,13 @@ from monitor.alerts.models import Incident, IncidentPath
 
 
 def is_without_loss(row: IncidentPath, level: FindingLevel) -> bool:
-    """Whether a finding of loss has lost none of its newest packets."""
-    return rule_of(row.rule).effect is Effect.LOSS and level.now == 0.0 and level.window_s is not None
+    """Whether a finding of loss is over, and nothing has been lost since."""
+    return rule_of(row.rule).effect is Effect.LOSS and level.is_ended and level.now == 0.0
 
 
 def is_back_to_normal(incident: Incident) -> bool:
     """Whether all paths of an open incident are normal by now, and it waits to be resolved."""
-    return incident.closed_at is None and all(map(_is_calm, by_newest(incident, active_findings(incident))))
+    return incident.closed_at is None and all(map(is_normal_again, by_newest(incident, active_findings(incident))))
 
 
 def over_since(incident: Incident) -> datetime | None:
@@ -38,17 +38,12 @@ def over_since(incident: Incident) -> datetime | None:
 
 
 def measured_until(incident: Incident) -> datetime | None:
-    """The newest burst of an open incident whose paths have no present figure; None if one has, or if unknown."""
-    rows = [row for row in by_newest(incident, active_findings(incident)) if not _is_calm(row)]
+    """The newest burst of an open incident whose paths have no figure of now; None if one has, or if unknown."""
+    rows = [row for row in by_newest(incident, active_findings(incident)) if not is_normal_again(row)]
     levels = [level_of(row) for row in rows] if incident.closed_at is None else []
-    times = [level.newest_at for level in levels if level is not None and level.now is None and level.newest_at]
+    old = [level for level in levels if level is not None and (level.now is None or level.is_stale)]
+    times = [level.newest_at for level in old if level.newest_at is not None]
     return max(times) if times and len(times) == len(levels) else None
-
-
-def may_be_over(incident: Incident) -> bool:
-    """Whether no path of an open incident of loss loses packets, but too few since prove that it is over."""
-    rows = [row for row in active_findings(incident) if not is_normal_again(row)]
-    return bool(rows) and all((level := level_of(row)) and is_without_loss(row, level) for row in rows)
 
 
 def paths_back_to_normal(incident: Incident) -> set[int]:
@@ -61,7 +56,7 @@ def paths_back_to_normal(incident: Incident) -> set[int]:
 def paths_not_normal(incident: Incident) -> set[int]:
     """The paths of an open incident with a finding that lasts and is not back to normal."""
     rows = [row for row in incident.paths.all() if not row.is_over]
-    return {row.path_id for row in rows if not _is_calm(_newer_of_pair(incident, row))}
+    return {row.path_id for row in rows if not is_normal_again(_newer_of_pair(incident, row))}
 
 
 def by_newest(incident: Incident, rows: Sequence[IncidentPath]) -> list[IncidentPath]:
@@ -89,10 +84,3 @@ def _newer_of_pair(incident: Incident, row: IncidentPath) -> IncidentPath:
         if is_normal_again(other) and DIRECTION not in other.figures
     ]
     return reverse[0] if reverse else row
-
-
-def _is_calm(row: IncidentPath) -> bool:
-    """Whether a finding is back to normal and its path loses nothing: with a loss stated it is not called normal."""
-    level = level_of(row)
-    is_losing = level is not None and level.unit is LevelUnit.LOSS_RATIO and bool(level.now)
-    return is_normal_again(row) and not is_losing

@@ -16,6 +16,7 @@ import scipy  # loads scipy.special at its first use: half a second, which most 
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.analysis import binomial, figures
+from monitor.analysis.changes.ended_loss import CleanRun, clean_run
 from monitor.analysis.loss import LEAST_UNANSWERED
 
 Floats = NDArray[np.float64]
@@ -33,9 +34,6 @@ CONFIDENCE = 0.98
 cases where the dispersion is estimated too."""
 WORSE_CONFIDENCE = 0.9995
 """Of the lower bound of a loss that is called worse than another: it is the worst of many evaluations."""
-
-ENDED_NATS = 4.6
-"""So many packets in a row without a loss have a probability of 1% at the loss before them: its mean is over."""
 
 FEW_BURSTS = 8
 """Too few to tell how much the lost packets of a burst vary on both sides of a change."""
@@ -90,22 +88,18 @@ def pooled(every: Sequence[LostPackets]) -> LostPackets:
     return LostPackets(sent, ratio * sent, variance * sent / (ratio * (1.0 - ratio)))
 
 
+def summed(every: Sequence[LostPackets]) -> LostPackets:
+    """The packets of several paths, which vary at most as much as the worst."""
+    together = max(of.together for of in every)
+    return LostPackets(sum(of.sent for of in every), sum(of.lost for of in every), together)
+
+
 def worse(worst: LostPackets | None, stretch: LostPackets) -> LostPackets:
     """The worse of the worst loss until now and of the present stretch; of two that packets do not tell apart that of
     more packets, since the highest of many noisy figures is too high."""
     if worst is None or stretch.is_above(worst):
         return stretch
     return stretch if stretch.sent > worst.sent and not worst.is_above(stretch) else worst
-
-
-@dataclass(frozen=True, slots=True)
-class CleanRun:
-    """The newest packets of a path, all of them answered, in bursts since `since_s`. If the loss before them still
-    lasted, so many answers in a row would have the probability exp(-`nats`)."""
-
-    sent: float
-    since_s: float
-    nats: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +152,7 @@ def present_loss(
         float(begins[first]) if first else None,
         has_changed,
         _ended(packets, answered, boundaries, together),
-        _clean_run(begins[first:], packets[first:], answered[first:], stretch.together),
+        clean_run(begins[first:], packets[first:], answered[first:], stretch.together),
     )
 
 
@@ -181,16 +175,10 @@ def newest_run(hits: ArrayLike) -> int:
 
 def newest_part(at_s: ArrayLike, sent: ArrayLike, received: ArrayLike, recent_s: float, together: float = 1.0) -> int:
     """The first burst of the newest part of a stretch that begins at `recent_s` or before, and early enough to have
-    lost enough. Where nothing was lost since then, the first burst after the last loss."""
-    begins = np.asarray(at_s, dtype=np.float64)
+    lost enough; 0 where the whole stretch has not."""
     lost = np.asarray(sent, dtype=np.float64) - np.asarray(received, dtype=np.float64)
-    first, lossy = int(np.searchsorted(begins, recent_s)), np.flatnonzero(lost)
-    if not len(lossy):
-        return 0
-    if first < len(lost) and not lost[first:].any():
-        return int(lossy[-1]) + 1
     since = np.flatnonzero(lost[::-1].cumsum()[::-1] >= ENOUGH_LOST * together)
-    return min(first, int(since[-1])) if len(since) else 0
+    return min(int(np.searchsorted(np.asarray(at_s, dtype=np.float64), recent_s)), int(since[-1])) if len(since) else 0
 
 
 def _boundaries(lost: Floats, packets: Floats, detected: int, together: float) -> list[int]:
@@ -206,19 +194,6 @@ def _ended(packets: Floats, answered: Floats, boundaries: list[int], together: f
         return None
     stretch = slice(boundaries[-2], boundaries[-1])
     return _counts(packets[stretch], answered[stretch], together) if packets[stretch].any() else None
-
-
-def _clean_run(begins: Floats, packets: Floats, answered: Floats, together: float) -> CleanRun | None:
-    """None where the newest burst or no burst has lost any. The last lost packet, which ends the time before, does not
-    count in its loss."""
-    lossy = np.flatnonzero(packets > answered)
-    first = int(lossy[-1]) + 1 if len(lossy) else 0
-    sent, before = float(packets[first:].sum()), float(packets[:first].sum())
-    if not first or not sent:
-        return None
-    ratio = (float((packets - answered).sum()) - 1.0) / max(before - 1.0, 1.0)
-    nats = -sent / together * float(np.log1p(-min(ratio, 1.0 - 1e-9)))
-    return CleanRun(sent, float(begins[first]), nats)
 
 
 def _by_begin(at_s: ArrayLike, sent: ArrayLike, received: ArrayLike) -> tuple[Floats, Floats, Floats]:

@@ -53,8 +53,17 @@ class RecentCell(GridCell):
     stale_at: datetime | None
 
 
+FRESH_CYCLES = 3
+DELIVERY_S = 15.0
+"""A burst arrives so long after its cycle: its packets, their timeout, and the delivery of the agent."""
+
 Columns = dict[str, list[Any]]
 """Columns of a summary by name, a value for each path; `path_id` is the path's."""
+
+
+def fresh_s(every_s: float) -> float:
+    """The age of a path's newest burst up to which its figures are of now."""
+    return FRESH_CYCLES * every_s + DELIVERY_S
 
 
 def grid(

@@ -227,12 +227,21 @@ def test_an_incident_that_goes_on_is_named_before_those_over(state):
             make_bursts(path, [0] * 120 + [8 if name == "slac → cern" else 0] * 10, NOW - 130 * MINUTE)
     judged()
     loss = IncidentPath.objects.get(rule="loss")
-    loss.level = {"unit": "loss_ratio", "now": 0.0, "peak": 0.8, "sent": 5, "window_s": 60.0}
+    loss.level = {
+        "unit": "loss_ratio",
+        "now": 0.0,
+        "peak": 0.8,
+        "sent": 5,
+        "window_s": 60.0,
+        "is_ended": True,
+        "recovered_at": "2026-11-21T12:29:00Z",
+        "since": "2026-11-21T12:29:00Z",
+    }
     loss.save()
 
     got = state()["sentence"]
 
-    facts = ("2 of 12 paths have problems: anl ↔ fnal RTT", "and 1 other incident", "1 had problems, not proven over")
+    facts = ("2 of 12 paths have problems: anl ↔ fnal RTT", "and 1 other incident", "1 back to normal")
     assert lacks(got, *facts, "9 normal") == []
 
 

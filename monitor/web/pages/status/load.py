@@ -123,22 +123,23 @@ def load_status(now: datetime) -> StatusView:
 
 def _state(state: MeshState) -> str:
     """The state in a sentence without the names in the titles of incidents."""
-    counted = state.states
+    counted, checked = state.states, state.checked.parts(with_names=False)
     if state.unknown_since is not None:
         return f"State unknown: not updated since {state.unknown_since:%Y-%m-%d %H:%M} UTC."
     if not counted.paths:
         return "Nothing is measured yet."
     if state.incidents:
-        bad = counted.with_problems - state.back_to_normal - state.not_proven_over or counted.with_problems
+        bad = counted.with_problems - state.back_to_normal or counted.with_problems
         number, is_one = len(state.incidents), bad == 1
         paths = f"{figures.count(bad)} of {figures.count(counted.paths)} paths"
         verb = f"{'has' if is_one else 'have'} problems"
-        if all(recovery.may_be_over(incident) for incident in state.incidents):
-            verb = "had problems, not proven over so far"
-        elif all(recovery.is_back_to_normal(incident) for incident in state.incidents):
+        if all(recovery.is_back_to_normal(incident) for incident in state.incidents):
             verb = f"{'is' if is_one else 'are'} back to normal, waiting to close"
-        return f"{number} open incident{'s' if number > 1 else ''}: {paths} {verb}."
-    return state.title
+        opened = f"{number} open incident{'s' if number > 1 else ''}: {paths} {verb}."
+        return (
+            f"{'; '.join(checked)}. {opened}" if checked and state.back_to_normal == counted.with_problems else opened
+        )
+    return f"No open incidents; {'; '.join(checked)}." if checked and state.style == "unknown" else state.title
 
 
 def _sites(state: MeshState, now: datetime) -> tuple[list[SiteUptime], int]:

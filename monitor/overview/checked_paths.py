@@ -1,0 +1,147 @@
+"""Paths without an open incident that are not called normal: their newest bursts were lost, in part or as a whole, a
+pending incident has them, or newer bursts are overdue.
+
+In: the cells of the grid of now without an incident, the paths of pending incidents, and the alert rules. Out:
+`CheckedPaths`. A loss counts while it lasts: of the packets since its last change, and not once those after the last
+lost packet prove that it is over. A single lost packet is no loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import cast
+
+import numpy as np
+
+from monitor.alerts.detect.packet_times import bursts_by_key
+from monitor.alerts.detect.rules.loss import LossRule
+from monitor.analysis import binomial, figures
+from monitor.analysis.changes.ended_loss import end_is_proven
+from monitor.analysis.changes.present import LostPackets, present_loss
+from monitor.archive.queries.for_alerts import newest_bursts
+from monitor.archive.queries.metrics import Metric
+from monitor.mesh.document.alert_rules import settings_for
+from monitor.mesh.models import KindName, Mesh
+from monitor.mesh.queries import measured_paths
+from monitor.overview.measures import MEASURES
+from monitor.overview.path_figures import FigureState, PathFigures
+
+PROOF_TAKES, LEAST_LOST = timedelta(minutes=30), 3
+"""So long may the rule of loss count packets; fewer lost ones are no sign of a loss."""
+POOR_STYLES = ("loss-3", "loss-4", "loss-5")
+NAMED = 3
+"""So many paths are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPaths:
+    """Names of paths with current data and without an open incident that are not called normal, each once.
+    `silent_since` is the latest last reply of those `without_reply`, `overdue_since` the latest newest burst of those
+    `overdue`."""
+
+    without_reply: tuple[str, ...] = ()
+    with_loss: tuple[str, ...] = ()
+    above_rules: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+    overdue: tuple[str, ...] = ()
+    silent_since: datetime | None = None
+    overdue_since: datetime | None = None
+
+    @property
+    def paths(self) -> int:
+        """The number of those that may have a problem."""
+        return sum(map(len, (self.without_reply, self.with_loss, self.above_rules, self.pending)))
+
+    @property
+    def not_normal(self) -> int:
+        return self.paths + len(self.overdue)
+
+    def parts(self, *, with_names: bool = True) -> list[str]:
+        """`2 paths without replies since 12:03:10 UTC, being checked (cern → slac, slac → cern)`."""
+        silent = "" if self.silent_since is None else f" since {self.silent_since:%H:%M:%S} UTC"
+        overdue = "" if self.overdue_since is None else f" since {self.overdue_since:%H:%M:%S} UTC"
+        every = (
+            (self.without_reply, f"without replies{silent}, being checked"),
+            (self.above_rules, "with loss above the alert threshold, being checked"),
+            (self.pending, "being checked"),
+            (self.with_loss, "with loss, not proven above the alert threshold so far"),
+            (self.overdue, f"without newer data{overdue}"),
+        )
+        return [
+            f"{count_of_paths(len(names))} {text}{_named(names) if with_names and names is not self.overdue else ''}"
+            for names, text in every
+            if names
+        ]
+
+
+def checked_paths(
+    cells: Sequence[PathFigures], pending: Mapping[int, str], mesh: Mesh | None, now: datetime
+) -> CheckedPaths:
+    """The paths of these cells, and of pending incidents by their names, that are not called normal."""
+    silent = [path for path in cells if path.state is FigureState.TOTAL_LOSS]
+    lossy = [path for path in cells if path.state is FigureState.VALUE and path.proven_loss_ratio]
+    above, poor = _by_rules(mesh, lossy, now)
+    told = above | poor | {path.path_id for path in silent}
+    overdue = [path for path in cells if path.stale_at is not None and path.has_figure]
+    overdue = [path for path in overdue if path.path_id not in told | pending.keys()]
+    times = [path.unanswered_since for path in silent if path.unanswered_since is not None]
+    names = {path.path_id: f"{path.source} → {path.destination}" for path in cells}
+    return CheckedPaths(
+        without_reply=tuple(names[path.path_id] for path in silent),
+        with_loss=tuple(names[path_id] for path_id in names if path_id in poor),
+        above_rules=tuple(names[path_id] for path_id in names if path_id in above),
+        pending=tuple(name for path_id, name in pending.items() if path_id not in told),
+        overdue=tuple(names[path.path_id] for path in overdue),
+        silent_since=max(times, default=None) if len(times) == len(silent) else None,
+        overdue_since=max((path.stale_at for path in overdue if path.stale_at is not None), default=None),
+    )
+
+
+def count_of_paths(number: int) -> str:
+    """`1 path`, `1,200 paths`."""
+    return f"{figures.count(number)} path{'s' if number != 1 else ''}"
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {figures.count(len(names) - NAMED)} more" if len(names) > NAMED else ""
+    return f" ({', '.join(names[:NAMED])}{more})"
+
+
+def _is_poor(path: PathFigures) -> bool:
+    """Whether its loss is in a band that the grid marks as a problem."""
+    proven = path.proven_loss_ratio
+    return proven is not None and MEASURES[Metric.LOSS].band(proven).style in POOR_STYLES
+
+
+def _by_rules(mesh: Mesh | None, lossy: Sequence[PathFigures], now: datetime) -> tuple[set[int], set[int]]:
+    """The paths whose loss is proven above their rule, and those that lose more, or are marked in the grid, without
+    such a proof."""
+    if mesh is None or not lossy:
+        return set(), set()
+    paths = measured_paths(KindName.PING)
+    places = {path.path_id: paths[path.path_id].place for path in lossy if path.path_id in paths}
+    ratios = {
+        path_id: cast("LossRule", rule).above_ratio
+        for path_id, rule in settings_for(mesh.alerts, "loss", places).items()
+    }
+    losses = _losses_now([path.path_id for path in lossy], now)
+    marked = {path.path_id for path in lossy if _is_poor(path)} & losses.keys()
+    over = {key for key, loss in losses.items() if key in ratios and loss.ratio > ratios[key]}
+    above = {key for key in over if float(binomial.lower_bound(losses[key].lost, losses[key].sent)) > ratios[key]}
+    return above, (over | marked) - above
+
+
+def _losses_now(path_ids: Sequence[int], now: datetime) -> dict[int, LostPackets]:
+    """The loss of each of these paths since its last change, of those that lose packets and are not proven over."""
+    now_s, since_s = now.timestamp(), (now - PROOF_TAKES).timestamp()
+    bursts = bursts_by_key(newest_bursts(path_ids, [since_s] * len(path_ids), now), "")
+    losses = {}
+    for (path_id, _), own in bursts.items():
+        loss = present_loss(own.at_s, own.sent, own.received, now_s, np.inf, rises=False)
+        if loss is None or loss.stretch.lost < LEAST_LOST:
+            continue
+        if loss.clean is None or not all(end_is_proven([loss.clean], [loss.clean.before_ratio])):
+            losses[path_id] = loss.stretch
+    return losses

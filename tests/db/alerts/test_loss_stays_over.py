@@ -1,0 +1,114 @@
+"""After the end of a loss the sentences stay: a packet lost by chance, in the other direction, is no loss again; while
+it lasts none says that it is over."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from monitor.alerts.evaluate import evaluate
+from monitor.alerts.evidence.words import brief, headline
+from monitor.alerts.incidents import lifecycle, queries, recovery
+from monitor.alerts.models import Incident
+from monitor.archive.models import Burst
+from monitor.archive.upkeep import freshness
+from monitor.mesh.models import MeasurementPeriod
+from monitor.mesh.models import Test as MeshTest
+from monitor.overview.mesh_state import load_mesh_state
+from tests.db.alert_rows import make_mesh
+
+pytestmark = pytest.mark.django_db
+ONSET = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+END_S, STRAY_S, UNTIL_S = 160, 250, 420
+
+
+def at(seconds):
+    return ONSET + timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def paths(monkeypatch):
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+    paths = make_mesh(["ornl", "nersc", "slac"], at(-7200), loss={"above_ratio": 0.01, "window_s": 600})
+    MeshTest.objects.update(every_s=10)
+    MeasurementPeriod.objects.update(every_s=10)
+    return paths
+
+
+def plant(path, lost_of):
+    """Cycles of 10 s with ten packets of each of two sizes."""
+    Burst.objects.bulk_create(
+        Burst(
+            path_id=path.pk, packet_bytes=size, measured_at=at(seconds), outcome="measured", sent=10,
+            received=10 - (lost := lost_of(seconds)), duplicates=0, reordered=0, during_test=False,
+            rtts_ms=[None] * lost + [20.0] * (10 - lost),
+        )
+        for seconds in range(-1200, UNTIL_S, 10)
+        for size in (100, 1000)
+    )  # fmt: skip
+
+
+def statements(since_s, until_s):
+    """The state of the mesh and the texts of its incident, after each evaluation."""
+    texts = {}
+    for seconds in range(since_s, until_s, 10):
+        evaluate(at(seconds))
+        Incident.objects.update(toward="ornl → nersc", toward_by="STAMP")
+        for incident in queries.open_incidents():
+            state = load_mesh_state(freshness.load(), at(seconds)).sentence
+            texts[seconds] = (state, headline(incident), brief(incident, at(seconds)))
+            assert recovery.is_back_to_normal(incident) == ("back to normal, waiting to close" in state)
+    return texts
+
+
+def test_a_stray_packet_after_the_end_is_no_loss_again(paths):
+    """20% from ornl to nersc, which the pings of both paths lose; then a packet of each, lost on its way back."""
+    rng = np.random.default_rng(5)
+    for name, path in paths.items():
+        is_pair = name in ("ornl → nersc", "nersc → ornl")
+
+        def lost_of(seconds, is_pair=is_pair):
+            if is_pair and 0 <= seconds < END_S:
+                return int(rng.binomial(10, 0.2))
+            return int(is_pair and seconds == STRAY_S)
+
+        plant(path, lost_of)
+
+    texts = statements(60, UNTIL_S)
+
+    during = [text for seconds, said in texts.items() if seconds <= END_S for text in said]
+    assert during
+    assert [text for text in during if "no loss" in text or "over since" in text or "normal, waiting" in text] == []
+    over = ["normal, waiting to close" in texts[seconds][0] for seconds in sorted(texts) if seconds > END_S]
+    assert over.index(True) <= 5, "a minute after the end"
+    assert not any(is_over and not stays for is_over, stays in pairwise(over)), texts
+    for text in texts[STRAY_S - 10]:
+        assert "no loss since 10:02:40 UTC (below " in text, text
+    for text in texts[STRAY_S + 30]:
+        assert "loss over since 10:02:40 UTC (" in text, text
+        assert "packets lost)" in text, text
+
+
+def test_a_loss_that_comes_back_is_told(paths):
+    """20% that ends for a minute and a half."""
+    rng = np.random.default_rng(6)
+
+    def lost_of(seconds):
+        return int(rng.binomial(10, 0.2)) if 0 <= seconds < END_S or seconds >= STRAY_S else 0
+
+    for name, path in paths.items():
+        plant(path, lost_of if name == "ornl → nersc" else lambda _: 0)
+
+    texts = statements(60, UNTIL_S)
+
+    assert "waiting to close" in texts[STRAY_S][0]
+    again = [texts[seconds] for seconds in texts if seconds >= STRAY_S + 30]
+    assert again
+    for state, title, short in again:
+        assert "has problems: ornl → nersc loss " in state, state
+        for text in (title, short):
+            assert "no loss" not in text, text
+            assert "over since" not in text, text

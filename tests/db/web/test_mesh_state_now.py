@@ -1,0 +1,162 @@
+"""The sentence on the mesh is of now: a loss that is over is not checked, newer data that is overdue is not normal."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from monitor.alerts.evaluate import evaluate
+from monitor.alerts.evidence.words import brief, headline
+from monitor.alerts.incidents import lifecycle, queries
+from monitor.archive.models import Burst
+from monitor.archive.upkeep import freshness
+from monitor.archive.upkeep.freshness import RecurringWork
+from monitor.mesh.models import MeasurementPeriod
+from monitor.mesh.models import Test as MeshTest
+from monitor.overview.mesh_state import load_mesh_state
+from monitor.web.pages.status.load import load_status
+from monitor.web.templatetags.figures import incident_so_far
+from tests.db.alert_rows import make_mesh
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
+
+
+def at(seconds):
+    return NOW + timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def paths(monkeypatch):
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+    paths = make_mesh(["slac", "ornl", "fnal"], at(-7200), loss={"above_ratio": 0.01, "window_s": 120}, rtt={})
+    MeshTest.objects.update(every_s=10)
+    MeasurementPeriod.objects.update(every_s=10)
+    return paths
+
+
+def plant(path, since_s, until_s, lost_of=lambda _: 0, rtts_of=lambda _: [20.0] * 10):
+    """Cycles of 10 s with ten packets, a second apart."""
+    rows = []
+    for seconds in range(since_s, until_s, 10):
+        lost = lost_of(seconds)
+        rows.append(
+            Burst(
+                path_id=path.pk,
+                packet_bytes=100,
+                measured_at=at(seconds),
+                outcome="measured",
+                sent=10,
+                received=10 - lost,
+                duplicates=0,
+                reordered=0,
+                during_test=False,
+                rtts_ms=[None] * lost + rtts_of(seconds)[lost:],
+            )
+        )
+    Burst.objects.bulk_create(rows)
+
+
+def state_at(seconds):
+    freshness.note(RecurringWork.EVALUATION, at(seconds))
+    return load_mesh_state(freshness.load(), at(seconds))
+
+
+def test_an_outage_that_is_over_is_not_being_checked(paths):
+    """24 s, ended 40 s ago: more than the rule allows in half an hour, and nothing since."""
+    for name, path in paths.items():
+        is_cut = name in ("slac → ornl", "ornl → slac")
+        plant(path, -1800, 0, lambda s, is_cut=is_cut: 10 if is_cut and -80 <= s < -60 else 0)
+
+    assert state_at(0).sentence == "All 6 paths are normal."
+
+
+def test_a_single_lost_packet_is_no_loss(paths):
+    for name, path in paths.items():
+        plant(path, -180, 0, lambda s, name=name: int(name == "slac → ornl" and s == -60))
+
+    assert state_at(0).sentence == "All 6 paths are normal."
+
+
+def test_paths_that_are_checked_are_named(paths):
+    lossy = ("slac → ornl", "slac → fnal", "ornl → slac", "fnal → slac")
+    for name, path in paths.items():
+        plant(path, -600, 0, lambda s, name=name: 3 if name in lossy and s >= -60 else 0)
+
+    state = state_at(0)
+
+    facts = "4 paths with loss above the alert threshold, being checked ("
+    assert facts in state.title
+    assert " and 1 more)" in state.title
+    assert sum(name in state.title for name in lossy) == 3
+    assert "2 normal" in state.rest
+    assert "slac → " not in load_status(at(0)).state
+
+
+def test_an_outage_is_told_before_an_incident_that_is_over(paths):
+    for name, path in paths.items():
+        is_over, is_cut = name == "fnal → ornl", name in ("slac → ornl", "ornl → slac")
+
+        def lost_of(seconds, is_over=is_over, is_cut=is_cut):
+            return 4 if is_over and -300 <= seconds < -100 else 10 if is_cut and seconds >= -40 else 0
+
+        plant(path, -1500, 0, lost_of)
+    evaluate(at(-100))
+    evaluate(at(-25))
+
+    state = state_at(0)
+
+    order = ["2 paths without replies since ", "1 of 6 paths is back to normal"]
+    assert [fact in state.sentence for fact in order] == [True, True], state.sentence
+    assert state.sentence.index(order[0]) < state.sentence.index(order[1])
+    assert state.title.startswith(order[0])
+
+
+def test_paths_whose_newer_data_is_overdue_are_not_normal(paths):
+    for path in paths.values():
+        plant(path, -600, -50)
+
+    assert state_at(-20).sentence == "All 6 paths are normal."
+    late = state_at(0)
+    assert "6 paths without newer data since 12:29:00 UTC" in late.sentence
+    assert (late.checked.paths, late.style) == (0, "unknown")
+    assert " normal" not in late.sentence
+
+
+def test_an_incident_without_newer_data_has_no_figure_of_now(paths):
+    """The newest packets began a minute ago, six cycles."""
+    for name, path in paths.items():
+        plant(path, -1500, -50, lambda s, name=name: 3 if name == "slac → ornl" and s >= -300 else 0)
+    for seconds in (-70, -40):
+        evaluate(at(seconds))
+    (incident,) = queries.open_incidents()
+    assert "loss 30% now" in headline(incident)
+    evaluate(at(0))
+
+    (incident,) = queries.open_incidents()
+    texts = (headline(incident), brief(incident, at(0)), state_at(0).sentence)
+
+    for text in texts:
+        assert "loss 30% as of 12:29:00 UTC" in text, text
+        assert " now" not in text, text
+    assert "no newer data since" in incident_so_far(incident, at(0), "ongoing")
+
+
+@pytest.mark.parametrize(("mixed", "since"), [(3, "12:29:20"), (0, "12:29:10")])
+def test_an_rtt_is_back_since_a_burst_that_is_well_entirely(paths, mixed, since):
+    """The delay ends 3 s after the begin of a burst, or with it."""
+    for name, path in paths.items():
+        is_slow = name in ("slac → ornl", "ornl → slac")
+
+        def rtts_of(seconds, is_slow=is_slow):
+            slow = 10 if -600 <= seconds < -50 else mixed if seconds == -50 else 0
+            return [120.0 if is_slow and number < slow else 20.0 + number % 3 / 50 for number in range(10)]
+
+        plant(path, -3000, 0, rtts_of=rtts_of)
+    for seconds in (-700, -400, -300, 0):
+        evaluate(at(seconds))
+
+    (incident,) = queries.open_incidents()
+
+    assert f"RTT back to 20.02 ms since {since} UTC" in headline(incident)
