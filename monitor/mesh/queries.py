@@ -220,3 +220,9 @@ def words_for_packets(measured: Iterable[tuple[int, str, Mapping[str, Any]]]) ->
         if path_id not in words or not MESH_KINDS[kind].stands_in_for_pings:
             words[path_id] = MESH_KINDS[kind].measured_by(parameters)
     return words
+
+
+def shortest_cycles_s() -> dict[int, int]:
+    """The interval of the most frequent test of each site that measures: a query."""
+    planned = Measurement.objects.filter(retired_at=None).order_by()
+    return dict(planned.values_list("path__source__site_id").annotate(Min("test__every_s")))

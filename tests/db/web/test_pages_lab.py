@@ -85,6 +85,7 @@ def test_sites_cut_off_from_the_centre_are_shown_and_connected_again(operator, n
     lab.centre = "down"
 
     assert "All sites are cut off from the centre" in text(operator.get("/lab/"))
+    assert "these times count from when it is back" in text(operator.get("/lab/"))
     assert neighbour.post("/lab/", {"connect": "centre"}).status_code == 403
 
     assert lab.centre == "down"

@@ -15,7 +15,7 @@ from monitor.accounts.models import token_digest
 from monitor.agents.health import record
 from monitor.agents.models import AgentToken, issue_token
 from monitor.archive.models import AgentGap
-from monitor.mesh.models import Site
+from monitor.mesh.models import Site, Test
 from probes.site.health import ClockOff, Dropped, Health, InterfaceDrops, KernelClock
 from tests.db.mesh_of_three import batch
 from tests.db.pages_mesh import NOW
@@ -23,7 +23,7 @@ from tests.deliveries import arrival_of
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon", "paths")]
-SITES_QUERIES = 13
+SITES_QUERIES = 14
 WELL = Health(
     clock_offset_s=-0.0042,
     clock_uncertainty_s=0.001,
@@ -63,6 +63,17 @@ def test_the_figures_of_a_silent_agent_have_their_time(page):
 
     assert lacks(site_card, "load 9.9 on 4 CPUs (above 2 per CPU) at its last report, 4 min ago") == []
     assert lacks(site_card, "As of the last report, 4 min ago:", "load 9.90 on 4 CPUs") == []
+
+
+def test_an_agent_whose_next_report_is_overdue_is_not_ok(page):
+    """Its most frequent test is every 10 s: three cycles and the delivery are 45 s."""
+    Test.objects.update(every_s=10)
+    deliver("slac", WELL, ago=timedelta(seconds=90))
+
+    site_card = card(page(), "slac", "Clock errors")
+
+    assert "its next report is overdue, the last was 90 s ago" in site_card
+    assert "✓&nbsp; OK" not in site_card
 
 
 def test_a_healthy_site_shows_its_figures(page):

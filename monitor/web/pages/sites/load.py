@@ -19,7 +19,9 @@ from monitor.agents.late_agents import is_late
 from monitor.agents.problems import ProblemKind
 from monitor.analysis import figures
 from monitor.archive.queries.operation.ledger import time_offline
+from monitor.archive.queries.recent import fresh_s
 from monitor.mesh.models import Site
+from monitor.mesh.queries import shortest_cycles_s
 from probes.commands.own_command import MANAGE
 from probes.site.health import Health
 from probes.site.versions import is_older
@@ -123,12 +125,13 @@ def load_sites(now: datetime) -> SitesView:
     reports = {report.site_id: report for report in agent_reports(now)}
     states = list(AgentState)
     seconds, offline = second_agents(now), time_offline(now - OFFLINE_SHOWN, now)
+    every_s = shortest_cycles_s()
     enrolled = enrolled_sites() if any(site.pk not in reports for site in sites) else ()
     cards = [
         SiteCard(
             site,
             report,
-            (*_second_agent_problems(site, seconds.get(site.pk), now), *_findings(report, now)),
+            (*_second_agent_problems(site, seconds.get(site.pk), now), *_findings(report, every_s.get(site.pk), now)),
             site.name in enrolled,
             offline.get(site.pk),
         )
@@ -158,13 +161,16 @@ def _second_agent_problems(site: Site, second: SecondAgent | None, now: datetime
     )
 
 
-def _findings(report: AgentReport | None, now: datetime) -> Iterator[CardProblem]:
-    """The problems of an agent, worst first."""
+def _findings(report: AgentReport | None, every_s: int | None, now: datetime) -> Iterator[CardProblem]:
+    """The problems of an agent whose most frequent test is that often, worst first."""
     if report is None:
         yield CardProblem(AgentState.SILENT, "its agent never reported")
         return
     if is_late(report.accepted_ago):
         yield CardProblem(AgentState.LATE, f"no report for {figures.duration(report.accepted_ago.total_seconds())}")
+    elif every_s is not None and report.accepted_ago.total_seconds() > fresh_s(every_s):
+        ago = figures.duration(report.accepted_ago.total_seconds())
+        yield CardProblem(AgentState.NOTICE, f"its next report is overdue, the last was {ago} ago")
     for problem in report.problems(now - PROBLEMS_SINCE):
         if problem.kind is ProblemKind.CLOCK and report.health is not None and report.health.clock_offset_s is not None:
             yield CardProblem(
