@@ -108,7 +108,11 @@ def _ended(
         return level
     if begin_s is None:
         stretch, loss_ratio = level.stretch, _ratio_before(row, level)
-        if stretch is None or not level.has_changed or stretch.interval[1] >= ENDED_SHARE * loss_ratio:
+        if stretch is None or not level.has_changed:
+            return level
+        # A change to no loss at all was proven as such.
+        below_ratio = (ENDED_SHARE if stretch.lost else 1.0) * loss_ratio
+        if stretch.interval[1] >= below_ratio:
             return level
         if stretch.ratio > usual_ratio(loss_ratio, row.figures.get("threshold_ratio")) or level.since is None:
             return level
