@@ -28,8 +28,8 @@ from monitor.archive.queries.path_states import (
 )
 from monitor.archive.upkeep.freshness import Freshness, RecurringWork
 from monitor.mesh.models import Mesh
-from monitor.overview.checked_paths import CheckedPaths, checked_paths, count_of_paths
 from monitor.overview.grid import Grid, GridPeriod, load_grid
+from monitor.overview.now.checked_paths import CheckedPaths, checked_paths, count_of_paths
 from monitor.overview.path_figures import PathFigures
 
 LARGE_FROM_PATHS = 5000

@@ -14,8 +14,17 @@ from django.conf import settings
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.evidence.likely_cause import cause_place
-from monitor.alerts.evidence.pooled_loss import PathLevel, both_ways_text, of_all, with_worst, worse_text
-from monitor.alerts.evidence.present_words import few_lost, no_newer_data, present_text, proven_text
+from monitor.alerts.evidence.pooled_loss import (
+    PathLevel,
+    both_ways_text,
+    few_lost,
+    no_newer_data,
+    of_all,
+    present_text,
+    proven_text,
+    with_worst,
+    worse_text,
+)
 from monitor.alerts.evidence.stated import BY_STAMP, BY_TESTS
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_normal_again, level_of
 from monitor.alerts.incidents.gravest import (

@@ -1,30 +1,35 @@
 """The level of a finding: its figure now and at its worst, as `IncidentPath.level` stores it.
 
 In: a finding of an incident. Out: its stored `FindingLevel`, whether that is normal again, and the figure with which
-the finding fired. `monitor.alerts.incidents.levels` measures it.
+the finding fired; with the end of a loss, which is proven once (`monitor.analysis.changes.ended_loss`) and kept until
+another is proven: a packet lost by chance does not take it away. `monitor.alerts.incidents.levels` measures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from monitor.alerts.detect.damage import loss_ratio
-from monitor.alerts.detect.packet_times import EndedOutage
+from monitor.alerts.detect.packet_times import SAME_S, EndedOutage, PathBursts
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis import figures as shown
-from monitor.analysis.changes.ended_loss import CleanRun
+from monitor.analysis.changes.ended_loss import ENDED_SHARE, CleanRun, end_is_proven, loss_again, usual_ratio
 from monitor.analysis.changes.present import LostPackets
 
 LONGEST_NOW_S = 240.0
 """Four cycles of a minute: what a longer time tells may be over."""
 NOISE = 0.02
 """Share of a peak within which a median of a few bursts, or a rate, is not below it."""
+
+LONGEST_S = 3600.0
+"""The packets since an end are counted for so long."""
 
 
 class LevelUnit(StrEnum):
@@ -46,9 +51,9 @@ class FindingLevel:
     the last reply of a path that lost its newest cycles as a whole; None while it answers. `ended_outage` is the last
     such time, if the path answers again: the present is since then. `clean` are the newest packets, without a loss.
     `recovered_at` is since when it was last back to normal, also if it is bad again. `newest_at` is the newest burst of
-    the last figure, also where there is none now. `is_ended`: a loss is over since `recovered_at`, as its packets prove
-    (`loss_end`); packets that a healthy path loses too leave it so. `is_stale`: newer bursts are overdue, so the figure
-    is that of `newest_at`, not of now.
+    the last figure, also where there is none now. `is_ended`: a loss is over since `recovered_at`, by a proof; packets
+    that a healthy path loses too leave it so. `is_stale`: newer bursts are overdue, so the figure is that of
+    `newest_at`, not of now.
     """
 
     unit: LevelUnit
@@ -193,3 +198,143 @@ def at_detection(figures: Mapping[str, Any]) -> float | None:
     if "unanswered_until" in figures:
         return 1.0
     return next((float(figures[name]) for name in ("ratio", "after_ms", "after_bps") if name in figures), None)
+
+
+def ended_s(row: IncidentPath, now: datetime) -> float:
+    """How long ago the loss of a finding ended, LONGEST_S at most; 0 where it goes on."""
+    level = level_of(row)
+    if level is None or not level.is_ended or level.recovered_at is None:
+        return 0.0
+    return min((now - level.recovered_at).total_seconds() + SAME_S, LONGEST_S)
+
+
+def with_ends(
+    rows: Sequence[IncidentPath],
+    levels: Sequence[FindingLevel | None],
+    bursts: Sequence[PathBursts | None],
+    now: datetime,
+) -> list[FindingLevel | None]:
+    """These levels of the findings of an incident, those of a loss that is over with its end."""
+    bursts = [_since_outage(level, own) for level, own in zip(levels, bursts, strict=True)]
+    merged = list(map(_after_end, rows, levels, bursts, [now] * len(rows)))
+    lasting = [
+        number
+        for number, level in enumerate(merged)
+        if level is not None and _is_partial(level) and level.now and not level.is_ended
+    ]
+    before_ratios = [_ratio_before(rows[number], _level(merged, number)) for number in lasting]
+    proven = end_is_proven([_level(merged, number).clean for number in lasting], before_ratios)
+    for number, is_proven in zip(lasting, proven, strict=True):
+        level, own = _level(merged, number), bursts[number]
+        begin_s = level.clean.since_s if is_proven and level.clean is not None else None
+        merged[number] = level if own is None else _ended(rows[number], level, own, begin_s, now)
+    return [
+        level if level is None or own is None else _ended(row, level, own, None, now)
+        for row, level, own in zip(rows, merged, bursts, strict=True)
+    ]
+
+
+def _since_outage(level: FindingLevel | None, bursts: PathBursts | None) -> PathBursts | None:
+    """The bursts, without the packets that an outage lost."""
+    outage = None if level is None else level.ended_outage
+    return bursts if bursts is None or outage is None else bursts.after(outage)
+
+
+def _level(levels: Sequence[FindingLevel | None], number: int) -> FindingLevel:
+    level = levels[number]
+    assert level is not None
+    return level
+
+
+def _is_partial(level: FindingLevel) -> bool:
+    """Whether a level is of a loss with some replies."""
+    is_loss = level.unit is LevelUnit.LOSS_RATIO and level.now is not None
+    return is_loss and level.unanswered_since is None and level.stretch is not None
+
+
+def _after_end(
+    row: IncidentPath, level: FindingLevel | None, bursts: PathBursts | None, now: datetime
+) -> FindingLevel | None:
+    """The level of the packets since an end that was proven before, or of a new loss since."""
+    before = level_of(row)
+    if level is None or before is None or bursts is None or not _is_partial(level):
+        return level
+    if not before.is_ended or before.recovered_at is None:
+        return level
+    since = bursts.since(before.recovered_at.timestamp() - SAME_S)
+    if not since.sent.sum():
+        nothing = _of(level, LostPackets(0.0, 0.0), before.recovered_at, now)
+        return replace(nothing, recovered_at=before.recovered_at, is_ended=True)
+    first = _again(row, level, since)
+    if first is None:
+        return _since_end(level, since, before.recovered_at, now)
+    again = since.part(first)
+    counts = again.counts(level.together)
+    assert counts is not None
+    begin = _time(again.at_s[0])
+    return replace(
+        _of(level, counts, begin, now), began_at=begin, has_changed=True, stretch=counts, clean=None, is_ended=False
+    )
+
+
+def _ended(
+    row: IncidentPath, level: FindingLevel, bursts: PathBursts, begin_s: float | None, now: datetime
+) -> FindingLevel:
+    """The level with its end at `begin_s`, else at the last change where the packets since prove that it was one."""
+    if level.is_ended or not _is_partial(level):
+        return level
+    if begin_s is None:
+        stretch, loss_ratio = level.stretch, _ratio_before(row, level)
+        if stretch is None or not level.has_changed:
+            return level
+        # A change to no loss at all was proven as such.
+        below_ratio = (ENDED_SHARE if stretch.lost else 1.0) * loss_ratio
+        if stretch.interval[1] >= below_ratio:
+            return level
+        if stretch.ratio > usual_ratio(loss_ratio, row.figures.get("threshold_ratio")) or level.since is None:
+            return level
+        begin_s = _after_last_loss(bursts.since(level.since.timestamp() - SAME_S), ENDED_SHARE * loss_ratio, level)
+    since = bursts.since(begin_s - SAME_S)
+    if not since.sent.sum() or _again(row, level, since) is not None:
+        return level
+    return _since_end(level, since, _time(begin_s), now)
+
+
+def _after_last_loss(since: PathBursts, below_ratio: float, level: FindingLevel) -> float:
+    """The begin of these bursts, or of those after the last lost packet if they prove the end by themselves: the change
+    may have been within a burst."""
+    lossy = np.flatnonzero(since.sent > since.received)
+    first = int(lossy[-1]) + 1 if len(lossy) else 0
+    clean = since.part(first).counts(level.together)
+    is_proven = clean is not None and clean.interval[1] < below_ratio
+    return float(since.at_s[first if is_proven else 0])
+
+
+def _since_end(level: FindingLevel, since: PathBursts, ended_at: datetime, now: datetime) -> FindingLevel:
+    counts = since.counts(level.together)
+    assert counts is not None
+    # Of an outage's last burst the packets after it.
+    begin = max(_time(since.at_s[0]), ended_at) if counts.sent else ended_at
+    return replace(_of(level, counts, begin, now), recovered_at=ended_at, is_ended=True)
+
+
+def _of(level: FindingLevel, counts: LostPackets, begin: datetime, now: datetime) -> FindingLevel:
+    window_s = (now - begin).total_seconds()
+    ratio = counts.ratio if counts.sent else 0.0
+    return replace(level, now=ratio, sent=round(counts.sent), since=begin, window_s=window_s)
+
+
+def _again(row: IncidentPath, level: FindingLevel, since: PathBursts) -> int | None:
+    usual = usual_ratio(_ratio_before(row, level), row.figures.get("threshold_ratio"))
+    return loss_again(since.sent, since.received, usual, level.together)
+
+
+def _ratio_before(row: IncidentPath, level: FindingLevel) -> float:
+    """The loss before its end, as it was detected or at its worst, whichever is less."""
+    detected = at_detection(row.figures)
+    worst = level.peak if level.worst is None else level.worst.ratio
+    return worst if detected is None else min(detected, worst)
+
+
+def _time(at_s: float | np.float64) -> datetime:
+    return datetime.fromtimestamp(float(at_s), UTC)

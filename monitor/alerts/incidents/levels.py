@@ -40,10 +40,11 @@ from monitor.alerts.incidents.finding_level import (
     FindingLevel,
     LevelUnit,
     at_detection,
+    ended_s,
     is_normal,
     level_of,
+    with_ends,
 )
-from monitor.alerts.incidents.loss_end import ended_s, with_ends
 from monitor.alerts.incidents.worst_loss import worst_of, worst_of_all
 from monitor.alerts.models import Incident, IncidentPath, Severity
 from monitor.analysis.changes.present import LostPackets, newest_run, present_loss, worse

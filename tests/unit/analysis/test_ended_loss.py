@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from monitor.alerts.detect.packet_times import PathBursts
-from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit
-from monitor.alerts.incidents.loss_end import with_ends
+from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, with_ends
 from monitor.alerts.models import IncidentPath
 from monitor.analysis.changes.ended_loss import clean_run, end_is_proven, loss_again
 from tests.unit.analysis.loss_of_paths import LONGEST_S, PACKETS, WatchedPath, bursts
