@@ -614,6 +614,13 @@ def test_database_and_broker_have_no_way_out_and_no_agent() -> None:
     assert publishing | {"grafana"} <= members("outside"), "the proxies find Grafana there"
 
 
+@pytest.mark.parametrize("proxy", ["proxy", "tls"])
+def test_a_proxy_reaches_the_web_server_from_trusted_addresses_only(proxy: str) -> None:
+    """A name leads to the addresses of every network that both ends are in."""
+    assert {*SERVICES["web"]["networks"]} & {*SERVICES[proxy]["networks"]} == {"front"}
+    assert not {*SERVICES["web"]["networks"]} & {*SERVICES["agent"]["networks"]}
+
+
 def test_the_web_server_trusts_the_proxys_addresses_only() -> None:
     """The gateway's is that of every user of this machine."""
     (range_,) = COMPOSE["networks"]["front"]["ipam"]["config"]
