@@ -7,8 +7,8 @@ burst is no step. Pure.
 from __future__ import annotations
 
 import statistics
-from collections import deque
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Sequence
 
 from probes.site.spool.blocks import BurstReplies
 
@@ -26,7 +26,8 @@ class RttSteps:
     """The minimum RTTs of the last bursts, by path and packet size."""
 
     def __init__(self) -> None:
-        self._minima_ms: dict[tuple[int, int], deque[float]] = {}
+        # A deque takes 600 bytes however little is in it, and there are thousands.
+        self._minima_ms: dict[tuple[int, int], array[float]] = {}
 
     def paths(self, bursts: Iterable[BurstReplies]) -> list[int]:
         """Enter bursts. Returns the paths whose RTT has changed, once for each step."""
@@ -35,16 +36,17 @@ class RttSteps:
             if burst.is_under_load or burst.shortest_ms is None or burst.received < FEWEST_REPLIES:
                 continue
             key = burst.path_id, burst.packet_bytes
-            minima_ms = self._minima_ms.setdefault(key, deque(maxlen=BASELINE_BURSTS + STEP_BURSTS))
+            minima_ms = self._minima_ms.setdefault(key, array("d"))
             minima_ms.append(burst.shortest_ms)
-            if _has_step(list(minima_ms)):
+            del minima_ms[: -BASELINE_BURSTS - STEP_BURSTS]
+            if _has_step(minima_ms):
                 # The bursts after the step are the next baseline.
-                self._minima_ms[key] = deque(list(minima_ms)[-STEP_BURSTS:], BASELINE_BURSTS + STEP_BURSTS)
+                del minima_ms[:-STEP_BURSTS]
                 stepped.append(burst.path_id)
         return list(dict.fromkeys(stepped))
 
 
-def _has_step(minima_ms: list[float]) -> bool:
+def _has_step(minima_ms: Sequence[float]) -> bool:
     """Whether the last values are all above, or all below the ones before, by more than their spread."""
     before, after = minima_ms[:-STEP_BURSTS], minima_ms[-STEP_BURSTS:]
     if len(before) < FEWEST_BURSTS or max(minima_ms) - min(minima_ms) <= LEAST_STEP_MS:
