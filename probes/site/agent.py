@@ -101,11 +101,18 @@ class Agent:
         self.reflector = ReflectorService(self._reflector_plan, limits.stamp, limits.forbids_address, STAMP.arrivals)
         self.answering = AnsweringService(self._answering_plan, limits.request_response, limits.forbids_address)
         self.offered_tests = OfferedTests(limits, usage, own_tests, self.plans.current, now=centre.clock.utc_now)
+
+    def load_probes(self) -> None:
+        """Load the probes of the plan's kinds, and of no others: no first cycle waits for its own, and a site has in
+        memory only those that it uses."""
+        plan = self.plans.current()
         for kind in KINDS.values():
-            kind.probe()  # loaded now, so that no first cycle waits for it
+            if plan is not None and plan.of(kind):
+                kind.probe()
 
     def begin(self) -> None:
         """Account for the cycles and slots missed while the agent was down. Call once, before anything runs."""
+        self.load_probes()
         heartbeat = self.settings.heartbeat_file
         self.spool.record_start(heartbeat.stat().st_mtime if heartbeat.exists() else None)
         self.slots.settle(self.plans.current())

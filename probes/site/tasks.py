@@ -67,6 +67,7 @@ def _add_chores(app: AgentApp, dispatch: Callable[[], None], take_up: Callable[[
         if agent.puller.run():
             plan = agent.plans.current()
             if plan is not None:
+                agent.load_probes()
                 agent.slots.learn(before, plan)
                 take_up(plan)
             # A test that somebody asked for begins soon.

@@ -16,7 +16,7 @@ from typing import Any
 if __name__ == "__main__":
     # Celery imports these where they are installed, which costs 6 MB, and an agent uses none of them. An import of a
     # module that is None fails as if it was not installed.
-    sys.modules.update(dict.fromkeys(("django", "greenlet", "psutil", "yaml")))  # type: ignore[arg-type]
+    sys.modules.update(dict.fromkeys(("brotli", "cffi", "django", "greenlet", "psutil", "yaml")))  # type: ignore[arg-type]
 
 from celery import bootsteps, signals
 from celery.beat import EmbeddedService

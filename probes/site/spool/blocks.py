@@ -200,7 +200,8 @@ def _figures_in_block(columns: BurstArrays) -> Iterator[BurstReplies]:
 
 def stamps_of(block: BurstBlock) -> set[Stamp]:
     """The sources of its timestamps."""
-    stamps = np.unique(np.frombuffer(block.bursts, RECORD)["stamp"]).tolist()
+    # np.unique would load NumPy's masked arrays.
+    stamps = set(np.frombuffer(block.bursts, RECORD)["stamp"].tolist())
     return {STAMPS[stamp] for stamp in stamps if stamp >= 0}
 
 
