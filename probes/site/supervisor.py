@@ -20,10 +20,10 @@ from probes.supervision.liveness import FileHeartbeat, LivenessCheck
 from probes.supervision.supervise import StartError, StartInterrupted, Supervisor
 
 SMALL = {
-    "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536",
+    "MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536",
     "MALLOC_TRIM_THRESHOLD_": "131072",
 }  # fmt: skip
-"""The worker has many threads that do little, and after a cycle gives its arrays back: 3 MB less."""
+"""The worker has many threads that do little, and after a cycle gives its arrays back: 4 MB less."""
 MAX_SILENCE_S = 60.0
 """A worker that has written nothing for as long has stopped working, whatever its process does."""
 
