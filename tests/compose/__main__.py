@@ -1,4 +1,4 @@
-"""`python -m tests.compose [--write] [--keep]`: start docker-compose.yml and check it, as root on Debian 12.
+"""`python -m tests.compose [--write | --upgrade]`: start docker-compose.yml and check it, as root on Debian 12.
 
 It prints a table, and with --write puts it into docs/compose.md. Exit status: 0 if all checks pass, 1 if not.
 """
@@ -17,6 +17,7 @@ from tests.compose import bases
 from tests.compose.checks import CHECKS
 from tests.compose.engine import CommandError, Engine, install_engine, install_plugins
 from tests.compose.stack import Stack, name_of
+from tests.compose.upgrade import TITLE, check_upgrade
 from tests.reproduce.table import machine, placed
 
 DOCUMENT = bases.ROOT / "docs" / "compose.md"
@@ -28,7 +29,9 @@ Row = tuple[str, str, bool]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/compose.md")
+    scope = parser.add_mutually_exclusive_group()
+    scope.add_argument("--write", action="store_true", help="put the table into docs/compose.md")
+    scope.add_argument("--upgrade", action="store_true", help="check only the upgrade from an earlier commit")
     parser.add_argument("--folder", type=Path, default=bases.ROOT / ".cache" / "compose", help="data of the engine")
     args = parser.parse_args()
     if os.geteuid() != 0:
@@ -41,7 +44,11 @@ def main() -> int:
     try:
         engine.start()
         bases.make(engine, args.folder, tree)
-        rows = run(Stack(engine, args.folder / "stack"))
+        rows = [] if args.upgrade else run(Stack(engine, args.folder / "stack"))
+        try:
+            say(rows, TITLE, check_upgrade(engine, args.folder / "upgrade"), True)
+        except CommandError as error:
+            say(rows, TITLE, f"FAILED: {' '.join(str(error).split())}", False)
     finally:
         engine.stop()
     table = markdown(rows)

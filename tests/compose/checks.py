@@ -151,13 +151,19 @@ def check_commands(stack: Stack) -> str:
 
 
 def check_far_site(stack: Stack) -> str:
+    url = enrol_far(stack)
+    return f"joined {url}; first result after {stack.new_bursts('far'):.0f} s"
+
+
+def enrol_far(stack: Stack) -> str:
+    """Let the agent of the other site join and start it; returns the address that it joined."""
     output = stack.compose("exec", "-T", "web", "python", "manage.py", "site", "enrol", "far")
     command = re.search(r"python -m probes (site join (\S+) \S+)", output)
     require(command is not None and command[2] == PUBLIC_URL, output)
     assert command is not None
     stack.far("run", "--rm", "--build", "agent", *command[1].split(), "--data", "/data")
     stack.far("up", "--detach", "--wait")
-    return f"joined {command[2]}; first result after {stack.new_bursts('far'):.0f} s"
+    return command[2]
 
 
 def check_web_alone(stack: Stack) -> str:

@@ -39,11 +39,13 @@ SETTINGS = {
 
 @dataclass(slots=True)
 class Stack:
-    """docker-compose.yml as a separate project; `folder` has its certificates and settings."""
+    """docker-compose.yml of the tree `root` as a separate project; `folder` has its certificates and settings."""
 
     engine: Engine
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
+    root: Path = ROOT
+    project: str = "soundings-test"
 
     def prepare(self) -> None:
         """Write certificates and secrets, as an administrator provides them in files."""
@@ -64,16 +66,16 @@ class Stack:
     def compose(self, *words: str | Path, check: bool = True, stdin: bytes = b"", files: tuple[str, ...] = ()) -> str:
         """Run `docker compose` in the top folder; returns its output."""
         chosen = [word for file in ("docker-compose.yml", *files) for word in ("--file", file)]
-        command = ["docker", "compose", "--project-name", "soundings-test", *chosen, *words]
-        return self.engine.run(*command, check=check, stdin=stdin, environment=self.environment, cwd=ROOT)[1]
+        command = ["docker", "compose", "--project-name", self.project, *chosen, *words]
+        return self.engine.run(*command, check=check, stdin=stdin, environment=self.environment, cwd=self.root)[1]
 
     def far(self, *words: str, check: bool = True) -> str:
         """Run `docker compose` with the files of the other site."""
         settings = self.folder / "agent.env"
-        settings.write_text(f"SOUNDINGS_CA={self.folder}/ca.pem\nSOUNDINGS_LIMITS={ROOT}/limits.compose.toml\n")
+        settings.write_text(f"SOUNDINGS_CA={self.folder}/ca.pem\nSOUNDINGS_LIMITS={self.root}/limits.compose.toml\n")
         files = ("--file", "packaging/agent.compose.yml", "--file", "tests/compose/far.yml")
-        project = ("docker", "compose", "--project-name", "soundings-test-far", "--env-file", str(settings))
-        return self.engine.run(*project, *files, *words, check=check, cwd=ROOT)[1]
+        project = ("docker", "compose", "--project-name", f"{self.project}-far", "--env-file", str(settings))
+        return self.engine.run(*project, *files, *words, check=check, cwd=self.root)[1]
 
     def up(self, *words: str) -> float:
         """`docker compose up --detach --wait`; returns its seconds."""
@@ -94,13 +96,9 @@ class Stack:
         answer: dict[str, Any] = json.loads(self.engine.run("docker", "inspect", name)[1])[0]
         return answer
 
-    def shell(self, line: str) -> None:
-        """Run a line of a document in a shell."""
-        self.engine.run("sh", "-c", line, environment=self.environment, cwd=ROOT)
-
-    @property
-    def root(self) -> Path:
-        return ROOT
+    def shell(self, line: str) -> str:
+        """Run a line of a document in a shell; returns its output."""
+        return self.engine.run("sh", "-c", line, environment=self.environment, cwd=self.root)[1]
 
     def sql(self, query: str) -> str:
         """The database's answer to a query of its superuser."""

@@ -17,9 +17,9 @@ import pytest
 from tests.db.scratch import TOP, rows, scratch_database
 from tests.e2e.centre import GUNICORN, answers, free_port
 from tests.e2e.stack import wait_for
+from tests.earlier import EARLIER
 from tests.facts import lacks
 
-EARLIER = "fb922e12"
 pytestmark = [pytest.mark.long, pytest.mark.django_db(transaction=True), pytest.mark.timeout(1200)]
 PATIENCE_S = 240
 BURSTS = "SELECT measured_at, path_id, outcome, rtts_ms FROM burst ORDER BY 1, 2"
