@@ -31,5 +31,5 @@ find django -type d -path '*/locale/*' -prune ! -path '*/locale/en*' -exec rm -r
 
 # Debug symbols, of libraries that bring some and that nobody has patched after linking.
 rm -f zstandard/_cffi*.so
-find zstandard vl_convert -name '*.so' -exec strip --strip-unneeded {} + 2>/dev/null || true
+find zstandard vl_convert cryptography fontTools zopfli _brotli*.so -name '*.so' -exec strip --strip-unneeded {} + 2>/dev/null || true
 find . -type d -empty -delete
