@@ -49,7 +49,7 @@ test-stamp: setup ## STAMP against a foreign implementation, stamp-suite, which 
 test-ha: setup system-test ## a centre with two of everything, killed process by process while agents deliver; KILLS=3, minutes; KILLS=30 AGENTS=50
 	SOUNDINGS_TEST_KILLS=$(or $(KILLS),3) SOUNDINGS_TEST_AGENTS=$(or $(AGENTS),10) $(BIN)/python -m pytest -m long tests/ha
 
-test-compose: setup ## docker-compose.yml on a Docker engine of its own, as root on Debian 12; ten minutes, 6 GB of disk
+test-compose: setup ## docker-compose.yml on a Docker engine of its own, as root on Debian 12, and upgraded from an earlier commit; 20 minutes, 8 GB of disk; needs git
 	$(BIN)/python -m tests.compose --write
 
 lint: setup ## style, types and import contracts
@@ -128,8 +128,8 @@ test-deb: dist ## the Debian package in folders of Debian 12 and 13: built, inst
 test-install: setup system-test ## the wheels installed from a package index and run: the centre with its lab, an agent that joins; five minutes
 	$(BIN)/python -m pytest -m long tests/e2e/test_installed_whole.py
 
-test-upgrade: setup system-test ## a centre of an earlier commit upgraded while its agent delivers; three minutes; needs git
-	$(BIN)/python -m pytest -m long tests/e2e/test_upgrade.py
+test-upgrade: setup system-test ## a centre of an earlier commit upgraded while its agent delivers, in a clone and from wheels; ten minutes; needs git
+	$(BIN)/python -m pytest -m long tests/e2e/test_upgrade.py tests/e2e/test_pip_upgrade.py
 
 pins: setup ## whether the pinned packages have wheels for Python 3.11 to 3.13 on amd64 and arm64; from a package index, five minutes
 	$(BIN)/python -m scripts.pins

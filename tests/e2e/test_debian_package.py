@@ -16,6 +16,7 @@ import pytest
 import probes
 from scripts import dist
 from tests.e2e.stack import TOP
+from tests.e2e.wheels import with_version
 
 pytestmark = [
     pytest.mark.long,
@@ -106,21 +107,7 @@ def wheels(tmp_path_factory):
         for file in dist.main(tmp_path_factory.mktemp("dist"))
         if file.name.startswith("soundings_agent") and file.suffix == ".whl"
     ]
-    older = tmp_path_factory.mktemp("older") / wheel.name.replace(probes.__version__, BEFORE)
-    unpacked = tmp_path_factory.mktemp("unpacked")
-    subprocess.run(["unzip", "-q", str(wheel), "-d", str(unpacked)], check=True)
-    (information,) = unpacked.glob("*.dist-info")
-    for file in (information / "METADATA", unpacked / "probes" / "__init__.py"):
-        file.write_text(file.read_text().replace(probes.__version__, BEFORE))
-    (information / "RECORD").write_text(
-        (information / "RECORD")
-        .read_text()
-        .replace(information.name, information.name.replace(probes.__version__, BEFORE))
-    )
-    for folder in unpacked.glob(f"*-{probes.__version__}.*"):
-        folder.rename(folder.with_name(folder.name.replace(probes.__version__, BEFORE)))
-    subprocess.run(["zip", "-q", "-r", str(older), "."], cwd=unpacked, check=True)
-    return older, wheel
+    return with_version(wheel, BEFORE, tmp_path_factory.mktemp("older")), wheel
 
 
 @pytest.mark.parametrize("release", PYTHONS)
