@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from monitor.analysis.loss import ZERO_LOSS_BOUND
 
@@ -25,8 +25,8 @@ _NEXT_TO_NOTHING = 0.05
 """Share of its high end below which the low end of an interval is not written: 0.008 to 6% is up to 6%."""
 _BIT_RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 
-TO_THE_SECOND = timedelta(minutes=10)
-"""Of a shorter time both ends are written to the second."""
+_TO_THE_SECOND = timedelta(minutes=10)
+"""Of a shorter time both ends are written to the second, unless both are whole minutes."""
 
 
 def count(number: int) -> str:
@@ -152,6 +152,12 @@ def time_so_far(seconds: float) -> str:
     """A time that goes on, in whole units that have passed: never longer than it is."""
     unit_s = 1 if seconds < 120 else 60 if seconds < 7200 else 360 if seconds < 172_800 else 8640
     return duration(max(seconds, 0.0) // unit_s * unit_s)
+
+
+def clock_format(since: datetime, until: datetime) -> str:
+    """The format of the times of day of both ends of a period."""
+    is_short = until - since < _TO_THE_SECOND
+    return "%H:%M:%S" if is_short and (since.second or until.second) else "%H:%M"
 
 
 def _short_ms(value: float) -> str:

@@ -231,7 +231,7 @@ def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[st
     if level.has_changed or level.is_stale:
         figure += f" {level.when_text}"
     to = f"{'down' if level.unit is LevelUnit.BITS_PER_SECOND else 'up'} to "
-    peak = level.peak_text if " to " in level.peak_text else f"{to}{level.peak_text}"  # an interval as it is
+    peak = f"{'peak ' if ' to ' in level.peak_text else to}{level.peak_text}"  # of an interval there is no "up to"
     if is_normal_again(row):
         return present_text(words, row, level), peak
     if abs(level.now - level.peak) <= PEAK_DIFFERS * abs(level.peak) or not level.is_below_peak:
@@ -365,7 +365,7 @@ def period(incident: Incident) -> str:
     if ended is None:
         return f"since {about(incident)}{began:%Y-%m-%d %H:%M} UTC"
     day = "" if ended.astimezone(UTC).date() == began.astimezone(UTC).date() else "%Y-%m-%d "
-    clock = "%H:%M:%S" if ended - began < shown.TO_THE_SECOND else "%H:%M"
+    clock = shown.clock_format(began, ended)
     return f"from {about(incident)}{began.strftime(f'%Y-%m-%d {clock}')} to {ended.strftime(f'{day}{clock}')} UTC"
 
 

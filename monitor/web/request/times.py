@@ -80,7 +80,7 @@ def span(since: datetime, until: datetime) -> str:
     """A span to the minute, one of less than ten minutes to the second: "2026-11-20 12:00 to 13:00 UTC"."""
     first, last = timezone.localtime(since), timezone.localtime(until)
     zone = "" if zone_label(first) == zone_label(last) else f" {zone_label(first)}"
-    clock = "%H:%M:%S" if until - since < figures.TO_THE_SECOND else "%H:%M"
+    clock = figures.clock_format(since, until)
     end = last.strftime(clock if last.date() == first.date() else f"%Y-%m-%d {clock}")
     return f"{first.strftime(f'%Y-%m-%d {clock}')}{zone} to {end} {zone_label(last)}"
 

@@ -128,7 +128,7 @@ def test_a_steady_loss_is_shown_as_it_is_from_its_detection_on(paths):
     assert max(level.window_s for level in during) <= WINDOW_S + CYCLE_S
     assert (shown[440].now, shown[440].window_s, shown[440].has_changed) == (0.0, 40, True)
     (incident,) = queries.open_incidents()
-    for text, peak in ((headline(incident), "peak "), (brief(incident, at(460)), "up to ")):
+    for text, peak in ((headline(incident), "peak "), (brief(incident, at(460)), "peak ")):
         bound, worst = re.search(rf"no loss since 10:06:40 UTC \((below [^)]*)\), {peak}([^%]*%)", text).groups()
         assert claimed(bound)[1] == pytest.approx(1.0 - 0.02 ** (1.0 / 120), abs=0.001)
         low, high = claimed(worst)

@@ -78,6 +78,7 @@ def test_a_peak_known_as_an_interval_is_stated_as_that(path):
     level = {
         "unit": "loss_ratio", "now": 0.0, "peak": 0.2, "sent": 200, "window_s": 60.0, "worst": worst,
         "since": (NOW - 60 * SECOND).isoformat(), "recovered_at": (NOW - 60 * SECOND).isoformat(),
+        "is_ended": True,
     }  # fmt: skip
     IncidentPath.objects.update(level=level)
     Incident.objects.filter(pk=row.pk).update(worst_loss=worst)

@@ -34,8 +34,8 @@ DEAD = [None] * 10
 MICROSECOND = timedelta(microseconds=1)
 NOW_QUERIES = GRID_QUERIES + 1
 """And the incidents that ended in these minutes."""
-RULE_QUERIES = 2
-"""Of the rules of paths with loss, for the sentence above the page."""
+RULE_QUERIES = 3
+"""Of the rules and the newest bursts of paths with loss, for the sentence above the page."""
 SENTENCE_QUERIES = 11
 """Of the loss now, by which the sentence is checked, where the page shows something else; a large mesh has none."""
 

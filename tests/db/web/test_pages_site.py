@@ -14,7 +14,7 @@ from tests.db.pages_mesh import HOUR, MINUTE, hour, throughput
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
-QUERIES = 20
+QUERIES = 21
 
 
 @pytest.fixture
