@@ -1,4 +1,5 @@
-"""Simulated agents that measure once a second and deliver with the agents' own spool and delivery."""
+"""Simulated agents that measure once a second and deliver with the agents' own spool and delivery. A test can have all
+packets of a path lost."""
 
 from __future__ import annotations
 
@@ -34,11 +35,12 @@ class NotingCentre(Centre):
 
 
 class Agents:
-    """One thread each. `accepted_s` are the times at which a delivery of any of them was accepted."""
+    """One thread each. `accepted_s` are the times at which a delivery of any of them was accepted; `cut` are the paths
+    whose packets are all lost."""
 
     def __init__(self, folder: Path, urls: list[str], path_ids: dict[str, int]) -> None:
         self.accepted_s: list[float] = []
-        self.refused = 0
+        self.cut: set[int] = set()
         self.spooled: list[tuple[int, datetime]] = []
         self._measures = True
         self._end = threading.Event()
@@ -69,12 +71,13 @@ class Agents:
         while not self._end.wait(EVERY_S):
             if self._measures:
                 at = datetime.now(UTC)
-                spool.put([Delivered(sequence=0, path_id=path_id, test="pinger", result=_burst(at))])
+                burst = _burst(at, is_lost=path_id in self.cut)
+                spool.put([Delivered(sequence=0, path_id=path_id, test="pinger", result=burst)])
                 self.spooled.append((path_id, at))
             delivery.run()
 
 
-def _burst(at: datetime) -> Burst:
+def _burst(at: datetime, *, is_lost: bool) -> Burst:
     return Burst(
         target="beacon",
         address="192.0.2.1",
@@ -83,8 +86,8 @@ def _burst(at: datetime) -> Burst:
         started_at=at,
         outcome=Outcome.MEASURED,
         sent=2,
-        received=2,
-        rtts_ms=(10.5, 10.25),
-        ttl=57,
+        received=0 if is_lost else 2,
+        rtts_ms=(None, None) if is_lost else (10.5, 10.25),
+        ttl=None if is_lost else 57,
         stamp="kernel",
     )

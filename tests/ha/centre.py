@@ -44,6 +44,7 @@ class Centre:
         self.fronts = [free_port(), free_port()]
         self.proxies = [free_port(), free_port()]
         self.commands: dict[str, list[str]] = {}
+        self.ports: dict[str, int] = {}
 
     @property
     def urls(self) -> list[str]:
@@ -101,17 +102,19 @@ class Centre:
         for place, port in enumerate(self.fronts):
             bind = ["--bind", f"127.0.0.1:{port}", "--workers", "1"]
             self.commands[f"front-{place + 1}"] = [*GUNICORN, *bind]
+            self.ports[f"front-{place + 1}"] = port
         for place, port in enumerate(self.proxies):
             file = self.folder / f"haproxy-{place + 1}.cfg"
             file.write_text(configuration(port, self.fronts))
             self.commands[f"haproxy-{place + 1}"] = [str(haproxy_program()), "-f", str(file)]
+            self.ports[f"haproxy-{place + 1}"] = port
         for place in (1, 2):
             schedule = str(self.folder / f"beat-{place}")
             self.commands[f"worker-{place}"] = [*CELERY, "worker", "--concurrency=2", "-n", f"worker-{place}@%h"]
             self.commands[f"beat-{place}"] = [*CELERY, "beat", "--schedule", schedule]
         for name in self.commands:
             self._start(name)
-        for port in (*self.fronts, *self.proxies):
+        for port in self.ports.values():
             wait_for(lambda port=port: answers(port), 120, f"port {port} answers")
 
     @property
@@ -138,6 +141,8 @@ class Centre:
             self._kill(self.processes[name])
             time.sleep(RESTART_S)
             self._start(name)
+            port = self.ports.get(name)
+            wait_for(lambda: port is None or answers(port), 120, f"{name} answers")
 
     def stop(self) -> None:
         for process in self.processes.values():
