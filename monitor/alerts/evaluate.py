@@ -17,13 +17,14 @@ from typing import Any
 from monitor.agents.health import agent_reports
 from monitor.agents.problems import AgentProblem, ProblemKind
 from monitor.alerts.advisory_lock import advisory_lock
-from monitor.alerts.detect import causes, route_places, rtt_progress, suspects, troubles
+from monitor.alerts.detect import causes, raised_rtts, route_places, rtt_progress, suspects, troubles
 from monitor.alerts.detect.damage import severity_by_figures
 from monitor.alerts.detect.past.baselines import Baselines, baselines_at, baselines_since
 from monitor.alerts.detect.response_runs import take_responses
 from monitor.alerts.detect.rules import by_direction
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.detect.rules.finding import LIMIT_CHANGED, Effect, RuleFinding, Trouble
+from monitor.alerts.detect.rules.round_trips import RTT
 from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.detect.shares import Share, Shares
 from monitor.alerts.detect.snapshot import Key, Snapshot, baselines_of, take_directions, take_snapshot
@@ -121,6 +122,7 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
     closed = _close_ended(lasting, snapshot, scope, quiet_paths, now)
     rtt_progress.write(snapshot.trips.judged_s)
     rtt_progress.write(snapshot.delays_judged_s, JudgedDelays)
+    raised_rtts.write(raised_rtts.raised_rtts(snapshot.trips, scope.settings[RTT.name]))
     opened = _open_and_tell(quiet_paths, now)
     titles.update_titles(lasting)
     return Evaluation(opened, closed)

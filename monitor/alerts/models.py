@@ -215,9 +215,12 @@ class JudgedPath(models.Model):
 
     path = models.OneToOneField("mesh.Path", on_delete=models.CASCADE, primary_key=True, related_name="+")
     judged_s = models.FloatField(help_text="Start of the newest evaluated burst, in seconds since the epoch.")
+    raised_ms = models.FloatField(null=True, help_text="RTT of the newest bursts while it is above all before them.")
+    before_ms = models.FloatField(null=True, help_text="RTT before those; null with `raised_ms`.")
 
     class Meta:
         db_table = "judged_path"
+        indexes = [models.Index("path", condition=models.Q(raised_ms__isnull=False), name="judged_path_raised")]
 
 
 class JudgedDelays(models.Model):

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from monitor.accounts.read_limits import is_limited
+from monitor.alerts.detect import raised_rtts
+from monitor.alerts.detect.raised_rtts import RaisedRtt
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.evidence import words
 from monitor.alerts.incidents import gravest, quiet, recovery
@@ -101,11 +103,10 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     back_to_normal = problem_paths - {key for incident in incidents for key in recovery.paths_not_normal(incident)}
     states = _count(now, problem_paths, maintained_places(now))
     cells = _cells(states, grid, lasting, now)
-    waiting = {key: name for key, name in pending.items() if key not in problem_paths}
-    if waiting:
-        of_paths = states_of_paths(now, set(waiting), problem_paths, maintained_places(now))
-        waiting = {key: name for key, name in waiting.items() if of_paths.get(key) is PathState.NORMAL}
-    checked = checked_paths(cells, waiting, mesh, now) if states.normal else CheckedPaths()
+    raised = {path_id: _longer(name, rtt) for path_id, (name, rtt) in raised_rtts.read().items()}
+    normal = _normal((pending.keys() | raised.keys()) - problem_paths, problem_paths, now)
+    waiting, raised = ({key: name for key, name in of.items() if key in normal} for of in (pending, raised))
+    checked = checked_paths(cells, waiting, raised, mesh, now) if states.normal else CheckedPaths()
     overdue = {work.work: work.since for work in fresh.stale_at(now)}
     unknown_since = overdue.get(RecurringWork.EVALUATION)
     if mesh is None:
@@ -119,6 +120,18 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     else:
         said = _said(states, checked, incidents, len(back_to_normal), fresh.evaluated_at, now)
     return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since, checked, len(back_to_normal))
+
+
+def _normal(path_ids: set[int], problem_paths: set[int], now: datetime) -> set[int]:
+    """Those of these paths that count as normal."""
+    if not path_ids:
+        return set()
+    of_paths = states_of_paths(now, path_ids, problem_paths, maintained_places(now))
+    return {path_id for path_id, state in of_paths.items() if state is PathState.NORMAL}
+
+
+def _longer(name: str, rtt: RaisedRtt) -> str:
+    return f"{name}: {figures.change_ms(rtt.before_ms, rtt.raised_ms)}"
 
 
 def _paths_in(incidents: Iterable[Incident]) -> dict[int, str]:

@@ -18,10 +18,11 @@ class MeshStateOut(Schema):
     """The state of the mesh in a sentence, as on the pages, and the paths in it: those with an open incident, else in
     maintenance, else normal, with current data, else awaited, scheduled too lately for data, else without data. They
     add up to `paths`. `back_to_normal` are those of the paths with problems whose incident only waits to be
-    resolved. `being_checked` are those of the normal ones whose newest bursts were lost, all or in part, without an
-    incident so far. `without_data_s` is the shortest time after which those without data count as such.
-    `open_incidents` has the ids of the open incidents, the worst first. `unknown_since` is the last evaluation of the
-    alert rules where that is overdue, and null while they are evaluated: `normal` then only means current data."""
+    resolved. `being_checked` are those of the normal ones whose newest bursts were lost, all or in part, or had a
+    longer RTT, without an incident so far. `without_data_s` is the shortest time after which those without data count
+    as such. `open_incidents` has the ids of the open incidents, the worst first. `unknown_since` is the last evaluation
+    of the alert rules where that is overdue, and null while they are evaluated: `normal` then only means current
+    data."""
 
     sentence: str
     paths: int

@@ -19,6 +19,7 @@ from monitor.overview.mesh_state import load_mesh_state
 from monitor.web.pages.status.load import load_status
 from monitor.web.templatetags.figures import incident_so_far
 from tests.db.alert_rows import make_mesh
+from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
@@ -161,3 +162,40 @@ def test_an_rtt_is_back_since_a_burst_that_is_well_entirely(paths, mixed, since)
     (incident,) = queries.open_incidents()
 
     assert f"RTT back to 20.02 ms since {since} UTC" in headline(incident)
+
+
+def test_a_longer_rtt_is_being_checked_until_its_incident_opens(paths):
+    """100 ms more both ways for 50 s; the rule needs 14 bursts."""
+    for name, path in paths.items():
+        is_longer = name in ("slac → ornl", "ornl → slac")
+
+        def rtts_of(seconds, is_longer=is_longer):
+            return [120.0 if is_longer and seconds >= -50 else 20.0] * 10
+
+        plant(path, -900, 200, rtts_of=rtts_of)
+
+    evaluate(at(-30))
+    assert state_at(-30).sentence == "All 6 paths are normal."
+    evaluate(at(-10))
+    state = state_at(-10)
+    names = "slac → ornl: 20 → 120 ms, ornl → slac: 20 → 120 ms"
+    assert state.title == f"No open incidents; 2 paths with a longer RTT, being checked ({names})."
+    assert state.rest == "4 normal."
+    assert (state.style, state.checked.paths) == ("unknown", 2)
+    assert lacks(load_status(at(-10)).state, "2 paths with a longer RTT") == []
+    assert "slac" not in load_status(at(-10)).state
+    for seconds in range(0, 200, 10):
+        evaluate(at(seconds))
+    state = state_at(190)
+    assert "longer RTT, being checked" not in state.sentence
+    assert lacks(state.title, "2 of 6 paths have problems", "120 ms") == []
+
+
+def test_a_longer_rtt_that_is_over_is_normal_again(paths):
+    for path in paths.values():
+        plant(path, -900, 100, rtts_of=lambda s: [120.0 if -50 <= s < -10 else 20.0] * 10)
+
+    evaluate(at(-10))
+    assert "6 paths with a longer RTT, being checked" in state_at(-10).title
+    evaluate(at(10))
+    assert state_at(10).sentence == "All 6 paths are normal."
