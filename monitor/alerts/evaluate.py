@@ -122,7 +122,7 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
     closed = _close_ended(lasting, snapshot, scope, quiet_paths, now)
     rtt_progress.write(snapshot.trips.judged_s)
     rtt_progress.write(snapshot.delays_judged_s, JudgedDelays)
-    raised_rtts.write(raised_rtts.raised_rtts(snapshot.trips, scope.settings[RTT.name]))
+    raised_rtts.write(raised_rtts.of_windows(snapshot.trips, scope.settings[RTT.name]))
     opened = _open_and_tell(quiet_paths, now)
     titles.update_titles(lasting)
     return Evaluation(opened, closed)

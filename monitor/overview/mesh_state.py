@@ -101,10 +101,11 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     incidents = tuple(sorted((row for row in lasting if not row.is_pending), key=_state_and_damage, reverse=True))
     problem_paths, pending = {*_paths_in(incidents)}, _paths_in(row for row in lasting if row.is_pending)
     back_to_normal = problem_paths - {key for incident in incidents for key in recovery.paths_not_normal(incident)}
-    states = _count(now, problem_paths, maintained_places(now))
+    maintained = maintained_places(now)
+    states = _count(now, problem_paths, maintained)
     cells = _cells(states, grid, lasting, now)
     raised = {path_id: _longer(name, rtt) for path_id, (name, rtt) in raised_rtts.read().items()}
-    normal = _normal((pending.keys() | raised.keys()) - problem_paths, problem_paths, now)
+    normal = _normal((pending.keys() | raised.keys()) - problem_paths, problem_paths, maintained, now)
     waiting, raised = ({key: name for key, name in of.items() if key in normal} for of in (pending, raised))
     checked = checked_paths(cells, waiting, raised, mesh, now) if states.normal else CheckedPaths()
     overdue = {work.work: work.since for work in fresh.stale_at(now)}
@@ -122,11 +123,11 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since, checked, len(back_to_normal))
 
 
-def _normal(path_ids: set[int], problem_paths: set[int], now: datetime) -> set[int]:
+def _normal(path_ids: set[int], problem_paths: set[int], maintained: MaintainedPlaces, now: datetime) -> set[int]:
     """Those of these paths that count as normal."""
     if not path_ids:
         return set()
-    of_paths = states_of_paths(now, path_ids, problem_paths, maintained_places(now))
+    of_paths = states_of_paths(now, path_ids, problem_paths, maintained)
     return {path_id for path_id, state in of_paths.items() if state is PathState.NORMAL}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from django.db import connection
@@ -18,9 +18,11 @@ from monitor.mesh.document.alert_rules import RuleSettings
 
 FIGURES = ("median", "minimum")
 
-_CALM = """
-    UPDATE judged_path SET raised_ms = NULL, before_ms = NULL
-    WHERE raised_ms IS NOT NULL AND path_id = ANY(%(path_ids)s::bigint[])
+_WRITE = """
+    UPDATE judged_path SET before_ms = rtt.before_ms, raised_ms = rtt.raised_ms
+    FROM unnest(%(path_ids)s::bigint[], %(before_ms)s::double precision[], %(raised_ms)s::double precision[])
+        AS rtt (path_id, before_ms, raised_ms)
+    WHERE judged_path.path_id = rtt.path_id AND (judged_path.raised_ms IS NOT NULL OR rtt.raised_ms IS NOT NULL)
 """
 
 
@@ -32,7 +34,7 @@ class RaisedRtt:
     raised_ms: float
 
 
-def raised_rtts(trips: TripWindows, settings: Mapping[int, RuleSettings]) -> dict[int, RaisedRtt | None]:
+def of_windows(trips: TripWindows, settings: Mapping[int, RuleSettings]) -> dict[int, RaisedRtt | None]:
     """Of each path with new windows: its raised RTT, by the least rise of its rule `rtt`; None where it is not raised,
     or the path has no such rule."""
     windows = np.flatnonzero(np.diff(trips.path_id, append=-1))
@@ -52,11 +54,13 @@ def raised_rtts(trips: TripWindows, settings: Mapping[int, RuleSettings]) -> dic
 
 def write(rtts: Mapping[int, RaisedRtt | None]) -> None:
     """Store the raised RTT of these paths, and that the others have none."""
+    columns: dict[str, Any] = {
+        "path_ids": list(rtts),
+        "before_ms": [None if rtt is None else rtt.before_ms for rtt in rtts.values()],
+        "raised_ms": [None if rtt is None else rtt.raised_ms for rtt in rtts.values()],
+    }
     with connection.cursor() as cursor:
-        cursor.execute(_CALM, {"path_ids": [path_id for path_id, rtt in rtts.items() if rtt is None]})
-    for path_id, rtt in rtts.items():
-        if rtt is not None:
-            JudgedPath.objects.filter(pk=path_id).update(before_ms=rtt.before_ms, raised_ms=rtt.raised_ms)
+        cursor.execute(_WRITE, columns)
 
 
 def read() -> dict[int, tuple[str, RaisedRtt]]:

@@ -1,6 +1,6 @@
 """Whether the newest values of a series are above all before them: a sign of a longer RTT, minutes before its proof.
 
-In: least RTTs of the newest bursts, oldest first, of shape (paths, bursts). Out: for each path the number of its newest
+In: a figure of the newest bursts, oldest first, of shape (paths, bursts). Out: for each path the number of its newest
 bursts that are raised. It is no alarm: a path is only not called normal while the detector collects its samples.
 """
 
@@ -9,12 +9,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LEAST_AFTER = 3
 """Raised bursts in a row."""
 LEAST_BEFORE = 10
 LEAST_BY_RATIO_MS = 1.0
+"""The least rise as a share of the level before: the detector cannot resolve less."""
 SPREADS = 2.0
 """So many times the range of the bursts before them lie the raised ones above their highest."""
 
@@ -25,14 +27,20 @@ def raised(values_ms: ArrayLike, least_ms: ArrayLike, least_ratio: ArrayLike) ->
     where none do. Rows with an infinite `least_ms` are not looked at."""
     values = np.asarray(values_ms, dtype=np.float64)
     count = values.shape[1]
+    if count < LEAST_BEFORE + LEAST_AFTER:
+        return np.zeros(len(values), dtype=np.int64)
     highest, lowest = np.maximum.accumulate(values, axis=1), np.minimum.accumulate(values, axis=1)
     least_after = np.minimum.accumulate(values[:, ::-1], axis=1)[:, ::-1]
     places = np.arange(LEAST_BEFORE, count - LEAST_AFTER + 1)
     above = least_after[:, places] - highest[:, places - 1]
     own_ms, ratio = (np.asarray(limit, dtype=np.float64)[:, np.newaxis] for limit in (least_ms, least_ratio))
-    by_ratio = np.maximum(ratio * lowest[:, places - 1], LEAST_BY_RATIO_MS)
-    least = np.where(np.isfinite(own_ms), np.minimum(own_ms, by_ratio), np.inf)
+    least = np.where(np.isfinite(own_ms), least_rise_ms(own_ms, ratio, lowest[:, places - 1]), np.inf)
     wide = SPREADS * (highest[:, places - 1] - lowest[:, places - 1])
     is_raised = above >= np.maximum(least, wide)
-    best = np.where(is_raised, above, -np.inf).argmax(axis=1) if len(places) else np.zeros(len(values), dtype=np.int64)
-    return np.where(is_raised.any(axis=1), count - places[best], 0) if len(places) else best
+    best = np.where(is_raised, above, -np.inf).argmax(axis=1)
+    return np.where(is_raised.any(axis=1), count - places[best], 0)
+
+
+def least_rise_ms(least_ms: Floats | float, least_ratio: Floats | float, before_ms: Floats | float) -> Floats:
+    """The least rise of a rule above a level before, elementwise: absolute, or as a share of it if that is less."""
+    return np.minimum(least_ms, np.maximum(least_ratio * before_ms, LEAST_BY_RATIO_MS))

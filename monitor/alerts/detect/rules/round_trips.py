@@ -40,6 +40,7 @@ from monitor.analysis.alarms import ranks
 from monitor.analysis.changes import detector, one_way
 from monitor.analysis.changes.detector import AFTER, BEFORE, RttChange
 from monitor.analysis.changes.one_way import OtherDirection
+from monitor.analysis.changes.raised import least_rise_ms
 from monitor.mesh.document.alert_rules import DAY_S, LeastSchedule, RiseMs, RuleSettings, RuleSeverity
 from probes.toml.keys import meaning
 
@@ -59,9 +60,6 @@ LEAST_SHARE_OF_SHIFT = 0.5
 MIDDLE = (0.25, 0.75)
 LEAST_BETWEEN = 4
 """So many bursts in the middle of a rise make it a slow one."""
-
-LEAST_BY_RATIO_MS = 1.0
-"""The minimum rise for `least_rise_ratio`: the detector cannot resolve less."""
 
 SCHEDULE = LeastSchedule(f"{BEFORE + AFTER} cycles within a day", DAY_S / (BEFORE + AFTER - 1))
 """RTTs are read a day back: so many bursts, and the intervals between them."""
@@ -325,8 +323,8 @@ def _is_asked_for(change: RttChange, rule: RuleSettings) -> bool:
     limits = cast("RoundTripRule | JitterRule", rule)
     if not isinstance(limits, RoundTripRule):
         return change.shift_ms >= limits.least_rise_ms
-    by_ratio = max(limits.least_rise_ratio * change.before_ms, LEAST_BY_RATIO_MS)
-    return limits.every_change or change.shift_ms >= min(limits.least_rise_ms, by_ratio)
+    least_ms = least_rise_ms(limits.least_rise_ms, limits.least_rise_ratio, change.before_ms)
+    return limits.every_change or change.shift_ms >= float(least_ms)
 
 
 def _raised(windows_ms: Floats, *, with_falls: bool) -> Iterator[tuple[int, RttChange]]:
