@@ -1,4 +1,4 @@
-"""Series of least RTTs that rise are told after three bursts; quiet ones are hardly ever."""
+"""A rise is recognised after three bursts; on quiet paths hardly ever."""
 
 import numpy as np
 import pytest

@@ -1,8 +1,8 @@
 """The onset of incidents by the bursts of their paths.
 
-In: an incident with its paths. Out: its `Beginning`. It is told as soon as an incident is detected (`store_onsets`), so
-that all pages have the same onset from then on, and again with the evidence (`monitor.alerts.evidence.gather`), when
-its other paths have joined.
+In: an incident with its paths. Out: its `Beginning`. `store_onsets` stores it when the incident is detected, so that
+all pages show the same onset from then on. `monitor.alerts.evidence.gather` finds it again with the evidence, when
+more paths may have joined.
 """
 
 from __future__ import annotations

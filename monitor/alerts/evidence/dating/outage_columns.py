@@ -52,7 +52,7 @@ def cut_at_outage(bursts: BurstColumns, path_id: int, spacing: Spacing, began: B
 
 
 def _split(bursts: BurstColumns, spacing: Spacing, at_s: float) -> BurstColumns:
-    """These bursts, of which those with packets sent on both sides of `at_s` are two."""
+    """The same packets, with each burst that was under way at `at_s` split into two bursts there."""
     spacing_s = (spacing.least_s + spacing.most_s) / 2.0
     number = np.arange(bursts.rtts_ms.shape[1])
     sent_s = bursts.at_s[:, np.newaxis] + number * spacing_s
