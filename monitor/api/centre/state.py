@@ -22,9 +22,10 @@ class MeshStateOut(Schema):
     longer RTT, without an incident so far. `without_data_s` is the shortest time after which those without data count
     as such. `open_incidents` has the ids of the open incidents, the worst first. `unknown_since` is the last evaluation
     of the alert rules where that is overdue, and null while they are evaluated: `normal` then only means current
-    data."""
+    data. `style` is how the pages mark the sentence: `trouble`, `calm`, or `unknown`."""
 
     sentence: str
+    style: str = "unknown"
     paths: int
     with_problems: int
     back_to_normal: int
@@ -51,6 +52,7 @@ def state_fields(state: MeshState) -> dict[str, object]:
     counted = state.states
     return {
         "sentence": state.sentence,
+        "style": state.style,
         "paths": counted.paths,
         "with_problems": counted.with_problems,
         "back_to_normal": state.back_to_normal,

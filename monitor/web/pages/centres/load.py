@@ -73,17 +73,7 @@ class CentreCard:
         """The class of its state: unknown without a new summary."""
         if self.summary is None or self.is_old:
             return "unknown"
-        return "trouble" if self.summary.state.with_problems else "calm" if self.is_calm else "unknown"
-
-    @property
-    def is_calm(self) -> bool:
-        state = None if self.summary is None else self.summary.state
-        return (
-            state is not None
-            and state.normal > 0
-            and not (state.without_data or state.being_checked or state.unknown_since)
-            and state.evaluated_at is not None
-        )
+        return self.summary.state.style
 
     @property
     def more_incidents(self) -> int:
