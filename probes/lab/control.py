@@ -146,7 +146,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Status of a running lab. `centre` is None if it has no connection to a centre.
+    """Status of a running lab. `centre` is None if it has no connection to a centre; it is down since `cut_off_at`.
 
     `routes` are those of the paths with routes; labs without routers have neither these nor links.
     """
@@ -154,6 +154,7 @@ class LabStatus(msgspec.Struct, frozen=True, kw_only=True):
     lab: LabState
     uptime_s: float
     centre: Literal["up", "down"] | None
+    cut_off_at: datetime | None = None
     timing: Timing
     sites: tuple[SiteStatus, ...]
     paths: tuple[PathStatus, ...]

@@ -124,6 +124,7 @@ class _Lab:
         self._relay = relay
         self._forwarder = forwarder
         self._started_s = time.monotonic()
+        self._cut_off_at: datetime | None = None
         self._original = {pair: path.settings for pair, path in self._paths_and_links().items()}
         self._changed_at: dict[tuple[str, str], datetime] = {}
         self._routing = RoutingControl(relay.network)
@@ -171,6 +172,7 @@ class _Lab:
         if self._forwarder is None:
             raise LabError("this lab has no connection to a centre: start it with --centre-socket")
         self._forwarder.set_up(up)
+        self._cut_off_at = None if up else self._cut_off_at or datetime.now(UTC)
 
     def _status(self) -> control.LabStatus:
         in_transit, unroutable = self._relay.in_transit(), self._relay.unroutable()
@@ -178,6 +180,7 @@ class _Lab:
             lab=self._state,
             uptime_s=time.monotonic() - self._started_s,
             centre=None if self._forwarder is None else "up" if self._forwarder.up else "down",
+            cut_off_at=self._cut_off_at,
             timing=control.Timing(
                 late_over_1ms=self._relay.late_over_1ms,
                 latest_ms=self._relay.latest_s * 1e3,

@@ -39,7 +39,8 @@ def status_text(status: control.LabStatus) -> str:
         f"{status.timing.late_over_1ms} packets over 1 ms late, maximum {status.timing.latest_ms:.2f} ms",
     ]
     if status.centre is not None:
-        lines.append(f"centre: {status.centre}")
+        since = "" if status.cut_off_at is None else f" since {status.cut_off_at:%H:%M:%S} UTC"
+        lines.append(f"centre: {status.centre}{since}")
     lines += [f"{name}: down, all its paths lose every packet" for name in sites_down(status)]
     for site in status.sites:
         if site.overrun:

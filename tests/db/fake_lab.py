@@ -22,7 +22,7 @@ class FakeLab:
         self.changed_at = {}
         self.routes = self.links = ()
         self.restored = []
-        self.centre = "up"
+        self.centre, self.cut_off_at = "up", None
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(str(run_dir / control.CONTROL_SOCKET))
         self._socket.listen()
@@ -49,7 +49,7 @@ class FakeLab:
         if isinstance(request, control.StatusRequest):
             return control.Reply(status=self._status())
         if isinstance(request, control.CentreRequest):
-            self.centre = "up" if request.up else "down"
+            self.centre, self.cut_off_at = "up" if request.up else "down", None
             return control.Reply()
         pair = (request.source, request.destination)
         if isinstance(request, RouteRequest) or request.is_link:
@@ -70,6 +70,7 @@ class FakeLab:
         )  # fmt: skip
         return control.LabStatus(
             lab=state, routes=self.routes, links=self.links, uptime_s=1.0, centre=self.centre, sites=(),
+            cut_off_at=self.cut_off_at,
             timing=control.Timing(late_over_1ms=0, latest_ms=0.0, late_s=0.0, cpu_s=0.0, waited_s=None),
             paths=tuple(
                 control.PathStatus(

@@ -13,14 +13,13 @@ from msgspec.structs import replace
 from monitor.alerts.detect.rules.loss import LossRule
 from monitor.alerts.detect.rules.loss_times import PingCadence, detection_time
 from monitor.alerts.models import HistoryEvent, Incident, IncidentPath
-from monitor.mesh.models import Measurement
 from probes.lab.control import PathStatus
 from probes.lab.emulated_path import PathCounters
 from probes.lab.routing.protocol import RouteStatus
 from probes.lab.settings import PathSettings
 from probes.quantities import duration_text
 from tests.db.fake_lab import ORIGINAL, FakeLab
-from tests.db.pages_mesh import NOW, throughput
+from tests.db.pages_mesh import NOW, burst, throughput
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon", "paths")]
@@ -82,9 +81,9 @@ def test_an_operator_breaks_a_path_and_restores_it(operator, lab):
 
 def test_sites_cut_off_from_the_centre_are_shown_and_connected_again(operator, neighbour, lab):
     assert "cut off" not in text(operator.get("/lab/"))
-    lab.centre = "down"
+    lab.centre, lab.cut_off_at = "down", PLANTED_AT
 
-    assert "All sites are cut off from the centre" in text(operator.get("/lab/"))
+    assert "All sites are cut off from the centre since 2026" in text(operator.get("/lab/"))
     assert "these times count from when it is back" in text(operator.get("/lab/"))
     assert neighbour.post("/lab/", {"connect": "centre"}).status_code == 403
 
@@ -194,7 +193,7 @@ def test_the_wait_for_a_rate_is_two_tests_after_eight(operator, lab, paths):
     operator.post("/lab/", {"path": "cern:slac", "rate_mbps": "60"})
     small = expected(operator, path="cern:slac")
 
-    assert low["wait_s"] == 2 * 3600 + 30
+    assert low["wait_s"] == 2 * 3600 + 50
     assert lacks(" ".join(low["sentences"]), "2 h", "second throughput test") == []
     # half of 94 Mbit/s: the rule's default
     assert small["wait_s"] is None
@@ -203,18 +202,21 @@ def test_the_wait_for_a_rate_is_two_tests_after_eight(operator, lab, paths):
 
 def test_the_wait_for_a_site_down_and_for_delay_is_told(operator, lab, paths):
     operator.post("/lab/", {"path": "cern:slac", "delay_ms": "90"})
+    for minute in range(13):
+        burst(paths["cern", "slac"], PLANTED_AT - timedelta(minutes=minute + 1), 80.0, 80.2)
     early = expected(operator, path="cern:slac")
-    Measurement.objects.update(started_at=NOW - timedelta(hours=1))
+    burst(paths["cern", "slac"], PLANTED_AT - timedelta(minutes=14), 80.0, 80.2)
     delay = expected(operator, path="cern:slac")
     operator.post("/lab/", {"down": "cern"})
     down = expected(operator, site="cern")
 
     assert early["wait_s"] is None
-    assert lacks(" ".join(early["sentences"]), "14 bursts", "there are 0") == []
-    # a ping a minute: 8 to 14 bursts; three minutes without a reply, or half of the loss rule's 10 minutes
-    assert delay["wait_s"] == 14 * 60 + 30
-    assert lacks(" ".join(delay["sentences"]), "8 min", "14 min 30 s") == []
-    assert lacks(" ".join(down["sentences"]), "100% loss", "3 min") == []
+    assert lacks(" ".join(early["sentences"]), "14 bursts", "there are 13") == []
+    # a ping a minute: 14 bursts, and one that the fault began in; three minutes without a reply; the loss rule
+    # of two sizes a cycle needs two cycles; 30 s until the evaluation, 20 s pending
+    assert delay["wait_s"] == 15 * 60 + 50
+    assert lacks(" ".join(delay["sentences"]), "within 15 min 50 s", "14 bursts") == []
+    assert lacks(" ".join(down["sentences"]), "100% loss: an incident usually opens within 2 min 50 s") == []
 
 
 def test_the_wait_for_loss_is_that_of_its_rule(operator, lab):
@@ -234,7 +236,9 @@ def test_the_wait_for_loss_is_that_of_its_rule(operator, lab):
 
 def test_the_wait_for_a_longer_route_is_that_of_its_delay(operator, lab, paths):
     """From cern over r2: 5 + 40 + 5 ms instead of 5 + 5 there, and the scenario's way back; then the fast way."""
-    Measurement.objects.update(started_at=NOW - timedelta(hours=1))
+    for minute in range(1, 15):
+        for path in paths.values():
+            burst(path, PLANTED_AT - timedelta(minutes=minute), 80.0, 80.2)
 
     def link(source, destination, delay_ms):
         settings = PathSettings(delay_ms=delay_ms)
@@ -263,8 +267,8 @@ def test_the_wait_for_a_longer_route_is_that_of_its_delay(operator, lab, paths):
     of_flow = expected(operator, path="cern:slac")
 
     assert original == {"sentences": [], "wait_s": None}
-    assert longer["wait_s"] == 14 * 60 + 30
-    assert lacks(" ".join(longer["sentences"]), "40 ms more", "8 min", "14 min 30 s") == []
+    assert longer["wait_s"] == 15 * 60 + 50
+    assert lacks(" ".join(longer["sentences"]), "40 ms more", "within 15 min 50 s") == []
     assert shorter["wait_s"] is None
     assert lacks(" ".join(shorter["sentences"]), "9 ms less", "No incident", "next trace") == []
     assert lacks(" ".join(of_flow["sentences"]), "40 to 49 ms more") == []

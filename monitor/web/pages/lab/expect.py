@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 from msgspec.structs import replace
 
+from monitor.alerts.detect.rtt_windows import SPARE_CYCLES
 from monitor.alerts.detect.rules.loss import LossRule
 from monitor.alerts.detect.rules.loss_times import LONGEST_S, PingCadence, detection_time
 from monitor.alerts.detect.rules.reach import CYCLES, UnreachableRule
@@ -23,7 +24,7 @@ from monitor.alerts.evaluate import RuleScope, scope_now
 from monitor.alerts.incidents.lifecycle import CONFIRM_S
 from monitor.analysis.changes.detector import AFTER, BEFORE
 from monitor.analysis.figures import bit_rate, percent
-from monitor.archive.queries.for_alerts import newest_tests
+from monitor.archive.queries.for_alerts import newest_tests, recent_round_trips
 from monitor.mesh.models import KindName, Test
 from monitor.mesh.queries import MeasuredPath, sizes_sent
 from probes.lab.control import PathStatus
@@ -31,10 +32,10 @@ from probes.quantities import duration_text
 
 DELIVERY_S = 30
 """A burst, its delivery and the next evaluation take less."""
+WAITED_S = DELIVERY_S + CONFIRM_S
+"""From the burst that proves a fault until its incident is open."""
 USUAL_COUNT = 10
 """Packets of a burst where the test does not say."""
-FIRST_AFTER = 8
-"""Bursts after a large change that the shortest window of the detector needs."""
 EXAMPLE_LOSS, EXAMPLE_RISE_MS, EXAMPLE_RATE_MBPS = 0.2, 50.0, 1.0
 BOTH = "Pings cross a path there and back, so both directions show it."
 
@@ -110,27 +111,30 @@ def _down(path: MeasuredPath, scope: RuleScope) -> Expectation:
         cast("LossRule | None", _rule(scope, "loss", path)),
         cast("UnreachableRule | None", _rule(scope, "unreachable", path)),
     )
-    silent_s = None if unreachable is None else max(unreachable.after_s, CYCLES * path.every_s)
-    waits_s = [wait for wait in (silent_s, None if loss is None else loss.window_s / 2) if wait is not None]
-    return _within("down", waits_s, "100% loss", BOTH)
+    waits_s = [] if unreachable is None else [float(max(unreachable.after_s, CYCLES * path.every_s))]
+    if loss is not None:
+        waits_s.append(detection_time(1.0, loss, _pings(path, scope)).most_s or LONGEST_S)
+    if not waits_s:
+        return _switched_off("down", "100% loss")
+    wait_s = min(waits_s) + WAITED_S
+    return Expectation("down", f"100% loss: an incident usually opens within {duration_text(wait_s)}. {BOTH}", wait_s)
 
 
 def _loss(loss_ratio: float, path: MeasuredPath, scope: RuleScope) -> Expectation:
     rule = cast("LossRule | None", _rule(scope, "loss", path))
     if rule is None:
-        return _within("loss", [], "loss", BOTH)
+        return _switched_off("loss", "loss")
     if loss_ratio <= rule.above_ratio:
         text = f"Loss of {percent(loss_ratio)} is not above the threshold of {percent(rule.above_ratio)}: no incident."
         return Expectation("loss", text, None)
     time = detection_time(loss_ratio, rule, _pings(path, scope))
-    waited_s = DELIVERY_S + CONFIRM_S
     beyond = duration_text(LONGEST_S)
     if time.half_s is None:
         text = f"Loss of {percent(loss_ratio)}: near the threshold of {percent(rule.above_ratio)}, an incident usually "
         return Expectation("loss", f"{text}takes more than {beyond} to open, by simulation. {BOTH}", 10 * rule.window_s)
-    most_s = LONGEST_S if time.most_s is None else time.most_s + waited_s
+    most_s = LONGEST_S if time.most_s is None else time.most_s + WAITED_S
     share = "9 of 10" if time.most_s is not None else percent(time.share)
-    about = duration_text(time.half_s + waited_s)
+    about = duration_text(time.half_s + WAITED_S)
     text = f"Loss of {percent(loss_ratio)}: by simulation an incident opens after about {about}, "
     text += f"{share} within {duration_text(most_s)}. {BOTH}"
     return Expectation("loss", text, most_s)
@@ -148,20 +152,31 @@ def _pings(path: MeasuredPath, scope: RuleScope) -> PingCadence:
 def _delay(rise_ms: float, rtt_ms: float, path: MeasuredPath, scope: RuleScope, at: datetime) -> Expectation:
     rule = cast("RoundTripRule | None", _rule(scope, "rtt", path))
     if rule is None:
-        return _within("delay", [], "delay", BOTH)
+        return _switched_off("delay", "delay")
     least_ms = min(rule.least_rise_ms, max(1.0, rule.least_rise_ratio * rtt_ms))
     if rise_ms < least_ms:
         return Expectation("delay", f"A rise of the RTT by less than {least_ms:.3g} ms opens no incident.", None)
-    bursts = max(0, int((at - path.started_at).total_seconds() // path.every_s))
+    bursts = _answered_bursts(path, at)
     if bursts < BEFORE:
         return Expectation("delay", _too_early("RTT", "bursts", BEFORE, bursts, path.every_s), None)
-    return _within("delay", [FIRST_AFTER * path.every_s, AFTER * path.every_s], "delay", BOTH)
+    # The detector judges a change when it has AFTER bursts after it; a burst that the fault began in may count before.
+    wait_s = (AFTER + 1) * path.every_s + WAITED_S
+    text = f"Delay: an incident usually opens within {duration_text(wait_s)}, after {AFTER} bursts. {BOTH}"
+    return Expectation("delay", text, wait_s)
+
+
+def _answered_bursts(path: MeasuredPath, at: datetime) -> int:
+    """The bursts before `at` that the rule on RTT has; more than BEFORE are not counted all."""
+    if path.packet_bytes is None:
+        return 0
+    since_s = at.timestamp() - (BEFORE + SPARE_CYCLES) * path.every_s
+    return len(recent_round_trips([path.path_id], [path.packet_bytes], [since_s], at).at_s)
 
 
 def _rate(rate_bps: float, path: MeasuredPath, scope: RuleScope, at: datetime) -> Expectation:
     rule = cast("DropRule | None", _rule(scope, "throughput_drop", path))
     if rule is None:
-        return _within("rate", [], "rate", "")
+        return _switched_off("rate", "rate")
     tests_bps = newest_tests([path.path_id], at - TESTS_WITHIN, at, DROP_BEFORE)["throughput_bps"]
     if len(tests_bps) < LEAST_BEFORE:
         return Expectation("rate", _too_early("throughput", "tests", LEAST_BEFORE, len(tests_bps), path.every_s), None)
@@ -170,7 +185,7 @@ def _rate(rate_bps: float, path: MeasuredPath, scope: RuleScope, at: datetime) -
         text = f"A rate of {bit_rate(rate_bps)} is not below {bit_rate(limit_bps)}, {percent(rule.below_ratio)} of the "
         return Expectation("rate", f"{text}lowest of the tests before: no incident soon.", None)
     tests = f"by the second throughput test, one every {duration_text(path.every_s)}"
-    wait_s = DROP_TESTS * path.every_s + DELIVERY_S
+    wait_s = DROP_TESTS * path.every_s + WAITED_S
     text = f"Rate: an incident opens within {duration_text(wait_s)}, {tests}. Only the changed direction shows it."
     return Expectation("rate", text, wait_s)
 
@@ -183,11 +198,5 @@ def _too_early(rule: str, tests: str, needed: int, there_are: int, every_s: floa
     )
 
 
-def _within(kind: str, waits_s: Sequence[float], cause: str, directions: str) -> Expectation:
-    """An incident between the shortest and the longest of these times and its delivery; none where no rule applies."""
-    if not waits_s:
-        return Expectation(kind, f"No incident for {cause}: mesh.toml has switched the rule off.", None)
-    most_s = max(waits_s) + DELIVERY_S
-    between = f"{duration_text(min(waits_s))} to {duration_text(most_s)}"
-    text = f"{cause[:1].upper()}{cause[1:]}: an incident usually opens after {between}. {directions}"
-    return Expectation(kind, text.strip(), most_s)
+def _switched_off(kind: str, cause: str) -> Expectation:
+    return Expectation(kind, f"No incident for {cause}: mesh.toml has switched the rule off.", None)

@@ -64,7 +64,7 @@ class BrokenPath:
 @dataclass(frozen=True, slots=True)
 class LabView:
     """The lab's title, its directed paths, and its differences from the scenario, the latest change first.
-    `is_cut_off`: its sites do not reach the centre."""
+    `is_cut_off`: its sites do not reach the centre, since `cut_off_at`."""
 
     title: str
     pairs: tuple[tuple[str, str], ...]
@@ -72,6 +72,7 @@ class LabView:
     sites: tuple[str, ...]
     sites_down: tuple[str, ...]
     is_cut_off: bool
+    cut_off_at: datetime | None
     expected: tuple[Expectation, ...]
     has_routers: bool
     probes_command: str
@@ -129,6 +130,7 @@ def load_lab(run_dir: Path, now: datetime, path: str = "") -> LabView:
         sites=tuple(sorted({source for source, _ in pairs})),
         sites_down=tuple(sites.sites_down(status)),
         is_cut_off=status.centre == "down",
+        cut_off_at=status.cut_off_at,
         expected=tuple(examples(status.paths, chosen, now)),
         has_routers=bool(status.routes),
         probes_command=probes_command(),
