@@ -53,7 +53,7 @@ def _incidents() -> Table:
         "Incidents, newest first",
         "Incidents open at any time of the period, at most 500. Duration: from the onset to the last bad burst.",
         "incidents",
-        {"Opened": "dateTimeAsIso", "Resolved": "dateTimeAsIso", "Duration": "s"},
+        {"Detected": "dateTimeAsIso", "Resolved": "dateTimeAsIso", "Duration": "s"},
         height=10,
         span=24,
     )

@@ -58,7 +58,7 @@ def open_incidents() -> Table:
         "Open incidents",
         "A row per cause, with the number of affected paths.",
         "open_incidents",
-        {"Opened": "dateTimeAsIso"},
+        {"Detected": "dateTimeAsIso"},
         height=6,
         span=24,
     )

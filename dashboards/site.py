@@ -95,7 +95,7 @@ def _incidents() -> Table:
         "Incidents, newest first",
         "Incidents of the period on paths from or to the site, at most 100.",
         "site_incidents",
-        {"Opened": "dateTimeAsIso", "Resolved": "dateTimeAsIso"},
+        {"Detected": "dateTimeAsIso", "Resolved": "dateTimeAsIso"},
         height=9,
         span=16,
     )

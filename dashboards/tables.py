@@ -35,7 +35,7 @@ INCIDENT_PAGE = "${soundings}/incidents/${__data.fields.Number}/"
 # table of the whole width fits on a screen of 1440 px.
 MIN_WIDTH_PX = 72
 WIDTHS_PX = {
-    "time": 160, "Opened": 160, "Resolved": 160, "Newest": 160, "Duration": 88, "Family": 64, "Number": 76,
+    "time": 160, "Detected": 160, "Resolved": 160, "Newest": 160, "Duration": 88, "Family": 64, "Number": 76,
     "Severity": 84, "State": 116, "Rule": 132, "Cause": 180, "Paths": 64, "Incidents": 84, "From": 108, "To": 108,
     "Loss": 84, "Loss, upper bound": 148, "RTT minimum": 112, "RTT mean": 88, "RTT median": 104, "RTT maximum": 112,
     "Coverage": 88, "Bursts": 76, "Bursts with 100% loss": 172, "During throughput test": 170, "Version": 80,

@@ -1,6 +1,6 @@
 -- One row per incident that is open now, newest first, with how many paths it explains.
 SELECT
-    incident.opened_at AS "Opened",
+    incident.opened_at AS "Detected",
     incident.severity AS "Severity",
     incident.state AS "State",
     incident.rule AS "Rule",

@@ -1,7 +1,7 @@
 -- One row per incident with a path of the chosen site that lasted at any moment of the period, newest first, at most
 -- 100.
 SELECT
-    incident.opened_at AS "Opened",
+    incident.opened_at AS "Detected",
     incident.closed_at AS "Resolved",
     incident.state AS "State",
     incident.rule AS "Rule",

@@ -34,7 +34,7 @@ UNITS_OF_COLUMNS = (
     (r"^RTT ", "ms"),
     (r"^(Throughput|Mean|Maximum|Estimate.*|Capacity|(Lower|Upper) bound)$", "bps"),
     (r"^(Last delivery|Clock offset|Beat and worker|Latest delivery|Duration)$", "s"),
-    (r"^(Opened|Resolved|Newest)$", "dateTimeAsIso"),
+    (r"^(Detected|Resolved|Newest)$", "dateTimeAsIso"),
     (r"^Database$", "bytes"),
 )
 """The unit of a column with this name, unless it is the only column of its panel."""
