@@ -8,15 +8,18 @@ cannot forward answers in the place of the next.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, cast
 
+import msgspec
+from django.db import connection
+from psycopg.types.json import Jsonb
+
 from monitor.analysis.routes.compare import trimmed
 from monitor.analysis.routes.timeline import Flow, RouteTrace
-from monitor.archive.ingest.rows import row_of
 from monitor.archive.models import NO_FLOW, Trace
 from monitor.archive.routes.keep import keep_routes
 from monitor.archive.statements import run_statement
@@ -28,6 +31,8 @@ SEEN_AT_THE_SOURCE = (TraceReason.SENTINEL, TraceReason.TTL_CHANGED, TraceReason
 """Occasions that the agent at the source has seen, and that at the destination perhaps not."""
 OUTDATED = timedelta(minutes=2)
 """A trace of the reverse path so long afterwards would mislead."""
+
+COLUMNS = tuple(column.name for column in Trace._meta.concrete_fields)
 
 Key = tuple[int, datetime, Flow]
 
@@ -43,12 +48,8 @@ def store_traces(runs: Sequence[Delivered], now: datetime) -> None:
         return
     traces = [(path_id, _route_trace(delivered, at, flow)) for (path_id, at, flow), delivered in new.items()]
     route_ids = keep_routes(traces)
-    rows = [
-        _row(delivered, flow, route_id)
-        for ((_, _, flow), delivered), route_id in zip(new.items(), route_ids, strict=True)
-    ]
-    rows.sort(key=lambda row: (row.path_id, row.measured_at))
-    Trace.objects.bulk_create(rows)
+    ordered = sorted(zip(new.items(), route_ids, strict=True), key=lambda stored: stored[0][0][:2])
+    _copy(_row(delivered, flow, route_id) for ((_, _, flow), delivered), route_id in ordered)
     _trace_back(new.values(), now)
 
 
@@ -90,26 +91,51 @@ def _route_trace(delivered: Delivered, at: datetime, flow: Flow) -> RouteTrace:
     return RouteTrace(at, flow, trimmed(hops, reached=run.reached))
 
 
-def _row(delivered: Delivered, flow: Flow, route_id: int | None) -> Trace:
-    hops = _run(delivered).hops
-    return row_of(
-        Trace,
-        delivered,
-        flow=flow.number,
-        route_id=route_id,
-        sent=[len(hop.rtts_ms) for hop in hops],
-        rtts_ms=[rtt_ms for hop in hops for rtt_ms in hop.rtts_ms],
-        unknown_ttls=[hop.ttl for hop in hops if hop.address is None or hop.error is not None] or None,
-        inferred_ttls=[hop.ttl for hop in hops if hop.is_inferred] or None,
-        mpls=_by_ttl(hops, lambda hop: [[entry.label, entry.traffic_class, entry.ttl] for entry in hop.mpls]),
-        errors=_by_ttl(hops, lambda hop: hop.error and [hop.error, hop.address and canonical(hop.address)]),
-        others=_by_ttl(hops, lambda hop: [canonical(address) for address in hop.others]),
-    )
+def _copy(rows: Iterable[Mapping[str, Any]]) -> None:
+    """COPY rows, which have all columns of `trace`: a fifth of the time of an INSERT by Django."""
+    copying = f"COPY trace ({', '.join(COLUMNS)}) FROM STDIN"
+    with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(copying) as copy:
+        for row in rows:
+            copy.write_row([row[column] for column in COLUMNS])
 
 
-def _by_ttl(hops: Sequence[Hop], value: Any) -> dict[str, Any] | None:
+def _row(delivered: Delivered, flow: Flow, route_id: int | None) -> dict[str, Any]:
+    run = _run(delivered)
+    hops = run.hops
+    effect = run.flow_effect
+    return {
+        "path_id": delivered.path_id,
+        "measured_at": run.started_at,
+        "protocol": flow.protocol,
+        "flow": flow.number,
+        "test": delivered.test,
+        "outcome": run.outcome.value,
+        "reason": run.reason.value,
+        "reached": run.reached,
+        "route_id": route_id,
+        "sent": _array([len(hop.rtts_ms) for hop in hops]),
+        "rtts_ms": _array([rtt_ms for hop in hops for rtt_ms in hop.rtts_ms]),
+        "unknown_ttls": _array([hop.ttl for hop in hops if hop.address is None or hop.error is not None] or None),
+        "inferred_ttls": _array([hop.ttl for hop in hops if hop.is_inferred] or None),
+        "mpls": _by_ttl(hops, lambda hop: [[entry.label, entry.traffic_class, entry.ttl] for entry in hop.mpls]),
+        "errors": _by_ttl(hops, lambda hop: hop.error and [hop.error, hop.address and canonical(hop.address)]),
+        "others": _by_ttl(hops, lambda hop: [canonical(address) for address in hop.others]),
+        "flow_effect": None if effect is None else Jsonb(msgspec.to_builtins(effect)),
+        "address": run.address,
+        "during_test": delivered.during_test,
+        "detail": run.detail,
+    }
+
+
+def _array(values: Sequence[float | None] | None) -> str | None:
+    """Numbers as PostgreSQL writes an array; psycopg would look up how to write each."""
+    return None if values is None else f"{{{','.join(['NULL' if each is None else repr(each) for each in values])}}}"
+
+
+def _by_ttl(hops: Sequence[Hop], value: Any) -> Jsonb | None:
     """The values of hops that have any, keyed by TTL; None without any."""
-    return {str(hop.ttl): content for hop in hops if (content := value(hop))} or None
+    by_ttl = {str(hop.ttl): content for hop in hops if (content := value(hop))}
+    return Jsonb(by_ttl) if by_ttl else None
 
 
 @lru_cache(maxsize=65_536)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -49,10 +50,16 @@ def keep_routes(traces: Sequence[PathTrace]) -> list[int | None]:
         _run("move_last_traces", ids=list(last_at), last_at=list(last_at.values()))
     if changing:
         since_of = {path_id: traces[of_path[0]][1].at for path_id, of_path in changing.items()}
-        for path_id, stored in stored_routes(since_of).items():
-            new = [traces[place][1] for place in changing[path_id]]
-            for place, number in zip(changing[path_id], _follow(path_id, stored, new), strict=True):
-                route_ids[place] = number
+        followed_paths = [
+            _follow(path_id, stored, [traces[place][1] for place in changing[path_id]])
+            for path_id, stored in stored_routes(since_of).items()
+        ]
+        _store_routes(followed_paths)
+        _store_periods(followed_paths)
+        _move_traces(followed_paths)
+        for path in followed_paths:
+            for place, route_id in zip(changing[path.path_id], path.new_route_ids(), strict=True):
+                route_ids[place] = route_id
     return route_ids
 
 
@@ -86,73 +93,105 @@ def _adds_nothing(route: TimelineRoute, trace: RouteTrace) -> bool:
     )
 
 
-def _follow(path_id: int, stored: StoredRoutes, new: Sequence[RouteTrace]) -> list[int]:
-    """Follow the new traces with the stored ones from the first of them on, and store the difference. Returns the
-    route of each new trace."""
+@dataclass(frozen=True, slots=True)
+class _FollowedPath:
+    """What was stored of a path, its timeline with the new traces, and the route of each trace, which has its
+    identifier once the routes are stored."""
+
+    path_id: int
+    stored: StoredRoutes
+    timeline: Timeline
+    new: Sequence[RouteTrace]
+    route_of: Mapping[int, TimelineRoute]
+
+    def new_route_ids(self) -> list[int | None]:
+        """The route of each new trace."""
+        return [self.route_of[id(trace)].row_id for trace in self.new]
+
+
+def _follow(path_id: int, stored: StoredRoutes, new: Sequence[RouteTrace]) -> _FollowedPath:
+    """Follow the new traces with the stored ones from the first of them on."""
     timeline = stored.before()
-    old_rows = {id(trace): number for trace, number in stored.traces}
     traces = sorted([*(trace for trace, _ in stored.traces), *new], key=lambda trace: trace.order)
     routes = timeline.follow(traces)
-    _store_routes(path_id, stored, timeline)
-    _store_periods(path_id, stored, timeline)
-    route_of = {id(trace): route.row_id for trace, route in zip(traces, routes, strict=True) if route is not None}
-    moved = [(trace, route_of[id(trace)]) for trace, _ in stored.traces if route_of[id(trace)] != old_rows[id(trace)]]
+    route_of = {id(trace): route for trace, route in zip(traces, routes, strict=True) if route is not None}
+    return _FollowedPath(path_id, stored, timeline, new, route_of)
+
+
+def _store_routes(paths: Sequence[_FollowedPath]) -> None:
+    """Store the routes, those of all paths that are new at once, and set `row_id` of all. A new route keeps the
+    identifier of a stored one that it replaces."""
+    added: list[tuple[TimelineRoute, RouteRow]] = []
+    for path in paths:
+        stored = path.stored
+        replaced = [route for route in stored.routes if route.first_at >= stored.since]
+        for route in path.timeline.routes:
+            if route.row_id is None:
+                same = next((old for old in replaced if is_compatible(old.route, route.route)), None)
+                if same is not None:
+                    route.row_id = same.row_id
+                    replaced.remove(same)
+        if replaced:
+            RouteRow.objects.filter(pk__in=[route.row_id for route in replaced]).delete()
+        before: Mapping[int | None, TimelineRoute] = {route.row_id: route for route in stored.routes}
+        for route in path.timeline.routes:
+            fields = {
+                "number": route.number,
+                "hops": route.hops,
+                "learned_at": route.learned_at,
+                "reached_at": route.reached_at,
+                "first_at": route.first_at,
+            }
+            if route.row_id is None:
+                added.append((route, RouteRow(path_id=path.path_id, **fields)))
+            elif any(getattr(before[route.row_id], name) != value for name, value in fields.items()):
+                RouteRow.objects.filter(pk=route.row_id).update(**fields)
+    RouteRow.objects.bulk_create(row for _, row in added)
+    for route, row in added:
+        route.row_id = row.pk
+
+
+def _store_periods(paths: Sequence[_FollowedPath]) -> None:
+    """Store the periods: those that no longer exist are deleted first, then the ended ones, so that a flow never has
+    two at present."""
+    added = []
+    for path in paths:
+        stored = path.stored.periods
+        periods = {
+            (period.flow, period.since): period for period in [*path.timeline.ended, *path.timeline.present.values()]
+        }
+        gone = [row_id for key, (row_id, _) in stored.items() if key not in periods]
+        if gone:
+            PathRouteRow.objects.filter(pk__in=gone).delete()
+        for key, period in periods.items():
+            fields = {"route_id": period.route.row_id, "last_at": period.last_at, "until": period.until}
+            if key not in stored:
+                flow = {"protocol": period.flow.protocol, "flow": period.flow.number}
+                added.append(PathRouteRow(path_id=path.path_id, since=period.since, **flow, **fields))
+                continue
+            row_id, old = stored[key]
+            if (old.route.row_id, old.last_at, old.until) != tuple(fields.values()):
+                PathRouteRow.objects.filter(pk=row_id).update(**fields)
+    PathRouteRow.objects.bulk_create(added)
+
+
+def _move_traces(paths: Sequence[_FollowedPath]) -> None:
+    """Give stored traces that are on other routes now their identifiers."""
+    moved = [
+        (path, trace)
+        for path in paths
+        for trace, route_id in path.stored.traces
+        if path.route_of[id(trace)].row_id != route_id
+    ]
     if moved:
         _run(
             "move_traces",
-            path_ids=[path_id] * len(moved),
-            measured_at=[trace.at for trace, _ in moved],
-            protocols=[trace.flow.protocol for trace, _ in moved],
-            flows=[trace.flow.number for trace, _ in moved],
-            route_ids=[number for _, number in moved],
+            path_ids=[path.path_id for path, _ in moved],
+            measured_at=[trace.at for _, trace in moved],
+            protocols=[trace.flow.protocol for _, trace in moved],
+            flows=[trace.flow.number for _, trace in moved],
+            route_ids=[path.route_of[id(trace)].row_id for path, trace in moved],
         )
-    return [number for trace in new if (number := route_of[id(trace)]) is not None]
-
-
-def _store_routes(path_id: int, stored: StoredRoutes, timeline: Timeline) -> None:
-    """Store the routes; new ones keep the identifier of a stored route that they replace. Sets `row_id` of all."""
-    replaced = [route for route in stored.routes if route.first_at >= stored.since]
-    for route in timeline.routes:
-        if route.row_id is None:
-            same = next((old for old in replaced if is_compatible(old.route, route.route)), None)
-            if same is not None:
-                route.row_id = same.row_id
-                replaced.remove(same)
-    RouteRow.objects.filter(pk__in=[route.row_id for route in replaced]).delete()
-    before: Mapping[int | None, TimelineRoute] = {route.row_id: route for route in stored.routes}
-    for route in timeline.routes:
-        fields = {
-            "number": route.number,
-            "hops": route.hops,
-            "learned_at": route.learned_at,
-            "reached_at": route.reached_at,
-            "first_at": route.first_at,
-        }
-        if route.row_id is None:
-            route.row_id = RouteRow.objects.create(path_id=path_id, **fields).pk
-        elif any(getattr(before[route.row_id], name) != value for name, value in fields.items()):
-            RouteRow.objects.filter(pk=route.row_id).update(**fields)
-
-
-def _store_periods(path_id: int, stored: StoredRoutes, timeline: Timeline) -> None:
-    """Store the periods: those that no longer exist are deleted first, then the ended ones, so that a flow never has
-    two at present."""
-    periods = {(period.flow, period.since): period for period in [*timeline.ended, *timeline.present.values()]}
-    gone = [row_id for key, (row_id, _) in stored.periods.items() if key not in periods]
-    PathRouteRow.objects.filter(pk__in=gone).delete()
-    added = []
-    for key, period in periods.items():
-        fields = {"route_id": period.route.row_id, "last_at": period.last_at, "until": period.until}
-        if key not in stored.periods:
-            row = PathRouteRow(
-                path_id=path_id, protocol=period.flow.protocol, flow=period.flow.number, since=period.since, **fields
-            )
-            added.append(row)
-            continue
-        row_id, old = stored.periods[key]
-        if (old.route.row_id, old.last_at, old.until) != tuple(fields.values()):
-            PathRouteRow.objects.filter(pk=row_id).update(**fields)
-    PathRouteRow.objects.bulk_create(added)
 
 
 def _run(name: str, **parameters: Any) -> None:
