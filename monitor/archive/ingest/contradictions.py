@@ -194,7 +194,7 @@ def _at_result(reason: str | None) -> str | None:
     return None if reason is None else f"{reason} - at `$.result`"
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=65_536)
 def is_address(text: str) -> bool:
     """Whether PostgreSQL's inet can hold it; inet has no zone identifiers, which are local to a host."""
     try:

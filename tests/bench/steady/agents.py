@@ -1,15 +1,15 @@
 """Simulated agents in one process: `python -m tests.bench.steady.agents FILE`, which `measure` writes.
 
 Each agent asks for its plan every ten seconds with the version that it has, and delivers the bursts of each minute in
-two batches, one a packet size; with the second come the traces of a tenth of its paths, so that each is traced every
-ten minutes. Requests are spread over the minute as those of real sites, and each has a connection of its own.
+columns, both packet sizes together, as an agent does after a cycle; with them come the traces of a tenth of its paths,
+so that each is traced every ten minutes. Requests are spread over the minute as those of real sites, and each has a
+connection of its own.
 """
 
 from __future__ import annotations
 
 import heapq
 import json
-import random
 import sys
 import threading
 import time
@@ -20,12 +20,13 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from probes.contract import Outcome
-from probes.ping.spec import Burst
+from probes.ping.columns import EPOCH, LOST_NS, NONE, RECORD, STAMPS
 from probes.site.delivery.centre import encode_batch
 from probes.site.health import Health
-from probes.site.wire import ABILITIES_HEADER, Account, Batch, Delivered, Result
+from probes.site.wire import ABILITIES_HEADER, Account, Batch, BurstBlock, Delivered
 from probes.trace.spec import Hop, TraceRun
 
 CYCLE_S = 60
@@ -61,18 +62,17 @@ class Agent:
     etag: str = "none"
     batches: int = 0
     sequence: int = 0
-    rng: random.Random = field(init=False)
+    rng: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rng = random.Random(self.number)
+        self.rng = np.random.default_rng(self.number)
 
-    def batch(self, size: int, cycle: int) -> Batch:
-        """The bursts of a size in a cycle; with the second size the traces of this cycle."""
+    def batch(self, cycle: int) -> Batch:
+        """The bursts and traces of a cycle."""
         began = datetime.fromtimestamp(cycle * CYCLE_S + self.number % 20 / 10, UTC)
-        results = [self._burst(path_id, size, began, cycle) for path_id in self.path_ids]
-        if size == SIZES[-1]:
-            traced = self.path_ids[cycle % TRACED_IN_CYCLES :: TRACED_IN_CYCLES]
-            results += [self._trace(path_id, began) for path_id in traced]
+        block = self._block(began, cycle)
+        traced = self.path_ids[cycle % TRACED_IN_CYCLES :: TRACED_IN_CYCLES]
+        results = [self._trace(path_id, began) for path_id in traced]
         self.batches += 1
         return Batch(
             spool=f"bench-{self.number}",
@@ -80,32 +80,41 @@ class Agent:
             agent_version="0.1.0",
             sent_at=datetime.now(UTC),
             results=tuple(results),
+            blocks=(block,),
             health=Health(load_1min=0.3, cpus=2, clock_offset_s=0.001, clock_uncertainty_s=0.01, stamp="kernel"),
             account=Account(until=datetime.now(UTC)),
         )
 
-    def _burst(self, path_id: int, size: int, began: datetime, cycle: int) -> Delivered:
-        base_ms = 5 + path_id % 200
-        rtts_ms = [None if self.rng.random() < LOST_RATIO else base_ms + self.rng.random() for _ in range(PACKETS)]
-        burst = Burst(
-            target="far",
-            address="10.9.0.1",
+    def _block(self, began: datetime, cycle: int) -> BurstBlock:
+        paths = np.repeat(self.path_ids, len(SIZES))
+        sizes = np.tile(SIZES, len(self.path_ids))
+        rtts_ns = (1e6 * (5 + paths[:, np.newaxis] % 200 + self.rng.random((len(paths), PACKETS)))).astype("<i8")
+        rtts_ns[self.rng.random(rtts_ns.shape) < LOST_RATIO] = LOST_NS
+        records = np.zeros(len(paths), RECORD)
+        started_us = (began - EPOCH) // timedelta(microseconds=1) + paths % 1_000_000
+        values = {"path_id": paths, "packet_bytes": sizes, "started_us": started_us, "sent": PACKETS}
+        replies = {"received": (rtts_ns != LOST_NS).sum(axis=1), "ttl": 57, "stamp": STAMPS.index("kernel")}
+        for name, value in (values | replies | {"rate_limited": NONE, "flow": NONE}).items():
+            records[name] = value
+        self.sequence += len(paths)
+        return BurstBlock(
+            first=self.sequence - len(paths) + 1,
+            test="pinger",
             family=4,
-            packet_bytes=size,
-            started_at=began + timedelta(microseconds=path_id % 1_000_000),
-            outcome=Outcome.MEASURED,
-            sent=PACKETS,
-            received=PACKETS - rtts_ms.count(None),
-            rtts_ms=tuple(rtts_ms),
-            ttl=57,
-            stamp="kernel",
+            clock_source="tsc",
+            bursts=records.tobytes(),
+            rtts_ns=rtts_ns.tobytes(),
+            targets=("far",) * len(paths),
+            addresses=("10.9.0.1",) * len(paths),
+            source_addresses=("10.9.0.2",) * len(paths),
+            every_s=CYCLE_S,
+            cycle=cycle,
         )
-        return self._delivered(path_id, "pinger", burst, every_s=CYCLE_S, cycle=cycle)
 
     def _trace(self, path_id: int, began: datetime) -> Delivered:
         addresses = [f"10.{100 + ttl}.{path_id % 50}.{path_id // 50 % 250}" for ttl in range(1, HOPS + 1)]
         hops = [
-            Hop(ttl=ttl, address=address, rtts_ms=tuple(ttl + self.rng.random() for _ in range(3)))
+            Hop(ttl=ttl, address=address, rtts_ms=tuple((ttl + self.rng.random(3)).tolist()))
             for ttl, address in enumerate(addresses, 1)
         ]
         run = TraceRun(
@@ -118,11 +127,8 @@ class Agent:
             reached=True,
             hops=tuple(hops),
         )
-        return self._delivered(path_id, "routes", run)
-
-    def _delivered(self, path_id: int, test: str, result: Result, **cycle: int) -> Delivered:
         self.sequence += 1
-        return Delivered(sequence=self.sequence, path_id=path_id, test=test, result=result, **cycle)
+        return Delivered(sequence=self.sequence, path_id=path_id, test="routes", result=run)
 
 
 class Agents:
@@ -140,10 +146,9 @@ class Agents:
             phase = agent.number / len(agents)
             cycle_s = now_s // CYCLE_S * CYCLE_S
             heapq.heappush(self._events, (now_s + PLAN_EVERY_S * phase, agent.number, "plan", agent))
-            for place, size in enumerate(SIZES):
-                due_s = cycle_s + 15 + 20 * place + 20 * phase
-                due_s += 0 if due_s > now_s else CYCLE_S
-                heapq.heappush(self._events, (due_s, len(agents) * (place + 1) + agent.number, str(size), agent))
+            due_s = cycle_s + 15 + 40 * phase
+            due_s += 0 if due_s > now_s else CYCLE_S
+            heapq.heappush(self._events, (due_s, len(agents) + agent.number, "deliver", agent))
 
     def run(self) -> None:
         noted_s = time.time()
@@ -169,12 +174,12 @@ class Agents:
             headers = {"If-None-Match": agent.etag, ABILITIES_HEADER: "on-demand-pings, on-demand-traces"}
             self._ask(agent, "plan", "GET", "/api/agent/plan", {**headers, "Accept-Encoding": "gzip"}, None)
         else:
-            batch = agent.batch(int(purpose), int(due_s) // CYCLE_S)
+            batch = agent.batch(int(due_s) // CYCLE_S)
             headers, body = encode_batch(batch)
             if self._ask(agent, "deliver", "POST", "/api/agent/results", headers, body) == 200:
                 with self._lock:
-                    self._report.bursts += len(agent.path_ids)
-                    self._report.traces += len(batch.results) - len(agent.path_ids)
+                    self._report.bursts += len(SIZES) * len(agent.path_ids)
+                    self._report.traces += len(batch.results)
         self._report.late_s = time.time() - due_s
 
     def _ask(
