@@ -17,6 +17,7 @@ from monitor.archive.interfaces import weeks as interface_weeks
 from monitor.archive.rollup import recompute
 from monitor.archive.rollup.earlier_minima import mark_earlier_hour
 from monitor.archive.upkeep import growth, records, retention, samples
+from monitor.mesh.models import Path
 from probes.contract import Deadline
 
 TIME_LIMIT_S = 8.0
@@ -29,12 +30,14 @@ HOURS_AT_ONCE = 500
 def roll_up() -> int:
     """Compute dirty hours, then longer summaries, until the queue is empty or the deadline passes. Returns the number
     of hours."""
-    deadline = Deadline(TIME_LIMIT_S)
-    hours = _all(deadline, recompute.roll_up)
-    if not deadline.passed and mark_earlier_hour(timezone.now()):
-        hours += _all(deadline, recompute.roll_up)
+    deadline, paths = Deadline(TIME_LIMIT_S), Path.objects.in_use().count()
+    patience = recompute.hour_patience(paths)
+    compute_hours = partial(recompute.roll_up, patience=patience)
+    hours = _all(deadline, compute_hours)
+    if not deadline.passed and mark_earlier_hour(timezone.now() - patience):
+        hours += _all(deadline, compute_hours)
     for tier in recompute.TIERS:
-        _all(deadline, partial(recompute.merge, tier))
+        _all(deadline, partial(recompute.merge, tier, patience=recompute.tier_patience(tier, paths)))
     return hours
 
 

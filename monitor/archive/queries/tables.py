@@ -223,8 +223,8 @@ def is_current(metric: Metric, tick: Tick) -> bool:
 
 def rolled_up_to(tick: Tick) -> datetime | None:
     """The arrival of the oldest result that the summaries of this tick do not have yet; None where they have all."""
-    tiers = [str(tier) for tier in (Tick.DAY, Tick.MONTH, Tick.YEAR)]
-    _, rows = run_statement("rolled_up_to", tiers=tiers[: tiers.index(tick) + 1])
+    ticks = (Tick.HOUR, Tick.DAY, Tick.MONTH, Tick.YEAR)
+    _, rows = run_statement("rolled_up_to", tiers=[str(tier) for tier in ticks[1 : ticks.index(tick) + 1]])
     return rows[0][0]
 
 

@@ -46,6 +46,9 @@ from monitor.mesh.kinds import stored_in
 
 HOUR = timedelta(hours=1)
 LAG_TO_WARN_OF = timedelta(minutes=1)
+PATIENCE_A_PATH, SHORTEST_PATIENCE = timedelta(milliseconds=3), timedelta(seconds=10)
+PATHS_OF_TIERS = 20_000
+"""With more paths the patience of the tiers grows with their number."""
 # Computed while the summaries are stored, from their other columns.
 STORED_EXPRESSIONS = {
     "estimate_bps": "reporting.mathis_estimate_bps(rtt_avg_ms, sent, received)",
@@ -101,18 +104,36 @@ class RecomputeProgress:
     count: int
 
 
-def roll_up(now: datetime, limit: int = 5000) -> int:
-    """Compute up to `limit` dirty hours of paths in a transaction, newest first. Returns the number.
+def hour_patience(paths: int) -> timedelta:
+    """The age at which a mark of an hour is worked on, in a mesh of so many paths.
+
+    Each cycle opens the running hour of its path again, which is then computed from all its bursts so far. So many
+    hours a second take a fifth of a core, however many paths there are; up to some thousand paths nothing waits.
+    """
+    wait = paths * PATIENCE_A_PATH
+    return wait if wait >= SHORTEST_PATIENCE else timedelta()
+
+
+def tier_patience(tier: Tier, paths: int) -> timedelta:
+    """The age at which a mark of this tier is worked on where a summary exists, in a mesh of so many paths."""
+    return tier.patience * max(1.0, paths / PATHS_OF_TIERS)
+
+
+def roll_up(now: datetime, limit: int = 5000, patience: timedelta = timedelta()) -> int:
+    """Compute up to `limit` dirty hours of paths in a transaction, newest first, of which the marks are `patience` old.
+    Returns the number.
 
     Ingest of these hours waits until the transaction ends, so a small `limit` keeps that wait short.
     """
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(statement("take_dirty_hours"), {"limit": limit})
+        cursor.execute(
+            statement("take_dirty_hours"), {"limit": limit, "marked_by": now - patience if patience else None}
+        )
         marks: list[Mark] = cursor.fetchall()
         if marks:
             _compute_hours(cursor, marks)
             _mark(cursor, TIERS[0].name, marks, now)
-    _warn_of_lag(marks, now)
+    _warn_of_lag(marks, now - patience)
     return len(marks)
 
 
@@ -165,8 +186,8 @@ def _execute(name: str, parts: Mapping[str, str] | None = None, /, **parameters:
         cursor.execute(statement(name, **(parts or {})), parameters)
 
 
-def _warn_of_lag(marks: list[Mark], now: datetime) -> None:
-    lag = max((now - marked_at for _, _, marked_at in marks), default=timedelta())
+def _warn_of_lag(marks: list[Mark], due_at: datetime) -> None:
+    lag = max((due_at - marked_at for _, _, marked_at in marks), default=timedelta())
     if lag > LAG_TO_WARN_OF:
         logger.warning(
             "rollups lag %.0f s behind deliveries; is the worker overloaded, or was it down?",

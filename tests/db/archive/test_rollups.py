@@ -25,7 +25,7 @@ from monitor.archive.models import (
     ThroughputYear,
 )
 from monitor.archive.periods import next_start, start_of
-from monitor.archive.rollup.recompute import TIERS, merge, recompute, roll_up
+from monitor.archive.rollup.recompute import TIERS, hour_patience, merge, recompute, roll_up, tier_patience
 from monitor.archive.tasks import roll_up as roll_up_task
 from monitor.mesh.kinds import MESH_KINDS
 from monitor.mesh.models import Measurement, MeasurementPeriod
@@ -537,6 +537,34 @@ def test_the_task_continues_until_no_hour_is_dirty(mesh, monkeypatch):
     assert roll_up_task() == 5
 
     assert not DirtyHour.objects.exists()
+
+
+def test_with_many_paths_an_hour_waits_for_more_bursts(mesh):
+    store(
+        mesh.slac.pk,
+        batch(
+            delivered(mesh.slac_cern, burst(1.0)),
+            delivered(mesh.slac_cern, burst(1.0, at=HOUR - timedelta(hours=1)), 2),
+        ),
+        NOW,
+    )
+    patience = hour_patience(100_000)
+
+    assert patience == timedelta(minutes=5)
+    assert roll_up(NOW + timedelta(seconds=299), patience=patience) == 0
+    assert roll_up(NOW + timedelta(seconds=300), patience=patience) == 2
+    assert not DirtyHour.objects.exists()
+
+
+@pytest.mark.parametrize(("paths", "seconds"), [(20, 0), (3000, 0), (3334, 10.002), (10_000, 30), (1_000_000, 3000)])
+def test_the_wait_of_an_hour_grows_with_the_paths(paths, seconds):
+    assert hour_patience(paths).total_seconds() == seconds
+
+
+def test_longer_summaries_wait_longer_with_many_paths():
+    day = TIERS[0]
+    assert tier_patience(day, 20_000) == tier_patience(day, 20) == day.patience == timedelta(minutes=10)
+    assert tier_patience(day, 100_000) == timedelta(minutes=50)
 
 
 def test_a_delayed_rollup_is_reported(mesh, caplog):

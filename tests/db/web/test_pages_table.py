@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from monitor.archive.models import DirtySummary
+from monitor.archive.models import DirtyHour, DirtySummary
 from monitor.mesh.models import Host, Measurement, Path, Site
 from tests.db.merging import merge_all, merge_hours, roll_up_raw
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour
@@ -20,7 +20,7 @@ from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 DAY = timedelta(days=1)
-QUERIES = 8
+QUERIES = 9
 """The number of sites, the mesh, its packet sizes, its paths, the table, the planned pairs, the state of pairs without
 a figure, and how current the rollups are."""
 
@@ -176,6 +176,18 @@ def test_a_metric_of_rollups_has_its_time(get, paths):
 
     assert re.search(r"as of <time[^>]*>2026-11-21 12:26 UTC", get("/table/?metric=rtt_median_ms"))
     assert "as of" not in get("/table/")
+
+
+def test_the_latest_column_says_as_of_when_where_results_of_more_than_a_minute_wait(get, paths):
+    path = paths["slac", "cern"]
+    delivered(path, 20, *[10.0] * 10)
+    roll_up_raw(NOW)
+    mark = DirtyHour.objects.create(path_id=path.pk, hour=HOUR, marked_at=NOW - timedelta(seconds=59))
+    fresh = get("/table/")
+    DirtyHour.objects.filter(pk=mark.pk).update(marked_at=NOW - timedelta(minutes=4))
+
+    assert "as of" not in fresh
+    assert re.search(r"as of <time[^>]*>2026-11-21 12:26 UTC", get("/table/"))
 
 
 @pytest.mark.parametrize(

@@ -1,2 +1,5 @@
--- The oldest mark of a summary of these tiers that is to be merged again; null where none is.
-SELECT min(marked_at) FROM dirty_summary WHERE tier = ANY(%(tiers)s::text[])
+-- The oldest mark of an hour, or of a summary of these tiers, that is to be computed again; null where none is.
+SELECT least(
+    (SELECT min(marked_at) FROM dirty_hour),
+    (SELECT min(marked_at) FROM dirty_summary WHERE tier = ANY(%(tiers)s::text[]))
+)

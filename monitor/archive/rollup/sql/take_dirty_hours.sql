@@ -1,10 +1,12 @@
--- Takes up to limit dirty hours away, newest hours first, and returns their path_id, hour and marked_at. Marks that another
--- transaction holds are passed over; that transaction, or the next rollup, deals with them.
+-- Takes up to limit hours away that were marked dirty at `marked_by` or before, if that is not null, newest hours first and of these the longest
+-- waiting, and returns their path_id, hour and marked_at. Marks that another transaction holds are passed over; that
+-- transaction, or the next rollup, deals with them.
 DELETE FROM dirty_hour
 USING (
     SELECT path_id, hour
     FROM dirty_hour
-    ORDER BY hour DESC, path_id
+    WHERE %(marked_by)s::timestamptz IS NULL OR marked_at <= %(marked_by)s::timestamptz
+    ORDER BY hour DESC, marked_at, path_id
     LIMIT %(limit)s
     FOR UPDATE SKIP LOCKED
 ) AS taken

@@ -31,6 +31,7 @@ from monitor.overview.path_figures import FigureState, PathFigures, figures_over
 from monitor.web.labels import STATE_STYLES, state_label
 
 MOST_ROWS = 500
+LEAST_TO_SAY = timedelta(minutes=1)
 FORMATS = {Tick.HOUR: "%a %H:00", Tick.DAY: "%a %-d %b", Tick.MONTH: "%b %Y", Tick.YEAR: "%Y"}
 
 Figures = dict[datetime, TableCell]
@@ -122,7 +123,6 @@ def load_table(query: TableQuery, now: datetime) -> TableView:
     at_all = {at for pair in pairs for at in pair.figures} | ({running} if states else set())
     ticks = tuple(sorted(at_all, reverse=True))
     measure = _measure(query.metric, cells)
-    is_current = complaint is not None or tables.is_current(query.metric, query.tick)
     return TableView(
         query=query,
         measure=measure,
@@ -134,8 +134,16 @@ def load_table(query: TableQuery, now: datetime) -> TableView:
         sources=tuple(sorted({cell.source for cell in cells} | {source for source, _ in states})),
         destinations=tuple(sorted({cell.destination for cell in cells} | {to for _, to in states})),
         complaint=complaint,
-        lacks_since=None if is_current else tables.rolled_up_to(query.tick),
+        lacks_since=None if complaint else _lacks_since(query, now),
     )
+
+
+def _lacks_since(query: TableQuery, now: datetime) -> datetime | None:
+    """Since when results are missing in the latest column; None where none are, or those of the last minute alone."""
+    if not tables.is_current(query.metric, query.tick):
+        return tables.rolled_up_to(query.tick)
+    since = tables.rolled_up_to(Tick.HOUR)
+    return since if since is not None and now - since > LEAST_TO_SAY else None
 
 
 def _measure(metric: Metric, cells: Iterable[TableCell]) -> MetricFormat:
