@@ -84,22 +84,26 @@ class RuleScope:
         return by_kind.get(rule_of(rule).trouble.measured_by, self.pinged).get(path_id)
 
 
-def evaluate(now: datetime, baselines: Baselines | None = None) -> Evaluation:
+def evaluate(
+    now: datetime,
+    baselines: Baselines | None = None,
+    scope: RuleScope | None = None,
+    source: Source = STORED,
+) -> Evaluation:
     """Apply the rules to the archive at `now` (aware UTC) and queue notifications; `notify.deliver` sends them.
 
-    `baselines` of the same hour are used again instead of being loaded. Does nothing while another evaluation holds the
-    advisory lock.
+    `baselines` of the same hour and the `scope` are used again instead of being loaded. Does nothing while another
+    evaluation holds the advisory lock.
     """
     with advisory_lock(_KEY) as is_alone:
         if not is_alone:
             return Evaluation(opened=0, closed=0)
-        done = _evaluate(now, baselines)
+        done = _evaluate(now, baselines, scope or scope_now(), source)
         freshness.note(RecurringWork.EVALUATION, now)
         return done
 
 
-def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
-    scope = scope_now()
+def _evaluate(now: datetime, baselines: Baselines | None, scope: RuleScope, source: Source) -> Evaluation:
     lasting = queries.lasting_incidents()
     watched = {row.path_id for incident in lasting for row in incident.paths.all()}
     every, counted_since = scope.every, now - COUNTED
@@ -108,7 +112,7 @@ def _evaluate(now: datetime, baselines: Baselines | None) -> Evaluation:
     if baselines is None or baselines.hour != start_of("hour", now):
         baselines = stored_baselines(now, every)
     snapshot = replace(
-        snapshot_at(now, scope, rtt_progress.read(), watched, baselines, delays_judged_s=delays_judged_s),
+        snapshot_at(now, scope, rtt_progress.read(), watched, baselines, source, delays_judged_s),
         troubles=_texts(problems, lambda kind: True),
         measuring_troubles=_texts(problems, lambda kind: kind.disturbs_measurements),
         ended_s=queries.ended_s(counted_since),

@@ -4,22 +4,37 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import lru_cache
+from time import monotonic
 
 from celery import shared_task
 from django.utils import timezone
 
 from monitor.alerts.detect.past.baselines import Baselines
-from monitor.alerts.evaluate import evaluate, scope_now, stored_baselines
+from monitor.alerts.detect.sources import SourceOfWorker
+from monitor.alerts.evaluate import RuleScope, evaluate, scope_now, stored_baselines
 from monitor.alerts.evidence.gather import gather_due
 from monitor.alerts.incidents.corrections import correct
 from monitor.alerts.notify.deliver import deliver
 from monitor.archive.periods import start_of
+from monitor.mesh.queries import mesh_version
+
+REST_SHARE = 0.5
+"""Of the time that an evaluation took: of very many paths the next waits so long, so that others have the database."""
+
+_source = SourceOfWorker()
+_rest_until_s = 0.0
 
 
 @shared_task(name="alerts.evaluate")
 def evaluate_rules() -> None:
+    global _rest_until_s
+    began_s = monotonic()
+    if began_s < _rest_until_s:
+        return
     now = timezone.now()
-    evaluate(now, _baselines_of(start_of("hour", now)))
+    evaluate(now, _baselines_of(start_of("hour", now)), _scope_of(*mesh_version()), _source)
+    ended_s = monotonic()
+    _rest_until_s = ended_s + REST_SHARE * (ended_s - began_s)
 
 
 @shared_task(name="alerts.gather")
@@ -35,6 +50,12 @@ def notify() -> None:
 @shared_task(name="alerts.correct")
 def correct_lately_found() -> None:
     correct(timezone.now())
+
+
+@lru_cache(maxsize=1)
+def _scope_of(epoch: int, applied_at: datetime | None) -> RuleScope:
+    """The scope of this version of the mesh: of many paths it takes seconds."""
+    return scope_now()
 
 
 @lru_cache(maxsize=1)

@@ -15,7 +15,7 @@ from django.db.models import Min, Q, QuerySet
 
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.kinds import MESH_KINDS
-from monitor.mesh.models import Group, KindName, Measurement, MeasurementPeriod, Mesh, Path, Slot
+from monitor.mesh.models import Group, KindName, Measurement, MeasurementPeriod, Mesh, Path, PlanEpoch, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,12 @@ def plan_changes(path_id: int, since: datetime, until: datetime) -> list[PlanCha
             ended[ended_at, test] = schedule
     moments = sorted((at, test) for at, test in {*began, *ended} if since <= at < until)
     return [PlanChange(*moment, ended.get(moment), began.get(moment)) for moment in moments]
+
+
+def mesh_version() -> tuple[int, datetime | None]:
+    """What changes with every change of sites, hosts, paths, tests and measurements, and with each `mesh apply`."""
+    epoch = PlanEpoch.objects.values_list("epoch", flat=True).first()
+    return epoch or 0, Mesh.objects.values_list("applied_at", flat=True).first()
 
 
 def alerts() -> Mapping[str, Any]:

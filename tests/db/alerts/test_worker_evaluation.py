@@ -1,0 +1,101 @@
+"""The evaluation as the worker runs it: what it keeps from one to the next, and when it rests."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from monitor.alerts import tasks
+from monitor.alerts.detect.sources import STORED, SourceOfWorker
+from monitor.alerts.incidents import lifecycle
+from monitor.alerts.models import Incident
+from monitor.archive.periods import start_of
+from monitor.mesh.models import Mesh, Path
+from tests.db.alert_rows import make_bursts, make_mesh
+from tests.db.merging import roll_up_raw
+
+NOW = datetime(2026, 11, 21, 10, 5, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def worker(monkeypatch):
+    """A worker that has just started."""
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+    monkeypatch.setattr(tasks, "_source", SourceOfWorker())
+    monkeypatch.setattr(tasks, "_rest_until_s", 0.0)
+    tasks._scope_of.cache_clear()
+    tasks._baselines_of.cache_clear()
+
+
+@pytest.fixture
+def paths():
+    return make_mesh(["slac", "cern", "fnal"], NOW - timedelta(days=30), loss={"above_ratio": 0.01, "window_s": 600})
+
+
+def evaluate_at(now, monkeypatch):
+    monkeypatch.setattr("django.utils.timezone.now", lambda: now)
+    monkeypatch.setattr(tasks, "_rest_until_s", 0.0)
+    tasks.evaluate_rules()
+
+
+def test_the_next_evaluation_heeds_a_changed_mesh(paths, monkeypatch):
+    make_bursts(paths["slac → cern"], [2] * 10, NOW - timedelta(seconds=600))
+    alerts = Mesh.objects.get().alerts
+    Mesh.objects.update(alerts=alerts | {"loss": {"above_ratio": 0.5}}, applied_at=NOW - HOUR)
+    evaluate_at(NOW, monkeypatch)
+    before = Incident.objects.count()
+    Mesh.objects.update(alerts=alerts, applied_at=NOW)
+
+    evaluate_at(NOW, monkeypatch)
+
+    assert (before, Incident.objects.count()) == (0, 1)
+
+
+def test_a_retired_path_is_no_longer_evaluated(paths, monkeypatch):
+    evaluate_at(NOW - timedelta(minutes=1), monkeypatch)
+    make_bursts(paths["slac → cern"], [2] * 10, NOW - timedelta(seconds=600))
+    Path.objects.filter(pk=paths["slac → cern"].pk).update(retired_at=NOW)
+
+    evaluate_at(NOW, monkeypatch)
+
+    assert not Incident.objects.exists()
+
+
+def test_hours_are_read_once_a_minute(paths):
+    source, hour = SourceOfWorker(), start_of("hour", NOW)
+    period = hour - 3 * HOUR, hour + HOUR
+    make_bursts(paths["slac → cern"], [0] * 10, hour - HOUR)
+    roll_up_raw(NOW)
+    first = source.hourly_counts(*period, NOW)
+    make_bursts(paths["slac → fnal"], [0] * 10, hour - HOUR)
+    roll_up_raw(NOW)
+
+    kept = source.hourly_counts(*period, NOW + timedelta(seconds=59))
+    later = source.hourly_counts(*period, NOW + timedelta(seconds=60))
+
+    assert first["path_id"].tolist() == kept["path_id"].tolist() == [paths["slac → cern"].pk]
+    assert set(later["path_id"].tolist()) == {paths["slac → cern"].pk, paths["slac → fnal"].pk}
+    assert source.recent_counts(NOW, 60, 60)["bursts"].sum() == STORED.recent_counts(NOW, 60, 60)["bursts"].sum()
+
+
+def test_another_hour_is_read_at_once(paths):
+    source, hour = SourceOfWorker(), start_of("hour", NOW)
+    source.hourly_counts(hour - 3 * HOUR, hour, hour - timedelta(seconds=1))
+    make_bursts(paths["slac → cern"], [0] * 10, hour)
+
+    assert source.hourly_counts(hour - 2 * HOUR, hour + HOUR, hour + timedelta(minutes=1))["bursts"].sum() > 0
+
+
+def test_after_a_long_evaluation_it_rests_for_half_as_long(paths, monkeypatch):
+    times_s = iter([100.0, 140.0, 159.0, 161.0, 162.0])
+    monkeypatch.setattr(tasks, "monotonic", lambda: next(times_s))
+    began_at = []
+    monkeypatch.setattr(tasks, "evaluate", lambda now, *_: began_at.append(now))
+
+    for _ in range(3):
+        tasks.evaluate_rules()
+
+    # The first took 40 s, so nothing at 159 s, and the next at 161 s.
+    assert len(began_at) == 2
