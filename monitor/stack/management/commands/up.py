@@ -17,13 +17,13 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from monitor import environment
 from monitor.mesh.document import reader
 from monitor.stack.broker import BrokerError
 from monitor.stack.postgres import PostgresError
 from monitor.stack.services import LOOPBACK, LOOPBACK_IPV6, Stack, require_free_port
 from probes.commands.own_command import probes_command
-from probes.lab import control
+from probes.data_folder import default_data
+from probes.lab import breaks, control
 from probes.lab.mesh import limits_toml, loopback_addresses, mesh_toml, namespace_addresses
 from probes.lab.namespaces import namespaces_available
 from probes.lab.scenario import DEFAULT_SCENARIO, load_scenario
@@ -178,7 +178,8 @@ class Command(BaseCommand):
 def break_hint(stack: Stack) -> str:
     """The command that breaks a path of the lab, which it finds by itself only in the usual data folder."""
     run_dir = stack.data / "lab"
-    option = "" if stack.data == environment.data_folder() else f" --run-dir {run_dir}"
+    # Not by SOUNDINGS_DATA: this process sets it for others, and the user's terminal has it not.
+    option = breaks.run_dir_option(run_dir, default_data())
     source, destination = sorted(control.read_state(run_dir).sites)[:2]
     return (
         f"Break something: {probes_command()} lab set {source} {destination} --loss 0.2 --watch{option}   "
