@@ -14,7 +14,7 @@ from monitor.alerts.models import Severity
 from monitor.api.centre.state import MeshStateOut, state_fields
 from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Mesh
-from monitor.overview.mesh_state import load_mesh_state
+from monitor.overview.mesh_state import MeshState, load_mesh_state
 from monitor.overview.wide.losses import BAD_RATIO, PairCell, PlaceGrid, load_place_grid
 from monitor.overview.wide.places import load_places
 
@@ -81,12 +81,12 @@ class CentreOut(Schema):
 
 @router.get("/centre", response=CentreOut, summary="The whole centre: state, open incidents, loss between groups")
 def get_centre(request: HttpRequest) -> dict[str, object]:
-    return centre_fields(timezone.now())
+    now = timezone.now()
+    return centre_fields(load_mesh_state(freshness.load(), now), now)
 
 
-def centre_fields(now: datetime) -> dict[str, object]:
+def centre_fields(state: MeshState, now: datetime) -> dict[str, object]:
     """The fields of this centre's own `CentreOut`."""
-    state = load_mesh_state(freshness.load(), now)
     places = load_places(more_than=0)
     return {
         "mesh": Mesh.objects.values_list("name", flat=True).first() or "",

@@ -179,9 +179,10 @@ def database_troubles() -> list[trouble.DatabaseTrouble]:
 class Current:
     """Whether the page is current; read from the database once, by the first part of the page that needs it."""
 
-    def __init__(self, can_ask: bool, grid: Grid | None = None) -> None:
+    def __init__(self, can_ask: bool, grid: Grid | None = None, state: MeshState | None = None) -> None:
         self._can_ask = can_ask
         self._grid = grid
+        self._state = state
 
     @cached_property
     def _fresh(self) -> freshness.Freshness:
@@ -190,6 +191,8 @@ class Current:
     @cached_property
     def mesh(self) -> MeshState | None:
         """The state of the whole mesh; None on pages of errors."""
+        if self._state is not None:
+            return self._state
         return load_mesh_state(self._fresh, timezone.now(), self._grid) if self._can_ask else None
 
     @cached_property
@@ -200,9 +203,14 @@ class Current:
 
 @register.simple_tag(takes_context=True)
 def current_state(context: Context) -> Current:
-    """Pages of errors are made without a request, and without the database. A page with a grid shares it."""
-    grid = context.get("grid")
-    return Current("request" in context, grid if isinstance(grid, Grid) else None)
+    """Pages of errors are made without a request, and without the database. A page with a grid or the state shares
+    it."""
+    grid, state = context.get("grid"), context.get("state")
+    return Current(
+        "request" in context,
+        grid if isinstance(grid, Grid) else None,
+        state if isinstance(state, MeshState) else None,
+    )
 
 
 SIGNS = {

@@ -13,6 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from monitor.accounts import read_limits
@@ -171,6 +173,16 @@ def test_who_sees_other_centres(mesh, settings, client):
         assert ">europe<" not in page
         assert "1 other centre" in page
     assert "slac" not in limited
+
+
+@pytest.mark.django_db
+def test_the_page_counts_the_paths_of_this_centre_once(mesh, settings, client):
+    settings.OTHER_CENTRES = (OtherCentre("europe", "http://127.0.0.1:9", ""),)
+
+    with CaptureQueriesContext(connection) as captured:
+        client.get("/centres/", **HERE)
+
+    assert sum("AS without_data" in query["sql"] for query in captured) == 1
 
 
 @pytest.mark.django_db

@@ -14,8 +14,10 @@ from monitor.api.centre.summary import CentreOut, centre_fields
 from monitor.archive import throughput_sweeps
 from monitor.archive.models import AggregateRun, SweepCell, ThroughputSweep
 from monitor.archive.throughput_sweeps import Settings
+from monitor.archive.upkeep import freshness
 from monitor.centres.configured import OtherCentre
 from monitor.centres.models import CentreAnswer
+from monitor.overview.mesh_state import load_mesh_state
 from tests.db.aggregate_rows import aggregate_run
 from tests.db.incident_rows import lossy, watched
 from tests.db.pages_mesh import hour, throughput
@@ -84,7 +86,8 @@ def measured(settings):
 def other_centres():
     """A centre that answers with this one's own summary, and one that did so an hour ago."""
     now = timezone.now()
-    summary = CentreOut.model_validate(centre_fields(now)).model_dump(mode="json")
+    state = load_mesh_state(freshness.load(), now)
+    summary = CentreOut.model_validate(centre_fields(state, now)).model_dump(mode="json")
     answer = {"url": "https://europe.example", "asked_at": now, "answered_at": now, "summary": summary}
     CentreAnswer.objects.create(name="europe", **answer)
     answer |= {"url": "https://asia.example", "answered_at": now - timedelta(hours=1), "problem": "it is away"}

@@ -21,6 +21,7 @@ from monitor.archive.queries.metrics import Metric
 from monitor.centres.configured import OtherCentre
 from monitor.centres.models import CentreAnswer
 from monitor.overview.measures import MEASURES
+from monitor.overview.mesh_state import MeshState
 
 OLD_AFTER = timedelta(minutes=2)
 """Centres are asked every half minute."""
@@ -93,9 +94,9 @@ class CentresView:
     hidden: int
 
 
-def load_centres(now: datetime, *, others: bool) -> CentresView:
-    """This centre and, if the reader may see them, the others."""
-    own = CentreOut.model_validate(centre_fields(now))
+def load_centres(state: MeshState, now: datetime, *, others: bool) -> CentresView:
+    """This centre, whose mesh is in this state, and, if the reader may see them, the others."""
+    own = CentreOut.model_validate(centre_fields(state, now))
     cards = [_card(HERE, reverse("grid"), own, now, now, "")]
     if others:
         answers = CentreAnswer.objects.in_bulk([centre.name for centre in settings.OTHER_CENTRES])

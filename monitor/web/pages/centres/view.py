@@ -10,8 +10,10 @@ from django.views.decorators.http import require_safe
 
 from monitor.accounts.origin import is_local
 from monitor.accounts.read_limits import is_limited
+from monitor.archive.upkeep import freshness
 from monitor.centres.configured import FORM, VARIABLE
 from monitor.mesh.models import Mesh
+from monitor.overview.mesh_state import load_mesh_state
 from monitor.web.pages.centres.load import load_centres
 
 
@@ -22,10 +24,12 @@ def centres_page(request: HttpRequest) -> HttpResponse:
         raise Http404(f"There is no other centre: {VARIABLE} is empty. Write {FORM}.")
     now = timezone.now()
     is_known = request.user.is_authenticated or (settings.LOCAL_READ and is_local(request))
+    state = load_mesh_state(freshness.load(), now)
     context = {
         "mesh": Mesh.objects.first(),
         "now": now,
-        "view": load_centres(now, others=is_known and not is_limited()),
+        "state": state,
+        "view": load_centres(state, now, others=is_known and not is_limited()),
         "is_limited": is_limited(),
     }
     return render(request, "pages/centres/centres.html", context)
