@@ -53,6 +53,8 @@ class Range(Schema):
 
 
 Limit = Annotated[int, Field(ge=1, le=200, description="maximum number of rows")]
+MOST_CELLS = 10_000
+GridLimit = Annotated[int, Field(ge=1, le=MOST_CELLS, description="maximum number of cells")]
 Offset = Annotated[int, Field(ge=0, le=10_000_000, description="number of rows to skip")]
 
 

@@ -116,7 +116,8 @@ class CellOut(Schema):
 class GridOut(Schema):
     """The grid as the page shows it: over the whole hours that overlap [since, until), or, for the period `now`, each
     path over the last ten minutes or three cycles, whichever is longer, with the present level of open incidents.
-    `against` is the period of `value_before`: a week or 52 weeks before; both are null unless requested."""
+    `against` is the period of `value_before`: a week or 52 weeks before; both are null unless requested. `cells` has at
+    most `limit` paths, in the order of their ids, after the first `offset` of `paths_in_all`."""
 
     metric: Metric
     period: GridPeriod
@@ -125,6 +126,7 @@ class GridOut(Schema):
     since: datetime
     until: datetime
     newest_measured_at: datetime | None
+    paths_in_all: int
     cells: list[CellOut]
 
 

@@ -159,11 +159,12 @@ def load_grid(
     group: str | None = None,
     against: ComparedPeriod | None = None,
     between: tuple[Collection[int], Collection[int]] | None = None,
+    path_ids: Collection[int] | None = None,
     lasting: Sequence[Incident] | None = None,
 ) -> Grid:
     """The grid at `now`, with the values of the earlier period `against` if given, of all paths or only those `between`
-    sites, from the first to the second. `lasting` are the open and pending incidents, if read already. Raises
-    `UnknownChoice`."""
+    sites, from the first to the second, or only `path_ids`. `lasting` are the open and pending incidents, if read
+    already. Raises `UnknownChoice`."""
     sizes = tuple(measured_packet_sizes())
     size = choose_packet_bytes(sizes, packet_bytes)
     members = _members()
@@ -171,7 +172,7 @@ def load_grid(
     sites = {site.id: site for site in _sites(members)}
     if between is None and chosen is not None:
         between = (chosen, chosen)
-    paths = _planned_paths(metric, size, sites, between)
+    paths = _planned_paths(metric, size, sites, between, path_ids)
     lasting = lasting_incidents() if lasting is None else lasting
     incidents = [incident for incident in lasting if not incident.is_pending]
     planned = _planned_fields(paths, incidents, _in_maintenance(paths, members, now))
@@ -189,7 +190,7 @@ def load_grid(
         since = now - period.history.length
 
         def load(before: timedelta) -> tuple[PathFigures, ...]:
-            only_these = between is not None and len(paths) < FEW_PATHS
+            only_these = path_ids is not None or (between is not None and len(paths) < FEW_PATHS)
             return figures_over(metric, size, planned, since - before, now - before, only_these=only_these)
 
     figures = load(timedelta(0))
@@ -225,7 +226,7 @@ def load_grid(
         figures=figures,
         lasting_incidents=tuple(lasting),
         against=against,
-        is_part=between is not None,
+        is_part=between is not None or path_ids is not None,
     )
 
 
@@ -267,6 +268,7 @@ def _planned_paths(
     packet_bytes: int,
     sites: dict[int, GridSite],
     between: tuple[Collection[int], Collection[int]] | None,
+    path_ids: Collection[int] | None,
 ) -> list[_PlannedPath]:
     """The paths in use that the metric is measured on, with the shortest cycle of packets of this size, of any size
     where there is none."""
@@ -284,6 +286,9 @@ def _planned_paths(
     paths, measured = Path.objects.filter(retired_at=None), Measurement.objects.filter(retired_at=None)
     if between is not None:
         paths = paths.filter(source__site__in=between[0], destination__site__in=between[1])
+    if path_ids is not None:
+        paths = paths.filter(id__in=path_ids)
+    if between is not None or path_ids is not None:
         measured = measured.filter(path__in=list(paths.values_list("id", flat=True)))
     measured = measured.filter(test__in=list(of_test))
     links = list(measured.order_by().values_list("path_id", "test_id"))
