@@ -1,14 +1,14 @@
-"""The loss of a mesh of many sites in the last hour: by pairs of places, and its paths worst first.
+"""The figures of a mesh of many sites in the last hour: by pairs of places, and the loss of its paths worst first.
 
-In: the places, a packet size and the time. Out: a `PlaceGrid` or a `PathList`, both with the `Grid` of their paths.
-Both are made by the database from hourly summaries, and are shared by all readers for some seconds.
+In: the places, a metric, a packet size and the time. Out: a `PlaceGrid` or a `PathList`, both with the `Grid` of their
+paths. Both are made by the database from hourly summaries, and are shared by all readers for some seconds.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from monitor.alerts.incidents.queries import lasting_incidents
@@ -17,41 +17,48 @@ from monitor.archive.periods import cover
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes
 from monitor.archive.queries.wide import losses
-from monitor.archive.queries.wide.losses import PathLoss, PlacePair
+from monitor.archive.queries.wide.losses import PathLoss
 from monitor.mesh.models import KindName, Path
-from monitor.overview.grid import Grid, GridPeriod, choose_packet_bytes
-from monitor.overview.path_figures import PathFigures, of_cells
+from monitor.overview.grid import Grid, GridPeriod, choose_packet_bytes, load_grid
+from monitor.overview.path_figures import PathFigures, of_cells, worst
 from monitor.overview.wide.places import SitePlaces
 from monitor.overview.wide.shared import SharedResults
 
 BAD_RATIO = 0.01
 """A path that lost so much is counted as bad: the end of PingER's band "good"."""
+BAD_FROM = {Metric.LOSS: BAD_RATIO, Metric.UNREACHABILITY: 0.01, Metric.MOS: 3.6}
+"""From which value on a path is counted as bad, or below it: MOS at which many are dissatisfied (ITU-T G.107)."""
 SHARED_FROM_SITES = 100
 PERIOD = GridPeriod.HOUR
+TESTS_PERIOD = GridPeriod.DAY
+"""Of throughput, of which a path has a few tests a day."""
 NEW_FOR, SHOWN_FOR = timedelta(seconds=10), timedelta(minutes=5)
 """The figures are of one to two hours, and the page has their time."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairCell:
-    """The paths from a place to another. `with_incident` counts those with an open incident; `worst` is the worst."""
+    """The paths from a place to another. `with_incident` counts those with an open incident, `incident_id` is that of
+    one of them; `worst` is the worst."""
 
     paths: int
     measured: int
     bad: int
     with_incident: int
+    incident_id: int | None
     worst: PathFigures
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceGrid:
-    """The loss between places, by their numbers, and the `grid` that has the worst path of each pair. `at` is when it
-    was counted."""
+    """The figures between places, by their numbers, and the `grid` that has the worst path of each pair. `at` is when
+    it was counted, `bad_from` the value from which on a path is bad, None for a metric without any."""
 
     places: SitePlaces
     cells: dict[tuple[int, int], PairCell]
     grid: Grid
     at: datetime
+    bad_from: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,17 @@ class PathList:
 
 
 @dataclass(frozen=True, slots=True)
+class _Pair:
+    """A pair of places with its worst path, without incidents."""
+
+    ends: tuple[int, int]
+    paths: int
+    measured: int
+    bad: int
+    worst: PathFigures
+
+
+@dataclass(frozen=True, slots=True)
 class _Counted:
     """Counts of the database at a time, of packets of a size, in a mesh of so many sites and paths."""
 
@@ -82,7 +100,7 @@ class _Counted:
     packet_bytes: int
     packet_sizes: tuple[int, ...]
     paths: int
-    pairs: tuple[PlacePair, ...] = ()
+    pairs: tuple[_Pair, ...] = ()
     rows: tuple[PathLoss, ...] = ()
 
 
@@ -91,29 +109,57 @@ _counted: SharedResults[tuple[object, ...], _Counted] = SharedResults(
 )
 
 
-def load_place_grid(places: SitePlaces, packet_bytes: int | None, now: datetime) -> PlaceGrid:
-    """The loss between all places. Raises `UnknownChoice` for a packet size that is not measured."""
+def load_place_grid(
+    places: SitePlaces, packet_bytes: int | None, now: datetime, metric: Metric = Metric.LOSS
+) -> PlaceGrid:
+    """The metric between all places. Raises `UnknownChoice` for a packet size that is not measured."""
 
     def count() -> _Counted:
         size, sizes = _sizes(packet_bytes)
-        pairs = losses.place_pairs(
-            places.number_of, _KINDS, size, now - PERIOD.history.length, now, bad_ratio=BAD_RATIO
-        )
-        paths = sum(pair.paths for pair in pairs)
-        return _Counted(now, len(places.number_of), size, sizes, paths, pairs=tuple(pairs))
+        of_tests = metric is Metric.THROUGHPUT
+        pairs = _pairs_of_tests(places, now) if of_tests else _pairs_of_packets(metric, places, size, now)
+        return _Counted(now, len(places.number_of), size, sizes, sum(pair.paths for pair in pairs), pairs=tuple(pairs))
 
-    counted = _counted.get(("pairs", packet_bytes, *places.number_of.items()), now, count)
+    counted = _counted.get(("pairs", metric, packet_bytes, *places.number_of.items()), now, count)
     lasting = lasting_incidents()
     troubled = _open_paths(lasting)
-    of_pair = _pairs_of(troubled, places)
-    figures = _figures([pair.worst for pair in counted.pairs], troubled, counted.at)
+    of_pair = _by_pair(troubled, places)
     cells = {
-        (pair.source, pair.destination): PairCell(
-            pair.paths, pair.measured, pair.bad, of_pair[pair.source, pair.destination], worst
+        pair.ends: PairCell(
+            pair.paths,
+            pair.measured,
+            pair.bad,
+            len(incidents := of_pair.get(pair.ends, [])),
+            max(incidents, default=None),
+            replace(pair.worst, incident_id=troubled.get(pair.worst.path_id)),
         )
-        for pair, worst in zip(counted.pairs, figures, strict=True)
+        for pair in counted.pairs
     }
-    return PlaceGrid(places, cells, _grid(figures, lasting, counted), counted.at)
+    figures = tuple(cell.worst for cell in cells.values())
+    return PlaceGrid(places, cells, _grid(metric, figures, lasting, counted), counted.at, BAD_FROM.get(metric))
+
+
+def _pairs_of_packets(metric: Metric, places: SitePlaces, packet_bytes: int, now: datetime) -> list[_Pair]:
+    since, bad_from = now - PERIOD.history.length, BAD_FROM.get(metric)
+    pairs = losses.place_pairs(metric, places.number_of, _KINDS, packet_bytes, since, now, bad_from=bad_from)
+    figures = _figures(metric, [pair.worst for pair in pairs], {}, now)
+    return [
+        _Pair((pair.source, pair.destination), pair.paths, pair.measured, pair.bad, path)
+        for pair, path in zip(pairs, figures, strict=True)
+    ]
+
+
+def _pairs_of_tests(places: SitePlaces, now: datetime) -> list[_Pair]:
+    """The pairs of places with throughput tests. Each takes a link for seconds, so that few paths have any."""
+    grid = load_grid(Metric.THROUGHPUT, TESTS_PERIOD, now, lasting=())
+    number_of = {site.name: places.number_of[site.id] for site in (*grid.sources, *grid.destinations)}
+    between: dict[tuple[int, int], list[PathFigures]] = defaultdict(list)
+    for path in grid.figures:
+        between[number_of[path.source], number_of[path.destination]].append(path)
+    return [
+        _Pair(ends, len(paths), sum(path.value is not None for path in paths), 0, worst(Metric.THROUGHPUT, paths))
+        for ends, paths in between.items()
+    ]
 
 
 def load_path_list(
@@ -144,8 +190,8 @@ def load_path_list(
         return _Counted(now, len(places.number_of), size, sizes, total, rows=tuple(rows))
 
     counted = _counted.get(("list", packet_bytes, choice, limit, offset, frozenset(troubled)), now, count)
-    figures = _figures(counted.rows, troubled, counted.at)
-    return PathList(counted.paths, _grid(figures, lasting, counted), counted.at)
+    figures = _figures(Metric.LOSS, counted.rows, troubled, counted.at)
+    return PathList(counted.paths, _grid(Metric.LOSS, figures, lasting, counted), counted.at)
 
 
 _KINDS = tuple(kind.value for kind in KindName.PING.alternatives)
@@ -162,19 +208,22 @@ def _open_paths(lasting: Iterable[Incident]) -> dict[int, int]:
     }
 
 
-def _pairs_of(path_ids: Iterable[int], places: SitePlaces) -> Counter[tuple[int, int]]:
-    """How many of these paths each pair of places has."""
-    wanted = list(path_ids)
-    if not wanted:
-        return Counter()
-    ends = Path.objects.filter(retired_at=None, id__in=wanted).values_list("source__site_id", "destination__site_id")
-    return Counter((places.number_of[source], places.number_of[to]) for source, to in ends)
+def _by_pair(troubled: Mapping[int, int], places: SitePlaces) -> dict[tuple[int, int], list[int]]:
+    """The open incident of each path with one, by the pair of places that it is between."""
+    of_pair: dict[tuple[int, int], list[int]] = defaultdict(list)
+    if troubled:
+        paths = Path.objects.filter(retired_at=None, id__in=list(troubled))
+        for path_id, source, to in paths.values_list("id", "source__site_id", "destination__site_id"):
+            of_pair[places.number_of[source], places.number_of[to]].append(troubled[path_id])
+    return of_pair
 
 
-def _figures(rows: Sequence[PathLoss], troubled: dict[int, int], at: datetime) -> tuple[PathFigures, ...]:
+def _figures(
+    metric: Metric, rows: Sequence[PathLoss], troubled: Mapping[int, int], at: datetime
+) -> tuple[PathFigures, ...]:
     planned = [(row.path_id, row.source, row.destination, row.family, troubled.get(row.path_id), False) for row in rows]
     cells = [row.cell for row in rows if row.cell is not None]
-    return of_cells(Metric.LOSS, planned, cells, at - PERIOD.history.length, at)
+    return of_cells(metric, planned, cells, at - PERIOD.history.length, at)
 
 
 def _sizes(wanted: int | None) -> tuple[int, tuple[int, ...]]:
@@ -183,18 +232,20 @@ def _sizes(wanted: int | None) -> tuple[int, tuple[int, ...]]:
     return choose_packet_bytes(sizes, wanted), sizes
 
 
-def _grid(figures: tuple[PathFigures, ...], lasting: Sequence[Incident], counted: _Counted) -> Grid:
-    since = counted.at - PERIOD.history.length
+def _grid(metric: Metric, figures: tuple[PathFigures, ...], lasting: Sequence[Incident], counted: _Counted) -> Grid:
+    of_tests = metric is Metric.THROUGHPUT
+    period = TESTS_PERIOD if of_tests else PERIOD
+    since = counted.at - period.history.length
     return Grid(
-        metric=Metric.LOSS,
-        period=PERIOD,
-        packet_bytes=counted.packet_bytes,
+        metric=metric,
+        period=period,
+        packet_bytes=None if of_tests else counted.packet_bytes,
         packet_sizes=counted.packet_sizes,
         group=None,
         groups=(),
         since=since,
         until=counted.at,
-        covered_since=cover(since, counted.at)[0].since,
+        covered_since=since if of_tests else cover(since, counted.at)[0].since,
         newest_measured_at=None,
         sources=(),
         destinations=(),

@@ -49,7 +49,7 @@ _derived: dict[int, dict[Hashable, Any]] = {}
 
 def _choices(request: HttpRequest) -> Choices:
     return (
-        _metric(request).metric,
+        chosen_metric(request).metric,
         parameters.choice(request, "period", GridPeriod, GridPeriod.NOW),
         chosen_packet_bytes(request),
         request.GET.get("group") or None,
@@ -207,7 +207,8 @@ def _against(request: HttpRequest) -> ComparedPeriod | None:
     )
 
 
-def _metric(request: HttpRequest) -> measures.MetricChoice:
+def chosen_metric(request: HttpRequest) -> measures.MetricChoice:
+    """The metric in the address, the loss without any. Raises Http404 for an unknown one."""
     return parameters.choice(request, "metric", measures.MetricChoice, measures.MetricChoice.LOSS)
 
 
@@ -221,11 +222,16 @@ def chosen_packet_bytes(request: HttpRequest) -> int | None:
     return int(given)
 
 
+def options_of_metric(request: HttpRequest) -> list[parameters.Option]:
+    """The metrics of a page that shows a grid."""
+    metrics: list[tuple[str, Any]] = [(MEASURES[choice.metric].short, choice) for choice in measures.MetricChoice]
+    return parameters.options(request, "metric", metrics, chosen_metric(request))
+
+
 def options_of_grid(request: HttpRequest, grid: Grid) -> dict[str, list[parameters.Option]]:
     """The rows of choices of a page that shows a grid."""
-    metrics: list[tuple[str, Any]] = [(MEASURES[choice.metric].short, choice) for choice in measures.MetricChoice]
     return {
-        "metrics": parameters.options(request, "metric", metrics, _metric(request)),
+        "metrics": options_of_metric(request),
         "periods": parameters.options(request, "period", [(period, period) for period in GRID_PERIODS], grid.period),
         "sizes": parameters.options(
             request, "size", [(f"{size} B", size) for size in grid.packet_sizes], grid.packet_bytes

@@ -135,9 +135,9 @@ def test_both_directions_are_one_line_in_the_worse_state():
 
     [line] = drawn({"geneva": GENEVA, "nyc": NEW_YORK}, [better, worse]).lines
 
-    assert (line.path_id, line.style) == (2, "total-loss incident")
-    assert line.sentence.startswith("nyc to geneva: all lost")
-    assert "geneva to nyc: loss 0.1%" in line.sentence
+    assert (line.text.address.split("?")[0], line.text.style) == ("/paths/2/", "total-loss incident")
+    assert line.text.sentence.startswith("nyc to geneva: all lost")
+    assert "geneva to nyc: loss 0.1%" in line.text.sentence
     assert line.sign_at is not None
 
 
@@ -152,7 +152,8 @@ def test_of_too_many_pairs_the_worst_are_drawn():
     drawing = drawn(at, figures)
 
     assert drawing.pairs == len(pairs) == 780
-    assert sorted(line.path_id for line in drawing.lines) == list(range(780 - LINES_SHOWN + 1, 781))
+    opened = {line.text.address.split("/")[2] for line in drawing.lines}
+    assert opened == {str(number) for number in range(780 - LINES_SHOWN + 1, 781)}
 
 
 def test_without_sites_there_is_no_map():

@@ -1,4 +1,4 @@
-"""The loss of all paths of a mesh of any size, by pairs of places and worst first: the database groups and orders.
+"""The figures of all paths of a mesh of any size, by pairs of places and worst first: the database groups and orders.
 
 In: a place's number for each site, a packet size and a period, which is extended to whole hours as in
 `monitor.archive.periods`. Out: frozen records. Statements are in ../sql/.
@@ -11,16 +11,25 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from monitor.archive.queries.pooling import pieces_of
+from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.pooling import pieces_of, pooled
 from monitor.archive.queries.tables import GridCell
 from monitor.archive.statements import check_period, optional_list, run_statement, statement
 
 _COUNTS = "path_id, bursts, bursts_all_lost, bursts_during_test, bursts_not_measured, sent, received"
+_IS_BAD = {
+    Metric.LOSS: "sent > 0 AND sent - received >= %(bad_from)s * sent",
+    Metric.UNREACHABILITY: "value >= %(bad_from)s",
+    Metric.MOS: "value < %(bad_from)s OR sent > 0 AND received = 0",
+}
+"""SQL of a path that is bad, by the metrics that have a bound for it.
+
+Of a path that is all lost the MOS is undefined."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathLoss:
-    """A planned path with the packets of the period; `cell` is None without a summary."""
+    """A planned path with the packets of the period, and the value; `cell` is None without a summary."""
 
     path_id: int
     family: int
@@ -31,8 +40,8 @@ class PathLoss:
 
 @dataclass(frozen=True, slots=True)
 class PlacePair:
-    """The paths from a place to another, by the numbers of both: how many, those with packets, those that lost at
-    least the bad ratio, and the worst."""
+    """The paths from a place to another, by the numbers of both: how many, those with packets, the bad ones, and the
+    worst."""
 
     source: int
     destination: int
@@ -43,20 +52,24 @@ class PlacePair:
 
 
 def place_pairs(
+    metric: Metric,
     places: Mapping[int, int],
     kinds: Sequence[str],
     packet_bytes: int,
     since: datetime,
     until: datetime,
     *,
-    bad_ratio: float,
+    bad_from: float | None,
 ) -> list[PlacePair]:
-    """Each pair of places with a path between them. `places` has the number of the place of each site."""
-    parts, parameters = _planned(places, kinds, packet_bytes, since, until)
-    _, rows = run_statement("place_pairs", parts, **parameters, bad_ratio=bad_ratio)
+    """Each pair of places with a path between them. `places` has the number of the place of each site; `bad_from` is
+    the value from which on a path is bad, None for a metric that is neither good nor bad. Not for throughput, which
+    has no packet size."""
+    parts, parameters = _planned(places, kinds, packet_bytes, since, until, metric=metric)
+    parts["is_bad"] = "FALSE" if bad_from is None else _IS_BAD[metric]
+    _, rows = run_statement("place_pairs", parts, **parameters, bad_from=bad_from)
     return [
-        PlacePair(source, destination, paths, measured, bad, _path_loss(worst, packet_bytes))
-        for source, destination, paths, measured, bad, *worst in rows
+        PlacePair(source, destination, paths, measured, bad, _path_loss(worst, packet_bytes, metric, value))
+        for source, destination, paths, measured, bad, *worst, value in rows
     ]
 
 
@@ -101,10 +114,12 @@ def _planned(
     until: datetime,
     sources: Sequence[int] | None = None,
     destinations: Sequence[int] | None = None,
+    *,
+    metric: Metric = Metric.LOSS,
 ) -> tuple[dict[str, str], dict[str, Any]]:
     """The part {planned} of a statement, and its parameters."""
     check_period(since, until)
-    pieces, parameters = pieces_of(since, until, packet_bytes=packet_bytes, path_ids=None, columns=_COUNTS)
+    summaries, badness, parameters = _summaries(metric, packet_bytes, since, until)
     parameters |= {
         "site_ids": list(places),
         "places": list(places.values()),
@@ -112,14 +127,32 @@ def _planned(
         "sources": optional_list(sources),
         "destinations": optional_list(destinations),
     }
-    return {"planned": statement("planned_losses", pieces=pieces)}, parameters
+    return {"planned": statement("planned_figures", summaries=summaries, badness=badness)}, parameters
 
 
-def _path_loss(row: Sequence[Any], packet_bytes: int) -> PathLoss:
+def _summaries(metric: Metric, packet_bytes: int, since: datetime, until: datetime) -> tuple[str, str, dict[str, Any]]:
+    """The parts {summaries} and {badness} of planned_figures.sql, and their parameters."""
+    if metric is Metric.LOSS:
+        pieces, parameters = pieces_of(since, until, packet_bytes=packet_bytes, path_ids=None, columns=_COUNTS)
+        return statement("losses_of_paths", pieces=pieces), statement("loss_badness"), parameters
+    text, parameters = pooled(since, until, packet_bytes=packet_bytes, path_ids=None)
+    is_median = metric is Metric.RTT_MEDIAN
+    summaries = statement("values_of_paths", pooled=text, value="NULL" if is_median else metric.sql)
+    if is_median:
+        columns = "path_id, rtt_median_ms, received"
+        pieces, _ = pieces_of(since, until, packet_bytes=packet_bytes, path_ids=None, columns=columns)
+        summaries += "UNION ALL\n" + statement("medians_of_paths", pieces=pieces)
+    return summaries, statement("value_badness", sign="-" if metric.lower_is_worse else ""), parameters
+
+
+def _path_loss(
+    row: Sequence[Any], packet_bytes: int, metric: Metric = Metric.LOSS, value: float | None = None
+) -> PathLoss:
     path_id, family, source, destination, bursts, all_lost, during_test, not_measured, sent, received = row
     if sent is None:
         return PathLoss(path_id, family, source, destination, None)
-    value = (sent - received) / sent if sent else None
+    if value is None and sent and metric is Metric.LOSS:
+        value = (sent - received) / sent
     counts = (int(count) for count in (bursts, all_lost, during_test, not_measured, sent, received))
     cell = GridCell(path_id, packet_bytes, None if value is None else float(value), *counts)
     return PathLoss(path_id, family, source, destination, cell)

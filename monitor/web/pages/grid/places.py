@@ -15,29 +15,37 @@ from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
 
 from monitor.analysis import figures
+from monitor.archive.queries.metrics import Metric
 from monitor.mesh.models import Mesh, Site
-from monitor.overview.wide.losses import BAD_RATIO, PairCell, PlaceGrid, load_place_grid
+from monitor.overview.grid import Grid
+from monitor.overview.measures import MetricChoice, MetricFormat
+from monitor.overview.wide.losses import PlaceGrid, load_place_grid
 from monitor.overview.wide.places import SitePlaces, load_places
 from monitor.web.pages.grid import legend
 from monitor.web.pages.grid.below import below_grid
 from monitor.web.pages.grid.cells import INCIDENT_SIGN, cell_style, cell_text, measure_of_grid, sentence
 from monitor.web.pages.grid.matrix import LEFT_OUT
 from monitor.web.request import parameters
-from monitor.web.request.grid_choices import chosen_packet_bytes, chosen_places, unknown_as_404
+from monitor.web.request.grid_choices import (
+    chosen_metric,
+    chosen_packet_bytes,
+    chosen_places,
+    options_of_metric,
+    unknown_as_404,
+)
 
 MOST_PLACES = 40
 """Rows and columns; of more places those with the most bad paths are shown."""
 MOST_CELLS = 300 * 300
 """Of a grid of sites."""
 OF_LIST = ("from", "to", "group", "name", "paths")
-OF_SITES = ("order", "fold", "group", "name", "paths", "cells", "metric", "period", "against")
+OF_SITES = ("order", "fold", "group", "name", "paths", "cells", "period", "against")
 """Choices that only a grid of sites has."""
 
 
 def wide_page(request: HttpRequest, places: SitePlaces, now: datetime) -> HttpResponse | None:
     """The page of a mesh of many sites; None where the address chooses a grid of sites that can be drawn."""
-    number = _rows_and_columns(request, places)
-    if number is not None and number <= MOST_CELLS:
+    if not shows_places(request, places):
         return None
     wants_list = request.GET.get("order") == "list" or any(request.GET.get(name) for name in OF_LIST)
     if wants_list or len(places.names) == 1:
@@ -48,8 +56,22 @@ def wide_page(request: HttpRequest, places: SitePlaces, now: datetime) -> HttpRe
 def shows_sites(request: HttpRequest) -> bool:
     """Whether the address chooses a grid of sites that can be drawn."""
     places = load_places()
-    number = 0 if places is None else _rows_and_columns(request, places)
-    return number is not None and number <= MOST_CELLS
+    return places is None or not shows_places(request, places)
+
+
+def shows_places(request: HttpRequest, places: SitePlaces, most_cells: int | None = None) -> bool:
+    """Whether the address chooses no grid of sites, or that of too many."""
+    number = _rows_and_columns(request, places)
+    return number is None or number > (MOST_CELLS if most_cells is None else most_cells)
+
+
+def reverse_query(request: HttpRequest) -> str:
+    """The choices of the address with its places of departure and arrival exchanged; empty without them."""
+    between = chosen_places(request)
+    if between is None:
+        return ""
+    others = {name: values for name, values in parameters.kept(request).items() if name not in ("from", "to")}
+    return urlencode({**others, "from": between[1], "to": between[0]}, doseq=True)
 
 
 def _rows_and_columns(request: HttpRequest, places: SitePlaces) -> int | None:
@@ -73,37 +95,66 @@ def _of_list(request: HttpRequest) -> str:
     return urlencode({**chosen, **({"paths": "bad"} if request.GET.get("paths") == "problems" else {})})
 
 
-def _place_page(request: HttpRequest, places: SitePlaces, now: datetime) -> HttpResponse:
+def load_chosen_places(request: HttpRequest, places: SitePlaces, now: datetime) -> PlaceGrid:
+    """The figures between places, of the metric and packet size of the address. Raises Http404 for an unknown
+    choice."""
     with unknown_as_404():
-        shown = load_place_grid(places, chosen_packet_bytes(request), now)
+        return load_place_grid(places, chosen_packet_bytes(request), now, chosen_metric(request).metric)
+
+
+def totals(shown: PlaceGrid) -> dict[str, Any]:
+    """The counts above the figures between places."""
+    cells = shown.cells.values()
+    bad = sum(cell.bad for cell in cells)
+    return {
+        "sites": len(shown.places.number_of),
+        "paths": sum(cell.paths for cell in cells),
+        "bad": bad,
+        "bad_words": _bad_words(shown, bad),
+        "unmeasured": sum(cell.paths - cell.measured for cell in cells),
+        "with_incident": sum(cell.with_incident for cell in cells),
+    }
+
+
+def _bad_words(shown: PlaceGrid, number: int) -> str:
+    """The words after a number of bad paths; empty for a metric that is neither good nor bad."""
+    if shown.bad_from is None:
+        return ""
+    verb, bound = ("loses", "lose"), f"{figures.percent(shown.bad_from)} or more"
+    if shown.grid.metric is Metric.UNREACHABILITY:
+        verb, bound = ("was", "were"), f"unreachable for {figures.percent(shown.bad_from)} of the time or more"
+    elif shown.grid.metric is Metric.MOS:
+        verb, bound = ("has", "have"), f"a MOS below {shown.bad_from:g}"
+    return f"{verb[number != 1]} {bound}"
+
+
+def _place_page(request: HttpRequest, places: SitePlaces, now: datetime) -> HttpResponse:
+    shown = load_chosen_places(request, places, now)
     grid = shown.grid
     measure = measure_of_grid(grid)
-    numbers = _numbers_shown(shown)
+    numbers = numbers_shown(shown)
     sizes = [(f"{size} B", size) for size in grid.packet_sizes]
-    cells = shown.cells.values()
     context = {
         "mesh": Mesh.objects.first(),
         "now": now,
         "shown": shown,
         "grid": grid,
+        "title": measure.title,
+        "metrics": options_of_metric(request),
         "sizes": parameters.options(request, "size", sizes, grid.packet_bytes),
         "kind": places.kind,
-        "sites": len(places.number_of),
-        "paths": sum(cell.paths for cell in cells),
-        "bad": sum(cell.bad for cell in cells),
-        "unmeasured": sum(cell.paths - cell.measured for cell in cells),
-        "with_incident": sum(cell.with_incident for cell in cells),
-        "bad_words": figures.percent(BAD_RATIO),
+        **totals(shown),
+        "bad_of_many": _bad_words(shown, 2),
         "heads": [(places.names[number], places.sites[number]) for number in numbers],
         "left_out": len(places.names) - len(numbers),
-        "body": _body_html(shown, numbers, _cell_query(grid.packet_bytes)),
+        "body": _body_html(shown, measure, numbers),
         "legend": legend.legend(grid, measure),
         **below_grid(now, len(grid.open_incidents)),
     }
     return render(request, "pages/grid/places.html", context)
 
 
-def _numbers_shown(shown: PlaceGrid) -> list[int]:
+def numbers_shown(shown: PlaceGrid) -> list[int]:
     """The places with a row and a column: all in the order of their names, of too many those with most bad paths."""
     everything = range(len(shown.places.names))
     if len(everything) <= MOST_PLACES:
@@ -115,40 +166,45 @@ def _numbers_shown(shown: PlaceGrid) -> list[int]:
     return sorted(sorted(everything, key=lambda number: -bad[number])[:MOST_PLACES])
 
 
-def _cell_query(packet_bytes: int | None) -> dict[str, Any]:
-    return {"period": "hour", **({} if packet_bytes is None else {"size": packet_bytes})}
+def cell_query(grid: Grid) -> dict[str, Any]:
+    """The choices of the grid of sites that a cell leads to."""
+    size = {} if grid.packet_bytes is None else {"size": grid.packet_bytes}
+    metric = {choice.metric: choice for choice in MetricChoice}[grid.metric]
+    return {"period": grid.period, **size, **({} if metric is MetricChoice.LOSS else {"metric": metric})}
 
 
-def _body_html(shown: PlaceGrid, numbers: Iterable[int], kept: dict[str, Any]) -> SafeString:
+def _body_html(shown: PlaceGrid, measure: MetricFormat, numbers: Iterable[int]) -> SafeString:
     """The rows of the table. All names from the mesh are escaped here."""
-    names, rows = shown.places.names, []
+    names, kept, rows = shown.places.names, cell_query(shown.grid), []
     for source in numbers:
         cells = []
         for to in numbers:
-            cell = shown.cells.get((source, to))
             query = urlencode({"from": names[source], "to": names[to], **kept})
-            cells.append(LEFT_OUT if cell is None else _cell_html(shown, cell, names[source], names[to], query))
+            is_there = (source, to) in shown.cells
+            cells.append(_cell_html(shown, measure, source, to, query) if is_there else LEFT_OUT)
         rows.append(f'<tr><th scope="row">{escape(names[source])}</th>{"".join(cells)}</tr>')
     return mark_safe("\n".join(rows))
 
 
-def _cell_html(shown: PlaceGrid, cell: PairCell, source: str, to: str, query: str) -> str:
-    grid, worst = shown.grid, cell.worst
-    style = cell_style(grid, measure_of_grid(grid), worst) + (" incident" if cell.with_incident else "")
+def _cell_html(shown: PlaceGrid, measure: MetricFormat, source: int, to: int, query: str) -> str:
+    grid, cell = shown.grid, shown.cells[source, to]
+    style = cell_style(grid, measure, cell.worst) + (" incident" if cell.with_incident else "")
     sign = f'<b class="sign" aria-hidden="true">{INCIDENT_SIGN}</b>' if cell.with_incident else ""
     unmeasured = cell.paths - cell.measured
-    few = f"{cell.bad:,} of {cell.paths:,}" + (f", {unmeasured:,} –" if unmeasured else "")
+    few = f"{cell.paths:,}" if shown.bad_from is None else f"{cell.bad:,} of {cell.paths:,}"
+    few += f", {unmeasured:,} –" if unmeasured else ""
     return (
-        f'<td class="{style}"><a href="?{escape(query)}" aria-label="{escape(_said(shown, cell, source, to))}">'
-        f"<span>{sign}{escape(cell_text(grid, worst))}<small>{few}</small></span></a></td>"
+        f'<td class="{style}"><a href="?{escape(query)}" aria-label="{escape(pair_sentence(shown, source, to))}">'
+        f"<span>{sign}{escape(cell_text(grid, cell.worst))}<small>{few}</small></span></a></td>"
     )
 
 
-def _said(shown: PlaceGrid, cell: PairCell, source: str, to: str) -> str:
-    """The cell as a sentence."""
-    verb = "loses" if cell.bad == 1 else "lose"
-    paths = "path" if cell.paths == 1 else "paths"
-    parts = [f"{source} to {to}: {cell.bad:,} of {cell.paths:,} {paths} {verb} {figures.percent(BAD_RATIO)} or more"]
+def pair_sentence(shown: PlaceGrid, source: int, to: int) -> str:
+    """The figures from a place to another as a sentence."""
+    cell, names = shown.cells[source, to], shown.places.names
+    paths = f"{cell.paths:,} {'path' if cell.paths == 1 else 'paths'}"
+    many = paths if shown.bad_from is None else f"{cell.bad:,} of {paths} {_bad_words(shown, cell.bad)}"
+    parts = [f"{names[source]} to {names[to]}: {many}"]
     if cell.with_incident:
         parts.append(f"{cell.with_incident:,} with an open incident")
     if cell.paths > cell.measured:

@@ -17,7 +17,7 @@ from monitor.web.pages.grid import drawn, legend, matrix
 from monitor.web.pages.grid.below import below_grid
 from monitor.web.pages.grid.choices import options_of_view
 from monitor.web.pages.grid.contents import GridContents, load_contents, remember
-from monitor.web.pages.grid.places import wide_page
+from monitor.web.pages.grid.places import reverse_query, wide_page
 from monitor.web.pages.grid.worst import worst_rows
 from monitor.web.pages.wall.view import wall_page, wants_wall
 from monitor.web.request import parameters
@@ -83,10 +83,9 @@ def _between(request: HttpRequest, places: SitePlaces | None) -> dict[str, Any]:
     if between is None:
         return {}
     source, to = between
-    others = {name: values for name, values in parameters.kept(request).items() if name not in ("from", "to")}
     return {
         "between": between,
         "place_kind": "group" if places is None else places.kind,
-        "reverse_query": urlencode({**others, "from": to, "to": source}, doseq=True),
+        "reverse_query": reverse_query(request),
         "list_query": urlencode({"from": source, "to": to}),
     }

@@ -14,6 +14,7 @@ from math import cos, radians
 
 import numpy as np
 import numpy.typing as npt
+from django.urls import reverse
 
 from monitor.analysis.geography import great_circle_km
 from monitor.archive.queries.metrics import Metric
@@ -65,20 +66,29 @@ class MapSite:
 
 
 @dataclass(frozen=True, slots=True)
-class PairLine:
-    """All paths between two sites, both ways, shown as the worst of them. `pieces`: SVG path data."""
+class LineText:
+    """A line between two sites: its class, sentence, sign, and the address that it opens."""
 
-    pieces: str
+    ends: tuple[str, str]
     style: str
     sentence: str
-    path_id: int
+    address: str
     sign: str
+
+
+@dataclass(frozen=True, slots=True)
+class PairLine:
+    """A line as it is drawn. `pieces`: SVG path data."""
+
+    pieces: str
+    text: LineText
     sign_at: tuple[float, float] | None
 
 
 @dataclass(frozen=True, slots=True)
 class WorldMap:
-    """`land_at`: how far east the outline of the land is moved, once for each copy of the world in view."""
+    """`land_at`: how far east the outline of the land is moved, once for each copy of the world in view. `dots`: SVG
+    path data of sites without a name."""
 
     left: float
     top: float
@@ -90,20 +100,35 @@ class WorldMap:
     places: tuple[MapSite, ...]
     lines: tuple[PairLine, ...]
     pairs: int
+    dots: str
 
 
-def world_map(grid: Grid, where: Mapping[int, tuple[float, float]]) -> WorldMap | None:
-    """The map of a grid; None without sites. `where` has each site's (latitude_deg, longitude_deg) by its id."""
+def world_map(grid: Grid, where: Mapping[int, tuple[float, float]], query: str = "") -> WorldMap | None:
+    """The map of a grid; None without sites. `where` has each site's (latitude_deg, longitude_deg) by its id, and
+    `query` is that of the address of a path."""
     sites = {site.name: site for site in (*grid.sources, *grid.destinations)}
     if not sites:
         return None
-    at = {name: where[site.id] for name, site in sites.items()}
-    cut = empty_meridian([longitude for _, longitude in at.values()])
     pairs = list(_pairs(grid.metric, grid.figures))
     drawn = sorted(pairs, key=lambda pair: badness(grid.metric, pair[0]))[-LINES_SHOWN:]
-    arcs = [great_circle(at[pair.source], at[pair.destination]) for pair, _ in drawn]
     measure = cells.measure_of_grid(grid)
+    lines = [_text(grid, measure, pair, others, query) for pair, others in drawn]
+    return draw_map(sites.values(), {name: where[site.id] for name, site in sites.items()}, lines, len(pairs))
+
+
+def draw_map(
+    named: Iterable[GridSite],
+    at: Mapping[str, tuple[float, float]],
+    lines: Sequence[LineText],
+    pairs: int,
+) -> WorldMap:
+    """The map of these lines, of so many pairs, with the sites `named`; of all others that `at` has a place for, only
+    dots."""
+    named = list(named)
+    cut = empty_meridian([longitude for _, longitude in at.values()])
+    arcs = [great_circle(at[line.ends[0]], at[line.ends[1]]) for line in lines]
     view = _view([*arcs, np.array([(longitude, latitude) for latitude, longitude in at.values()])], cut)
+    others = [at[name] for name in at.keys() - {site.name for site in named}]
     return WorldMap(
         left=view.left,
         top=view.top,
@@ -112,12 +137,19 @@ def world_map(grid: Grid, where: Mapping[int, tuple[float, float]]) -> WorldMap 
         x_scale=view.x_scale,
         letter=view.width / LETTERS_A_LINE,
         land_at=(-cut - 360.0, -cut, 360.0 - cut),
-        places=tuple(_places(sites.values(), at, view)),
-        lines=tuple(
-            _line(grid, measure, pair, others, arc, view) for (pair, others), arc in zip(drawn, arcs, strict=True)
-        ),
-        pairs=len(pairs),
+        places=tuple(_places(named, at, view)) if named else (),
+        lines=tuple(_line(line, arc, view) for line, arc in zip(lines, arcs, strict=True)),
+        pairs=pairs,
+        dots=_dots(others, view),
     )
+
+
+def _dots(places: Sequence[tuple[float, float]], view: _View) -> str:
+    """A dot at each of these (latitude, longitude), once where several sites lie together."""
+    if not places:
+        return ""
+    points = view.project(np.array([(longitude, latitude) for latitude, longitude in places]))
+    return "".join(sorted({f"M{x:.2f} {y:.2f}h0" for x, y in points.tolist()}))
 
 
 def empty_meridian(longitudes_deg: Sequence[float]) -> float:
@@ -189,22 +221,23 @@ def _pairs(metric: Metric, figures: Iterable[PathFigures]) -> Iterator[tuple[Pat
         yield chosen, [path for path in together if path is not chosen]
 
 
-def _line(
-    grid: Grid, measure: MetricFormat, chosen: PathFigures, others: list[PathFigures], arc: Points, view: _View
-) -> PairLine:
+def _text(grid: Grid, measure: MetricFormat, chosen: PathFigures, others: list[PathFigures], query: str) -> LineText:
     troubled = any(path.incident_id is not None for path in (chosen, *others))
     has_outage = any(path.has_outage for path in (chosen, *others))
-    sign = cells.INCIDENT_SIGN if troubled else cells.OUTAGE_SIGN if has_outage else ""
-    along = view.project(arc)
-    middle = along[len(along) // 2]
-    return PairLine(
-        pieces=_pieces(along, view),
+    return LineText(
+        ends=(chosen.source, chosen.destination),
         style=cells.cell_style(grid, measure, chosen) + (" incident" if troubled else ""),
         sentence="; ".join(cells.sentence(grid, path) for path in (chosen, *others)),
-        path_id=chosen.path_id,
-        sign=sign,
-        sign_at=(round(float(middle[0]), 2), round(float(middle[1]), 2)) if sign else None,
+        address=f"{reverse('path', args=[chosen.path_id])}?{query}",
+        sign=cells.INCIDENT_SIGN if troubled else cells.OUTAGE_SIGN if has_outage else "",
     )
+
+
+def _line(text: LineText, arc: Points, view: _View) -> PairLine:
+    along = view.project(arc)
+    middle = along[len(along) // 2]
+    sign_at = (round(float(middle[0]), 2), round(float(middle[1]), 2)) if text.sign else None
+    return PairLine(_pieces(along, view), text, sign_at)
 
 
 def _pieces(along: Points, view: _View) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -9,8 +11,12 @@ from django.utils import timezone
 from monitor.alerts.evidence.words import since
 from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Mesh
+from monitor.overview.grid import Grid, GridSite
 from monitor.overview.mesh_state import load_mesh_state
+from monitor.overview.wide.losses import PlaceGrid
+from monitor.overview.wide.places import load_places
 from monitor.web.pages.grid.cells import measure_of_grid
+from monitor.web.pages.grid.places import load_chosen_places, numbers_shown, shows_places
 from monitor.web.pages.wall.drawing import grid_svg
 from monitor.web.request.grid_choices import load_chosen_grid
 
@@ -24,13 +30,17 @@ def wants_wall(request: HttpRequest) -> bool:
 
 
 def wall_page(request: HttpRequest) -> HttpResponse:
-    """The grid that the address chooses, for a wall screen; dark, unless ?theme=light."""
+    """The grid that the address chooses, of many sites that of their groups, for a wall screen; dark, unless
+    ?theme=light."""
     now = timezone.now()
     theme = request.GET.get("theme")
-    grid = load_chosen_grid(request, now)
+    places = load_places()
+    shown = load_chosen_places(request, places, now) if places is not None and shows_places(request, places) else None
+    grid = load_chosen_grid(request, now) if shown is None else _of_places(shown)
     measure = measure_of_grid(grid)
     fresh = freshness.load()
-    state = load_mesh_state(fresh, now, grid)
+    state = load_mesh_state(fresh, now, grid if shown is None else None)
+    kind = "site" if shown is None else shown.places.kind
     context = {
         "mesh": Mesh.objects.first(),
         "now": now,
@@ -42,8 +52,21 @@ def wall_page(request: HttpRequest) -> HttpResponse:
         "stale": fresh.stale_at(now),
         "title": measure.title,
         "grid": grid,
-        "svg": grid_svg(grid, measure, f"{measure.title} from each site (rows) to each site (columns)")
+        "shown": shown,
+        "svg": grid_svg(grid, measure, f"{measure.title} from each {kind} (rows) to each {kind} (columns)")
         if grid.sources
         else "",
     }
     return render(request, "pages/wall/wall.html", context)
+
+
+def _of_places(shown: PlaceGrid) -> Grid:
+    """The places as rows and columns: between two the worst path, with an open incident where any of the paths has."""
+    sites = {number: GridSite(number, shown.places.names[number], "") for number in numbers_shown(shown)}
+    figures = [
+        replace(cell.worst, source=sites[source].name, destination=sites[to].name, incident_id=cell.incident_id)
+        for (source, to), cell in shown.cells.items()
+        if source in sites and to in sites
+    ]
+    ends = tuple(sites.values())
+    return replace(shown.grid, sources=ends, destinations=ends, figures=tuple(figures))

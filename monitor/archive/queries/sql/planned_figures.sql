@@ -1,6 +1,6 @@
--- Of each path in use with a test of these kinds, from a site of `sources` to one of `destinations` (null: any), its ends
--- and the packets of the period; nulls without a summary. `place` numbers the place of each site. `badness` orders paths as
--- monitor.overview.path_figures.badness: all lost, loss, no loss, only failed tests, no data; then by loss, then by path.
+-- Of each path in use with a test of these kinds, from a site of `sources` to one of `destinations` (null: any), its ends,
+-- the packets of the period and a metric's value (null for the loss, which the packets tell); nulls without a summary. `place` numbers the place of each site. `badness` orders paths as
+-- monitor.overview.path_figures.badness.
 -- Paths and summaries are grouped and not joined: of the newest hours the planner expects a single row, and would join
 -- 100,000 to 100,000 row by row.
 place AS MATERIALIZED (
@@ -14,12 +14,12 @@ counted AS (
         path_id, max(source_id) AS source_id, max(destination_id) AS destination_id, max(family) AS family,
         sum(bursts) AS bursts, sum(bursts_all_lost) AS bursts_all_lost,
         sum(bursts_during_test) AS bursts_during_test, sum(bursts_not_measured) AS bursts_not_measured,
-        sum(sent) AS sent, sum(received) AS received
+        sum(sent) AS sent, sum(received) AS received, max(value) AS value
     FROM (
         SELECT
             id AS path_id, source_id, destination_id, family, NULL::bigint AS bursts, NULL::bigint AS bursts_all_lost,
             NULL::bigint AS bursts_during_test, NULL::bigint AS bursts_not_measured, NULL::bigint AS sent,
-            NULL::bigint AS received
+            NULL::bigint AS received, NULL::double precision AS value
         FROM path
         WHERE
             retired_at IS NULL
@@ -29,9 +29,7 @@ counted AS (
                 WHERE measurement.path_id = path.id AND measurement.retired_at IS NULL AND test.kind = ANY(%(kinds)s)
             )
         UNION ALL
-        SELECT
-            path_id, NULL, NULL, NULL, bursts, bursts_all_lost, bursts_during_test, bursts_not_measured, sent, received
-        FROM ({pieces}) AS piece
+        {summaries}
     ) AS path_or_summary
     GROUP BY path_id
     HAVING max(source_id) IS NOT NULL
@@ -40,13 +38,8 @@ planned AS (
     SELECT
         path_id, family, source.site AS source, destination.site AS destination,
         source.place AS from_place, destination.place AS to_place,
-        bursts, bursts_all_lost, bursts_during_test, bursts_not_measured, sent, received,
-        (
-            CASE
-                WHEN sent IS NULL THEN 0 WHEN sent = 0 THEN 1 WHEN received = sent THEN 2 WHEN received > 0 THEN 3 ELSE 4
-            END::bigint << 52
-        )
-        + (round(coalesce(1000000 * (sent - received) / nullif(sent, 0), 0))::bigint << 31) - path_id AS badness
+        bursts, bursts_all_lost, bursts_during_test, bursts_not_measured, sent, received, value,
+        {badness} AS badness
     FROM counted
     INNER JOIN place AS source ON source.host_id = source_id
     INNER JOIN place AS destination ON destination.host_id = destination_id

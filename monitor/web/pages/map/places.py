@@ -1,0 +1,90 @@
+"""The map of a mesh of many sites: a line for each two groups, or regions, with trouble: the worst path between them.
+
+In: the shared counts of the first page. A line opens the map of the paths of its groups, as a cell the grid of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from monitor.mesh.models import Mesh, Site
+from monitor.overview.grid import GridSite
+from monitor.overview.measures import MetricFormat
+from monitor.overview.path_figures import badness
+from monitor.overview.wide.losses import PairCell, PlaceGrid
+from monitor.overview.wide.places import SitePlaces
+from monitor.web.pages.grid import legend
+from monitor.web.pages.grid.cells import INCIDENT_SIGN, cell_style, measure_of_grid
+from monitor.web.pages.grid.places import cell_query, load_chosen_places, pair_sentence, totals
+from monitor.web.pages.map.world_map import LineText, draw_map
+from monitor.web.request import parameters
+from monitor.web.request.grid_choices import options_of_metric
+
+MOST_CELLS = 100 * 100
+"""Of a map with a line for each pair of sites."""
+MOST_LINES = 60
+"""Of the groups; these are far apart, and more lines are a tangle."""
+
+
+def map_of_places(request: HttpRequest, places: SitePlaces, now: datetime) -> HttpResponse:
+    """The map of the groups, or regions, of a mesh of many sites."""
+    shown = load_chosen_places(request, places, now)
+    grid, measure = shown.grid, measure_of_grid(shown.grid)
+    rows = list(Site.objects.in_use().values_list("id", "name", "title", "latitude_deg", "longitude_deg"))
+    lines = _lines(shown, measure)
+    drawn = lines[-MOST_LINES:]
+    ends = {name for line in drawn for name in line.ends}
+    named = [GridSite(site_id, name, title) for site_id, name, title, _, _ in rows if name in ends]
+    at = {name: (latitude, longitude) for _, name, _, latitude, longitude in rows}
+    sizes = [(f"{size} B", size) for size in grid.packet_sizes]
+    context: dict[str, Any] = {
+        "mesh": Mesh.objects.first(),
+        "now": now,
+        "shown": shown,
+        "grid": grid,
+        "title": measure.title,
+        "kind": places.kind,
+        "only_trouble": shown.bad_from is not None,
+        "metrics": options_of_metric(request),
+        "sizes": parameters.options(request, "size", sizes, grid.packet_bytes),
+        "map": draw_map(named, at, drawn, len(lines)),
+        "legend": legend.legend(grid, measure),
+        **totals(shown),
+    }
+    return render(request, "pages/map/places.html", context)
+
+
+def _lines(shown: PlaceGrid, measure: MetricFormat) -> list[LineText]:
+    """A line for each two places, the worst of both directions, the worst last. Of a metric with a bound, only of those
+    with a bad path, an open incident, or no data."""
+    grid, names = shown.grid, shown.places.names
+    between: dict[frozenset[int], list[tuple[int, int]]] = defaultdict(list)
+    for ends in shown.cells:
+        between[frozenset(ends)].append(ends)
+    lines = []
+    for both in between.values():
+        if shown.bad_from is not None and not any(_has_trouble(shown.cells[ends]) for ends in both):
+            continue
+        ordered = sorted(both, key=lambda ends: badness(grid.metric, shown.cells[ends].worst), reverse=True)
+        source, to = ordered[0]
+        worst = shown.cells[source, to].worst
+        troubled = any(shown.cells[ends].with_incident for ends in both)
+        text = LineText(
+            ends=(worst.source, worst.destination),
+            style=cell_style(grid, measure, worst) + (" incident" if troubled else ""),
+            sentence="; ".join(pair_sentence(shown, *ends) for ends in ordered),
+            address=f"?{urlencode({'from': names[source], 'to': names[to], **cell_query(grid)})}",
+            sign=INCIDENT_SIGN if troubled else "",
+        )
+        lines.append((troubled, badness(grid.metric, worst), text))
+    return [text for _, _, text in sorted(lines, key=lambda line: line[:2])]
+
+
+def _has_trouble(cell: PairCell) -> bool:
+    return cell.bad > 0 or cell.with_incident > 0 or cell.measured == 0
