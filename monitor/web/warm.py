@@ -20,6 +20,7 @@ from monitor.web.charts import bundle
 from monitor.web.charts.catalogue import empty_charts
 from monitor.web.charts.compiled import compile_layouts
 from monitor.web.pages.grid.places import shows_sites
+from monitor.web.pages.status.view import make_early
 from monitor.web.request.grid_choices import load_early
 
 log = logging.getLogger(__name__)
@@ -39,9 +40,10 @@ def prepare() -> None:
 
 
 def warm_up() -> None:
-    """Load the grid of the first page, and make the files of interactive charts that are not there yet; both in threads
-    beside the requests."""
+    """Load the grid of the first page, make the status page of many sites, and the files of interactive charts that are
+    not there yet; all in threads beside the requests."""
     load_early(HttpRequest(), timezone.now(), is_shown=lambda: shows_sites(HttpRequest()))
+    make_early()
     Thread(target=_make_chart_files, name="charts", daemon=True).start()
 
 

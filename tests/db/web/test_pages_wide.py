@@ -12,14 +12,15 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from monitor.alerts.models import Incident, IncidentPath
-from monitor.archive.models import BurstHour
-from monitor.mesh.models import Group, Mesh, Path, Site, Test
+from monitor.archive.models import BurstDay, BurstHour
+from monitor.mesh.models import Group, Measurement, MeasurementPeriod, Mesh, Path, Site, Test
 from monitor.overview.wide import losses
 from monitor.web.pages.status import view as status
 from tests.db.pages_mesh import HOUR, NOW
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
+MIDNIGHT = NOW.replace(hour=0, minute=0)
 GROUPS = ("alps", "baltic", "coast")
 ROWS = (
     """
@@ -283,6 +284,66 @@ def test_the_status_has_the_worst_sites_of_many(fetch, make_wide):
     assert set(listed[:2]) == {name_of(100), name_of(101)}
     assert "2 more" in html
     status.forget()
+
+
+@pytest.fixture
+def kept_status(monkeypatch):
+    """The status page of many sites, made in the reader's own thread where it would be made beside."""
+    for module in (status, status.shares):
+        monkeypatch.setattr(module, "SHARED_FROM_SITES", 20)
+    monkeypatch.setattr(status.shares._earlier, "_load_beside", lambda key, now, load: None)
+    made = []
+    monkeypatch.setattr(status, "_make_beside", lambda: made.append(status._keep(status._made())))
+    status.forget()
+    yield made
+    status.forget()
+
+
+def test_an_older_status_of_many_sites_is_shown_while_a_newer_is_made(fetch, mesh, kept_status, monkeypatch):
+    clock = status.time.time()
+    monkeypatch.setattr(status.time, "time", lambda: clock)
+    first = fetch("/status/")
+    clock += status.KEPT_S + 1
+
+    assert fetch("/status/") == first
+    assert len(kept_status) == 1
+    clock += status.KEPT_S - 1
+    fetch("/status/")
+    assert len(kept_status) == 1, "the newer page is young"
+    clock += status.SHOWN_S + 1
+    fetch("/status/")
+    assert len(kept_status) == 1, "a page of long ago is not shown"
+
+
+def test_a_status_with_kept_earlier_bars_is_that_of_counting_all(make_wide, kept_status, monkeypatch):
+    make_wide(24)
+    began_at = NOW - timedelta(days=5)
+    Measurement.objects.update(started_at=began_at)
+    MeasurementPeriod.objects.bulk_create(
+        MeasurementPeriod(measurement=measurement, every_s=60, packet_bytes=[100], started_at=began_at)
+        for measurement in Measurement.objects.all()
+    )
+    path = Path.objects.order_by("id")[0]
+    for hours, bursts in ((1, 30), (2, 10), (7, 60)):
+        BurstHour.objects.create(**summary(path, HOUR - timedelta(hours=hours), bursts))
+    for days, bursts in ((1, 1440), (2, 700), (4, 200)):
+        BurstDay.objects.create(**summary(path, MIDNIGHT - timedelta(days=days), bursts, "day"))
+
+    status.load_status(NOW - timedelta(minutes=70))
+    kept = status.load_status(NOW)
+    monkeypatch.setattr(status.shares, "SHARED_FROM_SITES", 1000)
+    counted = status.load_status(NOW)
+
+    assert kept.earlier_at == NOW - timedelta(minutes=70)
+    assert counted.earlier_at is None
+    assert kept.sites == counted.sites
+    assert "of data received" in counted.sites[0].hours.sentence
+
+
+def summary(path, at, bursts, step="hour"):
+    fields = ("bursts_all_lost", "bursts_during_test", "bursts_not_measured", "duplicates", "reordered")
+    packets = {"sent": 10 * bursts, "received": 10 * bursts, "bursts": bursts, "bursts_none_lost": bursts}
+    return {"path_id": path.pk, "packet_bytes": 100, step: at, **dict.fromkeys(fields, 0), **packets}
 
 
 def test_the_table_of_many_sites_is_by_group(fetch, mesh):

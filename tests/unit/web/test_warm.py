@@ -31,6 +31,7 @@ def loads(monkeypatch):
     monkeypatch.setattr(grid_choices, "_large", {})
     monkeypatch.setattr(warm.timezone, "now", lambda: NOW)
     monkeypatch.setattr(warm, "_make_chart_files", lambda: None)
+    monkeypatch.setattr(warm, "make_early", lambda: None)
     monkeypatch.setattr(warm, "shows_sites", lambda request: True)
     yield loads
     loads.may_end.set()

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
+import numpy as np
+
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, Trouble
 from monitor.alerts.evidence import words
@@ -19,13 +21,13 @@ from monitor.alerts.incidents.gravest import active_findings, gravest_first
 from monitor.alerts.incidents.queries import incidents_between
 from monitor.alerts.models import Incident, QuietPeriod
 from monitor.analysis import figures
-from monitor.archive.queries.operation.uptime import UptimeStep, incident_shares, measured_shares, measured_since
 from monitor.archive.queries.path_states import PathState
 from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Group, Mesh, Path, Site
 from monitor.overview.mesh_state import MeshState, load_mesh_state
 from monitor.overview.path_conditions import conditions_at
 from monitor.web.pages.status.bars import Bars, UptimeBar, draw
+from monitor.web.pages.status.shares import StepShares, load_shares
 
 DAYS = 90
 HOURS = 24
@@ -42,7 +44,6 @@ _SYMPTOMS = {
     Effect.LOW_THROUGHPUT: "low throughput",
 }
 MOST_SYMPTOMS = 2
-Shares = Mapping[tuple[int, datetime], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +86,32 @@ class SiteUptime:
 
 
 @dataclass(frozen=True, slots=True)
+class _Sites:
+    """The sites that are listed, of so many; `earlier_at` as in `SiteShares`."""
+
+    listed: tuple[SiteUptime, ...]
+    number: int
+    earlier_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class StatusView:
-    """The status page."""
+    """The status page. `earlier_at` is when the bars of earlier days and hours were counted; None where that is now."""
 
     mesh_name: str
     state: str
     style: str
     sites: tuple[SiteUptime, ...]
-    more_sites: int
+    all_sites: int
+    earlier_at: datetime | None
     open: tuple[PublicIncident, ...]
     past: tuple[PublicIncident, ...]
     more_past: int
     maintenance: tuple[PublicMaintenance, ...]
+
+    @property
+    def more_sites(self) -> int:
+        return self.all_sites - len(self.sites)
 
 
 def load_status(now: datetime) -> StatusView:
@@ -107,13 +122,14 @@ def load_status(now: datetime) -> StatusView:
     # Merged incidents go on as part of another.
     ended = [row for row in recent if row.closed_at is not None and row.merged_into_id is None]
     past = [_public(row) for row in sorted(ended, key=lambda row: row.closed_at or now, reverse=True)]
-    sites, more_sites = _sites(state, now)
+    sites = _sites(state, now)
     return StatusView(
         mesh_name="" if mesh is None else mesh.name,
         state=_state(state),
         style=state.style,
-        sites=tuple(sites),
-        more_sites=more_sites,
+        sites=sites.listed,
+        all_sites=sites.number,
+        earlier_at=sites.earlier_at,
         open=tuple(_public(row) for row in state.incidents),
         past=tuple(past[:MOST_PAST]),
         more_past=max(0, len(past) - MOST_PAST),
@@ -142,21 +158,19 @@ def _state(state: MeshState) -> str:
     return f"No open incidents; {'; '.join(checked)}." if checked and state.style == "unknown" else state.title
 
 
-def _sites(state: MeshState, now: datetime) -> tuple[list[SiteUptime], int]:
-    """The sites by name, of too many those with most open incidents and the least uptime, and the number of others."""
+def _sites(state: MeshState, now: datetime) -> _Sites:
+    """The sites by name, of too many those with most open incidents and the least uptime."""
     midnight = datetime.combine(now.astimezone(UTC).date(), time(), UTC)
     days = [midnight - timedelta(days=number) for number in range(DAYS - 1, -1, -1)]
     hours = [midnight + timedelta(hours=number) for number in range(now.astimezone(UTC).hour + 1)]
-    since_of = measured_since()
-    by_day = _shares(UptimeStep.DAY, days, since_of, now)
-    by_hour = _shares(UptimeStep.HOUR, hours, since_of, now)
+    shares = load_shares(days, hours, now)
+    since_of, by_day, by_hour = shares.since, shares.days, shares.hours
     begun = [site_id for site_id, since in since_of.items() if since >= hours[-1]]
     for site_id, share in _current_shares(begun, now).items():
-        by_day[1][site_id, midnight] = by_hour[1][site_id, hours[-1]] = share
+        by_day.measured[site_id, midnight] = by_hour.measured[site_id, hours[-1]] = share
     troubled = Counter(site for incident in state.incidents for site in _sites_of(incident))
     every_site = list(Site.objects.in_use().values_list("id", "name", "title"))
-    daily = {site_id: [_bar(site_id, at, f"{at:%Y-%m-%d}", *by_day) for at in days] for site_id, _, _ in every_site}
-    uptime = {site_id: _uptime(bars, since_of.get(site_id, now), now) for site_id, bars in daily.items()}
+    uptime = _uptimes([site_id for site_id, _, _ in every_site], days, by_day, since_of, now)
 
     def order(site: tuple[int, str, str]) -> tuple[int, float]:
         ratio = uptime[site[0]]
@@ -165,36 +179,20 @@ def _sites(state: MeshState, now: datetime) -> tuple[list[SiteUptime], int]:
     listed = every_site if len(every_site) <= MOST_SITES else sorted(every_site, key=order)[:MOST_SITES]
     sites = []
     for site_id, name, title in listed:
-        hourly = [_bar(site_id, at, f"{at:%H:%M} UTC", *by_hour) for at in hours]
+        daily = [_bar(site_id, at, f"{at:%Y-%m-%d}", by_day) for at in days]
+        hourly = [_bar(site_id, at, f"{at:%H:%M} UTC", by_hour) for at in hours]
         sites.append(
             SiteUptime(
                 name,
                 title,
-                draw(daily[site_id], f"{name}, last {DAYS} days", DAYS),
+                draw(daily, f"{name}, last {DAYS} days", DAYS),
                 draw(hourly, f"{name}, today by hour", HOURS),
                 uptime[site_id],
                 _period(since_of.get(site_id), days[0]),
                 troubled[name],
             )
         )
-    return sites, len(every_site) - len(sites)
-
-
-def _shares(
-    step: UptimeStep, steps: Sequence[datetime], since_of: Mapping[int, datetime], now: datetime
-) -> tuple[Shares, dict[tuple[int, datetime], float]]:
-    """The share of path time with an open incident, and that of planned measurements, by site and step."""
-    length = timedelta(hours=1) if step is UptimeStep.HOUR else timedelta(days=1)
-    since, until = steps[0], steps[-1] + length
-    open_ratio = {}
-    for share in incident_shares(step, since, until, now):
-        path_s = share.paths * _elapsed_s(share.at, length, since_of.get(share.site_id, share.at), now)
-        open_ratio[share.site_id, share.at] = min(1.0, share.incident_s / path_s)
-    measured_ratio = {
-        (share.site_id, share.at): min(1.0, share.measured / share.planned)
-        for share in measured_shares(step, since, until, now)
-    }
-    return open_ratio, measured_ratio
+    return _Sites(tuple(sites), len(every_site), shares.earlier_at)
 
 
 def _current_shares(site_ids: Sequence[int], now: datetime) -> dict[int, float]:
@@ -210,24 +208,38 @@ def _current_shares(site_ids: Sequence[int], now: datetime) -> dict[int, float]:
     return {site_id: 1.0 - of_site.count(PathState.NO_DATA) / len(of_site) for site_id, of_site in states.items()}
 
 
-def _elapsed_s(at: datetime, length: timedelta, since: datetime, now: datetime) -> float:
-    """Seconds of a step that have passed since the site began to be measured."""
-    return max(1.0, (min(at + length, now) - max(at, since)).total_seconds())
+def _bar(site_id: int, at: datetime, name: str, shares: StepShares) -> UptimeBar:
+    return UptimeBar(at, name, shares.incident.get((site_id, at), 0.0), shares.measured.get((site_id, at)))
 
 
-def _bar(site_id: int, at: datetime, name: str, open_ratio: Shares, measured_ratio: Shares) -> UptimeBar:
-    return UptimeBar(at, name, open_ratio.get((site_id, at), 0.0), measured_ratio.get((site_id, at)))
-
-
-def _uptime(bars: Sequence[UptimeBar], since: datetime, now: datetime) -> float | None:
-    """The mean share without incidents over the time with measurements: time without any is neither up nor down."""
-    lengths_s = [_elapsed_s(bar.at, timedelta(days=1), since, now) for bar in bars]
-    measured_s = sum(
-        length_s * (1.0 if bar.incident_ratio > 0.0 else bar.measured_ratio or 0.0)
-        for bar, length_s in zip(bars, lengths_s, strict=True)
+def _uptimes(
+    site_ids: Sequence[int],
+    days: Sequence[datetime],
+    shares: StepShares,
+    since_of: Mapping[int, datetime],
+    now: datetime,
+) -> dict[int, float | None]:
+    """Of each site the mean share without incidents over the time with measurements: time without any is neither up
+    nor down."""
+    row = {site_id: number for number, site_id in enumerate(site_ids)}
+    column = {at: number for number, at in enumerate(days)}
+    incident, measured = np.zeros((len(row), len(column))), np.zeros((len(row), len(column)))
+    for filled, ratios in ((incident, shares.incident), (measured, shares.measured)):
+        for (site_id, at), ratio in ratios.items():
+            if site_id in row and at in column:
+                filled[row[site_id], column[at]] = ratio
+    begins_s = np.array([at.timestamp() for at in days])
+    since_s = np.array([since_of.get(site_id, now).timestamp() for site_id in site_ids]).reshape(-1, 1)
+    lengths_s = np.minimum(begins_s + timedelta(days=1).total_seconds(), now.timestamp()) - np.maximum(
+        begins_s, since_s
     )
-    down_s = sum(bar.incident_ratio * length_s for bar, length_s in zip(bars, lengths_s, strict=True))
-    return None if measured_s == 0.0 else 1.0 - down_s / measured_s
+    lengths_s = np.maximum(lengths_s, 1.0)
+    measured_s = (lengths_s * np.where(incident > 0.0, 1.0, measured)).sum(axis=1).tolist()
+    down_s = (lengths_s * incident).sum(axis=1).tolist()
+    return {
+        site_id: None if measured_s[number] == 0.0 else 1.0 - down_s[number] / measured_s[number]
+        for site_id, number in row.items()
+    }
 
 
 def _period(since: datetime | None, first_day: datetime) -> str:
