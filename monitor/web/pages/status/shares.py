@@ -1,8 +1,8 @@
 """The shares of sites on the status page: path time with an open incident, and planned measurements that arrived.
 
 In: the days and the hours that have bars, and the time. Out: `SiteShares`. Of many sites, those of days and hours that
-ended some time ago are shared by all readers for some minutes: a site of 1,000 has 100 paths, and 90 days of them are
-nine million summaries.
+ended some time ago are shared by all readers for some minutes: 1,000 sites with 100 paths each have nine million
+summaries of 90 days.
 """
 
 from __future__ import annotations
