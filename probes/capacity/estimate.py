@@ -175,16 +175,27 @@ def _check_resolution(kinds: _TrainsByPurpose) -> Estimate | None:
 
 
 def _check_per_packet(kinds: _TrainsByPurpose) -> Estimate | None:
-    """Detect a limit per packet: small packets spaced like large packets. None if too few small trains are usable."""
-    small, large = _rates("small trains", kinds.small), _rates("trains", kinds.long)
-    if small is None or large is None or not (small.settled and large.settled):
+    """Detect a limit per packet: small packets spaced like large packets. On a busy path or host, which makes gaps
+    differ, only small packets that are quicker exclude it. None if too few small trains are complete."""
+    candidates = _candidates(kinds)
+    settled = [rates for rates in candidates if rates.settled]
+    complete = _complete(kinds.small)
+    if not settled or len(complete) < MIN_KEPT:
         return None
-    if small.gap_ns <= PER_PACKET_SHARE * large.gap_ns:
+    large, small = settled[0], _rates("small trains", kinds.small)
+    is_clear = small is not None and small.settled
+    gap_ns = small.gap_ns if small is not None and is_clear else min(float(train.gaps_ns.mean()) for train in complete)
+    if gap_ns <= PER_PACKET_SHARE * large.gap_ns:
         return None
+    gaps = (
+        f"packets of {complete[0].ip_bytes} bytes are {gap_ns / 1000:.0f} µs apart, and those of {large.ip_bytes} "
+        f"bytes {large.gap_ns / 1000:.0f} µs"
+    )
+    if not is_clear:
+        detail = f"{gaps}, but differ too much to tell a link from a limit per packet: path or host too busy"
+        return replace(_unsettled(candidates), detail=detail)
     detail = (
-        f"packets of {small.ip_bytes} bytes are {small.gap_ns / 1000:.0f} µs apart, and those of {large.ip_bytes} "
-        f"bytes {large.gap_ns / 1000:.0f} µs: a limit of about {NS_PER_S / large.gap_ns:.0f} echoes/s "
-        "independent of packet size, not a link rate"
+        f"{gaps}: a limit of about {NS_PER_S / large.gap_ns:.0f} echoes/s independent of packet size, not a link rate"
     )
     return Estimate(CapacityVerdict.PER_PACKET, detail)
 
@@ -192,7 +203,7 @@ def _check_per_packet(kinds: _TrainsByPurpose) -> Estimate | None:
 def _combine(kinds: _TrainsByPurpose) -> Estimate:
     """Combine pairs and trains. If they differ, use the trains, provided their gaps agree: a token bucket passes pairs
     at line rate, while cross traffic within a train makes its gaps differ."""
-    candidates = [rates for rates in (_rates("trains", kinds.long), _rates("pairs", kinds.pairs)) if rates is not None]
+    candidates = _candidates(kinds)
     settled = [rates for rates in candidates if rates.settled]
     medians_bps = [rates.median_bps for rates in settled]
     if not settled or max(medians_bps) > CONTRARY_RATIO * min(medians_bps):
@@ -208,6 +219,12 @@ def _combine(kinds: _TrainsByPurpose) -> Estimate:
         high_bps=max(capacity_bps, *(rates.high_bps for rates in settled)),
         method=" and ".join(rates.kind for rates in reversed(settled)),
     )
+
+
+def _candidates(kinds: _TrainsByPurpose) -> list[_GapRates]:
+    """The rates by trains and by pairs, where there are enough."""
+    both = (_rates("trains", kinds.long), _rates("pairs", kinds.pairs))
+    return [rates for rates in both if rates is not None]
 
 
 def _unsettled(candidates: Sequence[_GapRates]) -> Estimate:

@@ -266,6 +266,34 @@ def test_a_fixed_delay_per_packet_is_not_the_rate_of_a_link():
     assert "988 echoes/s" in estimated.detail  # 1 ms, and 12 µs on the link
 
 
+@settings(max_examples=40)
+@given(late_share=st.floats(0.05, 0.6), late_s=st.floats(0.0005, 0.01), seed=st.integers(0, 10**6))
+def test_a_busy_host_limiting_echoes_is_never_a_link(late_share, late_s, seed):
+    rng = random.Random(seed)
+
+    def answered_late(train: EchoTrain) -> EchoTrain:
+        late_ns = [rng.expovariate(1e-9 / late_s) if rng.random() < late_share else 0.0 for _ in range(len(train))]
+        return arriving(train, train.arrived_ns[0] + np.cumsum(1e6 + np.array(late_ns)))
+
+    estimated = changed(trains_over(Hop(1000)), answered_late)
+
+    assert estimated.verdict not in (CapacityVerdict.MEASURED, CapacityVerdict.OWN_LIMIT), estimated
+    assert estimated.capacity_bps is None
+
+
+def test_small_trains_sent_slowly_leave_open_if_it_is_a_link():
+    def sent_slowly(train: EchoTrain) -> EchoTrain:
+        if train.ip_bytes == LARGE:
+            return train
+        return replace(train, sent_ns=train.arrived_ns - 10**7)
+
+    limited = changed(trains_over(Hop(1000), Hop(1000, per_packet_s=0.001), Hop(1000)), sent_slowly)
+    link = changed(trains_over(Hop(1000), Hop(10), Hop(1000)), sent_slowly)
+
+    assert (limited.verdict, limited.capacity_bps) == (CapacityVerdict.UNSETTLED, None)
+    assert (link.verdict, link.capacity_bps) == (CapacityVerdict.MEASURED, pytest.approx(10e6, rel=0.01))
+
+
 def test_a_links_headers_are_not_taken_for_delay_per_packet():
     ethernet_s = 38 * 8 / 100e6
 
