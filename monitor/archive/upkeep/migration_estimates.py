@@ -89,10 +89,13 @@ def estimate_s(pending: list[PendingMigration]) -> float | None:
 def _rows_read(
     migration: migrations.Migration, counts: Mapping[str, int], executor: MigrationExecutor
 ) -> dict[str, int] | None:
+    # A new database has no rows; parsing the statements of all migrations takes a third of its migration's time.
+    if not any(counts.values()):
+        return {}
     # Python that follows a new table, such as that which makes it a hypertable, works on no rows.
     makes_tables = any(isinstance(operation, migrations.CreateModel) for operation in migration.operations)
     runs_python = any(isinstance(operation, migrations.RunPython) for operation in migration.operations)
-    if runs_python and not makes_tables and any(counts.values()):
+    if runs_python and not makes_tables:
         return None
     state = executor.loader.project_state((migration.app_label, migration.name))
     tables = {table for operation in migration.operations for table in _tables_read(operation, migration, state)}

@@ -2,6 +2,7 @@
 
 import psycopg
 import pytest
+import sqlparse
 from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
 from django.db.migrations.executor import MigrationExecutor
@@ -37,10 +38,10 @@ class FakeExecutor:
         return self._state
 
 
-def rows_read(*operations, app="mesh"):
-    migration = migrations.Migration("9999_planted", app)
+def rows_read(*operations, counts=COUNTS):
+    migration = migrations.Migration("9999_planted", "mesh")
     migration.operations = list(operations)
-    return _rows_read(migration, COUNTS, FakeExecutor())
+    return _rows_read(migration, counts, FakeExecutor())
 
 
 @pytest.mark.parametrize(
@@ -114,6 +115,13 @@ def test_agents_that_would_be_refused_are_named():
 @pytest.mark.django_db
 def test_a_migrated_database_has_nothing_to_say():
     assert (pending_migrations(), check_upgrade(["default"]), check_upgrade()) == ([], [], [])
+
+
+def test_no_statement_is_parsed_for_a_new_database(monkeypatch):
+    monkeypatch.setattr(sqlparse, "format", lambda *_, **__: pytest.fail("parses a statement"))
+    operations = (migrations.RunSQL("UPDATE burst SET sent = 1"), migrations.RunPython(migrations.RunPython.noop))
+
+    assert rows_read(*operations, counts={}) == {}
 
 
 @pytest.mark.django_db(transaction=True)
