@@ -6,10 +6,12 @@ in each worker.
 
 from __future__ import annotations
 
+import fcntl
 import logging
 from pathlib import Path
 from threading import Thread
 
+from django.conf import settings
 from django.http import HttpRequest
 from django.template.loader import get_template
 from django.urls import reverse
@@ -48,8 +50,13 @@ def warm_up() -> None:
 
 
 def _make_chart_files() -> None:
+    """Make the files that are missing; another worker that makes them is waited for."""
+    folder = settings.DATA_DIR / "web"
     try:
-        bundle.bundle_gzip()
-        compile_layouts(empty_charts())
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "charts.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            bundle.bundle_gzip()
+            compile_layouts(empty_charts())
     except (bundle.BundleError, OSError):
         log.warning("the files of interactive charts could not be made", exc_info=True)  # the next request tries again

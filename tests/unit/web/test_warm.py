@@ -116,3 +116,23 @@ def test_missing_files_of_charts_do_not_stop_a_worker(monkeypatch, caplog):
     warm._make_chart_files()
 
     assert "no memory" in caplog.text
+
+
+def test_workers_that_begin_together_make_the_files_of_charts_once(monkeypatch, settings, tmp_path):
+    settings.DATA_DIR = tmp_path
+    makers, second = [], threading.Event()
+
+    def make():
+        makers.append(threading.get_ident())
+        if len(makers) > 1:
+            second.set()
+        second.wait(0.5)
+        return "bundle"
+
+    monkeypatch.setattr(bundle, "_make", make)
+    monkeypatch.setattr(warm, "compile_layouts", lambda specs: None)
+    with ThreadPoolExecutor(2) as workers:
+        for made in [workers.submit(warm._make_chart_files) for _ in range(2)]:
+            made.result()
+
+    assert len(makers) == 1
