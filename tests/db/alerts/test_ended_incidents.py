@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from monitor.agents.models import AgentHealth
-from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence import gather, words
 from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.evidence.stated import Fault
@@ -20,6 +19,7 @@ from monitor.archive.models import Burst, ThroughputTest
 from monitor.archive.queries.operation.uptime import UptimeStep, incident_shares
 from monitor.mesh.models import MeasurementPeriod, Site, Test
 from tests.db.alert_rows import make_mesh
+from tests.db.evaluations import worker
 from tests.facts import lacks
 
 pytestmark = pytest.mark.django_db
@@ -80,14 +80,14 @@ def by_minute(monkeypatch):
     def run(until=AFTER, reporting=lambda now: SITES):
         rows = list(Burst.objects.order_by("measured_at"))
         Burst.objects.all().delete()
-        seen, number, now = [], 0, ONSET - 2 * MINUTE
+        seen, number, now, evaluate_at = [], 0, ONSET - 2 * MINUTE, worker()
         while now < ONSET + until and not (seen and seen[-1][1].closed_at and now - seen[-1][1].closed_at > SETTLED):
             now += MINUTE
             arrived = [row for row in rows[number:] if row.measured_at < now - timedelta(seconds=2)]
             number += len(arrived)
             Burst.objects.bulk_create(arrived)
             report(now, reporting(now))
-            evaluate(now)
+            evaluate_at(now)
             gather.gather_due(now)
             for incident in Incident.objects.filter(is_pending=False):
                 loaded = queries.incident_with_paths(incident.pk)
