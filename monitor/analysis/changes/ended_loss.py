@@ -51,7 +51,7 @@ class CleanRun:
     def nats(self, ratio: float) -> float:
         """If the loss were still that, so few lost packets would have about the probability exp(-nats)."""
         counts = (np.array([count]) for count in (self.lost, self.sent, ratio))
-        return float(_nats(*counts)[0]) / self.together
+        return float(nats_against(*counts)[0]) / self.together
 
     def proof(self, before_ratio: float) -> float:
         """The nats against half of the incident's loss, and against that of its last stretch, whichever are fewer."""
@@ -69,7 +69,7 @@ def clean_run(begins_s: Floats, sent: Floats, received: Floats, together: float)
     is_clean = (packets > 0) & (few <= USUAL_SHARE * before * packets)
     if not is_clean.any():
         return None
-    nats = np.where(is_clean, _nats(few, packets, before), -1.0)
+    nats = np.where(is_clean, nats_against(few, packets, before), -1.0)
     newest = int(np.flatnonzero(nats >= LIKELY_SHARE * nats.max())[-1])
     sent_since, since_s = float(packets[newest]), float(begins_s[firsts[newest]])
     return CleanRun(sent_since, since_s, float(few[newest]), float(before[newest]), together)
@@ -94,7 +94,7 @@ def loss_again(sent: ArrayLike, received: ArrayLike, usual_ratio: float, togethe
     packets = np.asarray(sent, dtype=np.float64)
     missing = packets - np.asarray(received, dtype=np.float64)
     lost, of = missing[::-1].cumsum()[::-1], np.maximum(packets[::-1].cumsum()[::-1], 1.0)
-    nats = np.where(lost > usual_ratio * of, _nats(lost, of, np.full(len(of), usual_ratio)), 0.0)
+    nats = np.where(lost > usual_ratio * of, nats_against(lost, of, np.full(len(of), usual_ratio)), 0.0)
     if not len(nats) or nats.max() < AGAIN_NATS * together:
         return None
     return int(nats.argmax())
@@ -106,7 +106,7 @@ def usual_ratio(before_ratio: float, threshold_ratio: float | None) -> float:
     return share if threshold_ratio is None else min(share, threshold_ratio)
 
 
-def _nats(lost: Floats, sent: Floats, ratio: Floats) -> Floats:
+def nats_against(lost: Floats, sent: Floats, ratio: Floats) -> Floats:
     """How much likelier so many lost packets are with the loss of their own than with this one."""
     own = lost / np.maximum(sent, 1.0)
     other = np.clip(ratio, 1e-9, 1.0 - 1e-9)

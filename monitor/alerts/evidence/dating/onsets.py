@@ -17,14 +17,16 @@ from monitor.alerts.detect import packet_times
 from monitor.alerts.detect.packet_times import NO_SPACING, Spacing
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.detect.rules.finding import BurstLevel, Trouble
+from monitor.alerts.detect.rules.finding import LOSSY, BurstLevel, Trouble
 from monitor.alerts.detect.snapshot import Key
 from monitor.alerts.evidence import episode
+from monitor.alerts.evidence.dating.earlier_losses import after_earlier_loss
 from monitor.alerts.evidence.facts import TESTS, Beginning
 from monitor.alerts.incidents.gravest import gravest_first
 from monitor.alerts.incidents.lasting_state import settled_at
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.queries.around import BurstColumns, bursts_around
+from monitor.archive.queries.for_alerts import Columns, newest_directions
 from monitor.archive.queries.throughput.series import rates_of_paths
 from monitor.archive.statements import LONGEST_RAW
 from monitor.mesh.models import Path
@@ -32,7 +34,7 @@ from monitor.mesh.models import Path
 PATHS_IN_DETAIL = 8
 LEAST_SEARCH = timedelta(hours=1)
 MOST_AT_ONCE = 20
-"""Incidents of an evaluation: each takes four queries."""
+"""Incidents of an evaluation: each takes four queries, of a loss five."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def _onset(incident: Incident, now: datetime) -> Beginning | None:
     if not rows:
         return None
     pairs = path_pairs(rows)
-    path_ids = [pair.path.pk for pair in pairs]
+    path_ids = sorted({path_id for pair in pairs for path_id in pair.path_ids})
     first = max(min(row.since - _search(row) for row in rows), now - LONGEST_RAW)
     settled = settled_at([pair.rows[0] for pair in pairs], first)
     bursts = bursts_around(path_ids, first, max(now, first))
@@ -79,7 +81,8 @@ def find_onset(
 ) -> Beginning | None:
     """The beginning with the narrowest interval, of the paths with the gravest rule, which comes first."""
     gravest = [pair for pair in pairs if pair.rows[0].rule == pairs[0].rows[0].rule]
-    dated = [_began(pair, bursts, until, spacings.get(pair.path.pk, NO_SPACING), settled) for pair in gravest]
+    stamp = _stamp_packets(gravest, until)
+    dated = [_began(pair, bursts, stamp, until, spacings.get(pair.path.pk, NO_SPACING), settled) for pair in gravest]
 
     def width(began: Beginning) -> timedelta:
         return timedelta.max if began.earliest is None or began.latest is None else began.latest - began.earliest
@@ -126,13 +129,26 @@ def _between_tests(row: IncidentPath, by_rule: Beginning) -> Beginning:
     return replace(by_rule, earliest=before[-1].at, latest=by_rule.at, of=TESTS) if before else by_rule
 
 
+def _stamp_packets(pairs: Sequence[PathPair], until: datetime) -> Columns:
+    """The packets of the STAMP tests of these paths before their detection, if their rule is one of loss: a query."""
+    lossy = [pair for pair in pairs if rule_of(pair.rows[0].rule).began_by is LOSSY]
+    path_ids = sorted({path_id for pair in lossy for path_id in pair.path_ids})
+    since = min((pair.rows[0].since - _search(pair.rows[0]) for pair in lossy), default=until)
+    return newest_directions(path_ids, [since.timestamp()] * len(path_ids), until) if lossy else {}
+
+
 def _began(
-    pair: PathPair, bursts: BurstColumns, until: datetime, spacing: Spacing, settled: Mapping[Key, datetime]
+    pair: PathPair,
+    bursts: BurstColumns,
+    stamp: Columns,
+    until: datetime,
+    spacing: Spacing,
+    settled: Mapping[Key, datetime],
 ) -> Beginning:
     """When the trouble began on a path by its own bursts up to its detection; otherwise by its rule.
 
     Bursts after the detection tell nothing of the onset, and those after the end would blur it; those of an earlier
-    trouble, before the path had settled, are not of this."""
+    trouble, before the path had settled, and of an earlier loss that had ended are not of this."""
     row = pair.rows[0]
     until = min(until, row.added_at)
     by_rule = Beginning(row.since, None, None, str(pair.path), "the rule")
@@ -142,6 +158,8 @@ def _began(
     if by is None or (DIRECTION in row.figures and isinstance(by, BurstLevel)):
         return by_rule  # the RTTs of pings need not show a change of a one-way delay
     first = max(row.since - _search(row), settled.get((row.path_id, row.rule), row.since - _search(row)))
+    if by is LOSSY:
+        first = max(first, after_earlier_loss(row, pair.path_ids, bursts, stamp, first, until))
     near = episode.bursts_between(bursts, pair.path.pk, first, until)
     return episode.find_beginning(near, str(pair.path), pair.path.pk, by, row.figures, spacing) or by_rule
 
