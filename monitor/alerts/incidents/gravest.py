@@ -75,7 +75,7 @@ def unanswered_since(incident: Incident) -> datetime | None:
 
 def ended_outage(incident: Incident) -> OutageTimes | None:
     """The outage that an incident was, or began as, once all paths with its gravest finding answer again; None if some
-    lost their packets in part only, or before it."""
+    lost their packets in part only, or before it. An outage that ended before its onset is that of another."""
     levels = [level_of(row) for row in of_gravest_rule(incident)]
     outages = [None if level is None else level.ended_outage for level in levels]
     ended = [outage for outage in outages if outage is not None]
@@ -83,6 +83,8 @@ def ended_outage(incident: Incident) -> OutageTimes | None:
         return None
     last_reply, first_reply = max(of.last_reply for of in ended), max(of.first_reply for of in ended)
     latest = incident.opened_at if incident.began_at is None else incident.began_at + SAME_ONSET
+    if incident.began_at is not None and first_reply <= incident.began_at:
+        return None
     return OutageTimes(last_reply, first_reply) if last_reply <= latest else None
 
 

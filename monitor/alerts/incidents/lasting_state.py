@@ -34,6 +34,8 @@ REJUDGED_FOR = timedelta(minutes=15)
 LEAST_OUTAGE_RATIO = 0.9
 LATELY_CUT = timedelta(minutes=10)
 """An outage is detected within this time."""
+SAME_CYCLE = timedelta(minutes=1)
+"""Before the onset: the bursts of several paths that an outage cuts do not begin together."""
 SETTLED = timedelta(minutes=2)
 """After the first reply of an outage: by then the other bursts of its cycle have been delivered."""
 
@@ -157,7 +159,7 @@ def ended_outages(
     lasting: Sequence[Incident], snapshot: Snapshot, bursts: Mapping[BurstsKey, PathBursts]
 ) -> dict[int, EndedOutage]:
     """The outages that have ended since the levels were measured last, or lately: two queries, none where none has; two
-    more for paths without one that have lost a burst as a whole."""
+    more for paths without one that have lost a burst as a whole since the onset of their incident."""
     replies = {
         row.path_id: last_reply
         for row in _losses(lasting, snapshot)
@@ -165,11 +167,13 @@ def ended_outages(
     }
     short = {
         row.path_id: lost_at
-        for row in _losses(lasting, snapshot)
+        for incident in lasting
+        for row in _losses([incident], snapshot)
         if row.path_id not in replies
         and ((level := level_of(row)) is None or level.ended_outage is None)
         and (own := bursts.get((row.path_id, ""))) is not None
         and (lost_at := own.whole_lost_at) is not None
+        and lost_at >= (incident.began_at or row.since) - SAME_CYCLE
         and silent_since(row.path_id, snapshot) is None
     }
     replies |= packet_times.last_replies_before_runs(short, snapshot.now)
