@@ -22,7 +22,14 @@ from numpy.typing import NDArray
 from monitor.analysis import binomial
 from monitor.analysis.changes.present import LostPackets
 from monitor.analysis.loss import LEAST_UNANSWERED, is_outage
-from monitor.archive.queries.around import BurstColumns, bursts_around, loaded_bursts
+from monitor.archive.queries.around import (
+    NOTHING_LOADED,
+    BurstColumns,
+    LoadedPackets,
+    bursts_around,
+    loaded_bursts,
+    loaded_packets,
+)
 from monitor.mesh.queries import ping_parameters
 from probes.ping.spec import JITTER_RATIO
 
@@ -281,14 +288,21 @@ def loaded_replies(spacing: Mapping[int, Spacing], since: datetime, until: datet
 
 
 def ended_outages(last_replies: Mapping[int, datetime], until: datetime) -> dict[int, EndedOutage]:
-    """The outages since these last replies of the paths that answer again: two queries, none without paths."""
+    """The outages since these last replies of the paths that answer again: three queries, none without paths."""
     if not last_replies:
         return {}
     spacing = spacings(last_replies)
-    bursts = bursts_around(list(last_replies), min(last_replies.values()), until)
+    since = min(last_replies.values())
+    bursts = bursts_around(list(last_replies), since, until)
     bursts = bursts.where((bursts.during_test == 0) & (bursts.sent > 0))
+    loaded = loaded_packets({path_id: of.most_s for path_id, of in spacing.items()}, since, until)
     ended = {
-        path_id: ended_outage(bursts.where(bursts.path_id == path_id), spacing.get(path_id, NO_SPACING), last_reply)
+        path_id: ended_outage(
+            bursts.where(bursts.path_id == path_id),
+            spacing.get(path_id, NO_SPACING),
+            last_reply,
+            loaded.get(path_id, NOTHING_LOADED),
+        )
         for path_id, last_reply in last_replies.items()
     }
     return {path_id: outage for path_id, outage in ended.items() if outage is not None}
@@ -315,9 +329,12 @@ def last_replies_before_runs(whole_lost: Mapping[int, datetime], until: datetime
     return replies
 
 
-def ended_outage(bursts: BurstColumns, spacing: Spacing, last_reply: datetime) -> EndedOutage | None:
+def ended_outage(
+    bursts: BurstColumns, spacing: Spacing, last_reply: datetime, loaded: LoadedPackets = NOTHING_LOADED
+) -> EndedOutage | None:
     """The outage since the last reply by these bursts of a path; None without a burst that was lost as a whole, or
-    without a reply since. Of sizes that take turns several bursts have packets from before the first reply."""
+    without a reply since. It ended with the first packet that is answered for certain after that burst had begun, one
+    of a throughput test included: of a burst with others set aside it is not known which of its packets came first."""
     later = bursts.where(bursts.at_s > last_reply.timestamp())
     lost = np.flatnonzero(later.received == 0)
     answered = np.flatnonzero(later.received > 0)
@@ -326,10 +343,12 @@ def ended_outage(bursts: BurstColumns, spacing: Spacing, last_reply: datetime) -
         return None
     again = later.where(later.at_s >= later.at_s[answered[0]])
     number = np.where(again.received > 0, np.isnan(again.rtts_ms).argmin(axis=1), again.sent)
-    replied_s = np.where(again.received > 0, again.at_s + spacing.least_s * number, np.inf)
-    begun = again.at_s <= replied_s[0]
+    missing = np.array([loaded.missing(at_s) for at_s in again.at_s.tolist()])
+    replied_s = np.where(again.received > 0, again.at_s + spacing.most_s * (number + missing), np.inf)
+    replied_s = np.append(replied_s, loaded.answered_s[loaded.earliest_s > later.at_s[lost[0]]])
+    begun = again.at_s <= replied_s.min()
     first_reply, burst_at = (
-        datetime.fromtimestamp(at_s, UTC) for at_s in (float(replied_s[begun].min()), float(again.at_s[0]))
+        datetime.fromtimestamp(at_s, UTC) for at_s in (float(replied_s.min()), float(again.at_s[0]))
     )
     return EndedOutage(last_reply, first_reply, burst_at, round(float(number[begun].sum())))
 

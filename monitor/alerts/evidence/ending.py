@@ -14,7 +14,7 @@ from typing import Any
 from monitor.alerts.detect import packet_times
 from monitor.alerts.detect.packet_times import NO_SPACING, Spacing
 from monitor.alerts.detect.rules.catalogue import rule_of
-from monitor.alerts.detect.rules.finding import LOSSY, BurstLevel, Effect, Trouble, followed_figure
+from monitor.alerts.detect.rules.finding import LOSSY, BadBursts, BurstLevel, Effect, Trouble, followed_figure
 from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.evidence import episode
 from monitor.alerts.incidents.earlier_times import earlier_times
@@ -27,11 +27,13 @@ from monitor.archive.statements import LONGEST_RAW
 
 BASELINE = timedelta(hours=1)
 MOST_PATHS = 16
+SAME_END_S = 30.0
+"""Replies so near to the end of an outage by whole bursts are its end: a burst may have packets that are set aside."""
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentEnd:
-    """The end of an incident: its last bad burst, of an outage its last lost packet, and the first reply after it."""
+    """The end of an incident: its last bad packet, of an outage the first reply after it, which is `answered_by`."""
 
     at: datetime
     answered_by: datetime | None = None
@@ -84,7 +86,9 @@ def exact_end(
     end: datetime,
     spacings: Mapping[int, Spacing],
 ) -> IncidentEnd:
-    """The end by the packets of the last bad burst: of several paths with an outage that of the last lost packet."""
+    """The end by the packets of the last bad burst: of paths with an outage the first reply that their levels have, as
+    everywhere, else that after the last lost packet."""
+    rows = list(rows)
     edges = [
         edge
         for row in rows
@@ -92,12 +96,29 @@ def exact_end(
         and (own := _last_of(row, bursts, since)) is not None
         and (edge := episode.find_outage_end(bursts, row.path_id, own, spacings.get(row.path_id, NO_SPACING)))
     ]
-    if not edges:
-        return IncidentEnd(end)
-    last = max(edges, key=lambda edge: edge.at_s)
-    if last.at_s < end.timestamp():
-        return IncidentEnd(end)  # a path has lost packets since
-    return IncidentEnd(*(datetime.fromtimestamp(seconds, UTC) for seconds in (last.at_s, last.latest_s)))
+    last = max(edges, key=lambda edge: edge.at_s, default=None)
+    if last is None or last.at_s < end.timestamp():  # no outage, or a path has lost packets since
+        return IncidentEnd(_last_packet(rows, bursts, end, spacings))
+    replies = [
+        level.ended_outage.first_reply
+        for row in rows
+        if (level := level_of(row)) is not None and level.ended_outage is not None
+    ]
+    near = [at for at in replies if abs(at.timestamp() - last.latest_s) <= SAME_END_S]
+    at = max(near, default=datetime.fromtimestamp(last.latest_s, UTC))
+    return IncidentEnd(at, at)
+
+
+def _last_packet(
+    rows: Iterable[IncidentPath], bursts: BurstColumns, end: datetime, spacings: Mapping[int, Spacing]
+) -> datetime:
+    """The last bad packet of the last bad burst, which began at `end`; that time where no single packet is bad."""
+    packets = [
+        episode.last_bad_packet(bursts, row.path_id, end, by, row.figures, spacings.get(row.path_id, NO_SPACING))
+        for row in rows
+        if (by := _by(row)) is not None
+    ]
+    return max([end, *(at for at in packets if at is not None)])
 
 
 def last_of_rows(rows: Iterable[IncidentPath], bursts: BurstColumns, since: datetime) -> datetime | None:
@@ -138,11 +159,17 @@ def _last_of(row: IncidentPath, bursts: BurstColumns, since: datetime) -> dateti
         bursts = bursts.where(bursts.at_s < level.recovered_at.timestamp())
     if rule.effect is Effect.NO_DATA:
         return _first_after(row.path_id, figures, bursts)
-    by = rule.began_by
+    by = _by(row)
+    return None if by is None else episode.find_end(bursts, row.path_id, since, by, figures)
+
+
+def _by(row: IncidentPath) -> BadBursts | BurstLevel | None:
+    """The bursts that show when a finding ended."""
+    rule, figures = rule_of(row.rule), row.figures
     if rule is ROUTE_CHANGE:
         # Its begin is by traces; its end is that of its effect, which a later trace finds later.
-        by = BurstLevel(followed_figure(figures) or "median") if "after_ms" in figures else LOSSY
-    return None if by is None else episode.find_end(bursts, row.path_id, since, by, figures)
+        return BurstLevel(followed_figure(figures) or "median") if "after_ms" in figures else LOSSY
+    return rule.began_by
 
 
 def _first_after(path_id: int, figures: Mapping[str, Any], bursts: BurstColumns) -> datetime | None:

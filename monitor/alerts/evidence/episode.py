@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.alerts.detect.delay_windows import DELAYS
 from monitor.alerts.detect.packet_times import (
     NO_SPACING,
     Edge,
@@ -228,6 +229,28 @@ def find_end(
     is_since = own.at_s >= since.timestamp()
     last = _last_bad(own.where(is_since), bad[is_since], bad[~is_since])
     return None if last is None else datetime.fromtimestamp(float(own.at_s[is_since][last]), UTC)
+
+
+def last_bad_packet(
+    bursts: BurstColumns,
+    path_id: int,
+    burst_at: datetime,
+    by: BadBursts | BurstLevel,
+    finding: Mapping[str, Any],
+    spacing: Spacing,
+) -> datetime | None:
+    """When the last bad packet of the bursts of a path at this time was sent: the last lost one, or that with a delay
+    nearer to that of the finding; None where packets do not tell it."""
+    own = bursts.where((bursts.path_id == path_id) & (bursts.during_test == 0))
+    own = own.where(np.abs(own.at_s - burst_at.timestamp()) < SAME_S)
+    if isinstance(by, BadBursts):
+        bad = np.isnan(own.rtts_ms) & (np.arange(own.rtts_ms.shape[1]) < own.sent[:, np.newaxis])
+    elif str(finding.get("figure", by.figure)) in DELAYS and {"before_ms", "after_ms"} <= finding.keys():
+        bad = np.abs(own.rtts_ms - finding["after_ms"]) < np.abs(own.rtts_ms - finding["before_ms"])
+    else:
+        return None
+    numbers = np.flatnonzero(bad.any(axis=0))
+    return burst_at + timedelta(seconds=float(numbers[-1] * spacing.least_s)) if len(numbers) else None
 
 
 def find_outage_end(bursts: BurstColumns, path_id: int, last_bad: datetime, spacing: Spacing) -> Edge | None:

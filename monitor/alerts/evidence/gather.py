@@ -1,8 +1,8 @@
 """Gather and store the evidence of incidents, since raw bursts may expire before anybody reads it.
 
 In: an incident with its paths, and the moment. Out: `Facts`, kept in `IncidentEvidence`. Twenty questions to the
-database for an incident, however many paths it has, and a few more where they are traced or have STAMP tests: its
-gravest paths (`onsets.PATHS_IN_DETAIL`) are looked at, in both directions.
+database for an incident, of a loss 21, however many paths it has, and a few more where they are traced or have STAMP
+tests: its gravest paths (`onsets.PATHS_IN_DETAIL`) are looked at, in both directions.
 
 - Before is the day up to the earliest moment at which it may have begun, without earlier incidents (`earlier_times`),
   after is from the likeliest moment on, a day at most. Bursts between the two are in neither.
@@ -133,6 +133,8 @@ def store_facts(incident: Incident, now: datetime) -> Facts:
 def stated_cause(facts: Facts | None, incident: Incident) -> LikelyCause:
     """The likely cause of an incident by these facts, and by its findings that lasted when they were gathered."""
     rows = gravest_first(incident.paths.all())
+    if facts is not None and gravest.ended_outage(incident) is None and not ending.is_over(incident):
+        facts = replace(facts, ended_at=None)  # good bursts after the last bad one prove no end yet
     lasting = [row.rule for row in rows if not row.is_over or (facts is not None and _is_in(facts, row))]
     rules = lasting or [row.rule for row in rows] or [incident.rule]
     return likely_cause(facts, rules, cause_place(incident.cause))
@@ -230,7 +232,9 @@ def _collect(
         period = path.pk, own_since, own_until, addresses_of[1]
         is_now = episode.figures_of_outage(own, *period, spacing=spacing, was_cut_off=was_outage)
         if is_now is not None and cut is not None and cut.ended is not None:
-            is_now = replace(is_now, until=max(is_now.until, cut.ended))
+            again = cut.ended if end is None or end.answered_by is None else end.answered_by
+            is_near = abs((again - cut.ended).total_seconds()) <= ending.SAME_END_S
+            is_now = replace(is_now, until=max(is_now.until, again if is_near else cut.ended))
         is_now = is_now or episode.figures(own, *period, is_since_onset=True, spacing=spacing)
         if is_now.answered_at is not None:
             loaded = [reply.at for reply in replies if reply.path_id == path.pk and reply.burst_at < is_now.until]

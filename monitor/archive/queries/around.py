@@ -6,7 +6,7 @@ records. Each function runs a statement of sql/. `for_alerts` covers all paths a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 
@@ -22,6 +22,8 @@ from monitor.archive.statements import check_period, check_raw_period, records, 
 Floats = NDArray[np.float64]
 
 MOST_ERRORS = 20
+SAME_BURST_S = 1e-3
+"""Times are rounded to microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,23 @@ class LoadedBurst:
     at: datetime
     others: int
     rtts_ms: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPackets:
+    """The packets of a path sent during throughput tests: when each that was answered was sent at the earliest, and at
+    the latest, and how many each burst with other packets has, by its begin."""
+
+    earliest_s: Floats
+    answered_s: Floats
+    counts: Mapping[float, int]
+
+    def missing(self, at_s: float) -> int:
+        """How many packets of the burst at this time are not among those that count."""
+        return max((count for begin_s, count in self.counts.items() if abs(begin_s - at_s) < SAME_BURST_S), default=0)
+
+
+NOTHING_LOADED = LoadedPackets(np.empty(0), np.empty(0), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +126,29 @@ def loaded_bursts(path_ids: Sequence[int], since: datetime, until: datetime) -> 
         LoadedBurst(path_id, at, 0 if is_whole else sent, tuple((rtts if is_whole else loaded_rtts) or ()))
         for path_id, at, is_whole, sent, rtts, loaded_rtts in columns
     ]
+
+
+def loaded_packets(spacings_s: Mapping[int, float], since: datetime, until: datetime) -> dict[int, LoadedPackets]:
+    """The packets of these paths, sent so many seconds apart, during throughput tests; a query, none without paths."""
+    of_path: dict[int, list[LoadedBurst]] = {}
+    for burst in loaded_bursts(list(spacings_s), since, until) if spacings_s else ():
+        of_path.setdefault(burst.path_id, []).append(burst)
+    return {path_id: _of_loaded(bursts, spacings_s[path_id]) for path_id, bursts in of_path.items()}
+
+
+def _of_loaded(bursts: Sequence[LoadedBurst], spacing_s: float) -> LoadedPackets:
+    answered = [
+        (burst.at.timestamp(), number, burst.others)
+        for burst in bursts
+        for number, rtt_ms in enumerate(burst.rtts_ms)
+        if rtt_ms is not None
+    ]
+    begins_s, numbers, others = np.array(answered, dtype=np.float64).reshape(-1, 3).T
+    return LoadedPackets(
+        begins_s + numbers * spacing_s,
+        begins_s + (numbers + others) * spacing_s,
+        {burst.at.timestamp(): len(burst.rtts_ms) for burst in bursts if burst.others},
+    )
 
 
 def icmp_errors(path_ids: Sequence[int], since: datetime, until: datetime) -> list[IcmpErrors]:

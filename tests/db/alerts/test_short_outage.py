@@ -19,6 +19,7 @@ from monitor.alerts.models import Incident
 from monitor.archive.models import Burst
 from monitor.mesh.models import MeasurementPeriod, Site, Test
 from monitor.web.pages.status.load import load_status
+from monitor.web.templatetags.figures import incident_so_far
 from tests.db.alert_rows import make_mesh
 
 pytestmark = pytest.mark.django_db
@@ -27,8 +28,9 @@ UP = DOWN + timedelta(seconds=22)
 DELIVERED = timedelta(seconds=12.5)
 
 
-def plant(seed=5):
-    """The bursts with the time at which each arrives: of two sizes in turns, a packet every 0.5 s."""
+def plant(seed=5, own_test_s=(0.0, 0.0)):
+    """The bursts with the time at which each arrives: of two sizes in turns, a packet every 0.5 s. Those that paths of
+    nersc send in `own_test_s`, seconds after the outage began, are set aside."""
     random = np.random.default_rng(seed)
     rules = {"loss": {"above_ratio": 0.01, "window_s": 120}, "unreachable": {}}
     paths = make_mesh(("nersc", "in2p3", "ornl"), DOWN - timedelta(hours=2), **rules)
@@ -43,11 +45,17 @@ def plant(seed=5):
             for number, size in enumerate((100, 1000)):
                 sent_at = [begin + timedelta(seconds=at_s) for at_s in due_s[number::2].tolist()]
                 rtts = [None if "ornl" not in name and DOWN <= at < UP else 150.0 for at in sent_at]
-                received = sum(rtt is not None for rtt in rtts)
+                tested = [timedelta(seconds=s) + DOWN for s in own_test_s] if "nersc" in name else [DOWN, DOWN]
+                is_loaded = [tested[0] <= at < tested[1] for at in sent_at]
+                loaded, kept = (
+                    [rtt for rtt, of in zip(rtts, is_loaded, strict=True) if of is way] for way in (True, False)
+                )
+                counted = kept or loaded
+                received = sum(rtt is not None for rtt in counted)
                 burst = Burst(
-                    path_id=path.pk, packet_bytes=size, measured_at=sent_at[0], outcome="measured", sent=10,
-                    received=received, duplicates=0, reordered=0, during_test=False, ttl=54 if received else None,
-                    rtts_ms=rtts,
+                    path_id=path.pk, packet_bytes=size, measured_at=sent_at[0], outcome="measured", sent=len(counted),
+                    received=received, duplicates=0, reordered=0, during_test=not kept, ttl=54 if received else None,
+                    rtts_ms=counted, loaded_rtts_ms=loaded if kept and loaded else None,
                 )  # fmt: skip
                 rows.append((begin + DELIVERED + timedelta(seconds=4 * number), burst))
     return sorted(rows, key=lambda row: row[0])
@@ -95,6 +103,34 @@ def test_an_outage_shorter_than_two_whole_cycles_is_one(monkeypatch):
 
     rows_of = list(incident.paths.all())
     assert {row.level["peak"] for row in rows_of} == {1.0}
+
+
+@pytest.mark.parametrize(("seed", "own_test_s"), [(5, (13.0, 18.0)), (6, (9.0, 14.0)), (7, (18.0, 23.0))])
+def test_an_outage_has_one_end_on_all_places(seed, own_test_s):
+    """Whichever packets an own test sets aside: the title's, that of the cause, the table's, and that of the end."""
+    rows, number, ends = plant(seed, own_test_s), 0, 0
+    for seconds in (20, 37, 47, 57, 77, 107, 137, 167):
+        now = DOWN + timedelta(seconds=seconds)
+        arrived = [burst for arrives_at, burst in rows[number:] if arrives_at < now]
+        number += len(arrived)
+        Burst.objects.bulk_create(arrived)
+        evaluate(now)
+        gather.gather_due(now)
+        for incident in [queries.incident_with_paths(pk) for pk in Incident.objects.values_list("pk", flat=True)]:
+            facts = evidence(incident, now)
+            if incident.closed_at is None and headline(incident).startswith("no reply from"):
+                assert "ongoing" not in incident_so_far(incident, now, "ongoing"), headline(incident)
+            if "answered again by" not in facts.likely or seconds < 57:
+                continue
+            ends += 1
+            clock = re.search(r" to (?:\d{4}-\d\d-\d\d )?(\d\d:\d\d:\d\d)", headline(incident))
+            assert clock is not None, headline(incident)
+            to = datetime.combine(DOWN.date(), time.fromisoformat(clock[1]), UTC)
+            assert UP - timedelta(seconds=1) <= to <= UP + timedelta(seconds=1.5), headline(incident)
+            assert f"answered again by {to:%Y-%m-%d %H:%M:%S}" in facts.likely
+            tables = [side.after.until for path in facts.paths for side in (path.there, path.back)]
+            assert {at.replace(microsecond=0) for at in tables} == {to}, (to, tables)
+    assert ends >= 2
 
 
 @pytest.mark.parametrize("seed", [1, 2])
