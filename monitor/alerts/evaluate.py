@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from monitor.agents.health import agent_reports
 from monitor.agents.problems import AgentProblem, ProblemKind
@@ -24,6 +24,8 @@ from monitor.alerts.detect.response_runs import take_responses
 from monitor.alerts.detect.rules import by_direction
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.detect.rules.finding import LIMIT_CHANGED, Effect, RuleFinding, Trouble
+from monitor.alerts.detect.rules.loss import LossRule
+from monitor.alerts.detect.rules.loss import Threshold as LossThreshold
 from monitor.alerts.detect.rules.round_trips import RTT
 from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.detect.shares import Share, Shares
@@ -120,9 +122,9 @@ def _evaluate(now: datetime, baselines: Baselines | None, scope: RuleScope, sour
     )
     quiet_paths = quiet.quiet_paths_at(now, every)
     firing = [finding for finding in findings(snapshot, scope) if finding.path_id not in quiet_paths.in_maintenance]
-    _add_to_incidents(lasting, firing, snapshot, now)
+    _add_to_incidents(lasting, firing, snapshot, scope, now)
     levels.update_levels(lasting, snapshot, scope.settings)
-    _update_shares(lasting, firing, snapshot)
+    _update_shares(lasting, firing, snapshot, scope)
     closed = _close_ended(lasting, snapshot, scope, quiet_paths, now)
     rtt_progress.write(snapshot.trips.judged_s)
     rtt_progress.write(snapshot.delays_judged_s, JudgedDelays)
@@ -201,10 +203,12 @@ def _texts(
     return {site: of_site for site, of_site in texts.items() if of_site}
 
 
-def _add_to_incidents(lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, now: datetime) -> None:
+def _add_to_incidents(
+    lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, scope: RuleScope, now: datetime
+) -> None:
     """Add findings that are in no lasting incident to the incident of their cause, and narrow lasting incidents."""
     lasting_incidents = [lasting_state.of_incident(incident, now) for incident in lasting]
-    others = _OtherPaths(firing, lasting, snapshot)
+    others = _OtherPaths(firing, lasting, snapshot, scope)
     keys = troubles.lasting_keys(lasting_incidents)
     seen = route_places.with_routes(suspects.with_trips(snapshot, firing, keys), firing, keys)
     lost_at_s = lasting_state.lost_at_s(firing, lasting_incidents, now)
@@ -226,12 +230,12 @@ def _add_to_incidents(lasting: list[Incident], firing: list[RuleFinding], snapsh
             lifecycle.add_findings(group.label, group.findings, now, group.because, others.shares(new, earlier))
 
 
-def _update_shares(lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot) -> None:
+def _update_shares(lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, scope: RuleScope) -> None:
     """Count the other paths of lasting incidents anew while they are bad; findings of this moment join them first."""
     taken = {(row.path_id, row.rule) for incident in lasting for row in incident.paths.all() if not row.is_over}
     if any((finding.path_id, finding.rule) not in taken for finding in firing):
         return
-    others = _OtherPaths(firing, lasting, snapshot)
+    others = _OtherPaths(firing, lasting, snapshot, scope)
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
         if not rows or recovery.is_back_to_normal(incident):
@@ -242,8 +246,12 @@ def _update_shares(lasting: list[Incident], firing: list[RuleFinding], snapshot:
 class _OtherPaths:
     """Counts the paths beside those of an incident; what incidents have in common is counted once."""
 
-    def __init__(self, firing: list[RuleFinding], lasting: list[Incident], snapshot: Snapshot) -> None:
+    def __init__(
+        self, firing: list[RuleFinding], lasting: list[Incident], snapshot: Snapshot, scope: RuleScope
+    ) -> None:
         self._firing, self._lasting, self._snapshot = firing, lasting, snapshot
+        rules = scope.settings.get(LossThreshold.name, {})
+        self._thresholds = {path_id: cast("LossRule", rule).above_ratio for path_id, rule in rules.items()}
         self._counted: dict[tuple[Trouble, frozenset[bool]], Shares] = {}
         self._suspicion: suspects.PathSuspicion | None = None
 
@@ -258,7 +266,11 @@ class _OtherPaths:
         if trouble is Trouble.ROUND_TRIPS and are_losses == {False}:
             # A round trip crosses both directions: a delay may be on the reverse paths too, without an alarm.
             path_ids |= _reverse(path_ids, self._snapshot).intersection(of_kind.without_alarm(path_ids))
-        return of_kind.others(path_ids, self._unclear([*keys, *earlier], of_kind.without_alarm(path_ids)))
+        without_alarm = of_kind.without_alarm(path_ids)
+        unclear = set(self._unclear([*keys, *earlier], without_alarm))
+        if trouble is Trouble.ROUND_TRIPS:
+            unclear |= set(suspects.possible_losses(without_alarm, self._thresholds, self._snapshot))
+        return of_kind.others(path_ids, unclear)
 
     def _unclear(self, keys: Sequence[Key], others: list[int]) -> list[int]:
         """Those of `others` that may have the loss of these findings too."""

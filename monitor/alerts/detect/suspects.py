@@ -22,9 +22,11 @@ from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import RuleFinding, Trouble
 from monitor.alerts.detect.rules.windows import pooled
+from monitor.alerts.detect.silence import silent_since
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.alerts.detect.troubles import LOSS_EFFECTS
+from monitor.analysis import binomial
 from monitor.analysis.alarms import suspicion
 from monitor.analysis.alarms.grouping import LEAST_BAD
 from monitor.analysis.alarms.suspicion import PacketCounts, RttSamples
@@ -37,6 +39,8 @@ Ints = NDArray[np.int64]
 
 EXCLUDED_NATS = -math.log(10.0)
 """A path's packets exclude the loss of others if they are ten times as likely at its own baseline."""
+CHECKED_S, LEAST_LOST = 600.0, 3
+"""Fewer lost packets are no sign of a loss."""
 SAMPLES = 60
 """RTTs of a path that are looked at, the newest."""
 
@@ -107,6 +111,22 @@ class PathSuspicion:
         if figure not in self._samples:
             self._samples[figure] = _rtt_samples(self._snapshot, figure)
         return self._samples[figure]
+
+
+def possible_losses(path_ids: Sequence[int], thresholds: Mapping[int, float], snapshot: Snapshot) -> list[int]:
+    """Those of these paths without an alarm that may not be called normal: they do not answer, or their loss of a
+    part of the last CHECKED_S is proven above the threshold of their rule, which waits for more of a proof."""
+    steps = max(int(CHECKED_S / snapshot.step_s), 1)
+    rows = np.array([snapshot.rows[path_id] for path_id in path_ids], dtype=np.int64)
+    sent, received = (snapshot.recent[name][rows, :steps].cumsum(axis=1) for name in ("sent", "received"))
+    lost = sent - received
+    above = np.array([thresholds.get(path_id, np.inf) for path_id in path_ids])[:, np.newaxis]
+    is_lossy = ((lost >= LEAST_LOST) & (binomial.lower_bound(lost, sent) > above)).any(axis=1)
+    return [
+        path_id
+        for path_id, lossy in zip(path_ids, is_lossy.tolist(), strict=True)
+        if lossy or silent_since(path_id, snapshot) is not None
+    ]
 
 
 def _since_s(figures: Mapping[str, str]) -> float:
