@@ -23,6 +23,9 @@ LOSES = 0.02
 MORE = 3.0
 """It has to be so many times the share of the other direction, queues included, and of the path before."""
 
+LEAST_BEFORE = 2
+"""Tests before, to compare the share retransmitted with: a single one may be of its own slow start alone."""
+
 Ends = tuple[str, str]
 
 
@@ -64,11 +67,12 @@ class _SideRates:
 
     @property
     def text(self) -> str:
-        """The rate and the retransmissions."""
+        """The rate and the retransmissions; those before only where they were fewer: a transfer that is slowed down
+        overflows no queue."""
         resent = ""
         if self.after_resent_ratio is not None:
             resent = f", {shown.percent(self.after_resent_ratio)} retransmitted"
-            if self.before_resent_ratio is not None:
+            if self.before_resent_ratio is not None and self.before_resent_ratio <= self.after_resent_ratio:
                 resent += f" (was {shown.percent(self.before_resent_ratio)})"
             if self.after_loss_ratio is None:
                 resent += ", from a queue of the tests"
@@ -170,7 +174,7 @@ def _rates(
         _median([test.before_loss_ratio for test in own if test.after]),
         _median([test.after_loss_ratio for test in own]),
         _median([test.after_resent_ratio for test in own]),
-        _median([test.before_resent_ratio for test in own if test.after]),
+        _median([test.before_resent_ratio for test in own if test.after and test.before >= LEAST_BEFORE]),
     )
 
 

@@ -161,7 +161,7 @@ def _parts(evidence: Evidence) -> Iterator[tuple[str, list[str]]]:
         "During throughput tests (excluded from the figures):",
         [
             f"{test.path}: {test.starts_at:%Y-%m-%d %H:%M:%S} to {test.ends_at:%H:%M:%S} UTC, "
-            f"{outcome_words(test.outcome) if test.outcome else 'no result yet'}"
+            f"{outcome_words(test.outcome) if test.outcome else _undelivered(evidence)}"
             for test in evidence.own_tests
         ],
     )
@@ -182,3 +182,9 @@ def _notes(evidence: Evidence) -> Iterator[str]:
         "Baselines are without earlier incidents unless these fill the day."
     )
     yield words.link(evidence.incident_id)
+
+
+def _undelivered(evidence: Evidence) -> str:
+    """A test without a result when the evidence was gathered, which may have been delivered since."""
+    at = evidence.gathered_at
+    return "not delivered" if at is None else f"not delivered by {at:%Y-%m-%d %H:%M} UTC"

@@ -119,7 +119,8 @@ def test_a_test_of_one_direction_names_the_untested_one(paths):
 
     assert "no test of cern → slac since the onset" in sentence
     assert "clearly slower" not in sentence
-    assert re.search(r"slac → cern \S+ Mbit/s \(was .*\), \S+ retransmitted \(was ", sentence)
+    assert re.search(r"slac → cern \S+ Mbit/s \(was .*\), \S+ retransmitted", sentence)
+    assert "retransmitted (was" not in sentence, "of a single test before"
 
 
 def test_the_losses_of_a_sender_in_its_own_queue_show_no_direction(paths):
