@@ -45,7 +45,8 @@ from monitor.alerts.incidents.finding_level import (
     level_of,
     with_ends,
 )
-from monitor.alerts.incidents.worst_loss import worst_of, worst_of_all
+from monitor.alerts.incidents.gravest import gravest_first
+from monitor.alerts.incidents.worst_loss import loss_of_all, worst_of, worst_of_all
 from monitor.alerts.models import Incident, IncidentPath, Severity
 from monitor.analysis.changes.present import LostPackets, newest_run, present_loss, worse
 from monitor.archive.queries.for_alerts import DIRECTIONS, newest_bursts, newest_directions
@@ -59,10 +60,11 @@ NOW_CYCLES = 3
 """Length of the present: the longer of the two."""
 NOW_BURSTS = 5
 """The newest bursts whose median is the present RTT."""
-SEVERE_S = 600
-"""The loss that raises the severity is of this time at most and of half of it at least: few packets vary more."""
+SEVERE_S = 300
+"""The mean of a loss of so long raises the severity; of a shorter time all of its interval: few packets vary more."""
+LONGEST_S = 600
 LONGEST_CYCLES = 20
-"""The longest time of a present loss, or SEVERE_S where that is longer."""
+"""The longest time of a present loss, whichever is longer."""
 
 Settings = Mapping[str, Mapping[int, RuleSettings]]
 
@@ -93,7 +95,7 @@ def update_levels(lasting: Sequence[Incident], snapshot: Snapshot, settings: Set
     IncidentPath.objects.bulk_update(changed, ["level"])
     _store_worst_losses(lasting)
     for incident in lasting:
-        _raise_severity(incident, settings, snapshot, bursts)
+        _raise_severity(incident, settings, snapshot)
 
 
 def _store_worst_losses(lasting: Sequence[Incident]) -> None:
@@ -149,7 +151,7 @@ def _window_s(row: IncidentPath, snapshot: Snapshot) -> float:
 
 def _longest_s(row: IncidentPath, snapshot: Snapshot) -> float:
     """The longest present of a path's loss."""
-    return max(SEVERE_S, LONGEST_CYCLES * _every_s(row, snapshot))
+    return max(LONGEST_S, LONGEST_CYCLES * _every_s(row, snapshot))
 
 
 def _every_s(row: IncidentPath, snapshot: Snapshot) -> float:
@@ -294,7 +296,7 @@ def _loss(
     began_s = present.changed_s or (stretch_s if np.isfinite(stretch_s) else float(newest.at_s[0]))
     has_changed = present.has_changed if present.changed_s or before is None else before.has_changed
     has_changed = has_changed or (outage is not None and not present.changed_s)
-    worst = worst_of(row, before, present, lost)
+    worst = worst_of(row, before, present, incident.began_at, lost)
     return FindingLevel(
         LevelUnit.LOSS_RATIO,
         present.now.ratio,
@@ -328,19 +330,19 @@ def _stretch(
     return began_s, not is_dated and row.since > snapshot.now - timedelta(seconds=_longest_s(row, snapshot))
 
 
-def _raise_severity(
-    incident: Incident, settings: Settings, snapshot: Snapshot, bursts: Mapping[BurstsKey, PathBursts]
-) -> None:
-    """Raise the severity to that of the worst damage of its findings. It does not fall while the incident lasts."""
+def _raise_severity(incident: Incident, settings: Settings, snapshot: Snapshot) -> None:
+    """Raise the severity to that of the worst damage of its findings now, with the figure that the title has. It does
+    not fall while the incident lasts."""
     worst, of = incident.severity, None
-    for row in incident.paths.all():
+    together = loss_of_all(incident)
+    for row in gravest_first(incident.paths.all()):
         level, rule = level_of(row), settings.get(row.rule, {}).get(row.path_id)
         if row.is_over or level is None or rule is None:
             continue
-        lost = _lasting_loss(row, snapshot, bursts, level.together) if level.unit is LevelUnit.LOSS_RATIO else None
-        severity = _severity(row, level, rule, snapshot, lost)
-        if Severity(severity).rank > Severity(worst).rank:
-            worst, of = severity, f"{row.path}: {rule_of(row.rule).words} {_severe_text(level, lost)}"
+        for counts, text in _stated_losses(row, level, together):
+            severity = _severity(row, level, rule, snapshot, counts)
+            if Severity(severity).rank > Severity(worst).rank:
+                worst, of = severity, text
     if of is None:
         return
     with transaction.atomic():
@@ -350,25 +352,32 @@ def _raise_severity(
             incident.severity = worst
 
 
-def _lasting_loss(
-    row: IncidentPath, snapshot: Snapshot, bursts: Mapping[BurstsKey, PathBursts], together: float
-) -> LostPackets | None:
-    """The loss since the detection, over SEVERE_S at most, over half of it and over the present at least."""
-    age_s = (snapshot.now - row.added_at).total_seconds()
-    window_s = max(_window_s(row, snapshot), min(max(age_s, SEVERE_S / 2), SEVERE_S))
-    of_path = bursts.get(_bursts_key(row))
-    return None if of_path is None else of_path.since(snapshot.now.timestamp() - window_s).counts(together)
+def _stated_losses(
+    row: IncidentPath, level: FindingLevel, together: LostPackets | None
+) -> list[tuple[LostPackets | None, str]]:
+    """The figures of a finding that its incident is told with: of a loss that of all its paths together, and its own;
+    none once it is over, or of an earlier time."""
+    words = rule_of(row.rule).words
+    if level.unit is not LevelUnit.LOSS_RATIO:
+        return [(None, f"{row.path}: {words} {level.peak_text}")]
+    if level.unanswered_since is not None:
+        return [(level.stretch, f"{row.path}: no reply")] if level.stretch is not None else []
+    if level.is_ended or level.is_stale or level.counts is None:
+        return []
+    stated: list[tuple[LostPackets | None, str]] = [(level.counts, f"{row.path}: {words} {level.now_text}")]
+    return stated if together is None else [(together, f"{words} {together.text}"), *stated]
 
 
-def _severe_text(level: FindingLevel, lost: LostPackets | None) -> str:
-    return level.peak_text if lost is None else lost.text
+def _least_ratio(lost: LostPackets, level: FindingLevel) -> float:
+    """The least loss by its interval; of SEVERE_S or longer its mean, which varies less."""
+    return lost.ratio if (level.window_s or 0.0) >= SEVERE_S else lost.interval[0]
 
 
 def _severity(
     row: IncidentPath, level: FindingLevel, rule: RuleSettings, snapshot: Snapshot, lost: LostPackets | None
 ) -> str:
     if level.unit is LevelUnit.LOSS_RATIO:
-        return severity_of(rule, None if lost is None else lost.ratio)
+        return severity_of(rule, None if lost is None else _least_ratio(lost, level))
     if level.unit is LevelUnit.BITS_PER_SECOND and row.figures.get("before_bps"):
         newest_bps = snapshot.tests_bps[snapshot.test_rows[row.path_id], -CRITICAL_TESTS:]
         return severity_of(rule, None, float(newest_bps.max()) / float(row.figures["before_bps"]))  # NaN is not below

@@ -9,6 +9,7 @@ highest is too high.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -22,11 +23,17 @@ from monitor.analysis.changes.present import LostPackets, PresentLoss, pooled, w
 
 
 def worst_of(
-    row: IncidentPath, before: FindingLevel | None, present: PresentLoss, outage: LostPackets | None = None
+    row: IncidentPath,
+    before: FindingLevel | None,
+    present: PresentLoss,
+    began_at: datetime | None,
+    outage: LostPackets | None = None,
 ) -> LostPackets:
     """The worst loss with the present stretch, and with an outage that has ended. Where the worst was the stretch that
-    has ended, it is known now where it ended, without the packets since."""
-    worst = _at_detection(row.figures) if before is None else before.worst
+    has ended, it is known now where it ended, without the packets since. Those by which the finding fired count where
+    its window has none from before the onset of the incident: an earlier loss is no part of it."""
+    is_since_onset = began_at is None or row.since >= began_at
+    worst = before.worst if before is not None else _at_detection(row.figures) if is_since_onset else None
     if present.ended is not None and (before is None or before.worst == before.stretch):
         worst = present.ended
     worst = worse(worst, present.stretch)
@@ -46,6 +53,14 @@ def worst_of_all(incident: Incident) -> dict[str, Any] | None:
         return incident.worst_loss
     stored: dict[str, Any] = msgspec.to_builtins(worse(before, pooled(lossy)))
     return stored
+
+
+def loss_of_all(incident: Incident) -> LostPackets | None:
+    """The loss now of all paths together that lose by the gravest rule, as the title has it; None of fewer than two."""
+    rows = [row for row in of_gravest_rule(incident) if not row.is_over and not is_normal_again(row)]
+    levels = [level for row in rows if (level := level_of(row)) is not None and not level.is_stale]
+    counts = [level.counts for level in levels if level.counts is not None]
+    return pooled(counts) if len(counts) > 1 else None
 
 
 def worst_ratio(incident: Incident) -> float:
