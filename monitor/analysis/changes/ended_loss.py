@@ -106,7 +106,7 @@ def usual_ratio(before_ratio: float, threshold_ratio: float | None) -> float:
     return share if threshold_ratio is None else min(share, threshold_ratio)
 
 
-def nats_against(lost: Floats, sent: Floats, ratio: Floats) -> Floats:
+def nats_against(lost: Floats, sent: Floats, ratio: Floats | float) -> Floats:
     """How much likelier so many lost packets are with the loss of their own than with this one."""
     own = lost / np.maximum(sent, 1.0)
     other = np.clip(ratio, 1e-9, 1.0 - 1e-9)

@@ -134,7 +134,7 @@ def present_loss(
     with `rises` its rise is looked for before that. `together` is the dispersion by earlier bursts, which stands until
     the stretch has lost enough to tell it. Bursts that begin together are not parted. Times are in seconds.
     """
-    begins, packets, answered = _by_begin(at_s, sent, received)
+    begins, packets, answered = by_begin(at_s, sent, received)
     if not packets.sum():
         return None
     detected = int(np.searchsorted(begins, detected_s))
@@ -196,7 +196,7 @@ def _ended(packets: Floats, answered: Floats, boundaries: list[int], together: f
     return _counts(packets[stretch], answered[stretch], together) if packets[stretch].any() else None
 
 
-def _by_begin(at_s: ArrayLike, sent: ArrayLike, received: ArrayLike) -> tuple[Floats, Floats, Floats]:
+def by_begin(at_s: ArrayLike, sent: ArrayLike, received: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """The times at which bursts begin, with the packets of all bursts that begin then."""
     begins, of = np.unique(np.asarray(at_s, dtype=np.float64), return_inverse=True)
     packets, answered = np.zeros(len(begins)), np.zeros(len(begins))
@@ -217,20 +217,20 @@ def _dispersion(sent: Floats, lost: Floats) -> float:
     by how many of them lost any."""
     if len(sent) < FEW_BURSTS:
         return float(binomial.clustering(len(sent), np.count_nonzero(lost), sent.sum(), lost.sum()))
-    first, _ = _likeliest(lost, sent)
+    first, _ = likeliest(lost, sent)
     return binomial.dispersion([(sent[:first], lost[:first]), (sent[first:], lost[first:])])
 
 
 def _boundary(lost: Floats, sent: Floats, least_nats: float, together: float, *, only_rises: bool = False) -> int:
     """The first burst after the likeliest change; 0 where it is less likely than that."""
-    first, nats = _likeliest(lost, sent, only_rises=only_rises)
+    first, nats = likeliest(lost, sent, only_rises=only_rises)
     if nats < least_nats * together:
         return 0
     within = binomial.dispersion([(sent[:first], lost[:first]), (sent[first:], lost[first:])])
     return first if nats >= least_nats * within else 0
 
 
-def _likeliest(lost: Floats, sent: Floats, *, only_rises: bool = False) -> tuple[int, float]:
+def likeliest(lost: Floats, sent: Floats, *, only_rises: bool = False) -> tuple[int, float]:
     """The first burst after the likeliest change, and how many nats likelier it is than none."""
     if len(sent) < 2:
         return 0, -np.inf

@@ -2,8 +2,8 @@
 had a longer RTT, a pending incident has them, or newer bursts are overdue.
 
 In: the cells of the grid of now without an incident, the paths of pending incidents and those with a raised RTT, and
-the alert rules. Out: `CheckedPaths`. A loss counts while it lasts: of the packets since its last change, and not once
-those after the last lost packet prove that it is over. A single lost packet is no loss.
+the alert rules. Out: `CheckedPaths`. A loss counts while it lasts: not once the packets after it prove that it is over
+(`monitor.analysis.changes.lasting`). A single lost packet is no loss.
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import cast
 
-import numpy as np
-
-from monitor.alerts.detect.packet_times import bursts_by_key
 from monitor.alerts.detect.rules.loss import LossRule
 from monitor.analysis import binomial, figures
-from monitor.analysis.changes.ended_loss import end_is_proven
-from monitor.analysis.changes.present import LostPackets, present_loss
+from monitor.analysis.changes.lasting import lasting_loss
+from monitor.analysis.changes.present import LostPackets
 from monitor.archive.queries.for_alerts import newest_bursts
 from monitor.archive.queries.metrics import Metric
 from monitor.mesh.document.alert_rules import settings_for
@@ -28,8 +25,8 @@ from monitor.mesh.queries import measured_paths
 from monitor.overview.measures import MEASURES
 from monitor.overview.path_figures import FigureState, PathFigures
 
-PROOF_TAKES, LEAST_LOST = timedelta(minutes=30), 3
-"""So long may the rule of loss count packets; fewer lost ones are no sign of a loss."""
+PROOF_TAKES = timedelta(minutes=30)
+"""So long may the rule of loss count packets."""
 POOR_STYLES = ("loss-3", "loss-4", "loss-5")
 NAMED = 3
 """So many paths are named."""
@@ -118,14 +115,8 @@ def _named(names: Sequence[str]) -> str:
     return f" ({', '.join(names[:NAMED])}{more})"
 
 
-def _is_poor(path: PathFigures) -> bool:
-    """Whether its loss is in a band that the grid marks as a problem."""
-    proven = path.proven_loss_ratio
-    return proven is not None and MEASURES[Metric.LOSS].band(proven).style in POOR_STYLES
-
-
 def _by_rules(mesh: Mesh | None, lossy: Sequence[PathFigures], now: datetime) -> tuple[set[int], set[int]]:
-    """The paths whose loss is proven above their rule, and those that lose more, or are marked in the grid, without
+    """The paths whose loss is proven above their rule, and those that lose more, or as much as the grid marks, without
     such a proof."""
     if mesh is None or not lossy:
         return set(), set()
@@ -135,22 +126,22 @@ def _by_rules(mesh: Mesh | None, lossy: Sequence[PathFigures], now: datetime) ->
         path_id: cast("LossRule", rule).above_ratio
         for path_id, rule in settings_for(mesh.alerts, "loss", places).items()
     }
-    losses = _losses_now([path.path_id for path in lossy], now)
-    marked = {path.path_id for path in lossy if _is_poor(path)} & losses.keys()
+    losses = _lasting_losses([path.path_id for path in lossy], now)
+    lowest = {key: float(binomial.lower_bound(loss.lost, loss.sent)) for key, loss in losses.items()}
+    marked = {key for key, ratio in lowest.items() if MEASURES[Metric.LOSS].band(ratio).style in POOR_STYLES}
     over = {key for key, loss in losses.items() if key in ratios and loss.ratio > ratios[key]}
-    above = {key for key in over if float(binomial.lower_bound(losses[key].lost, losses[key].sent)) > ratios[key]}
+    above = {key for key in over if lowest[key] > ratios[key]}
     return above, (over | marked) - above
 
 
-def _losses_now(path_ids: Sequence[int], now: datetime) -> dict[int, LostPackets]:
-    """The loss of each of these paths since its last change, of those that lose packets and are not proven over."""
-    now_s, since_s = now.timestamp(), (now - PROOF_TAKES).timestamp()
-    bursts = bursts_by_key(newest_bursts(path_ids, [since_s] * len(path_ids), now), "")
+def _lasting_losses(path_ids: Sequence[int], now: datetime) -> dict[int, LostPackets]:
+    """The loss of each of these paths that lose packets now, since it began."""
+    since_s = (now - PROOF_TAKES).timestamp()
+    columns = newest_bursts(path_ids, [since_s] * len(path_ids), now)
     losses = {}
-    for (path_id, _), own in bursts.items():
-        loss = present_loss(own.at_s, own.sent, own.received, now_s, np.inf, rises=False)
-        if loss is None or loss.stretch.lost < LEAST_LOST:
-            continue
-        if loss.clean is None or not all(end_is_proven([loss.clean], [loss.clean.before_ratio])):
-            losses[path_id] = loss.stretch
+    for path_id in path_ids:
+        is_own = columns["path_id"] == path_id
+        loss = lasting_loss(*(columns[name][is_own] for name in ("at_s", "sent", "received")))
+        if loss is not None:
+            losses[path_id] = loss
     return losses

@@ -74,6 +74,16 @@ def test_an_outage_that_is_over_is_not_being_checked(paths):
     assert state_at(0).sentence == "All 6 paths are normal."
 
 
+@pytest.mark.parametrize("ago_s", [60, 210, 400, 590])
+def test_a_short_loss_that_is_over_is_not_being_checked(paths, ago_s):
+    """50% for two cycles, and no packet lost since."""
+    lost = {-ago_s - 20: 6, -ago_s - 10: 4}
+    for name, path in paths.items():
+        plant(path, -ago_s - 360, 0, lambda s, name=name: lost.get(s, 0) if name == "slac → ornl" else 0)
+
+    assert state_at(0).sentence == "All 6 paths are normal."
+
+
 def test_a_single_lost_packet_is_no_loss(paths):
     for name, path in paths.items():
         plant(path, -180, 0, lambda s, name=name: int(name == "slac → ornl" and s == -60))

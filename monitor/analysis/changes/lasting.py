@@ -1,0 +1,84 @@
+"""The loss of a path without an incident while it lasts, and whether its later packets prove that it is over.
+
+In: begin, packets sent and received of its newest bursts, oldest first. Out: the packets since the loss began; None
+once it is over, so that it is not said again without new lost packets.
+
+A loss is that of the bursts since its likeliest rise: the clean time before it does not make it less. It is over after
+a burst with a loss from which on so few lost packets have a probability of 1 - CONFIDENCE at that loss. One that came
+back soon after such an end comes and goes: it is over only after twice the time that it was away.
+"""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.analysis import binomial
+from monitor.analysis.changes.ended_loss import CONFIDENCE, USUAL_SHARE, nats_against
+from monitor.analysis.changes.present import LostPackets, by_begin, likeliest
+
+Floats = NDArray[np.float64]
+
+RISE_NATS = 5.0
+"""A rise is so much likelier than a constant loss: the many places where it may be take a few nats."""
+LEAST_LOST = 3
+"""Fewer lost packets are no sign of a loss."""
+SOON = 4.0
+"""A loss came back soon: within so many times the packets that prove its end,"""
+AGAIN_LOST, AGAIN_BURSTS = 2, 3
+"""with so many lost packets within so many bursts."""
+LONGER = 2.0
+"""It is over after so many times the packets for which it was away."""
+
+
+def lasting_loss(at_s: ArrayLike, sent: ArrayLike, received: ArrayLike) -> LostPackets | None:
+    """The loss of these bursts since its rise; None where it is over, or too few packets are lost. Times are in
+    seconds."""
+    _, packets, answered = by_begin(at_s, sent, received)
+    lost, least = packets - answered, 0.0
+    while (end := _first_end(packets, lost, least)) is not None:
+        first, proof = end
+        away = _packets_until_back(packets[first:], lost[first:], proof)
+        if away is not None and away > least / LONGER:
+            least = LONGER * away
+        else:
+            packets, lost, least = packets[first:], lost[first:], 0.0
+    rise = _rise(packets, lost)
+    stretch = LostPackets(float(packets[rise:].sum()), float(lost[rise:].sum()))
+    return stretch if stretch.lost >= LEAST_LOST else None
+
+
+def _first_end(packets: Floats, lost: Floats, least: float) -> tuple[int, float] | None:
+    """The burst after the first end that is proven by more packets than `least`, and the packets that prove it."""
+    for last in np.flatnonzero((lost[:-1] > 0) & (lost[1:] == 0)).tolist():
+        rise = _rise(packets[: last + 1], lost[: last + 1])
+        of_loss, lost_then = packets[rise : last + 1], lost[rise : last + 1]
+        # The last lost packet, which ends the time before, does not count in its loss.
+        ratio = (float(lost_then.sum()) - 1.0) / max(float(of_loss.sum()) - 1.0, 1.0)
+        if ratio <= 0.0:
+            continue
+        since, few = packets[last + 1 :].cumsum(), lost[last + 1 :].cumsum()
+        in_events = binomial.clustering(len(of_loss), np.count_nonzero(lost_then), of_loss.sum(), lost_then.sum())
+        enough = -log(1.0 - CONFIDENCE) * max(binomial.dispersion([(of_loss, lost_then)]), float(in_events))
+        is_proven = (since > least) & (few <= USUAL_SHARE * ratio * since) & (nats_against(few, since, ratio) >= enough)
+        if is_proven.any():
+            return last + 1, float(since[is_proven.argmax()])
+    return None
+
+
+def _packets_until_back(packets: Floats, lost: Floats, proof: float) -> float | None:
+    """The packets from a proven end until the loss came back soon after the proof; None where it did not."""
+    before = packets.cumsum() - packets
+    later = np.flatnonzero((lost > 0) & (before >= proof))
+    if not len(later) or before[later[0]] > SOON * proof:
+        return None
+    again = float(lost[later[0] : later[0] + AGAIN_BURSTS].sum())
+    return float(before[later[0]]) if again >= AGAIN_LOST else None
+
+
+def _rise(packets: Floats, lost: Floats) -> int:
+    """The first burst after the likeliest rise; 0 where it is not likely enough."""
+    first, likelier = likeliest(lost, packets, only_rises=True)
+    return first if likelier >= RISE_NATS else 0

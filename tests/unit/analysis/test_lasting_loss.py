@@ -1,0 +1,68 @@
+"""The loss of a path without an incident, over many simulated runs: over after its end, told while it lasts."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from monitor.analysis.changes.lasting import lasting_loss
+from tests.unit.analysis.loss_of_paths import CYCLE_S, bursts
+
+WINDOW_S = 1800.0
+BEGIN_S = 0.0
+
+
+def lost_at(columns, now_s):
+    """The loss of the bursts that began within the window, and have ended."""
+    at_s = columns[0]
+    chosen = (at_s >= now_s - WINDOW_S) & (at_s + CYCLE_S <= now_s)
+    return lasting_loss(*(column[chosen] for column in columns))
+
+
+def runs(ratio, until_s, end_s, stray=0.0, count=12, run=1):
+    """Cycles of a path that lost that share from 0 s up to its end."""
+    for seed in range(count):
+        rng = np.random.default_rng([seed, round(1000 * ratio), run])
+        yield bursts(rng, [(-600.0, stray), (BEGIN_S, ratio), (end_s, stray)], until_s, run)
+
+
+@pytest.mark.parametrize(("ratio", "lasts_s"), [(0.5, 20), (1.0, 20), (0.2, 30), (0.2, 60), (0.1, 60), (0.05, 120)])
+@pytest.mark.parametrize(("stray", "most"), [(0.0, 0.02), (0.001, 0.05)])
+def test_a_loss_that_ended_is_over_soon_and_never_comes_back(ratio, lasts_s, stray, most):
+    """From a minute after its end, for 25 minutes: also as its first packets leave the window."""
+    told, back = [], 0
+    for columns in runs(ratio, lasts_s + 1500.0, lasts_s, stray):
+        losses = [lost_at(columns, now_s) for now_s in np.arange(lasts_s + 60.0, lasts_s + 1500.0, 20.0)]
+        said = [loss is not None and loss.ratio > 0.01 for loss in losses]
+        told += said
+        back += sum(after and not before for before, after in pairwise(said))
+
+    assert np.mean(told) <= most
+    assert stray or not back, "no packet was lost"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "run", "most"), [(0.5, 1, 0.0), (0.2, 1, 0.01), (0.1, 1, 0.02), (0.05, 1, 0.03), (0.1, 3, 0.1)]
+)
+def test_a_loss_is_told_while_it_lasts(ratio, run, most):
+    """From a minute after its begin, of random losses and of runs of three packets."""
+    missed = [
+        (loss := lost_at(columns, now_s)) is None or loss.ratio <= 0.01
+        for columns in runs(ratio, 600.0, 600.0, run=run)
+        for now_s in np.arange(60.0, 600.0, 20.0)
+    ]
+
+    assert np.mean(missed) <= most
+
+
+def test_the_loss_is_that_since_its_rise():
+    at_s, sent = np.arange(100.0) * CYCLE_S, np.full(100, 20.0)
+    lost = np.where(at_s >= 960.0, 5.0, 0.0)
+
+    loss = lasting_loss(at_s, sent, sent - lost)
+
+    assert (loss.sent, loss.lost) == (80.0, 20.0)
+    assert lasting_loss(at_s, sent, sent) is None
+    assert lasting_loss([], [], []) is None
