@@ -16,13 +16,14 @@ router = Router(tags=["centre"])
 
 class MeshStateOut(Schema):
     """The state of the mesh in a sentence, as on the pages, and the paths in it: those with an open incident, else in
-    maintenance, else normal, with current data, else awaited, scheduled too lately for data, else without data. They
-    add up to `paths`. `back_to_normal` are those of the paths with problems whose incident only waits to be
-    resolved. `being_checked` are those of the normal ones whose newest bursts were lost, all or in part, or had a
-    longer RTT, without an incident so far. `without_data_s` is the shortest time after which those without data count
-    as such. `open_incidents` has the ids of the open incidents, the worst first. `unknown_since` is the last evaluation
-    of the alert rules where that is overdue, and null while they are evaluated: `normal` then only means current
-    data. `style` is how the pages mark the sentence: `trouble`, `calm`, or `unknown`."""
+    maintenance, else with current data, else awaited, scheduled too lately for data, else without data. Those with
+    current data are `being_checked`, `overdue` or else `normal`, as the sentence says. They add up to `paths`.
+    `back_to_normal` are those of the paths with problems whose incident only waits to be resolved. The newest bursts of
+    those `being_checked` were lost, all or in part, or had a longer RTT, without an incident so far; newer data of
+    those `overdue` have not arrived in time. `without_data_s` is the shortest time after which those without data
+    count as such. `open_incidents` has the ids of the open incidents, the worst first. `unknown_since` is the last
+    evaluation of the alert rules where that is overdue, and null while they are evaluated: `normal` then only means
+    current data. `style` is how the pages mark the sentence: `trouble`, `calm`, or `unknown`."""
 
     sentence: str
     style: str = "unknown"
@@ -34,6 +35,7 @@ class MeshStateOut(Schema):
     awaited: int
     without_data: int
     being_checked: int
+    overdue: int = 0
     without_data_s: float | None
     open_incidents: list[int]
     evaluated_at: datetime | None
@@ -57,10 +59,11 @@ def state_fields(state: MeshState) -> dict[str, object]:
         "with_problems": counted.with_problems,
         "back_to_normal": state.back_to_normal,
         "in_maintenance": counted.in_maintenance,
-        "normal": counted.normal,
+        "normal": max(0, counted.normal - state.checked.not_normal),
         "awaited": counted.awaited,
         "without_data": counted.without_data,
         "being_checked": state.checked.paths,
+        "overdue": len(state.checked.overdue),
         "without_data_s": counted.without_data_s,
         "open_incidents": [incident.pk for incident in state.incidents],
         "evaluated_at": state.evaluated_at,

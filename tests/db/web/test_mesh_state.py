@@ -272,7 +272,7 @@ def test_a_black_cell_without_an_incident_is_not_called_normal(state, clock, pat
     facts = ("No open incidents", "1 path without replies since ", ", being checked", "5 normal")
     assert lacks(got["sentence"], *facts) == []
     assert "All" not in got["sentence"]
-    assert (got["normal"], got["being_checked"]) == (6, 1)
+    assert (got["normal"], got["being_checked"]) == (5, 1)
 
 
 def test_loss_that_opens_no_incident_is_not_called_normal(state, paths, mark):

@@ -118,11 +118,31 @@ def test_an_outage_is_told_before_an_incident_that_is_over(paths):
     evaluate(at(-25))
 
     state = state_at(0)
+    assert lacks(load_status(at(0)).state, "2 paths without replies since ", "1 open incident: 1 of 6 paths") == []
 
     order = ["2 paths without replies since ", "1 of 6 paths is back to normal"]
     assert [fact in state.sentence for fact in order] == [True, True], state.sentence
     assert state.sentence.index(order[0]) < state.sentence.index(order[1])
     assert state.title.startswith(order[0])
+
+
+def test_the_status_page_tells_an_outage_beside_an_incident(paths):
+    """An incident of a loss that goes on, and two paths that do not answer since 50 s ago."""
+    for name, path in paths.items():
+        is_lossy, is_cut = name == "fnal → ornl", name in ("slac → ornl", "ornl → slac")
+
+        def lost_of(seconds, is_lossy=is_lossy, is_cut=is_cut):
+            return 4 if is_lossy and seconds >= -300 else 10 if is_cut and seconds >= -40 else 0
+
+        plant(path, -1500, 0, lost_of)
+    evaluate(at(-100))
+    evaluate(at(-25))
+    freshness.note(RecurringWork.EVALUATION, at(0))
+
+    said = load_status(at(0)).state
+
+    assert said.startswith("1 open incident: 1 of 6 paths has problems. 2 paths without replies since ")
+    assert "slac" not in said
 
 
 def test_paths_whose_newer_data_is_overdue_are_not_normal(paths):

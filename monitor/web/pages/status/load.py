@@ -152,9 +152,10 @@ def _state(state: MeshState) -> str:
         if all(recovery.is_back_to_normal(incident) for incident in state.incidents):
             verb = f"{'is' if is_one else 'are'} back to normal, waiting to close"
         opened = f"{number} open incident{'s' if number > 1 else ''}: {paths} {verb}."
-        return (
-            f"{'; '.join(checked)}. {opened}" if checked and state.back_to_normal == counted.with_problems else opened
-        )
+        if not checked:
+            return opened
+        said = f"{'; '.join(checked)}."
+        return f"{said} {opened}" if state.back_to_normal == counted.with_problems else f"{opened} {said}"
     return f"No open incidents; {'; '.join(checked)}." if checked and state.style == "unknown" else state.title
 
 
