@@ -18,15 +18,28 @@ import numpy as np
 
 from monitor.alerts.detect.damage import loss_ratio
 from monitor.alerts.detect.packet_times import SAME_S, EndedOutage, PathBursts
+from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis import figures as shown
-from monitor.analysis.changes.ended_loss import ENDED_SHARE, CleanRun, end_is_proven, loss_again, usual_ratio
+from monitor.analysis.changes.ended_loss import (
+    ENDED_SHARE,
+    OWN_NATS,
+    CleanRun,
+    end_is_proven,
+    loss_again,
+    usual_ratio,
+)
 from monitor.analysis.changes.present import LostPackets
 
 LONGEST_NOW_S = 240.0
 """Four cycles of a minute: what a longer time tells may be over."""
 NOISE = 0.02
 """Share of a peak within which a median of a few bursts, or a rate, is not below it."""
+
+PAIR_END_S = 60.0
+"""The last lost packets of both paths of a pair are as near: of the links that both cross few packets are lost."""
+AFTER_OUTAGE_RATIO = 0.25
+"""Of an outage without a loss found before it: 14 packets, all answered, exclude so much and prove its end."""
 
 LONGEST_S = 3600.0
 """The packets since an end are counted for so long."""
@@ -228,10 +241,48 @@ def with_ends(
         level, own = _level(merged, number), bursts[number]
         begin_s = level.clean.since_s if is_proven and level.clean is not None else None
         merged[number] = level if own is None else _ended(rows[number], level, own, begin_s, now)
-    return [
+    merged = [
         level if level is None or own is None else _ended(row, level, own, None, now)
         for row, level, own in zip(rows, merged, bursts, strict=True)
     ]
+    reverse = [_ended_reverse(rows, merged, number) for number in range(len(rows))]
+    return [
+        level if other is None or level is None or own is None else _ended_with(row, level, own, other, now)
+        for row, level, own, other in zip(rows, merged, bursts, reverse, strict=True)
+    ]
+
+
+def _ended_reverse(
+    rows: Sequence[IncidentPath], levels: Sequence[FindingLevel | None], number: int
+) -> FindingLevel | None:
+    """The level of the reverse path of a finding of round trips that lasts, where its loss is over."""
+    row, level = rows[number], levels[number]
+    if level is None or level.is_ended or not _is_partial(level) or DIRECTION in row.figures:
+        return None
+    ends = row.path.destination_id, row.path.source_id
+    return next(
+        (
+            other
+            for of, other in zip(rows, levels, strict=True)
+            if other is not None and other.is_ended and DIRECTION not in of.figures
+            if (of.path.source_id, of.path.destination_id) == ends
+        ),
+        None,
+    )
+
+
+def _ended_with(
+    row: IncidentPath, level: FindingLevel, bursts: PathBursts, reverse: FindingLevel, now: datetime
+) -> FindingLevel:
+    """The level with its end where its loss ended with that of the reverse path: the round trips of both cross the same
+    links, so that the packets of both prove it."""
+    clean = level.clean
+    if clean is None or reverse.recovered_at is None:
+        return level
+    if abs(clean.since_s - reverse.recovered_at.timestamp()) > PAIR_END_S:
+        return level
+    is_proven = clean.nats(ENDED_SHARE * _ratio_before(row, level)) >= OWN_NATS
+    return _ended(row, level, bursts, clean.since_s, now) if is_proven else level
 
 
 def _since_outage(level: FindingLevel | None, bursts: PathBursts | None) -> PathBursts | None:
@@ -289,6 +340,8 @@ def _ended(
             return level
         # A change to no loss at all was proven as such.
         below_ratio = (ENDED_SHARE if stretch.lost else 1.0) * loss_ratio
+        if not stretch.lost and level.ended_outage is not None and row.added_at >= level.ended_outage.last_reply:
+            below_ratio = max(below_ratio, AFTER_OUTAGE_RATIO)
         if stretch.interval[1] >= below_ratio:
             return level
         if stretch.ratio > usual_ratio(loss_ratio, row.figures.get("threshold_ratio")) or level.since is None:

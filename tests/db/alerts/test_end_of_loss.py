@@ -9,7 +9,7 @@ import pytest
 
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence.words import brief, headline
-from monitor.alerts.incidents import lifecycle, queries
+from monitor.alerts.incidents import lifecycle, queries, recovery
 from monitor.archive.models import Burst
 from monitor.mesh.models import MeasurementPeriod
 from monitor.mesh.models import Test as MeshTest
@@ -17,6 +17,7 @@ from tests.db.alert_rows import make_mesh
 
 pytestmark = pytest.mark.django_db
 ONSET = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+PAIR = ("slac → cern", "cern → slac")
 END_S = 304.7
 """Within a cycle, whose first packets are lost by chance."""
 
@@ -82,3 +83,29 @@ def test_a_loss_that_goes_on_on_a_path_keeps_its_mean(paths):
 
     assert texts
     assert all("no loss since" not in text for text in texts), texts
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_both_paths_of_a_pair_are_back_to_normal_together(paths, seed):
+    """20% one way, which the pings of both paths lose, until 5 s into a cycle."""
+    rng = np.random.default_rng(seed)
+    for name, path in paths.items():
+        plant(path, lambda s, name=name: 0.2 if name in PAIR and 0 <= s < END_S else 0.0, rng)
+    for seconds in range(60, 420, 10):
+        evaluate(at(seconds))
+        for incident in queries.open_incidents():
+            normal = recovery.paths_back_to_normal(incident)
+            assert len(normal) in (0, len({row.path_id for row in incident.paths.all()})), seconds
+    assert normal
+
+
+def test_a_path_that_answers_all_packets_after_an_outage_has_no_problem(paths):
+    """All of 30 packets of each path are answered since: whatever share the rule found to be lost."""
+    for name, path in paths.items():
+        plant(path, lambda s, name=name: 1.0 if "cern" in name and 0 <= s < 120 else 0.0, np.random.default_rng(1))
+    for seconds in (40, 60, 80, 100, 120, 130, 140, 150):
+        evaluate(at(seconds))
+
+    (incident,) = queries.open_incidents()
+
+    assert recovery.is_back_to_normal(incident), headline(incident)

@@ -13,6 +13,7 @@ from monitor.alerts.detect.packet_times import PathBursts
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, with_ends
 from monitor.alerts.models import IncidentPath
 from monitor.analysis.changes.ended_loss import clean_run, end_is_proven, loss_again
+from monitor.mesh.models import Path
 from tests.unit.analysis.loss_of_paths import LONGEST_S, PACKETS, WatchedPath, bursts
 
 STRAY = 0.002
@@ -29,7 +30,8 @@ class Watched:
 
     def __init__(self, columns, detected_s, planted):
         figures = {"sent": 100, "lost": round(100 * planted), "threshold_ratio": 0.01}
-        self.row, self.path = IncidentPath(rule="loss", figures=figures), WatchedPath(columns, detected_s)
+        path = Path(source_id=1, destination_id=2)
+        self.row, self.path = IncidentPath(rule="loss", figures=figures, path=path), WatchedPath(columns, detected_s)
         self.columns, self.has_changed, self.worst = columns, False, None
 
     def level(self, now_s):
