@@ -26,9 +26,8 @@ RISE_NATS = 5.0
 LEAST_LOST = 3
 """Fewer lost packets are no sign of a loss."""
 SOON = 4.0
-"""A loss came back soon: within so many times the packets that prove its end,"""
-AGAIN_LOST, AGAIN_BURSTS = 2, 3
-"""with so many lost packets within so many bursts."""
+AGAIN_LOST = 2
+"""A loss came back soon: within so many times the packets that prove its end, with so many lost."""
 LONGER = 2.0
 """It is over after so many times the packets for which it was away."""
 
@@ -71,11 +70,8 @@ def _first_end(packets: Floats, lost: Floats, least: float) -> tuple[int, float]
 def _packets_until_back(packets: Floats, lost: Floats, proof: float) -> float | None:
     """The packets from a proven end until the loss came back soon after the proof; None where it did not."""
     before = packets.cumsum() - packets
-    later = np.flatnonzero((lost > 0) & (before >= proof))
-    if not len(later) or before[later[0]] > SOON * proof:
-        return None
-    again = float(lost[later[0] : later[0] + AGAIN_BURSTS].sum())
-    return float(before[later[0]]) if again >= AGAIN_LOST else None
+    soon = np.flatnonzero((lost > 0) & (before >= proof) & (before <= SOON * proof))
+    return float(before[soon[0]]) if lost[soon].sum() >= AGAIN_LOST else None
 
 
 def _rise(packets: Floats, lost: Floats) -> int:
