@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from monitor.accounts.read_limits import is_limited
 from monitor.alerts.detect import raised_rtts
 from monitor.alerts.detect.raised_rtts import RaisedRtt
-from monitor.alerts.detect.rules.catalogue import RULES
+from monitor.alerts.detect.rules.catalogue import RULES, rule_of
 from monitor.alerts.evidence import words
 from monitor.alerts.incidents import gravest, quiet, recovery
 from monitor.alerts.incidents.queries import last_ended, lasting_incidents
@@ -99,7 +99,7 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
         grid = None
     lasting = lasting_incidents() if grid is None else grid.lasting_incidents
     incidents = tuple(sorted((row for row in lasting if not row.is_pending), key=_state_and_damage, reverse=True))
-    problem_paths, pending = {*_paths_in(incidents)}, _paths_in(row for row in lasting if row.is_pending)
+    problem_paths, pending = {*_paths_in(incidents)}, _checked_for(row for row in lasting if row.is_pending)
     back_to_normal = problem_paths - {key for incident in incidents for key in recovery.paths_not_normal(incident)}
     maintained = maintained_places(now)
     states = _count(now, problem_paths, maintained)
@@ -138,6 +138,12 @@ def _longer(name: str, rtt: RaisedRtt) -> str:
 def _paths_in(incidents: Iterable[Incident]) -> dict[int, str]:
     """The paths of these incidents with a finding that lasts, by their names."""
     return {row.path_id: str(row.path) for incident in incidents for row in incident.paths.all() if not row.is_over}
+
+
+def _checked_for(incidents: Iterable[Incident]) -> dict[int, str]:
+    """The paths of these pending incidents, each with its symptom: `cern → slac: RTT`."""
+    rows = [row for incident in incidents for row in incident.paths.all() if not row.is_over]
+    return {row.path_id: f"{row.path}: {rule_of(row.rule).words}" for row in rows}
 
 
 def _state_and_damage(incident: Incident) -> tuple[bool, tuple[int, int, float]]:

@@ -316,7 +316,7 @@ def test_a_path_of_a_pending_incident_is_being_checked(state, mark):
 
     got = state()
 
-    assert lacks(got["sentence"], "No open incidents; 2 paths being checked", "4 normal") == []
+    assert lacks(got["sentence"], "No open incidents; 2 paths being checked", " → ornl: RTT", "4 normal") == []
     assert (got["with_problems"], got["being_checked"], mark()) == (0, 2, "unknown")
 
 
