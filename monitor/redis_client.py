@@ -9,6 +9,7 @@ in that time, and one warning when it begins.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import redis
 from django.conf import settings
 
 SENTINEL_PORT = 26379
+URL = re.compile(r"sentinel://(?P<authority>[^/?#]*)(?P<path>/[^?#]*)?(\?(?P<query>[^#]*))?")
 TIMEOUT_S = 0.25
 OPEN_S = 5.0
 """How long the circuit stays open after a failure."""
@@ -42,11 +44,12 @@ class SentinelUrl:
 
         Raises ValueError.
         """
-        parts = urlsplit(url)
-        if parts.scheme != "sentinel":
+        # Not by urlsplit, which takes no more than one host, and from Python 3.12 on no brackets within several.
+        parts = URL.fullmatch(url)
+        if parts is None:
             return None
-        credentials, _, places = parts.netloc.rpartition("@")
-        master = parse_qs(parts.query).get("master", [""])[0]
+        credentials, _, places = parts["authority"].rpartition("@")
+        master = parse_qs(parts["query"] or "").get("master", [""])[0]
         # A scheme before each host lets IPv6 addresses in brackets be parsed.
         hosts = [urlsplit(f"sentinel://{place}") for place in places.split(",")]
         if not master or not all(host.hostname for host in hosts):
@@ -54,7 +57,7 @@ class SentinelUrl:
         return cls(
             hosts=tuple((str(host.hostname), host.port or SENTINEL_PORT) for host in hosts),
             master=master,
-            database=int(parts.path.strip("/") or 0),
+            database=int((parts["path"] or "").strip("/") or 0),
             password=unquote(credentials.partition(":")[2]) or None,
         )
 
