@@ -72,13 +72,14 @@ class CellOut(Schema):
     `value_received` were answered: of an incident's level those of all sizes, null where packets are not
     counted, as in an outage.
 
-    For the period `now`: where `value` is the present level of an open incident, `value_measured` is that of the whole
-    window, and the level begins `level_s` before the last evaluation; `value_peak` is the incident's worst,
-    of a loss that of the worst time between two changes; null where the packets do not prove it above the loss of now.
-    `ended_at` is the end of the path's last incident if it ended within the window; all other figures
-    are those since then if `is_since_end`. `unanswered_since` is the last reply of a path whose newest two cycles at
-    least were lost as a whole: its state is `total_loss`. `directions` are the counts of STAMP tests in the same time,
-    for the loss only; null where none counts, and for a path that is down."""
+    For the period `now`: where `value` is the present level of an open incident, or that of an RTT that has risen and
+    is being checked, `value_measured` is that of the whole window, and the level of an incident begins `level_s` before
+    the last evaluation; `value_peak` is the incident's worst, of a loss that of the worst time between two changes;
+    null where the packets do not prove it above the loss of now. `ended_at` is the end of the path's last incident if
+    it ended within the window; all other figures are those since then if `is_since_end`. `unanswered_since` is the last
+    reply of a path whose newest two cycles at least were lost as a whole: its state is `total_loss`. `directions` are
+    the counts of STAMP tests in the same time, for the loss only; null where none counts, and for a path that is
+    down."""
 
     path_id: int
     source: str

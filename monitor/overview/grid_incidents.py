@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from monitor.alerts.detect import raised_rtts
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.incidents.finding_level import is_normal_again, level_of
@@ -21,6 +22,8 @@ from monitor.overview.incident_values import IncidentValue, incident_value
 from monitor.overview.path_figures import FigureState, KnownFields, PathFigures, figures_now, judged
 
 AFTER = timedelta(microseconds=1)
+BURST = timedelta(seconds=30)
+"""A burst takes less."""
 
 
 def with_incidents(
@@ -40,6 +43,19 @@ def with_incidents(
         return by_incident(metric, path, incident_value(metric, of_path), is_smallest_size=is_smallest_size)
 
     return tuple(with_findings(path, findings[path.path_id]) if path.path_id in findings else path for path in figures)
+
+
+def with_raised(figures: tuple[PathFigures, ...]) -> tuple[PathFigures, ...]:
+    """Return the median RTTs, with the level of the newest bursts of a path on which it is raised and that is not told
+    by an open incident: the median of ten minutes is still that of before."""
+    raised = raised_rtts.levels()
+
+    def risen(path: PathFigures) -> PathFigures:
+        rtt = raised.get(path.path_id)
+        is_told = rtt is None or path.value is None or path.value_measured is not None or path.value >= rtt.raised_ms
+        return path if is_told or rtt is None else replace(path, value=rtt.raised_ms, value_measured=path.value)
+
+    return tuple(map(risen, figures)) if raised else figures
 
 
 def _with_last_reply(path: PathFigures, findings: list[IncidentPath]) -> PathFigures:
@@ -84,12 +100,16 @@ def with_ended(
 
 
 def _end_of(finding: IncidentPath) -> datetime:
-    """When an ended finding ended: after the last bad burst of its incident; by itself, at the beginning of the present
-    by which it is normal again, else at the evaluation that found it over."""
+    """When an ended finding ended: after the last bad burst of its incident, or with the first reply of an outage; by
+    itself, at the beginning of the present by which it is normal again, else at the evaluation that found it over."""
     incident = finding.incident
     is_resolved = incident.closed_at is not None and incident.merged_into_id is None
     if is_resolved and incident.ended_at is not None:
-        return incident.ended_at + AFTER
+        level = level_of(finding)
+        recovered_at = None if level is None else level.recovered_at
+        # Of an outage the end is a packet of the first burst that was answered, which began before it.
+        is_same_burst = recovered_at is not None and timedelta() <= incident.ended_at - recovered_at < BURST
+        return recovered_at if recovered_at is not None and is_same_burst else incident.ended_at + AFTER
     ended_at = incident.closed_at if is_resolved else finding.ended_at
     assert ended_at is not None
     level = level_of(finding)

@@ -53,7 +53,8 @@ class PathFigures:
     `unanswered_since` is the last reply of a path that has lost its newest cycles as a whole, so that its state is
     `TOTAL_LOSS` though others of its bursts were answered.
 
-    Where `value` is the present level of an open incident or of an outage, `value_measured` is that of the window, and
+    Where `value` is the present level of an open incident, of an outage or of a raised RTT, `value_measured` is that of
+    the window, and
     `level_since` the first burst of the level of an incident, `level_s` before the last evaluation; `incident_peak` is
     its worst. `value_loss` and `worst_loss` are the packets of both, of a loss that the rules follow.
     `ended_at` is when the path's last incident ended, if within the window; its worst is then `incident_peak`, and all

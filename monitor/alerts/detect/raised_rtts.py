@@ -16,7 +16,8 @@ from monitor.alerts.models import JudgedPath
 from monitor.analysis.changes.raised import raised
 from monitor.mesh.document.alert_rules import RuleSettings
 
-FIGURES = ("median", "minimum")
+FIGURES = ("minimum", "median")
+"""The last that is raised is stored."""
 
 _WRITE = """
     UPDATE judged_path SET before_ms = rtt.before_ms, raised_ms = rtt.raised_ms
@@ -61,6 +62,14 @@ def write(rtts: Mapping[int, RaisedRtt | None]) -> None:
     }
     with connection.cursor() as cursor:
         cursor.execute(_WRITE, columns)
+
+
+def levels() -> dict[int, RaisedRtt]:
+    """The raised RTTs of paths, by path."""
+    rows = JudgedPath.objects.filter(raised_ms__isnull=False).values_list("path_id", "before_ms", "raised_ms")
+    return {
+        path_id: RaisedRtt(cast("float", before_ms), cast("float", raised_ms)) for path_id, before_ms, raised_ms in rows
+    }
 
 
 def read() -> dict[int, tuple[str, RaisedRtt]]:

@@ -276,7 +276,7 @@ def test_a_path_after_its_incident_has_the_loss_since(page, path, ended_outage):
     style, text, sentence = cell(page(), path)
 
     assert (style, text) == ("none-lost", "✓0")
-    assert lacks(sentence, " 0 of 60", "since", "incident ended 12:23 UTC", "was 100%") == []
+    assert lacks(sentence, " 0 of 60", "since", "incident ended 12:24 UTC", "was 100%") == []
     (of_api,) = (row for row in load_grid(Metric.LOSS, GridPeriod.NOW, NOW).figures if row.path_id == path.pk)
     assert (of_api.ended_incident_id, of_api.is_since_end) == (ended_outage.pk, True)
 
@@ -355,6 +355,18 @@ def back_to_normal(paths, path, lossy_incident):
     bursts(paths["cern", "slac"], (5, 0), CLEAN)
     evaluate(NOW)
     return lossy_incident
+
+
+def test_a_raised_rtt_is_that_of_now_before_its_incident_opens(page, path):
+    bursts(path, (40, 4), [20.0] * 10)
+    evaluate(NOW - 4 * MINUTE)
+    bursts(path, (4, 0), [80.0] * 10)
+    evaluate(NOW)
+
+    _, text, sentence = cell(page("?metric=rtt"), path)
+
+    assert text == "80.00 ms"
+    assert re.search(r"median RTT 80\.\d+ ms in the newest minutes, 20\.\d+ ms over the whole time shown", sentence)
 
 
 def add_rtt_finding(incident, path):
