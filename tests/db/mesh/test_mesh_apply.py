@@ -453,3 +453,19 @@ def test_own_networks_are_stored_and_their_changes_printed():
 
     assert changes.items == [MeshChange("changed", "mesh", '"Mesh"', "192.0.2.0/24.asn none → 64496")]
     assert Mesh.objects.get().networks["192.0.2.0/24"]["asn"] == 64496
+
+
+def test_the_planner_knows_the_size_of_a_large_mesh_at_once(monkeypatch):
+    def estimated_paths():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT reltuples FROM pg_class WHERE relname = 'path'")
+            return cursor.fetchone()[0]
+
+    before = estimated_paths()
+    apply(mesh(A, B), NOW)
+    small = estimated_paths()
+    monkeypatch.setattr("monitor.mesh.apply.MANY_ROWS", 1)
+    apply(mesh(A, B, C), NOW)
+
+    assert small == before
+    assert estimated_paths() == Path.objects.count() == 6
