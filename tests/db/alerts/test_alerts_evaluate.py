@@ -175,8 +175,9 @@ def test_paths_of_other_incidents_are_not_called_normal(paths):
 def test_the_reverse_path_of_a_delay_is_not_called_normal(monkeypatch):
     """A round trip crosses both directions, also where the delay of one path alone has an alarm."""
     paths = make_mesh(["slac", "cern", "fnal"], NOW - timedelta(hours=1), rtt={})
-    snapshot = snapshot_at(NOW, scope_now(), {})
-    others = _OtherPaths([], [], snapshot)
+    scope = scope_now()
+    snapshot = snapshot_at(NOW, scope, {})
+    others = _OtherPaths([], [], snapshot, scope)
     monkeypatch.setattr("monitor.alerts.detect.causes.paths_without_bursts", lambda _: frozenset())
 
     shares = others.shares([(paths["slac → cern"].pk, "rtt")])
