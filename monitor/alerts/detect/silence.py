@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 
+import numpy as np
+
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis.loss import OUTAGE_CYCLES, is_outage
 
@@ -22,7 +24,10 @@ def silent_since(path_id: int, snapshot: Snapshot) -> datetime | None:
     row, every_s = snapshot.rows[path_id], snapshot.paths[path_id].every_s
     recent_steps = max(COMPARED_STEPS, math.ceil(OUTAGE_CYCLES * every_s / snapshot.step_s))
     sent, received = (float(snapshot.recent[name][row, :recent_steps].sum()) for name in ("sent", "received"))
-    measured_s, answered_s = (float(snapshot.newest(name)[row]) for name in ("measured_s", "answered_s"))
+    # Of this path alone: `snapshot.newest` goes through all paths, and callers ask for many.
+    measured_s, answered_s = (
+        float(np.fmax.reduce(snapshot.recent[name][row])) for name in ("measured_s", "answered_s")
+    )
     began_s = snapshot.now.timestamp() - snapshot.recent_s
     silent_since_s = began_s if math.isnan(answered_s) else answered_s
     if not sent or not measured_s - silent_since_s >= OUTAGE_CYCLES * every_s:
