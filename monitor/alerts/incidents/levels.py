@@ -355,7 +355,7 @@ def _raise_severity(incident: Incident, settings: Settings, snapshot: Snapshot) 
 def _stated_losses(
     row: IncidentPath, level: FindingLevel, together: LostPackets | None
 ) -> list[tuple[LostPackets | None, str]]:
-    """The figures of a finding that its incident is told with: of a loss that of all its paths together, and its own;
+    """The figures of a finding as its incident shows them: for a loss those of all its paths together, and its own;
     none once it is over, or of an earlier time."""
     words = rule_of(row.rule).words
     if level.unit is not LevelUnit.LOSS_RATIO:

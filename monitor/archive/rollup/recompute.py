@@ -120,8 +120,8 @@ def tier_patience(tier: Tier, paths: int) -> timedelta:
 
 
 def roll_up(now: datetime, limit: int = 5000, patience: timedelta = timedelta()) -> int:
-    """Compute up to `limit` dirty hours of paths in a transaction, newest first, of which the marks are `patience` old.
-    Returns the number.
+    """Compute up to `limit` dirty hours of paths in a transaction, newest first. Hours that were marked dirty less than
+    `patience` ago wait. Returns the number.
 
     Ingest of these hours waits until the transaction ends, so a small `limit` keeps that wait short.
     """

@@ -95,8 +95,8 @@ def _adds_nothing(route: TimelineRoute, trace: RouteTrace) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _FollowedPath:
-    """What was stored of a path, its timeline with the new traces, and the route of each trace, which has its
-    identifier once the routes are stored."""
+    """The stored routes of a path, its timeline with the new traces, and the route of each trace. New routes get their
+    identifiers when they are stored."""
 
     path_id: int
     stored: StoredRoutes

@@ -31,7 +31,7 @@ BAD_FROM = {Metric.LOSS: BAD_RATIO, Metric.UNREACHABILITY: 0.01, Metric.MOS: 3.6
 SHARED_FROM_SITES = 100
 PERIOD = GridPeriod.HOUR
 TESTS_PERIOD = GridPeriod.DAY
-"""Of throughput, of which a path has a few tests a day."""
+"""For throughput: a path has only a few tests a day."""
 NEW_FOR, SHOWN_FOR = timedelta(seconds=10), timedelta(minutes=5)
 """The figures are of one to two hours, and the page has their time."""
 

@@ -1,4 +1,4 @@
-"""What is said of an incident holds of the time at which it is said."""
+"""Sentences about an incident are true at the time at which they are shown."""
 
 from __future__ import annotations
 

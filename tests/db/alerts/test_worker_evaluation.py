@@ -1,4 +1,4 @@
-"""The evaluation as the worker runs it: what it keeps from one to the next, and when it rests."""
+"""Evaluations as the worker runs them: the data kept between them, and the pause after a long one."""
 
 from datetime import UTC, datetime, timedelta
 
