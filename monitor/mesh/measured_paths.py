@@ -1,7 +1,8 @@
 """Bring paths, measurements and the periods of their schedules in line with a mesh.toml.
 
 A mesh of a thousand sites has a hundred thousand paths and more, so the rows are compared in the database: the wanted
-measurements go into a temporary table, and each statement takes all rows that differ.
+measurements go into a temporary table, those that differ from the ones in use into another, and each statement takes
+all of these.
 """
 
 from __future__ import annotations
@@ -27,9 +28,36 @@ CREATE TEMPORARY TABLE IF NOT EXISTS wanted_measurement (
 ) ON COMMIT DELETE ROWS
 """
 
-_WANTED_PATH = (
-    "(SELECT source_id, destination_id, min(number) AS number FROM wanted_measurement GROUP BY 1, 2) AS wanted"
-)
+_STAGE_DIFFERENT = """
+CREATE TEMPORARY TABLE IF NOT EXISTS different_measurement (
+    number integer, source_id bigint, destination_id bigint, test_id bigint,
+    every_s integer, pattern text, packet_bytes integer[], measurement_id bigint
+) ON COMMIT DELETE ROWS
+"""
+_DIFFERENT = """
+INSERT INTO different_measurement
+SELECT
+    wanted.number, source_id, destination_id, test_id, wanted.every_s, wanted.pattern, wanted.packet_bytes,
+    present.measurement_id
+FROM wanted_measurement AS wanted
+FULL JOIN (
+    SELECT
+        measurement.id AS measurement_id, path.source_id, path.destination_id, measurement.test_id,
+        period.every_s, period.pattern, period.packet_bytes
+    FROM measurement
+    JOIN path ON path.id = measurement.path_id
+    LEFT JOIN measurement_period AS period ON period.measurement_id = measurement.id AND period.ended_at IS NULL
+    WHERE measurement.retired_at IS NULL AND path.retired_at IS NULL
+) AS present USING (source_id, destination_id, test_id)
+WHERE (wanted.every_s, wanted.pattern, wanted.packet_bytes)
+    IS DISTINCT FROM (present.every_s, present.pattern, present.packet_bytes)
+"""
+"""A row of each wanted measurement that is not in use or has another schedule, and one without a number of each in use
+that is no longer wanted. Where little of a mesh changes, the statements below have few rows to go through."""
+
+_WANTED = "(SELECT * FROM different_measurement WHERE number IS NOT NULL) AS wanted"
+_UNWANTED = "(SELECT * FROM different_measurement WHERE number IS NULL) AS unwanted"
+_WANTED_PATH = f"(SELECT source_id, destination_id, min(number) AS number FROM {_WANTED} GROUP BY 1, 2) AS wanted"
 _OF_PATH = "path.source_id = wanted.source_id AND path.destination_id = wanted.destination_id"
 _RETURNED_PATHS = f"""
 WITH again AS (
@@ -50,13 +78,14 @@ RETURNING source_id, destination_id
 _RETIRED_PATHS = f"""
 WITH retired AS (
     UPDATE path SET retired_at = %(now)s
-    WHERE retired_at IS NULL AND NOT EXISTS (SELECT FROM wanted_measurement AS wanted WHERE {_OF_PATH})
-    RETURNING id, source_id, destination_id
+    FROM (SELECT DISTINCT source_id, destination_id FROM {_UNWANTED}) AS unwanted
+    WHERE path.source_id = unwanted.source_id AND path.destination_id = unwanted.destination_id AND retired_at IS NULL
+        AND NOT EXISTS (SELECT FROM wanted_measurement AS wanted WHERE {_OF_PATH})
+    RETURNING path.id, path.source_id, path.destination_id
 )
 SELECT source_id, destination_id FROM retired ORDER BY id
 """
 
-_WANTED = "wanted_measurement AS wanted"
 _OF_MEASUREMENT = f"path.id = measurement.path_id AND {_OF_PATH} AND measurement.test_id = wanted.test_id"
 _RETURNED_MEASUREMENTS = f"""
 WITH again AS (
@@ -80,22 +109,15 @@ SELECT path.source_id, path.destination_id, new.test_id FROM new JOIN path ON pa
 """
 _RETIRED_MEASUREMENTS = f"""
 WITH retired AS (
-    UPDATE measurement SET retired_at = %(now)s
-    WHERE retired_at IS NULL AND NOT EXISTS (SELECT FROM {_WANTED}, path WHERE {_OF_MEASUREMENT})
-    RETURNING id, path_id, test_id
+    UPDATE measurement SET retired_at = %(now)s FROM {_UNWANTED} WHERE measurement.id = unwanted.measurement_id
+    RETURNING id, unwanted.source_id, unwanted.destination_id, unwanted.test_id
 )
-SELECT path.source_id, path.destination_id, retired.test_id
-FROM retired JOIN path ON path.id = retired.path_id ORDER BY retired.id
+SELECT source_id, destination_id, test_id FROM retired ORDER BY id
 """
 
-_ENDED_PERIODS = f"""
-UPDATE measurement_period AS period SET ended_at = %(now)s
-WHERE ended_at IS NULL AND NOT EXISTS (
-    SELECT FROM measurement, {_WANTED}, path
-    WHERE measurement.id = period.measurement_id AND {_OF_MEASUREMENT}
-        AND wanted.every_s = period.every_s AND wanted.pattern = period.pattern
-        AND wanted.packet_bytes = period.packet_bytes
-)
+_ENDED_PERIODS = """
+UPDATE measurement_period AS period SET ended_at = %(now)s FROM different_measurement AS different
+WHERE period.measurement_id = different.measurement_id AND ended_at IS NULL
 """
 _NEW_PERIODS = f"""
 INSERT INTO measurement_period (measurement_id, every_s, packet_bytes, pattern, started_at)
@@ -156,7 +178,7 @@ def _families() -> Iterator[MeshChange]:
 
 
 def _stage(cursor: Any, document: MeshDocument, host_ids: Mapping[str, int], test_ids: Mapping[str, int]) -> None:
-    """Fill the temporary table with the measurements of the document."""
+    """Fill the temporary tables: the measurements of the document, and what differs from those in use."""
     tests = {test.name: test for test in document.tests}
     entries = expansion.measurements(document)
 
@@ -177,3 +199,7 @@ def _stage(cursor: Any, document: MeshDocument, host_ids: Mapping[str, int], tes
             )
         )
     cursor.execute("ANALYZE wanted_measurement")
+    cursor.execute(_STAGE_DIFFERENT)
+    cursor.execute("TRUNCATE different_measurement")
+    cursor.execute(_DIFFERENT)
+    cursor.execute("ANALYZE different_measurement")

@@ -14,7 +14,8 @@ from monitor.analysis import figures
 from monitor.mesh.document import expansion
 from monitor.mesh.document.alert_rules import RULES, LeastSchedule, Place, settings_for
 from monitor.mesh.document.burst_sizes import burst_sizes
-from monitor.mesh.document.entries import MeshDocument
+from monitor.mesh.document.entries import MeshDocument, TestEntry
+from monitor.mesh.kinds import packet_sizes
 from probes.quantities import counted
 
 
@@ -33,6 +34,8 @@ _Need = tuple[str, int, LeastSchedule, int]
 
 def rules_without_effect(document: MeshDocument) -> list[str]:
     """A sentence for each group, interval and need of rules that cannot fire there."""
+    if not any(map(_is_too_slow, document.tests)):
+        return []
     paths_of: dict[_PingSchedule, list[tuple[str, str]]] = defaultdict(list)
     for hosts, pings in _schedules(document).items():
         paths_of[pings].append(hosts)
@@ -55,6 +58,12 @@ def rules_without_effect(document: MeshDocument) -> list[str]:
                 names[key][name] = None
                 paths[key].add(of_schedule[number])
     return [_sentence(*key, list(names[key]), len(paths[key])) for key in names]
+
+
+def _is_too_slow(test: TestEntry) -> bool:
+    """Whether a rule could not fire on a path that had the bursts of this test alone."""
+    sizes, schedules = len(packet_sizes(test)), [rule.schedule for rule in RULES.values() if rule.schedule is not None]
+    return sizes > 0 and any(test.every_s > schedule.longest_every_s(sizes) for schedule in schedules)
 
 
 def _sentence(group: str, every_s: int, needed: LeastSchedule, sizes: int, names: list[str], paths: int) -> str:

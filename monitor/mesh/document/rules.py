@@ -64,9 +64,10 @@ def _home_has_an_agent(document: MeshDocument, top: Table) -> None:
 
 def _paths_are_measured(wanted: Collection[expansion.MeasurementEntry], top: Table, entries: Entries) -> None:
     """Paths named in the file must be measured. Skipped where a host is invalid or missing."""
-    measured = {measurement.hosts for measurement in wanted}
-    for table in selections(top):
-        path = tuple(table.elements.get(PATH, {}).values())
+    tables = [table for table in selections(top) if PATH in table.elements]
+    measured = {measurement.hosts for measurement in wanted} if tables else set()
+    for table in tables:
+        path = tuple(table.elements[PATH].values())
         if measured and len(path) == 2 and entries["host"].keys() >= set(path) and path not in measured:
             hint = "; it is measured in the reverse direction" if path[::-1] in measured else ""
             table.problem(f'no group measures the path from "{path[0]}" to "{path[1]}"{hint}', PATH)
@@ -114,6 +115,8 @@ def _one_kind_of_bursts(
         for test in document.tests
         if packet_sizes(test) and not MESH_KINDS[test.kind].stands_in_for_pings
     }
+    if len({test.kind for test in tests.values()}) < 2:
+        return
     taken: dict[tuple[str, str], str] = {}
     reported = set()
     for measurement, group in wanted.items():
@@ -136,6 +139,8 @@ def _packet_sizes_differ(
 ) -> None:
     """Bursts are identified by path and packet size, so two ping tests may not use the same size on a path."""
     standing_in = {test.name for test in document.tests if MESH_KINDS[test.kind].stands_in_for_pings}
+    if len([test for test in document.tests if packet_sizes(test) and test.name not in standing_in]) < 2:
+        return
     sizes, kinds = burst_sizes(document, wanted), {test.name: test.kind for test in document.tests}
     taken: dict[tuple[str, str, int], str] = {}
     reported = set()

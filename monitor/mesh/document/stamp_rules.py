@@ -46,7 +46,7 @@ def stamp_warnings(document: MeshDocument) -> list[str]:
     tests = {test.name: test for test in document.tests if isinstance(test, StampEntry)}
     site_of = {host.name: site for site in document.sites for host in site.hosts}
     destinations: dict[str, dict[str, None]] = {name: {} for name in tests}
-    for measurement in expansion.measurements(document):
+    for measurement in expansion.measurements(document) if tests else ():
         site = site_of[measurement.destination]
         if measurement.test in tests and not site.has_agent:
             destinations[measurement.test][site.name] = None

@@ -64,6 +64,8 @@ class FillingCosts:
 def costs_of(document: MeshDocument) -> FillingCosts | None:
     """The costs of the tests that fill their path; None without any."""
     tests = {test.name: test for test in document.tests if MESH_KINDS[test.kind].filling_s is not None}
+    if not tests:
+        return None
     total, counts, loaded_s = 0.0, defaultdict[str, float](float), defaultdict[str, float](float)
     for name, hosts in _runs(document):
         if name not in tests:

@@ -123,6 +123,10 @@ class MeshKind:
     server_name: str = ""
     measured_by: Callable[[Mapping[str, Any]], str] = _by_ping
 
+    @property
+    def has_servers(self) -> bool:
+        return self.servers is not _no_servers
+
 
 def ends(measurement: Measurement | TraceRequest) -> dict[str, object]:
     """Address fields of a spec in a cycle."""

@@ -56,11 +56,13 @@ def check_server_ports(
 
 
 def _planned_servers(document: MeshDocument, wanted: Mapping[MeasurementEntry, str]) -> list[_PlannedServer]:
-    tests = {test.name: test for test in document.tests}
+    """The servers of all measurements. Most measurements of a large mesh are pings, which have none."""
+    tests = {test.name: test for test in document.tests if MESH_KINDS[test.kind].has_servers}
     places = {host.name: (site, host) for site in document.sites for host in site.hosts}
     planned = (
         _PlannedServer(tests[row.test], server, *places[server.host])
         for row in wanted
+        if row.test in tests
         for server in MESH_KINDS[tests[row.test].kind].servers(
             _as_connected(tests[row.test], *(places[name][1] for name in row.hosts)), *row.hosts
         )
