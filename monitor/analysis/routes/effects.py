@@ -74,7 +74,8 @@ class MedianStep:
 
 @dataclass(frozen=True, slots=True)
 class LossStep:
-    """A change of loss; `low_ratio` to `high_ratio` hold the difference with 99.9%, for an outage with 95%."""
+    """A change of loss; `low_ratio` to `high_ratio` hold the difference with 99.9%, for an outage with 95%. So many
+    lost packets as `together` come together and count as one."""
 
     lost_before: int
     sent_before: int
@@ -82,6 +83,7 @@ class LossStep:
     sent_after: int
     low_ratio: float
     high_ratio: float
+    together: float = 1.0
 
     @property
     def is_rise(self) -> bool:
@@ -213,9 +215,10 @@ def _compared(
     low, high = proportion_difference(scaled[0], scaled[1], z)
     if low <= 0.0 <= high:
         return None
-    return LossStep(
-        int(lost[before].sum()), int(sent[before].sum()), int(lost[after].sum()), int(sent[after].sum()), low, high
+    (lost_before, sent_before), (lost_after, sent_after) = (
+        (int(lost[part].sum()), int(sent[part].sum())) for part in (before, after)
     )
+    return LossStep(lost_before, sent_before, lost_after, sent_after, low, high, together)
 
 
 def _has_outage(unanswered: NDArray[np.bool_]) -> bool:

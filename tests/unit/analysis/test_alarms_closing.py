@@ -147,3 +147,23 @@ def test_an_alarm_ends_after_a_change_to_a_slower_schedule(rule):
     long_fired = dict(figures) | {"window_s": 3600.0, "bursts": 360.0, "sent": 3600, "of": 3600.0}
 
     assert trouble.is_over(trouble.ends + 14 * HOUR, long_fired)
+
+
+@pytest.mark.parametrize(("every_s", "ratio"), [(60, 0.02), (60, 0.2), (600, 0.2), (3600, 0.2)])
+def test_loss_after_a_route_change_ends_once_it_is_over(every_s, ratio):
+    """2% of ten packets a minute: of ten minutes many have no more than 1%."""
+    trouble, rule = Trouble("loss", every_s, ratio), RULES["route_change"]
+    found_at = trouble.begins + 2 * HOUR
+    figures = {
+        "loss_before_ratio": 0.0, "loss_after_ratio": ratio, "together": 1.0, "since": trouble.begins.isoformat(),
+        "not_before": trouble.begins.isoformat(), "until": found_at.isoformat(),
+    }  # fmt: skip
+
+    too_early = [
+        reason
+        for now in trouble.moments(found_at, trouble.ends, 60)
+        if (reason := rule.over(PATH, figures, trouble.snapshot(now))) is not None
+    ]
+
+    assert too_early == []
+    assert "again" in rule.over(PATH, figures, trouble.snapshot(trouble.ends + 8 * HOUR))

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any, cast
 
+import numpy as np
+
 from monitor.alerts.detect.route_effects import RouteEffect
 from monitor.alerts.detect.rules.finding import ACCEPTED, AlertRule, RuleFinding
 from monitor.alerts.detect.rules.round_trips import NEW_NORMAL_AFTER, RTT
-from monitor.alerts.detect.rules.windows import settled_s
+from monitor.alerts.detect.rules.windows import FiredLevel, Windows, clearing, pooled, settled_s
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.analysis import figures as shown
 from monitor.analysis.changes.detector import AFTER
@@ -53,7 +55,7 @@ class RouteChanged(AlertRule):
                 continue
             waited = snapshot.now - effect.seen_at >= timedelta(seconds=(AFTER + SPARE_CYCLES) * path.every_s)
             is_new = effect.seen_at.timestamp() > settled_s(snapshot, effect.path_id, self.name)
-            figures = _figures(effect, cast("RouteChangeRule", rule))
+            figures = _figures(effect, cast("RouteChangeRule", rule), snapshot.now)
             if waited and is_new and figures is not None and self.over(effect.path_id, figures, snapshot) is None:
                 findings[effect.path_id] = RuleFinding(
                     self.name, effect.path_id, path.name, effect.text, effect.since, figures
@@ -63,20 +65,33 @@ class RouteChanged(AlertRule):
     def over(self, path_id: int, figures: Mapping[str, Any], snapshot: Snapshot) -> str | None:
         if "after_ms" in figures:
             return RTT.over(path_id, {**figures, "figure": FIGURE}, snapshot)
-        before, after = float(figures["loss_before_ratio"]), float(figures["loss_after_ratio"])
-        counts = snapshot.newest_counts(LOSS_WINDOW_S, snapshot.rows[path_id]).counts
-        sent, received = float(counts["sent"]), float(counts["received"])
-        if not sent:
-            return None
-        ratio = (sent - received) / sent
-        if ratio <= before + CLEAR_SHARE * (after - before):
-            return f"loss {shown.percent(ratio)} again"
+        windows = pooled(snapshot, ("bursts", "sent", "received"), snapshot.rows[path_id])
+        place = _loss_cleared(windows, figures, snapshot, path_id)
+        if place is not None:
+            return f"loss {_loss_text(windows, place)} again"
         if snapshot.now - datetime.fromisoformat(figures["since"]) >= NEW_NORMAL_AFTER:
-            return f"loss {shown.percent(ratio)} for a day: {ACCEPTED}"
+            return f"loss {_loss_text(windows, int(np.argmax(windows.lasting_s)))} for a day: {ACCEPTED}"
         return None
 
 
-def _figures(effect: RouteEffect, rule: RouteChangeRule) -> dict[str, Any] | None:
+def _loss_cleared(windows: Windows, figures: Mapping[str, Any], snapshot: Snapshot, path_id: int) -> int | None:
+    """The place of the window that proves that the loss is back by half; None if none does."""
+    before, after = float(figures["loss_before_ratio"]), float(figures["loss_after_ratio"])
+    # Findings of old versions have neither `until` nor `together`.
+    until_s = datetime.fromisoformat(figures.get("until", figures["since"])).timestamp()
+    fired = FiredLevel(until_s, LOSS_WINDOW_S, after, 0.0, float(figures.get("together", 1.0)))
+    sent = windows.sums["sent"]
+    lost = sent - windows.sums["received"]
+    is_low = (sent > 0) & (lost <= (before + CLEAR_SHARE * (after - before)) * sent)
+    return clearing(windows, is_low, lost, sent, fired, snapshot.paths[path_id], snapshot.now)
+
+
+def _loss_text(windows: Windows, place: int) -> str:
+    sent, received = (round(float(windows.sums[name][place])) for name in ("sent", "received"))
+    return f"{shown.loss(sent - received, sent)} in {shown.duration(windows.lasting_s[place])}"
+
+
+def _figures(effect: RouteEffect, rule: RouteChangeRule, now: datetime) -> dict[str, Any] | None:
     """The figures of a rise that the rule selects, of the RTT first; None for a fall or a smaller rise."""
     times = {"since": effect.since.isoformat(), "not_before": effect.not_before.isoformat()}
     rtt, loss = effect.effect.rtt, effect.effect.loss
@@ -88,7 +103,8 @@ def _figures(effect: RouteEffect, rule: RouteChangeRule) -> dict[str, Any] | Non
     before, after = loss.lost_before / loss.sent_before, loss.lost_after / loss.sent_after
     if after - before < rule.least_loss_ratio:
         return None
-    return {"loss_before_ratio": before, "loss_after_ratio": after, **times}
+    proof = {"together": loss.together, "until": now.isoformat()}
+    return {"loss_before_ratio": before, "loss_after_ratio": after, **proof, **times}
 
 
 ROUTE_CHANGE = RouteChanged()
