@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from monitor.alerts.backtest.recorded import HourlyPast, RecordedBursts, RecordedSource
+from monitor.alerts.backtest.replay import Replay, moments
 from monitor.alerts.detect.past.baselines import baselines_at
 from monitor.alerts.detect.rules.catalogue import RULES
 from monitor.alerts.detect.rules.windows import HOUR_WINDOWS
@@ -167,3 +168,55 @@ def test_loss_after_a_route_change_ends_once_it_is_over(every_s, ratio):
 
     assert too_early == []
     assert "again" in rule.over(PATH, figures, trouble.snapshot(trouble.ends + 8 * HOUR))
+
+
+BAD, GOOD = slice(60, 120), 120
+LIMIT_MS = {"above_ms": 40.0}
+OTHER_RULES = {
+    "rtt": {}, "jitter": {}, "unreachable": {}, "mos": {"mos_below": 3.8}, "rtt_median": LIMIT_MS, "rtt_p95": LIMIT_MS,
+    "rtt_minimum": LIMIT_MS,
+}  # fmt: skip
+
+
+def alarms_of(rule, every_s):
+    """The alarms of a path with a trouble in its bursts of BAD, and GOOD bursts after them."""
+    random = np.random.default_rng(1)
+    rtts = 20.0 + random.exponential(0.3, (BAD.stop + GOOD, PACKETS))
+    shape = rtts[BAD].shape
+    if rule == "unreachable":
+        rtts[BAD] = np.nan
+    elif rule == "mos":
+        rtts[BAD][random.random(shape) < 0.3] = np.nan
+    else:
+        rtts[BAD] += random.exponential(15.0, shape) if rule == "jitter" else 30.0
+    at_s = BEGAN.timestamp() + every_s * np.arange(len(rtts))
+    bursts = RecordedBursts.from_columns(np.full(len(rtts), PATH), at_s, rtts, ttl=57.0)
+    scope = paths.scope(paths.apart(1, every_s=every_s), alerts={rule: OTHER_RULES[rule]})
+    replay = Replay(scope, RecordedSource(bursts), (rule,))
+    began = BEGAN - timedelta(seconds=every_s / 2)
+    for now in moments(began, began + timedelta(seconds=(len(rtts) + 1) * every_s), every_s):
+        replay.at(now)
+    return replay.alarms
+
+
+@pytest.mark.parametrize("rule", OTHER_RULES)
+@pytest.mark.parametrize("every_s", [10, 60, 300, 600])
+def test_other_rules_end_within_as_many_cycles_as_they_took(rule, every_s):
+    (alarm,) = alarms_of(rule, every_s)
+
+    begun_s, ended_s = ((at - BEGAN).total_seconds() for at in (alarm.found_at, alarm.ended_at))
+    assert BAD.start * every_s < begun_s < BAD.stop * every_s
+    took = begun_s / every_s - BAD.start
+    assert BAD.stop < ended_s / every_s <= BAD.stop + took + 5
+
+
+@pytest.mark.parametrize("every_s", [1800, 3600])
+@pytest.mark.parametrize("rule", OTHER_RULES)
+def test_other_rules_end_at_slow_schedules_too(rule, every_s):
+    """A rise of the RTT becomes the baseline after a day. With a ping an hour no 28 bursts are of a day, and it alarms
+    not at all."""
+    alarms = alarms_of(rule, every_s)
+
+    is_by_steps = rule in ("rtt", "jitter")
+    assert len(alarms) == (0 if is_by_steps and every_s == 3600 else 1)
+    assert all(alarm.ended_at < BEGAN + timedelta(seconds=(BAD.stop + 40) * every_s) for alarm in alarms)
