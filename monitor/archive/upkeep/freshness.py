@@ -30,6 +30,8 @@ LIMITS = {
     RecurringWork.DELIVERY: timedelta(minutes=5),  # agents deliver seconds after each cycle
 }
 """Maximum age of each; well above the delays of a busy machine."""
+LEAST_LAG = timedelta(minutes=1)
+"""Summaries that lag by more say as of when they are."""
 CYCLES_WITHOUT_DELIVERY = 2
 LEAST_PAUSE = timedelta(minutes=5)
 """Shorter pauses of the evaluation are not told from samples, taken each minute, of which one is missing."""
@@ -74,6 +76,11 @@ class Freshness:
             for work, at in since.items()
             if at is not None and now - at > limits[work]
         )
+
+    def summaries_lack_since(self, now: datetime) -> datetime | None:
+        """The arrival of the oldest delivery that hourly summaries lack; None where that is within a minute."""
+        since = self.summaries_wait_since
+        return since if since is not None and now - since > LEAST_LAG else None
 
 
 SENTENCES = {

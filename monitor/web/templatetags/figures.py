@@ -203,6 +203,11 @@ class Current:
         """The work that is not current, by name."""
         return {work.work.value: work for work in self._fresh.stale_at(timezone.now())} if self._can_ask else {}
 
+    @cached_property
+    def lacks_since(self) -> datetime | None:
+        """Since when results are missing in hourly and longer summaries; None while they are current."""
+        return self._fresh.summaries_lack_since(timezone.now()) if self._can_ask else None
+
 
 @register.simple_tag(takes_context=True)
 def current_state(context: Context) -> Current:

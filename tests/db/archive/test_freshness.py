@@ -128,6 +128,24 @@ def test_no_page_has_the_warning_while_work_is_current(client, evaluated_now):
         assert "not current" not in text(client, address), address
 
 
+OF_SUMMARIES = ["/?period=hour", "/?period=day", "/map/?period=day", "/?wall=1&period=week", "/sites/cern/", "week"]
+OF_BURSTS = ["/", "/map/", "/?wall=1", "day"]
+"""Of a path, by its period."""
+
+
+@pytest.mark.parametrize("address", OF_SUMMARIES + OF_BURSTS)
+@pytest.mark.parametrize("waits", [timedelta(seconds=59), 4 * MINUTE])
+def test_figures_of_summaries_that_lag_say_as_of_when(client, evaluated_now, address, waits):
+    """Less than the ten minutes after which every page warns."""
+    path = evaluated_now["cern", "slac"]
+    DirtyHour.objects.create(path_id=path.pk, hour=NOW.replace(minute=0), marked_at=NOW - waits)
+
+    page = address if address.startswith("/") else f"/paths/{path.pk}/?period={address}"
+
+    is_told = "as of 2026-11-21 12:26 UTC" in text(client, page)
+    assert is_told == (address in OF_SUMMARIES and waits > MINUTE)
+
+
 @pytest.mark.parametrize("address", ["/", "/incidents/", "/sites/cern/"])
 def test_no_open_incidents_is_dated_by_the_last_evaluation(client, evaluated_long_ago, address):
     page_text = text(client, address)

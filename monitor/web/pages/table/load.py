@@ -24,6 +24,7 @@ from monitor.archive.queries import tables
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes
 from monitor.archive.queries.tables import Grouping, TableCell, Tick
+from monitor.archive.upkeep.freshness import LEAST_LAG
 from monitor.mesh.models import Family, KindName
 from monitor.overview.grid import choose_packet_bytes
 from monitor.overview.measures import MetricFormat, measure_of
@@ -31,7 +32,6 @@ from monitor.overview.path_figures import FigureState, PathFigures, figures_over
 from monitor.web.labels import STATE_STYLES, state_label
 
 MOST_ROWS = 500
-LEAST_TO_SAY = timedelta(minutes=1)
 FORMATS = {Tick.HOUR: "%a %H:00", Tick.DAY: "%a %-d %b", Tick.MONTH: "%b %Y", Tick.YEAR: "%Y"}
 
 Figures = dict[datetime, TableCell]
@@ -143,7 +143,7 @@ def _lacks_since(query: TableQuery, now: datetime) -> datetime | None:
     if not tables.is_current(query.metric, query.tick):
         return tables.rolled_up_to(query.tick)
     since = tables.rolled_up_to(Tick.HOUR)
-    return since if since is not None and now - since > LEAST_TO_SAY else None
+    return since if since is not None and now - since > LEAST_LAG else None
 
 
 def _measure(metric: Metric, cells: Iterable[TableCell]) -> MetricFormat:
