@@ -66,6 +66,7 @@ def _run(kinds: list[str], seeds: int) -> list[Score]:
         print(
             f"{fault.kind} {fault.seed}: {newest.mark}{'' if newest.has_right_paths else ', other paths'}", flush=True
         )
+        print("".join(f"    before: {sentence}\n" for sentence in newest.wrong_before), end="", flush=True)
         if newest.mark is not Mark.RIGHT or not newest.has_right_paths or not newest.has_direction:
             print("".join(f"    {sentence}\n" for sentence in newest.sentences), end="", flush=True)
     connection.close()
@@ -75,7 +76,9 @@ def _run(kinds: list[str], seeds: int) -> list[Score]:
 def _table(scores: list[Score]) -> Table:
     from tests.causes.scoring import Mark, totals
 
-    table = Table(("fault", "planted", "right", "cannot tell", "missed", "wrong", "paths right", "direction"))
+    table = Table(
+        ("fault", "planted", "right", "cannot tell", "missed", "wrong", "ever wrong", "paths right", "direction")
+    )
     of_kind: dict[str, list[Score]] = defaultdict(list)
     for score in scores:
         of_kind[score.fault.kind].append(score)
@@ -84,11 +87,15 @@ def _table(scores: list[Score]) -> Table:
         directed = [score for score in of_same if any(expected.toward for expected in score.fault.expected)]
         ways = f"{sum(score.has_direction for score in directed)} of {len(directed)}" if directed else "–"
         paths = sum(score.has_right_paths for score in of_same)
+        ever = sum(score.mark is Mark.WRONG or bool(score.wrong_before) for score in of_same)
         numbers = (str(marks[mark]) for mark in (Mark.RIGHT, Mark.UNKNOWN, Mark.MISSED, Mark.WRONG))
-        table.rows.append((kind, str(len(of_same)), *numbers, str(paths), ways))
+        table.rows.append((kind, str(len(of_same)), *numbers, str(ever), str(paths), ways))
     marks = totals(scores)
     if marks[Mark.WRONG]:
         table.failures.append(f"{marks[Mark.WRONG]} statements are wrong and certain, should be none")
+    before = sum(bool(score.wrong_before) for score in scores)
+    if before:
+        table.failures.append(f"{before} faults have a wrong and certain statement before the end, should be none")
     if marks[Mark.RIGHT] < RIGHT_SHARE * len(scores):
         table.failures.append(f"{marks[Mark.RIGHT]} of {len(scores)} right, should be {RIGHT_SHARE:.0%}")
     return table

@@ -75,7 +75,7 @@ class SimulatedMesh:
 
 @dataclass(frozen=True, slots=True)
 class StatedIncident:
-    """An incident in its final state, with its evidence."""
+    """An incident as it is at some time, with its evidence."""
 
     incident: Incident
     evidence: Evidence
@@ -127,8 +127,9 @@ def prepare(history_min: int = HISTORY_MIN) -> SimulatedMesh:
     return mesh
 
 
-def run(mesh: SimulatedMesh, fault: PlantedFault, step_min: int = STEP_MIN) -> list[StatedIncident]:
-    """Plant a fault; the incidents that are open at its end, oldest first. Nothing remains in the database."""
+def run(mesh: SimulatedMesh, fault: PlantedFault, step_min: int = STEP_MIN) -> list[list[StatedIncident]]:
+    """Plant a fault; the incidents that are open after each step, oldest first. Nothing remains in the database."""
+    stated = []
     random = np.random.default_rng([fault.seed, len(fault.kind)])
     undone = transaction.atomic()
     undone._from_testcase = True  # deliveries are stored durably, which Django allows within tests only
@@ -140,14 +141,18 @@ def run(mesh: SimulatedMesh, fault: PlantedFault, step_min: int = STEP_MIN) -> l
                 pass
             evaluate(now)
             gather_due(now)
-        stated = [
-            StatedIncident(
-                incident, evidence(incident, now), frozenset(mesh.pair_of(row.path_id) for row in incident.paths.all())
-            )
-            for incident in reversed(queries.open_incidents())
-        ]
+            stated.append(_stated(mesh, now))
         transaction.set_rollback(True)
     return stated
+
+
+def _stated(mesh: SimulatedMesh, now: datetime) -> list[StatedIncident]:
+    return [
+        StatedIncident(
+            incident, evidence(incident, now), frozenset(mesh.pair_of(row.path_id) for row in incident.paths.all())
+        )
+        for incident in reversed(queries.open_incidents())
+    ]
 
 
 def _deliver(

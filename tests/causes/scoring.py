@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from monitor.alerts.evidence.stated import Fault
 from tests.causes.faults import Expectation, PlantedFault
+from tests.causes.network import Pair
 from tests.causes.runs import StatedIncident
 
 
@@ -29,10 +30,13 @@ class Score:
     has_right_paths: bool
     has_direction: bool
     sentences: tuple[str, ...]
+    wrong_before: tuple[str, ...]
+    """Wrong sentences before the end."""
 
 
-def score(fault: PlantedFault, stated: Sequence[StatedIncident]) -> Score:
+def score(fault: PlantedFault, stated_by_step: Sequence[Sequence[StatedIncident]]) -> Score:
     """Compare the incidents with the expectations; an incident without a fault is a wrong statement."""
+    *before, stated = stated_by_step
     remaining, marks, paths, ways = list(stated), list[Mark](), list[bool](), list[bool]()
     for expectation in fault.expected:
         match = max(remaining, key=lambda incident: _overlap(incident, expectation), default=None)
@@ -47,10 +51,43 @@ def score(fault: PlantedFault, stated: Sequence[StatedIncident]) -> Score:
             ways.append(match.evidence.cause.toward == expectation.toward)
     marks += [_mark_besides(incident, fault) for incident in remaining]
     order = list(Mark)
-    sentences = tuple(f"{incident.incident.cause}: {incident.evidence.likely}" for incident in stated)
+    wrong = [incident for step in before for incident in step if _is_wrong_so_far(incident, fault)]
     return Score(
-        fault, min(marks, key=order.index, default=Mark.RIGHT), all(paths) and not remaining, all(ways), sentences
+        fault,
+        min(marks, key=order.index, default=Mark.RIGHT),
+        all(paths) and not remaining,
+        all(ways),
+        _sentences(stated),
+        tuple(dict.fromkeys(_sentences(wrong))),
     )
+
+
+def _sentences(stated: Iterable[StatedIncident]) -> tuple[str, ...]:
+    return tuple(f"{incident.incident.cause}: {incident.evidence.likely}" for incident in stated)
+
+
+def _is_wrong_so_far(stated: StatedIncident, fault: PlantedFault) -> bool:
+    """Whether a statement before the end contradicts the fault. A part of its paths, and so a narrower place, does
+    not."""
+    cause = stated.evidence.cause
+    if not cause.is_certain:
+        return False
+    of_paths = [expectation for expectation in fault.expected if stated.paths & expectation.paths]
+    if not of_paths:
+        return _mark_besides(stated, fault) is Mark.WRONG
+    return not any(
+        cause.fault in (*expectation.faults, *expectation.vaguer)
+        and stated.paths <= expectation.paths
+        and _is_within(cause.toward, expectation.toward)
+        for expectation in of_paths
+    )
+
+
+def _is_within(toward: Pair | None, expected: Pair | None) -> bool:
+    """Whether a direction is the expected one, or a part of it: of a site, the other end is empty."""
+    if toward is None:
+        return True
+    return expected is not None and all(end in (part, "") for part, end in zip(toward, expected, strict=True))
 
 
 def _mark(stated: StatedIncident, expectation: Expectation) -> Mark:
