@@ -36,7 +36,8 @@ def with_worst(incident: Incident, level: FindingLevel) -> FindingLevel:
 
 
 def of_all(level: FindingLevel, every: Sequence[PathLevel]) -> FindingLevel:
-    """The mean of the present losses of all these paths; `level` itself where they count no packets."""
+    """The mean of the present losses of all these paths, of about the same time (`newest_levels`); `level` itself where
+    they count no packets."""
     counted = [of for _, of in every if of.counts is not None]
     if len(counted) < 2:
         return counted[0] if counted else level
@@ -45,11 +46,11 @@ def of_all(level: FindingLevel, every: Sequence[PathLevel]) -> FindingLevel:
     windows_s = [of.window_s for of in counted if of.window_s is not None]
     begins = [of.since for of in counted if of.since is not None]
     recovered = [of.recovered_at for of in counted if of.recovered_at is not None]
-    newest = [of.newest_at for of in counted if of.newest_at is not None and of.is_stale]
+    newest = [of.newest_at for of in counted if of.newest_at is not None]
     return replace(
         level,
-        newest_at=min(newest, default=level.newest_at),
-        is_stale=bool(newest),
+        newest_at=max(newest, default=level.newest_at),
+        is_stale=all(of.is_stale for of in counted),
         now=together.ratio,
         sent=round(together.sent),
         window_s=(max if together.lost else min)(windows_s, default=None),

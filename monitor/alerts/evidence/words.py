@@ -43,6 +43,7 @@ from monitor.alerts.incidents.recovery import (
     paths_not_normal,
     without_newer_data,
 )
+from monitor.alerts.incidents.worst_loss import newest_levels
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis import figures as shown
 
@@ -50,6 +51,8 @@ PLACES = ("AS ", "uplink ", "hop ", "link ", "the border ", "all ")
 """Beginnings of causes that are a part of the network, not its ends."""
 OUTAGE_ALONE = timedelta(minutes=1)
 """An incident that ended so soon after the replies of an outage came again was nothing else."""
+NAMED = 2
+"""So many paths without newer data are named."""
 PEAK_DIFFERS = 0.2
 """By this share of the peak the present figure is so far below it that a short text has both."""
 
@@ -96,7 +99,8 @@ def headline(incident: Incident) -> str:
         several += f" ({normal} back to normal)"
     silent = without_newer_data(incident)
     if silent:
-        several += f" (no newer data on {', '.join(dict.fromkeys(str(row.path) for row in silent))})"
+        named = dict.fromkeys(str(row.path) for row in silent)
+        several += f" (no newer data on {', '.join(named) if len(named) <= NAMED else f'{len(named)} paths'})"
     silent_since = unanswered_since(incident)
     is_as_old = silent_since is not None and abs(silent_since - since(incident)) <= SAME_ONSET
     has_times = is_as_old or (incident.closed_at is None and ended_outage(incident) is not None)
@@ -241,7 +245,7 @@ def _brief_symptom(incident: Incident, rows: Sequence[IncidentPath]) -> tuple[st
 
 def _worse_text(incident: Incident, rows: Sequence[IncidentPath], level: FindingLevel) -> str:
     is_told = level.unit is LevelUnit.LOSS_RATIO and " → " not in incident.toward
-    return worse_text(level, _not_normal(rows)) if is_told else ""
+    return worse_text(level, _present(rows)) if is_told else ""
 
 
 def _change(words: str, figures: Mapping[str, Any]) -> str:
@@ -273,7 +277,7 @@ def _worst(rows: Sequence[IncidentPath], *, is_open: bool) -> tuple[IncidentPath
         return rows[0], None
     unit = by_level[0][1].unit
     if is_open:
-        by_level = _not_normal(rows)
+        by_level = _present(rows)
     if unit is LevelUnit.LOSS_RATIO and is_open:
         row, level = max(by_level, key=lambda pair: (-1.0 if pair[1].now is None else pair[1].now, pair[1].peak))
         return row, of_all(level, by_level)
@@ -285,10 +289,12 @@ def _levels(rows: Sequence[IncidentPath]) -> list[PathLevel]:
     return [(row, level) for row in rows if (level := level_of(row)) is not None]
 
 
-def _not_normal(rows: Sequence[IncidentPath]) -> list[PathLevel]:
-    """The findings with levels that are not back to normal; all if they all are."""
+def _present(rows: Sequence[IncidentPath]) -> list[PathLevel]:
+    """The findings with levels that are not back to normal, or all if they all are: of those the newest."""
     by_level = _levels(rows)
-    return [(row, level) for row, level in by_level if not is_normal_again(row)] or by_level
+    by_level = [(row, level) for row, level in by_level if not is_normal_again(row)] or by_level
+    newest = newest_levels([level for _, level in by_level])
+    return [(row, level) for row, level in by_level if level in newest]
 
 
 def _is_unreachable(row: IncidentPath) -> bool:

@@ -175,6 +175,9 @@ def measure(
     if newest.newest_at is not None:
         age_s = (snapshot.now - newest.newest_at).total_seconds()
         newest = replace(newest, is_stale=age_s > fresh_s(_every_s(row, snapshot)))
+    if newest.is_stale and before is not None and before.now is not None and before.newest_at == newest.newest_at:
+        # The window moves on without new bursts: the figure stays that of the time which is stated with it.
+        return replace(before, is_stale=True)
     if newest.now is None:
         return (
             None

@@ -41,9 +41,8 @@ def measured_until(incident: Incident) -> datetime | None:
     """The newest burst of an open incident whose paths have no figure of now; None if one has, or if unknown."""
     rows = [row for row in by_newest(incident, active_findings(incident)) if not is_normal_again(row)]
     levels = [level_of(row) for row in rows] if incident.closed_at is None else []
-    old = [level for level in levels if level is not None and (level.now is None or level.is_stale)]
-    times = [level.newest_at for level in old if level.newest_at is not None]
-    return max(times) if times and len(times) == len(levels) else None
+    times = [level.newest_at for level in levels if level is not None and level.newest_at is not None]
+    return max(times) if times and all(map(_is_overdue, rows)) else None
 
 
 def paths_back_to_normal(incident: Incident) -> set[int]:
@@ -66,9 +65,22 @@ def by_newest(incident: Incident, rows: Sequence[IncidentPath]) -> list[Incident
 
 
 def without_newer_data(incident: Incident) -> list[IncidentPath]:
-    """The findings of an open incident that only their reverse paths tell to be back to normal."""
+    """The findings of an open incident that its figure does not have: only their reverse paths tell them to be back to
+    normal, or their newer bursts are overdue while others of the same rule have theirs."""
     rows = [] if incident.closed_at is not None else active_findings(incident)
-    return [row for row in rows if _newer_of_pair(incident, row) is not row]
+    current = {row.rule for row in rows if not _is_overdue(row) and not is_normal_again(row)}
+    return [
+        row
+        for row in rows
+        if _newer_of_pair(incident, row) is not row
+        or (row.rule in current and _is_overdue(row) and not is_normal_again(row))
+    ]
+
+
+def _is_overdue(row: IncidentPath) -> bool:
+    """Whether the newest burst of a finding is too old for a figure of now."""
+    level = level_of(row)
+    return level is not None and level.newest_at is not None and (level.now is None or level.is_stale)
 
 
 def _newer_of_pair(incident: Incident, row: IncidentPath) -> IncidentPath:

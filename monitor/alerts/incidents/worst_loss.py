@@ -1,4 +1,4 @@
-"""The worst loss of a path in an incident, and of all its paths together.
+"""The worst loss of a path in an incident, and of all its paths together; and which present levels go together.
 
 In: the findings of a lasting incident with their present levels. Out: packets of the worst stretch between two changes,
 in the level of the finding and in `Incident.worst_loss`; and the worst loss of any incident as a ratio. Another stretch
@@ -8,8 +8,8 @@ highest is too high.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -20,6 +20,19 @@ from monitor.alerts.incidents.finding_level import FindingLevel, at_detection, i
 from monitor.alerts.incidents.gravest import of_gravest_rule
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.analysis.changes.present import LostPackets, PresentLoss, pooled, worse
+
+SAME_TIME = timedelta(minutes=2)
+"""Paths whose data ended so near to each other have a figure together: the agent of all has stopped."""
+
+
+def newest_levels(levels: Sequence[FindingLevel]) -> list[FindingLevel]:
+    """Those of now; where newer bursts of all are overdue, those about as new as the newest. The figure of an earlier
+    time is no part of a later one."""
+    current = [level for level in levels if level.now is not None and not level.is_stale]
+    newest = max((level.newest_at for level in levels if level.newest_at is not None), default=None)
+    if current or newest is None:
+        return current or list(levels)
+    return [level for level in levels if level.newest_at is None or newest - level.newest_at <= SAME_TIME]
 
 
 def worst_of(
@@ -44,7 +57,7 @@ def worst_of_all(incident: Incident) -> dict[str, Any] | None:
     """The worst loss of all paths together that lose now by the gravest rule, as the title has them, to be stored in
     `Incident.worst_loss`."""
     rows = [row for row in of_gravest_rule(incident) if not row.is_over and not is_normal_again(row)]
-    levels = [level for row in rows if (level := level_of(row)) is not None and level.now is not None]
+    levels = newest_levels([of for row in rows if (of := level_of(row)) is not None and of.now is not None])
     before, lossy = worst_loss(incident), [level.stretch for level in levels if level.stretch is not None]
     if before is None or len(incident.path_ids) == 1:
         lossy = [level.worst for level in levels if level.worst is not None]

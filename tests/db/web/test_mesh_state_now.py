@@ -229,3 +229,49 @@ def test_a_longer_rtt_that_is_over_is_normal_again(paths):
     assert "6 paths with a longer RTT, being checked" in state_at(-10).title
     evaluate(at(10))
     assert state_at(10).sentence == "All 6 paths are normal."
+
+
+def loss_between(text, percent, excluded):
+    """Whether the loss in a text, a figure or an interval, may be `percent` but not `excluded`."""
+    low, high = re.search(r"loss (\d+)(?: to (\d+))?%", text).groups()
+    return int(low) <= percent <= int(high or low) and not int(low) <= excluded <= int(high or low)
+
+
+def test_the_figure_of_an_incident_is_without_paths_that_have_no_newer_data(paths):
+    """40% on both paths until ornl stops, then 80% on the other: the mean of all would be no loss of any time."""
+    ends = {"slac → ornl": 400, "ornl → slac": 60}
+    for name, path in paths.items():
+        lost = (lambda s: 0 if s < -100 else 4 if s < 60 else 8) if name in ends else lambda _: 0
+        plant(path, -1500, ends.get(name, 400), lost)
+    titles = {}
+    for seconds in (-40, 0, 40, 100, 200, 300, 380):
+        evaluate(at(seconds))
+        (incident,) = queries.open_incidents()
+        titles[seconds] = headline(incident)
+
+    assert loss_between(titles[40], 40, 60), titles
+    assert loss_between(titles[380], 80, 60), titles
+    assert loss_between(brief(incident, at(380)), 80, 60)
+    assert lacks(titles[380], "(no newer data on ornl → slac)") == []
+    assert "as of" not in titles[380]
+
+
+def test_a_figure_as_of_a_time_stays_the_same(paths):
+    """2 of 10 lost in each cycle but the last six, which lose 6: the newest packets to be told are fewer with time."""
+    for name, path in paths.items():
+        is_lossy = name in ("slac → ornl", "ornl → slac")
+        end_s = 5 if name == "slac → ornl" else -25
+
+        def lost_of(seconds, is_lossy=is_lossy):
+            return 0 if not is_lossy or seconds < -400 else 2 if seconds < -60 else 4
+
+        plant(path, -1500, end_s, lost_of)
+    figures: dict[str, set[str]] = {}
+    for seconds in (-300, -100, *range(0, 500, 20)):
+        evaluate(at(seconds))
+        (incident,) = queries.open_incidents()
+        said = re.search(r"loss (.*%) as of (\S+) UTC", headline(incident))
+        if said:
+            figures.setdefault(said[2], set()).add(said[1])
+
+    assert [(time, len(said)) for time, said in figures.items()] == [("12:30:00", 1)], figures
