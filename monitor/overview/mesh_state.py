@@ -15,6 +15,7 @@ from monitor.accounts.read_limits import is_limited
 from monitor.alerts.detect import raised_rtts
 from monitor.alerts.detect.raised_rtts import RaisedRtt
 from monitor.alerts.detect.rules.catalogue import RULES, rule_of
+from monitor.alerts.detect.rules.throughput import LEAST_BEFORE
 from monitor.alerts.evidence import words
 from monitor.alerts.incidents import gravest, quiet, recovery
 from monitor.alerts.incidents.queries import last_ended, lasting_incidents
@@ -32,6 +33,7 @@ from monitor.archive.upkeep.freshness import Freshness, RecurringWork
 from monitor.mesh.models import Mesh
 from monitor.overview.grid import Grid, GridPeriod, load_grid
 from monitor.overview.now.checked_paths import CheckedPaths, checked_paths, count_of_paths
+from monitor.overview.now.newest_tests import NewestTests, load_newest_tests
 from monitor.overview.path_figures import PathFigures
 
 LARGE_FROM_PATHS = 5000
@@ -105,9 +107,15 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     states = _count(now, problem_paths, maintained)
     cells = _cells(states, grid, lasting, now)
     raised = {path_id: _longer(name, rtt) for path_id, (name, rtt) in raised_rtts.read().items()}
-    normal = _normal((pending.keys() | raised.keys()) - problem_paths, problem_paths, maintained, now)
-    waiting, raised = ({key: name for key, name in of.items() if key in normal} for of in (pending, raised))
-    checked = checked_paths(cells, waiting, raised, mesh, now) if states.normal else CheckedPaths()
+    tests = NewestTests()
+    if mesh is not None and states.normal and states.paths <= CHECKED_TO_PATHS:
+        tests = load_newest_tests(mesh, now)
+    without_incident = (pending.keys() | raised.keys() | tests.low.keys()) - problem_paths
+    normal = _normal(without_incident, problem_paths, maintained, now)
+    waiting, raised, low = (
+        {key: name for key, name in of.items() if key in normal} for of in (pending, raised, tests.low)
+    )
+    checked = checked_paths(cells, waiting, raised, low, mesh, now) if states.normal else CheckedPaths()
     overdue = {work.work: work.since for work in fresh.stale_at(now)}
     unknown_since = overdue.get(RecurringWork.EVALUATION)
     if mesh is None:
@@ -119,8 +127,16 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     elif unknown_since is not None:
         said = _unknown(states, incidents, unknown_since)
     else:
-        said = _said(states, checked, incidents, len(back_to_normal), fresh.evaluated_at, now)
+        said = _said(states, checked, incidents, len(back_to_normal), bool(tests.unjudged), fresh.evaluated_at, now)
+        said = said[0], f"{said[1]} {_unjudged(tests)}".strip()
     return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since, checked, len(back_to_normal))
+
+
+def _unjudged(tests: NewestTests) -> str:
+    """The paths whose throughput no rule can judge yet."""
+    if not tests.unjudged:
+        return ""
+    return f"Throughput of {count_of_paths(len(tests.unjudged))} not judged yet: fewer than {LEAST_BEFORE} tests."
 
 
 def _normal(path_ids: set[int], problem_paths: set[int], maintained: MaintainedPlaces, now: datetime) -> set[int]:
@@ -202,12 +218,14 @@ def _said(
     checked: CheckedPaths,
     incidents: tuple[Incident, ...],
     back_to_normal: int,
+    is_in_part: bool,
     evaluated_at: datetime | None,
     now: datetime,
 ) -> tuple[str, str]:
-    """The title and the rest of the sentence."""
+    """The title and the rest of the sentence. With `is_in_part` the throughput of some paths is not judged."""
+    normal = "normal as far as judged" if is_in_part else "normal"
     if incidents:
-        current = "not in an incident" if _is_unclear(incidents) else "normal"
+        current = "not in an incident" if _is_unclear(incidents) else normal
         bad = states.with_problems - back_to_normal
         back = [f"{figures.count(back_to_normal)} back to normal"] if back_to_normal and bad > 0 else []
         if checked.paths and bad <= 0:
@@ -223,16 +241,16 @@ def _said(
     if evaluated_at is None:
         return "The alert rules have not been evaluated yet.", _others(states, "with data")
     if checked.not_normal:
-        rest = f"{_others(_without(states, checked), 'normal')} {_ended(now)}"
+        rest = f"{_others(_without(states, checked), normal)} {_ended(now)}"
         return f"No open incidents; {'; '.join(checked.parts())}.", rest.strip()
     if not states.normal:
         return _none_normal(states), _ended(now)
     if states.normal == states.paths:
         return (
-            f"All {count_of_paths(states.paths)} are normal." if states.paths > 1 else "The path is normal."
+            f"All {count_of_paths(states.paths)} are {normal}." if states.paths > 1 else f"The path is {normal}."
         ), _ended(now)
     rest = f"{_others(states, '')} {_ended(now)}"
-    return f"No problems: {figures.count(states.normal)} of {count_of_paths(states.paths)} are normal.", rest.strip()
+    return f"No problems: {figures.count(states.normal)} of {count_of_paths(states.paths)} are {normal}.", rest.strip()
 
 
 def _problems(

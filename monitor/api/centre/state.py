@@ -19,7 +19,8 @@ class MeshStateOut(Schema):
     maintenance, else with current data, else awaited, scheduled too lately for data, else without data. Those with
     current data are `being_checked`, `overdue` or else `normal`, as the sentence says. They add up to `paths`.
     `back_to_normal` are those of the paths with problems whose incident only waits to be resolved. The newest bursts of
-    those `being_checked` were lost, all or in part, or had a longer RTT, without an incident so far; newer data of
+    those `being_checked` were lost, all or in part, or had a longer RTT, or their newest throughput test is much slower
+    than those before, without an incident so far; newer data of
     those `overdue` have not arrived in time. `without_data_s` is the shortest time after which those without data
     count as such. `open_incidents` has the ids of the open incidents, the worst first. `unknown_since` is the last
     evaluation of the alert rules where that is overdue, and null while they are evaluated: `normal` then only means

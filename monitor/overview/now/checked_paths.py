@@ -1,9 +1,9 @@
 """Paths without an open incident that are not called normal: their newest bursts were lost, in part or as a whole, or
-had a longer RTT, a pending incident has them, or newer bursts are overdue.
+had a longer RTT, a pending incident has them, their newest throughput tests are low, or newer bursts are overdue.
 
-In: the cells of the grid of now without an incident, the paths of pending incidents and those with a raised RTT, and
-the alert rules. Out: `CheckedPaths`. A loss counts while it lasts: not once the packets after it prove that it is over
-(`monitor.analysis.changes.lasting`). A single lost packet is no loss.
+In: the cells of the grid of now without an incident, the paths of pending incidents and those with a raised RTT or low
+tests, and the alert rules. Out: `CheckedPaths`. A loss counts while it lasts: not once the packets after it prove that
+it is over (`monitor.analysis.changes.lasting`). A single lost packet is no loss.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class CheckedPaths:
     above_rules: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
     longer_rtt: tuple[str, ...] = ()
+    low_tests: tuple[str, ...] = ()
     overdue: tuple[str, ...] = ()
     silent_since: datetime | None = None
     overdue_since: datetime | None = None
@@ -50,7 +51,8 @@ class CheckedPaths:
     @property
     def paths(self) -> int:
         """The number of those that may have a problem."""
-        return sum(map(len, (self.without_reply, self.with_loss, self.above_rules, self.pending, self.longer_rtt)))
+        by_loss = self.without_reply, self.with_loss, self.above_rules
+        return sum(map(len, (*by_loss, self.pending, self.longer_rtt, self.low_tests)))
 
     @property
     def not_normal(self) -> int:
@@ -65,6 +67,7 @@ class CheckedPaths:
             (self.above_rules, "with loss above the alert threshold, being checked"),
             (self.pending, "being checked"),
             (self.longer_rtt, "with a longer RTT, being checked"),
+            (self.low_tests, "with a much slower throughput test, being checked"),
             (self.with_loss, "with loss, not proven above the alert threshold so far"),
             (self.overdue, f"without newer data{overdue}"),
         )
@@ -79,18 +82,20 @@ def checked_paths(
     cells: Sequence[PathFigures],
     pending: Mapping[int, str],
     raised: Mapping[int, str],
+    low: Mapping[int, str],
     mesh: Mesh | None,
     now: datetime,
 ) -> CheckedPaths:
-    """The paths of these cells, and by their names those of pending incidents and those with a raised RTT, that are not
-    called normal."""
+    """The paths of these cells, and by their names those of pending incidents and those with a raised RTT or low tests,
+    that are not called normal."""
     silent = [path for path in cells if path.state is FigureState.TOTAL_LOSS]
     lossy = [path for path in cells if path.state is FigureState.VALUE and path.proven_loss_ratio]
     above, poor = _by_rules(mesh, lossy, now)
     told = above | poor | {path.path_id for path in silent}
     overdue = [path for path in cells if path.stale_at is not None and path.has_figure]
     overdue = [path for path in overdue if path.path_id not in told | pending.keys()]
-    longer = raised.keys() - told - pending.keys() - {path.path_id for path in overdue}
+    others = told | pending.keys() | {path.path_id for path in overdue}
+    longer = raised.keys() - others
     times = [path.unanswered_since for path in silent if path.unanswered_since is not None]
     names = {path.path_id: f"{path.source} → {path.destination}" for path in cells}
     return CheckedPaths(
@@ -99,6 +104,7 @@ def checked_paths(
         above_rules=tuple(names[path_id] for path_id in names if path_id in above),
         pending=tuple(name for path_id, name in pending.items() if path_id not in told),
         longer_rtt=tuple(name for path_id, name in raised.items() if path_id in longer),
+        low_tests=tuple(name for path_id, name in low.items() if path_id not in others | longer),
         overdue=tuple(names[path.path_id] for path in overdue),
         silent_since=max(times, default=None) if len(times) == len(silent) else None,
         overdue_since=max((path.stale_at for path in overdue if path.stale_at is not None), default=None),

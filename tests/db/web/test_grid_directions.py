@@ -13,7 +13,7 @@ from tests.db.mesh_of_three import batch
 from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst
 from tests.db.stamp_rows import delivered_stamp, stamp_burst
 from tests.db.web.test_pages_grid import GRID_QUERIES, cell
-from tests.db.web.test_pages_grid_now import SENTENCE_QUERIES
+from tests.db.web.test_pages_grid_now import SENTENCE_QUERIES, TEST_QUERIES
 from tests.deliveries import store
 from tests.facts import lacks
 
@@ -173,9 +173,9 @@ def test_directions_take_one_query_for_any_number_of_paths(page, paths, oneway, 
         ping(path, minutes=1)
         lose_forward(path, number=number)
         # An hour has no query for ended incidents.
-        with django_assert_num_queries(GRID_QUERIES + SENTENCE_QUERIES + 2):
+        with django_assert_num_queries(GRID_QUERIES + SENTENCE_QUERIES + TEST_QUERIES + 2):
             page("?period=hour")
     assert DirectionBurst.objects.count() == 5 * len(paths)
     # The grid of now has the sentence's own figures.
-    with django_assert_num_queries(GRID_QUERIES + 2):
+    with django_assert_num_queries(GRID_QUERIES + TEST_QUERIES + 2):
         page()

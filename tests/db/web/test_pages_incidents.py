@@ -28,7 +28,7 @@ from tests.facts import claimed, lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 LOCAL = {"host": "localhost"}
-LIST_QUERIES = 26  # 11 of them are of the grid of now, by which the sentence on the mesh is checked
+LIST_QUERIES = 28  # 13 of them are of the grid of now and of tests, by which the sentence on the mesh is checked
 """The count, incidents, their paths, sites, groups, the mesh; freshness; five of its state, two of trends."""
 INCIDENT_QUERIES = 11
 """The incident, paths, turns, notifications, audit records; evidence, the last hour; quiet times; and the series of two

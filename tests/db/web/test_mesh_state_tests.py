@@ -1,0 +1,141 @@
+"""The sentence on the mesh does not call a throughput normal that no rule judges yet."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from monitor.alerts.evaluate import evaluate
+from monitor.alerts.incidents import lifecycle
+from monitor.archive.models import Burst, ThroughputTest
+from monitor.archive.upkeep import freshness
+from monitor.archive.upkeep.freshness import RecurringWork
+from monitor.mesh.models import KindName, Measurement
+from monitor.mesh.models import Test as MeshTest
+from monitor.overview.mesh_state import load_mesh_state
+from monitor.overview.now.newest_tests import low_tests
+from monitor.web.pages.status.load import load_status
+from tests.db.alert_rows import make_mesh
+from tests.facts import lacks
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+USUAL = [30.2, 29.7, 31.4, 28.8, 30.9, 30.4, 29.1, 32.0, 30.0, 27.9]
+
+
+@pytest.fixture
+def paths(monkeypatch):
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+    paths = make_mesh(["nersc", "cern"], NOW - timedelta(days=60), throughput={}, throughput_drop={})
+    tcp = MeshTest.objects.create(name="tcp", kind=KindName.THROUGHPUT, every_s=3600)
+    for path in paths.values():
+        Measurement.objects.create(path=path, test=tcp, started_at=NOW - timedelta(days=60))
+    return paths
+
+
+def measure(path, rates_mbps, *, test="tcp"):
+    """An hour apart, the last a minute ago."""
+    ThroughputTest.objects.bulk_create(
+        ThroughputTest(
+            path_id=path.pk, measured_at=NOW - timedelta(minutes=1) - ago * HOUR, test=test, outcome="measured",
+            streams=1, throughput_bps=rate * 1e6,
+        )
+        for ago, rate in enumerate(reversed(rates_mbps))
+    )  # fmt: skip
+
+
+def state_of(paths):
+    """Without loss."""
+    Burst.objects.bulk_create(
+        Burst(
+            path_id=path.pk, packet_bytes=100, measured_at=NOW - timedelta(seconds=ago_s), outcome="measured", sent=10,
+            received=10, duplicates=0, reordered=0, during_test=False, rtts_ms=[20.0] * 10,
+        )
+        for path in paths.values()
+        for ago_s in range(50, 600, 60)
+    )  # fmt: skip
+    evaluate(NOW)
+    freshness.note(RecurringWork.EVALUATION, NOW)
+    return load_mesh_state(freshness.load(), NOW)
+
+
+def test_a_throughput_with_few_tests_is_not_called_normal(paths):
+    measure(paths["nersc → cern"], USUAL[:7])
+    measure(paths["cern → nersc"], USUAL[:8])
+
+    state = state_of(paths)
+
+    assert state.title == "All 2 paths are normal as far as judged."
+    assert state.rest == "Throughput of 1 path not judged yet: fewer than 8 tests."
+    assert state.style == "calm"
+    assert "as far as judged" in load_status(NOW).state
+
+
+def test_enough_tests_are_judged(paths):
+    for path in paths.values():
+        measure(path, USUAL[:8])
+
+    assert state_of(paths).sentence == "All 2 paths are normal."
+
+
+def test_tests_on_demand_are_no_past(paths):
+    for path in paths.values():
+        measure(path, USUAL, test="on-demand")
+
+    assert "Throughput of 2 paths not judged yet" in state_of(paths).rest
+
+
+@pytest.mark.parametrize("rates", [[30.2, 29.7, 3.1], [30.2, 29.7, 31.4, 3.1, 2.9], [*USUAL, 3.1]])
+def test_a_test_at_a_tenth_is_being_checked(paths, rates):
+    """The rule needs eight tests before, and a second low test."""
+    measure(paths["nersc → cern"], rates)
+    measure(paths["cern → nersc"], USUAL)
+
+    state = state_of(paths)
+
+    facts = "1 path with a much slower throughput test, being checked (nersc → cern: ", "bit/s)."
+    assert lacks(state.title, *facts) == []
+    assert lacks(state.title, f" → {rates[-1]:g} Mbit/s") == []
+    assert (state.rest, state.style, state.checked.paths) == ("1 normal.", "unknown", 1)
+    assert lacks(load_status(NOW).state, "1 path with a much slower throughput test") == []
+    assert "nersc" not in load_status(NOW).state
+
+
+def test_a_low_test_that_was_followed_by_a_usual_one_is_not_checked(paths):
+    for path in paths.values():
+        measure(path, [*USUAL[:8], 3.1, 30.4])
+
+    assert state_of(paths).sentence == "All 2 paths are normal."
+
+
+def test_the_incident_says_it_once_it_is_open(paths):
+    measure(paths["nersc → cern"], [*USUAL, 3.1, 3.3])
+    measure(paths["cern → nersc"], USUAL)
+
+    state = state_of(paths)
+
+    assert "1 of 2 paths has problems: " in state.title
+    assert "being checked" not in state.sentence
+
+
+@pytest.mark.parametrize(
+    ("rates", "low"),
+    [
+        ([3, 30, 30], 1),
+        ([3, 2, 30, 31], 2),
+        ([3, 30], 0),
+        ([16, 30, 31], 0),
+        ([30, 3, 30, 30], 0),
+        ([3, *[30] * 9], 1),
+        ([3, 3, *[30] * 8], 0),
+        ([3, 3, *[30] * 7], 2),
+    ],
+)
+def test_low_tests_are_those_that_no_rule_judges(rates, low):
+    row = np.full((1, 10), np.nan)
+    row[0, : len(rates)] = rates
+
+    assert low_tests(row, np.array([0.5])).tolist() == [low]
