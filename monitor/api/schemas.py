@@ -67,7 +67,8 @@ class DirectionLossesOut(Schema):
 class CellOut(Schema):
     """A path of the grid: `value` is the metric's. `loss_bound_ratio` is the upper 95% bound if there was no loss, else
     null, `loss_lower_ratio` the lower 95% bound if there was; `loss_evidence` has the counts in words, as in
-    `0 of 1,530, so below 0.2% (95%)`; `outcome` is that of the newest failed test;
+    `0 of 1,530, so below 0.2% (95%)`; `outcome` is that of the newest failed test; `tests_on_demand` are
+    counted in no other figure;
     `bursts_all_lost` counts those of `bursts` without any reply. `value` is of `value_sent` packets, of which
     `value_received` were answered: of an incident's level those of all sizes, null where packets are not
     counted, as in an outage.
@@ -93,6 +94,7 @@ class CellOut(Schema):
     loss_bound_ratio: float | None
     tests: int | None
     tests_measured: int | None
+    tests_on_demand: int | None
     not_measured: int | None
     outcome: str | None
     incident_id: int | None

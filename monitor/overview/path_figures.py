@@ -24,6 +24,7 @@ from monitor.archive.queries.throughput.series import (
     NewestThroughput,
     PathThroughput,
     newest_throughput,
+    on_demand_counts,
     throughput_summaries,
 )
 from monitor.archive.statements import LONGEST_RAW
@@ -46,7 +47,8 @@ class FigureState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class PathFigures:
     """A path over the period. `value` is the metric's, in the unit of its name. Unknown values are None; `outcome` is
-    that of the newest failed test, `value_before` the metric's in the period compared with; `bursts_all_lost` counts
+    that of the newest failed test, `tests_on_demand` counts tests that are in no other figure, `value_before` is the
+    metric's in the period compared with; `bursts_all_lost` counts
     those of `bursts` without any reply. `loss_lower_ratio` is the lower 95% bound of a loss. `value` is
     of `value_sent` packets, `value_received` of them answered, if of counted packets.
 
@@ -79,6 +81,7 @@ class PathFigures:
     loss_bound_ratio: float | None = None
     tests: int | None = None
     tests_measured: int | None = None
+    tests_on_demand: int | None = None
     not_measured: int | None = None
     outcome: str | None = None
     value_before: float | None = None
@@ -182,7 +185,8 @@ def figures_over(
     the archive is not asked for all paths."""
     if metric is Metric.THROUGHPUT:
         summaries = throughput_summaries(since, until)
-        return _of_tests(paths, {tests.path_id: (tests, tests.throughput_median_bps) for tests in summaries})
+        figures = _of_tests(paths, {tests.path_id: (tests, tests.throughput_median_bps) for tests in summaries})
+        return _with_on_demand(figures, on_demand_counts({path[0]: since for path in paths}, until))
     path_ids = [path[0] for path in paths] if only_these else None
     cells = tables.grid(metric, since, until, packet_bytes=packet_bytes, path_ids=path_ids)
     return of_cells(metric, paths, cells, since, until)
@@ -221,7 +225,8 @@ def figures_now(
     throughput test since then. A path that lost its newest cycles, of `every_s` seconds, as a whole is in an outage."""
     if metric is Metric.THROUGHPUT:
         newest = newest_throughput(begins, until)
-        return _of_tests(paths, {tests.path_id: (tests, _rate_now_bps(tests)) for tests in newest})
+        figures = _of_tests(paths, {tests.path_id: (tests, _rate_now_bps(tests)) for tests in newest})
+        return _with_on_demand(figures, on_demand_counts(begins, until))
     fresh_s = {path_id: recent.fresh_s(every) for path_id, every in every_s.items()}
     fresh_since = until - timedelta(seconds=min(fresh_s.values(), default=0.0))
     cells = recent.grid(metric, begins, until, packet_bytes, fresh_since)
@@ -330,6 +335,10 @@ def _of_tests(
 ) -> tuple[PathFigures, ...]:
     """The paths with their throughput tests, each with the throughput that is shown for them."""
     return tuple(_with_tests(path, *by_path[path[0]]) if path[0] in by_path else PathFigures(*path) for path in paths)
+
+
+def _with_on_demand(figures: Sequence[PathFigures], counts: Mapping[int, int]) -> tuple[PathFigures, ...]:
+    return tuple(replace(path, tests_on_demand=counts.get(path.path_id)) for path in figures) if counts else (*figures,)
 
 
 def _with_tests(

@@ -46,6 +46,11 @@ def state_label(path: PathFigures) -> str:
             return figures.NO_DATA
 
 
+def not_counted(tests: int) -> str:
+    """That no figure of scheduled tests counts these: `1 test on demand or of sweeps not counted`."""
+    return f"{figures.count(tests)} test{'s' if tests != 1 else ''} on demand or of sweeps not counted" if tests else ""
+
+
 def turn_label(turn: str) -> str:
     """An event in the history of an incident as words."""
     return _TURNS.get(turn, turn)

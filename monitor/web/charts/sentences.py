@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from monitor.analysis import figures
 from monitor.archive.queries.paths import PathSummary, Series
-from monitor.archive.queries.throughput.series import PathThroughput, ThroughputPoint
+from monitor.archive.queries.throughput.series import PathThroughput, ThroughputPoint, on_demand_tests
 from monitor.web.charts.marks import Absence, LabelledSpan, TimeAxis
+from monitor.web.labels import not_counted
 from monitor.web.request import times
 
 
@@ -45,10 +46,12 @@ def throughput_sentence(
     name: str, window: TimeAxis, throughput: PathThroughput | None, tests: Sequence[ThroughputPoint]
 ) -> str:
     """TCP throughput of cern to slac, 24 h: median 94 Mbit/s of 23 of 24 tests, newest 93 Mbit/s at …"""
+    apart = not_counted(on_demand_tests(tests))
     if throughput is None:
-        return f"TCP throughput of {name}, {length_words(window)}: no test{_incidents(window)}."
+        none = f"no scheduled test, {apart}" if apart else "no test"
+        return f"TCP throughput of {name}, {length_words(window)}: {none}{_incidents(window)}."
     median = figures.bit_rate(throughput.throughput_median_bps)
-    told = [f"median {median}, {throughput.measured} of {throughput.tests} tests"]
+    told = [f"median {median}, {throughput.measured} of {throughput.tests} tests", *([apart] if apart else [])]
     newest = next((test for test in reversed(tests) if test.throughput_bps is not None), None)
     if newest is not None:
         told.append(f"newest {figures.bit_rate(newest.throughput_bps)} at {times.minute(newest.at)}")

@@ -83,6 +83,7 @@ def test_the_grid_conforms_to_its_description(ask, paths):
 def test_the_grid_of_throughput_counts_failures_separately(ask, paths):
     throughput(paths["slac", "cern"], HOUR, 94e6)
     throughput(paths["slac", "cern"], HOUR + MINUTE, None)
+    throughput(paths["slac", "cern"], HOUR + 2 * MINUTE, 3e6, test="on-demand")
 
     grid = ask("grid", metric="throughput_median_bps")
 
@@ -90,6 +91,7 @@ def test_the_grid_of_throughput_counts_failures_separately(ask, paths):
     assert grid["packet_bytes"] is None
     assert cell["value"] == 94e6
     assert (cell["tests"], cell["tests_measured"], cell["not_measured"], cell["outcome"]) == (2, 1, 1, "busy")
+    assert cell["tests_on_demand"] == 1
 
 
 def test_a_series_omits_gaps_and_has_its_interval(ask, paths):

@@ -26,6 +26,7 @@ from monitor.archive.queries.tables import Grouping, Tick
 from monitor.archive.queries.throughput.series import (
     capacity_series,
     newest_throughput,
+    on_demand_counts,
     throughput_series,
     throughput_summaries,
 )
@@ -136,6 +137,10 @@ QUESTIONS = {
     ),
     "tests of now": (
         lambda: newest_throughput({path_id: END - timedelta(hours=3) for path_id in range(1, 31)}, END),
+        "throughput_test",
+    ),
+    "tests on demand": (
+        lambda: on_demand_counts({path_id: END - timedelta(hours=3) for path_id in range(1, 31)}, END),
         "throughput_test",
     ),
     "table of the running day": (

@@ -183,6 +183,26 @@ def test_throughput_is_the_median_of_the_measured_tests(page, paths):
 
     assert (style, text) == ("step-0", "94.3 Mbit/s")
     assert lacks(sentence, "median of 3 of 4 tests", "latest", "busy") == []
+    assert "on demand" not in sentence
+
+
+@pytest.mark.parametrize(("period", "figure"), [("now", "newest of"), ("day", "median of")])
+def test_on_demand_tests_are_said_to_count_in_no_cell(page, paths, period, figure):
+    path, other = paths["slac", "cern"], paths["cern", "slac"]
+    at = NOW - 10 * MINUTE
+    throughput(path, at, 94.3e6)
+    throughput(path, at + MINUTE, 3e6, test="on-demand")
+    for minute in range(2):
+        throughput(other, at + minute * MINUTE, 3e6, test="on-demand")
+
+    html = page(f"?metric=throughput&period={period}")
+
+    _, text, sentence = cell(html, path)
+    assert text == "94.3 Mbit/s"
+    assert lacks(sentence, f"{figure} 1 of 1 tests", " 1 test on demand or of sweeps not counted") == []
+    _, text, sentence = cell(html, other)
+    assert text == "no data"
+    assert lacks(sentence, " 2 tests on demand or of sweeps not counted") == []
 
 
 def test_failed_throughput_tests_are_an_outcome_and_not_zero(page, paths):

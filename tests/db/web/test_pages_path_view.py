@@ -267,7 +267,22 @@ def test_a_charts_sentence_has_its_figures(page, path):
         == []
     )
     assert lacks(sentence(text, "throughput"), "slac to cern", "median 94 Mbit/s", "1 of 1 tests") == []
+    assert "on demand" not in text
     assert text.count('role="img" aria-labelledby="rtt-sentence"') == 1
+
+
+def test_on_demand_tests_are_said_not_to_count(page, path):
+    burst(path, NOW - 25 * MINUTE, *[10.0] * 10)
+    throughput(path, NOW - 20 * MINUTE, 3e6, test="on-demand")
+    text = page("?period=hour")
+    assert lacks(sentence(text, "throughput"), "no scheduled test, 1 test on demand or of sweeps not counted") == []
+    assert lacks(text, "no scheduled test in this period, 1 test on demand or of sweeps not counted") == []
+    throughput(path, NOW - 30 * MINUTE, 94e6)
+
+    text = page("?period=hour&tab=tests")
+
+    assert lacks(sentence(text, "throughput"), "median 94 Mbit/s", "1 of 1 tests, 1 test on demand") == []
+    assert lacks(text, "median of 1 of 1 tests, 1 test on demand", "1 test measured: 94 Mbit/s; 1 test on demand") == []
 
 
 def test_a_sentence_tells_gaps_and_total_loss(page, path):

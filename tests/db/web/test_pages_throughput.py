@@ -12,8 +12,8 @@ from tests.db.pages_mesh import HOUR, MINUTE, throughput
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
-QUERIES = 7
-"""The mesh, the tests, their paths, their limits; freshness."""
+QUERIES = 9
+"""The mesh, the tests, their paths, their limits; the paths in use and their tests on demand; freshness."""
 
 
 @pytest.fixture
@@ -108,3 +108,12 @@ def test_it_has_a_fixed_query_count(get, tested, django_assert_num_queries):
     get("/throughput/")
     with django_assert_num_queries(QUERIES):
         get("/throughput/")
+
+
+def test_on_demand_tests_are_said_not_to_count(get, tested):
+    assert "on demand" not in get("/throughput/")
+    throughput(tested["slac", "cern"], HOUR + 5 * MINUTE, 3e6, test="on-demand")
+
+    html = get("/throughput/")
+
+    assert lacks(html, "1 test on demand or of sweeps not counted", ">2 of 3<") == []

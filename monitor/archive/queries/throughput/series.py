@@ -120,6 +120,11 @@ def scheduled_bps(tests: Iterable[ThroughputPoint]) -> list[float]:
     return [test.throughput_bps for test in planned if test.throughput_bps is not None]
 
 
+def on_demand_tests(tests: Iterable[ThroughputPoint]) -> int:
+    """How many of these are on-demand TCP tests, those of sweeps included: no summary counts them."""
+    return sum(test.protocol == "tcp" and test.test == ON_DEMAND for test in tests)
+
+
 def throughput_summaries(
     since: datetime, until: datetime, *, path_ids: Sequence[int] | None = None
 ) -> list[PathThroughput]:
@@ -139,6 +144,19 @@ def newest_throughput(begins: Mapping[int, datetime], until: datetime) -> list[N
         since=min(begins.values(), default=until),
         until=until,
     )
+
+
+def on_demand_counts(begins: Mapping[int, datetime], until: datetime) -> dict[int, int]:
+    """How many on-demand TCP tests, those of sweeps included, each path had since its moment in `begins`; paths without
+    any are left out. Summaries and the newest rates are without them."""
+    _, rows = run_statement(
+        "on_demand_counts",
+        path_ids=list(begins),
+        begins=list(begins.values()),
+        since=min(begins.values(), default=until),
+        until=until,
+    )
+    return dict(rows)
 
 
 def capacity_series(path_id: int, since: datetime, until: datetime) -> list[CapacityPoint]:

@@ -16,7 +16,7 @@ from monitor.overview import measures
 from monitor.overview.grid import Grid, GridPeriod
 from monitor.overview.measures import MEASURES, MetricFormat
 from monitor.overview.path_figures import FigureState, PathFigures
-from monitor.web.labels import STATE_STYLES, outcome_label, state_label
+from monitor.web.labels import STATE_STYLES, not_counted, outcome_label, state_label
 from monitor.web.request import times
 
 INCIDENT_SIGN = "▲"
@@ -147,6 +147,8 @@ def sentence(grid: Grid, path: PathFigures) -> str:
         parts.append(f"by {path.measured_by}")
     if path.state in (FigureState.VALUE, FigureState.NONE_LOST, FigureState.TOTAL_LOSS):
         parts.extend(_evidence(grid, path))
+    if path.tests_on_demand is not None:
+        parts.append(not_counted(path.tests_on_demand))
     if path.directions is not None:
         parts.append(_by_direction(path.directions))
     if path.has_outage and path.bursts is not None and path.bursts_all_lost is not None:

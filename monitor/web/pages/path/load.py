@@ -34,6 +34,7 @@ from monitor.archive.queries.throughput.series import (
     PathThroughput,
     ThroughputPoint,
     newest_capacities,
+    on_demand_tests,
     scheduled_bps,
     throughput_summaries,
 )
@@ -48,6 +49,7 @@ from monitor.overview.changes import PathChange
 from monitor.overview.grid import UnknownChoice, choose_packet_bytes
 from monitor.overview.promised_service import evidence_words, promise_words, service_of_path, verdict_words
 from monitor.web.charts.sentences import loss_figure, loss_ground
+from monitor.web.labels import not_counted
 from monitor.web.pages.captures.figures import captures_view
 from monitor.web.pages.path.chart_data import ChartData, load_chart_data
 from monitor.web.pages.path.directions import DirectionView, load_directions
@@ -81,6 +83,8 @@ class PathView:
     directions: DirectionView | None
     under_load: LatencyUnderLoad | None
     throughput: PathThroughput | None
+    not_counted: str
+    """The on-demand tests that no figure of the throughput counts, in words."""
     spread: Spread | None
     estimate: EstimateView | None
     latest_tests: tuple[ThroughputPoint, ...]
@@ -161,6 +165,7 @@ def load_path(path_id: int, shown: ShownPeriod, packet_bytes: int | None, test_a
             (loaded for loaded in under_own_tests(since, until, [path_id]) if loaded.packet_bytes == size), None
         ),
         throughput=throughput,
+        not_counted=not_counted(on_demand_tests(tests)),
         spread=spread(scheduled_bps(tests)),
         estimate=None if estimate is None else estimate_view(estimate),
         latest_tests=tuple(reversed(own_tests[-LATEST_TESTS:])),

@@ -13,11 +13,12 @@ from django.views.decorators.http import require_safe
 from monitor.analysis.transfer import Verdict
 from monitor.archive.queries import for_reports
 from monitor.archive.queries.for_reports import TransferVerdict
-from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
+from monitor.archive.queries.throughput.series import PathThroughput, on_demand_counts, throughput_summaries
 from monitor.archive.scheduled_settings import scheduled_paths
 from monitor.mesh.models import Mesh, Path
 from monitor.overview.grid import HistoryPeriod
 from monitor.web import trends
+from monitor.web.labels import not_counted
 from monitor.web.pages.first_run import tests_wait
 from monitor.web.request import parameters
 from monitor.web.request.parameters import Option
@@ -67,6 +68,7 @@ def throughput_page(request: HttpRequest) -> HttpResponse:
         "waits": tests_wait(now) if not rows and shown.period is not None else [],
         "paths": len(rows),
         "tests": sum(row.tests.tests for row in rows),
+        "not_counted": not_counted(_on_demand(shown)),
         "failed": sum(row.failed for row in rows),
         "not_run": sum(row.tests.not_run for row in rows),
         "periods": parameters.options(
@@ -88,6 +90,12 @@ def _rows(shown: ShownPeriod) -> list[PathRow]:
         if summary.path_id in paths
     ]
     return sorted(rows, key=lambda row: row.order)
+
+
+def _on_demand(shown: ShownPeriod) -> int:
+    """The on-demand tests of all paths in use."""
+    begins = dict.fromkeys(Path.objects.in_use().values_list("id", flat=True), shown.since)
+    return sum(on_demand_counts(begins, shown.until).values())
 
 
 def _verdicts(request: HttpRequest, rows: list[PathRow], chosen: Verdict | None) -> list[Option]:
