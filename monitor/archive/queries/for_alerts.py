@@ -17,6 +17,7 @@ from django.db import connection
 from numpy.typing import NDArray
 
 from monitor.archive.columns import array_text
+from monitor.archive.path_groups import groups_of, is_since
 from monitor.archive.round_trips import unpack
 from monitor.archive.statements import LONGEST_RAW, check_period, statement
 
@@ -145,20 +146,21 @@ def baseline_directions(
 def newest_directions(path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> Columns:
     """As `newest_bursts` of the STAMP cycles whose reflector counts: `path_id`, `at_s`, and of each direction
     `forward_sent` and `forward_received`."""
-    earliest_s = max(min(since_s, default=until.timestamp()), (until - LONGEST_RAW).timestamp())
-    parameters = {"path_ids": list(path_ids), "since_s": list(since_s), "earliest_s": earliest_s, "until": until}
     names = ("path_id", "at_s", *_of_directions("sent", "received"))
-    return _columns("newest_directions", names, **parameters)
+    return _columns_of_paths("newest_directions", names, path_ids, since_s, until)
 
 
 def recent_delays(path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> Columns:
     """As `newest_directions` of the STAMP cycles with delays of both directions: `path_id`, `at_s`, of each direction
     `forward_median`, `forward_minimum` and `forward_jitter` in ms, raw by the clocks of both ends, and the bounds
-    `offset_lo` and `offset_hi` of the clocks' offset in ms."""
-    earliest_s = max(min(since_s, default=until.timestamp()), (until - LONGEST_RAW).timestamp())
-    parameters = {"path_ids": list(path_ids), "since_s": list(since_s), "earliest_s": earliest_s, "until": until}
-    names = ("path_id", "at_s", *_of_directions("median", "minimum", "jitter"), "offset_lo", "offset_hi")
-    return _columns("recent_delays", names, **parameters)
+    `offset_lo` and `offset_hi` of the clocks' offset in ms. Of several tests of a path that with the smallest
+    packets."""
+    names = ("path_id", "at_s", *_of_directions("median", "minimum", "jitter"), "offset_lo", "offset_hi", "test_rank")
+    delays = _columns_of_paths("recent_delays", names, path_ids, since_s, until)
+    ranks, path = delays.pop("test_rank"), np.unique(delays["path_id"], return_inverse=True)[1]
+    smallest = np.full(path.max(initial=-1) + 1, np.inf)
+    np.minimum.at(smallest, path, ranks)
+    return {name: column[ranks == smallest[path]] for name, column in delays.items()}
 
 
 def _of_directions(*names: str) -> tuple[str, ...]:
@@ -200,25 +202,64 @@ def recent_round_trips(
     path_ids: Sequence[int], packet_bytes: Sequence[int], since_s: Sequence[float], until: datetime
 ) -> RoundTrips:
     """The answered bursts of each path and size from its own time on (seconds since the epoch), a day at most before
-    `until`."""
-    parameters: dict[str, Any] = {
-        "path_ids": list(path_ids),
-        "sizes": list(packet_bytes),
-        "since_s": list(since_s),
-        "earliest_s": max(min(since_s, default=until.timestamp()), (until - LONGEST_RAW).timestamp()),
-        "until": until,
-    }
-    *numbers, rtts = _row_of(statement("recent_round_trips"), parameters, 5)
-    path_id, at_s, ttl, packets = (_floats(column) for column in numbers)
-    return RoundTrips(path_id, at_s, ttl, unpack(packets.astype(np.int64), rtts or b""))
+    `until`, by path and time. Each path is listed once."""
+    ids, sizes, first_s = np.asarray(path_ids, dtype=np.int64), np.asarray(packet_bytes), np.asarray(since_s)
+    parts = []
+    for size in np.unique(sizes).tolist():
+        of_size = np.flatnonzero(sizes == size)
+        for group in groups_of(first_s[of_size], until):
+            places = of_size[group.places]
+            parameters = {"path_ids": array_text(ids[places].tolist()), "packet_bytes": size}
+            parameters |= {"since": group.since, "until": until}
+            *numbers, rtts = _row_of(statement("recent_round_trips"), parameters, 5)
+            path_id, at_s, ttl, packets = (_floats(column) for column in numbers)
+            rtts_ms = unpack(packets.astype(np.int64), rtts or b"")
+            is_own = is_since(path_id, at_s, ids[places], first_s[places])
+            parts.append(RoundTrips(path_id[is_own], at_s[is_own], ttl[is_own], rtts_ms[is_own]))
+    return _round_trips_by_path(parts)
 
 
 def newest_bursts(path_ids: Sequence[int], since_s: Sequence[float], until: datetime) -> Columns:
     """`path_id`, `at_s`, `sent` and `received` of the measured bursts of each path from its own time on (seconds since
-    the epoch), a day at most before `until`; all sizes, by path and time."""
-    earliest_s = max(min(since_s, default=until.timestamp()), (until - LONGEST_RAW).timestamp())
-    parameters = {"path_ids": list(path_ids), "since_s": list(since_s), "earliest_s": earliest_s, "until": until}
-    return _columns("newest_bursts", ("path_id", "at_s", "sent", "received"), **parameters)
+    the epoch), a day at most before `until`; all sizes, by path and time. Each path is listed once."""
+    return _columns_of_paths("newest_bursts", ("path_id", "at_s", "sent", "received"), path_ids, since_s, until)
+
+
+def _columns_of_paths(
+    name: str, names: Sequence[str], path_ids: Sequence[int], since_s: Sequence[float], until: datetime
+) -> Columns:
+    """The columns of a statement, with `path_id` and `at_s`, from each path's own time on; by path and time."""
+    ids, first_s = np.asarray(path_ids, dtype=np.int64), np.asarray(since_s, dtype=np.float64)
+    parts = []
+    for group in groups_of(first_s, until):
+        of_group = ids[group.places].tolist()
+        columns = _columns(name, names, path_ids=array_text(of_group), since=group.since, until=until)
+        is_own = is_since(columns["path_id"], columns["at_s"], of_group, first_s[group.places])
+        parts.append({name: column[is_own] for name, column in columns.items()})
+    if len(parts) == 1:
+        return parts[0]
+    together = {name: np.concatenate([np.zeros(0), *(part[name] for part in parts)]) for name in names}
+    order = np.argsort(together["path_id"], kind="stable")
+    return {name: column[order] for name, column in together.items()}
+
+
+def _round_trips_by_path(parts: Sequence[RoundTrips]) -> RoundTrips:
+    """Bursts of different paths, by path."""
+    if len(parts) == 1:
+        return parts[0]
+    none = np.zeros(0)
+    packets = max((part.rtts_ms.shape[1] for part in parts), default=0)
+    rtts_ms = [
+        np.pad(part.rtts_ms, ((0, 0), (0, packets - part.rtts_ms.shape[1])), constant_values=np.nan) for part in parts
+    ]
+    path_id = np.concatenate([none, *(part.path_id for part in parts)])
+    order = np.argsort(path_id, kind="stable")
+    return RoundTrips(
+        path_id[order],
+        np.concatenate([none, *(part.at_s for part in parts)])[order],
+        np.concatenate([none, *(part.ttl for part in parts)])[order],
+        np.concatenate([np.zeros((0, packets)), *rtts_ms])[order],
+    )
 
 
 def _columns(name: str, names: Sequence[str], **parameters: Any) -> Columns:

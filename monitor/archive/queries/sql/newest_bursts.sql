@@ -1,17 +1,10 @@
--- One row for each measured burst of the paths (path_ids[i]) that began in [since_s[i], until), own tests left out, by path
--- and time: when it began (seconds since the epoch), packets sent and received. Reads raw bursts.
-SELECT path_id, at_s, sent, received
-FROM (
-    SELECT path_id, to_timestamp(since_s) AS since
-    FROM unnest(%(path_ids)s::integer[], %(since_s)s::double precision[]) AS each_path (path_id, since_s)
-) AS asked
-CROSS JOIN LATERAL (
-    SELECT date_part('epoch', measured_at) AS at_s, sent, received
-    FROM burst
-    WHERE
-        burst.path_id = asked.path_id AND measured_at >= asked.since
-        AND measured_at >= to_timestamp(%(earliest_s)s) AND measured_at < %(until)s::timestamptz
-        AND outcome = 'measured' AND NOT during_test
-    OFFSET 0
-) AS raw
-ORDER BY path_id, at_s
+-- One row for each measured burst of the paths that began in [since, until), own tests left out, by path and time: when it
+-- began (seconds since the epoch), packets sent and received. Reads raw bursts: at most once those of the period, also
+-- where the server knows nothing of a new table.
+SELECT path_id, date_part('epoch', measured_at) AS at_s, sent, received
+FROM burst
+WHERE
+    path_id = ANY(%(path_ids)s::integer[])
+    AND measured_at >= %(since)s::timestamptz AND measured_at < %(until)s::timestamptz
+    AND outcome = 'measured' AND NOT during_test
+ORDER BY path_id, measured_at

@@ -1,0 +1,96 @@
+"""Raw results of many paths are read once, also if the server knows nothing of their table or only its first rows."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from monitor.archive.queries.for_alerts import newest_bursts, newest_directions, recent_delays, recent_round_trips
+from tests.db.mesh_of_three import HOUR, NOW
+
+pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
+PATHS = range(1, 20_001)
+SINCE_S = [(NOW - timedelta(minutes=40)).timestamp()] * len(PATHS)
+BURSTS = """
+    INSERT INTO burst (path_id, packet_bytes, measured_at, outcome, sent, received, duplicates, reordered, during_test,
+        rtts_ms)
+    SELECT path_id, 100, %(at)s, 'measured', 2, 2, 0, 0, false, '{1,2}' FROM generate_series(1, %(paths)s) AS path_id
+"""
+CYCLES = """
+    INSERT INTO direction_burst (path_id, measured_at, test, packet_bytes, outcome, during_test, sent, received,
+        undecided, dscp)
+    SELECT path_id, %(at)s, 's', 100, 'measured', false, 2, 2, 0, 0 FROM generate_series(1, %(paths)s) AS path_id
+"""
+QUESTIONS = {
+    "recent_round_trips": lambda: recent_round_trips(PATHS, [100] * len(PATHS), SINCE_S, NOW),
+    "newest_bursts": lambda: newest_bursts(PATHS, SINCE_S, NOW),
+    "newest_directions": lambda: newest_directions(PATHS, SINCE_S, NOW),
+    "recent_delays": lambda: recent_delays(PATHS, SINCE_S, NOW),
+}
+
+
+@pytest.fixture(params=["never analyzed", "analyzed with the first rows", "a cycle since it was analyzed"])
+def new_tables(request):
+    """The tables of raw results with the rows of the first paths; on TimescaleDB in a new chunk."""
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE burst, direction_burst")
+        for text in (BURSTS, CYCLES):
+            cursor.execute(text, {"at": HOUR, "paths": 20})
+        if request.param != "never analyzed":
+            cursor.execute("ANALYZE burst, direction_burst")
+        if request.param == "a cycle since it was analyzed":
+            for text in (BURSTS, CYCLES):
+                cursor.execute(text, {"at": NOW - timedelta(minutes=1), "paths": len(PATHS)})
+
+
+def nodes_of(plan):
+    """All nodes of a plan, each with whether it may run more than once."""
+    found, waiting = [], [(plan, False)]
+    while waiting:
+        node, is_repeated = waiting.pop()
+        found.append((node, is_repeated))
+        loops = node["Node Type"] == "Nested Loop"
+        waiting += [
+            (child, is_repeated or (loops and child.get("Parent Relationship") == "Inner"))
+            for child in node.get("Plans", ())
+        ]
+    return found
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_new_table_is_read_once_for_all_paths(new_tables, name):
+    with CaptureQueriesContext(connection) as captured:
+        QUESTIONS[name]()
+    (copied,) = captured.captured_queries
+    query = copied["sql"].removeprefix("COPY (").removesuffix(") TO STDOUT (FORMAT BINARY)")
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (FORMAT JSON) {query.replace('%', '%%')}", [])
+        plan = cursor.fetchone()[0]
+    nodes = nodes_of((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"])
+
+    scans = [(node, is_repeated) for node, is_repeated in nodes if "Relation Name" in node]
+    assert scans
+    assert [node["Relation Name"] for node, is_repeated in scans if is_repeated] == []
+
+
+def test_each_path_is_read_from_its_own_time_on():
+    """Paths whose times are hours apart, each with a burst at its time and one a microsecond before it."""
+    since = {1: NOW - timedelta(minutes=3), 2: NOW - timedelta(hours=7), 3: NOW - timedelta(minutes=30)}
+    with connection.cursor() as cursor:
+        for path_id, at in since.items():
+            for microseconds in (0, 1):
+                cursor.execute(
+                    BURSTS.replace("generate_series(1, %(paths)s)", "generate_series(%(path)s, %(path)s)"),
+                    {"at": at - timedelta(microseconds=microseconds), "path": path_id},
+                )
+    path_ids, since_s = [3, 1, 2], [since[path_id].timestamp() for path_id in (3, 1, 2)]
+
+    bursts = newest_bursts(path_ids, since_s, NOW)
+    trips = recent_round_trips(path_ids, [100, 100, 100], since_s, NOW)
+
+    expected = [since[path_id].timestamp() for path_id in (1, 2, 3)]
+    assert bursts["path_id"].tolist() == trips.path_id.tolist() == [1.0, 2.0, 3.0]
+    assert bursts["at_s"].tolist() == trips.at_s.tolist() == expected
+    assert trips.rtts_ms.tolist() == [[1.0, 2.0]] * 3
