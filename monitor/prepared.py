@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from sys import maxsize
 from typing import Any
 
 import psycopg
@@ -25,6 +26,8 @@ class _PreparedCursor(psycopg.Cursor[Any]):
 def run_prepared(sql: str, parameters: Mapping[str, Any]) -> Any:
     """Run a statement on the connection of this thread; returns its open cursor."""
     connection.ensure_connection()
+    # Django's is None, with which nothing is prepared, whatever a cursor asks for.
+    connection.connection.prepare_threshold = maxsize
     # Django's wrapper counts queries, and raises Django's errors.
     cursor = connection._prepare_cursor(_PreparedCursor(connection.connection))  # type: ignore[attr-defined]
     cursor.execute(sql, parameters)

@@ -1,0 +1,40 @@
+"""Statements for agents' requests are prepared on the server, once for each connection; Django's own are not."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+
+from monitor.mesh.models import Site
+from monitor.prepared import run_prepared
+
+pytestmark = pytest.mark.django_db
+
+COUNTED = "SELECT count(*) FROM site WHERE id < %(site_id)s::integer"
+
+
+def _prepared(marker: str) -> list[tuple[str, int]]:
+    """Statements that the server has prepared on this connection with this text in them, and how often each ran."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT statement, generic_plans + custom_plans FROM pg_prepared_statements WHERE statement LIKE %s",
+            [f"%{marker}%"],
+        )
+        return cursor.fetchall()
+
+
+def test_statement_is_prepared_once_and_run_again():
+    for site_id in (1, 2, 3):
+        run_prepared(COUNTED, {"site_id": site_id}).fetchone()
+
+    assert _prepared("SELECT count(*) FROM site WHERE id <") == [
+        ("SELECT count(*) FROM site WHERE id < $1::integer", 3)
+    ]
+
+
+def test_statements_of_django_are_not_prepared():
+    run_prepared(COUNTED, {"site_id": 1}).fetchone()
+    for _ in range(10):
+        Site.objects.filter(title="nowhere").exists()
+
+    assert _prepared("nowhere") == _prepared("title") == []
