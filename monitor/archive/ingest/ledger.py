@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 
 from monitor.archive.ingest.checks import EARLIEST
 from monitor.archive.queries.operation.ledger import DAY_S
-from monitor.archive.statements import statement
+from monitor.archive.statements import array_text, statement
 from monitor.prepared import run_prepared
 from probes.site.wire import Account, Delivered
 
@@ -31,23 +30,23 @@ def reported_cycle(delivered: Delivered) -> ReportedCycle | None:
 def record_cycles(cycles: Iterable[ReportedCycle], latest: datetime) -> None:
     """Store cycle outcomes; those with implausible times are left out."""
     first_s, last_s = EARLIEST.timestamp(), latest.timestamp()
-    of_day: dict[tuple[int, str, int, int, str], set[int]] = defaultdict(set)
+    paths: dict[tuple[str, int, str, int], set[int]] = defaultdict(set)
     for path_id, test, every_s, outcome, cycle in cycles:
-        begins_s = cycle * every_s
-        if first_s <= begins_s <= last_s:
-            of_day[path_id, test, every_s, begins_s // DAY_S, outcome].add(cycle)
-    if not of_day:
+        paths[test, every_s, outcome, cycle].add(path_id)
+    # All paths of a test mostly end a cycle alike, so that there are few of these.
+    alike = [(key, path_ids) for key, path_ids in paths.items() if first_s <= key[1] * key[3] <= last_s]
+    if not alike:
         return
-    path_ids, tests, every, days, outcomes = zip(*of_day, strict=True)
+    tests, every, outcomes, numbers = zip(*(key for key, _ in alike), strict=True)
     run_prepared(
         statement("record_cycles"),
         {
-            "path_ids": list(path_ids),
+            "path_ids": [array_text(path_ids) for _, path_ids in alike],
             "tests": list(tests),
             "every_s": list(every),
-            "days": [_EPOCH_DAY + timedelta(days=day) for day in days],
+            "days": [_EPOCH_DAY + timedelta(days=every_s * cycle // DAY_S) for (_, every_s, _, cycle), _ in alike],
             "outcomes": list(outcomes),
-            "cycles": [_ranges(cycles) for cycles in of_day.values()],
+            "cycles": list(numbers),
         },
     )
 
@@ -77,11 +76,3 @@ def account_until(until: datetime, now: datetime) -> datetime:
 
 
 _EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC).date()
-
-
-def _ranges(numbers: set[int]) -> str:
-    """Numbers in PostgreSQL's int8multirange syntax."""
-    ordered = sorted(numbers)
-    starts = [ordered[0], *(after for before, after in pairwise(ordered) if after != before + 1)]
-    ends = [*(before for before, after in pairwise(ordered) if after != before + 1), ordered[-1]]
-    return "{" + ",".join(f"[{start},{end}]" for start, end in zip(starts, ends, strict=True)) + "}"

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 
 import numpy as np
 from django.db import transaction
@@ -25,7 +26,7 @@ from monitor.archive.ingest.kinds import BURSTS, KIND_OF_RESULT, STORED_KINDS
 from monitor.archive.ingest.ledger import ReportedCycle, account_until, record_account, record_cycles, reported_cycle
 from monitor.archive.ingest.store_results import store_bursts
 from monitor.archive.models import RefusedResult
-from monitor.archive.statements import statement
+from monitor.archive.statements import array_text, statement
 from monitor.archive.upkeep import retention
 from monitor.prepared import run_prepared
 from monitor.replicated import durable_transaction
@@ -192,6 +193,9 @@ def _sort(site_id: int, arrival: ParsedBatch, now: datetime) -> SortedResults:
     results = SortedResults()
     rows = []
     packed_bytes = 0
+    # Its other results are mostly of the same paths.
+    of_blocks = [np.unique(columns.records["path_id"]).tolist() for _, _, columns in arrival.blocks()]
+    _load_context(scope, set(chain.from_iterable(of_blocks)), set())
     for places in arrival.portions():
         sound = _valid_results(arrival, places, scope, results)
         rows.append(pack([delivered for delivered in sound if type(delivered.result) in BURSTS]))
@@ -200,7 +204,6 @@ def _sort(site_id: int, arrival: ParsedBatch, now: datetime) -> SortedResults:
             raise BatchTooLarge(f"its rows take more than {LARGEST_PACKED_BYTES} bytes; send smaller batches")
         results.runs += [delivered for delivered in sound if type(delivered.result) not in BURSTS]
     for first, block, columns in arrival.blocks():
-        _load_context(scope, set(np.unique(columns.records["path_id"]).tolist()), set())
         are_valid = are_sound(block, columns, scope)
         valid = np.flatnonzero(are_valid)
         rows.append(pack_columns(columns, valid, block.first))
@@ -250,7 +253,7 @@ def _load_context(scope: CheckContext, path_ids: set[int], slot_ids: set[int]) -
     path_ids = {path_id for path_id in path_ids if 0 < path_id <= LARGEST_INTEGER} - scope.paths.keys()
     slot_ids = {slot_id for slot_id in slot_ids if 0 < slot_id <= LARGEST_BIGINT} - scope.slots.keys()
     if path_ids:
-        of_paths = run_prepared(statement("known_paths"), {"path_ids": list(path_ids)})
+        of_paths = run_prepared(statement("known_paths"), {"path_ids": array_text(path_ids)})
         scope.paths.update((path_id, KnownPath(*of_path)) for path_id, *of_path in of_paths.fetchall())
     if slot_ids:
         scope.slots.update(run_prepared(statement("known_slots"), {"slot_ids": list(slot_ids)}).fetchall())

@@ -28,7 +28,7 @@ from monitor.archive.models import (
     ThroughputTest,
     UndiagnosedTest,
 )
-from monitor.archive.statements import statement
+from monitor.archive.statements import array_text, statement
 from monitor.mesh.schedule.endings import close_slot, note_served
 from monitor.prepared import run_prepared
 from probes.idle_restart.result import sentence
@@ -76,7 +76,10 @@ def mark_dirty(path_ids: Integers, started_us: Integers, now: datetime) -> None:
     """Mark the distinct path hours in which measurements began as dirty."""
     hours = np.unique(path_ids * HOURS_OF_A_PATH + started_us // HOUR_US)
     path_of, hour_of = np.divmod(hours, HOURS_OF_A_PATH)
-    run_prepared(statement("mark_dirty"), {"path_ids": path_of.tolist(), "hours": hour_of.tolist(), "now": now})
+    run_prepared(
+        statement("mark_dirty"),
+        {"path_ids": array_text(path_of.tolist()), "hours": array_text(hour_of.tolist()), "now": now},
+    )
 
 
 def store_throughput(results: Sequence[Delivered], now: datetime) -> None:

@@ -7,6 +7,7 @@ cannot forward answers in the place of the next.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -16,13 +17,12 @@ from typing import Any, cast
 
 import msgspec
 from django.db import connection
-from psycopg.types.json import Jsonb
 
 from monitor.analysis.routes.compare import trimmed
 from monitor.analysis.routes.timeline import Flow, RouteTrace
 from monitor.archive.models import NO_FLOW, Trace
 from monitor.archive.routes.keep import keep_routes
-from monitor.archive.statements import run_statement
+from monitor.archive.statements import array_text, run_statement
 from monitor.mesh.schedule.on_demand_traces import ask_reverse
 from probes.site.wire import Delivered
 from probes.trace.spec import ON_DEMAND_TEST, Hop, TraceReason, TraceRun
@@ -32,6 +32,7 @@ SEEN_AT_THE_SOURCE = (TraceReason.SENTINEL, TraceReason.TTL_CHANGED, TraceReason
 OUTDATED = timedelta(minutes=2)
 """A trace of the reverse path so long afterwards would mislead."""
 
+COPY_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 COLUMNS = tuple(column.name for column in Trace._meta.concrete_fields)
 
 Key = tuple[int, datetime, Flow]
@@ -94,9 +95,18 @@ def _route_trace(delivered: Delivered, at: datetime, flow: Flow) -> RouteTrace:
 def _copy(rows: Iterable[Mapping[str, Any]]) -> None:
     """COPY rows, which have all columns of `trace`: a fifth of the time of an INSERT by Django."""
     copying = f"COPY trace ({', '.join(COLUMNS)}) FROM STDIN"
+    lines = ["\t".join([_copied(row[column]) for column in COLUMNS]) + "\n" for row in rows]
     with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(copying) as copy:
-        for row in rows:
-            copy.write_row([row[column] for column in COLUMNS])
+        copy.write("".join(lines))
+
+
+def _copied(value: str | float | datetime | None) -> str:
+    """A value in the text format of COPY; psycopg would look up how to write each."""
+    if value is None:
+        return "\\N"
+    if isinstance(value, str):
+        return value.translate(COPY_ESCAPES)
+    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def _row(delivered: Delivered, flow: Flow, route_id: int | None) -> dict[str, Any]:
@@ -120,7 +130,7 @@ def _row(delivered: Delivered, flow: Flow, route_id: int | None) -> dict[str, An
         "mpls": _by_ttl(hops, lambda hop: [[entry.label, entry.traffic_class, entry.ttl] for entry in hop.mpls]),
         "errors": _by_ttl(hops, lambda hop: hop.error and [hop.error, hop.address and canonical(hop.address)]),
         "others": _by_ttl(hops, lambda hop: [canonical(address) for address in hop.others]),
-        "flow_effect": None if effect is None else Jsonb(msgspec.to_builtins(effect)),
+        "flow_effect": None if effect is None else json.dumps(msgspec.to_builtins(effect)),
         "address": run.address,
         "during_test": delivered.during_test,
         "detail": run.detail,
@@ -128,14 +138,13 @@ def _row(delivered: Delivered, flow: Flow, route_id: int | None) -> dict[str, An
 
 
 def _array(values: Sequence[float | None] | None) -> str | None:
-    """Numbers as PostgreSQL writes an array; psycopg would look up how to write each."""
-    return None if values is None else f"{{{','.join(['NULL' if each is None else repr(each) for each in values])}}}"
+    return None if values is None else array_text(values)
 
 
-def _by_ttl(hops: Sequence[Hop], value: Any) -> Jsonb | None:
+def _by_ttl(hops: Sequence[Hop], value: Any) -> str | None:
     """The values of hops that have any, keyed by TTL; None without any."""
     by_ttl = {str(hop.ttl): content for hop in hops if (content := value(hop))}
-    return Jsonb(by_ttl) if by_ttl else None
+    return json.dumps(by_ttl) if by_ttl else None
 
 
 @lru_cache(maxsize=65_536)
