@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from sys import maxsize
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from django.db import connection, transaction
@@ -21,6 +21,22 @@ class _PreparedCursor(psycopg.Cursor[Any]):
         self, query: Any, params: Any = None, *, prepare: bool | None = True, binary: bool | None = None
     ) -> Any:
         return super().execute(query, params, prepare=prepare, binary=binary)
+
+
+class SqlStatement(NamedTuple):
+    """Text of a statement, with its named parameters."""
+
+    text: str
+    parameters: Mapping[str, Any]
+
+
+def run_together(*statements: SqlStatement) -> Any:
+    """Run statements that write to different tables as a single one; returns its open cursor. None of them sees what
+    the others write. A parameter that several have must have the same value in each."""
+    *first, last = statements
+    parts = ",\n".join(f"part_{number} AS ({part.text})" for number, part in enumerate(first))
+    parameters = {name: value for part in statements for name, value in part.parameters.items()}
+    return run_prepared(f"WITH {parts}\n{last.text}" if first else last.text, parameters)
 
 
 def run_prepared(sql: str, parameters: Mapping[str, Any]) -> Any:

@@ -1,6 +1,7 @@
 """Health of the sites' agents, as reported with their deliveries.
 
-`record` is called for each stored delivery; it keeps the newest health of a site, and the periods of clock errors.
+`receive_with_health` stores a delivery and the newest health of its site in one transaction, `record` the health of a
+delivery that is stored already; both keep the periods of clock errors.
 Queries are `agent_reports`, `Iperf3OfSites` and `clock_off_periods`. Invalid health does not affect a delivery.
 """
 
@@ -26,11 +27,12 @@ from monitor.archive.ingest.arrivals import ParsedBatch
 from monitor.archive.ingest.checks import EARLIEST
 from monitor.archive.ingest.failing_results import CANNOT_BE_STORED, reason_of
 from monitor.archive.ingest.jsonb import for_jsonb
-from monitor.archive.ingest.store_batch import LATEST
+from monitor.archive.ingest.store_batch import LATEST, receive
 from monitor.archive.upkeep import trouble
-from monitor.prepared import run_prepared, single_statement
+from monitor.prepared import SqlStatement, run_prepared, single_statement
 from probes.site.delivery.centre_clock import CLOCK_OFF_S
 from probes.site.health import ClockOff, Health
+from probes.site.wire import Receipt
 
 SAME_PERIOD = timedelta(minutes=5)
 """Periods of clock error closer than this are merged."""
@@ -108,6 +110,22 @@ class ClockWasOff:
     offset_s: float
 
 
+def receive_with_health(site_id: int, arrival: ParsedBatch, now: datetime) -> Receipt:
+    """Store a delivery with its health, and return the receipt. Raises as `receive`; invalid health is left out."""
+    health = arrival.health()
+    try:
+        receipt = receive(site_id, arrival, now, _statement(site_id, arrival, health, now))
+    except CANNOT_BE_STORED as error:
+        if reason_of(error) is None:
+            raise
+        receipt = receive(site_id, arrival, now)
+        record(site_id, arrival, now)
+        return receipt
+    if health is not None and health.clock_off is not None:
+        record(site_id, arrival, now)
+    return receipt
+
+
 def record(site_id: int, arrival: ParsedBatch, now: datetime) -> None:
     """Store the health of a delivery accepted at `now`. Idempotent.
 
@@ -126,30 +144,31 @@ def record(site_id: int, arrival: ParsedBatch, now: datetime) -> None:
 
 
 def _record(site_id: int, arrival: ParsedBatch, health: Health | None, now: datetime) -> None:
-    envelope = arrival.envelope
-    fields = {
-        "accepted_at": now,
-        "agent_version": envelope.agent_version,
-        "queued": envelope.queued,
-        "dropped": envelope.dropped,
-        "health": None if health is None else Jsonb(for_jsonb(msgspec.to_builtins(health))),
-    }
-    drops = None if health is None else sum(interface.received + interface.sent for interface in health.drops)
     with single_statement():
-        run_prepared(
-            RECORD,
-            {
-                **fields,
-                "site_id": site_id,
-                "drops": drops,
-                "at_s": now.timestamp(),
-                "every_s": DROPS_EVERY_S,
-                "kept_s": DROPS_KEPT_S,
-            },
-        )
+        run_prepared(*_statement(site_id, arrival, health, now))
     if health is not None and health.clock_off is not None:
         with transaction.atomic():
             _note_clock_off(site_id, health.clock_off)
+
+
+def _statement(site_id: int, arrival: ParsedBatch, health: Health | None, now: datetime) -> SqlStatement:
+    """The statement that stores the health of a delivery."""
+    envelope = arrival.envelope
+    return SqlStatement(
+        RECORD,
+        {
+            "site_id": site_id,
+            "accepted_at": now,
+            "agent_version": envelope.agent_version,
+            "queued": envelope.queued,
+            "dropped": envelope.dropped,
+            "health": None if health is None else Jsonb(for_jsonb(msgspec.to_builtins(health))),
+            "drops": None if health is None else sum(interface.received + interface.sent for interface in health.drops),
+            "at_s": now.timestamp(),
+            "every_s": DROPS_EVERY_S,
+            "kept_s": DROPS_KEPT_S,
+        },
+    )
 
 
 def _note_clock_off(site_id: int, off: ClockOff) -> None:

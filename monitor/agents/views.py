@@ -27,7 +27,6 @@ from monitor.agents import health
 from monitor.agents.authentication import AgentSite, agent_view
 from monitor.agents.request_bodies import RequestRefused, decompress, read_body, read_request
 from monitor.agents.responses import json_answer
-from monitor.archive.ingest.store_batch import receive
 from monitor.archive.upkeep import trouble
 from monitor.mesh import stored_plans
 from monitor.mesh.models import Site
@@ -81,10 +80,9 @@ def results(request: HttpRequest, site: AgentSite) -> HttpResponse:
         packed = read_request(request)
     with _limit_batches():
         now, arrival = timezone.now(), decompress(packed)
-        receipt = receive(site.pk, arrival, now)
+        receipt = health.receive_with_health(site.pk, arrival, now)
         if receipt.accepted > 0:  # an empty batch does not prove that storing works
             trouble.clear_trouble()
-        health.record(site.pk, arrival, now)
     response = json_answer(receipt)
     if site.plan_version is not None:
         response[PLAN_HEADER] = site.plan_version

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from monitor.archive.ingest.checks import EARLIEST
 from monitor.archive.queries.operation.ledger import DAY_S
 from monitor.archive.statements import array_text, statement
-from monitor.prepared import run_prepared
+from monitor.prepared import SqlStatement, run_prepared
 from probes.site.wire import Account, Delivered
 
 ReportedCycle = tuple[int, str, int, str, int]
@@ -66,13 +66,16 @@ def record_account(site_id: int, account: Account, now: datetime) -> None:
                 "until": [min(gap.until, now) for gap in gaps],
             },
         )
-    if account.until is not None:
-        run_prepared(statement("record_account"), {"site_id": site_id, "until": account_until(account.until, now)})
+    for part in account_statements(site_id, account, now):
+        run_prepared(*part)
 
 
-def account_until(until: datetime, now: datetime) -> datetime:
-    """Time up to which an account is complete, as it can be stored."""
-    return min(max(until, EARLIEST), now)
+def account_statements(site_id: int, account: Account | None, now: datetime) -> list[SqlStatement]:
+    """The statement, if any, that stores the time up to which an account is complete."""
+    if account is None or account.until is None:
+        return []
+    until = min(max(account.until, EARLIEST), now)
+    return [SqlStatement(statement("record_account"), {"site_id": site_id, "until": until})]
 
 
 _EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC).date()

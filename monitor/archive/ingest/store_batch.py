@@ -23,12 +23,18 @@ from monitor.archive.ingest.binary_copy import EPOCH, Integers, Rows, concatenat
 from monitor.archive.ingest.checks import CLOCK_SKEW, EARLIEST, CheckContext, KnownPath, are_sound, reason_to_refuse
 from monitor.archive.ingest.failing_results import CANNOT_BE_STORED, find_culprits, reason_of
 from monitor.archive.ingest.kinds import BURSTS, KIND_OF_RESULT, STORED_KINDS
-from monitor.archive.ingest.ledger import ReportedCycle, account_until, record_account, record_cycles, reported_cycle
+from monitor.archive.ingest.ledger import (
+    ReportedCycle,
+    account_statements,
+    record_account,
+    record_cycles,
+    reported_cycle,
+)
 from monitor.archive.ingest.store_results import store_bursts
 from monitor.archive.models import RefusedResult
 from monitor.archive.statements import array_text, statement
 from monitor.archive.upkeep import retention
-from monitor.prepared import run_prepared
+from monitor.prepared import SqlStatement, run_prepared, run_together, single_statement
 from monitor.replicated import durable_transaction
 from probes.bounds import LARGEST_BIGINT, LARGEST_INTEGER, LARGEST_SEQUENCE
 from probes.contract import Outcome
@@ -92,17 +98,18 @@ class SortedResults:
         return part
 
 
-def receive(site_id: int, arrival: ParsedBatch, now: datetime) -> Receipt:
-    """Store a delivery of the agent of `site_id` and return the receipt.
+def receive(site_id: int, arrival: ParsedBatch, now: datetime, last: SqlStatement | None = None) -> Receipt:
+    """Store a delivery of the agent of `site_id` and return the receipt. `last` runs with it, in its transaction.
 
     Raises `BatchTooLarge`, and Django's `OperationalError` where the database is unavailable, too slow or full; then
-    nothing is stored and the agent can retry. A result that the database cannot store is refused with the reason.
+    nothing is stored and the agent can retry. A result that the database cannot store is refused with the reason; that
+    `last` cannot be stored is raised, as one of `CANNOT_BE_STORED`.
     """
-    if not len(arrival) and _record_empty(site_id, arrival, now):
+    if not len(arrival) and _record_empty(site_id, arrival, now, last):
         return Receipt(number=arrival.envelope.number, accepted=0)
     results = _sort(site_id, arrival, now)
     try:
-        return _store_batch(site_id, arrival, results, now)
+        return _store_batch(site_id, arrival, results, now, last)
     except CANNOT_BE_STORED as error:
         if reason_of(error) is None:
             raise
@@ -110,25 +117,25 @@ def receive(site_id: int, arrival: ParsedBatch, now: datetime) -> Receipt:
             "site %d, batch %d: %s; searching for the failing results", site_id, arrival.envelope.number, error
         )
     _refuse_culprits(site_id, arrival, results, now)
-    return _store_batch(site_id, arrival, results, now)
+    return _store_batch(site_id, arrival, results, now, last)
 
 
-def _record_empty(site_id: int, arrival: ParsedBatch, now: datetime) -> bool:
+def _record_empty(site_id: int, arrival: ParsedBatch, now: datetime, last: SqlStatement | None) -> bool:
     """Record a batch without results in a single statement; return whether that was possible. It needs no turn: no
     other delivery depends on it."""
     account = arrival.account()
     if arrival.envelope.number == 0 or (account is not None and account.gaps):
         return False
     fields = _batch_fields(site_id, arrival, now, accepted=0, refused=0)
-    text = statement("record_batch")
-    if account is not None and account.until is not None:
-        text = f"WITH batch AS ({text})\n{statement('record_account')}"
-        fields["until"] = account_until(account.until, now)
-    run_prepared(text, fields)
+    parts = [SqlStatement(statement("record_batch"), fields), *account_statements(site_id, account, now)]
+    with single_statement():
+        run_together(*parts, *([] if last is None else [last]))
     return True
 
 
-def _store_batch(site_id: int, arrival: ParsedBatch, results: SortedResults, now: datetime) -> Receipt:
+def _store_batch(
+    site_id: int, arrival: ParsedBatch, results: SortedResults, now: datetime, last: SqlStatement | None
+) -> Receipt:
     """Store a batch in a transaction."""
     with durable_transaction():
         _take_turn(site_id)
@@ -137,7 +144,7 @@ def _store_batch(site_id: int, arrival: ParsedBatch, results: SortedResults, now
         _record_refused(site_id, arrival, results, now)
         _record_days(site_id, arrival, results, now)
         _store_results(results, now, all_new=is_new)
-        _record_account(site_id, arrival, now)
+        _record_account(site_id, arrival, now, last)
     refused = tuple(Refusal(sequence=sequence, reason=reason) for sequence, reason in sorted(results.reasons.items()))
     return Receipt(number=arrival.envelope.number, accepted=len(results), refused=refused)
 
@@ -166,22 +173,24 @@ def _refuse_culprits(site_id: int, arrival: ParsedBatch, results: SortedResults,
     results.drop_refused()
 
 
-def _record_account(site_id: int, arrival: ParsedBatch, now: datetime) -> None:
-    """Store the agent's account of cycles without a result; an account that cannot be stored does not fail the
+def _record_account(site_id: int, arrival: ParsedBatch, now: datetime, last: SqlStatement | None) -> None:
+    """Store the agent's account of cycles without a result, and run `last`; gaps that cannot be stored do not fail the
     delivery."""
     account = arrival.account()
-    if account is None:
-        return
-    if not account.gaps:
-        record_account(site_id, account, now)  # a time within bounds: nothing that could fail alone
-        return
-    try:
-        with transaction.atomic():
-            record_account(site_id, account, now)
-    except CANNOT_BE_STORED as error:
-        if reason_of(error) is None:
-            raise
-        logger.warning("site %d: its account of cycles is not stored: %s", site_id, error)
+    # The time of an account is within bounds: nothing that could fail alone.
+    parts = account_statements(site_id, account, now)
+    if account is not None and account.gaps:
+        try:
+            with transaction.atomic():
+                record_account(site_id, account, now)
+        except CANNOT_BE_STORED as error:
+            if reason_of(error) is None:
+                raise
+            logger.warning("site %d: its account of cycles is not stored: %s", site_id, error)
+        parts = []
+    parts += [] if last is None else [last]
+    if parts:
+        run_together(*parts)
 
 
 def _sort(site_id: int, arrival: ParsedBatch, now: datetime) -> SortedResults:

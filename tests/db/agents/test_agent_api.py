@@ -225,7 +225,7 @@ def test_rows_that_need_too_much_memory_are_answered_413(mesh, agent, monkeypatc
     assert not Burst.objects.exists()
 
 
-@pytest.mark.parametrize("place", ["monitor.agents.views.receive", "monitor.agents.authentication.authenticate"])
+@pytest.mark.parametrize("place", ["monitor.agents.health.receive", "monitor.agents.authentication.authenticate"])
 def test_while_the_database_is_down_agents_are_told_to_retry(mesh, agent, monkeypatch, place):
     def away(*arguments):
         raise OperationalError("connection refused")

@@ -5,11 +5,12 @@ from itertools import pairwise
 
 import msgspec
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from monitor.agents.health import AgentReport, ClockWasOff, Iperf3OfSites, agent_reports, clock_off_periods, record
 from monitor.agents.models import AgentHealth, issue_token
-from monitor.archive.models import Burst
+from monitor.archive.models import Burst, ReceivedBatch
 from probes.site.health import ClockOff, Health, InterfaceDrops, KernelClock
 from tests.db.mesh_of_three import HOUR, NOW, batch, burst, delivered, make_mesh
 from tests.deliveries import arrival_of
@@ -186,6 +187,21 @@ def test_characters_that_the_database_cannot_store_are_replaced(mesh, post):
     assert post(msgspec.json.encode(a_batch(mesh, health=health))).status_code == 200
 
     assert agent_reports(timezone.now())[0].health.drops[0].interface == "e\ufffdth0"
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_delivery_is_stored_without_a_health_that_fails(mesh, post, is_empty):
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE agent_health ADD CHECK ((health ->> 'cpus')::integer < 1000)")
+    health = Health(cpus=1000)
+    delivery = batch(health=health) if is_empty else a_batch(mesh, health=health)
+
+    response = post(msgspec.json.encode(delivery))
+
+    assert response.status_code == 200
+    assert Burst.objects.count() == (0 if is_empty else 1)
+    assert ReceivedBatch.objects.get().accepted == Burst.objects.count()
+    assert [report.health for report in agent_reports(timezone.now())] == [None]
 
 
 def test_a_batch_of_an_older_agent_is_stored_without_health(mesh, post):
