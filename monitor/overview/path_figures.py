@@ -64,7 +64,7 @@ class PathFigures:
 
     `measured_by` are the words for the packets of its bursts where they are no pings; `directions` the packets of its
     STAMP tests in the same time, None where no reflector counts them. `stale_at` is the newest burst if it is
-    too old for figures of now.
+    too old for figures of now; `is_set_aside`: newer bursts arrived, all sent during our own throughput tests.
     """
 
     path_id: int
@@ -103,6 +103,7 @@ class PathFigures:
     measured_by: str | None = None
     directions: DirectionLosses | None = None
     stale_at: datetime | None = None
+    is_set_aside: bool = False
 
     @property
     def proven_loss_ratio(self) -> float | None:
@@ -232,12 +233,17 @@ def figures_now(
     cells = recent.grid(metric, begins, until, packet_bytes, fresh_since)
     figures = of_cells(metric, paths, cells, min(begins.values(), default=until), until)
     stale = {
-        cell.path_id: cell.stale_at
+        cell.path_id: cell
         for cell in cells
         if cell.stale_at is not None and (until - cell.stale_at).total_seconds() > fresh_s[cell.path_id]
     }
     if stale:
-        figures = tuple(replace(path, stale_at=stale.get(path.path_id)) for path in figures)
+        figures = tuple(
+            replace(path, stale_at=cell.stale_at, is_set_aside=_is_set_aside(cell, until, fresh_s[path.path_id]))
+            if (cell := stale.get(path.path_id)) is not None
+            else path
+            for path in figures
+        )
     silent = {
         cell.path_id: cell.answered_at
         for cell in cells
@@ -245,6 +251,11 @@ def figures_now(
     }
     last = silent | last_replies(silent)
     return tuple(_in_outage(metric, path, last[path.path_id]) if path.path_id in last else path for path in figures)
+
+
+def _is_set_aside(cell: recent.RecentCell, until: datetime, fresh_s: float) -> bool:
+    """Whether the newest bursts of a path arrive, but count nowhere."""
+    return cell.set_aside_at is not None and (until - cell.set_aside_at).total_seconds() <= fresh_s
 
 
 def _is_silent(cell: recent.RecentCell, every_s: int) -> bool:

@@ -21,7 +21,8 @@ class MeshStateOut(Schema):
     `back_to_normal` are those of the paths with problems whose incident only waits to be resolved. The newest bursts of
     those `being_checked` were lost, all or in part, or had a longer RTT, or their newest throughput test is much slower
     than those before, without an incident so far; newer data of
-    those `overdue` have not arrived in time. `without_data_s` is the shortest time after which those without data
+    those `overdue` have not arrived in time, or count nowhere, since they were sent during our own throughput tests.
+    `without_data_s` is the shortest time after which those without data
     count as such. `open_incidents` has the ids of the open incidents, the worst first. `unknown_since` is the last
     evaluation of the alert rules where that is overdue, and null while they are evaluated: `normal` then only means
     current data. `style` is how the pages mark the sentence: `trouble`, `calm`, or `unknown`."""
@@ -64,7 +65,7 @@ def state_fields(state: MeshState) -> dict[str, object]:
         "awaited": counted.awaited,
         "without_data": counted.without_data,
         "being_checked": state.checked.paths,
-        "overdue": len(state.checked.overdue),
+        "overdue": len(state.checked.overdue) + len(state.checked.set_aside),
         "without_data_s": counted.without_data_s,
         "open_incidents": [incident.pk for incident in state.incidents],
         "evaluated_at": state.evaluated_at,

@@ -39,18 +39,20 @@ _COUNTS = (
 )  # fmt: skip
 _CELL = (
     "bursts", "bursts_all_lost", "bursts_during_test", "bursts_not_measured", "sent", "received", "measured_at",
-    "answered_at", "stale_at",
+    "answered_at", "stale_at", "set_aside_at",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class RecentCell(GridCell):
     """A cell with the time of its newest burst, and of the newest with a reply; None where these are the same, or where
-    there is no reply. `stale_at` is its newest burst where that began before the present of any path."""
+    there is no reply. `stale_at` is its newest burst where that began before the present of any path, `set_aside_at`
+    then the newest burst that counts nowhere, for it was sent during our own throughput tests."""
 
     measured_at: datetime | None
     answered_at: datetime | None
     stale_at: datetime | None
+    set_aside_at: datetime | None
 
 
 FRESH_CYCLES = 3

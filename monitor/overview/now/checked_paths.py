@@ -36,7 +36,7 @@ NAMED = 3
 class CheckedPaths:
     """Names of paths with current data and without an open incident that are not called normal, each once.
     `silent_since` is the latest last reply of those `without_reply`, `overdue_since` the latest newest burst of those
-    `overdue`."""
+    `overdue`. Newer bursts of those `set_aside` count nowhere: they were sent during our own throughput tests."""
 
     without_reply: tuple[str, ...] = ()
     with_loss: tuple[str, ...] = ()
@@ -45,6 +45,7 @@ class CheckedPaths:
     longer_rtt: tuple[str, ...] = ()
     low_tests: tuple[str, ...] = ()
     overdue: tuple[str, ...] = ()
+    set_aside: tuple[str, ...] = ()
     silent_since: datetime | None = None
     overdue_since: datetime | None = None
 
@@ -56,7 +57,7 @@ class CheckedPaths:
 
     @property
     def not_normal(self) -> int:
-        return self.paths + len(self.overdue)
+        return self.paths + len(self.overdue) + len(self.set_aside)
 
     def parts(self, *, with_names: bool = True) -> list[str]:
         """`2 paths without replies since 12:03:10 UTC, being checked (cern → slac, slac → cern)`."""
@@ -70,9 +71,11 @@ class CheckedPaths:
             (self.low_tests, "with a much slower throughput test, being checked"),
             (self.with_loss, "with loss, not proven above the alert threshold so far"),
             (self.overdue, f"without newer data{overdue}"),
+            (self.set_aside, "with newer pings during throughput tests only, excluded"),
         )
+        unnamed = self.overdue, self.set_aside
         return [
-            f"{count_of_paths(len(names))} {text}{_named(names) if with_names and names is not self.overdue else ''}"
+            f"{count_of_paths(len(names))} {text}{_named(names) if with_names and names not in unnamed else ''}"
             for names, text in every
             if names
         ]
@@ -95,6 +98,8 @@ def checked_paths(
     overdue = [path for path in cells if path.stale_at is not None and path.has_figure]
     overdue = [path for path in overdue if path.path_id not in told | pending.keys()]
     others = told | pending.keys() | {path.path_id for path in overdue}
+    set_aside = [path for path in overdue if path.is_set_aside]
+    overdue = [path for path in overdue if not path.is_set_aside]
     longer = raised.keys() - others
     times = [path.unanswered_since for path in silent if path.unanswered_since is not None]
     names = {path.path_id: f"{path.source} → {path.destination}" for path in cells}
@@ -106,6 +111,7 @@ def checked_paths(
         longer_rtt=tuple(name for path_id, name in raised.items() if path_id in longer),
         low_tests=tuple(name for path_id, name in low.items() if path_id not in others | longer),
         overdue=tuple(names[path.path_id] for path in overdue),
+        set_aside=tuple(names[path.path_id] for path in set_aside),
         silent_since=max(times, default=None) if len(times) == len(silent) else None,
         overdue_since=max((path.stale_at for path in overdue if path.stale_at is not None), default=None),
     )

@@ -11,11 +11,14 @@ from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence.words import brief, headline
 from monitor.alerts.incidents import lifecycle, queries
 from monitor.archive.models import Burst
+from monitor.archive.queries.metrics import Metric
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import MeasurementPeriod
 from monitor.mesh.models import Test as MeshTest
+from monitor.overview.grid import GridPeriod, load_grid
 from monitor.overview.mesh_state import load_mesh_state
+from monitor.web.pages.grid.cells import sentence
 from monitor.web.pages.status.load import load_status
 from monitor.web.templatetags.figures import incident_so_far
 from tests.db.alert_rows import make_mesh
@@ -154,6 +157,29 @@ def test_paths_whose_newer_data_is_overdue_are_not_normal(paths):
     assert "6 paths without newer data since 12:29:00 UTC" in late.sentence
     assert (late.checked.paths, late.style) == (0, "unknown")
     assert " normal" not in late.sentence
+
+
+def test_pings_set_aside_for_our_own_tests_are_no_missing_data(paths):
+    """All newer bursts of two paths were sent during a throughput test; those of a third did not arrive."""
+    excluded, missing = ("slac → ornl", "ornl → slac"), "fnal → slac"
+    for name, path in paths.items():
+        plant(path, -600, -50 if name == missing else 0)
+        if name in excluded:
+            Burst.objects.filter(path_id=path.pk, measured_at__gt=at(-60)).update(during_test=True)
+
+    state = state_at(0)
+
+    facts = "1 path without newer data since 12:29:00 UTC", "2 paths with newer pings during throughput tests only"
+    assert lacks(state.title, *facts) == []
+    assert (state.rest, state.style, state.checked.not_normal) == ("3 normal.", "unknown", 3)
+    grid = load_grid(Metric.LOSS, GridPeriod.NOW, at(0))
+    said = {f"{path.source} → {path.destination}": sentence(grid, path) for path in grid.figures}
+    for name in excluded:
+        assert lacks(said[name], "as of 12:29:00 UTC", "during throughput tests, excluded") == []
+        assert "no newer data" not in said[name]
+    assert "no newer data" in said[missing]
+    # Later those during the test are old too, and newer ones overdue.
+    assert lacks(state_at(60).sentence, "6 paths without newer data") == []
 
 
 def test_an_incident_without_newer_data_has_no_figure_of_now(paths):

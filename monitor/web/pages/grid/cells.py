@@ -140,7 +140,8 @@ def sentence(grid: Grid, path: PathFigures) -> str:
     """The cell as a sentence, for screen readers and for the line above the grid."""
     parts = [f"{path.source} to {path.destination}: {_finding(grid, path)}"]
     if path.stale_at is not None:
-        parts.append(f"as of {times.clock_second(path.stale_at)}, no newer data")
+        newer = "newer pings sent during throughput tests, excluded" if path.is_set_aside else "no newer data"
+        parts.append(f"as of {times.clock_second(path.stale_at)}, {newer}")
     if path.family == 6:
         parts.append("IPv6")
     if path.measured_by is not None:
