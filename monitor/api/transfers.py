@@ -15,7 +15,7 @@ from ninja import Query, Router, Schema
 from ninja.errors import HttpError
 from pydantic import Field
 
-from monitor.analysis.tcp import ThroughputEstimate
+from monitor.analysis.tcp import ThroughputEstimate, wording
 from monitor.analysis.transfer import spread
 from monitor.api.parameters import PacketBytes, ProblemOut, Range, path_or_404
 from monitor.api.record_schemas import with_fields_of
@@ -23,6 +23,7 @@ from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import measured_packet_sizes, path_summaries
 from monitor.archive.queries.policers import PolicerPoint, policer_series
 from monitor.archive.queries.throughput.calibrations import PathCalibration
+from monitor.archive.queries.throughput.forecasts import UnansweredPings
 from monitor.archive.queries.throughput.idle_restarts import IdleRestartPoint, idle_restart_series
 from monitor.archive.queries.throughput.record_transfers import RecordBy, RecordTransfer, best_transfers
 from monitor.archive.queries.throughput.series import scheduled_bps, throughput_series
@@ -163,7 +164,7 @@ class PathEstimateOut(Schema):
     `estimate` is the result of the model alone; if a calibration is used, `uncalibrated` is that without it.
     `congestion_control` is that of the tests. `rtt_ms`, `lost` and `sent` are of the pings (`lost` and `sent` of the
     STAMP tests forward where these are counted) from `pings_since` to `until`: half an hour at most, since the last
-    change of the loss; it is null where they are of the whole period, for want of newer replies."""
+    change of the loss; it is null where they are of the whole period, for want of newer pings."""
 
     path_id: int
     packet_bytes: int
@@ -225,6 +226,8 @@ def get_estimate(
     made = path_estimate(summaries[0] if summaries else None, tests, since, until)
     if made is None:
         raise HttpError(404, f"no ping of {packet_bytes} bytes was answered on path {path_id} in this time")
+    if isinstance(made, UnansweredPings):
+        raise HttpError(404, wording.unanswered(made.since, made.until))
     return {
         "path_id": path_id,
         "packet_bytes": packet_bytes,

@@ -71,10 +71,18 @@ MODEL_ALONE = (
 def age_of_pings(since: datetime | None, until: datetime, *, is_since_change: bool) -> str:
     """The time that RTT and loss of an estimate are of; None where it is all of the period that ends with `until`."""
     if since is None:
-        return "RTT and loss are those of the whole period: no ping was answered in the half hour before its end."
+        return "RTT and loss are those of the whole period: the half hour before its end has too few pings."
     age = figures.duration((until - since).total_seconds())
     change = ", since its last change" if is_since_change else ""
     return f"RTT and loss are of the pings of the {age} before {until:%Y-%m-%d %H:%M} UTC{change}."
+
+
+def unanswered(since: datetime, until: datetime) -> str:
+    """The reason why there is no estimate at `until`."""
+    return (
+        f"No ping was answered from {since:%Y-%m-%d %H:%M:%S} to {until:%H:%M:%S} UTC: no expected throughput before "
+        "replies return."
+    )
 
 
 def _tests(count: int) -> str:

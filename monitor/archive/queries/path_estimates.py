@@ -5,9 +5,9 @@ up to the end of the period, where there are any, and the estimate of the model,
 `monitor.analysis.tcp`, with its inputs:
 
   - RTT and loss are those of now, at the end of the period: of the pings since the last change of the loss, half an
-    hour at most, packets sent during throughput tests excluded. Only where the half hour has no replies are they those
-    of the period. Where a STAMP test counts it, the loss is that of the forward direction, that of the data:
-    acknowledgements are cumulative, so their loss costs little;
+    hour at most, packets sent during throughput tests excluded. Only where the half hour has no pings are they those
+    of the period. In an outage there is no estimate. Where a STAMP test counts it, the loss is that of the forward
+    direction, that of the data: acknowledgements are cumulative, so their loss costs little;
   - the window is the largest that the receiver granted to a stream in the tests of the period;
   - the capacity is that of `monitor.archive.queries.throughput.transfers.backgrounds`: measured, and at least that of
     the best test;
@@ -50,7 +50,12 @@ from monitor.archive.queries.throughput.calibrations import (
     is_bbr,
     newest_kind,
 )
-from monitor.archive.queries.throughput.forecasts import TAILS, path_forecast, present_pings
+from monitor.archive.queries.throughput.forecasts import (
+    TAILS,
+    UnansweredPings,
+    path_forecast,
+    present_pings,
+)
 from monitor.archive.queries.throughput.series import ThroughputPoint
 from monitor.archive.queries.throughput.transfers import backgrounds
 from monitor.archive.statements import run_statement, statement
@@ -84,17 +89,19 @@ class PathEstimate:
 
 def path_estimate(
     summary: PathSummary | None, tests: Sequence[ThroughputPoint], since: datetime, until: datetime
-) -> PathEstimate | None:
-    """Estimate for a path; None where no ping was answered in the period."""
+) -> PathEstimate | UnansweredPings | None:
+    """Estimate for a path; None where no ping was answered in the period, `UnansweredPings` where none is now."""
     if summary is None or not summary.rtt_median_ms:
         return None
+    present = present_pings(summary.path_id, summary.packet_bytes, until)
+    if isinstance(present, UnansweredPings):
+        return present
     measured = [
         test for test in tests if test.protocol == "tcp" and test.throughput_bps is not None and test.test != ON_DEMAND
     ]
     days = days_of_tests(since, {summary.path_id: summary.packet_bytes}).get(summary.path_id, [])
     sender, streams = _kind(measured, days)
     background = backgrounds([(summary.path_id, until)])[summary.path_id, until]
-    present = present_pings(summary.path_id, summary.packet_bytes, until)
     pings_since = None if present is None else present[0].since
     rtt = _round_trip(summary, since, until) if present is None else present[1]
     loss = _loss(summary, since, until) if present is None else _present_loss(summary.path_id, present[0], until)

@@ -267,3 +267,36 @@ def test_without_newer_pings_the_model_alone_says_that_it_is_of_the_period(clien
 
     assert (made.loss.lost, made.loss.sent, made.pings_since) == (1000, 6000, None)
     assert "RTT and loss are those of the whole period" in page_of(client, path)
+
+
+@pytest.mark.parametrize("lost_s", [20, 1900])
+def test_an_outage_has_no_expected_rate(client, path, at_noon, lost_s):
+    """The pings of the last seconds are all lost; those before, of the same half hour in the first case, answered."""
+    Burst.objects.filter(path_id=path.pk, measured_at__gte=NOW - timedelta(seconds=lost_s)).delete()
+    Burst.objects.bulk_create(
+        ping(path, NOW - timedelta(seconds=back), lost=10 if back <= lost_s else 0) for back in range(10, 2000, 10)
+    )
+
+    html = page_of(client, path)
+    answer = client.get(
+        f"/api/v1/paths/{path.pk}/estimate",
+        {"since": f"{NOW - DAY:%Y-%m-%dT%H:%M:%SZ}", "until": f"{NOW:%Y-%m-%dT%H:%M:%SZ}", "size": 100},
+        headers={"host": "localhost"},
+    )
+
+    since = NOW - timedelta(seconds=min(lost_s, 1800))
+    panel = re.search(r'id="estimate".*?</div>', html, re.DOTALL)[0]
+    assert f"{since:%Y-%m-%d %H:%M:%S} to {NOW:%H:%M:%S} UTC" in verdict_of(html)
+    assert "bit/s" not in panel
+    assert "half hour" not in panel
+    assert answer.status_code == 404
+    assert f"{since:%H:%M:%S}" in answer.json()["detail"]
+
+
+def test_a_lost_burst_of_a_path_that_loses_many_is_no_outage(path):
+    Burst.objects.filter(path_id=path.pk, measured_at__gte=FAULT).delete()
+    Burst.objects.bulk_create(
+        ping(path, NOW - minute * MINUTE, lost=10 if minute == 1 else 7) for minute in range(1, 30)
+    )
+
+    assert estimated(path).loss.lost == 10 + 28 * 7

@@ -10,11 +10,13 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
 
 from monitor.analysis.changes.present import newest_run, present_stretch
+from monitor.analysis.loss import is_outage
 from monitor.analysis.tcp import Forecast, PastTest, PathPings, Rtt, TransferKind, forecast, replayed
 from monitor.analysis.tcp.forecasts import is_other_rtt
 from monitor.archive.queries.throughput.calibrations import LOOKBACK
@@ -30,6 +32,15 @@ MOST_TESTS = 60
 
 Replayed = tuple[float, float, float, float]
 """Forecast, low and high end of its interval, and the test, in bit/s."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnansweredPings:
+    """An outage that lasts at `until`: no ping is answered from `since` on, the begin of the first such burst of the
+    half hour. There is nothing to estimate from."""
+
+    since: datetime
+    until: datetime
 
 
 def path_forecast(
@@ -78,13 +89,16 @@ def forecasts_of_tests(path_ids: Sequence[int], since: datetime, until: datetime
     ]
 
 
-def present_pings(path_id: int, packet_bytes: int, until: datetime) -> tuple[PathPings, Rtt] | None:
+def present_pings(path_id: int, packet_bytes: int, until: datetime) -> tuple[PathPings, Rtt] | UnansweredPings | None:
     """The pings and the RTT of the half hour before `until`, since the last change of loss or RTT in it; None without
-    replies. The tails of the RTT are those of the medians of bursts."""
+    pings. The tails of the RTT are those of the medians of bursts."""
     _, rows = run_statement("states_before", path_id=path_id, packet_bytes=packet_bytes, moments=[until])
     at_s, sent, received, rtts_ms, ttls = rows[0][:5]
     if at_s is None:
         return None
+    since_s = _unanswered_since(at_s, sent, received)
+    if since_s is not None:
+        return UnansweredPings(datetime.fromtimestamp(since_s, UTC), until)
     now = _present(at_s, sent, received, rtts_ms, ttls)
     known_ms = [
         rtt_ms for begin_s, rtt_ms in zip(at_s, rtts_ms, strict=True) if rtt_ms is not None and _is_of(now, begin_s)
@@ -93,6 +107,14 @@ def present_pings(path_id: int, packet_bytes: int, until: datetime) -> tuple[Pat
         return None
     low_ms, high_ms = np.quantile(known_ms, TAILS).tolist()
     return now, Rtt(now.rtt_ms, min(low_ms, now.rtt_ms), max(high_ms, now.rtt_ms))
+
+
+def _unanswered_since(at_s: list[float], sent: list[float], received: list[float]) -> float | None:
+    """Begin of the bursts without a reply at the end of these; None where their loss may be chance."""
+    first = len(at_s)
+    while first and not received[first - 1]:
+        first -= 1
+    return at_s[first] if is_outage(sum(sent), sum(received), sum(sent[first:])) else None
 
 
 def _is_of(now: PathPings, begin_s: float) -> bool:

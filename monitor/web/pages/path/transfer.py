@@ -14,6 +14,7 @@ from monitor.analysis.tcp import Forecast, LimitName, ThroughputEstimate, wordin
 from monitor.analysis.transfer import EvidenceFigure
 from monitor.archive.diagnosis.findings import Findings
 from monitor.archive.queries.path_estimates import PathEstimate
+from monitor.archive.queries.throughput.forecasts import UnansweredPings
 from monitor.archive.queries.throughput.inventories import InventoryChange
 from monitor.archive.queries.throughput.transfers import StoredTransfer
 from monitor.web.charts.transfer import TransferCharts, transfer_charts
@@ -77,8 +78,12 @@ def transfer_view(
     )
 
 
-def estimate_view(made: PathEstimate, *, capacity_from: str = "measured on this path") -> EstimateView:
-    """An estimate for a page. `capacity_from` is the source of its capacity."""
+def estimate_view(
+    made: PathEstimate | UnansweredPings, *, capacity_from: str = "measured on this path"
+) -> EstimateView:
+    """An estimate for a page; no rate in an outage. `capacity_from` is the source of its capacity."""
+    if isinstance(made, UnansweredPings):
+        return EstimateView(wording.unanswered(made.since, made.until), (), (), (), "", "")
     result = made.estimate
     limits = [
         (
