@@ -1,4 +1,4 @@
-"""The script of `make setup`: a line for each step while pip works, and pip's failure is the script's."""
+"""`make`, and its script of `make setup`: a line for each step while pip works, and pip's failure is the script's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "setup.sh"
+ROOT = Path(__file__).resolve().parents[3]
+SCRIPT = ROOT / "scripts" / "setup.sh"
 PACKAGES = 45
 PIP = """#!/bin/sh
 for number in $(seq 45); do
@@ -60,3 +61,24 @@ def test_a_failing_pip_fails_the_setup_and_its_error_is_shown(setup, tmp_path):
     assert done.returncode != 0
     assert "no hash of package45" in done.stderr
     assert not (tmp_path / "venv" / ".installed").exists()
+
+
+def test_make_keeps_bytecode_whatever_the_environment_says():
+    command = [
+        "make",
+        "--silent",
+        "--no-print-directory",
+        "--eval",
+        'probe: ; @echo "[$$PYTHONDONTWRITEBYTECODE]"',
+        "probe",
+    ]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout == "[]\n"
