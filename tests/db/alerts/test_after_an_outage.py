@@ -30,7 +30,7 @@ from monitor.web.pages.status.load import StatusView, load_status
 from tests.db.alert_rows import make_mesh
 from tests.facts import lacks
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 DOWN = datetime(2026, 11, 26, 5, 35, 27, tzinfo=UTC)
 UP = datetime(2026, 11, 26, 5, 37, 45, tzinfo=UTC)
 TEST = DOWN - timedelta(seconds=4), DOWN + timedelta(seconds=6)

@@ -13,7 +13,7 @@ from monitor.alerts.incidents.finding_level import worst_loss
 from monitor.archive.models import DirectionBurst
 from tests.db.planted_faults import ONSET, Planted, at, between, look_at, plant
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 
 WEAKER_S, GAP_S = 300.0, 130.0
 STRONGER_S = WEAKER_S + GAP_S

@@ -15,7 +15,7 @@ from monitor.mesh.models import MeasurementPeriod
 from monitor.mesh.models import Test as MeshTest
 from tests.db.alert_rows import make_mesh
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 ONSET = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 PAIR = ("slac → cern", "cern → slac")
 END_S = 304.7
@@ -37,14 +37,18 @@ def paths(monkeypatch):
 
 def plant(path, ratio_of, rng):
     """Cycles of 10 s, a packet of each of two sizes a second, each lost with the ratio of its time."""
+    rows = []
     for begin_s in range(-1200, 420, 10):
         for size in (100, 1000):
             lost = [rng.random() < ratio_of(begin_s + number) for number in range(10)]
-            Burst.objects.create(
-                path_id=path.pk, packet_bytes=size, measured_at=at(begin_s), outcome="measured", sent=10,
-                received=10 - sum(lost), duplicates=0, reordered=0, during_test=False,
-                rtts_ms=[None if is_lost else 20.0 for is_lost in lost],
+            rows.append(
+                Burst(
+                    path_id=path.pk, packet_bytes=size, measured_at=at(begin_s), outcome="measured", sent=10,
+                    received=10 - sum(lost), duplicates=0, reordered=0, during_test=False,
+                    rtts_ms=[None if is_lost else 20.0 for is_lost in lost],
+                )
             )  # fmt: skip
+    Burst.objects.bulk_create(rows)
 
 
 def texts_of(seconds):

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from monitor.agents.models import AgentHealth
+from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence import gather, words
 from monitor.alerts.evidence.evidence import evidence
 from monitor.alerts.evidence.stated import Fault
@@ -19,10 +20,9 @@ from monitor.archive.models import Burst, ThroughputTest
 from monitor.archive.queries.operation.uptime import UptimeStep, incident_shares
 from monitor.mesh.models import MeasurementPeriod, Site, Test
 from tests.db.alert_rows import make_mesh
-from tests.db.evaluations import worker
 from tests.facts import lacks
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 ONSET = datetime(2026, 11, 21, 15, 6, 6, tzinfo=UTC)
 SITES = ("cern", "slac", "ornl")
 EVERY = timedelta(seconds=10)
@@ -78,14 +78,14 @@ def by_minute(monkeypatch):
     def run(until=AFTER, reporting=lambda now: SITES):
         rows = list(Burst.objects.order_by("measured_at"))
         Burst.objects.all().delete()
-        seen, number, now, evaluate_at = [], 0, ONSET - 2 * MINUTE, worker()
+        seen, number, now = [], 0, ONSET - 2 * MINUTE
         while now < ONSET + until and not (seen and seen[-1][1].closed_at and now - seen[-1][1].closed_at > SETTLED):
             now += MINUTE
             arrived = [row for row in rows[number:] if row.measured_at < now - timedelta(seconds=2)]
             number += len(arrived)
             Burst.objects.bulk_create(arrived)
             report(now, reporting(now))
-            evaluate_at(now)
+            evaluate(now)
             gather.gather_due(now)
             for incident in Incident.objects.filter(is_pending=False):
                 loaded = queries.incident_with_paths(incident.pk)

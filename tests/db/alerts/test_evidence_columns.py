@@ -16,7 +16,7 @@ from tests.db.alerts.test_short_outage import DOWN, UP, plant
 from tests.db.planted_faults import ONSET, Planted, between, look_at
 from tests.db.planted_faults import plant as plant_faults
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 RULES = {"loss": {"above_ratio": 0.01, "window_s": 120}, "unreachable": {}, "rtt": {}}
 SECOND = timedelta(seconds=1)
 

@@ -19,11 +19,10 @@ from monitor.alerts.incidents.finding_level import level_of
 from monitor.alerts.models import HistoryEvent, Incident, IncidentTurn
 from monitor.mesh.models import Mesh
 from tests.db.alert_rows import make_bursts, make_mesh, only
-from tests.db.evaluations import worker
 from tests.db.grafana import of_dashboard, run
 from tests.facts import claimed, lacks
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 ONSET = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
@@ -37,10 +36,9 @@ def path():
 
 def lose(path, lost_packets, since):
     """A burst per minute, each with so many of ten packets lost; evaluated after each."""
-    evaluate_at = worker()
     for number, lost in enumerate(lost_packets):
         make_bursts(path, [lost], since + number * MINUTE)
-        evaluate_at(since + (number + 1) * MINUTE)
+        evaluate(since + (number + 1) * MINUTE)
 
 
 def open_incident():

@@ -26,7 +26,7 @@ from monitor.overview.path_figures import FigureState
 from tests.db.alert_rows import make_mesh
 from tests.facts import claimed, lacks
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 ONSET = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 CYCLE_S = 10
 WINDOW_S = 120

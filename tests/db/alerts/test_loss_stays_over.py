@@ -20,7 +20,7 @@ from monitor.mesh.models import Test as MeshTest
 from monitor.overview.mesh_state import load_mesh_state
 from tests.db.alert_rows import make_mesh
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 ONSET = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 END_S, STRAY_S, UNTIL_S = 160, 250, 420
 

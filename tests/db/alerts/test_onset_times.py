@@ -12,7 +12,7 @@ from monitor.alerts.incidents import gravest, queries
 from monitor.alerts.models import IncidentState
 from tests.db.planted_faults import ONSET, Planted, between, look_at, plant
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 
 LOOKS_S = range(20, 200, 10)
 RULES = {"loss": {"above_ratio": 0.01, "window_s": 120}, "unreachable": {}, "rtt": {}}

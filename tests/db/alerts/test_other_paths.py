@@ -10,7 +10,7 @@ from monitor.alerts.detect.rules.finding import Effect
 from monitor.archive.models import Burst
 from tests.db.planted_faults import Planted, at, between, look_at, plant
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 
 RULES = {"loss": {"above_ratio": 0.01, "window_s": 600}, "unreachable": {}, "rtt": {}}
 

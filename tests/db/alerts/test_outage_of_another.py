@@ -11,7 +11,7 @@ from monitor.alerts.incidents import queries
 from monitor.alerts.models import Incident
 from tests.db.planted_faults import Planted, at, between, look_at, plant, site
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 
 DOWN_S, LOSS_S = 120.0, 480.0
 RULES = {"loss": {"above_ratio": 0.01, "window_s": 120}, "unreachable": {}}

@@ -15,7 +15,7 @@ from monitor.alerts.models import Incident
 from tests.db.planted_faults import ONSET, ROUND_TRIP, Planted, between, look_at, names_of, plant, site
 from tests.facts import lacks
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 
 
 def run(rows, until_s):

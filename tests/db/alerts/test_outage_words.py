@@ -26,7 +26,7 @@ from monitor.web.pages.status.load import load_status
 from tests.db.alert_rows import make_bursts, make_mesh
 from tests.facts import lacks
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 ONSET = datetime(2026, 11, 21, 10, 0, 10, tzinfo=UTC)
 CYCLE = timedelta(seconds=10)
 BEFORE = 60

@@ -17,7 +17,7 @@ from tests.db.planted_faults import Planted, at, between, look_at, names_of, pla
 from tests.db.route_mesh import trace_path
 from tests.facts import lacks
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 RULES = {"loss": {"above_ratio": 0.01, "window_s": 120}, "unreachable": {}, "rtt": {}}
 NETWORKS = {f"198.18.{number}.0/24": {"name": f"AS {asn}", "asn": asn}
             for number, asn in enumerate((293, 20965, 174, 50, 513, 3671, 2200), 1)}  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from monitor.alerts.models import HistoryEvent, IncidentTurn
 from tests.db.planted_faults import Planted, between, look_at, plant
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 
 RULES = {"loss": {"above_ratio": 0.01, "window_s": 300}, "unreachable": {}}
 """As in the lab."""

@@ -22,7 +22,7 @@ from monitor.web.pages.status.load import load_status
 from monitor.web.templatetags.figures import incident_so_far
 from tests.db.alert_rows import make_mesh
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 DOWN = datetime(2026, 11, 26, 9, 10, 37, tzinfo=UTC)
 UP = DOWN + timedelta(seconds=22)
 DELIVERED = timedelta(seconds=12.5)

@@ -23,7 +23,7 @@ from monitor.web.pages.grid.cells import sentence
 from tests.db.alert_rows import make_mesh
 from tests.facts import lacks
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 ONSET = datetime(2026, 11, 26, 9, 10, tzinfo=UTC)
 CYCLE_S = 10
 SILENT_S, END_S = 372, 590

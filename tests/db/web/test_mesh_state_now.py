@@ -24,7 +24,7 @@ from monitor.web.templatetags.figures import incident_so_far
 from tests.db.alert_rows import make_mesh
 from tests.facts import lacks
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
 NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
 
 
