@@ -1,38 +1,32 @@
 """Where an earlier loss ended for certain, before the loss that was detected.
 
 In: packets sent and received of bursts in the order of time, up to the detection. Out: the first burst after the end of
-the newest earlier loss. Its end is proven as that of an incident's loss is (`ended_loss`): so few packets are lost
-after it, and then as many again, that it had not only become weaker. The bursts after it tell the onset of the loss
-that was detected.
+the newest earlier loss. Its end is a gap between two losses, with so few lost packets that neither the loss before nor
+that after it goes on in it: each would leave such a gap with CHANCE at most, at any of the places where the gap may be.
+The bursts after it tell the onset of the loss that was detected.
+
+The places: where the loss has changed, these are the gaps at the boundaries that are likely for the change, since a
+loss that became weaker or stronger without an end has a gap just there no more often than elsewhere. Where it has not,
+all boundaries are likely, and the places are all gaps.
 """
 
 from __future__ import annotations
 
-from math import log
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monitor.analysis import binomial
-from monitor.analysis.changes.ended_loss import (
-    CONFIDENCE,
-    ENDED_SHARE,
-    USUAL_SHARE,
-    loss_again,
-    nats_against,
-    usual_ratio,
-)
-from monitor.analysis.changes.onset import onset_of_events
+from monitor.analysis.changes.ended_loss import USUAL_SHARE, loss_again, usual_ratio
+from monitor.analysis.changes.gap import chance_of_gap, lost_together
+from monitor.analysis.changes.onset import LIKELY_NATS, onset_of_events
+from monitor.analysis.changes.present import change_nats
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
-Counts = tuple[Floats, Floats]
-"""Packets lost and sent."""
 
+CHANCE = 0.05
+"""That a loss without an end is cut: as its onset is outside of its 95% interval."""
 LEAST_BURSTS = 6
 """Of a gap: fewer may be the replies between two parts of an outage."""
-CLUSTERED = 1.25
-"""From this dispersion on losses are taken as lost together: that of the few bursts of a short loss varies itself."""
 MOST_STRAYS = 2
 """Bursts of a gap that lose a packet by chance."""
 
@@ -42,22 +36,24 @@ def end_of_earlier(sent: ArrayLike, received: ArrayLike, threshold_ratio: float 
     packets = np.asarray(sent, dtype=np.float64)
     lost, start = packets - np.asarray(received, dtype=np.float64), 0
     while (onset := onset_of_events(lost[start:] > 0)) is not None:
-        end = _newest_end(packets[start:], lost[start:], onset.at, threshold_ratio)
+        first = start + onset.at
+        end = _newest_end(packets[first:], lost[first:], threshold_ratio)
         if end is None:
             break
-        start += end
+        start = first + end
     return start
 
 
-def _newest_end(sent: Floats, lost: Floats, onset: int, threshold_ratio: float | None) -> int | None:
-    """The first burst of the newest gap after this onset that proves an end, and is followed by another loss."""
+def _newest_end(sent: Floats, lost: Floats, threshold_ratio: float | None) -> int | None:
+    """The first burst of the newest gap in these bursts since an onset that proves an end, and is followed by another
+    loss."""
     ends = []
     for strays in range(MOST_STRAYS + 1):
-        first, end, before, nats = _gaps(sent, lost, onset, strays)
-        for place in np.flatnonzero(nats >= 1.0)[::-1].tolist():
-            earlier, after = slice(onset, int(first[place])), slice(int(end[place]), None)
-            together = _together(sent, lost, earlier, after)
-            if together >= CLUSTERED and nats[place] < together:
+        first, end, before, chances = _gaps(sent, lost, strays)
+        for place in np.flatnonzero(chances <= CHANCE)[::-1].tolist():
+            earlier, after = slice(0, int(first[place])), slice(int(end[place]), None)
+            together = lost_together([(sent[part], lost[part]) for part in (earlier, after)])
+            if _chance_anywhere(sent, lost, earlier, after, together) > CHANCE:
                 continue
             usual = usual_ratio(float(before[place]), threshold_ratio)
             if loss_again(sent[after], (sent - lost)[after], usual, 1.0) is not None:
@@ -66,39 +62,37 @@ def _newest_end(sent: Floats, lost: Floats, onset: int, threshold_ratio: float |
     return max(ends, default=None)
 
 
-def _together(sent: Floats, lost: Floats, *parts: slice) -> float:
-    """How many times more the losses of these stretches vary than independent ones; of few bursts by their clusters."""
-    packets, missing = sent[parts[0]], lost[parts[0]]
-    clusters = binomial.clustering(len(packets), np.count_nonzero(missing), packets.sum(), missing.sum())
-    return max(float(clusters), binomial.dispersion([(sent[part], lost[part]) for part in parts]))
-
-
-def _gaps(sent: Floats, lost: Floats, onset: int, strays: int) -> tuple[Places, Places, Floats, Floats]:
+def _gaps(sent: Floats, lost: Floats, strays: int) -> tuple[Places, Places, Floats, Floats]:
     """The first burst of each stretch after a burst with a loss, with so many other lossy bursts in it; that after it;
-    the loss before it since the onset, without its last lost packet, which ends that time; and how many times its nats
-    are those of a proof: against half of the loss before, and for any of so many gaps against the same loss in it and
-    before it, and in it and after it, as a weaker loss goes on without an end."""
-    lossy = onset + np.flatnonzero(lost[onset:])
+    the loss before it, without its last lost packet, which ends that time; and the chance of such a gap at this place,
+    of independent losses."""
+    lossy = np.flatnonzero(lost)
     first, end = lossy[: max(len(lossy) - 1 - strays, 0)] + 1, lossy[1 + strays :]
     sums, losses = (np.concatenate([[0.0], counts.cumsum()]) for counts in (sent, lost))
-    gap = losses[end] - losses[first], sums[end] - sums[first]
-    earlier = losses[first] - losses[onset] - 1.0, np.maximum(sums[first] - sums[onset] - 1.0, 1.0)
-    later = losses[-1] - losses[end], sums[-1] - sums[end]
-    before = np.clip(earlier[0] / earlier[1], 0.0, 1.0)
-    is_gap = (end - first >= LEAST_BURSTS) & (gap[0] <= USUAL_SHARE * before * gap[1]) & (before > 0.0)
-    enough = -log(1.0 - CONFIDENCE)
-    of_any = enough + np.log(np.arange(1, len(first) + 1))
-    nats = np.fmin.reduce(
-        [
-            nats_against(*gap, ENDED_SHARE * before) / enough,
-            _apart(gap, earlier) / of_any,
-            _apart(gap, later) / of_any,
-        ]
+    few, packets = losses[end] - losses[first], sums[end] - sums[first]
+    before = np.clip((losses[first] - 1.0) / np.maximum(sums[first] - 1.0, 1.0), 0.0, 1.0)
+    chances = np.maximum(
+        chance_of_gap(losses[first], sums[first], few, packets, 1.0),
+        chance_of_gap(losses[-1] - losses[end], sums[-1] - sums[end], few, packets, 1.0),
     )
-    return first, end, before, np.where(is_gap, nats, 0.0)
+    is_gap = (end - first >= LEAST_BURSTS) & (few <= USUAL_SHARE * before * packets)
+    return first, end, before, np.where(is_gap, chances, 1.0)
 
 
-def _apart(gap: Counts, other: Counts) -> Floats:
-    """How much likelier a gap and another stretch are with a loss of their own than with the same."""
-    both = np.clip((gap[0] + other[0]) / (gap[1] + other[1]), 0.0, 1.0)
-    return nats_against(*gap, both) + nats_against(*other, both)
+def _chance_anywhere(sent: Floats, lost: Floats, earlier: slice, after: slice, together: float) -> float:
+    """The chance of a gap between these stretches, at any of the places where it may be: 1 at most."""
+    gap = slice(earlier.stop, after.start)
+    few, packets = lost[gap].sum(), sent[gap].sum()
+    at_place = max(
+        float(chance_of_gap(lost[part].sum(), sent[part].sum(), few, packets, together)) for part in (earlier, after)
+    )
+    return min(_places(sent, lost, gap, together) * at_place, 1.0)
+
+
+def _places(sent: Floats, lost: Floats, gap: slice, together: float) -> int:
+    """The gaps that begin at a likely boundary of the change of the loss; all where this gap is at none."""
+    lossy, nats = np.flatnonzero(lost), change_nats(lost, sent)
+    likely = np.flatnonzero(nats >= nats.max() - LIKELY_NATS * together) + 1
+    if likely[0] > gap.stop or likely[-1] < gap.start:
+        return len(lossy)
+    return max(int(((lossy + 1 >= likely[0]) & (lossy + 1 <= likely[-1])).sum()), 1)

@@ -234,12 +234,19 @@ def likeliest(lost: Floats, sent: Floats, *, only_rises: bool = False) -> tuple[
     """The first burst after the likeliest change, and how many nats likelier it is than none."""
     if len(sent) < 2:
         return 0, -np.inf
-    before, of_before = lost.cumsum()[:-1], sent.cumsum()[:-1]
-    after, of_after = lost.sum() - before, sent.sum() - of_before
-    nats = _binomial(before, of_before) + _binomial(after, of_after) - _binomial(lost.sum(), sent.sum())
+    nats = change_nats(lost, sent)
     if only_rises:
+        before, of_before = lost.cumsum()[:-1], sent.cumsum()[:-1]
+        after, of_after = lost.sum() - before, sent.sum() - of_before
         nats = np.where(after * of_before > before * of_after, nats, -np.inf)
     return int(nats.argmax()) + 1, float(nats.max())
+
+
+def change_nats(lost: Floats, sent: Floats) -> Floats:
+    """How many nats likelier a change after each burst but the last is than none."""
+    before, of_before = lost.cumsum()[:-1], sent.cumsum()[:-1]
+    after, of_after = lost.sum() - before, sent.sum() - of_before
+    return _binomial(before, of_before) + _binomial(after, of_after) - _binomial(lost.sum(), sent.sum())
 
 
 def _binomial(lost: ArrayLike, sent: ArrayLike) -> Floats:

@@ -1,0 +1,1 @@
+"""Statements about when losses begin, last and end, scored on simulated paths."""
