@@ -5,17 +5,20 @@ from datetime import timedelta
 import pytest
 from django.contrib.auth.models import Group as Role
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.utils import timezone
 
 from monitor.accounts.models import issue_user_token
 from monitor.alerts.incidents import actions
 from monitor.alerts.models import Incident
 from monitor.archive import throughput_sweeps
+from monitor.archive.ingest.traces import store_traces
 from monitor.archive.models import SweepCell
-from monitor.mesh.models import Slot
+from monitor.mesh.models import Path, Slot
 from monitor.mesh.schedule.on_demand import Settings, ask
 from tests.db.aggregate_rows import aggregate_run
 from tests.db.pages_mesh import MINUTE, NOW, hour, throughput
+from tests.db.trace_rows import delivered, trace
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
 
@@ -49,7 +52,8 @@ def ask_api(client):
 def planted(paths):
     """An object for every address: tests that began between two milliseconds, a sweep, an incident, quiet times."""
     path = paths["slac", "cern"]
-    hour(path, sent=600, received=590, rtt_ms=150.0)
+    for measured in paths.values():
+        hour(measured, sent=600, received=590, rtt_ms=150.0)
     throughput(path, NOW - 20 * MINUTE + ODD, 94e6)
     grid = [Settings(duration_s=2, streams=4)]
     sweep_id = throughput_sweeps.create(path, grid, name="slac to cern", by="ann", now=NOW)
@@ -57,6 +61,9 @@ def planted(paths):
     throughput(path, slot.starts_at + ODD, 90e6, slot_id=slot.pk, test="on-demand")
     Slot.objects.filter(pk=slot.pk).update(outcome="measured")
     SweepCell.objects.filter(sweep=sweep_id).update(slot_id=slot.pk)
+    run = trace("AB", at=NOW - 40 * MINUTE + ODD)
+    with transaction.atomic():
+        store_traces([delivered(path, run)], NOW)
     aggregate_run([path, paths["cern", "slac"]], NOW - 30 * MINUTE)
     incident = Incident.objects.create(rule="loss", cause="slac → cern", opened_at=NOW, summary="loss")
     actions.comment(incident.pk, "looking", "ann", NOW)
@@ -80,16 +87,27 @@ def listed(address, answer, path_id=None):
             if name == "measured_at" and value is not None:
                 yield f"/paths/{path_id}/throughput/{value}"
             yield from listed(address, value, path_id)
+        if address.endswith("/traces") and "hops" in answer:
+            yield f"{address}/{answer['at']}"
         if "throughput_bps" in answer and "at" in answer:
             yield f"/paths/{path_id or address.split('/')[2]}/throughput/{answer['at']}"
 
 
 def test_every_address_listed_by_the_api_exists(ask_api, planted):
     _, described = ask_api("/openapi.json")
-    gets = [
-        address.removeprefix("/api/v1")
+    required = {
+        address.removeprefix("/api/v1"): [
+            given["name"] for given in methods["get"].get("parameters", ()) if given["required"]
+        ]
         for address, methods in described["paths"].items()
-        if "get" in methods and not any(given["required"] for given in methods["get"].get("parameters", ()))
+        if "get" in methods
+    }
+    gets = [address for address, names in required.items() if not names]
+    gets += [
+        address.format(path_id=path_id)
+        for address, names in required.items()
+        for path_id in Path.objects.values_list("pk", flat=True)
+        if names == ["path_id"]
     ]
     # These need either an address or an AS; the schema requires neither.
     through = {"/paths-through", "/paths-through.csv"}
@@ -105,7 +123,8 @@ def test_every_address_listed_by_the_api_exists(ask_api, planted):
 
     assert {address: status for address, status in visited.items() if status != 200} == {}
     tests = [address for address in visited if "/throughput/" in address]
-    assert len(tests) == 2
-    assert all(f"{ODD.microseconds}Z" in address for address in tests)
+    traces = [address for address in visited if "/traces/" in address]
+    assert (len(tests), len(traces)) == (2, 1)
+    assert all(f"{ODD.microseconds}Z" in address for address in [*tests, *traces])
     for kind in ("/sweeps/", "/incidents/", "/silences/", "/maintenance/", "/on-demand/", "/aggregates/"):
         assert any(address.startswith(kind) for address in visited), kind
