@@ -8,9 +8,13 @@ from html import unescape
 
 import pytest
 
+from monitor.alerts.evaluate import evaluate
+from monitor.alerts.incidents import lifecycle
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.mesh.models import Host, Path, Site
-from tests.db.pages_mesh import HOUR, MINUTE, hour, throughput
+from tests.db.merging import roll_up_raw
+from tests.db.pages_mesh import HOUR, MINUTE, NOW, burst, hour, throughput
+from tests.db.web.test_pages_grid import cell
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
@@ -73,6 +77,27 @@ def test_incidents_are_sorted_before_total_loss_and_loss(get, paths):
 
     assert [(row[0], row[1]) for row in rows(html)] == [("slac", "▲ 0.1%"), ("cern", "all lost")]
     assert "Loss on uct, detected 2026-11-21 12:00 UTC" in html
+
+
+@pytest.mark.parametrize(("lost", "shown"), [(10, "all lost"), (3, "24%")])
+def test_a_path_under_an_incident_has_the_loss_of_now(get, paths, monkeypatch, lost, shown):
+    """Of each 10 packets of the newest 8 minutes of the hour so many are lost; the 52 before are clean: by 3 each,
+    24 of the 100 of the last ten minutes and 24 of the 600 of the day, 4%."""
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+    path = paths["slac", "cern"]
+    for minute in range(60, 0, -1):
+        for other in paths.values():
+            few = lost if other == path and minute <= 8 else 0
+            burst(other, NOW - minute * MINUTE, *[10.0] * (10 - few), *[None] * few)
+    roll_up_raw(NOW)
+    evaluate(NOW)
+
+    way = rows(get("/sites/cern/?period=day"))[0]
+
+    assert {row.path_id for row in Incident.objects.get(closed_at=None).paths.all()} == {path.pk}
+    assert way[0] == "slac"
+    assert way[5] == f"▲ now {shown}" == f"▲ now {cell(get('/'), path)[1].removeprefix('▲')}"
+    assert way[1].startswith("< ")
 
 
 def test_of_several_paths_between_sites_the_worst_is_shown(get, paths):

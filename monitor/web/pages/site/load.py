@@ -7,8 +7,8 @@ open incidents, then total loss, then most loss.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from monitor.alerts.incidents import listing
@@ -20,12 +20,13 @@ from monitor.archive.queries.paths import PathSummary, measured_packet_sizes, pa
 from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
 from monitor.mesh.models import Path, Site
 from monitor.overview.annotations.of_site import SiteAnnotation, site_annotations
-from monitor.overview.grid import choose_packet_bytes
+from monitor.overview.grid import GridPeriod, choose_packet_bytes, load_grid
 from monitor.overview.links.use import LinkUse, link_uses
 from monitor.overview.measures import MEASURES
 from monitor.overview.path_figures import FigureState, PathFigures, figures_of
 from monitor.web.labels import STATE_STYLES, state_label
 from monitor.web.pages.completeness.load import DAY, DayCell, cell_of
+from monitor.web.pages.grid import cells
 from monitor.web.pages.sites.load import SiteCard, load_sites
 from monitor.web.request.window import ShownPeriod
 
@@ -37,7 +38,8 @@ BEHIND_NAT = "behind NAT"
 
 @dataclass(frozen=True, slots=True)
 class DirectionSummary:
-    """A direction between two sites: its figures in words, and the class of its loss."""
+    """A direction between two sites: its figures in words, and the class of its loss. `is_now` says whether the loss is
+    that of an open incident now, as in the grid, not that of the period."""
 
     path: Path
     style: str
@@ -48,6 +50,7 @@ class DirectionSummary:
     has_incident: bool
     has_outage: bool
     rank: float
+    is_now: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ def load_site(name: str, shown: ShownPeriod, packet_bytes: int | None, now: date
         packet_bytes=size,
         packet_sizes=sizes,
         card=next((card for card in load_sites(now).cards if card.site == site), None),
-        peers=_peers(site, paths, shown, size, lasting),
+        peers=_peers(site, paths, shown, size, lasting, now),
         days=_days(site, now),
         open_incidents=tuple(lasting[:INCIDENTS_SHOWN]),
         past_incidents=tuple(
@@ -143,7 +146,12 @@ def _paths_of(site: Site) -> list[Path]:
 
 
 def _peers(
-    site: Site, of_site: Sequence[Path], shown: ShownPeriod, packet_bytes: int, lasting: Iterable[Incident]
+    site: Site,
+    of_site: Sequence[Path],
+    shown: ShownPeriod,
+    packet_bytes: int,
+    lasting: Sequence[Incident],
+    now: datetime,
 ) -> tuple[Peer, ...]:
     ids = [path.pk for path in of_site]
     summaries = {
@@ -158,6 +166,7 @@ def _peers(
         path.pk: _way(path, states[path.pk], summaries.get(path.pk), tests.get(path.pk), path.pk in troubled)
         for path in of_site
     }
+    ways |= _now_under_incidents({key: ways[key] for key in troubled & ways.keys()}, packet_bytes, lasting, now)
     ends: dict[tuple[Site, int], list[DirectionSummary | None]] = {}
     for path in of_site:
         is_out = path.source.site == site
@@ -196,6 +205,29 @@ def _way(
         has_outage=state.has_outage and not has_incident,
         rank=3.0 * has_incident + ratio,
     )
+
+
+def _now_under_incidents(
+    troubled: dict[int, DirectionSummary], packet_bytes: int, lasting: Sequence[Incident], now: datetime
+) -> dict[int, DirectionSummary]:
+    """The directions under an open incident of loss, with the loss in the grid of now."""
+    if not troubled:
+        return {}
+    grid = load_grid(
+        Metric.LOSS, GridPeriod.NOW, now, packet_bytes=packet_bytes, path_ids=list(troubled), lasting=lasting
+    )
+    measure = cells.measure_of_grid(grid)
+    return {
+        path.path_id: replace(
+            troubled[path.path_id],
+            style=cells.cell_style(grid, measure, path),
+            loss=cells.cell_text(grid, path),
+            rank=3.0 + (RANK_TOTAL_LOSS if path.state is FigureState.TOTAL_LOSS else path.value or 0.0),
+            is_now=True,
+        )
+        for path in grid.figures
+        if path.incident_id is not None and path.incident_peak is not None
+    }
 
 
 def _days(site: Site, now: datetime) -> tuple[tuple[date, DayCell], ...]:
