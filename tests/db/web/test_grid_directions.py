@@ -67,6 +67,22 @@ def test_a_cell_tells_the_loss_of_each_direction(page, paths, oneway, query):
     assert "STAMP" not in cell(page(f"{query or '?'}&metric=rtt"), path)[2]
 
 
+def test_a_cell_without_lost_pings_names_no_loss_beside_lost_stamp_packets(page, paths, oneway):
+    path, other = paths["slac", "cern"], paths["cern", "slac"]
+    for each in (path, other):
+        measure(each, oneway)
+        ping(each)
+    lose_forward(path, lost=1)
+    lose_forward(other, lost=0, number=2)
+
+    html = page()
+
+    sentence = cell(html, path)[2]
+    assert lacks(sentence, "round trip lost: 0 of 80", "forward 5 of 300 lost") == []
+    assert "no loss" not in sentence
+    assert lacks(cell(html, other)[2], "no loss: 0 of 80", "forward 0 of 300") == []
+
+
 @pytest.mark.parametrize("query", ["", "?period=hour", "?period=day"])
 def test_lost_packets_of_unknown_direction_are_told_instead_of_a_bound(page, paths, oneway, query):
     """Two of eight cycles were lost as a whole: nobody knows how far their packets came."""

@@ -182,9 +182,9 @@ def _finding(grid: Grid, path: PathFigures) -> str:
         case FigureState.VALUE if path.value is not None:
             return _value_in_words(grid.metric, path) + _whole_window(grid.metric, path) + _against(grid, path)
         case FigureState.NONE_LOST if path.value_loss is not None:
-            return f"no loss ({path.value_loss.text}){_whole_window(grid.metric, path)}"
+            return f"{_none_lost(path)} ({path.value_loss.text}){_whole_window(grid.metric, path)}"
         case FigureState.NONE_LOST:
-            return f"no loss: {figures.none_lost(path.sent or 0)}" + _against(grid, path)
+            return f"{_none_lost(path)}: {figures.none_lost(path.sent or 0)}" + _against(grid, path)
         case FigureState.TOTAL_LOSS if path.unanswered_since is not None:
             return f"all lost: no reply since {times.clock_second(path.unanswered_since)}"
         case FigureState.TOTAL_LOSS:
@@ -195,6 +195,13 @@ def _finding(grid: Grid, path: PathFigures) -> str:
             return "measured only during a throughput test, excluded"
         case _:
             return "no data"
+
+
+def _none_lost(path: PathFigures) -> str:
+    """No loss, unless STAMP packets of the same time were lost: only of its round trips there was none then."""
+    of_stamp = path.directions
+    is_lossy = of_stamp is not None and (of_stamp.forward_lost or of_stamp.reverse_lost or of_stamp.undecided)
+    return "no round trip lost" if is_lossy else "no loss"
 
 
 def _value_in_words(metric: Metric, path: PathFigures) -> str:
