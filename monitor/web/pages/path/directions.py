@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from monitor.analysis import figures
+from monitor.analysis.binomial import lower_bound, upper_bound
 from monitor.archive.queries.directions import (
     DirectionFigures,
     DirectionPoint,
@@ -23,6 +24,9 @@ from monitor.web.charts.marks import TimeAxis
 from monitor.web.charts.svg import delays_svg, direction_losses_svg
 from monitor.web.pages.path.drawing import PathChart
 from probes.quantities import counted
+
+ONE_SIDED = 0.975
+"""Of each end of a 95% interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,21 +119,21 @@ def direction_tiles(path: Path, of_period: DirectionFigures) -> tuple[DirectionT
 
 
 def _loss(name: str, lost: int, sent: int, undecided: int) -> DirectionTile:
-    """Lost packets of unknown direction belong to one of both: with them there is no rate of a direction, only how far
-    it can be."""
+    """Lost packets of unknown direction belong to one of both: the 95% interval is of none of them and of all."""
     ground = f"{lost:,} of {counted(sent, 'packet')}, by STAMP"
     if not undecided:
         return DirectionTile(name, figures.loss(lost, sent), ground)
-    least, most = lost / (sent + undecided), (lost + undecided) / (sent + undecided)
-    ground += f"; the direction of {undecided:,} more lost is not known"
+    least = float(lower_bound(lost, sent + undecided, ONE_SIDED))
+    most = float(upper_bound(lost + undecided, sent + undecided, ONE_SIDED))
+    ground = f"95% interval: {ground}; the direction of {undecided:,} more lost is not known"
     return DirectionTile(name, figures.percent_interval(least, most), ground)
 
 
 def _delay(name: str, lo_ms: float, hi_ms: float) -> DirectionTile:
-    """The middle of the interval, and its ends: the clocks allow all of it. Of a loose one only the ends."""
+    """The middle of the interval, and its ends: the clocks allow all of it. A loose one tells no delay."""
     if charts.is_loose_interval(lo_ms, hi_ms):
         ends = figures.milliseconds_between(lo_ms, hi_ms)
-        return DirectionTile(name, ends, "all that the clocks allow, by STAMP")
+        return DirectionTile(name, "not known", f"the clocks allow {ends}, by STAMP")
     middle_ms, error_ms = (lo_ms + hi_ms) / 2, (hi_ms - lo_ms) / 2
     ground = f"± {figures.milliseconds(error_ms)} by the clocks, by STAMP"
     return DirectionTile(name, figures.milliseconds(middle_ms), ground)
