@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -157,3 +158,15 @@ def test_the_api_gives_both_values(client, path):
 
 def test_every_offered_metric_has_a_measure():
     assert {choice.metric for choice in measures.MetricChoice} == set(measures.MEASURES) <= set(Metric)
+
+
+@pytest.mark.parametrize(("query", "is_told"), [("", True), ("?metric=rtt", False), ("?against=week", False)])
+def test_the_legend_says_that_a_colour_is_of_the_lower_bound(page, path, query, is_told):
+    """4 of 400 lost are 1%, in the next band; their exact lower 95% bound is 0.34%, in that below 1%."""
+    hour(path, sent=400, received=396, rtt_ms=10.0)
+
+    html = page(query)
+
+    [legend] = re.findall(r'<ul class="legend".*?</ul>', html, re.DOTALL)
+    assert ("lower 95% bound" in legend) == is_told
+    assert query or cell(html, path)[:2] == ("loss-1", "1%")

@@ -76,7 +76,7 @@ def data_json(
         "rows": [_line(line) for line in layout.rows],
         "columns": [_line(line) for line in layout.columns],
         "styles": {LETTERS[style]: style for style in STYLES},
-        "labels": {entry.style: entry.meaning for entry in legend},
+        "labels": {entry.style: entry.meaning for entry in legend if entry.style},
         "unfold": dict(unfolding),
         **states_and_marks(cells),
     }

@@ -22,10 +22,14 @@ from monitor.web.pages.grid.cells import (
     STALE_SIGN,
 )
 
+COLOURS_OF_LOSS = (
+    "Colours: the loss that is proven, the lower 95% bound of the number (under an incident, the number itself):"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class LegendEntry:
-    """A swatch of the legend: its class, its sample text, and its meaning."""
+    """A swatch of the legend: its class, its sample text, and its meaning. Without a class it is a sentence alone."""
 
     style: str
     sample: str
@@ -59,7 +63,7 @@ def legend(grid: Grid, measure: MetricFormat) -> list[LegendEntry]:
             LegendEntry("worse", "+" if not grid.metric.lower_is_worse else "−", f"worse than {grid.against.words}"),
         ]
     elif grid.metric is Metric.LOSS:
-        entries.append(LegendEntry("none-lost", "0", "no loss"))
+        entries = [LegendEntry("", "", COLOURS_OF_LOSS), *entries, LegendEntry("none-lost", "0", "no round trip lost")]
     elif grid.metric is Metric.ESTIMATE:
         entries.append(LegendEntry(BOUND_STYLE, "≥", "no loss: lower bound, in no band"))
     if grid.metric is not Metric.THROUGHPUT:
