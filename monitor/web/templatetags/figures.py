@@ -103,6 +103,12 @@ def lasting(since: datetime, until: datetime) -> str:
 
 
 @register.simple_tag
+def lasting_so_far(since: datetime, now: datetime) -> str:
+    """The time from a moment until now of what goes on, never rounded up, as in the sentence of the state."""
+    return figures.time_so_far((now - since).total_seconds())
+
+
+@register.simple_tag
 def incident_lasted(incident: Incident, now: datetime) -> str:
     """How long an incident lasted."""
     return words.duration_text(incident, now)

@@ -451,3 +451,9 @@ def test_an_incident_that_waits_to_close_is_called_back_to_normal(page, paths, m
     assert [after.state, after.open[0].symptom] == [f"1 open incident: {waiting}", "packet loss"]
     assert after.open[0].is_back_to_normal
     assert "; now back to normal" in page()
+
+
+def test_the_time_of_an_open_incident_is_not_rounded_up(page, paths):
+    incident(paths["slac → cern"], NOW - timedelta(minutes=4, seconds=40), None)
+
+    assert "for 4 min" in page()
