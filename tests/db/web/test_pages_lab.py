@@ -183,6 +183,9 @@ def test_a_rate_without_eight_earlier_tests_is_too_early(operator, lab):
     assert answer["wait_s"] is None
     assert lacks(" ".join(answer["sentences"]), "8 tests", "there are 0") == []
     assert "both directions" not in " ".join(answer["sentences"])
+    html = text(operator.get("/lab/"))
+    assert lacks(html, "rate 3 Mbit/s", "none: too few tests") == []
+    assert "none yet" not in html
 
 
 def test_the_wait_for_a_rate_is_two_tests_after_eight(operator, lab, paths):

@@ -43,11 +43,12 @@ BOTH = "Pings cross a path there and back, so both directions show it."
 @dataclass(frozen=True, slots=True)
 class Expectation:
     """The expected effect of a fault. `wait_s` is the time within which the incident usually opens; None if there
-    will be no incident."""
+    will be no incident, for want of tests before it if `is_too_early`."""
 
     kind: str
     sentence: str
     wait_s: float | None
+    is_too_early: bool = False
 
 
 def expected_of(broken: Sequence[PathStatus], now: datetime) -> list[Expectation]:
@@ -57,6 +58,13 @@ def expected_of(broken: Sequence[PathStatus], now: datetime) -> list[Expectation
         for expectation in _of_path(path, scope, path.changed_at or now):
             kinds.setdefault(expectation.kind, expectation)
     return list(kinds.values())
+
+
+def too_early_paths(broken: Sequence[PathStatus], now: datetime) -> set[tuple[str, str]]:
+    """The paths whose faults open no incident, since there were too few tests before them."""
+    scope = scope_now()
+    expected = {(path.source, path.destination): _of_path(path, scope, path.changed_at or now) for path in broken}
+    return {pair for pair, kinds in expected.items() if kinds and all(kind.is_too_early for kind in kinds)}
 
 
 def examples(paths: Sequence[PathStatus], pair: tuple[str, str], now: datetime) -> list[Expectation]:
@@ -158,7 +166,7 @@ def _delay(rise_ms: float, rtt_ms: float, path: MeasuredPath, scope: RuleScope, 
         return Expectation("delay", f"A rise of the RTT by less than {least_ms:.3g} ms opens no incident.", None)
     bursts = _answered_bursts(path, at)
     if bursts < BEFORE:
-        return Expectation("delay", _too_early("RTT", "bursts", BEFORE, bursts, path.every_s), None)
+        return Expectation("delay", _too_early("RTT", "bursts", BEFORE, bursts, path.every_s), None, is_too_early=True)
     # The detector judges a change when it has AFTER bursts after it; a burst that the fault began in may count before.
     wait_s = (AFTER + 1) * path.every_s + WAITED_S
     text = f"Delay: an incident usually opens within {duration_text(wait_s)}, after {AFTER} bursts. {BOTH}"
@@ -179,7 +187,8 @@ def _rate(rate_bps: float, path: MeasuredPath, scope: RuleScope, at: datetime) -
         return _switched_off("rate", "rate")
     tests_bps = newest_tests([path.path_id], at - TESTS_WITHIN, at, DROP_BEFORE)["throughput_bps"]
     if len(tests_bps) < LEAST_BEFORE:
-        return Expectation("rate", _too_early("throughput", "tests", LEAST_BEFORE, len(tests_bps), path.every_s), None)
+        text = _too_early("throughput", "tests", LEAST_BEFORE, len(tests_bps), path.every_s)
+        return Expectation("rate", text, None, is_too_early=True)
     limit_bps = rule.below_ratio * float(np.min(tests_bps))
     if rate_bps >= limit_bps:
         text = f"A rate of {bit_rate(rate_bps)} is not below {bit_rate(limit_bps)}, {percent(rule.below_ratio)} of the "

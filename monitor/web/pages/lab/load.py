@@ -6,7 +6,7 @@ In: the run folder of the lab, whose control socket only its user may use. Out: 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Literal
 from django import forms
 
 from monitor.alerts.incidents.queries import PathIncident, incident_between_sites
-from monitor.web.pages.lab.expect import Expectation, examples, expected_of
+from monitor.web.pages.lab.expect import Expectation, examples, expected_of, too_early_paths
 from monitor.web.pages.lab.route_changes import expected_of_routes
 from probes.commands.own_command import probes_command
 from probes.data_folder import default_data
@@ -41,6 +41,8 @@ class BrokenPath:
     waited: str
     incident: PathIncident | None
     earlier: PathIncident | None
+    is_too_early: bool = False
+    """Whether it opens no incident, for want of tests before it."""
 
     @property
     def value(self) -> str:
@@ -181,9 +183,12 @@ def undo(run_dir: Path, value: str) -> None:
 
 
 def _changes(status: control.LabStatus, now: datetime) -> Iterator[BrokenPath]:
-    for path in breaks.broken_paths(status):
+    paths = breaks.broken_paths(status)
+    too_early = too_early_paths(paths, now) if paths else set()
+    for path in paths:
         pair = (path.source, path.destination)
-        yield _broken("path", pair, breaks.difference_text(path), path.changed_at or now, [pair], now)
+        change = _broken("path", pair, breaks.difference_text(path), path.changed_at or now, [pair], now)
+        yield replace(change, is_too_early=pair in too_early)
     for link in breaks.broken_links(status):
         pair = (link.source, link.destination)
         through = [(route.source, route.destination) for route in status.routes if pair in _links_of(route)]
