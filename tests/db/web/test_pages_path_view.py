@@ -320,3 +320,14 @@ def test_packets_of_unknown_direction_widen_the_interval_of_each(path):
 
     assert (forward.figure, reverse.figure) == ("1 to 6%", "up to 1.7%")
     assert lacks(forward.ground, "95%", "14 of 437 packets", "direction of 2 more lost is not known") == []
+
+
+@pytest.mark.parametrize("test", ["tcp", "on-demand"])
+def test_the_expected_throughput_says_that_an_on_demand_test_does_not_count(page, path, test):
+    hour(path, 600, 598, 100.0)
+    throughput(path, HOUR + MINUTE, 17.6e6)
+    throughput(path, HOUR + 9 * MINUTE, 1.9e6, test=test)
+
+    [panel] = re.findall(r'<div id="estimate".*?</div>', page(), re.DOTALL)
+
+    assert ("1 test on demand" in panel) == (test == "on-demand")
