@@ -22,7 +22,7 @@ from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import RuleFinding, Trouble
 from monitor.alerts.detect.rules.windows import pooled
-from monitor.alerts.detect.silence import silent_since
+from monitor.alerts.detect.silence import silent_since_s
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.detect.sources import STORED, Source
 from monitor.alerts.detect.troubles import LOSS_EFFECTS
@@ -30,6 +30,7 @@ from monitor.analysis import binomial
 from monitor.analysis.alarms import suspicion
 from monitor.analysis.alarms.grouping import LEAST_BAD
 from monitor.analysis.alarms.suspicion import PacketCounts, RttSamples
+from monitor.analysis.changes.lasting import LEAST_LOST
 from monitor.archive.queries.for_alerts import DIRECTIONS
 
 NOT_SETTLED: Mapping[int, float] = MappingProxyType({})
@@ -39,8 +40,7 @@ Ints = NDArray[np.int64]
 
 EXCLUDED_NATS = -math.log(10.0)
 """A path's packets exclude the loss of others if they are ten times as likely at its own baseline."""
-CHECKED_S, LEAST_LOST = 600.0, 3
-"""Fewer lost packets are no sign of a loss."""
+CHECKED_S = 600.0
 SAMPLES = 60
 """RTTs of a path that are looked at, the newest."""
 
@@ -122,11 +122,8 @@ def possible_losses(path_ids: Sequence[int], thresholds: Mapping[int, float], sn
     lost = sent - received
     above = np.array([thresholds.get(path_id, np.inf) for path_id in path_ids])[:, np.newaxis]
     is_lossy = ((lost >= LEAST_LOST) & (binomial.lower_bound(lost, sent) > above)).any(axis=1)
-    return [
-        path_id
-        for path_id, lossy in zip(path_ids, is_lossy.tolist(), strict=True)
-        if lossy or silent_since(path_id, snapshot) is not None
-    ]
+    is_possible = is_lossy | ~np.isnan(silent_since_s(path_ids, snapshot))
+    return [path_id for path_id, possible in zip(path_ids, is_possible.tolist(), strict=True) if possible]
 
 
 def _since_s(figures: Mapping[str, str]) -> float:
