@@ -5,11 +5,13 @@ once it is over, so that it is not said again without new lost packets.
 
 A loss is that of the bursts since its likeliest rise: the clean time before it does not make it less. It is over after
 a burst with a loss from which on so few lost packets have a probability of 1 - CONFIDENCE at that loss. One that came
-back soon after such an end comes and goes: it is over only after twice the time that it was away.
+back soon after such an end comes and goes: it is over only after twice the time that it was away. A loss that is
+higher for certain is none that came back.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import log
 
 import numpy as np
@@ -36,21 +38,31 @@ def lasting_loss(at_s: ArrayLike, sent: ArrayLike, received: ArrayLike) -> LostP
     """The loss of these bursts since its rise; None where it is over, or too few packets are lost. Times are in
     seconds."""
     _, packets, answered = by_begin(at_s, sent, received)
-    lost, least = packets - answered, 0.0
-    while (end := _first_end(packets, lost, least)) is not None:
+    lost, back = packets - answered, _CameBack()
+    while (end := _first_end(packets, lost, back)) is not None:
         first, proof = end
         away = _packets_until_back(packets[first:], lost[first:], proof)
-        if away is not None and away > least / LONGER:
-            least = LONGER * away
+        if away is not None and away > back.least / LONGER:
+            back = _CameBack(LONGER * away, first, _bounds(packets[:first], lost[:first])[1])
         else:
-            packets, lost, least = packets[first:], lost[first:], 0.0
+            packets, lost, back = packets[first:], lost[first:], _CameBack()
     rise = _rise(packets, lost)
     stretch = LostPackets(float(packets[rise:].sum()), float(lost[rise:].sum()))
     return stretch if stretch.lost >= LEAST_LOST else None
 
 
-def _first_end(packets: Floats, lost: Floats, least: float) -> tuple[int, float] | None:
-    """The burst after the first end that is proven by more packets than `least`, and the packets that prove it."""
+@dataclass(frozen=True, slots=True)
+class _CameBack:
+    """A loss that came back after an end before the burst `first` is over after more packets than `least`. One that
+    rose later, to more than its bound `most` for certain, is another."""
+
+    least: float = 0.0
+    first: int = 0
+    most: float = 1.0
+
+
+def _first_end(packets: Floats, lost: Floats, back: _CameBack) -> tuple[int, float] | None:
+    """The burst after the first proven end, and the packets that prove it."""
     for last in np.flatnonzero((lost[:-1] > 0) & (lost[1:] == 0)).tolist():
         rise = _rise(packets[: last + 1], lost[: last + 1])
         of_loss, lost_then = packets[rise : last + 1], lost[rise : last + 1]
@@ -61,10 +73,23 @@ def _first_end(packets: Floats, lost: Floats, least: float) -> tuple[int, float]
         since, few = packets[last + 1 :].cumsum(), lost[last + 1 :].cumsum()
         in_events = binomial.clustering(len(of_loss), np.count_nonzero(lost_then), of_loss.sum(), lost_then.sum())
         enough = -log(1.0 - CONFIDENCE) * max(binomial.dispersion([(of_loss, lost_then)]), float(in_events))
-        is_proven = (since > least) & (few <= USUAL_SHARE * ratio * since) & (nats_against(few, since, ratio) >= enough)
+        is_another = rise >= back.first and _bounds(of_loss, lost_then)[0] > back.most
+        is_proven = (
+            (since > (0.0 if is_another else back.least))
+            & (few <= USUAL_SHARE * ratio * since)
+            & (nats_against(few, since, ratio) >= enough)
+        )
         if is_proven.any():
             return last + 1, float(since[is_proven.argmax()])
     return None
+
+
+def _bounds(packets: Floats, lost: Floats) -> tuple[float, float]:
+    """The 99.5% bounds of the loss since its rise."""
+    rise = _rise(packets, lost)
+    together = binomial.dispersion([(packets[rise:], lost[rise:])])
+    counts = float(lost[rise:].sum()) / together, float(packets[rise:].sum()) / together
+    return float(binomial.lower_bound(*counts, 0.995)), float(binomial.upper_bound(*counts, 0.995))
 
 
 def _packets_until_back(packets: Floats, lost: Floats, proof: float) -> float | None:
