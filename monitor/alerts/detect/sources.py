@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from monitor.alerts.detect.past.minute_counts import MINUTE_S, MINUTES, MinuteCounts
 from monitor.alerts.detect.route_effects import RouteEffect, recent_effects
 from monitor.analysis.routes.compare import RouteHops
 from monitor.archive.queries import for_alerts
@@ -107,8 +108,12 @@ class StoredSource:
 
     def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns:
         running = until - for_alerts.HOUR
-        so_far = for_alerts.recent_counts(now, (now - running).total_seconds(), 1) if now > running else {}
+        so_far = self.counts_since(running, now) if now > running else {}
         return _with_running(for_alerts.hourly_counts(since, running), so_far)
+
+    def counts_since(self, hour: datetime, now: datetime) -> Columns:
+        """The counts of the running hour so far, as a single step."""
+        return for_alerts.recent_counts(now, (now - hour).total_seconds(), 1)
 
     def hourly_directions(self, since: datetime, until: datetime, now: datetime) -> Columns:
         running = until - for_alerts.HOUR
@@ -130,11 +135,21 @@ class StoredSource:
 
 
 class SourceOfWorker(StoredSource):
-    """As stored, with the hours of all paths read once a minute: windows of hours lose no more than that, and of many
-    paths these hours are most of what an evaluation reads."""
+    """As stored, with what does not change kept between evaluations: the counts of the last hour by minute
+    (`minute_counts`), and the hours of all paths, which are read once a minute: windows of hours lose no more than
+    that."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[tuple[datetime, datetime], datetime, Columns]] = {}
+        self._minutes = MinuteCounts(lambda: list(Path.objects.in_use().values_list("pk", flat=True)))
+
+    def recent_counts(self, until: datetime, step_s: float, steps: int) -> Columns:
+        if step_s % MINUTE_S or step_s * steps > MINUTES * MINUTE_S:
+            return for_alerts.recent_counts(until, step_s, steps)
+        return self._minutes.steps(until, step_s, steps)
+
+    def counts_since(self, hour: datetime, now: datetime) -> Columns:
+        return self._minutes.since(hour, now)
 
     def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns:
         return self._kept_or_read("counts", super().hourly_counts, (since, until), now)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from monitor.archive.columns import array_text
 from monitor.archive.path_groups import groups_of, is_since
 from monitor.archive.round_trips import unpack
-from monitor.archive.statements import LONGEST_RAW, check_period, statement
+from monitor.archive.statements import LONGEST_RAW, check_period, check_raw_period, statement
 
 Floats = NDArray[np.float64]
 Columns = dict[str, Floats]
@@ -77,6 +77,15 @@ def recent_counts(until: datetime, step_s: float, steps: int) -> Columns:
     names = ("path_id", "step", *COUNTS, *TIMES)
     since = until - timedelta(seconds=step_s * steps)
     return _columns("recent_counts", names, since=since, until=until, step_s=step_s)
+
+
+def minute_counts(since: datetime, until: datetime, path_ids: Sequence[int] | None = None) -> Columns:
+    """As `recent_counts` with `minute`, whole minutes since the epoch, instead of `step`; of these paths, or of all."""
+    check_raw_period(since, until)
+    names = ("path_id", "minute", *COUNTS, *TIMES)
+    parts = {"of_paths": "" if path_ids is None else " AND path_id = ANY(%(path_ids)s::integer[])"}
+    parameters = {} if path_ids is None else {"path_ids": array_text(path_ids)}
+    return _columns("minute_counts", names, parts, since=since, until=until, **parameters)
 
 
 def hourly_counts(since: datetime, until: datetime) -> Columns:
@@ -262,10 +271,10 @@ def _round_trips_by_path(parts: Sequence[RoundTrips]) -> RoundTrips:
     )
 
 
-def _columns(name: str, names: Sequence[str], **parameters: Any) -> Columns:
+def _columns(name: str, names: Sequence[str], parts: Mapping[str, str] | None = None, /, **parameters: Any) -> Columns:
     columns = (f"string_agg(float8send(coalesce({name}::double precision, 'NaN')), '')" for name in names)
-    parts = {"left_out": statement("left_out_hours")} if "left_out_paths" in parameters else {}
-    rows = statement(name, **parts)
+    left_out = {"left_out": statement("left_out_hours")} if "left_out_paths" in parameters else {}
+    rows = statement(name, **left_out, **(parts or {}))
     row = _row_of(statement("sweep", columns=", ".join(columns), rows=rows), parameters, len(names))
     return dict(zip(names, map(_floats, row), strict=True))
 
