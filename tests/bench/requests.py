@@ -1,8 +1,9 @@
-"""Processor time of an agent's small requests: a plan that it has, an empty delivery, one of twenty results.
+"""Processor time of an agent's requests: a plan that it has, deliveries without results, of bursts, and of a cycle.
 
 Gunicorn as `manage.py up` runs it, with PostgreSQL and Redis of its own. The time is that of the web processes and of
 all of PostgreSQL's, from the kernel's counts; the clients' own is not in it. Each request comes on its own connection,
-as agents send it.
+as agents send it, and from another site than the one before: a single agent that asked so often would be counted in
+Redis.
 """
 
 from __future__ import annotations
@@ -24,12 +25,22 @@ from probes.contract import Outcome
 from probes.ping.spec import Burst
 from probes.site.delivery.centre import encode_batch
 from probes.site.health import Health
-from probes.site.wire import ABILITIES_HEADER, ON_DEMAND_PINGS, ON_DEMAND_TRACES, Account, Batch, Delivered
+from probes.site.wire import (
+    ABILITIES_HEADER,
+    ON_DEMAND_PINGS,
+    ON_DEMAND_TRACES,
+    PROTOCOL,
+    PROTOCOL_HEADER,
+    Account,
+    Batch,
+    Delivered,
+)
 from tests.bench import Row
 from tests.bench.archive import database, wake
 from tests.bench.faults import redis
 from tests.bench.processes import cpu_s, descendants
 from tests.bench.serving import web_server
+from tests.bench.steady.agents import CYCLE_S, TRACED_IN_CYCLES, Agent
 from tests.bench.wide_mesh import write_mesh
 
 SITES, PATHS = 20, 100
@@ -37,6 +48,7 @@ REQUESTS = 300
 WARM_UP = 50
 RESULTS = 20
 ABLE = {ABILITIES_HEADER: f"{ON_DEMAND_PINGS}, {ON_DEMAND_TRACES}"}
+SPEAKS = {PROTOCOL_HEADER: str(PROTOCOL)}
 PLAN, RESULTS_URL = "/api/agent/plan", "/api/agent/results"
 
 
@@ -59,9 +71,13 @@ def _measure() -> Iterator[Row]:
     from monitor.mesh.models import Site
 
     now = datetime.now(UTC)
-    site = Site.objects.get(name="s0")
-    headers = {"Authorization": f"Bearer {issue_token(site.pk, now)}", "Soundings-Agent": f"{'0' * 16}.1", **ABLE}
-    path_ids = list(MeshPath.objects.filter(source__site=site).order_by("pk").values_list("pk", flat=True))
+    agents, headers = [], []
+    for site in Site.objects.filter(has_agent=True).order_by("pk"):
+        path_ids = MeshPath.objects.filter(source__site=site).order_by("pk").values_list("pk", flat=True)
+        agents.append(Agent(site.pk, issue_token(site.pk, now), list(path_ids)))
+        headers.append(
+            {"Authorization": f"Bearer {agents[-1].token}", "Soundings-Agent": f"{site.pk:016x}.1", **ABLE, **SPEAKS}
+        )
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
         cursor.execute("SHOW data_directory")
@@ -69,9 +85,11 @@ def _measure() -> Iterator[Row]:
     connection.close()
     with web_server(wake) as port, _server_of(port) as web:
 
-        def ask(method: str, path: str, more: dict[str, str], body: bytes | None = None) -> tuple[int, str]:
+        def ask(
+            number: int, method: str, path: str, more: dict[str, str], body: bytes | None = None
+        ) -> tuple[int, str]:
             client = HTTPConnection("127.0.0.1", port)
-            client.request(method, path, body, {**headers, **more})
+            client.request(method, path, body, {**headers[number % len(agents)], **more})
             answer = client.getresponse()
             answer.read()
             client.close()
@@ -92,19 +110,35 @@ def _measure() -> Iterator[Row]:
             value = f"{own_ms + server_ms:.2f} ms: {own_ms:.2f} web, {server_ms:.2f} PostgreSQL"
             return Row(f"{name}, answered {', '.join(map(str, sorted(statuses)))}", value, reach)
 
-        _, etag = ask("GET", PLAN, {})
-        yield measured("/health", lambda _: ask("GET", "/health", {})[0], "")
-        yield measured("a plan that it has", lambda _: ask("GET", PLAN, {"If-None-Match": etag})[0], "0.3 ms")
-        yield measured(f"a plan of {PATHS} paths", lambda _: ask("GET", PLAN, {})[0], "20 ms", requests=100)
+        etags = [ask(number, "GET", PLAN, {})[1] for number in range(len(agents))]
         numbers, sequences = count(1), count(1)
+        first_cycle = int(now.timestamp()) // CYCLE_S - REQUESTS
 
-        def deliver(results: int) -> int:
+        def ask_again(number: int) -> int:
+            return ask(number, "GET", PLAN, {"If-None-Match": etags[number % len(agents)]})[0]
+
+        def deliver(number: int, results: int) -> int:
+            path_ids = agents[number % len(agents)].path_ids
             more, body = encode_batch(_batch(next(numbers), [next(sequences) for _ in range(results)], path_ids))
-            return ask("POST", RESULTS_URL, more, body)[0]
+            return ask(number, "POST", RESULTS_URL, more, body)[0]
 
-        yield measured("an empty delivery", lambda _: deliver(0), "1 ms")
-        yield measured(f"a delivery of {RESULTS} results", lambda _: deliver(RESULTS), "")
-        yield measured("a delivery of 200 results", lambda _: deliver(200), "")
+        def deliver_cycle(number: int) -> int:
+            more, body = encode_batch(agents[number % len(agents)].batch(first_cycle + number // len(agents)))
+            return ask(number, "POST", RESULTS_URL, more, body)[0]
+
+        yield measured("/health", lambda number: ask(number, "GET", "/health", {})[0], "")
+        yield measured("a plan that it has", ask_again, "0.3 ms")
+        yield measured(
+            f"a plan of {PATHS} paths", lambda number: ask(number, "GET", PLAN, {})[0], "20 ms", requests=100
+        )
+        yield measured("an empty delivery", lambda number: deliver(number, 0), "1 ms")
+        yield measured(f"a delivery of {RESULTS} results", lambda number: deliver(number, RESULTS), "")
+        yield measured("a delivery of 200 results", lambda number: deliver(number, 200), "")
+        # Beforehand all paths are traced once, since a new route costs more than one that is known.
+        for number in range(TRACED_IN_CYCLES * len(agents)):
+            deliver_cycle(number)
+        first_cycle += TRACED_IN_CYCLES
+        yield measured("a cycle: 200 bursts in columns, 10 traces", deliver_cycle, "")
 
 
 def _batch(number: int, sequences: list[int], path_ids: list[int]) -> Batch:
