@@ -458,7 +458,7 @@ def test_own_networks_are_stored_and_their_changes_printed():
 def test_the_planner_knows_the_size_of_a_large_mesh_at_once(monkeypatch):
     def estimated_paths():
         with connection.cursor() as cursor:
-            cursor.execute("SELECT reltuples FROM pg_class WHERE relname = 'path'")
+            cursor.execute("SELECT reltuples FROM pg_class WHERE oid = 'path'::regclass")
             return cursor.fetchone()[0]
 
     before = estimated_paths()
