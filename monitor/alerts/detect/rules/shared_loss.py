@@ -89,14 +89,14 @@ class SharedLoss(AlertRule):
             return []
         lasting_s = tuple(snapshot.step_s * (step + 1) for step in range(RECENT_STEPS))
         is_new = unjudged(snapshot, self.name, lasting_s)
+        least_ratios, every_s = np.full(len(snapshot.paths), np.inf), snapshot.every_s
+        for path_id, rule in settings.items():
+            least_ratios[snapshot.rows[path_id]] = cast("SharedLossRule", rule).least_rise_ratio
         findings: dict[int, RuleFinding] = {}
         for pool in pools:
-            least = min(
-                cast("SharedLossRule", rule).least_rise_ratio
-                for path_id, rule in settings.items()
-                if snapshot.rows[path_id] in pool.rows
-            )
-            window = self._window(pool, snapshot, is_new, least, len(settings) / len(pools))
+            least = float(least_ratios[pool.rows].min())
+            pool_every_s = float(every_s[pool.rows].min())
+            window = self._window(pool, snapshot, is_new, least, pool_every_s, len(settings) / len(pools))
             if window is not None:
                 for finding in self._findings(pool, window, snapshot):
                     other = findings.get(finding.path_id)
@@ -128,9 +128,15 @@ class SharedLoss(AlertRule):
         return None
 
     def _window(
-        self, pool: PathPool, snapshot: Snapshot, is_new: NDArray[np.bool_], least_rise: float, paths_a_pool: float
+        self,
+        pool: PathPool,
+        snapshot: Snapshot,
+        is_new: NDArray[np.bool_],
+        least_rise: float,
+        every_s: float,
+        paths_a_pool: float,
     ) -> int | None:
-        """The number of steps by which the pool fires; None if it does not."""
+        """The number of steps by which the pool, whose shortest cycle is `every_s`, fires; None if it does not."""
         rows, steps = pool.rows, np.arange(RECENT_STEPS)
         counted = is_new[rows][:, steps]
         events, bursts = snapshot.recent["lossy"][rows] * counted, snapshot.recent["bursts"][rows] * counted
@@ -138,7 +144,6 @@ class SharedLoss(AlertRule):
             return None
         newest, base = shared_counts(events, bursts, _base(snapshot, rows), pool.pairs)
         scatter = float(_scatter(snapshot, rows).mean())
-        every_s = float(snapshot.every_s[rows].min())
         is_used = (newest.events >= LEAST_LEFT)[np.newaxis]
         evidence = sequential.log_evidence(
             newest.events / scatter, newest.bursts / scatter, base.events / scatter, base.bursts / scatter
