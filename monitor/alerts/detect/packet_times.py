@@ -334,18 +334,23 @@ def ended_outage(
 ) -> EndedOutage | None:
     """The outage since the last reply by these bursts of a path; None without a burst that was lost as a whole, or
     without a reply since. It ended with the first packet that is answered for certain after that burst had begun, one
-    of a throughput test included: of a burst with others set aside it is not known which of its packets came first."""
+    of a throughput test included: of a burst with others set aside it is not known which of its packets came first.
+    Where none but those of a test are answered yet, the bursts so far are of the outage."""
     later = bursts.where(bursts.at_s > last_reply.timestamp())
     lost = np.flatnonzero(later.received == 0)
-    answered = np.flatnonzero(later.received > 0)
-    answered = answered[answered > lost[0]] if len(lost) else answered[:0]
-    if not len(answered):
+    if not len(lost):
         return None
+    answered = np.flatnonzero(later.received > 0)
+    answered = answered[answered > lost[0]]
+    loaded_s = loaded.answered_s[loaded.earliest_s > later.at_s[lost[0]]]
+    if not len(answered):
+        first_reply = datetime.fromtimestamp(float(loaded_s.min()), UTC) if len(loaded_s) else None
+        return None if first_reply is None else EndedOutage(last_reply, first_reply, first_reply, 0)
     again = later.where(later.at_s >= later.at_s[answered[0]])
     number = np.where(again.received > 0, np.isnan(again.rtts_ms).argmin(axis=1), again.sent)
     missing = np.array([loaded.missing(at_s) for at_s in again.at_s.tolist()])
     replied_s = np.where(again.received > 0, again.at_s + spacing.most_s * (number + missing), np.inf)
-    replied_s = np.append(replied_s, loaded.answered_s[loaded.earliest_s > later.at_s[lost[0]]])
+    replied_s = np.append(replied_s, loaded_s)
     begun = again.at_s <= replied_s.min()
     first_reply, burst_at = (
         datetime.fromtimestamp(at_s, UTC) for at_s in (float(replied_s.min()), float(again.at_s[0]))

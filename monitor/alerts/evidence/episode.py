@@ -259,6 +259,14 @@ def find_outage_end(bursts: BurstColumns, path_id: int, last_bad: datetime, spac
     return outage_end(packets_of(own, spacing), float(own.at_s[np.abs(own.at_s - last_bad.timestamp()).argmin()]))
 
 
+def last_whole_loss(bursts: BurstColumns, path_id: int, until: datetime) -> datetime:
+    """The begin of the last burst of a path before `until` that was lost as a whole, `until` without any: a reply after
+    it ends an outage, and is not the last before it."""
+    lost = (bursts.path_id == path_id) & (bursts.sent > 0) & (bursts.received == 0) & (bursts.during_test == 0)
+    at_s = bursts.at_s[lost & (bursts.at_s < until.timestamp())]
+    return datetime.fromtimestamp(float(at_s.max()), UTC) if len(at_s) else until
+
+
 def smallest(bursts: BurstColumns) -> BurstColumns:
     """Select the bursts with the smallest packets."""
     return bursts.where(bursts.packet_bytes == bursts.packet_bytes.min(initial=np.inf))

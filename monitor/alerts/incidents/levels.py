@@ -299,6 +299,7 @@ def _loss(
     began_s = present.changed_s or (stretch_s if np.isfinite(stretch_s) else float(newest.at_s[0]))
     has_changed = present.has_changed if present.changed_s or before is None else before.has_changed
     has_changed = has_changed or (outage is not None and not present.changed_s)
+    is_all_since = began_s >= now_s - _longest_s(row, snapshot) and _is_first(present.since_s, began_s, newest.at_s)
     worst = worst_of(row, before, present, incident.began_at, lost)
     return FindingLevel(
         LevelUnit.LOSS_RATIO,
@@ -306,7 +307,7 @@ def _loss(
         worst.ratio,
         sent=round(present.now.sent),
         window_s=now_s - present.since_s,
-        has_changed=has_changed and present.since_s <= began_s + SAME_S,
+        has_changed=has_changed and is_all_since,
         together=present.now.together,
         began_at=_time(began_s),
         since=_time(present.since_s),
@@ -316,6 +317,12 @@ def _loss(
         clean=present.clean,
         newest_at=_time(newest.at_s[-1]),
     )
+
+
+def _is_first(at_s: float, began_s: float, bursts_s: Floats) -> bool:
+    """Whether the burst at this time is the first since a change, which may have been seen by packets of a test."""
+    since = bursts_s[bursts_s >= began_s - SAME_S]
+    return at_s <= max(began_s, float(since.min(initial=at_s))) + SAME_S
 
 
 def _time(at_s: float) -> datetime:

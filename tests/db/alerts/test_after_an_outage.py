@@ -7,41 +7,28 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
-import numpy as np
 import pytest
 
-from monitor.agents.models import AgentHealth
-from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence import gather, words
 from monitor.alerts.evidence.evidence import Evidence, evidence
 from monitor.alerts.evidence.stated import Fault
 from monitor.alerts.evidence.ticket import ticket_text
 from monitor.alerts.incidents import queries
 from monitor.alerts.models import Incident
-from monitor.archive.models import Burst
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.upkeep import freshness
-from monitor.mesh.models import MeasurementPeriod, Site, Test
 from monitor.overview.grid import GridPeriod, load_grid
 from monitor.overview.mesh_state import load_mesh_state
 from monitor.overview.path_figures import FigureState
 from monitor.web.pages.grid.cells import sentence
 from monitor.web.pages.status.load import StatusView, load_status
-from tests.db.alert_rows import make_mesh
+from tests.db.site_outage_rows import DELIVERED, DOWN, SiteOutage, evaluate_at
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
-DOWN = datetime(2026, 11, 26, 5, 35, 27, tzinfo=UTC)
 UP = datetime(2026, 11, 26, 5, 37, 45, tzinfo=UTC)
 TEST = DOWN - timedelta(seconds=4), DOWN + timedelta(seconds=6)
 STRAY = UP + timedelta(seconds=38)
-SITES = ("slac", "nersc", "ornl", "cern", "in2p3")
-RTT_MS = {"slac": 175.0, "cern": 8.0, "ornl": 124.0, "nersc": 178.0}
-"""To in2p3."""
-CYCLE = timedelta(seconds=10)
-DELIVERED = timedelta(seconds=12.5)
-"""After the begin of a cycle: its packets, and their timeout."""
-HISTORY_S = 1500
 LOOKS_S = (40, 70, 130, 155, 165, 175, 205, 235)
 """Evaluations after which all statements are read, after the outage began."""
 
@@ -62,68 +49,12 @@ class Look:
         return (self.at - UP).total_seconds()
 
 
-def plant(until_s):
-    """The bursts with the time at which each arrives."""
-    random = np.random.default_rng(3)
-    rules = {"loss": {"above_ratio": 0.01, "window_s": 120}, "unreachable": {}, "no_data": {}, "rtt": {}}
-    paths = make_mesh(SITES, DOWN - timedelta(hours=2), **rules)
-    parameters = {"count": 10, "packet_bytes": [100, 1000], "spacing_s": 0.5, "pattern": "even"}
-    Test.objects.update(every_s=10, parameters=parameters)
-    MeasurementPeriod.objects.update(every_s=10, packet_bytes=[100, 1000])
-    rows = []
-    for name, path in paths.items():
-        ends = name.split(" → ")
-        first = DOWN - timedelta(seconds=HISTORY_S + 5 - 0.2 * SITES.index(ends[0]))
-        phase, is_planted = random.random(), "in2p3" in ends
-        other = next((end for end in ends if end in RTT_MS), "")
-        for cycle in range((HISTORY_S + until_s) // 10):
-            begin = first + cycle * CYCLE
-            due_s = (np.arange(20) + phase + random.random(20) / 3.0) * 0.5
-            for number, size in enumerate((100, 1000)):
-                sent_at = [begin + timedelta(seconds=at_s) for at_s in due_s[number::2].tolist()]
-                rtts = [
-                    None if is_planted and is_lost(name, size, at) else RTT_MS.get(other, 50.0) + random.exponential()
-                    for at in sent_at
-                ]
-                burst = burst_of(path, size, sent_at, rtts, is_tested=is_planted)
-                rows.append((begin + DELIVERED, burst))
-    return sorted(rows, key=lambda row: row[0])
-
-
-def is_lost(name, size, at):
-    """Requests sent while in2p3 is down; and a single one on a path later."""
-    is_stray = name == "in2p3 → slac" and size == 100 and STRAY <= at < STRAY + timedelta(seconds=0.9)
-    return DOWN <= at < UP or is_stray
-
-
-def burst_of(path, size, sent_at, rtts, *, is_tested):
-    """Packets sent during the throughput test are apart, as agents tell them."""
-    is_loaded = [is_tested and TEST[0] <= at < TEST[1] for at in sent_at]
-    is_loaded = [False] * len(rtts) if all(is_loaded) else is_loaded
-    own = [rtt for rtt, loaded in zip(rtts, is_loaded, strict=True) if not loaded]
-    received = sum(rtt is not None for rtt in own)
-    return Burst(
-        path_id=path.pk, packet_bytes=size, measured_at=sent_at[0], outcome="measured", sent=len(own),
-        received=received, duplicates=0, reordered=0, during_test=False, ttl=54 if received else None, rtts_ms=own,
-        loaded_rtts_ms=[rtt for rtt, loaded in zip(rtts, is_loaded, strict=True) if loaded] or None,
-    )  # fmt: skip
-
-
 @pytest.fixture
 def looks(monkeypatch):
     """The statements at each of LOOKS_S and after the end of the incident, with an evaluation every 10 to 30 s."""
-    rows, number, seen = plant(320), 0, []
-    for at_s in (-20, 20, 30, *LOOKS_S, 255, 265, 275, 285, 310):
-        now = DOWN + timedelta(seconds=at_s)
-        arrived = [burst for arrives_at, burst in rows[number:] if arrives_at < now]
-        number += len(arrived)
-        Burst.objects.bulk_create(arrived)
-        for site in Site.objects.all():
-            reported = {"accepted_at": now - timedelta(seconds=5), "agent_version": "1", "queued": 0, "dropped": 0}
-            AgentHealth.objects.update_or_create(site=site, defaults=reported)
-        evaluate(now)
-        at = now + timedelta(seconds=3)
-        gather.gather_due(at)
+    outage, seen = SiteOutage(UP, lambda name, at: TEST[0] <= at < TEST[1], STRAY), []
+    times_s = (-20, 20, 30, *LOOKS_S, 255, 265, 275, 285, 310)
+    for at_s, at in evaluate_at(outage.plant(320), times_s):
         if at_s in (*LOOKS_S, 310):
             monkeypatch.setattr("django.utils.timezone.now", lambda at=at: at)
             seen.append(look(at))
