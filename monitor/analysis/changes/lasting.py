@@ -73,7 +73,7 @@ def _first_end(packets: Floats, lost: Floats, back: _CameBack) -> tuple[int, flo
         since, few = packets[last + 1 :].cumsum(), lost[last + 1 :].cumsum()
         in_events = binomial.clustering(len(of_loss), np.count_nonzero(lost_then), of_loss.sum(), lost_then.sum())
         enough = -log(1.0 - CONFIDENCE) * max(binomial.dispersion([(of_loss, lost_then)]), float(in_events))
-        is_another = rise >= back.first and _bounds(of_loss, lost_then)[0] > back.most
+        is_another = back.least > 0.0 and rise >= back.first and _bounds(of_loss, lost_then)[0] > back.most
         is_proven = (
             (since > (0.0 if is_another else back.least))
             & (few <= USUAL_SHARE * ratio * since)
