@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from monitor.alerts.detect.past.minute_counts import MINUTE_S, MINUTES, MinuteCounts
+from monitor.alerts.detect.past.minute_counts import MINUTES, MinuteCounts
 from monitor.alerts.detect.route_effects import RouteEffect, recent_effects
 from monitor.analysis.routes.compare import RouteHops
 from monitor.archive.queries import for_alerts
@@ -144,7 +144,7 @@ class SourceOfWorker(StoredSource):
         self._minutes = MinuteCounts(lambda: list(Path.objects.in_use().values_list("pk", flat=True)))
 
     def recent_counts(self, until: datetime, step_s: float, steps: int) -> Columns:
-        if step_s % MINUTE_S or step_s * steps > MINUTES * MINUTE_S:
+        if step_s % for_alerts.MINUTE_S or step_s * steps > MINUTES * for_alerts.MINUTE_S:
             return for_alerts.recent_counts(until, step_s, steps)
         return self._minutes.steps(until, step_s, steps)
 

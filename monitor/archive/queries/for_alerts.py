@@ -36,6 +36,7 @@ DIRECTIONS = ("forward", "reverse")
 MOST_SIZES = 4
 """Sizes of blocks of a path whose series of runs have their full length."""
 
+MINUTE_S = 60
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 
@@ -74,18 +75,26 @@ def recent_counts(until: datetime, step_s: float, steps: int) -> Columns:
     most."""
     if step_s * steps > LONGEST_RAW.total_seconds():
         raise ValueError(f"{steps} steps of {step_s:g} s would scan raw bursts for more than a day")
-    names = ("path_id", "step", *COUNTS, *TIMES)
-    since = until - timedelta(seconds=step_s * steps)
-    return _columns("recent_counts", names, since=since, until=until, step_s=step_s)
+    columns = _counts_by_step(until - timedelta(seconds=step_s * steps), until, step_s)
+    columns["step"] = np.round((until.timestamp() - columns.pop("begins_s")) / step_s) - 1
+    return columns
 
 
 def minute_counts(since: datetime, until: datetime, path_ids: Sequence[int] | None = None) -> Columns:
-    """As `recent_counts` with `minute`, whole minutes since the epoch, instead of `step`; of these paths, or of all."""
+    """As `recent_counts` with `minute`, whole minutes since the epoch, instead of `step`; of these paths, or of all.
+    `since` is at a whole minute."""
     check_raw_period(since, until)
-    names = ("path_id", "minute", *COUNTS, *TIMES)
+    columns = _counts_by_step(since, until, MINUTE_S, path_ids)
+    columns["minute"] = columns.pop("begins_s") / MINUTE_S
+    return columns
+
+
+def _counts_by_step(since: datetime, until: datetime, step_s: float, path_ids: Sequence[int] | None = None) -> Columns:
+    """`path_id`, `begins_s`, `COUNTS` and `TIMES` of the steps since a moment; of these paths, or of all."""
+    names = ("path_id", "begins_s", *COUNTS, *TIMES)
     parts = {"of_paths": "" if path_ids is None else " AND path_id = ANY(%(path_ids)s::integer[])"}
     parameters = {} if path_ids is None else {"path_ids": array_text(path_ids)}
-    return _columns("minute_counts", names, parts, since=since, until=until, **parameters)
+    return _columns("recent_counts", names, parts, since=since, until=until, step_s=step_s, **parameters)
 
 
 def hourly_counts(since: datetime, until: datetime) -> Columns:

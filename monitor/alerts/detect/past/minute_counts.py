@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.archive.queries import for_alerts
-from monitor.archive.queries.for_alerts import COUNTS, TIMES, Columns
+from monitor.archive.queries.for_alerts import COUNTS, MINUTE_S, TIMES, Columns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Counts = NDArray[np.uint16] | NDArray[np.uint32]
 
-MINUTE_S = 60
 MINUTES = 60
 """Minutes that are kept, the running one included."""
 BLOCK = 5

@@ -1,10 +1,11 @@
--- One row for each path and step of step_s seconds, counted back from `until`, in which a burst of it began: counts of
+-- One row for each path and step of step_s seconds from `since` on, in which a burst of it began: its begin, counts of
 -- measured bursts, our own tests left out, packet sizes pooled; and when (seconds since the epoch) the newest burst was
 -- tried, was measured, was answered. Reads raw bursts. OFFSET 0 has the conditions worked out once a burst, not once an
 -- aggregate; date_part is in floating point, extract in decimal.
+-- The part of_paths is a condition on the path, or empty.
 SELECT
     path_id,
-    round(date_part('epoch', %(until)s::timestamptz - begins) / %(step_s)s) - 1 AS step,
+    date_part('epoch', begins) AS begins_s,
     count(*) FILTER (WHERE counts) AS bursts,
     sum(sent) FILTER (WHERE counts) AS sent,
     sum(received) FILTER (WHERE counts) AS received,
@@ -22,7 +23,7 @@ FROM (
         received > 0 OR coalesce(cardinality(array_remove(loaded_rtts_ms, NULL)), 0) > 0 AS was_answered,
         outcome = 'measured' AND NOT during_test AS counts
     FROM burst
-    WHERE measured_at >= %(since)s::timestamptz AND measured_at < %(until)s::timestamptz
+    WHERE measured_at >= %(since)s::timestamptz AND measured_at < %(until)s::timestamptz{of_paths}
     OFFSET 0
 ) AS raw
 GROUP BY path_id, begins
