@@ -90,7 +90,8 @@ class PathEstimate:
 def path_estimate(
     summary: PathSummary | None, tests: Sequence[ThroughputPoint], since: datetime, until: datetime
 ) -> PathEstimate | UnansweredPings | None:
-    """Estimate for a path; None where no ping was answered in the period, `UnansweredPings` where none is now."""
+    """Estimate for a path; None if no ping was answered in the period, `UnansweredPings` if those at its end were
+    not."""
     if summary is None or not summary.rtt_median_ms:
         return None
     present = present_pings(summary.path_id, summary.packet_bytes, until)
