@@ -178,7 +178,7 @@ class Replay:
         return reason is not None
 
     def _times(self, since: datetime, now: datetime) -> IncidentTimes:
-        """The times of the incidents so far, as `incidents.past_times`."""
+        """The times of the incidents so far, as `incidents.past_times`, on paths that are still measured."""
         times: dict[MeasureKind, list[PathTime]] = defaultdict(list)
         reverse = {(path.source, path.destination): path_id for path_id, path in self.scope.every.items()}
         for alarm in self.alarms:
@@ -186,8 +186,8 @@ class Replay:
                 continue
             ended_s = None if alarm.ended_at is None else alarm.ended_at.timestamp()
             for key in alarm.ever.keys() - alarm.accepted:
-                path, end_s = self.scope.every[key[0]], alarm.ended_s.get(key, ended_s)
-                if end_s is not None and end_s <= since.timestamp():
+                path, end_s = self.scope.every.get(key[0]), alarm.ended_s.get(key, ended_s)
+                if path is None or (end_s is not None and end_s <= since.timestamp()):
                     continue
                 for path_id in {key[0], reverse.get((path.destination, path.source), key[0])}:
                     time = PathTime(path_id, alarm.since_s[key], end_s or now.timestamp(), end_s is not None)

@@ -23,7 +23,7 @@ LEVELS_MS = (80.0, 100.0, 97.0, 112.0)
 def write_trace(file, seed, lost=(), samples=400):
     """Four levels with a change marked at each of CHANGES; a sample every four minutes."""
     random = np.random.default_rng(seed)
-    level = np.repeat(LEVELS_MS, np.diff([0, *CHANGES, samples]))
+    level = np.repeat(LEVELS_MS, np.diff([0, *CHANGES, 400]))[:samples]
     rtts_ms = level + random.exponential(0.3, samples)
     rtts_ms[list(lost)] = -1
     lines = [
@@ -91,6 +91,14 @@ def test_distant_changes_are_false_and_missed_marks_are_counted(folder):
     assert outcome.quiet().alarms == 2
     quiet = sum(scoring.quiet(trace.series.changed_at, 400).sum() for trace in outcome.traces)
     assert outcome.quiet().quiet_s == quiet * 240
+
+
+def test_a_series_that_ends_within_an_incident_leaves_the_others_to_go_on(folder):
+    write_trace(folder / "1.csv", 1, samples=200)
+
+    outcome = labelled.replay(labelled.load(folder), {})
+
+    assert (outcome.score.matched, outcome.score.missed) == (4, 0), "the short series has one of three changes"
 
 
 def test_no_sample_is_lost_when_the_clock_is_set_back(folder):
