@@ -52,14 +52,15 @@ class Shot:
         return self.page if self.screen == "light" else f"{self.page}-{self.screen}"
 
 
+OTHER_FAULTS = ("delay", "throughput")
+"""Faults beside the loss, which `grid`, `path` and `incident` show."""
 ON_EVERY_SCREEN = ("light", "dark", "phone")
 OF_LAB = (
     *(Shot("grid", screen, 900) for screen in ON_EVERY_SCREEN),
     *(Shot("path", screen, 900) for screen in ON_EVERY_SCREEN),
     *(Shot("path-at-rest", screen, 900) for screen in ("light", "dark")),
     *(Shot("incident", screen, 1180) for screen in ON_EVERY_SCREEN),
-    Shot("incident-delay", "light", 900),
-    Shot("incident-throughput", "light", 900),
+    *(Shot(f"{page}-{fault}", "light", 900) for fault in OTHER_FAULTS for page in ("grid", "path", "incident")),
     *(Shot("wall", screen, 800) for screen in ("light", "dark")),
     *(Shot("status", screen, 800) for screen in ON_EVERY_SCREEN),
     Shot("site", "dark", 860),
