@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import msgspec
@@ -31,13 +32,22 @@ class Outcome(StrEnum):
 
 
 class ProbeError(Exception):
-    """A measurement that failed: its outcome, and whether the failure is permanent, so that a retry cannot help."""
+    """A measurement that failed: its outcome, whether the failure is permanent, so that a retry cannot help, and the
+    figures of its result that are known all the same."""
 
     outcome: Outcome = Outcome.TOOL_FAILURE
     permanent: bool = False
 
-    def __init__(self, message: str, *, outcome: Outcome | None = None, permanent: bool | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        outcome: Outcome | None = None,
+        permanent: bool | None = None,
+        figures: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         super().__init__(message)
+        self.figures = figures
         if outcome is not None:
             self.outcome = outcome
         if permanent is not None:

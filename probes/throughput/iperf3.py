@@ -38,8 +38,8 @@ from probes.throughput.report import (
     ToolFailure,
     decode,
     listening_failed,
+    not_finished,
     peer_of,
-    progress,
     read_report,
     received_bytes,
 )
@@ -345,7 +345,7 @@ def _output(process: subprocess.Popen[bytes], deadline: Deadline, *, deadline_is
     except subprocess.TimeoutExpired:
         output = _stop(process)
         if deadline_is_failure:
-            raise ToolFailure(f"iperf3 did not finish within the time of the test: {progress(output)}") from None
+            raise not_finished(output) from None
     if process.returncode < 0 and deadline_is_failure:
         raise ToolFailure(f"iperf3 was killed by {signal.Signals(-process.returncode).name}")
     return output

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -84,7 +84,7 @@ def read_report(output: bytes, spec: ThroughputSpec, address: str, started_at: d
         message = str(report["error"])
         if message == CONTROL_CLOSED and spec.one_time_key is not None and "test_start" not in report.get("start", {}):
             raise NotPermitted(f"iperf3 to {address} port {spec.port}: {message} {WRONG_KEY}")
-        raise _to_error(message, address, spec.port)
+        raise _to_error(message, address, spec.port, _transferred(report))
     try:
         return _to_run(report, spec, address, started_at)
     except (KeyError, TypeError, IndexError, ValueError) as error:
@@ -105,14 +105,30 @@ def decode(output: bytes) -> Json:
     return report if error_line is None else {"error": error_line[1], **report}
 
 
-def progress(output: bytes) -> str:
-    """Describe the progress of a client that was stopped."""
+def not_finished(output: bytes) -> ToolFailure:
+    """The failure of a client that was stopped, with the bytes that it transferred and the seconds that took."""
     try:
-        intervals = decode(output).get("intervals", [])
+        report = decode(output)
     except ToolFailure:
-        intervals = []
-    sent_bytes = sum(interval["sum"]["bytes"] for interval in intervals)
-    return f"{sent_bytes:,} bytes transferred" if sent_bytes else "no data transferred"
+        report = {}
+    figures = _transferred(report)
+    transferred_bytes = figures.get("sent_bytes", figures.get("received_bytes"))
+    transferred = f"{transferred_bytes:,} bytes" if transferred_bytes else "no data"
+    return ToolFailure(f"iperf3 did not finish within the time of the test: {transferred} transferred", figures=figures)
+
+
+def _transferred(report: Json) -> dict[str, Any]:
+    """What a client that failed had transferred, as fields of its result; empty without any. A sender counts what it
+    wrote to its socket, more than what has arrived."""
+    sums = [interval["sum"] for interval in report.get("intervals", [])]
+    transferred_bytes = sum(part["bytes"] for part in sums)
+    if not transferred_bytes:
+        return {}
+    receives = report.get("start", {}).get("test_start", {}).get("reverse")
+    return {
+        "received_bytes" if receives else "sent_bytes": transferred_bytes,
+        "duration_s": sum(part["seconds"] for part in sums),
+    }
 
 
 def received_bytes(server_report: Json) -> int:
@@ -133,10 +149,11 @@ def listening_failed(server_report: Json) -> ProbeError | None:
     return ToolFailure(f"iperf3 server: {message}") if "listener" in message else None
 
 
-def _to_error(message: str, address: str, port: int) -> ProbeError:
+def _to_error(message: str, address: str, port: int, figures: Mapping[str, Any]) -> ProbeError:
     lowered = message.lower()
     outcome = next((outcome for text, outcome in ERROR_OUTCOMES if re.search(text, lowered)), Outcome.TOOL_FAILURE)
-    return OUTCOME_ERRORS.get(outcome, ToolFailure)(f"iperf3 to {address} port {port}: {message}")
+    failure = OUTCOME_ERRORS.get(outcome, ToolFailure)
+    return failure(f"iperf3 to {address} port {port}: {message}", figures=figures)
 
 
 def _to_run(report: Json, spec: ThroughputSpec, address: str, started_at: datetime) -> ThroughputRun:

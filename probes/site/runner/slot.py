@@ -130,6 +130,7 @@ class Slots:
             self._pause.wait(max(0.0, -self._late(slot).total_seconds()))
         if self._is_too_late(slot):
             return self._not_run(slot, Outcome.MISSED, self._why_late(slot))
+        started_at = self._now()
         try:
             with self._permit.client(kind, slot) as (spec, used), self._own_tests.running():
                 run = self._measure(kind, slot, spec)
@@ -137,7 +138,8 @@ class Slots:
                 used.bits = used.bits if bits is None else bits
                 return msgspec.structs.replace(run, target=slot.spec.address)
         except ProbeError as error:
-            return self._not_run(slot, error.outcome, str(error))
+            failed = kind.not_measured(slot.spec, started_at, error.outcome, str(error))
+            return msgspec.structs.replace(failed, **error.figures)
 
     def _measure(self, kind: SlotKind, slot: Slot, spec: Any) -> Any:
         """Measure. While there is time for a whole test, retry if the server does not listen yet (clocks differ) or is

@@ -401,7 +401,10 @@ class TimedProbe(ThroughputProbe):
         return super().run(spec, deadline)
 
 
-NOT_ENDED = ToolFailure("iperf3 did not finish within the time of the test: 9,000,000 bytes transferred")
+NOT_ENDED = ToolFailure(
+    "iperf3 did not finish within the time of the test: 9,000,000 bytes transferred",
+    figures={"sent_bytes": 9_000_000, "duration_s": 10.0},
+)
 
 
 @pytest.mark.parametrize("servers_clock_ahead_s", [0.0, 0.7])
@@ -424,7 +427,10 @@ def test_a_test_that_failed_on_its_own_was_not_missed(spool, own_tests, clock, l
     make_slots(spool, own_tests, clock, TimedProbe(clock, lasted_s, NOT_ENDED)).run(slot())
 
     (result,) = spooled(spool)
-    assert (result.result.outcome, result.result.detail) == (Outcome.TOOL_FAILURE, str(NOT_ENDED))
+    run = result.result
+    assert (run.outcome, run.detail) == (Outcome.TOOL_FAILURE, str(NOT_ENDED))
+    assert (run.sent_bytes, run.duration_s) == (9_000_000, 10.0)
+    assert run.started_at == NOW + timedelta(seconds=late_s), "when it began, as of every test"
 
 
 def test_slow_preparation_is_done_before_a_test_begins(spool, own_tests, clock, monkeypatch):

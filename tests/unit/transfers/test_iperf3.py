@@ -281,12 +281,27 @@ def test_a_test_without_data_is_not_0_bit_per_second():
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"),
-    [("client_terminated", "19,204,776 bytes transferred"), ("refused", "no data transferred")],
+    ("name", "reason", "sent_bytes"),
+    [("client_terminated", "19,204,776 bytes transferred", 19_204_776), ("refused", "no data transferred", None)],
 )
-def test_a_terminated_client_reports_its_progress(name, reason):
-    assert report.progress((FIXTURES / f"{name}.json").read_bytes()) == reason
-    assert report.progress(b"") == "no data transferred"
+def test_a_terminated_client_reports_its_progress(name, reason, sent_bytes):
+    output = (FIXTURES / f"{name}.json").read_bytes()
+
+    failure = report.not_finished(output)
+
+    assert str(failure).endswith(f": {reason}")
+    assert failure.figures.get("sent_bytes") == sent_bytes
+    assert failure.figures.get("duration_s") == (None if sent_bytes is None else pytest.approx(1.4976, abs=1e-4))
+    assert str(report.not_finished(b"")).endswith(": no data transferred")
+
+
+def test_a_receiver_that_was_terminated_reports_what_arrived():
+    report_json = fixture("client_terminated")
+    report_json["start"]["test_start"]["reverse"] = 1
+
+    failure = report.not_finished(json.dumps(report_json).encode())
+
+    assert failure.figures.keys() == {"received_bytes", "duration_s"}
 
 
 def test_lines_before_the_report_are_skipped():
