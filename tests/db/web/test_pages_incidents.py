@@ -17,6 +17,7 @@ from monitor.alerts.evidence.words import since as incident_since
 from monitor.alerts.incidents import actions, lifecycle
 from monitor.alerts.models import AuditRecord, Incident, QuietPeriod
 from monitor.alerts.notify.incident_text import subject
+from monitor.archive.models import Burst
 from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 from monitor.mesh.models import Group, Mesh, Site
@@ -221,6 +222,23 @@ class TestIncidentPage:
         assert re.search(r"loss < 0\.\d+% \(0 of 1,\d\d\d\) < 3% \(0 of 100\)", text(back))
         assert html.count("data-chart=") == 4
         assert re.search(r'"incidents": \[\{"t": \d+', html), "the onset is marked in the charts"
+
+    def test_each_band_of_the_rtt_chart_is_in_its_legend(self, page, paths):
+        path, back = paths["slac → cern"], paths["cern → slac"]
+        incident = lossy(path)
+        Burst.objects.filter(path_id=path.pk, measured_at__gte=NOW - 3 * MINUTE).delete()
+        make_bursts(path, [10] * 3, NOW - 3 * MINUTE)
+        Burst.objects.filter(
+            path_id=back.pk, measured_at__gte=NOW - 20 * MINUTE, measured_at__lt=NOW - HOUR / 6
+        ).delete()
+
+        html = page(f"/incidents/{incident.pk}/")
+
+        bands = {
+            key: set(re.findall(r'<span class="key ([a-z-]+)"></span>', keys)) - {"incident-span"}
+            for key, keys in re.findall(r'<ul class="keys" id="d(\d+)-rtt-keys".*?>(.*?)</ul>', html)
+        }
+        assert bands == {str(path.pk): {"all-lost"}, str(back.pk): {"no-data"}}
 
     def test_both_charts_have_the_same_steps(self, page, paths):
         incident = lossy(paths["slac → cern"])

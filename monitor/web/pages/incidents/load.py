@@ -23,7 +23,7 @@ from monitor.archive.queries.paths import measured_packet_sizes, path_series
 from monitor.mesh.document.alert_rules import is_on_anywhere
 from monitor.mesh.models import Group, Measurement, Mesh, Path, Site
 from monitor.mesh.queries import alerts, groups_of_sites, place_of
-from monitor.web.charts.marks import LabelledSpan, Spec, TimeAxis
+from monitor.web.charts.marks import Absence, LabelledSpan, Spec, TimeAxis
 from monitor.web.charts.series import loss_chart, rtt_chart
 from monitor.web.request import times
 
@@ -88,6 +88,16 @@ class IncidentDirectionView:
     @property
     def loss_key(self) -> str:
         return f"{self.key}-loss"
+
+    @property
+    def rtt_absences(self) -> tuple[Absence, ...]:
+        """Why the RTT chart has stretches without RTTs, for its legend."""
+        return _absences_in(self.rtt_chart)
+
+    @property
+    def loss_absences(self) -> tuple[Absence, ...]:
+        """Why the loss chart has stretches without a figure, for its legend."""
+        return _absences_in(self.loss_chart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +201,10 @@ def _direction(direction: Direction, window: TimeAxis) -> IncidentDirectionView:
         rtt_chart=rtt_chart(series, window),
         loss_chart=loss_chart(series, window, max(step_s, series.step_s)),
     )
+
+
+def _absences_in(chart: Spec) -> tuple[Absence, ...]:
+    return tuple(kind for kind in Absence if chart["datasets"].get(kind.style))
 
 
 def _smallest_packets(direction: Direction) -> int:
