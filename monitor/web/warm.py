@@ -42,7 +42,7 @@ def prepare() -> None:
 
 
 def warm_up() -> None:
-    """Load the grid of the first page, make the status page of many sites, and the files of interactive charts that are
+    """Load the grid of the first page, make the status page, and the files of interactive charts that are
     not there yet; all in threads beside the requests."""
     load_early(HttpRequest(), timezone.now(), is_shown=lambda: shows_sites(HttpRequest()))
     make_early()

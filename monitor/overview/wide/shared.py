@@ -51,6 +51,10 @@ class SharedResults(Generic[Key, Result]):
             self._load_beside(key, now, load)
         return result
 
+    def load_early(self, key: Key, now: datetime, load: Callable[[], Result]) -> None:
+        """Load a result in a thread before its first reader; readers who come then wait for it."""
+        self._load_beside(key, now, load)
+
     def clear(self) -> None:
         """Forget all results."""
         with self._lock:

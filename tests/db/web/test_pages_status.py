@@ -11,6 +11,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, get_resolver
+from django.utils import timezone
 
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.evaluate import evaluate
@@ -201,7 +202,7 @@ def test_the_time_before_a_mesh_was_measured_is_no_uptime(page, paths):
     # 5 of 15 minutes of one of four paths.
     assert lacks(re.search(r"<h3>slac.*?</p>", html, re.DOTALL)[0], "91.66%", "since 2026-11-21") == []
     [told, *_] = re.findall(r'aria-label="slac, last 90 days: ([^"]*)"', html)
-    assert told == "2026-11-21: incident, 8.3% of path time"
+    assert told == "2026-11-21 so far: incident, 8.3% of path time"
 
 
 def test_a_site_in_its_first_hour_has_a_bar_by_its_current_data(page, paths):
@@ -331,7 +332,7 @@ def test_status_needs_a_login_unless_public(client, paths, settings):
     client.force_login(person("vi", "viewer"))
     answer = client.get("/status/", **ELSEWHERE)
     assert answer.status_code == 200
-    assert answer.headers["Cache-Control"] == "private, max-age=30"
+    assert answer.headers["Cache-Control"] == "private, max-age=2"
     assert "vi" not in re.findall(r"\w+", answer.content.decode())
 
 
@@ -342,7 +343,7 @@ def test_a_public_status_is_the_same_for_all_and_cacheable(public, paths):
     first = anonymous.get("/status/", **ELSEWHERE)
     second = reader.get("/status/", **ELSEWHERE)
 
-    assert first.headers["Cache-Control"] == "public, max-age=30"
+    assert first.headers["Cache-Control"] == "public, max-age=2"
     assert "Cookie" not in first.headers.get("Vary", "") + second.headers.get("Vary", "")
     assert not first.cookies
     assert first.content == second.content
@@ -353,6 +354,32 @@ def test_a_kept_status_costs_no_query(public, paths, django_assert_num_queries):
 
     with django_assert_num_queries(0):
         assert Client().get("/status/", **ELSEWHERE).content == first
+
+
+def test_it_has_the_state_of_the_other_pages(client, public, paths, monkeypatch):
+    for path in paths.values():
+        make_bursts(path, [0] * 130, NOW - 130 * MINUTE)
+    freshness.note(RecurringWork.EVALUATION, NOW)
+    before = client.get("/status/", **ELSEWHERE).content.decode()
+    incident(paths["slac → cern"], NOW, None)
+    at = NOW + timedelta(seconds=3)
+    monkeypatch.setattr(timezone, "now", lambda: at)
+
+    html = client.get("/status/", **ELSEWHERE).content.decode()
+
+    assert "All 6 paths are normal" in before
+    assert "1 of 6 paths has problems" in client.get("/", HTTP_HOST="localhost").content.decode()
+    assert lacks(html, "1 of 6 paths has problems", f'as of <time datetime="{at.isoformat()}') == []
+
+
+def test_the_bar_of_the_running_hour_is_of_its_time_so_far(page, paths):
+    incident(paths["slac → cern"], NOW - 10 * MINUTE, NOW - 4 * MINUTE)
+
+    labels = dict(re.findall(r'aria-label="(\w+), today by hour: ([^"]*)"', page()))
+
+    # 6 of 30 minutes of one of four paths.
+    assert labels["slac"].startswith("12:00 UTC so far: incident, 5% of path time")
+    assert "so far" not in labels["fnal"]
 
 
 def test_a_public_status_opens_no_other_address(public, paths):

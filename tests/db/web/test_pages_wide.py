@@ -269,12 +269,15 @@ def test_sites_are_divided_into_sheets(fetch, make_wide):
     assert "1 to 25 of 102" in first
 
 
+def make_incident(path, at):
+    incident = Incident.objects.create(rule="loss", cause="x", opened_at=at, summary="loss")
+    fields = {"rule": "loss", "sentence": "loss 50%", "figures": {}}
+    IncidentPath.objects.create(incident=incident, path=path, added_at=at, since=at, **fields)
+
+
 def test_the_status_has_the_worst_sites_of_many(fetch, make_wide):
     paths = make_wide(102)
-    incident = Incident.objects.create(rule="loss", cause="x", opened_at=HOUR, summary="loss")
-    fields = {"rule": "loss", "sentence": "loss 50%", "figures": {}}
-    path = paths[name_of(101), name_of(100)]
-    IncidentPath.objects.create(incident=incident, path=path, added_at=HOUR, since=HOUR, **fields)
+    make_incident(paths[name_of(101), name_of(100)], HOUR)
     status.forget()
 
     html = fetch("/status/")
@@ -288,31 +291,27 @@ def test_the_status_has_the_worst_sites_of_many(fetch, make_wide):
 
 @pytest.fixture
 def kept_status(monkeypatch):
-    """The status page of many sites, made in the reader's own thread where it would be made beside."""
+    """The status page of many sites, whose bars are counted in the reader's own thread where they would be beside."""
     for module in (status, status.shares):
         monkeypatch.setattr(module, "SHARED_FROM_SITES", 20)
     monkeypatch.setattr(status.shares._earlier, "_load_beside", lambda key, now, load: None)
-    made = []
-    monkeypatch.setattr(status, "_make_beside", lambda: made.append(status._keep(status._made())))
+    monkeypatch.setattr(status.shares._counted, "_load_beside", status.shares._counted._loaded)
     status.forget()
-    yield made
+    yield
     status.forget()
 
 
-def test_an_older_status_of_many_sites_is_shown_while_a_newer_is_made(fetch, mesh, kept_status, monkeypatch):
-    clock = status.time.time()
-    monkeypatch.setattr(status.time, "time", lambda: clock)
-    first = fetch("/status/")
-    clock += status.KEPT_S + 1
+def test_older_bars_of_many_sites_say_as_of_when_beside_the_state_of_now(make_wide, kept_status):
+    make_wide(24)
+    began, until = NOW, NOW + timedelta(minutes=4, seconds=59)
 
-    assert fetch("/status/") == first
-    assert len(kept_status) == 1
-    clock += status.KEPT_S - 1
-    fetch("/status/")
-    assert len(kept_status) == 1, "the newer page is young"
-    clock += status.SHOWN_S + 1
-    fetch("/status/")
-    assert len(kept_status) == 1, "a page of long ago is not shown"
+    counted = [status.load_status(at).counted_at for at in (began, began + timedelta(seconds=29), until, until)]
+    make_incident(Path.objects.order_by("id")[0], until)
+    shown = status.load_status(until + timedelta(seconds=1))
+
+    assert counted == [began, began, began, until]
+    assert (shown.counted_at, len(shown.open)) == (until, 1)
+    assert status.load_status(until + timedelta(minutes=5)).counted_at == until + timedelta(minutes=5)
 
 
 def test_a_status_with_kept_earlier_bars_is_that_of_counting_all(make_wide, kept_status, monkeypatch):
@@ -334,8 +333,8 @@ def test_a_status_with_kept_earlier_bars_is_that_of_counting_all(make_wide, kept
     monkeypatch.setattr(status.shares, "SHARED_FROM_SITES", 1000)
     counted = status.load_status(NOW)
 
-    assert kept.earlier_at == NOW - timedelta(minutes=70)
-    assert counted.earlier_at is None
+    assert (kept.counted_at, kept.earlier_at) == (NOW, NOW - timedelta(minutes=70))
+    assert (counted.counted_at, counted.earlier_at) == (None, None)
     assert kept.sites == counted.sites
     assert "of data received" in counted.sites[0].hours.sentence
 

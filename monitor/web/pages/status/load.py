@@ -7,11 +7,9 @@ incidents are named by the sites of their paths and the symptom of their rule, n
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-
-import numpy as np
 
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, Trouble
@@ -21,11 +19,9 @@ from monitor.alerts.incidents.gravest import active_findings, gravest_first
 from monitor.alerts.incidents.queries import incidents_between
 from monitor.alerts.models import Incident, QuietPeriod
 from monitor.analysis import figures
-from monitor.archive.queries.path_states import PathState
 from monitor.archive.upkeep import freshness
-from monitor.mesh.models import Group, Mesh, Path, Site
+from monitor.mesh.models import Group, Mesh, Site
 from monitor.overview.mesh_state import MeshState, load_mesh_state
-from monitor.overview.path_conditions import conditions_at
 from monitor.web.pages.status.bars import Bars, UptimeBar, draw
 from monitor.web.pages.status.shares import StepShares, load_shares
 
@@ -34,6 +30,8 @@ HOURS = 24
 PAST_DAYS = 14
 MOST_PAST = 100
 MOST_SITES = 100
+SO_FAR = " so far"
+"""After the name of the running day and hour, whose shares are of the time that has passed."""
 MOST_NAMED = 4
 """Sites by name in the place of an incident; the others are counted."""
 
@@ -87,22 +85,25 @@ class SiteUptime:
 
 @dataclass(frozen=True, slots=True)
 class _Sites:
-    """The sites that are listed, of so many; `earlier_at` as in `SiteShares`."""
+    """The sites that are listed, of so many; `at` and `earlier_at` as in `SiteShares`."""
 
     listed: tuple[SiteUptime, ...]
     number: int
+    at: datetime | None
     earlier_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class StatusView:
-    """The status page. `earlier_at` is when the bars of earlier days and hours were counted; None where that is now."""
+    """The status page. `counted_at` is when the bars and the uptime were counted, `earlier_at` when the bars of earlier
+    days and hours were; None where that is now."""
 
     mesh_name: str
     state: str
     style: str
     sites: tuple[SiteUptime, ...]
     all_sites: int
+    counted_at: datetime | None
     earlier_at: datetime | None
     open: tuple[PublicIncident, ...]
     past: tuple[PublicIncident, ...]
@@ -129,6 +130,7 @@ def load_status(now: datetime) -> StatusView:
         style=state.style,
         sites=sites.listed,
         all_sites=sites.number,
+        counted_at=sites.at,
         earlier_at=sites.earlier_at,
         open=tuple(_public(row) for row in state.incidents),
         past=tuple(past[:MOST_PAST]),
@@ -165,82 +167,36 @@ def _sites(state: MeshState, now: datetime) -> _Sites:
     days = [midnight - timedelta(days=number) for number in range(DAYS - 1, -1, -1)]
     hours = [midnight + timedelta(hours=number) for number in range(now.astimezone(UTC).hour + 1)]
     shares = load_shares(days, hours, now)
-    since_of, by_day, by_hour = shares.since, shares.days, shares.hours
-    begun = [site_id for site_id, since in since_of.items() if since >= hours[-1]]
-    for site_id, share in _current_shares(begun, now).items():
-        by_day.measured[site_id, midnight] = by_hour.measured[site_id, hours[-1]] = share
     troubled = Counter(site for incident in state.incidents for site in _sites_of(incident))
     every_site = list(Site.objects.in_use().values_list("id", "name", "title"))
-    uptime = _uptimes([site_id for site_id, _, _ in every_site], days, by_day, since_of, now)
 
     def order(site: tuple[int, str, str]) -> tuple[int, float]:
-        ratio = uptime[site[0]]
+        ratio = shares.uptime.get(site[0])
         return -troubled[site[1]], 2.0 if ratio is None else ratio
 
     listed = every_site if len(every_site) <= MOST_SITES else sorted(every_site, key=order)[:MOST_SITES]
+    day_names = [f"{at:%Y-%m-%d}{SO_FAR if at == days[-1] else ''}" for at in days]
+    hour_names = [f"{at:%H:%M} UTC{SO_FAR if at == hours[-1] else ''}" for at in hours]
     sites = []
     for site_id, name, title in listed:
-        daily = [_bar(site_id, at, f"{at:%Y-%m-%d}", by_day) for at in days]
-        hourly = [_bar(site_id, at, f"{at:%H:%M} UTC", by_hour) for at in hours]
+        daily = [_bar(site_id, at, day, shares.days) for at, day in zip(days, day_names, strict=True)]
+        hourly = [_bar(site_id, at, hour, shares.hours) for at, hour in zip(hours, hour_names, strict=True)]
         sites.append(
             SiteUptime(
                 name,
                 title,
                 draw(daily, f"{name}, last {DAYS} days", DAYS),
                 draw(hourly, f"{name}, today by hour", HOURS),
-                uptime[site_id],
-                _period(since_of.get(site_id), days[0]),
+                shares.uptime.get(site_id),
+                _period(shares.since.get(site_id), days[0]),
                 troubled[name],
             )
         )
-    return _Sites(tuple(sites), len(every_site), shares.earlier_at)
-
-
-def _current_shares(site_ids: Sequence[int], now: datetime) -> dict[int, float]:
-    """The share of the paths from each site with current data, for sites in their first hour: only whole hours have
-    counts of planned measurements. Sites whose paths all wait for their first results are left out."""
-    if not site_ids:
-        return {}
-    sources = dict(Path.objects.filter(source__site__in=site_ids, retired_at=None).values_list("id", "source__site_id"))
-    states: dict[int, list[PathState]] = defaultdict(list)
-    for path_id, condition in conditions_at(now, sources).items():
-        if condition.state is not PathState.AWAITED:
-            states[sources[path_id]].append(condition.state)
-    return {site_id: 1.0 - of_site.count(PathState.NO_DATA) / len(of_site) for site_id, of_site in states.items()}
+    return _Sites(tuple(sites), len(every_site), shares.at, shares.earlier_at)
 
 
 def _bar(site_id: int, at: datetime, name: str, shares: StepShares) -> UptimeBar:
     return UptimeBar(at, name, shares.incident.get((site_id, at), 0.0), shares.measured.get((site_id, at)))
-
-
-def _uptimes(
-    site_ids: Sequence[int],
-    days: Sequence[datetime],
-    shares: StepShares,
-    since_of: Mapping[int, datetime],
-    now: datetime,
-) -> dict[int, float | None]:
-    """Of each site the mean share without incidents over the time with measurements: time without any is neither up
-    nor down."""
-    row = {site_id: number for number, site_id in enumerate(site_ids)}
-    column = {at: number for number, at in enumerate(days)}
-    incident, measured = np.zeros((len(row), len(column))), np.zeros((len(row), len(column)))
-    for filled, ratios in ((incident, shares.incident), (measured, shares.measured)):
-        for (site_id, at), ratio in ratios.items():
-            if site_id in row and at in column:
-                filled[row[site_id], column[at]] = ratio
-    begins_s = np.array([at.timestamp() for at in days])
-    since_s = np.array([since_of.get(site_id, now).timestamp() for site_id in site_ids]).reshape(-1, 1)
-    lengths_s = np.minimum(begins_s + timedelta(days=1).total_seconds(), now.timestamp()) - np.maximum(
-        begins_s, since_s
-    )
-    lengths_s = np.maximum(lengths_s, 1.0)
-    measured_s = (lengths_s * np.where(incident > 0.0, 1.0, measured)).sum(axis=1).tolist()
-    down_s = (lengths_s * incident).sum(axis=1).tolist()
-    return {
-        site_id: None if measured_s[number] == 0.0 else 1.0 - down_s[number] / measured_s[number]
-        for site_id, number in row.items()
-    }
 
 
 def _period(since: datetime | None, first_day: datetime) -> str:

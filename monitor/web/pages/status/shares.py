@@ -1,15 +1,18 @@
 """The shares of sites on the status page: path time with an open incident, and planned measurements that arrived.
 
-In: the days and the hours that have bars, and the time. Out: `SiteShares`. Of many sites, those of days and hours that
-ended some time ago are shared by all readers for some minutes: 1,000 sites with 100 paths each have nine million
-summaries of 90 days.
+In: the days and the hours that have bars, and the time. Out: `SiteShares`. Of many sites, the shares are counted by a
+thread while all readers get the last, and those of days and hours that ended some time ago seldom: 1,000 sites with
+100 paths each have nine million summaries of 90 days.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+
+import numpy as np
 
 from monitor.archive.queries.operation.uptime import (
     MeasuredShare,
@@ -18,11 +21,14 @@ from monitor.archive.queries.operation.uptime import (
     measured_shares,
     measured_since,
 )
-from monitor.mesh.models import Site
+from monitor.archive.queries.path_states import PathState
+from monitor.mesh.models import Path, Site
+from monitor.overview.path_conditions import conditions_at
 from monitor.overview.wide.losses import SHARED_FROM_SITES
 from monitor.overview.wide.shared import SharedResults
 
 Key = tuple[int, datetime]
+NEW_FOR, SHOWN_FOR = timedelta(seconds=30), timedelta(minutes=5)
 EARLIER_NEW_FOR, EARLIER_SHOWN_FOR = timedelta(minutes=10), timedelta(days=1)
 """Results that arrive late change the earlier days and hours, seldom; the page says as of when they are."""
 
@@ -37,12 +43,15 @@ class StepShares:
 
 @dataclass(frozen=True, slots=True)
 class SiteShares:
-    """The shares of days and of hours, and when each site began to be measured. `earlier_at` is when those of earlier
-    days and hours were counted; None where that is now."""
+    """The shares of days and of hours, when each site began to be measured, and its uptime: the share of the measured
+    path time without an open incident, None where nothing was measured. `at` is when the shares of the last two
+    days and hours were counted, `earlier_at` when those before; None where that is now."""
 
     since: dict[int, datetime]
     days: StepShares
     hours: StepShares
+    uptime: dict[int, float | None]
+    at: datetime | None
     earlier_at: datetime | None
 
 
@@ -58,6 +67,7 @@ class _Earlier:
     hours: list[MeasuredShare]
 
 
+_counted: SharedResults[None, SiteShares] = SharedResults(new_for=NEW_FOR, shown_for=SHOWN_FOR, is_large=lambda _: True)
 _earlier: SharedResults[None, _Earlier] = SharedResults(
     new_for=EARLIER_NEW_FOR, shown_for=EARLIER_SHOWN_FOR, is_large=lambda _: True
 )
@@ -65,26 +75,38 @@ _earlier: SharedResults[None, _Earlier] = SharedResults(
 
 def load_shares(days: Sequence[datetime], hours: Sequence[datetime], now: datetime) -> SiteShares:
     """The shares of these days and hours; the last of both is running."""
-    midnight, running = days[-1], hours[-1]
     if Site.objects.in_use().count() < SHARED_FROM_SITES:
-        since = measured_since()
-        daily = measured_shares(UptimeStep.DAY, days[0], midnight, now)
-        hourly = measured_shares(UptimeStep.HOUR, hours[0], running + timedelta(hours=1), now)
-        earlier_at = None
-    else:
-        kept = _earlier.get(None, now, lambda: _load_earlier(days, hours, now))
-        since, earlier_at = kept.since, kept.at
-        day, hour = max(kept.until_day, days[0]), max(kept.until_hour, hours[0])
-        daily = [share for share in kept.days if share.at >= days[0]]
-        daily += measured_shares(UptimeStep.DAY, day, midnight, now)
-        hourly = [share for share in kept.hours if share.at >= hours[0]]
-        hourly += measured_shares(UptimeStep.HOUR, hour, running + timedelta(hours=1), now)
-    return SiteShares(
-        since,
-        StepShares(_incident(UptimeStep.DAY, days, since, now), _ratios([*daily, *_of_day(hourly, midnight)])),
-        StepShares(_incident(UptimeStep.HOUR, hours, since, now), _ratios(hourly)),
-        earlier_at,
-    )
+        daily = measured_shares(UptimeStep.DAY, days[0], days[-1], now)
+        hourly = measured_shares(UptimeStep.HOUR, hours[0], hours[-1] + timedelta(hours=1), now)
+        return _shares(days, hours, now, measured_since(), daily, hourly)
+    return _counted.get(None, now, lambda: _count_of_many(days, hours, now))
+
+
+def _count_of_many(days: Sequence[datetime], hours: Sequence[datetime], now: datetime) -> SiteShares:
+    """Those of many sites, by what was counted some minutes ago of the earlier days and hours."""
+    kept = _earlier.get(None, now, lambda: _load_earlier(days, hours, now))
+    day, hour = max(kept.until_day, days[0]), max(kept.until_hour, hours[0])
+    daily = [share for share in kept.days if share.at >= days[0]]
+    daily += measured_shares(UptimeStep.DAY, day, days[-1], now)
+    hourly = [share for share in kept.hours if share.at >= hours[0]]
+    hourly += measured_shares(UptimeStep.HOUR, hour, hours[-1] + timedelta(hours=1), now)
+    return replace(_shares(days, hours, now, kept.since, daily, hourly), at=now, earlier_at=kept.at)
+
+
+def _shares(
+    days: Sequence[datetime],
+    hours: Sequence[datetime],
+    now: datetime,
+    since: dict[int, datetime],
+    daily: Sequence[MeasuredShare],
+    hourly: Sequence[MeasuredShare],
+) -> SiteShares:
+    by_day = StepShares(_incident(UptimeStep.DAY, days, since, now), _ratios([*daily, *_of_day(hourly, days[-1])]))
+    by_hour = StepShares(_incident(UptimeStep.HOUR, hours, since, now), _ratios(hourly))
+    begun = [site_id for site_id, began_at in since.items() if began_at >= hours[-1]]
+    for site_id, share in _current_shares(begun, now).items():
+        by_day.measured[site_id, days[-1]] = by_hour.measured[site_id, hours[-1]] = share
+    return SiteShares(since, by_day, by_hour, _uptimes(days, by_day, since, now), at=None, earlier_at=None)
 
 
 def _load_earlier(days: Sequence[datetime], hours: Sequence[datetime], now: datetime) -> _Earlier:
@@ -96,7 +118,47 @@ def _load_earlier(days: Sequence[datetime], hours: Sequence[datetime], now: date
 
 def forget() -> None:
     """Count everything anew for the next reader."""
+    _counted.clear()
     _earlier.clear()
+
+
+def _current_shares(site_ids: Sequence[int], now: datetime) -> dict[int, float]:
+    """The share of the paths from each site with current data, for sites in their first hour: only whole hours have
+    counts of planned measurements. Sites whose paths all wait for their first results are left out."""
+    if not site_ids:
+        return {}
+    sources = dict(Path.objects.filter(source__site__in=site_ids, retired_at=None).values_list("id", "source__site_id"))
+    states: dict[int, list[PathState]] = defaultdict(list)
+    for path_id, condition in conditions_at(now, sources).items():
+        if condition.state is not PathState.AWAITED:
+            states[sources[path_id]].append(condition.state)
+    return {site_id: 1.0 - of_site.count(PathState.NO_DATA) / len(of_site) for site_id, of_site in states.items()}
+
+
+def _uptimes(
+    days: Sequence[datetime], shares: StepShares, since_of: Mapping[int, datetime], now: datetime
+) -> dict[int, float | None]:
+    """Of each site the mean share without incidents over the time with measurements: time without any is neither up
+    nor down."""
+    row = {site_id: number for number, site_id in enumerate(since_of)}
+    column = {at: number for number, at in enumerate(days)}
+    incident, measured = np.zeros((len(row), len(column))), np.zeros((len(row), len(column)))
+    for filled, ratios in ((incident, shares.incident), (measured, shares.measured)):
+        for (site_id, at), ratio in ratios.items():
+            if site_id in row and at in column:
+                filled[row[site_id], column[at]] = ratio
+    begins_s = np.array([at.timestamp() for at in days])
+    since_s = np.array([since.timestamp() for since in since_of.values()]).reshape(-1, 1)
+    lengths_s = np.minimum(begins_s + timedelta(days=1).total_seconds(), now.timestamp()) - np.maximum(
+        begins_s, since_s
+    )
+    lengths_s = np.maximum(lengths_s, 1.0)
+    measured_s = (lengths_s * np.where(incident > 0.0, 1.0, measured)).sum(axis=1).tolist()
+    down_s = (lengths_s * incident).sum(axis=1).tolist()
+    return {
+        site_id: None if measured_s[number] == 0.0 else 1.0 - down_s[number] / measured_s[number]
+        for site_id, number in row.items()
+    }
 
 
 def elapsed_s(at: datetime, length: timedelta, since: datetime, now: datetime) -> float:
