@@ -101,6 +101,29 @@ def test_silence_within_the_current_rtt_is_not_a_pause():
     assert len(diagnose(recorded_by_second(short)).pauses) > 3
 
 
+def dropping_queue(seconds):
+    """A link of 50 Mbit/s and 50 ms whose queue of 9 ms drops every 8 s, when the window of CUBIC has filled it: each
+    loss cuts the window to 0.7 of that, and the link is idle in part until the window has grown back to 312,500 B."""
+    link_bytes_s, idle_s, full_bytes = 50e6 / 8, 0.05, 368_000.0
+    rows = []
+    for second in range(seconds):
+        since_loss = (second - 2) % 8
+        is_start = second < 2
+        cwnd = 60_000.0 * 2**second if is_start else full_bytes * (0.7 + 0.3 * since_loss / 7)
+        rate = min(link_bytes_s, cwnd / idle_s)
+        loses = not is_start and since_loss == 7
+        rows.append((round(rate), 12 if loses else 0, round(cwnd), max(1000 * idle_s, 1000 * cwnd / link_bytes_s)))
+    return recorded_by_second(rows)
+
+
+@pytest.mark.parametrize(("seconds", "losses"), [(25, 2), (33, 3)])
+def test_a_queue_shows_at_the_third_loss_in_seconds(seconds, losses):
+    diagnosis = diagnose(dropping_queue(seconds))
+
+    assert diagnosis.signs.later_loss_events == losses
+    assert (diagnosis.verdict is Verdict.BOTTLENECK_QUEUE) == (losses == 3), diagnosis.sentence
+
+
 def test_losses_in_seconds_never_show_a_policer():
     """Writes of 1.31 MB make the rates between losses exactly equal on any path."""
     rows = [(9_175_040, 12 if second % 3 == 2 else 0, 1_000_000, 100.0) for second in range(30)]
