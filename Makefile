@@ -26,17 +26,28 @@ system-test: ## add the system packages that the tests need, where it may
 run: setup system ## five sites measuring each other on this machine; prints the address of the page. PORT=8001 DATA=DIR LAB=SCENARIO
 	@exec $(BIN)/python manage.py up --lab $(LAB) $(if $(PORT),--port $(PORT)) $(if $(DATA),--data "$(DATA)")
 
+# What mostly waits, stacks and timed packets, runs beside what computes, which yields to it. With -Otarget make shows the
+# output of each target once that ends; a failure stops no other tests.
+BESIDE := $(MAKE) --no-print-directory -k -j2 -Otarget
+each = status=0; for target in $(1); do $(MAKE) --no-print-directory $$target || status=1; done; exit $$status
+
 test: setup system-test ## the whole test suite but the tests of TimescaleDB, database and namespaces included
-	@status=0; $(MAKE) --no-print-directory test-most || status=1; $(MAKE) --no-print-directory test-net || status=1; exit $$status
+	+@$(BESIDE) test-waiting test-most
 
-test-most: setup system-test  # the whole job runs on TimescaleDB
-	$(BIN)/python -m tests.repeat most tests --ignore=tests/net --ignore=tests/e2e/test_whole_job.py -n 4 --dist loadfile --no-loadscope-reorder --durations=15
+test-waiting:  # packets are timed without a stack beside them
+	+@$(call each,test-e2e test-net)
 
-test-net: setup system-test  # after the others: these mostly wait, and time packets; the longest file is the first
+test-e2e: setup system-test  # the whole job runs on TimescaleDB
+	$(BIN)/python -m tests.repeat e2e tests/e2e --ignore=tests/e2e/pages --ignore=tests/e2e/test_whole_job.py -n 4 --dist loadfile --no-loadscope-reorder --durations=15
+
+test-net: setup system-test  # the longest file is the first
 	$(BIN)/python -m tests.repeat net tests/net -n 4 --dist loadfile --no-loadscope-reorder --durations=15
 
+test-most: setup system-test  # all but test-e2e and test-net
+	nice -n 10 $(BIN)/python -m tests.repeat most tests --ignore=tests/net --ignore=tests/e2e/lab --ignore-glob='tests/e2e/test_*.py' -n 2 --dist loadfile --no-loadscope-reorder --durations=15
+
 test-timescale: setup system-test ## the database tests and the whole job on TimescaleDB
-	$(BIN)/python -m tests.timescale
+	nice -n 10 $(BIN)/python -m tests.timescale
 
 test-faults: setup system-test ## outages of ten minutes, twenty rounds of kill -9, clocks set, disks full; half an hour
 	SOUNDINGS_TEST_FAULTS=whole $(BIN)/python -m pytest -m "long or not long" tests/e2e/lab/test_faults_*.py tests/e2e/test_faults_many.py tests/e2e/test_full_disk.py \
@@ -58,26 +69,25 @@ test-compose: setup ## docker-compose.yml on a Docker engine of its own, as root
 lint: setup ## style, types and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy $(if $(CI),--cache-dir=/dev/null)
 	$(BIN)/lint-imports
 
-# What waits for the network runs beside what computes. With -j make shows each target's output once that ends; a
-# failure stops no other tests.
 check: ## what CI runs: style, types, all tests, those of the database on TimescaleDB too
 	@$(MAKE) --no-print-directory system-test
-	@$(MAKE) --no-print-directory -j2 -Otarget setup timescale
-	@$(MAKE) --no-print-directory -j2 -Otarget lint collect
-	@status=0; $(MAKE) --no-print-directory test-most || status=1; \
-	    $(MAKE) --no-print-directory -k -j2 -Otarget test-net test-timescale-beside || status=1; exit $$status
+	+@$(BESIDE) setup timescale
+	+@$(BESIDE) check-waiting check-computing
+
+check-waiting:
+	+@$(call each,collect test-waiting)
+
+check-computing:
+	+@$(call each,lint test-most test-timescale)
 
 collect: setup system-test  # once, so that not each worker of the tests compiles them all
 	$(BIN)/python -m pytest tests --collect-only -q >/dev/null
 
 timescale: system-test  # a folder with the database
 	@bash scripts/timescale.sh .cache/timescale
-
-test-timescale-beside: setup system-test  # so that it disturbs no timed packet
-	nice -n 10 $(BIN)/python -m tests.timescale
 
 bench: setup system-test ## benchmarks, side by side with the usual tools, as ratios
 	$(BIN)/python -m tests.bench
@@ -140,4 +150,4 @@ pins: setup ## whether the pinned packages have wheels for Python 3.11 to 3.13 o
 lock: setup ## pin the requirements anew, with hashes and without addresses
 	bash scripts/lock.sh $(BIN)
 
-.PHONY: help setup system system-test run test test-most test-net test-timescale test-timescale-beside timescale collect test-ha test-compose test-stamp test-faults test-grafana lint check bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit dist deb test-deb test-install test-upgrade pins lock
+.PHONY: help setup system system-test run test test-most test-waiting test-e2e test-net test-timescale timescale collect test-ha test-compose test-stamp test-faults test-grafana lint check check-waiting check-computing bench bench-archive bench-alerts bench-trace bench-faults reproduce causes routes screenshots reference audit dist deb test-deb test-install test-upgrade pins lock
