@@ -287,6 +287,20 @@ def test_on_demand_tests_are_said_not_to_count(page, path):
     assert lacks(text, "median of 1 of 1 tests, 1 test on demand", "1 test measured: 94 Mbit/s; 1 test on demand") == []
 
 
+def test_the_tile_of_throughput_has_the_newest_rate_beside_the_median(page, path):
+    burst(path, NOW - 55 * MINUTE, *[10.0] * 10)
+    throughput(path, NOW - 50 * MINUTE, 20e6)
+    assert "; newest" not in page("?period=hour"), "it is the median"
+    for minutes, rate in ((40, 21e6), (30, 22e6), (20, 3e6)):
+        throughput(path, NOW - minutes * MINUTE, rate)
+    throughput(path, NOW - 15 * MINUTE, None)
+    throughput(path, NOW - 12 * MINUTE, 50e6, protocol="udp")
+
+    assert lacks(page("?period=hour"), "20.5 Mbit/s", "median of 4 of 5 tests; newest 3 Mbit/s, ", "12:10 UTC") == []
+    throughput(path, NOW - 10 * MINUTE, 1e6, test="on-demand")
+    assert lacks(page("?period=hour"), "1 test on demand or of sweeps not counted; newest 1 Mbit/s") == []
+
+
 def test_a_sentence_tells_gaps_and_total_loss(page, path):
     for minute in range(30):
         if minute < 20:

@@ -128,6 +128,13 @@ class PathView:
         return "" if self.summary is None else loss_ground(self.summary)
 
     @property
+    def newest_of_several(self) -> ThroughputPoint | None:
+        """The newest measured TCP test, where the median is of several or leaves it out; those of sweeps aside."""
+        measured = [test for test in self.latest_tests if test.protocol == "tcp" and test.throughput_bps is not None]
+        is_alone = self.throughput is not None and self.throughput.measured == 1 and len(measured) == 1
+        return None if is_alone or not measured else measured[0]
+
+    @property
     def routes_from_incidents(self) -> bool:
         """Whether the period is too long to read the TTL of each burst."""
         return self.shown.length > LONGEST_RAW
