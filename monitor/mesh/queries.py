@@ -154,11 +154,18 @@ def intervals_s(kind: KindName) -> dict[int, int]:
 
 
 def ping_parameters(path_ids: Iterable[int]) -> list[tuple[int, dict[str, Any]]]:
-    """The parameters of the tests that ping these paths, with the path."""
+    """The parameters of the tests whose packets are the bursts of these paths, with the path: a kind that stands in for
+    pings only where there are none."""
     tests = Measurement.objects.filter(
         retired_at=None, path__in=set(path_ids), test__kind__in=KindName.PING.alternatives
     )
-    return list(tests.order_by("path_id", "test_id").values_list("path_id", "test__parameters"))
+    rows = list(tests.order_by("path_id", "test_id").values_list("path_id", "test__kind", "test__parameters"))
+    pinged = {path_id for path_id, kind, _ in rows if not MESH_KINDS[kind].stands_in_for_pings}
+    return [
+        (path_id, parameters)
+        for path_id, kind, parameters in rows
+        if path_id not in pinged or not MESH_KINDS[kind].stands_in_for_pings
+    ]
 
 
 def sizes_sent(packet_bytes: Sequence[int] | int | None) -> Sequence[int]:
