@@ -341,7 +341,9 @@ def _close_ended(
     for incident in lasting:
         rows = [row for row in incident.paths.all() if not row.is_over]
         reasons = {
-            (row.path_id, row.rule): reason_for_end(row.path_id, str(row.path), row.rule, row.figures, snapshot, scope)
+            (row.path_id, row.rule): reason_for_end(
+                row.path_id, str(row.path), row.rule, lasting_state.figures_at_end(row), snapshot, scope
+            )
             for row in rows
         }
         over = {key: reason for key, reason in reasons.items() if reason is not None}

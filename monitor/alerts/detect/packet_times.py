@@ -246,23 +246,26 @@ def outage_end(packets: Packets, bad_s: float) -> Edge | None:
 
 
 def last_answered_s(bursts: BurstColumns, spacing: Spacing) -> float | None:
-    """When the last packet with a reply was sent; None without any."""
-    answered = np.flatnonzero(bursts.received > 0)
-    if not len(answered):
+    """When the last packet with a reply was sent; None without any. Bursts of several sizes overlap: that which began
+    last need not have it."""
+    answered = bursts.where(bursts.received > 0)
+    if not len(answered.at_s):
         return None
-    newest = answered[bursts.at_s[answered].argmax()]
-    numbers = np.flatnonzero(~np.isnan(bursts.rtts_ms[newest]))
-    return float(bursts.at_s[newest] + spacing.least_s * (numbers[-1] if len(numbers) else 0))
+    number = np.arange(answered.rtts_ms.shape[1])
+    last = np.where(np.isnan(answered.rtts_ms), 0, number).max(axis=1, initial=0)
+    return float((answered.at_s + spacing.least_s * last).max())
 
 
 def last_replies(last_bursts: Mapping[int, datetime]) -> dict[int, datetime]:
-    """When the last packet with a reply was sent, by path, where that was in a burst that began at this time, or during
-    a throughput test soon after: the last reply wherever it is stated. Three queries, none without paths."""
+    """When the last packet with a reply was sent, by path, where that was in a burst that began at this time, or in one
+    that had not ended by then, or during a throughput test soon after: the last reply wherever it is stated. Three
+    queries, none without paths."""
     if not last_bursts:
         return {}
     spacing = spacings(last_bursts)
+    longest_s = max((of.packets * of.most_s for of in spacing.values()), default=0.0)
     since, until = min(last_bursts.values()), max(last_bursts.values()) + timedelta(microseconds=1)
-    bursts = bursts_around(list(last_bursts), since, until)
+    bursts = bursts_around(list(last_bursts), since - timedelta(seconds=longest_s), until)
     last_s = {
         path_id: last_answered_s(bursts.where(bursts.path_id == path_id), of_path)
         for path_id, of_path in spacing.items()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 from django.db.models import Q
@@ -21,6 +22,7 @@ from monitor.alerts.detect.packet_times import SAME_S, BurstsKey, EndedOutage, P
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding
+from monitor.alerts.detect.rules.reach import FIRST_REPLY
 from monitor.alerts.detect.silence import silent_since
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.detect.troubles import LOSS_EFFECTS, LastingIncident, lasting_keys
@@ -158,13 +160,12 @@ def last_replies(lasting: Sequence[Incident], snapshot: Snapshot) -> dict[int, d
 def ended_outages(
     lasting: Sequence[Incident], snapshot: Snapshot, bursts: Mapping[BurstsKey, PathBursts]
 ) -> dict[int, EndedOutage]:
-    """The outages that have ended since the levels were measured last, or lately: two queries, none where none has; two
-    more for paths without one that have lost a burst as a whole since the onset of their incident."""
-    replies = {
-        row.path_id: last_reply
-        for row in _losses(lasting, snapshot)
-        if (last_reply := _last_reply(row, snapshot.now)) is not None and silent_since(row.path_id, snapshot) is None
-    }
+    """The outages that have ended since the levels were measured last, or lately: two queries, none where none has;
+    three more for paths of which only the last burst with a reply is known, and two for paths without an outage that
+    have lost a burst as a whole since the onset of their incident."""
+    replies = _last_replies(
+        [row for row in _losses(lasting, snapshot) if silent_since(row.path_id, snapshot) is None], snapshot.now
+    )
     short = {
         row.path_id: lost_at
         for incident in lasting
@@ -178,6 +179,14 @@ def ended_outages(
     }
     replies |= packet_times.last_replies_before_runs(short, snapshot.now)
     return packet_times.ended_outages(replies, snapshot.now)
+
+
+def figures_at_end(row: IncidentPath) -> Mapping[str, Any]:
+    """The figures of a finding, with the first reply after its outage where its level has one."""
+    level = level_of(row)
+    if level is None or level.ended_outage is None:
+        return row.figures
+    return {**row.figures, FIRST_REPLY: level.ended_outage.first_reply.isoformat()}
 
 
 def with_last_reply(row: IncidentPath, level: FindingLevel, replies: Mapping[int, datetime]) -> FindingLevel:
@@ -220,15 +229,23 @@ def _losses(lasting: Sequence[Incident], snapshot: Snapshot) -> list[IncidentPat
     ]
 
 
-def _last_reply(row: IncidentPath, now: datetime) -> datetime | None:
-    """The last reply of a path that did not answer when its level was measured last, or shortly before."""
-    level = level_of(row)
-    if level is None:
-        return None
-    if level.ended_outage is not None:
-        is_new = now - level.ended_outage.first_reply <= SETTLED
-        return level.ended_outage.last_reply if is_new else None
-    return row.since if rule_of(row.rule).effect is Effect.UNREACHABLE else level.unanswered_since
+def _last_replies(rows: Sequence[IncidentPath], now: datetime) -> dict[int, datetime]:
+    """The last reply on each path that did not answer when the levels of these findings were measured last, or shortly
+    before: by the packets of any of its findings, else by those of the last burst with a reply."""
+    replies: dict[int, datetime] = {}
+    bursts: dict[int, datetime] = {}
+    for row in rows:
+        level = level_of(row)
+        outage = None if level is None else level.ended_outage
+        if level is None or (outage is not None and now - outage.first_reply > SETTLED):
+            continue
+        last_reply = level.unanswered_since if outage is None else outage.last_reply
+        if last_reply is not None:
+            replies[row.path_id] = max(last_reply, replies.get(row.path_id, last_reply))
+        elif rule_of(row.rule).effect is Effect.UNREACHABLE:
+            bursts[row.path_id] = row.since
+    bursts = {path_id: at for path_id, at in bursts.items() if path_id not in replies}
+    return bursts | packet_times.last_replies(bursts) | replies
 
 
 def _key(row: IncidentPath) -> Key:

@@ -23,6 +23,8 @@ from probes.toml.keys import meaning
 
 CYCLES = 3
 CLEAR_CYCLES = 2
+FIRST_REPLY = "first_reply"
+"""The figure of a finding that is judged for its end: the first reply after the outage, where packets tell it."""
 SCHEDULE = LeastSchedule(f"{CYCLES} cycles within a day", DAY_S / CYCLES)
 """Counts reach back a day."""
 
@@ -85,7 +87,10 @@ class UnreachablePath(AlertRule):
             or measured - answered >= CLEAR_CYCLES * every_s
         ):
             return None
-        return f"answers again, last at {datetime.fromtimestamp(answered, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        first_reply = datetime.fromisoformat(figures[FIRST_REPLY]) if FIRST_REPLY in figures else None
+        if first_reply is None or first_reply.timestamp() < last:
+            return "answers again"
+        return f"answered again by {first_reply:%Y-%m-%d %H:%M:%S} UTC"
 
     def _finding(self, snapshot: Snapshot, path_id: int, began_s: float, has_answered: bool) -> RuleFinding:
         since = datetime.fromtimestamp(began_s, UTC)
