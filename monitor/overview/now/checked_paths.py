@@ -9,7 +9,7 @@ it is over (`monitor.analysis.changes.lasting`). A single lost packet is no loss
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import cast
 
@@ -34,18 +34,18 @@ NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class CheckedPaths:
-    """Names of paths with current data and without an open incident that are not called normal, each once.
+    """Names by id of paths with current data and without an open incident that are not called normal, each once.
     `silent_since` is the latest last reply of those `without_reply`, `overdue_since` the latest newest burst of those
     `overdue`. Newer bursts of those `set_aside` count nowhere: they were sent during our own throughput tests."""
 
-    without_reply: tuple[str, ...] = ()
-    with_loss: tuple[str, ...] = ()
-    above_rules: tuple[str, ...] = ()
-    pending: tuple[str, ...] = ()
-    longer_rtt: tuple[str, ...] = ()
-    low_tests: tuple[str, ...] = ()
-    overdue: tuple[str, ...] = ()
-    set_aside: tuple[str, ...] = ()
+    without_reply: Mapping[int, str] = field(default_factory=dict)
+    with_loss: Mapping[int, str] = field(default_factory=dict)
+    above_rules: Mapping[int, str] = field(default_factory=dict)
+    pending: Mapping[int, str] = field(default_factory=dict)
+    longer_rtt: Mapping[int, str] = field(default_factory=dict)
+    low_tests: Mapping[int, str] = field(default_factory=dict)
+    overdue: Mapping[int, str] = field(default_factory=dict)
+    set_aside: Mapping[int, str] = field(default_factory=dict)
     silent_since: datetime | None = None
     overdue_since: datetime | None = None
 
@@ -58,6 +58,12 @@ class CheckedPaths:
     @property
     def not_normal(self) -> int:
         return self.paths + len(self.overdue) + len(self.set_aside)
+
+    @property
+    def named(self) -> list[tuple[int, str]]:
+        """The paths that `parts` names, in its order."""
+        by_kind = self.without_reply, self.above_rules, self.pending, self.longer_rtt, self.low_tests, self.with_loss
+        return [row for names in by_kind for row in list(names.items())[:NAMED]]
 
     def parts(self, *, with_names: bool = True) -> list[str]:
         """`2 paths without replies since 12:03:10 UTC, being checked (cern → slac, slac → cern)`."""
@@ -104,14 +110,14 @@ def checked_paths(
     times = [path.unanswered_since for path in silent if path.unanswered_since is not None]
     names = {path.path_id: f"{path.source} → {path.destination}" for path in cells}
     return CheckedPaths(
-        without_reply=tuple(names[path.path_id] for path in silent),
-        with_loss=tuple(names[path_id] for path_id in names if path_id in poor),
-        above_rules=tuple(names[path_id] for path_id in names if path_id in above),
-        pending=tuple(name for path_id, name in pending.items() if path_id not in told),
-        longer_rtt=tuple(name for path_id, name in raised.items() if path_id in longer),
-        low_tests=tuple(name for path_id, name in low.items() if path_id not in others | longer),
-        overdue=tuple(names[path.path_id] for path in overdue),
-        set_aside=tuple(names[path.path_id] for path in set_aside),
+        without_reply={path.path_id: names[path.path_id] for path in silent},
+        with_loss={path_id: name for path_id, name in names.items() if path_id in poor},
+        above_rules={path_id: name for path_id, name in names.items() if path_id in above},
+        pending={path_id: name for path_id, name in pending.items() if path_id not in told},
+        longer_rtt={path_id: name for path_id, name in raised.items() if path_id in longer},
+        low_tests={path_id: name for path_id, name in low.items() if path_id not in others | longer},
+        overdue={path.path_id: names[path.path_id] for path in overdue},
+        set_aside={path.path_id: names[path.path_id] for path in set_aside},
         silent_since=max(times, default=None) if len(times) == len(silent) else None,
         overdue_since=max((path.stale_at for path in overdue if path.stale_at is not None), default=None),
     )
@@ -122,9 +128,9 @@ def count_of_paths(number: int) -> str:
     return f"{figures.count(number)} path{'s' if number != 1 else ''}"
 
 
-def _named(names: Sequence[str]) -> str:
+def _named(names: Mapping[int, str]) -> str:
     more = f" and {figures.count(len(names) - NAMED)} more" if len(names) > NAMED else ""
-    return f" ({', '.join(names[:NAMED])}{more})"
+    return f" ({', '.join(list(names.values())[:NAMED])}{more})"
 
 
 def _by_rules(mesh: Mesh | None, lossy: Sequence[PathFigures], now: datetime) -> tuple[set[int], set[int]]:

@@ -8,8 +8,9 @@ from functools import cached_property
 
 from django import template
 from django.template import Context
+from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString
 
 from monitor.alerts.evidence import words
@@ -23,6 +24,7 @@ from monitor.mesh.models import Path
 from monitor.overview.changes import PathChange
 from monitor.overview.grid import Grid
 from monitor.overview.mesh_state import MeshState, load_mesh_state
+from monitor.overview.now.checked_paths import CheckedPaths
 from monitor.web import labels
 from monitor.web.charts.marks import CHANGE_SIGNS
 from monitor.web.request import times
@@ -177,6 +179,22 @@ def change_sign(change: PathChange) -> SafeString:
 def of_key(by_key: Mapping[int, Trend] | str, key: int) -> Trend | None:
     """The trend of this id; None without any."""
     return by_key.get(key) if isinstance(by_key, Mapping) else None
+
+
+@register.simple_tag
+def with_path_links(sentence: str, checked: CheckedPaths) -> SafeString:
+    """A part of the sentence on the mesh, in which the names of checked paths are links to their pages."""
+    html, rest = SafeString(), sentence
+    for path_id, text in checked.named:
+        name = text.partition(": ")[0]
+        before, found, after = rest.partition(f"({name}")
+        if not found:
+            before, found, after = rest.partition(f", {name}")
+        if found:
+            sign = found.removesuffix(name)
+            html += format_html('{}{}<a href="{}">{}</a>', before, sign, reverse("path", args=[path_id]), name)
+            rest = after
+    return html + conditional_escape(rest)
 
 
 @register.simple_tag

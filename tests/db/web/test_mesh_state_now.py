@@ -6,6 +6,8 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.utils import timezone
+from django.utils.html import strip_tags
 
 from monitor.alerts.evaluate import evaluate
 from monitor.alerts.evidence.words import brief, headline
@@ -107,6 +109,23 @@ def test_paths_that_are_checked_are_named(paths):
     assert sum(name in state.title for name in lossy) == 3
     assert "2 normal" in state.rest
     assert "slac → " not in load_status(at(0)).state
+
+
+def test_the_names_of_checked_paths_are_links_to_their_pages(client, paths, monkeypatch):
+    lossy = ("slac → ornl", "slac → fnal", "ornl → slac")
+    for name, path in paths.items():
+        plant(path, -600, 0, lambda s, name=name: 3 if name in lossy and s >= -60 else 0)
+    freshness.note(RecurringWork.EVALUATION, NOW)
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+
+    for address in ("/", "/incidents/", "/sites/"):
+        html = client.get(address, headers={"host": "localhost"}).content.decode()
+        [sentence_html] = re.findall(r'<section class="mesh-state.*?</section>', html, re.DOTALL)
+        links = {
+            name: int(path_id) for path_id, name in re.findall(r'<a href="/paths/(\d+)/">(.*?)</a>', sentence_html)
+        }
+        assert links == {name: paths[name].pk for name in lossy}, address
+        assert " ".join(strip_tags(sentence_html).split()).endswith(state_at(0).sentence)
 
 
 def test_an_outage_is_told_before_an_incident_that_is_over(paths):
