@@ -89,7 +89,7 @@ AFTER_CUT = 0.5
 def policed(signs: Signs, recording: Recording) -> TransferFinding | None:
     """Losses at a constant rate, without a queue. Under BBR, whose rate is constant by itself, heavy loss has none."""
     bucket = signs.token_bucket
-    if bucket is None or queue_at_loss(signs) or (_is_bbr(recording) and signs.resent_ratio >= HEAVY_LOSS_BBR):
+    if bucket is None or queue_at_loss(signs) or (is_bbr(recording) and signs.resent_ratio >= HEAVY_LOSS_BBR):
         return None
     depth = "shallow" if bucket.depth_bytes is None else f"about {size_text(bucket.depth_bytes)} deep"
     return TransferFinding(
@@ -126,12 +126,12 @@ def heavy_loss(signs: Signs, recording: Recording) -> TransferFinding | None:
     is_unusual = usual_bps is None and signs.resent_ratio >= SUSTAINED_LOSS and not _is_raised(signs)
     if (signs.loss_events < LEAST_LOSS_EVENTS and not is_unusual) or signs.duplicate_ratio >= DUPLICATES:
         return None
-    is_queue_near = _is_bbr(recording) and queue_at_loss(signs)
+    is_queue_near = is_bbr(recording) and queue_at_loss(signs)
     if is_queue_near and not is_unusual and not _is_below(signs, recording, NEAR_USUAL):
         return None
     earlier_bps = recording.earlier_bps
     fallen = _has_fallen(signs, recording)
-    least_ratio = NOTABLE_LOSS if fallen else HEAVY_LOSS_BBR if _is_bbr(recording) else HEAVY_LOSS
+    least_ratio = NOTABLE_LOSS if fallen else HEAVY_LOSS_BBR if is_bbr(recording) else HEAVY_LOSS
     if not signs.resent_ratio >= least_ratio:
         return None
     before = ""
@@ -182,7 +182,7 @@ def queued(signs: Signs, recording: Recording) -> TransferFinding | None:
 
 def paced_by_bbr(signs: Signs, recording: Recording) -> TransferFinding | None:
     """BBR sends at the measured bottleneck rate and causes hardly any queue or loss."""
-    if not _is_bbr(recording) or not signs.busy_ratio >= BUSY:
+    if not is_bbr(recording) or not signs.busy_ratio >= BUSY:
         return None
     if signs.send_buffer_limited_ratio >= BUFFER_BINDS:
         return None
@@ -225,7 +225,7 @@ def lossy(signs: Signs, recording: Recording) -> TransferFinding | None:
 def cut_by_loss(signs: Signs, recording: Recording) -> TransferFinding | None:
     """The congestion window bound after a loss had cut it; the test does not show why the path dropped."""
     window = signs.window
-    if _is_bbr(recording) or not (window.bound_ratio >= BOUND and window.after_cut_ratio >= AFTER_CUT):
+    if is_bbr(recording) or not (window.bound_ratio >= BOUND and window.after_cut_ratio >= AFTER_CUT):
         return None
     if window.still_ratio >= STILL:
         return None
@@ -303,7 +303,7 @@ def _holds_segments(signs: Signs, rtt_ms: float) -> bool:
     return queued_bytes >= QUEUE_SEGMENTS * signs.mss_bytes
 
 
-def _is_bbr(recording: Recording) -> bool:
+def is_bbr(recording: Recording) -> bool:
     return (recording.congestion_control or "").startswith("bbr")
 
 

@@ -20,6 +20,7 @@ from monitor.analysis.transfer.congestion import (
     LEAST_LOSS_EVENTS,
     cut_by_loss,
     heavy_loss,
+    is_bbr,
     lossy,
     paced_by_bbr,
     policed,
@@ -69,6 +70,10 @@ WINDOW_OPEN = 0.8
 """Share of the steady time in which the congestion window is not used up, or stands still, above which another window
 binds."""
 
+MOST_OVER_FLIGHT = 2.5
+"""Median ratio of the congestion window to the bytes in flight above which no constant window or buffer holds the
+flight: with it the congestion window ends at twice the flight, at 2.3 times with pauses and writes in blocks."""
+
 LEAST_STILL_S = 5.0
 """Minimum time for which the window stands still: CUBIC's plateau takes 2 to 3 s."""
 
@@ -96,7 +101,7 @@ ROUND_DEVIATION = 0.01
 def find(signs: Signs, recording: Recording, start_s: float, duration_s: float) -> TransferFinding:
     """First limit whose signs are present; start and length of the test decide whether it was long enough."""
     short = _too_short(signs, start_s, duration_s)
-    return short or with_trains(_first(signs, recording) or _undetermined(signs), signs, recording)
+    return short or with_trains(_first(signs, recording) or _undetermined(signs, recording), signs, recording)
 
 
 def is_enough(signs: Signs) -> bool:
@@ -281,7 +286,7 @@ def _window_open(signs: Signs, recording: Recording) -> TransferFinding | None:
 
 def _may_be_window(signs: Signs, recording: Recording) -> bool:
     """Whether neither the congestion control, the hosts, an interface nor a requested rate explains an open window."""
-    if (recording.congestion_control or "").startswith("bbr") or recording.asked_bps is not None:
+    if is_bbr(recording) or recording.asked_bps is not None or _outgrew_flight(signs, recording):
         return False
     if not math.isnan(signs.send_buffer_limited_ratio) or queue_stands(signs):
         return False
@@ -297,6 +302,14 @@ def _may_be_window(signs: Signs, recording: Recording) -> bool:
     if deviation <= ROUND_DEVIATION and _is_round(signs.throughput_bps):
         return False
     return deviation <= STEADY_DEVIATION
+
+
+def _outgrew_flight(signs: Signs, recording: Recording) -> bool:
+    """Whether far more was in flight when the congestion window grew. The initial window did not grow, and BBR's has
+    room for bursts of acknowledgements."""
+    if is_bbr(recording) or flight_bytes(signs) < LEAST_FLIGHT_SEGMENTS * recording.mss_bytes:
+        return False
+    return signs.window.over_flight_ratio > MOST_OVER_FLIGHT
 
 
 def _is_round(rate_bps: float) -> bool:
@@ -328,7 +341,7 @@ JUDGES: tuple[Judge, ...] = (
 )
 
 
-def _undetermined(signs: Signs) -> TransferFinding:
+def _undetermined(signs: Signs, recording: Recording) -> TransferFinding:
     if signs.loss_events >= LEAST_LOSS_EVENTS and signs.interval_s > FINE_INTERVAL_S:
         reason = f"{loss_events_text(signs)}, whose cause intervals of {signs.interval_s:.2g} s do not show"
     elif signs.loss_events >= LEAST_LOSS_EVENTS and signs.median_group >= LEAST_GROUP:
@@ -340,6 +353,12 @@ def _undetermined(signs: Signs) -> TransferFinding:
         reason = f"{loss_events_text(signs)}, too few to find the cause"
     elif math.isnan(signs.cwnd_bytes):
         reason = "the sender's system reports neither windows nor losses"
+    elif _outgrew_flight(signs, recording):
+        reason = (
+            f"no loss, and no full window or buffer: {size_text(flight_bytes(signs))} in flight of a congestion window"
+            f" of {size_text(signs.cwnd_bytes)}, which grew with far more; the application, or a queue that was never"
+            " empty"
+        )
     elif math.isnan(signs.peer_window_bytes):
         reason = "no loss and no queueing, but the peer's window is unknown"
     elif math.isnan(signs.send_buffer_limited_ratio):

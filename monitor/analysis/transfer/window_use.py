@@ -4,9 +4,10 @@ In: the `IntervalSeries` of a test, its steady intervals. Out: `WindowUse`.
 
 Linux grows the congestion window only while it is used up, in slow start to at most twice the bytes in flight
 (tcp_is_cwnd_limited). A window that stands still, or that is larger than the flight, thus shows that something else
-binds: the receiver's window, the send buffer, or the application. CUBIC's own window stands still for some seconds
-about its plateau (0.4 segments within a second of it), Reno's never. BBR sets its window to twice the flight, so that
-its window shows nothing.
+binds: the receiver's window, the send buffer, or the application. If it is far more than twice the flight, more was in
+flight when it grew, and neither a window nor a buffer holds the flight. CUBIC's own window stands still for some
+seconds about its plateau (0.4 segments within a second of it), Reno's never. BBR sets its window to twice the flight,
+so that its window shows nothing.
 """
 
 from __future__ import annotations
@@ -38,12 +39,14 @@ QUEUE_CORRELATION = 0.8
 class WindowUse:
     """Shares of the steady time; NaN is unknown.
 
-    `open_ratio`: the window was larger than the flight. `still_ratio`: the window was that of the interval before.
+    `over_flight_ratio` is no share: the median of the window over the bytes in flight. `open_ratio`: the window was
+    larger than the flight. `still_ratio`: the window was that of the interval before.
     `bound_ratio`: the window was in flight. `after_cut_ratio`: the time after a loss first cut it, 0 without a cut;
     `cut_in_start` whether that loss ended slow start. `fills_queue`: RTT and window grew in step while the rate that
     they give was steady to within `fill_deviation_ratio`, up to an RTT of `filled_rtt_ms`.
     """
 
+    over_flight_ratio: float
     open_ratio: float
     still_ratio: float
     bound_ratio: float
@@ -64,6 +67,7 @@ def window_use(series: IntervalSeries, steady: Bools, slow_start_end_s: float) -
     after_cut = defined & (np.arange(defined.size) >= cut_at)
     implied_bps = implied_bps[defined & np.isfinite(implied_bps) & (implied_bps > 0.0)]
     return WindowUse(
+        over_flight_ratio=float(np.median(over_flight[defined])) if defined.any() else float("nan"),
         open_ratio=_share(series, defined, over_flight >= OPEN),
         still_ratio=_share(series, defined, np.append([False], np.diff(series.cwnd_bytes) == 0.0)),
         bound_ratio=_share(series, defined, (over_flight < OPEN) & (over_flight >= OVERUSED)),

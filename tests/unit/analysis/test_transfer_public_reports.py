@@ -44,6 +44,20 @@ def test_a_queue_that_is_never_empty_shows_in_its_window():
     assert lacks(diagnosis.sentence, "89.42 ms", "158.0 ms") == []
 
 
+def test_a_window_that_outgrew_the_flight_is_not_a_limit():
+    """Linux grows it to twice the flight: at three times, far more was in flight before than any buffer now holds."""
+    held = recording(REPORTS["chennai-oregon"])
+    outgrown = dataclasses.replace(
+        held,
+        samples=tuple(dataclasses.replace(sample, cwnd_bytes=sample.cwnd_bytes * 3 // 2) for sample in held.samples),
+    )
+
+    diagnosis = diagnose(outgrown)
+
+    assert diagnosis.verdict is Verdict.UNDETERMINED
+    assert lacks(diagnosis.sentence, "no full window or buffer", "2.4 MB in flight") == []
+
+
 def test_an_open_window_under_bbr_is_not_a_limit():
     bbr = dataclasses.replace(recording(REPORTS["chennai-oregon"]), congestion_control="bbr")
 
