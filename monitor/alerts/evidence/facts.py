@@ -154,12 +154,25 @@ class PathFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedTest:
+    """A throughput test that failed, by when it began. `transferred_bytes` is what arrived in `duration_s`, else what
+    the sender wrote to its socket, so that its rate was that at most; None where unknown."""
+
+    at: datetime
+    outcome: str
+    transferred_bytes: int | None = None
+    duration_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PathTests:
     """The throughput tests of a path before and since the beginning: how many, and the median rate; None without any.
 
     `source` and `destination` are hosts. The resent ratios are the median shares of segments retransmitted; the loss
     ratios are those of the tests that filled no queue themselves. `after_at` is when the newest began. Tests on demand
-    count since the beginning: for the rate only where no others ran.
+    count since the beginning: for the rate only where no others ran. `failed` is the newest since the beginning that
+    failed; `after_most_bps` is the median rate with those that failed, each with the most it can have been; None
+    where none of them counts.
     """
 
     source: str
@@ -175,6 +188,8 @@ class PathTests:
     after_resent_ratio: float | None = None
     after_at: datetime | None = None
     before_resent_ratio: float | None = None
+    failed: FailedTest | None = None
+    after_most_bps: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,12 +222,14 @@ class OneWayFacts:
 
 @dataclass(frozen=True, slots=True)
 class HostTest:
-    """A throughput test on any of the hosts since the beginning."""
+    """A throughput test on any of the hosts since the beginning, of a `KindName`; `outcome` is None until a result."""
 
     path: str
     starts_at: datetime
     ends_at: datetime
     outcome: str | None
+    slot_id: int | None = None
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 from monitor.alerts.detect.rules.finding import AlertRule, Effect
@@ -11,7 +12,7 @@ from monitor.alerts.evidence.facts import Direction, Facts, PathFacts, PathTests
 from monitor.alerts.evidence.one_way.outage import CutDirection, cut_direction
 from monitor.alerts.evidence.one_way.stated import counted_direction
 from monitor.alerts.evidence.stated import BY_STAMP, Fault, LikelyCause
-from monitor.alerts.evidence.tested_direction import TestedDirection, tested_direction
+from monitor.alerts.evidence.tested_direction import tested_direction
 from monitor.analysis import binomial
 from monitor.analysis import figures as shown
 from monitor.analysis.directions import LostDirection
@@ -316,19 +317,22 @@ def _loss(facts: Facts, lossy: Sequence[Direction], where: str, more: str) -> Li
     by_tests = tested_direction(facts)
     if counted is not None:
         told = "" if by_tests.toward is None else f"; {by_tests.text}"
-        by_tests = TestedDirection(f"direction: cannot tell ({BY_STAMP}: {counted.figures}){told}", by_tests.toward)
+        text = f"direction: cannot tell ({BY_STAMP}: {counted.figures}){told}"
+        by_tests = replace(by_tests, text=text)
     return LikelyCause(
         Fault.LOSS,
         f"Loss {where}, {by_tests.text}: {loss_text(lossy)}{more}. A faulty link or interface, a policer, or a short "
         "queue.",
-        _next_for_loss(by_tests.toward),
+        _next_for_loss(by_tests.toward, by_tests.wanted),
         by_tests.toward,
     )
 
 
-def _next_for_loss(toward: tuple[str, str] | None) -> str:
+def _next_for_loss(toward: tuple[str, str] | None, wanted: str = "") -> str:
+    """The next step for a loss in this direction; where it is not known, the tests `wanted` to learn it."""
     if toward is None:
-        return "Run throughput tests in both directions to learn which loses; check the interface errors at both ends."
+        tests = f"Run {wanted} to learn which loses; check" if wanted else "Check"
+        return f"{tests} the interface errors at both ends."
     source, destination = toward
     way = (
         f"from {source} to {destination}"

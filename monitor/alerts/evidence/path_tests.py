@@ -12,7 +12,7 @@ from statistics import median
 from django.db.models import Q
 from django.db.models.fields.json import KT
 
-from monitor.alerts.evidence.facts import HostTest, PathTests
+from monitor.alerts.evidence.facts import FailedTest, HostTest, PathTests
 from monitor.alerts.incidents.earlier_times import LOOK_BACK, EarlierTimes
 from monitor.alerts.models import Incident, IncidentEvidence
 from monitor.analysis.transfer.congestion import QUEUE_FIGURE
@@ -34,9 +34,12 @@ def path_tests(paths: Sequence[Path], since: datetime, until: datetime, earlier:
     """The throughput tests of these paths, before and since `since`; paths without any left out. Those before are
     without tests in earlier incidents."""
     tests: dict[int, tuple[list[TestAround], list[TestAround]]] = {path.pk: ([], []) for path in paths}
-    for test in tests_around(list(tests), since - LOOK_BACK, until, MOST_TESTS, QUEUE_FIGURE):
+    failed: dict[int, list[TestAround]] = {path.pk: [] for path in paths}
+    for test in tests_around(list(tests), since - LOOK_BACK, until, MOST_TESTS, QUEUE_FIGURE, since):
         is_after = test.at >= since
-        if is_after or not test.is_on_demand:
+        if test.throughput_bps is None:
+            failed[test.path_id].append(test)
+        elif is_after or not test.is_on_demand:
             tests[test.path_id][is_after].append(test)
     return tuple(
         PathTests(
@@ -47,16 +50,18 @@ def path_tests(paths: Sequence[Path], since: datetime, until: datetime, earlier:
             before=len(before),
             before_bps=_median(test.throughput_bps for test in before),
             after=len(after),
-            after_bps=_median(_rates_bps(after)[:MOST_TESTS_SINCE]),
+            after_bps=_median(test.throughput_bps for test in _counting(after)[:MOST_TESTS_SINCE]),
             before_loss_ratio=_median(_losses(before)),
             after_loss_ratio=_median(_losses(after[:MOST_TESTS_SINCE])),
             after_resent_ratio=_median(test.resent_ratio for test in after[:MOST_TESTS_SINCE]),
             after_at=after[0].at if after else None,
             before_resent_ratio=_median(test.resent_ratio for test in before),
+            failed=_newest(failed[path.pk]),
+            after_most_bps=_most_bps(after, failed[path.pk]),
         )
         for path in paths
         for before, after in [(earlier.usual_tests(tests[path.pk][0]), tests[path.pk][1])]
-        if before or after
+        if before or after or failed[path.pk]
     )
 
 
@@ -93,23 +98,45 @@ def tests_of_incidents(incidents: Iterable[Incident]) -> dict[int, int]:
 
 
 def with_newer_tests(incidents: Sequence[Incident]) -> list[Incident]:
-    """Those of these incidents with a test that their stored evidence does not have."""
+    """Those of these incidents with a test that their stored evidence does not have, or a result of one on their hosts
+    that it has without."""
     if not incidents:
         return []
     rows = IncidentEvidence.objects.filter(incident__in=incidents)
-    seen = dict(rows.values_list("incident_id", KT("facts__tests_seen")))
+    stored = list(rows.values_list("incident_id", KT("facts__tests_seen"), "facts__own_tests"))
+    seen = {incident_id: int(count or 0) for incident_id, count, _ in stored}
+    awaited = {
+        incident_id: {int(test["slot_id"]) for test in own or () if test["outcome"] is None and test.get("slot_id")}
+        for incident_id, _, own in stored
+    }
+    every = set[int]().union(*awaited.values())
+    ended = set(Slot.objects.filter(pk__in=every).exclude(outcome=None).values_list("pk", flat=True))
     tests = tests_of_incidents(incidents)
     return [
         incident
         for incident in incidents
-        if incident.pk in seen and tests.get(incident.pk, 0) > int(seen[incident.pk] or 0)
+        if incident.pk in seen
+        and (tests.get(incident.pk, 0) > seen[incident.pk] or not ended.isdisjoint(awaited[incident.pk]))
     ]
 
 
-def _rates_bps(tests: Sequence[TestAround]) -> list[float]:
-    """The rates of the scheduled tests; those of tests on demand, with settings of their own, only without others."""
-    scheduled = [test.throughput_bps for test in tests if not test.is_on_demand]
-    return scheduled or [test.throughput_bps for test in tests]
+def _newest(failed: Sequence[TestAround]) -> FailedTest | None:
+    test = next(iter(failed), None)
+    return None if test is None else FailedTest(test.at, test.outcome, test.transferred_bytes, test.duration_s)
+
+
+def _most_bps(measured: Sequence[TestAround], failed: Sequence[TestAround]) -> float | None:
+    """The median of the newest rates, those of failed tests included, each the most it can have been; None where none
+    of these counts."""
+    tests = sorted((*measured, *failed), key=lambda test: test.at, reverse=True)
+    counting = _counting([test for test in tests if test.most_bps is not None])[:MOST_TESTS_SINCE]
+    has_failed = any(test.throughput_bps is None for test in counting)
+    return _median(test.most_bps for test in counting) if has_failed else None
+
+
+def _counting(tests: Sequence[TestAround]) -> list[TestAround]:
+    """The scheduled tests; those on demand, with settings of their own, only without others."""
+    return [test for test in tests if not test.is_on_demand] or list(tests)
 
 
 def _losses(tests: Iterable[TestAround]) -> list[float | None]:
@@ -125,7 +152,17 @@ def _median(values: Iterable[float | None]) -> float | None:
 def own_tests(host_ids: Sequence[int], since: datetime, until: datetime) -> tuple[HostTest, ...]:
     """The throughput tests on these hosts in the period: of each the time in which it sends, not that of its slot."""
     slots = slots_of_hosts(host_ids, since, until, MOST_OWN_TESTS)
-    return tuple(HostTest(str(slot.measurement.path), slot.starts_at, _end_of(slot), slot.outcome) for slot in slots)
+    return tuple(
+        HostTest(
+            str(slot.measurement.path),
+            slot.starts_at,
+            _end_of(slot),
+            slot.outcome,
+            slot.pk,
+            slot.measurement.test.kind,
+        )
+        for slot in slots
+    )
 
 
 def _end_of(slot: Slot) -> datetime:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from monitor.alerts.evidence import words
 from monitor.alerts.evidence.ending import is_over
 from monitor.alerts.evidence.evidence import Evidence, PathEvidence
-from monitor.alerts.evidence.facts import Direction, PeriodFigures
+from monitor.alerts.evidence.facts import Direction, HostTest, PeriodFigures
 from monitor.alerts.evidence.one_way.stated import counts_texts
 from monitor.alerts.evidence.routes.causes import place_text
 from monitor.alerts.evidence.routes.traced import RouteFacts, TracedHop, TracedRoute
@@ -161,7 +161,7 @@ def _parts(evidence: Evidence) -> Iterator[tuple[str, list[str]]]:
         "During throughput tests (excluded from the figures):",
         [
             f"{test.path}: {test.starts_at:%Y-%m-%d %H:%M:%S} to {test.ends_at:%H:%M:%S} UTC, "
-            f"{outcome_words(test.outcome) if test.outcome else _undelivered(evidence)}"
+            f"{outcome_words(test.outcome) if test.outcome else _without_result(test, evidence)}"
             for test in evidence.own_tests
         ],
     )
@@ -184,7 +184,9 @@ def _notes(evidence: Evidence) -> Iterator[str]:
     yield words.link(evidence.incident_id)
 
 
-def _undelivered(evidence: Evidence) -> str:
+def _without_result(test: HostTest, evidence: Evidence) -> str:
     """A test without a result when the evidence was gathered, which may have been delivered since."""
     at = evidence.gathered_at
-    return "not delivered" if at is None else f"not delivered by {at:%Y-%m-%d %H:%M} UTC"
+    if at is None:
+        return "not delivered"
+    return f"{'running at' if at < test.ends_at else 'not delivered by'} {at:%Y-%m-%d %H:%M:%S} UTC"

@@ -94,15 +94,26 @@ class IcmpErrors:
 
 @dataclass(frozen=True, slots=True)
 class TestAround:
-    """A measured TCP test. `resent_ratio` is the share of segments retransmitted, None where unknown; `has_queue` is
-    True where its own queue was its limit."""
+    """A TCP test; `throughput_bps` is None for one that failed. `transferred_bytes` is what arrived, else what the
+    sender wrote to its socket, in `duration_s`; None where unknown. `resent_ratio` is the share of segments
+    retransmitted, None where unknown; `has_queue` is True where its own queue was its limit."""
 
     path_id: int
     at: datetime
-    throughput_bps: float
+    throughput_bps: float | None
     is_on_demand: bool
+    outcome: str
+    transferred_bytes: int | None
+    duration_s: float | None
     resent_ratio: float | None
     has_queue: bool
+
+    @property
+    def most_bps(self) -> float | None:
+        """The rate, of a test that failed the most that it can have been; None where unknown."""
+        if self.throughput_bps is not None or not self.transferred_bytes or not self.duration_s:
+            return self.throughput_bps
+        return 8.0 * self.transferred_bytes / self.duration_s
 
 
 def bursts_around(path_ids: Sequence[int], since: datetime, until: datetime) -> BurstColumns:
@@ -159,10 +170,15 @@ def icmp_errors(path_ids: Sequence[int], since: datetime, until: datetime) -> li
 
 
 def tests_around(
-    path_ids: Sequence[int], since: datetime, until: datetime, most: int, queue_figure: str
+    path_ids: Sequence[int],
+    since: datetime,
+    until: datetime,
+    most: int,
+    queue_figure: str,
+    failed_since: datetime,
 ) -> list[TestAround]:
-    """The newest measured TCP tests of each of these paths, newest first, those on demand included; `queue_figure` is
-    the evidence that a verdict of a queue has."""
+    """The newest TCP tests of each of these paths, newest first, those on demand included, and those that failed since
+    `failed_since`; `queue_figure` is the evidence that a verdict of a queue has."""
     check_period(since, until)
     return select(
         TestAround,
@@ -172,11 +188,12 @@ def tests_around(
         until=until,
         most=most,
         queue_figure=queue_figure,
+        failed_since=failed_since,
     )
 
 
 def diagnosed_tests(paths: Sequence[tuple[int, int, datetime]]) -> dict[int, int]:
-    """The number of diagnosed TCP tests by group, of (group, path, begin)."""
+    """The number of TCP tests that are diagnosed or failed by group, of (group, path, begin)."""
     groups, path_ids, begins = zip(*paths, strict=True) if paths else ((), (), ())
     columns = {"groups": list(groups), "path_ids": list(path_ids), "begins": list(begins)}
     return dict(run_statement("diagnosed_tests", **columns)[1])

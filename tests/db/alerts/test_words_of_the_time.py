@@ -59,5 +59,14 @@ def test_a_test_that_is_not_delivered_is_said_to_be_so_by_the_time_of_the_eviden
 
     ticket = ticket_text(row, replace(evidence(row, NOW), own_tests=(test,)))
 
-    assert "not delivered by 2026-11-21 10:05 UTC" in ticket
+    assert "not delivered by 2026-11-21 10:05:00 UTC" in ticket
     assert "no result yet" not in ticket
+
+
+def test_a_test_that_ran_when_the_evidence_was_gathered_is_said_to_be_running(row):
+    test = HostTest("slac → niit", NOW - timedelta(seconds=2), NOW + timedelta(seconds=3), None)
+
+    ticket = ticket_text(row, replace(evidence(row, NOW + timedelta(minutes=1)), own_tests=(test,)))
+
+    assert "10:04:58 to 10:05:03 UTC, running at 2026-11-21 10:05:00 UTC" in ticket
+    assert "not delivered" not in ticket
