@@ -1,11 +1,13 @@
-"""The users' API about the centre itself: when it last did its work, and which data is stale."""
+"""The users' API about the centre itself: when it last did its work, and which data is stale; and the header by which
+every answer of summaries says as of when they are."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime
+from typing import Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router, Schema
 
@@ -13,6 +15,21 @@ from monitor.archive.upkeep import freshness
 from monitor.archive.upkeep.freshness import RecurringWork
 
 EVALUATED_HEADER = "X-Evaluated-At"
+SUMMARIES_HEADER = "X-Summaries-As-Of"
+OF_SUMMARIES: dict[str, Any] = {
+    "responses": {
+        200: {
+            "headers": {
+                SUMMARIES_HEADER: {
+                    "description": "The summaries of hours and longer that the answer rests on lack results delivered "
+                    "since. Absent where they lack at most those of the last minute, or the answer rests on none.",
+                    "schema": {"type": "string", "format": "date-time"},
+                }
+            }
+        }
+    }
+}
+"""For the description of an answer that `date_summaries` may date."""
 
 router = Router(tags=["centre"])
 
@@ -35,6 +52,12 @@ class FreshnessOut(Schema):
     summaries_wait_since: datetime | None
     delivered_at: datetime | None
     stale: list[StaleOut]
+
+
+def date_summaries(response: HttpResponse, lacks_since: datetime | None) -> None:
+    """Say in a header of the answer as of when its summaries are, unless they are current."""
+    if lacks_since is not None:
+        response.headers[SUMMARIES_HEADER] = lacks_since.isoformat().replace("+00:00", "Z")
 
 
 @router.get("/freshness", response=FreshnessOut, summary="When the centre last did its work, and which data is stale")

@@ -9,13 +9,14 @@ from dataclasses import asdict
 from datetime import date, datetime, timedelta
 from typing import Annotated
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router, Schema
 from ninja.errors import HttpError
 from pydantic import Field
 
 from monitor.analysis.figures import loss_evidence
+from monitor.api.freshness import OF_SUMMARIES, date_summaries
 from monitor.api.parameters import DAY, Day, PacketBytes, ProblemOut, Range
 from monitor.api.record_schemas import with_fields_of
 from monitor.archive.queries import tables
@@ -24,6 +25,7 @@ from monitor.archive.queries.operation import completeness
 from monitor.archive.queries.operation.deliveries import newest_refused
 from monitor.archive.queries.paths import measured_packet_sizes
 from monitor.archive.queries.tables import Grouping, TableCell, Tick
+from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Family, Path, Site
 from monitor.overview.grid import choose_packet_bytes
 
@@ -108,9 +110,15 @@ class RefusedOut(Schema):
     reason: str
 
 
-@router.get("/worst", response={200: WorstOut, 422: ProblemOut}, summary="The paths with the worst values of a metric")
+@router.get(
+    "/worst",
+    response={200: WorstOut, 422: ProblemOut},
+    summary="The paths with the worst values of a metric",
+    openapi_extra=OF_SUMMARIES,
+)
 def get_worst(
     request: HttpRequest,
+    response: HttpResponse,
     between: Query[Range],
     metric: Metric = Metric.LOSS,
     size: PacketBytes = None,
@@ -118,8 +126,10 @@ def get_worst(
 ) -> dict[str, object]:
     if metric is Metric.THROUGHPUT:
         raise HttpError(422, f"metric={metric}: of no packet size; /api/v1/grid and /api/v1/table have it")
-    since, until = between.resolve_at(timezone.now())
+    now = timezone.now()
+    since, until = between.resolve_at(now)
     packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
+    date_summaries(response, freshness.lacks_since(Tick.HOUR, now))
     cells = tables.worst(metric, since, until, packet_bytes=packet_bytes, limit=limit)
     paths = Path.objects.with_hosts().in_bulk([cell.path_id for cell in cells])
     worst = [
@@ -138,9 +148,11 @@ def get_worst(
     "/table",
     response={200: TableOut, 422: ProblemOut},
     summary="PingER's table: medians over paths between sites, countries, regions or groups, for each tick",
+    openapi_extra=OF_SUMMARIES,
 )
 def get_table(
     request: HttpRequest,
+    response: HttpResponse,
     between: Query[Range],
     by: Grouping = Grouping.SITE,
     metric: Metric = Metric.LOSS,
@@ -148,12 +160,14 @@ def get_table(
     size: PacketBytes = None,
     family: Family | None = None,
 ) -> dict[str, object]:
-    since, until = between.resolve_at(timezone.now(), TABLE_TICKS[tick] * TICK_LENGTHS[tick])
+    now = timezone.now()
+    since, until = between.resolve_at(now, TABLE_TICKS[tick] * TICK_LENGTHS[tick])
     complaint = too_large(by, tick, until - since)
     if complaint is not None:
         raise HttpError(422, complaint)
     packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
-    cells = tables.table(by, metric, tick, since, until, packet_bytes, family=family, now=timezone.now())
+    cells = tables.table(by, metric, tick, since, until, packet_bytes, family=family, now=now)
+    date_summaries(response, freshness.table_lacks_since(metric, tick, now))
     return {
         "by": by,
         "metric": metric,
@@ -169,9 +183,13 @@ def get_table(
     "/completeness",
     response={200: list[SiteDayOut], 422: ProblemOut},
     summary="Measurement coverage and completeness of delivery, by site and UTC day",
+    openapi_extra=OF_SUMMARIES,
 )
-def get_completeness(request: HttpRequest, since: Day | None = None, until: Day | None = None) -> list[object]:
+def get_completeness(
+    request: HttpRequest, response: HttpResponse, since: Day | None = None, until: Day | None = None
+) -> list[object]:
     now = timezone.now()
+    date_summaries(response, freshness.lacks_since(Tick.HOUR, now))
     end = now.date() + DAY if until is None else until
     begin = end - COMPLETENESS_DAYS * DAY if since is None else since
     if not timedelta() < end - begin <= LONGEST_COMPLETENESS:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Query, Router, Schema
 from ninja.errors import HttpError
@@ -17,16 +17,19 @@ from pydantic import Field
 
 from monitor.analysis.tcp import ThroughputEstimate, wording
 from monitor.analysis.transfer import spread
+from monitor.api.freshness import OF_SUMMARIES, date_summaries
 from monitor.api.parameters import PacketBytes, ProblemOut, Range, path_or_404
 from monitor.api.record_schemas import with_fields_of
 from monitor.archive.queries.path_estimates import path_estimate
 from monitor.archive.queries.paths import measured_packet_sizes, path_summaries
 from monitor.archive.queries.policers import PolicerPoint, policer_series
+from monitor.archive.queries.tables import Tick
 from monitor.archive.queries.throughput.calibrations import PathCalibration
 from monitor.archive.queries.throughput.forecasts import UnansweredPings
 from monitor.archive.queries.throughput.idle_restarts import IdleRestartPoint, idle_restart_series
 from monitor.archive.queries.throughput.record_transfers import RecordBy, RecordTransfer, best_transfers
 from monitor.archive.queries.throughput.series import scheduled_bps, throughput_series
+from monitor.archive.upkeep.freshness import lacks_since
 from monitor.mesh.models import Family
 from monitor.overview.grid import choose_packet_bytes
 
@@ -214,12 +217,15 @@ def get_spread(request: HttpRequest, path_id: int, between: Query[Range]) -> dic
     "/paths/{int:path_id}/estimate",
     response={200: PathEstimateOut, 404: ProblemOut, 422: ProblemOut},
     summary="The expected TCP throughput of a path, and its limit",
+    openapi_extra=OF_SUMMARIES,
 )
 def get_estimate(
-    request: HttpRequest, path_id: int, between: Query[Range], size: PacketBytes = None
+    request: HttpRequest, response: HttpResponse, path_id: int, between: Query[Range], size: PacketBytes = None
 ) -> dict[str, object]:
     path_or_404(path_id)
-    since, until = between.resolve_at(timezone.now())
+    now = timezone.now()
+    since, until = between.resolve_at(now)
+    date_summaries(response, lacks_since(Tick.HOUR, now))
     packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
     summaries = path_summaries(since, until, packet_bytes=packet_bytes, path_ids=[path_id])
     tests = throughput_series(path_id, since, until)

@@ -26,6 +26,7 @@ from monitor.api.annotations.views import router as annotations_router
 from monitor.api.captures import router as captures_router
 from monitor.api.centre.state import router as state_router
 from monitor.api.centre.summary import router as summary_router
+from monitor.api.freshness import OF_SUMMARIES, date_summaries
 from monitor.api.incidents import status_of
 from monitor.api.json_renderer import ApiRenderer
 from monitor.api.parameters import (
@@ -69,12 +70,14 @@ from monitor.archive.queries.disk_to_disk import DiskToDiskPoint, disk_to_disk_s
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.operation.ledger import count_planned, ledger_of_path
 from monitor.archive.queries.paths import measured_packet_sizes, path_series
+from monitor.archive.queries.tables import Tick
 from monitor.archive.queries.throughput.inventories import inventory_changes
 from monitor.archive.queries.throughput.request_response import RequestResponsePoint, request_response_series
 from monitor.archive.queries.throughput.series import CapacityPoint, ThroughputPoint, capacity_series, throughput_series
 from monitor.archive.queries.throughput.transfers import transfer_of
 from monitor.archive.queries.throughput.under_load import loaded_series, path_under_load
 from monitor.archive.statements import LONGEST_RAW
+from monitor.archive.upkeep.freshness import lacks_since, series_lacks_since
 from monitor.mesh.models import Path, Site
 from monitor.mesh.queries import measured_by
 from monitor.overview.changes import PathChange, changes_of
@@ -141,6 +144,7 @@ def list_paths(request: HttpRequest) -> list[dict[str, object]]:
     "/grid",
     response={200: GridOut, 422: ProblemOut},
     summary="Every path's figures over a period, as on the first page",
+    openapi_extra=OF_SUMMARIES,
 )
 def get_grid(
     request: HttpRequest,
@@ -152,8 +156,9 @@ def get_grid(
     offset: Offset = 0,
     limit: GridLimit = MOST_CELLS,
 ) -> HttpResponse:
+    now = timezone.now()
     sheet = load_grid_sheet(
-        *(metric, period, timezone.now()),
+        *(metric, period, now),
         packet_bytes=size,
         group=group,
         against=against,
@@ -161,19 +166,25 @@ def get_grid(
         offset=offset,
     )
     # Not made by the schema, which takes ten times as long as all else; a test holds its fields to these.
-    return HttpResponse(msgspec.json.encode(_grid_out(sheet)), content_type="application/json; charset=utf-8")
+    response = HttpResponse(msgspec.json.encode(_grid_out(sheet)), content_type="application/json; charset=utf-8")
+    if period is not GridPeriod.NOW:
+        date_summaries(response, lacks_since(Tick.HOUR, now))
+    return response
 
 
 @api.get(
     "/paths/{int:path_id}/series",
     response={200: SeriesOut, 404: ProblemOut, 422: ProblemOut},
     summary="RTT, loss and the Mathis estimate over time",
+    openapi_extra=OF_SUMMARIES,
 )
 def get_series(
-    request: HttpRequest, path_id: int, between: Query[Range], size: PacketBytes = None
+    request: HttpRequest, response: HttpResponse, path_id: int, between: Query[Range], size: PacketBytes = None
 ) -> dict[str, object]:
     path_or_404(path_id)
-    since, until = between.resolve_at(timezone.now())
+    now = timezone.now()
+    since, until = between.resolve_at(now)
+    date_summaries(response, series_lacks_since(since, until, now))
     packet_bytes = choose_packet_bytes(tuple(measured_packet_sizes()), size)
     series = path_series(path_id, packet_bytes, since, until)
     return {
@@ -189,10 +200,15 @@ def get_series(
     "/paths/{int:path_id}/directions",
     response={200: DirectionSeriesOut, 404: ProblemOut, 422: ProblemOut},
     summary="Loss and delay of each direction over time, by STAMP",
+    openapi_extra=OF_SUMMARIES,
 )
-def get_directions(request: HttpRequest, path_id: int, between: Query[Range]) -> dict[str, object]:
+def get_directions(
+    request: HttpRequest, response: HttpResponse, path_id: int, between: Query[Range]
+) -> dict[str, object]:
     path_or_404(path_id)
-    since, until = between.resolve_at(timezone.now())
+    now = timezone.now()
+    since, until = between.resolve_at(now)
+    date_summaries(response, series_lacks_since(since, until, now))
     return {**asdict(direction_series(path_id, since, until)), "since": since, "until": until}
 
 
@@ -262,10 +278,13 @@ def get_changes(
     "/paths/{int:path_id}/congestion",
     response={200: CongestionOut, 404: ProblemOut},
     summary="Hours of the day at which a path is congested, from the last 14 days",
+    openapi_extra=OF_SUMMARIES,
 )
-def get_congestion(request: HttpRequest, path_id: int) -> dict[str, object]:
+def get_congestion(request: HttpRequest, response: HttpResponse, path_id: int) -> dict[str, object]:
     path_or_404(path_id)
-    recurring = path_congestion(Path.objects.with_hosts().get(id=path_id), timezone.now())
+    now = timezone.now()
+    date_summaries(response, lacks_since(Tick.HOUR, now))
+    recurring = path_congestion(Path.objects.with_hosts().get(id=path_id), now)
     return {
         "path_id": path_id,
         "since": recurring.since,

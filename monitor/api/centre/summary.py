@@ -5,14 +5,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Router, Schema
 
 from monitor.alerts.evidence.words import headline, since
 from monitor.alerts.models import Severity
 from monitor.api.centre.state import MeshStateOut, state_fields
+from monitor.api.freshness import OF_SUMMARIES, date_summaries
+from monitor.archive.queries.tables import Tick
 from monitor.archive.upkeep import freshness
+from monitor.archive.upkeep.freshness import lacks_since
 from monitor.mesh.models import Mesh
 from monitor.overview.mesh_state import MeshState, load_mesh_state
 from monitor.overview.wide.losses import BAD_RATIO, PairCell, PlaceGrid, load_place_grid
@@ -79,9 +82,15 @@ class CentreOut(Schema):
     loss: PlaceLossOut | None
 
 
-@router.get("/centre", response=CentreOut, summary="The whole centre: state, open incidents, loss between groups")
-def get_centre(request: HttpRequest) -> dict[str, object]:
+@router.get(
+    "/centre",
+    response=CentreOut,
+    summary="The whole centre: state, open incidents, loss between groups",
+    openapi_extra=OF_SUMMARIES,
+)
+def get_centre(request: HttpRequest, response: HttpResponse) -> dict[str, object]:
     now = timezone.now()
+    date_summaries(response, lacks_since(Tick.HOUR, now))
     return centre_fields(load_mesh_state(freshness.load(), now), now)
 
 

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from monitor.archive.statements import records, run_statement
+from monitor.archive.queries.metrics import Metric
+from monitor.archive.queries.paths import series_tier
+from monitor.archive.queries.tables import Tick, is_current, rolled_up_to
+from monitor.archive.statements import LONGEST_RAW, records, run_statement
 
 
 class RecurringWork(StrEnum):
@@ -79,8 +82,7 @@ class Freshness:
 
     def summaries_lack_since(self, now: datetime) -> datetime | None:
         """The arrival of the oldest delivery that hourly summaries lack; None where that is within a minute."""
-        since = self.summaries_wait_since
-        return since if since is not None and now - since > LEAST_LAG else None
+        return _beyond_least_lag(self.summaries_wait_since, now)
 
 
 SENTENCES = {
@@ -110,6 +112,25 @@ def evaluation_pauses(since: datetime, until: datetime) -> list[EvaluationPause]
 def load() -> Freshness:
     """Current freshness."""
     return records(Freshness, *run_statement("freshness"))[0]
+
+
+def lacks_since(tick: Tick, now: datetime) -> datetime | None:
+    """The arrival of the oldest result that the summaries of this tick lack; None where that is within a minute."""
+    return _beyond_least_lag(rolled_up_to(tick), now)
+
+
+def table_lacks_since(metric: Metric, tick: Tick, now: datetime) -> datetime | None:
+    """Likewise of the latest ticks of a table."""
+    return lacks_since(Tick.HOUR if is_current(metric, tick) else tick, now)
+
+
+def series_lacks_since(since: datetime, until: datetime, now: datetime) -> datetime | None:
+    """Likewise of the summaries of a path's series of this period; None where it comes from raw results."""
+    return lacks_since(Tick(series_tier(since, until).tier), now) if until - since > LONGEST_RAW else None
+
+
+def _beyond_least_lag(since: datetime | None, now: datetime) -> datetime | None:
+    return since if since is not None and now - since > LEAST_LAG else None
 
 
 def note(work: RecurringWork, now: datetime) -> None:

@@ -169,6 +169,47 @@ def test_the_api_lists_overdue_work(client, evaluated_long_ago):
     assert body["stale"][0]["since"] == "2026-11-21T10:30:00Z"
 
 
+ANSWERS_OF_SUMMARIES = [
+    "grid", "grid?period=week", "worst", "table?tick=hour", "table?tick=day", "table?tick=month&metric=mos",
+    "completeness", "paths/ID/series?since=2026-11-19", "paths/ID/directions?since=2026-11-19",
+    "paths/ID/congestion", "paths/ID/estimate", "centre",
+]  # fmt: skip
+ANSWERS_OF_RESULTS = [
+    "grid?period=now", "paths/ID/series", "paths/ID/directions", "paths/ID/throughput", "paths/ID/stamp", "state",
+]  # fmt: skip
+
+
+DOWNLOADS_OF_SUMMARIES = ["/table.tsv", "/paths/ID/series.csv?period=week", "/paths/ID/directions.csv?period=week"]
+DOWNLOADS_OF_RESULTS = ["/paths/ID/series.csv?period=day", "/paths/ID/bursts.csv?period=day"]
+FROM_SUMMARIES = [*[f"/api/v1/{address}" for address in ANSWERS_OF_SUMMARIES], *DOWNLOADS_OF_SUMMARIES]
+FROM_RESULTS = [*[f"/api/v1/{address}" for address in ANSWERS_OF_RESULTS], *DOWNLOADS_OF_RESULTS]
+
+
+@pytest.mark.parametrize("address", FROM_SUMMARIES + FROM_RESULTS)
+@pytest.mark.parametrize("waits", [timedelta(seconds=59), 4 * MINUTE])
+def test_answers_of_summaries_that_lag_say_as_of_when(client, evaluated_now, address, waits):
+    path = evaluated_now["cern", "slac"]
+    DirtyHour.objects.create(path_id=path.pk, hour=NOW.replace(minute=0), marked_at=NOW - waits)
+
+    page = address.replace("/ID/", f"/{path.pk}/").replace("2026-11-19", "2026-11-19T00:00:00Z")
+    answer = client.get(page, headers=LOCAL)
+
+    assert answer.status_code == 200, answer.content
+    is_told = address in FROM_SUMMARIES and waits > MINUTE
+    assert answer.headers.get("X-Summaries-As-Of") == ("2026-11-21T12:26:00Z" if is_told else None)
+
+
+def test_the_description_has_the_header_of_each_answer_of_summaries(client):
+    described = client.get("/api/v1/openapi.json", headers=LOCAL).json()["paths"]
+
+    dated = {
+        address.removeprefix("/api/v1/").replace("{path_id}", "ID")
+        for address, methods in described.items()
+        if "X-Summaries-As-Of" in methods.get("get", {}).get("responses", {}).get("200", {}).get("headers", {})
+    }
+    assert dated == {address.partition("?")[0] for address in ANSWERS_OF_SUMMARIES}
+
+
 def test_the_list_of_incidents_has_its_evaluation_time(client, evaluated_long_ago):
     answer = client.get("/api/v1/incidents", headers=LOCAL)
 

@@ -17,11 +17,13 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from monitor.alerts.incidents.queries import incidents_of_path
+from monitor.api.freshness import date_summaries
 from monitor.archive.queries.directions import DirectionPoint, RawDirection, direction_series, raw_directions
 from monitor.archive.queries.paths import RawBurst, SeriesPoint, measured_packet_sizes, path_series, raw_bursts
 from monitor.archive.queries.routes.periods import RoutePeriod, routes_between
 from monitor.archive.queries.throughput.request_response import RequestResponsePoint, request_response_series
 from monitor.archive.queries.throughput.series import ThroughputPoint, throughput_series
+from monitor.archive.upkeep.freshness import series_lacks_since
 from monitor.mesh.models import Path
 from monitor.overview.changes import PathChange, changes_of
 from monitor.overview.csv_text import csv_text, names_of, values_of
@@ -34,11 +36,13 @@ from monitor.web.request.window import shown_period
 @require_safe
 def series_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     """A row for each interval of the charts, with its length and packet size."""
-    path = path_or_404(path_id)
-    shown, size = shown_period(request, timezone.now()), _size(request)
+    path, now = path_or_404(path_id), timezone.now()
+    shown, size = shown_period(request, now), _size(request)
     series = path_series(path_id, size, shown.since, shown.until)
     constant = {"step_s": series.step_s, "packet_bytes": size}
-    return _answer(f"{_name(path)}-{size}-bytes", SeriesPoint, series.points, constant)
+    answer = _answer(f"{_name(path)}-{size}-bytes", SeriesPoint, series.points, constant)
+    date_summaries(answer, series_lacks_since(shown.since, shown.until, now))
+    return answer
 
 
 @require_safe
@@ -56,10 +60,12 @@ def bursts_csv(request: HttpRequest, path_id: int) -> HttpResponse:
 @require_safe
 def directions_csv(request: HttpRequest, path_id: int) -> HttpResponse:
     """A row for each interval of both directions, with its length."""
-    path = path_or_404(path_id)
-    shown = shown_period(request, timezone.now())
+    path, now = path_or_404(path_id), timezone.now()
+    shown = shown_period(request, now)
     series = direction_series(path_id, shown.since, shown.until)
-    return _answer(f"{_name(path)}-directions", DirectionPoint, series.points, {"step_s": series.step_s})
+    answer = _answer(f"{_name(path)}-directions", DirectionPoint, series.points, {"step_s": series.step_s})
+    date_summaries(answer, series_lacks_since(shown.since, shown.until, now))
+    return answer
 
 
 @require_safe

@@ -24,7 +24,7 @@ from monitor.archive.queries import tables
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import measured_packet_sizes
 from monitor.archive.queries.tables import Grouping, TableCell, Tick
-from monitor.archive.upkeep.freshness import LEAST_LAG
+from monitor.archive.upkeep import freshness
 from monitor.mesh.models import Family, KindName
 from monitor.overview.grid import choose_packet_bytes
 from monitor.overview.measures import MetricFormat, measure_of
@@ -134,16 +134,8 @@ def load_table(query: TableQuery, now: datetime) -> TableView:
         sources=tuple(sorted({cell.source for cell in cells} | {source for source, _ in states})),
         destinations=tuple(sorted({cell.destination for cell in cells} | {to for _, to in states})),
         complaint=complaint,
-        lacks_since=None if complaint else _lacks_since(query, now),
+        lacks_since=None if complaint else freshness.table_lacks_since(query.metric, query.tick, now),
     )
-
-
-def _lacks_since(query: TableQuery, now: datetime) -> datetime | None:
-    """Since when results are missing in the latest column; None where none are, or those of the last minute alone."""
-    if not tables.is_current(query.metric, query.tick):
-        return tables.rolled_up_to(query.tick)
-    since = tables.rolled_up_to(Tick.HOUR)
-    return since if since is not None and now - since > LEAST_LAG else None
 
 
 def _measure(metric: Metric, cells: Iterable[TableCell]) -> MetricFormat:

@@ -9,8 +9,10 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from monitor.api.freshness import date_summaries
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.tables import Grouping, Tick
+from monitor.archive.upkeep.freshness import table_lacks_since
 from monitor.mesh.models import Family, Mesh
 from monitor.overview.grid import UnknownChoice
 from monitor.overview.measures import measure_of
@@ -61,15 +63,16 @@ def table_page(request: HttpRequest) -> HttpResponse:
 @require_safe
 def table_tsv(request: HttpRequest) -> HttpResponse:
     """The whole table for a spreadsheet or a script."""
-    wanted = _query_of(request)
+    wanted, now = _query_of(request), timezone.now()
     try:
-        text = as_tsv(wanted, timezone.now())
+        text = as_tsv(wanted, now)
     except UnknownChoice as error:
         raise Http404(str(error)) from error
     except ValueError as error:
         return HttpResponse(f"{error}\n", status=422, content_type="text/plain; charset=utf-8")
     response = HttpResponse(text, content_type="text/tab-separated-values; charset=utf-8")
     response.headers["Content-Disposition"] = f'attachment; filename="{wanted.metric}-by-{wanted.by}-{wanted.tick}.tsv"'
+    date_summaries(response, table_lacks_since(wanted.metric, wanted.tick, now))
     return response
 
 
