@@ -30,16 +30,17 @@ from monitor.archive.queries.path_states import (
     states_of_paths,
 )
 from monitor.archive.upkeep.freshness import Freshness, RecurringWork
-from monitor.mesh.models import Mesh
+from monitor.mesh.models import Mesh, Path
 from monitor.overview.grid import Grid, GridPeriod, load_grid
 from monitor.overview.now.checked_paths import CheckedPaths, checked_paths, count_of_paths
 from monitor.overview.now.newest_tests import NewestTests, load_newest_tests
 from monitor.overview.path_figures import PathFigures
+from monitor.overview.wide.remembered_states import RememberedStates
 
 LARGE_FROM_PATHS = 5000
 COUNTS_KEPT = timedelta(seconds=10)
-"""The states of so many paths take up to a second to count, and every page has them: they are counted at most once in
-this time, the time between two refreshes, unless incidents or maintenance change."""
+"""Every page has the states of so many paths: they are counted at most once in this time, the time between two
+refreshes, unless incidents or maintenance change."""
 CHECKED_TO_PATHS = 1000
 """Of a larger mesh the cells of the grid of now are not looked at for the sentence, which every page has."""
 RECENTLY_ENDED = timedelta(hours=1)
@@ -91,6 +92,7 @@ class _Count:
 
 _last_count: list[_Count] = []
 """The last count, if it was of a large mesh."""
+_remembered = RememberedStates()
 
 
 def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -> MeshState:
@@ -175,10 +177,19 @@ def _count(now: datetime, problem_paths: set[int], maintained: MaintainedPlaces)
         is_new = timedelta(0) <= now - last.at < COUNTS_KEPT
         if is_new and (last.problem_paths, last.maintained) == (problem_paths, maintained):
             return last.states
-    states = path_states(now, problem_paths, maintained)
+    count = _remembered.count if _last_count or _remembered.is_filled else path_states
+    states = count(now, problem_paths, maintained)
     is_large = states.paths >= LARGE_FROM_PATHS
     _last_count[:] = [_Count(now, problem_paths, maintained, states)] if is_large else []
+    if not is_large:
+        _remembered.forget()
     return states
+
+
+def remember_paths(now: datetime) -> None:
+    """Look up the paths of a large mesh before the first reader, who would wait for it."""
+    if Path.objects.filter(retired_at=None).count() >= LARGE_FROM_PATHS:
+        _remembered.count(now, set(), MaintainedPlaces())
 
 
 def maintained_places(now: datetime) -> MaintainedPlaces:

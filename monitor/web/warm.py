@@ -12,12 +12,14 @@ from pathlib import Path
 from threading import Thread
 
 from django.conf import settings
+from django.db import connection
 from django.http import HttpRequest
 from django.template.loader import get_template
 from django.urls import reverse
 from django.utils import timezone
 
 from monitor.analysis.binomial import lower_bound
+from monitor.overview.mesh_state import remember_paths
 from monitor.web.charts import bundle
 from monitor.web.charts.catalogue import empty_charts
 from monitor.web.charts.compiled import compile_layouts
@@ -42,11 +44,22 @@ def prepare() -> None:
 
 
 def warm_up() -> None:
-    """Load the grid of the first page, make the status page, and the files of interactive charts that are
-    not there yet; all in threads beside the requests."""
+    """Load the grid of the first page, make the status page, look up the paths of a mesh of many sites, and make the
+    files of interactive charts that are not there yet; all in threads beside the requests."""
     load_early(HttpRequest(), timezone.now(), is_shown=lambda: shows_sites(HttpRequest()))
     make_early()
+    Thread(target=_remember_paths, name="paths", daemon=True).start()
     Thread(target=_make_chart_files, name="charts", daemon=True).start()
+
+
+def _remember_paths() -> None:
+    try:
+        remember_paths(timezone.now())
+    except Exception:
+        # Nobody needs them yet; the first reader looks them up, and gets the error if it fails again.
+        log.warning("the paths could not be looked up beside requests", exc_info=True)
+    finally:
+        connection.close()
 
 
 def _make_chart_files() -> None:

@@ -32,6 +32,7 @@ def loads(monkeypatch):
     monkeypatch.setattr(warm.timezone, "now", lambda: NOW)
     monkeypatch.setattr(warm, "_make_chart_files", lambda: None)
     monkeypatch.setattr(warm, "make_early", lambda: None)
+    monkeypatch.setattr(warm, "remember_paths", lambda now: None)
     monkeypatch.setattr(warm, "shows_sites", lambda request: True)
     yield loads
     loads.may_end.set()

@@ -11,5 +11,5 @@ SELECT
     count(*) FILTER (WHERE state = 'normal') AS normal,
     count(*) FILTER (WHERE state = 'awaited') AS awaited,
     count(*) FILTER (WHERE state = 'no data') AS without_data,
-    extract(epoch FROM min(current_for) FILTER (WHERE state = 'no data'))::double precision AS without_data_s
+    min(current_for_s) FILTER (WHERE state = 'no data') AS without_data_s
 FROM in_state

@@ -1,8 +1,10 @@
 -- The state of each watched path, those in use at a moment with a ping or throughput test: of these paths, or of all (null).
--- Columns: path_id, current_for, state. A path is in the first state that applies: with a problem, in maintenance, with
+-- Columns: path_id, current_for_s, state, and newest_s, when its newest current data was measured (seconds since the epoch; null
+-- unless that was looked for and found). A path is in the first state that applies: with a problem, in maintenance, with
 -- current data, not yet measured, without data. Data is current for ten minutes or three cycles, whichever is longer: of
 -- pings, of STAMP where nothing pings, and of throughput tests where neither does. Data after `until` does not count. With packet_bytes in the key's
--- condition (no + 0) the index by time looks cheaper than the key, and reads the bursts of all paths for each.
+-- condition (no + 0), or without path_id in the order, the index by time looks cheaper than the key, and reads the bursts of all
+-- paths for each.
 WITH sizes AS (
     SELECT array_agg(DISTINCT size::integer) AS packet_bytes
     FROM test
@@ -37,45 +39,47 @@ watched AS MATERIALIZED (
     GROUP BY measurement.path_id
 ),
 maintained AS (
-    SELECT path.id
-    FROM path
-    INNER JOIN host AS source ON source.id = path.source_id
-    INNER JOIN host AS destination ON destination.id = path.destination_id
-    WHERE
-        %(quiet)s
-        AND (
-            %(quiet_all)s OR path.id = ANY(%(quiet_paths)s::integer[])
-            OR source.site_id = ANY(%(quiet_sites)s::integer[]) OR destination.site_id = ANY(%(quiet_sites)s::integer[])
-            OR EXISTS (
-                SELECT FROM site_group_sites AS near
-                INNER JOIN site_group_sites AS far ON far.group_id = near.group_id
-                INNER JOIN site_group ON site_group.id = near.group_id AND site_group.retired_at IS NULL
+{maintained}
+),
+looked_up AS (
+    SELECT
+        path_id, current_for, started_at,
+        CASE
+            WHEN path_id = ANY(%(problems)s::integer[]) THEN 'problem'
+            WHEN path_id IN (SELECT id FROM maintained) THEN 'maintenance'
+        END AS state_by_place,
+        CASE
+            WHEN path_id = ANY(%(problems)s::integer[]) OR path_id IN (SELECT id FROM maintained) THEN NULL
+            WHEN is_pinged THEN (
+                SELECT measured_at
+                FROM burst
                 WHERE
-                    near.group_id = ANY(%(quiet_groups)s::integer[])
-                    AND near.site_id = source.site_id AND far.site_id = destination.site_id
+                    burst.path_id = watched.path_id
+                    AND packet_bytes + 0 = ANY((SELECT packet_bytes FROM sizes)::integer[])
+                    AND measured_at BETWEEN %(now)s::timestamptz - current_for AND %(until)s::timestamptz
+                    AND outcome = 'measured'
+                ORDER BY burst.path_id DESC, measured_at DESC
+                LIMIT 1
             )
-        )
+            ELSE (
+                SELECT max(measured_at)
+                FROM throughput_test
+                WHERE
+                    throughput_test.path_id = watched.path_id
+                    AND measured_at BETWEEN %(now)s::timestamptz - current_for AND %(until)s::timestamptz
+                    AND outcome = 'measured'
+            )
+        END AS newest_at
+    FROM watched
+    OFFSET 0
 )
 SELECT
-    watched.path_id, current_for,
+    path_id, date_part('epoch', current_for) AS current_for_s,
     CASE
-        WHEN watched.path_id = ANY(%(problems)s::integer[]) THEN 'problem'
-        WHEN watched.path_id IN (SELECT id FROM maintained) THEN 'maintenance'
-        WHEN is_pinged AND EXISTS (
-            SELECT FROM burst
-            WHERE
-                burst.path_id = watched.path_id AND packet_bytes + 0 = ANY((SELECT packet_bytes FROM sizes)::integer[])
-                AND measured_at BETWEEN %(now)s::timestamptz - current_for AND %(until)s::timestamptz
-                AND outcome = 'measured'
-        ) THEN 'normal'
-        WHEN NOT is_pinged AND EXISTS (
-            SELECT FROM throughput_test
-            WHERE
-                throughput_test.path_id = watched.path_id
-                AND measured_at BETWEEN %(now)s::timestamptz - current_for AND %(until)s::timestamptz
-                AND outcome = 'measured'
-        ) THEN 'normal'
+        WHEN state_by_place IS NOT NULL THEN state_by_place
+        WHEN newest_at IS NOT NULL THEN 'normal'
         WHEN started_at > %(now)s::timestamptz - current_for THEN 'awaited'
         ELSE 'no data'
-    END AS state
-FROM watched
+    END AS state,
+    date_part('epoch', newest_at) AS newest_s
+FROM looked_up
