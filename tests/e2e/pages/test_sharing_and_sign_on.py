@@ -11,7 +11,7 @@ from django.utils import timezone
 from monitor.accounts import oidc_settings
 from tests.db.pages_mesh import hour, make_mesh
 from tests.e2e.pages.screens import SCREENS, logged_in, open_page, shot
-from tests.e2e.visits import too_wide
+from tests.e2e.visits import DRAWN, too_wide
 from tests.oidc_provider import CLIENT_ID, CLIENT_SECRET, serving
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -88,7 +88,7 @@ def test_a_visitor_sees_the_shared_page_with_its_charts(browser, closed, screen)
     visitor.goto(link)
 
     visitor.get_by_text(f"Shared by les-{screen} until").wait_for()
-    visitor.wait_for_load_state("networkidle")
+    visitor.wait_for_function(DRAWN)
     shot(visitor, f"shared-{screen}")
     assert urlsplit(visitor.url).path == f"/paths/{path.pk}/"
     assert (f"/paths/{path.pk}/charts.json", 200) in answers
