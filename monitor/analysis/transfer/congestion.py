@@ -85,6 +85,14 @@ STILL = 0.5
 AFTER_CUT = 0.5
 """Share of the steady time after the loss that cut the window: before that, the window grew freely."""
 
+LINE_RATES_BPS = tuple(1e6 * megabits for megabits in (10, 100, 1000, 2500, 5000, 10_000, 25_000, 40_000, 100_000))
+FRAME_SHARES = (1448 / 1538, 1448 / 1514)
+"""Payload in a full frame of Ethernet at an MTU of 1500, on the wire and as Linux's shapers count it."""
+
+FRAME_SHARE_WITHIN = 0.005
+FRAME_DEVIATION = 0.01
+"""An interface that is never idle has that share of its rate, and hardly varies."""
+
 
 def policed(signs: Signs, recording: Recording) -> TransferFinding | None:
     """Losses at a constant rate, without a queue. Under BBR, whose rate is constant by itself, heavy loss has none."""
@@ -199,6 +207,29 @@ def paced_by_bbr(signs: Signs, recording: Recording) -> TransferFinding | None:
             EvidenceFigure("loss", signs.resent_ratio, ""),
         ),
     )
+
+
+def at_line_rate(signs: Signs, recording: Recording) -> TransferFinding | None:
+    """A steady rate that is exactly what an Ethernet interface carries, without losses to bring it about."""
+    if signs.loss_events or not signs.rate_deviation_ratio <= FRAME_DEVIATION:
+        return None
+    line_bps = next((line for line in LINE_RATES_BPS if _fills_frames(signs.throughput_bps / line)), None)
+    if line_bps is None:
+        return None
+    return TransferFinding(
+        Verdict.BOTTLENECK_QUEUE,
+        f"bottleneck of {bit_rate(signs.throughput_bps)}: what Ethernet of {bit_rate(line_bps)} carries, constant to"
+        f" within {percent(signs.rate_deviation_ratio)}, without losses",
+        (
+            rate_figure(signs),
+            EvidenceFigure("Ethernet", line_bps, "bit/s"),
+            EvidenceFigure("deviation", signs.rate_deviation_ratio, ""),
+        ),
+    )
+
+
+def _fills_frames(share: float) -> bool:
+    return any(abs(share / full - 1.0) <= FRAME_SHARE_WITHIN for full in FRAME_SHARES)
 
 
 def lossy(signs: Signs, recording: Recording) -> TransferFinding | None:

@@ -18,6 +18,8 @@ from monitor.analysis.transfer.congestion import (
     DUPLICATES,
     FINE_INTERVAL_S,
     LEAST_LOSS_EVENTS,
+    LINE_RATES_BPS,
+    at_line_rate,
     cut_by_loss,
     heavy_loss,
     is_bbr,
@@ -86,7 +88,6 @@ LEAST_FLIGHT_SEGMENTS = 10
 HOST_BUSY = 0.5
 """CPU use of either end above which the process may be the limit between the samples."""
 
-LINE_RATES_BPS = tuple(1e6 * megabits for megabits in (10, 100, 1000, 2500, 5000, 10_000, 25_000, 40_000, 100_000))
 LINE_SHARE = (0.92, 0.995)
 LINE_DEVIATION = 0.03
 """A sender behind its own Ethernet interface leaves its window open too. Its rate is that of the interface less headers
@@ -336,6 +337,7 @@ JUDGES: tuple[Judge, ...] = (
     paced_by_bbr,
     lossy,
     _rate_requested,
+    at_line_rate,
     _window_open,
     cut_by_loss,
 )

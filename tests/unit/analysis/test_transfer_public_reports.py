@@ -70,11 +70,26 @@ def test_a_requested_rate_explains_an_open_window():
     assert diagnose(limited).verdict is Verdict.APPLICATION_LIMITED
 
 
-def test_an_interface_at_line_rate_is_not_limited_by_a_window():
-    """A sender behind its own Gigabit Ethernet has a congestion window of twice the bytes in flight."""
+def test_an_interface_at_line_rate_is_the_bottleneck():
+    """A sender behind its own Gigabit Ethernet has a congestion window of twice the bytes in flight, and no losses."""
     steady = recorded_by_second([(117_700_000, 0, 8_000_000, 30.0)] * 12)
 
-    assert diagnose(steady).verdict is Verdict.UNDETERMINED
+    diagnosis = diagnose(steady)
+
+    assert diagnosis.verdict is Verdict.BOTTLENECK_QUEUE
+    assert lacks(diagnosis.sentence, "942 Mbit/s", "Ethernet of 1 Gbit/s") == []
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param([(116_000_000, 0, 8_000_000, 30.0)] * 12, id="1.4% less than its frames carry"),
+        pytest.param([(115_700_000, 0, 8_000_000, 30.0), (119_700_000, 0, 8_000_000, 30.0)] * 6, id="varies by 1.7%"),
+        pytest.param([(117_700_000, 0, 8_000_000, 30.0)] * 11 + [(117_700_000, 2, 8_000_000, 30.0)], id="a loss"),
+    ],
+)
+def test_a_rate_near_that_of_an_interface_shows_no_limit(rows):
+    assert diagnose(recorded_by_second(rows)).verdict is Verdict.UNDETERMINED
 
 
 def recorded_by_second(rows, **fields):
