@@ -254,6 +254,7 @@ class _OtherPaths:
         self._thresholds = {path_id: cast("LossRule", rule).above_ratio for path_id, rule in rules.items()}
         self._counted: dict[tuple[Trouble, frozenset[bool]], Shares] = {}
         self._suspicion: suspects.PathSuspicion | None = None
+        self._possible: set[int] | None = None
 
     def shares(self, keys: Sequence[Key], earlier: Sequence[Key] = ()) -> list[Share]:
         """The shares beside the paths of an incident with these findings, whose rules are those of `keys`."""
@@ -269,8 +270,14 @@ class _OtherPaths:
         without_alarm = of_kind.without_alarm(path_ids)
         unclear = set(self._unclear([*keys, *earlier], without_alarm))
         if trouble is Trouble.ROUND_TRIPS:
-            unclear |= set(suspects.possible_losses(without_alarm, self._thresholds, self._snapshot))
+            unclear |= self._possible_losses().intersection(without_alarm)
         return of_kind.others(path_ids, unclear)
+
+    def _possible_losses(self) -> set[int]:
+        if self._possible is None:
+            ends_s, every = recovery.loss_ends_s(self._lasting), list(self._snapshot.paths)
+            self._possible = set(suspects.possible_losses(every, self._thresholds, self._snapshot, ends_s))
+        return self._possible
 
     def _unclear(self, keys: Sequence[Key], others: list[int]) -> list[int]:
         """Those of `others` that may have the loss of these findings too."""

@@ -117,7 +117,9 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
     waiting, raised, low = (
         {key: name for key, name in of.items() if key in normal} for of in (pending, raised, tests.low)
     )
-    checked = checked_paths(cells, waiting, raised, low, mesh, now) if states.normal else CheckedPaths()
+    checked = CheckedPaths()
+    if states.normal:
+        checked = checked_paths(cells, waiting, raised, low, mesh, recovery.loss_ends_s(lasting), now)
     overdue = {work.work: work.since for work in fresh.stale_at(now)}
     unknown_since = overdue.get(RecurringWork.EVALUATION)
     if mesh is None:

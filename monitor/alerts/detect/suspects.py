@@ -11,7 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 
 import numpy as np
@@ -30,9 +30,14 @@ from monitor.analysis import binomial
 from monitor.analysis.alarms import suspicion
 from monitor.analysis.alarms.grouping import LEAST_BAD
 from monitor.analysis.alarms.suspicion import PacketCounts, RttSamples
-from monitor.analysis.changes.lasting import LEAST_LOST
-from monitor.archive.queries.for_alerts import DIRECTIONS
+from monitor.analysis.changes.lasting import LEAST_LOST, Columns, LastingLoss, lasting_loss_of_pair
+from monitor.analysis.changes.present import LostPackets
+from monitor.archive.queries.for_alerts import DIRECTIONS, newest_bursts
+from monitor.mesh.queries import MeasuredPath
 
+LossEnds = Mapping[int, float | None]
+"""When the loss of each path of an open incident of loss was over, in seconds since the epoch; None while it lasts."""
+NO_PATH = -1
 NOT_SETTLED: Mapping[int, float] = MappingProxyType({})
 
 Floats = NDArray[np.float64]
@@ -40,7 +45,8 @@ Ints = NDArray[np.int64]
 
 EXCLUDED_NATS = -math.log(10.0)
 """A path's packets exclude the loss of others if they are ten times as likely at its own baseline."""
-CHECKED_S = 600.0
+PROOF_TAKES = timedelta(minutes=30)
+"""So long may the rule of loss count packets."""
 SAMPLES = 60
 """RTTs of a path that are looked at, the newest."""
 
@@ -113,17 +119,61 @@ class PathSuspicion:
         return self._samples[figure]
 
 
-def possible_losses(path_ids: Sequence[int], thresholds: Mapping[int, float], snapshot: Snapshot) -> list[int]:
-    """Those of these paths without an alarm that may not be called normal: they do not answer, or their loss of a
-    part of the last CHECKED_S is proven above the threshold of their rule, which waits for more of a proof."""
-    steps = max(int(CHECKED_S / snapshot.step_s), 1)
+def possible_losses(
+    path_ids: Sequence[int], thresholds: Mapping[int, float], snapshot: Snapshot, ends_s: LossEnds
+) -> list[int]:
+    """Those of these paths without an alarm that may not be called normal: they do not answer, or their lasting loss is
+    proven above the threshold of their rule, which waits for more of a proof."""
+    steps = max(int(PROOF_TAKES.total_seconds() / snapshot.step_s), 1)
     rows = np.array([snapshot.rows[path_id] for path_id in path_ids], dtype=np.int64)
     sent, received = (snapshot.recent[name][rows, :steps].cumsum(axis=1) for name in ("sent", "received"))
-    lost = sent - received
-    above = np.array([thresholds.get(path_id, np.inf) for path_id in path_ids])[:, np.newaxis]
-    is_lossy = ((lost >= LEAST_LOST) & (binomial.lower_bound(lost, sent) > above)).any(axis=1)
-    is_possible = is_lossy | ~np.isnan(silent_since_s(path_ids, snapshot))
-    return [path_id for path_id, possible in zip(path_ids, is_possible.tolist(), strict=True) if possible]
+    above = np.array([thresholds.get(path_id, 1.0) for path_id in path_ids])[:, np.newaxis]
+    is_lossy = ((sent - received >= LEAST_LOST) & (sent - received > above * sent)).any(axis=1)
+    lossy = [path_id for path_id, may_lose in zip(path_ids, is_lossy.tolist(), strict=True) if may_lose]
+    losses = lasting_losses(lossy, reverse_paths(snapshot.paths.values()), snapshot.now, ends_s) if lossy else {}
+    proven = proven_above(losses, thresholds)
+    silent = (~np.isnan(silent_since_s(path_ids, snapshot))).tolist()
+    return [path_id for path_id, is_silent in zip(path_ids, silent, strict=True) if is_silent or path_id in proven]
+
+
+def lasting_losses(
+    path_ids: Sequence[int], reverse: Mapping[int, int], now: datetime, ends_s: LossEnds
+) -> dict[int, LastingLoss]:
+    """The loss of each of these paths without an incident that lose packets now, since it began. One in an incident of
+    the reverse path that is over is not looked at: the round trips of both cross the same links."""
+    every = sorted({*path_ids, *(reverse[key] for key in path_ids if key in reverse)})
+    first_s = (now - PROOF_TAKES).timestamp()
+    columns = newest_bursts(every, [first_s] * len(every), now)
+
+    def bursts(path_id: int, since_s: float) -> Columns:
+        first, end = np.searchsorted(columns["path_id"], (path_id, path_id + 1)).tolist()
+        first += int(np.searchsorted(columns["at_s"][first:end], since_s))
+        return columns["at_s"][first:end], columns["sent"][first:end], columns["received"][first:end]
+
+    losses = {}
+    for path_id in path_ids:
+        back = reverse.get(path_id, NO_PATH)
+        since_s = ends_s.get(back) or first_s
+        loss = lasting_loss_of_pair(bursts(path_id, since_s), bursts(back, since_s))
+        if loss is not None:
+            losses[path_id] = loss
+    return losses
+
+
+def reverse_paths(paths: Iterable[MeasuredPath]) -> dict[int, int]:
+    """The reverse path of each of these that has one."""
+    by_ends = {(path.source, path.destination, path.family): path.path_id for path in paths}
+    reverse = {path_id: by_ends.get((end, begin, family)) for (begin, end, family), path_id in by_ends.items()}
+    return {path_id: back for path_id, back in reverse.items() if back is not None}
+
+
+def proven_above(losses: Mapping[int, LostPackets], thresholds: Mapping[int, float]) -> set[int]:
+    """The paths whose lasting loss is above the threshold of their rule with 95% confidence."""
+    return {
+        path_id
+        for path_id, loss in losses.items()
+        if path_id in thresholds and float(binomial.lower_bound(loss.lost, loss.sent)) > thresholds[path_id]
+    }
 
 
 def _since_s(figures: Mapping[str, str]) -> float:

@@ -7,12 +7,13 @@ cross the same links.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
+from monitor.alerts.detect.troubles import LOSS_EFFECTS
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_normal_again, level_of
 from monitor.alerts.incidents.gravest import active_findings
 from monitor.alerts.models import Incident, IncidentPath
@@ -43,6 +44,19 @@ def measured_until(incident: Incident) -> datetime | None:
     levels = [level_of(row) for row in rows] if incident.closed_at is None else []
     times = [level.newest_at for level in levels if level is not None and level.newest_at is not None]
     return max(times) if times and all(map(_is_overdue, rows)) else None
+
+
+def loss_ends_s(incidents: Iterable[Incident]) -> dict[int, float | None]:
+    """When the loss of each path of these incidents was over, in seconds since the epoch; None while it lasts."""
+    ends: dict[int, float | None] = {}
+    for row in (row for incident in incidents for row in incident.paths.all()):
+        if rule_of(row.rule).effect in LOSS_EFFECTS and not (row.is_over and row.ended_at is None):
+            level = level_of(row)
+            recovered_at = level.recovered_at if level is not None and level.is_ended else None
+            end = row.ended_at if row.is_over else recovered_at
+            earlier = ends.get(row.path_id, 0.0)
+            ends[row.path_id] = None if end is None or earlier is None else max(end.timestamp(), earlier)
+    return ends
 
 
 def paths_back_to_normal(incident: Incident) -> set[int]:

@@ -1,12 +1,13 @@
 """The loss of a path without an incident while it lasts, and whether its later packets prove that it is over.
 
-In: begin, packets sent and received of its newest bursts, oldest first. Out: the packets since the loss began; None
-once it is over, so that it is not said again without new lost packets.
+In: begin, packets sent and received of its newest bursts, oldest first, and of those of the reverse path. Out: the
+packets since the loss began; None once it is over, so that it is not said again without new lost packets.
 
 A loss is that of the bursts since its likeliest rise: the clean time before it does not make it less. It is over after
 a burst with a loss from which on so few lost packets have a probability of 1 - CONFIDENCE at that loss. One that came
 back soon after such an end comes and goes: it is over only after twice the time that it was away. A loss that is
-higher for certain is none that came back.
+higher for certain is none that came back. The round trips of both directions cross the same links: where the packets of
+both prove an end together, so that each has at least half of a proof, it is over.
 """
 
 from __future__ import annotations
@@ -32,12 +33,42 @@ AGAIN_LOST = 2
 """A loss came back soon: within so many times the packets that prove its end, with so many lost."""
 LONGER = 2.0
 """It is over after so many times the packets for which it was away."""
+OF_PAIR = 0.5
+"""Of the proof of an end, that the packets of a path have if those of both directions prove it together."""
 
 
-def lasting_loss(at_s: ArrayLike, sent: ArrayLike, received: ArrayLike) -> LostPackets | None:
+@dataclass(frozen=True, slots=True)
+class LastingLoss(LostPackets):
+    """The packets since the first burst of a loss, at `since_s`; `clean_since_s` is the first burst after the newest
+    with a lost packet, None where that is the newest of all, and `clean_sent` the packets since."""
+
+    since_s: float = 0.0
+    clean_since_s: float | None = None
+    clean_sent: float = 0.0
+
+    @property
+    def is_half_over(self) -> bool:
+        """Whether the packets since the last lost one have OF_PAIR of a proof that the loss is over."""
+        nats = nats_against(np.zeros(1), np.array([self.clean_sent]), self.ratio)
+        return float(nats[0]) >= -OF_PAIR * log(1.0 - CONFIDENCE)
+
+
+Columns = tuple[ArrayLike, ArrayLike, ArrayLike]
+
+
+def lasting_loss_of_pair(own: Columns, reverse: Columns) -> LastingLoss | None:
+    """As `lasting_loss` of a path, over also where its packets and those of the reverse path prove it together."""
+    loss = lasting_loss(*own)
+    if loss is None or not loss.is_half_over or not len(np.atleast_1d(reverse[0])):
+        return loss
+    both = lasting_loss(*(np.concatenate(columns) for columns in zip(own, reverse, strict=True)))
+    return None if both is None else loss
+
+
+def lasting_loss(at_s: ArrayLike, sent: ArrayLike, received: ArrayLike) -> LastingLoss | None:
     """The loss of these bursts since its rise; None where it is over, or too few packets are lost. Times are in
     seconds."""
-    _, packets, answered = by_begin(at_s, sent, received)
+    begins, packets, answered = by_begin(at_s, sent, received)
     lost, back = packets - answered, _CameBack()
     while (end := _first_end(packets, lost, back)) is not None:
         first, proof = end
@@ -45,10 +76,18 @@ def lasting_loss(at_s: ArrayLike, sent: ArrayLike, received: ArrayLike) -> LostP
         if away is not None and away > back.least / LONGER:
             back = _CameBack(LONGER * away, first, _bounds(packets[:first], lost[:first])[1])
         else:
-            packets, lost, back = packets[first:], lost[first:], _CameBack()
+            begins, packets, lost, back = begins[first:], packets[first:], lost[first:], _CameBack()
     rise = _rise(packets, lost)
-    stretch = LostPackets(float(packets[rise:].sum()), float(lost[rise:].sum()))
-    return stretch if stretch.lost >= LEAST_LOST else None
+    if lost[rise:].sum() < LEAST_LOST:
+        return None
+    clean = int(np.flatnonzero(lost)[-1]) + 1
+    return LastingLoss(
+        float(packets[rise:].sum()),
+        float(lost[rise:].sum()),
+        since_s=float(begins[rise]),
+        clean_since_s=float(begins[clean]) if clean < len(begins) else None,
+        clean_sent=float(packets[clean:].sum()),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 from typing import cast
 
+from monitor.alerts.detect import suspects
 from monitor.alerts.detect.rules.loss import LossRule
+from monitor.alerts.detect.suspects import LossEnds
 from monitor.analysis import binomial, figures
-from monitor.analysis.changes.lasting import lasting_loss
-from monitor.analysis.changes.present import LostPackets
-from monitor.archive.queries.for_alerts import newest_bursts
+from monitor.analysis.changes.lasting import LastingLoss
 from monitor.archive.queries.metrics import Metric
 from monitor.mesh.document.alert_rules import settings_for
 from monitor.mesh.models import KindName, Mesh
@@ -25,8 +25,8 @@ from monitor.mesh.queries import measured_paths
 from monitor.overview.measures import MEASURES
 from monitor.overview.path_figures import FigureState, PathFigures
 
-PROOF_TAKES = timedelta(minutes=30)
-"""So long may the rule of loss count packets."""
+CLEAN_S = 30.0
+"""So long must a path have lost nothing for that to be said of a loss that is not over for certain."""
 POOR_STYLES = ("loss-3", "loss-4", "loss-5")
 NAMED = 3
 """So many paths are named."""
@@ -36,11 +36,13 @@ NAMED = 3
 class CheckedPaths:
     """Names by id of paths with current data and without an open incident that are not called normal, each once.
     `silent_since` is the latest last reply of those `without_reply`, `overdue_since` the latest newest burst of those
-    `overdue`. Newer bursts of those `set_aside` count nowhere: they were sent during our own throughput tests."""
+    `overdue`. Newer bursts of those `set_aside` count nowhere: they were sent during our own throughput tests. Those
+    `of_reverse` lose packets on the links of an open incident of the reverse path."""
 
     without_reply: Mapping[int, str] = field(default_factory=dict)
     with_loss: Mapping[int, str] = field(default_factory=dict)
     above_rules: Mapping[int, str] = field(default_factory=dict)
+    of_reverse: Mapping[int, str] = field(default_factory=dict)
     pending: Mapping[int, str] = field(default_factory=dict)
     longer_rtt: Mapping[int, str] = field(default_factory=dict)
     low_tests: Mapping[int, str] = field(default_factory=dict)
@@ -52,7 +54,7 @@ class CheckedPaths:
     @property
     def paths(self) -> int:
         """The number of those that may have a problem."""
-        by_loss = self.without_reply, self.with_loss, self.above_rules
+        by_loss = self.without_reply, self.with_loss, self.above_rules, self.of_reverse
         return sum(map(len, (*by_loss, self.pending, self.longer_rtt, self.low_tests)))
 
     @property
@@ -62,7 +64,8 @@ class CheckedPaths:
     @property
     def named(self) -> list[tuple[int, str]]:
         """The paths that `parts` names, in its order."""
-        by_kind = self.without_reply, self.above_rules, self.pending, self.longer_rtt, self.low_tests, self.with_loss
+        by_loss = self.without_reply, self.above_rules, self.of_reverse
+        by_kind = *by_loss, self.pending, self.longer_rtt, self.low_tests, self.with_loss
         return [row for names in by_kind for row in list(names.items())[:NAMED]]
 
     def parts(self, *, with_names: bool = True) -> list[str]:
@@ -72,6 +75,7 @@ class CheckedPaths:
         every = (
             (self.without_reply, f"without replies{silent}, being checked"),
             (self.above_rules, "with loss above the alert threshold, being checked"),
+            (self.of_reverse, "with the loss of the incident on the reverse path"),
             (self.pending, "being checked"),
             (self.longer_rtt, "with a longer RTT, being checked"),
             (self.low_tests, "with a much slower throughput test, being checked"),
@@ -93,14 +97,15 @@ def checked_paths(
     raised: Mapping[int, str],
     low: Mapping[int, str],
     mesh: Mesh | None,
+    ends_s: LossEnds,
     now: datetime,
 ) -> CheckedPaths:
     """The paths of these cells, and by their names those of pending incidents and those with a raised RTT or low tests,
-    that are not called normal."""
+    that are not called normal. `ends_s` are those of the losses in open incidents."""
     silent = [path for path in cells if path.state is FigureState.TOTAL_LOSS]
     lossy = [path for path in cells if path.state is FigureState.VALUE and path.proven_loss_ratio]
-    above, poor = _by_rules(mesh, lossy, now)
-    told = above | poor | {path.path_id for path in silent}
+    losses = _lasting_losses(mesh, lossy, ends_s, now) if mesh is not None and lossy else _Losses()
+    told = losses.every | {path.path_id for path in silent}
     overdue = [path for path in cells if path.stale_at is not None and path.has_figure]
     overdue = [path for path in overdue if path.path_id not in told | pending.keys()]
     others = told | pending.keys() | {path.path_id for path in overdue}
@@ -111,8 +116,9 @@ def checked_paths(
     names = {path.path_id: f"{path.source} → {path.destination}" for path in cells}
     return CheckedPaths(
         without_reply={path.path_id: names[path.path_id] for path in silent},
-        with_loss={path_id: name for path_id, name in names.items() if path_id in poor},
-        above_rules={path_id: name for path_id, name in names.items() if path_id in above},
+        with_loss=_with_losses(names, losses.poor, now),
+        above_rules=_with_losses(names, losses.above, now),
+        of_reverse={path_id: name for path_id, name in names.items() if path_id in losses.of_reverse},
         pending={path_id: name for path_id, name in pending.items() if path_id not in told},
         longer_rtt={path_id: name for path_id, name in raised.items() if path_id in longer},
         low_tests={path_id: name for path_id, name in low.items() if path_id not in others | longer},
@@ -133,33 +139,54 @@ def _named(names: Mapping[int, str]) -> str:
     return f" ({', '.join(list(names.values())[:NAMED])}{more})"
 
 
-def _by_rules(mesh: Mesh | None, lossy: Sequence[PathFigures], now: datetime) -> tuple[set[int], set[int]]:
-    """The paths whose loss is proven above their rule, and those that lose more, or as much as the grid marks, without
-    such a proof."""
-    if mesh is None or not lossy:
-        return set(), set()
+@dataclass(frozen=True, slots=True)
+class _Losses:
+    """Lasting losses by path: those proven `above` their rule; `poor` are those that are more, or as much as the grid
+    marks, without such a proof. The paths `of_reverse` have an incident of loss on their reverse path."""
+
+    above: Mapping[int, LastingLoss] = field(default_factory=dict)
+    poor: Mapping[int, LastingLoss] = field(default_factory=dict)
+    of_reverse: frozenset[int] = frozenset()
+
+    @property
+    def every(self) -> set[int]:
+        return {*self.above, *self.poor, *self.of_reverse}
+
+
+def _lasting_losses(mesh: Mesh, lossy: Sequence[PathFigures], ends_s: LossEnds, now: datetime) -> _Losses:
     paths = measured_paths(KindName.PING)
-    places = {path.path_id: paths[path.path_id].place for path in lossy if path.path_id in paths}
-    ratios = {
-        path_id: cast("LossRule", rule).above_ratio
-        for path_id, rule in settings_for(mesh.alerts, "loss", places).items()
-    }
-    losses = _lasting_losses([path.path_id for path in lossy], now)
+    own = [path.path_id for path in lossy if path.path_id in paths]
+    rules = settings_for(mesh.alerts, "loss", {path_id: paths[path_id].place for path_id in own})
+    ratios = {path_id: cast("LossRule", rule).above_ratio for path_id, rule in rules.items()}
+    reverse = suspects.reverse_paths(paths.values())
+    losses = suspects.lasting_losses(own, reverse, now, ends_s)
+    proven = suspects.proven_above(losses, ratios)
     lowest = {key: float(binomial.lower_bound(loss.lost, loss.sent)) for key, loss in losses.items()}
     marked = {key for key, ratio in lowest.items() if MEASURES[Metric.LOSS].band(ratio).style in POOR_STYLES}
     over = {key for key, loss in losses.items() if key in ratios and loss.ratio > ratios[key]}
-    above = {key for key in over if lowest[key] > ratios[key]}
-    return above, (over | marked) - above
+    told = {key: loss for key, loss in losses.items() if key in proven | over | marked}
+    of_reverse = frozenset(key for key in told if ends_s.get(reverse.get(key, -1), 0.0) is None)
+    return _Losses(
+        {key: loss for key, loss in told.items() if key in proven - of_reverse},
+        {key: loss for key, loss in told.items() if key not in proven | of_reverse},
+        of_reverse,
+    )
 
 
-def _lasting_losses(path_ids: Sequence[int], now: datetime) -> dict[int, LostPackets]:
-    """The loss of each of these paths that lose packets now, since it began."""
-    since_s = (now - PROOF_TAKES).timestamp()
-    columns = newest_bursts(path_ids, [since_s] * len(path_ids), now)
-    losses = {}
-    for path_id in path_ids:
-        is_own = columns["path_id"] == path_id
-        loss = lasting_loss(*(columns[name][is_own] for name in ("at_s", "sent", "received")))
-        if loss is not None:
-            losses[path_id] = loss
-    return losses
+def _with_losses(names: Mapping[int, str], losses: Mapping[int, LastingLoss], now: datetime) -> dict[int, str]:
+    return {
+        path_id: f"{name}: {_lost_text(losses[path_id], now)}" for path_id, name in names.items() if path_id in losses
+    }
+
+
+def _lost_text(loss: LastingLoss, now: datetime) -> str:
+    """`12 of 250 packets lost since 10:05:10 UTC, none since 10:09:20 UTC`: the grid has another time."""
+    counts = f"{figures.count(round(loss.lost))} of {figures.count(round(loss.sent))} packets lost"
+    text = f"{counts} since {_clock(loss.since_s)}"
+    if loss.clean_since_s is None or now.timestamp() - loss.clean_since_s < CLEAN_S:
+        return text
+    return f"{text}, none since {_clock(loss.clean_since_s)}"
+
+
+def _clock(at_s: float) -> str:
+    return f"{datetime.fromtimestamp(at_s, UTC):%H:%M:%S} UTC"

@@ -133,7 +133,8 @@ def test_a_path_that_loses_without_an_alarm_is_not_called_normal(paths):
         "paths to slac: not clear yet for 1 of 2 paths, 1 normal",
     ]
     state = load_mesh_state(freshness.load(), NOW)
-    facts = "1 of 6 paths has problems", "1 path with loss above the alert threshold", "4 not in an incident"
+    of_reverse = "1 path with the loss of the incident on the reverse path (cern → slac)"
+    facts = "1 of 6 paths has problems", of_reverse, "4 not in an incident"
     assert lacks(state.sentence, *facts) == []
     assert "normal" not in state.rest
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from monitor.analysis.changes.lasting import lasting_loss
+from monitor.analysis.changes.lasting import lasting_loss, lasting_loss_of_pair
 from tests.unit.analysis.loss_of_paths import CYCLE_S, bursts
 
 WINDOW_S = 1800.0
@@ -83,3 +83,58 @@ def test_packets_lost_now_and_then_do_not_keep_an_outage_from_being_over():
     assert lasting_loss(at_s, sent, received) is None
     during = slice(None, 2 * (begin + 22))
     assert lasting_loss(at_s[during], sent[during], received[during]).ratio > 0.9
+
+
+def one_fault(seed, end_s, ratios, until_s=1200.0):
+    """Both directions of a path that lose these shares from 0 s up to their ends."""
+    rng = np.random.default_rng([seed, 41])
+    ends_s = end_s if isinstance(end_s, tuple) else (end_s, end_s)
+    return [
+        bursts(rng, [(-600.0, 0.0), (BEGIN_S, ratio), (of_end_s, 0.0)], until_s)
+        for ratio, of_end_s in zip(ratios, ends_s, strict=True)
+    ]
+
+
+def over_after_s(judge, end_s, until_s=1200.0):
+    """The seconds from the end until the loss is over."""
+    return next(now_s - end_s for now_s in np.arange(end_s, until_s, 10.0) if judge(now_s) is None)
+
+
+def pair_at(both, now_s):
+    chosen = [(of[0] >= now_s - WINDOW_S) & (of[0] + CYCLE_S <= now_s) for of in both]
+    return lasting_loss_of_pair(*(tuple(column[rows] for column in of) for of, rows in zip(both, chosen, strict=True)))
+
+
+def test_a_loss_of_round_trips_is_over_sooner_by_the_packets_of_both_directions():
+    alone, together = [], []
+    for seed in range(12):
+        both = one_fault(seed, 330.0, (0.03, 0.03))
+        alone.append(over_after_s(lambda now_s, both=both: lost_at(both[0], now_s), 330.0))
+        together.append(over_after_s(lambda now_s, both=both: pair_at(both, now_s), 330.0))
+
+    assert all(soon <= late for soon, late in zip(together, alone, strict=True))
+    assert np.mean(together) <= 0.75 * np.mean(alone)
+
+
+def test_a_loss_that_goes_on_is_not_over_by_the_reverse_path_of_which_it_is():
+    """5% on a path all the while, on its reverse path for five minutes only, or 30%."""
+    missed = [
+        pair_at(both, now_s) is None
+        for of_reverse in (0.05, 0.3)
+        for seed in range(6)
+        for both in [one_fault(seed, (1200.0, 300.0), (0.05, of_reverse))]
+        for now_s in np.arange(60.0, 1200.0, 20.0)
+    ]
+
+    assert np.mean(missed) <= 0.03, "as of a path alone"
+
+
+def test_a_loss_has_its_first_burst_and_the_first_after_its_last_packet():
+    at_s, sent = np.arange(100.0) * CYCLE_S, np.full(100, 20.0)
+    lost = np.where((at_s >= 900.0) & (at_s < 970.0), 2.0, 0.0)
+
+    loss = lasting_loss(at_s[:98], sent[:98], (sent - lost)[:98])
+    later = lasting_loss(at_s[:97], sent[:97], (sent - lost)[:97])
+
+    assert (loss.since_s, loss.clean_since_s, loss.clean_sent) == (900.0, 970.0, 20.0)
+    assert (later.since_s, later.clean_since_s, later.clean_sent) == (900.0, None, 0.0)

@@ -1,0 +1,111 @@
+"""The loss of a path without an incident: judged alike in the state of the mesh and in evidence, with its own figure."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from monitor.alerts.detect.rules.finding import RuleFinding
+from monitor.alerts.detect.suspects import possible_losses
+from monitor.alerts.evaluate import scope_now, snapshot_at
+from monitor.alerts.incidents import lifecycle
+from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit
+from monitor.alerts.models import Incident, IncidentPath
+from monitor.archive.queries.metrics import Metric
+from monitor.mesh.models import MeasurementPeriod
+from monitor.mesh.models import Test as MeshTest
+from monitor.overview.grid import GridPeriod, load_grid
+from tests.db.alert_rows import make_mesh
+from tests.db.web.test_mesh_state_now import at, plant, state_at
+from tests.facts import lacks
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
+
+
+@pytest.fixture
+def paths(monkeypatch):
+    monkeypatch.setattr(lifecycle, "CONFIRM_S", 0)
+    paths = make_mesh(["slac", "ornl", "fnal"], at(-7200), loss={"above_ratio": 0.01, "window_s": 120})
+    MeshTest.objects.update(every_s=10)
+    MeasurementPeriod.objects.update(every_s=10)
+    return paths
+
+
+def one_in_ten(seconds):
+    """10%, a packet of each cycle."""
+    return int(seconds >= -120)
+
+
+def test_a_loss_that_is_checked_has_its_own_figure(paths):
+    """The cell of ten minutes has another: 12 of 600."""
+    for name, path in paths.items():
+        plant(path, -600, 0, lambda s, name=name: one_in_ten(s) if name == "slac → ornl" else 0)
+
+    state = state_at(0)
+
+    assert "(slac → ornl: 12 of 120 packets lost since 12:28:00 UTC)" in state.title
+    (cell,) = (cell for cell in load_grid(Metric.LOSS, GridPeriod.NOW, at(0)).figures if cell.value)
+    assert (cell.value_sent, cell.value_received) == (600, 588)
+
+
+def test_a_loss_that_may_be_over_says_since_when_no_packet_was_lost(paths):
+    for name, path in paths.items():
+        plant(path, -600, 0, lambda s, name=name: one_in_ten(s) * (s < -30) if name == "slac → ornl" else 0)
+
+    assert "9 of 120 packets lost since 12:28:00 UTC, none since 12:29:30 UTC" in state_at(0).title
+
+
+def of_forward_path(paths, until_s, ends_s):
+    """An incident of loss on slac → ornl alone, as where STAMP names the direction; the pings of both paths lose 10%
+    until `until_s`."""
+    both = ("slac → ornl", "ornl → slac")
+    for name, path in paths.items():
+        plant(path, -600, 0, lambda s, name=name: one_in_ten(s) * (s < until_s) if name in both else 0)
+    figures = {"sent": 60, "lost": 6, "threshold_ratio": 0.01}
+    found = RuleFinding("loss", paths[both[0]].pk, both[0], "loss is high", at(-120), figures=figures)
+    lifecycle.add_findings("slac → ornl", [found], at(-60))
+    lifecycle.open_if_confirmed(Incident.objects.get().pk, at(-60))
+    if ends_s is not None:
+        level = FindingLevel(
+            LevelUnit.LOSS_RATIO, 0.0, 0.1, sent=50, window_s=50.0, recovered_at=at(ends_s), is_ended=True
+        )
+        IncidentPath.objects.update(level=msgspec.to_builtins(level))
+
+
+def test_the_loss_of_an_incident_on_the_reverse_path_is_not_checked_apart(paths):
+    of_forward_path(paths, 0, None)
+
+    state = state_at(0)
+
+    assert "1 path with the loss of the incident on the reverse path (ornl → slac)" in state.sentence
+    assert lacks(state.sentence, "1 of 6 paths has problems", "4 normal") == []
+    assert "being checked" not in state.sentence
+    assert state.checked.paths == 1
+
+
+def test_the_loss_of_an_incident_that_is_over_is_over_on_the_reverse_path(paths):
+    """50 s after its end, which 10% of a single path does not prove."""
+    of_forward_path(paths, -50, -50)
+
+    state = state_at(0)
+
+    assert "ornl → slac" not in state.sentence
+    assert (state.checked.paths, "5 normal" in state.sentence) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "lost_of", [one_in_ten, lambda s: one_in_ten(s) * (s < -60), lambda s: 4 * (s in (-120, -110))]
+)
+def test_the_evidence_calls_the_paths_normal_that_the_state_calls_normal(paths, lost_of):
+    """A loss that goes on, one that ended a minute ago and may be over, and one that is over."""
+    for name, path in paths.items():
+        plant(path, -600, 0, lambda s, name=name: lost_of(s) if name == "slac → ornl" else 0)
+    scope = scope_now()
+    snapshot = snapshot_at(at(0), scope, {})
+    ids = [path.pk for path in paths.values()]
+    thresholds = dict.fromkeys(ids, 0.01)
+
+    possible = possible_losses(ids, thresholds, snapshot, {})
+
+    is_checked = "slac → ornl" in state_at(0).title
+    assert possible == ([paths["slac → ornl"].pk] if is_checked else [])
