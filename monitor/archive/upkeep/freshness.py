@@ -129,6 +129,12 @@ def series_lacks_since(since: datetime, until: datetime, now: datetime) -> datet
     return lacks_since(Tick(series_tier(since, until).tier), now) if until - since > LONGEST_RAW else None
 
 
+def period_lacks_since(since: datetime, until: datetime, now: datetime) -> datetime | None:
+    """Likewise of the hours that begin in [since, until)."""
+    _, rows = run_statement("hours_wait_since", since=since, until=until)
+    return _beyond_least_lag(rows[0][0], now)
+
+
 def _beyond_least_lag(since: datetime | None, now: datetime) -> datetime | None:
     return since if since is not None and now - since > LEAST_LAG else None
 

@@ -29,7 +29,7 @@ from monitor.archive.queries.throughput.calibrations import DayOfTests, days_of_
 from monitor.archive.queries.throughput.forecasts import Replayed, forecasts_of_tests
 from monitor.archive.queries.throughput.series import PathThroughput, throughput_summaries
 from monitor.archive.queries.throughput.under_load import LatencyUnderLoad, under_own_tests
-from monitor.archive.upkeep.freshness import EvaluationPause, evaluation_pauses
+from monitor.archive.upkeep.freshness import EvaluationPause, evaluation_pauses, period_lacks_since
 from monitor.mesh.document import service_levels
 from monitor.mesh.document.alert_rules import Place
 from monitor.mesh.document.service_levels import ServiceLevel
@@ -76,7 +76,8 @@ class PathInMesh:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
     """All data of a scope in a period. `sizes` has each path's largest packet size; `data_since` is the begin of the
-    first hour with data, loaded only where the period has none. `traced` has the names of the traced paths; `routes`
+    first hour with data, loaded only where the period has none. `lacks_since` is the arrival of the oldest result that
+    the hours of the period lack, None where they have all. `traced` has the names of the traced paths; `routes`
     has their changes, None without such paths, and `hop_names` the names of the hops of changed routes."""
 
     mesh: str
@@ -110,6 +111,7 @@ class Material:
     incidents: tuple[Incident, ...]
     under_load: Mapping[int, LatencyUnderLoad]
     data_since: datetime | None
+    lacks_since: datetime | None
     traced: Mapping[int, str]
     routes: RouteEffects | None
     hop_names: Mapping[str, HopName]
@@ -173,6 +175,7 @@ def collect(scope: ReportScope, period: Period, now: datetime) -> Material:
         incidents=_incidents(scope, set(paths), since, until),
         under_load=_by_size(under_own_tests(since, until, sorted(throughput)), sizes),
         data_since=None if has_data else for_reports.data_since(ids),
+        lacks_since=period_lacks_since(since, until, now),
         traced={path_id: _name(paths[path_id].path) for path_id in traced},
         routes=routes,
         hop_names=_hop_names(routes),

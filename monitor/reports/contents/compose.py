@@ -70,6 +70,7 @@ def compose(material: Material, numbers: Numbers) -> Report:
         forecasts=throughput.forecast_result(material.forecasts),
         coverage=_coverage(material),
         data_since=material.data_since,
+        lacks_since=material.lacks_since,
         sentences=(),
         congestion=_congestion(material),
         responses=tuple(material.responses),

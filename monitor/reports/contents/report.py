@@ -331,8 +331,9 @@ class Sentence:
 class Report:
     """A report. `paths` are the pinged paths by name; `throughput_only` the paths that are never pinged. `pauses` are
     those of the alert evaluation. `data_since` is only loaded for a period without data: when the first data begin.
-    `routes` is None where no path was traced. `responses` are the request-response runs by path and test, with the
-    name of the path, `aggregates` the aggregate tests."""
+    `lacks_since` is the arrival of the oldest result that its hours lack, None where they have all. `routes` is None
+    where no path was traced. `responses` are the request-response runs by path and test, with the name of the path,
+    `aggregates` the aggregate tests."""
 
     mesh: str
     scope: ReportScope
@@ -352,6 +353,7 @@ class Report:
     forecasts: ForecastResult
     coverage: tuple[CoverageLine, ...]
     data_since: datetime | None
+    lacks_since: datetime | None
     sentences: tuple[Sentence, ...]
     congestion: tuple[PathCongestionReport, ...] = ()
     responses: tuple[tuple[str, ResponseSummary], ...] = ()

@@ -161,6 +161,9 @@ def _notices(report: Report) -> tuple[str, ...]:
     notices = []
     if not report.is_over:
         notices.append(f"The {_kind(report)} is not over yet: figures are preliminary.")
+    if report.lacks_since is not None:
+        at = short_moment(report.lacks_since, report)
+        notices.append(f"Figures are as of {at}: later results wait for their summary.")
     if report.period.hours != 24 * report.period.days:
         notices.append(f"The clocks changed: the {_kind(report)} has {report.period.hours} hours.")
     families = {path.family for path in report.paths}

@@ -14,7 +14,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from monitor.alerts.models import Incident, IncidentPath
-from monitor.archive.models import Burst, BurstHour
+from monitor.archive.models import Burst, BurstHour, DirtyHour
 from monitor.archive.queries.metrics import Metric
 from monitor.archive.queries.paths import path_summaries
 from monitor.archive.queries.tables import grid
@@ -25,7 +25,7 @@ from monitor.mesh.models import Group, Measurement, Mesh, Site, Slot, Test
 from monitor.reports.contents.compose import report_of
 from monitor.reports.contents.report import Goal, ReportScope, ServiceTarget
 from monitor.reports.files import due_report, next_report_at, report_path, write_report, written_reports
-from monitor.reports.formats import page
+from monitor.reports.formats import mail, page
 from monitor.reports.formats.cells import row
 from monitor.reports.formats.view import view_of
 from monitor.reports.management.commands import report as report_command
@@ -33,6 +33,7 @@ from monitor.reports.numbers import Numbers
 from monitor.reports.periods import Period, Week
 from monitor.reports.tasks import write_last_week
 from tests.db.alert_rows import make_mesh
+from tests.db.merging import merge_hours
 from tests.db.planned_bursts import planned_bursts
 from tests.db.report_rows import (
     BEFORE,
@@ -426,7 +427,7 @@ def test_the_number_of_queries_is_independent_of_the_paths(django_assert_num_que
     for path in make_mesh(["slac", "cern", "fnal", "desy"][:sites], WEEK.since).values():
         make_hours(path, WEEK.since, hours=1)
 
-    with django_assert_num_queries(30):  # its days are not merged yet: a query for the first data
+    with django_assert_num_queries(31):  # its days are not merged yet: a query for the first data
         report_of(ReportScope(), WEEK, NOW, ENGLISH)
 
 
@@ -670,6 +671,23 @@ def test_a_period_without_data_has_the_time_of_the_first_data(paths):
     assert lacks(sentences(report(now=now))["nothing"], "first data", " 2026-11-23 02:00.") == []
     assert "no bytes" not in text
     assert lacks(text_with("tested for changes", now=now), "No path", "tested for changes", " 3 whole days") == []
+
+
+@pytest.mark.parametrize(("waits_s", "hour", "told"), [(61, 4, True), (59, 4, False), (3600, -1, False)])
+def test_results_that_wait_for_their_hour_are_told(paths, waits_s, hour, told):
+    """On Wednesday at 05:10; the hour before the week began is not in the report."""
+    make_hours(paths["slac → cern"], WEEK.since, hours=48)
+    now = WEEK.since + timedelta(days=2, hours=5, minutes=10)
+    hour_at = WEEK.since + (timedelta(days=2, hours=hour) if hour >= 0 else timedelta(hours=hour))
+    merge_hours(now)
+    DirtyHour.objects.create(path_id=paths["slac → cern"].pk, hour=hour_at, marked_at=now - timedelta(seconds=waits_s))
+
+    weekly = report_of(ReportScope(), WEEK, now, ENGLISH)
+
+    notice = "Figures are as of Wed 18 Nov 05:08: later results wait for their summary."
+    message = mail.message(weekly, ENGLISH, to="lead@example.org", format_="html", unsubscribe="https://x.example")
+    for text in (page.render(weekly, ENGLISH), message.body, message.alternatives[0][0]):
+        assert (notice in " ".join(str(text).split())) == told
 
 
 def test_a_pause_of_the_evaluation_is_reported_before_incidents(paths):
