@@ -40,14 +40,16 @@ def _now() -> Stat:
         "Overview",
         "The selected group, family and packet size over the period, coverage up to the last whole hour; open "
         "incidents and silent agents are current, of the whole mesh. An agent is silent if it delivered nothing for "
-        f"{LATE_AFTER_MIN} minutes.",
+        f"{LATE_AFTER_MIN} minutes. Summaries behind: so long has the oldest result waited for its hour; the figures "
+        "of the paths lack later ones.",
         "mesh_now",
-        {"Packets lost": "percentunit", "Coverage": "percentunit"},
+        {"Packets lost": "percentunit", "Coverage": "percentunit", "Summaries behind": "s"},
         {
             "Packets lost": LOSS_LIMITS,
             "Coverage": COVERAGE_LIMITS,
             "Open incidents": limits((1.0, ORANGE)),
             "Silent agents": limits((1.0, RED)),
+            "Summaries behind": limits((60.0, ORANGE), (600.0, RED)),
         },
     )
 

@@ -39,7 +39,7 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableSort,
 )
 
-from dashboards.colours import PURPLE, RED, TEXT, thresholds
+from dashboards.colours import ORANGE, PURPLE, RED, TEXT, thresholds
 from dashboards.postgres import DATA_SOURCE, Direction, SqlQuery, sql
 
 TAG = "soundings"
@@ -63,8 +63,9 @@ def assemble(
     page: str = "/",
     with_routes: bool = False,
 ) -> Dashboard:
-    """Build a dashboard. `page` is the corresponding web page; incidents come from sql/`annotation`.sql, route changes
-    of the selected path from sql/annotation_route_changes.sql, and changes of the TTL of its replies, which tell of the
+    """Build a dashboard. `page` is the corresponding web page; incidents come from sql/`annotation`.sql, the time since
+    when summaries lack results from sql/annotation_summaries.sql, route changes of the selected path from
+    sql/annotation_route_changes.sql, and changes of the TTL of its replies, which tell of the
     reverse route where nothing is traced, from sql/annotation_reply_ttl.sql."""
     builder = (
         dashboard_builder.Dashboard(title)
@@ -79,6 +80,7 @@ def assemble(
         .link(_other_dashboards())
         .link(_our_page(page))
         .annotation(_annotation("Incidents", annotation, RED))
+        .annotation(_annotation("Summaries behind", "annotation_summaries", ORANGE))
         .with_variable(_pages())
     )
     if with_routes:

@@ -1,6 +1,6 @@
 -- One row: state of the mesh. Paths in use, those of which packets were sent in the period, the loss of all of them
--- together, bursts measured over bursts planned up to the last whole hour, incidents open now, and agents of which
--- nothing came for {late_after_min} minutes.
+-- together, bursts measured over bursts planned up to the last whole hour, incidents open now, agents of which
+-- nothing came for {late_after_min} minutes, and for how many seconds the oldest result has waited for its summary.
 WITH chosen AS (
     SELECT path_id
     FROM reporting.path
@@ -38,6 +38,9 @@ SELECT
     (SELECT COUNT(*) FROM reporting.incident WHERE closed_at IS NULL)::float8 AS "Open incidents",
     (
         SELECT COUNT(*) FROM reporting.agent WHERE accepted_at IS NULL OR accepted_at < now() - INTERVAL '{late_after_min} minutes'
-    )::float8 AS "Silent agents"
+    )::float8 AS "Silent agents",
+    (
+        SELECT COALESCE(EXTRACT(EPOCH FROM now() - MIN(since)), 0)::float8 FROM reporting.waiting WHERE tier = 'hour'
+    ) AS "Summaries behind"
 FROM pooled
 CROSS JOIN covered

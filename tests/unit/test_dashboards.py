@@ -33,7 +33,7 @@ UNITS_OF_COLUMNS = (
     (r"^(Loss|Loss, upper bound|Packets lost|Coverage|Complete)$", "percentunit"),
     (r"^RTT ", "ms"),
     (r"^(Throughput|Mean|Maximum|Estimate.*|Capacity|(Lower|Upper) bound)$", "bps"),
-    (r"^(Last delivery|Clock offset|Beat and worker|Latest delivery|Duration)$", "s"),
+    (r"^(Last delivery|Clock offset|Beat and worker|Latest delivery|Duration|Summaries behind)$", "s"),
     (r"^(Detected|Resolved|Newest)$", "dateTimeAsIso"),
     (r"^Database$", "bytes"),
 )
@@ -194,13 +194,14 @@ def test_a_matrix_cell_without_data_is_grey_with_a_text(panel: dict[str, Any]) -
 @pytest.mark.parametrize("dashboard", dashboards(), ids=lambda dashboard: str(dashboard["uid"]))
 def test_a_dashboard_links_to_others_and_shows_incidents(dashboard: dict[str, Any]) -> None:
     others, page = dashboard["links"]
-    incidents, *routes = dashboard["annotations"]["list"]
+    incidents, summaries, *routes = dashboard["annotations"]["list"]
 
     assert (others["type"], others["tags"]) == ("dashboards", dashboard["tags"])
     assert (page["type"], page["url"].startswith("${soundings}/")) == ("link", True)
     assert dashboard["templating"]["list"][0]["name"] == "soundings"
-    assert incidents["enable"] is True
-    assert {"time", "timeEnd", "text", "tags"} == columns(incidents["target"]["rawSql"])
+    for annotation in (incidents, summaries):
+        assert annotation["enable"] is True
+        assert {"time", "timeEnd", "text", "tags"} == columns(annotation["target"]["rawSql"])
     assert bool(routes) == ("path" in {variable["name"] for variable in dashboard["templating"]["list"]})
     for annotation in routes:
         assert {"time", "text", "tags"} == columns(annotation["target"]["rawSql"])

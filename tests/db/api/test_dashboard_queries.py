@@ -297,6 +297,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]] = {
     "Loss by direction, STAMP (% of packets sent)/A": (("time", "Forward", "Reverse"), []),
     "One-way delay, STAMP (ms)/A": (("time",), []),
     "Retransmits by test (segments)/A": (("time", "Retransmits"), [(hour(11) + timedelta(minutes=20), 3)]),
+    "@Summaries behind": (("time", "timeEnd", "text", "tags"), []),
     "@Route changes": (("time", "text", "tags"), []),
     "@Reply TTL": (("time", "text", "tags"), []),
     "Throughput: measured, estimated, capacity (bit/s)/A": (
