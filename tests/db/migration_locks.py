@@ -72,15 +72,13 @@ def main() -> None:
     import django
 
     django.setup()
-    from django.core.management import call_command
     from django.db import connection
     from django.db.migrations.executor import MigrationExecutor
 
-    for target in sys.argv[1:]:
-        call_command("migrate", *target.split("."), verbosity=0)
-    if sys.argv[1:]:
-        return
     executor = MigrationExecutor(connection)
+    if sys.argv[1:]:
+        executor.migrate([tuple(target.split(".")) for target in sys.argv[1:]])
+        return
     state = executor._create_project_state(with_applied_migrations=True)
     for migration, _ in executor.migration_plan(executor.loader.graph.leaf_nodes()):
         locks: dict[str, int] = {}
