@@ -122,7 +122,7 @@ def _evaluate(now: datetime, baselines: Baselines | None, scope: RuleScope, sour
     )
     quiet_paths = quiet.quiet_paths_at(now, every)
     firing = [finding for finding in findings(snapshot, scope) if finding.path_id not in quiet_paths.in_maintenance]
-    _add_to_incidents(lasting, firing, snapshot, scope, now)
+    _add_to_incidents(lasting, firing, snapshot, scope, source)
     levels.update_levels(lasting, snapshot, scope.settings)
     _update_shares(lasting, firing, snapshot, scope)
     closed = _close_ended(lasting, snapshot, scope, quiet_paths, now)
@@ -169,9 +169,12 @@ def snapshot_at(
 ) -> Snapshot:
     """Take the snapshot of all paths of the scope. `delays_judged_s` is `judged_s` of the one-way delays."""
     windows_s = set[float]().union(*(rule_of(name).windows_s(of_paths) for name, of_paths in scope.settings.items()))
+    with_rtts = any(rule_of(name).needs_rtts and of_paths for name, of_paths in scope.settings.items())
     baselines = baselines_of(now, baselines, source)
     snapshot = replace(
-        take_snapshot(now, scope.pinged, scope.tested, windows_s, judged_s, watched, baselines, source),
+        take_snapshot(
+            now, scope.pinged, scope.tested, windows_s, judged_s, watched, baselines, source, with_rtts=bool(with_rtts)
+        ),
         directions=take_directions(now, scope.one_way, windows_s, delays_judged_s, watched, baselines, source),
         responses=take_responses(now, scope.answered, baselines.responses, source, baselines.times),
     )
@@ -204,13 +207,14 @@ def _texts(
 
 
 def _add_to_incidents(
-    lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, scope: RuleScope, now: datetime
+    lasting: list[Incident], firing: list[RuleFinding], snapshot: Snapshot, scope: RuleScope, source: Source
 ) -> None:
     """Add findings that are in no lasting incident to the incident of their cause, and narrow lasting incidents."""
+    now = snapshot.now
     lasting_incidents = [lasting_state.of_incident(incident, now) for incident in lasting]
     others = _OtherPaths(firing, lasting, snapshot, scope)
     keys = troubles.lasting_keys(lasting_incidents)
-    seen = route_places.with_routes(suspects.with_trips(snapshot, firing, keys), firing, keys)
+    seen = route_places.with_routes(suspects.with_trips(snapshot, firing, keys, source), firing, keys)
     lost_at_s = lasting_state.lost_at_s(firing, lasting_incidents, now)
     cut_s = lasting_state.cut_s(firing, lasting_incidents, seen)
     groups = causes.find_causes(firing, lasting_incidents, seen, lost_at_s, cut_s)

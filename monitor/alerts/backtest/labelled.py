@@ -218,6 +218,7 @@ def _changes(
     trips = snapshot.trips
     alarms = {window for window, _, _ in RTT.raised(snapshot, settings)}
     return [
-        RaisedChange(int(trips.path_id[at]), float(trips.at_s[at, BEFORE]), float(trips.at_s[at, -1]), at in alarms)
+        RaisedChange(int(trips.path_id[at]), float(at_s[BEFORE]), float(at_s[-1]), at in alarms)
         for at in sorted({window for window, _, _ in RTT.raised(snapshot, every)})
+        for at_s in (trips.window(at).at_s,)
     ]

@@ -15,8 +15,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from monitor.alerts.detect.past.recent_bursts import FIGURES, BurstsOfTrips, figures
 from monitor.alerts.detect.route_effects import RouteEffect
-from monitor.alerts.detect.rtt_windows import FIGURES, figures
 from monitor.analysis.routes.compare import RouteHops
 from monitor.analysis.tcp import mathis_estimate
 from monitor.archive.queries.for_alerts import (
@@ -107,7 +107,7 @@ NO_TESTS = MeasuredTests(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
 NO_RESPONSES = MeasuredResponses(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0))
 
 
-class RecordedSource:
+class RecordedSource(BurstsOfTrips):
     """Bursts and tests as a source. `path_ids` are those of the bursts, in order, unless given. `ways` are two sources
     of the same paths, with the packets of the forward and the reverse direction as bursts, or none; their RTTs are raw
     one-way delays, and `offset_ms` are the bounds of the clocks' offset, NaN if unknown."""

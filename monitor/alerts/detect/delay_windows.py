@@ -14,7 +14,8 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.alerts.detect.rtt_windows import FIGURES, SPARE_CYCLES, WINDOW, RecentBursts, TripWindows, windows_of
+from monitor.alerts.detect.past.recent_bursts import FIGURES, RecentBursts, table_of
+from monitor.alerts.detect.rtt_windows import SPARE_CYCLES, WINDOW, TripWindows, windows_of
 from monitor.alerts.detect.sources import Source
 from monitor.archive.queries.for_alerts import DIRECTIONS, Columns
 from monitor.mesh.queries import MeasuredPath
@@ -48,8 +49,7 @@ def delay_windows(
     since_s = [judged_s.get(path.path_id, now.timestamp()) - (WINDOW + SPARE_CYCLES) * path.every_s for path in due]
     delays = source.recent_delays([path.path_id for path in due], since_s, now)
     path_id = delays["path_id"].astype(np.int64)
-    ttl = np.full(len(path_id), np.nan)
-    return {direction: windows_of(path_id, ttl, _bursts(delays, direction), judged_s) for direction in DIRECTIONS}
+    return {direction: windows_of(table_of(path_id, _bursts(delays, direction)), judged_s) for direction in DIRECTIONS}
 
 
 def level_ms(values_ms: Mapping[str, Floats], figure: str) -> Floats:
@@ -66,4 +66,4 @@ def _bursts(delays: Columns, direction: str) -> RecentBursts:
     if direction != DIRECTIONS[0]:
         low, high = -high, -low
     values_ms |= {CLOCK_LO: low, CLOCK_HI: high}
-    return RecentBursts(delays["at_s"], values_ms, np.zeros((len(low), 0)))
+    return RecentBursts(delays["at_s"], np.full(len(low), np.nan), values_ms, np.zeros((len(low), 0)))

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from django.db import connection
 
-from monitor.alerts.detect.rtt_windows import TripWindows
+from monitor.alerts.detect.rtt_windows import WINDOWS_AT_ONCE, TripWindows
 from monitor.alerts.detect.rules.round_trips import RoundTripRule
 from monitor.alerts.models import JudgedPath
 from monitor.analysis.changes.raised import raised
@@ -45,11 +45,13 @@ def of_windows(trips: TripWindows, settings: Mapping[int, RuleSettings]) -> dict
     least_ratio = [0.0 if rule is None else rule.least_rise_ratio for rule in rules]
     rtts: dict[int, RaisedRtt | None] = dict.fromkeys(path_ids)
     for figure in FIGURES:
-        values_ms = trips.values_ms[figure][windows]
-        counts = raised(values_ms, least_ms, least_ratio)
-        for row in np.flatnonzero(counts).tolist():
-            before_ms, raised_ms = np.split(values_ms[row], [-counts[row]])
-            rtts[path_ids[row]] = RaisedRtt(float(np.median(before_ms)), float(np.median(raised_ms)))
+        for first in range(0, len(windows), WINDOWS_AT_ONCE):
+            part = slice(first, first + WINDOWS_AT_ONCE)
+            values_ms = trips.values_ms(figure, windows[part])
+            counts = raised(values_ms, least_ms[part], least_ratio[part])
+            for row in np.flatnonzero(counts).tolist():
+                before_ms, raised_ms = np.split(values_ms[row], [-counts[row]])
+                rtts[path_ids[first + row]] = RaisedRtt(float(np.median(before_ms)), float(np.median(raised_ms)))
     return rtts
 
 

@@ -207,11 +207,14 @@ def take_snapshot(
     watched: Iterable[int] = (),
     baselines: Baselines | None = None,
     source: Source = STORED,
+    *,
+    with_rtts: bool = True,
 ) -> Snapshot:
     """Load all inputs of the rules at `now` from `source`.
 
     Counts come over windows of `windows_s` too; `judged_s` has the time of the newest judged burst. RTTs of the paths
     `watched` are loaded even without new bursts. `baselines` of the same hour are used again instead of being loaded.
+    Without `with_rtts` the RTTs of bursts may be left out, but not their figures.
     """
     rows, step_s = {path_id: row for row, path_id in enumerate(paths)}, _step_s(paths)
     recent = _by_path(source.recent_counts(now, step_s, RECENT_STEPS), (*COUNTS, *TIMES), rows, RECENT_STEPS)
@@ -236,7 +239,9 @@ def take_snapshot(
             window_s: _by_path(source.recent_counts(now, window_s, 1), COUNTS, rows, 1)
             for window_s in _uneven(windows_s, step_s)
         },
-        trips=trip_windows(now, paths, _newest(recent["answered_s"], paths), judged_s, set(watched), source),
+        trips=trip_windows(
+            now, paths, _newest(recent["answered_s"], paths), judged_s, set(watched), source, with_rtts=with_rtts
+        ),
         daily_rtts_ms=daily["rtt_median_ms"][:, ::-1],
         daily_estimates_bps=daily["estimate_bps"][:, ::-1],
         tested_paths=tested_paths,

@@ -13,11 +13,13 @@ from typing import Protocol
 
 import numpy as np
 
+from monitor.alerts.detect.past.kept_bursts import KeptBursts
 from monitor.alerts.detect.past.minute_counts import MINUTES, MinuteCounts
+from monitor.alerts.detect.past.recent_bursts import BurstsOfTrips, BurstTable
 from monitor.alerts.detect.route_effects import RouteEffect, recent_effects
 from monitor.analysis.routes.compare import RouteHops
 from monitor.archive.queries import for_alerts
-from monitor.archive.queries.for_alerts import Columns, LeftOutHours, RoundTrips
+from monitor.archive.queries.for_alerts import Columns, LeftOutHours
 from monitor.archive.queries.operation.deliveries import agent_contacts
 from monitor.archive.queries.routes.periods import routes_at
 from monitor.mesh.models import Path, Site
@@ -66,9 +68,18 @@ class Source(Protocol):
 
     def daily_figures(self, since: datetime, until: datetime) -> Columns: ...
 
-    def recent_round_trips(
-        self, path_ids: Sequence[int], packet_bytes: Sequence[int], since_s: Sequence[float], until: datetime
-    ) -> RoundTrips: ...
+    def recent_bursts(
+        self,
+        path_ids: Sequence[int],
+        packet_bytes: Sequence[int],
+        since_s: Sequence[float],
+        until: datetime,
+        *,
+        with_rtts: bool,
+    ) -> BurstTable:
+        """The bursts of `for_alerts.recent_round_trips` with their figures. Without `with_rtts` their RTTs may be left
+        out."""
+        ...
 
     def routes(self, path_ids: Sequence[int], now: datetime) -> Mapping[int, RouteHops]:
         """The route of each path at `now`; paths without traces are left out."""
@@ -87,7 +98,7 @@ class Source(Protocol):
         ...
 
 
-class StoredSource:
+class StoredSource(BurstsOfTrips):
     """The archive up to a moment, whatever was measured later.
 
     The rollup of the hour that is running at the moment may include later data: in a backtest, or of an agent whose
@@ -136,12 +147,13 @@ class StoredSource:
 
 class SourceOfWorker(StoredSource):
     """As stored, with what does not change kept between evaluations: the counts of the last hour by minute
-    (`minute_counts`), and the hours of all paths, which are read once a minute: windows of hours lose no more than
-    that."""
+    (`minute_counts`), the newest bursts of each path (`kept_bursts`), and the hours of all paths, which are read once a
+    minute: windows of hours lose no more than that."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[tuple[datetime, datetime], datetime, Columns]] = {}
         self._minutes = MinuteCounts(lambda: list(Path.objects.in_use().values_list("pk", flat=True)))
+        self._bursts = KeptBursts(self.recent_round_trips)
 
     def recent_counts(self, until: datetime, step_s: float, steps: int) -> Columns:
         if step_s % for_alerts.MINUTE_S or step_s * steps > MINUTES * for_alerts.MINUTE_S:
@@ -150,6 +162,17 @@ class SourceOfWorker(StoredSource):
 
     def counts_since(self, hour: datetime, now: datetime) -> Columns:
         return self._minutes.since(hour, now)
+
+    def recent_bursts(
+        self,
+        path_ids: Sequence[int],
+        packet_bytes: Sequence[int],
+        since_s: Sequence[float],
+        until: datetime,
+        *,
+        with_rtts: bool,
+    ) -> BurstTable:
+        return self._bursts.recent(path_ids, packet_bytes, since_s, until, with_rtts=with_rtts)
 
     def hourly_counts(self, since: datetime, until: datetime, now: datetime) -> Columns:
         return self._kept_or_read("counts", super().hourly_counts, (since, until), now)

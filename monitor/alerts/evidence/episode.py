@@ -24,8 +24,8 @@ from monitor.alerts.detect.packet_times import (
     outage_end,
     packets_of,
 )
-from monitor.alerts.detect.rtt_windows import FIGURES
-from monitor.alerts.detect.rtt_windows import figures as burst_figures
+from monitor.alerts.detect.past.recent_bursts import FIGURES
+from monitor.alerts.detect.past.recent_bursts import figures as burst_figures
 from monitor.alerts.detect.rules.finding import LOSSY, BadBursts, BurstLevel
 from monitor.alerts.evidence.facts import Beginning, PeriodFigures, SizeLoss
 from monitor.analysis import binomial

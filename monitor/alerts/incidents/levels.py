@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from monitor.alerts.detect.damage import CRITICAL_TESTS, severity_of
 from monitor.alerts.detect.delay_windows import DELAYS, level_ms
 from monitor.alerts.detect.packet_times import SAME_S, BurstsKey, EndedOutage, PathBursts, bursts_by_key
-from monitor.alerts.detect.rtt_windows import RecentBursts
+from monitor.alerts.detect.past.recent_bursts import RecentBursts
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, Trouble, followed_figure

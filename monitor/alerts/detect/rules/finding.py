@@ -138,7 +138,7 @@ class AlertRule(ABC):
     `trouble` is the group of rules that it belongs to, `effect` and `usual_cause` are for the likely cause of an
     incident: the latter is a sentence for evidence that fits no other cause. `late_results` is None where results are
     judged once, in the order in which they arrive. A rule `is_by_direction` if it is evaluated on each direction of
-    paths with STAMP tests too (`by_direction`).
+    paths with STAMP tests too (`by_direction`); it `needs_rtts` if the figures of bursts are not enough.
     """
 
     name: str
@@ -152,6 +152,7 @@ class AlertRule(ABC):
     usual_cause: str | None = None
     late_results: LateResults | None = None
     is_by_direction: bool = False
+    needs_rtts: bool = False
 
     @abstractmethod
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:

@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from monitor.alerts.detect.rtt_windows import RecentBursts
+from monitor.alerts.detect.past.recent_bursts import RecentBursts
 from monitor.alerts.detect.rules.finding import AlertRule, BurstLevel, RuleFinding
 from monitor.alerts.detect.rules.loss import ALARMS_AN_HOUR, MIN_LOSSY_BURSTS_TO_FIRE, chances
 from monitor.alerts.detect.rules.windows import bursts_to_clear, settled_s
@@ -88,6 +88,7 @@ class RttLimit(AlertRule):
         self.words = words
         self._figure = figure
         self._share = share
+        self.needs_rtts = figure is None
         self.began_by = None if figure is None else BurstLevel(figure)
 
     def judge(self, snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> list[RuleFinding]:

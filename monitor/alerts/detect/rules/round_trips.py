@@ -31,7 +31,8 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from monitor.alerts.detect.delay_windows import CLOCK_HI, CLOCK_LO, DELAYS, OTHER, level_ms
-from monitor.alerts.detect.rtt_windows import RecentBursts, TripWindows
+from monitor.alerts.detect.past.recent_bursts import RecentBursts
+from monitor.alerts.detect.rtt_windows import WINDOWS_AT_ONCE, TripWindows
 from monitor.alerts.detect.rules.finding import ACCEPTED, AlertRule, BurstLevel, RuleFinding
 from monitor.alerts.detect.rules.windows import bursts_to_clear, settled_s
 from monitor.alerts.detect.snapshot import Snapshot
@@ -153,7 +154,7 @@ class RttStep(AlertRule):
         """All changes that `settings` select, of all new bursts: the window, the figure that changed, the change."""
         asks_for_every_change = any(getattr(rule, "every_change", False) for rule in settings.values())
         for figure in self._watched:
-            for window, change in _raised(snapshot.trips.values_ms[figure], with_falls=asks_for_every_change):
+            for window, change in _raised(snapshot.trips, figure, with_falls=asks_for_every_change):
                 rule = settings.get(int(snapshot.trips.path_id[window]))
                 if rule is None:
                     continue
@@ -191,13 +192,14 @@ class RttStep(AlertRule):
         slow: Ints | None = None,
     ) -> RuleFinding:
         """`slow` are the places of the bursts that show a slow rise."""
-        times_s = (float(snapshot.trips.at_s[window, BEFORE - 1]), float(snapshot.trips.at_s[window, BEFORE]))
-        minima_ms, values_ms = (snapshot.trips.values_ms[name][window] for name in ("minimum", figure))
+        of = snapshot.trips.window(window)
+        times_s = (float(of.at_s[BEFORE - 1]), float(of.at_s[BEFORE]))
+        minima_ms, values_ms = of.values_ms["minimum"], of.values_ms[figure]
         if slow is not None:
             times_s = _slow_since(snapshot.trips.bursts, figure, slow)
             minima_ms, values_ms = (snapshot.trips.bursts.values_ms[name][slow] for name in ("minimum", figure))
         earliest, at = (datetime.fromtimestamp(seconds, UTC) for seconds in times_s)
-        ttl_before, ttl_after = _usual(snapshot.trips.ttl[window, :BEFORE]), _usual(snapshot.trips.ttl[window, BEFORE:])
+        ttl_before, ttl_after = _usual(of.ttl[:BEFORE]), _usual(of.ttl[BEFORE:])
         floor, rise_ms = _rise(minima_ms), _rise(values_ms)
         why, delay = "", ""
         if "minimum" in self._watched:
@@ -299,13 +301,13 @@ def _level_since_end(newest: Floats, before: float, after: float) -> float:
 
 def _with_levels(trips: TripWindows, window: int, figure: str, change: RttChange) -> RttChange:
     """A change of a direction, with the levels before and after it without the offset of the clocks."""
-    levels = level_ms({name: values_ms[window] for name, values_ms in trips.values_ms.items()}, figure)
+    levels = level_ms(trips.window(window).values_ms, figure)
     return replace(change, before_ms=float(np.median(levels[:BEFORE])), after_ms=float(np.median(levels[BEFORE:])))
 
 
 def _is_alone(trips: TripWindows, window: int, figure: str) -> bool:
     """Whether the figure of a direction has changed and neither a clock nor the other direction."""
-    values_ms = {name: values[window] for name, values in trips.values_ms.items()}
+    values_ms = trips.window(window).values_ms
     other, change_ms = values_ms[f"{OTHER}{figure}"], _rise(values_ms[figure])
     both = values_ms[figure] + other
     sides_ms = (other[:BEFORE], other[BEFORE:], both[:BEFORE], both[BEFORE:])
@@ -327,11 +329,14 @@ def _is_asked_for(change: RttChange, rule: RuleSettings) -> bool:
     return limits.every_change or change.shift_ms >= float(least_ms)
 
 
-def _raised(windows_ms: Floats, *, with_falls: bool) -> Iterator[tuple[int, RttChange]]:
+def _raised(trips: TripWindows, figure: str, *, with_falls: bool) -> Iterator[tuple[int, RttChange]]:
     """The change points of the windows. Unless `with_falls`, the detector runs on windows with a rise only."""
-    windows = np.flatnonzero(with_falls | (_rises(windows_ms) > LEAST_TO_ASK_MS))
-    if len(windows):
-        yield from ((int(windows[row]), change) for row, change in detector.raised(windows_ms[windows]).items())
+    for first in range(0, len(trips.ends), WINDOWS_AT_ONCE):
+        windows_ms = trips.values_ms(figure, slice(first, first + WINDOWS_AT_ONCE))
+        windows = np.flatnonzero(with_falls | (_rises(windows_ms) > LEAST_TO_ASK_MS))
+        if len(windows):
+            changes = detector.raised(windows_ms[windows])
+            yield from ((first + int(windows[row]), change) for row, change in changes.items())
 
 
 def _rises(windows_ms: Floats) -> Floats:

@@ -25,7 +25,7 @@ import scipy
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from monitor.alerts.detect.rtt_windows import RecentBursts
+from monitor.alerts.detect.past.recent_bursts import RecentBursts
 from monitor.alerts.detect.rules.finding import AlertRule, Effect, RuleFinding, Trouble
 from monitor.alerts.detect.rules.loss import ALARMS_AN_HOUR, COUNTS, MIN_LOSSY_BURSTS_TO_FIRE
 from monitor.alerts.detect.rules.windows import (
@@ -92,6 +92,7 @@ class MosLimit(AlertRule):
     """A mean opinion score below a limit."""
 
     name = "mos"
+    needs_rtts = True
     settings = MosRule
     words = "MOS"
     usual_cause = "Loss and RTT were as high before: a long or lossy route, or a limit too strict for this path."
