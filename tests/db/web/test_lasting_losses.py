@@ -1,4 +1,4 @@
-"""The loss of a path without an incident: judged alike in the state of the mesh and in evidence, with its own figure."""
+"""The loss of a path without an incident: judged alike in the state of the mesh and in evidence, with its figure."""
 
 from __future__ import annotations
 
