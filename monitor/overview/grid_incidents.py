@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from monitor.alerts.detect import raised_rtts
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
-from monitor.alerts.incidents.finding_level import is_normal_again, level_of
+from monitor.alerts.incidents.finding_level import is_normal_again, level_of, loss_over_since
 from monitor.alerts.incidents.queries import ended_findings
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.queries.metrics import Metric
@@ -100,16 +100,17 @@ def with_ended(
 
 
 def _end_of(finding: IncidentPath) -> datetime:
-    """When an ended finding ended: after the last bad burst of its incident, or with the first reply of an outage; by
-    itself, at the beginning of the present by which it is normal again, else at the evaluation that found it over."""
+    """When an ended finding ended: with its incident, of an outage with the first reply on the path; by itself, at the
+    beginning of the present by which it is normal again, else at the evaluation that found it over."""
     incident = finding.incident
     is_resolved = incident.closed_at is not None and incident.merged_into_id is None
     if is_resolved and incident.ended_at is not None:
-        level = level_of(finding)
-        recovered_at = None if level is None else level.recovered_at
-        # Of an outage the end is a packet of the first burst that was answered, which began before it.
-        is_same_burst = recovered_at is not None and timedelta() <= incident.ended_at - recovered_at < BURST
-        return recovered_at if recovered_at is not None and is_same_burst else incident.ended_at + AFTER
+        level, over_since = level_of(finding), loss_over_since(finding)
+        if over_since is None:
+            return incident.ended_at + AFTER
+        is_outage = level is not None and level.ended_outage is not None
+        is_same_burst = is_outage and timedelta() <= incident.ended_at - over_since < BURST
+        return over_since if is_same_burst else incident.ended_at
     ended_at = incident.closed_at if is_resolved else finding.ended_at
     assert ended_at is not None
     level = level_of(finding)

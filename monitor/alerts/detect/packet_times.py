@@ -11,7 +11,7 @@ first lost one was due.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -38,6 +38,7 @@ Bools = NDArray[np.bool_]
 
 SAME_S = 1e-3
 """Stored times are rounded to microseconds, which must not leave out the burst at which a stretch begins."""
+Parameters = Callable[[Iterable[int]], list[tuple[int, dict[str, Any]]]]
 BurstsKey = tuple[int, str]
 """A path, and the direction of its packets: empty for round trips."""
 
@@ -64,6 +65,11 @@ class Spacing:
     most_s: float = 0.0
     slack_s: float = 0.0
     packets: int = 0
+
+    @property
+    def longest_s(self) -> float:
+        """From the first packet of a burst to the last, at the longest."""
+        return max(self.packets - 1, 0) * self.most_s + self.slack_s
 
 
 NO_SPACING = Spacing()
@@ -171,10 +177,10 @@ def bursts_by_key(columns: Mapping[str, Floats], direction: str) -> dict[BurstsK
     }
 
 
-def spacings(path_ids: Iterable[int]) -> dict[int, Spacing]:
-    """The spacing of the pings of these paths: a query."""
+def spacings(path_ids: Iterable[int], parameters_of: Parameters = ping_parameters) -> dict[int, Spacing]:
+    """The spacing of the pings of these paths, or of their packets by these parameters: a query."""
     of_path: dict[int, list[Spacing]] = {}
-    for path_id, parameters in ping_parameters(path_ids):
+    for path_id, parameters in parameters_of(path_ids):
         of_path.setdefault(path_id, []).append(_spacing(parameters))
     return {
         path_id: Spacing(
@@ -263,7 +269,7 @@ def last_replies(last_bursts: Mapping[int, datetime]) -> dict[int, datetime]:
     if not last_bursts:
         return {}
     spacing = spacings(last_bursts)
-    longest_s = max((of.packets * of.most_s for of in spacing.values()), default=0.0)
+    longest_s = max((of.longest_s for of in spacing.values()), default=0.0)
     since, until = min(last_bursts.values()), max(last_bursts.values()) + timedelta(microseconds=1)
     bursts = bursts_around(list(last_bursts), since - timedelta(seconds=longest_s), until)
     last_s = {

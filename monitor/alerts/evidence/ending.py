@@ -1,4 +1,4 @@
-"""The end of an incident by its bursts: the last bad burst of its paths.
+"""The end of an incident: of a loss that is over that which its level has, else by the bursts of its paths.
 
 In: the findings of an incident, and raw bursts of their paths. Out: a moment, None where no bursts tell it. An incident
 is resolved later than this: its rules wait until they can tell that it is over.
@@ -18,7 +18,7 @@ from monitor.alerts.detect.rules.finding import LOSSY, BadBursts, BurstLevel, Ef
 from monitor.alerts.detect.rules.route_change import ROUTE_CHANGE
 from monitor.alerts.evidence import episode
 from monitor.alerts.incidents.earlier_times import earlier_times
-from monitor.alerts.incidents.finding_level import is_normal_again, level_of
+from monitor.alerts.incidents.finding_level import is_normal_again, level_of, loss_over_since
 from monitor.alerts.incidents.recovery import over_since
 from monitor.alerts.models import Incident, IncidentPath
 from monitor.archive.queries.around import BurstColumns, bursts_around
@@ -54,7 +54,8 @@ def last_bad(incident: Incident, rows: Sequence[IncidentPath], now: datetime) ->
     )
     bursts = earlier_times(incident, [row.path for row in rows], since).usual(bursts)
     low = _last_low_test(rows, since, now)
-    end = last_of_rows(rows, bursts, since)
+    proven = [at for row in rows if (at := loss_over_since(row)) is not None]
+    end = last_of_rows(rows, bursts, since) or max(proven, default=None)
     if end is None:
         return low
     exact = exact_end(rows, bursts, since, end, packet_times.spacings(path_ids)).at
@@ -86,8 +87,8 @@ def exact_end(
     end: datetime,
     spacings: Mapping[int, Spacing],
 ) -> IncidentEnd:
-    """The end by the packets of the last bad burst: of paths with an outage the first reply that their levels have, as
-    everywhere, else that after the last lost packet."""
+    """The end by packets: of paths with an outage the first reply that their levels have, as everywhere, else the
+    newest bad packet, or just after it where a level has it."""
     rows = list(rows)
     edges = [
         edge
@@ -98,7 +99,7 @@ def exact_end(
     ]
     last = max(edges, key=lambda edge: edge.at_s, default=None)
     if last is None or last.at_s < end.timestamp():  # no outage, or a path has lost packets since
-        return IncidentEnd(_last_packet(rows, bursts, end, spacings))
+        return IncidentEnd(_last_packet(rows, bursts, since, spacings))
     replies = [
         level.ended_outage.first_reply
         for row in rows
@@ -110,15 +111,19 @@ def exact_end(
 
 
 def _last_packet(
-    rows: Iterable[IncidentPath], bursts: BurstColumns, end: datetime, spacings: Mapping[int, Spacing]
+    rows: Iterable[IncidentPath], bursts: BurstColumns, since: datetime, spacings: Mapping[int, Spacing]
 ) -> datetime:
-    """The last bad packet of the last bad burst, which began at `end`; that time where no single packet is bad."""
-    packets = [
-        episode.last_bad_packet(bursts, row.path_id, end, by, row.figures, spacings.get(row.path_id, NO_SPACING))
-        for row in rows
-        if (by := _by(row)) is not None
-    ]
-    return max([end, *(at for at in packets if at is not None)])
+    """The newest bad packet of findings, or the begin of the last bad burst where no single packet is bad; of a loss
+    whose level tells since when it is over, that time."""
+    ends = []
+    for row in rows:
+        own, by = _last_of(row, bursts, since), _by(row)
+        packet = loss_over_since(row)
+        if packet is None and own is not None and by is not None:
+            spacing = spacings.get(row.path_id, NO_SPACING)
+            packet = episode.last_bad_packet(bursts, row.path_id, own, by, row.figures, spacing)
+        ends += [at for at in (packet or own,) if at is not None]
+    return max(ends)
 
 
 def last_of_rows(rows: Iterable[IncidentPath], bursts: BurstColumns, since: datetime) -> datetime | None:
@@ -154,9 +159,11 @@ def _have_recovered(rows: Sequence[IncidentPath], bursts: BurstColumns, end: dat
 
 def _last_of(row: IncidentPath, bursts: BurstColumns, since: datetime) -> datetime | None:
     rule, figures, level = rule_of(row.rule), row.figures, level_of(row)
-    if row.is_over and level is not None and level.recovered_at is not None and not is_normal_again(row):
-        # What it has lost since is part of another incident.
-        bursts = bursts.where(bursts.at_s < level.recovered_at.timestamp())
+    over_since = loss_over_since(row)
+    if over_since is None and row.is_over and level is not None and not is_normal_again(row):
+        over_since = level.recovered_at  # what it has lost since is part of another incident
+    if over_since is not None:
+        bursts = bursts.where(bursts.at_s < over_since.timestamp())
     if rule.effect is Effect.NO_DATA:
         return _first_after(row.path_id, figures, bursts)
     by = _by(row)

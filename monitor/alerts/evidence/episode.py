@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -239,18 +239,20 @@ def last_bad_packet(
     finding: Mapping[str, Any],
     spacing: Spacing,
 ) -> datetime | None:
-    """When the last bad packet of the bursts of a path at this time was sent: the last lost one, or that with a delay
-    nearer to that of the finding; None where packets do not tell it."""
-    own = bursts.where((bursts.path_id == path_id) & (bursts.during_test == 0))
-    own = own.where(np.abs(own.at_s - burst_at.timestamp()) < SAME_S)
+    """When the newest bad packet was sent of the bursts of a path that began by this time, and had not ended: a lost
+    one, or one with a delay nearer to that of the finding; None where packets do not tell it."""
+    own, last_s = bursts.where((bursts.path_id == path_id) & (bursts.during_test == 0)), burst_at.timestamp()
+    own = own if isinstance(by, BadBursts) else smallest(own)
+    own = own.where((own.at_s < last_s + SAME_S) & (own.at_s > last_s - spacing.longest_s - SAME_S))
     if isinstance(by, BadBursts):
         bad = np.isnan(own.rtts_ms) & (np.arange(own.rtts_ms.shape[1]) < own.sent[:, np.newaxis])
     elif str(finding.get("figure", by.figure)) in DELAYS and {"before_ms", "after_ms"} <= finding.keys():
         bad = np.abs(own.rtts_ms - finding["after_ms"]) < np.abs(own.rtts_ms - finding["before_ms"])
     else:
         return None
-    numbers = np.flatnonzero(bad.any(axis=0))
-    return burst_at + timedelta(seconds=float(numbers[-1] * spacing.least_s)) if len(numbers) else None
+    burst, number = np.nonzero(bad)
+    sent_s = own.at_s[burst] + number * spacing.least_s
+    return datetime.fromtimestamp(max(float(sent_s.max()), last_s), UTC) if len(burst) else None
 
 
 def find_outage_end(bursts: BurstColumns, path_id: int, last_bad: datetime, spacing: Spacing) -> Edge | None:

@@ -203,6 +203,12 @@ def is_clean(level: FindingLevel | None) -> bool:
     return level is not None and level.is_ended and level.now == 0.0
 
 
+def loss_over_since(row: IncidentPath) -> datetime | None:
+    """Since when the loss of a finding is over by a proof; None while it goes on, and of other findings."""
+    level = level_of(row)
+    return level.recovered_at if level is not None and level.is_ended else None
+
+
 def at_detection(figures: Mapping[str, Any]) -> float | None:
     """The figure with which a finding fired, in the unit of its level."""
     lost = loss_ratio(figures)
@@ -366,8 +372,8 @@ def _after_last_loss(since: PathBursts, below_ratio: float, level: FindingLevel)
 def _since_end(level: FindingLevel, since: PathBursts, ended_at: datetime, now: datetime) -> FindingLevel:
     counts = since.counts(level.together)
     assert counts is not None
-    # Of an outage's last burst the packets after it.
-    begin = max(_time(since.at_s[0]), ended_at) if counts.sent else ended_at
+    is_since_end = (now - ended_at).total_seconds() < LONGEST_S
+    begin = ended_at if is_since_end else max(_time(since.at_s[0]), ended_at)
     return replace(_of(level, counts, begin, now), recovered_at=ended_at, is_ended=True)
 
 

@@ -2,15 +2,14 @@
 
 In: a lasting incident with its paths and their levels as last measured. Out: `LastingIncident`; when the packets of new
 findings were lost, by a query only where a trouble before them has ended; since when paths were normal in other
-incidents; when paths ceased to answer, and answered again; the levels since the newest lost packet of the direction
-that an incident names; changed rows.
+incidents; when paths ceased to answer, and answered again; changed rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,7 @@ from django.db.models import Q
 
 from monitor.alerts.detect import packet_times
 from monitor.alerts.detect.causes import CauseGroup
-from monitor.alerts.detect.packet_times import SAME_S, BurstsKey, EndedOutage, PathBursts, bursts_by_key
-from monitor.alerts.detect.rules.by_direction import DIRECTION
+from monitor.alerts.detect.packet_times import BurstsKey, EndedOutage, PathBursts, bursts_by_key
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect, RuleFinding
 from monitor.alerts.detect.rules.reach import FIRST_REPLY
@@ -27,9 +25,9 @@ from monitor.alerts.detect.silence import silent_since
 from monitor.alerts.detect.snapshot import Key, Snapshot
 from monitor.alerts.detect.troubles import LOSS_EFFECTS, LastingIncident, lasting_keys
 from monitor.alerts.incidents import lifecycle
-from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_clean, is_normal_again, level_of
+from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_normal_again, level_of
 from monitor.alerts.models import Incident, IncidentPath
-from monitor.archive.queries.for_alerts import DIRECTIONS, newest_bursts, newest_directions
+from monitor.archive.queries.for_alerts import newest_bursts
 
 REJUDGED_FOR = timedelta(minutes=15)
 """After its newest finding: by then the paths of a cause have alarmed, or are known not to be affected."""
@@ -196,33 +194,6 @@ def with_last_reply(row: IncidentPath, level: FindingLevel, replies: Mapping[int
     return replace(level, unanswered_since=replies[row.path_id])
 
 
-def after_losses_of_direction(
-    incident: Incident,
-    rows: Sequence[IncidentPath],
-    levels: list[FindingLevel | None],
-    snapshot: Snapshot,
-    bursts: Mapping[BurstsKey, PathBursts],
-) -> list[FindingLevel | None]:
-    """The levels after the newest lost packet of the direction that the incident names, once at its end; two queries,
-    none where it names none or its packets are lost now."""
-    pair = _pair(incident, snapshot)
-    since = [level.since for level in levels if level is not None and level.since is not None]
-    was_ended = all((before := level_of(row)) is not None and before.is_ended for row in rows)
-    if not pair or not since or was_ended or not all(map(is_clean, levels)):
-        return levels
-    if not {row.path_id for row in rows} <= {*pair}:
-        return levels
-    newest_s = _newest_loss_s(pair, min(since), snapshot.now)
-    if newest_s is None:
-        return levels
-    return [
-        level
-        if level is None or level.since is None or level.since.timestamp() > newest_s + SAME_S
-        else _after(level, newest_s, bursts.get((row.path_id, row.figures.get(DIRECTION, ""))), snapshot.now)
-        for row, level in zip(rows, levels, strict=True)
-    ]
-
-
 def _losses(lasting: Sequence[Incident], snapshot: Snapshot) -> list[IncidentPath]:
     return [
         row for incident in lasting for row in incident.paths.all() if not row.is_over and is_of_loss(row, snapshot)
@@ -276,36 +247,3 @@ def _last_answer(row: IncidentPath, level: FindingLevel | None) -> datetime | No
 
 def _as_finding(row: IncidentPath) -> RuleFinding:
     return RuleFinding(row.rule, row.path_id, str(row.path), row.sentence, row.since, row.figures)
-
-
-def _after(level: FindingLevel, lost_s: float, bursts: PathBursts | None, now: datetime) -> FindingLevel:
-    """The level of the packets after this burst."""
-    later = None if bursts is None else bursts.since(lost_s + SAME_S)
-    is_any = later is not None and len(later.at_s) > 0
-    since_s = float(later.at_s[0]) if later is not None and is_any else now.timestamp()
-    sent = round(float(later.sent.sum())) if later is not None and is_any else None
-    since = datetime.fromtimestamp(since_s, UTC)
-    return replace(level, since=since, sent=sent, window_s=now.timestamp() - since_s, recovered_at=since)
-
-
-def _pair(incident: Incident, snapshot: Snapshot) -> tuple[int, ...]:
-    """The path in the direction that an incident names, and its reverse; empty without one between two hosts."""
-    source, arrow, destination = incident.toward.partition(" → ")
-    if not arrow:
-        return ()
-    by_ends = {(path.source, path.destination): path_id for path_id, path in snapshot.paths.items()}
-    both = (by_ends.get((source, destination)), by_ends.get((destination, source)))
-    return () if both[0] is None else tuple(path_id for path_id in both if path_id is not None)
-
-
-def _newest_loss_s(pair: Sequence[int], since: datetime, now: datetime) -> float | None:
-    """The begin of the newest burst with a lost packet of this direction."""
-    since_s = [since.timestamp()] * len(pair)
-    pings = bursts_by_key(newest_bursts(pair, since_s, now), "")
-    stamp = newest_directions(pair, since_s, now)
-    ways = [bursts_by_key(stamp, way).get((path_id, way)) for path_id, way in zip(pair, DIRECTIONS, strict=False)]
-    return max(_lossy_s([*pings.values(), *(of for of in ways if of is not None)]), default=None)
-
-
-def _lossy_s(every: Iterable[PathBursts]) -> list[float]:
-    return [float(at_s) for of in every for at_s in of.at_s[np.nan_to_num(of.sent - of.received) > 0]]

@@ -36,6 +36,7 @@ from monitor.alerts.detect.silence import silent_since
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.alerts.history import add_severity
 from monitor.alerts.incidents import lasting_state
+from monitor.alerts.incidents.ends.loss_ends import with_exact_ends
 from monitor.alerts.incidents.finding_level import (
     FindingLevel,
     LevelUnit,
@@ -85,7 +86,7 @@ def update_levels(lasting: Sequence[Incident], snapshot: Snapshot, settings: Set
         rows = [row for row in incident.paths.all() if not row.is_over]
         measured = [measure(row, incident, snapshot, bursts, ended) for row in rows]
         levels = with_ends(rows, measured, [bursts.get(_bursts_key(row)) for row in rows], snapshot.now)
-        levels = lasting_state.after_losses_of_direction(incident, rows, levels, snapshot, bursts)
+        levels = with_exact_ends(incident, rows, levels, snapshot, bursts)
         for row, level in zip(rows, levels, strict=True):
             if level is not None:
                 level = _with_recovery(row, lasting_state.with_last_reply(row, level, replies), snapshot)

@@ -1,0 +1,1 @@
+"""When the losses of an incident ended."""
