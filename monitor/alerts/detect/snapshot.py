@@ -326,10 +326,12 @@ def _by_path(
     if not columns or not rows:
         return arrays
     is_listed, row = _find_rows(columns["path_id"], rows)
-    at = columns[place][is_listed].astype(np.int64)
+    listed = np.flatnonzero(is_listed)
+    at = columns[place][listed].astype(np.int64)
     within = (at >= 0) & (at < steps)
+    listed, cells = listed[within], (row * steps + at)[within]
     for name, array in arrays.items():
-        array[row[within], at[within]] = _zero_counts(name, columns[name])[is_listed][within]
+        array.reshape(-1)[cells] = _zero_counts(name, columns[name][listed])
     return arrays
 
 

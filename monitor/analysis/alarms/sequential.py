@@ -90,19 +90,16 @@ def detected(
     cycles: Floats,
     false_alarm_cycles: ArrayLike,
 ) -> tuple[Bools, Floats]:
-    """The windows by which a rise is detected, and the log evidence of each; both of shape (paths, windows).
+    """The windows by which a rise is detected, and the log evidence of each used one; both of shape (paths, windows).
 
     `newest`, `is_used` and `cycles` (`new_cycles`) have the shape (paths, windows), `base` and `false_alarm_cycles`,
     the average number of cycles between two false alarms, (paths,). Windows that are not used count for nothing. Of a
     path with a rise, all used windows with evidence for it are detected.
     """
     evidence = np.zeros(newest.events.shape)
-    some = np.flatnonzero(is_used.any(axis=1))
-    evidence[some] = log_evidence(
-        newest.events[some],
-        newest.bursts[some],
-        base.events[some, np.newaxis],
-        base.bursts[some, np.newaxis],
+    path, window = np.nonzero(is_used)
+    evidence[path, window] = log_evidence(
+        newest.events[path, window], newest.bursts[path, window], base.events[path], base.bursts[path]
     )
     return exceeded(evidence, is_used, cycles, false_alarm_cycles) & (evidence > 0.0), evidence
 

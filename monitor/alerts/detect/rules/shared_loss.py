@@ -228,10 +228,10 @@ def path_pools(snapshot: Snapshot, settings: Mapping[int, RuleSettings]) -> Iter
         for name in (*sites, *(f"uplink {uplink}" for uplink in path.uplinks)):
             members[name].append(row)
     members |= _through_as(snapshot, judged)
-    paths = list(snapshot.paths.values())
+    pair_of = [tuple(sorted((path.source, path.destination))) for path in snapshot.paths.values()]
     seen = set[tuple[int, ...]]()
     for name, rows in members.items():
-        pairs = tuple(tuple(sorted((paths[row].source, paths[row].destination))) for row in rows)
+        pairs = tuple(pair_of[row] for row in rows)
         if len(set(pairs)) >= LEAST_PAIRS and tuple(rows) not in seen:
             seen.add(tuple(rows))
             yield PathPool(name, np.array(rows, dtype=np.int64), pairs)
