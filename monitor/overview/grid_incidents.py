@@ -105,11 +105,11 @@ def _end_of(finding: IncidentPath) -> datetime:
     incident = finding.incident
     is_resolved = incident.closed_at is not None and incident.merged_into_id is None
     if is_resolved and incident.ended_at is not None:
-        level, over_since = level_of(finding), loss_over_since(finding)
+        over_since = loss_over_since(finding)
         if over_since is None:
             return incident.ended_at + AFTER
-        is_outage = level is not None and level.ended_outage is not None
-        is_same_burst = is_outage and timedelta() <= incident.ended_at - over_since < BURST
+        # Of an outage the end is a packet of the first burst that was answered, which began before it.
+        is_same_burst = timedelta() <= incident.ended_at - over_since < BURST
         return over_since if is_same_burst else incident.ended_at
     ended_at = incident.closed_at if is_resolved else finding.ended_at
     assert ended_at is not None

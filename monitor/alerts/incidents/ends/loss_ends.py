@@ -28,6 +28,7 @@ from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.snapshot import Snapshot
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_clean, level_of
 from monitor.alerts.models import Incident, IncidentPath
+from monitor.analysis.loss import LEAST_UNANSWERED
 from monitor.archive.queries.around import BurstColumns, bursts_around
 from monitor.archive.queries.for_alerts import DIRECTIONS, newest_directions
 from monitor.mesh.queries import stamp_parameters
@@ -47,17 +48,19 @@ def with_exact_ends(
 ) -> Levels:
     """The levels with the ends of losses that are over since this evaluation: two queries of pings, two more where
     STAMP packets count; none where no loss has just ended."""
-    ended = [number for number in range(len(rows)) if _has_just_ended(rows[number], levels[number])]
-    if not ended:
+    begins_s = {
+        number: begin_s
+        for number, (row, level) in enumerate(zip(rows, levels, strict=True))
+        if _has_just_ended(row, level) and (begin_s := _newest_lossy_s(row, level, bursts)) is not None
+    }
+    if not begins_s:
         return levels
-    begins_s = {number: _newest_lossy_s(rows[number], levels[number], bursts) for number in ended}
     pair = _pair(incident, rows, snapshot) if all(map(is_clean, levels)) else ()
-    path_ids = sorted({rows[number].path_id for number in ended} | {*pair})
-    of_pings, has_stamp = spacings(path_ids), bool(incident.toward) or any(_way(rows[number]) for number in ended)
+    path_ids = sorted({rows[number].path_id for number in begins_s} | {*pair})
+    of_pings, has_stamp = spacings(path_ids), bool(incident.toward) or any(_way(rows[number]) for number in begins_s)
     of_stamp = spacings(path_ids, stamp_parameters) if has_stamp else {}
     longest_s = max((of.longest_s for of in (*of_pings.values(), *of_stamp.values())), default=0.0)
-    known_s = [at_s for at_s in begins_s.values() if at_s is not None]
-    since = datetime.fromtimestamp(min(known_s, default=snapshot.now.timestamp()) - longest_s, UTC)
+    since = datetime.fromtimestamp(min(begins_s.values()) - longest_s, UTC)
     columns = bursts_around(path_ids, since, snapshot.now)
 
     def newest_s(path_id: int, before_s: float = np.inf) -> float | None:
@@ -65,9 +68,9 @@ def with_exact_ends(
         return last_lost_s(own, of_pings.get(path_id, NO_SPACING))
 
     exact, lost_s = list(levels), [at_s for path_id in pair if (at_s := newest_s(path_id)) is not None]
-    for number in ended:
-        row, level, begin_s = rows[number], levels[number], begins_s[number]
-        if level is None or level.recovered_at is None or begin_s is None:
+    for number, begin_s in begins_s.items():
+        row, level = rows[number], levels[number]
+        if level is None or level.recovered_at is None:
             continue
         last_s = begin_s + of_stamp.get(row.path_id, NO_SPACING).longest_s
         own_s = last_s if _way(row) else newest_s(row.path_id, level.recovered_at.timestamp())
@@ -83,7 +86,7 @@ def with_exact_ends(
         if level is None or level.recovered_at is None:
             continue
         # An outage that has ended later, with its first reply, is not over before it.
-        if number in ended or level.recovered_at.timestamp() < last_s:
+        if number in begins_s or level.recovered_at.timestamp() < last_s:
             exact[number] = _since(row, level, last_s, bursts, snapshot.now)
     return exact
 
@@ -113,12 +116,15 @@ def _way(row: IncidentPath) -> str:
 def _newest_lossy_s(
     row: IncidentPath, level: FindingLevel | None, bursts: Mapping[BurstsKey, PathBursts]
 ) -> float | None:
-    """The begin of the newest burst with a lost packet before the end of a loss."""
+    """The begin of the newest burst with a lost packet before the end of a loss; None after an outage, in which it was
+    lost as a whole."""
     own = bursts.get((row.path_id, _way(row)))
     if own is None or level is None or level.recovered_at is None:
         return None
-    is_lossy = (own.sent > own.received) & (own.at_s < level.recovered_at.timestamp() - SAME_S)
-    return float(own.at_s[is_lossy].max()) if is_lossy.any() else None
+    lossy = np.flatnonzero((own.sent > own.received) & (own.at_s < level.recovered_at.timestamp() - SAME_S))
+    if not len(lossy) or (own.received[lossy[-1]] == 0 and own.sent[lossy[-1]] >= LEAST_UNANSWERED):
+        return None
+    return float(own.at_s[lossy[-1]])
 
 
 def _lost_by_stamp_s(
