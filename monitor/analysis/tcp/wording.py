@@ -23,6 +23,9 @@ from monitor.analysis.tcp.figures import (
 )
 from monitor.analysis.tcp.forecasts import Forecast, ForecastScore, PathDifference
 
+TELLS_NOTHING = 100.0
+"""Ratio of the ends of an interval above which no single rate within it is named."""
+
 
 def headline(answer: ThroughputEstimate) -> str:
     """Throughput, binding limit and the 80% interval."""
@@ -32,6 +35,8 @@ def headline(answer: ThroughputEstimate) -> str:
         return f"between {rate(answer.low_bps)} and {rate(answer.high_bps)}"
     if answer.throughput_bps == 0.0:
         return "0 bit/s: every packet is lost"
+    if answer.low_bps and answer.high_bps and answer.high_bps > TELLS_NOTHING * answer.low_bps:
+        return f"cannot tell: {rate(answer.low_bps)} to {rate(answer.high_bps)} (80%)"
     held = "" if answer.binding is None else f", limited by {answer.binding}"
     return f"{answer.sign} {rate(answer.throughput_bps)}{held}{interval(answer.low_bps, answer.high_bps, ' (80%: {})')}"
 

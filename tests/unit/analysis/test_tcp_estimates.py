@@ -19,7 +19,9 @@ from monitor.analysis.tcp import (
     estimate,
     loss_limit_bps,
     window_limit_bps,
+    wording,
 )
+from monitor.analysis.tcp.figures import ThroughputEstimate
 from tests.facts import lacks
 
 ALL_KNOWN = TransferSettings(window_bytes=1e6, capacity_bps=1e8)
@@ -437,3 +439,19 @@ def test_errors_state_the_problem_and_the_fix(make, start, facts):
 def test_a_rounded_ratio_is_the_nearest_integer_of_packets():
     assert Loss.of_sent(0.0123, 3000) == Loss.counted(37, 3000)
     assert (Loss.of_sent(0, 5).lost, Loss.of_sent(1, 5).lost) == (0, 5)
+
+
+@pytest.mark.parametrize(
+    ("high_bps", "said"),
+    [
+        (18e6, "at most 18 Mbit/s, limited by loss (80%: 184 kbit/s to 18 Mbit/s)"),
+        (942e6, "cannot tell: 184 kbit/s to 942 Mbit/s (80%)"),
+    ],
+)
+def test_no_rate_is_named_within_a_wide_interval(high_bps, said):
+    limits = {"binding": LimitName.LOSS, "limits": (), "not_known": (), "packets_to_tell": None, "advice": None}
+    index = {"reno_index_bps": 1e5, "reno_index_sign": None}
+
+    answer = ThroughputEstimate(high_bps, Sign.AT_MOST, 184e3, high_bps, **limits, **index)
+
+    assert wording.headline(answer) == said
