@@ -278,9 +278,12 @@ class _OtherPaths:
         return of_kind.others(path_ids, unclear)
 
     def _possible_losses(self) -> set[int]:
+        """The paths without a finding of loss that may not be called normal, looked for once."""
         if self._possible is None:
-            ends_s, every = recovery.loss_ends_s(self._lasting), list(self._snapshot.paths)
-            self._possible = set(suspects.possible_losses(every, self._thresholds, self._snapshot, ends_s))
+            ends_s = recovery.loss_ends_s(self._lasting)
+            told = ends_s.keys() | {finding.path_id for finding in self._firing if _is_loss(finding.rule)}
+            others = [path_id for path_id in self._snapshot.paths if path_id not in told]
+            self._possible = set(suspects.possible_losses(others, self._thresholds, self._snapshot, ends_s))
         return self._possible
 
     def _unclear(self, keys: Sequence[Key], others: list[int]) -> list[int]:
