@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from monitor.alerts.detect.rules.by_direction import DIRECTION
 from monitor.alerts.detect.rules.catalogue import rule_of
 from monitor.alerts.detect.rules.finding import Effect
 from monitor.alerts.evidence.stated import BY_STAMP
-from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_normal_again, worst_loss
+from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit, is_normal_again, level_of, worst_loss
 from monitor.alerts.incidents.gravest import ended_outage, of_gravest_rule, unanswered_since
 from monitor.alerts.incidents.recovery import is_without_loss
 from monitor.alerts.models import Incident, IncidentPath
@@ -25,6 +26,8 @@ PathLevel = tuple[IncidentPath, FindingLevel]
 
 CERTAINTY = 0.975
 """That the loss of a path is above that of all together; of several paths, for all of them."""
+NONE_LOST_NATS = 3.0
+"""Of 5%: it is told as a fact beside the loss, whose end takes a proof."""
 
 
 def with_worst(incident: Incident, level: FindingLevel) -> FindingLevel:
@@ -77,6 +80,19 @@ def worse_text(all_paths: FindingLevel, every: Sequence[PathLevel]) -> str:
     if float(binomial.lower_bound(lost, sent, certainty)) <= all_paths.now:
         return ""
     return f" ({worst.now_text} on {row.path})" if worst.now_text != all_paths.now_text else ""
+
+
+def none_lost_text(rows: Sequence[IncidentPath]) -> str:
+    """`, none lost since 10:05:10 UTC` of a loss that is not over for certain: on none of the paths on which it goes
+    on, with so many packets that this has a chance of 5% at the loss before; else empty."""
+    levels = [level for row in rows if (level := level_of(row)) is not None and level.unit is LevelUnit.LOSS_RATIO]
+    going_on = [level for level in levels if not level.is_ended]
+    runs = [level.clean for level in going_on if level.clean is not None and not level.is_stale]
+    is_clean = [not run.lost and run.nats(run.before_ratio) >= NONE_LOST_NATS for run in runs]
+    if not runs or len(runs) < len(going_on) or not all(is_clean):
+        return ""
+    since = datetime.fromtimestamp(max(run.since_s for run in runs), UTC)
+    return f", none lost since {since:%H:%M:%S} UTC"
 
 
 def both_ways_text(incident: Incident) -> str:

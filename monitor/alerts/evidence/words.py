@@ -19,6 +19,7 @@ from monitor.alerts.evidence.pooled_loss import (
     both_ways_text,
     few_lost,
     no_newer_data,
+    none_lost_text,
     of_all,
     present_text,
     proven_text,
@@ -137,7 +138,8 @@ def brief(incident: Incident, now: datetime) -> str:
         long = f", {peak}, {period(incident)}" if peak else f", {period(incident)}"
     else:
         long = f", {peak} in the last {lasted}" if peak else f" for {lasted}"
-    return f"{incident.toward or cause_place(incident.cause)} {figure}{_seen_on(incident)}{long}"
+    none_lost = none_lost_text(rows) if incident.closed_at is None else ""
+    return f"{incident.toward or cause_place(incident.cause)} {figure}{_seen_on(incident)}{long}{none_lost}"
 
 
 def symptom(incident: Incident) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
 from monitor.alerts.detect.rules.finding import RuleFinding
 from monitor.alerts.detect.suspects import possible_losses
-from monitor.alerts.evaluate import scope_now, snapshot_at
+from monitor.alerts.evaluate import evaluate, scope_now, snapshot_at
 from monitor.alerts.incidents import lifecycle
 from monitor.alerts.incidents.finding_level import FindingLevel, LevelUnit
 from monitor.alerts.models import Incident, IncidentPath
@@ -109,3 +111,19 @@ def test_the_evidence_calls_the_paths_normal_that_the_state_calls_normal(paths, 
 
     is_checked = "slac → ornl" in state_at(0).title
     assert possible == ([paths["slac → ornl"].pk] if is_checked else [])
+
+
+@pytest.mark.parametrize(("until_s", "is_told"), [(-10, False), (-50, True)])
+def test_an_incident_whose_loss_may_be_over_says_since_when_none_was_lost(paths, until_s, is_told):
+    """50 s without a loss, which 10% has a chance of 0.5% of; half of it, which an end is proven against, of 8%."""
+    for name, path in paths.items():
+        lost_of = {"slac → ornl": lambda s: int(-400 <= s < until_s)}.get(name, lambda _: 0)
+        plant(path, -1800, 0, lost_of)
+    for seconds in (-60, -30, -1):
+        evaluate(at(seconds))
+
+    sentence = state_at(0).sentence
+
+    assert re.search(r"loss \S+( to \S+)?% ", sentence), sentence
+    assert ("for 6 min, none lost since 12:29:10 UTC" in sentence) == is_told
+    assert "no loss" not in sentence
