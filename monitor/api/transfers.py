@@ -133,8 +133,9 @@ class ForecastScoreOut(Schema):
 
 class ForecastOut(Schema):
     """The forecast of a test at `until`, with its 80% interval: the median of `tests` tests from `oldest_at` to
-    `newest_at`, `uncorrected_bps`, corrected for the `changes` of the path since (RTT, loss, route). `then` are the
-    pings before the newest of the tests, `now` those before `until`. `score` is null before the second test."""
+    `newest_at`, without the `newer_left_out`, run on another RTT, loss or route than now; `uncorrected_bps`, corrected
+    for the `changes` of the path since (RTT, loss, route). `then` are the pings before the newest of the tests, `now`
+    those before `until`. `score` is null before the second test."""
 
     throughput_bps: float
     low_bps: float
@@ -142,6 +143,7 @@ class ForecastOut(Schema):
     tests: int
     oldest_at: datetime
     newest_at: datetime
+    newer_left_out: int
     changes: list[str]
     then: PathStateOut
     now: PathStateOut

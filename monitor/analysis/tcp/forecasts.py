@@ -94,8 +94,9 @@ class ForecastScore:
 class Forecast:
     """The next test's throughput with its 80% interval.
 
-    `tests` is the number of tests behind it, from `oldest_at` to `newest_at`. `changes` says how the path differs from
-    that of these tests, and `uncorrected_bps` is the forecast without it. `score` is None before the second test.
+    `tests` is the number of tests behind it, from `oldest_at` to `newest_at`, and `newer_left_out` that of the tests
+    since, when the path was not as it is now. `changes` says how the path differs from that of these tests, and
+    `uncorrected_bps` is the forecast without it. `score` is None before the second test.
     """
 
     throughput_bps: float
@@ -104,6 +105,7 @@ class Forecast:
     tests: int
     oldest_at: datetime
     newest_at: datetime
+    newer_left_out: int
     changes: tuple[PathDifference, ...]
     then: PathPings
     now: PathPings
@@ -125,6 +127,7 @@ def forecast(tests: Sequence[PastTest], now: PathPings, kind: TransferKind) -> F
         tests=len(last.basis),
         oldest_at=tests[last.basis[0]].at,
         newest_at=tests[last.basis[-1]].at,
+        newer_left_out=len(tests) - 1 - last.basis[-1],
         changes=last.changes,
         then=tests[last.basis[-1]].state,
         now=now,

@@ -62,6 +62,8 @@ def forecast_notes(made: Forecast, until: datetime) -> list[str]:
         lines = [f"From a single test, {age}."]
     else:
         lines = [f"Median of {_tests(made.tests)} since {made.oldest_at:%Y-%m-%d %H:%M} UTC, {age}."]
+    if made.newer_left_out:
+        lines.append(f"{_tests(made.newer_left_out)} since left out: RTT, loss or route was not as it is now.")
     if made.changes:
         lines.append(_changed(made, until))
     lines.append(_scored(made.score))

@@ -24,7 +24,7 @@ from monitor.analysis.tcp import (
     mathis_bps,
     replayed,
 )
-from monitor.analysis.tcp.wording import forecast_headline
+from monitor.analysis.tcp.wording import forecast_headline, forecast_notes
 from tests.forecasts import BEGAN_AT, capacity_bound, heavy_tails, pooled, published, score_series, simulated
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -69,6 +69,16 @@ def test_ends_alike_in_three_digits_are_told_apart_in_words():
 
     assert "(80%: within 0.021%)" in forecast_headline(scattered)
     assert "(80%: within 0.01%)" in forecast_headline(equal)
+
+
+def test_newer_tests_on_a_path_that_was_not_as_now_are_said_to_be_left_out():
+    before, during = past_tests(28.9, 28.5, 28.7)[:2], past_tests(1.05, state=LOSSY)
+
+    made = forecast([*before, *during], CLEAN, RENO)
+
+    assert (made.tests, made.newer_left_out) == (2, 1)
+    assert "1 test since left out: RTT, loss or route was not as it is now." in forecast_notes(made, NOW)
+    assert forecast(before, CLEAN, RENO).newer_left_out == 0
 
 
 def test_published_series_reach_the_stated_score():
