@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,9 +31,10 @@ class PathGroup:
     since: datetime
 
 
-def groups_of(since_s: ArrayLike, until: datetime) -> Iterator[PathGroup]:
-    """Groups of paths whose results are read from `since_s` on (seconds since the epoch), a day at most."""
-    first_s = np.maximum(np.asarray(since_s, dtype=np.float64), (until - LONGEST_RAW).timestamp())
+def groups_of(since_s: ArrayLike, until: datetime, longest: timedelta = LONGEST_RAW) -> Iterator[PathGroup]:
+    """Groups of paths whose results are read from `since_s` on (seconds since the epoch), and no earlier than `longest`
+    before `until`."""
+    first_s = np.maximum(np.asarray(since_s, dtype=np.float64), (until - longest).timestamp())
     lengths_s = np.maximum(until.timestamp() - first_s, SHORTEST_S)
     doubled = np.ceil(np.log2(lengths_s / SHORTEST_S))
     for times in np.unique(doubled).tolist():

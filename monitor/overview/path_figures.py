@@ -187,7 +187,7 @@ def figures_over(
     if metric is Metric.THROUGHPUT:
         summaries = throughput_summaries(since, until)
         figures = _of_tests(paths, {tests.path_id: (tests, tests.throughput_median_bps) for tests in summaries})
-        return _with_on_demand(figures, on_demand_counts({path[0]: since for path in paths}, until))
+        return _with_on_demand(figures, on_demand_counts(since, until))
     path_ids = [path[0] for path in paths] if only_these else None
     cells = tables.grid(metric, since, until, packet_bytes=packet_bytes, path_ids=path_ids)
     return of_cells(metric, paths, cells, since, until)
@@ -225,9 +225,9 @@ def figures_now(
     """The paths with the figures of their newest bursts, each path's since its moment in `begins`, or with their newest
     throughput test since then. A path that lost its newest cycles, of `every_s` seconds, as a whole is in an outage."""
     if metric is Metric.THROUGHPUT:
-        newest = newest_throughput(begins, until)
+        newest, on_demand = newest_throughput(begins, until)
         figures = _of_tests(paths, {tests.path_id: (tests, _rate_now_bps(tests)) for tests in newest})
-        return _with_on_demand(figures, on_demand_counts(begins, until))
+        return _with_on_demand(figures, on_demand)
     fresh_s = {path_id: recent.fresh_s(every) for path_id, every in every_s.items()}
     fresh_since = until - timedelta(seconds=min(fresh_s.values(), default=0.0))
     cells = recent.grid(metric, begins, until, packet_bytes, fresh_since)

@@ -140,7 +140,7 @@ QUESTIONS = {
         "throughput_test",
     ),
     "tests on demand": (
-        lambda: on_demand_counts({path_id: END - timedelta(hours=3) for path_id in range(1, 31)}, END),
+        lambda: on_demand_counts(END - timedelta(hours=3), END),
         "throughput_test",
     ),
     "table of the running day": (

@@ -8,6 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from monitor.archive.queries.for_alerts import newest_bursts, newest_directions, recent_delays, recent_round_trips
+from monitor.archive.queries.throughput.series import NewestThroughput, newest_throughput
 from tests.db.mesh_of_three import HOUR, NOW
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timescale]
@@ -23,11 +24,16 @@ CYCLES = """
         undecided, dscp)
     SELECT path_id, %(at)s, 's', 100, 'measured', false, 2, 2, 0, 0 FROM generate_series(1, %(paths)s) AS path_id
 """
+TESTS = """
+    INSERT INTO throughput_test (path_id, measured_at, test, protocol, outcome, streams, duration_s, throughput_bps)
+    SELECT path_id, %(at)s, 'tcp', 'tcp', 'measured', 1, 10, 1e8 FROM generate_series(1, %(paths)s) AS path_id
+"""
 QUESTIONS = {
     "recent_round_trips": lambda: recent_round_trips(PATHS, [100] * len(PATHS), SINCE_S, NOW),
     "newest_bursts": lambda: newest_bursts(PATHS, SINCE_S, NOW),
     "newest_directions": lambda: newest_directions(PATHS, SINCE_S, NOW),
     "recent_delays": lambda: recent_delays(PATHS, SINCE_S, NOW),
+    "newest_throughput": lambda: newest_throughput(dict.fromkeys(PATHS, NOW - timedelta(hours=3)), NOW),
 }
 
 
@@ -35,13 +41,13 @@ QUESTIONS = {
 def new_tables(request):
     """The tables of raw results with the rows of the first paths; on TimescaleDB in a new chunk."""
     with connection.cursor() as cursor:
-        cursor.execute("TRUNCATE burst, direction_burst")
-        for text in (BURSTS, CYCLES):
+        cursor.execute("TRUNCATE burst, direction_burst, throughput_test CASCADE")
+        for text in (BURSTS, CYCLES, TESTS):
             cursor.execute(text, {"at": HOUR, "paths": 20})
         if request.param != "never analyzed":
-            cursor.execute("ANALYZE burst, direction_burst")
+            cursor.execute("ANALYZE burst, direction_burst, throughput_test")
         if request.param == "a cycle since it was analyzed":
-            for text in (BURSTS, CYCLES):
+            for text in (BURSTS, CYCLES, TESTS):
                 cursor.execute(text, {"at": NOW - timedelta(minutes=1), "paths": len(PATHS)})
 
 
@@ -94,3 +100,35 @@ def test_each_path_is_read_from_its_own_time_on():
     assert bursts["path_id"].tolist() == trips.path_id.tolist() == [1.0, 2.0, 3.0]
     assert bursts["at_s"].tolist() == trips.at_s.tolist() == expected
     assert trips.rtts_ms.tolist() == [[1.0, 2.0]] * 3
+
+
+def test_throughput_of_each_path_is_that_since_its_own_time():
+    """An older test is read with those of a path with a longer period, and does not count."""
+    since = {1: NOW - timedelta(minutes=30), 2: NOW - timedelta(minutes=50), 3: NOW - timedelta(days=20)}
+    planted = [
+        (1, "tcp", 31, 9e8), (1, "tcp", 30, 1e8), (1, "on-demand", 32, 9e8), (1, "on-demand", 5, 9e8),
+        (2, "tcp", 49, 2e8), (2, "tcp", 20, None), (3, "on-demand", 60, 9e8), (3, "tcp", 18 * 1440, 3e8),
+    ]  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE throughput_test CASCADE")
+        for path_id, test, minutes, throughput_bps in planted:
+            cursor.execute(
+                "INSERT INTO throughput_test (path_id, measured_at, test, protocol, outcome, streams, throughput_bps)"
+                " VALUES (%s, %s, %s, 'tcp', %s, 1, %s)",
+                (
+                    path_id,
+                    NOW - timedelta(minutes=minutes),
+                    test,
+                    "tool_failure" if throughput_bps is None else "measured",
+                    throughput_bps,
+                ),
+            )
+
+    newest, on_demand = newest_throughput(since, NOW)
+
+    assert newest == [
+        NewestThroughput(1, 1, 1, 1e8, "measured"),
+        NewestThroughput(2, 2, 1, 2e8, "tool_failure"),
+        NewestThroughput(3, 1, 1, 3e8, "measured"),
+    ]
+    assert on_demand == {1: 1, 3: 1}

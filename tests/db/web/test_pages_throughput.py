@@ -12,7 +12,7 @@ from tests.db.pages_mesh import HOUR, MINUTE, throughput
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("at_noon")]
-QUERIES = 9
+QUERIES = 8
 """The mesh, the tests, their paths, their limits; the paths in use and their tests on demand; freshness."""
 
 

@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import groupby
+from operator import attrgetter, itemgetter
 
+from monitor.archive.path_groups import groups_of
 from monitor.archive.statements import check_period, optional_list, records, run_statement, select
 from monitor.mesh.document.entries import ON_DEMAND
 
 CAPACITY_HOLDS = timedelta(days=30)
 """Maximum age of a capacity estimate shown for a path; links change seldom."""
+LONGEST_NEWEST = timedelta(days=366)
+"""Maximum age of a test shown as the newest of its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,29 +139,39 @@ def throughput_summaries(
     return records(PathThroughput, *answer)
 
 
-def newest_throughput(begins: Mapping[int, datetime], until: datetime) -> list[NewestThroughput]:
-    """Each path with a throughput test since its moment in `begins`, by path."""
-    return select(
-        NewestThroughput,
-        "newest_throughput",
-        path_ids=list(begins),
-        begins=list(begins.values()),
-        since=min(begins.values(), default=until),
-        until=until,
+def newest_throughput(begins: Mapping[int, datetime], until: datetime) -> tuple[list[NewestThroughput], dict[int, int]]:
+    """Each path with a scheduled TCP test since its moment in `begins`, by path; and how many on-demand TCP tests,
+    those of sweeps included, each path had since then, without the paths that had none."""
+    newest, on_demand = [], {}
+    path_ids, first_s = list(begins), [at.timestamp() for at in begins.values()]
+    for group in groups_of(first_s, until, LONGEST_NEWEST):
+        of_group = [path_ids[place] for place in group.places.tolist()]
+        _, rows = run_statement("tests_since", path_ids=of_group, since=group.since, until=until)
+        for path_id, of_path in groupby(rows, key=itemgetter(0)):
+            tests = [test for test in of_path if test[1] >= begins[path_id]]
+            scheduled = [
+                (outcome, throughput_bps) for _, _, name, outcome, throughput_bps in tests if name != ON_DEMAND
+            ]
+            if scheduled:
+                newest.append(_newest(path_id, scheduled))
+            if len(tests) > len(scheduled):
+                on_demand[path_id] = len(tests) - len(scheduled)
+    return sorted(newest, key=attrgetter("path_id")), on_demand
+
+
+def _newest(path_id: int, tests: Sequence[tuple[str, float | None]]) -> NewestThroughput:
+    """From the outcome and rate of each test of a path, oldest first."""
+    rates_bps = [throughput_bps for _, throughput_bps in tests if throughput_bps is not None]
+    return NewestThroughput(
+        path_id, len(tests), len(rates_bps), rates_bps[-1] if rates_bps else None, latest_outcome=tests[-1][0]
     )
 
 
-def on_demand_counts(begins: Mapping[int, datetime], until: datetime) -> dict[int, int]:
-    """How many on-demand TCP tests, those of sweeps included, each path had since its moment in `begins`; paths without
-    any are left out. Summaries and the newest rates are without them."""
-    _, rows = run_statement(
-        "on_demand_counts",
-        path_ids=list(begins),
-        begins=list(begins.values()),
-        since=min(begins.values(), default=until),
-        until=until,
-    )
-    return dict(rows)
+def on_demand_counts(since: datetime, until: datetime) -> dict[int, int]:
+    """How many on-demand TCP tests, those of sweeps included, each path had in the period; paths without any are left
+    out. Summaries are without them."""
+    check_period(since, until)
+    return dict(run_statement("on_demand_counts", since=since, until=until)[1])
 
 
 def capacity_series(path_id: int, since: datetime, until: datetime) -> list[CapacityPoint]:

@@ -94,8 +94,8 @@ def _rows(shown: ShownPeriod) -> list[PathRow]:
 
 def _on_demand(shown: ShownPeriod) -> int:
     """The on-demand tests of all paths in use."""
-    begins = dict.fromkeys(Path.objects.in_use().values_list("id", flat=True), shown.since)
-    return sum(on_demand_counts(begins, shown.until).values())
+    counts = on_demand_counts(shown.since, shown.until)
+    return sum(counts[path_id] for path_id in Path.objects.in_use().filter(id__in=counts).values_list("id", flat=True))
 
 
 def _verdicts(request: HttpRequest, rows: list[PathRow], chosen: Verdict | None) -> list[Option]:
