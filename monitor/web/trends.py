@@ -21,8 +21,10 @@ from monitor.alerts.models import Incident
 from monitor.analysis import figures
 from monitor.archive.queries import trends
 from monitor.archive.queries.paths import measured_packet_sizes
-from monitor.archive.queries.trends import HourOfPath, WantedPath
+from monitor.archive.queries.trends import HourOfPath, HourOfSite, WantedPath
 from monitor.overview.grid import choose_packet_bytes
+from monitor.overview.wide.losses import SHARED_FROM_SITES
+from monitor.overview.wide.shared import SharedResults
 from monitor.reports.formats.sparklines import svg_path
 
 HOURS = 24
@@ -78,14 +80,44 @@ def draw(steps: Sequence[tuple[datetime, Value]], what: str, step: str, write: C
     return Trend(mark_safe(svg), what, write(newest), at, at + timedelta(hours=1) if step == HOURLY else None)
 
 
-def of_sites(now: datetime) -> dict[int, Trend]:
-    """The loss on the paths from each site, by site."""
+def of_sites(now: datetime, sites: int) -> dict[int, Trend]:
+    """The loss on the paths from each site, by site, in a mesh of so many sites. Of many sites the newest hours are
+    shared by all readers for some seconds, and the earlier ones for some minutes."""
     hours = _hours(now)
+    if sites < SHARED_FROM_SITES:
+        rows = _site_hours(hours[0], now)
+    else:
+        earlier = _earlier.get(None, now, lambda: _EarlierHours(hours[-2], _site_hours(hours[0], now, hours[-2])))
+        since = max(earlier.until, hours[0])
+        rows = [row for row in earlier.rows if row.at >= hours[0]]
+        rows += _newest.get(since, now, lambda: _site_hours(since, now))
     values: dict[int, dict[datetime, Value]] = defaultdict(dict)
-    size = choose_packet_bytes(tuple(measured_packet_sizes()), None)
-    for row in trends.site_trends(hours[0], hours[-1] + timedelta(hours=1), size):
+    for row in rows:
         values[row.site_id][row.at] = (row.sent - row.received) / row.sent
     return _drawn({key: _on(hours, of_site) for key, of_site in values.items()}, LOSS, HOURLY, figures.percent)
+
+
+@dataclass(frozen=True, slots=True)
+class _EarlierHours:
+    """The hours of sites up to `until`: all but the running hour and that before it, whose results may be on their
+    way."""
+
+    until: datetime
+    rows: list[HourOfSite]
+
+
+_earlier: SharedResults[None, _EarlierHours] = SharedResults(
+    new_for=timedelta(minutes=10), shown_for=timedelta(minutes=20), is_large=lambda _: True
+)
+_newest: SharedResults[datetime, list[HourOfSite]] = SharedResults(
+    new_for=timedelta(seconds=30), shown_for=timedelta(minutes=2), is_large=lambda _: True
+)
+
+
+def _site_hours(since: datetime, now: datetime, until: datetime | None = None) -> list[HourOfSite]:
+    """The hours of all sites from `since` to `until`, or with the running one."""
+    size = choose_packet_bytes(tuple(measured_packet_sizes()), None)
+    return trends.site_trends(since, until or _hours(now)[-1] + timedelta(hours=1), size)
 
 
 def of_tests(path_ids: Sequence[int], now: datetime) -> dict[int, Trend]:

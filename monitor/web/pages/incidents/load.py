@@ -23,6 +23,8 @@ from monitor.archive.queries.paths import measured_packet_sizes, path_series
 from monitor.mesh.document.alert_rules import is_on_anywhere
 from monitor.mesh.models import Group, Measurement, Mesh, Path, Site
 from monitor.mesh.queries import alerts, groups_of_sites, place_of
+from monitor.overview.mesh_state import LARGE_FROM_PATHS
+from monitor.overview.wide.mesh_results import MeshResult
 from monitor.web.charts.marks import Absence, LabelledSpan, Spec, TimeAxis
 from monitor.web.charts.series import loss_chart, rtt_chart
 from monitor.web.request import times
@@ -169,9 +171,15 @@ def load_incident(incident_id: int, path_id: int | None, now: datetime) -> Incid
 def _watch() -> WatchedScope:
     settings = alerts()
     rules = tuple(name for name in RULES if is_on_anywhere(settings, name))
+    return WatchedScope(_watched_paths.get() if Mesh.objects.exists() else 0, rules)
+
+
+def _count_watched_paths() -> int:
     in_use = {"retired_at": None, "path__retired_at": None}
-    paths = Measurement.objects.filter(**in_use).values("path_id").distinct().count() if Mesh.objects.exists() else 0
-    return WatchedScope(paths, rules)
+    return Measurement.objects.filter(**in_use).values("path_id").distinct().count()
+
+
+_watched_paths = MeshResult(_count_watched_paths, is_large=lambda paths: paths >= LARGE_FROM_PATHS)
 
 
 def _window(incident: Incident, now: datetime) -> TimeAxis:

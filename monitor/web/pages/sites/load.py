@@ -22,6 +22,8 @@ from monitor.archive.queries.operation.ledger import time_offline
 from monitor.archive.queries.recent import fresh_s
 from monitor.mesh.models import Site
 from monitor.mesh.queries import shortest_cycles_s
+from monitor.overview.wide.losses import SHARED_FROM_SITES
+from monitor.overview.wide.mesh_results import MeshResult
 from probes.commands.own_command import MANAGE
 from probes.site.health import Health
 from probes.site.versions import is_older
@@ -119,13 +121,16 @@ class SitesView:
     off_periods: tuple[OffPeriod, ...]
 
 
+_cycles_s = MeshResult(shortest_cycles_s, is_large=lambda of_sites: len(of_sites) >= SHARED_FROM_SITES)
+
+
 def load_sites(now: datetime) -> SitesView:
     """Load the page."""
     sites = list(Site.objects.in_use().filter(has_agent=True))
     reports = {report.site_id: report for report in agent_reports(now)}
     states = list(AgentState)
     seconds, offline = second_agents(now), time_offline(now - OFFLINE_SHOWN, now)
-    every_s = shortest_cycles_s()
+    every_s = _cycles_s.get()
     enrolled = enrolled_sites() if any(site.pk not in reports for site in sites) else ()
     cards = [
         SiteCard(

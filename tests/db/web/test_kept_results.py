@@ -1,0 +1,93 @@
+"""What the pages of many sites keep: until the mesh changes, or for some seconds or minutes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from monitor.archive.models import BurstHour
+from monitor.mesh.models import Measurement
+from monitor.overview.wide.mesh_results import MeshResult
+from monitor.web import trends
+from tests.db.incident_rows import NOW, watched
+
+pytestmark = pytest.mark.django_db
+HOUR = timedelta(hours=1)
+RUNNING = NOW.replace(minute=0, second=0, microsecond=0)
+MANY, FEW = 1000, 3
+
+
+@pytest.fixture
+def paths():
+    return list(watched().values())
+
+
+@pytest.fixture
+def hours():
+    """The hours of all readers are forgotten before and after the test."""
+    for kept in (trends._earlier, trends._newest):
+        kept.clear()
+    yield
+    for kept in (trends._earlier, trends._newest):
+        kept.clear()
+
+
+def summary(path, hours_ago, received, now=RUNNING):
+    BurstHour.objects.create(
+        path_id=path.pk, packet_bytes=100, hour=now - hours_ago * HOUR, bursts=10, bursts_all_lost=0, sent=100,
+        bursts_none_lost=0, bursts_during_test=0, bursts_not_measured=0, received=received, duplicates=0, reordered=0,
+    )  # fmt: skip
+
+
+def test_a_large_result_is_kept_until_the_mesh_changes(paths, django_assert_num_queries):
+    loads = []
+
+    def load():
+        loads.append(1)
+        return Measurement.objects.filter(retired_at=None).count()
+
+    measurements = MeshResult(load, is_large=lambda count: count >= 5)
+    assert [measurements.get() for _ in range(4)] == [6] * 4
+    assert len(loads) == 2, "the first tells that it is large"
+
+    Measurement.objects.filter(path=paths[0]).update(retired_at=NOW)
+    assert [measurements.get() for _ in range(4)] == [5] * 4
+    assert len(loads) == 3
+
+    Measurement.objects.filter(path=paths[1]).update(retired_at=NOW)
+    measurements.get()
+    with django_assert_num_queries(2):  # small, so that nothing is looked up before it is loaded
+        assert [measurements.get() for _ in range(2)] == [4, 4]
+
+
+def test_trends_of_many_sites_are_those_of_few(paths, hours):
+    for path in paths:
+        for hours_ago in range(30):
+            summary(path, hours_ago, 100 - (7 * path.pk + hours_ago) % 5)
+    of_few = trends.of_sites(NOW, FEW)
+
+    assert len(of_few) == 3
+    assert trends.of_sites(NOW, MANY) == of_few
+
+
+def test_a_new_hour_of_many_sites_is_shown_while_earlier_ones_are_kept(paths, hours):
+    for hours_ago in (0, 5, 23):
+        summary(paths[0], hours_ago, 90)
+    now = RUNNING + 59 * timedelta(minutes=1)
+    trends.of_sites(now, MANY)
+    later = now + timedelta(minutes=5)
+    summary(paths[0], 0, 70, now=RUNNING + HOUR)
+
+    (shown,) = trends.of_sites(later, MANY).values()
+
+    assert (shown.newest, shown.at) == ("30%", RUNNING + HOUR)
+    assert trends.of_sites(later, FEW) == trends.of_sites(later, MANY)
+
+
+def test_trends_of_many_sites_are_read_once_in_half_a_minute(paths, hours, django_assert_num_queries):
+    summary(paths[0], 0, 90)
+    first = trends.of_sites(NOW, MANY)
+
+    with django_assert_num_queries(0):
+        assert trends.of_sites(NOW + timedelta(seconds=29), MANY) == first
