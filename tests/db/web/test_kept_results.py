@@ -9,7 +9,10 @@ import pytest
 from monitor.archive.models import BurstHour
 from monitor.mesh.models import Measurement
 from monitor.overview.wide.mesh_results import MeshResult
+from monitor.overview.wide.shared import SharedResults
 from monitor.web import trends
+from monitor.web.pages.table import load as table
+from monitor.web.pages.table.load import TableQuery, load_table
 from tests.db.incident_rows import NOW, watched
 
 pytestmark = pytest.mark.django_db
@@ -91,3 +94,31 @@ def test_trends_of_many_sites_are_read_once_in_half_a_minute(paths, hours, djang
 
     with django_assert_num_queries(0):
         assert trends.of_sites(NOW + timedelta(seconds=29), MANY) == first
+
+
+def test_a_table_of_many_paths_is_shared_and_says_as_of_when(paths, monkeypatch):
+    minutes = timedelta(minutes=5)
+    shared = SharedResults(new_for=minutes, shown_for=minutes, is_large=lambda figures: len(figures.cells) >= 2)
+    monkeypatch.setattr(table, "_shared", shared)
+    summary(paths[0], 0, 90)
+    summary(paths[1], 0, 80)
+    first = load_table(TableQuery(), NOW)
+    BurstHour.objects.update(received=50)
+
+    soon = load_table(TableQuery(sort="source"), NOW + timedelta(minutes=1))
+    later = load_table(TableQuery(), NOW + timedelta(minutes=2))
+    afresh = load_table(TableQuery(), NOW + timedelta(minutes=5))
+
+    assert sorted(row.worst.text for row in first.rows if row.worst.paths or row.cells[0].paths) == ["10%", "20%"]
+    assert {row.source: row for row in soon.rows}.keys() == {row.source: row for row in first.rows}.keys()
+    assert later.rows == first.rows
+    assert afresh.rows != first.rows
+    assert [view.lacks_since for view in (first, soon, later, afresh)] == [None, None, NOW, None]
+
+
+def test_a_table_of_few_paths_is_that_of_now(paths):
+    summary(paths[0], 0, 90)
+    first = load_table(TableQuery(), NOW)
+    BurstHour.objects.update(received=50)
+
+    assert load_table(TableQuery(), NOW).rows != first.rows

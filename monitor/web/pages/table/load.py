@@ -10,7 +10,7 @@ as the grid does.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import StringIO
@@ -29,9 +29,12 @@ from monitor.mesh.models import Family, KindName
 from monitor.overview.grid import choose_packet_bytes
 from monitor.overview.measures import MetricFormat, measure_of
 from monitor.overview.path_figures import FigureState, PathFigures, figures_over, worst
+from monitor.overview.wide.shared import SharedResults
 from monitor.web.labels import STATE_STYLES, state_label
 
 MOST_ROWS = 500
+SHARED_FROM_FIGURES = 50_000
+"""A table of so many figures of paths, as 10,000 paths in five days, is read once for all readers."""
 FORMATS = {Tick.HOUR: "%a %H:00", Tick.DAY: "%a %-d %b", Tick.MONTH: "%b %Y", Tick.YEAR: "%Y"}
 
 Figures = dict[datetime, TableCell]
@@ -116,9 +119,8 @@ def load_table(query: TableQuery, now: datetime) -> TableView:
     """The page's table. Raises `UnknownChoice` where there are no packets of that size."""
     sizes = tuple(measured_packet_sizes())
     complaint = _complaint(query)
-    cells = () if complaint else _cells(query, now, sizes)
-    running = start_of(query.tick.value, now)
-    states = {} if complaint else _states(query, now, sizes, cells, running)
+    figures = _Figures(now, (), {}) if complaint else _figures_of(query, now, sizes)
+    cells, states, running = figures.cells, figures.states, start_of(query.tick.value, figures.at)
     pairs = _in_order(query, _pairs(query, cells, states))
     at_all = {at for pair in pairs for at in pair.figures} | ({running} if states else set())
     ticks = tuple(sorted(at_all, reverse=True))
@@ -134,8 +136,43 @@ def load_table(query: TableQuery, now: datetime) -> TableView:
         sources=tuple(sorted({cell.source for cell in cells} | {source for source, _ in states})),
         destinations=tuple(sorted({cell.destination for cell in cells} | {to for _, to in states})),
         complaint=complaint,
-        lacks_since=None if complaint else freshness.table_lacks_since(query.metric, query.tick, now),
+        lacks_since=None if complaint else _lacks_since(query, figures.at, now),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """The cells of all pairs, read at a time, and the states of pairs without a figure in the running tick."""
+
+    at: datetime
+    cells: Sequence[TableCell]
+    states: dict[Ends, TableCellView]
+
+
+_shared: SharedResults[tuple[object, ...], _Figures] = SharedResults(
+    new_for=timedelta(seconds=30),
+    shown_for=timedelta(minutes=5),
+    is_large=lambda figures: sum(cell.paths for cell in figures.cells) >= SHARED_FROM_FIGURES,
+)
+
+
+def _figures_of(query: TableQuery, now: datetime, sizes: tuple[int, ...]) -> _Figures:
+    """The figures of all pairs, of many paths those of the last minutes."""
+
+    def load() -> _Figures:
+        cells = _cells(query, now, sizes)
+        return _Figures(now, cells, _states(query, now, sizes, cells, start_of(query.tick.value, now)))
+
+    return _shared.get((query.by, query.metric, query.tick, query.packet_bytes, query.family), now, load)
+
+
+def _lacks_since(query: TableQuery, read_at: datetime, now: datetime) -> datetime | None:
+    """Since when results are missing in the latest column, as it was read; None where none are, or those of the last
+    minute alone."""
+    since = freshness.table_lacks_since(query.metric, query.tick, now)
+    if since is not None:
+        return min(since, read_at)
+    return read_at if now - read_at > freshness.LEAST_LAG else None
 
 
 def _measure(metric: Metric, cells: Iterable[TableCell]) -> MetricFormat:
