@@ -103,30 +103,22 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
         grid = None
     lasting = lasting_incidents() if grid is None else grid.lasting_incidents
     incidents = tuple(sorted((row for row in lasting if not row.is_pending), key=_state_and_damage, reverse=True))
-    problem_paths, pending = {*_paths_in(incidents)}, _checked_for(row for row in lasting if row.is_pending)
+    problem_paths = {*_paths_in(incidents)}
     back_to_normal = problem_paths - {key for incident in incidents for key in recovery.paths_not_normal(incident)}
     maintained = maintained_places(now)
     states = _count(now, problem_paths, maintained)
     cells = _cells(states, grid, lasting, now)
-    raised = {path_id: _longer(name, rtt) for path_id, (name, rtt) in raised_rtts.read().items()}
     tests = NewestTests()
     if mesh is not None and states.normal and states.paths <= CHECKED_TO_PATHS:
         tests = load_newest_tests(mesh, now)
-    without_incident = (pending.keys() | raised.keys() | tests.low.keys()) - problem_paths
-    normal = _normal(without_incident, problem_paths, maintained, now)
-    waiting, raised, low = (
-        {key: name for key, name in of.items() if key in normal} for of in (pending, raised, tests.low)
-    )
-    checked = CheckedPaths()
-    if states.normal:
-        checked = checked_paths(cells, waiting, raised, low, mesh, recovery.loss_ends_s(lasting), now)
+    checked = _checked(mesh, cells, tests, lasting, maintained, now)
     overdue = {work.work: work.since for work in fresh.stale_at(now)}
     unknown_since = overdue.get(RecurringWork.EVALUATION)
     if mesh is None:
         said = (NO_MESH, "")
     elif not states.paths:
         said = (NO_PATH, "")
-    elif not incidents and all(not mesh.alerts.get(rule, {}).get("enabled", True) for rule in RULES):
+    elif not incidents and not _has_rules(mesh):
         said = (NO_RULE, _others(states, "measured"))
     elif unknown_since is not None:
         said = _unknown(states, incidents, unknown_since)
@@ -134,6 +126,41 @@ def load_mesh_state(fresh: Freshness, now: datetime, grid: Grid | None = None) -
         said = _said(states, checked, incidents, len(back_to_normal), bool(tests.unjudged), fresh.evaluated_at, now)
         said = said[0], f"{said[1]} {_unjudged(tests)}".strip()
     return MeshState(*said, states, incidents, fresh.evaluated_at, unknown_since, checked, len(back_to_normal))
+
+
+def load_checked(path_id: int, fresh: Freshness, now: datetime) -> CheckedPaths:
+    """This path alone as the sentence has it while the rules are evaluated, whatever the size of the mesh."""
+    mesh, is_stale = Mesh.objects.first(), any(work.work is RecurringWork.EVALUATION for work in fresh.stale_at(now))
+    if mesh is None or is_stale or fresh.evaluated_at is None or not _has_rules(mesh):
+        return CheckedPaths()
+    lasting = lasting_incidents()
+    grid = load_grid(Metric.LOSS, GridPeriod.NOW, now, path_ids=[path_id], lasting=lasting)
+    tests = load_newest_tests(mesh, now, path_id)
+    return _checked(mesh, _without_incident(grid), tests, lasting, maintained_places(now), now, path_id)
+
+
+def _checked(
+    mesh: Mesh | None,
+    cells: Sequence[PathFigures],
+    tests: NewestTests,
+    lasting: Sequence[Incident],
+    maintained: MaintainedPlaces,
+    now: datetime,
+    path_id: int | None = None,
+) -> CheckedPaths:
+    """The paths that are not called normal, or this path alone, by these cells and tests."""
+    problem_paths = {*_paths_in(row for row in lasting if not row.is_pending)}
+    pending = _checked_for(row for row in lasting if row.is_pending)
+    raised = {key: _longer(name, rtt) for key, (name, rtt) in raised_rtts.read().items()}
+    named = (pending, raised, tests.low)
+    asked = {key for of in named for key in of if path_id in (None, key)} - problem_paths
+    normal = _normal(asked, problem_paths, maintained, now)
+    waiting, raised, low = ({key: name for key, name in of.items() if key in normal} for of in named)
+    return checked_paths(cells, waiting, raised, low, mesh, recovery.loss_ends_s(lasting), now)
+
+
+def _has_rules(mesh: Mesh) -> bool:
+    return any(mesh.alerts.get(rule, {}).get("enabled", True) for rule in RULES)
 
 
 def _unjudged(tests: NewestTests) -> str:
@@ -213,6 +240,10 @@ def _cells(states: PathCounts, grid: Grid | None, lasting: Sequence[Incident], n
         return []
     if grid is None or not grid.is_loss_now:
         grid = load_grid(Metric.LOSS, GridPeriod.NOW, now, lasting=lasting)
+    return _without_incident(grid)
+
+
+def _without_incident(grid: Grid) -> list[PathFigures]:
     return [
         path for path in grid.figures if path.incident_id is None and not path.in_maintenance and not path.is_of_ended
     ]

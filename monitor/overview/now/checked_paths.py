@@ -70,9 +70,28 @@ class CheckedPaths:
 
     def parts(self, *, with_names: bool = True) -> list[str]:
         """`2 paths without replies since 12:03:10 UTC, being checked (cern → slac, slac → cern)`."""
+        unnamed = self.overdue, self.set_aside
+        return [
+            f"{count_of_paths(len(names))} {text}{_named(names) if with_names and names not in unnamed else ''}"
+            for names, text in self._kinds
+            if names
+        ]
+
+    def words_of(self, path_id: int) -> str:
+        """`Loss above the alert threshold, being checked: 12 of 250 packets lost since 10:05:10 UTC`; empty where the
+        path is in none. The times are exact where no other path is."""
+        for names, text in self._kinds:
+            if path_id in names:
+                colon_and_figure = "".join(names[path_id].partition(": ")[1:])
+                text = text.removeprefix("with ")
+                return f"{text[0].upper()}{text[1:]}{colon_and_figure}"
+        return ""
+
+    @property
+    def _kinds(self) -> tuple[tuple[Mapping[int, str], str], ...]:
         silent = "" if self.silent_since is None else f" since {self.silent_since:%H:%M:%S} UTC"
         overdue = "" if self.overdue_since is None else f" since {self.overdue_since:%H:%M:%S} UTC"
-        every = (
+        return (
             (self.without_reply, f"without replies{silent}, being checked"),
             (self.above_rules, "with loss above the alert threshold, being checked"),
             (self.of_reverse, "with the loss of the incident on the reverse path"),
@@ -83,12 +102,6 @@ class CheckedPaths:
             (self.overdue, f"without newer data{overdue}"),
             (self.set_aside, "with newer pings during throughput tests only, excluded"),
         )
-        unnamed = self.overdue, self.set_aside
-        return [
-            f"{count_of_paths(len(names))} {text}{_named(names) if with_names and names not in unnamed else ''}"
-            for names, text in every
-            if names
-        ]
 
 
 def checked_paths(

@@ -37,10 +37,12 @@ class NewestTests:
     unjudged: frozenset[int] = frozenset()
 
 
-def load_newest_tests(mesh: Mesh, now: datetime) -> NewestTests:
-    """Judge the newest tests of the paths with the rule `throughput_drop`; three queries, two without any."""
+def load_newest_tests(mesh: Mesh, now: datetime, path_id: int | None = None) -> NewestTests:
+    """Judge the newest tests of the paths with the rule `throughput_drop`, or of this path alone; three queries, two
+    without any."""
     paths = measured_paths(KindName.THROUGHPUT)
-    rules = settings_for(mesh.alerts, "throughput_drop", {key: path.place for key, path in paths.items()})
+    places = {key: path.place for key, path in paths.items() if path_id in (None, key)}
+    rules = settings_for(mesh.alerts, "throughput_drop", places)
     if not rules:
         return NewestTests()
     path_ids = list(rules)

@@ -23,7 +23,7 @@ from monitor.archive.upkeep import freshness, trouble
 from monitor.mesh.models import Path
 from monitor.overview.changes import PathChange
 from monitor.overview.grid import Grid
-from monitor.overview.mesh_state import MeshState, load_mesh_state
+from monitor.overview.mesh_state import MeshState, load_checked, load_mesh_state
 from monitor.overview.now.checked_paths import CheckedPaths
 from monitor.web import labels
 from monitor.web.charts.marks import CHANGE_SIGNS
@@ -222,6 +222,10 @@ class Current:
             return self._state
         return load_mesh_state(self._fresh, timezone.now(), self._grid) if self._can_ask else None
 
+    def checked_on(self, path_id: int) -> str:
+        """What the state of the mesh says of this path, which has no open incident; empty where it is normal."""
+        return load_checked(path_id, self._fresh, timezone.now()).words_of(path_id)
+
     @cached_property
     def stale(self) -> dict[str, freshness.OverdueWork]:
         """The work that is not current, by name."""
@@ -243,6 +247,12 @@ def current_state(context: Context) -> Current:
         grid if isinstance(grid, Grid) else None,
         state if isinstance(state, MeshState) else None,
     )
+
+
+@register.simple_tag
+def path_check(current: Current, path_id: int) -> str:
+    """What is being checked on a path without an open incident, as a sentence."""
+    return current.checked_on(path_id)
 
 
 SIGNS = {

@@ -18,7 +18,7 @@ from monitor.mesh.models import MeasurementPeriod
 from monitor.mesh.models import Test as MeshTest
 from monitor.overview.grid import GridPeriod, load_grid
 from tests.db.alert_rows import make_mesh
-from tests.db.web.test_mesh_state_now import at, plant, state_at
+from tests.db.web.test_mesh_state_now import at, one_in_ten, plant, state_at
 from tests.facts import lacks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("as_worker")]
@@ -31,11 +31,6 @@ def paths(monkeypatch):
     MeshTest.objects.update(every_s=10)
     MeasurementPeriod.objects.update(every_s=10)
     return paths
-
-
-def one_in_ten(seconds):
-    """10%, a packet of each cycle."""
-    return int(seconds >= -120)
 
 
 def test_a_loss_that_is_checked_has_its_own_figure(paths):

@@ -65,6 +65,11 @@ def plant(path, since_s, until_s, lost_of=lambda _: 0, rtts_of=lambda _: [20.0] 
     Burst.objects.bulk_create(rows)
 
 
+def one_in_ten(seconds):
+    """10% for two minutes, a packet of each cycle."""
+    return int(seconds >= -120)
+
+
 def state_at(seconds):
     freshness.note(RecurringWork.EVALUATION, at(seconds))
     return load_mesh_state(freshness.load(), at(seconds))
@@ -126,6 +131,46 @@ def test_the_names_of_checked_paths_are_links_to_their_pages(client, paths, monk
         }
         assert links == {name: paths[name].pk for name in lossy}, address
         assert " ".join(strip_tags(sentence_html).split()).endswith(state_at(0).sentence)
+
+
+def check_on(client, path):
+    """The top of the page of a path, as text."""
+    html = client.get(f"/paths/{path.pk}/", headers={"host": "localhost"}).content.decode()
+    return " ".join(strip_tags(re.search(r'<div id="alarm" data-live>.*?</div>', html, re.DOTALL)[0]).split())
+
+
+def test_a_path_page_says_what_is_being_checked_on_its_path(client, paths, monkeypatch):
+    """12 of 120 packets lost, a dead path, one without newer data, and three that are normal."""
+    ends = {"fnal → ornl": -50}
+    lost = {"slac → ornl": one_in_ten, "slac → fnal": lambda s: 10 * (s >= -50)}
+    for name, path in paths.items():
+        plant(path, -900, ends.get(name, 0), lost.get(name, lambda _: 0))
+    freshness.note(RecurringWork.EVALUATION, NOW)
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+
+    checks = {name: check_on(client, path) for name, path in paths.items()}
+
+    title, loss = state_at(0).title, "12 of 120 packets lost since 12:28:00 UTC"
+    silent = re.search(r"without replies (since 12:29:\d\d UTC)", title)[1]
+    assert lacks(title, "slac → fnal", f"slac → ornl: {loss}", "since 12:29:00 UTC") == []
+    assert checks == {
+        **dict.fromkeys(paths, ""),
+        "slac → ornl": f"? Loss above the alert threshold, being checked: {loss}",
+        "slac → fnal": f"? Without replies {silent}, being checked",
+        "fnal → ornl": "? Without newer data since 12:29:00 UTC",
+    }
+
+
+def test_a_path_page_says_no_check_while_the_rules_are_not_evaluated(client, paths, monkeypatch):
+    for path in paths.values():
+        plant(path, -900, 0, one_in_ten)
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+    freshness.note(RecurringWork.EVALUATION, at(-3600))
+    assert check_on(client, paths["slac → ornl"]) == ""
+
+    freshness.note(RecurringWork.EVALUATION, NOW)
+
+    assert "being checked" in check_on(client, paths["slac → ornl"])
 
 
 def test_an_outage_is_told_before_an_incident_that_is_over(paths):
